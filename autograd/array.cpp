@@ -1,0 +1,109 @@
+#include "autograd/array.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "autograd/check.hpp"
+#include "autograd/memory.hpp"
+
+namespace tapestry {
+
+const char* to_string(DType dtype) {
+  switch (dtype) {
+    case DType::float32:
+      return "float32";
+    case DType::float64:
+      return "float64";
+    case DType::int32:
+      return "int32";
+  }
+  return "unknown";
+}
+
+std::size_t size_of(DType dtype) { return dtype == DType::float64 ? 8 : 4; }
+
+void require_dtype(DType actual, DType expected) {
+  require(actual == expected, "array: holds {}, read as {}", to_string(actual),
+          to_string(expected));
+}
+
+void throw_not_floating(DType dtype) {
+  throw std::invalid_argument(fmt::format("expected float32 or float64, got {}", to_string(dtype)));
+}
+
+Array::Array(const Shape& shape, DType dtype)
+    : shape_(shape),
+      dtype_(dtype),
+      buffer_(allocate(static_cast<std::size_t>(shape.elements()) * size_of(dtype))) {}
+
+Array Array::zeros(const Shape& shape, DType dtype) {
+  Array array(shape, dtype);
+  std::memset(array.mutable_raw(), 0, array.bytes());
+  return array;
+}
+
+Array Array::full(const Shape& shape, double value, DType dtype) {
+  Array array(shape, dtype);
+  if (dtype == DType::int32)
+    std::ranges::fill(array.mutable_values<std::int32_t>(), static_cast<std::int32_t>(value));
+  else
+    dispatch(dtype, [&]<class T>() {
+      std::ranges::fill(array.mutable_values<T>(), static_cast<T>(value));
+    });
+  return array;
+}
+
+template <class T>
+Array Array::of(const std::vector<T>& values, const Shape& shape) {
+  require(static_cast<std::int64_t>(values.size()) == shape.elements(),
+          "array: {} values for shape {}", values.size(), to_string(shape));
+  Array array(shape, dtype_of<T>);
+  std::ranges::copy(values, array.mutable_values<T>().begin());
+  return array;
+}
+
+template Array Array::of(const std::vector<float>&, const Shape&);
+template Array Array::of(const std::vector<double>&, const Shape&);
+template Array Array::of(const std::vector<std::int32_t>&, const Shape&);
+
+Array Array::reshaped(const Shape& shape) const {
+  require(shape.elements() == size(), "reshape: {} to {}", to_string(shape_), to_string(shape));
+  Array array = *this;
+  array.shape_ = shape;
+  return array;
+}
+
+Array Array::clone() const {
+  Array array(shape_, dtype_);
+  array.copy_from(*this);
+  return array;
+}
+
+void Array::copy_from(const Array& source) {
+  require(source.shape_ == shape_ && source.dtype_ == dtype_, "copy: {} {} into {} {}",
+          to_string(source.dtype_), to_string(source.shape_), to_string(dtype_), to_string(shape_));
+  if (bytes() > 0) std::memcpy(mutable_raw(), source.raw(), bytes());
+}
+
+Array Array::to(DType dtype) const {
+  if (dtype == dtype_) return *this;
+  Array array(shape_, dtype);
+  const auto convert_from = [&]<class From>() {
+    const auto from = values<From>();
+    if (dtype == DType::int32)
+      std::ranges::transform(from, array.mutable_values<std::int32_t>().begin(),
+                             [](From value) { return static_cast<std::int32_t>(value); });
+    else
+      dispatch(dtype, [&]<class To>() {
+        std::ranges::transform(from, array.mutable_values<To>().begin(),
+                               [](From value) { return static_cast<To>(value); });
+      });
+  };
+  if (dtype_ == DType::int32)
+    convert_from.template operator()<std::int32_t>();
+  else
+    dispatch(dtype_, convert_from);
+  return array;
+}
+
+}  // namespace tapestry

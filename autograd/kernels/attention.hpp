@@ -1,0 +1,36 @@
+#pragma once
+
+#include "autograd/array.hpp"
+
+namespace tapestry {
+
+// Where element (batch b, head h, time t, column 0) of a tensor stands: D columns follow it.
+struct HeadsView {
+  std::byte* data = nullptr;
+  std::int64_t batch = 0, head = 0, time = 0;  // strides, in elements
+};
+
+struct AttentionShape {
+  DType dtype = DType::float32;
+  std::int64_t B = 0, H = 0, T = 0, S = 0, D = 0;  // batch, heads, queries, keys, head width
+  double scale = 1;
+  bool causal = false;  // query t sees the keys up to t + S - T
+  Array key_padding;    // (B, S) int32, nonzero hides the key; or empty
+  Array mask;           // added to the scores: broadcast to (B, H, T, S); or empty
+};
+
+// out = softmax(scale q kᵀ + mask) v by tiles of 64 queries and 64 keys that never leave the cache
+// (Dao et al. 2022, arXiv 2205.14135, algorithm 1). log_sums (B, H, T) is log Σ e^score, and +inf
+// for a query that sees no key: its output is 0.
+void attention_forward(const AttentionShape& shape, const HeadsView& q, const HeadsView& k,
+                       const HeadsView& v, const HeadsView& out, Array& log_sums);
+
+// Gradients (ibid., algorithm 4); each (batch, head) is the work of one thread.
+struct AttentionGradients {
+  HeadsView dq, dk, dv;  // written, not added to
+};
+void attention_backward(const AttentionShape& shape, const HeadsView& q, const HeadsView& k,
+                        const HeadsView& v, const HeadsView& out, const HeadsView& dout,
+                        const Array& log_sums, const AttentionGradients& gradients);
+
+}  // namespace tapestry

@@ -1,0 +1,161 @@
+#include "autograd/kernels/broadcast.hpp"
+
+#include <array>
+#include <numeric>
+#include <xtensor/xbroadcast.hpp>
+#include <xtensor/xnoalias.hpp>
+
+#include "autograd/check.hpp"
+#include "autograd/kernels/simd.hpp"
+#include "autograd/kernels/xtensor.hpp"
+
+namespace tapestry {
+namespace {
+
+// The extents before, along and after an axis.
+struct Split {
+  std::int64_t outer = 1, along = 1, inner = 1;
+  Split(const Shape& shape, int axis) : along(shape[axis]) {
+    for (int i = 0; i < axis; ++i) outer *= shape[i];
+    for (int i = axis + 1; i < shape.rank(); ++i) inner *= shape[i];
+  }
+};
+
+template <class T, Reduction reduction>
+T reduce_row(const T* row, std::int64_t n) {
+  if constexpr (reduction == Reduction::sum)
+    return sum_span(n, row);
+  else
+    return max_span(n, row);
+}
+
+template <class T, Reduction reduction>
+void fold_row(T* into, const T* row, std::int64_t n) {
+  const auto fold = [](auto x, auto y) {
+    if constexpr (reduction == Reduction::sum)
+      return x + y;
+    else
+      return xsimd::max(x, y);
+  };
+  map_span<T>(n, fold, into, into, row);
+}
+
+// (outer, along) -> (outer): contiguous rows.
+template <class T, Reduction reduction>
+void reduce_rows(const Split& split, T* out, const T* in) {
+  const std::int64_t grain =
+      std::max<std::int64_t>(1, 32768 / std::max<std::int64_t>(1, split.along));
+  parallel_for(split.outer, grain, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      out[i] = reduce_row<T, reduction>(in + i * split.along, split.along);
+  });
+}
+
+// (along, inner) -> (inner), in pieces of rows whose partial results are folded in order.
+template <class T, Reduction reduction>
+void reduce_columns(const Split& split, T* out, const T* in) {
+  constexpr T identity = reduction == Reduction::sum ? T(0) : -std::numeric_limits<T>::infinity();
+  const std::int64_t inner = split.inner;
+  const std::int64_t rows = std::max<std::int64_t>(64, 32768 / std::max<std::int64_t>(1, inner));
+  const std::int64_t pieces = std::max<std::int64_t>(1, (split.along + rows - 1) / rows);
+  Array partial = Array::full({pieces, inner}, static_cast<double>(identity), dtype_of<T>);
+  T* sums = partial.mutable_values<T>().data();
+  parallel_for(split.along, rows, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row)
+      fold_row<T, reduction>(sums + begin / rows * inner, in + row * inner, inner);
+  });
+  for (std::int64_t piece = 1; piece < pieces; ++piece)
+    fold_row<T, reduction>(sums, sums + piece * inner, inner);
+  std::copy_n(sums, inner, out);
+}
+
+template <class T, Reduction reduction>
+void reduce(const Split& split, T* out, const T* in) {
+  if (split.inner == 1) return reduce_rows<T, reduction>(split, out, in);
+  for (std::int64_t i = 0; i < split.outer; ++i)
+    reduce_columns<T, reduction>(split, out + i * split.inner, in + i * split.along * split.inner);
+}
+
+// f summed over all elements in double, in fixed pieces, each in eight sums side by side, which the
+// compiler keeps in vector registers.
+template <class F>
+double sum_pieces(const Array& array, F f) {
+  constexpr std::int64_t grain = 16384, lanes = 8;
+  const std::int64_t n = array.size();
+  std::vector<double> partial(static_cast<std::size_t>((n + grain - 1) / grain));
+  dispatch(array.dtype(), [&]<class T>() {
+    const T* values = array.values<T>().data();
+    parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end) {
+      std::array<double, lanes> sums{};
+      std::int64_t i = begin;
+      for (; i + lanes <= end; i += lanes)
+        for (std::size_t lane = 0; lane < lanes; ++lane)
+          sums[lane] += f(static_cast<double>(values[i + static_cast<std::int64_t>(lane)]));
+      for (; i < end; ++i) sums[0] += f(static_cast<double>(values[i]));
+      partial[static_cast<std::size_t>(begin / grain)] =
+          std::accumulate(sums.begin(), sums.end(), 0.0);
+    });
+  });
+  return std::accumulate(partial.begin(), partial.end(), 0.0);
+}
+
+}  // namespace
+
+void add_in_place(Array& into, const Array& array) {
+  require(into.shape() == array.shape(), "add_in_place: {} into {}", to_string(array.shape()),
+          to_string(into.shape()));
+  dispatch(into.dtype(), [&]<class T>() {
+    T* sum = into.mutable_values<T>().data();
+    map<T>(
+        into.size(), [](auto x, auto y) { return x + y; }, sum, sum, array.values<T>().data());
+  });
+}
+
+Array broadcast_to(const Array& array, const Shape& shape) {
+  if (array.shape() == shape) return array;
+  require(broadcast("broadcast_to", array.shape(), shape) == shape, "broadcast_to: {} to {}",
+          to_string(array.shape()), to_string(shape));
+  Array result(shape, array.dtype());
+  dispatch(array.dtype(), [&]<class T>() {
+    const std::vector<std::size_t> extents(shape.begin(), shape.end());
+    auto to = xtensor_view<T>(result);
+    xt::noalias(to) = xt::broadcast(xtensor_view<T>(array), extents);
+  });
+  return result;
+}
+
+Array sum_to(const Array& array, const Shape& shape) {
+  if (array.shape() == shape) return array;
+  Array sum = array;
+  const int added = array.rank() - shape.rank();
+  for (int axis = 0; axis < array.rank(); ++axis)
+    if (axis < added || (shape[axis - added] == 1 && array.dim(axis) != 1))
+      sum = reduce_axis(sum, axis, Reduction::sum);
+  return sum.reshaped(shape);
+}
+
+Array reduce_axis(const Array& array, int axis, Reduction reduction) {
+  Shape shape = array.shape();
+  const Split split(shape, axis);
+  shape[axis] = 1;
+  Array result(shape, array.dtype());
+  dispatch(array.dtype(), [&]<class T>() {
+    T* out = result.mutable_values<T>().data();
+    const T* in = array.values<T>().data();
+    if (reduction == Reduction::sum)
+      reduce<T, Reduction::sum>(split, out, in);
+    else
+      reduce<T, Reduction::max>(split, out, in);
+  });
+  return result;
+}
+
+double sum_all(const Array& array) {
+  return sum_pieces(array, [](double x) { return x; });
+}
+
+double sum_of_squares(const Array& array) {
+  return sum_pieces(array, [](double x) { return x * x; });
+}
+
+}  // namespace tapestry

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <array>
+#include <cmath>
+
+#include "autograd/kernels/simd.hpp"
+
+// Kernels on one contiguous row of n elements, and the loop that gives rows to threads.
+namespace tapestry {
+
+// fn(row) for each of `rows` rows of `width` elements.
+template <class F>
+void for_each_row(std::int64_t rows, std::int64_t width, F fn) {
+  const std::int64_t grain = std::max<std::int64_t>(1, 8192 / std::max<std::int64_t>(1, width));
+  parallel_for(rows, grain, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) fn(row);
+  });
+}
+
+// log Σ e^x as the largest x and what the others add. Of a large x, the sum of the two would cost
+// x - log Σ e^x its last digits: subtract one after the other.
+template <class T>
+struct LogSum {
+  T high, rest;
+};
+
+// {-inf, 0} for an empty row or one of -inf alone.
+template <class T>
+LogSum<T> log_sum_exp(std::int64_t n, const T* x) {
+  const T high = max_span(n, x);
+  if (!std::isfinite(high)) return {high, T(0)};
+  const auto add_exp = [high](auto sum, auto v) { return sum + exp(v - high); };
+  constexpr T none = -std::numeric_limits<T>::infinity();
+  return {high, std::log(xsimd::hadd(fold_span<T>(n, Simd<T>(T(0)), none, add_exp, x)))};
+}
+
+// y = e^(x - shift).
+template <class T>
+void exp_shifted(std::int64_t n, T shift, const T* x, T* y) {
+  map_span<T>(
+      n, [shift](auto v) { return exp(v - shift); }, y, x);
+}
+
+template <class T>
+T dot_span(std::int64_t n, const T* x, const T* y) {
+  return xsimd::hadd(fold_span<T>(
+      n, Simd<T>(T(0)), T(0), [](auto sum, auto a, auto b) { return fma(a, b, sum); }, x, y));
+}
+
+// x · yᵢ for four rows y, `stride` elements apart: four sums at once hide the additions' latency.
+template <class T>
+std::array<T, 4> dot_four_spans(std::int64_t n, const T* x, const T* y, std::int64_t stride) {
+  Simd<T> sums[4] = {Simd<T>(T(0)), Simd<T>(T(0)), Simd<T>(T(0)), Simd<T>(T(0))};
+  std::int64_t i = 0;
+  for (; i + simd_width<T> <= n; i += simd_width<T>) {
+    const Simd<T> v = Simd<T>::load_unaligned(x + i);
+    for (int row = 0; row < 4; ++row)
+      sums[row] = fma(v, Simd<T>::load_unaligned(y + row * stride + i), sums[row]);
+  }
+  if (i < n) {
+    const Simd<T> v = load_partial(x + i, n - i);
+    for (int row = 0; row < 4; ++row)
+      sums[row] = fma(v, load_partial(y + row * stride + i, n - i), sums[row]);
+  }
+  return {hadd(sums[0]), hadd(sums[1]), hadd(sums[2]), hadd(sums[3])};
+}
+
+}  // namespace tapestry

@@ -1,0 +1,14 @@
+#pragma once
+
+// Every op.
+#include "autograd/ops/activations.hpp"
+#include "autograd/ops/arithmetic.hpp"
+#include "autograd/ops/attention.hpp"
+#include "autograd/ops/dropout.hpp"
+#include "autograd/ops/embedding.hpp"
+#include "autograd/ops/layer_norm.hpp"
+#include "autograd/ops/losses.hpp"
+#include "autograd/ops/matmul.hpp"
+#include "autograd/ops/reduce.hpp"
+#include "autograd/ops/shaping.hpp"
+#include "autograd/ops/softmax.hpp"

@@ -1,0 +1,94 @@
+#include "autograd/ops/activations.hpp"
+
+#include <numbers>
+
+#include "autograd/ops/elementwise.hpp"
+
+namespace tapestry {
+namespace {
+
+// Φ(x) and φ(x) of the standard normal distribution.
+template <class X>
+X normal_cdf(const X& x) {
+  using T = Scalar<X>;
+  return T(0.5) * (T(1) + erf(x * T(std::numbers::sqrt2 / 2)));
+}
+
+template <class X>
+X normal_pdf(const X& x) {
+  using T = Scalar<X>;
+  constexpr T inverse_sqrt_2pi = T(std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+  return inverse_sqrt_2pi * exp(T(-0.5) * x * x);
+}
+
+// √(2/π) (x + 0.044715 x³), the argument of gelu_tanh's tanh.
+template <class X>
+X gelu_argument(const X& x) {
+  using T = Scalar<X>;
+  constexpr T scale = T(std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
+  return scale * x * (T(1) + T(0.044715) * x * x);
+}
+
+}  // namespace
+
+Tensor exp(const Tensor& x) {
+  return unary<Saves::output>(
+      "exp", x, [](auto v) { return exp(v); }, [](auto g, auto y) { return g * y; });
+}
+
+Tensor log(const Tensor& x) {
+  return unary<Saves::input>(
+      "log", x, [](auto v) { return log(v); }, [](auto g, auto v) { return g / v; });
+}
+
+Tensor sqrt(const Tensor& x) {
+  return unary<Saves::output>(
+      "sqrt", x, [](auto v) { return sqrt(v); }, [](auto g, auto y) { return g / (y + y); });
+}
+
+Tensor tanh(const Tensor& x) {
+  return unary<Saves::output>(
+      "tanh", x, [](auto v) { return tanh(v); }, [](auto g, auto y) { return g - g * y * y; });
+}
+
+Tensor sigmoid(const Tensor& x) {
+  return unary<Saves::output>(
+      "sigmoid", x, [](auto v) { return logistic(v); },
+      [](auto g, auto y) { return g * y * (Scalar<decltype(y)>(1) - y); });
+}
+
+Tensor relu(const Tensor& x) {
+  return unary<Saves::output>(
+      "relu", x, [](auto v) { return select(v < decltype(v)(0), decltype(v)(0), v); },
+      [](auto g, auto y) { return select(y > decltype(y)(0), g, decltype(g)(0)); });
+}
+
+Tensor softplus(const Tensor& x) {
+  return unary<Saves::input>(
+      "softplus", x, [](auto v) { return max(v, decltype(v)(0)) + log1p(exp(-abs(v))); },
+      [](auto g, auto v) { return g * logistic(v); });
+}
+
+Tensor gelu(const Tensor& x) {
+  return unary<Saves::input>(
+      "gelu", x, [](auto v) { return v * normal_cdf(v); },
+      [](auto g, auto v) { return g * (normal_cdf(v) + v * normal_pdf(v)); });
+}
+
+Tensor gelu_tanh(const Tensor& x) {
+  return unary<Saves::input>(
+      "gelu_tanh", x,
+      [](auto v) {
+        using T = Scalar<decltype(v)>;
+        return T(0.5) * v * (T(1) + tanh(gelu_argument(v)));
+      },
+      [](auto g, auto v) {
+        using T = Scalar<decltype(v)>;
+        constexpr T scale = T(std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
+        const auto t = tanh(gelu_argument(v));
+        const auto slope = scale * (T(1) + T(3 * 0.044715) * v * v);
+        return g * T(0.5) * (T(1) + t + v * (T(1) - t * t) * slope);
+      });
+}
+
+}  // namespace tapestry

@@ -1,0 +1,141 @@
+#include "autograd/ops/attention.hpp"
+
+#include <cmath>
+
+#include "autograd/kernels/attention.hpp"
+#include "autograd/ops/elementwise.hpp"
+
+namespace tapestry {
+namespace {
+
+// Which input holds an operand, and which of its side-by-side parts it is.
+struct Place {
+  std::size_t input;
+  std::int64_t part, parts;
+};
+
+struct Places {
+  Place q, k, v;
+};
+
+std::byte* writable(const Array& array) { return const_cast<std::byte*>(array.raw()); }
+
+// (B, H, T, D), or (B, T, parts · H · D).
+HeadsView view(const Array& array, std::int64_t part, std::int64_t parts, std::int64_t D) {
+  if (array.rank() == 4)
+    return {writable(array), array.dim(1) * array.dim(2) * D, array.dim(2) * D, D};
+  const std::int64_t row = array.dim(2);
+  const auto offset = static_cast<std::size_t>(part * (row / parts)) * size_of(array.dtype());
+  return {writable(array) + offset, array.dim(1) * row, D, row};
+}
+
+HeadsView view(const std::vector<Array>& arrays, const Place& place, std::int64_t D) {
+  return view(arrays[place.input], place.part, place.parts, D);
+}
+
+// A (B, H, T, D) operand as {B, T, H · D}.
+struct Extents {
+  std::int64_t B, T, C;
+  Extents(const Tensor& x, const Place& place)
+      : B(x.dim(0)),
+        T(x.dim(-2)),
+        C(x.rank() == 4 ? x.dim(1) * x.dim(3) : x.dim(2) / place.parts) {}
+};
+
+std::string shapes(const std::vector<Tensor>& inputs) {
+  std::string text;
+  for (const Tensor& input : inputs) text += (text.empty() ? "" : ", ") + to_string(input.shape());
+  return text;
+}
+
+AttentionShape check(const char* op, const std::vector<Tensor>& inputs, const Places& places,
+                     const AttentionOptions& options) {
+  for (const Tensor& input : inputs) {
+    check_same_dtype(op, inputs[0], input);
+    require(input.rank() == inputs[0].rank() && (input.rank() == 3 || input.rank() == 4),
+            "{}: shapes {}", op, shapes(inputs));
+  }
+  for (const Place& place : {places.q, places.k, places.v})
+    require(place.parts == 1 ||
+                (inputs[place.input].rank() == 3 && inputs[place.input].dim(2) % place.parts == 0),
+            "{}: shapes {}", op, shapes(inputs));
+  const Tensor& q = inputs[places.q.input];
+  const Extents query(q, places.q), key(inputs[places.k.input], places.k),
+      value(inputs[places.v.input], places.v);
+  const std::int64_t H = q.rank() == 4 ? q.dim(1) : options.heads;
+  require(query.B == key.B && key.B == value.B && key.T == value.T && query.C == key.C &&
+              key.C == value.C && H >= 1 && query.C % H == 0 && query.C > 0 &&
+              (q.rank() == 3 ||
+               (inputs[places.k.input].dim(1) == H && inputs[places.v.input].dim(1) == H)),
+          "{}: shapes {} with {} heads", op, shapes(inputs), H);
+  const std::int64_t S = options.keys < 0 ? key.T : options.keys;
+  require(S <= key.T, "{}: {} keys with shapes {}", op, S, shapes(inputs));
+  if (!options.key_padding.empty())
+    require(options.key_padding.dtype() == DType::int32 &&
+                options.key_padding.shape() == Shape{query.B, S},
+            "{}: key padding {} {} for (B, S) = ({}, {})", op,
+            to_string(options.key_padding.dtype()), to_string(options.key_padding.shape()), query.B,
+            S);
+  const Shape scores{query.B, H, query.T, S};
+  if (!options.mask.empty())
+    require(
+        options.mask.dtype() == q.dtype() && broadcast(op, options.mask.shape(), scores) == scores,
+        "{}: mask {} {} for scores {}", op, to_string(options.mask.dtype()),
+        to_string(options.mask.shape()), to_string(scores));
+  const std::int64_t D = query.C / H;
+  return {q.dtype(),
+          query.B,
+          H,
+          query.T,
+          S,
+          D,
+          1 / std::sqrt(static_cast<double>(D)),
+          options.causal,
+          options.key_padding,
+          options.mask};
+}
+
+Tensor attend(const char* op, const std::vector<Tensor>& inputs, const Places& places,
+              const AttentionOptions& options) {
+  const AttentionShape shape = check(op, inputs, places, options);
+  const std::int64_t D = shape.D;
+  std::vector<Array> values;
+  for (const Tensor& input : inputs) values.push_back(input.value());
+  Array y(inputs[0].rank() == 4 ? inputs[0].shape() : Shape{shape.B, shape.T, shape.H * D},
+          shape.dtype);
+  Array log_sums({shape.B, shape.H, shape.T}, shape.dtype);
+  attention_forward(shape, view(values, places.q, D), view(values, places.k, D),
+                    view(values, places.v, D), view(y, 0, 1, D), log_sums);
+  return record(
+      op, y, inputs,
+      [shape, places, values, y, log_sums, D](const Array& gradient, InputGradients& into) {
+        const bool all_keys = shape.S == values[places.k.input].dim(-2);
+        std::vector<Array> sent;
+        for (const Array& value : values)
+          sent.push_back(all_keys ? Array(value.shape(), value.dtype())
+                                  : Array::zeros(value.shape(), value.dtype()));
+        attention_backward(
+            shape, view(values, places.q, D), view(values, places.k, D), view(values, places.v, D),
+            view(y, 0, 1, D), view(gradient, 0, 1, D), log_sums,
+            {view(sent, places.q, D), view(sent, places.k, D), view(sent, places.v, D)});
+        for (std::size_t i = 0; i < sent.size(); ++i) into.add(i, sent[i]);
+      });
+}
+
+}  // namespace
+
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                    const AttentionOptions& options) {
+  return attend("scaled_dot_product_attention", {q, k, v}, {{0, 0, 1}, {1, 0, 1}, {2, 0, 1}},
+                options);
+}
+
+Tensor packed_self_attention(const Tensor& qkv, const AttentionOptions& options) {
+  return attend("packed_self_attention", {qkv}, {{0, 0, 3}, {0, 1, 3}, {0, 2, 3}}, options);
+}
+
+Tensor packed_cross_attention(const Tensor& q, const Tensor& kv, const AttentionOptions& options) {
+  return attend("packed_cross_attention", {q, kv}, {{0, 0, 1}, {1, 0, 2}, {1, 1, 2}}, options);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "autograd/array.hpp"
+
+namespace tapestry {
+
+// Who draws. Each stream's numbers are independent of how much the others draw.
+enum class Stream : std::uint32_t { init, data, dropout, eval, sample };
+
+// Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel Random Numbers: As
+// Easy as 1, 2, 3"). The n-th number is a function of (seed, stream, step, n) alone.
+class Random {
+ public:
+  Random(std::uint64_t seed, Stream stream, std::uint64_t step = 0);
+
+  std::uint32_t bits();
+  double uniform();  // in [0, 1), 53 bits
+  double uniform(double low, double high);
+  double normal();                         // mean 0, standard deviation 1
+  std::int64_t below(std::int64_t bound);  // in [0, bound), bound >= 1
+
+  // Fill a floating array; the same numbers at any thread count.
+  void fill_uniform(Array& array, double low, double high);
+  void fill_normal(Array& array, double mean, double standard_deviation);
+
+ private:
+  using Block = std::array<std::uint32_t, 4>;
+  Block block(std::uint64_t index) const;
+  template <class T, class Draw>
+  void fill(Array& array, Draw draw);
+
+  std::array<std::uint32_t, 2> key_;
+  std::array<std::uint32_t, 2> lane_;  // stream and step
+  std::uint64_t next_ = 0;             // the next block
+  Block current_{};
+  int unused_ = 0;  // words of current_ not yet given
+};
+
+}  // namespace tapestry

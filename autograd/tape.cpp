@@ -1,0 +1,179 @@
+#include "autograd/tape.hpp"
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+
+#include "autograd/check.hpp"
+#include "autograd/kernels/broadcast.hpp"
+
+namespace tapestry {
+namespace {
+
+thread_local Tape* current_tape = nullptr;
+thread_local const std::string* current_scope = nullptr;
+std::atomic<bool> check_finite = false;
+
+std::uint64_t next_id() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+struct Range {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
+  bool nan = false;
+
+  explicit Range(const Array& array) {
+    if (array.dtype() == DType::int32) return;
+    dispatch(array.dtype(), [&]<class T>() {
+      for (const double value : array.values<T>()) {
+        nan |= std::isnan(value);
+        low = std::min(low, value);
+        high = std::max(high, value);
+      }
+    });
+  }
+  bool has_minus_infinity() const { return low == -std::numeric_limits<double>::infinity(); }
+  bool has_plus_infinity() const { return high == std::numeric_limits<double>::infinity(); }
+};
+
+std::string describe(const Array& array) {
+  if (array.dtype() == DType::int32) return fmt::format("{} int32", to_string(array.shape()));
+  const Range range(array);
+  return fmt::format("{} in [{:.4g}, {:.4g}]{}", to_string(array.shape()), range.low, range.high,
+                     range.nan ? " with NaN" : "");
+}
+
+void require_finite(const char* op, const char* what, const std::string* scope, const Array& output,
+                    const std::vector<const Array*>& inputs) {
+  const Range range(output);
+  bool minus_infinity_given = false;
+  for (const Array* input : inputs) minus_infinity_given |= Range(*input).has_minus_infinity();
+  if (!range.nan && !range.has_plus_infinity() &&
+      (!range.has_minus_infinity() || minus_infinity_given))
+    return;
+  std::string message = fmt::format("{} of {} in {} is not finite: {}", what, op,
+                                    scope ? *scope : "the loss", describe(output));
+  for (const Array* input : inputs) message += "; from " + describe(*input);
+  throw NonFiniteError(message);
+}
+
+// Sharing makes a gradient read-only: `add` hands one array to two inputs.
+void make_unique(Array& array) {
+  if (!array.unique()) array = array.clone();
+}
+
+}  // namespace
+
+Tensor Tensor::variable(Array value) {
+  Tensor tensor(std::move(value));
+  tensor.id_ = next_id();
+  return tensor;
+}
+
+double Tensor::item() const {
+  require(size() == 1, "item: a tensor of shape {}", to_string(shape()));
+  return value_.to(DType::float64).values<double>()[0];
+}
+
+const Array* Gradients::find(const Tensor& variable) const {
+  const auto entry = by_id_.find(variable.id());
+  return entry == by_id_.end() ? nullptr : &entry->second;
+}
+
+const Array& Gradients::operator[](const Tensor& variable) const {
+  return by_id_.at(variable.id());
+}
+
+Gradients& Gradients::operator+=(const Gradients& other) {
+  for (const auto& [id, gradient] : other.by_id_) {
+    auto [mine, added] = by_id_.try_emplace(id, gradient);
+    if (added) continue;
+    make_unique(mine->second);
+    add_in_place(mine->second, gradient);
+  }
+  return *this;
+}
+
+Array Gradients::take(std::uint64_t id) {
+  auto entry = by_id_.extract(id);
+  return entry ? std::move(entry.mapped()) : Array();
+}
+
+void InputGradients::add(std::size_t input, const Array& gradient) {
+  if (!wanted(input)) return;
+  const InputRecord& to = inputs_[input];
+  const Array own = sum_to(gradient, to.shape);
+  auto [sum, added] = gradients_.by_id_.try_emplace(to.id, own);
+  if (added) return;
+  make_unique(sum->second);
+  add_in_place(sum->second, own);
+}
+
+void InputGradients::accumulate(std::size_t input,
+                                const std::function<void(Array& into, bool accumulate)>& kernel) {
+  if (!wanted(input)) return;
+  const InputRecord& to = inputs_[input];
+  Array& into = gradients_.by_id_[to.id];
+  const bool first = into.empty();
+  if (first)
+    into = Array(to.shape, to.dtype);
+  else
+    make_unique(into);
+  kernel(into, !first);
+}
+
+Tape::Tape() : outer_(current_tape) { current_tape = this; }
+Tape::~Tape() { current_tape = outer_; }
+
+Gradients Tape::backward(const Tensor& loss, double seed) {
+  require(loss.size() == 1, "backward: the loss has shape {}, not one element",
+          to_string(loss.shape()));
+  return backward(loss, Array::full(loss.shape(), seed, loss.dtype()));
+}
+
+Gradients Tape::backward(const Tensor& output, const Array& gradient) {
+  require(gradient.shape() == output.shape() && gradient.dtype() == output.dtype(),
+          "backward: a gradient {} {} for {} {}", to_string(gradient.dtype()),
+          to_string(gradient.shape()), to_string(output.dtype()), to_string(output.shape()));
+  Gradients gradients;
+  if (output.id() != 0) gradients.by_id_.emplace(output.id(), gradient);
+  while (!entries_.empty()) {
+    const Entry entry = std::move(entries_.back());
+    entries_.pop_back();
+    const Array received = gradients.take(entry.output);
+    if (received.empty()) continue;
+    InputGradients into(entry.inputs, gradients);
+    entry.pullback(received, into);
+    if (!check_finite) continue;
+    for (const InputRecord& input : entry.inputs)
+      if (const auto sent = gradients.by_id_.find(input.id); sent != gradients.by_id_.end())
+        require_finite(entry.op, "the gradient", entry.scope, sent->second, {&received});
+  }
+  return gradients;
+}
+
+Tensor record(const char* op, Array value, const std::vector<Tensor>& inputs, Pullback pullback) {
+  if (check_finite) {
+    std::vector<const Array*> values;
+    for (const Tensor& input : inputs) values.push_back(&input.value());
+    require_finite(op, "the output", current_scope, value, values);
+  }
+  bool tracked = false;
+  for (const Tensor& input : inputs) tracked |= input.id() != 0;
+  if (!current_tape || !tracked) return Tensor(std::move(value));
+  Tensor output = Tensor::variable(std::move(value));
+  std::vector<InputRecord> records;
+  for (const Tensor& input : inputs) records.push_back({input.id(), input.shape(), input.dtype()});
+  current_tape->entries_.push_back(
+      {op, current_scope, output.id(), std::move(records), std::move(pullback)});
+  return output;
+}
+
+Scope::Scope(const std::string& path) : outer_(current_scope) { current_scope = &path; }
+Scope::~Scope() { current_scope = outer_; }
+
+void set_check_finite(bool on) { check_finite = on; }
+
+}  // namespace tapestry

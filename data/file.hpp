@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tapestry {
+
+// The first `bytes` bytes of a file, or all of it where it is shorter. A gzip file (it starts with
+// 1f 8b) is inflated. InputError: no such file, a folder, unreadable, gzip cut short or damaged.
+std::string read_start(const std::string& path, std::int64_t bytes);
+
+// A whole file, inflated where it is gzip; InputError also where it holds more than max_bytes.
+std::string read_file(const std::string& path, std::int64_t max_bytes);
+
+struct CodePoint {
+  char32_t value;
+  int bytes;  // in UTF-8: 1 to 4, or 0 where the text is not well-formed
+};
+
+// The character that starts at byte `offset` < text.size(). Overlong forms, surrogates and values
+// above U+10FFFF are not well-formed (RFC 3629).
+CodePoint code_point_at(std::string_view text, std::size_t offset);
+
+// InputError names the path, byte offset and line of the first byte that is not UTF-8.
+void require_utf8(std::string_view text, const std::string& path);
+
+}  // namespace tapestry

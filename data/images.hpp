@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/dataset.hpp"
+
+namespace tapestry {
+
+// Greyscale images and their classes. A batch: inputs (B, pixels) float32 in [0, 1], row by row;
+// targets (B) int32; count B.
+class ImageDataset final : public Dataset {
+ public:
+  // images (N, height, width) float32, one label each.
+  ImageDataset(const Array& images, std::vector<std::int32_t> labels);
+
+  std::int64_t size() const override { return images_.dim(0); }
+  Batch batch(std::span<const std::int64_t> examples) const override;
+
+  std::int64_t height() const { return height_; }
+  std::int64_t width() const { return width_; }
+  const Array& images() const { return images_; }  // (N, pixels)
+  const std::vector<std::int32_t>& labels() const { return labels_; }
+
+ private:
+  std::int64_t height_;
+  std::int64_t width_;
+  Array images_;
+  std::vector<std::int32_t> labels_;
+};
+
+struct ImageSplits {
+  ImageDataset train;
+  ImageDataset test;
+};
+
+// Reads the four files of MNIST or Fashion-MNIST, train-images-idx3-ubyte[.gz] and its siblings,
+// from a folder, or from beside the one of them that `path` names. Labels are in [0, classes).
+// InputError: files missing (says which and where to get them), damaged, or not of one size.
+ImageSplits load_images(const std::string& path, std::int32_t classes = 10);
+
+// Draws both splits with draw_garment: image i is of class i mod garment_classes and depends on
+// (seed, split, i) alone.
+ImageSplits draw_clothes(std::int64_t train_count, std::int64_t test_count, std::uint64_t seed);
+
+}  // namespace tapestry

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace tapestry {
+
+enum class Order {
+  shuffled,          // every example once an epoch, each epoch in a new order
+  with_replacement,  // independent uniform draws
+  sequential,        // 0, 1, …, size - 1, and again from 0
+};
+
+// Which examples a step reads: a function of (seed, position) alone, so a resumed run that seeks to
+// its old position reads what it would have read. A batch may straddle two epochs.
+class Sampler {
+ public:
+  Sampler(std::int64_t size, Order order, std::uint64_t seed);  // size >= 1
+
+  // The next `count` examples, in [0, size); position() moves on by count.
+  std::vector<std::int64_t> next(std::int64_t count);
+
+  std::int64_t position() const { return position_; }  // examples read since the start
+  void seek(std::int64_t position);
+
+ private:
+  std::int64_t at(std::int64_t position);
+  void shuffle(std::int64_t epoch);
+
+  std::int64_t size_;
+  Order order_;
+  std::uint64_t seed_;
+  std::int64_t position_ = 0;
+  std::int64_t epoch_ = -1;  // of permutation_
+  std::vector<std::int64_t> permutation_;
+};
+
+}  // namespace tapestry

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/dataset.hpp"
+
+namespace tapestry {
+
+// Control characters as \x0a, so that a message that quotes the text stays on its line.
+std::string printable(std::string_view text);
+
+// Numbers the characters (Unicode code points) of a language: token i is the i-th symbol.
+class CharVocabulary {
+ public:
+  // Each symbol is one character and occurs once, else InputError. Order is kept.
+  explicit CharVocabulary(std::vector<std::string> symbols);
+
+  // The distinct characters of a UTF-8 text, sorted by code point.
+  static CharVocabulary of_text(std::string_view text);
+
+  std::int64_t size() const { return static_cast<std::int64_t>(symbols_.size()); }
+  const std::vector<std::string>& symbols() const { return symbols_; }
+
+  // One token a character. InputError names the first character that is not a symbol.
+  std::vector<std::int32_t> encode(std::string_view text) const;
+  std::string decode(std::span<const std::int32_t> tokens) const;
+
+ private:
+  [[noreturn]] void throw_unknown(std::string_view text, std::size_t offset) const;
+
+  std::vector<std::string> symbols_;
+  std::vector<std::int32_t> tokens_;  // by code point, as far as the highest; -1: not a symbol
+};
+
+struct Text {
+  std::string path;     // of the file that was read
+  std::string content;  // UTF-8, not empty
+};
+
+// Reads a file (plain or gzip), or the one *.txt file of a folder. InputError: none or several
+// *.txt files, an empty file, not UTF-8, above 1 GiB.
+Text load_text(const std::string& path);
+
+// How examples of T tokens are cut from a text of n tokens.
+enum class Windows {
+  overlapping,  // example i starts at token i: n - T examples, to draw at random in training
+  consecutive,  // example i starts at token i T: each of the n - 1 predictable tokens once
+};
+
+struct TextRange {
+  std::int64_t begin = 0;  // tokens [begin, end)
+  std::int64_t end = 0;
+  std::int64_t context = 64;  // T
+  Windows windows = Windows::overlapping;
+  std::string path = {};   // for messages
+  std::string split = {};  // "train" or "validation", for messages
+};
+
+// Next-token prediction. A batch: inputs (B, T) and targets (B, T), int32, targets one token ahead.
+// The last consecutive window may be short: inputs end in 0, targets in ignored_target.
+class TextDataset final : public Dataset {
+ public:
+  // InputError where the range is too short: T + 1 tokens overlapping, 2 tokens consecutive.
+  TextDataset(std::shared_ptr<const std::vector<std::int32_t>> tokens, TextRange range);
+
+  std::int64_t size() const override;
+  Batch batch(std::span<const std::int64_t> examples) const override;
+
+ private:
+  std::shared_ptr<const std::vector<std::int32_t>> tokens_;
+  TextRange range_;
+};
+
+}  // namespace tapestry

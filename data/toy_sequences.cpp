@@ -1,0 +1,151 @@
+#include "data/toy_sequences.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/check.hpp"
+#include "autograd/random.hpp"
+
+namespace tapestry {
+namespace {
+
+constexpr std::string_view all_symbols = "0123456789abcdefghijklmnopqrstuvwxyz";
+constexpr std::int64_t max_length = 512;
+constexpr double least_inputs = 64;  // fewer cannot be split in two with something in each
+
+ToyOptions checked(ToyOptions options) {
+  const bool addition = options.task == ToyTask::addition;
+  if (addition) options.alphabet = 10;
+  const auto most = static_cast<std::int64_t>(all_symbols.size());
+  expect_input(options.length >= 1 && options.length <= max_length,
+               "data.length = {}: expected 1 to {}", options.length, max_length);
+  expect_input(options.alphabet >= 2 && options.alphabet <= most,
+               "data.alphabet = {}: expected 2 to {} symbols", options.alphabet, most);
+  expect_input(options.examples >= 1, "data.examples = {}: expected at least 1", options.examples);
+  const double inputs = std::pow(static_cast<double>(options.alphabet),
+                                 static_cast<double>(options.length * (addition ? 2 : 1)));
+  expect_input(inputs >= least_inputs,
+               "data.length = {}: there are only {} inputs of {} symbols, expected at least {} so "
+               "that some can be held back; raise data.length",
+               options.length, inputs, options.alphabet, least_inputs);
+  return options;
+}
+
+CharVocabulary vocabulary_of(const ToyOptions& options) {
+  std::vector<std::string> symbols;
+  for (const char symbol : all_symbols.substr(0, static_cast<std::size_t>(options.alphabet)))
+    symbols.emplace_back(1, symbol);
+  if (options.task == ToyTask::addition) symbols.push_back("+");
+  symbols.push_back(">");
+  return CharVocabulary(std::move(symbols));
+}
+
+// One input in eight is held back: by FNV-1a, mixed as in MurmurHash3, so that no seed matters.
+ToySplit split_of(const std::vector<std::int32_t>& symbols) {
+  std::uint64_t hash = 0xCBF29CE484222325;
+  for (const std::int32_t symbol : symbols)
+    hash = (hash ^ static_cast<std::uint64_t>(symbol)) * 0x100000001B3;
+  hash = (hash ^ hash >> 33) * 0xFF51AFD7ED558CCD;
+  return hash >> 61 == 0 ? ToySplit::held_back : ToySplit::train;
+}
+
+std::vector<std::int32_t> sum_from_the_right(const std::vector<std::int32_t>& digits) {
+  const std::size_t length = digits.size() / 2;
+  std::vector<std::int32_t> sum;
+  std::int32_t carry = 0;
+  for (std::size_t i = length; i-- > 0;) {
+    const std::int32_t column = digits[i] + digits[length + i] + carry;
+    sum.push_back(column % 10);
+    carry = column / 10;
+  }
+  sum.push_back(carry);
+  return sum;
+}
+
+}  // namespace
+
+ToySequences::ToySequences(const ToyOptions& options)
+    : options_(checked(options)), vocabulary_(vocabulary_of(options_)) {}
+
+std::int64_t ToySequences::drawn_symbols() const {
+  return options_.task == ToyTask::addition ? 2 * options_.length : options_.length;
+}
+
+std::int64_t ToySequences::prompt_length() const {
+  return drawn_symbols() + (options_.task == ToyTask::addition ? 2 : 1);
+}
+
+std::int64_t ToySequences::answer_length() const {
+  return options_.length + (options_.task == ToyTask::addition ? 1 : 0);
+}
+
+// Draws again until the input belongs to this split.
+ToySequences::Tokens ToySequences::draw(std::int64_t example) const {
+  require(example >= 0 && example < size(), "ToySequences: example {} of {}", example, size());
+  Random random(options_.seed, Stream::data, static_cast<std::uint64_t>(example));
+  Tokens symbols(static_cast<std::size_t>(drawn_symbols()));
+  do {
+    for (std::int32_t& symbol : symbols)
+      symbol = static_cast<std::int32_t>(random.below(options_.alphabet));
+  } while (split_of(symbols) != options_.split);
+  return symbols;
+}
+
+ToySequences::Tokens ToySequences::prompt_of(const Tokens& symbols) const {
+  const auto separator = static_cast<std::int32_t>(vocabulary_.size() - 1);
+  Tokens prompt = symbols;
+  if (options_.task == ToyTask::addition)
+    prompt.insert(prompt.begin() + options_.length, separator - 1);
+  prompt.push_back(separator);
+  return prompt;
+}
+
+ToySequences::Tokens ToySequences::answer_to(const Tokens& symbols) const {
+  if (options_.task == ToyTask::addition) return sum_from_the_right(symbols);
+  Tokens answer = symbols;
+  if (options_.task == ToyTask::sort) std::ranges::sort(answer);
+  if (options_.task == ToyTask::reverse) std::ranges::reverse(answer);
+  return answer;
+}
+
+std::string ToySequences::prompt(std::int64_t example) const {
+  return vocabulary_.decode(prompt_of(draw(example)));
+}
+
+std::string ToySequences::answer(std::string_view prompt) const {
+  Tokens symbols;
+  for (const char character : prompt)
+    if (const auto token = all_symbols.find(character);
+        token < static_cast<std::size_t>(options_.alphabet))
+      symbols.push_back(static_cast<std::int32_t>(token));
+  const bool well_formed = static_cast<std::int64_t>(symbols.size()) == drawn_symbols() &&
+                           vocabulary_.decode(prompt_of(symbols)) == prompt;
+  if (!well_formed)
+    throw InputError(
+        fmt::format("prompt '{}': expected {} characters like '{}', of the symbols {}",
+                    printable(prompt), prompt_length(), this->prompt(0),
+                    all_symbols.substr(0, static_cast<std::size_t>(options_.alphabet))));
+  return vocabulary_.decode(answer_to(symbols));
+}
+
+Batch ToySequences::batch(std::span<const std::int64_t> examples) const {
+  const auto B = static_cast<std::int64_t>(examples.size());
+  const std::int64_t T = context();
+  Batch batch{Array({B, T}, DType::int32), Array::full({B, T}, ignored_target, DType::int32),
+              static_cast<double>(B * answer_length())};
+  auto input = batch.inputs.mutable_values<std::int32_t>().begin();
+  auto target = batch.targets.mutable_values<std::int32_t>().begin();
+  for (const std::int64_t example : examples) {
+    const Tokens symbols = draw(example);
+    const Tokens answer = answer_to(symbols);
+    Tokens sequence = prompt_of(symbols);
+    sequence.insert(sequence.end(), answer.begin(), answer.end());
+    std::copy_n(sequence.begin(), T, input);
+    std::ranges::copy(answer, target + prompt_length() - 1);
+    input += T;
+    target += T;
+  }
+  return batch;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <optional>
+
+#include "autograd/ops/attention.hpp"
+#include "layers/linear.hpp"
+
+namespace tapestry {
+
+// One head: softmax(Q Kᵀ / √D + M) V with Q = query(x), K = key(source), V = value(source).
+// x (B, T, C), source (B, S, C') -> (B, T, D).
+class Attention final : public Module {
+ public:
+  Linear query, key, value;
+
+  Attention(std::int64_t width, std::int64_t source_width, std::int64_t head_width, Random& init,
+            const LinearOptions& options = {});
+  Tensor forward(const Tensor& x, const Tensor& source, AttentionOptions options = {}) const;
+  void fields(FieldVisitor& visit) override;
+};
+
+// Keys and values of the tokens seen so far, so that a new token attends to them without their
+// being computed again. For inference: nothing is recorded through it.
+struct KeyValueCache {
+  KeyValueCache(std::int64_t batch, std::int64_t capacity, std::int64_t width, DType dtype)
+      : keys({batch, capacity, width}, dtype), values({batch, capacity, width}, dtype) {}
+
+  Array keys, values;       // (B, capacity, C)
+  std::int64_t length = 0;  // how many of the capacity stand
+};
+
+// `heads` heads of C / heads columns each and an output projection (Vaswani et al. 2017, §3.2.2).
+// Self-attention: x (B, T, C) -> (B, T, C), with one projection to queries, keys and values.
+// Cross-attention: x (B, T, C), source (B, S, C') -> (B, T, C).
+class MultiHeadAttention final : public Module {
+ public:
+  std::optional<Linear> query_key_value;  // self: (3C, C)
+  std::optional<Linear> query;            // cross: (C, C)
+  std::optional<Linear> key_value;        // cross: (2C, C')
+  Linear output;
+  std::int64_t heads;
+
+  struct Options {
+    std::int64_t source_width = 0;  // C' of cross-attention; 0: self-attention
+    LinearOptions input, output;
+  };
+  // heads must divide width, else std::invalid_argument.
+  MultiHeadAttention(std::int64_t width, std::int64_t heads, Random& init, const Options& options);
+  MultiHeadAttention(std::int64_t width, std::int64_t num_heads, Random& init)
+      : MultiHeadAttention(width, num_heads, init, Options()) {}
+
+  Tensor forward(const Tensor& x, AttentionOptions options = {}) const;
+  Tensor forward(const Tensor& x, const Tensor& source, AttentionOptions options = {}) const;
+  // Appends x's keys and values to the cache, then attends to all of it. The cache must be of x's
+  // batch, width and dtype, and have room, else std::invalid_argument.
+  Tensor forward(const Tensor& x, KeyValueCache& cache, AttentionOptions options = {}) const;
+  void fields(FieldVisitor& visit) override;
+};
+
+}  // namespace tapestry

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "autograd/parameter.hpp"
+#include "autograd/random.hpp"
+
+namespace tapestry {
+
+class Module;
+
+// Called once for each field of a module, in the order they are declared.
+class FieldVisitor {
+ public:
+  virtual ~FieldVisitor() = default;
+  virtual void operator()(const std::string& name, Parameter& parameter) = 0;
+  virtual void operator()(const std::string& name, Module& module) = 0;
+};
+
+// Fields (parameters and modules, by name), a constructor that takes the random numbers of its
+// initial values, and forward. Parameters are float32 until convert().
+class Module {
+ public:
+  Module() = default;
+  Module(Module&&) = default;  // not copied: a copy would share its parameters' memory
+  virtual ~Module() = default;
+
+  // Calls visit("name", field) for every field.
+  virtual void fields(FieldVisitor& visit) = 0;
+
+  // The parameters of the whole tree, with dotted names from here. Also gives every module its
+  // path, so that errors can name it.
+  std::vector<Parameter*> parameters();
+
+  void convert(DType dtype);  // every parameter
+
+  const std::string& path() const { return path_; }
+
+ private:
+  friend class Collector;
+  std::string path_ = "model";
+};
+
+}  // namespace tapestry

@@ -1,0 +1,52 @@
+#pragma once
+
+#include "layers/embedding.hpp"
+#include "layers/positions.hpp"
+#include "layers/transformer_block.hpp"
+
+namespace tapestry {
+
+enum class Positions { learned, sinusoidal };
+
+struct TransformerOptions {
+  std::int64_t vocabulary = 0, context = 64;
+  std::int64_t layers = 4, heads = 4, width = 128;
+  std::int64_t hidden = 0;  // of the feed-forwards; 0: 4 · width
+  Positions positions = Positions::learned;
+  NormPlacement norm = NormPlacement::pre;
+  Activation activation = Activation::gelu;
+  double dropout = 0;
+  bool bias = true;             // in every Linear
+  bool tied_embeddings = true;  // the head reads out with the token embedding
+};
+
+// A decoder-only transformer (GPT; Radford et al. 2019): the logits of the next token.
+// tokens (B, T) int32 in [0, V), T <= context -> (B, T, V). Starts as GPT-2 does: N(0, 0.02²), the
+// projections into the residual stream divided by √(2 layers).
+class Transformer final : public Module {
+ public:
+  TransformerOptions options;
+  Embedding token_embedding;
+  std::optional<LearnedPositions> position_embedding;
+  SinusoidalPositions sinusoidal_positions;
+  Dropout dropout;
+  std::vector<TransformerBlock> blocks;
+  std::optional<LayerNorm> final_norm;  // with pre-norm
+  std::optional<Linear> head;           // without tied embeddings
+
+  Transformer(const TransformerOptions& wanted, Random& init);
+
+  // `noise` is dropout's; null: evaluate.
+  Tensor forward(const Array& tokens, Random* noise = nullptr) const;
+
+  // The same for tokens that follow those in the caches, one cache a block: generation.
+  std::vector<KeyValueCache> make_caches(std::int64_t batch) const;
+  Tensor forward(const Array& tokens, std::vector<KeyValueCache>& caches) const;
+
+  void fields(FieldVisitor& visit) override;
+
+ private:
+  Tensor forward(const Array& tokens, Random* noise, std::vector<KeyValueCache>* caches) const;
+};
+
+}  // namespace tapestry

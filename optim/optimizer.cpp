@@ -1,0 +1,49 @@
+#include "optim/optimizer.hpp"
+
+#include "autograd/check.hpp"
+
+namespace tapestry {
+
+Optimizer::Optimizer(std::vector<Parameter*> parameters, const OptimizerOptions& options)
+    : options_(options), parameters_(std::move(parameters)) {}
+
+// Late, because slot_names() belongs to the subclass.
+void Optimizer::make_slots() const {
+  if (!slots_.empty()) return;
+  for (const Parameter* parameter : parameters_) {
+    std::vector<Array>& slots = slots_.emplace_back();
+    for (std::size_t i = 0; i < slot_names().size(); ++i)
+      slots.push_back(Array::zeros(parameter->tensor.shape(), parameter->tensor.dtype()));
+  }
+}
+
+void Optimizer::step(const Gradients& gradients, double learning_rate, double scale) {
+  make_slots();
+  for (const Parameter* parameter : parameters_)
+    require(gradients.find(*parameter) != nullptr, "optimizer: parameter {} {} has no gradient",
+            parameter->name, to_string(parameter->tensor.shape()));
+  ++steps_;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Parameter& parameter = *parameters_[i];
+    const bool decays = options_.decay_all || parameter.role == Role::weight;
+    update({parameter.value(), gradients[parameter], slots_[i], scale, learning_rate,
+            decays ? options_.weight_decay : 0, steps_});
+  }
+}
+
+std::vector<std::pair<std::string, Array>> Optimizer::state() const {
+  make_slots();
+  std::vector<std::pair<std::string, Array>> state;
+  const std::vector<std::string> names = slot_names();
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    for (std::size_t slot = 0; slot < names.size(); ++slot)
+      state.emplace_back(names[slot] + "." + parameters_[i]->name, slots_[i][slot]);
+  return state;
+}
+
+std::map<std::string, OptimizerFactory>& optimizer_registry() {
+  static std::map<std::string, OptimizerFactory> registry;
+  return registry;
+}
+
+}  // namespace tapestry

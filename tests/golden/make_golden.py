@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+"""Makes the golden values Tapestry's tests compare with: outputs and gradients from PyTorch.
+
+    /usr/bin/python3 tests/golden/make_golden.py
+
+rewrites the *.safetensors files beside this script. The committed files were made with Debian 12's
+python3-torch 1.13.1+dfsg-4 (torch.__version__ 1.13.0a0) and Python 3.11.2 on x86-64; another
+version may change the last bits.
+
+Floating tensors are F64, indices and masks I32. Inputs and parameters are rounded to float32
+values first, so a float32 test starts from the same numbers. Every function below seeds its own
+generator by a name. `g` is the gradient from above: `dx` is the gradient of sum(y * g) by `x`,
+`gradient.NAME` that by a module's parameter NAME. Every gradient is compared with finite
+differences before it is written.
+"""
+
+import json
+import math
+import pathlib
+import struct
+import zlib
+
+import torch
+import torch.nn.functional as F
+from torch.nn.utils.stateless import functional_call
+
+TYPES = {torch.float64: "F64", torch.int32: "I32"}
+
+
+def write(name, tensors):
+    """The safetensors format: header length, JSON header padded with spaces, data."""
+    header, data = {}, b""
+    # The wider type first, so that every tensor is aligned to its elements.
+    for key, tensor in sorted(tensors.items(), key=lambda item: item[1].dtype != torch.float64):
+        assert torch.isfinite(tensor).all(), f"{name}: {key} is not finite"
+        raw = tensor.detach().contiguous().numpy().tobytes()
+        header[key] = {"dtype": TYPES[tensor.dtype], "shape": list(tensor.shape),
+                       "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    path = pathlib.Path(__file__).with_name(f"{name}.safetensors")
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    print(name, *(f"{key} {v['dtype']}{v['shape']}" for key, v in header.items()), sep="\n    ")
+
+
+def generator(name):
+    return torch.Generator().manual_seed(zlib.crc32(name.encode()))
+
+
+def normal(random, *shape, scale=1.0, shift=0.0):
+    values = torch.randn(shape, generator=random, dtype=torch.float64) * scale + shift
+    return values.float().double()
+
+
+def make_parameters(random, shapes):
+    """Weights of the given shapes, by layer name, and biases but for embeddings and the head."""
+    p = {}
+    for name, shape in shapes.items():
+        p[name + ".weight"] = normal(random, *shape, scale=0.4, shift=float(name.endswith("norm")))
+        if "embedding" not in name and name != "head":
+            p[name + ".bias"] = normal(random, shape[0], scale=0.4)
+    return p
+
+
+def affine(parameters, x, name):
+    return F.linear(x, parameters[name + ".weight"], parameters[name + ".bias"])
+
+
+def gradients(function, inputs):
+    """The gradient of the scalar function(inputs) by each input, checked by finite differences."""
+    leaves = {key: value.clone().requires_grad_() for key, value in inputs.items()}
+    result = dict(zip(leaves, torch.autograd.grad(function(leaves), list(leaves.values()))))
+    random, step = generator("directions"), 1e-5
+    for key, gradient in result.items():
+        assert gradient.abs().max() > 0, f"the gradient by {key} is zero"
+        direction = normal(random, *gradient.shape)
+        above, below = (function({**inputs, key: inputs[key] + sign * step * direction}).item()
+                        for sign in (1, -1))
+        numeric, analytic = (above - below) / (2 * step), (gradient * direction).sum().item()
+        assert math.isclose(numeric, analytic, rel_tol=1e-6, abs_tol=1e-7), (key, numeric, analytic)
+    return {("gradient." if "." in key else "d") + key: value for key, value in result.items()}
+
+
+def write_operation(name, function, inputs, **extra):
+    """Writes inputs, g, y = function(inputs) and the gradients of sum(y * g)."""
+    y = function(inputs)
+    g = normal(generator(name), *y.shape)
+    write(name, {**inputs, **extra, "g": g, "y": y,
+                 **gradients(lambda t: (function(t) * g).sum(), inputs)})
+
+
+def layers():
+    r = generator("layers")
+    write_operation("linear", lambda t: F.linear(t["x"], t["weight"], t["bias"]), {
+        "x": normal(r, 2, 3, 5), "weight": normal(r, 4, 5), "bias": normal(r, 4)})
+    write_operation("layer_norm", lambda t: F.layer_norm(t["x"], (8,), t["weight"], t["bias"]), {
+        "x": normal(r, 2, 3, 8, scale=2, shift=0.5),
+        "weight": normal(r, 8, scale=0.5, shift=1), "bias": normal(r, 8)})
+    x = normal(r, 3, 7)
+    # Overflows exp, underflows it, and spreads widely within a row.
+    x = torch.stack([x[0] + 1000, x[1] - 1000, x[2] * 20]).float().double()
+    write_operation("softmax", lambda t: F.softmax(t["x"], -1), {"x": x})
+    write_operation("log_softmax", lambda t: F.log_softmax(t["x"], -1), {"x": x})
+    x = torch.linspace(-6, 6, 64).double()
+    write_operation("gelu_erf", lambda t: F.gelu(t["x"]), {"x": x})
+    write_operation("gelu_tanh", lambda t: F.gelu(t["x"], approximate="tanh"), {"x": x})
+
+
+def cross_entropy():
+    logits = normal(generator("cross_entropy"), 6, 5, scale=2)
+    targets = torch.tensor([3, 0, -1, 4, 1, 1])
+    tensors = {"logits": logits, "targets": targets.int()}
+    for suffix, smoothing in (("", 0.0), ("_smoothed", 0.1)):
+        def loss(t):
+            return F.cross_entropy(t["logits"], targets, ignore_index=-1, label_smoothing=smoothing)
+        tensors["loss" + suffix] = loss(tensors)
+        tensors["dlogits" + suffix] = gradients(loss, {"logits": logits})["dlogits"]
+    write("cross_entropy", tensors)
+
+
+def causal_mask(length):
+    return torch.full((length, length), -math.inf, dtype=torch.float64).triu(1)
+
+
+def attend(q, k, v, mask=0):
+    """softmax(q k^T / sqrt(D) + mask) v over (B, H, T, D)."""
+    return torch.softmax(q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1]) + mask, -1) @ v
+
+
+def attention():
+    r = generator("attention")
+    inputs = {"q": normal(r, 2, 3, 4, 8), "k": normal(r, 2, 3, 6, 8), "v": normal(r, 2, 3, 6, 8)}
+    square = {key: normal(r, 2, 3, 5, 8) for key in "qkv"}
+    padding = torch.tensor([[0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 1]], dtype=torch.int32)
+    hide = torch.zeros(2, 1, 1, 6).double().masked_fill(padding[:, None, None] == 1, -math.inf)
+    mask = normal(r, 4, 6)
+    write_operation("attention_plain", lambda t: attend(**t), inputs)
+    write_operation("attention_causal", lambda t: attend(**t, mask=causal_mask(5)), square)
+    write_operation("attention_padding", lambda t: attend(**t, mask=hide), inputs, padding=padding)
+    write_operation("attention_additive", lambda t: attend(**t, mask=mask), inputs, mask=mask)
+
+
+def multi_head():
+    module = torch.nn.MultiheadAttention(12, 3, batch_first=True).double()
+
+    def call(t, projection, source, mask=None):
+        weight, bias = (torch.cat([t[f"{layer}.{kind}"] for layer in projection])
+                        for kind in ("weight", "bias"))
+        parameters = {"in_proj_weight": weight, "in_proj_bias": bias,
+                      "out_proj.weight": t["output.weight"], "out_proj.bias": t["output.bias"]}
+        return functional_call(module, parameters, (t["x"], t[source], t[source]),
+                               {"attn_mask": mask, "need_weights": False})[0]
+
+    name = "multi_head_attention"
+    r = generator(name)
+    p = make_parameters(r, {"query_key_value": (36, 12), "output": (12, 12)})
+    write_operation(f"{name}_self", lambda t: call(t, ["query_key_value"], "x", causal_mask(5)),
+                    {"x": normal(r, 2, 5, 12), **p})
+    p = make_parameters(r, {"query": (12, 12), "key_value": (24, 12), "output": (12, 12)})
+    write_operation(f"{name}_cross", lambda t: call(t, ["query", "key_value"], "source"),
+                    {"x": normal(r, 2, 5, 12), "source": normal(r, 2, 7, 12), **p})
+
+
+def optimizers():
+    r = generator("optimizers")
+    initial, steps = normal(r, 10), normal(r, 10, 10)
+    steps[:, 0] = 0  # only decay and the guard against 0 / 0
+    steps[:, 1] = (steps[:, 1] * 1e-8).float().double()  # of eps's size: shows where eps is added
+    adam = {"lr": 0.01, "betas": (0.9, 0.95), "eps": 1e-8}
+    for name, make, settings in (("adamw", torch.optim.AdamW, {**adam, "weight_decay": 0.1}),
+                                 ("adam", torch.optim.Adam, adam),
+                                 ("sgd", torch.optim.SGD, {"lr": 0.01, "momentum": 0.9})):
+        parameter, after = initial.clone().requires_grad_(), []
+        optimizer = make([parameter], **settings)
+        for step in steps:
+            parameter.grad = step.clone()
+            optimizer.step()
+            after.append(parameter.detach().clone())
+        write(name, {"initial": initial, "gradients": steps, "parameters": torch.stack(after), **{
+            key: torch.tensor(value, dtype=torch.float64) for key, value in settings.items()}})
+
+
+VOCABULARY, CONTEXT, LAYERS, HEADS, WIDTH = 11, 6, 2, 2, 8
+
+
+def gpt(p, tokens):
+    """Logits (B, T, V) of the pre-norm decoder with parameters p; without head.weight, tied."""
+    def norm(x, name):
+        return F.layer_norm(x, (WIDTH,), p[name + ".weight"], p[name + ".bias"])
+
+    def heads(x):  # (B, T, H * D) to (B, H, T, D)
+        return x.reshape(*x.shape[:2], HEADS, WIDTH // HEADS).transpose(1, 2)
+
+    x = p["token_embedding.weight"][tokens] + p["position_embedding.weight"]
+    for block in (f"blocks.{i}." for i in range(LAYERS)):
+        qkv = affine(p, norm(x, block + "attention_norm"), block + "attention.query_key_value")
+        mixed = attend(*map(heads, qkv.split(WIDTH, -1)), causal_mask(CONTEXT))
+        x = x + affine(p, mixed.transpose(1, 2).reshape(x.shape), block + "attention.output")
+        hidden = affine(p, norm(x, block + "feed_forward_norm"), block + "feed_forward.expand")
+        x = x + affine(p, F.gelu(hidden), block + "feed_forward.contract")
+    return norm(x, "final_norm") @ p.get("head.weight", p["token_embedding.weight"]).T
+
+
+def transformer():
+    r = generator("transformer")
+    block = {"attention_norm": (WIDTH,), "attention.query_key_value": (3 * WIDTH, WIDTH),
+             "attention.output": (WIDTH, WIDTH), "feed_forward_norm": (WIDTH,),
+             "feed_forward.expand": (4 * WIDTH, WIDTH), "feed_forward.contract": (WIDTH, 4 * WIDTH)}
+    blocks = {f"blocks.{i}.{name}": shape for i in range(LAYERS) for name, shape in block.items()}
+    p = make_parameters(r, {
+        "token_embedding": (VOCABULARY, WIDTH), "position_embedding": (CONTEXT, WIDTH), **blocks,
+        "final_norm": (WIDTH,), "head": (VOCABULARY, WIDTH)})
+    tokens, targets = torch.randint(VOCABULARY, (2, 3, CONTEXT), generator=r)
+    targets[1, 4] = -1
+
+    def loss(t):
+        return F.cross_entropy(gpt(t, tokens).flatten(0, 1), targets.flatten(), ignore_index=-1)
+
+    tied = {key: value for key, value in p.items() if key != "head.weight"}
+    for name, parameters in (("transformer", p), ("transformer_tied", tied)):
+        write(name, {**parameters, "tokens": tokens.int(), "targets": targets.int(),
+                     "logits": gpt(parameters, tokens), "loss": loss(parameters),
+                     **gradients(loss, parameters)})
+
+
+def vae():
+    r = generator("vae")
+    p = make_parameters(r, {"encoder.0": (10, 12), "mean": (3, 10), "log_sigma": (3, 10),
+                            "decoder.0": (10, 3), "decoder.1": (12, 10)})
+    x, eps = torch.rand(4, 12, generator=r).double(), normal(r, 4, 3)
+
+    def run(t):
+        hidden = torch.relu(affine(t, x, "encoder.0"))
+        mean, log_sigma = affine(t, hidden, "mean"), affine(t, hidden, "log_sigma")
+        z = mean + torch.exp(log_sigma) * eps
+        logits = affine(t, torch.relu(affine(t, z, "decoder.0")), "decoder.1")
+        recon = F.binary_cross_entropy_with_logits(logits, x, reduction="none").sum(-1).mean()
+        kl = 0.5 * (mean**2 + torch.exp(2 * log_sigma) - 1 - 2 * log_sigma).sum(-1).mean()
+        return {"mean": mean, "log_sigma": log_sigma, "z": z, "logits": logits,
+                "recon": recon, "kl": kl, "loss": recon + kl}
+
+    write("vae", {**p, "x": x, "eps": eps, **run(p), **gradients(lambda t: run(t)["loss"], p)})
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(2)
+    for case in (layers, cross_entropy, attention, multi_head, optimizers, transformer, vae):
+        case()

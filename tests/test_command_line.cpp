@@ -1,0 +1,371 @@
+#include <doctest/doctest.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/process.hpp"
+#include "train/checkpoint.hpp"
+#include "train/keys.hpp"
+#include "train/shipped_configs.hpp"
+#include "train/task.hpp"
+
+namespace tapestry {
+namespace {
+
+using Json = nlohmann::json;
+
+// Makes a model of any task small, and its training short.
+std::vector<std::string> small(const std::string& task) {
+  if (task == "vae")
+    return {"data.training_images=20", "data.test_images=10", "model.hidden=[6]", "model.latent=2",
+            "train.batch_size=5"};
+  std::vector<std::string> keys = {"model.layers=1", "model.heads=2", "model.width=8",
+                                   "train.batch_size=4"};
+  if (task == "language-model")
+    keys.push_back("model.context=6");
+  else
+    keys.insert(keys.end(), {"data.length=4", "data.held_back=20"});
+  return keys;
+}
+
+std::string story() {
+  std::string text;
+  for (int i = 0; i < 12; ++i) text += fmt::format("{} green bottles hanging on the wall\n", i);
+  return text;
+}
+
+// A tiny run to sample, evaluate and damage, in a folder to run commands in.
+class Workshop {
+ public:
+  Workshop() {
+    folder.write("story.txt", story());
+    folder.write("text.toml", "task = \"language-model\"\ndata.path = \"story.txt\"\n");
+    run({"train", "text.toml", "--out", "run", "model.layers=1", "model.heads=1", "model.width=4",
+         "model.context=8", "train.steps=3", "train.batch_size=2"});
+  }
+  Finished run(const std::vector<std::string>& words) const {
+    return tapestry_run(with_sets(words), {.folder = folder.path()});
+  }
+  TemporaryFolder folder;
+};
+
+TEST_SUITE_BEGIN("command line");
+
+TEST_CASE("command line: what is wrong is one line on stderr, and the exit status is 2") {
+  const Workshop shop;
+  const TemporaryFolder& folder = shop.folder;
+  folder.write("broken.toml", "task = \"vae\"\n[model\n");
+  folder.write("typo.toml", "task = \"vae\"\n[model]\nlatnet = 3\n");
+  folder.write("notes.txt", "no checkpoint");
+  std::filesystem::create_directories(folder.path("empty"));
+  std::filesystem::create_directories(folder.path("damaged"));
+  std::filesystem::create_directories(folder.path("unfinished"));
+  folder.write("unfinished/metrics.jsonl", "");
+  const std::string good = read_bytes(folder.path("run/checkpoint.safetensors"));
+  folder.write("damaged/checkpoint.safetensors", good.substr(0, good.size() / 2));
+  struct Row {
+    std::vector<std::string> words, parts;
+  };
+  const Row rows[] = {
+      {{}, {"which command?", "train, eval, sample, gradcheck, config, bench"}},
+      {{""}, {"which command?"}},
+      {{"trian"}, {"no command trian", "did you mean train?"}},
+      {{"smaple", "run"}, {"did you mean sample?"}},
+      {{"--versoin"}, {"--versoin", "did you mean --version?"}},
+      {{"train"}, {"CONFIG is required"}},
+      {{"eval"}, {"RUN is required"}},
+      {{"sample"}, {"RUN is required"}},
+      {{"gradcheck"}, {"CONFIG is required"}},
+      {{"config"}, {"CONFIG is required"}},
+      {{"train", "sort", "--thread", "2"}, {"--thread", "did you mean --threads?"}},
+      {{"train", "sort", "--resum"}, {"did you mean --resume?"}},
+      {{"eval", "run", "--jsn"}, {"did you mean --json?"}},
+      {{"sample", "run", "--temprature", "1"}, {"did you mean --temperature?"}},
+      {{"train", "sort", "reverse"}, {"unexpected reverse"}},
+      {{"train", "srot"}, {"srot", "did you mean sort?"}},
+      {{"gradcheck", "shakespeare"}, {"did you mean shakespeare-char?"}},
+      {{"config", "none.toml"}, {"none.toml: no such file"}},
+      {{"train", "sort", "--set"}, {"--set"}},
+      {{"train", "sort", "--set", "train.steps"}, {"--set train.steps: expected key=value"}},
+      {{"train", "sort", "train.stesp=3"}, {"--set: unknown key train.stesp", "train.steps?"}},
+      {{"train", "sort", "train.steps=many"}, {"train.steps = \"many\": expected an integer"}},
+      {{"train", "sort", "train.steps=0"}, {"train.steps = 0: expected between 1 and"}},
+      {{"train", "sort", "task=vea"}, {"\"vea\"", "did you mean \"vae\"?"}},
+      {{"train", "sort", "model.heads=3"}, {"model.heads = 3: must divide model.width = 64"}},
+      {{"train", "sort", "train.micro_batches=3"}, {"must divide train.batch_size = 64"}},
+      {{"train", "sort", "optim.name=adma"}, {"did you mean \"adam\"?"}},
+      {{"config", "broken.toml"}, {"broken.toml:2:"}},
+      {{"config", "typo.toml"}, {"typo.toml:3:1: unknown key model.latnet", "model.latent?"}},
+      {{"train", "sort", "--threads", "0"}, {"--threads"}},
+      {{"train", "sort", "--threads", "two"}, {"--threads"}},
+      {{"train", "sort", "--out"}, {"--out"}},
+      {{"train", "text.toml", "--out", "run"}, {"run: holds a run: --resume"}},
+      {{"train", "text.toml", "--out", "unfinished"}, {"unfinished: holds an unfinished run"}},
+      {{"train", "text.toml", "--out", "new", "data.path=none.txt"}, {"none.txt", "no such file"}},
+      {{"train", "shakespeare-char", "--out", "new"}, {"there is no text", "86c4e6aa9db7c042"}},
+      {{"eval", "none"}, {"none: no such run"}},
+      {{"eval", "empty"}, {"empty: holds neither", "checkpoint"}},
+      {{"eval", "notes.txt"}, {"notes.txt: byte 0: "}},
+      {{"eval", "damaged"}, {"damaged/checkpoint.safetensors: ", "cut short"}},
+      {{"sample", "damaged"}, {"damaged/checkpoint.safetensors: ", "cut short"}},
+      {{"train", "text.toml", "--out", "damaged", "--resume"}, {"cut short"}},
+      {{"eval", "run", "model.width=8"}, {"best.safetensors: tensor ", "the config asks for"}},
+      {{"eval", "run", "train.eval_batch_size=0"}, {"train.eval_batch_size = 0"}},
+      {{"sample", "run", "--prompt", "été"}, {"'é' (U+00E9)", "not in the vocabulary"}},
+      {{"sample", "run", "--prompt", "\xff"}, {"not UTF-8"}},
+      {{"sample", "run", "--top-p", "2"}, {"--top-p"}},
+      {{"sample", "run", "--count", "0"}, {"--count"}},
+      {{"sample", "run", "--temperature", "-1"}, {"--temperature"}},
+      {{"sample", "run", "--temperature", "nan"}, {"--temperature"}},
+      {{"bench", "vaee"}, {"no benchmark vaee; did you mean vae?"}},
+  };
+  for (const Row& row : rows) {
+    const std::string command = fmt::format("{}", fmt::join(row.words, " "));
+    CAPTURE(command);
+    const Finished finished = shop.run(row.words);
+    CHECK(finished.status == 2);
+    CHECK(finished.out.empty());
+    CHECK(lines_of(finished.err).size() == 1);
+    CHECK(finished.err.starts_with("tapestry: "));
+    check_says(finished.err, row.parts);
+  }
+  CHECK(!std::filesystem::exists(folder.path("new")));
+  CHECK(!std::filesystem::exists(folder.path("runs")));
+}
+
+TEST_CASE("command line: --resume under another config names the keys and both values") {
+  const Workshop shop;
+  const std::vector<std::string> same = {
+      "train",           "text.toml",         "--out",         "run",
+      "--resume",        "model.layers=1",    "model.heads=1", "model.width=4",
+      "model.context=8", "train.batch_size=2"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = same;
+    words.insert(words.end(), more.begin(), more.end());
+    return shop.run(words);
+  };
+  const std::string before = read_bytes(shop.folder.path("run/checkpoint.safetensors"));
+  const Finished changed = with({"train.steps=6", "model.width=16", "optim.learning_rate=0.5"});
+  CHECK(changed.status == 2);
+  CHECK(lines_of(changed.err).size() == 1);
+  check_says(changed.err,
+             {"run: ", "model.width (4, now 16)", "optim.learning_rate (0.001, now 0.5)"});
+  CHECK(changed.err.find("train.steps") == std::string::npos);
+  const Finished other_task = with({"task=vae", "model.layers=1"});
+  CHECK(other_task.status == 2);
+  CHECK(read_bytes(shop.folder.path("run/checkpoint.safetensors")) == before);
+  const Finished longer = with({"train.steps=6", "train.threads=2", "train.eval_every=2"});
+  CHECK(longer.status == 0);
+  CHECK(load_checkpoint(shop.folder.path("run/checkpoint.safetensors")).state.step == 6);
+}
+
+TEST_CASE("command line: a disk or folder that cannot be written is a failure: status 1") {
+  const Workshop shop;
+  shop.folder.write("file", "");
+  const std::vector<std::string> rows[] = {
+      {"train", "sort", "--out", "file/run", "train.steps=1"},
+      {"sample", "run", "--out", "no/such/folder/text"},
+  };
+  for (const auto& words : rows) {
+    CAPTURE(words.front());
+    const Finished finished = shop.run(words);
+    CHECK(finished.status == 1);
+    CHECK(lines_of(finished.err).size() == 1);
+    CHECK(finished.err.starts_with("tapestry: "));
+  }
+  // A checkpoint that cannot be written: the one before stays.
+  const std::string path = shop.folder.path("run/checkpoint.safetensors");
+  const std::string before = read_bytes(path);
+  std::filesystem::create_symlink("/dev/full", path + ".tmp");
+  const Finished finished =
+      shop.run({"train", "text.toml", "--out", "run", "--resume", "model.layers=1", "model.heads=1",
+                "model.width=4", "model.context=8", "train.steps=5", "train.batch_size=2"});
+  CHECK(finished.status == 1);
+  check_says(finished.err, {path.substr(path.rfind("run/")), "No space left on device"});
+  CHECK(read_bytes(path) == before);
+}
+
+TEST_CASE("command line: --help and --version exit 0 and name what there is") {
+  const std::pair<std::string, std::vector<std::string>> rows[] = {
+      {"", {"train", "eval", "sample", "gradcheck", "config", "bench", "--version"}},
+      {"train", {"CONFIG", "--set", "KEY=VALUE", "--out", "--resume", "--threads", "--quiet"}},
+      {"eval", {"RUN", "--set", "--json"}},
+      {"sample",
+       {"RUN", "--prompt", "--count", "--tokens", "--temperature", "--top-k", "--top-p", "--seed",
+        "--out"}},
+      {"gradcheck", {"CONFIG", "--set", "--json"}},
+      {"config", {"CONFIG", "--set"}},
+      {"bench", {"NAME", "--json"}}};
+  for (const auto& [command, parts] : rows) {
+    CAPTURE(command);
+    std::vector<std::string> words = {"--help"};
+    if (!command.empty()) words.insert(words.begin(), command);
+    const Finished finished = tapestry_run(words);
+    CHECK(finished.status == 0);
+    CHECK(finished.err.empty());
+    check_says(finished.out, parts);
+  }
+  const Finished version = tapestry_run({"--version"});
+  CHECK(version.status == 0);
+  CHECK(version.out.starts_with("tapestry 0."));
+}
+
+TEST_CASE("command line: config prints what it resolves to, which is a config") {
+  const TemporaryFolder folder;
+  const Finished printed = tapestry_run(with_sets({"config", "sort", "model.layers=3"}));
+  CHECK(printed.status == 0);
+  check_says(printed.out, {"layers = 3 ", "# --set: ", "# sort:", "# default: "});
+  const Finished again = tapestry_run({"config", folder.write("again.toml", printed.out)});
+  CHECK(again.status == 0);
+  const auto values = [](const std::string& text) {
+    std::vector<std::string> lines = lines_of(text);
+    for (std::string& line : lines) line = line.substr(0, line.find(" # "));
+    for (std::string& line : lines) line.erase(line.find_last_not_of(' ') + 1);
+    return lines;
+  };
+  CHECK(values(again.out) == values(printed.out));
+}
+
+TEST_CASE("command line: a run goes to runs/NAME, the next beside it, and the last is resumed") {
+  const Workshop shop;
+  const auto train = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"train", "copy", "train.steps=2"};
+    const auto keys = small("toy-sequence");
+    words.insert(words.end(), keys.begin(), keys.end());
+    words.insert(words.end(), more.begin(), more.end());
+    return shop.run(words).status;
+  };
+  const auto step_of = [&](const std::string& run) {
+    return load_checkpoint(shop.folder.path("runs/" + run + "/checkpoint.safetensors")).state.step;
+  };
+  CHECK(train({}) == 0);
+  CHECK(train({}) == 0);
+  CHECK(train({"--resume", "train.steps=4", "optim.schedule=cosine"}) == 0);
+  CHECK(train({"name=mine"}) == 0);
+  CHECK(step_of("copy") == 2);
+  CHECK(step_of("copy-2") == 4);
+  CHECK(step_of("mine") == 2);
+  const Config kept = load_config(shop.folder.path("runs/mine/config.toml"), {});
+  CHECK(kept[key::steps] == 2);
+  CHECK(kept[key::name] == "mine");
+}
+
+TEST_CASE("sample: what its options say") {
+  const Workshop shop;
+  const auto sample = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"sample", "run", "--tokens", "30"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Finished finished = shop.run(words);
+    INFO(finished.err);
+    REQUIRE(finished.status == 0);
+    return finished.out;
+  };
+  CHECK(sample({"--prompt", "green"}).size() == 5 + 30 + 1);
+  CHECK(sample({"--prompt", "green"}).starts_with("green"));
+  CHECK(sample({}) == sample({"--seed", "1"}));
+  CHECK(sample({}) != sample({"--seed", "2"}));
+  CHECK(sample({"--temperature", "0", "--seed", "1"}) ==
+        sample({"--temperature", "0", "--seed", "2"}));
+  CHECK(sample({"--temperature", "0"}) == sample({"--top-k", "1"}));
+  CHECK(sample({"--temperature", "0"}) == sample({"--top-p", "0"}));
+  CHECK(sample({"--top-k", "1000"}) == sample({}));
+  const std::string three = sample({"--count", "3"});
+  CHECK(three.size() == 3 * 30 + 2 * 5 + 1);
+  CHECK(three.starts_with(sample({}).substr(0, 30)));
+  CHECK(sample({"--out", "text"}).empty());
+  CHECK(read_bytes(shop.folder.path("text")) == sample({}));
+}
+
+TEST_CASE("command line: gradcheck says which parameters it checked") {
+  const Finished finished = tapestry_run(with_sets(
+      {"gradcheck", "sort", "--json", "model.layers=1", "model.heads=2", "model.width=4"}));
+  CHECK(finished.status == 0);
+  const Json result = Json::parse(finished.out);
+  CHECK(result["passed"] == true);
+  CHECK(result["parameters"].size() > 10);
+  for (const Json& parameter : result["parameters"]) {
+    CHECK(parameter["passed"] == true);
+    CHECK(parameter["error"].get<double>() < 1e-6);
+    CHECK(!parameter["parameter"].get<std::string>().empty());
+  }
+}
+
+TEST_CASE("command line: bench measures a step") {
+  const Finished finished = tapestry_run({"bench", "vae", "--json"});
+  REQUIRE(finished.status == 0);
+  REQUIRE(lines_of(finished.out).size() == 1);
+  const Json result = Json::parse(finished.out);
+  CHECK(result["name"] == "vae");
+  for (const char* field : {"threads", "step_s", "fastest_s", "slowest_s", "images_per_s", "gflops",
+                            "peak_gflops", "share_of_peak", "peak_bytes"})
+    CHECK_MESSAGE(result[field].get<double>() > 0, field);
+}
+
+// --- every shipped config ---
+
+std::uint32_t big_endian(const std::string& bytes, std::size_t at) {
+  std::uint32_t value = 0;
+  for (std::size_t i = 0; i < 4; ++i)
+    value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
+  return value;
+}
+
+TEST_CASE("smoke: every shipped config trains, evaluates, saves, resumes, samples and gradchecks") {
+  for (const auto& [name, text] : shipped_configs()) {
+    CAPTURE(name);
+    const TemporaryFolder folder;
+    std::string long_story;
+    for (int i = 0; i < 60; ++i) long_story += story();
+    folder.write("story.txt", long_story);
+    const std::string task = Config::peek(text, name, {}, "task");
+    const auto run = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
+      words.insert(words.end(), more.begin(), more.end());
+      if (task == "language-model" && words.front() != "sample")
+        words.push_back("data.path=story.txt");
+      const Finished finished = tapestry_run(with_sets(words), {.folder = folder.path()});
+      INFO(finished.err);
+      CHECK(finished.status == 0);
+      return finished.out;
+    };
+    // At its own size, but for the data: three steps, and two more.
+    std::vector<std::string> few = {"train.eval_every=2", "train.checkpoint_every=1",
+                                    "train.log_every=1"};
+    if (task == "vae") few.insert(few.end(), {"data.training_images=200", "data.test_images=20"});
+    if (task == "toy-sequence") few.push_back("data.held_back=50");
+    std::vector<std::string> more = few;
+    few.push_back("train.steps=3");
+    more.insert(more.end(), {"train.steps=5", "--resume"});
+    run({"train", name, "--out", "run"}, few);
+    const std::string said = run({"train", name, "--out", "run"}, more);
+    check_says(said, {"from step 3", "done after", "loss"});
+    if (Config::peek(text, name, {}, "expected.data").empty())
+      check_says(said, {" reached, ", " expected ("});
+    const auto metrics = lines_of(read_bytes(folder.path("run/metrics.jsonl")));
+    CHECK(metrics.size() == 5 + 4);  // evaluated at 2, 3, 4 and 5
+    const Json result = Json::parse(run({"eval", "run", "--json"}, {}));
+    CHECK(result["loss"].get<double>() > 0);
+    CHECK(load_checkpoint(folder.path("run/checkpoint.safetensors")).state.step == 5);
+    CHECK(parse_config(read_bytes(folder.path("run/config.toml")), "config", {})[key::name] ==
+          name);
+
+    if (task == "vae") {
+      run({"sample", "run", "--count", "6", "--out", "six.png"}, {});
+      const std::string png = read_bytes(folder.path("six.png"));
+      CHECK(png.starts_with("\x89PNG\r\n\x1a\n"));
+      CHECK(png.substr(12, 4) == "IHDR");
+      CHECK(big_endian(png, 16) == 3 * 29 + 1);  // three columns of 28 pixels and a line each
+      CHECK(big_endian(png, 20) == 2 * 29 + 1);
+      run({"sample", "run"}, {});
+      CHECK(big_endian(read_bytes(folder.path("run/samples.png")), 16) == 8 * 29 + 1);
+    } else {
+      CHECK(run({"sample", "run", "--tokens", "10"}, {}).size() > 10);
+    }
+
+    check_says(run({"gradcheck", name}, small(task)), {"every gradient is right"});
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,331 @@
+#include <doctest/doctest.h>
+
+#include "optim/optimizer.hpp"
+#include "tests/process.hpp"
+#include "train/keys.hpp"
+#include "train/shipped_configs.hpp"
+#include "train/task.hpp"
+
+namespace tapestry {
+namespace {
+
+const Key<bool> on{"on", false, "a switch"};
+const Key<std::string> text{"text", "none", "any words", {.free_on_resume = true}};
+const Key<std::string> color{"model.color", "red", "a choice", {.choices = {"red", "green"}}};
+const Key<std::int64_t> layers{"model.layers", 4, "an integer", {.low = 1, .high = 100}};
+const Key<double> rate{"optim.rate", 1e-3, "a number", {.low = 0, .high = 10}};
+const Key<std::vector<std::int64_t>> hidden{"model.hidden", {400}, "a list", {.low = 1}};
+const std::vector<KeyInfo> test_keys{on, text, color, layers, hidden, rate};
+
+Config parse(const std::string& toml, const std::vector<std::string>& overrides = {}) {
+  return Config(toml, "file.toml", overrides, test_keys);
+}
+
+std::string error_of(const std::string& toml, const std::vector<std::string>& overrides = {}) {
+  return message_of([&] { parse(toml, overrides); });
+}
+
+// The line of a config that says where a key's value comes from.
+std::string line_of(const Config& config, const std::string& key) {
+  for (const std::string& line : lines_of(config.explain()))
+    if (line.starts_with(key + " = ")) return line;
+  return "";
+}
+
+TEST_SUITE_BEGIN("files");
+
+TEST_CASE("config: values come from the defaults, the file and --set, which say so") {
+  const Config config = parse("on = true\n[model]\n  layers = 2\n", {"optim.rate=0.5"});
+  CHECK(config[on]);
+  CHECK(config[text] == "none");
+  CHECK(config[layers] == 2);
+  CHECK(config[rate] == 0.5);
+  CHECK(config[hidden] == std::vector<std::int64_t>{400});
+  const std::pair<const char*, std::vector<std::string>> origins[] = {
+      {"on", {"on = true", "# file.toml:1:1: a switch"}},
+      {"text", {"\"none\"", "# default: any words"}},
+      {"layers", {"layers = 2", "# file.toml:3:3: an integer"}},
+      {"rate", {"rate = 0.5", "# --set: a number"}}};
+  for (const auto& [key, parts] : origins) check_says(line_of(config, key), parts);
+}
+
+TEST_CASE("config: --set takes every type, bare strings, and the last word") {
+  const std::pair<std::string, std::string> rows[] = {
+      {"on=true", "on = true"},
+      {"text=bare words = some", "text = \"bare words = some\""},
+      {"text='quoted # 1'", "text = \"quoted # 1\""},
+      {"text=", "text = \"\""},
+      {"text=12", "text = \"12\""},
+      {"text=true", "text = \"true\""},
+      {"text=[1, 2]", "text = \"[1, 2]\""},
+      {"text=it's \"so\"", "text = \"it's \\\"so\\\"\""},
+      {"model.color=green", "color = \"green\""},
+      {"model.layers=7", "layers = 7"},
+      {"model.layers=0x10", "layers = 16"},
+      {"model.hidden=[3, 2]", "hidden = [3, 2]"},
+      {"model.hidden=[]", "hidden = []"},
+      {"optim.rate=2", "rate = 2.0"},
+      {"optim.rate=3e-4", "rate = 0.0003"}};
+  for (const auto& [override_text, line] : rows) {
+    CAPTURE(override_text);
+    const auto written = lines_of(parse("", {override_text}).toml());
+    CHECK(std::ranges::count(written, line) == 1);
+  }
+  CHECK(parse("model.layers = 5", {"model.layers=6", "model.layers=7"})[layers] == 7);
+}
+
+TEST_CASE("config: what is wrong is said in one line, with its place and what was expected") {
+  struct Row {
+    std::string toml;
+    std::vector<std::string> overrides, parts;
+  };
+  const Row rows[] = {
+      {"model.layer = 2", {}, {"file.toml:1:", "unknown key model.layer;", "mean model.layers?"}},
+      {"\n[model]\nlayrs = 2", {}, {"file.toml:3:1:", "model.layrs", "model.layers?"}},
+      {"[optim]\nlayers = 2", {}, {"file.toml:2:1:", "optim.layers", "mean model.layers?"}},
+      {"rate = 2.0", {}, {"unknown key rate", "mean optim.rate?"}},
+      {"[[model]]\nlayers = 2", {}, {"file.toml:1:", "model"}},
+      {"[model.layers]\nx = 2", {}, {"file.toml:2:1:", "model.layers.x"}},
+      {"model = {layers = 2, widht = 3}", {}, {"file.toml:1:", "model.widht"}},
+      {"on = 1", {}, {"file.toml:1:1: on = 1: expected true or false"}},
+      {"text = 1", {}, {"text = 1: expected a string"}},
+      {"model.layers = 2.5", {}, {"model.layers = 2.5: expected an integer"}},
+      {"model.layers = 0.1", {}, {"model.layers = 0.1: expected an integer"}},
+      {"model.layers = \"2\"", {}, {"model.layers = \"2\": expected an integer"}},
+      {"model.hidden = 3", {}, {"model.hidden = 3: expected a list of integers"}},
+      {"model.hidden = [1.5]", {}, {"expected a list of integers"}},
+      {"optim.rate = true", {}, {"optim.rate = true: expected a number"}},
+      {"optim.rate = 2024-01-01", {}, {"optim.rate = 2024-01-01: expected a number"}},
+      {"model.layers = 0", {}, {"model.layers = 0: expected between 1 and 100"}},
+      {"model.layers = 101", {}, {"model.layers = 101: expected between 1 and 100"}},
+      {"optim.rate = -0.5", {}, {"optim.rate = -0.5: expected between 0 and 10"}},
+      {"optim.rate = nan", {}, {"optim.rate = nan: expected between 0 and 10"}},
+      {"optim.rate = inf", {}, {"optim.rate = inf: expected between 0 and 10"}},
+      {"model.hidden = [3, 0]", {}, {"[3, 0]: expected integers at least 1"}},
+      {"model.color = \"gren\"", {}, {"expected one of red, green; did you mean \"green\"?"}},
+      {"on = ", {}, {"file.toml:1:", "value"}},
+      {"on = true\n[model\n", {}, {"file.toml:2:"}},
+      {"on = true\non = false\n", {}, {"file.toml:2:", "on"}},
+      {"text = \"\xff\"", {}, {"file.toml:1:"}},
+      {"model.layers = 99999999999999999999", {}, {"file.toml:1:"}},
+      {"", {"layers"}, {"--set layers: expected key=value"}},
+      {"", {"=2"}, {"--set =2: expected key=value"}},
+      {"", {"model.layer=2"}, {"--set: unknown key model.layer; did you mean model.layers?"}},
+      {"", {"model.layers=two"}, {"--set: model.layers = \"two\": expected an integer"}},
+      {"", {"model.layers="}, {"--set: model.layers = \"\": expected an integer"}},
+      {"", {"model.layers=0"}, {"--set: model.layers = 0: expected between 1 and 100"}},
+      {"", {"model.color=blue"}, {"--set: model.color = \"blue\": expected one of red, green"}},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.toml);
+    CAPTURE(row.overrides.size());
+    const std::string message = error_of(row.toml, row.overrides);
+    check_says(message, row.parts);
+    CHECK(!message.empty());
+  }
+}
+
+TEST_CASE("bug: values of several lines made messages of several lines") {
+  std::string long_list = "[";
+  for (int i = 0; i < 80; ++i) long_list += "1000.5, ";
+  CHECK(!error_of("model.color = '''a\nb'''").empty());
+  CHECK(!error_of("model.layers = \"a\\nb\"").empty());
+  CHECK(!error_of("model.hidden = " + long_list + "]").empty());
+  CHECK(!error_of("", {"model.layers=1\n2"}).empty());
+  CHECK(!error_of("", {"model.lay\ners=1"}).empty());
+  CHECK(!error_of("\"model.lay\\ners\" = 1").empty());
+}
+
+TEST_CASE("config: the resolved text gives the same values again, exactly") {
+  const std::string hard[] = {"",
+                              "plain",
+                              "it's",
+                              "\"double\"",
+                              "both ' and \"",
+                              "back\\slash\\n",
+                              "two\nlines\r\n",
+                              "\ttab \x01 control \x7f",
+                              "naïve β 日本 🙂",
+                              "# no comment",
+                              "'''\"\"\"\n'''",
+                              " spaces ",
+                              "\n"};
+  const double numbers[] = {0, -0.0, 0.1, 1.0 / 3, 1e-8, 5e-324, 1e-300, 2.5, 7, 9.999999999999999};
+  const std::vector<std::int64_t> lists[] = {
+      {}, {1}, {1, 2, 3}, std::vector<std::int64_t>(100, 1 << 20)};
+  for (const std::string& words : hard)
+    for (const double number : numbers)
+      for (const auto& list : lists) {
+        Config config = parse("");
+        config.set(text, words);
+        config.set(rate, number);
+        config.set(hidden, list);
+        config.set(layers, std::int64_t{17});
+        for (const std::string& written : {config.toml(), config.explain()}) {
+          CAPTURE(written);
+          const Config again = parse(written);
+          CHECK(again[text] == words);
+          CHECK(std::memcmp(&again[rate], &number, sizeof number) == 0);
+          CHECK(again[hidden] == list);
+          CHECK(again[layers] == 17);
+          CHECK(again.toml() == config.toml());
+        }
+      }
+}
+
+TEST_CASE("config: differences name the key and both values, but not those free on resume") {
+  const Config before = parse("on = true\ntext = \"a\"\n[model]\nlayers = 2");
+  CHECK(before.differences(before).empty());
+  CHECK(before.differences(parse("on = true\ntext = \"b\"\nmodel.layers = 2")).empty());
+  CHECK(before.differences(parse("[model]\nlayers = 3\nhidden = [1]")) ==
+        std::vector<std::string>{"on (true, now false)", "model.layers (2, now 3)",
+                                 "model.hidden ([400], now [1])"});
+}
+
+TEST_CASE("config: expect gives the place and the value of the key it complains of") {
+  const Config config = parse("model.layers = 3", {"text=a\nb"});
+  CHECK(message_of([&] { config.expect(true, layers, "fine"); }).empty());
+  CHECK(message_of([&] { config.expect(false, layers, "must be {}", 4); }) ==
+        "file.toml:1:7: model.layers = 3: must be 4");
+  check_says(message_of([&] { config.fail(text, "no"); }), {"--set: text = \"a\\nb\": no"});
+  CHECK(message_of([&] { config.fail(rate, "no"); }) == "default: optim.rate = 0.001: no");
+  const Key<bool> undeclared{"undeclared", false, ""};
+  CHECK_THROWS_AS(config[undeclared], std::invalid_argument);
+}
+
+TEST_CASE("nearest: fewest edits, the first of equals, nothing of nothing") {
+  CHECK(nearest("trian", {"eval", "train", "sample"}) == "train");
+  CHECK(nearest("", {"eval", "ab"}) == "ab");
+  CHECK(nearest("b", {"a", "c"}) == "a");
+  CHECK(nearest("x", {}).empty());
+}
+
+TEST_CASE("config: the task comes first") {
+  struct Row {
+    std::string toml;
+    std::vector<std::string> overrides, parts;
+  };
+  const Row rows[] = {
+      {"", {}, {"file.toml: no task; the first line of a config is task = \""}},
+      {"task = \"vea\"", {}, {"file.toml", "\"vea\"", "language-model", "did you mean \"vae\"?"}},
+      {"task = \"vae\"", {"task=toy-sequences"}, {"toy-sequences", "mean \"toy-sequence\"?"}},
+      {"[task", {}, {"file.toml:1:"}},
+      {"task = \"vae\"\n[model]\nheads = 4", {}, {"file.toml:3:1: unknown key model.heads"}},
+      {"task = \"vae\"\nmodel.precision = \"f32\"", {}, {"mean train.precision?"}},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.toml);
+    const auto parse_row = [&] { parse_config(row.toml, "file.toml", row.overrides); };
+    check_says(message_of(parse_row), row.parts);
+  }
+  CHECK(parse_config("task = \"vae\"", "f", {"task=toy-sequence"})[key::task] == "toy-sequence");
+}
+
+TEST_CASE("config: every key of every task has a help text and a default it accepts itself") {
+  for (const auto& [task, type] : task_registry()) {
+    CAPTURE(task);
+    CHECK(!type.help.empty());
+    const auto keys = key::with_common_keys(type.keys);
+    std::vector<std::string> names;
+    for (const KeyInfo& info : keys) {
+      CAPTURE(info.name);
+      names.push_back(info.name);
+      CHECK(!info.help.empty());
+      CHECK(info.help.find('\n') == std::string::npos);
+      const bool section = info.name.find('.') != std::string::npos;
+      const std::string value = to_toml(info.fallback);
+      CHECK(section == (info.name != "task" && info.name != "name" && info.name != "seed"));
+      CHECK_NOTHROW(Config(info.name + " = " + value, "default", {}, keys));
+    }
+    for (const KeyInfo& own : type.keys)  // none of a section that is not written
+      CHECK_MESSAGE(std::ranges::count(names, own.name) == 1, own.name);
+    std::ranges::sort(names);
+    CHECK(std::ranges::adjacent_find(names) == names.end());
+  }
+}
+
+TEST_CASE("config: optim.name knows every registered optimiser and no other") {
+  for (const std::string& choice : key::optimizer.limits.choices)
+    CHECK_MESSAGE(optimizer_registry().contains(choice), choice);
+  CHECK(key::optimizer.limits.choices.size() == optimizer_registry().size());
+}
+
+TEST_CASE("config: shipped configs are those in train/configs/, parse and resolve to themselves") {
+  std::size_t files = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(TAPESTRY_SOURCE_DIR "/train/configs")) {
+    const std::string name = entry.path().stem().string();
+    CAPTURE(name);
+    REQUIRE(shipped_configs().contains(name));
+    CHECK(shipped_configs().at(name) == read_bytes(entry.path().string()));
+    const Config config = load_config(name, {});
+    CHECK(config[key::name] == name);
+    const Config again = parse_config(config.toml(), "again", {});
+    CHECK(again.toml() == config.toml());
+    CHECK(config.differences(again).empty());
+    ++files;
+  }
+  CHECK(files == shipped_configs().size());
+}
+
+TEST_CASE("config: a file, a shipped name, or the nearest one") {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("mine.toml", "task = \"toy-sequence\"\n");
+  CHECK(load_config(file, {})[key::name] == "mine");
+  CHECK(load_config(file, {"name=other"})[key::name] == "other");
+  const std::string data = load_config(file, {"data.path=some.txt"})[key::data_path];
+  CHECK(data == std::filesystem::absolute("some.txt").string());
+  check_says(message_of([] { load_config("srot", {}); }),
+             {"srot: no such file and no shipped config", "did you mean sort?", "shakespeare"});
+  check_says(message_of([&] { load_config(folder.path(), {}); }), {folder.path()});
+  check_says(message_of([&] { load_config(file, {"name=a/b"}); }), {"--set: name = \"a/b\""});
+  check_says(message_of([&] { load_config(file, {"name=.."}); }), {"--set: name = \"..\""});
+  const std::string huge = folder.write("huge.toml", std::string((1 << 20) + 1, '\n'));
+  check_says(message_of([&] { load_config(huge, {}); }), {"huge.toml"});
+}
+
+TEST_CASE("bug: the published result was not compared when data.path ended in a slash") {
+  for (const std::string path : {"/some/fashion-mnist-mini", "/some/fashion-mnist-mini/"})
+    CHECK(parse_config("task = \"vae\"", "f", {"data.path=" + path})[key::data_path] ==
+          "/some/fashion-mnist-mini");
+}
+
+TEST_CASE("config: values that only fit together with others") {
+  const TemporaryFolder folder;
+  const std::string story = folder.write("story.txt", "once upon a time there was a text");
+  struct Row {
+    std::string task;
+    std::vector<std::string> overrides, parts;
+  };
+  const Row rows[] = {
+      {"toy-sequence",
+       {"model.width=10", "model.heads=4"},
+       {"--set: model.heads = 4: must divide model.width = 10: one of 1, 2, 5, 10"}},
+      {"toy-sequence", {"data.kind=addition", "data.length=600"}, {"data.length", "512"}},
+      {"language-model", {}, {"default: data.path = \"\"", "--set data.path=FILE"}},
+      {"language-model", {"data.path=" + folder.path("none")}, {"none", "no such file"}},
+      {"language-model", {"data.path=" + story, "model.context=64"}, {"story.txt", "context"}},
+      {"language-model",
+       {"data.path=" + story, "model.context=4", "data.validation_fraction=0"},
+       {"story.txt", "validation"}},
+      {"vae", {"model.hidden=[]"}, {"model.hidden = []", "at least one layer"}},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.task);
+    CAPTURE(row.parts.front());
+    std::vector<std::string> overrides = row.overrides;
+    if (row.task == "vae")
+      overrides.insert(overrides.end(), {"data.training_images=1", "data.test_images=1"});
+    const auto make = [&] {
+      const Config config =
+          parse_config(fmt::format("task = \"{}\"", row.task), "file.toml", overrides);
+      make_task({config});
+    };
+    check_says(message_of(make), row.parts);
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

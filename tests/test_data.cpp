@@ -1,0 +1,577 @@
+#include <doctest/doctest.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <string>
+
+#include "autograd/check.hpp"
+#include "autograd/parallel.hpp"
+#include "autograd/random.hpp"
+#include "data/clothes.hpp"
+#include "data/file.hpp"
+#include "data/idx.hpp"
+#include "data/images.hpp"
+#include "data/sampler.hpp"
+#include "data/text.hpp"
+#include "data/toy_sequences.hpp"
+
+namespace tapestry {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder that lasts as long as its test.
+class Folder {
+ public:
+  Folder() {
+    static int made = 0;
+    path_ = fs::temp_directory_path() / fmt::format("tapestry-data-{}-{}", getpid(), made++);
+    fs::create_directories(path_);
+  }
+  ~Folder() { fs::remove_all(path_); }
+
+  std::string path(const std::string& name = "") const {
+    return name.empty() ? path_.string() : (path_ / name).string();
+  }
+  std::string write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(path_ / name, std::ios::binary) << bytes;
+    return path(name);
+  }
+
+ private:
+  fs::path path_;
+};
+
+std::string gzip(const std::string& bytes) {
+  z_stream stream{};
+  deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
+  std::string packed(deflateBound(&stream, bytes.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  deflate(&stream, Z_FINISH);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+// The message of the InputError that `call` throws, checked to be one line; "" if it returns.
+template <class Call>
+std::string input_error(Call call) {
+  try {
+    call();
+  } catch (const InputError& error) {
+    CHECK(std::string(error.what()).find('\n') == std::string::npos);
+    return error.what();
+  }
+  return "";
+}
+
+bool says(const std::string& message, std::initializer_list<std::string> parts) {
+  INFO(message);
+  return std::ranges::all_of(parts, [&](const std::string& part) {
+    CHECK_MESSAGE(message.find(part) != std::string::npos, "lacks: ", part);
+    return message.find(part) != std::string::npos;
+  });
+}
+
+std::vector<std::int64_t> all_examples(const Dataset& dataset) {
+  std::vector<std::int64_t> examples(static_cast<std::size_t>(dataset.size()));
+  std::iota(examples.begin(), examples.end(), 0);
+  return examples;
+}
+
+template <class T>
+std::vector<T> to_vector(const Array& array) {
+  const auto values = array.values<T>();
+  return {values.begin(), values.end()};
+}
+
+TEST_SUITE_BEGIN("files");
+
+// --- files ---
+
+TEST_CASE("read_file: gzip content equals plain content") {
+  const Folder folder;
+  std::string content(3'000'000, 'a');  // several chunks
+  for (std::size_t i = 0; i < content.size(); i += 7) content[i] = static_cast<char>(i);
+  const std::string plain = folder.write("plain", content);
+  const std::string packed = folder.write("packed", gzip(content));
+  const std::string parts = folder.write("parts", gzip("first ") + gzip("second"));
+  CHECK(read_file(plain, 3'000'000) == content);
+  CHECK(read_file(packed, 3'000'000) == content);
+  CHECK(read_file(parts, 100) == "first second");
+  CHECK(read_start(packed, 10) == content.substr(0, 10));
+  CHECK(read_file(folder.write("empty", ""), 10).empty());
+}
+
+TEST_CASE("read_file: every failure names the file, the place and what to do") {
+  const Folder folder;
+  Random random(1, Stream::data);
+  std::string content(100'000, ' ');
+  for (char& byte : content) byte = static_cast<char>(random.bits());
+  const std::string packed = gzip(content);
+  const auto read = [](const std::string& path) {
+    return input_error([&] { read_file(path, 1 << 20); });
+  };
+
+  CHECK(says(read(folder.path("none.txt")), {"none.txt", "No such file"}));
+  CHECK(says(read(folder.path()), {folder.path(), "is a folder"}));
+  for (const std::size_t kept : {2u, 9u, 20u, 50'000u, static_cast<unsigned>(packed.size() - 1)})
+    CHECK(says(read(folder.write("cut.gz", packed.substr(0, kept))),
+               {"cut.gz", fmt::format("byte {}", kept), "cut short"}));
+  std::string wrong_crc = packed;
+  wrong_crc[packed.size() - 6] ^= 1;
+  CHECK(says(read(folder.write("crc.gz", wrong_crc)), {"crc.gz", "byte ", "damaged"}));
+  CHECK(says(input_error([&] { read_file(folder.write("big", "12345"), 4); }),
+             {"big", "byte 4", "4 bytes"}));
+}
+
+TEST_CASE("read_file: a gzip bomb is given up at the cap") {
+  const Folder folder;
+  const std::string path = folder.write("bomb.gz", gzip(std::string(50'000'000, '\0')));
+  CHECK(says(input_error([&] { read_file(path, 1000); }), {"bomb.gz", "1000"}));
+}
+
+TEST_CASE("require_utf8: takes what is well-formed and places what is not") {
+  CHECK_NOTHROW(
+      require_utf8("plain, \xC3\xA9, \xE2\x82\xAC, \xF0\x9F\x98\x80, \xF4\x8F\xBF\xBF", "x"));
+  for (const char* bad :
+       {"\x80", "\xFF", "\xC0\x80", "\xC1\xBF", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xF0\x8F\xBF\xBF",
+        "\xF4\x90\x80\x80", "\xF8\x88\x80\x80\x80", "\xC3", "\xE2\x82", "\xC3\x28"})
+    CHECK(says(input_error([&] { require_utf8(std::string("one\ntwo") + bad, "book.txt"); }),
+               {"book.txt", "byte 7", "line 2", "UTF-8"}));
+}
+
+// --- text ---
+
+TEST_CASE("CharVocabulary: sorted, and a round trip of any text") {
+  const std::string text = "zebra \xC3\xA9t\xC3\xA9 \xF0\x9F\x98\x80\n";
+  const auto vocabulary = CharVocabulary::of_text(text);
+  CHECK(vocabulary.size() == 10);
+  CHECK(std::ranges::is_sorted(vocabulary.symbols()));  // UTF-8 sorts as its code points do
+  CHECK(vocabulary.decode(vocabulary.encode(text)) == text);
+  CHECK(vocabulary.encode("\n a") == std::vector<std::int32_t>{0, 1, 2});
+  const CharVocabulary restored(vocabulary.symbols());
+  CHECK(restored.encode(text) == vocabulary.encode(text));
+  CHECK_THROWS_AS(vocabulary.decode(std::vector<std::int32_t>{10}), std::invalid_argument);
+}
+
+TEST_CASE("CharVocabulary: names what it does not know") {
+  const auto vocabulary = CharVocabulary::of_text("abc\n");
+  CHECK(says(input_error([&] { vocabulary.encode("ab\xC3\xA9"); }),
+             {"byte 2", "'\xC3\xA9'", "U+00E9", "abc"}));
+  CHECK(says(input_error([&] { vocabulary.encode("a\tb"); }), {"byte 1", "U+0009"}));
+  CHECK(says(input_error([&] { vocabulary.encode("a\xFF"); }), {"byte 1", "UTF-8"}));
+  CHECK(says(input_error([] { CharVocabulary({"a", "bc"}); }), {"symbol 1"}));
+  CHECK(says(input_error([] { CharVocabulary({"a", ""}); }), {"symbol 1"}));
+  CHECK(says(input_error([] { CharVocabulary({"a", "b", "a"}); }), {"symbol 2", "symbol 0"}));
+}
+
+TEST_CASE("load_text: a file, or a folder with one .txt file") {
+  const Folder folder;
+  CHECK(says(input_error([&] { load_text(folder.path()); }), {folder.path(), "found nothing"}));
+  folder.write("notes.md", "no");
+  CHECK(says(input_error([&] { load_text(folder.path()); }), {"found notes.md"}));
+  const std::string path = folder.write("book.txt", "to be");
+  CHECK(load_text(path).content == "to be");
+  CHECK(load_text(folder.path()).content == "to be");
+  CHECK(load_text(folder.path()).path == path);
+  CHECK(load_text(folder.write("book.gz", gzip("to be"))).content == "to be");
+  folder.write("other.txt", "or not");
+  CHECK(says(input_error([&] { load_text(folder.path()); }), {"book.txt, other.txt"}));
+  CHECK(says(input_error([&] { load_text(folder.write("empty.txt", "")); }),
+             {"empty.txt", "byte 0", "empty"}));
+  CHECK(says(input_error([&] { load_text(folder.write("latin.txt", "caf\xE9")); }),
+             {"latin.txt", "byte 3", "line 1"}));
+}
+
+std::shared_ptr<const std::vector<std::int32_t>> counting_tokens(std::int32_t count) {
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
+  std::iota(tokens.begin(), tokens.end(), 100);
+  return std::make_shared<const std::vector<std::int32_t>>(std::move(tokens));
+}
+
+TEST_CASE("TextDataset: overlapping windows start at every token that has T after it") {
+  const TextDataset dataset(counting_tokens(20), {.begin = 5, .end = 12, .context = 3});
+  CHECK(dataset.size() == 4);
+  const Batch batch = dataset.batch(std::vector<std::int64_t>{0, 3});
+  CHECK(batch.inputs.shape() == Shape{2, 3});
+  CHECK(to_vector<std::int32_t>(batch.inputs) ==
+        std::vector<std::int32_t>{105, 106, 107, 108, 109, 110});
+  CHECK(to_vector<std::int32_t>(batch.targets) ==
+        std::vector<std::int32_t>{106, 107, 108, 109, 110, 111});
+  CHECK(batch.count == 6);
+  CHECK_THROWS_AS(dataset.batch(std::vector<std::int64_t>{4}), std::invalid_argument);
+}
+
+TEST_CASE("TextDataset: consecutive windows count every predictable token once") {
+  for (const std::int64_t context : {1, 2, 3, 4, 6, 7, 50}) {
+    const TextDataset dataset(
+        counting_tokens(20),
+        {.begin = 5, .end = 12, .context = context, .windows = Windows::consecutive});
+    CHECK(dataset.size() == (6 + context - 1) / context);
+    const Batch batch = dataset.batch(all_examples(dataset));
+    std::vector<std::int32_t> counted;
+    const auto inputs = to_vector<std::int32_t>(batch.inputs);
+    const auto targets = to_vector<std::int32_t>(batch.targets);
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      CHECK(inputs[i] == (targets[i] == ignored_target ? 0 : targets[i] - 1));
+      if (targets[i] != ignored_target) counted.push_back(targets[i]);
+    }
+    CHECK(counted == std::vector<std::int32_t>{106, 107, 108, 109, 110, 111});
+    CHECK(batch.count == 6);
+  }
+}
+
+TEST_CASE("TextDataset: a split that is too short says what to change") {
+  const auto make = [](std::int64_t length, Windows windows, const char* split) {
+    return input_error([&] {
+      TextDataset(
+          counting_tokens(20),
+          {.end = length, .context = 8, .windows = windows, .path = "book.txt", .split = split});
+    });
+  };
+  CHECK(make(9, Windows::overlapping, "train").empty());
+  CHECK(make(2, Windows::consecutive, "validation").empty());
+  CHECK(says(make(8, Windows::overlapping, "train"),
+             {"book.txt", "train split has 8", "9 are needed", "model.context",
+              "lower data.validation_fraction"}));
+  CHECK(says(make(1, Windows::consecutive, "validation"),
+             {"book.txt", "validation split has 1", "raise data.validation_fraction"}));
+}
+
+// --- toy sequences ---
+
+TEST_CASE("ToySequences: answers") {
+  CHECK(ToySequences({.task = ToyTask::sort}).answer("31415926>") == "11234569");
+  CHECK(ToySequences({.task = ToyTask::reverse}).answer("31415926>") == "62951413");
+  CHECK(ToySequences({.task = ToyTask::copy, .length = 4, .alphabet = 36}).answer("z0ab>") ==
+        "z0ab");
+  const ToySequences addition({.task = ToyTask::addition, .length = 4, .alphabet = 3});
+  CHECK(addition.answer("0123+0456>") == "97500");
+  CHECK(addition.answer("9999+0001>") == "00001");
+  CHECK(addition.answer("9999+9999>") == "89991");
+  CHECK(addition.vocabulary().size() == 12);
+}
+
+TEST_CASE("ToySequences: a malformed prompt is told what is expected") {
+  const ToySequences sort({.task = ToyTask::sort, .length = 4, .alphabet = 5});
+  for (const char* prompt : {"", "0123", "012>", "01234>", "0129>", "012 >", "0123>0", ">0123"})
+    CHECK(says(input_error([&] { sort.answer(prompt); }), {prompt, "expected 5", sort.prompt(0)}));
+  CHECK(says(input_error([&] { sort.answer("01\n3>"); }), {"01\\x0a3>"}));
+  const ToySequences addition({.task = ToyTask::addition, .length = 2});
+  for (const char* prompt : {"1234>", "1+234>", "12+34", "12-34>"})
+    CHECK(says(input_error([&] { addition.answer(prompt); }), {prompt, addition.prompt(0)}));
+}
+
+TEST_CASE("ToySequences: batches hold prompt and answer, and count the answer alone") {
+  for (const ToyTask task : {ToyTask::sort, ToyTask::reverse, ToyTask::copy, ToyTask::addition}) {
+    const ToySequences dataset({.task = task, .length = 5, .examples = 40, .seed = 7});
+    const std::int64_t T = dataset.context();
+    const auto first_answer = static_cast<std::size_t>(dataset.prompt_length() - 1);
+    const Batch batch = dataset.batch(all_examples(dataset));
+    CHECK(batch.inputs.shape() == Shape{40, T});
+    CHECK(batch.count == 40.0 * static_cast<double>(dataset.answer_length()));
+    for (std::int64_t example = 0; example < 40; ++example) {
+      const auto inputs = batch.inputs.values<std::int32_t>().subspan(example * T, T);
+      const auto targets = batch.targets.values<std::int32_t>().subspan(example * T, T);
+      const std::string prompt = dataset.vocabulary().decode(inputs.first(first_answer + 1));
+      CHECK(prompt == dataset.prompt(example));
+      CHECK(std::ranges::all_of(targets.first(first_answer),
+                                [](std::int32_t token) { return token == ignored_target; }));
+      CHECK(dataset.vocabulary().decode(targets.subspan(first_answer)) == dataset.answer(prompt));
+      CHECK(std::ranges::equal(
+          inputs.subspan(first_answer + 1),
+          targets.subspan(first_answer).first(inputs.size() - first_answer - 1)));
+    }
+  }
+}
+
+TEST_CASE("ToySequences: an example depends on the seed and its index alone") {
+  const ToySequences few({.examples = 10, .seed = 3}), many({.examples = 1000, .seed = 3});
+  const ToySequences other({.examples = 10, .seed = 4});
+  CHECK(few.prompt(9) == many.prompt(9));
+  CHECK(few.prompt(9) != many.prompt(8));
+  CHECK(few.prompt(9) != other.prompt(9));
+}
+
+TEST_CASE("ToySequences: training and held-back inputs are disjoint, in every small space") {
+  for (const std::int64_t alphabet : {2, 3, 4, 5, 6, 7, 8, 10, 36})
+    for (std::int64_t length = 1; length <= 9; ++length) {
+      const ToyOptions options{.length = length, .alphabet = alphabet, .examples = 2000};
+      double inputs = 1;
+      for (std::int64_t i = 0; i < length; ++i) inputs *= static_cast<double>(alphabet);
+      if (inputs < 64) {
+        CHECK(says(input_error([&] { ToySequences{options}; }), {"data.length", "64"}));
+        continue;
+      }
+      if (inputs > 2000) break;
+      ToyOptions held_back = options;
+      held_back.split = ToySplit::held_back;
+      held_back.seed = 99;
+      const ToySequences train(options), held(held_back);
+      std::set<std::string> seen, kept;
+      for (std::int64_t i = 0; i < 2000; ++i) {
+        seen.insert(train.prompt(i));
+        kept.insert(held.prompt(i));
+      }
+      CHECK(std::ranges::none_of(kept, [&](const auto& prompt) { return seen.contains(prompt); }));
+      CHECK(kept.size() >= 3);
+      CHECK(kept.size() < seen.size());
+    }
+}
+
+TEST_CASE("ToySequences: options out of range name their key") {
+  const auto make = [](ToyOptions options) { return input_error([&] { ToySequences{options}; }); };
+  CHECK(says(make({.length = 0}), {"data.length = 0"}));
+  CHECK(says(make({.length = 513}), {"data.length = 513"}));
+  CHECK(says(make({.alphabet = 1}), {"data.alphabet = 1"}));
+  CHECK(says(make({.alphabet = 37}), {"data.alphabet = 37"}));
+  CHECK(says(make({.examples = 0}), {"data.examples = 0"}));
+  CHECK(make({.task = ToyTask::addition, .length = 1}).empty());
+}
+
+// --- IDX and images ---
+
+std::string big_endian(std::uint32_t value) {
+  std::string bytes;
+  for (const int shift : {24, 16, 8, 0}) bytes += static_cast<char>(value >> shift);
+  return bytes;
+}
+
+std::string idx_images(std::uint32_t count, std::uint32_t rows, std::uint32_t columns) {
+  std::string bytes =
+      big_endian(0x803) + big_endian(count) + big_endian(rows) + big_endian(columns);
+  for (std::uint32_t i = 0; i < count * rows * columns; ++i) bytes += static_cast<char>(i * 5);
+  return bytes;
+}
+
+std::string idx_labels(std::uint32_t count) {
+  std::string bytes = big_endian(0x801) + big_endian(count);
+  for (std::uint32_t i = 0; i < count; ++i) bytes += static_cast<char>(i % 10);
+  return bytes;
+}
+
+std::string images_error(const std::string& bytes) {
+  const Folder folder;
+  return input_error([&] { read_idx_images(folder.write("photos", bytes)); });
+}
+
+std::string labels_error(const std::string& bytes) {
+  const Folder folder;
+  return input_error([&] { read_idx_labels(folder.write("answers", bytes), 10); });
+}
+
+TEST_CASE("IDX: values, plain and gzip alike") {
+  const Folder folder;
+  const Array images = read_idx_images(folder.write("a", idx_images(4, 3, 5)));
+  CHECK(images.shape() == Shape{4, 3, 5});
+  CHECK(images.values<float>()[1] == 5.0f / 255);
+  CHECK(images.values<float>()[51] == 1.0f);
+  const Array inflated = read_idx_images(folder.write("b", gzip(idx_images(4, 3, 5))));
+  CHECK(to_vector<float>(inflated) == to_vector<float>(images));
+  const std::vector<std::int32_t> labels{0, 1, 2};
+  CHECK(read_idx_labels(folder.write("c", idx_labels(3)), 10) == labels);
+  CHECK(read_idx_labels(folder.write("d", gzip(idx_labels(3))), 10) == labels);
+}
+
+TEST_CASE("IDX: the wrong kind of file") {
+  CHECK(says(images_error(idx_labels(3)),
+             {"photos", "byte 0", "0x00000803", "0x00000801 (IDX labels)"}));
+  CHECK(says(labels_error(idx_images(1, 2, 2)), {"answers", "byte 0", "0x00000803 (IDX images)"}));
+  CHECK(says(images_error("<html>403</html>"), {"byte 0", "not such an IDX file"}));
+  CHECK(says(images_error(""), {"photos", "byte 0", "ends"}));
+  CHECK(says(labels_error("\0\0"), {"answers", "ends"}));
+}
+
+TEST_CASE("IDX: sizes that do not match the header") {
+  const std::string images = idx_images(4, 3, 5);
+  CHECK(says(images_error(images.substr(0, 10)), {"photos", "byte 10", "header"}));
+  CHECK(says(images_error(images.substr(0, 75)), {"photos", "byte 75", "76 bytes", "4 x 3 x 5"}));
+  CHECK(says(images_error(images + "x"), {"photos", "byte 76", "goes on", "4 x 3 x 5"}));
+  CHECK(says(images_error(gzip(images.substr(0, 75))), {"byte 75", "76 bytes"}));
+  CHECK(says(images_error(gzip(images + "x")), {"byte 76", "goes on"}));
+  CHECK(says(labels_error(idx_labels(5).substr(0, 12)), {"answers", "byte 12", "13 bytes"}));
+  CHECK(says(labels_error(idx_labels(5) + "x"), {"answers", "byte 13", "goes on"}));
+  CHECK(says(images_error(idx_images(0, 3, 5)), {"byte 4", "found 0"}));
+  CHECK(says(images_error(idx_images(4, 0, 5)), {"byte 8", "found 0"}));
+  CHECK(says(images_error(idx_images(4, 3, 0)), {"byte 12", "found 0"}));
+  CHECK(says(labels_error(idx_labels(0)), {"byte 4", "found 0"}));
+}
+
+TEST_CASE("IDX: a header that lies does not allocate what it says") {
+  const std::string most = big_endian(0xFFFFFFFF);
+  CHECK(says(images_error(big_endian(0x803) + most + most + most + "x"), {"byte 4", "4294967295"}));
+  const std::string below_cap =
+      big_endian(0x803) + big_endian(1 << 20) + big_endian(32) + big_endian(32);
+  CHECK(says(images_error(below_cap + "x"), {"byte 17", "1048576 x 32 x 32"}));
+}
+
+TEST_CASE("IDX: a label out of range") {
+  std::string labels = idx_labels(5);
+  labels[10] = 10;
+  CHECK(says(labels_error(labels), {"answers", "byte 10", "0 to 9", "found 10"}));
+}
+
+TEST_CASE("IDX: damaged files are refused or read, and never worse") {
+  const Folder folder;
+  Random random(5, Stream::data);
+  for (const std::string& whole :
+       {idx_images(4, 3, 5), gzip(idx_images(4, 3, 5)), idx_labels(9), gzip(idx_labels(9))})
+    for (int trial = 0; trial < 100; ++trial) {
+      std::string bytes = whole;
+      for (std::int64_t flips = random.below(4); flips >= 0; --flips)
+        bytes[static_cast<std::size_t>(random.below(std::ssize(bytes)))] ^=
+            static_cast<char>(1 << random.below(8));
+      if (trial % 3 == 0) bytes.resize(static_cast<std::size_t>(random.below(std::ssize(bytes))));
+      const std::string path = folder.write("damaged", bytes);
+      input_error([&] { read_idx_images(path); });
+      input_error([&] { read_idx_labels(path, 10); });
+    }
+}
+
+struct ImageFiles {
+  explicit ImageFiles(const std::string& suffix = "") {
+    const auto pack = [&](const std::string& bytes) {
+      return suffix.empty() ? bytes : gzip(bytes);
+    };
+    folder.write("train-images-idx3-ubyte" + suffix, pack(idx_images(6, 4, 3)));
+    folder.write("train-labels-idx1-ubyte" + suffix, pack(idx_labels(6)));
+    folder.write("t10k-images-idx3-ubyte" + suffix, pack(idx_images(2, 4, 3)));
+    folder.write("t10k-labels-idx1-ubyte" + suffix, pack(idx_labels(2)));
+  }
+  Folder folder;
+};
+
+TEST_CASE("load_images: a folder or one of its files, plain or gzip") {
+  const ImageFiles plain, packed(".gz");
+  for (const std::string& path : {plain.folder.path(), plain.folder.path("train-images-idx3-ubyte"),
+                                  plain.folder.path("t10k-images-idx3-ubyte"), packed.folder.path(),
+                                  packed.folder.path("train-images-idx3-ubyte.gz")}) {
+    const ImageSplits splits = load_images(path);
+    CHECK(splits.train.size() == 6);
+    CHECK(splits.test.size() == 2);
+    CHECK(splits.train.height() == 4);
+    CHECK(splits.train.width() == 3);
+    CHECK(splits.train.images().shape() == Shape{6, 12});
+    const Batch batch = splits.train.batch(std::vector<std::int64_t>{5, 0});
+    CHECK(batch.inputs.shape() == Shape{2, 12});
+    CHECK(batch.inputs.values<float>()[0] == 300 % 256 / 255.0f);
+    CHECK(to_vector<std::int32_t>(batch.targets) == std::vector<std::int32_t>{5, 0});
+    CHECK(batch.count == 2);
+    CHECK_THROWS_AS(splits.test.batch(std::vector<std::int64_t>{2}), std::invalid_argument);
+  }
+}
+
+TEST_CASE("load_images: plain files are preferred to gzip files") {
+  const ImageFiles files;
+  files.folder.write("train-images-idx3-ubyte.gz", "not gzip at all");
+  CHECK(load_images(files.folder.path()).train.size() == 6);
+}
+
+TEST_CASE("load_images: missing files are listed with size, checksum and source") {
+  const ImageFiles files;
+  fs::remove(files.folder.path("t10k-labels-idx1-ubyte"));
+  try {
+    load_images(files.folder.path());
+    FAIL("nothing thrown");
+  } catch (const InputError& error) {
+    const std::string message = error.what();
+    CHECK(says(message, {files.folder.path(), "t10k-labels-idx1-ubyte.gz", "5148 bytes", "67da17c7",
+                         "http://fashion-mnist", "zalandoresearch/fashion-mnist"}));
+    CHECK(message.find("train-images") == std::string::npos);
+  }
+}
+
+TEST_CASE("load_images: a path that does not exist names the folder to fill") {
+  const Folder folder;
+  for (const char* name : {"none", "none/train-images-idx3-ubyte.gz"}) try {
+      load_images(folder.path(name));
+      FAIL("nothing thrown");
+    } catch (const InputError& error) {
+      CHECK(std::string(error.what()).starts_with(folder.path("none") + ": "));
+    }
+}
+
+TEST_CASE("load_images: files that do not belong together") {
+  const ImageFiles files;
+  files.folder.write("other-name", idx_images(1, 4, 3));
+  CHECK(says(input_error([&] { load_images(files.folder.path("other-name")); }),
+             {"other-name", "train-images-idx3-ubyte"}));
+  files.folder.write("t10k-images-idx3-ubyte", idx_images(2, 3, 4));
+  CHECK(says(input_error([&] { load_images(files.folder.path()); }),
+             {"t10k-images-idx3-ubyte", "byte 8", "4 x 3", "3 x 4"}));
+  files.folder.write("train-labels-idx1-ubyte", idx_labels(7));
+  CHECK(says(input_error([&] { load_images(files.folder.path()); }),
+             {"train-labels-idx1-ubyte", "byte 4", "6 labels", "found 7"}));
+}
+
+TEST_CASE("draw_clothes: the same bits at any thread count, and no test image among the training") {
+  const int threads = num_threads();
+  set_num_threads(1);
+  const ImageSplits one = draw_clothes(60, 40, 11);
+  set_num_threads(2);
+  const ImageSplits two = draw_clothes(60, 40, 11);
+  set_num_threads(threads);
+  CHECK(to_vector<float>(one.train.images()) == to_vector<float>(two.train.images()));
+  CHECK(to_vector<float>(one.test.images()) == to_vector<float>(two.test.images()));
+  CHECK(one.train.labels()[13] == 13 % garment_classes);
+  CHECK(one.train.images().shape() == Shape{60, 28 * 28});
+  std::set<std::vector<float>> distinct;
+  for (const ImageDataset* split : {&one.train, &one.test})
+    for (std::int64_t i = 0; i < split->size(); ++i)
+      distinct.insert(to_vector<float>(split->batch(std::vector<std::int64_t>{i}).inputs));
+  CHECK(distinct.size() == 100);
+}
+
+// --- sampler ---
+
+TEST_CASE("Sampler: shuffled reads every example once an epoch, in a new order each time") {
+  Sampler sampler(10, Order::shuffled, 1);
+  std::vector<std::int64_t> first = sampler.next(7), rest = sampler.next(13);
+  first.insert(first.end(), rest.begin(), rest.begin() + 3);
+  std::vector<std::int64_t> second(rest.begin() + 3, rest.end());
+  CHECK(first != second);
+  std::ranges::sort(first);
+  std::ranges::sort(second);
+  const std::vector<std::int64_t> everything{0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  CHECK(first == everything);
+  CHECK(second == everything);
+  CHECK(sampler.position() == 20);
+}
+
+TEST_CASE("Sampler: a resumed sampler reads what an uninterrupted one does") {
+  for (const Order order : {Order::shuffled, Order::with_replacement, Order::sequential}) {
+    Sampler whole(13, order, 5), resumed(13, order, 5);
+    const std::vector<std::int64_t> all = whole.next(100);
+    for (const std::int64_t position : {64, 0, 13, 12, 99}) {
+      resumed.seek(position);
+      CHECK(resumed.position() == position);
+      const std::vector<std::int64_t> tail(all.begin() + position, all.end());
+      CHECK(resumed.next(100 - position) == tail);
+    }
+  }
+}
+
+TEST_CASE("Sampler: orders, seeds and uniformity") {
+  CHECK(Sampler(3, Order::sequential, 0).next(5) == std::vector<std::int64_t>{0, 1, 2, 0, 1});
+  CHECK(Sampler(99, Order::shuffled, 1).next(99) != Sampler(99, Order::shuffled, 2).next(99));
+  std::vector<int> counts(10);
+  for (const std::int64_t example : Sampler(10, Order::with_replacement, 3).next(10'000))
+    ++counts[static_cast<std::size_t>(example)];
+  for (const int count : counts) CHECK(std::abs(count - 1000) < 150);  // 5 standard deviations
+  CHECK_THROWS_AS(Sampler(0, Order::shuffled, 0), std::invalid_argument);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

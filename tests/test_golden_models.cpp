@@ -1,0 +1,166 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "autograd/ops.hpp"
+#include "autograd/tape.hpp"
+#include "layers/transformer.hpp"
+#include "layers/vae.hpp"
+#include "optim/optimizer.hpp"
+#include "tests/golden.hpp"
+
+// Modules and optimisers against PyTorch's numbers. Single ops are in test_ops.cpp.
+namespace tapestry {
+namespace {
+
+constexpr DType f32 = DType::float32, f64 = DType::float64;
+
+double tolerance(DType dtype) { return dtype == f32 ? 1e-5 : 1e-10; }
+
+std::vector<double> doubles(const Array& array) {
+  const Array wide = array.to(f64);
+  return {wide.values<double>().begin(), wide.values<double>().end()};
+}
+
+// The largest |a - b| / max(1, |b|); infinite where either is NaN or the shapes differ.
+double distance(const Array& a, const Array& b) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  if (a.shape() != b.shape()) return infinity;
+  const std::vector<double> x = doubles(a), y = doubles(b);
+  double worst = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double error = std::abs(x[i] - y[i]) / std::max(1.0, std::abs(y[i]));
+    worst = std::max(worst, std::isnan(error) ? infinity : error);
+  }
+  return worst;
+}
+
+void load(Module& module, const Golden& golden, DType dtype) {
+  module.convert(dtype);
+  for (Parameter* parameter : module.parameters())
+    parameter->value().copy_from(golden[parameter->name].to(dtype));
+}
+
+// Every gradient of the module is the file's, and the file has no other.
+void check_gradients(Module& module, const Gradients& gradients, const Golden& golden) {
+  std::size_t expected = 0;
+  for (const auto& entry : golden.header().items())
+    expected += entry.key().starts_with("gradient.");
+  CHECK(module.parameters().size() == expected);
+  for (const Parameter* parameter : module.parameters()) {
+    CAPTURE(parameter->name);
+    CHECK(distance(gradients[*parameter], golden["gradient." + parameter->name]) <=
+          tolerance(parameter->tensor.dtype()));
+  }
+}
+
+TEST_CASE("golden: multi-head self- and cross-attention are PyTorch's") {
+  for (const DType dtype : {f32, f64})
+    for (const bool cross : {false, true}) {
+      INFO(std::string(to_string(dtype)));
+      CAPTURE(cross);
+      const Golden golden(cross ? "multi_head_attention_cross" : "multi_head_attention_self");
+      Random init(0, Stream::init);
+      MultiHeadAttention layer(12, 3, init,
+                               {.source_width = cross ? 12 : 0, .input = {}, .output = {}});
+      load(layer, golden, dtype);
+      const Tensor x = Tensor::variable(golden["x"].to(dtype));
+      const Tensor source = cross ? Tensor::variable(golden["source"].to(dtype)) : Tensor();
+      Tape tape;
+      const Tensor y = cross ? layer.forward(x, source) : layer.forward(x, {.causal = true});
+      CHECK(distance(y.value(), golden["y"]) <= tolerance(dtype));
+      const Gradients gradients = tape.backward(y, golden["g"].to(dtype));
+      CHECK(distance(gradients[x], golden["dx"]) <= tolerance(dtype));
+      if (cross) CHECK(distance(gradients[source], golden["dsource"]) <= tolerance(dtype));
+      check_gradients(layer, gradients, golden);
+    }
+}
+
+TEST_CASE("golden: a transformer's logits, loss and gradients are PyTorch's") {
+  for (const DType dtype : {f32, f64})
+    for (const bool tied : {false, true}) {
+      INFO(std::string(to_string(dtype)));
+      CAPTURE(tied);
+      const Golden golden(tied ? "transformer_tied" : "transformer");
+      Random init(0, Stream::init);
+      Transformer model({.vocabulary = 11,
+                         .context = 6,
+                         .layers = 2,
+                         .heads = 2,
+                         .width = 8,
+                         .tied_embeddings = tied},
+                        init);
+      load(model, golden, dtype);
+      Tape tape;
+      const Tensor logits = model.forward(golden["tokens"]);
+      const Tensor loss = cross_entropy(logits, golden["targets"]);
+      CHECK(distance(logits.value(), golden["logits"]) <= tolerance(dtype));
+      CHECK(distance(loss.value(), golden["loss"]) <= tolerance(dtype));
+      check_gradients(model, tape.backward(loss), golden);
+    }
+}
+
+TEST_CASE("golden: a VAE's posterior, losses and gradients are PyTorch's") {
+  for (const DType dtype : {f32, f64}) {
+    INFO(std::string(to_string(dtype)));
+    const Golden golden("vae");
+    Random init(0, Stream::init);
+    Vae model({.inputs = 12, .hidden = {10}, .latent = 3}, init);
+    load(model, golden, dtype);
+    const Tensor x = golden["x"].to(dtype), epsilon = golden["eps"].to(dtype);
+    const double per_image = 1 / static_cast<double>(x.dim(0));
+    Tape tape;
+    const Vae::Posterior posterior = model.encode(x);
+    const Tensor z = posterior.mean + exp(posterior.log_sigma) * epsilon;
+    const Tensor logits = model.decode(z);
+    const Tensor recon = sum(binary_cross_entropy(logits, x)) * per_image;
+    const Tensor kl = sum(gaussian_kl(posterior.mean, posterior.log_sigma)) * per_image;
+    const Tensor loss = recon + kl;
+    for (const auto& [name, value] :
+         std::vector<std::pair<std::string, Tensor>>{{"mean", posterior.mean},
+                                                     {"log_sigma", posterior.log_sigma},
+                                                     {"z", z},
+                                                     {"logits", logits},
+                                                     {"recon", recon},
+                                                     {"kl", kl},
+                                                     {"loss", loss}}) {
+      CAPTURE(name);
+      CHECK(distance(value.value(), golden[name]) <= tolerance(dtype));
+    }
+    check_gradients(model, tape.backward(loss), golden);
+  }
+}
+
+TEST_CASE("golden: ten steps of every optimiser are PyTorch's") {
+  for (const DType dtype : {f32, f64})
+    for (const std::string name : {"adamw", "adam", "sgd"}) {
+      INFO(std::string(to_string(dtype)));
+      CAPTURE(name);
+      const Golden golden(name);
+      const auto setting = [&](const std::string& key, std::size_t index, double otherwise) {
+        return golden.has(key) ? golden[key].values<double>()[index] : otherwise;
+      };
+      Parameter parameter(golden["initial"].to(dtype).clone(), Role::weight);
+      const auto optimizer = optimizer_registry().at(name)(
+          {&parameter}, {.beta1 = setting("betas", 0, 0.9),
+                         .beta2 = setting("betas", 1, 0.999),
+                         .epsilon = setting("eps", 0, 1e-8),
+                         .momentum = setting("momentum", 0, 0),
+                         .weight_decay = setting("weight_decay", 0, 0)});
+      const Tensor gradients = golden["gradients"], wanted = golden["parameters"];  // (steps, 10)
+      for (std::int64_t step = 0; step < gradients.dim(0); ++step) {
+        CAPTURE(step);
+        const auto row = [&](const Tensor& rows) {
+          return slice(rows, 0, step, step + 1).value().reshaped({10});
+        };
+        const Array gradient = row(gradients).to(dtype);
+        optimizer->step(Tape().backward(parameter.tensor, gradient), setting("lr", 0, 0));
+        CHECK(distance(parameter.value(), row(wanted)) <= tolerance(dtype));
+      }
+    }
+}
+
+}  // namespace
+}  // namespace tapestry

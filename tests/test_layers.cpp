@@ -1,0 +1,908 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <memory>
+#include <numbers>
+#include <regex>
+#include <set>
+
+#include "autograd/check.hpp"
+#include "autograd/gradcheck.hpp"
+#include "autograd/ops.hpp"
+#include "autograd/parallel.hpp"
+#include "autograd/tape.hpp"
+#include "layers/transformer.hpp"
+#include "layers/vae.hpp"
+#include "optim/adam.hpp"
+#include "optim/clip.hpp"
+
+namespace tapestry {
+namespace {
+
+using In = const std::vector<Tensor>&;
+using Strings = std::vector<std::string>;
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr DType f32 = DType::float32, f64 = DType::float64;
+
+Array normal(const Shape& shape, DType dtype = f64) {
+  static std::uint64_t step = 0;
+  Array array(shape, f32);
+  Random(0, Stream::data, ++step).fill_normal(array, 0, 1);
+  return array.to(dtype);
+}
+
+Array pixels(const Shape& shape, DType dtype = f64) {
+  Array array(shape, f32);
+  Random(1, Stream::data).fill_uniform(array, 0.05, 0.95);
+  return array.to(dtype);
+}
+
+Array ints(const std::vector<std::int32_t>& values, const Shape& shape) {
+  return Array::of(values, shape);
+}
+
+Array random_tokens(const Shape& shape, std::int64_t vocabulary, std::uint64_t seed = 2) {
+  Array tokens(shape, DType::int32);
+  Random random(seed, Stream::data);
+  for (std::int32_t& token : tokens.mutable_values<std::int32_t>())
+    token = static_cast<std::int32_t>(random.below(vocabulary));
+  return tokens;
+}
+
+std::vector<double> doubles(const Array& array) {
+  const Array wide = array.to(f64);
+  return {wide.values<double>().begin(), wide.values<double>().end()};
+}
+
+bool same_bits(const Array& a, const Array& b) {
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         std::equal(a.raw(), a.raw() + a.bytes(), b.raw());
+}
+
+// The largest |a - b| / max(1, |b|); infinite where either is NaN or the shapes differ.
+double distance(const Array& a, const Array& b) {
+  if (a.shape() != b.shape()) return infinity;
+  const std::vector<double> x = doubles(a), y = doubles(b);
+  double worst = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double error = std::abs(x[i] - y[i]) / std::max(1.0, std::abs(y[i]));
+    worst = std::max(worst, std::isnan(error) ? infinity : error);
+  }
+  return worst;
+}
+
+void set(Parameter& parameter, const std::vector<double>& values) {
+  const Shape& shape = parameter.tensor.shape();
+  parameter.value().copy_from(Array::of(values, shape).to(parameter.tensor.dtype()));
+}
+
+Random init(std::uint64_t seed = 0) { return Random(seed, Stream::init); }
+
+// Every parameter N(0, 0.4²), but a norm's weight N(1, 0.4²): no zeros that could hide a mistake.
+template <class M>
+M& randomised(M& module, DType dtype) {
+  module.convert(f32);
+  std::uint64_t step = 0;
+  for (Parameter* parameter : module.parameters()) {
+    const bool scales = parameter->role == Role::norm && parameter->name.ends_with("weight");
+    Array values = parameter->value();
+    Random(3, Stream::init, ++step).fill_normal(values, scales ? 1 : 0, 0.4);
+  }
+  module.convert(dtype);
+  return module;
+}
+
+Strings names(Module& module) {
+  Strings result;
+  for (const Parameter* parameter : module.parameters()) result.push_back(parameter->name);
+  return result;
+}
+
+// --- the table of layers ---
+
+// "Layer" or "Layer: variant". f is checked by its inputs and by the layer's parameters.
+struct Row {
+  std::string name;
+  std::shared_ptr<Module> module;
+  std::function<Tensor(In)> f;
+  std::vector<Array> inputs;
+
+  std::string layer() const { return name.substr(0, name.find(':')); }
+};
+
+// f takes the layer and its inputs.
+template <class M, class F>
+Row make_row(const std::string& name, M layer, F f, const std::vector<Array>& inputs) {
+  const auto module = std::make_shared<M>(std::move(layer));
+  randomised(*module, f64);
+  return {name, module, [module, f](In x) { return f(*module, x); }, inputs};
+}
+
+constexpr auto forward = [](const auto& layer, In x) { return layer.forward(x[0]); };
+constexpr auto cross = [](const auto& layer, In x) { return layer.forward(x[0], x[1]); };
+
+Array hide(std::int64_t rows, std::int64_t columns) {
+  Array mask = normal({rows, columns});
+  mask.mutable_values<double>()[1] = -infinity;
+  return mask;
+}
+
+std::vector<Row> simple_rows() {
+  Random r = init();
+  const Array x = normal({2, 3, 6}), tokens = ints({4, 0, 2, 4, 4, 1}, {2, 3});
+  const auto noisy = [](const auto& layer, In in) {
+    Random noise(1, Stream::dropout);
+    return layer.forward(in[0], &noise);
+  };
+  return {
+      make_row("Linear", Linear(6, 4, r), forward, {x}),
+      make_row("Linear: no bias", Linear(6, 4, r, {.bias = false}), forward, {x}),
+      make_row("Linear: a vector", Linear(6, 4, r), forward, {normal({6})}),
+      make_row("Embedding", Embedding(5, 6, r),
+               [tokens](const Embedding& layer, In) { return layer.forward(tokens); }, {}),
+      make_row("LayerNorm", LayerNorm(6), forward, {x}),
+      make_row("Dropout", Dropout(0.4), noisy, {x}),
+      make_row("Dropout: no noise", Dropout(0.4),
+               [](const Dropout& layer, In in) { return layer.forward(in[0], nullptr); }, {x}),
+      make_row("FeedForward: gelu", FeedForward(6, 9, r), forward, {x}),
+      make_row("FeedForward: gelu_tanh", FeedForward(6, 9, r, {Activation::gelu_tanh, {}, {}}),
+               forward, {x}),
+      make_row("FeedForward: relu", FeedForward(6, 9, r, {Activation::relu, {}, {.bias = false}}),
+               forward, {x}),
+      make_row("SinusoidalPositions", SinusoidalPositions(), forward, {x}),
+      make_row("LearnedPositions", LearnedPositions(5, 6, r), forward, {x}),
+      make_row("LearnedPositions: later", LearnedPositions(5, 6, r),
+               [](const LearnedPositions& layer, In in) { return layer.forward(in[0], 2); }, {x}),
+      make_row("Mlp: relu", Mlp({6, 5, 4, 3}, r), forward, {x}),
+      make_row("Mlp: gelu to the end", Mlp({6, 5, 3}, r, {Activation::gelu, true}), forward, {x}),
+      make_row("Mlp: one layer", Mlp({6, 2}, r), forward, {x}),
+  };
+}
+
+std::vector<Row> attention_rows() {
+  Random r = init();
+  const Array x = normal({2, 4, 6}), source = normal({2, 5, 3});
+  const Array hidden_keys = ints({0, 0, 1, 0, 0, 0, 1, 1, 1, 0}, {2, 5});
+  const auto as = [](AttentionOptions options, DType dtype) {
+    if (!options.mask.empty()) options.mask = options.mask.to(dtype);
+    return options;
+  };
+  const auto masked = [as](const AttentionOptions& options) {
+    return [as, options](const auto& layer, In in) {
+      return layer.forward(in[0], as(options, in[0].dtype()));
+    };
+  };
+  const auto masked_cross = [as](const AttentionOptions& options) {
+    return [as, options](const auto& layer, In in) {
+      return layer.forward(in[0], in[1], as(options, in[0].dtype()));
+    };
+  };
+  const auto self = [&] { return MultiHeadAttention(6, 2, r); };
+  const auto other = [&] {
+    return MultiHeadAttention(6, 3, r, {.source_width = 3, .input = {}, .output = {}});
+  };
+  const auto with_padding = masked({.key_padding = ints({0, 0, 0, 1, 1, 0, 0, 0}, {2, 4})});
+  const AttentionOptions everything{.causal = true, .key_padding = hidden_keys, .mask = hide(4, 5)};
+  std::vector<Row> rows = {
+      make_row("Attention", Attention(6, 3, 4, r), cross, {x, source}),
+      make_row("Attention: causal, padded and masked", Attention(6, 3, 4, r),
+               masked_cross(everything), {x, source}),
+      make_row("Attention: to itself", Attention(6, 6, 4, r, {.bias = false}),
+               [](const Attention& layer, In in) {
+                 return layer.forward(in[0], in[0], {.causal = true});
+               },
+               {x}),
+      make_row("MultiHeadAttention: self", self(), forward, {x}),
+      make_row("MultiHeadAttention: self, causal", self(), masked({.causal = true}), {x}),
+      make_row("MultiHeadAttention: self, padded", self(), with_padding, {x}),
+      make_row("MultiHeadAttention: self, masked", self(), masked({.mask = hide(4, 4)}), {x}),
+      make_row("MultiHeadAttention: cross", other(), cross, {x, source}),
+      make_row("MultiHeadAttention: cross, padded", other(),
+               masked_cross({.key_padding = hidden_keys}), {x, source}),
+      make_row("MultiHeadAttention: cross, masked", other(), masked_cross({.mask = hide(4, 5)}),
+               {x, source}),
+      make_row("MultiHeadAttention: cross, causal, padded and masked", other(),
+               masked_cross(everything), {x, source}),
+  };
+  for (const auto& [norm, name] :
+       {std::pair{NormPlacement::pre, "pre"}, {NormPlacement::post, "post"}})
+    for (const double rate : {0.0, 0.3})
+      rows.push_back(make_row(fmt::format("TransformerBlock: {}, dropout {}", name, rate),
+                              TransformerBlock({.width = 6,
+                                                .heads = 2,
+                                                .hidden = 5,
+                                                .norm = norm,
+                                                .dropout = rate,
+                                                .input = {},
+                                                .residual = {}},
+                                               r),
+                              [](const TransformerBlock& block, In in) {
+                                Random noise(1, Stream::dropout);
+                                return block.forward(
+                                    in[0], {.attention = {.causal = true}, .noise = &noise});
+                              },
+                              {x}));
+  return rows;
+}
+
+const TransformerOptions tiny{
+    .vocabulary = 5, .context = 4, .layers = 2, .heads = 2, .width = 4, .hidden = 6};
+
+std::vector<Row> model_rows() {
+  Random r = init();
+  std::vector<std::pair<std::string, TransformerOptions>> variants(7, {"", tiny});
+  variants[0].first = "tied, learned";
+  variants[1].first = "untied", variants[1].second.tied_embeddings = false;
+  variants[2].first = "sinusoidal", variants[2].second.positions = Positions::sinusoidal;
+  variants[3].first = "post-norm", variants[3].second.norm = NormPlacement::post;
+  variants[4].first = "no bias", variants[4].second.bias = false;
+  variants[5].first = "dropout", variants[5].second.dropout = 0.2;
+  variants[6].first = "relu", variants[6].second.activation = Activation::relu;
+  std::vector<Row> rows;
+  for (const auto& [name, options] : variants)
+    rows.push_back(make_row("Transformer: " + name, Transformer(options, r),
+                            [](const Transformer& model, In) {
+                              Random noise(1, Stream::dropout);
+                              const Array tokens = ints({4, 0, 2, 4, 4, 1}, {2, 3}),
+                                          targets = ints({1, 2, 0, 3, -1, 4}, {2, 3});
+                              return cross_entropy(model.forward(tokens, &noise), targets);
+                            },
+                            {}));
+  for (const auto& [sigma, sigma_name] :
+       {std::pair{Sigma::per_dimension, "σ per dimension"}, {Sigma::shared, "shared σ"}})
+    for (const auto& [likelihood, likelihood_name] :
+         {std::pair{Likelihood::bernoulli, "Bernoulli"}, {Likelihood::gaussian, "Gaussian"}})
+      rows.push_back(make_row(fmt::format("Vae: {}, {}", sigma_name, likelihood_name),
+                              Vae({.inputs = 5,
+                                   .hidden = {4, 3},
+                                   .latent = 2,
+                                   .sigma = sigma,
+                                   .likelihood = likelihood},
+                                  r),
+                              [](const Vae& model, In in) {
+                                Random noise(1, Stream::data);
+                                const Vae::Elbo elbo = model.elbo(in[0], noise);
+                                return elbo.recon + 0.7 * elbo.kl;
+                              },
+                              {pixels({3, 5})}));
+  return rows;
+}
+
+const std::vector<Row>& table() {
+  static const std::vector<Row> rows = [] {
+    std::vector<Row> all = simple_rows();
+    for (auto& group : {attention_rows(), model_rows()})
+      all.insert(all.end(), group.begin(), group.end());
+    return all;
+  }();
+  return rows;
+}
+
+TEST_CASE("layers: every row of the table has the gradient of its function") {
+  for (const Row& row : table()) {
+    CAPTURE(row.name);
+    const std::vector<Tensor> constants(row.inputs.begin(), row.inputs.end());
+    std::vector<GradcheckResult> results = gradcheck(row.f, row.inputs);
+    for (const GradcheckResult& result :
+         gradcheck_parameters([&] { return row.f(constants); }, row.module->parameters()))
+      results.push_back(result);
+    CHECK_FALSE(results.empty());
+    for (const GradcheckResult& result : results) {
+      CAPTURE(result.name);
+      CHECK(result.passed);
+      CHECK(result.error <= 1e-6);
+    }
+  }
+}
+
+TEST_CASE("layers: every parameter receives a gradient, in float32 as in float64") {
+  for (const Row& row : table()) {
+    CAPTURE(row.name);
+    std::map<std::string, Array> wide;
+    for (const DType dtype : {f64, f32}) {
+      row.module->convert(dtype);
+      std::vector<Tensor> inputs;
+      for (const Array& input : row.inputs) inputs.push_back(Tensor::variable(input.to(dtype)));
+      Tape tape;
+      const Gradients gradients = tape.backward(sum(row.f(inputs)));
+      for (const Parameter* parameter : row.module->parameters()) {
+        CAPTURE(parameter->name);
+        const Array* gradient = gradients.find(*parameter);
+        REQUIRE(gradient);
+        CHECK(gradient->dtype() == dtype);
+        if (dtype == f64) wide[parameter->name] = *gradient;
+        CHECK(distance(*gradient, wide[parameter->name]) <= 1e-4);
+      }
+    }
+    row.module->convert(f64);
+  }
+}
+
+TEST_CASE("layers: every Module of layers/ has a row in the table") {
+  std::set<std::string> declared, tested;
+  const std::regex pattern(R"(class (\w+)( final)? : public Module)");
+  for (const auto& file : std::filesystem::directory_iterator(TAPESTRY_SOURCE_DIR "/layers")) {
+    if (file.path().extension() != ".hpp") continue;
+    std::ifstream header(file.path());
+    for (std::string line; std::getline(header, line);)
+      if (std::smatch match; std::regex_search(line, match, pattern)) declared.insert(match[1]);
+  }
+  for (const Row& row : table()) tested.insert(row.layer());
+  CHECK(declared.size() >= 12);
+  for (const std::string& name : declared) CHECK_MESSAGE(tested.contains(name), name);
+  for (const std::string& name : tested) CHECK_MESSAGE(declared.contains(name), name);
+}
+
+// --- names, roles and initial values ---
+
+Strings shapes(Module& module) {
+  Strings result;
+  for (const Parameter* parameter : module.parameters())
+    result.push_back(parameter->name + " " + to_string(parameter->tensor.shape()));
+  return result;
+}
+
+const Strings block_fields = {"attention_norm.weight",
+                              "attention_norm.bias",
+                              "attention.query_key_value.weight",
+                              "attention.query_key_value.bias",
+                              "attention.output.weight",
+                              "attention.output.bias",
+                              "feed_forward_norm.weight",
+                              "feed_forward_norm.bias",
+                              "feed_forward.expand.weight",
+                              "feed_forward.expand.bias",
+                              "feed_forward.contract.weight",
+                              "feed_forward.contract.bias"};
+
+TEST_CASE("layers: parameter names are a checkpoint's keys, and stay") {
+  Random r = init();
+  Strings blocks;
+  for (const std::string prefix : {"blocks.0.", "blocks.1."})
+    for (const std::string& field : block_fields) blocks.push_back(prefix + field);
+  const auto wanted = [&](Strings before, const Strings& after) {
+    before.insert(before.end(), blocks.begin(), blocks.end());
+    before.insert(before.end(), after.begin(), after.end());
+    return before;
+  };
+  const auto of = [&](auto change) {
+    TransformerOptions options = tiny;
+    change(options);
+    Transformer model(options, r);
+    return names(model);
+  };
+  const std::string token = "token_embedding.weight", position = "position_embedding.weight";
+  const Strings norm = {"final_norm.weight", "final_norm.bias"};
+  CHECK(of([](auto&) {}) == wanted({token, position}, norm));
+  CHECK(of([](auto& o) { o.tied_embeddings = false; }) ==
+        wanted({token, position}, {norm[0], norm[1], "head.weight"}));
+  CHECK(of([](auto& o) { o.positions = Positions::sinusoidal; }) == wanted({token}, norm));
+  CHECK(of([](auto& o) { o.norm = NormPlacement::post; }) == wanted({token, position}, {}));
+
+  const auto vae = [&](Sigma sigma) {
+    Vae model({.inputs = 6, .hidden = {5, 4}, .latent = 2, .sigma = sigma}, r);
+    return names(model);
+  };
+  Strings per_dimension = {"encoder.0.weight", "encoder.0.bias",   "encoder.1.weight",
+                           "encoder.1.bias",   "mean.weight",      "mean.bias",
+                           "log_sigma.weight", "log_sigma.bias",   "decoder.0.weight",
+                           "decoder.0.bias",   "decoder.1.weight", "decoder.1.bias",
+                           "decoder.2.weight", "decoder.2.bias"};
+  CHECK(vae(Sigma::per_dimension) == per_dimension);
+  per_dimension[6] = "log_sigma";
+  per_dimension.erase(per_dimension.begin() + 7);
+  CHECK(vae(Sigma::shared) == per_dimension);
+
+  Vae mirrored({.inputs = 6, .hidden = {5, 4}, .latent = 2}, r);
+  CHECK(shapes(mirrored) ==
+        Strings{"encoder.0.weight (5, 6)", "encoder.0.bias (5,)", "encoder.1.weight (4, 5)",
+                "encoder.1.bias (4,)", "mean.weight (2, 4)", "mean.bias (2,)",
+                "log_sigma.weight (2, 4)", "log_sigma.bias (2,)", "decoder.0.weight (4, 2)",
+                "decoder.0.bias (4,)", "decoder.1.weight (5, 4)", "decoder.1.bias (5,)",
+                "decoder.2.weight (6, 5)", "decoder.2.bias (6,)"});
+
+  MultiHeadAttention cross_attention(4, 2, r, {.source_width = 3, .input = {}, .output = {}});
+  CHECK(names(cross_attention) == Strings{"query.weight", "query.bias", "key_value.weight",
+                                          "key_value.bias", "output.weight", "output.bias"});
+  Attention attention(4, 4, 2, r, {.bias = false});
+  CHECK(names(attention) == Strings{"query.weight", "key.weight", "value.weight"});
+}
+
+TEST_CASE("layers: a transformer starts as GPT-2 does") {
+  Random r = init();
+  Transformer model(
+      {.vocabulary = 100, .layers = 3, .heads = 2, .width = 64, .tied_embeddings = false}, r);
+  for (const Parameter* parameter : model.parameters()) {
+    CAPTURE(parameter->name);
+    const std::vector<double> values = doubles(parameter->value());
+    double sum = 0, squares = 0;
+    for (const double v : values) sum += v, squares += v * v;
+    const auto n = static_cast<double>(values.size());
+    const bool residual =
+        parameter->name.ends_with("output.weight") || parameter->name.ends_with("contract.weight");
+    const bool scales = parameter->name.ends_with("norm.weight");
+    const double mean = scales ? 1 : 0;
+    const double deviation = parameter->name.ends_with("bias") || scales ? 0
+                             : residual                                  ? 0.02 / std::sqrt(6.0)
+                                                                         : 0.02;
+    CHECK(std::abs(sum / n - mean) <= 5 * deviation / std::sqrt(n));
+    CHECK(std::abs(std::sqrt(std::max(0.0, squares / n - mean)) - deviation) <= 0.05 * deviation);
+  }
+}
+
+TEST_CASE("layers: a Linear starts as PyTorch's does") {
+  Random r = init();
+  const Linear layer(16, 400, r);
+  for (const Parameter* parameter : {&layer.weight, &layer.bias}) {
+    const std::vector<double> values = doubles(parameter->value());
+    const auto [low, high] = std::ranges::minmax(values);
+    CHECK(low == doctest::Approx(-0.25).epsilon(0.05));
+    CHECK(high == doctest::Approx(0.25).epsilon(0.05));
+    CHECK(std::max(-low, high) <= 0.25);
+  }
+}
+
+// --- what layers compute ---
+
+TEST_CASE("layers: sinusoidal positions are those of the paper") {
+  const auto encoding = [](const Shape& shape, std::int64_t first) {
+    return doubles(SinusoidalPositions().forward(Array::full(shape, 2, f64), first).value());
+  };
+  // sin and cos of 0, 0; 1, 0.01; 2, 0.02; 3, 0.03
+  const std::vector<double> wanted = {0,
+                                      1,
+                                      0,
+                                      1,
+                                      0.8414709848078965,
+                                      0.5403023058681398,
+                                      0.009999833334166664,
+                                      0.9999500004166653,
+                                      0.9092974268256817,
+                                      -0.4161468365471424,
+                                      0.01999866669333308,
+                                      0.9998000066665778,
+                                      0.1411200080598672,
+                                      -0.9899924966004454,
+                                      0.02999550020249566,
+                                      0.9995500337489875};
+  for (const std::int64_t first : {0, 2}) {
+    const std::vector<double> values = encoding({1, 2, 4}, first);
+    for (std::size_t i = 0; i < 8; ++i)
+      CHECK(values[i] - 2 == doctest::Approx(wanted[static_cast<std::size_t>(first) * 4 + i]));
+  }
+  // 10000^(-2/6) = 0.04641588833612779 and 10000^(-4/6) = 0.002154434690031884
+  const std::vector<double> six = encoding({1, 1, 6}, 1);
+  CHECK(six[2] - 2 == doctest::Approx(std::sin(0.04641588833612779)));
+  CHECK(six[5] - 2 == doctest::Approx(std::cos(0.002154434690031884)));
+  const std::vector<double> both = encoding({2, 1, 4}, 1);
+  CHECK(std::equal(both.begin(), both.begin() + 4, both.begin() + 4));
+}
+
+TEST_CASE("layers: learned positions are rows of the table, and end with it") {
+  Random r = init();
+  const LearnedPositions layer(3, 2, r);
+  const std::vector<double> table = doubles(layer.weight.value());
+  const Array zeros = Array::zeros({1, 2, 2});
+  CHECK(doubles(layer.forward(zeros, 1).value()) ==
+        std::vector<double>(table.begin() + 2, table.end()));
+  CHECK_THROWS_AS(layer.forward(zeros, 2), std::invalid_argument);
+}
+
+TEST_CASE("layers: dropout is the identity without noise, and keeps the mean with it") {
+  const Tensor x = Array::full({100000}, 1);
+  const double rate = 0.3;
+  Random noise(4, Stream::dropout);
+  CHECK(Dropout(rate).forward(x, nullptr).value().raw() == x.value().raw());
+  CHECK(Dropout(0).forward(x, &noise).value().raw() == x.value().raw());
+  CHECK(noise.bits() == Random(4, Stream::dropout).bits());  // a rate of 0 draws nothing
+
+  const auto drop = [&](std::uint64_t seed, std::uint64_t step) {
+    Random random(seed, Stream::dropout, step);
+    return Dropout(rate).forward(x, &random).value();
+  };
+  const std::vector<double> y = doubles(drop(4, 0));
+  const auto kept = static_cast<double>(std::ranges::count(y, double{1.0f / 0.7f}));
+  const auto dropped = static_cast<double>(std::ranges::count(y, 0.0));
+  CHECK(kept + dropped == 100000);
+  CHECK(dropped / 100000 == doctest::Approx(rate).epsilon(0.02));  // σ is 0.5 % of it
+  CHECK(kept / 0.7 / 100000 == doctest::Approx(1).epsilon(0.01));
+  CHECK(same_bits(drop(4, 0), drop(4, 0)));
+  CHECK_FALSE(same_bits(drop(4, 0), drop(4, 1)));
+  CHECK_FALSE(same_bits(drop(4, 0), drop(5, 0)));
+  CHECK_THROWS_WITH_AS(Dropout(1).forward(x, &noise), "dropout: a rate of 1 for (100000,)",
+                       std::invalid_argument);
+}
+
+TEST_CASE("layers: one head is the attention of the equation") {
+  Random r = init();
+  Attention layer(6, 3, 4, r);
+  randomised(layer, f64);
+  const Tensor x = normal({2, 4, 6}), source = normal({2, 5, 3});
+  const Tensor q = layer.query.forward(x), k = layer.key.forward(source),
+               v = layer.value.forward(source);
+  const Tensor scores = scale(matmul(q, k, {.transpose_b = true}), 0.5);  // 1 / √4
+  const Tensor y = matmul(softmax(scores), v);
+  CHECK(distance(layer.forward(x, source).value(), y.value()) <= 1e-12);
+  CHECK(distance(layer.forward(x, source, {.heads = 2}).value(), y.value()) <= 1e-12);
+}
+
+TEST_CASE("layers: a feed-forward has the activation that was asked for") {
+  Random r = init();
+  const Tensor x = normal({3, 4});
+  const std::vector<std::pair<Activation, Tensor (*)(const Tensor&)>> rows = {
+      {Activation::relu, relu}, {Activation::gelu, gelu}, {Activation::gelu_tanh, gelu_tanh}};
+  for (const auto& [activation, op] : rows) {
+    FeedForward layer(4, 5, r, {activation, {}, {}});
+    randomised(layer, f64);
+    const Tensor y = layer.contract.forward(op(layer.expand.forward(x)));
+    CHECK(same_bits(layer.forward(x).value(), y.value()));
+  }
+}
+
+TEST_CASE("layers: blocks are the equations of their two norms, with dropout on both branches") {
+  Random r = init();
+  for (const NormPlacement norm : {NormPlacement::pre, NormPlacement::post}) {
+    TransformerBlock block(
+        {.width = 6, .heads = 2, .norm = norm, .dropout = 0.3, .input = {}, .residual = {}}, r);
+    randomised(block, f64);
+    CHECK(block.feed_forward.expand.weight.tensor.shape() == Shape{24, 6});  // 4 · width
+    const Tensor x = normal({2, 4, 6});
+    Random noise(1, Stream::dropout), same_noise = noise;
+    const auto D = [&](const Tensor& y) { return block.dropout.forward(y, &noise); };
+    const auto A = [&](const Tensor& y) { return D(block.attention.forward(y, {.causal = true})); };
+    const auto F = [&](const Tensor& y) { return D(block.feed_forward.forward(y)); };
+    const auto N1 = [&](const Tensor& y) { return block.attention_norm.forward(y); };
+    const auto N2 = [&](const Tensor& y) { return block.feed_forward_norm.forward(y); };
+    Tensor y;
+    if (norm == NormPlacement::pre)
+      y = x + A(N1(x)), y = y + F(N2(y));
+    else
+      y = N1(x + A(x)), y = N2(y + F(y));
+    const Tensor z = block.forward(x, {.attention = {.causal = true}, .noise = &same_noise});
+    CHECK(same_bits(z.value(), y.value()));
+    CHECK(noise.bits() == same_noise.bits());
+  }
+}
+
+TEST_CASE("layers: a transformer is its parts, with dropout on the embeddings too") {
+  Random r = init();
+  for (const NormPlacement norm : {NormPlacement::pre, NormPlacement::post}) {
+    TransformerOptions options = tiny;
+    options.norm = norm;
+    options.dropout = 0.3;
+    Transformer model(options, r);
+    randomised(model, f64);
+    const Array tokens = ints({1, 2, 3, 4, 0, 1}, {2, 3});
+    Random noise(1, Stream::dropout), same_noise = noise;
+    Tensor x = model.position_embedding->forward(model.token_embedding.forward(tokens));
+    x = model.dropout.forward(x, &noise);
+    for (const TransformerBlock& block : model.blocks)
+      x = block.forward(x, {.attention = {.causal = true}, .noise = &noise});
+    CHECK(model.final_norm.has_value() == (norm == NormPlacement::pre));
+    if (model.final_norm) x = model.final_norm->forward(x);
+    x = matmul(x, model.token_embedding.weight, {.transpose_b = true});
+    CHECK(distance(model.forward(tokens, &same_noise).value(), x.value()) <= 1e-14);
+    CHECK(distance(model.forward(tokens).value(), x.value()) > 0.01);
+  }
+}
+
+TEST_CASE("layers: a transformer sees no later token") {
+  Random r = init();
+  Transformer model(tiny, r);
+  randomised(model, f64);
+  const std::vector<double> before = doubles(model.forward(ints({1, 2, 3, 4}, {1, 4})).value());
+  const std::vector<double> after = doubles(model.forward(ints({1, 2, 0, 1}, {1, 4})).value());
+  CHECK(std::equal(before.begin(), before.begin() + 10, after.begin()));
+  CHECK_FALSE(std::equal(before.begin() + 10, before.begin() + 15, after.begin() + 10));
+}
+
+// --- generation ---
+
+TEST_CASE("layers: cached logits are the uncached ones, whatever the chunks") {
+  constexpr std::int64_t B = 3, T = 8, V = 11;
+  const Array tokens = random_tokens({B, T}, V);
+  const auto columns = [&](std::int64_t begin, std::int64_t end) {
+    Array part({B, end - begin}, DType::int32);
+    for (std::int64_t b = 0, i = 0; b < B; ++b)
+      for (std::int64_t t = begin; t < end; ++t, ++i)
+        part.mutable_values<std::int32_t>()[static_cast<std::size_t>(i)] =
+            tokens.values<std::int32_t>()[static_cast<std::size_t>(b * T + t)];
+    return part;
+  };
+  const std::vector<std::vector<std::int64_t>> chunkings = {
+      {8}, {1, 1, 1, 1, 1, 1, 1, 1}, {5, 1, 1, 1}, {1, 7}, {3, 5}, {2, 4, 1, 1}};
+  for (const Positions positions : {Positions::learned, Positions::sinusoidal})
+    for (const NormPlacement norm : {NormPlacement::pre, NormPlacement::post})
+      for (const DType dtype : {f32, f64}) {
+        Random r = init();
+        Transformer model({.vocabulary = V,
+                           .context = T + 2,
+                           .layers = 2,
+                           .heads = 2,
+                           .width = 12,
+                           .positions = positions,
+                           .norm = norm,
+                           .dropout = 0.5},
+                          r);
+        randomised(model, dtype);
+        const Tensor whole = model.forward(tokens);  // (B, T, V)
+        for (const std::vector<std::int64_t>& chunks : chunkings) {
+          std::vector<KeyValueCache> caches = model.make_caches(B);
+          std::vector<Tensor> logits;
+          std::int64_t t = 0;
+          for (const std::int64_t chunk : chunks) {
+            logits.push_back(model.forward(columns(t, t + chunk), caches));
+            t += chunk;
+          }
+          CHECK(caches.back().length == T);
+          CHECK(distance(concat(logits, 1).value(), whole.value()) <=
+                (dtype == f32 ? 1e-5 : 1e-12));
+        }
+      }
+}
+
+TEST_CASE("layers: a cache is full at the model's context") {
+  Random r = init();
+  const Transformer model(tiny, r);
+  std::vector<KeyValueCache> caches = model.make_caches(1);
+  CHECK(caches.size() == 2);
+  model.forward(ints({1, 2, 3}, {1, 3}), caches);
+  CHECK_THROWS_WITH_AS(model.forward(ints({1, 2}, {1, 2}), caches),
+                       "transformer: tokens (1, 2) after 3 with a context of 4",
+                       std::invalid_argument);
+  CHECK(caches[0].length == 3);
+  KeyValueCache small(1, 2, 4, f32);
+  CHECK_THROWS_WITH_AS(
+      model.blocks[0].attention.forward(Array::zeros({1, 3, 4}), small),
+      "multi-head attention: x (1, 3, 4) float32 after 0 in a cache of (1, 2, 4) float32",
+      std::invalid_argument);
+}
+
+TEST_CASE("bug: a cache of another batch, width or dtype was written past its end") {
+  Random r = init();
+  const MultiHeadAttention attention(4, 2, r);
+  const Array x = Array::zeros({2, 3, 4});
+  for (KeyValueCache cache :
+       {KeyValueCache(1, 3, 4, f32), KeyValueCache(2, 3, 2, f32), KeyValueCache(2, 3, 4, f64)}) {
+    CHECK_THROWS_AS(attention.forward(x, cache), std::invalid_argument);
+    CHECK(cache.length == 0);
+  }
+  KeyValueCache fits(2, 3, 4, f32);
+  attention.forward(x, fits);
+  CHECK(fits.length == 3);
+}
+
+TEST_CASE("bug: a transformer read past the end of too few caches") {
+  Random r = init();
+  const Transformer model(tiny, r);
+  std::vector<KeyValueCache> none, one;
+  one.emplace_back(1, 4, 4, f32);
+  for (auto* caches : {&none, &one})
+    CHECK_THROWS_WITH_AS(model.forward(ints({1}, {1, 1}), *caches),
+                         fmt::format("transformer: {} caches for 2 blocks", caches->size()).c_str(),
+                         std::invalid_argument);
+}
+
+// --- misuse ---
+
+TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
+  Random r = init();
+  const Transformer model(tiny, r);
+  const MultiHeadAttention self(4, 2, r);
+  const MultiHeadAttention other(4, 2, r, {.source_width = 3, .input = {}, .output = {}});
+  const Array x = Array::zeros({1, 2, 4}), source = Array::zeros({1, 5, 3});
+  KeyValueCache cache(1, 4, 4, f32);
+  const std::vector<std::pair<std::string, std::function<void()>>> rows = {
+      {"embedding: token 5 with table (5, 4)",
+       [&] {
+         model.forward(ints({0, 5}, {1, 2}));
+       }},
+      {"embedding: token -1 with table (5, 4)",
+       [&] {
+         model.forward(ints({-1}, {1, 1}));
+       }},
+      {"transformer: tokens (1, 5) after 0 with a context of 4",
+       [&] {
+         model.forward(ints({0, 0, 0, 0, 0}, {1, 5}));
+       }},
+      {"transformer: tokens (2,) after 0 with a context of 4",
+       [&] {
+         model.forward(ints({0, 1}, {2}));
+       }},
+      {"multi-head attention: 3 heads do not divide width 4", [&] { MultiHeadAttention(4, 3, r); }},
+      {"multi-head attention: 0 heads do not divide width 4", [&] { MultiHeadAttention(4, 0, r); }},
+      {"multi-head attention: self-attention takes no source", [&] { self.forward(x, source); }},
+      {"multi-head attention: cross-attention needs a source", [&] { other.forward(x); }},
+      {"multi-head attention: cross-attention has no cache", [&] { other.forward(x, cache); }},
+      {"linear: x (1, 5, 3) with weight (12, 4)", [&] { self.forward(source); }},
+      {"linear: x (1, 2, 4) with weight (8, 3)", [&] { other.forward(x, x); }},
+      {"mlp: needs at least an input and an output width", [&] { Mlp({3}, r); }},
+  };
+  for (const auto& [message, misuse] : rows)
+    CHECK_THROWS_WITH_AS(misuse(), message.c_str(), std::invalid_argument);
+}
+
+TEST_CASE("layers: a value that is not finite names the module it arose in") {
+  struct Checking {
+    Checking() { set_check_finite(true); }
+    ~Checking() { set_check_finite(false); }
+  } checking;
+  const auto message = [](Module& module, const std::string& poisoned,
+                          const std::function<void()>& forward_pass) -> std::string {
+    for (Parameter* parameter : module.parameters())
+      if (parameter->name == poisoned)
+        parameter->value().mutable_values<float>()[1] = std::numeric_limits<float>::quiet_NaN();
+    try {
+      forward_pass();
+    } catch (const NonFiniteError& error) {
+      return error.what();
+    }
+    return "nothing was thrown";
+  };
+  Random r = init();
+  for (const auto& [poisoned, wanted] : std::vector<std::pair<std::string, std::string>>{
+           {"token_embedding.weight", "embedding in token_embedding"},
+           {"position_embedding.weight", "in position_embedding"},
+           {"blocks.0.attention.query_key_value.weight",
+            "linear in blocks.0.attention.query_key_value"},
+           {"blocks.1.attention_norm.bias", "layer_norm in blocks.1.attention_norm"},
+           {"blocks.1.feed_forward.expand.weight", "linear in blocks.1.feed_forward.expand"},
+           {"final_norm.weight", "layer_norm in final_norm"}}) {
+    Transformer model(tiny, r);
+    const std::string said = message(model, poisoned, [&] {
+      model.forward(ints({0, 1, 2, 3}, {1, 4}));
+    });
+    CAPTURE(said);
+    CHECK(said.find("the output of ") == 0);
+    CHECK(said.find(wanted + " is not finite: ") != std::string::npos);
+  }
+  // After a model has moved its modules keep their names.
+  Vae first({.inputs = 4, .hidden = {3}, .latent = 2}, r);
+  Vae vae = std::move(first);
+  const std::string said = message(vae, "decoder.1.weight", [&] {
+    Random noise(0, Stream::data);
+    vae.elbo(Array::zeros({2, 4}), noise);
+  });
+  CHECK(said.find("the output of linear in decoder.1 is not finite: ") == 0);
+}
+
+// --- the variational autoencoder by hand ---
+
+TEST_CASE("layers: recon and kl of a VAE are what a hand computes, in nats") {
+  const double ln2 = std::numbers::ln2, ln3 = std::log(3.0);
+  for (const DType dtype : {f32, f64}) {
+    Random r = init(), noise(0, Stream::data);
+    VaeOptions options{.inputs = 2, .hidden = {1}, .latent = 2};
+    const auto make = [&] {
+      Vae vae(options, r);
+      for (Parameter* parameter : vae.parameters())
+        parameter->value().copy_from(Array::zeros(parameter->tensor.shape()));
+      set(vae.mean.bias, {1, 0});                             // μ
+      if (vae.log_sigma) set(vae.log_sigma->bias, {0, ln2});  // σ = 1, 2
+      set(vae.decoder.layers[1].bias, {0, ln3});              // p = 1/2, 3/4
+      vae.convert(dtype);
+      return vae;
+    };
+    const Tensor x = Array::of<double>({1, 0, 0, 1}, {2, 2}).to(dtype);
+    const Vae::Elbo bernoulli = make().elbo(x, noise);
+    // an image: ½ (1 + 1 - 1) - 0 and ½ (0 + 4 - 1) - ln 2
+    CHECK(bernoulli.kl.item() == doctest::Approx(2 * (2 - ln2)));
+    // (1, 0): ln 2 + ln 4; (0, 1): ln 2 + ln (4/3)
+    CHECK(bernoulli.recon.item() == doctest::Approx(6 * ln2 - ln3));
+    const std::vector<double> p =
+        doubles(make().expected_image(Array::zeros({1, 2}, dtype)).value());
+    CHECK(p[0] == doctest::Approx(0.5));
+    CHECK(p[1] == doctest::Approx(0.75));
+
+    options.likelihood = Likelihood::gaussian;
+    const Vae::Elbo gaussian = make().elbo(x, noise);
+    CHECK(gaussian.kl.item() == doctest::Approx(2 * (2 - ln2)));
+    const double squares = 1 + ln3 * ln3 + 0 + (1 - ln3) * (1 - ln3);
+    CHECK(gaussian.recon.item() == doctest::Approx(squares / 2 + 4 * 0.9189385332046727));
+    CHECK(make().expected_image(Array::zeros({1, 2}, dtype)).value().to(f64).values<double>()[1] ==
+          doctest::Approx(ln3));
+
+    options.sigma = Sigma::shared;
+    Vae shared = make();
+    set(*shared.shared_log_sigma, {ln2});
+    CHECK(shared.encode(x).log_sigma.shape() == Shape{2, 2});
+    CHECK(shared.elbo(x, noise).kl.item() == doctest::Approx(2 * (0.5 + 3 - 2 * ln2)));
+  }
+}
+
+TEST_CASE("layers: a VAE's sample is μ + σ ε, and its elbo is made of its parts") {
+  Random r = init();
+  Vae vae({.inputs = 5, .hidden = {4}, .latent = 2}, r);
+  randomised(vae, f64);
+  const Tensor x = pixels({3, 5});
+  const Vae::Posterior posterior = vae.encode(x);
+  Array epsilon({3, 2}, f64);
+  Random(7, Stream::data).fill_normal(epsilon, 0, 1);
+  Random again(7, Stream::data), once_more(7, Stream::data);
+  const Tensor z = posterior.mean + exp(posterior.log_sigma) * epsilon;
+  CHECK(distance(vae.sample(posterior, again).value(), z.value()) <= 1e-15);
+  const Vae::Elbo elbo = vae.elbo(x, once_more);
+  CHECK(elbo.recon.item() == sum(binary_cross_entropy(vae.decode(z), x)).item());
+  CHECK(elbo.kl.item() == sum(gaussian_kl(posterior.mean, posterior.log_sigma)).item());
+}
+
+// --- the same bits on any number of threads ---
+
+// The loss, clipped gradient norm and every gradient of two steps, and the parameters after them.
+std::vector<Array> train(Module& module, const std::function<Tensor(Random&)>& loss) {
+  const std::vector<Parameter*> parameters = module.parameters();
+  AdamW optimizer(parameters, {.weight_decay = 0.1});
+  std::vector<Array> result;
+  for (std::uint64_t step = 0; step < 2; ++step) {
+    Random noise(0, Stream::dropout, step);
+    Tape tape;
+    const Tensor value = loss(noise);
+    const Gradients gradients = tape.backward(value);
+    const Clip clipped = clip(gradients, parameters, 0.5);
+    result.insert(result.end(), {value.value(), Array::full({}, clipped.norm, f64)});
+    for (const Parameter* parameter : parameters) result.push_back(gradients[*parameter]);
+    optimizer.step(gradients, 1e-2, clipped.scale);
+  }
+  for (const Parameter* parameter : parameters) result.push_back(parameter->value());
+  return result;
+}
+
+void check_threads(const std::function<std::vector<Array>()>& steps) {
+  const int before = num_threads();
+  std::vector<Array> first;
+  for (const int threads : {1, 2, 3, 8}) {
+    set_num_threads(threads);
+    const std::vector<Array> result = steps();
+    if (first.empty()) first = result;
+    bool same = result.size() == first.size();
+    for (std::size_t i = 0; same && i < result.size(); ++i) same = same_bits(result[i], first[i]);
+    CAPTURE(threads);
+    CHECK(same);
+  }
+  set_num_threads(before);
+}
+
+TEST_CASE("threads: training steps of a transformer have the same bits on 1, 2, 3 and 8 threads") {
+  for (const DType dtype : {f32, f64})
+    for (const bool tied : {true, false})
+      check_threads([&] {
+        Random r = init();
+        Transformer model({.vocabulary = 65,
+                           .context = 50,
+                           .layers = 2,
+                           .heads = 4,
+                           .width = 96,
+                           .dropout = 0.1,
+                           .tied_embeddings = tied},
+                          r);
+        model.convert(dtype);
+        const Array tokens = random_tokens({5, 50}, 65), targets = random_tokens({5, 50}, 65, 3);
+        return train(model, [&](Random& noise) {
+          return cross_entropy(model.forward(tokens, &noise), targets);
+        });
+      });
+}
+
+TEST_CASE("threads: training steps of a VAE have the same bits on 1, 2, 3 and 8 threads") {
+  for (const DType dtype : {f32, f64})
+    for (const Sigma sigma : {Sigma::per_dimension, Sigma::shared})
+      check_threads([&] {
+        Random r = init();
+        Vae model({.hidden = {200, 70}, .sigma = sigma}, r);
+        model.convert(dtype);
+        const Tensor x = pixels({67, 784}, dtype);
+        return train(model, [&](Random& noise) {
+          const Vae::Elbo elbo = model.elbo(x, noise);
+          return (elbo.recon + elbo.kl) * (1 / 67.0);
+        });
+      });
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,958 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "autograd/check.hpp"
+#include "autograd/kernels/simd.hpp"
+#include "autograd/ops.hpp"
+#include "autograd/random.hpp"
+#include "autograd/tape.hpp"
+#include "tests/golden.hpp"
+
+namespace tapestry {
+namespace {
+
+using In = const std::vector<Tensor>&;
+using Function = std::function<Tensor(In)>;
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr DType f32 = DType::float32, f64 = DType::float64, i32 = DType::int32;
+
+Array normal(const Shape& shape, DType dtype = f64) {
+  static std::uint64_t step = 0;
+  Array array(shape, f32);  // the same numbers in both types
+  Random(0, Stream::data, ++step).fill_normal(array, 0, 1);
+  return array.to(dtype);
+}
+
+std::vector<double> doubles(const Array& array) {
+  const Array wide = array.to(f64);
+  return {wide.values<double>().begin(), wide.values<double>().end()};
+}
+
+Array row(const std::vector<double>& values, DType dtype = f64) {
+  return Array::of(values, {static_cast<std::int64_t>(values.size())}).to(dtype);
+}
+
+// The largest |a - b| / max(1, |b|); infinite where either is NaN or the shapes differ.
+double distance(const Array& a, const Array& b) {
+  if (a.shape() != b.shape()) return infinity;
+  const std::vector<double> x = doubles(a), y = doubles(b);
+  double worst = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double error = x[i] == y[i] ? 0 : std::abs(x[i] - y[i]) / std::max(1.0, std::abs(y[i]));
+    worst = std::max(worst, std::isnan(error) ? infinity : error);
+  }
+  return worst;
+}
+
+// A value and the gradients of its inputs.
+struct Outcome {
+  Array y;
+  std::vector<Array> gradients;
+};
+
+Outcome run(const Function& f, const std::vector<Array>& inputs, DType dtype, const Array& g) {
+  std::vector<Tensor> variables;
+  for (const Array& input : inputs) variables.push_back(Tensor::variable(input.to(dtype)));
+  Tape tape;
+  const Tensor y = f(variables);
+  const Gradients gradients = tape.backward(y, g.to(dtype));
+  Outcome outcome{y.value(), {}};
+  for (const Tensor& variable : variables) outcome.gradients.push_back(gradients[variable]);
+  return outcome;
+}
+
+// --- fused ops equal their compositions ---
+
+Array infinite_where(const Shape& shape,
+                     const std::function<bool(std::int64_t, std::int64_t)>& hide) {
+  Array mask = Array::zeros(shape, f64);
+  const std::int64_t columns = shape[-1], rows = shape[-2];
+  for (std::int64_t i = 0; i < mask.size(); ++i)
+    if (hide(i / columns % rows, i % columns))
+      mask.mutable_values<double>()[static_cast<std::size_t>(i)] = -infinity;
+  return mask;
+}
+
+// softmax(q kᵀ / √D + mask) v over (B, H, T, D).
+Tensor composed_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Array& mask) {
+  Tensor scores = scale(matmul(q, k, {.transpose_b = true}), 1 / std::sqrt(q.dim(-1)));
+  if (!mask.empty()) scores = scores + mask.to(q.dtype());
+  return matmul(softmax(scores), v);
+}
+
+Tensor split_heads(const Tensor& x, std::int64_t H) {
+  return permute(reshape(x, {x.dim(0), x.dim(1), H, x.dim(2) / H}), {0, 2, 1, 3});
+}
+
+Tensor join_heads(const Tensor& x) {
+  return reshape(permute(x, {0, 2, 1, 3}), {x.dim(0), x.dim(2), -1});
+}
+
+Tensor composed_layer_norm(In x) {
+  const Tensor centred = x[0] - mean(x[0], {-1}, Keep::yes);
+  const Tensor epsilon = Array::full({}, 1e-5, x[0].dtype());
+  const Tensor deviation = sqrt(mean(centred * centred, {-1}, Keep::yes) + epsilon);
+  return centred / deviation * x[1] + x[2];
+}
+
+// -Σ q log p for the distribution q over the classes, a constant.
+Tensor composed_cross_entropy(const Tensor& logits, const Array& targets, double smoothing,
+                              double weight) {
+  const std::int64_t V = logits.dim(-1);
+  Array wanted = Array::zeros(logits.shape(), f64);
+  for (std::int64_t i = 0; i < targets.size(); ++i) {
+    const std::int32_t target = targets.values<std::int32_t>()[static_cast<std::size_t>(i)];
+    for (std::int64_t c = 0; target >= 0 && c < V; ++c)
+      wanted.mutable_values<double>()[static_cast<std::size_t>(i * V + c)] =
+          (c == target ? 1 - smoothing : 0) + smoothing / static_cast<double>(V);
+  }
+  return scale(sum(log_softmax(logits) * wanted.to(logits.dtype())), -weight);
+}
+
+struct Fused {
+  std::string name;
+  Function fused, composed;
+  std::vector<Array> inputs;
+};
+
+std::vector<Fused> fused_attention() {
+  const auto row = [](const std::string& name, AttentionOptions options, const Array& mask,
+                      const Shape& q, const Shape& k) {
+    const auto fused = [options](In x) {
+      AttentionOptions typed = options;
+      if (!typed.mask.empty()) typed.mask = typed.mask.to(x[0].dtype());
+      return scaled_dot_product_attention(x[0], x[1], x[2], typed);
+    };
+    const auto composed = [mask, H = options.heads](In x) {
+      if (x[0].rank() == 4) return composed_attention(x[0], x[1], x[2], mask);
+      return join_heads(composed_attention(split_heads(x[0], H), split_heads(x[1], H),
+                                           split_heads(x[2], H), mask));
+    };
+    return Fused{"attention, " + name, fused, composed, {normal(q), normal(k), normal(k)}};
+  };
+  const Shape q{2, 3, 150, 20}, k{2, 3, 130, 20}, flat_q{2, 150, 40}, flat_k{2, 130, 40};
+  const auto after = [](std::int64_t ahead) {
+    return [ahead](std::int64_t t, std::int64_t s) { return s > t + ahead; };
+  };
+  Array padding = Array::zeros({2, 130}, i32);
+  for (std::int64_t i = 100; i < 200; ++i)
+    padding.mutable_values<std::int32_t>()[static_cast<std::size_t>(i)] = 1;
+  Array hidden = Array::zeros({2, 1, 1, 130}, f64);
+  for (std::size_t i = 100; i < 200; ++i) hidden.mutable_values<double>()[i] = -infinity;
+  const Array mask = normal({3, 150, 130}), holes = infinite_where({150, 130}, [](auto t, auto s) {
+                                              return t % 7 == 0 || (t + s) % 3 == 0;
+                                            });
+  std::vector<Fused> rows = {
+      row("plain", {}, {}, q, k),
+      row("flat heads", {.heads = 2}, {}, flat_q, flat_k),
+      row("causal", {.causal = true}, infinite_where({130, 130}, after(0)), k, k),
+      row("causal, T > S", {.causal = true}, infinite_where({150, 130}, after(-20)), q, k),
+      row("causal, T < S", {.causal = true}, infinite_where({130, 150}, after(20)), k, q),
+      row("padding", {.heads = 2, .key_padding = padding}, hidden, flat_q, flat_k),
+      row("mask", {.mask = mask}, mask, q, k),
+      row("mask with -inf and hidden rows", {.mask = holes}, holes, q, k),
+      row("one query", {}, {}, {2, 3, 1, 20}, k),
+      row("small", {}, {}, {1, 1, 2, 3}, {1, 1, 2, 3}),
+  };
+  const auto part = [](const Tensor& x, std::int64_t i, std::int64_t C) {
+    return slice(x, 2, i * C, (i + 1) * C);
+  };
+  rows.push_back({"packed self-attention",
+                  [](In x) { return packed_self_attention(x[0], {.heads = 2, .causal = true}); },
+                  [part](In x) {
+                    return scaled_dot_product_attention(part(x[0], 0, 18), part(x[0], 1, 18),
+                                                        part(x[0], 2, 18),
+                                                        {.heads = 2, .causal = true});
+                  },
+                  {normal({2, 70, 54})}});
+  rows.push_back({"packed cross-attention",
+                  [](In x) { return packed_cross_attention(x[0], x[1], {.heads = 3}); },
+                  [part](In x) {
+                    return scaled_dot_product_attention(x[0], part(x[1], 0, 18), part(x[1], 1, 18),
+                                                        {.heads = 3});
+                  },
+                  {normal({2, 70, 18}), normal({2, 80, 36})}});
+  rows.push_back({"attention to the first keys",
+                  [](In x) { return scaled_dot_product_attention(x[0], x[1], x[2], {.keys = 70}); },
+                  [](In x) {
+                    return scaled_dot_product_attention(x[0], slice(x[1], 1, 0, 70),
+                                                        slice(x[2], 1, 0, 70));
+                  },
+                  {normal({2, 5, 8}), normal({2, 90, 8}), normal({2, 90, 8})}});
+  return rows;
+}
+
+std::vector<Fused> fused_ops() {
+  const Array targets = Array::of<std::int32_t>({3, 0, -1, 36, 1}, {5});
+  const auto one = [](In x) { return Tensor(Array::full({}, 1, x[0].dtype())); };
+  const auto stable_softmax = [](In x) {
+    const Tensor e = exp(x[0] - max(x[0], {-1}, Keep::yes));
+    return e / sum(e, {-1}, Keep::yes);
+  };
+  std::vector<Fused> rows = {
+      {"linear",
+       [](In x) { return linear(x[0], x[1], x[2]); },
+       [](In x) {
+         return matmul(x[0], permute(x[1], {1, 0})) + x[2];
+       },
+       {normal({7, 33, 20}), normal({35, 20}), normal({35})}},
+      {"linear without bias",
+       [](In x) { return linear(x[0], x[1]); },
+       [](In x) { return matmul(x[0], x[1], {.transpose_b = true}); },
+       {normal({33, 20}), normal({35, 20})}},
+      {"layer_norm",
+       [](In x) { return layer_norm(x[0], x[1], x[2]); },
+       composed_layer_norm,
+       {normal({40, 37}), normal({37}), normal({37})}},
+      {"softmax", [](In x) { return softmax(x[0]); }, stable_softmax, {normal({40, 37})}},
+      {"log_softmax",
+       [](In x) { return log_softmax(x[0]); },
+       [=](In x) { return log(stable_softmax(x)); },
+       {normal({40, 37})}},
+      {"logsumexp",
+       [](In x) { return logsumexp(x[0]); },
+       [](In x) { return log(sum(exp(x[0]), {-1})); },
+       {normal({40, 37})}},
+      {"cross_entropy",
+       [=](In x) { return cross_entropy(x[0], targets); },
+       [=](In x) { return composed_cross_entropy(x[0], targets, 0, 0.25); },
+       {normal({5, 37})}},
+      {"cross_entropy, smoothed sum",
+       [=](In x) { return cross_entropy(x[0], targets, {.label_smoothing = 0.1, .mean = false}); },
+       [=](In x) { return composed_cross_entropy(x[0], targets, 0.1, 1); },
+       {normal({5, 37})}},
+      {"binary_cross_entropy",
+       [](In x) { return binary_cross_entropy(x[0], x[1]); },
+       [=](In x) {
+         return -(x[1] * log(sigmoid(x[0])) + (one(x) - x[1]) * log(one(x) - sigmoid(x[0])));
+       },
+       {normal({40, 37}), normal({40, 37})}},
+      {"gaussian_kl",
+       [](In x) { return gaussian_kl(x[0], x[1]); },
+       [=](In x) { return 0.5 * (x[0] * x[0] + exp(2.0 * x[1]) - one(x)) - x[1]; },
+       {normal({40, 37}), normal({40, 37})}},
+      {"squared_error",
+       [](In x) { return squared_error(x[0], x[1]); },
+       [](In x) { return (x[0] - x[1]) * (x[0] - x[1]); },
+       {normal({40, 37}), normal({40, 37})}},
+      {"softplus",
+       [](In x) { return softplus(x[0]); },
+       [=](In x) { return log(one(x) + exp(x[0])); },
+       {normal({40, 37})}},
+      {"sigmoid",
+       [](In x) { return sigmoid(x[0]); },
+       [=](In x) { return one(x) / (one(x) + exp(-x[0])); },
+       {normal({40, 37})}},
+  };
+  for (const Fused& row : fused_attention()) rows.push_back(row);
+  return rows;
+}
+
+TEST_CASE("ops: a fused op equals its composition, in value and gradient") {
+  for (const Fused& row : fused_ops())
+    for (const DType dtype : {f32, f64}) {
+      CAPTURE(row.name);
+      INFO(std::string(to_string(dtype)));
+      const double tolerance = dtype == f32 ? 1e-5 : 1e-10;
+      const Array g = normal(row.fused({row.inputs.begin(), row.inputs.end()}).shape());
+      const Outcome fused = run(row.fused, row.inputs, dtype, g);
+      const Outcome composed = run(row.composed, row.inputs, dtype, g);
+      CHECK(distance(fused.y, composed.y) <= tolerance);
+      for (std::size_t i = 0; i < row.inputs.size(); ++i)
+        CHECK(distance(fused.gradients[i], composed.gradients[i]) <= tolerance);
+    }
+}
+
+// --- PyTorch's numbers ---
+
+struct GoldenRow {
+  std::string name;
+  std::function<Tensor(In, const Golden&)> f;
+  std::vector<std::string> inputs;
+};
+
+Tensor golden_attention(In x, const AttentionOptions& options = {}) {
+  return scaled_dot_product_attention(x[0], x[1], x[2], options);
+}
+
+TEST_CASE("ops: values and gradients are PyTorch's") {
+  const std::vector<GoldenRow> rows = {
+      {"linear", [](In x, auto&) { return linear(x[0], x[1], x[2]); }, {"x", "weight", "bias"}},
+      {"layer_norm",
+       [](In x, auto&) { return layer_norm(x[0], x[1], x[2]); },
+       {"x", "weight", "bias"}},
+      {"gelu_erf", [](In x, auto&) { return gelu(x[0]); }, {"x"}},
+      {"gelu_tanh", [](In x, auto&) { return gelu_tanh(x[0]); }, {"x"}},
+      {"softmax", [](In x, auto&) { return softmax(x[0]); }, {"x"}},
+      {"log_softmax", [](In x, auto&) { return log_softmax(x[0]); }, {"x"}},
+      {"attention_plain", [](In x, auto&) { return golden_attention(x); }, {"q", "k", "v"}},
+      {"attention_causal",
+       [](In x, auto&) { return golden_attention(x, {.causal = true}); },
+       {"q", "k", "v"}},
+      {"attention_padding",
+       [](In x, auto& golden) { return golden_attention(x, {.key_padding = golden["padding"]}); },
+       {"q", "k", "v"}},
+      {"attention_additive",
+       [](In x, auto& golden) {
+         return golden_attention(x, {.mask = golden["mask"].to(x[0].dtype())});
+       },
+       {"q", "k", "v"}},
+  };
+  for (const GoldenRow& row : rows)
+    for (const DType dtype : {f32, f64}) {
+      CAPTURE(row.name);
+      INFO(std::string(to_string(dtype)));
+      const double tolerance = dtype == f32 ? 1e-5 : 1e-10;
+      const Golden golden(row.name);
+      std::vector<Array> inputs;
+      for (const std::string& input : row.inputs) inputs.push_back(golden[input]);
+      const Outcome outcome =
+          run([&](In x) { return row.f(x, golden); }, inputs, dtype, golden["g"]);
+      CHECK(distance(outcome.y, golden["y"]) <= tolerance);
+      for (std::size_t i = 0; i < inputs.size(); ++i)
+        CHECK(distance(outcome.gradients[i], golden["d" + row.inputs[i]]) <= tolerance);
+    }
+}
+
+TEST_CASE("ops: cross_entropy is PyTorch's") {
+  const Golden golden("cross_entropy");
+  for (const DType dtype : {f32, f64})
+    for (const std::string suffix : {"", "_smoothed"}) {
+      CAPTURE(suffix);
+      INFO(std::string(to_string(dtype)));
+      const double tolerance = dtype == f32 ? 1e-6 : 1e-10;
+      const CrossEntropyOptions options{.label_smoothing = suffix.empty() ? 0 : 0.1};
+      const Outcome outcome =
+          run([&](In x) { return cross_entropy(x[0], golden["targets"], options); },
+              {golden["logits"]}, dtype, Array::full({}, 1, dtype));
+      CHECK(distance(outcome.y, golden["loss" + suffix]) <= tolerance);
+      CHECK(distance(outcome.gradients[0], golden["dlogits" + suffix]) <= tolerance);
+    }
+}
+
+// --- exact cases ---
+
+TEST_CASE("ops: equal maxima share the gradient") {
+  for (const DType dtype : {f32, f64}) {
+    const Array x =
+        Array::of(std::vector{1., 3., 3., 2., 2., 2., -infinity, -infinity, -infinity}, {3, 3});
+    const Outcome rows = run([](In in) { return max(in[0], {1}); }, {x}, dtype, row({6, 6, 6}));
+    CHECK(doubles(rows.y) == std::vector{3., 2., -infinity});
+    CHECK(doubles(rows.gradients[0]) == std::vector<double>{0, 3, 3, 2, 2, 2, 2, 2, 2});
+    const Outcome all = run([](In in) { return max(in[0]); }, {x}, dtype, Array::full({}, 1, f64));
+    CHECK(doubles(all.gradients[0]) == std::vector<double>{0, 0.5, 0.5, 0, 0, 0, 0, 0, 0});
+  }
+}
+
+TEST_CASE("ops: the operators are the named ops") {
+  const Tensor a = normal({2, 3}), b = normal({3});
+  const std::vector<std::pair<Tensor, Tensor>> pairs = {
+      {a + b, add(a, b)},    {a - b, subtract(a, b)},  {a * b, multiply(a, b)},
+      {a / b, divide(a, b)}, {a * 2.5, scale(a, 2.5)}, {2.5 * a, scale(a, 2.5)},
+      {-a, scale(a, -1)}};
+  for (const auto& [by_operator, by_name] : pairs)
+    CHECK(doubles(by_operator.value()) == doubles(by_name.value()));
+  CHECK((a - b).value().values<double>()[4] ==
+        a.value().values<double>()[4] - b.value().values<double>()[1]);
+  CHECK((a / b).value().values<double>()[4] ==
+        a.value().values<double>()[4] / b.value().values<double>()[1]);
+}
+
+TEST_CASE("ops: shaping ops move the right elements") {
+  const Tensor x = Array::of(std::vector{0., 1., 2., 3., 4., 5.}, {2, 3});
+  CHECK(doubles(permute(x, {1, 0}).value()) == std::vector<double>{0, 3, 1, 4, 2, 5});
+  CHECK(doubles(slice(x, 1, 1, 3).value()) == std::vector<double>{1, 2, 4, 5});
+  CHECK(doubles(slice(x, 0, 1, 2).value()) == std::vector<double>{3, 4, 5});
+  CHECK(doubles(concat({x, x}, 1).value()) ==
+        std::vector<double>{0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5});
+  CHECK(doubles(concat({x, x}, 0).value()) ==
+        std::vector<double>{0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5});
+  CHECK(reshape(x, {3, -1}).shape() == Shape{3, 2});
+  CHECK(reshape(x, {3, -1}).value().raw() == x.value().raw());
+  CHECK(sum(x, {0}).shape() == Shape{3});
+  CHECK(sum(x, {0}, Keep::yes).shape() == Shape{1, 3});
+  CHECK(doubles(mean(x, {1}).value()) == std::vector<double>{1, 4});
+  CHECK(doubles(embedding(x, Array::of<std::int32_t>({1, 0, 1}, {3})).value()) ==
+        std::vector<double>{3, 4, 5, 0, 1, 2, 3, 4, 5});
+}
+
+TEST_CASE("ops: reductions over nothing") {
+  const Tensor empty = Array(Shape{0, 2}, f32);
+  CHECK(sum(empty).item() == 0);
+  CHECK(doubles(sum(empty, {0}).value()) == std::vector<double>{0, 0});
+  CHECK(doubles(max(empty, {0}).value()) == std::vector<double>{-infinity, -infinity});
+  CHECK(std::isnan(mean(empty).item()));
+  CHECK(doubles(logsumexp(Tensor(Array(Shape{2, 0}, f32))).value()) ==
+        std::vector<double>{-infinity, -infinity});
+  const Array nothing(Shape{0, 4}, f32);
+  CHECK(cross_entropy(nothing, Array(Shape{0}, i32)).item() == 0);
+}
+
+TEST_CASE("ops: dropout scales what it keeps and keeps the given share") {
+  const Array ones = Array::full({100, 1000}, 1, f32);
+  for (const double rate : {0.0, 0.1, 0.5, 0.9}) {
+    Random random(3, Stream::dropout);
+    const std::vector<double> y = doubles(dropout(ones, rate, random).value());
+    const auto kept =
+        static_cast<double>(std::ranges::count_if(y, [](double v) { return v != 0; }));
+    CHECK(std::ranges::all_of(
+        y, [&](double v) { return v == 0 || v == doctest::Approx(1 / (1 - rate)).epsilon(1e-6); }));
+    CHECK(kept / 1e5 == doctest::Approx(1 - rate).epsilon(0.01));
+    const Array again = dropout(ones, rate, random).value();
+    CHECK((rate == 0 || doubles(again) != y));
+    Random same(3, Stream::dropout);
+    CHECK(doubles(dropout(ones, rate, same).value()) == y);
+  }
+}
+
+// --- extreme values ---
+
+TEST_CASE("ops: extreme values stay finite and exact") {
+  for (const DType dtype : {f32, f64}) {
+    INFO(std::string(to_string(dtype)));
+    const auto values = [&](Tensor (*op)(const Tensor&), const std::vector<double>& x) {
+      return doubles(op(row(x, dtype)).value());
+    };
+    CHECK(values(softmax, {1e4, -1e4, 1e4}) == std::vector<double>{0.5, 0, 0.5});
+    CHECK(values(softmax, {-1e4, -infinity}) == std::vector<double>{1, 0});
+    CHECK(values(softmax, {-infinity, -infinity}) == std::vector<double>{0, 0});
+    CHECK(values(logsumexp, {-1e4, -infinity}) == std::vector<double>{-1e4});
+    CHECK(values(logsumexp, {1e4, -1e4}) == std::vector<double>{1e4});
+    CHECK(values(logsumexp, {-infinity, -infinity}) == std::vector<double>{-infinity});
+    CHECK(values(log_softmax, {1e4, -1e4}) == std::vector<double>{0, -2e4});
+    CHECK(values(sigmoid, {-1e4, 1e4, 0, -infinity, infinity}) ==
+          std::vector<double>{0, 1, 0.5, 0, 1});
+    CHECK(values(sigmoid, {-80})[0] == doctest::Approx(std::exp(-80.)).epsilon(1e-6));
+    CHECK(values(softplus, {1e4, -1e4, infinity, -infinity}) ==
+          std::vector<double>{1e4, 0, infinity, 0});
+    CHECK(values(softplus, {-80})[0] == doctest::Approx(std::exp(-80.)).epsilon(1e-6));
+    CHECK(values(tanh, {-1e4, 1e4, infinity, -infinity}) == std::vector<double>{-1, 1, 1, -1});
+    CHECK(values(relu, {-infinity, infinity, -0., 0}) == std::vector<double>{0, infinity, 0, 0});
+    CHECK(values(gelu, {-100, 100}) == std::vector<double>{0, 100});
+    CHECK(values(gelu_tanh, {-100, 100}) == std::vector<double>{0, 100});
+    CHECK(values(exp, {-infinity, infinity, 0}) == std::vector<double>{0, infinity, 1});
+    CHECK(values(log, {0, infinity, 1}) == std::vector<double>{-infinity, infinity, 0});
+    const std::vector<double> bce = doubles(
+        binary_cross_entropy(row({100, -100, 100, -100}, dtype), row({1, 0, 0, 1}, dtype)).value());
+    CHECK(bce[0] == doctest::Approx(std::exp(-100.)).epsilon(1e-4));
+    CHECK(bce[1] == doctest::Approx(std::exp(-100.)).epsilon(1e-4));
+    CHECK((bce[2] == 100 && bce[3] == 100));
+    const Array logits = Array::of(std::vector{1e4, -1e4}, {1, 2}).to(dtype);
+    CHECK(cross_entropy(logits, Array::of<std::int32_t>({0}, {1})).item() == 0);
+    CHECK(cross_entropy(logits, Array::of<std::int32_t>({1}, {1})).item() == 2e4);
+    for (Tensor (*op)(const Tensor&) :
+         {exp, tanh, sigmoid, relu, softplus, gelu, gelu_tanh, log, sqrt})
+      CHECK(std::isnan(values(op, {std::nan("")})[0]));
+  }
+}
+
+TEST_CASE("bug: float32 softmax, log_softmax and cross_entropy lost digits to large logits") {
+  const std::vector<double> logits{10000, 10001, 9998.5};
+  const Array x = Array::of(logits, {1, 3});
+  const Array shifted = Array::of(std::vector{0., 1., -1.5}, {1, 3});
+  const Array target = Array::of<std::int32_t>({2}, {1});
+  const std::vector<std::pair<std::string, Function>> ops = {
+      {"softmax", [](In in) { return softmax(in[0]); }},
+      {"log_softmax", [](In in) { return log_softmax(in[0]); }},
+      {"cross_entropy", [&](In in) { return cross_entropy(in[0], target); }},
+      {"smoothed", [&](In in) { return cross_entropy(in[0], target, {.label_smoothing = 0.1}); }}};
+  for (const auto& [name, f] : ops) {
+    CAPTURE(name);
+    const Array g = normal(f({shifted}).shape());
+    const Outcome large = run(f, {x}, f32, g), exact = run(f, {shifted}, f64, g);
+    CHECK(distance(large.y, exact.y) <= 1e-6);
+    CHECK(distance(large.gradients[0], exact.gradients[0]) <= 1e-6);
+  }
+}
+
+TEST_CASE("ops: a query that sees no key gets zeros and gives zero gradient") {
+  const auto hide_query = infinite_where({70, 130}, [](auto t, auto) { return t == 1 || t == 69; });
+  Array nobody = Array::zeros({2, 130}, i32);
+  std::ranges::fill(nobody.mutable_values<std::int32_t>().first(130), 1);
+  for (const DType dtype : {f32, f64}) {
+    const std::vector<Array> inputs{normal({2, 70, 5}), normal({2, 130, 5}), normal({2, 130, 5})};
+    const auto with = [](const AttentionOptions& options) {
+      return [options](In x) { return scaled_dot_product_attention(x[0], x[1], x[2], options); };
+    };
+    const auto zero = [](const Array& array, std::size_t begin, std::size_t end) {
+      const std::vector<double> x = doubles(array);
+      return std::all_of(x.begin() + static_cast<std::ptrdiff_t>(begin),
+                         x.begin() + static_cast<std::ptrdiff_t>(end),
+                         [](double v) { return v == 0; });
+    };
+    const auto finite = [](const Outcome& outcome) {
+      bool all = true;
+      for (const Array& array :
+           {outcome.y, outcome.gradients[0], outcome.gradients[1], outcome.gradients[2]})
+        for (const double x : doubles(array)) all &= std::isfinite(x);
+      return all;
+    };
+    const Array g = normal({2, 70, 5});
+    const Outcome masked = run(with({.mask = hide_query.to(dtype)}), inputs, dtype, g);
+    CHECK(finite(masked));
+    for (const std::size_t query : {1u, 69u, 71u, 139u}) {
+      CHECK(zero(masked.y, query * 5, query * 5 + 5));
+      CHECK(zero(masked.gradients[0], query * 5, query * 5 + 5));
+    }
+    CHECK_FALSE(zero(masked.y, 0, 5));
+
+    const Outcome padded = run(with({.key_padding = nobody}), inputs, dtype, g);
+    CHECK(finite(padded));
+    CHECK(zero(padded.y, 0, 350));
+    CHECK_FALSE(zero(padded.y, 350, 355));
+    CHECK(zero(padded.gradients[0], 0, 350));
+    for (const Array& gradient : {padded.gradients[1], padded.gradients[2]}) {
+      CHECK(zero(gradient, 0, 650));
+      CHECK_FALSE(zero(gradient, 650, 655));
+    }
+
+    // T > S: the first T - S queries stand before every key.
+    const Outcome causal =
+        run(with({.causal = true}), {inputs[1], inputs[0], inputs[0]}, dtype, normal({2, 130, 5}));
+    CHECK(finite(causal));
+    CHECK(zero(causal.y, 0, 300));
+    CHECK(zero(causal.gradients[0], 0, 300));
+    CHECK_FALSE(zero(causal.y, 300, 305));
+
+    const Outcome none = run(with({.keys = 0}), inputs, dtype, g);
+    CHECK(finite(none));
+    for (const Array& array : {none.y, none.gradients[0], none.gradients[1], none.gradients[2]})
+      CHECK(zero(array, 0, static_cast<std::size_t>(array.size())));
+
+    const Outcome row_of_infinity =
+        run([](In x) { return softmax(x[0]); }, {Array::full({2, 3}, -infinity, f64)}, dtype,
+            normal({2, 3}));
+    CHECK(zero(row_of_infinity.y, 0, 6));
+    CHECK(zero(row_of_infinity.gradients[0], 0, 6));
+  }
+}
+
+TEST_CASE("bug: attention gave zeros for a query of NaN") {
+  for (const DType dtype : {f32, f64})
+    for (const bool causal : {false, true}) {
+      Array q = normal({1, 70, 3}, f64);
+      q.mutable_values<double>()[9] = std::nan("");
+      const Array k = normal({1, 70, 3}, dtype);
+      const std::vector<double> y =
+          doubles(scaled_dot_product_attention(q.to(dtype), k, k, {.causal = causal}).value());
+      CHECK((std::isnan(y[9]) && std::isnan(y[10]) && std::isnan(y[11])));
+      CHECK((std::isfinite(y[8]) && std::isfinite(y[12])));
+    }
+}
+
+TEST_CASE("bug: packed_self_attention left the gradient of keys past `keys` unset") {
+  const auto inputs = std::vector{normal({1, 4, 6})};
+  for (int i = 0; i < 8; ++i) Array::full({1, 4, 6}, 7, f64);  // what the pool may hand out
+  const Outcome outcome = run([](In x) { return packed_self_attention(x[0], {.keys = 2}); }, inputs,
+                              f64, normal({1, 4, 2}));
+  const std::vector<double> d = doubles(outcome.gradients[0]);
+  for (const std::size_t t : {2u, 3u})
+    for (std::size_t c = 2; c < 6; ++c) CHECK(d[t * 6 + c] == 0);
+}
+
+// --- errors ---
+
+struct Misuse {
+  std::string op;
+  std::function<void()> call;
+  std::vector<std::string> said;  // besides the op's name
+};
+
+TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both shapes") {
+  const auto t = [](const Shape& shape, DType dtype = f32) {
+    return Tensor(Array::zeros(shape, dtype));
+  };
+  const auto i = [](const Shape& shape) { return Array::zeros(shape, i32); };
+  Random random(0, Stream::dropout);
+  const Tensor a = t({2, 3}), b = t({4, 3}), wide = t({2, 3}, f64), whole = i({2, 3});
+  std::vector<Misuse> rows = {
+      {"matmul", [&] { matmul(a, b); }, {"(2, 3)", "(4, 3)"}},
+      {"matmul", [&] { matmul(a, b, {.transpose_a = true}); }, {"(2, 3) transposed", "(4, 3)"}},
+      {"matmul",
+       [&] {
+         matmul(t({2, 2, 3}), t({3, 3, 4}));
+       },
+       {"(2, 2, 3)", "(3, 3, 4)"}},
+      {"matmul", [&] { matmul(t({3}), b); }, {"(3,)", "(4, 3)"}},
+      {"matmul",
+       [&] {
+         matmul(a, t({3, 4}, f64));
+       },
+       {"float32 (2, 3)", "float64 (3, 4)"}},
+      {"linear",
+       [&] {
+         linear(a, t({5, 4}));
+       },
+       {"(2, 3)", "(5, 4)"}},
+      {"linear",
+       [&] {
+         linear(t({}), t({5, 4}));
+       },
+       {"()", "(5, 4)"}},
+      {"linear", [&] { linear(a, t({3})); }, {"(2, 3)", "(3,)"}},
+      {"linear", [&] { linear(a, b, t({3})); }, {"(3,)", "(4, 3)"}},
+      {"linear", [&] { linear(wide, b); }, {"float64 (2, 3)", "float32 (4, 3)"}},
+      {"linear", [&] { linear(a, b, t({4}, f64)); }, {"float32 (4, 3)", "float64 (4,)"}},
+      {"layer_norm", [&] { layer_norm(a, t({2}), t({2})); }, {"(2, 3)", "(2,)"}},
+      {"layer_norm", [&] { layer_norm(a, t({3}), t({2})); }, {"(2, 3)", "(3,)", "(2,)"}},
+      {"layer_norm", [&] { layer_norm(t({}), t({}), t({})); }, {"()"}},
+      {"layer_norm", [&] { layer_norm(wide, t({3}), t({3})); }, {"float64 (2, 3)", "float32 (3,)"}},
+      {"layer_norm",
+       [&] { layer_norm(a, t({3}), t({3}, f64)); },
+       {"float32 (2, 3)", "float64 (3,)"}},
+      {"softmax", [&] { softmax(t({})); }, {}},
+      {"log_softmax", [&] { log_softmax(t({})); }, {}},
+      {"logsumexp", [&] { logsumexp(t({})); }, {}},
+      {"sum", [&] { sum(a, {2}); }, {"axis 2", "(2, 3)"}},
+      {"mean", [&] { mean(a, {-3}); }, {"axis -3", "(2, 3)"}},
+      {"max",
+       [&] {
+         max(a, {1, -1});
+       },
+       {"axis -1", "(2, 3)", "twice"}},
+      {"reshape",
+       [&] {
+         reshape(a, {4, 2});
+       },
+       {"(2, 3)", "(4, 2)"}},
+      {"reshape",
+       [&] {
+         reshape(a, {4, -1});
+       },
+       {"(2, 3)", "(4, 1)"}},
+      {"reshape",
+       [&] {
+         reshape(a, {-1, -1});
+       },
+       {"(2, 3)", "-1"}},
+      {"permute", [&] { permute(a, {0}); }, {"1 axes", "(2, 3)"}},
+      {"permute",
+       [&] {
+         permute(a, {0, 0});
+       },
+       {"axis 0", "(2, 3)", "twice"}},
+      {"permute",
+       [&] {
+         permute(a, {0, 2});
+       },
+       {"axis 2", "(2, 3)"}},
+      {"slice", [&] { slice(a, 2, 0, 1); }, {"axis 2", "(2, 3)"}},
+      {"slice", [&] { slice(a, 1, 2, 4); }, {"[2, 4)", "(2, 3)"}},
+      {"slice", [&] { slice(a, 1, 2, 1); }, {"[2, 1)", "(2, 3)"}},
+      {"slice", [&] { slice(a, 1, -1, 1); }, {"[-1, 1)", "(2, 3)"}},
+      {"concat", [&] { concat({}, 0); }, {}},
+      {"concat",
+       [&] {
+         concat({a, b}, 1);
+       },
+       {"(2, 3)", "(4, 3)"}},
+      {"concat",
+       [&] {
+         concat({a, t({3})}, 0);
+       },
+       {"(2, 3)", "(3,)"}},
+      {"concat",
+       [&] {
+         concat({a, wide}, 0);
+       },
+       {"float32 (2, 3)", "float64 (2, 3)"}},
+      {"concat",
+       [&] {
+         concat({a, a}, 2);
+       },
+       {"axis 2", "(2, 3)"}},
+      {"embedding", [&] { embedding(t({3}), i({2})); }, {"(3,)", "(2,)"}},
+      {"embedding", [&] { embedding(a, Array::zeros({4}, f32)); }, {"(2, 3)", "float32", "(4,)"}},
+      {"embedding", [&] { embedding(a, Array::full({4}, 2, i32)); }, {"token 2", "(2, 3)"}},
+      {"embedding", [&] { embedding(a, Array::full({4}, -1, i32)); }, {"token -1", "(2, 3)"}},
+      {"dropout", [&] { dropout(a, 1, random); }, {"1", "(2, 3)"}},
+      {"dropout", [&] { dropout(a, -0.1, random); }, {"-0.1", "(2, 3)"}},
+      {"dropout", [&] { dropout(whole, 0.1, random); }, {"int32", "(2, 3)"}},
+      {"scale", [&] { scale(whole, 2); }, {"int32", "(2, 3)"}},
+      {"reshape", [&] { reshape(whole, {6}); }, {"int32", "(2, 3)"}},
+      {"permute",
+       [&] {
+         permute(whole, {1, 0});
+       },
+       {"int32", "(2, 3)"}},
+      {"slice", [&] { slice(whole, 0, 0, 1); }, {"int32", "(2, 3)"}},
+      {"concat",
+       [&] {
+         concat({whole, whole}, 0);
+       },
+       {"int32", "(2, 3)"}},
+      {"embedding", [&] { embedding(whole, i({2})); }, {"int32", "(2, 3)"}},
+      {"cross_entropy", [&] { cross_entropy(a, i({3})); }, {"(2, 3)", "(3,)"}},
+      {"cross_entropy", [&] { cross_entropy(t({3}), i({})); }, {"(3,)"}},
+      {"cross_entropy",
+       [&] {
+         cross_entropy(t({2, 0}), i({2}));
+       },
+       {"(2, 0)", "(2,)"}},
+      {"cross_entropy",
+       [&] { cross_entropy(a, Array::zeros({2}, f32)); },
+       {"(2, 3)", "float32", "(2,)"}},
+      {"cross_entropy",
+       [&] { cross_entropy(a, Array::full({2}, 3, i32)); },
+       {"target 3", "(2, 3)"}},
+      {"cross_entropy",
+       [&] { cross_entropy(a, Array::full({2}, -2, i32)); },
+       {"target -2", "(2, 3)"}},
+      {"cross_entropy", [&] { cross_entropy(whole, i({2})); }, {"int32", "(2, 3)"}},
+  };
+  using Binary = Tensor (*)(const Tensor&, const Tensor&);
+  for (const auto& [op, f] :
+       std::vector<std::pair<const char*, Binary>>{{"add", add},
+                                                   {"subtract", subtract},
+                                                   {"multiply", multiply},
+                                                   {"divide", divide},
+                                                   {"binary_cross_entropy", binary_cross_entropy},
+                                                   {"squared_error", squared_error},
+                                                   {"gaussian_kl", gaussian_kl}}) {
+    rows.push_back({op, [&, f = f] { f(a, b); }, {"(2, 3)", "(4, 3)"}});
+    rows.push_back({op, [&, f = f] { f(a, wide); }, {"float32 (2, 3)", "float64 (2, 3)"}});
+    rows.push_back({op, [&, f = f] { f(whole, whole); }, {"int32", "(2, 3)"}});
+  }
+  using Unary = Tensor (*)(const Tensor&);
+  for (const auto& [op, f] : std::vector<std::pair<const char*, Unary>>{
+           {"exp", exp},
+           {"log", log},
+           {"sqrt", sqrt},
+           {"tanh", tanh},
+           {"sigmoid", sigmoid},
+           {"relu", relu},
+           {"softplus", softplus},
+           {"gelu", gelu},
+           {"gelu_tanh", gelu_tanh},
+           {"softmax", softmax},
+           {"log_softmax", log_softmax},
+           {"logsumexp", logsumexp},
+           {"sum", [](const Tensor& x) { return sum(x); }},
+           {"mean", [](const Tensor& x) { return mean(x); }},
+           {"max", [](const Tensor& x) { return max(x); }},
+           {"matmul", [](const Tensor& x) { return matmul(x, x); }},
+           {"linear", [](const Tensor& x) { return linear(x, x); }},
+           {"layer_norm", [](const Tensor& x) { return layer_norm(x, x, x); }}})
+    rows.push_back({op, [&, f = f] { f(whole); }, {"int32", "(2, 3)"}});
+  for (const Misuse& row : rows) {
+    CAPTURE(row.op);
+    std::string message = "no std::invalid_argument";
+    try {
+      row.call();
+    } catch (const std::invalid_argument& error) {
+      message = error.what();
+    }
+    CAPTURE(message);
+    CHECK(message.starts_with(row.op + ":"));
+    for (const std::string& text : row.said) CHECK(message.find(text) != std::string::npos);
+  }
+}
+
+TEST_CASE("ops: a misuse of attention names the op and the shapes") {
+  const auto t = [](const Shape& shape, DType dtype = f32) {
+    return Tensor(Array::zeros(shape, dtype));
+  };
+  const Tensor q = t({2, 3, 4}), k = t({2, 5, 4}), q4 = t({1, 2, 3, 4}), k4 = t({1, 2, 5, 4});
+  struct Call {
+    Tensor q, k, v;
+    AttentionOptions options;
+    std::vector<std::string> said;
+  };
+  const std::vector<Call> rows = {
+      {t({3, 4}), t({5, 4}), t({5, 4}), {}, {"(3, 4)", "(5, 4)"}},
+      {q, k4, k4, {}, {"(2, 3, 4)", "(1, 2, 5, 4)"}},
+      {q, t({3, 5, 4}), k, {}, {"(2, 3, 4)", "(3, 5, 4)"}},
+      {q, k, t({2, 6, 4}), {}, {"(2, 5, 4)", "(2, 6, 4)"}},
+      {q, t({2, 5, 6}), k, {}, {"(2, 3, 4)", "(2, 5, 6)"}},
+      {q, k, t({2, 5, 6}), {}, {"(2, 3, 4)", "(2, 5, 6)"}},
+      {q, k, k, {.heads = 3}, {"(2, 3, 4)", "3 heads"}},
+      {q, k, k, {.heads = 0}, {"(2, 3, 4)", "0 heads"}},
+      {q, k, k, {.keys = 6}, {"6 keys", "(2, 5, 4)"}},
+      {q4, t({1, 4, 5, 2}), k4, {}, {"(1, 2, 3, 4)", "(1, 4, 5, 2)"}},
+      {q4, k4, t({1, 4, 5, 2}), {}, {"(1, 2, 3, 4)", "(1, 4, 5, 2)"}},
+      {q, t({2, 5, 4}, f64), k, {}, {"float32 (2, 3, 4)", "float64 (2, 5, 4)"}},
+      {q, k, t({2, 5, 4}, f64), {}, {"float32 (2, 3, 4)", "float64 (2, 5, 4)"}},
+      {q, k, k, {.key_padding = Array::zeros({2, 3}, i32)}, {"(2, 3)", "(2, 5)"}},
+      {q, k, k, {.key_padding = Array::zeros({2, 5}, f32)}, {"float32 (2, 5)"}},
+      {q, k, k, {.mask = Array::zeros({5, 3}, f32)}, {"(5, 3)", "(2, 1, 3, 5)"}},
+      {q, k, k, {.mask = Array::zeros({3, 5}, f64)}, {"float64 (3, 5)", "(2, 1, 3, 5)"}},
+      {q, k, k, {.mask = Array::zeros({1, 2, 1, 3, 5}, f32)}, {"(1, 2, 1, 3, 5)", "(2, 1, 3, 5)"}},
+      {q, k, k, {.mask = Array::zeros({2, 2, 3, 5}, f32)}, {"(2, 2, 3, 5)", "(2, 1, 3, 5)"}},
+  };
+  const auto message = [](const auto& call) -> std::string {
+    try {
+      call();
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "no std::invalid_argument";
+  };
+  const auto check = [](const std::string& said, const std::string& op,
+                        const std::vector<std::string>& wanted) {
+    CAPTURE(said);
+    CHECK(said.starts_with(op + ":"));
+    for (const std::string& text : wanted) CHECK(said.find(text) != std::string::npos);
+  };
+  for (const Call& row : rows)
+    check(message([&] { scaled_dot_product_attention(row.q, row.k, row.v, row.options); }),
+          "scaled_dot_product_attention", row.said);
+  check(message([&] { packed_self_attention(q); }), "packed_self_attention", {"(2, 3, 4)"});
+  check(message([&] { packed_self_attention(q4); }), "packed_self_attention", {"(1, 2, 3, 4)"});
+  check(message([&] {
+          packed_self_attention(t({2, 3, 6}, i32));
+        }),
+        "packed_self_attention", {"int32", "(2, 3, 6)"});
+  check(message([&] { packed_cross_attention(q, k); }), "packed_cross_attention",
+        {"(2, 3, 4)", "(2, 5, 4)"});
+  check(message([&] {
+          packed_cross_attention(q, t({2, 5, 8}, f64));
+        }),
+        "packed_cross_attention", {"float32 (2, 3, 4)", "float64 (2, 5, 8)"});
+}
+
+TEST_CASE("bug: attention read past the end of a v with other heads than k") {
+  const Array k = normal({1, 2, 5, 4}), v = normal({1, 4, 5, 2});
+  CHECK_THROWS_WITH_AS(scaled_dot_product_attention(k, k, v),
+                       "scaled_dot_product_attention: shapes (1, 2, 5, 4), (1, 2, 5, 4), "
+                       "(1, 4, 5, 2) with 2 heads",
+                       std::invalid_argument);
+}
+
+TEST_CASE("bug: linear read a float64 bias as float32") {
+  CHECK_THROWS_WITH_AS(linear(normal({2, 3}, f32), normal({4, 3}, f32), normal({4}, f64)),
+                       "linear: float32 (4, 3) with float64 (4,)", std::invalid_argument);
+}
+
+TEST_CASE("bug: matmul named only the leading axes that do not broadcast") {
+  CHECK_THROWS_WITH_AS(matmul(normal({2, 2, 3}), normal({3, 3, 4})),
+                       "matmul: (2, 2, 3) with (3, 3, 4)", std::invalid_argument);
+}
+
+TEST_CASE("bug: embedding and cross_entropy did not say that they want int32") {
+  CHECK_THROWS_WITH_AS(embedding(normal({2, 3}), normal({4})),
+                       "embedding: table (2, 3) with float64 tokens (4,)", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(cross_entropy(normal({2, 3}), normal({2})),
+                       "cross_entropy: logits (2, 3) with float64 targets (2,)",
+                       std::invalid_argument);
+}
+
+// --- vector arithmetic against the standard library ---
+
+struct Elementary {
+  std::string name;
+  std::function<Array(const Array&)> vectorised;
+  long double (*exact)(long double);
+  double low, high;  // of float64; clipped for float32
+  double ulps32, ulps64;
+};
+
+template <class F>
+std::function<Array(const Array&)> each(F f) {
+  return [f](const Array& x) {
+    Array y(x.shape(), x.dtype());
+    dispatch(x.dtype(), [&]<class T>() {
+      map_span<T>(x.size(), f, y.mutable_values<T>().data(), x.values<T>().data());
+    });
+    return y;
+  };
+}
+
+// The worst error of y in units of the last place of the exact value, where that is normal.
+template <class T>
+double worst_ulps(const Elementary& f, double low, double high) {
+  const int n = 20001;
+  std::vector<T> x;
+  for (int i = 0; i < n; ++i) {
+    x.push_back(static_cast<T>(low + (high - low) * i / (n - 1)));
+    const T tiny = static_cast<T>(std::pow(10., -30. * i / n));  // towards 0 as well
+    for (const T small : {tiny, -tiny})
+      if (small >= low && small <= high) x.push_back(small);
+  }
+  const Array y = f.vectorised(Array::of(x, {static_cast<std::int64_t>(x.size())}));
+  double worst = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const long double exact = f.exact(x[i]);
+    const T rounded = static_cast<T>(exact);
+    if (!std::isnormal(rounded)) continue;
+    const T size = std::abs(rounded);
+    const T ulp = size - std::nextafter(size, T(0));
+    const double error = static_cast<double>(std::abs(y.template values<T>()[i] - exact) / ulp);
+    worst = std::max(worst, std::isnan(error) ? infinity : error);
+  }
+  return worst;
+}
+
+TEST_CASE("kernels: vectorised functions are within a few units in the last place of std::") {
+  const std::vector<Elementary> rows = {
+      {"exp", each([](auto x) { return exp(x); }), std::exp, -87, 88, 2, 2},
+      {"log", each([](auto x) { return log(x); }), std::log, 1e-30, 1e6, 2, 2},
+      {"tanh", each([](auto x) { return tanh(x); }), std::tanh, -20, 20, 2, 2},
+      {"erf", each([](auto x) { return erf(x); }), std::erf, -6, 6, 3, 70},
+      {"log1p", each([](auto x) { return log1p(x); }), std::log1p, -0.99, 1e3, 2, 2},
+      {"expm1", each([](auto x) { return expm1(x); }), std::expm1, -30, 80, 3, 2},
+  };
+  for (const Elementary& row : rows) {
+    CAPTURE(row.name);
+    CHECK_MESSAGE(worst_ulps<float>(row, row.low, row.high) <= row.ulps32, row.name);
+    CHECK(worst_ulps<double>(row, row.low, row.high) <= row.ulps64);
+  }
+}
+
+TEST_CASE("kernels: vectorised functions of special values") {
+  const double nan = std::nan("");
+  struct Special {
+    std::string name;
+    std::function<Array(const Array&)> f;
+    std::vector<double> x, y;
+  };
+  const std::vector<Special> rows = {
+      {"exp",
+       each([](auto x) { return exp(x); }),
+       {infinity, -infinity, nan, 0, -0., 1e-310, -1e4, 1e4},
+       {infinity, 0, nan, 1, 1, 1, 0, infinity}},
+      {"log",
+       each([](auto x) { return log(x); }),
+       {infinity, 0, -0., -1, -infinity, nan, 1},
+       {infinity, -infinity, -infinity, nan, nan, nan, 0}},
+      {"tanh",
+       each([](auto x) { return tanh(x); }),
+       {infinity, -infinity, nan, 0, -0., 1e-310},
+       {1, -1, nan, 0, -0., 1e-310}},
+      {"erf",
+       each([](auto x) { return erf(x); }),
+       {infinity, -infinity, nan, 0, -0.},
+       {1, -1, nan, 0, -0.}},
+      {"log1p",
+       each([](auto x) { return log1p(x); }),
+       {infinity, -1, nan, 0, -2},
+       {infinity, -infinity, nan, 0, nan}},
+      {"expm1",
+       each([](auto x) { return expm1(x); }),
+       {infinity, -infinity, nan, 0},
+       {infinity, -1, nan, 0}},
+      {"sqrt",
+       each([](auto x) { return sqrt(x); }),
+       {infinity, 0, -0., -1, nan, 4},
+       {infinity, 0, -0., nan, nan, 2}},
+  };
+  for (const Special& row : rows)
+    for (const DType dtype : {f32, f64})
+      for (std::size_t i = 0; i < row.x.size(); ++i) {
+        CAPTURE(row.name);
+        CAPTURE(row.x[i]);
+        INFO(std::string(to_string(dtype)));
+        const Array x = Array::full({1}, row.x[i], dtype),
+                    wanted = Array::full({1}, row.y[i], dtype);
+        const double y = doubles(row.f(x))[0], exact = doubles(wanted)[0];
+        CAPTURE(y);
+        CHECK((std::isnan(exact) ? std::isnan(y) : y == exact));
+      }
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,406 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <numbers>
+
+#include "autograd/check.hpp"
+#include "autograd/ops.hpp"
+#include "autograd/parallel.hpp"
+#include "autograd/random.hpp"
+#include "layers/transformer.hpp"
+#include "optim/adam.hpp"
+#include "optim/clip.hpp"
+#include "optim/schedule.hpp"
+#include "optim/sgd.hpp"
+
+namespace tapestry {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+constexpr DType f32 = DType::float32, f64 = DType::float64;
+
+Array of(const std::vector<double>& values) {
+  return Array::of(values, {static_cast<std::int64_t>(values.size())});
+}
+
+Array normal(const Shape& shape, std::uint64_t step, DType dtype = f64) {
+  Array array(shape, f32);
+  Random(0, Stream::data, step).fill_normal(array, 0, 1);
+  return array.to(dtype);
+}
+
+std::vector<double> doubles(const Array& array) {
+  const Array wide = array.to(f64);
+  return {wide.values<double>().begin(), wide.values<double>().end()};
+}
+
+bool same_bits(const Array& a, const Array& b) {
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         std::equal(a.raw(), a.raw() + a.bytes(), b.raw());
+}
+
+// Parameters "0", "1", … of the given values, at addresses that stay.
+struct Parameters {
+  std::deque<Parameter> all;
+  std::vector<Parameter*> pointers;
+
+  Parameter& add(const Array& value, Role role = Role::weight) {
+    all.emplace_back(value.clone(), role).name = std::to_string(pointers.size());
+    pointers.push_back(&all.back());
+    return all.back();
+  }
+};
+
+// Given gradients, one a parameter.
+Gradients gradients_of(const std::vector<Parameter*>& parameters,
+                       const std::vector<Array>& values) {
+  Gradients gradients;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    gradients += Tape().backward(parameters[i]->tensor, values[i]);
+  return gradients;
+}
+
+// --- schedules ---
+
+TEST_CASE("schedule: the learning rates of a hand's computation") {
+  struct Row {
+    Schedule schedule;
+    std::int64_t step;
+    double wanted;
+  };
+  const Schedule constant{.peak = 0.5, .warmup = 4, .steps = 14};
+  const Schedule linear{.decay = Decay::linear, .peak = 1, .floor = 0.1, .warmup = 4, .steps = 14};
+  const Schedule cosine{.decay = Decay::cosine, .peak = 1, .floor = 0.1, .warmup = 4, .steps = 16};
+  const Schedule plain{.decay = Decay::cosine, .peak = 2, .steps = 8};
+  const Schedule short_run{.decay = Decay::linear, .peak = 1, .warmup = 9, .steps = 5};
+  const Schedule one{.decay = Decay::cosine, .peak = 3};
+  const double root = std::numbers::sqrt2 / 2;
+  const std::vector<Row> rows = {
+      {constant, 0, 0.1},
+      {constant, 3, 0.4},
+      {constant, 4, 0.5},
+      {constant, 13, 0.5},
+      {constant, 1000, 0.5},
+      {linear, 0, 0.2},
+      {linear, 3, 0.8},
+      {linear, 4, 1},
+      {linear, 9, 0.55},
+      {linear, 13, 0.19},  // the last step is one short of the floor
+      {linear, 14, 0.1},
+      {linear, 1000, 0.1},
+      {cosine, 3, 0.8},
+      {cosine, 4, 1},
+      {cosine, 7, 0.1 + 0.9 * (1 + root) / 2},
+      {cosine, 8, 0.775},  // cos 60° = 1/2
+      {cosine, 10, 0.55},
+      {cosine, 12, 0.325},
+      {cosine, 13, 0.1 + 0.9 * (1 - root) / 2},
+      {cosine, 16, 0.1},
+      {cosine, 17, 0.1},
+      {plain, 0, 2},  // no warm-up starts at the peak
+      {plain, 4, 1},
+      {plain, 8, 0},
+      {short_run, 4, 0.5},  // a warm-up longer than the run
+      {short_run, 9, 1},
+      {short_run, 10, 0},
+      {one, 0, 3},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.step);
+    CAPTURE(row.wanted);
+    CHECK(row.schedule.at(row.step) == doctest::Approx(row.wanted).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("schedule: rises through warm-up, and never after it") {
+  for (const Decay decay : {Decay::constant, Decay::linear, Decay::cosine}) {
+    const Schedule schedule{.decay = decay, .peak = 1, .floor = 0.2, .warmup = 10, .steps = 60};
+    for (std::int64_t step = 1; step < 70; ++step) {
+      const double before = schedule.at(step - 1), now = schedule.at(step);
+      CAPTURE(step);
+      CHECK((step <= 10 ? now > before : now <= before));
+      CHECK(now <= 1);
+      CHECK((step < 10 || now >= 0.2));
+    }
+  }
+}
+
+// --- clipping ---
+
+TEST_CASE("clip: the norm over all parameters, and the factor down to the limit") {
+  for (const DType dtype : {f32, f64}) {
+    Parameters p;
+    p.add(Array::zeros({2}, dtype));
+    p.add(Array::zeros({1}, dtype));
+    p.add(Array::zeros({3}, dtype));  // has no gradient
+    const Gradients gradients =
+        gradients_of(p.pointers, {of({3, -4}).to(dtype), of({12}).to(dtype)});
+    for (const auto& [limit, wanted] : std::vector<std::pair<double, double>>{
+             {6.5, 0.5}, {1, 1 / 13.0}, {13, 1}, {20, 1}, {0, 1}}) {
+      CAPTURE(limit);
+      const Clip result = clip(gradients, p.pointers, limit);
+      CHECK(result.norm == 13);
+      CHECK(result.scale == wanted);
+    }
+    CHECK(doubles(gradients[*p.pointers[0]]) == std::vector<double>{3, -4});  // only measured
+    CHECK(clip(gradients, {}, 1).norm == 0);
+  }
+}
+
+TEST_CASE("clip: a float32 norm is summed in float64") {
+  Parameters p;
+  p.add(Array::zeros({3}));
+  const Clip result = clip(gradients_of(p.pointers, {of({3e30, 0, 4e30}).to(f32)}), p.pointers, 1);
+  CHECK(result.norm == doctest::Approx(5e30).epsilon(1e-6));
+}
+
+TEST_CASE("clip: every optimiser applies the factor as if the gradients were scaled") {
+  for (const auto& [name, make] : optimizer_registry())
+    for (const DType dtype : {f32, f64}) {
+      CAPTURE(name);
+      std::vector<Array> after;
+      for (const double scale : {0.25, 1.0}) {
+        Parameters p;
+        p.add(normal({37}, 1, dtype));
+        const auto optimizer = make(p.pointers, {.momentum = 0.9});
+        for (std::uint64_t step = 2; step < 5; ++step) {
+          const Tensor gradient = normal({37}, step, dtype);
+          const Array given = (gradient * (0.25 / scale)).value();
+          optimizer->step(gradients_of(p.pointers, {given}), 0.1, scale);
+        }
+        after.push_back(p.all[0].value());
+      }
+      CHECK(same_bits(after[0], after[1]));
+    }
+}
+
+// --- optimisers ---
+
+TEST_CASE("optimizer: names of the registry are those of the classes") {
+  CHECK(dynamic_cast<Adam*>(optimizer_registry().at("adam")({}, {}).get()));
+  CHECK_FALSE(dynamic_cast<Adam*>(optimizer_registry().at("adamw")({}, {}).get()));
+  CHECK(dynamic_cast<AdamW*>(optimizer_registry().at("adamw")({}, {}).get()));
+  CHECK(dynamic_cast<Sgd*>(optimizer_registry().at("sgd")({}, {}).get()));
+}
+
+TEST_CASE("optimizer: sgd with momentum and decoupled decay, by hand") {
+  Parameters p;
+  p.add(of({1, -2}));
+  Sgd sgd(p.pointers, {.momentum = 0.5, .weight_decay = 0.1});
+  sgd.step(gradients_of(p.pointers, {of({2, 4})}), 0.1);
+  // v = (2, 4); θ = 0.99 θ - 0.1 v
+  CHECK(p.all[0].value().values<double>()[0] == doctest::Approx(0.79));
+  CHECK(p.all[0].value().values<double>()[1] == doctest::Approx(-2.38));
+  sgd.step(gradients_of(p.pointers, {of({1, 0})}), 0.2);
+  // v = (2, 2); θ = 0.98 θ - 0.2 v
+  CHECK(p.all[0].value().values<double>()[0] == doctest::Approx(0.3742));
+  CHECK(p.all[0].value().values<double>()[1] == doctest::Approx(-2.7324));
+  CHECK(sgd.steps() == 2);
+}
+
+TEST_CASE("optimizer: Adam's first step is the learning rate against the gradient's sign") {
+  for (const std::string name : {"adam", "adamw"}) {
+    Parameters p;
+    p.add(of({1, 1, 1}));
+    optimizer_registry()
+        .at(name)(p.pointers, {})
+        ->step(gradients_of(p.pointers, {of({1e3, -1e-3, 0})}), 0.125);
+    const std::vector<double> after = doubles(p.all[0].value());
+    CHECK(after[0] == doctest::Approx(0.875));
+    CHECK(after[1] == doctest::Approx(1.125).epsilon(1e-5));  // ε is 1e-5 of this gradient
+    CHECK(after[2] == 1);
+  }
+}
+
+// With gradients of 0, only decay moves a parameter: by 1 - η λ.
+TEST_CASE("optimizer: decay leaves biases, norms and embeddings alone, unless decay_all") {
+  for (const std::string name : {"adam", "adamw", "sgd"})
+    for (const bool all : {false, true}) {
+      CAPTURE(name);
+      CAPTURE(all);
+      Parameters p;
+      for (const Role role : {Role::weight, Role::bias, Role::norm, Role::embedding})
+        p.add(of({2}), role);
+      optimizer_registry()
+          .at(name)(p.pointers, {.weight_decay = 0.5, .decay_all = all})
+          ->step(gradients_of(p.pointers, std::vector<Array>(4, of({0}))), 0.1);
+      for (const Parameter& parameter : p.all) {
+        const bool decays = name != "adam" && (all || parameter.role == Role::weight);
+        CHECK(parameter.value().values<double>()[0] == doctest::Approx(decays ? 1.9 : 2));
+      }
+    }
+}
+
+TEST_CASE("optimizer: of a transformer, the weights of its Linears decay") {
+  Random init(0, Stream::init);
+  Transformer model({.vocabulary = 5,
+                     .context = 4,
+                     .layers = 1,
+                     .heads = 2,
+                     .width = 4,
+                     .tied_embeddings = false},
+                    init);
+  const std::vector<Parameter*> parameters = model.parameters();
+  std::vector<Array> zeros;
+  for (const Parameter* parameter : parameters) {
+    parameter->value().copy_from(Array::full(parameter->tensor.shape(), 1));
+    zeros.push_back(Array::zeros(parameter->tensor.shape()));
+  }
+  AdamW(parameters, {.weight_decay = 0.5}).step(gradients_of(parameters, zeros), 0.5);
+  Strings decayed;
+  for (const Parameter* parameter : parameters)
+    if (doubles(parameter->value())[0] != 1) decayed.push_back(parameter->name);
+  CHECK(decayed == Strings{"blocks.0.attention.query_key_value.weight",
+                           "blocks.0.attention.output.weight",
+                           "blocks.0.feed_forward.expand.weight",
+                           "blocks.0.feed_forward.contract.weight", "head.weight"});
+}
+
+TEST_CASE("optimizer: a parameter without a gradient is named, and nothing has moved") {
+  for (const auto& [name, make] : optimizer_registry()) {
+    CAPTURE(name);
+    Parameters p;
+    p.add(of({1, 2}));
+    p.add(of({3})).name = "decoder.0.bias";
+    const auto optimizer = make(p.pointers, {});
+    const Gradients gradients = gradients_of({p.pointers[0]}, {of({1, 1})});
+    CHECK_THROWS_WITH_AS(optimizer->step(gradients, 0.1),
+                         "optimizer: parameter decoder.0.bias (1,) has no gradient",
+                         std::invalid_argument);
+    CHECK(doubles(p.all[0].value()) == std::vector<double>{1, 2});
+    CHECK(optimizer->steps() == 0);
+  }
+}
+
+TEST_CASE("optimizer: the state is named for a checkpoint, zeros before the first step") {
+  const std::map<std::string, Strings> wanted = {
+      {"adam", {"first_moment.0", "second_moment.0", "first_moment.1", "second_moment.1"}},
+      {"adamw", {"first_moment.0", "second_moment.0", "first_moment.1", "second_moment.1"}},
+      {"sgd", {"velocity.0", "velocity.1"}}};
+  for (const auto& [name, make] : optimizer_registry()) {
+    CAPTURE(name);
+    Parameters p;
+    p.add(normal({2, 3}, 1));
+    p.add(normal({4}, 2, f32));
+    Strings names;
+    for (const auto& [key, array] : make(p.pointers, {})->state()) {
+      names.push_back(key);
+      const Parameter& owner = *p.pointers[key.ends_with("1")];
+      CHECK(array.shape() == owner.tensor.shape());
+      CHECK(array.dtype() == owner.tensor.dtype());
+      CHECK(std::ranges::all_of(doubles(array), [](double v) { return v == 0; }));
+    }
+    CHECK_FALSE(names.empty());
+    if (wanted.contains(name)) CHECK(names == wanted.at(name));
+  }
+}
+
+TEST_CASE("optimizer: one that is given another's state goes on as the other does") {
+  for (const auto& [name, make] : optimizer_registry())
+    for (const DType dtype : {f32, f64}) {
+      CAPTURE(name);
+      const OptimizerOptions options{.momentum = 0.9, .weight_decay = 0.1};
+      const auto step = [&](Optimizer& optimizer, const Parameters& p, std::uint64_t index) {
+        optimizer.step(gradients_of(p.pointers, {normal({5}, 10 + index, dtype),
+                                                 normal({2, 3}, 20 + index, dtype)}),
+                       0.1, 0.7);
+      };
+      Parameters p, q;
+      p.add(normal({5}, 1, dtype));
+      p.add(normal({2, 3}, 2, dtype), Role::bias);
+      const auto original = make(p.pointers, options);
+      for (std::uint64_t i = 0; i < 3; ++i) step(*original, p, i);
+
+      for (const Parameter& parameter : p.all) q.add(parameter.value(), parameter.role);
+      const auto resumed = make(q.pointers, options), forgetful = make(q.pointers, options);
+      auto state = resumed->state();
+      const auto saved = original->state();
+      REQUIRE(state.size() == saved.size());
+      for (std::size_t i = 0; i < state.size(); ++i) {
+        CHECK(state[i].first == saved[i].first);
+        state[i].second.copy_from(saved[i].second);
+      }
+      resumed->set_steps(original->steps());
+      CHECK(resumed->steps() == 3);
+      for (std::uint64_t i = 3; i < 6; ++i) {
+        step(*original, p, i);
+        step(*resumed, q, i);
+        for (std::size_t j = 0; j < 2; ++j) CHECK(same_bits(p.all[j].value(), q.all[j].value()));
+      }
+      step(*original, p, 6);
+      step(*forgetful, q, 6);
+      CHECK_FALSE(same_bits(p.all[0].value(), q.all[0].value()));
+    }
+}
+
+// ½ Σ a (θ - c)² with curvatures a from 0.5 to 2.
+TEST_CASE("optimizer: every registered one minimises a quadratic") {
+  for (const auto& [name, make] : optimizer_registry())
+    for (const DType dtype : {f32, f64}) {
+      CAPTURE(name);
+      Parameters p;
+      const Parameter& theta = p.add(normal({6}, 1, dtype));
+      const Tensor centre = normal({6}, 2, dtype), a = of({0.5, 0.8, 1, 1.2, 1.6, 2}).to(dtype);
+      const auto optimizer = make(p.pointers, {.momentum = 0.8});
+      const Schedule schedule{.decay = Decay::linear, .peak = 0.1, .steps = 200};
+      const auto loss = [&] { return 0.5 * sum(a * squared_error(theta, centre)); };
+      const double before = loss().item();
+      for (std::int64_t step = 0; step < schedule.steps; ++step) {
+        Tape tape;
+        const Gradients gradients = tape.backward(loss());
+        optimizer->step(gradients, schedule.at(step));
+      }
+      CHECK(before > 1);
+      CHECK(loss().item() < 1e-5 * before);
+    }
+}
+
+TEST_CASE("threads: every registered optimiser has the same bits on 1, 2, 3 and 8 threads") {
+  const int before = num_threads();
+  for (const auto& [name, make] : optimizer_registry())
+    for (const DType dtype : {f32, f64}) {
+      CAPTURE(name);
+      std::vector<Array> first;
+      for (const int threads : {1, 2, 3, 8}) {
+        CAPTURE(threads);
+        set_num_threads(threads);
+        Parameters p;
+        p.add(normal({100003}, 1, dtype));
+        const auto optimizer = make(p.pointers, {.momentum = 0.9, .weight_decay = 0.1});
+        std::vector<Array> result{p.all[0].value()};
+        for (std::uint64_t step = 2; step < 5; ++step) {
+          const Gradients gradients = gradients_of(p.pointers, {normal({100003}, step, dtype)});
+          const Clip clipped = clip(gradients, p.pointers, 10);
+          optimizer->step(gradients, 0.1, clipped.scale);
+          result.push_back(Array::full({}, clipped.norm, f64));
+        }
+        for (const auto& [key, array] : optimizer->state()) result.push_back(array);
+        if (first.empty()) first = result;
+        for (std::size_t i = 0; i < result.size(); ++i) CHECK(same_bits(result[i], first[i]));
+      }
+    }
+  set_num_threads(before);
+}
+
+TEST_CASE("optimizer: vectors and their remainders are updated alike") {
+  for (const auto& [name, make] : optimizer_registry())
+    for (const DType dtype : {f32, f64})
+      for (const std::int64_t n : {1, 7, 16, 33, 16384 + 5}) {
+        CAPTURE(name);
+        CAPTURE(n);
+        Parameters p;
+        p.add(Array::full({n}, 1, dtype));
+        const auto optimizer = make(p.pointers, {.momentum = 0.9, .weight_decay = 0.1});
+        for (int step = 0; step < 2; ++step)
+          optimizer->step(gradients_of(p.pointers, {Array::full({n}, 0.3, dtype)}), 0.1);
+        const std::vector<double> after = doubles(p.all[0].value());
+        CHECK(after[0] < 0.99);
+        CHECK(std::ranges::count(after, after[0]) == n);
+      }
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,457 @@
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "autograd/memory.hpp"
+#include "optim/adam.hpp"
+#include "tests/process.hpp"
+#include "train/checkpoint.hpp"
+#include "train/keys.hpp"
+#include "train/run.hpp"
+#include "train/trainer.hpp"
+
+namespace tapestry {
+namespace {
+
+// --- what the tests of a file's format need ---
+
+std::string bytes_of(const Array& array) {
+  return {reinterpret_cast<const char*>(array.raw()), array.bytes()};
+}
+
+bool equal(const Array& a, const Array& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() && bytes_of(a) == bytes_of(b);
+}
+
+// The bytes of a safetensors file with this header and this many zero bytes of data.
+std::string file_of(const std::string& header, std::size_t data_bytes) {
+  const std::uint64_t length = header.size();
+  return std::string(reinterpret_cast<const char*>(&length), 8) + header +
+         std::string(data_bytes, '\0');
+}
+
+Safetensors small_file() {
+  return {{{"weight", Array::of<float>({1, 2, 3, 4, 5, 6}, {2, 3})},
+           {"double", Array::of<double>({0.1, -2e300}, {2})},
+           {"none", Array::zeros({3, 0, 2})},
+           {"scalar", Array::of<std::int32_t>({-7}, {})},
+           {"naïve \"name\"\n", Array::full({1, 1, 1, 1, 1, 1}, 0.5)}},
+          {{"format", "test"}, {"text", "two\nlines \"β\" \\"}, {"empty", ""}}};
+}
+
+std::string read_error(const std::string& path) {
+  return message_of([&] { read_safetensors(path); });
+}
+
+// --- runs of tiny models ---
+
+// Trains some steps into a folder, so that there is a checkpoint to be damaged.
+void make_run(const Run& run, const Config& config) {
+  std::filesystem::create_directories(run.folder());
+  const auto task = make_task({config});
+  const std::atomic<bool> never = false;
+  Trainer(*task, config, run, nullptr, never, true).train();
+}
+
+Config tiny_language_model(const TemporaryFolder& folder,
+                           const std::vector<std::string>& more = {}) {
+  const std::string story = folder.write("story.txt", "to be or not to be, that is the question\n");
+  std::vector<std::string> overrides = {"data.path=" + story, "model.layers=1",  "model.heads=1",
+                                        "model.width=4",      "model.context=3", "train.steps=2",
+                                        "train.batch_size=2", "train.threads=1"};
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  return parse_config("task = \"language-model\"", "test", overrides);
+}
+
+Config tiny_vae() {
+  return parse_config("task = \"vae\"", "test",
+                      {"data.training_images=4", "data.test_images=2", "model.hidden=[2]",
+                       "model.latent=1", "train.steps=2", "train.batch_size=2"});
+}
+
+TEST_SUITE_BEGIN("files");
+
+TEST_CASE("safetensors: a round trip keeps names, order, dtypes, shapes, bytes and metadata") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("file.safetensors");
+  const Safetensors files[] = {
+      small_file(), {}, {{}, {{"only", "metadata"}}}, {{{"x", Array::zeros({0})}}, {}}};
+  for (const Safetensors& written : files) {
+    write_safetensors(path, written);  // over the one before
+    const Safetensors read = read_safetensors(path);
+    CHECK(read.metadata == written.metadata);
+    REQUIRE(read.tensors.size() == written.tensors.size());
+    for (std::size_t i = 0; i < read.tensors.size(); ++i) {
+      CHECK(read.tensors[i].first == written.tensors[i].first);
+      CHECK(equal(read.tensors[i].second, written.tensors[i].second));
+    }
+    CHECK(!std::filesystem::exists(path + ".tmp"));
+  }
+  CHECK(small_file().find("scalar")->rank() == 0);
+  CHECK(small_file().find("no such name") == nullptr);
+}
+
+TEST_CASE("safetensors: another reader of the format finds what was written") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("file.safetensors");
+  const Safetensors file = small_file();
+  write_safetensors(path, file);
+
+  const std::string bytes = read_bytes(path);
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), 8);
+  CHECK((8 + length) % 8 == 0);  // data that can be mapped
+  const auto header = nlohmann::json::parse(bytes.substr(8, length));
+  CHECK(header.size() == file.tensors.size() + 1);
+  CHECK(header["__metadata__"] == nlohmann::json(file.metadata));
+  CHECK(header["weight"] ==
+        nlohmann::json::parse(R"({"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]})"));
+  CHECK(header["double"]["dtype"] == "F64");
+  CHECK(header["scalar"] ==
+        nlohmann::json::parse(R"({"dtype": "I32", "shape": [], "data_offsets": [40, 44]})"));
+  const std::string data = bytes.substr(8 + length);
+  for (const auto& [name, array] : file.tensors) {
+    const std::size_t begin = header[name]["data_offsets"][0],
+                      end = header[name]["data_offsets"][1];
+    CHECK(data.substr(begin, end - begin) == bytes_of(array));
+  }
+  float last = 0;
+  std::memcpy(&last, data.data() + 20, 4);
+  CHECK(last == 6);
+}
+
+TEST_CASE("safetensors: a file cut short is refused at every length") {
+  const TemporaryFolder folder;
+  write_safetensors(folder.path("whole"), small_file());
+  const std::string whole = read_bytes(folder.path("whole"));
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    CAPTURE(length);
+    check_says(read_error(folder.write("cut", whole.substr(0, length))),
+               {folder.path("cut") + ": "});
+  }
+  check_says(read_error(folder.write("cut", whole.substr(0, whole.size() - 1))), {"cut short"});
+  check_says(read_error(folder.write("long", whole + "x")), {"long", "bytes of data"});
+}
+
+TEST_CASE("safetensors: a header with any byte flipped is refused, or describes the same data") {
+  const TemporaryFolder folder;
+  write_safetensors(folder.path("whole"), small_file());
+  const std::string whole = read_bytes(folder.path("whole"));
+  std::uint64_t length = 0;
+  std::memcpy(&length, whole.data(), 8);
+  int refused = 0;
+  for (std::size_t i = 0; i < 8 + length; ++i)
+    for (const int flip : {0x01, 0x02, 0x10, 0x20, 0x80, 0xff}) {
+      CAPTURE(i);
+      CAPTURE(flip);
+      std::string damaged = whole;
+      damaged[i] = static_cast<char>(damaged[i] ^ flip);
+      const std::string path = folder.write("damaged", damaged);
+      Safetensors read;
+      if (!message_of([&] { read = read_safetensors(path); }).empty()) {
+        ++refused;
+        continue;
+      }
+      std::size_t bytes = 0;
+      for (const auto& [name, array] : read.tensors) bytes += array.bytes();
+      CHECK(bytes == whole.size() - 8 - length);
+    }
+  CHECK(refused > static_cast<int>(length));
+}
+
+TEST_CASE("safetensors: headers that lie are told so") {
+  struct Row {
+    std::string header;
+    std::size_t data_bytes;
+    std::vector<std::string> parts;
+  };
+  const auto tensor = [](const std::string& shape, const std::string& offsets) {
+    return R"({"x": {"dtype": "F32", "shape": )" + shape + R"(, "data_offsets": )" + offsets + "}}";
+  };
+  const std::string half = R"({"dtype": "F32", "shape": [2], "data_offsets": )";
+  const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+  const std::string million = "1000000000000";
+  const Row rows[] = {
+      {"", 0, {"header at byte 8"}},
+      {"{", 0, {"header at byte 8"}},
+      {"[]", 0, {"expected a JSON object"}},
+      {"null", 0, {"expected a JSON object"}},
+      {"{}", 4, {"4 bytes of data, the header speaks of 0"}},
+      {"{\"x\": 1}", 0, {"tensor x"}},
+      {"{\"x\": {}}", 0, {"tensor x", "dtype"}},
+      {R"({"x": {"dtype": "F32", "data_offsets": [0, 4]}})", 4, {"tensor x", "shape"}},
+      {R"({"x": {"dtype": "F32", "shape": [1]}})", 4, {"tensor x", "data_offsets"}},
+      {R"({"x": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}})",
+       4,
+       {"tensor x", "dtype BF16", "F32, F64 or I32"}},
+      {R"({"x": {"dtype": 32, "shape": [1], "data_offsets": [0, 4]}})", 4, {"tensor x"}},
+      {tensor("[2]", "[0, 4]"), 4, {"tensor x", "bytes 0 to 4", "(2,)"}},
+      {tensor("[1]", "[4, 0]"), 4, {"tensor x", "bytes 4 to 0"}},
+      {tensor("[1]", "[0, 4, 8]"), 4, {"tensor x", "two numbers"}},
+      {tensor("[1]", "{\"0\": 0, \"1\": 4}"), 4, {"tensor x"}},
+      {tensor("[1]", "[0, -4]"), 4, {"tensor x"}},
+      {tensor("[1]", "[0, 4.5]"), 4, {"tensor x"}},
+      {tensor("[1]", "[false, 4]"), 4, {"tensor x"}},
+      {tensor("[1]", "[\"0\", 4]"), 4, {"tensor x"}},
+      {tensor("1", "[0, 4]"), 4, {"tensor x", "shape"}},
+      {tensor("null", "[0, 4]"), 4, {"tensor x", "shape"}},
+      {tensor("{\"a\": 1}", "[0, 4]"), 4, {"tensor x", "shape"}},
+      {tensor("[1.5]", "[0, 4]"), 4, {"tensor x", "shape"}},
+      {tensor("[true]", "[0, 4]"), 4, {"tensor x", "shape"}},
+      {tensor("[-1]", "[0, 4]"), 4, {"tensor x", "shape"}},
+      {tensor("[1, 1, 1, 1, 1, 1, 1]", "[0, 4]"), 4, {"tensor x", "shape"}},
+      {tensor("[" + million + "]", "[0, 4000000000000]"), 4, {"header speaks of 4000000000000"}},
+      {tensor("[" + million + ", " + million + "]", "[0, 4]"), 4, {"tensor x", "large"}},
+      {tensor("[4294967296, 4294967296, 1]", "[0, 0]"), 0, {"tensor x", "large"}},
+      {tensor("[18446744073709551615]", "[0, 4]"), 4, {"tensor x", "shape"}},
+      {tensor("[99999999999999999999]", "[0, 4]"), 4, {"tensor x", "shape"}},
+      {tensor("[1]", "[18446744073709551612, 0]"), 4, {"tensor x"}},
+      {tensor("[1]", "[18446744073709551608, 18446744073709551612]"), 4, {"tensor x", "a hole"}},
+      {tensor("[9]", deep), 4, {"lists within lists"}},
+      {tensor(deep, "[0, 4]"), 4, {"lists within lists"}},
+      {tensor("[99999999999999, " + deep + "]", "[0, 4]"), 4, {"lists within lists"}},
+      {tensor("[1]", "[4, 8]"), 8, {"tensor x starts at data byte 4, expected 0 (a hole)"}},
+      {"{\"x\": " + half + "[0, 8]}, \"y\": " + half + "[4, 12]}}", 12, {"y", "tensors overlap"}},
+      {"{\"x\": " + half + "[0, 8]}, \"y\": " + half + "[0, 8]}}", 8, {"y", "tensors overlap"}},
+      {"{\"x\": " + half + "[0, 8]}, \"y\": " + half + "[12, 20]}}", 20, {"y", "a hole"}},
+      {"{\"x\": " + half + "[0, 8]}, \"x\": " + half + "[8, 16]}}", 16, {"x stands twice"}},
+      {"{\"__metadata__\": {\"a\": 1}}", 0, {"__metadata__: expected a map of strings"}},
+      {"{\"__metadata__\": \"a\"}", 0, {"__metadata__: expected a map of strings"}},
+      {"{\"__metadata__\": {\"a\": {\"b\": \"c\"}}}", 0, {"__metadata__"}},
+      {"{\"\xff\": 1}", 0, {"header at byte 8"}},
+  };
+  const TemporaryFolder folder;
+  reset_peak_memory();
+  const std::int64_t before = memory_use().peak_bytes_in_use;
+  for (const Row& row : rows) {
+    const std::string shown = row.header.substr(0, 200);
+    CAPTURE(shown);
+    const std::string message =
+        read_error(folder.write("lie", file_of(row.header, row.data_bytes)));
+    CHECK(message.size() < 1000);
+    check_says(message, {folder.path("lie") + ": "});
+    check_says(message, row.parts);
+  }
+  CHECK(memory_use().peak_bytes_in_use - before < 1000);  // nothing of the sizes they claim
+}
+
+TEST_CASE("safetensors: header lengths that lie, and what is no file") {
+  const TemporaryFolder folder;
+  const std::string good = file_of("{}", 0);
+  for (const std::uint64_t length :
+       {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{3}, std::uint64_t{100'000'001},
+        std::uint64_t{1} << 40, std::uint64_t{1} << 63, ~std::uint64_t{0}, ~std::uint64_t{7}}) {
+    CAPTURE(length);
+    std::string lie = good;
+    std::memcpy(lie.data(), &length, 8);
+    check_says(read_error(folder.write("lie", lie)), {"lie: "});
+  }
+  CHECK(read_error(folder.write("good", good)).empty());
+  check_says(read_error(folder.path("missing")), {"missing: cannot open"});
+  check_says(read_error(folder.path()), {folder.path() + ": cannot open"});
+  check_says(read_error("/dev/null"), {"/dev/null"});
+}
+
+TEST_CASE("safetensors: a tensor's name cannot break a message into lines") {
+  const TemporaryFolder folder;
+  const std::string header = R"({"a\nb": {"dtype": "F16", "shape": [], "data_offsets": [0, 0]}})";
+  check_says(read_error(folder.write("file", file_of(header, 0))), {"tensor a\\x0ab: dtype F16"});
+}
+
+// --- writing ---
+
+std::string write_error(const std::string& path) {
+  try {
+    write_safetensors(path, {{{"big", Array::zeros({100, 100})}}, {}});
+  } catch (const InputError&) {
+    FAIL("a full disk is not the user's input");
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_CASE("safetensors: a write that fails leaves the old file whole and nothing beside it") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("file");
+  write_safetensors(path, small_file());
+
+  const std::string before = read_bytes(path);
+
+  std::filesystem::create_symlink("/dev/full", path + ".tmp");
+  check_says(write_error(path), {path, "No space left on device"});
+  CHECK(!std::filesystem::is_symlink(path + ".tmp"));
+  CHECK(read_bytes(path) == before);
+
+  // The disk fills up in the middle of the file.
+  rlimit usual{};
+  getrlimit(RLIMIT_FSIZE, &usual);
+  const rlimit small{20'000, usual.rlim_max};
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &small);
+  const std::string message = write_error(path);
+  setrlimit(RLIMIT_FSIZE, &usual);
+  std::signal(SIGXFSZ, old_handler);
+  check_says(message, {path, "File too large"});
+  CHECK(!std::filesystem::exists(path + ".tmp"));
+  CHECK(read_bytes(path) == before);
+
+  CHECK_THROWS_AS(write_safetensors(folder.path("no/such/folder/file"), small_file()),
+                  std::runtime_error);
+}
+
+TEST_CASE("bug: a file that could not be renamed was left as .tmp") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path("a-folder/inside"));
+  CHECK_THROWS_AS(write_safetensors(folder.path("a-folder"), small_file()), std::runtime_error);
+  CHECK(!std::filesystem::exists(folder.path("a-folder.tmp")));
+}
+
+// --- checkpoints ---
+
+TEST_CASE("checkpoint: a round trip keeps parameters, optimiser, state, config and memory") {
+  const TemporaryFolder folder;
+  const Config config = tiny_language_model(folder);
+  const auto task = make_task({config});
+  const auto parameters = task->model().parameters();
+  AdamW optimizer(parameters, {});
+  for (auto [name, array] : optimizer.state()) Random(7, Stream::data).fill_normal(array, 0, 1);
+  const TrainingState state{
+      .step = 12, .position = 345, .best_loss = 1.0 / 3, .metrics_bytes = 67, .elapsed_s = 0.1};
+  const std::string path = folder.path("checkpoint");
+  save_checkpoint(path, *task, optimizer, config, state);
+
+  const Checkpoint loaded = load_checkpoint(path);
+  CHECK(loaded.config == config.toml());
+  CHECK(loaded.memory == task->memory());
+  CHECK(loaded.state.step == 12);
+  CHECK(loaded.state.position == 345);
+  CHECK(loaded.state.best_loss == 1.0 / 3);
+  CHECK(loaded.state.metrics_bytes == 67);
+  CHECK(loaded.state.elapsed_s == 0.1);
+
+  Config other_seed = config;
+  other_seed.set(key::seed, std::int64_t{99});
+  const auto other = make_task({other_seed, loaded.memory, false});  // without its data
+  AdamW other_optimizer(other->model().parameters(), {});
+  restore_parameters(loaded, other->model());
+  restore_optimizer(loaded, other_optimizer);
+  CHECK(other_optimizer.steps() == 12);
+  const auto others = other->model().parameters();
+  REQUIRE(others.size() == parameters.size());
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    CHECK(others[i]->name == parameters[i]->name);
+    CHECK(equal(others[i]->value(), parameters[i]->value()));
+  }
+  const auto slots = optimizer.state(), other_slots = other_optimizer.state();
+  REQUIRE(slots.size() == 2 * parameters.size());
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    CHECK(equal(slots[i].second, other_slots[i].second));
+}
+
+TEST_CASE("checkpoint: no best loss yet is infinity, and reads back") {
+  const TemporaryFolder folder;
+  const Config config = tiny_language_model(folder);
+  const auto task = make_task({config});
+  save_checkpoint(folder.path("c"), *task, AdamW(task->model().parameters(), {}), config, {});
+  CHECK(std::isinf(load_checkpoint(folder.path("c")).state.best_loss));
+}
+
+TEST_CASE("checkpoint: what does not fit is named") {
+  const TemporaryFolder folder;
+  const Run run(folder.path("run"));
+  make_run(run, tiny_language_model(folder));
+  const Safetensors good = read_safetensors(run.checkpoint());
+  const std::string first = good.tensors.front().first;
+  struct Row {
+    std::function<void(Safetensors&)> damage;
+    std::vector<std::string> parts;
+  };
+  const auto metadata = [](const std::string& name, const std::string& value) {
+    return [=](Safetensors& file) { file.metadata[name] = value; };
+  };
+  const Row rows[] = {
+      {[](auto& file) { file.tensors.erase(file.tensors.begin()); }, {first, "is missing"}},
+      {[](auto& file) { file.tensors.front().second = Array::zeros({5}); },
+       {first, "float32 (5,)", "config asks for float32"}},
+      {[](auto& file) {
+         file.tensors.front().second = file.tensors.front().second.to(DType::float64);
+       },
+       {first, "float64", "config asks for float32"}},
+      {[](auto& file) { file.metadata.clear(); }, {"not a checkpoint", "\"format\""}},
+      {[](auto& file) { file.metadata.erase("config"); }, {"not a checkpoint", "\"config\""}},
+      {[](auto& file) { file.metadata.erase("step"); }, {"not a checkpoint", "\"step\""}},
+      {[](auto& file) { file.metadata.erase("task.vocabulary"); }, {}},
+      {metadata("format", "tapestry 2"), {"format \"tapestry 2\", expected \"tapestry 1\""}},
+      {metadata("step", "1x"), {"metadata step = \"1x\": expected a number"}},
+      {metadata("step", ""), {"step"}},
+      {metadata("step", "-1"), {"step"}},
+      {metadata("position", "-1"), {"position"}},
+      {metadata("metrics_bytes", "-1"), {"metrics_bytes"}},
+      {metadata("best_loss", "low"), {"best_loss"}},
+      {metadata("config", "task = "), {"(its config):1:"}},
+      {metadata("config", "task = \"language-model\"\nmodel.width = 8"), {first, "asks for"}},
+      {metadata("task.vocabulary", "[1]"), {"damaged"}},
+      {metadata("task.vocabulary", "[\"a\""), {"damaged"}},
+      {metadata("task.vocabulary", "[\"a\"]"), {first, "asks for"}},
+  };
+  std::filesystem::remove(run.best());
+  for (const Row& row : rows) {
+    CAPTURE(&row - rows);
+    Safetensors file = good;
+    row.damage(file);
+    write_safetensors(run.checkpoint(), file);
+    const std::string message = message_of([&] { load_trained(run.folder(), {}, false); });
+    if (!row.parts.empty()) check_says(message, {run.checkpoint()});
+    check_says(message, row.parts);
+  }
+  write_safetensors(run.checkpoint(), good);
+  CHECK(load_trained(run.folder(), {}, false).state.step == 2);
+}
+
+TEST_CASE("checkpoint: the optimiser's tensors are checked as well") {
+  const TemporaryFolder folder;
+  const Run run(folder.path("run"));
+  const Config config = tiny_language_model(folder);
+  make_run(run, config);
+  Safetensors file = read_safetensors(run.checkpoint());
+  std::erase_if(file.tensors, [](const auto& tensor) {
+    return tensor.first == "optimizer.second_moment.final_norm.weight";
+  });
+  REQUIRE(file.tensors.size() + 1 == read_safetensors(run.checkpoint()).tensors.size());
+  write_safetensors(run.checkpoint(), file);
+  const auto task = make_task({config});
+  AdamW optimizer(task->model().parameters(), {});
+  check_says(message_of([&] { restore_optimizer(load_checkpoint(run.checkpoint()), optimizer); }),
+             {run.checkpoint(), "optimizer.second_moment.final_norm.weight", "is missing"});
+}
+
+TEST_CASE("checkpoint: one with any header byte flipped is refused or used, and never worse") {
+  const TemporaryFolder folder;
+  for (const Config& config : {tiny_language_model(folder), tiny_vae()}) {
+    const Run run(folder.path(config[key::task]));
+    make_run(run, config);
+    const std::string whole = read_bytes(run.checkpoint());
+    std::uint64_t length = 0;
+    std::memcpy(&length, whole.data(), 8);
+    int refused = 0, used = 0;
+    for (std::size_t i = 8; i < 8 + length; ++i) {
+      CAPTURE(i);
+      std::string damaged = whole;
+      damaged[i] = static_cast<char>(damaged[i] ^ (i % 3 == 0 ? 0x01 : i % 3 == 1 ? 0x10 : 0x80));
+      const std::string path = folder.write("damaged", damaged);
+      if (message_of([&] { load_trained(path, {}, false); }).empty())
+        ++used;
+      else
+        ++refused;
+    }
+    CHECK(refused > used);
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+namespace tapestry {
+
+// What `tapestry bench` reports of one workload.
+struct BenchmarkResult {
+  double step_s = 0;  // the median of the timed steps
+  double fastest_s = 0, slowest_s = 0;
+  double units = 0;         // tokens or images a step
+  std::string unit = "";    // "tokens" or "images"
+  double flops = 0;         // of the model's matrix products and attention, a step
+  double peak_bytes = 0;    // resident in the process, at most: exact for its first workload
+  double first_step_s = 0;  // from the start of the process to the end of the first step
+};
+
+struct Benchmark {
+  std::string help;
+  std::function<BenchmarkResult()> measure;
+};
+
+// Workloads by name; tests/bench/ registers them.
+std::map<std::string, Benchmark>& benchmark_registry();
+
+struct RegisterBenchmark {
+  RegisterBenchmark(const std::string& name, Benchmark benchmark) {
+    benchmark_registry()[name] = std::move(benchmark);
+  }
+};
+
+struct TimingOptions {
+  int warm_up = 3;  // steps that are not timed, the first of them noted
+  int least_steps = 10;
+  double least_s = 1.0;
+};
+BenchmarkResult time_steps(const std::function<void()>& step, const TimingOptions& options = {});
+
+// float32 GFLOP/s of large matrix products on all threads: the machine's practical limit.
+double measure_matrix_peak();
+
+}  // namespace tapestry

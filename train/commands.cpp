@@ -1,0 +1,208 @@
+#include "train/commands.hpp"
+
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "autograd/gradcheck.hpp"
+#include "autograd/parallel.hpp"
+#include "train/keys.hpp"
+#include "train/picture.hpp"
+#include "train/trainer.hpp"
+
+namespace tapestry {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr int interrupted_status = 130;
+
+std::atomic<bool> stop_requested = false;
+
+// The first signal ends the step and writes a checkpoint; a second one kills as usual.
+void request_stop(int signal) {
+  stop_requested = true;
+  std::signal(signal, SIG_DFL);
+}
+
+void use_threads(std::int64_t wanted) {
+  if (wanted > 0) set_num_threads(static_cast<int>(wanted));
+}
+
+std::int64_t count_parameters(Module& model) {
+  std::int64_t count = 0;
+  for (const Parameter* parameter : model.parameters()) count += parameter->tensor.size();
+  return count;
+}
+
+void check_training_keys(const Config& config) {
+  const std::int64_t batch = config[key::batch_size], parts = config[key::micro_batches];
+  config.expect(batch % parts == 0, key::micro_batches, "must divide train.batch_size = {}", batch);
+  config.expect(config[key::optimizer] != "adam" || config[key::weight_decay] == 0,
+                key::weight_decay, "adam does not decay weights; optim.name = \"adamw\" does");
+}
+
+// The checkpoint to go on from, if the folder has one. A folder that holds a run is not written to
+// unless it is resumed.
+std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume) {
+  if (!fs::exists(run.checkpoint())) {
+    expect_input(resume || !fs::exists(run.metrics()),
+                 "{}: holds an unfinished run: --resume goes on with it, another --out keeps it",
+                 run.folder());
+    return std::nullopt;
+  }
+  expect_input(resume, "{}: holds a run: --resume goes on with it, another --out keeps it",
+               run.folder());
+  Checkpoint checkpoint = load_checkpoint(run.checkpoint());
+  const Config before = parse_config(checkpoint.config, run.checkpoint() + " (its config)", {});
+  const std::vector<std::string> differences = before.differences(config);
+  expect_input(differences.empty(), "{}: cannot go on under another config: {}", run.folder(),
+               fmt::join(differences, ", "));
+  return checkpoint;
+}
+
+void compare_with_expected(const Config& config, const Metrics& metrics) {
+  const std::string& metric = config[key::expected_metric];
+  const std::string& data = config[key::expected_data];
+  if (metric.empty()) return;
+  if (!data.empty() && fs::path(config[key::data_path]).filename() != data) return;
+  const auto reached = metrics.find(metric);
+  if (reached == metrics.end())
+    fmt::print("expected.metric = \"{}\": the evaluation has no such figure\n", metric);
+  else
+    fmt::print("{}: {:.4f} reached, {:.4f} expected ({})\n", metric, reached->second,
+               config[key::expected_value], config[key::expected_source]);
+}
+
+// Whole or not at all; but a device, a pipe or a link is written to as it is, not replaced.
+void write_bytes(const std::string& path, const std::string& bytes) {
+  const fs::file_status status = fs::symlink_status(path);
+  if (!fs::exists(status) || fs::is_regular_file(status))
+    return write_file_atomically(path, {bytes});
+  std::ofstream stream(path, std::ios::binary);
+  stream << bytes << std::flush;
+  if (!stream) throw std::runtime_error(fmt::format("{}: cannot write", path));
+}
+
+}  // namespace
+
+int train_command(const TrainCommand& command) {
+  std::vector<std::string> overrides = command.overrides;
+  if (command.threads > 0) overrides.push_back(fmt::format("train.threads={}", command.threads));
+  const Config config = load_config(command.config, overrides);
+  check_training_keys(config);
+  use_threads(config[key::threads]);
+  const Run run(command.out.empty() ? Run::default_folder(config[key::name], command.resume)
+                                    : command.out);
+  const std::optional<Checkpoint> checkpoint = open_run(run, config, command.resume);
+  const std::unique_ptr<Task> task =
+      checkpoint ? make_task(*checkpoint, config) : make_task({config});
+  task->training_data();
+
+  fs::create_directories(run.folder());
+  const RunLock lock(run);
+  if (!checkpoint) {
+    fs::remove(run.best());
+    if (command.resume) fmt::print("{}: no checkpoint yet: starting from step 0\n", run.folder());
+  }
+  write_bytes(run.config(), config.toml());
+  std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);
+  Trainer trainer(*task, config, run, checkpoint ? &*checkpoint : nullptr, stop_requested,
+                  command.quiet);
+  if (!command.quiet)
+    fmt::print("{}: {} parameters, {} training examples, {} threads, into {}{}\n",
+               config[key::name], count_parameters(task->model()), task->training_data().size(),
+               num_threads(), run.folder(),
+               checkpoint ? fmt::format(", from step {}", checkpoint->state.step) : "");
+  const Metrics metrics = trainer.train();
+  if (metrics.empty()) {
+    fmt::print("stopped after step {}; tapestry train {} --out {} --resume goes on\n",
+               trainer.state().step, run.config(), run.folder());
+    return interrupted_status;
+  }
+  fmt::print("done after {:.1f} s: {}\n", trainer.state().elapsed_s, show(metrics));
+  compare_with_expected(config, metrics);
+  if (!command.quiet) fmt::print("tapestry sample {} shows what it learnt\n", run.folder());
+  return 0;
+}
+
+int eval_command(const EvalCommand& command) {
+  const TrainedModel trained = load_trained(command.run, command.overrides, true);
+  use_threads(trained.config[key::threads]);
+  const auto start = std::chrono::steady_clock::now();
+  const Metrics metrics = evaluate(*trained.task, trained.task->validation_data(), trained.config);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  if (command.json)
+    fmt::print("{}\n", MetricsLine{trained.state.step, "val", metrics, elapsed.count()}.json());
+  else
+    fmt::print("step {}: {}\n", trained.state.step, show(metrics));
+  return 0;
+}
+
+int sample_command(const SampleCommand& command) {
+  // CLI11's ranges let NaN through.
+  expect_input(!std::isnan(command.options.temperature), "--temperature nan: expected a number");
+  expect_input(!std::isnan(command.options.top_p), "--top-p nan: expected a number");
+  const TrainedModel trained = load_trained(command.run, {}, false);
+  use_threads(trained.config[key::threads]);
+  const Sample sample = trained.task->sample(command.options);
+  std::string out = command.out;
+  if (!sample.picture.empty()) {
+    if (out.empty())
+      out = fs::is_directory(command.run) ? command.run + "/samples.png" : "samples.png";
+    write_bytes(out, to_png(sample.picture));
+    fmt::print("{}\n", out);
+  } else if (out.empty()) {
+    fmt::print("{}", sample.text);
+  } else {
+    write_bytes(out, sample.text);
+  }
+  return 0;
+}
+
+int gradcheck_command(const GradcheckCommand& command) {
+  const Config config = load_config(command.config, command.overrides);
+  use_threads(config[key::threads]);
+  const std::unique_ptr<Task> task = make_task({config});
+  task->model().convert(DType::float64);
+  const std::int64_t count = std::min<std::int64_t>(2, task->training_data().size());
+  Sampler sampler(task->training_data().size(), task->order(),
+                  static_cast<std::uint64_t>(config[key::seed]));
+  Batch batch = task->training_data().batch(sampler.next(count));
+  if (batch.inputs.dtype() == DType::float32) batch.inputs = batch.inputs.to(DType::float64);
+  const auto loss = [&] {
+    Random noise(static_cast<std::uint64_t>(config[key::seed]), Stream::dropout);
+    // After any warm-up: every term of the loss counts.
+    const Pass pass{.training = true, .step = config[key::steps], .noise = &noise};
+    return task->loss(batch, pass).objective;
+  };
+  const auto results = gradcheck_parameters(loss, task->model().parameters(),
+                                            {.directions = 2, .jacobian_limit = 0});
+  bool passed = true;
+  auto json = nlohmann::ordered_json::array();
+  for (const GradcheckResult& result : results) {
+    passed &= result.passed;
+    if (command.json)
+      json.push_back(
+          {{"parameter", result.name}, {"error", result.error}, {"passed", result.passed}});
+    else
+      fmt::print("{:<48} {:.1e}  {}\n", result.name, result.error, result.passed ? "ok" : "WRONG");
+  }
+  if (command.json)
+    fmt::print("{}\n", nlohmann::ordered_json{{"passed", passed}, {"parameters", json}}.dump());
+  else
+    fmt::print("{} parameters: {}\n", results.size(),
+               passed ? "every gradient is right" : "some gradients are wrong");
+  return passed ? 0 : 1;
+}
+
+int config_command(const std::string& config, const std::vector<std::string>& overrides) {
+  fmt::print("{}", load_config(config, overrides).explain());
+  return 0;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "train/task.hpp"
+
+// The commands of design.md §5. Each returns the exit status; wrong input is InputError.
+namespace tapestry {
+
+struct TrainCommand {
+  std::string config;
+  std::vector<std::string> overrides;
+  std::string out;
+  bool resume = false;
+  std::int64_t threads = 0;
+  bool quiet = false;
+};
+int train_command(const TrainCommand& command);
+
+struct EvalCommand {
+  std::string run;
+  std::vector<std::string> overrides;
+  bool json = false;
+};
+int eval_command(const EvalCommand& command);
+
+struct SampleCommand {
+  std::string run;
+  SampleOptions options;
+  std::string out;
+};
+int sample_command(const SampleCommand& command);
+
+struct GradcheckCommand {
+  std::string config;
+  std::vector<std::string> overrides;
+  bool json = false;
+};
+int gradcheck_command(const GradcheckCommand& command);
+
+int config_command(const std::string& config, const std::vector<std::string>& overrides);
+
+int bench_command(const std::vector<std::string>& names, bool json);
+
+}  // namespace tapestry

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "autograd/check.hpp"
+
+namespace tapestry {
+
+using Value = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>>;
+
+std::string to_toml(const Value& value);
+
+// What a key may hold.
+struct Limits {
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+  std::vector<std::string> choices{};  // of a string; empty: any
+  bool free_on_resume = false;         // may differ when a run is resumed
+};
+
+// The declaration of a config key: parsing, validation, --set, resolved configs and the
+// documentation all come from it.
+struct KeyInfo {
+  std::string name;  // dotted: "model.layers"
+  Value fallback;    // the default; its type is the key's
+  std::string help;
+  Limits limits;
+};
+
+template <class T>
+struct Key : KeyInfo {
+  Key(std::string key, T value, std::string text, Limits allowed = {})
+      : KeyInfo{std::move(key), Value(std::move(value)), std::move(text), std::move(allowed)} {}
+};
+
+// A value for every declared key, and where it came from.
+class Config {
+ public:
+  // `text` is TOML and `source` the name its errors give; `overrides` are "key=value" of --set.
+  // Throws InputError, with file:line:column and the nearest valid name, for a key that is not
+  // declared, a value of another type or out of range, and for broken TOML.
+  Config(const std::string& text, const std::string& source,
+         const std::vector<std::string>& overrides, const std::vector<KeyInfo>& keys);
+
+  // The value of one key of a TOML text, before its keys are known; empty if it is not there.
+  static std::string peek(const std::string& text, const std::string& source,
+                          const std::vector<std::string>& overrides, const std::string& key);
+
+  template <class T>
+  const T& operator[](const Key<T>& key) const {
+    return std::get<T>(entry(key.name).value);
+  }
+  template <class T>
+  void set(const Key<T>& key, T value) {
+    entries_.at(key.name).value = std::move(value);
+  }
+
+  // Fails unless `holds`: "file:line:column: key = value: message".
+  template <class... Args>
+  void expect(bool holds, const KeyInfo& key, fmt::format_string<Args...> message,
+              Args&&... args) const {
+    if (!holds) fail(key, fmt::format(message, std::forward<Args>(args)...));
+  }
+  [[noreturn]] void fail(const KeyInfo& key, const std::string& message) const;
+
+  std::string toml() const;     // all values, as a config that resolves to this one
+  std::string explain() const;  // the same with each value's origin and help as comments
+  // The keys whose values differ and may not when a run is resumed: "model.width (128, now 64)".
+  std::vector<std::string> differences(const Config& resumed) const;
+
+ private:
+  struct Entry {
+    KeyInfo key;
+    Value value;
+    std::string origin;  // "default", "--set" or file:line:column
+  };
+  const Entry& entry(const std::string& name) const;
+  template <class Comment>
+  std::string write(Comment comment) const;
+
+  std::vector<KeyInfo> keys_;  // in the order of declaration
+  std::map<std::string, Entry> entries_;
+};
+
+// The candidate that differs from `word` by the fewest edits.
+std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
+
+}  // namespace tapestry

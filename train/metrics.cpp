@@ -1,0 +1,47 @@
+#include "train/metrics.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+namespace tapestry {
+
+std::string MetricsLine::json() const {
+  nlohmann::ordered_json object{{"step", step}, {"split", split}};
+  if (const auto loss = values.find("loss"); loss != values.end()) object["loss"] = loss->second;
+  object["elapsed_s"] = elapsed_s;
+  for (const auto& [name, value] : values) object[name] = value;
+  return object.dump();
+}
+
+MetricsFile::MetricsFile(const std::string& path, std::int64_t bytes) : path_(path), bytes_(bytes) {
+  namespace fs = std::filesystem;
+  if (fs::exists(path)) {
+    const auto size = static_cast<std::int64_t>(fs::file_size(path));
+    bytes_ = std::min(bytes, size);
+    fs::resize_file(path, static_cast<std::uintmax_t>(bytes_));
+  } else {
+    bytes_ = 0;
+  }
+  file_ = std::fopen(path.c_str(), "a");
+  if (!file_)
+    throw std::runtime_error(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
+}
+
+MetricsFile::~MetricsFile() { std::fclose(file_); }
+
+void MetricsFile::write(const MetricsLine& line) {
+  const std::string text = line.json() + "\n";
+  if (std::fwrite(text.data(), 1, text.size(), file_) != text.size() || std::fflush(file_) != 0)
+    throw std::runtime_error(fmt::format("{}: cannot write: {}", path_, std::strerror(errno)));
+  bytes_ += static_cast<std::int64_t>(text.size());
+}
+
+Metrics values_of(const Averages& averages) {
+  Metrics values;
+  for (const auto& [name, average] : averages) values[name] = average.value();
+  return values;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "layers/transformer.hpp"
+#include "train/config.hpp"
+
+namespace tapestry {
+
+// The keys of a decoder-only transformer, for every task that trains one.
+namespace key {
+
+inline const Key<std::int64_t> layers{
+    "model.layers", 4, "transformer blocks", {.low = 1, .high = 1000}};
+inline const Key<std::int64_t> heads{
+    "model.heads", 4, "of attention; must divide the width", {.low = 1, .high = 1024}};
+inline const Key<std::int64_t> width{
+    "model.width", 128, "columns of the residual stream", {.low = 1, .high = 65536}};
+inline const Key<std::int64_t> feed_forward{"model.feed_forward",
+                                            0,
+                                            "columns between its two projections; 0: 4 · width",
+                                            {.low = 0, .high = 262144}};
+inline const Key<double> dropout{
+    "model.dropout", 0, "of embeddings and residual branches", {.low = 0, .high = 0.99}};
+inline const Key<std::string> positions{
+    "model.positions", "learned", "positional encoding", {.choices = {"learned", "sinusoidal"}}};
+inline const Key<std::string> norm{
+    "model.norm", "pre", "layer norm before or after each branch", {.choices = {"pre", "post"}}};
+inline const Key<std::string> activation{
+    "model.activation", "gelu", "of the hidden layers", {.choices = {"relu", "gelu", "gelu_tanh"}}};
+inline const Key<bool> bias{"model.bias", true, "biases in the projections"};
+inline const Key<bool> tied_embeddings{"model.tied_embeddings", true,
+                                       "read out with the token embedding"};
+
+}  // namespace key
+
+std::vector<KeyInfo> transformer_keys();
+Activation activation_of(const Config& config);
+
+// Fails where the heads do not divide the width.
+TransformerOptions transformer_options(const Config& config, std::int64_t vocabulary,
+                                       std::int64_t context);
+
+}  // namespace tapestry

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <atomic>
+
+#include "optim/schedule.hpp"
+#include "train/metrics.hpp"
+#include "train/progress.hpp"
+#include "train/run.hpp"
+
+namespace tapestry {
+
+// Averages over the whole of a dataset, no example left out, and what the task derives from them.
+// Draws from a random stream of its own, the same at every call.
+Metrics evaluate(Task& task, const Dataset& data, const Config& config);
+
+std::unique_ptr<Optimizer> make_optimizer(const Config& config, std::vector<Parameter*> parameters);
+Schedule make_schedule(const Config& config);
+
+// The only loop: trains a task and keeps its run folder.
+class Trainer {
+ public:
+  // Continues from `checkpoint` if there is one. `stop` is looked at after each step.
+  Trainer(Task& task, const Config& config, Run run, const Checkpoint* checkpoint,
+          const std::atomic<bool>& stop, bool quiet);
+
+  // To the last step, or until stopped; a checkpoint is written either way. Throws when a loss is
+  // not finite: the checkpoint before it stays. Returns the last evaluation, empty if stopped.
+  Metrics train();
+
+  const TrainingState& state() const { return state_; }
+
+ private:
+  Averages step();
+  std::vector<Batch> next_batches();
+  void log(const Averages& averages);
+  Metrics evaluate_and_keep_best();
+  std::runtime_error failure(std::int64_t step, const std::runtime_error& error) const;
+  void save(const std::string& path);
+  double elapsed_s() const;
+
+  Task& task_;
+  const Config& config_;
+  Run run_;
+  const std::atomic<bool>& stop_;
+  std::vector<Parameter*> parameters_;
+  std::unique_ptr<Optimizer> optimizer_;
+  Schedule schedule_;
+  Sampler sampler_;
+  TrainingState state_;
+  MetricsFile metrics_;
+  Progress progress_;
+  double gradient_norm_ = 0;
+  double units_since_log_ = 0, logged_at_s_ = 0, started_at_s_ = 0;
+};
+
+}  // namespace tapestry
