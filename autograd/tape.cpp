@@ -6,6 +6,7 @@
 
 #include "autograd/check.hpp"
 #include "autograd/kernels/broadcast.hpp"
+#include "autograd/profile.hpp"
 
 namespace tapestry {
 namespace {
@@ -57,6 +58,26 @@ void require_finite(const char* op, const char* what, const std::string* scope, 
                                     scope ? *scope : "the loss", describe(output));
   for (const Array* input : inputs) message += "; from " + describe(*input);
   throw NonFiniteError(message);
+}
+
+double bytes_of(const InputRecord& input) {
+  return static_cast<double>(input.shape.elements()) * static_cast<double>(size_of(input.dtype));
+}
+
+void mark_forward(const char* op, const Array& output, const std::vector<Tensor>& inputs) {
+  if (!profile::is_on()) return;
+  auto bytes = static_cast<double>(output.bytes());
+  for (const Tensor& input : inputs) bytes += static_cast<double>(input.value().bytes());
+  profile::mark(profile::Phase::forward, op, current_scope, bytes);
+}
+
+// Reads what arrived and each input, and writes the gradients of those that want one.
+void mark_backward(const char* op, const std::string* scope, const Array& received,
+                   const std::vector<InputRecord>& inputs) {
+  if (!profile::is_on()) return;
+  auto bytes = static_cast<double>(received.bytes());
+  for (const InputRecord& input : inputs) bytes += bytes_of(input) * (input.id != 0 ? 2 : 1);
+  profile::mark(profile::Phase::backward, op, scope, bytes);
 }
 
 // Sharing makes a gradient read-only: `add` hands one array to two inputs.
@@ -146,6 +167,7 @@ Gradients Tape::backward(const Tensor& output, const Array& gradient) {
     if (received.empty()) continue;
     InputGradients into(entry.inputs, gradients);
     entry.pullback(received, into);
+    mark_backward(entry.op, entry.scope, received, entry.inputs);
     if (!check_finite) continue;
     for (const InputRecord& input : entry.inputs)
       if (const auto sent = gradients.by_id_.find(input.id); sent != gradients.by_id_.end())
@@ -155,6 +177,7 @@ Gradients Tape::backward(const Tensor& output, const Array& gradient) {
 }
 
 Tensor record(const char* op, Array value, const std::vector<Tensor>& inputs, Pullback pullback) {
+  mark_forward(op, value, inputs);
   if (check_finite) {
     std::vector<const Array*> values;
     for (const Tensor& input : inputs) values.push_back(&input.value());

@@ -1,6 +1,7 @@
 #include "optim/optimizer.hpp"
 
 #include "autograd/check.hpp"
+#include "autograd/profile.hpp"
 
 namespace tapestry {
 
@@ -23,12 +24,15 @@ void Optimizer::step(const Gradients& gradients, double learning_rate, double sc
     require(gradients.find(*parameter) != nullptr, "optimizer: parameter {} {} has no gradient",
             parameter->name, to_string(parameter->tensor.shape()));
   ++steps_;
+  double bytes = 0;  // a gradient is read; a parameter and its slots are read and written
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& parameter = *parameters_[i];
     const bool decays = options_.decay_all || parameter.role == Role::weight;
     update({parameter.value(), gradients[parameter], slots_[i], scale, learning_rate,
             decays ? options_.weight_decay : 0, steps_});
+    bytes += static_cast<double>(parameter.value().bytes() * (3 + 2 * slots_[i].size()));
   }
+  profile::mark(profile::Phase::step, "optimizer", nullptr, bytes);
 }
 
 std::vector<std::pair<std::string, Array>> Optimizer::state() const {

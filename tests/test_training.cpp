@@ -383,7 +383,7 @@ TEST_CASE("training: every target weighs the same, however unequally micro-batch
       const std::string run = name + parts;
       std::filesystem::create_directories(shop.folder.path(run));
       const std::atomic<bool> never = false;
-      Trainer(task, config, Run(shop.folder.path(run)), nullptr, never, true).train();
+      Trainer(task, config, Run(shop.folder.path(run)), nullptr, never, {.quiet = true}).train();
       const std::vector<Json> lines = shop.metrics(run);
       if (parts == "1") whole = lines;
       REQUIRE(lines.size() == 6);

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "autograd/check.hpp"
+#include "autograd/kernels/broadcast.hpp"
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/parallel.hpp"
 #include "autograd/random.hpp"
@@ -23,6 +24,13 @@ double time_once(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
   work();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double fastest_time(const std::function<void()>& work) {
+  work();
+  double fastest = time_once(work);
+  for (int i = 0; i < 12; ++i) fastest = std::min(fastest, time_once(work));
+  return fastest;
 }
 
 // Since the process started, by the kernel's account (to 10 ms).
@@ -112,10 +120,14 @@ double measure_matrix_peak() {
   const auto multiply = [&] {
     run({.m = n, .n = n, .k = n}, {{a.raw(), b.raw(), c.mutable_raw()}});
   };
-  multiply();
-  double fastest = time_once(multiply);
-  for (int i = 0; i < 12; ++i) fastest = std::min(fastest, time_once(multiply));
-  return 2.0 * n * n * n / fastest / 1e9;
+  return 2.0 * n * n * n / fastest_time(multiply) / 1e9;
+}
+
+double measure_memory_peak() {
+  constexpr std::int64_t n = 1 << 24;  // 64 MB each: beyond the caches
+  Array a = Array::zeros({n});
+  const Array b = Array::zeros({n});
+  return 3.0 * static_cast<double>(a.bytes()) / fastest_time([&] { add_in_place(a, b); }) / 1e9;
 }
 
 int bench_command(const std::vector<std::string>& names, bool json) {

@@ -112,7 +112,7 @@ int train_command(const TrainCommand& command) {
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
   Trainer trainer(*task, config, run, checkpoint ? &*checkpoint : nullptr, stop_requested,
-                  command.quiet);
+                  {.quiet = command.quiet, .profile = command.profile});
   if (!command.quiet)
     fmt::print("{}: {} parameters, {} training examples, {} threads, into {}{}\n",
                config[key::name], count_parameters(task->model()), task->training_data().size(),

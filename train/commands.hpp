@@ -15,6 +15,7 @@ struct TrainCommand {
   bool resume = false;
   std::int64_t threads = 0;
   bool quiet = false;
+  bool profile = false;
 };
 int train_command(const TrainCommand& command);
 

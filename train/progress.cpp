@@ -57,6 +57,12 @@ void Progress::evaluation(const MetricsLine& line) {
   std::fflush(stdout);
 }
 
+void Progress::profile(const std::string& table) {
+  clear_line();
+  fmt::print("{}", table);
+  std::fflush(stdout);
+}
+
 void Progress::finish() {
   clear_line();
   std::fflush(stdout);

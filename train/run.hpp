@@ -20,6 +20,7 @@ class Run {
   std::string metrics() const { return folder_ + "/metrics.jsonl"; }
   std::string checkpoint() const { return folder_ + "/checkpoint.safetensors"; }
   std::string best() const { return folder_ + "/best.safetensors"; }
+  std::string trace() const { return folder_ + "/trace.json"; }
 
  private:
   std::string folder_;

@@ -67,7 +67,7 @@ Schedule make_schedule(const Config& config) {
 }
 
 Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* checkpoint,
-                 const std::atomic<bool>& stop, bool quiet)
+                 const std::atomic<bool>& stop, const TrainerOptions& options)
     : task_(task),
       config_(config),
       run_(std::move(run)),
@@ -78,7 +78,8 @@ Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* ch
       sampler_(task.training_data().size(), task.order(), seed_of(config)),
       state_(checkpoint ? checkpoint->state : TrainingState{}),
       metrics_(run_.metrics(), state_.metrics_bytes),
-      progress_(state_.step, config[key::steps], quiet) {
+      progress_(state_.step, config[key::steps], options.quiet),
+      profile_(options.profile) {
   set_check_finite(config[key::check_finite]);
   const std::int64_t examples = task.training_data().size();
   if (checkpoint) {
@@ -101,18 +102,37 @@ Metrics Trainer::train() {
   const std::int64_t steps = config_[key::steps];
   Metrics last;
   while (state_.step < steps && !stop_) {
-    const Averages averages = step();
+    const Averages averages = profile_ ? profiled_step() : step();
     if (due(state_.step, config_[key::log_every])) log(averages);
     const bool finished = state_.step == steps;
     if (finished || due(state_.step, config_[key::eval_every])) last = evaluate_and_keep_best();
     if (finished || due(state_.step, config_[key::checkpoint_every])) save(run_.checkpoint());
   }
   progress_.finish();
+  if (profile_) report_profile();
   if (state_.step < steps) {
     save(run_.checkpoint());
     return {};
   }
   return last.empty() ? evaluate(task_, task_.validation_data(), config_) : last;
+}
+
+Averages Trainer::profiled_step() {
+  if (++steps_here_ <= profile_skipped_steps) return step();
+  profile::start();
+  Averages averages = step();
+  const std::vector<profile::Event> events = profile::stop();
+  events_.insert(events_.end(), events.begin(), events.end());
+  if (steps_here_ == profile_skipped_steps + profile_steps) report_profile();
+  return averages;
+}
+
+// Once: the training goes on without.
+void Trainer::report_profile() {
+  profile_ = false;
+  progress_.profile(profile_table(events_, steps_here_ - profile_skipped_steps));
+  write_file_atomically(run_.trace(), {profile_trace(events_)});
+  fmt::print("{}: open it with https://ui.perfetto.dev or chrome://tracing\n", run_.trace());
 }
 
 // One optimiser step. The micro-batches' sums are divided by the count of them all, so that they
@@ -122,6 +142,7 @@ Averages Trainer::step() try {
   const double count =
       std::accumulate(batches.begin(), batches.end(), 0.0,
                       [](double sum, const Batch& batch) { return sum + batch.count; });
+  profile::mark(profile::Phase::step, "batch", nullptr, 0);
   Gradients gradients;
   Averages averages;
   for (std::size_t i = 0; i < batches.size(); ++i) {

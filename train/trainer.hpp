@@ -4,6 +4,7 @@
 
 #include "optim/schedule.hpp"
 #include "train/metrics.hpp"
+#include "train/profile.hpp"
 #include "train/progress.hpp"
 #include "train/run.hpp"
 
@@ -16,12 +17,17 @@ Metrics evaluate(Task& task, const Dataset& data, const Config& config);
 std::unique_ptr<Optimizer> make_optimizer(const Config& config, std::vector<Parameter*> parameters);
 Schedule make_schedule(const Config& config);
 
+struct TrainerOptions {
+  bool quiet = false;
+  bool profile = false;  // print where the time of some steps goes, and leave a trace of them
+};
+
 // The only loop: trains a task and keeps its run folder.
 class Trainer {
  public:
   // Continues from `checkpoint` if there is one. `stop` is looked at after each step.
   Trainer(Task& task, const Config& config, Run run, const Checkpoint* checkpoint,
-          const std::atomic<bool>& stop, bool quiet);
+          const std::atomic<bool>& stop, const TrainerOptions& options);
 
   // To the last step, or until stopped; a checkpoint is written either way. Throws when a loss is
   // not finite: the checkpoint before it stays. Returns the last evaluation, empty if stopped.
@@ -31,6 +37,8 @@ class Trainer {
 
  private:
   Averages step();
+  Averages profiled_step();
+  void report_profile();
   std::vector<Batch> next_batches();
   void log(const Averages& averages);
   Metrics evaluate_and_keep_best();
@@ -49,6 +57,9 @@ class Trainer {
   TrainingState state_;
   MetricsFile metrics_;
   Progress progress_;
+  bool profile_;
+  std::int64_t steps_here_ = 0;  // of this process
+  std::vector<profile::Event> events_;
   double gradient_norm_ = 0;
   double units_since_log_ = 0, logged_at_s_ = 0, started_at_s_ = 0;
 };

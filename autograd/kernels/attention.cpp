@@ -6,6 +6,7 @@
 
 #include "autograd/kernels/rows.hpp"
 #include "autograd/kernels/tile.hpp"
+#include "autograd/profile.hpp"
 
 namespace tapestry {
 namespace {
@@ -35,14 +36,19 @@ Rows<T> rows_of(const HeadsView& view, std::int64_t b, std::int64_t h) {
   return {reinterpret_cast<T*>(view.data) + b * view.batch + h * view.head, view.time};
 }
 
-// One thread's tiles, carved from one block of memory that starts as zeros.
+// One thread's tiles, carved from one block of memory.
 template <class T>
 class Scratch {
  public:
-  explicit Scratch(std::int64_t elements) : memory_(Array::zeros({elements}, dtype_of<T>)) {}
+  explicit Scratch(std::int64_t elements) : memory_({elements}, dtype_of<T>) {}
   T* take(std::int64_t rows, std::int64_t columns) {
     T* start = memory_.mutable_values<T>().data() + used_;
     used_ += rows * columns;
+    return start;
+  }
+  T* take_zeros(std::int64_t rows, std::int64_t columns) {
+    T* start = take(rows, columns);
+    std::fill_n(start, rows * columns, T(0));
     return start;
   }
 
@@ -51,28 +57,62 @@ class Scratch {
   std::int64_t used_ = 0;
 };
 
-// to (count, width) = factor · from (count, D); the padding stays 0.
+// to (count, width) = factor · from (count, D), padded with zeros.
 template <class T>
 void load_tile(Rows<T> from, std::int64_t first, std::int64_t count, std::int64_t D, T factor,
                T* to, std::int64_t width) {
-  for (std::int64_t r = 0; r < count; ++r)
+  for (std::int64_t r = 0; r < count; ++r) {
     map_span<T>(
         D, [factor](auto x) { return x * factor; }, to + r * width, from[first + r]);
+    std::fill(to + r * width + D, to + (r + 1) * width, T(0));
+  }
 }
 
-// to (D, tile) = fromᵀ; missing rows become columns of zeros.
+// to (D, tile) = factor · fromᵀ; missing rows become columns of zeros.
 template <class T>
-void load_transposed(Rows<T> from, std::int64_t first, std::int64_t count, std::int64_t D, T* to) {
+void load_transposed(Rows<T> from, std::int64_t first, std::int64_t count, std::int64_t D, T factor,
+                     T* to) {
   for (std::int64_t r = 0; r < count; ++r)
-    for (std::int64_t d = 0; d < D; ++d) to[d * tile + r] = from[first + r][d];
+    for (std::int64_t d = 0; d < D; ++d) to[d * tile + r] = factor * from[first + r][d];
   for (std::int64_t d = 0; d < D; ++d) std::fill(to + d * tile + count, to + (d + 1) * tile, T(0));
 }
+
+// A tile of queries and a tile of keys, and what of it causality leaves: query r sees the keys
+// below edge + r, so that key j is seen by the queries from j + 1 - edge.
+struct Pair {
+  std::int64_t first_query, queries, first_key, keys, edge;
+
+  Pair(const AttentionShape& shape, std::int64_t query, std::int64_t key)
+      : first_query(query),
+        queries(std::min(tile, shape.T - query)),
+        first_key(key),
+        keys(std::min(tile, shape.S - key)),
+        edge(shape.causal ? 1 + shape.S - shape.T + query - key : tile) {}
+
+  bool hidden() const { return edge + queries - 1 <= 0; }
+  std::int64_t keys_seen_by(std::int64_t query) const {
+    return std::clamp<std::int64_t>(edge + query, 0, keys);
+  }
+  std::int64_t first_query_of(std::int64_t key) const {
+    return std::clamp<std::int64_t>(key + 1 - edge, 0, queries);
+  }
+};
+
+// Causality cuts a tile along its diagonal: its products skip what is hidden by strips of rows.
+template <class F>
+void for_each_strip(std::int64_t rows, F f) {
+  constexpr std::int64_t strip = 12;
+  for (std::int64_t first = 0; first < rows; first += strip)
+    f(first, std::min(strip, rows - first));
+}
+
+std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
 // Reads the additive mask and the padding of one (batch, head).
 template <class T>
 class Masks {
  public:
-  Masks(const AttentionShape& shape, std::int64_t b, std::int64_t h) : shape_(shape) {
+  Masks(const AttentionShape& shape, std::int64_t b, std::int64_t h) {
     if (!shape.key_padding.empty())
       padding_ = shape.key_padding.values<std::int32_t>().data() + b * shape.S;
     if (shape.mask.empty()) return;
@@ -88,103 +128,131 @@ class Masks {
     mask_ = shape.mask.values<T>().data() + offset;
   }
 
-  // How many keys the query sees, by causality and by their number.
-  std::int64_t visible(std::int64_t query) const {
-    if (!shape_.causal) return shape_.S;
-    return std::clamp<std::int64_t>(query + 1 + shape_.S - shape_.T, 0, shape_.S);
-  }
-
-  // Hides and shifts the scores of one query against the keys [first, first + tile).
-  void apply(std::int64_t query, std::int64_t first, T* scores) const {
-    const std::int64_t count = std::clamp<std::int64_t>(visible(query) - first, 0, tile);
+  // Shifts and hides the scores of a pair; that of query r and key j stands at
+  // scores[r * query_row + j * key_row].
+  void apply(const Pair& pair, std::int64_t query_row, std::int64_t key_row, T* scores) const {
     if (mask_)
-      for (std::int64_t j = 0; j < count; ++j)
-        scores[j] += mask_[query * query_stride_ + (first + j) * key_stride_];
+      for_each_score(pair, [&](std::int64_t r, std::int64_t j) {
+        scores[r * query_row + j * key_row] +=
+            mask_[(pair.first_query + r) * query_stride_ + (pair.first_key + j) * key_stride_];
+      });
     if (padding_)
-      for (std::int64_t j = 0; j < count; ++j)
-        if (padding_[first + j]) scores[j] = -infinity<T>;
-    std::fill(scores + count, scores + tile, -infinity<T>);
+      for_each_score(pair, [&](std::int64_t r, std::int64_t j) {
+        if (padding_[pair.first_key + j]) scores[r * query_row + j * key_row] = -infinity<T>;
+      });
+    if (pair.edge >= pair.keys) return;
+    for (std::int64_t r = 0; r < pair.queries; ++r)
+      for (std::int64_t j = pair.keys_seen_by(r); j < pair.keys; ++j)
+        scores[r * query_row + j * key_row] = -infinity<T>;
   }
 
  private:
-  const AttentionShape& shape_;
+  template <class F>
+  static void for_each_score(const Pair& pair, F f) {
+    for (std::int64_t r = 0; r < pair.queries; ++r)
+      for (std::int64_t j = 0; j < pair.keys_seen_by(r); ++j) f(r, j);
+  }
+
   const std::int32_t* padding_ = nullptr;
   const T* mask_ = nullptr;
   std::int64_t query_stride_ = 0, key_stride_ = 0;
 };
 
-// scores (count, tile) = Q Kᵀ, masked.
+// What the softmax of a tile's queries has seen so far.
 template <class T>
-void score_tile(const Masks<T>& masks, std::int64_t first_query, std::int64_t count,
-                std::int64_t first_key, std::int64_t D, const T* q, std::int64_t width,
-                const T* k_transposed, T* scores) {
-  std::fill_n(scores, count * tile, T(0));
-  multiply_tile<T>(count, tile, D, {q, width, 1}, k_transposed, tile, scores, tile);
-  for (std::int64_t r = 0; r < count; ++r)
-    masks.apply(first_query + r, first_key, scores + r * tile);
-}
+struct Softmax {
+  alignas(64) std::array<T, tile> high, total{}, shrink;
+  Softmax() { high.fill(-infinity<T>); }
+
+  // Scores (keys, tile) become e^(score - high), eight queries or so at a time down the keys; what
+  // was summed before is worth `shrink` of itself.
+  void take(const Pair& pair, T* scores) {
+    constexpr std::int64_t lanes = simd_width<T>;
+    for (std::int64_t r = 0; r < tile; r += lanes) {
+      const std::int64_t seen = pair.keys_seen_by(r + lanes - 1);
+      const Simd<T> before = Simd<T>::load_aligned(&high[r]);
+      Simd<T> largest = before;
+      for (std::int64_t j = 0; j < seen; ++j)
+        largest = max(largest, Simd<T>::load_aligned(scores + j * tile + r));
+      // A query that has seen no key yet: e^(-inf - 0) = 0.
+      const Simd<T> shift = select(largest == Simd<T>(-infinity<T>), Simd<T>(T(0)), largest);
+      const Simd<T> shrunk = exp(before - shift);
+      Simd<T> sum = Simd<T>::load_aligned(&total[r]) * shrunk;
+      for (std::int64_t j = 0; j < seen; ++j) {
+        const Simd<T> weight = exp(Simd<T>::load_aligned(scores + j * tile + r) - shift);
+        weight.store_aligned(scores + j * tile + r);
+        sum += weight;
+      }
+      for (std::int64_t j = seen; j < pair.keys; ++j)
+        Simd<T>(T(0)).store_aligned(scores + j * tile + r);
+      largest.store_aligned(&high[r]);
+      shrunk.store_aligned(&shrink[r]);
+      sum.store_aligned(&total[r]);
+    }
+  }
+};
 
 template <class T>
 void forward_tile(const AttentionShape& shape, std::int64_t b, std::int64_t h,
                   std::int64_t first_query, const HeadsView& q, const HeadsView& k,
-                  const HeadsView& v, const HeadsView& out, T* log_sums) {
+                  const HeadsView& v, const HeadsView& out, T* highs, T* weights) {
   const std::int64_t D = shape.D, width = padded<T>(D);
-  const std::int64_t count = std::min(tile, shape.T - first_query);
-  Scratch<T> scratch(tile * (3 * width + D + tile));
-  T* q_tile = scratch.take(tile, width);
+  Scratch<T> scratch(tile * (2 * width + D + tile));
+  T* q_tile = scratch.take(D, tile);
   T* v_tile = scratch.take(tile, width);
-  T* o_tile = scratch.take(tile, width);
-  T* k_tile = scratch.take(D, tile);
-  T* scores = scratch.take(tile, tile);
-  std::array<T, tile> best, total{};
-  best.fill(-infinity<T>);
+  T* o_tile = scratch.take_zeros(tile, width);
+  T* scores = scratch.take(tile, tile);  // (keys, queries)
+  Softmax<T> softmax;
 
   const Masks<T> masks(shape, b, h);
-  load_tile<T>(rows_of<T>(q, b, h), first_query, count, D, static_cast<T>(shape.scale), q_tile,
-               width);
-  const std::int64_t last_key = masks.visible(first_query + count - 1);
-  for (std::int64_t first_key = 0; first_key < last_key; first_key += tile) {
-    const std::int64_t keys = std::min(tile, shape.S - first_key);
-    load_transposed<T>(rows_of<T>(k, b, h), first_key, keys, D, k_tile);
-    load_tile<T>(rows_of<T>(v, b, h), first_key, keys, D, T(1), v_tile, width);
-    score_tile<T>(masks, first_query, count, first_key, D, q_tile, width, k_tile, scores);
-    for (std::int64_t r = 0; r < count; ++r) {
-      T* row = scores + r * tile;
-      const T high = std::max(best[r], max_span(tile, row));
-      if (high == -infinity<T> && !std::isnan(sum_span(tile, row))) {  // it has seen no key yet
-        std::fill_n(row, tile, T(0));
-        continue;
-      }
-      const T shrink = std::exp(best[r] - high);
-      exp_shifted(tile, high, row, row);
-      total[r] = total[r] * shrink + sum_span(tile, row);
-      best[r] = high;
-      if (first_key > 0)
+  const Rows<T> k_rows = rows_of<T>(k, b, h), v_rows = rows_of<T>(v, b, h);
+  const std::int64_t count = std::min(tile, shape.T - first_query);
+  load_transposed<T>(rows_of<T>(q, b, h), first_query, count, D, static_cast<T>(shape.scale),
+                     q_tile);
+  for (std::int64_t first_key = 0; first_key < shape.S; first_key += tile) {
+    const Pair pair(shape, first_query, first_key);
+    if (pair.hidden()) break;
+    std::fill_n(scores, pair.keys * tile, T(0));
+    for_each_strip(pair.keys, [&](std::int64_t j, std::int64_t rows) {
+      constexpr std::int64_t step = 2 * simd_width<T>;
+      const std::int64_t first = std::min(tile - step, pair.first_query_of(j) / step * step);
+      multiply_tile<T>(rows, tile - first, D, {k_rows[first_key + j], k_rows.time, 1},
+                       q_tile + first, tile, scores + j * tile + first, tile);
+    });
+    masks.apply(pair, 1, tile, scores);
+    softmax.take(pair, scores);
+    for (std::int64_t r = 0; r < count && first_key > 0; ++r)
+      if (softmax.shrink[r] != T(1))
         map_span<T>(
-            width, [shrink](auto x) { return x * shrink; }, o_tile + r * width, o_tile + r * width);
-    }
-    multiply_tile<T>(count, width, keys, {scores, tile, 1}, v_tile, width, o_tile, width);
+            width, [shrink = softmax.shrink[r]](auto x) { return x * shrink; }, o_tile + r * width,
+            o_tile + r * width);
+    load_tile<T>(v_rows, first_key, pair.keys, D, T(1), v_tile, width);
+    for_each_strip(count, [&](std::int64_t r, std::int64_t rows) {
+      multiply_tile<T>(rows, width, pair.keys_seen_by(r + rows - 1), {scores + r, 1, tile}, v_tile,
+                       width, o_tile + r * width, width);
+    });
   }
 
   const Rows<T> to = rows_of<T>(out, b, h);
   for (std::int64_t r = 0; r < count; ++r) {
-    const bool sees = total[r] > 0;
-    const T factor = sees ? T(1) / total[r] : T(0);
+    const bool sees = softmax.total[r] != 0;  // NaN, too
+    highs[r] = sees ? softmax.high[r] : T(0);
+    weights[r] = sees ? T(1) / softmax.total[r] : T(0);
     map_span<T>(
-        D, [factor](auto x) { return x * factor; }, to[first_query + r], o_tile + r * width);
-    log_sums[r] = sees ? best[r] + std::log(total[r]) : infinity<T>;
+        D, [weight = weights[r]](auto x) { return x * weight; }, to[first_query + r],
+        o_tile + r * width);
   }
 }
 
 template <class T>
 void backward_head(const AttentionShape& shape, std::int64_t b, std::int64_t h, const HeadsView& q,
                    const HeadsView& k, const HeadsView& v, const HeadsView& out,
-                   const HeadsView& dout, const T* log_sums, const AttentionGradients& gradients) {
-  const std::int64_t D = shape.D, width = padded<T>(D), queries = tiles(shape.T) * tile;
+                   const HeadsView& dout, const T* highs, const T* weights,
+                   const AttentionGradients& gradients) {
+  const std::int64_t D = shape.D, width = padded<T>(D), queries = round_up(shape.T, tile);
   const T scale = static_cast<T>(shape.scale);
-  Scratch<T> scratch(queries * (width + simd_width<T>)+5 * tile * width + 2 * D * tile +
-                     2 * tile * tile);
-  T* dq_rows = scratch.take(queries, width);
+  Scratch<T> scratch(queries * (width + 1) + 5 * tile * width + 2 * D * tile + 2 * tile * tile);
+  T* dq_rows = scratch.take_zeros(queries, width);
   T* deltas = scratch.take(queries, 1);
   T* q_tile = scratch.take(tile, width);
   T* k_rows = scratch.take(tile, width);
@@ -193,7 +261,7 @@ void backward_head(const AttentionShape& shape, std::int64_t b, std::int64_t h, 
   T* dv_tile = scratch.take(tile, width);
   T* k_tile = scratch.take(D, tile);
   T* v_tile = scratch.take(D, tile);
-  T* p = scratch.take(tile, tile);
+  T* p = scratch.take(tile, tile);  // (queries, keys)
   T* dp = scratch.take(tile, tile);
 
   const Masks<T> masks(shape, b, h);
@@ -202,30 +270,58 @@ void backward_head(const AttentionShape& shape, std::int64_t b, std::int64_t h, 
 
   for (std::int64_t first_key = 0; first_key < shape.S; first_key += tile) {
     const std::int64_t keys = std::min(tile, shape.S - first_key);
-    load_transposed<T>(rows_of<T>(k, b, h), first_key, keys, D, k_tile);
-    load_transposed<T>(rows_of<T>(v, b, h), first_key, keys, D, v_tile);
+    load_transposed<T>(rows_of<T>(k, b, h), first_key, keys, D, T(1), k_tile);
+    load_transposed<T>(rows_of<T>(v, b, h), first_key, keys, D, T(1), v_tile);
     load_tile<T>(rows_of<T>(k, b, h), first_key, keys, D, T(1), k_rows, width);
     std::fill_n(dk_tile, tile * width, T(0));
     std::fill_n(dv_tile, tile * width, T(0));
     for (std::int64_t first = 0; first < shape.T; first += tile) {
-      const std::int64_t count = std::min(tile, shape.T - first);
-      if (masks.visible(first + count - 1) <= first_key) continue;
-      load_tile<T>(rows_of<T>(q, b, h), first, count, D, scale, q_tile, width);
-      load_tile<T>(dout_rows, first, count, D, T(1), dout_tile, width);
-      score_tile<T>(masks, first, count, first_key, D, q_tile, width, k_tile, p);
-      for (std::int64_t r = 0; r < count; ++r)
-        exp_shifted(tile, log_sums[first + r], p + r * tile, p + r * tile);
-      // dV += Pᵀ dO; dP = dO Vᵀ; dS = P (dP - Σ dO O); dQ += dS K; dK += dSᵀ Q.
-      multiply_tile<T>(keys, width, count, {p, 1, tile}, dout_tile, width, dv_tile, width);
-      std::fill_n(dp, count * tile, T(0));
-      multiply_tile<T>(count, tile, D, {dout_tile, width, 1}, v_tile, tile, dp, tile);
-      for (std::int64_t r = 0; r < count; ++r)
+      const Pair pair(shape, first, first_key);
+      if (pair.hidden()) continue;
+      load_tile<T>(rows_of<T>(q, b, h), first, pair.queries, D, scale, q_tile, width);
+      load_tile<T>(dout_rows, first, pair.queries, D, T(1), dout_tile, width);
+      std::fill_n(p, pair.queries * tile, T(0));
+      std::fill_n(dp, pair.queries * tile, T(0));
+      // P = e^(S - high) / Σ, dP = dO Vᵀ, dS = P (dP - Σ dO O), which takes dP's place.
+      const auto columns = [&](std::int64_t r) {
+        return round_up(pair.keys_seen_by(r), simd_width<T>);
+      };
+      for_each_strip(pair.queries, [&](std::int64_t r, std::int64_t rows) {
+        const std::int64_t width_seen = columns(r + rows - 1);
+        multiply_tile<T>(rows, width_seen, D, {q_tile + r * width, width, 1}, k_tile, tile,
+                         p + r * tile, tile);
+        multiply_tile<T>(rows, width_seen, D, {dout_tile + r * width, width, 1}, v_tile, tile,
+                         dp + r * tile, tile);
+      });
+      masks.apply(pair, tile, 1, p);
+      for (std::int64_t r = 0; r < pair.queries; ++r) {
+        const std::int64_t n = columns(r);
+        T* p_row = p + r * tile;
+        T* dp_row = dp + r * tile;
         map_span<T>(
-            tile, [delta = deltas[first + r]](auto x, auto y) { return x * (y - delta); },
-            dp + r * tile, p + r * tile, dp + r * tile);
-      multiply_tile<T>(count, width, keys, {dp, tile, 1}, k_rows, width, dq_rows + first * width,
-                       width);
-      multiply_tile<T>(keys, width, count, {dp, 1, tile}, q_tile, width, dk_tile, width);
+            n,
+            [high = highs[first + r], weight = weights[first + r]](auto x) {
+              return exp(x - high) * weight;
+            },
+            p_row, p_row);
+        map_span<T>(
+            n, [delta = deltas[first + r]](auto x, auto y) { return x * (y - delta); }, dp_row,
+            p_row, dp_row);
+        std::fill(p_row + n, p_row + tile, T(0));
+        std::fill(dp_row + n, dp_row + tile, T(0));
+      }
+      // dV += Pᵀ dO, dK += dSᵀ Q, dQ += dS K.
+      for_each_strip(keys, [&](std::int64_t j, std::int64_t rows) {
+        const std::int64_t r = pair.first_query_of(j), depth = pair.queries - r;
+        multiply_tile<T>(rows, width, depth, {p + r * tile + j, 1, tile}, dout_tile + r * width,
+                         width, dv_tile + j * width, width);
+        multiply_tile<T>(rows, width, depth, {dp + r * tile + j, 1, tile}, q_tile + r * width,
+                         width, dk_tile + j * width, width);
+      });
+      for_each_strip(pair.queries, [&](std::int64_t r, std::int64_t rows) {
+        multiply_tile<T>(rows, width, pair.keys_seen_by(r + rows - 1), {dp + r * tile, tile, 1},
+                         k_rows, width, dq_rows + (first + r) * width, width);
+      });
     }
     const Rows<T> dk = rows_of<T>(gradients.dk, b, h), dv = rows_of<T>(gradients.dv, b, h);
     for (std::int64_t r = 0; r < keys; ++r) {
@@ -245,19 +341,33 @@ std::int64_t tasks_a_piece(const AttentionShape& shape, std::int64_t queries) {
   return 1 + flops_a_piece / std::max<std::int64_t>(1, 4 * queries * shape.S * shape.D);
 }
 
+// Of one product of queries with the keys they see.
+double flops_of_product(const AttentionShape& shape) {
+  auto pairs = static_cast<double>(shape.T * shape.S);
+  if (shape.causal) {  // the first query sees this many, each later one another, and none sees more
+    const auto first = static_cast<double>(std::max<std::int64_t>(1, 1 + shape.S - shape.T));
+    const auto last = static_cast<double>(shape.S);
+    pairs = (last - first + 1) * (first + last) / 2;
+  }
+  return 2 * static_cast<double>(shape.B * shape.H * shape.D) * pairs;
+}
+
 }  // namespace
 
 void attention_forward(const AttentionShape& shape, const HeadsView& q, const HeadsView& k,
-                       const HeadsView& v, const HeadsView& out, Array& log_sums) {
+                       const HeadsView& v, const HeadsView& out, Array& highs, Array& weights) {
+  profile::add_flops(2 * flops_of_product(shape));
   const std::int64_t query_tiles = tiles(shape.T);
   dispatch(shape.dtype, [&]<class T>() {
-    T* sums = log_sums.mutable_values<T>().data();
+    T* high = highs.mutable_values<T>().data();
+    T* weight = weights.mutable_values<T>().data();
     const std::int64_t grain = tasks_a_piece(shape, std::min(tile, shape.T));
     parallel_for(shape.B * shape.H * query_tiles, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t head = i / query_tiles, first = i % query_tiles * tile;
-        forward_tile<T>(shape, head / shape.H, head % shape.H, first, q, k, v, out,
-                        sums + head * shape.T + first);
+        const std::int64_t at = head * shape.T + first;
+        forward_tile<T>(shape, head / shape.H, head % shape.H, first, q, k, v, out, high + at,
+                        weight + at);
       }
     });
   });
@@ -265,14 +375,17 @@ void attention_forward(const AttentionShape& shape, const HeadsView& q, const He
 
 void attention_backward(const AttentionShape& shape, const HeadsView& q, const HeadsView& k,
                         const HeadsView& v, const HeadsView& out, const HeadsView& dout,
-                        const Array& log_sums, const AttentionGradients& gradients) {
+                        const Array& highs, const Array& weights,
+                        const AttentionGradients& gradients) {
+  profile::add_flops(5 * flops_of_product(shape));
   dispatch(shape.dtype, [&]<class T>() {
-    const T* sums = log_sums.values<T>().data();
+    const T* high = highs.values<T>().data();
+    const T* weight = weights.values<T>().data();
     parallel_for(shape.B * shape.H, tasks_a_piece(shape, shape.T),
                  [&](std::int64_t begin, std::int64_t end) {
                    for (std::int64_t i = begin; i < end; ++i)
                      backward_head<T>(shape, i / shape.H, i % shape.H, q, k, v, out, dout,
-                                      sums + i * shape.T, gradients);
+                                      high + i * shape.T, weight + i * shape.T, gradients);
                  });
   });
 }

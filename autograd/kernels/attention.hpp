@@ -20,10 +20,11 @@ struct AttentionShape {
 };
 
 // out = softmax(scale q kᵀ + mask) v by tiles of 64 queries and 64 keys that never leave the cache
-// (Dao et al. 2022, arXiv 2205.14135, algorithm 1). log_sums (B, H, T) is log Σ e^score, and +inf
-// for a query that sees no key: its output is 0.
+// (Dao et al. 2022, arXiv 2205.14135, algorithm 1). For each query, highs (B, H, T) is its largest
+// score and weights (B, H, T) is 1 / Σ e^(score - high): both 0 for one that sees no key, whose
+// output is 0.
 void attention_forward(const AttentionShape& shape, const HeadsView& q, const HeadsView& k,
-                       const HeadsView& v, const HeadsView& out, Array& log_sums);
+                       const HeadsView& v, const HeadsView& out, Array& highs, Array& weights);
 
 // Gradients (ibid., algorithm 4); each (batch, head) is the work of one thread.
 struct AttentionGradients {
@@ -31,6 +32,7 @@ struct AttentionGradients {
 };
 void attention_backward(const AttentionShape& shape, const HeadsView& q, const HeadsView& k,
                         const HeadsView& v, const HeadsView& out, const HeadsView& dout,
-                        const Array& log_sums, const AttentionGradients& gradients);
+                        const Array& highs, const Array& weights,
+                        const AttentionGradients& gradients);
 
 }  // namespace tapestry

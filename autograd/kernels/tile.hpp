@@ -32,7 +32,8 @@ void multiply_registers(std::int64_t depth, TileOperand<T> a, const T* b, std::i
     for (int v = 0; v < vectors; ++v) sums[r][v].store_aligned(c + r * c_row + v * width);
 }
 
-// Rows by sixes: twelve sums, two columns and one element of A fill AVX2's sixteen registers.
+// Rows by sixes: twelve sums, two columns and one element of A fill AVX2's sixteen registers. The
+// rows left over are one group of their own, narrower.
 template <class T, int vectors, int rows = 6>
 void multiply_columns(std::int64_t count, std::int64_t depth, TileOperand<T> a, const T* b,
                       std::int64_t b_row, T* c, std::int64_t c_row) {
@@ -42,9 +43,10 @@ void multiply_columns(std::int64_t count, std::int64_t depth, TileOperand<T> a, 
                                          {a.data + r * a.row_stride, a.row_stride, a.column_stride},
                                          b, b_row, c + r * c_row, c_row);
   if constexpr (rows > 1)
-    multiply_columns<T, vectors, rows / 2>(
-        count - r, depth, {a.data + r * a.row_stride, a.row_stride, a.column_stride}, b, b_row,
-        c + r * c_row, c_row);
+    if (r < count)
+      multiply_columns<T, vectors, rows - 1>(
+          count - r, depth, {a.data + r * a.row_stride, a.row_stride, a.column_stride}, b, b_row,
+          c + r * c_row, c_row);
 }
 
 // C (rows, columns) += A (rows, depth) · B (depth, columns). `columns` is a multiple of

@@ -103,12 +103,12 @@ Tensor attend(const char* op, const std::vector<Tensor>& inputs, const Places& p
   for (const Tensor& input : inputs) values.push_back(input.value());
   Array y(inputs[0].rank() == 4 ? inputs[0].shape() : Shape{shape.B, shape.T, shape.H * D},
           shape.dtype);
-  Array log_sums({shape.B, shape.H, shape.T}, shape.dtype);
+  Array highs({shape.B, shape.H, shape.T}, shape.dtype), weights(highs.shape(), shape.dtype);
   attention_forward(shape, view(values, places.q, D), view(values, places.k, D),
-                    view(values, places.v, D), view(y, 0, 1, D), log_sums);
+                    view(values, places.v, D), view(y, 0, 1, D), highs, weights);
   return record(
       op, y, inputs,
-      [shape, places, values, y, log_sums, D](const Array& gradient, InputGradients& into) {
+      [shape, places, values, y, highs, weights, D](const Array& gradient, InputGradients& into) {
         const bool all_keys = shape.S == values[places.k.input].dim(-2);
         std::vector<Array> sent;
         for (const Array& value : values)
@@ -116,7 +116,7 @@ Tensor attend(const char* op, const std::vector<Tensor>& inputs, const Places& p
                                   : Array::zeros(value.shape(), value.dtype()));
         attention_backward(
             shape, view(values, places.q, D), view(values, places.k, D), view(values, places.v, D),
-            view(y, 0, 1, D), view(gradient, 0, 1, D), log_sums,
+            view(y, 0, 1, D), view(gradient, 0, 1, D), highs, weights,
             {view(sent, places.q, D), view(sent, places.k, D), view(sent, places.v, D)});
         for (std::size_t i = 0; i < sent.size(); ++i) into.add(i, sent[i]);
       });

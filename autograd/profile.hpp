@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+// Where the time of a step goes. The timeline of the thread that computes is cut at the end of
+// each op, pullback and part of the step, so that its events cover it and never overlap.
+namespace tapestry::profile {
+
+enum class Phase { forward, backward, step };  // step: what is no op, such as the optimiser
+
+struct Event {
+  std::string name;   // of the op: "linear"
+  std::string scope;  // of the module it ran in: "blocks.0.attention.output"; may be empty
+  Phase phase = Phase::step;
+  double start_s = 0, duration_s = 0;  // the start since the first start()
+  double flops = 0;                    // of matrix products and attention
+  double bytes = 0;                    // operands and results once: the least that has to move
+};
+
+void start();               // from here on events are kept
+std::vector<Event> stop();  // until here; returns and forgets them
+bool is_on();
+
+// What this thread did since the last mark was this.
+void mark(Phase phase, const char* name, const std::string* scope, double bytes);
+
+// For kernels: the arithmetic of the event to be marked.
+void add_flops(double flops);
+
+}  // namespace tapestry::profile
