@@ -9,6 +9,7 @@
 #include "autograd/ops/layer_norm.hpp"
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/matmul.hpp"
+#include "autograd/ops/recompute.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "autograd/ops/shaping.hpp"
 #include "autograd/ops/softmax.hpp"

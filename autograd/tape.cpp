@@ -117,6 +117,8 @@ Gradients& Gradients::operator+=(const Gradients& other) {
   return *this;
 }
 
+Array Gradients::take(const Tensor& variable) { return take(variable.id()); }
+
 Array Gradients::take(std::uint64_t id) {
   auto entry = by_id_.extract(id);
   return entry ? std::move(entry.mapped()) : Array();
@@ -148,6 +150,9 @@ void InputGradients::accumulate(std::size_t input,
 Tape::Tape() : outer_(current_tape) { current_tape = this; }
 Tape::~Tape() { current_tape = outer_; }
 
+NoTape::NoTape() : outer_(current_tape) { current_tape = nullptr; }
+NoTape::~NoTape() { current_tape = outer_; }
+
 Gradients Tape::backward(const Tensor& loss, double seed) {
   require(loss.size() == 1, "backward: the loss has shape {}, not one element",
           to_string(loss.shape()));
@@ -165,6 +170,7 @@ Gradients Tape::backward(const Tensor& output, const Array& gradient) {
     entries_.pop_back();
     const Array received = gradients.take(entry.output);
     if (received.empty()) continue;
+    const Array kept = check_finite ? received : Array();  // or the pullback may write over it
     InputGradients into(entry.inputs, gradients);
     entry.pullback(received, into);
     mark_backward(entry.op, entry.scope, received, entry.inputs);

@@ -15,6 +15,7 @@ class Gradients {
  public:
   const Array* find(const Tensor& variable) const;        // null: the loss does not depend on it
   const Array& operator[](const Tensor& variable) const;  // std::out_of_range instead of null
+  Array take(const Tensor& variable);                     // and forgets it; empty instead of null
   Gradients& operator+=(const Gradients& other);
 
  private:
@@ -46,6 +47,9 @@ class InputGradients {
   // For kernels that can add in place: kernel(into, accumulate) writes or adds to `into`.
   void accumulate(std::size_t input,
                   const std::function<void(Array& into, bool accumulate)>& kernel);
+
+  // For a pullback with a tape of its own: the parameters that it met there.
+  void add_leaves(const Gradients& gradients) { gradients_ += gradients; }
 
  private:
   const std::vector<InputRecord>& inputs_;
@@ -81,6 +85,18 @@ class Tape {
     Pullback pullback;
   };
   std::vector<Entry> entries_;
+  Tape* outer_;
+};
+
+// While it is in scope, ops on this thread do not record.
+class NoTape {
+ public:
+  NoTape();
+  ~NoTape();
+  NoTape(const NoTape&) = delete;
+  NoTape& operator=(const NoTape&) = delete;
+
+ private:
   Tape* outer_;
 };
 

@@ -5,6 +5,7 @@
 #include "autograd/check.hpp"
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/matmul.hpp"
+#include "autograd/ops/recompute.hpp"
 #include "autograd/tape.hpp"
 
 namespace tapestry {
@@ -64,11 +65,19 @@ Tensor Transformer::forward(const Array& tokens, Random* noise,
                                 : sinusoidal_positions.forward(loudness * embedded, seen);
   x = dropout.forward(x, noise);
   for (std::size_t i = 0; i < blocks.size(); ++i)
-    x = blocks[i].forward(
-        x,
-        {.attention = {.causal = true}, .noise = noise, .cache = caches ? &(*caches)[i] : nullptr});
+    x = forward(i, x, noise, caches ? &(*caches)[i] : nullptr);
   if (final_norm) x = final_norm->forward(x);
   return head ? head->forward(x) : linear(x, token_embedding.weight);  // (B, T, V)
+}
+
+Tensor Transformer::forward(std::size_t block, const Tensor& input, Random* dropout_noise,
+                            KeyValueCache* cache) const {
+  const auto run = [this, block, cache](const Tensor& x, Random* noise) {
+    return blocks[block].forward(x,
+                                 {.attention = {.causal = true}, .noise = noise, .cache = cache});
+  };
+  return options.recompute_blocks ? recompute(input, dropout_noise, run)
+                                  : run(input, dropout_noise);
 }
 
 std::vector<KeyValueCache> Transformer::make_caches(std::int64_t batch) const {

@@ -16,8 +16,9 @@ struct TransformerOptions {
   NormPlacement norm = NormPlacement::pre;
   Activation activation = Activation::gelu;
   double dropout = 0;
-  bool bias = true;             // in every Linear
-  bool tied_embeddings = true;  // the head reads out with the token embedding
+  bool bias = true;               // in every Linear
+  bool tied_embeddings = true;    // the head reads out with the token embedding
+  bool recompute_blocks = false;  // keep only their inputs for the backward pass
 };
 
 // A decoder-only transformer (GPT; Radford et al. 2019): the logits of the next token.
@@ -47,6 +48,7 @@ class Transformer final : public Module {
 
  private:
   Tensor forward(const Array& tokens, Random* noise, std::vector<KeyValueCache>* caches) const;
+  Tensor forward(std::size_t block, const Tensor& x, Random* noise, KeyValueCache* cache) const;
 };
 
 }  // namespace tapestry

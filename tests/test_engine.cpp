@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "autograd/check.hpp"
+#include "autograd/kernels/bfloat16.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/memory.hpp"
@@ -650,6 +651,66 @@ TEST_CASE("matmul: oneDNN and OpenBLAS agree, and with float64") {
     }
   }
   CHECK_FALSE(matrix_engine_name().empty());
+}
+
+TEST_CASE("matmul: bfloat16 operands are those of float32 rounded to even") {
+  const auto rounded = [](float x) { return std::bit_cast<float>(round_to_bfloat16(x)); };
+  CHECK(rounded(1.0f) == 1.0f);
+  CHECK(rounded(1.0f + 0x1p-8f) == 1.0f);            // a tie goes to the even neighbour
+  CHECK(rounded(1.0f + 0x3p-8f) == 1.0f + 0x4p-8f);  // this one's is above
+  CHECK(rounded(1.0f + 0x1.1p-8f) == 1.0f + 0x2p-8f);
+  CHECK(rounded(-3.14159265f) == -3.140625f);
+  CHECK(rounded(std::numeric_limits<float>::max()) == std::numeric_limits<float>::infinity());
+  CHECK(rounded(-std::numeric_limits<float>::infinity()) ==
+        -std::numeric_limits<float>::infinity());
+  CHECK(std::isnan(rounded(std::bit_cast<float>(0x7fffffffu))));
+  CHECK(std::isnan(rounded(std::bit_cast<float>(0x7f800001u))));
+
+  // Sums are float32: against float64 products of the rounded operands.
+  for (const bool ta : {false, true})
+    for (const bool tb : {false, true}) {
+      const Array a = normal(ta ? Shape{300, 70} : Shape{70, 300});
+      const Array b = normal(tb ? Shape{90, 300} : Shape{300, 90});
+      const auto round_all = [&](Array x) {
+        x = x.clone();
+        for (float& v : x.mutable_values<float>()) v = rounded(v);
+        return x.to(f64);
+      };
+      const auto exact = doubles(matmul(round_all(a), round_all(b), {ta, tb}).value());
+      set_matmul_precision(MatmulPrecision::bfloat16);
+      const auto products = doubles(matmul(a, b, {ta, tb}).value());
+      set_matmul_precision(MatmulPrecision::float32);
+      const auto unrounded = doubles(matmul(a, b, {ta, tb}).value());
+      double wrong = 0, moved = 0;
+      for (std::size_t i = 0; i < exact.size(); ++i) {
+        wrong = std::max(wrong, std::abs(products[i] - exact[i]));
+        moved = std::max(moved, std::abs(unrounded[i] - exact[i]));
+      }
+      CHECK(wrong < 1e-4);
+      CHECK(moved > 1e-2);
+    }
+}
+
+TEST_CASE("tape: pullbacks write over gradients that nobody else holds, and no others") {
+  const Tensor x = Tensor::variable(normal({40}, f64));
+  const auto backward = [&](const std::function<Tensor()>& f, const Array& gradient) {
+    Tape tape;
+    return doubles(tape.backward(f(), gradient)[x]);
+  };
+  const Array given = normal({40}, f64);
+  const std::vector<double> before = doubles(given);
+  const std::vector<double> once = backward([&] { return tanh(x); }, given);
+  CHECK(doubles(given) == before);  // the caller's
+  // Both terms of a sum receive one array: each is what it is alone.
+  const std::vector<double> twice = backward([&] { return tanh(x) + tanh(x); }, given);
+  for (std::size_t i = 0; i < once.size(); ++i) CHECK(twice[i] == once[i] + once[i]);
+
+  const Tensor weight = Tensor::variable(normal({7, 5}));
+  Tape tape;
+  const Tensor logits = matmul(normal({6, 7}), weight);
+  const std::vector<double> held = doubles(logits.value());
+  tape.backward(cross_entropy(logits, Array::of<std::int32_t>({0, 1, 2, 3, 4, 0}, {6})));
+  CHECK(doubles(logits.value()) == held);  // the loss's gradient has its own place
 }
 
 TEST_CASE("linear: a gradient adds in place to what a weight has received") {

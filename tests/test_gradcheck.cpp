@@ -110,6 +110,20 @@ std::vector<Row> unary_rows() {
          return dropout(v[0], 0.4, random);
        },
        {normal({5, 9})}},
+      {"recompute",
+       [](In v) {
+         Random random(1, Stream::dropout);
+         return recompute(v[0], &random, [&](const Tensor& t, Random* noise) {
+           return tanh(dropout(t, 0.4, *noise) * v[1]);  // v[1] is met inside
+         });
+       },
+       {normal({5, 9}), normal({9})}},
+      {"recompute: of a constant, without noise",
+       [](In v) {
+         const auto times = [&](const Tensor& t, Random*) { return t * v[0]; };
+         return recompute(Array::full({9}, 2, DType::float64), nullptr, times);
+       },
+       {normal({9})}},
       {"dropout: rate 0",
        [](In v) {
          Random random(1, Stream::dropout);

@@ -13,6 +13,7 @@
 
 #include "autograd/check.hpp"
 #include "autograd/gradcheck.hpp"
+#include "autograd/memory.hpp"
 #include "autograd/ops.hpp"
 #include "autograd/parallel.hpp"
 #include "autograd/tape.hpp"
@@ -590,6 +591,35 @@ TEST_CASE("layers: a transformer is its parts, with dropout on the embeddings to
     CHECK(distance(model.forward(tokens, &same_noise).value(), x.value()) <= 1e-14);
     CHECK(distance(model.forward(tokens).value(), x.value()) > 0.01);
   }
+}
+
+TEST_CASE("layers: recomputing blocks changes no bit, dropout included, and holds less memory") {
+  const auto train_once = [](bool recompute_blocks) {
+    Random r = init();
+    Transformer model({.vocabulary = 20,
+                       .context = 64,
+                       .layers = 6,
+                       .heads = 2,
+                       .width = 32,
+                       .dropout = 0.2,
+                       .recompute_blocks = recompute_blocks},
+                      r);
+    const Array tokens = random_tokens({8, 64}, 20), targets = random_tokens({8, 64}, 20, 3);
+    Random noise(7, Stream::dropout);
+    reset_peak_memory();
+    const std::int64_t before = memory_use().bytes_in_use;
+    Tape tape;
+    const Gradients gradients =
+        tape.backward(cross_entropy(model.forward(tokens, &noise), targets));
+    std::vector<Array> found;
+    for (const Parameter* parameter : model.parameters()) found.push_back(gradients[*parameter]);
+    return std::pair(found, memory_use().peak_bytes_in_use - before);
+  };
+  const auto [kept, kept_bytes] = train_once(false);
+  const auto [recomputed, recomputed_bytes] = train_once(true);
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    CHECK(std::memcmp(kept[i].raw(), recomputed[i].raw(), kept[i].bytes()) == 0);
+  CHECK(recomputed_bytes < kept_bytes / 2);
 }
 
 TEST_CASE("layers: a transformer sees no later token") {

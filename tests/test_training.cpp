@@ -395,6 +395,57 @@ TEST_CASE("training: every target weighs the same, however unequally micro-batch
   }
 }
 
+TEST_CASE("training: checkpointed activations give the same run") {
+  const Workshop shop;
+  for (const std::string config : {"toy", "text"}) {
+    shop.must_train(config, config + "-kept");
+    shop.must_train(config, config + "-computed", {"train.checkpoint_activations=true"});
+    check_same_run(shop, config + "-kept", config + "-computed");
+  }
+}
+
+TEST_CASE("training: bf16 rounds the operands of products, and learns as well") {
+  const Workshop shop;
+  shop.must_train("text", "f32");
+  shop.must_train("text", "bf16", {"train.precision=bf16"});
+  const double f32 = shop.metrics("f32").back()["loss"], bf16 = shop.metrics("bf16").back()["loss"];
+  CHECK(f32 != bf16);
+  CHECK(std::abs(f32 - bf16) < 0.02);
+  CHECK(shop.eval("bf16")["loss"] == bf16);
+  // Other bits: a run goes on in the precision it began with.
+  CHECK(shop.train("text", "f32", {"train.precision=bf16", "--resume"}).status == 2);
+}
+
+TEST_CASE("training: --profile prints where the time goes, and leaves a trace of it") {
+  const Workshop shop;
+  const Finished finished = shop.train("toy", "profiled", {"--profile"});
+  REQUIRE(finished.status == 0);
+  check_says(finished.out, {"over 20 steps", "GFLOP/s", "GB/s", "linear", "packed_self_attention",
+                            "cross_entropy", "forward", "backward", "optimizer", "clip", "batch",
+                            "trace.json", "ui.perfetto.dev"});
+  const Json trace = Json::parse(read_bytes(shop.folder.path("profiled/trace.json")));
+  double end = 0, flops = 0;
+  for (const Json& event : trace["traceEvents"]) {
+    CHECK(event["ph"] == "X");
+    CHECK(event["ts"].get<double>() >= end - 1e-3);  // in order, none over another
+    end = event["ts"].get<double>() + event["dur"].get<double>();
+    flops += event["args"]["gflop"].get<double>() * 1e9;
+    if (event["name"] == "packed_self_attention")
+      CHECK(event["args"]["scope"] == "blocks.0.attention");
+  }
+  // One block of width 16 over 8 · 6 tokens, counted by hand: the products' three directions of
+  // 48 × (16 · (48 + 16 + 64 + 64) + 16 · 5) and attention's 2 + 5 products of 8 · 2 heads · 21
+  // visible pairs · 8 columns.
+  const double linear = 3 * 2.0 * 48 * (16 * 192 + 16 * 5), attention = 7 * 2.0 * 8 * 2 * 21 * 8;
+  CHECK(flops / 20 == doctest::Approx(linear + attention).epsilon(1e-3));
+
+  shop.must_train("toy", "plain");
+  check_same_run(shop, "profiled", "plain");
+  const Finished brief = shop.train("toy", "brief", {"train.steps=3", "--profile"});
+  CHECK(brief.status == 0);
+  check_says(brief.out, {"no profile: it looks at the steps after the first 5"});
+}
+
 TEST_CASE("training: a loss that is not finite ends the run, and what was saved before stays") {
   const Workshop shop;
   for (const std::string config : {"toy", "text", "vae"}) {

@@ -130,19 +130,20 @@ double measure_memory_peak() {
   return 3.0 * static_cast<double>(a.bytes()) / fastest_time([&] { add_in_place(a, b); }) / 1e9;
 }
 
-int bench_command(const std::vector<std::string>& names, bool json) {
+int bench_command(const BenchCommand& command) {
   const auto& registry = benchmark_registry();
-  std::vector<std::string> known, wanted = names;
+  std::vector<std::string> known, wanted = command.names;
   for (const auto& [name, benchmark] : registry) known.push_back(name);
   for (const std::string& name : wanted)
     expect_input(registry.contains(name), "no benchmark {}; did you mean {}? ({})", name,
                  nearest(name, known), fmt::join(known, ", "));
   if (wanted.empty()) wanted = known;
-  if (!json) fmt::print("{} threads, {}\n", num_threads(), matrix_engine_name());
+  if (command.threads > 0) set_num_threads(static_cast<int>(command.threads));
+  if (!command.json) fmt::print("{} threads, {}\n", num_threads(), matrix_engine_name());
   for (const std::string& name : wanted) {
     const BenchmarkResult result = registry.at(name).measure();
     const double peak = measure_matrix_peak();  // of the same moment: machines drift
-    if (json)
+    if (command.json)
       print_json(name, result, peak);
     else
       print_row(name, result, peak);

@@ -115,12 +115,13 @@ int run_command_line(int argc, char** argv) {
   add_overrides(command, config_overrides);
   command->callback([&] { run = [&] { return config_command(config, config_overrides); }; });
 
-  std::vector<std::string> benchmarks;
-  bool bench_json = false;
+  BenchCommand bench;
   command = app.add_subcommand("bench", "measure the speed of this machine's training steps");
-  command->add_option("NAME", benchmarks, "benchmarks; all of them by default");
-  command->add_flag("--json", bench_json, "print one JSON object a benchmark");
-  command->callback([&] { run = [&] { return bench_command(benchmarks, bench_json); }; });
+  command->add_option("NAME", bench.names, "benchmarks; all of them by default");
+  command->add_option("--threads", bench.threads, "by default one a physical core")
+      ->check(CLI::Range(1, 1024));
+  command->add_flag("--json", bench.json, "print one JSON object a benchmark");
+  command->callback([&] { run = [&] { return bench_command(bench); }; });
 
   try {
     expect_command(app, argc, argv);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/gradcheck.hpp"
+#include "autograd/kernels/matmul.hpp"
 #include "autograd/parallel.hpp"
 #include "train/keys.hpp"
 #include "train/picture.hpp"
@@ -28,8 +29,10 @@ void request_stop(int signal) {
   std::signal(signal, SIG_DFL);
 }
 
-void use_threads(std::int64_t wanted) {
-  if (wanted > 0) set_num_threads(static_cast<int>(wanted));
+void use_machine_as(const Config& config) {
+  if (config[key::threads] > 0) set_num_threads(static_cast<int>(config[key::threads]));
+  set_matmul_precision(config[key::precision] == "bf16" ? MatmulPrecision::bfloat16
+                                                        : MatmulPrecision::float32);
 }
 
 std::int64_t count_parameters(Module& model) {
@@ -94,7 +97,7 @@ int train_command(const TrainCommand& command) {
   if (command.threads > 0) overrides.push_back(fmt::format("train.threads={}", command.threads));
   const Config config = load_config(command.config, overrides);
   check_training_keys(config);
-  use_threads(config[key::threads]);
+  use_machine_as(config);
   const Run run(command.out.empty() ? Run::default_folder(config[key::name], command.resume)
                                     : command.out);
   const std::optional<Checkpoint> checkpoint = open_run(run, config, command.resume);
@@ -113,6 +116,11 @@ int train_command(const TrainCommand& command) {
   std::signal(SIGTERM, request_stop);
   Trainer trainer(*task, config, run, checkpoint ? &*checkpoint : nullptr, stop_requested,
                   {.quiet = command.quiet, .profile = command.profile});
+  if (config[key::precision] == "bf16" && !has_bfloat16_products())
+    fmt::print(
+        "{} = \"bf16\": this processor has no bfloat16 products: operands are rounded to it "
+        "and multiplied in float32, at no gain in speed\n",
+        key::precision.name);
   if (!command.quiet)
     fmt::print("{}: {} parameters, {} training examples, {} threads, into {}{}\n",
                config[key::name], count_parameters(task->model()), task->training_data().size(),
@@ -132,7 +140,7 @@ int train_command(const TrainCommand& command) {
 
 int eval_command(const EvalCommand& command) {
   const TrainedModel trained = load_trained(command.run, command.overrides, true);
-  use_threads(trained.config[key::threads]);
+  use_machine_as(trained.config);
   const auto start = std::chrono::steady_clock::now();
   const Metrics metrics = evaluate(*trained.task, trained.task->validation_data(), trained.config);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
@@ -148,7 +156,7 @@ int sample_command(const SampleCommand& command) {
   expect_input(!std::isnan(command.options.temperature), "--temperature nan: expected a number");
   expect_input(!std::isnan(command.options.top_p), "--top-p nan: expected a number");
   const TrainedModel trained = load_trained(command.run, {}, false);
-  use_threads(trained.config[key::threads]);
+  use_machine_as(trained.config);
   const Sample sample = trained.task->sample(command.options);
   std::string out = command.out;
   if (!sample.picture.empty()) {
@@ -166,7 +174,7 @@ int sample_command(const SampleCommand& command) {
 
 int gradcheck_command(const GradcheckCommand& command) {
   const Config config = load_config(command.config, command.overrides);
-  use_threads(config[key::threads]);
+  use_machine_as(config);
   const std::unique_ptr<Task> task = make_task({config});
   task->model().convert(DType::float64);
   const std::int64_t count = std::min<std::int64_t>(2, task->training_data().size());

@@ -42,6 +42,11 @@ int gradcheck_command(const GradcheckCommand& command);
 
 int config_command(const std::string& config, const std::vector<std::string>& overrides);
 
-int bench_command(const std::vector<std::string>& names, bool json);
+struct BenchCommand {
+  std::vector<std::string> names;  // empty: all
+  std::int64_t threads = 0;
+  bool json = false;
+};
+int bench_command(const BenchCommand& command);
 
 }  // namespace tapestry

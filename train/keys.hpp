@@ -66,7 +66,7 @@ inline const Key<std::int64_t> log_every{
 inline const Key<std::int64_t> threads{
     "train.threads", 0, "0: one a physical core", {.low = 0, .high = 1024, .free_on_resume = true}};
 inline const Key<std::string> precision{
-    "train.precision", "f32", "of matrix products", {.choices = {"f32"}}};
+    "train.precision", "f32", "of matrix products' operands", {.choices = {"f32", "bf16"}}};
 inline const Key<bool> check_finite{
     "train.check_finite",
     false,

@@ -57,9 +57,9 @@ void Progress::evaluation(const MetricsLine& line) {
   std::fflush(stdout);
 }
 
-void Progress::profile(const std::string& table) {
+void Progress::profile(const std::string& report) {
   clear_line();
-  fmt::print("{}", table);
+  fmt::print("{}", report);
   std::fflush(stdout);
 }
 

@@ -15,7 +15,7 @@ class Progress {
 
   void training(const MetricsLine& line, const std::string& unit);
   void evaluation(const MetricsLine& line);
-  void profile(const std::string& table);
+  void profile(const std::string& report);
   void finish();  // leaves the cursor on a new line
 
  private:

@@ -130,9 +130,13 @@ Averages Trainer::profiled_step() {
 // Once: the training goes on without.
 void Trainer::report_profile() {
   profile_ = false;
-  progress_.profile(profile_table(events_, steps_here_ - profile_skipped_steps));
-  write_file_atomically(run_.trace(), {profile_trace(events_)});
-  fmt::print("{}: open it with https://ui.perfetto.dev or chrome://tracing\n", run_.trace());
+  const std::int64_t steps = steps_here_ - profile_skipped_steps;
+  if (steps > 0) write_file_atomically(run_.trace(), {profile_trace(events_)});
+  progress_.profile(
+      steps > 0 ? fmt::format("{}{}: open it with https://ui.perfetto.dev or chrome://tracing\n",
+                              profile_table(events_, steps), run_.trace())
+                : fmt::format("no profile: it looks at the steps after the first {}\n",
+                              profile_skipped_steps));
 }
 
 // One optimiser step. The micro-batches' sums are divided by the count of them all, so that they

@@ -16,11 +16,11 @@ constexpr std::int64_t tile = 64;  // queries and keys of a tile
 template <class T>
 constexpr T infinity = std::numeric_limits<T>::infinity();
 
-std::int64_t tiles(std::int64_t n) { return (n + tile - 1) / tile; }
+std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
 template <class T>
 std::int64_t padded(std::int64_t n) {
-  return (n + simd_width<T> - 1) / simd_width<T> * simd_width<T>;
+  return round_up(n, simd_width<T>);
 }
 
 // The rows of one head, `time` elements apart.
@@ -57,13 +57,13 @@ class Scratch {
   std::int64_t used_ = 0;
 };
 
-// to (count, width) = factor · from (count, D), padded with zeros.
+// to (count, width) = factor · from (count, D), padded with zeros. A head's rows stand far apart:
+// read tile by tile where they are, they would miss the caches and their prefetchers.
 template <class T>
-void load_tile(Rows<T> from, std::int64_t first, std::int64_t count, std::int64_t D, T factor,
-               T* to, std::int64_t width) {
+void pack(Rows<T> from, std::int64_t count, std::int64_t D, T factor, T* to, std::int64_t width) {
   for (std::int64_t r = 0; r < count; ++r) {
     map_span<T>(
-        D, [factor](auto x) { return x * factor; }, to + r * width, from[first + r]);
+        D, [factor](auto x) { return x * factor; }, to + r * width, from[r]);
     std::fill(to + r * width + D, to + (r + 1) * width, T(0));
   }
 }
@@ -100,13 +100,11 @@ struct Pair {
 
 // Causality cuts a tile along its diagonal: its products skip what is hidden by strips of rows.
 template <class F>
-void for_each_strip(std::int64_t rows, F f) {
-  constexpr std::int64_t strip = 12;
+void for_each_strip(const Pair& pair, std::int64_t rows, F f) {
+  const std::int64_t strip = pair.edge < pair.keys ? 12 : tile;
   for (std::int64_t first = 0; first < rows; first += strip)
     f(first, std::min(strip, rows - first));
 }
-
-std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
 // Reads the additive mask and the padding of one (batch, head).
 template <class T>
@@ -192,32 +190,37 @@ struct Softmax {
   }
 };
 
+// One head's keys and values, packed.
+template <class T>
+struct Keys {
+  const T *k, *v;
+};
+
 template <class T>
 void forward_tile(const AttentionShape& shape, std::int64_t b, std::int64_t h,
-                  std::int64_t first_query, const HeadsView& q, const HeadsView& k,
-                  const HeadsView& v, const HeadsView& out, T* highs, T* weights) {
+                  std::int64_t first_query, const HeadsView& q, const Keys<T>& packed,
+                  const HeadsView& out, T* highs, T* weights) {
   const std::int64_t D = shape.D, width = padded<T>(D);
-  Scratch<T> scratch(tile * (2 * width + D + tile));
+  Scratch<T> scratch(tile * (width + D + tile));
   T* q_tile = scratch.take(D, tile);
-  T* v_tile = scratch.take(tile, width);
   T* o_tile = scratch.take_zeros(tile, width);
   T* scores = scratch.take(tile, tile);  // (keys, queries)
   Softmax<T> softmax;
 
   const Masks<T> masks(shape, b, h);
-  const Rows<T> k_rows = rows_of<T>(k, b, h), v_rows = rows_of<T>(v, b, h);
   const std::int64_t count = std::min(tile, shape.T - first_query);
   load_transposed<T>(rows_of<T>(q, b, h), first_query, count, D, static_cast<T>(shape.scale),
                      q_tile);
   for (std::int64_t first_key = 0; first_key < shape.S; first_key += tile) {
     const Pair pair(shape, first_query, first_key);
     if (pair.hidden()) break;
+    const T* k_tile = packed.k + first_key * width;
     std::fill_n(scores, pair.keys * tile, T(0));
-    for_each_strip(pair.keys, [&](std::int64_t j, std::int64_t rows) {
+    for_each_strip(pair, pair.keys, [&](std::int64_t j, std::int64_t rows) {
       constexpr std::int64_t step = 2 * simd_width<T>;
       const std::int64_t first = std::min(tile - step, pair.first_query_of(j) / step * step);
-      multiply_tile<T>(rows, tile - first, D, {k_rows[first_key + j], k_rows.time, 1},
-                       q_tile + first, tile, scores + j * tile + first, tile);
+      multiply_tile<T>(rows, tile - first, D, {k_tile + j * width, width, 1}, q_tile + first, tile,
+                       scores + j * tile + first, tile);
     });
     masks.apply(pair, 1, tile, scores);
     softmax.take(pair, scores);
@@ -226,10 +229,9 @@ void forward_tile(const AttentionShape& shape, std::int64_t b, std::int64_t h,
         map_span<T>(
             width, [shrink = softmax.shrink[r]](auto x) { return x * shrink; }, o_tile + r * width,
             o_tile + r * width);
-    load_tile<T>(v_rows, first_key, pair.keys, D, T(1), v_tile, width);
-    for_each_strip(count, [&](std::int64_t r, std::int64_t rows) {
-      multiply_tile<T>(rows, width, pair.keys_seen_by(r + rows - 1), {scores + r, 1, tile}, v_tile,
-                       width, o_tile + r * width, width);
+    for_each_strip(pair, count, [&](std::int64_t r, std::int64_t rows) {
+      multiply_tile<T>(rows, width, pair.keys_seen_by(r + rows - 1), {scores + r, 1, tile},
+                       packed.v + first_key * width, width, o_tile + r * width, width);
     });
   }
 
@@ -251,12 +253,12 @@ void backward_head(const AttentionShape& shape, std::int64_t b, std::int64_t h, 
                    const AttentionGradients& gradients) {
   const std::int64_t D = shape.D, width = padded<T>(D), queries = round_up(shape.T, tile);
   const T scale = static_cast<T>(shape.scale);
-  Scratch<T> scratch(queries * (width + 1) + 5 * tile * width + 2 * D * tile + 2 * tile * tile);
+  Scratch<T> scratch(queries * (3 * width + 1) + 3 * tile * width + 2 * D * tile + 2 * tile * tile);
   T* dq_rows = scratch.take_zeros(queries, width);
+  T* q_rows = scratch.take(queries, width);
+  T* dout_rows = scratch.take(queries, width);
   T* deltas = scratch.take(queries, 1);
-  T* q_tile = scratch.take(tile, width);
   T* k_rows = scratch.take(tile, width);
-  T* dout_tile = scratch.take(tile, width);
   T* dk_tile = scratch.take(tile, width);
   T* dv_tile = scratch.take(tile, width);
   T* k_tile = scratch.take(D, tile);
@@ -265,28 +267,31 @@ void backward_head(const AttentionShape& shape, std::int64_t b, std::int64_t h, 
   T* dp = scratch.take(tile, tile);
 
   const Masks<T> masks(shape, b, h);
-  const Rows<T> dout_rows = rows_of<T>(dout, b, h), out_rows = rows_of<T>(out, b, h);
-  for (std::int64_t t = 0; t < shape.T; ++t) deltas[t] = dot_span<T>(D, dout_rows[t], out_rows[t]);
+  pack<T>(rows_of<T>(q, b, h), shape.T, D, scale, q_rows, width);
+  pack<T>(rows_of<T>(dout, b, h), shape.T, D, T(1), dout_rows, width);
+  const Rows<T> out_rows = rows_of<T>(out, b, h), all_keys = rows_of<T>(k, b, h);
+  for (std::int64_t t = 0; t < shape.T; ++t)
+    deltas[t] = dot_span<T>(D, dout_rows + t * width, out_rows[t]);
 
   for (std::int64_t first_key = 0; first_key < shape.S; first_key += tile) {
     const std::int64_t keys = std::min(tile, shape.S - first_key);
-    load_transposed<T>(rows_of<T>(k, b, h), first_key, keys, D, T(1), k_tile);
+    load_transposed<T>(all_keys, first_key, keys, D, T(1), k_tile);
     load_transposed<T>(rows_of<T>(v, b, h), first_key, keys, D, T(1), v_tile);
-    load_tile<T>(rows_of<T>(k, b, h), first_key, keys, D, T(1), k_rows, width);
+    pack<T>({all_keys[first_key], all_keys.time}, keys, D, T(1), k_rows, width);
     std::fill_n(dk_tile, tile * width, T(0));
     std::fill_n(dv_tile, tile * width, T(0));
     for (std::int64_t first = 0; first < shape.T; first += tile) {
       const Pair pair(shape, first, first_key);
       if (pair.hidden()) continue;
-      load_tile<T>(rows_of<T>(q, b, h), first, pair.queries, D, scale, q_tile, width);
-      load_tile<T>(dout_rows, first, pair.queries, D, T(1), dout_tile, width);
+      const T* q_tile = q_rows + first * width;
+      const T* dout_tile = dout_rows + first * width;
       std::fill_n(p, pair.queries * tile, T(0));
       std::fill_n(dp, pair.queries * tile, T(0));
       // P = e^(S - high) / Σ, dP = dO Vᵀ, dS = P (dP - Σ dO O), which takes dP's place.
       const auto columns = [&](std::int64_t r) {
         return round_up(pair.keys_seen_by(r), simd_width<T>);
       };
-      for_each_strip(pair.queries, [&](std::int64_t r, std::int64_t rows) {
+      for_each_strip(pair, pair.queries, [&](std::int64_t r, std::int64_t rows) {
         const std::int64_t width_seen = columns(r + rows - 1);
         multiply_tile<T>(rows, width_seen, D, {q_tile + r * width, width, 1}, k_tile, tile,
                          p + r * tile, tile);
@@ -311,14 +316,14 @@ void backward_head(const AttentionShape& shape, std::int64_t b, std::int64_t h, 
         std::fill(dp_row + n, dp_row + tile, T(0));
       }
       // dV += Pᵀ dO, dK += dSᵀ Q, dQ += dS K.
-      for_each_strip(keys, [&](std::int64_t j, std::int64_t rows) {
+      for_each_strip(pair, keys, [&](std::int64_t j, std::int64_t rows) {
         const std::int64_t r = pair.first_query_of(j), depth = pair.queries - r;
         multiply_tile<T>(rows, width, depth, {p + r * tile + j, 1, tile}, dout_tile + r * width,
                          width, dv_tile + j * width, width);
         multiply_tile<T>(rows, width, depth, {dp + r * tile + j, 1, tile}, q_tile + r * width,
                          width, dk_tile + j * width, width);
       });
-      for_each_strip(pair.queries, [&](std::int64_t r, std::int64_t rows) {
+      for_each_strip(pair, pair.queries, [&](std::int64_t r, std::int64_t rows) {
         multiply_tile<T>(rows, width, pair.keys_seen_by(r + rows - 1), {dp + r * tile, tile, 1},
                          k_rows, width, dq_rows + (first + r) * width, width);
       });
@@ -357,17 +362,31 @@ double flops_of_product(const AttentionShape& shape) {
 void attention_forward(const AttentionShape& shape, const HeadsView& q, const HeadsView& k,
                        const HeadsView& v, const HeadsView& out, Array& highs, Array& weights) {
   profile::add_flops(2 * flops_of_product(shape));
-  const std::int64_t query_tiles = tiles(shape.T);
+  // A piece is some query tiles of one head, which share its packed keys and values.
+  constexpr std::int64_t queries_a_piece = 8 * tile;
+  const std::int64_t pieces = (shape.T + queries_a_piece - 1) / queries_a_piece;
   dispatch(shape.dtype, [&]<class T>() {
     T* high = highs.mutable_values<T>().data();
     T* weight = weights.mutable_values<T>().data();
-    const std::int64_t grain = tasks_a_piece(shape, std::min(tile, shape.T));
-    parallel_for(shape.B * shape.H * query_tiles, grain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t head = i / query_tiles, first = i % query_tiles * tile;
+    const auto run_piece = [&](std::int64_t head, std::int64_t begin, std::int64_t end) {
+      const std::int64_t b = head / shape.H, h = head % shape.H, width = padded<T>(shape.D);
+      const std::int64_t seen = shape.causal ? Pair(shape, end - 1, 0).edge : shape.S;
+      const std::int64_t keys = std::clamp<std::int64_t>(round_up(seen, tile), 0, shape.S);
+      Scratch<T> scratch(2 * keys * width);
+      T* k_rows = scratch.take(keys, width);
+      T* v_rows = scratch.take(keys, width);
+      pack<T>(rows_of<T>(k, b, h), keys, shape.D, T(1), k_rows, width);
+      pack<T>(rows_of<T>(v, b, h), keys, shape.D, T(1), v_rows, width);
+      for (std::int64_t first = begin; first < end; first += tile) {
         const std::int64_t at = head * shape.T + first;
-        forward_tile<T>(shape, head / shape.H, head % shape.H, first, q, k, v, out, high + at,
-                        weight + at);
+        forward_tile<T>(shape, b, h, first, q, {k_rows, v_rows}, out, high + at, weight + at);
+      }
+    };
+    const std::int64_t grain = tasks_a_piece(shape, std::min(queries_a_piece, shape.T));
+    parallel_for(shape.B * shape.H * pieces, grain, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t i = first; i < last; ++i) {
+        const std::int64_t begin = i % pieces * queries_a_piece;
+        run_piece(i / pieces, begin, std::min(shape.T, begin + queries_a_piece));
       }
     });
   });

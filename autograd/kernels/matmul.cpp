@@ -18,7 +18,9 @@
 #include <dnnl.hpp>
 #endif
 
+#include "autograd/kernels/bfloat16.hpp"
 #include "autograd/kernels/rows.hpp"
+#include "autograd/memory.hpp"
 #include "autograd/profile.hpp"
 
 namespace tapestry {
@@ -29,6 +31,8 @@ bool use_onednn = true;
 #else
 constexpr bool use_onednn = false;
 #endif
+
+MatmulPrecision precision = MatmulPrecision::float32;
 
 // Both engines ask OpenMP how many threads to use; inside a block the answer is one.
 class OneThread {
@@ -47,6 +51,7 @@ struct Block {
   std::int64_t m, n, k;
   bool transpose_a, transpose_b, accumulate;
   std::int64_t row_a, row_b, row_c;
+  bool bfloat16 = false;  // A's and B's elements
   auto operator<=>(const Block&) const = default;
 };
 
@@ -65,14 +70,15 @@ dnnl::engine& engine() {
 
 CachedProduct make_product(const Block& block) {
   using dnnl::memory;
-  const auto matrix = [](std::int64_t rows, std::int64_t columns, std::int64_t row,
-                         bool transpose) {
-    return memory::desc({rows, columns}, memory::data_type::f32,
+  const auto matrix = [](memory::data_type type, std::int64_t rows, std::int64_t columns,
+                         std::int64_t row, bool transpose) {
+    return memory::desc({rows, columns}, type,
                         transpose ? memory::dims{1, row} : memory::dims{row, 1});
   };
-  const auto a = matrix(block.m, block.k, block.row_a, block.transpose_a);
-  const auto b = matrix(block.k, block.n, block.row_b, block.transpose_b);
-  const auto c = matrix(block.m, block.n, block.row_c, false);
+  const auto type = block.bfloat16 ? memory::data_type::bf16 : memory::data_type::f32;
+  const auto a = matrix(type, block.m, block.k, block.row_a, block.transpose_a);
+  const auto b = matrix(type, block.k, block.n, block.row_b, block.transpose_b);
+  const auto c = matrix(memory::data_type::f32, block.m, block.n, block.row_c, false);
   dnnl::primitive_attr attributes;
   if (block.accumulate) {
     dnnl::post_ops sum;
@@ -90,22 +96,26 @@ CachedProduct make_product(const Block& block) {
   return cached;
 }
 
+bool processor_has(dnnl_cpu_isa_t wanted) {
+  return (static_cast<int>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
+}
+
 // Before AVX-512, oneDNN reads a transposed A where it stands, which costs a third of its speed
 // at row lengths that are multiples of 128: 64 GFLOP/s a core on 128×512×768, OpenBLAS 91.
 bool suits_onednn(const Block& block) {
-  static const bool has_avx512 = (static_cast<int>(dnnl::get_effective_cpu_isa()) &
-                                  dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
+  static const bool has_avx512 = processor_has(dnnl_cpu_isa_avx512_core);
   return has_avx512 || !block.transpose_a;
 }
 
 // Primitives are cached per thread: the memory objects inside them are not shared.
-void multiply_onednn(const Block& block, const float* a, const float* b, float* c) {
+template <class In>
+void multiply_onednn(const Block& block, const In* a, const In* b, float* c) {
   thread_local std::map<Block, CachedProduct> cache;
   thread_local dnnl::stream stream(engine());
   auto cached = cache.find(block);
   if (cached == cache.end()) cached = cache.emplace(block, make_product(block)).first;
-  cached->second.a.set_data_handle(const_cast<float*>(a));
-  cached->second.b.set_data_handle(const_cast<float*>(b));
+  cached->second.a.set_data_handle(const_cast<In*>(a));
+  cached->second.b.set_data_handle(const_cast<In*>(b));
   cached->second.c.set_data_handle(c);
   cached->second.product.execute(stream, cached->second.arguments);
   stream.wait();
@@ -150,6 +160,15 @@ void multiply(const Block& block, const T* a, const T* b, T* c) {
   multiply_openblas(block, a, b, c);
 }
 
+void multiply([[maybe_unused]] Block block, [[maybe_unused]] const BFloat16* a,
+              [[maybe_unused]] const BFloat16* b, [[maybe_unused]] float* c) {
+#ifdef TAPESTRY_ONEDNN
+  const OneThread one_thread;
+  block.bfloat16 = true;
+  multiply_onednn(block, a, b, c);
+#endif
+}
+
 // Rows of C start as the bias, so that the product adds to it while it is in the cache.
 template <class T>
 void write_bias(const Block& block, const T* bias, T* c) {
@@ -181,7 +200,7 @@ struct Cut {
   }
 };
 
-template <class T>
+template <class In, class T>
 void run_block(const Matmul& matmul, const MatmulOperands& operands, const Cut& cut,
                std::int64_t index) {
   const std::int64_t begin = index * cut.piece;
@@ -196,8 +215,8 @@ void run_block(const Matmul& matmul, const MatmulOperands& operands, const Cut& 
               matmul.transpose_b ? matmul.k : matmul.n,
               matmul.n};
   (cut.rows ? block.m : block.n) = length;
-  const T* a = reinterpret_cast<const T*>(operands.a);
-  const T* b = reinterpret_cast<const T*>(operands.b);
+  const In* a = reinterpret_cast<const In*>(operands.a);
+  const In* b = reinterpret_cast<const In*>(operands.b);
   const T* bias = reinterpret_cast<const T*>(operands.bias);
   T* c = reinterpret_cast<T*>(operands.c);
   if (cut.rows) {
@@ -224,6 +243,50 @@ void write_empty_sum(const Matmul& matmul, const MatmulOperands& operands) {
   }
 }
 
+// The products of a batch, whose operands are of type In.
+template <class In, class T>
+void run_batch(const Matmul& matmul, const std::vector<MatmulOperands>& batch) {
+  const Cut cut(matmul);
+  // Small products of a large batch share a piece.
+  const double flops = std::max(1.0, flops_of(matmul) / static_cast<double>(cut.pieces));
+  const auto grain = std::max<std::int64_t>(1, static_cast<std::int64_t>(4e6 / flops));
+  const auto blocks = static_cast<std::int64_t>(batch.size()) * cut.pieces;
+  parallel_for(blocks, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      run_block<In, T>(matmul, batch[static_cast<std::size_t>(i / cut.pieces)], cut,
+                       i % cut.pieces);
+  });
+}
+
+// Copies of the batch's operands, rounded to bfloat16 and stored as Rounded.
+template <class Rounded>
+class RoundedOperands {
+ public:
+  RoundedOperands(const Matmul& matmul, const std::vector<MatmulOperands>& batch) : batch_(batch) {
+    for (MatmulOperands& operands : batch_) {
+      operands.a = round(operands.a, matmul.m * matmul.k);
+      operands.b = round(operands.b, matmul.k * matmul.n);
+    }
+  }
+  const std::vector<MatmulOperands>& batch() const { return batch_; }
+
+ private:
+  const std::byte* round(const std::byte* operand, std::int64_t n) {
+    std::shared_ptr<std::byte[]>& copy = copies_[operand];
+    if (copy) return copy.get();  // the batch shares it
+    copy = allocate(static_cast<std::size_t>(n) * sizeof(Rounded));
+    const auto* from = reinterpret_cast<const float*>(operand);
+    auto* to = reinterpret_cast<Rounded*>(copy.get());
+    parallel_for(n, 65536, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) store_rounded(from[i], to[i]);
+    });
+    return copy.get();
+  }
+
+  std::vector<MatmulOperands> batch_;
+  std::map<const std::byte*, std::shared_ptr<std::byte[]>> copies_;
+};
+
 }  // namespace
 
 void run(const Matmul& matmul, const std::vector<MatmulOperands>& batch) {
@@ -233,17 +296,25 @@ void run(const Matmul& matmul, const std::vector<MatmulOperands>& batch) {
     return;
   }
   profile::add_flops(flops_of(matmul) * static_cast<double>(batch.size()));
-  const Cut cut(matmul);
-  // Small products of a large batch share a piece.
-  const double flops = std::max(1.0, flops_of(matmul) / static_cast<double>(cut.pieces));
-  const auto grain = std::max<std::int64_t>(1, static_cast<std::int64_t>(4e6 / flops));
-  dispatch(matmul.dtype, [&]<class T>() {
-    const auto blocks = static_cast<std::int64_t>(batch.size()) * cut.pieces;
-    parallel_for(blocks, grain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i)
-        run_block<T>(matmul, batch[static_cast<std::size_t>(i / cut.pieces)], cut, i % cut.pieces);
-    });
-  });
+  if (precision == MatmulPrecision::bfloat16 && matmul.dtype == DType::float32 && matmul.m > 1) {
+    if (has_bfloat16_products())
+      run_batch<BFloat16, float>(matmul, RoundedOperands<BFloat16>(matmul, batch).batch());
+    else
+      run_batch<float, float>(matmul, RoundedOperands<float>(matmul, batch).batch());
+    return;
+  }
+  dispatch(matmul.dtype, [&]<class T>() { run_batch<T, T>(matmul, batch); });
+}
+
+void set_matmul_precision(MatmulPrecision wanted) { precision = wanted; }
+
+bool has_bfloat16_products() {
+#ifdef TAPESTRY_ONEDNN
+  static const bool has = processor_has(dnnl_cpu_isa_avx512_core_bf16);
+  return use_onednn && has;
+#else
+  return false;
+#endif
 }
 
 std::string matrix_engine_name() {

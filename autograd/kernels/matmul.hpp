@@ -25,6 +25,15 @@ struct MatmulOperands {
 // oneDNN for float32, by OpenBLAS for float64), so the bits do not depend on the thread count.
 void run(const Matmul& matmul, const std::vector<MatmulOperands>& batch);
 
+// What float32 operands are rounded to before they are multiplied; sums are float32 in any case.
+// A single row times a matrix is not rounded: it is bound by reading the matrix.
+enum class MatmulPrecision { float32, bfloat16 };
+void set_matmul_precision(MatmulPrecision precision);
+
+// Whether this processor multiplies bfloat16 (AVX512-BF16, by oneDNN). Where it does not, rounded
+// operands are multiplied in float32: the same products, and no faster.
+bool has_bfloat16_products();
+
 // "oneDNN 2.6.3, OpenBLAS ..."
 std::string matrix_engine_name();
 

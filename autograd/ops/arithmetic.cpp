@@ -74,7 +74,7 @@ Tensor scale(const Tensor& x, double factor) {
   const auto times = [factor](auto v) { return v * static_cast<Scalar<decltype(v)>>(factor); };
   return record("scale", map_arrays(times, x.value()), {x},
                 [times](const Array& gradient, InputGradients& into) {
-                  into.add(0, map_arrays(times, gradient));
+                  into.add(0, map_gradient(times, gradient));
                 });
 }
 

@@ -19,7 +19,7 @@ Tensor dropout(const Tensor& x, double rate, Random& random) {
   const auto apply = [](auto v, auto m) { return v * m; };
   return record("dropout", map_arrays(apply, x.value(), mask), {x},
                 [mask, apply](const Array& gradient, InputGradients& into) {
-                  into.add(0, map_arrays(apply, gradient, mask));
+                  into.add(0, map_gradient(apply, gradient, mask));
                 });
 }
 

@@ -46,6 +46,20 @@ Array map_arrays(F f, const Array& first, const In&... rest) {
   return out;
 }
 
+// Where a pullback may leave a result of x's shape: over x itself if nobody else holds it.
+inline Array reuse(const Array& x) { return x.unique() ? x : Array(x.shape(), x.dtype()); }
+
+// The same as map_arrays(f, gradient, saved…), over the gradient where that is possible.
+template <class F, class... Saved>
+Array map_gradient(F f, const Array& gradient, const Saved&... saved) {
+  Array out = reuse(gradient);
+  dispatch(out.dtype(), [&]<class T>() {
+    map<T>(out.size(), f, out.mutable_values<T>().data(), gradient.values<T>().data(),
+           saved.template values<T>().data()...);
+  });
+  return out;
+}
+
 enum class Saves { input, output };  // what a unary op's pullback needs
 
 // y = forward(x); dx = pullback(dy, x or y). Both are generic over vector registers.
@@ -56,7 +70,7 @@ Tensor unary(const char* op, const Tensor& x, Forward forward, UnaryPullback pul
   return record(op, y, {x},
                 [saved = saves == Saves::input ? x.value() : y, pullback](const Array& gradient,
                                                                           InputGradients& into) {
-                  into.add(0, map_arrays(pullback, gradient, saved));
+                  into.add(0, map_gradient(pullback, gradient, saved));
                 });
 }
 

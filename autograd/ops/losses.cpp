@@ -65,7 +65,7 @@ Tensor cross_entropy(const Tensor& logits, const Array& targets,
   return record("cross_entropy", total, {logits},
                 [logits = logits.value(), targets, highs, rests, options, weight, N, V](
                     const Array& gradient, InputGradients& into) {
-                  Array dlogits(logits.shape(), logits.dtype());
+                  Array dlogits = reuse(logits);
                   dispatch(logits.dtype(), [&]<class T>() {
                     const T* x = logits.values<T>().data();
                     const T* high = highs.values<T>().data();

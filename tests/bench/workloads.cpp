@@ -1,3 +1,4 @@
+#include "autograd/kernels/matmul.hpp"
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
@@ -52,6 +53,35 @@ BenchmarkResult transformer_step(const TransformerOptions& options, std::int64_t
   result.units = static_cast<double>(B * T);
   result.unit = "tokens";
   result.flops = transformer_flops(model, B, T);
+  return result;
+}
+
+// Products of operands rounded to bfloat16.
+BenchmarkResult transformer_step_bfloat16(const TransformerOptions& options, std::int64_t B) {
+  set_matmul_precision(MatmulPrecision::bfloat16);
+  const BenchmarkResult result = transformer_step(options, B);
+  set_matmul_precision(MatmulPrecision::float32);
+  return result;
+}
+
+// So little work that threads can only be in the way.
+BenchmarkResult mlp_step() {
+  constexpr std::int64_t B = 32;
+  Random init(1, Stream::init);
+  Mlp model({16, 16, 16, 1}, init);
+  const std::vector<Parameter*> parameters = model.parameters();
+  AdamW optimizer(parameters, {});
+  Array x({B, 16}), y({B, 1});
+  init.fill_normal(x, 0, 1);
+  init.fill_normal(y, 0, 1);
+  BenchmarkResult result = time_steps([&] {
+    Tape tape;
+    const Gradients gradients = tape.backward(mean(squared_error(model.forward(x), y)));
+    optimizer.step(gradients, 1e-3, clip(gradients, parameters, 1).scale);
+  });
+  result.units = B;
+  result.unit = "examples";
+  result.flops = 6.0 * B * (2 * 16 * 16 + 16) - 2.0 * B * 16 * 16;
   return result;
 }
 
@@ -130,6 +160,11 @@ TransformerOptions gpt2_long() {
   return options;
 }
 
+TransformerOptions recomputed(TransformerOptions options) {
+  options.recompute_blocks = true;
+  return options;
+}
+
 const RegisterBenchmark workloads[] = {
     {"gpt-nano",
      {"4 layers of width 128, context 64, batch 12", [] { return transformer_step(nano, 12); }}},
@@ -140,6 +175,17 @@ const RegisterBenchmark workloads[] = {
      {"12 layers of width 768, context 64, batch 4", [] { return transformer_step(gpt2, 4); }}},
     {"gpt2-124m-t1024",
      {"the same, context 1024, batch 1", [] { return transformer_step(gpt2_long(), 1); }}},
+    {"gpt-char-bf16",
+     {"gpt-char with bfloat16 operands", [] { return transformer_step_bfloat16(character, 4); }}},
+    {"gpt2-124m-bf16",
+     {"gpt2-124m with bfloat16 operands", [] { return transformer_step_bfloat16(gpt2, 4); }}},
+    {"gpt-char-recompute",
+     {"gpt-char with checkpointed activations",
+      [] { return transformer_step(recomputed(character), 4); }}},
+    {"gpt2-124m-t1024-recompute",
+     {"gpt2-124m-t1024 with checkpointed activations",
+      [] { return transformer_step(recomputed(gpt2_long()), 1); }}},
+    {"mlp-16", {"16-16-16-1, batch 32", mlp_step}},
     {"vae", {"784-400-20-400-784, batch 128", vae_step}},
     {"attention-256", {"one causal layer, 8 heads of 64", [] { return attention_step(256); }}},
     {"attention-1024", {"the same", [] { return attention_step(1024); }}},

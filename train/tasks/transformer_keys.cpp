@@ -15,8 +15,17 @@ std::vector<std::int64_t> divisors(std::int64_t n) {
 }  // namespace
 
 std::vector<KeyInfo> transformer_keys() {
-  return {key::layers,    key::heads, key::width,      key::feed_forward, key::dropout,
-          key::positions, key::norm,  key::activation, key::bias,         key::tied_embeddings};
+  return {key::layers,
+          key::heads,
+          key::width,
+          key::feed_forward,
+          key::dropout,
+          key::positions,
+          key::norm,
+          key::activation,
+          key::bias,
+          key::tied_embeddings,
+          key::checkpoint_activations};
 }
 
 Activation activation_of(const Config& config) {
@@ -43,7 +52,8 @@ TransformerOptions transformer_options(const Config& config, std::int64_t vocabu
       .activation = activation_of(config),
       .dropout = config[key::dropout],
       .bias = config[key::bias],
-      .tied_embeddings = config[key::tied_embeddings]};
+      .tied_embeddings = config[key::tied_embeddings],
+      .recompute_blocks = config[key::checkpoint_activations]};
 }
 
 }  // namespace tapestry

@@ -29,6 +29,11 @@ inline const Key<std::string> activation{
 inline const Key<bool> bias{"model.bias", true, "biases in the projections"};
 inline const Key<bool> tied_embeddings{"model.tied_embeddings", true,
                                        "read out with the token embedding"};
+inline const Key<bool> checkpoint_activations{
+    "train.checkpoint_activations",
+    false,
+    "keep only the blocks' inputs and compute the rest again in the backward pass, to save memory",
+    {.free_on_resume = true}};
 
 }  // namespace key
 
