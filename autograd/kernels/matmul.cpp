@@ -100,11 +100,14 @@ bool processor_has(dnnl_cpu_isa_t wanted) {
   return (static_cast<int>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
 }
 
-// Before AVX-512, oneDNN reads a transposed A where it stands, which costs a third of its speed
-// at row lengths that are multiples of 128: 64 GFLOP/s a core on 128×512×768, OpenBLAS 91.
+// Before AVX-512, oneDNN reads operands where they stand, which costs it dearly over long sums of a
+// transposed A (512×128×768: 64 GFLOP/s a core, OpenBLAS 91) and between rows a multiple of 4 KB
+// apart (256×3072×768: 84 on two cores, OpenBLAS 142). Elsewhere it is the faster by a tenth.
 bool suits_onednn(const Block& block) {
   static const bool has_avx512 = processor_has(dnnl_cpu_isa_avx512_core);
-  return has_avx512 || !block.transpose_a;
+  constexpr std::int64_t page = 1024;
+  return has_avx512 || (block.transpose_a ? block.k <= 256 && block.row_a % page != 0
+                                          : block.row_a % page != 0 && block.row_b % page != 0);
 }
 
 // Primitives are cached per thread: the memory objects inside them are not shared.
