@@ -76,6 +76,33 @@ void reduce(const Split& split, T* out, const T* in) {
     reduce_columns<T, reduction>(split, out + i * split.inner, in + i * split.along * split.inner);
 }
 
+// Whether `shape` ends with the axes of `own`, but for leading ones: the array is repeated whole.
+bool ends_with(const Shape& shape, const Shape& own) {
+  bool leading = false;
+  for (int axis = -1; axis >= -own.rank(); --axis) {
+    leading |= own[axis] != shape[axis];
+    if (leading && own[axis] != 1) return false;
+  }
+  return true;
+}
+
+void repeat(const Array& array, Array& result) {
+  dispatch(array.dtype(), [&]<class T>() {
+    const T* from = array.values<T>().data();
+    T* to = result.mutable_values<T>().data();
+    const std::int64_t n = array.size();
+    if (n == 1) {
+      std::fill_n(to, result.size(), *from);
+      return;
+    }
+    const std::int64_t grain = std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, n));
+    const std::int64_t copies = n == 0 ? 0 : result.size() / n;
+    parallel_for(copies, grain, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) std::copy_n(from, n, to + i * n);
+    });
+  });
+}
+
 // f summed over all elements in double, in fixed pieces, each in eight sums side by side, which the
 // compiler keeps in vector registers.
 template <class F>
@@ -116,6 +143,10 @@ Array broadcast_to(const Array& array, const Shape& shape) {
   require(broadcast("broadcast_to", array.shape(), shape) == shape, "broadcast_to: {} to {}",
           to_string(array.shape()), to_string(shape));
   Array result(shape, array.dtype());
+  if (ends_with(shape, array.shape())) {
+    repeat(array, result);
+    return result;
+  }
   dispatch(array.dtype(), [&]<class T>() {
     const std::vector<std::size_t> extents(shape.begin(), shape.end());
     auto to = xtensor_view<T>(result);
