@@ -68,12 +68,16 @@ void pack(Rows<T> from, std::int64_t count, std::int64_t D, T factor, T* to, std
   }
 }
 
-// to (D, tile) = factor · fromᵀ; missing rows become columns of zeros.
+// to (D, tile) = factor · fromᵀ; missing rows become columns of zeros. Eight rows at a time, so
+// that neighbouring elements are written together.
 template <class T>
 void load_transposed(Rows<T> from, std::int64_t first, std::int64_t count, std::int64_t D, T factor,
                      T* to) {
-  for (std::int64_t r = 0; r < count; ++r)
-    for (std::int64_t d = 0; d < D; ++d) to[d * tile + r] = factor * from[first + r][d];
+  constexpr std::int64_t block = 8;
+  for (std::int64_t r = 0; r < count; r += block)
+    for (std::int64_t d = 0; d < D; ++d)
+      for (std::int64_t i = r; i < std::min(count, r + block); ++i)
+        to[d * tile + i] = factor * from[first + i][d];
   for (std::int64_t d = 0; d < D; ++d) std::fill(to + d * tile + count, to + (d + 1) * tile, T(0));
 }
 

@@ -1,0 +1,251 @@
+"""The workloads of `tapestry bench` in PyTorch, one a process: prints one JSON line.
+
+    python3 -m venv ~/peers && ~/peers/bin/pip install torch jax
+    ~/peers/bin/python torch_steps.py gpt-nano --mode eager
+
+(Linux's default package of torch brings CUDA's libraries, which take memory even where there is
+no GPU; that of --index-url https://download.pytorch.org/whl/cpu does not.)
+
+Modes: eager; compile (torch.compile, which needs a C++ compiler and Python's headers); bf16 and
+bf16-compile, the same two under autocast to bfloat16, of the transformers' training steps only.
+
+Measured are whole steps on fixed random data (loss, gradients, clipping, optimiser), one attention
+layer forward and backward, or 256 tokens of generation: the median, fastest and slowest of at
+least 10 (3 of generation) in at least 1 s; the peak of resident memory in the steps, what the
+process holds once torch is imported included (library_bytes); and the time from the start of the
+process to the end of the first step.
+
+Where there is a choice it is PyTorch's fastest: scaled_dot_product_attention, which on a CPU is a
+flash kernel; fused AdamW; gradients freed and not zeroed; generation in inference mode, which
+keeps the tokens in tensors, so that nothing waits for a number.
+"""
+
+import contextlib
+import functools
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from measure import (
+    LEARNING_RATE,
+    WEIGHT_DECAY,
+    WORKLOADS,
+    Attention,
+    Generation,
+    Transformer,
+    Vae,
+    measure,
+    parse_arguments,
+)
+
+
+class SelfAttention(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.query_key_value = nn.Linear(width, 3 * width)
+        self.output = nn.Linear(width, width)
+        self.heads = heads
+
+    def split(self, x):
+        """Queries, keys and values, (B, heads, T, width of a head) each."""
+        B, T, C = x.shape
+        packed = self.query_key_value(x).view(B, T, 3, self.heads, C // self.heads)
+        return packed.permute(2, 0, 3, 1, 4).unbind(0)
+
+    def join(self, attended):
+        return self.output(attended.transpose(1, 2).flatten(2))
+
+    def forward(self, x):
+        query, key, value = self.split(x)
+        return self.join(F.scaled_dot_product_attention(query, key, value, is_causal=True))
+
+    def extend(self, x, cache, position, seen):
+        query, key, value = self.split(x)
+        keys, values = cache
+        keys.index_copy_(2, position, key)
+        values.index_copy_(2, position, value)
+        return self.join(F.scaled_dot_product_attention(query, keys, values, attn_mask=seen))
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(width)
+        self.attention = SelfAttention(width, heads)
+        self.feed_forward_norm = nn.LayerNorm(width)
+        self.expand = nn.Linear(width, 4 * width)
+        self.contract = nn.Linear(4 * width, width)
+
+    def feed(self, x):
+        return x + self.contract(F.gelu(self.expand(self.feed_forward_norm(x))))
+
+    def forward(self, x):
+        return self.feed(x + self.attention(self.attention_norm(x)))
+
+    def extend(self, x, cache, position, seen):
+        return self.feed(x + self.attention.extend(self.attention_norm(x), cache, position, seen))
+
+
+class Gpt(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.token_embedding = nn.Embedding(shape.vocabulary, shape.width)
+        self.position_embedding = nn.Embedding(shape.context, shape.width)
+        self.blocks = nn.ModuleList(Block(shape.width, shape.heads) for _ in range(shape.layers))
+        self.final_norm = nn.LayerNorm(shape.width)
+        for parameter in self.parameters():
+            if parameter.dim() == 2:
+                nn.init.normal_(parameter, std=0.02)
+
+    def read_out(self, x):
+        return F.linear(self.final_norm(x), self.token_embedding.weight)
+
+    def forward(self, tokens, targets):
+        """The loss."""
+        x = self.token_embedding(tokens) + self.position_embedding.weight[: tokens.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        return F.cross_entropy(self.read_out(x).flatten(0, 1), targets.flatten())
+
+    def extend(self, token, caches, position, seen):
+        """The likeliest token after `token` (1, 1), which stands at `position` (1). A cache is
+        the keys and values of the tokens up to it, or of more and `seen` says which to look at."""
+        x = self.token_embedding(token) + self.position_embedding(position)
+        for block, cache in zip(self.blocks, caches):
+            x = block.extend(x, cache, position, seen)
+        return self.read_out(x).argmax(-1)
+
+
+class Autoencoder(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.encoder = nn.Linear(shape.inputs, shape.hidden)
+        self.mean = nn.Linear(shape.hidden, shape.latent)
+        self.log_sigma = nn.Linear(shape.hidden, shape.latent)
+        self.decoder = nn.Sequential(
+            nn.Linear(shape.latent, shape.hidden), nn.ReLU(), nn.Linear(shape.hidden, shape.inputs)
+        )
+
+    def forward(self, images):
+        """The negative ELBO of an image."""
+        hidden = F.relu(self.encoder(images))
+        mean, log_sigma = self.mean(hidden), self.log_sigma(hidden)
+        latent = mean + log_sigma.exp() * torch.randn_like(mean)
+        recon = F.binary_cross_entropy_with_logits(self.decoder(latent), images, reduction="sum")
+        kl = (0.5 * (mean * mean + torch.expm1(2 * log_sigma)) - log_sigma).sum()
+        return (recon + kl) / len(images)
+
+
+def compiled(function, mode):
+    """As the mode has it. The model is compiled, forward and with it backward, and the rest of
+    the step is not: compiling all of it measured the same within the noise, and compiling the
+    optimiser's foreach form fails on a CPU (PyTorch 2.15)."""
+    return torch.compile(function) if mode.endswith("compile") else function
+
+
+def autocast(mode):
+    if mode.startswith("bf16"):
+        return torch.autocast("cpu", dtype=torch.bfloat16)
+    return contextlib.nullcontext()
+
+
+# The optimisers are fused: 0.6 ms a step of gpt-nano where foreach takes 2.5, 7 ms of gpt-char
+# where it takes 40 (PyTorch 2.15, 2 cores of Zen 3).
+
+
+def transformer_step(shape, mode):
+    model = Gpt(shape)
+    size = (shape.batch, shape.context)
+    tokens, targets = torch.randint(shape.vocabulary, size), torch.randint(shape.vocabulary, size)
+    parameters = list(model.parameters())
+    linear = [m.weight for m in model.modules() if isinstance(m, nn.Linear)]
+    decayed = set(linear)
+    optimizer = torch.optim.AdamW(
+        [
+            {"params": linear, "weight_decay": WEIGHT_DECAY},
+            {"params": [p for p in parameters if p not in decayed], "weight_decay": 0.0},
+        ],
+        lr=LEARNING_RATE[Transformer],
+        fused=True,
+    )
+    forward = compiled(model, mode)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        with autocast(mode):
+            loss = forward(tokens, targets)
+        loss.backward()
+        nn.utils.clip_grad_norm_(parameters, 1.0, foreach=True)
+        optimizer.step()
+
+    return step
+
+
+def vae_step(shape, mode):
+    model = Autoencoder(shape)
+    images = torch.rand(shape.batch, shape.inputs)
+    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE[Vae], fused=True)
+    forward = compiled(model, mode)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        forward(images).backward()
+        optimizer.step()
+
+    return step
+
+
+def attention_step(shape, mode):
+    layer = SelfAttention(shape.width, shape.heads)
+    x = torch.randn(1, shape.length, shape.width, requires_grad=True)
+    wanted = [x, *layer.parameters()]
+    forward = compiled(layer, mode)
+    return lambda: torch.autograd.grad(forward(x).sum(), wanted)
+
+
+def generation(shape, mode):
+    model = Gpt(shape.model)
+    size = (1, shape.model.heads, shape.model.context, shape.model.width // shape.model.heads)
+    positions = torch.arange(shape.model.context)
+    extend = compiled(model.extend, mode)
+
+    @torch.inference_mode()
+    def step():
+        caches = [torch.zeros(2, *size) for _ in model.blocks]
+        token = torch.ones(1, 1, dtype=torch.long)
+        text = []
+        for i in range(shape.tokens):
+            if mode == "compile":  # the same shapes each time, or each would be compiled
+                token = extend(token, caches, positions[i : i + 1], positions[None] <= i)
+            else:
+                seen = [cache[..., : i + 1, :] for cache in caches]
+                token = extend(token, seen, positions[i : i + 1], None)
+            text.append(token)
+        return torch.cat(text)
+
+    return step
+
+
+STEPS = {
+    Transformer: transformer_step,
+    Vae: vae_step,
+    Attention: attention_step,
+    Generation: generation,
+}
+
+
+def main():
+    arguments = parse_arguments(__doc__, ["eager", "compile", "bf16", "bf16-compile"])
+    shape = WORKLOADS[arguments.workload]
+    if arguments.mode.startswith("bf16") and not isinstance(shape, Transformer):
+        sys.exit(f"{arguments.workload}: bf16 is of the transformers' training steps only")
+    torch.manual_seed(1)
+    torch.set_num_threads(arguments.threads)
+    make_step = functools.partial(STEPS[type(shape)], shape, arguments.mode)
+    measure(arguments, f"torch {torch.__version__}", make_step)
+
+
+if __name__ == "__main__":
+    main()
