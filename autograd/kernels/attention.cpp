@@ -170,7 +170,7 @@ struct Softmax {
   // was summed before is worth `shrink` of itself.
   void take(const Pair& pair, T* scores) {
     constexpr std::int64_t lanes = simd_width<T>;
-    for (std::int64_t r = 0; r < tile; r += lanes) {
+    for (std::int64_t r = 0; r < pair.queries; r += lanes) {
       const std::int64_t seen = pair.keys_seen_by(r + lanes - 1);
       const Simd<T> before = Simd<T>::load_aligned(&high[r]);
       Simd<T> largest = before;
@@ -194,15 +194,23 @@ struct Softmax {
   }
 };
 
-// One head's keys and values, packed.
+// One head's keys, and its values in rows padded to vector registers.
 template <class T>
 struct Keys {
-  const T *k, *v;
+  Rows<T> k, v;
 };
+
+// Packing pays when several tiles of queries read it: a few queries read the rows where they are.
+template <class T>
+bool needs_packing(std::int64_t queries, std::int64_t D, const Rows<T>& v) {
+  const bool aligned = D % simd_width<T> == 0 && v.time % simd_width<T> == 0 &&
+                       reinterpret_cast<std::uintptr_t>(v.data) % (simd_width<T> * sizeof(T)) == 0;
+  return queries > 16 || !aligned;
+}
 
 template <class T>
 void forward_tile(const AttentionShape& shape, std::int64_t b, std::int64_t h,
-                  std::int64_t first_query, const HeadsView& q, const Keys<T>& packed,
+                  std::int64_t first_query, const HeadsView& q, const Keys<T>& keys,
                   const HeadsView& out, T* highs, T* weights) {
   const std::int64_t D = shape.D, width = padded<T>(D);
   Scratch<T> scratch(tile * (width + D + tile));
@@ -218,13 +226,13 @@ void forward_tile(const AttentionShape& shape, std::int64_t b, std::int64_t h,
   for (std::int64_t first_key = 0; first_key < shape.S; first_key += tile) {
     const Pair pair(shape, first_query, first_key);
     if (pair.hidden()) break;
-    const T* k_tile = packed.k + first_key * width;
     std::fill_n(scores, pair.keys * tile, T(0));
     for_each_strip(pair, pair.keys, [&](std::int64_t j, std::int64_t rows) {
       constexpr std::int64_t step = 2 * simd_width<T>;
-      const std::int64_t first = std::min(tile - step, pair.first_query_of(j) / step * step);
-      multiply_tile<T>(rows, tile - first, D, {k_tile + j * width, width, 1}, q_tile + first, tile,
-                       scores + j * tile + first, tile);
+      const std::int64_t columns = round_up(count, step);
+      const std::int64_t first = std::min(columns - step, pair.first_query_of(j) / step * step);
+      multiply_tile<T>(rows, columns - first, D, {keys.k[first_key + j], keys.k.time, 1},
+                       q_tile + first, tile, scores + j * tile + first, tile);
     });
     masks.apply(pair, 1, tile, scores);
     softmax.take(pair, scores);
@@ -235,7 +243,7 @@ void forward_tile(const AttentionShape& shape, std::int64_t b, std::int64_t h,
             o_tile + r * width);
     for_each_strip(pair, count, [&](std::int64_t r, std::int64_t rows) {
       multiply_tile<T>(rows, width, pair.keys_seen_by(r + rows - 1), {scores + r, 1, tile},
-                       packed.v + first_key * width, width, o_tile + r * width, width);
+                       keys.v[first_key], keys.v.time, o_tile + r * width, width);
     });
   }
 
@@ -376,14 +384,18 @@ void attention_forward(const AttentionShape& shape, const HeadsView& q, const He
       const std::int64_t b = head / shape.H, h = head % shape.H, width = padded<T>(shape.D);
       const std::int64_t seen = shape.causal ? Pair(shape, end - 1, 0).edge : shape.S;
       const std::int64_t keys = std::clamp<std::int64_t>(round_up(seen, tile), 0, shape.S);
-      Scratch<T> scratch(2 * keys * width);
-      T* k_rows = scratch.take(keys, width);
-      T* v_rows = scratch.take(keys, width);
-      pack<T>(rows_of<T>(k, b, h), keys, shape.D, T(1), k_rows, width);
-      pack<T>(rows_of<T>(v, b, h), keys, shape.D, T(1), v_rows, width);
+      Keys<T> rows{rows_of<T>(k, b, h), rows_of<T>(v, b, h)};
+      const bool pack_them = needs_packing(end - begin, shape.D, rows.v);
+      Scratch<T> scratch(pack_them ? 2 * keys * width : 0);
+      for (Rows<T>* own : {&rows.k, &rows.v}) {
+        if (!pack_them) break;
+        T* packed = scratch.take(keys, width);
+        pack<T>(*own, keys, shape.D, T(1), packed, width);
+        *own = {packed, width};
+      }
       for (std::int64_t first = begin; first < end; first += tile) {
         const std::int64_t at = head * shape.T + first;
-        forward_tile<T>(shape, b, h, first, q, {k_rows, v_rows}, out, high + at, weight + at);
+        forward_tile<T>(shape, b, h, first, q, rows, out, high + at, weight + at);
       }
     };
     const std::int64_t grain = tasks_a_piece(shape, std::min(queries_a_piece, shape.T));
