@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "autograd/check.hpp"
+#include "autograd/ops/rotary.hpp"
 #include "autograd/ops/shaping.hpp"
 #include "autograd/tape.hpp"
 
@@ -43,9 +44,15 @@ void Attention::fields(FieldVisitor& visit) {
 
 MultiHeadAttention::MultiHeadAttention(std::int64_t width, std::int64_t num_heads, Random& init,
                                        const Options& options)
-    : output(width, width, init, options.output), heads(num_heads) {
+    : output(width, width, init, options.output),
+      heads(num_heads),
+      rotary_positions(options.rotary_positions) {
   require(heads >= 1 && width % heads == 0, "multi-head attention: {} heads do not divide width {}",
           heads, width);
+  require(!rotary_positions || (options.source_width == 0 && width / heads % 2 == 0),
+          "multi-head attention: rotary positions need self-attention and an even head width, "
+          "not {}",
+          width / heads);
   if (options.source_width == 0) {
     query_key_value.emplace(width, 3 * width, init, options.input);
   } else {
@@ -58,7 +65,7 @@ Tensor MultiHeadAttention::forward(const Tensor& x, AttentionOptions options) co
   require(query_key_value.has_value(), "multi-head attention: cross-attention needs a source");
   const Scope scope(path());
   options.heads = heads;
-  return output.forward(packed_self_attention(query_key_value->forward(x), options));
+  return output.forward(packed_self_attention(project(x, 0), options));
 }
 
 Tensor MultiHeadAttention::forward(const Tensor& x, const Tensor& source,
@@ -80,7 +87,7 @@ Tensor MultiHeadAttention::forward(const Tensor& x, KeyValueCache& cache,
           to_string(x.dtype()), cache.length, to_string(keys.shape()), to_string(keys.dtype()));
   const std::int64_t T = x.dim(1), C = x.dim(2);
   const Scope scope(path());
-  const Tensor qkv = query_key_value->forward(x);
+  const Tensor qkv = project(x, cache.length);
   append(qkv.value(), C, cache.keys, cache.length);
   append(qkv.value(), 2 * C, cache.values, cache.length);
   cache.length += T;
@@ -88,6 +95,13 @@ Tensor MultiHeadAttention::forward(const Tensor& x, KeyValueCache& cache,
   options.keys = cache.length;
   return output.forward(
       scaled_dot_product_attention(slice(qkv, -1, 0, C), cache.keys, cache.values, options));
+}
+
+Tensor MultiHeadAttention::project(const Tensor& x, std::int64_t first) const {
+  const Tensor qkv = query_key_value->forward(x);
+  if (!rotary_positions) return qkv;
+  const std::int64_t C = qkv.dim(-1) / 3;
+  return rotary(qkv, {.head_width = C / heads, .columns = 2 * C, .first = first});
 }
 
 void MultiHeadAttention::fields(FieldVisitor& visit) {

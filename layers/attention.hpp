@@ -39,12 +39,15 @@ class MultiHeadAttention final : public Module {
   std::optional<Linear> key_value;        // cross: (2C, C')
   Linear output;
   std::int64_t heads;
+  bool rotary_positions;
 
   struct Options {
     std::int64_t source_width = 0;  // C' of cross-attention; 0: self-attention
     LinearOptions input, output;
+    bool rotary_positions = false;  // self-attention turns queries and keys by their positions
   };
-  // heads must divide width, else std::invalid_argument.
+  // heads must divide width, and leave an even head width for rotary positions, else
+  // std::invalid_argument.
   MultiHeadAttention(std::int64_t width, std::int64_t heads, Random& init, const Options& options);
   MultiHeadAttention(std::int64_t width, std::int64_t num_heads, Random& init)
       : MultiHeadAttention(width, num_heads, init, Options()) {}
@@ -55,6 +58,9 @@ class MultiHeadAttention final : public Module {
   // batch, width and dtype, and have room, else std::invalid_argument.
   Tensor forward(const Tensor& x, KeyValueCache& cache, AttentionOptions options = {}) const;
   void fields(FieldVisitor& visit) override;
+
+ private:
+  Tensor project(const Tensor& x, std::int64_t first) const;  // (B, T, C) -> (B, T, 3C)
 };
 
 }  // namespace tapestry

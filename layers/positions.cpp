@@ -12,14 +12,15 @@ namespace tapestry {
 Tensor SinusoidalPositions::forward(const Tensor& x, std::int64_t first) const {
   const Scope scope(path());
   const std::int64_t T = x.dim(-2), C = x.dim(-1);
+  std::vector<double> rates;
+  for (std::int64_t c = 0; c < C; ++c)
+    rates.push_back(std::pow(10000.0, -static_cast<double>(c / 2 * 2) / static_cast<double>(C)));
   Array table({T, C}, DType::float64);
-  const auto values = table.mutable_values<double>();
+  double* value = table.mutable_values<double>().data();
   for (std::int64_t t = 0; t < T; ++t)
-    for (std::int64_t c = 0; c < C; ++c) {
-      const double rate =
-          std::pow(10000.0, -static_cast<double>(c / 2 * 2) / static_cast<double>(C));
-      const double angle = static_cast<double>(first + t) * rate;
-      values[static_cast<std::size_t>(t * C + c)] = c % 2 == 0 ? std::sin(angle) : std::cos(angle);
+    for (std::size_t c = 0; c < rates.size(); ++c) {
+      const double angle = static_cast<double>(first + t) * rates[c];
+      *value++ = c % 2 == 0 ? std::sin(angle) : std::cos(angle);
     }
   return x + table.to(x.dtype());
 }

@@ -21,6 +21,7 @@ TransformerBlockOptions block_options(const TransformerOptions& options) {
           .norm = options.norm,
           .activation = options.activation,
           .dropout = options.dropout,
+          .rotary_positions = options.positions == Positions::rotary,
           .input = {options.bias, initial_deviation},
           .residual = {options.bias, initial_deviation / std::sqrt(branches)}};
 }
@@ -58,11 +59,12 @@ Tensor Transformer::forward(const Array& tokens, Random* noise,
   require(tokens.rank() == 2 && seen + tokens.dim(1) <= options.context,
           "transformer: tokens {} after {} with a context of {}", to_string(tokens.shape()), seen,
           options.context);
-  const Tensor embedded = token_embedding.forward(tokens);  // (B, T, C)
+  Tensor x = token_embedding.forward(tokens);  // (B, T, C)
+  if (position_embedding) x = position_embedding->forward(x, seen);
   // Waves of amplitude 1 would drown embeddings as small as ours start: Vaswani et al., §3.4.
   const double loudness = std::sqrt(static_cast<double>(options.width));
-  Tensor x = position_embedding ? position_embedding->forward(embedded, seen)
-                                : sinusoidal_positions.forward(loudness * embedded, seen);
+  if (options.positions == Positions::sinusoidal)
+    x = sinusoidal_positions.forward(loudness * x, seen);
   x = dropout.forward(x, noise);
   for (std::size_t i = 0; i < blocks.size(); ++i)
     x = forward(i, x, noise, caches ? &(*caches)[i] : nullptr);

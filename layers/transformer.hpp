@@ -6,7 +6,7 @@
 
 namespace tapestry {
 
-enum class Positions { learned, sinusoidal };
+enum class Positions { learned, sinusoidal, rotary, none };
 
 struct TransformerOptions {
   std::int64_t vocabulary = 0, context = 64;

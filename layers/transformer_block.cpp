@@ -8,7 +8,9 @@ namespace tapestry {
 TransformerBlock::TransformerBlock(const TransformerBlockOptions& options, Random& init)
     : attention_norm(options.width),
       attention(options.width, options.heads, init,
-                {.input = options.input, .output = options.residual}),
+                {.input = options.input,
+                 .output = options.residual,
+                 .rotary_positions = options.rotary_positions}),
       feed_forward_norm(options.width),
       feed_forward(options.width, options.hidden > 0 ? options.hidden : 4 * options.width, init,
                    {options.activation, options.input, options.residual}),

@@ -15,6 +15,7 @@ struct TransformerBlockOptions {
   NormPlacement norm = NormPlacement::pre;
   Activation activation = Activation::gelu;
   double dropout = 0;
+  bool rotary_positions = false;
   LinearOptions input;     // query, key, value and expand
   LinearOptions residual;  // the projections that add to the residual stream
 };

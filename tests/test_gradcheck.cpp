@@ -542,6 +542,22 @@ std::vector<Row> attention_rows() {
   };
 }
 
+std::vector<Row> rotary_rows() {
+  const auto with = [](const RotaryOptions& options) {
+    return [options](In x) { return rotary(x[0], options); };
+  };
+  return {
+      {"rotary", with({}), {normal({3, 6})}},
+      {"rotary: heads of queries and keys, beside values",
+       with({.head_width = 4, .columns = 16, .first = 3}),
+       {normal({2, 5, 24})}},
+      {"rotary: rank 4", with({.first = 100}), {normal({2, 2, 3, 2})}},
+      {"rotary: no columns", with({.head_width = 2, .columns = 0}), {normal({3, 6})}},
+      {"rotary: no rows", with({}), {normal({2, 0, 4})}},
+      {"rotary: wider than a register", with({.head_width = 34}), {normal({7, 68})}},
+  };
+}
+
 std::vector<Row> loss_rows() {
   const auto against = [](const Array& targets, const CrossEntropyOptions& options) {
     return [=](In x) { return cross_entropy(x[0], targets, options); };
@@ -604,7 +620,7 @@ const std::vector<Row>& table() {
     std::vector<Row> all;
     for (const auto& part :
          {unary_rows(), arithmetic_rows(), reduce_rows(), shaping_rows(), softmax_rows(),
-          matmul_rows(), model_rows(), attention_rows(), loss_rows()})
+          matmul_rows(), model_rows(), attention_rows(), rotary_rows(), loss_rows()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();

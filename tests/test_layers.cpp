@@ -203,6 +203,9 @@ std::vector<Row> attention_rows() {
       make_row("MultiHeadAttention: self, causal", self(), masked({.causal = true}), {x}),
       make_row("MultiHeadAttention: self, padded", self(), with_padding, {x}),
       make_row("MultiHeadAttention: self, masked", self(), masked({.mask = hide(4, 4)}), {x}),
+      make_row("MultiHeadAttention: self, rotary",
+               MultiHeadAttention(6, 3, r, {.input = {}, .output = {}, .rotary_positions = true}),
+               masked({.causal = true}), {x}),
       make_row("MultiHeadAttention: cross", other(), cross, {x, source}),
       make_row("MultiHeadAttention: cross, padded", other(),
                masked_cross({.key_padding = hidden_keys}), {x, source}),
@@ -237,7 +240,7 @@ const TransformerOptions tiny{
 
 std::vector<Row> model_rows() {
   Random r = init();
-  std::vector<std::pair<std::string, TransformerOptions>> variants(7, {"", tiny});
+  std::vector<std::pair<std::string, TransformerOptions>> variants(9, {"", tiny});
   variants[0].first = "tied, learned";
   variants[1].first = "untied", variants[1].second.tied_embeddings = false;
   variants[2].first = "sinusoidal", variants[2].second.positions = Positions::sinusoidal;
@@ -245,6 +248,8 @@ std::vector<Row> model_rows() {
   variants[4].first = "no bias", variants[4].second.bias = false;
   variants[5].first = "dropout", variants[5].second.dropout = 0.2;
   variants[6].first = "relu", variants[6].second.activation = Activation::relu;
+  variants[7].first = "rotary", variants[7].second.positions = Positions::rotary;
+  variants[8].first = "no positions", variants[8].second.positions = Positions::none;
   std::vector<Row> rows;
   for (const auto& [name, options] : variants)
     rows.push_back(make_row("Transformer: " + name, Transformer(options, r),
@@ -383,7 +388,8 @@ TEST_CASE("layers: parameter names are a checkpoint's keys, and stay") {
   CHECK(of([](auto&) {}) == wanted({token, position}, norm));
   CHECK(of([](auto& o) { o.tied_embeddings = false; }) ==
         wanted({token, position}, {norm[0], norm[1], "head.weight"}));
-  CHECK(of([](auto& o) { o.positions = Positions::sinusoidal; }) == wanted({token}, norm));
+  for (const Positions positions : {Positions::sinusoidal, Positions::rotary, Positions::none})
+    CHECK(of([=](auto& o) { o.positions = positions; }) == wanted({token}, norm));
   CHECK(of([](auto& o) { o.norm = NormPlacement::post; }) == wanted({token, position}, {}));
 
   const auto vae = [&](Sigma sigma) {
@@ -493,6 +499,62 @@ TEST_CASE("layers: learned positions are rows of the table, and end with it") {
   CHECK(doubles(layer.forward(zeros, 1).value()) ==
         std::vector<double>(table.begin() + 2, table.end()));
   CHECK_THROWS_AS(layer.forward(zeros, 2), std::invalid_argument);
+}
+
+TEST_CASE("layers: rotary positions turn each pair of columns by the position times its rate") {
+  // Two heads of width 4, and two columns that stay as they are.
+  const std::vector<double> x = {1, 0, 0, 1, 0, 2, 3, 0, 5, 6};
+  const std::vector<double> y =
+      doubles(rotary(Array::of(x, {1, 10}), {.head_width = 4, .columns = 8, .first = 3}).value());
+  const double a = 3, b = 0.03;
+  const std::vector<double> wanted = {
+      std::cos(a),     std::sin(a),     -std::sin(b),    std::cos(b), -2 * std::sin(a),
+      2 * std::cos(a), 3 * std::cos(b), 3 * std::sin(b), 5,           6};
+  for (std::size_t i = 0; i < x.size(); ++i) CHECK(y[i] == doctest::Approx(wanted[i]));
+}
+
+TEST_CASE("layers: scores of rotary queries and keys depend on the difference of positions only") {
+  const Tensor q = normal({1, 6}), k = normal({1, 6});
+  const auto score = [&](std::int64_t t, std::int64_t s) {
+    return sum(rotary(q, {.first = t}) * rotary(k, {.first = s})).item();
+  };
+  for (const std::int64_t shift : {1, 17, 4096})
+    CHECK(score(5 + shift, 2 + shift) == doctest::Approx(score(5, 2)).epsilon(1e-11));
+  CHECK(std::abs(score(5, 2) - score(6, 2)) > 1e-3);
+  CHECK(std::abs(score(5, 2) - score(2, 5)) > 1e-3);
+
+  // So a row of tokens gives the same wherever it starts, and its order matters.
+  Random r = init();
+  TransformerOptions options = tiny;
+  options.positions = Positions::rotary;
+  Transformer model(options, r);
+  randomised(model, f64);
+  const Tensor x = normal({1, 4, 4});
+  const MultiHeadAttention& layer = model.blocks[0].attention;
+  const Tensor qkv = layer.query_key_value->forward(x);
+  const auto attended = [&](std::int64_t first) {
+    return packed_self_attention(rotary(qkv, {.head_width = 2, .columns = 8, .first = first}),
+                                 {.heads = 2, .causal = true});
+  };
+  CHECK(distance(layer.forward(x, {.causal = true}).value(),
+                 layer.output.forward(attended(0)).value()) <= 1e-14);
+  CHECK(distance(attended(1000).value(), attended(0).value()) <= 1e-11);
+  CHECK(distance(attended(0).value(),
+                 packed_self_attention(qkv, {.heads = 2, .causal = true}).value()) > 1e-3);
+}
+
+TEST_CASE("layers: without positions, causality alone tells the order of earlier tokens") {
+  Random r = init();
+  TransformerOptions options = tiny;
+  options.positions = Positions::none;
+  options.layers = 1;
+  Transformer model(options, r);
+  randomised(model, f64);
+  const auto last = [&](const std::vector<std::int32_t>& tokens) {
+    return slice(model.forward(ints(tokens, {1, 4})), 1, 3, 4).value();
+  };
+  CHECK(distance(last({1, 2, 3, 4}), last({3, 1, 2, 4})) <= 1e-12);
+  CHECK(distance(last({1, 2, 3, 4}), last({1, 2, 0, 4})) > 1e-3);
 }
 
 TEST_CASE("layers: dropout is the identity without noise, and keeps the mean with it") {
@@ -647,7 +709,8 @@ TEST_CASE("layers: cached logits are the uncached ones, whatever the chunks") {
   };
   const std::vector<std::vector<std::int64_t>> chunkings = {
       {8}, {1, 1, 1, 1, 1, 1, 1, 1}, {5, 1, 1, 1}, {1, 7}, {3, 5}, {2, 4, 1, 1}};
-  for (const Positions positions : {Positions::learned, Positions::sinusoidal})
+  for (const Positions positions :
+       {Positions::learned, Positions::sinusoidal, Positions::rotary, Positions::none})
     for (const NormPlacement norm : {NormPlacement::pre, NormPlacement::post})
       for (const DType dtype : {f32, f64}) {
         Random r = init();
@@ -747,6 +810,8 @@ TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
        }},
       {"multi-head attention: 3 heads do not divide width 4", [&] { MultiHeadAttention(4, 3, r); }},
       {"multi-head attention: 0 heads do not divide width 4", [&] { MultiHeadAttention(4, 0, r); }},
+      {"multi-head attention: rotary positions need self-attention and an even head width, not 3",
+       [&] { MultiHeadAttention(6, 2, r, {.input = {}, .output = {}, .rotary_positions = true}); }},
       {"multi-head attention: self-attention takes no source", [&] { self.forward(x, source); }},
       {"multi-head attention: cross-attention needs a source", [&] { other.forward(x); }},
       {"multi-head attention: cross-attention has no cache", [&] { other.forward(x, cache); }},

@@ -815,6 +815,23 @@ TEST_CASE("ops: a misuse of attention names the op and the shapes") {
         "packed_cross_attention", {"float32 (2, 3, 4)", "float64 (2, 5, 8)"});
 }
 
+TEST_CASE("ops: a misuse of rotary names the op and the shape") {
+  const auto said = [](const Shape& shape, const RotaryOptions& options) -> std::string {
+    try {
+      rotary(Array::zeros(shape), options);
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "no std::invalid_argument";
+  };
+  CHECK(said({3, 5}, {}) == "rotary: x (3, 5) with 5 columns of heads of width 5");
+  CHECK(said({6}, {}) == "rotary: x (6,) with 0 columns of heads of width 0");
+  CHECK(said({2, 3, 8}, {.head_width = 4, .columns = 6}) ==
+        "rotary: x (2, 3, 8) with 6 columns of heads of width 4");
+  CHECK(said({3, 4}, {.head_width = 4, .columns = 8}) ==
+        "rotary: x (3, 4) with 8 columns of heads of width 4");
+}
+
 TEST_CASE("bug: attention read past the end of a v with other heads than k") {
   const Array k = normal({1, 2, 5, 4}), v = normal({1, 4, 5, 2});
   CHECK_THROWS_WITH_AS(scaled_dot_product_attention(k, k, v),

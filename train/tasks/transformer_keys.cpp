@@ -12,6 +12,14 @@ std::vector<std::int64_t> divisors(std::int64_t n) {
   return found;
 }
 
+Positions positions_of(const Config& config) {
+  const std::string& name = config[key::positions];
+  return name == "learned"      ? Positions::learned
+         : name == "sinusoidal" ? Positions::sinusoidal
+         : name == "rotary"     ? Positions::rotary
+                                : Positions::none;
+}
+
 }  // namespace
 
 std::vector<KeyInfo> transformer_keys() {
@@ -37,23 +45,25 @@ Activation activation_of(const Config& config) {
 
 TransformerOptions transformer_options(const Config& config, std::int64_t vocabulary,
                                        std::int64_t context) {
-  const std::int64_t width = config[key::width];
-  config.expect(width % config[key::heads] == 0, key::heads,
-                "must divide model.width = {}: one of {}", width, fmt::join(divisors(width), ", "));
-  return {
-      .vocabulary = vocabulary,
-      .context = context,
-      .layers = config[key::layers],
-      .heads = config[key::heads],
-      .width = width,
-      .hidden = config[key::feed_forward],
-      .positions = config[key::positions] == "learned" ? Positions::learned : Positions::sinusoidal,
-      .norm = config[key::norm] == "pre" ? NormPlacement::pre : NormPlacement::post,
-      .activation = activation_of(config),
-      .dropout = config[key::dropout],
-      .bias = config[key::bias],
-      .tied_embeddings = config[key::tied_embeddings],
-      .recompute_blocks = config[key::checkpoint_activations]};
+  const std::int64_t width = config[key::width], heads = config[key::heads];
+  config.expect(width % heads == 0, key::heads, "must divide model.width = {}: one of {}", width,
+                fmt::join(divisors(width), ", "));
+  const Positions positions = positions_of(config);
+  config.expect(positions != Positions::rotary || width / heads % 2 == 0, key::positions,
+                "needs an even model.width / model.heads, not {} / {}", width, heads);
+  return {.vocabulary = vocabulary,
+          .context = context,
+          .layers = config[key::layers],
+          .heads = heads,
+          .width = width,
+          .hidden = config[key::feed_forward],
+          .positions = positions,
+          .norm = config[key::norm] == "pre" ? NormPlacement::pre : NormPlacement::post,
+          .activation = activation_of(config),
+          .dropout = config[key::dropout],
+          .bias = config[key::bias],
+          .tied_embeddings = config[key::tied_embeddings],
+          .recompute_blocks = config[key::checkpoint_activations]};
 }
 
 }  // namespace tapestry

@@ -20,8 +20,10 @@ inline const Key<std::int64_t> feed_forward{"model.feed_forward",
                                             {.low = 0, .high = 262144}};
 inline const Key<double> dropout{
     "model.dropout", 0, "of embeddings and residual branches", {.low = 0, .high = 0.99}};
-inline const Key<std::string> positions{
-    "model.positions", "learned", "positional encoding", {.choices = {"learned", "sinusoidal"}}};
+inline const Key<std::string> positions{"model.positions",
+                                        "learned",
+                                        "positional encoding",
+                                        {.choices = {"learned", "sinusoidal", "rotary", "none"}}};
 inline const Key<std::string> norm{
     "model.norm", "pre", "layer norm before or after each branch", {.choices = {"pre", "post"}}};
 inline const Key<std::string> activation{
