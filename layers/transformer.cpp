@@ -75,8 +75,9 @@ Tensor Transformer::forward(const Array& tokens, Random* noise,
 Tensor Transformer::forward(std::size_t block, const Tensor& input, Random* dropout_noise,
                             KeyValueCache* cache) const {
   const auto run = [this, block, cache](const Tensor& x, Random* noise) {
-    return blocks[block].forward(x,
-                                 {.attention = {.causal = true}, .noise = noise, .cache = cache});
+    return blocks[block].forward(
+        x,
+        {.attention = {.causal = true, .window = options.window}, .noise = noise, .cache = cache});
   };
   return options.recompute_blocks ? recompute(input, dropout_noise, run)
                                   : run(input, dropout_noise);

@@ -13,6 +13,7 @@ struct TransformerOptions {
   std::int64_t layers = 4, heads = 4, width = 128;
   std::int64_t hidden = 0;  // of the feed-forwards; 0: 4 · width
   Positions positions = Positions::learned;
+  std::int64_t window = 0;  // a token sees so many, itself the last of them; 0: all before it
   NormPlacement norm = NormPlacement::pre;
   Activation activation = Activation::gelu;
   double dropout = 0;

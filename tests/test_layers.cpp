@@ -240,7 +240,7 @@ const TransformerOptions tiny{
 
 std::vector<Row> model_rows() {
   Random r = init();
-  std::vector<std::pair<std::string, TransformerOptions>> variants(9, {"", tiny});
+  std::vector<std::pair<std::string, TransformerOptions>> variants(10, {"", tiny});
   variants[0].first = "tied, learned";
   variants[1].first = "untied", variants[1].second.tied_embeddings = false;
   variants[2].first = "sinusoidal", variants[2].second.positions = Positions::sinusoidal;
@@ -250,6 +250,7 @@ std::vector<Row> model_rows() {
   variants[6].first = "relu", variants[6].second.activation = Activation::relu;
   variants[7].first = "rotary", variants[7].second.positions = Positions::rotary;
   variants[8].first = "no positions", variants[8].second.positions = Positions::none;
+  variants[9].first = "window", variants[9].second.window = 2;
   std::vector<Row> rows;
   for (const auto& [name, options] : variants)
     rows.push_back(make_row("Transformer: " + name, Transformer(options, r),
@@ -543,6 +544,19 @@ TEST_CASE("layers: scores of rotary queries and keys depend on the difference of
                  packed_self_attention(qkv, {.heads = 2, .causal = true}).value()) > 1e-3);
 }
 
+TEST_CASE("layers: a transformer with a window sees no token before it, a layer at a time") {
+  Random r = init();
+  TransformerOptions options = tiny;
+  options.window = 2;
+  Transformer model(options, r);
+  randomised(model, f64);
+  const auto last = [&](const std::vector<std::int32_t>& tokens) {
+    return slice(model.forward(ints(tokens, {1, 4})), 1, 3, 4).value();
+  };
+  CHECK(same_bits(last({1, 2, 3, 4}), last({0, 2, 3, 4})));  // two layers reach two tokens back
+  CHECK(distance(last({1, 2, 3, 4}), last({1, 0, 3, 4})) > 1e-3);
+}
+
 TEST_CASE("layers: without positions, causality alone tells the order of earlier tokens") {
   Random r = init();
   TransformerOptions options = tiny;
@@ -720,6 +734,7 @@ TEST_CASE("layers: cached logits are the uncached ones, whatever the chunks") {
                            .heads = 2,
                            .width = 12,
                            .positions = positions,
+                           .window = positions == Positions::none ? 3 : 0,
                            .norm = norm,
                            .dropout = 0.5},
                           r);

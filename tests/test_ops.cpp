@@ -144,6 +144,17 @@ std::vector<Fused> fused_attention() {
     padding.mutable_values<std::int32_t>()[static_cast<std::size_t>(i)] = 1;
   Array hidden = Array::zeros({2, 1, 1, 130}, f64);
   for (std::size_t i = 100; i < 200; ++i) hidden.mutable_values<double>()[i] = -infinity;
+  const auto window_row = [&](std::int64_t window, bool causal, std::int64_t T, std::int64_t S) {
+    Array hides = Array::zeros({T, S}, f64);
+    for (std::int64_t t = 0, i = 0; t < T; ++t)
+      for (std::int64_t s = 0; s < S; ++s, ++i) {
+        const std::int64_t ahead = s - (t + S - T);
+        if (std::abs(ahead) >= window || (causal && ahead > 0))
+          hides.mutable_values<double>()[static_cast<std::size_t>(i)] = -infinity;
+      }
+    return row(fmt::format("window {}{} of {} by {}", window, causal ? ", causal," : "", T, S),
+               {.causal = causal, .window = window}, hides, {1, 2, T, 20}, {1, 2, S, 20});
+  };
   const Array mask = normal({3, 150, 130}), holes = infinite_where({150, 130}, [](auto t, auto s) {
                                               return t % 7 == 0 || (t + s) % 3 == 0;
                                             });
@@ -157,6 +168,14 @@ std::vector<Fused> fused_attention() {
       row("mask", {.mask = mask}, mask, q, k),
       row("mask with -inf and hidden rows", {.mask = holes}, holes, q, k),
       row("one query", {}, {}, {2, 3, 1, 20}, k),
+      window_row(3, false, 150, 150),
+      window_row(3, true, 150, 150),
+      window_row(64, true, 150, 130),
+      window_row(65, false, 130, 150),
+      window_row(1, true, 130, 150),
+      window_row(1000, false, 130, 130),
+      window_row(20, true, 700, 700),
+      window_row(100, false, 600, 700),
       row("small", {}, {}, {1, 1, 2, 3}, {1, 1, 2, 3}),
   };
   const auto part = [](const Tensor& x, std::int64_t i, std::int64_t C) {
@@ -773,6 +792,7 @@ TEST_CASE("ops: a misuse of attention names the op and the shapes") {
       {q, k, k, {.heads = 3}, {"(2, 3, 4)", "3 heads"}},
       {q, k, k, {.heads = 0}, {"(2, 3, 4)", "0 heads"}},
       {q, k, k, {.keys = 6}, {"6 keys", "(2, 5, 4)"}},
+      {q, k, k, {.window = -1}, {"a window of -1"}},
       {q4, t({1, 4, 5, 2}), k4, {}, {"(1, 2, 3, 4)", "(1, 4, 5, 2)"}},
       {q4, k4, t({1, 4, 5, 2}), {}, {"(1, 2, 3, 4)", "(1, 4, 5, 2)"}},
       {q, t({2, 5, 4}, f64), k, {}, {"float32 (2, 3, 4)", "float64 (2, 5, 4)"}},

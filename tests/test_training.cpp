@@ -653,7 +653,7 @@ TEST_CASE("training: the variants of a VAE and of a transformer run") {
       {"vae", {"model.hidden=[9, 7, 5]", "model.kl_warmup_steps=5", "train.micro_batches=7"}},
       {"toy", {"data.kind=reverse", "model.norm=post", "model.positions=sinusoidal"}},
       {"toy", {"model.positions=rotary", "train.checkpoint_activations=true"}},
-      {"toy", {"model.positions=none"}},
+      {"toy", {"model.positions=none", "model.window=3"}},
       {"toy", {"data.kind=copy", "model.tied_embeddings=false", "model.bias=false"}},
       {"toy", {"model.activation=gelu_tanh", "model.feed_forward=5", "model.heads=1"}},
       {"toy", {"data.kind=addition", "optim.decay_all=true", "optim.schedule=linear"}},

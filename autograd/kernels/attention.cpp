@@ -29,6 +29,7 @@ struct Rows {
   T* data;
   std::int64_t time;
   T* operator[](std::int64_t t) const { return data + t * time; }
+  Rows from(std::int64_t t) const { return {data + t * time, time}; }
 };
 
 template <class T>
@@ -81,31 +82,59 @@ void load_transposed(Rows<T> from, std::int64_t first, std::int64_t count, std::
   for (std::int64_t d = 0; d < D; ++d) std::fill(to + d * tile + count, to + (d + 1) * tile, T(0));
 }
 
-// A tile of queries and a tile of keys, and what of it causality leaves: query r sees the keys
-// below edge + r, so that key j is seen by the queries from j + 1 - edge.
+bool sees_all(const AttentionShape& shape) { return !shape.causal && shape.window == 0; }
+
+// A tile of queries and a tile of keys, and what of it causality and the window leave: query r sees
+// the keys [start + r, edge + r), so that key j is seen by the queries [j + 1 - edge, j + 1 -
+// start).
 struct Pair {
-  std::int64_t first_query, queries, first_key, keys, edge;
+  std::int64_t first_query, queries, first_key, keys, start = -tile, edge = tile;
 
   Pair(const AttentionShape& shape, std::int64_t query, std::int64_t key)
       : first_query(query),
         queries(std::min(tile, shape.T - query)),
         first_key(key),
-        keys(std::min(tile, shape.S - key)),
-        edge(shape.causal ? 1 + shape.S - shape.T + query - key : tile) {}
+        keys(std::min(tile, shape.S - key)) {
+    const std::int64_t diagonal = shape.S - shape.T + query - key;
+    if (shape.window > 0) start = diagonal + 1 - shape.window, edge = diagonal + shape.window;
+    if (shape.causal) edge = diagonal + 1;
+  }
 
-  bool hidden() const { return edge + queries - 1 <= 0; }
-  std::int64_t keys_seen_by(std::int64_t query) const {
+  bool hidden() const { return edge + queries - 1 <= 0 || start >= keys; }
+  bool cut() const { return edge < keys || start + queries - 1 > 0; }
+  std::int64_t first_key_of(std::int64_t query) const {
+    return std::clamp<std::int64_t>(start + query, 0, keys);
+  }
+  std::int64_t last_key_of(std::int64_t query) const {  // and one more, as below
     return std::clamp<std::int64_t>(edge + query, 0, keys);
   }
   std::int64_t first_query_of(std::int64_t key) const {
     return std::clamp<std::int64_t>(key + 1 - edge, 0, queries);
   }
+  std::int64_t last_query_of(std::int64_t key) const {
+    return std::clamp<std::int64_t>(key + 1 - start, 0, queries);
+  }
 };
 
-// Causality cuts a tile along its diagonal: its products skip what is hidden by strips of rows.
+// The keys that some of the queries [begin, end) see, in whole tiles.
+struct KeyRange {
+  std::int64_t first = 0, last;
+
+  KeyRange(const AttentionShape& shape, std::int64_t begin, std::int64_t end) : last(shape.S) {
+    if (sees_all(shape)) return;
+    const auto in_tiles = [&](std::int64_t key) {
+      return std::clamp<std::int64_t>(key / tile * tile, 0, shape.S);
+    };
+    first = in_tiles(Pair(shape, begin, 0).start);
+    last = in_tiles(Pair(shape, end - 1, 0).edge + tile - 1);
+  }
+};
+
+// Causality and the window cut a tile along its diagonals: its products skip what is hidden by
+// strips of rows.
 template <class F>
 void for_each_strip(const Pair& pair, std::int64_t rows, F f) {
-  const std::int64_t strip = pair.edge < pair.keys ? 12 : tile;
+  const std::int64_t strip = pair.cut() ? 12 : tile;
   for (std::int64_t first = 0; first < rows; first += strip)
     f(first, std::min(strip, rows - first));
 }
@@ -142,17 +171,18 @@ class Masks {
       for_each_score(pair, [&](std::int64_t r, std::int64_t j) {
         if (padding_[pair.first_key + j]) scores[r * query_row + j * key_row] = -infinity<T>;
       });
-    if (pair.edge >= pair.keys) return;
+    if (!pair.cut()) return;
     for (std::int64_t r = 0; r < pair.queries; ++r)
-      for (std::int64_t j = pair.keys_seen_by(r); j < pair.keys; ++j)
-        scores[r * query_row + j * key_row] = -infinity<T>;
+      for (std::int64_t j = 0; j < pair.keys; ++j)
+        if (j < pair.start + r || j >= pair.edge + r)
+          scores[r * query_row + j * key_row] = -infinity<T>;
   }
 
  private:
   template <class F>
   static void for_each_score(const Pair& pair, F f) {
     for (std::int64_t r = 0; r < pair.queries; ++r)
-      for (std::int64_t j = 0; j < pair.keys_seen_by(r); ++j) f(r, j);
+      for (std::int64_t j = pair.first_key_of(r); j < pair.last_key_of(r); ++j) f(r, j);
   }
 
   const std::int32_t* padding_ = nullptr;
@@ -171,22 +201,22 @@ struct Softmax {
   void take(const Pair& pair, T* scores) {
     constexpr std::int64_t lanes = simd_width<T>;
     for (std::int64_t r = 0; r < pair.queries; r += lanes) {
-      const std::int64_t seen = pair.keys_seen_by(r + lanes - 1);
+      const std::int64_t first = pair.first_key_of(r), last = pair.last_key_of(r + lanes - 1);
       const Simd<T> before = Simd<T>::load_aligned(&high[r]);
       Simd<T> largest = before;
-      for (std::int64_t j = 0; j < seen; ++j)
+      for (std::int64_t j = first; j < last; ++j)
         largest = max(largest, Simd<T>::load_aligned(scores + j * tile + r));
       // A query that has seen no key yet: e^(-inf - 0) = 0.
       const Simd<T> shift = select(largest == Simd<T>(-infinity<T>), Simd<T>(T(0)), largest);
       const Simd<T> shrunk = exp(before - shift);
       Simd<T> sum = Simd<T>::load_aligned(&total[r]) * shrunk;
-      for (std::int64_t j = 0; j < seen; ++j) {
+      for (std::int64_t j = first; j < last; ++j) {
         const Simd<T> weight = exp(Simd<T>::load_aligned(scores + j * tile + r) - shift);
         weight.store_aligned(scores + j * tile + r);
         sum += weight;
       }
-      for (std::int64_t j = seen; j < pair.keys; ++j)
-        Simd<T>(T(0)).store_aligned(scores + j * tile + r);
+      for (std::int64_t j = 0; j < pair.keys; ++j)
+        if (j < first || j >= last) Simd<T>(T(0)).store_aligned(scores + j * tile + r);
       largest.store_aligned(&high[r]);
       shrunk.store_aligned(&shrink[r]);
       sum.store_aligned(&total[r]);
@@ -194,10 +224,11 @@ struct Softmax {
   }
 };
 
-// One head's keys, and its values in rows padded to vector registers.
+// One head's keys of a range, and its values in rows padded to vector registers.
 template <class T>
 struct Keys {
   Rows<T> k, v;
+  KeyRange range;
 };
 
 // Packing pays when several tiles of queries read it: a few queries read the rows where they are.
@@ -223,27 +254,30 @@ void forward_tile(const AttentionShape& shape, std::int64_t b, std::int64_t h,
   const std::int64_t count = std::min(tile, shape.T - first_query);
   load_transposed<T>(rows_of<T>(q, b, h), first_query, count, D, static_cast<T>(shape.scale),
                      q_tile);
-  for (std::int64_t first_key = 0; first_key < shape.S; first_key += tile) {
+  for (std::int64_t first_key = keys.range.first; first_key < keys.range.last; first_key += tile) {
     const Pair pair(shape, first_query, first_key);
-    if (pair.hidden()) break;
+    if (pair.hidden()) continue;
+    const Rows<T> k_rows = keys.k.from(first_key - keys.range.first);
+    const Rows<T> v_rows = keys.v.from(first_key - keys.range.first);
     std::fill_n(scores, pair.keys * tile, T(0));
     for_each_strip(pair, pair.keys, [&](std::int64_t j, std::int64_t rows) {
       constexpr std::int64_t step = 2 * simd_width<T>;
-      const std::int64_t columns = round_up(count, step);
-      const std::int64_t first = std::min(columns - step, pair.first_query_of(j) / step * step);
-      multiply_tile<T>(rows, columns - first, D, {keys.k[first_key + j], keys.k.time, 1},
-                       q_tile + first, tile, scores + j * tile + first, tile);
+      const std::int64_t first = std::min(tile - step, pair.first_query_of(j) / step * step);
+      const std::int64_t last = round_up(pair.last_query_of(j + rows - 1), step);
+      multiply_tile<T>(rows, last - first, D, {k_rows[j], k_rows.time, 1}, q_tile + first, tile,
+                       scores + j * tile + first, tile);
     });
     masks.apply(pair, 1, tile, scores);
     softmax.take(pair, scores);
-    for (std::int64_t r = 0; r < count && first_key > 0; ++r)
+    for (std::int64_t r = 0; r < count && first_key > keys.range.first; ++r)
       if (softmax.shrink[r] != T(1))
         map_span<T>(
             width, [shrink = softmax.shrink[r]](auto x) { return x * shrink; }, o_tile + r * width,
             o_tile + r * width);
     for_each_strip(pair, count, [&](std::int64_t r, std::int64_t rows) {
-      multiply_tile<T>(rows, width, pair.keys_seen_by(r + rows - 1), {scores + r, 1, tile},
-                       keys.v[first_key], keys.v.time, o_tile + r * width, width);
+      const std::int64_t j = pair.first_key_of(r), depth = pair.last_key_of(r + rows - 1) - j;
+      multiply_tile<T>(rows, width, depth, {scores + j * tile + r, 1, tile}, v_rows[j], v_rows.time,
+                       o_tile + r * width, width);
     });
   }
 
@@ -289,7 +323,7 @@ void backward_head(const AttentionShape& shape, std::int64_t b, std::int64_t h, 
     const std::int64_t keys = std::min(tile, shape.S - first_key);
     load_transposed<T>(all_keys, first_key, keys, D, T(1), k_tile);
     load_transposed<T>(rows_of<T>(v, b, h), first_key, keys, D, T(1), v_tile);
-    pack<T>({all_keys[first_key], all_keys.time}, keys, D, T(1), k_rows, width);
+    pack<T>(all_keys.from(first_key), keys, D, T(1), k_rows, width);
     std::fill_n(dk_tile, tile * width, T(0));
     std::fill_n(dv_tile, tile * width, T(0));
     for (std::int64_t first = 0; first < shape.T; first += tile) {
@@ -301,14 +335,15 @@ void backward_head(const AttentionShape& shape, std::int64_t b, std::int64_t h, 
       std::fill_n(dp, pair.queries * tile, T(0));
       // P = e^(S - high) / Σ, dP = dO Vᵀ, dS = P (dP - Σ dO O), which takes dP's place.
       const auto columns = [&](std::int64_t r) {
-        return round_up(pair.keys_seen_by(r), simd_width<T>);
+        return round_up(pair.last_key_of(r), simd_width<T>);
       };
       for_each_strip(pair, pair.queries, [&](std::int64_t r, std::int64_t rows) {
-        const std::int64_t width_seen = columns(r + rows - 1);
-        multiply_tile<T>(rows, width_seen, D, {q_tile + r * width, width, 1}, k_tile, tile,
-                         p + r * tile, tile);
-        multiply_tile<T>(rows, width_seen, D, {dout_tile + r * width, width, 1}, v_tile, tile,
-                         dp + r * tile, tile);
+        const std::int64_t j = pair.first_key_of(r) / simd_width<T> * simd_width<T>;
+        const std::int64_t seen = columns(r + rows - 1) - j;
+        multiply_tile<T>(rows, seen, D, {q_tile + r * width, width, 1}, k_tile + j, tile,
+                         p + r * tile + j, tile);
+        multiply_tile<T>(rows, seen, D, {dout_tile + r * width, width, 1}, v_tile + j, tile,
+                         dp + r * tile + j, tile);
       });
       masks.apply(pair, tile, 1, p);
       for (std::int64_t r = 0; r < pair.queries; ++r) {
@@ -329,15 +364,17 @@ void backward_head(const AttentionShape& shape, std::int64_t b, std::int64_t h, 
       }
       // dV += Pᵀ dO, dK += dSᵀ Q, dQ += dS K.
       for_each_strip(pair, keys, [&](std::int64_t j, std::int64_t rows) {
-        const std::int64_t r = pair.first_query_of(j), depth = pair.queries - r;
+        const std::int64_t r = pair.first_query_of(j);
+        const std::int64_t depth = pair.last_query_of(j + rows - 1) - r;
         multiply_tile<T>(rows, width, depth, {p + r * tile + j, 1, tile}, dout_tile + r * width,
                          width, dv_tile + j * width, width);
         multiply_tile<T>(rows, width, depth, {dp + r * tile + j, 1, tile}, q_tile + r * width,
                          width, dk_tile + j * width, width);
       });
       for_each_strip(pair, pair.queries, [&](std::int64_t r, std::int64_t rows) {
-        multiply_tile<T>(rows, width, pair.keys_seen_by(r + rows - 1), {dp + r * tile, tile, 1},
-                         k_rows, width, dq_rows + (first + r) * width, width);
+        const std::int64_t j = pair.first_key_of(r), depth = pair.last_key_of(r + rows - 1) - j;
+        multiply_tile<T>(rows, width, depth, {dp + r * tile + j, tile, 1}, k_rows + j * width,
+                         width, dq_rows + (first + r) * width, width);
       });
     }
     const Rows<T> dk = rows_of<T>(gradients.dk, b, h), dv = rows_of<T>(gradients.dv, b, h);
@@ -355,18 +392,19 @@ void backward_head(const AttentionShape& shape, std::int64_t b, std::int64_t h, 
 // How many tasks of `queries` queries share a piece: waking a thread costs more than a small one.
 std::int64_t tasks_a_piece(const AttentionShape& shape, std::int64_t queries) {
   constexpr std::int64_t flops_a_piece = 1'000'000;
-  return 1 + flops_a_piece / std::max<std::int64_t>(1, 4 * queries * shape.S * shape.D);
+  const std::int64_t keys = shape.window > 0 ? std::min(shape.S, 2 * shape.window) : shape.S;
+  return 1 + flops_a_piece / std::max<std::int64_t>(1, 4 * queries * keys * shape.D);
 }
 
 // Of one product of queries with the keys they see.
 double flops_of_product(const AttentionShape& shape) {
-  auto pairs = static_cast<double>(shape.T * shape.S);
-  if (shape.causal) {  // the first query sees this many, each later one another, and none sees more
-    const auto first = static_cast<double>(std::max<std::int64_t>(1, 1 + shape.S - shape.T));
-    const auto last = static_cast<double>(shape.S);
-    pairs = (last - first + 1) * (first + last) / 2;
+  std::int64_t pairs = sees_all(shape) ? shape.T * shape.S : 0;
+  for (std::int64_t t = 0; t < shape.T && !sees_all(shape); ++t) {
+    const Pair pair(shape, t, 0);
+    pairs += std::clamp<std::int64_t>(pair.edge, 0, shape.S) -
+             std::clamp<std::int64_t>(pair.start, 0, shape.S);
   }
-  return 2 * static_cast<double>(shape.B * shape.H * shape.D) * pairs;
+  return 2 * static_cast<double>(shape.B * shape.H * shape.D) * static_cast<double>(pairs);
 }
 
 }  // namespace
@@ -382,20 +420,21 @@ void attention_forward(const AttentionShape& shape, const HeadsView& q, const He
     T* weight = weights.mutable_values<T>().data();
     const auto run_piece = [&](std::int64_t head, std::int64_t begin, std::int64_t end) {
       const std::int64_t b = head / shape.H, h = head % shape.H, width = padded<T>(shape.D);
-      const std::int64_t seen = shape.causal ? Pair(shape, end - 1, 0).edge : shape.S;
-      const std::int64_t keys = std::clamp<std::int64_t>(round_up(seen, tile), 0, shape.S);
-      Keys<T> rows{rows_of<T>(k, b, h), rows_of<T>(v, b, h)};
-      const bool pack_them = needs_packing(end - begin, shape.D, rows.v);
-      Scratch<T> scratch(pack_them ? 2 * keys * width : 0);
-      for (Rows<T>* own : {&rows.k, &rows.v}) {
+      const KeyRange range(shape, begin, end);
+      Keys<T> keys{rows_of<T>(k, b, h).from(range.first), rows_of<T>(v, b, h).from(range.first),
+                   range};
+      const std::int64_t count = range.last - range.first;
+      const bool pack_them = needs_packing(end - begin, shape.D, keys.v);
+      Scratch<T> scratch(pack_them ? 2 * count * width : 0);
+      for (Rows<T>* rows : {&keys.k, &keys.v}) {
         if (!pack_them) break;
-        T* packed = scratch.take(keys, width);
-        pack<T>(*own, keys, shape.D, T(1), packed, width);
-        *own = {packed, width};
+        T* packed = scratch.take(count, width);
+        pack<T>(*rows, count, shape.D, T(1), packed, width);
+        *rows = {packed, width};
       }
       for (std::int64_t first = begin; first < end; first += tile) {
         const std::int64_t at = head * shape.T + first;
-        forward_tile<T>(shape, b, h, first, q, rows, out, high + at, weight + at);
+        forward_tile<T>(shape, b, h, first, q, keys, out, high + at, weight + at);
       }
     };
     const std::int64_t grain = tasks_a_piece(shape, std::min(queries_a_piece, shape.T));

@@ -14,9 +14,10 @@ struct AttentionShape {
   DType dtype = DType::float32;
   std::int64_t B = 0, H = 0, T = 0, S = 0, D = 0;  // batch, heads, queries, keys, head width
   double scale = 1;
-  bool causal = false;  // query t sees the keys up to t + S - T
-  Array key_padding;    // (B, S) int32, nonzero hides the key; or empty
-  Array mask;           // added to the scores: broadcast to (B, H, T, S); or empty
+  bool causal = false;      // query t sees the keys up to t + S - T
+  std::int64_t window = 0;  // and only those nearer to it than this; 0: all
+  Array key_padding;        // (B, S) int32, nonzero hides the key; or empty
+  Array mask;               // added to the scores: broadcast to (B, H, T, S); or empty
 };
 
 // out = softmax(scale q kᵀ + mask) v by tiles of 64 queries and 64 keys that never leave the cache

@@ -70,6 +70,7 @@ AttentionShape check(const char* op, const std::vector<Tensor>& inputs, const Pl
           "{}: shapes {} with {} heads", op, shapes(inputs), H);
   const std::int64_t S = options.keys < 0 ? key.T : options.keys;
   require(S <= key.T, "{}: {} keys with shapes {}", op, S, shapes(inputs));
+  require(options.window >= 0, "{}: a window of {}", op, options.window);
   if (!options.key_padding.empty())
     require(options.key_padding.dtype() == DType::int32 &&
                 options.key_padding.shape() == Shape{query.B, S},
@@ -91,6 +92,7 @@ AttentionShape check(const char* op, const std::vector<Tensor>& inputs, const Pl
           D,
           1 / std::sqrt(static_cast<double>(D)),
           options.causal,
+          options.window,
           options.key_padding,
           options.mask};
 }

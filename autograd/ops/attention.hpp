@@ -5,11 +5,12 @@
 namespace tapestry {
 
 struct AttentionOptions {
-  std::int64_t heads = 1;  // for inputs whose columns hold several heads side by side
-  bool causal = false;     // query t sees the keys up to t + S - T
-  Array key_padding{};     // (B, S) int32, nonzero hides that key from every query; or empty
-  Array mask{};            // added to the scores, broadcasts to (B, H, T, S); a constant; or empty
-  std::int64_t keys = -1;  // only the first so many of the S keys stand; -1: all of them
+  std::int64_t heads = 1;   // for inputs whose columns hold several heads side by side
+  bool causal = false;      // query t sees the keys up to t' = t + S - T
+  std::int64_t window = 0;  // and the keys s with |t' - s| < window alone; 0: all
+  Array key_padding{};      // (B, S) int32, nonzero hides that key from every query; or empty
+  Array mask{};             // added to the scores, broadcasts to (B, H, T, S); a constant; or empty
+  std::int64_t keys = -1;   // only the first so many of the S keys stand; -1: all of them
 };
 
 // softmax(q kᵀ / √D + mask) v (Vaswani et al. 2017, arXiv 1706.03762, eq. 1). A query that sees no

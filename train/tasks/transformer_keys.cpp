@@ -23,17 +23,9 @@ Positions positions_of(const Config& config) {
 }  // namespace
 
 std::vector<KeyInfo> transformer_keys() {
-  return {key::layers,
-          key::heads,
-          key::width,
-          key::feed_forward,
-          key::dropout,
-          key::positions,
-          key::norm,
-          key::activation,
-          key::bias,
-          key::tied_embeddings,
-          key::checkpoint_activations};
+  return {key::layers,     key::heads,     key::width,           key::feed_forward,
+          key::dropout,    key::positions, key::window,          key::norm,
+          key::activation, key::bias,      key::tied_embeddings, key::checkpoint_activations};
 }
 
 Activation activation_of(const Config& config) {
@@ -58,6 +50,7 @@ TransformerOptions transformer_options(const Config& config, std::int64_t vocabu
           .width = width,
           .hidden = config[key::feed_forward],
           .positions = positions,
+          .window = config[key::window],
           .norm = config[key::norm] == "pre" ? NormPlacement::pre : NormPlacement::post,
           .activation = activation_of(config),
           .dropout = config[key::dropout],

@@ -24,6 +24,8 @@ inline const Key<std::string> positions{"model.positions",
                                         "learned",
                                         "positional encoding",
                                         {.choices = {"learned", "sinusoidal", "rotary", "none"}}};
+inline const Key<std::int64_t> window{
+    "model.window", 0, "tokens that attention sees, itself the last; 0: all", {.low = 0}};
 inline const Key<std::string> norm{
     "model.norm", "pre", "layer norm before or after each branch", {.choices = {"pre", "post"}}};
 inline const Key<std::string> activation{
