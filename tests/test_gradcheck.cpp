@@ -132,8 +132,8 @@ std::vector<Row> unary_rows() {
        x},
   };
   const std::vector<std::pair<const char*, Tensor (*)(const Tensor&)>> smooth = {
-      {"tanh", tanh},         {"sigmoid", sigmoid}, {"relu", relu},
-      {"softplus", softplus}, {"gelu", gelu},       {"gelu_tanh", gelu_tanh}};
+      {"sin", sin},   {"cos", cos},           {"tanh", tanh}, {"sigmoid", sigmoid},
+      {"relu", relu}, {"softplus", softplus}, {"gelu", gelu}, {"gelu_tanh", gelu_tanh}};
   for (const auto& [name, op] : smooth) {
     const Function f = [op = op](In v) { return op(v[0]); };
     rows.push_back({name, f, x});

@@ -465,7 +465,7 @@ TEST_CASE("ops: extreme values stay finite and exact") {
     CHECK(cross_entropy(logits, Array::of<std::int32_t>({0}, {1})).item() == 0);
     CHECK(cross_entropy(logits, Array::of<std::int32_t>({1}, {1})).item() == 2e4);
     for (Tensor (*op)(const Tensor&) :
-         {exp, tanh, sigmoid, relu, softplus, gelu, gelu_tanh, log, sqrt})
+         {exp, sin, cos, tanh, sigmoid, relu, softplus, gelu, gelu_tanh, log, sqrt})
       CHECK(std::isnan(values(op, {std::nan("")})[0]));
   }
 }
@@ -742,6 +742,8 @@ TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both sha
            {"exp", exp},
            {"log", log},
            {"sqrt", sqrt},
+           {"sin", sin},
+           {"cos", cos},
            {"tanh", tanh},
            {"sigmoid", sigmoid},
            {"relu", relu},
@@ -928,6 +930,8 @@ TEST_CASE("kernels: vectorised functions are within a few units in the last plac
   const std::vector<Elementary> rows = {
       {"exp", each([](auto x) { return exp(x); }), std::exp, -87, 88, 2, 2},
       {"log", each([](auto x) { return log(x); }), std::log, 1e-30, 1e6, 2, 2},
+      {"sin", each([](auto x) { return sin(x); }), std::sin, -3, 3, 2, 2},
+      {"cos", each([](auto x) { return cos(x); }), std::cos, -1.5, 1.5, 2, 2},
       {"tanh", each([](auto x) { return tanh(x); }), std::tanh, -20, 20, 2, 2},
       {"erf", each([](auto x) { return erf(x); }), std::erf, -6, 6, 3, 70},
       {"log1p", each([](auto x) { return log1p(x); }), std::log1p, -0.99, 1e3, 2, 2},
@@ -937,6 +941,21 @@ TEST_CASE("kernels: vectorised functions are within a few units in the last plac
     CAPTURE(row.name);
     CHECK_MESSAGE(worst_ulps<float>(row, row.low, row.high) <= row.ulps32, row.name);
     CHECK(worst_ulps<double>(row, row.low, row.high) <= row.ulps64);
+  }
+}
+
+TEST_CASE(
+    "kernels: vectorised sines and cosines of large angles are right to the last places of 1") {
+  std::vector<float> angles;
+  for (double x = 1; x < 1e6; x *= 1.001) angles.insert(angles.end(), {float(x), -float(x)});
+  for (const DType dtype : {f32, f64}) {
+    const Array x = Array::of(angles, {static_cast<std::int64_t>(angles.size())}).to(dtype);
+    const std::vector<double> sines = doubles(sin(x).value()), cosines = doubles(cos(x).value());
+    double worst = 0;
+    for (std::size_t i = 0; i < angles.size(); ++i)
+      worst = std::max({worst, std::abs(sines[i] - std::sin(double{angles[i]})),
+                        std::abs(cosines[i] - std::cos(double{angles[i]}))});
+    CHECK(worst <= (dtype == f32 ? 1.2e-7 : 2.3e-16));
   }
 }
 
@@ -956,6 +975,8 @@ TEST_CASE("kernels: vectorised functions of special values") {
        each([](auto x) { return log(x); }),
        {infinity, 0, -0., -1, -infinity, nan, 1},
        {infinity, -infinity, -infinity, nan, nan, nan, 0}},
+      {"sin", each([](auto x) { return sin(x); }), {infinity, nan, 0, -0.}, {nan, nan, 0, -0.}},
+      {"cos", each([](auto x) { return cos(x); }), {-infinity, nan, 0, -0.}, {nan, nan, 1, 1}},
       {"tanh",
        each([](auto x) { return tanh(x); }),
        {infinity, -infinity, nan, 0, -0., 1e-310},

@@ -46,6 +46,16 @@ Tensor sqrt(const Tensor& x) {
       "sqrt", x, [](auto v) { return sqrt(v); }, [](auto g, auto y) { return g / (y + y); });
 }
 
+Tensor sin(const Tensor& x) {
+  return unary<Saves::input>(
+      "sin", x, [](auto v) { return sin(v); }, [](auto g, auto v) { return g * cos(v); });
+}
+
+Tensor cos(const Tensor& x) {
+  return unary<Saves::input>(
+      "cos", x, [](auto v) { return cos(v); }, [](auto g, auto v) { return -g * sin(v); });
+}
+
 Tensor tanh(const Tensor& x) {
   return unary<Saves::output>(
       "tanh", x, [](auto v) { return tanh(v); }, [](auto g, auto y) { return g - g * y * y; });

@@ -8,6 +8,8 @@ namespace tapestry {
 Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);   // -inf at 0, NaN below
 Tensor sqrt(const Tensor& x);  // NaN below 0
+Tensor sin(const Tensor& x);
+Tensor cos(const Tensor& x);
 Tensor tanh(const Tensor& x);
 Tensor sigmoid(const Tensor& x);
 Tensor relu(const Tensor& x);
