@@ -30,7 +30,8 @@ std::vector<GradcheckResult> gradcheck(const std::function<Tensor(const std::vec
                                        const std::vector<Array>& inputs,
                                        const GradcheckOptions& options = {});
 
-// The same for a scalar loss of float64 parameters, which are moved in place and put back.
+// The same for a scalar loss of float64 parameters, which are moved in place and put back. Fixed
+// ones are passed over.
 std::vector<GradcheckResult> gradcheck_parameters(const std::function<Tensor()>& loss,
                                                   const std::vector<Parameter*>& parameters,
                                                   const GradcheckOptions& options = {});

@@ -6,7 +6,9 @@
 namespace tapestry {
 
 Optimizer::Optimizer(std::vector<Parameter*> parameters, const OptimizerOptions& options)
-    : options_(options), parameters_(std::move(parameters)) {}
+    : options_(options), parameters_(std::move(parameters)) {
+  std::erase_if(parameters_, [](const Parameter* p) { return p->role == Role::fixed; });
+}
 
 // Late, because slot_names() belongs to the subclass.
 void Optimizer::make_slots() const {

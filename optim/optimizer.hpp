@@ -19,7 +19,8 @@ struct OptimizerOptions {
   bool decay_all = false;   // also biases, norms and embeddings
 };
 
-// Moves parameters against their gradients. A subclass is the mathematics of one parameter.
+// Moves parameters, but fixed ones, against their gradients. A subclass is the mathematics of one
+// parameter.
 class Optimizer {
  public:
   Optimizer(std::vector<Parameter*> parameters, const OptimizerOptions& options);

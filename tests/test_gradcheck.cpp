@@ -809,6 +809,10 @@ TEST_CASE("gradcheck: parameters are named, checked and put back exactly") {
     return mean(square([](auto dx) { dx[0] *= 1.0005; })({linear(x, weight, bias)}));
   };
   CHECK_FALSE(gradcheck_parameters(spoiled, {&weight, &bias})[0].passed);
+  Parameter fixed(apart({3}), Role::fixed);
+  CHECK(gradcheck_parameters([&] { return sum(bias.tensor * fixed.tensor); }, {&bias, &fixed})
+            .size() == 1);
+
   weight.convert(DType::float32);
   CHECK_THROWS_WITH_AS(gradcheck_parameters(loss, {&weight}),
                        "gradcheck: layer.weight (3, 4) is float32, not float64",

@@ -63,6 +63,26 @@ Gradients gradients_of(const std::vector<Parameter*>& parameters,
   return gradients;
 }
 
+TEST_CASE("optim: a fixed parameter is never updated, and keeps no state") {
+  for (const auto& [name, make] : optimizer_registry()) {
+    CAPTURE(name);
+    Parameters parameters;
+    parameters.add(of({1, 2}));
+    const Parameter& fixed = parameters.add(of({3, 4}), Role::fixed);
+    const auto optimizer = make(parameters.pointers, {.momentum = 0.9, .decay_all = true});
+    Tape tape;
+    const Tensor loss = sum(parameters.all[0].tensor * fixed.tensor);
+    const Gradients gradients = tape.backward(loss);
+    CHECK(gradients.find(fixed) == nullptr);
+    optimizer->step(gradients, 0.1);
+    CHECK(doubles(fixed.value()) == std::vector<double>{3, 4});
+    CHECK(doubles(parameters.all[0].value()) != std::vector<double>{1, 2});
+    for (const auto& [slot, array] : optimizer->state()) CHECK(slot.ends_with(".0"));
+    parameters.all[1].convert(f32);
+    CHECK((fixed.tensor.id() == 0 && fixed.tensor.dtype() == f32));
+  }
+}
+
 // --- schedules ---
 
 TEST_CASE("schedule: the learning rates of a hand's computation") {
