@@ -62,7 +62,9 @@ void print_row(const std::string& name, const BenchmarkResult& result, double pe
              result.unit);
   if (result.flops > 0)
     fmt::print("{:>6.1f} GFLOP/s, {:>3.0f} % of {:.0f}  ", gflops, 100 * gflops / peak, peak);
-  fmt::print("{:>5.0f} MB\n", result.peak_bytes / 1e6);
+  fmt::print("{:>5.0f} MB", result.peak_bytes / 1e6);
+  if (result.first_step_s > 0) fmt::print("  first step after {:.2f} s", result.first_step_s);
+  fmt::print("\n");
 }
 
 void print_json(const std::string& name, const BenchmarkResult& result, double peak) {
