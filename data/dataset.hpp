@@ -12,10 +12,18 @@ struct Batch {
   Array inputs;   // what the model sees, first axis B
   Array targets;  // what it should say, first axis B
   double count;   // loss terms: targets that are not ignored, or images
+
+  // Of pairs, else empty (see pair_batch): what an encoder reads, (B, S) int32, and nonzero where
+  // that is padding, as AttentionOptions::key_padding has it.
+  Array source{};
+  Array source_padding{};
 };
 
 // In `targets` of token batches: no loss at this position.
 inline constexpr std::int32_t ignored_target = -1;
+
+// Of built-in tasks: which inputs may be drawn. The two sides have none in common.
+enum class Split { train, held_back };
 
 // A finite, indexed collection of examples. Batches of the same examples hold the same bits.
 class Dataset {

@@ -1,0 +1,133 @@
+#include "data/pairs.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+#include "autograd/check.hpp"
+#include "autograd/random.hpp"
+
+namespace tapestry {
+namespace {
+
+std::int64_t length_of(const std::vector<std::int32_t>& tokens) {
+  return static_cast<std::int64_t>(tokens.size());
+}
+
+std::int64_t longest(std::span<const TokenPair> pairs,
+                     std::vector<std::int32_t> TokenPair::*sequence) {
+  std::int64_t length = 0;
+  for (const TokenPair& pair : pairs) length = std::max(length, length_of(pair.*sequence));
+  return length;
+}
+
+// Fisher and Yates's shuffle (Knuth, TAOCP 2, algorithm 3.4.2P).
+void shuffle(std::vector<std::int64_t>& values, Random& random) {
+  for (std::size_t left = values.size(); left > 1; --left) {
+    const std::int64_t chosen = random.below(static_cast<std::int64_t>(left));
+    std::swap(values[left - 1], values[static_cast<std::size_t>(chosen)]);
+  }
+}
+
+}  // namespace
+
+Batch pair_batch(std::span<const TokenPair> pairs) {
+  require(!pairs.empty(), "pair_batch: no pairs");
+  const auto B = static_cast<std::int64_t>(pairs.size());
+  const std::int64_t S = longest(pairs, &TokenPair::source);
+  const std::int64_t T = longest(pairs, &TokenPair::target) + 1;
+  Batch batch{.inputs = Array::full({B, T}, pad_token, DType::int32),
+              .targets = Array::full({B, T}, ignored_target, DType::int32),
+              .count = 0,
+              .source = Array::full({B, S}, pad_token, DType::int32),
+              .source_padding = Array::full({B, S}, 1, DType::int32)};
+  auto input = batch.inputs.mutable_values<std::int32_t>().begin();
+  auto target = batch.targets.mutable_values<std::int32_t>().begin();
+  auto source = batch.source.mutable_values<std::int32_t>().begin();
+  auto padding = batch.source_padding.mutable_values<std::int32_t>().begin();
+  for (const TokenPair& pair : pairs) {
+    require(!pair.source.empty(), "pair_batch: an empty source");
+    std::ranges::copy(pair.source, source);
+    std::fill_n(padding, pair.source.size(), 0);
+    *input = bos_token;
+    std::ranges::copy(pair.target, input + 1);
+    *std::ranges::copy(pair.target, target).out = eos_token;
+    batch.count += static_cast<double>(pair.target.size() + 1);
+    source += S;
+    padding += S;
+    input += T;
+    target += T;
+  }
+  return batch;
+}
+
+PairDataset::PairDataset(std::vector<TokenPair> pairs, const PairOptions& options)
+    : pairs_(std::move(pairs)), overlong_(options.overlong) {
+  require(!pairs_.empty(), "PairDataset: no pairs");
+  require(options.context >= 2, "PairDataset: a context of {}", options.context);
+  for (std::size_t i = 0; i < pairs_.size(); ++i) {
+    require(!pairs_[i].source.empty(), "PairDataset: the source of pair {} is empty", i);
+    const auto place = [&](const std::string& path) {
+      return fmt::format("{}: line {}", path, i + 1);
+    };
+    fit(pairs_[i].source, options.context, place(options.source_path));
+    fit(pairs_[i].target, options.context - 1, place(options.target_path));
+  }
+}
+
+void PairDataset::fit(std::vector<std::int32_t>& tokens, std::int64_t limit,
+                      const std::string& place) {
+  if (length_of(tokens) <= limit) return;
+  expect_input(overlong_ == Overlong::cut,
+               "{}: the sentence has {} tokens, expected at most {}; raise model.context, shorten "
+               "it, or let long sentences be cut",
+               place, tokens.size(), limit);
+  tokens.resize(static_cast<std::size_t>(limit));
+  ++num_cut_;
+}
+
+Batch PairDataset::batch(std::span<const std::int64_t> examples) const {
+  std::vector<TokenPair> chosen;
+  chosen.reserve(examples.size());
+  for (const std::int64_t example : examples) {
+    require(example >= 0 && example < size(), "PairDataset: example {} of {}", example, size());
+    chosen.push_back(pairs_[static_cast<std::size_t>(example)]);
+  }
+  return pair_batch(chosen);
+}
+
+std::vector<std::int64_t> order_by_length(std::span<const TokenPair> pairs,
+                                          const LengthOrder& options) {
+  require(options.batch >= 1 && options.pool >= 1 && options.epoch >= 0,
+          "order_by_length: batches of {}, pools of {}, epoch {}", options.batch, options.pool,
+          options.epoch);
+  Random random(options.seed, Stream::data, static_cast<std::uint64_t>(options.epoch));
+  std::vector<std::int64_t> shuffled(pairs.size());
+  std::iota(shuffled.begin(), shuffled.end(), 0);
+  shuffle(shuffled, random);
+
+  const auto length_key = [&](std::int64_t example) {
+    const TokenPair& pair = pairs[static_cast<std::size_t>(example)];
+    return std::tuple(pair.target.size(), pair.source.size(), example);
+  };
+  const auto size = static_cast<std::int64_t>(pairs.size());
+  const std::int64_t complete = size / options.batch;  // batches
+  for (std::int64_t begin = 0; begin < size; begin += options.batch * options.pool) {
+    const std::int64_t end = std::min(size, begin + options.batch * options.pool);
+    std::ranges::sort(shuffled.begin() + begin, shuffled.begin() + end, {}, length_key);
+  }
+
+  std::vector<std::int64_t> batches(static_cast<std::size_t>(complete));
+  std::iota(batches.begin(), batches.end(), 0);
+  shuffle(batches, random);
+  std::vector<std::int64_t> order;
+  order.reserve(shuffled.size());
+  for (const std::int64_t batch : batches) {
+    const auto first = shuffled.begin() + batch * options.batch;
+    order.insert(order.end(), first, first + options.batch);
+  }
+  order.insert(order.end(), shuffled.begin() + complete * options.batch, shuffled.end());
+  return order;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tapestry {
+
+// Sentences and their translations: sources[i] and targets[i] are line i + 1 of the two files.
+struct ParallelText {
+  std::string source_path{};
+  std::string target_path{};
+  std::vector<std::string> sources{};  // UTF-8, none empty, as many as targets and at least one
+  std::vector<std::string> targets{};
+};
+
+// Reads two files, plain or gzip, one sentence a line. A byte order mark and the carriage returns
+// of Windows are dropped; white space is kept. InputError names file and line: not UTF-8, a line
+// of white space alone, files of different line counts, empty files, above 1 GiB.
+ParallelText load_parallel_text(const std::string& source_path, const std::string& target_path);
+
+// Which files of a folder: those named <split>*.<language>, or .gz of them, such as train.de and
+// test_2016_flickr.de. <split>.<language> itself comes first; else there has to be just one.
+struct ParallelFiles {
+  std::string source = "de";  // the language that is read
+  std::string target = "en";  // the language that is written
+  std::string train = "train";
+  std::string validation = "val";
+  std::string test = "test";
+};
+
+struct ParallelSplits {
+  ParallelText train{};
+  ParallelText validation{};
+  ParallelText test{};
+};
+
+// InputError: no file for a split, or several (it lists what the folder has), and as above.
+ParallelSplits load_parallel_folder(const std::string& folder, const ParallelFiles& files = {});
+
+}  // namespace tapestry

@@ -1,0 +1,213 @@
+#include <doctest/doctest.h>
+#include <zlib.h>
+
+#include <numeric>
+
+#include "data/pairs.hpp"
+#include "data/parallel_text.hpp"
+#include "data/sampler.hpp"
+#include "tests/process.hpp"
+
+namespace tapestry {
+namespace {
+
+using Tokens = std::vector<std::int32_t>;
+using Lines = std::vector<std::string>;
+
+Tokens values_of(const Array& array) {
+  const auto values = array.values<std::int32_t>();
+  return {values.begin(), values.end()};
+}
+
+void write_gzip(const std::string& path, const std::string& bytes) {
+  gzFile file = gzopen(path.c_str(), "wb");
+  gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
+  gzclose(file);
+}
+
+TEST_SUITE_BEGIN("parallel_text");
+
+// --- reading ---
+
+TEST_CASE("load_parallel_text: lines, however they end, plain or gzip") {
+  const TemporaryFolder folder;
+  write_gzip(folder.path("b.en.gz"), "A dog.\r\n  Two caf\u00E9s \r\nThree");
+  const std::string source = folder.write("a.de",
+                                          "\xEF\xBB\xBF"
+                                          "Ein Hund.\nZwei Cafés\nDrei\n");
+  const ParallelText text = load_parallel_text(source, folder.path("b.en.gz"));
+  CHECK(text.sources == Lines{"Ein Hund.", "Zwei Cafés", "Drei"});
+  CHECK(text.targets == Lines{"A dog.", "  Two cafés ", "Three"});
+  CHECK(text.source_path == source);
+  CHECK(text.target_path == folder.path("b.en.gz"));
+}
+
+TEST_CASE("load_parallel_text: what is wrong, in which file and line") {
+  const TemporaryFolder folder;
+  const auto load = [&](const std::string& source, const std::string& target) {
+    folder.write("a.de", source);
+    folder.write("a.en", target);
+    return message_of([&] { load_parallel_text(folder.path("a.de"), folder.path("a.en")); });
+  };
+  CHECK(load("eins\nzwei\n", "one\ntwo").empty());
+  check_says(load("eins\nzwei\ndrei", "one\ntwo"),
+             {"a.de: line 3", "partner", "a.de has 3 lines", "a.en has 2"});
+  check_says(load("eins\n", "one\ntwo\n"), {"a.en: line 2", "a.de has 1 lines", "a.en has 2"});
+  check_says(load("eins\n\ndrei", "one\ntwo\nthree"),
+             {"a.de: line 2", "expected a sentence", "empty line", "a.en"});
+  check_says(load("eins\nzwei", "one\n \t\u00A0\r\n"), {"a.en: line 2", "empty line", "a.de"});
+  check_says(load("eins\nzwei\n\n", "one\ntwo\n\n"), {"a.de: line 3", "empty line"});
+  check_says(load("", "one"), {"a.de: line 1", "empty"});
+  check_says(load("eins", "\n"), {"a.en: line 1"});
+  check_says(load("eins\nzw\xE4lf", "one\ntwelve"), {"a.de", "line 2", "UTF-8"});
+  check_says(message_of([&] { load_parallel_text(folder.path("no.de"), folder.path("a.en")); }),
+             {"no.de", "No such file"});
+}
+
+TEST_CASE("load_parallel_folder: finds the files of each split by prefix and language") {
+  const TemporaryFolder folder;
+  const auto load = [&](const ParallelFiles& files = {}) {
+    return load_parallel_folder(folder.path(), files);
+  };
+  const auto fails = [&](const ParallelFiles& files = {}) {
+    return message_of([&] { load(files); });
+  };
+  check_says(fails(), {folder.path(), "train*.de", "nothing", "data.train"});
+  folder.write("train.de", "Hund");
+  folder.write("README", "about");
+  check_says(fails(), {"expected train.en or train.en.gz", "README, train.de"});
+  folder.write("train.en", "dog");
+  folder.write("val.de", "Katze");
+  write_gzip(folder.path("val.en.gz"), "cat");
+  check_says(fails(), {"test*.de", "data.test"});
+  folder.write("test_2016_flickr.de", "Maus");
+  folder.write("test_2016_flickr.en", "mouse");
+  CHECK(load().train.sources == Lines{"Hund"});
+  CHECK(load().validation.targets == Lines{"cat"});
+  CHECK(load().validation.target_path == folder.path("val.en.gz"));
+  CHECK(load().test.targets == Lines{"mouse"});
+
+  const ParallelSplits reversed = load({.source = "en", .target = "de"});
+  CHECK(reversed.train.sources == Lines{"dog"});
+  CHECK(reversed.test.targets == Lines{"Maus"});
+
+  folder.write("test_2017_flickr.de", "Kuh");
+  folder.write("test_2017_flickr.en", "cow");
+  check_says(fails(), {"test*.de", "test_2016_flickr, test_2017_flickr", "data.test"});
+  CHECK(load({.test = "test_2017_flickr"}).test.targets == Lines{"cow"});
+  folder.write("test.de", "Pferd");
+  folder.write("test.en", "horse");
+  CHECK(load().test.targets == Lines{"horse"});
+  check_says(fails({.source = "fr"}), {"train*.fr"});
+  check_says(message_of([&] { load_parallel_folder(folder.path("none")); }), {"none", "listed"});
+}
+
+// --- batches ---
+
+TEST_CASE("pair_batch: what goes where") {
+  const std::vector<TokenPair> pairs = {{.source = {10, 11, 12}, .target = {20}},
+                                        {.source = {13}, .target = {21, 22, 23}},
+                                        {.source = {14, 15}, .target = {}}};
+  const Batch batch = pair_batch(pairs);
+  CHECK(batch.source.shape() == Shape{3, 3});
+  CHECK(batch.inputs.shape() == Shape{3, 4});
+  CHECK(values_of(batch.source) == Tokens{10, 11, 12, 13, 0, 0, 14, 15, 0});
+  CHECK(values_of(batch.source_padding) == Tokens{0, 0, 0, 0, 1, 1, 0, 0, 1});
+  CHECK(values_of(batch.inputs) == Tokens{1, 20, 0, 0, 1, 21, 22, 23, 1, 0, 0, 0});
+  CHECK(values_of(batch.targets) == Tokens{20, 2, -1, -1, 21, 22, 23, 2, 2, -1, -1, -1});
+  CHECK(batch.count == 7);
+  CHECK_THROWS_AS(pair_batch({}), std::invalid_argument);
+  CHECK_THROWS_AS(pair_batch(std::vector<TokenPair>{{.target = {1}}}), std::invalid_argument);
+}
+
+TEST_CASE("PairDataset: a batch is made of its examples alone") {
+  const PairDataset dataset({{{10, 11, 12}, {20}}, {{13}, {21, 22, 23}}, {{14}, {24}}}, {});
+  CHECK(dataset.size() == 3);
+  CHECK(dataset.num_cut() == 0);
+  const Batch batch = dataset.batch(std::vector<std::int64_t>{2, 0});
+  CHECK(values_of(batch.source) == Tokens{14, 0, 0, 10, 11, 12});
+  CHECK(values_of(batch.inputs) == Tokens{1, 24, 1, 20});
+  CHECK(dataset.batch(std::vector<std::int64_t>{2}).source.shape() == Shape{1, 1});
+  CHECK_THROWS_AS(dataset.batch(std::vector<std::int64_t>{3}), std::invalid_argument);
+  CHECK_THROWS_AS(PairDataset({}, {}), std::invalid_argument);
+  CHECK_THROWS_AS(PairDataset({{{}, {1}}}, {}), std::invalid_argument);
+}
+
+TEST_CASE("PairDataset: long sentences are refused by name, or cut") {
+  const auto make = [](std::size_t source, std::size_t target, Overlong overlong) {
+    const TokenPair pair{.source = Tokens(source, 7), .target = Tokens(target, 8)};
+    return PairDataset(
+        {{{5}, {6}}, pair},
+        {.context = 4, .overlong = overlong, .source_path = "a.de", .target_path = "a.en"});
+  };
+  const auto fails = [&](std::size_t source, std::size_t target) {
+    return message_of([&] { make(source, target, Overlong::refuse); });
+  };
+  CHECK(fails(4, 3).empty());
+  check_says(fails(5, 3), {"a.de: line 2", "5 tokens", "at most 4", "model.context"});
+  check_says(fails(4, 4), {"a.en: line 2", "4 tokens", "at most 3"});
+  const PairDataset cut = make(9, 9, Overlong::cut);
+  CHECK(cut.num_cut() == 2);
+  CHECK(cut.pairs()[0].source == Tokens{5});
+  const Batch batch = cut.batch(std::vector<std::int64_t>{1});
+  CHECK(values_of(batch.source) == Tokens{7, 7, 7, 7});
+  CHECK(values_of(batch.targets) == Tokens{8, 8, 8, 2});
+}
+
+// --- order ---
+
+std::vector<TokenPair> pairs_of_many_lengths() {
+  std::vector<TokenPair> pairs;
+  for (std::size_t i = 0; i < 1003; ++i)
+    pairs.push_back({.source = Tokens(1 + i * 37 % 40, 9), .target = Tokens(1 + i * 37 % 41, 9)});
+  return pairs;
+}
+
+// The part of a run of batches that is padding.
+double padding(const std::vector<TokenPair>& pairs, const std::vector<std::int64_t>& order) {
+  double places = 0, tokens = 0;
+  for (std::size_t first = 0; first < order.size(); first += 16) {
+    std::vector<TokenPair> chosen;
+    for (std::size_t i = first; i < std::min(first + 16, order.size()); ++i)
+      chosen.push_back(pairs[static_cast<std::size_t>(order[i])]);
+    const Batch batch = pair_batch(chosen);
+    places += static_cast<double>(batch.targets.size());
+    tokens += batch.count;
+  }
+  return 1 - tokens / places;
+}
+
+TEST_CASE("order_by_length: a permutation with little padding, new each epoch, and repeatable") {
+  const std::vector<TokenPair> pairs = pairs_of_many_lengths();
+  const LengthOrder options{.batch = 16, .pool = 10, .seed = 3};
+  const std::vector<std::int64_t> order = order_by_length(pairs, options);
+  std::vector<std::int64_t> sorted = order, everything(pairs.size());
+  std::iota(everything.begin(), everything.end(), 0);
+  std::ranges::sort(sorted);
+  CHECK(sorted == everything);
+  CHECK(order == order_by_length(pairs, options));
+  CHECK(order != order_by_length(pairs, {.batch = 16, .pool = 10, .seed = 3, .epoch = 1}));
+  CHECK(order != order_by_length(pairs, {.batch = 16, .pool = 10, .seed = 4}));
+  CHECK(padding(pairs, Sampler(1003, Order::shuffled, 1).next(1003)) > 0.4);
+  CHECK(padding(pairs, order) < 0.1);
+  CHECK(padding(pairs, order_by_length(pairs, {.batch = 16, .pool = 1})) > 0.4);
+}
+
+TEST_CASE("order_by_length: small and odd sizes") {
+  const std::vector<TokenPair> pairs = pairs_of_many_lengths();
+  for (const std::size_t size : {0, 1, 15, 16, 17, 33, 160, 161})
+    for (const std::int64_t batch : {1, 16, 500}) {
+      std::vector<std::int64_t> order =
+          order_by_length(std::span(pairs).first(size), {.batch = batch, .pool = 2});
+      std::ranges::sort(order);
+      CHECK(order.size() == size);
+      CHECK(std::ranges::adjacent_find(order) == order.end());
+      CHECK((size == 0 || order.back() == static_cast<std::int64_t>(size) - 1));
+    }
+  CHECK_THROWS_AS(order_by_length(pairs, {.batch = 0}), std::invalid_argument);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
