@@ -1,0 +1,336 @@
+#include <doctest/doctest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "data/byte_pair.hpp"
+#include "data/file.hpp"
+#include "data/unicode.hpp"
+#include "tests/process.hpp"
+
+namespace tapestry {
+namespace {
+
+using Tokens = std::vector<std::int32_t>;
+using Pieces = std::vector<std::string_view>;
+
+TEST_SUITE_BEGIN("byte_pair");
+
+// --- unicode ---
+
+TEST_CASE("kind_of: letters, numbers, spaces and the rest") {
+  using enum CharacterKind;
+  const std::pair<char32_t, CharacterKind> expected[] = {
+      {U'a', letter},     {U'Z', letter},     {U'ß', letter},     {U'É', letter},
+      {U'ª', letter},     {U'ǅ', letter},     {U'ʼ', letter},     {U'λ', letter},
+      {U'Я', letter},     {U'ế', letter},     {U'ⁿ', letter},     {U'0', number},
+      {U'²', number},     {U'¾', number},     {U'Ⅷ', number},     {U'①', number},
+      {U' ', space},      {U'\t', space},     {U'\u00A0', space}, {U'\u2009', space},
+      {U'\u3000', space}, {U'\u200B', other}, {U'_', other},      {U'×', other},
+      {U'€', other},      {U'„', other},      {U'\u0301', other}, {U'中', letter},
+      {U'。', other},     {U'😀', other},      {U'\x1F', other}};
+  for (const auto& [character, kind] : expected) {
+    CAPTURE(static_cast<std::uint32_t>(character));
+    CHECK(kind_of(character) == kind);
+  }
+}
+
+TEST_CASE("lower_case: what is covered, and nothing else") {
+  CHECK(lower_case("Straße ÄÖÜ ÀÉÎÕÝÞ ×÷ ŁŐŽ Ÿ ẞ") == "straße äöü àéîõýþ ×÷ łőž ÿ ß");
+  CHECK(lower_case("ΑΣ ΆΏ ЖЁ ՃԱ Ế Ǆ ǅ") == "ασ άώ жё ճա ế ǆ ǆ");
+  CHECK(lower_case("İ") == "i\u0307");
+  CHECK(lower_case("Ⅷ Ⓐ Å ᾏ Ὂ") == "ⅷ ⓐ å ᾇ ὂ");
+  CHECK(lower_case("Ａ Ა ſ ß ŉ 1") == "Ａ Ა ſ ß ŉ 1");
+  CHECK(lower_case("").empty());
+  CHECK_THROWS_AS(lower_case("a\xFF"), std::invalid_argument);
+}
+
+TEST_CASE("append_utf8: the inverse of code_point_at") {
+  for (const char32_t character :
+       {U'a', U'\x7F', U'\u0080', U'\u07FF', U'\u0800', U'\uFFFD', U'\U00010000', U'\U0010FFFF'}) {
+    std::string text;
+    append_utf8(text, character);
+    CHECK(code_point_at(text, 0).value == character);
+    CHECK(code_point_at(text, 0).bytes == std::ssize(text));
+  }
+}
+
+// --- pieces ---
+
+TEST_CASE("byte_level_pieces: GPT-2's pattern") {
+  CHECK(byte_level_pieces("").empty());
+  CHECK(byte_level_pieces("Hello world!") == Pieces{"Hello", " world", "!"});
+  CHECK(byte_level_pieces("I'll we've he'S don't") ==
+        Pieces{"I", "'ll", " we", "'ve", " he", "'", "S", " don", "'t"});
+  CHECK(byte_level_pieces("a's' 'sun") == Pieces{"a", "'s", "'", " '", "sun"});
+  CHECK(byte_level_pieces("x  y\n\nz \n w") ==
+        Pieces{"x", " ", " y", "\n", "\n", "z", " \n", " w"});
+  CHECK(byte_level_pieces("end  ") == Pieces{"end", "  "});
+  CHECK(byte_level_pieces("a\u00A0\u00A0b\tc") == Pieces{"a", "\u00A0", "\u00A0", "b", "\t", "c"});
+  CHECK(byte_level_pieces("1,000.5kg ²³ Größe-42 „ja“ …") ==
+        Pieces{"1", ",", "000", ".", "5", "kg", " ²³", " Größe", "-", "42", " „", "ja", "“", " …"});
+  CHECK_THROWS_AS(byte_level_pieces("a\xC3"), std::invalid_argument);
+}
+
+TEST_CASE("visible_character: 256 different ones") {
+  CHECK(visible_character('a') == U'a');
+  CHECK(visible_character(' ') == U'Ġ');
+  CHECK(visible_character('\n') == U'Ċ');
+  CHECK(visible_character(0xC3) == U'Ã');
+  CHECK(visible_character(0xAD) == char32_t{0x143});
+  std::map<char32_t, int> seen;
+  for (int byte = 0; byte < 256; ++byte) ++seen[visible_character(static_cast<std::uint8_t>(byte))];
+  CHECK(seen.size() == 256);
+}
+
+// --- training ---
+
+const std::vector<std::string>& sentences() {
+  static const std::vector<std::string> all = {
+      "A boat with two sails lies at the old harbour wall.",
+      "Three children are feeding the ducks by the pond, and one duck isn't hungry.",
+      "The baker's oven is hot; she'll bake 1,200 rolls before 6 o'clock.",
+      "Two dogs run along the beach while the children are watching.",
+      "An old man reads the newspaper on a bench in the park.",
+      "Ein Boot mit zwei Segeln liegt an der alten Hafenmauer.",
+      "Drei Kinder füttern die Enten am Teich, und eine Ente ist nicht hungrig.",
+      "Der Ofen der Bäckerin ist heiß; sie backt 1.200 Brötchen vor 6 Uhr.",
+      "Zwei Hunde laufen über den Strand, während die Kinder zuschauen.",
+      "Ein alter Mann liest auf einer Bank im Park die Zeitung.",
+  };
+  return all;
+}
+
+TEST_CASE("BytePairTokenizer: learns the most frequent pairs, ties by their tokens") {
+  const std::vector<std::string> texts = {"low low low low low lower lower newest newest newest",
+                                          "newest newest newest widest widest widest"};
+  const auto tokenizer = BytePairTokenizer::train(texts, {.vocabulary = 270});
+  const auto token = [&](std::size_t id) { return tokenizer.model().tokens[id]; };
+  CHECK(tokenizer.size() == 270);
+  CHECK(token(0) == "<pad>");
+  CHECK(token(unknown_token) == "<unk>");
+  CHECK(token(4) == "!");
+  CHECK(token(4 + 94) == "\xA1");
+  CHECK(token(4 + 188) == std::string(1, '\0'));
+  const std::vector<std::string> learned(tokenizer.model().tokens.begin() + 260,
+                                         tokenizer.model().tokens.end());
+  CHECK(learned == std::vector<std::string>{"es", "est", "lo", "low", "ew", "new", " low", "newest",
+                                            " newest", "dest"});
+}
+
+TEST_CASE("BytePairTokenizer: what a merge does to its own neighbours is counted right") {
+  const std::vector<std::string> texts = {"aaaa aaaaa aaa", "abababab ababab"};
+  const auto tokenizer = BytePairTokenizer::train(texts, {.vocabulary = 300, .least_count = 1});
+  for (const std::string& text : texts) CHECK(tokenizer.decode(tokenizer.encode(text)) == text);
+  CHECK(tokenizer.encode("aaaa").size() == 1);
+  CHECK(tokenizer.encode(" ababab").size() == 1);
+  CHECK(tokenizer.size() < 300);  // nothing was left to merge
+}
+
+TEST_CASE("BytePairTokenizer: the vocabulary ends with the options, and the text") {
+  CHECK(BytePairTokenizer::train(sentences(), {.vocabulary = 300}).size() == 300);
+  const auto all = BytePairTokenizer::train(sentences(), {.vocabulary = 8000});
+  CHECK(all.size() == 345);  // every pair that is left occurs once
+  const auto none = BytePairTokenizer::train({}, {.special_tokens = {"<sep>", "<2de>"}});
+  CHECK(none.size() == 262);
+  CHECK(none.find("<sep>") == 4);
+  CHECK(none.find("<2de>") == 5);
+  CHECK(none.find("!") == 6);
+  CHECK(none.find("<mask>") == -1);
+  CHECK(none.encode("ab") == Tokens{none.find("a"), none.find("b")});
+}
+
+// Made with Hugging Face's tokenizers 0.23.3: Tokenizer.from_file(what we save).encode(text).ids.
+TEST_CASE("BytePairTokenizer: the ids of Hugging Face's tokenizers for the file we save") {
+  const std::string english = "Two children lie by the old harbour.";
+  const std::string german = "Zwei Kinder laufen über den Park – das heißt: 1.250 m!";
+  const std::string odd = "She'll  READ\u00A0the 'Zeitung'.";
+  const auto cased = BytePairTokenizer::train(sentences(), {.vocabulary = 400});
+  CHECK(cased.encode(english) ==
+        Tokens{55, 312, 342, 294, 267, 92, 270, 335, 281, 284, 69, 82, 88, 85, 17});
+  CHECK(cased.encode(german) == Tokens{61,  313, 343, 282, 285, 286, 224, 315, 69, 261, 266, 260,
+                                       224, 51,  339, 224, 162, 226, 245, 266, 68, 86,  224, 263,
+                                       76,  131, 257, 87,  29,  316, 17,  21,  24, 19,  321, 4});
+  CHECK(cased.encode(odd) == Tokens{54,  263, 10,  287, 224, 224, 53,  40, 36,  39, 130,
+                                    258, 87,  263, 224, 10,  61,  278, 87, 293, 10, 17});
+  const auto lower = BytePairTokenizer::train(sentences(), {.vocabulary = 400, .lower_case = true});
+  CHECK(lower.encode(english) ==
+        Tokens{338, 342, 297, 262, 92, 273, 330, 271, 285, 69, 82, 88, 85, 17});
+  CHECK(lower.encode(german) == Tokens{93,  313, 340, 282, 286, 288, 224, 315, 69, 261, 267,
+                                       260, 335, 224, 162, 226, 245, 267, 68,  86, 271, 264,
+                                       131, 257, 87,  29,  316, 17,  21,  24,  19, 291, 4});
+  CHECK(lower.encode(odd) == Tokens{86,  75,  72,  10, 289, 224, 224, 277, 68, 71, 130,
+                                    258, 268, 224, 10, 93,  264, 87,  290, 10, 17});
+}
+
+TEST_CASE("BytePairTokenizer: any text comes back, but for its capitals where they are not kept") {
+  const std::string text = "Zoë's  café\u00A0– 3½ „Ü“\n\t日本 😀 <eos>\r\n ";
+  const auto cased = BytePairTokenizer::train(sentences());
+  CHECK(cased.decode(cased.encode(text)) == text);
+  const auto lower = BytePairTokenizer::train(sentences(), {.lower_case = true});
+  CHECK(lower.decode(lower.encode(text)) == lower_case(text));
+  CHECK(lower.encode("THE HARBOUR") == lower.encode("the harbour"));
+  CHECK(cased.encode("").empty());
+}
+
+TEST_CASE("BytePairTokenizer: long pieces, of which none is cut") {
+  const auto tokenizer = BytePairTokenizer::train(std::vector<std::string>{"aaaaaaaa aaaaaaaa"},
+                                                  {.vocabulary = 300, .least_count = 1});
+  const std::string text(200'000, 'a');  // in a time that does not grow with its square
+  CHECK(tokenizer.encode(text).size() == 25'000);
+  CHECK(tokenizer.decode(tokenizer.encode(text)) == text);
+}
+
+TEST_CASE("BytePairTokenizer: special tokens are never read from text, nor written to it") {
+  const auto tokenizer = BytePairTokenizer::train(sentences());
+  for (const std::int32_t token : tokenizer.encode("<pad><bos><eos><unk>"))
+    CHECK(token > unknown_token);
+  const std::int32_t a = tokenizer.find("a");
+  CHECK(tokenizer.decode(Tokens{bos_token, a, pad_token, a, eos_token, unknown_token}) == "aa");
+}
+
+TEST_CASE("BytePairTokenizer: decode replaces what is not UTF-8") {
+  const auto tokenizer = BytePairTokenizer::train({});
+  const auto decode = [&](std::string_view bytes) {
+    Tokens tokens;
+    for (const char byte : bytes) tokens.push_back(tokenizer.find({&byte, 1}));
+    return tokenizer.decode(tokens);
+  };
+  CHECK(decode("é€😀") == "é€😀");
+  CHECK(decode("a\xC3") == "a\uFFFD");
+  CHECK(decode("\xE2\x82z") == "\uFFFDz");
+  CHECK(decode("\xF0\x9F\x98") == "\uFFFD");
+  CHECK(decode("\xF0\x9F\xE2\x82\xAC") == "\uFFFD€");
+  CHECK(decode("\xFF\x80\xC0\xAF") == "\uFFFD\uFFFD\uFFFD\uFFFD");
+  CHECK(decode("\xED\xA0\x80") == "\uFFFD\uFFFD\uFFFD");
+  CHECK_THROWS_AS(tokenizer.decode(Tokens{260}), std::invalid_argument);
+  CHECK_THROWS_AS(tokenizer.decode(Tokens{-1}), std::invalid_argument);
+}
+
+TEST_CASE("BytePairTokenizer: options and texts that do not do") {
+  const auto train = [](const std::vector<std::string>& texts, const BytePairOptions& options) {
+    return message_of([&] { BytePairTokenizer::train(texts, options); });
+  };
+  check_says(train({}, {.vocabulary = 259}), {"data.vocabulary = 259", "at least 260"});
+  check_says(train({}, {.vocabulary = 260, .special_tokens = {"<a>"}}), {"at least 261"});
+  check_says(train({}, {.special_tokens = {"sep"}}), {"data.special_tokens", "'sep'", "<sep>"});
+  check_says(train({}, {.special_tokens = {""}}), {"data.special_tokens", "''"});
+  check_says(train({}, {.special_tokens = {"<eos>"}}), {"'<eos>'", "twice"});
+  check_says(train({"fine", "caf\xE9"}, {}), {"text 1", "byte 3", "UTF-8"});
+  const auto tokenizer = BytePairTokenizer::train({});
+  check_says(message_of([&] { tokenizer.encode("ab\x80"); }), {"byte 2", "UTF-8"});
+}
+
+// --- tokenizer.json ---
+
+TEST_CASE("BytePairTokenizer: saved, loaded and saved again") {
+  const TemporaryFolder folder;
+  for (const bool lower : {false, true}) {
+    const auto tokenizer = BytePairTokenizer::train(
+        sentences(), {.vocabulary = 400, .lower_case = lower, .special_tokens = {"<sep>"}});
+    const std::string path = folder.path("tokenizer.json");
+    tokenizer.save(path);
+    const auto loaded = BytePairTokenizer::load(path);
+    CHECK(loaded.to_json() == tokenizer.to_json());
+    CHECK(loaded.model().tokens == tokenizer.model().tokens);
+    CHECK(loaded.model().special == tokenizer.model().special);
+    CHECK(loaded.model().merges == tokenizer.model().merges);
+    CHECK(loaded.model().lower_case == lower);
+    for (const std::string& text : sentences())
+      CHECK(loaded.encode(text) == tokenizer.encode(text));
+  }
+  CHECK_THROWS_AS(BytePairTokenizer::train({}).save(folder.path("no/such/folder.json")),
+                  std::runtime_error);
+}
+
+// The json with its first `from` replaced.
+std::string edited(std::string json, const std::string& from, const std::string& to) {
+  const std::size_t at = json.find(from);
+  REQUIRE_MESSAGE(at != std::string::npos, from);
+  return json.replace(at, from.size(), to);
+}
+
+TEST_CASE("BytePairTokenizer: merges as pairs, as newer versions of Hugging Face write them") {
+  const auto tokenizer = BytePairTokenizer::train(sentences(), {.vocabulary = 300});
+  auto json = nlohmann::json::parse(tokenizer.to_json());
+  for (nlohmann::json& merge : json["model"]["merges"]) {
+    const std::string text = merge;
+    const std::size_t space = text.find(' ');
+    merge = {text.substr(0, space), text.substr(space + 1)};
+  }
+  const auto loaded = BytePairTokenizer::from_json(json.dump(), "pairs.json");
+  CHECK(loaded.to_json() == tokenizer.to_json());
+}
+
+TEST_CASE("BytePairTokenizer: a tokenizer.json that is not ours to read names the field") {
+  const std::string json = BytePairTokenizer::train(sentences(), {.vocabulary = 300}).to_json();
+  const auto read = [](const std::string& text) {
+    return message_of([&] { BytePairTokenizer::from_json(text, "some/tokenizer.json"); });
+  };
+  const auto with = [&](const std::string& from, const std::string& to) {
+    return read(edited(json, from, to));
+  };
+  CHECK(read(json).empty());
+  check_says(read(""), {"some/tokenizer.json", "line 1", "JSON"});
+  check_says(read("{\n\"model\":\n}"), {"line 3", "JSON"});
+  check_says(read("{\"a\": \"\xFF\"}"), {"line 1", "JSON"});
+  check_says(read("[1]"), {"an object", "[1]"});
+  check_says(read("{}"), {"some/tokenizer.json", "model.type", "\"BPE\"", "null"});
+  check_says(read("{\"model\": 3}"), {"model.type"});
+  check_says(with("\"BPE\"", "\"WordPiece\""), {"model.type", "\"BPE\"", "\"WordPiece\""});
+  check_says(with("\"dropout\": null", "\"dropout\": 0.1"), {"model.dropout", "0.1"});
+  check_says(with("suffix\": null", "suffix\": \"</w>\""), {"model.end_of_word_suffix", "</w>"});
+  check_says(with("prefix\": null", "prefix\": \"##\""), {"model.continuing_subword_prefix", "##"});
+  check_says(with("fallback\": false", "fallback\": true"), {"model.byte_fallback", "true"});
+  check_says(with("ignore_merges\": false", "ignore_merges\": true"), {"model.ignore_merges"});
+  check_says(with("normalizer\": null", "normalizer\": {\"type\": \"NFC\"}"),
+             {"normalizer", "null", "NFC"});
+  CHECK(with("normalizer\": null", "normalizer\": {\"type\": \"Lowercase\"}").empty());
+  check_says(with("\"ByteLevel\"", "\"Whitespace\""), {"pre_tokenizer.type", "ByteLevel"});
+  check_says(with("prefix_space\": false", "prefix_space\": true"),
+             {"pre_tokenizer.add_prefix_space", "false"});
+  check_says(with("use_regex\": true", "use_regex\": false"), {"pre_tokenizer.use_regex", "true"});
+  check_says(with("processor\": null", "processor\": {\"type\": \"TemplateProcessing\"}"),
+             {"post_processor.type", "TemplateProcessing"});
+  CHECK(with("processor\": null", "processor\": {\"type\": \"ByteLevel\"}").empty());
+  check_says(with("truncation\": null", "truncation\": {}"), {"truncation", "null", "{}"});
+  check_says(with("padding\": null", "padding\": {}"), {"padding"});
+  check_says(with("\"decoder\"", "\"decoded\""), {"decoder.type", "ByteLevel"});
+  check_says(with("\"added_tokens\"", "\"added\""), {"added_tokens", "list", "null"});
+  check_says(with("\"special\": true", "\"special\": false"), {"added_tokens[0]", "special"});
+  check_says(with("\"content\": \"<bos>\"", "\"content\": 7"), {"added_tokens[1]", "content"});
+  check_says(with("\"content\": \"<bos>\"", "\"content\": \"<pad>\""), {"added_tokens[1]"});
+  check_says(with("\"id\": 2", "\"id\": 301"), {"added_tokens", "0 to 299", "301"});
+  check_says(with("\"id\": 2", "\"id\": 1"), {"added_tokens", "id of its own", "1"});
+  check_says(with("\"id\": 2", "\"id\": 2.0"), {"added_tokens", "2.0"});
+  check_says(with("\"<bos>\": 1", "\"<bos>\": 5"), {"model.vocab[\"<bos>\"]", "5"});
+  check_says(with("\"vocab\": {", "\"vocab\": 3, \"old\": {"), {"model.vocab", "object"});
+  check_says(with("\"a\": 68", "\"a\": 69"), {"model.vocab[\"b\"]", "of its own", "69"});
+  check_says(with("\"a\": 68", "\"a\": -1"), {"model.vocab[\"a\"]", "0 to 299", "-1"});
+  check_says(with("\"a\": 68", "\"a\": \"68\""), {"model.vocab[\"a\"]", "\"68\""});
+  check_says(with("\"a\": 68", "\"a b\": 68"), {"model.vocab[\"a b\"]", "stand for bytes"});
+  check_says(with("\"a\": 68", "\"qqq\": 68"), {"model.vocab", "each byte, a too"});
+  check_says(with("\"a\": 68", "\"\": 68"), {"model.vocab[\"\"]", "empty"});
+  check_says(with("\"merges\"", "\"merged\""), {"model.merges", "list"});
+  check_says(with("\"merges\": [", "\"merges\": [\"a\","),
+             {"model.merges[0]", "two tokens", "\"a\""});
+  check_says(with("\"merges\": [", "\"merges\": [7,"), {"model.merges[0]", "7"});
+  check_says(with("\"merges\": [", "\"merges\": [[\"a\"],"), {"model.merges[0]", "[\"a\"]"});
+  check_says(with("\"merges\": [", "\"merges\": [\"q q\","), {"model.merges[0]", "model.vocab"});
+  check_says(with("\"merges\": [", "\"merges\": [\"< pad>\","), {"model.merges[0]"});
+  CHECK(with("\"merges\": [", "\"merges\": [[\"e\", \"n\"],").empty());
+}
+
+TEST_CASE("BytePairTokenizer: a vocabulary without our special tokens is refused") {
+  const std::string json = BytePairTokenizer::train({}).to_json();
+  const auto read = [](const std::string& text) {
+    return message_of([&] { BytePairTokenizer::from_json(text, "gpt2.json"); });
+  };
+  std::string other = edited(edited(json, "<pad>", "<|endoftext|>"), "<pad>", "<|endoftext|>");
+  check_says(read(other), {"gpt2.json", "added_tokens", "<pad> with id 0", "<|endoftext|>"});
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
