@@ -1,0 +1,184 @@
+#include "data/dates.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "autograd/check.hpp"
+#include "autograd/random.hpp"
+
+namespace tapestry {
+namespace {
+
+using std::chrono::days;
+using std::chrono::sys_days;
+using namespace std::chrono_literals;
+
+constexpr sys_days first_day{1900y / 1 / 1};
+constexpr sys_days last_day{2099y / 12 / 31};
+
+constexpr std::array<const char*, 12> months = {"January",   "February", "March",    "April",
+                                                "May",       "June",     "July",     "August",
+                                                "September", "October",  "November", "December"};
+constexpr std::array<const char*, 7> weekdays = {"Sunday",   "Monday", "Tuesday", "Wednesday",
+                                                 "Thursday", "Friday", "Saturday"};
+constexpr std::array<const char*, 31> ordinals = {
+    "first",        "second",         "third",         "fourth",        "fifth",
+    "sixth",        "seventh",        "eighth",        "ninth",         "tenth",
+    "eleventh",     "twelfth",        "thirteenth",    "fourteenth",    "fifteenth",
+    "sixteenth",    "seventeenth",    "eighteenth",    "nineteenth",    "twentieth",
+    "twenty-first", "twenty-second",  "twenty-third",  "twenty-fourth", "twenty-fifth",
+    "twenty-sixth", "twenty-seventh", "twenty-eighth", "twenty-ninth",  "thirtieth",
+    "thirty-first"};
+
+// Fields by name: {d} 3, {dd} 03, {nd} 3rd, {third} third, {m} 3, {mm} 03, {month} March, {mon}
+// Mar, {y} 1998, {yy} 98, {weekday} Tuesday, {day} Tue.
+constexpr const char* formats[] = {
+    "{d} {month} {y}",
+    "{month} {d}, {y}",
+    "{month} {nd}, {y}",
+    "{nd} of {month} {y}",
+    "{nd} {mon} {y}",
+    "the {third} of {month}, {y}",
+    "{month} the {third}, {y}",
+    "{d} {mon} {y}",
+    "{mon} {d} {y}",
+    "{d}-{mon}-{y}",
+    "{y}, {month} {d}",
+    "{y} {mon} {dd}",
+    "{weekday}, {month} {d}, {y}",
+    "{weekday} the {nd} of {month} {y}",
+    "{day}, {dd} {mon} {y}",
+    "{day} {d}/{m}/{y}",
+    "{dd}/{mm}/{y}",
+    "{d}.{m}.{y}",
+    "{y}.{m}.{d}",
+    "{y}/{mm}/{dd}",
+    "{y}{mm}{dd}",
+    "{d} {mon} '{yy}",
+    "{day} {d} {mon} {yy}",
+    "{dd}/{mm}/{yy}",
+};
+constexpr auto num_formats = static_cast<std::int64_t>(std::size(formats));
+
+const char* suffix_of(unsigned day) {
+  if (day / 10 == 1) return "th";
+  return day % 10 == 1 ? "st" : day % 10 == 2 ? "nd" : day % 10 == 3 ? "rd" : "th";
+}
+
+// Empty where the format has two digits for the year and the date is not within their century.
+std::string write(const Date& date, const char* format) {
+  const int year = static_cast<int>(date.year());
+  const unsigned month = static_cast<unsigned>(date.month()),
+                 day = static_cast<unsigned>(date.day());
+  const bool two_digits = std::string_view(format).find("{yy}") != std::string_view::npos;
+  if (two_digits && (year < 1969 || year > 2068)) return "";
+  const std::string_view month_name = months[month - 1];
+  const std::string_view weekday = weekdays[std::chrono::weekday(date).c_encoding()];
+  using fmt::arg;
+  return fmt::format(fmt::runtime(format), arg("d", day), arg("dd", fmt::format("{:02}", day)),
+                     arg("nd", fmt::format("{}{}", day, suffix_of(day))),
+                     arg("third", ordinals[day - 1]), arg("m", month),
+                     arg("mm", fmt::format("{:02}", month)), arg("month", month_name),
+                     arg("mon", month_name.substr(0, 3)), arg("y", year),
+                     arg("yy", fmt::format("{:02}", year % 100)), arg("weekday", weekday),
+                     arg("day", weekday.substr(0, 3)));
+}
+
+std::string upper(std::string text) {
+  for (char& letter : text) letter = static_cast<char>(std::toupper(letter));
+  return text;
+}
+
+std::string lower(std::string text) {
+  for (char& letter : text) letter = static_cast<char>(std::tolower(letter));
+  return text;
+}
+
+// One date in eight is held back: by its day's number, mixed as in MurmurHash3.
+Split split_of(sys_days day) {
+  auto hash = static_cast<std::uint64_t>(day.time_since_epoch().count());
+  hash = (hash ^ hash >> 33) * 0xFF51AFD7ED558CCD;
+  hash = (hash ^ hash >> 33) * 0xC4CEB9FE1A85EC53;
+  return hash >> 61 == 0 ? Split::held_back : Split::train;
+}
+
+sys_days draw_day(Random& random, Split split) {
+  sys_days day;
+  do {
+    day = first_day + days(random.below((last_day - first_day).count() + 1));
+  } while (split_of(day) != split);
+  return day;
+}
+
+// Half of them as the format has it, a quarter in upper and a quarter in lower case.
+std::string draw_text(Random& random, const Date& date) {
+  std::string text;
+  while (text.empty()) text = write(date, formats[random.below(num_formats)]);
+  const std::int64_t letters = random.below(4);
+  return letters == 0 ? upper(text) : letters == 1 ? lower(text) : text;
+}
+
+}  // namespace
+
+DateDataset::DateDataset(const DateOptions& options)
+    : options_(options),
+      characters_(CharVocabulary::of_text(
+          " ',-./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")) {
+  expect_input(options_.examples >= 1, "data.examples = {}: expected at least 1",
+               options_.examples);
+}
+
+DateDataset::Example DateDataset::draw(std::int64_t example) const {
+  require(example >= 0 && example < size(), "DateDataset: example {} of {}", example, size());
+  Random random(options_.seed, Stream::data, static_cast<std::uint64_t>(example));
+  const Date date = draw_day(random, options_.split);
+  return {.source = draw_text(random, date), .target = iso_date(date)};
+}
+
+std::string DateDataset::source(std::int64_t example) const { return draw(example).source; }
+std::string DateDataset::target(std::int64_t example) const { return draw(example).target; }
+
+std::int64_t DateDataset::vocabulary_size() const {
+  return std::ssize(special_tokens) + characters_.size();
+}
+
+std::vector<std::int32_t> DateDataset::encode(std::string_view text) const {
+  std::vector<std::int32_t> tokens = characters_.encode(text);
+  for (std::int32_t& token : tokens) token += static_cast<std::int32_t>(special_tokens.size());
+  return tokens;
+}
+
+std::string DateDataset::decode(std::span<const std::int32_t> tokens) const {
+  constexpr auto first_character = static_cast<std::int32_t>(special_tokens.size());
+  std::vector<std::int32_t> symbols;
+  for (const std::int32_t token : tokens)
+    if (token >= first_character) symbols.push_back(token - first_character);
+  return characters_.decode(symbols);
+}
+
+Batch DateDataset::batch(std::span<const std::int64_t> examples) const {
+  std::vector<TokenPair> pairs;
+  pairs.reserve(examples.size());
+  for (const std::int64_t example : examples) {
+    const Example drawn = draw(example);
+    pairs.push_back({.source = encode(drawn.source), .target = encode(drawn.target)});
+  }
+  return pair_batch(pairs);
+}
+
+std::vector<std::string> ways_to_write(const Date& date) {
+  std::vector<std::string> ways;
+  for (const char* format : formats) {
+    const std::string text = write(date, format);
+    if (text.empty()) continue;
+    ways.insert(ways.end(), {text, upper(text), lower(text)});
+  }
+  return ways;
+}
+
+std::string iso_date(const Date& date) { return write(date, "{y}-{mm}-{dd}"); }
+
+}  // namespace tapestry

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/dataset.hpp"
+#include "data/pairs.hpp"
+#include "data/text.hpp"
+
+namespace tapestry {
+
+struct DateOptions {
+  std::int64_t examples = 100'000;
+  std::uint64_t seed = 0;
+  Split split = Split::train;
+};
+
+// A built-in translation task: a date as people write it, such as "Tue 3 MAR 98" or "the third of
+// March, 1998", to ISO 8601, "1998-03-03". Dates are those of 1900 to 2099, each as likely.
+// No text means two dates: in numbers the day stands before the month, but after it where the year
+// comes first; two digits of a year are those of 1969 to 2068, as in POSIX. Weekdays are right.
+// Tokens are the four of special_tokens, then the characters. Batches: pair_batch.
+// Example i depends on (seed, i) alone; the two splits share no date, whatever their seeds.
+class DateDataset final : public Dataset {
+ public:
+  explicit DateDataset(const DateOptions& options);  // InputError names the key, as data.examples
+
+  std::int64_t size() const override { return options_.examples; }
+  Batch batch(std::span<const std::int64_t> examples) const override;
+
+  std::string source(std::int64_t example) const;
+  std::string target(std::int64_t example) const;
+
+  const CharVocabulary& characters() const { return characters_; }
+  std::int64_t vocabulary_size() const;
+  static constexpr std::int64_t context() { return 40; }  // no source has more tokens
+
+  // InputError names a character that no date is written in.
+  std::vector<std::int32_t> encode(std::string_view text) const;
+  // Without the special tokens.
+  std::string decode(std::span<const std::int32_t> tokens) const;
+
+ private:
+  struct Example {
+    std::string source{}, target{};
+  };
+  Example draw(std::int64_t example) const;
+
+  DateOptions options_;
+  CharVocabulary characters_;
+};
+
+using Date = std::chrono::year_month_day;
+
+// Every way to write this date: the formats, and each of them in upper and in lower case.
+std::vector<std::string> ways_to_write(const Date& date);
+
+// "1998-03-03"
+std::string iso_date(const Date& date);
+
+}  // namespace tapestry
