@@ -85,6 +85,19 @@ void Array::copy_from(const Array& source) {
   if (bytes() > 0) std::memcpy(mutable_raw(), source.raw(), bytes());
 }
 
+Array Array::select(const std::vector<std::int64_t>& rows) const {
+  Shape shape = shape_;
+  shape[0] = static_cast<std::int64_t>(rows.size());
+  Array selected(shape, dtype_);
+  const std::size_t row = bytes() / static_cast<std::size_t>(std::max<std::int64_t>(1, dim(0)));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    require(rows[i] >= 0 && rows[i] < dim(0), "select: row {} of {}", rows[i], to_string(shape_));
+    std::copy_n(raw() + static_cast<std::size_t>(rows[i]) * row, row,
+                selected.mutable_raw() + i * row);
+  }
+  return selected;
+}
+
 Array Array::to(DType dtype) const {
   if (dtype == dtype_) return *this;
   Array array(shape_, dtype);

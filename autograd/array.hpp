@@ -52,6 +52,7 @@ class Array {
 
   Array reshaped(const Shape& shape) const;  // the same memory under another shape
   Array clone() const;
+  Array select(const std::vector<std::int64_t>& rows) const;  // a copy of rows of the first axis
   Array to(DType dtype) const;          // converted; the same handle if it has that type already
   void copy_from(const Array& source);  // same shape and dtype
 

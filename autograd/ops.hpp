@@ -12,5 +12,6 @@
 #include "autograd/ops/recompute.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "autograd/ops/rotary.hpp"
+#include "autograd/ops/scan.hpp"
 #include "autograd/ops/shaping.hpp"
 #include "autograd/ops/softmax.hpp"

@@ -30,15 +30,16 @@ struct BytePairModel {
 
 // Byte-level byte-pair encoding (Sennrich et al. 2016, arXiv 1508.07909; over bytes and within
 // pieces as in GPT-2, Radford et al. 2019): every text has an encoding, and decode gives it back.
-// Trained, its tokens are the special ones, the bytes in GPT-2's order, and what merges made.
+// A trained one has first the four of special_tokens and those of the options, then the bytes in
+// GPT-2's order, then a token for each merge that made a new one.
 class BytePairTokenizer final {
  public:
   explicit BytePairTokenizer(BytePairModel model);
 
-  // Merges the most frequent pair of neighbours within pieces, again and again; of equally frequent
-  // ones that of the smaller left token, then right, as Hugging Face's trainer does. Little text
-  // may not fill the vocabulary. InputError: too small a vocabulary, a special token that text may
-  // spell, not UTF-8.
+  // Merges the most frequent pair of neighbouring tokens, again and again; of equally frequent
+  // ones that of the smaller left token, then right, as Hugging Face's trainer does. A piece (see
+  // byte_level_pieces) does not merge with the next. Little text may not fill the vocabulary.
+  // InputError: a vocabulary that is too small, special tokens that text may spell, not UTF-8.
   static BytePairTokenizer train(std::span<const std::string> texts,
                                  const BytePairOptions& options = {});
 

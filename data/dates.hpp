@@ -18,12 +18,12 @@ struct DateOptions {
   Split split = Split::train;
 };
 
-// A built-in translation task: a date as people write it, "Tue 3 MAR 98" or "the third of March,
-// 1998", to ISO 8601, "1998-03-03". Every day of 1900 to 2099 is as likely; weekdays are right.
-// No text means two dates: among numbers the day precedes the month, but follows it where the year
-// comes first, and two digits of a year are of 1969 to 2068, as in POSIX. Tokens: special_tokens,
-// then characters. Batches: pair_batch. Example i depends on (seed, i) alone; the two splits share
-// no date, whatever their seeds.
+// A built-in translation task: a date as people write it, such as "Tue 3 MAR 98" or "the third of
+// March, 1998", to ISO 8601, "1998-03-03". Dates are those of 1900 to 2099, each as likely.
+// No text means two dates: in numbers the day stands before the month, but after it where the year
+// comes first; two digits of a year are those of 1969 to 2068, as in POSIX. Weekdays are right.
+// Tokens are the four of special_tokens, then the characters. Batches: pair_batch.
+// Example i depends on (seed, i) alone; the two splits share no date, whatever their seeds.
 class DateDataset final : public Dataset {
  public:
   explicit DateDataset(const DateOptions& options);  // InputError names the key, as data.examples

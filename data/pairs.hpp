@@ -65,9 +65,10 @@ struct LengthOrder {
 };
 
 // An order to read pairs in, so that little of a batch is padding: a permutation whose runs of
-// `batch` pairs, from the first on, have similar lengths. Shuffles the pairs, sorts each pool by
-// length, cuts it into batches and shuffles those (an incomplete one stays last). A function of its
-// arguments; a dataset's batch still depends on its examples alone, the order says which they are.
+// `batch` pairs, from the first on, have similar lengths. The pairs are shuffled and dealt into
+// pools; each pool is sorted by length and cut into batches, and the batches of all pools are
+// shuffled (the incomplete one stays last). It depends on the lengths and the options alone, and a
+// dataset's batch still on its examples alone: the order says only which are asked for together.
 std::vector<std::int64_t> order_by_length(std::span<const TokenPair> pairs,
                                           const LengthOrder& options);
 

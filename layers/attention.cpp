@@ -21,7 +21,22 @@ void append(const Array& from, std::int64_t begin, Array& to, std::int64_t first
                   static_cast<std::size_t>(C * element));
 }
 
+thread_local AttentionRecorder* recorder = nullptr;
+
+void record_weights(const std::string& path, const Tensor& q, const Tensor& k,
+                    const AttentionOptions& options) {
+  recorder->entries.push_back({path, attention_weights(q.value(), k.value(), options)});
+}
+
 }  // namespace
+
+AttentionRecorder::AttentionRecorder() : outer_(recorder) { recorder = this; }
+AttentionRecorder::~AttentionRecorder() { recorder = outer_; }
+
+void KeyValueCache::select(const std::vector<std::int64_t>& rows) {
+  keys = keys.select(rows);
+  values = values.select(rows);
+}
 
 Attention::Attention(std::int64_t width, std::int64_t source_width, std::int64_t head_width,
                      Random& init, const LinearOptions& options)
@@ -65,16 +80,31 @@ Tensor MultiHeadAttention::forward(const Tensor& x, AttentionOptions options) co
   require(query_key_value.has_value(), "multi-head attention: cross-attention needs a source");
   const Scope scope(path());
   options.heads = heads;
-  return output.forward(packed_self_attention(project(x, 0), options));
+  const Tensor qkv = project(x, 0);
+  const std::int64_t C = qkv.dim(-1) / 3;
+  if (recorder) record_weights(path(), slice(qkv, -1, 0, C), slice(qkv, -1, C, 2 * C), options);
+  return output.forward(packed_self_attention(qkv, options));
 }
 
 Tensor MultiHeadAttention::forward(const Tensor& x, const Tensor& source,
                                    AttentionOptions options) const {
+  return attend(x, project_source(source), std::move(options));
+}
+
+Tensor MultiHeadAttention::project_source(const Tensor& source) const {
+  require(key_value.has_value(), "multi-head attention: self-attention takes no source");
+  const Scope scope(path());
+  return key_value->forward(source);
+}
+
+Tensor MultiHeadAttention::attend(const Tensor& x, const Tensor& projected,
+                                  AttentionOptions options) const {
   require(query.has_value(), "multi-head attention: self-attention takes no source");
   const Scope scope(path());
   options.heads = heads;
-  return output.forward(
-      packed_cross_attention(query->forward(x), key_value->forward(source), options));
+  const Tensor q = query->forward(x);
+  if (recorder) record_weights(path(), q, slice(projected, -1, 0, q.dim(-1)), options);
+  return output.forward(packed_cross_attention(q, projected, options));
 }
 
 Tensor MultiHeadAttention::forward(const Tensor& x, KeyValueCache& cache,

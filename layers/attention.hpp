@@ -27,6 +27,27 @@ struct KeyValueCache {
 
   Array keys, values;       // (B, capacity, C)
   std::int64_t length = 0;  // how many of the capacity stand
+
+  // Row b becomes what row rows[b] was: a beam goes on from another.
+  void select(const std::vector<std::int64_t>& rows);
+};
+
+// While one is in scope, every MultiHeadAttention of this thread leaves its weights in it.
+class AttentionRecorder {
+ public:
+  AttentionRecorder();
+  ~AttentionRecorder();
+  AttentionRecorder(const AttentionRecorder&) = delete;
+  AttentionRecorder& operator=(const AttentionRecorder&) = delete;
+
+  struct Entry {
+    std::string path;  // of the layer
+    Array weights;     // (B, H, T, S)
+  };
+  std::vector<Entry> entries;
+
+ private:
+  AttentionRecorder* outer_;
 };
 
 // `heads` heads of C / heads columns each and an output projection (Vaswani et al. 2017, §3.2.2).
@@ -54,6 +75,11 @@ class MultiHeadAttention final : public Module {
 
   Tensor forward(const Tensor& x, AttentionOptions options = {}) const;
   Tensor forward(const Tensor& x, const Tensor& source, AttentionOptions options = {}) const;
+
+  // Cross-attention in two steps, for a source that is attended to many times.
+  Tensor project_source(const Tensor& source) const;  // (B, S, C') -> keys and values (B, S, 2C)
+  Tensor attend(const Tensor& x, const Tensor& projected, AttentionOptions options = {}) const;
+
   // Appends x's keys and values to the cache, then attends to all of it. The cache must be of x's
   // batch, width and dtype, and have room, else std::invalid_argument.
   Tensor forward(const Tensor& x, KeyValueCache& cache, AttentionOptions options = {}) const;

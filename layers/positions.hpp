@@ -4,6 +4,10 @@
 
 namespace tapestry {
 
+// How a transformer tells where a token stands: an encoding that is added to the embeddings,
+// queries and keys turned by their positions (autograd/ops/rotary.hpp), or not at all.
+enum class Positions { learned, sinusoidal, rotary, none };
+
 // x (B, T, C) -> x + p (T, C) where p is the encoding of positions first, first + 1, ….
 
 // p(pos, 2k) = sin(pos / 10000^(2k/C)), p(pos, 2k+1) = cos(the same) (Vaswani et al. 2017, §3.5).

@@ -6,8 +6,6 @@
 
 namespace tapestry {
 
-enum class Positions { learned, sinusoidal, rotary, none };
-
 struct TransformerOptions {
   std::int64_t vocabulary = 0, context = 64;
   std::int64_t layers = 4, heads = 4, width = 128;

@@ -15,29 +15,44 @@ TransformerBlock::TransformerBlock(const TransformerBlockOptions& options, Rando
       feed_forward(options.width, options.hidden > 0 ? options.hidden : 4 * options.width, init,
                    {options.activation, options.input, options.residual}),
       dropout(options.dropout),
-      norm(options.norm) {}
+      norm(options.norm) {
+  if (options.source_width == 0) return;
+  cross_attention_norm.emplace(options.width);
+  cross_attention.emplace(options.width, options.heads, init,
+                          MultiHeadAttention::Options{.source_width = options.source_width,
+                                                      .input = options.input,
+                                                      .output = options.residual});
+}
+
+template <class Branch>
+Tensor TransformerBlock::residual(const Tensor& x, const LayerNorm& branch_norm, Branch branch,
+                                  Random* noise) const {
+  if (norm == NormPlacement::pre) return x + dropout.forward(branch(branch_norm.forward(x)), noise);
+  return branch_norm.forward(x + dropout.forward(branch(x), noise));
+}
 
 Tensor TransformerBlock::forward(const Tensor& x, const Context& context) const {
   const Scope scope(path());
   const auto attend = [&](const Tensor& y) {
-    return dropout.forward(context.cache ? attention.forward(y, *context.cache, context.attention)
-                                         : attention.forward(y, context.attention),
-                           context.noise);
+    return context.cache ? attention.forward(y, *context.cache, context.attention)
+                         : attention.forward(y, context.attention);
   };
-  const auto feed = [&](const Tensor& y) {
-    return dropout.forward(feed_forward.forward(y), context.noise);
+  const auto attend_to_source = [&](const Tensor& y) {
+    return cross_attention->attend(y, context.source, context.source_attention);
   };
-  if (norm == NormPlacement::pre) {
-    const Tensor attended = x + attend(attention_norm.forward(x));
-    return attended + feed(feed_forward_norm.forward(attended));
-  }
-  const Tensor attended = attention_norm.forward(x + attend(x));
-  return feed_forward_norm.forward(attended + feed(attended));
+  const auto feed = [&](const Tensor& y) { return feed_forward.forward(y); };
+  Tensor y = residual(x, attention_norm, attend, context.noise);
+  if (cross_attention) y = residual(y, *cross_attention_norm, attend_to_source, context.noise);
+  return residual(y, feed_forward_norm, feed, context.noise);
 }
 
 void TransformerBlock::fields(FieldVisitor& visit) {
   visit("attention_norm", attention_norm);
   visit("attention", attention);
+  if (cross_attention) {
+    visit("cross_attention_norm", *cross_attention_norm);
+    visit("cross_attention", *cross_attention);
+  }
   visit("feed_forward_norm", feed_forward_norm);
   visit("feed_forward", feed_forward);
   visit("dropout", dropout);

@@ -11,22 +11,26 @@ enum class NormPlacement { pre, post };
 
 struct TransformerBlockOptions {
   std::int64_t width = 128, heads = 4;
-  std::int64_t hidden = 0;  // of the feed-forward; 0: 4 · width
+  std::int64_t hidden = 0;        // of the feed-forward; 0: 4 · width
+  std::int64_t source_width = 0;  // C' of the sequence that is also attended to; 0: none
   NormPlacement norm = NormPlacement::pre;
   Activation activation = Activation::gelu;
   double dropout = 0;
   bool rotary_positions = false;
-  LinearOptions input;     // query, key, value and expand
-  LinearOptions residual;  // the projections that add to the residual stream
+  LinearOptions input{};     // query, key, value and expand
+  LinearOptions residual{};  // the projections that add to the residual stream
 };
 
-// x (B, T, C) -> (B, T, C).
-// pre:  x + A(N(x)), then x + F(N(x))   (Xiong et al. 2020, arXiv 2002.04745)
-// post: N(x + A(x)), then N(x + F(x))   (Vaswani et al. 2017)
+// x (B, T, C) -> (B, T, C): self-attention, cross-attention to a source (B, S, C') where the block
+// has one (a decoder's), and a feed-forward, each a branch A of the residual stream.
+// pre:  x + A(N(x))   (Xiong et al. 2020, arXiv 2002.04745)
+// post: N(x + A(x))   (Vaswani et al. 2017)
 class TransformerBlock final : public Module {
  public:
   LayerNorm attention_norm;
   MultiHeadAttention attention;
+  std::optional<LayerNorm> cross_attention_norm;
+  std::optional<MultiHeadAttention> cross_attention;
   LayerNorm feed_forward_norm;
   FeedForward feed_forward;
   Dropout dropout;
@@ -38,9 +42,16 @@ class TransformerBlock final : public Module {
     AttentionOptions attention;
     Random* noise = nullptr;         // dropout's; null: evaluate
     KeyValueCache* cache = nullptr;  // null: attend to x alone
+    Tensor source{};  // its keys and values, as cross_attention.project_source gives them
+    AttentionOptions source_attention{};
   };
   Tensor forward(const Tensor& x, const Context& context) const;
   void fields(FieldVisitor& visit) override;
+
+ private:
+  template <class Branch>
+  Tensor residual(const Tensor& x, const LayerNorm& branch_norm, Branch branch,
+                  Random* noise) const;
 };
 
 }  // namespace tapestry

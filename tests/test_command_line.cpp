@@ -19,6 +19,9 @@ std::vector<std::string> small(const std::string& task) {
   if (task == "vae")
     return {"data.training_images=20", "data.test_images=10", "model.hidden=[6]", "model.latent=2",
             "train.batch_size=5"};
+  if (task == "recall")
+    return {"data.length=8", "data.pairs=3",  "data.keys=4",       "data.values=3",
+            "model.width=8", "model.heads=2", "train.batch_size=4"};
   std::vector<std::string> keys = {"model.layers=1", "model.heads=2", "model.width=8",
                                    "train.batch_size=4"};
   if (task == "language-model")
@@ -331,7 +334,7 @@ TEST_CASE("smoke: every shipped config trains, evaluates, saves, resumes, sample
     std::vector<std::string> few = {"train.eval_every=2", "train.checkpoint_every=1",
                                     "train.log_every=1"};
     if (task == "vae") few.insert(few.end(), {"data.training_images=200", "data.test_images=20"});
-    if (task == "toy-sequence") few.push_back("data.held_back=50");
+    if (task == "toy-sequence" || task == "recall") few.push_back("data.held_back=50");
     std::vector<std::string> more = few;
     few.push_back("train.steps=3");
     more.insert(more.end(), {"train.steps=5", "--resume"});

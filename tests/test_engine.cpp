@@ -569,6 +569,18 @@ std::vector<Sized> sized_rows() {
   rows.push_back({"packed_self_attention",
                   [](In x) { return packed_self_attention(x[0], {.heads = 2, .causal = true}); },
                   {normal({3, 100, 96})}});
+  for (const std::int64_t C : {3, 130}) {
+    const Array x = normal({33, 40, C});
+    rows.push_back({"linear_recurrence",
+                    [](In v) { return linear_recurrence(sigmoid(v[0]), v[1]); },
+                    {normal({33, 40, C}), x}});
+    rows.push_back({"linear_recurrence, a gate a column",
+                    [](In v) { return linear_recurrence(sigmoid(v[0]), v[1]); },
+                    {normal({C}), x}});
+    rows.push_back({"tanh_recurrence",
+                    [](In v) { return tanh_recurrence(v[0], scale(v[1], 0.1), v[2]); },
+                    {x, normal({C, C}), normal({33, C})}});
+  }
   rows.push_back({"cross_entropy",
                   [targets = ints(2000, 65)](In x) {
                     return cross_entropy(x[0], targets, {.label_smoothing = 0.1});

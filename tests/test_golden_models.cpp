@@ -6,6 +6,7 @@
 
 #include "autograd/ops.hpp"
 #include "autograd/tape.hpp"
+#include "layers/encoder_decoder.hpp"
 #include "layers/transformer.hpp"
 #include "layers/vae.hpp"
 #include "optim/optimizer.hpp"
@@ -96,6 +97,31 @@ TEST_CASE("golden: a transformer's logits, loss and gradients are PyTorch's") {
       Tape tape;
       const Tensor logits = model.forward(golden["tokens"]);
       const Tensor loss = cross_entropy(logits, golden["targets"]);
+      CHECK(distance(logits.value(), golden["logits"]) <= tolerance(dtype));
+      CHECK(distance(loss.value(), golden["loss"]) <= tolerance(dtype));
+      check_gradients(model, tape.backward(loss), golden);
+    }
+}
+
+TEST_CASE("golden: an encoder-decoder's logits, loss and gradients are PyTorch's") {
+  for (const DType dtype : {f32, f64})
+    for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre}) {
+      INFO(std::string(to_string(dtype)));
+      const Golden golden(norm == NormPlacement::pre ? "encoder_decoder_pre"
+                                                     : "encoder_decoder_post");
+      Random init(0, Stream::init);
+      EncoderDecoder model({.source_vocabulary = 11,
+                            .target_vocabulary = 11,
+                            .encoder_layers = 2,
+                            .decoder_layers = 2,
+                            .block = {.width = 8, .heads = 2, .norm = norm},
+                            .shared_embeddings = true},
+                           init);
+      load(model, golden, dtype);
+      Tape tape;
+      const EncoderDecoder::Memory memory = model.encode(golden["source"], golden["padding"]);
+      const Tensor logits = model.decode(golden["target"], memory);
+      const Tensor loss = cross_entropy(logits, golden["wanted"], {.label_smoothing = 0.1});
       CHECK(distance(logits.value(), golden["logits"]) <= tolerance(dtype));
       CHECK(distance(loss.value(), golden["loss"]) <= tolerance(dtype));
       check_gradients(model, tape.backward(loss), golden);

@@ -570,6 +570,57 @@ std::vector<Row> rotary_rows() {
   };
 }
 
+// Gates in (0, 1), so that long recurrences stay of the size of their inputs.
+Array gates(const Shape& shape) {
+  Array array = normal(shape);
+  for (double& x : array.mutable_values<double>()) x = 1 / (1 + std::exp(-x));
+  return array;
+}
+
+std::vector<Row> scan_rows() {
+  const Function linear_scan = [](In x) { return linear_recurrence(x[0], x[1]); };
+  const Function tanh_scan = [](In x) { return tanh_recurrence(x[0], x[1]); };
+  const Function tanh_after = [](In x) { return tanh_recurrence(x[0], x[1], x[2]); };
+  const Array x = normal({2, 5, 3}), weight = normal({3, 3});
+  return {
+      {"linear_recurrence", linear_scan, {gates({2, 5, 3}), x}},
+      {"linear_recurrence: any gates", linear_scan, {normal({2, 5, 3}), x}},
+      {"linear_recurrence: one gate", linear_scan, {gates({}), x}},
+      {"linear_recurrence: a gate a column", linear_scan, {gates({3}), x}},
+      {"linear_recurrence: a gate a step", linear_scan, {gates({5, 1}), x}},
+      {"linear_recurrence: T 1", linear_scan, {gates({2, 1, 3}), normal({2, 1, 3})}},
+      {"linear_recurrence: one column", linear_scan, {gates({2, 7, 1}), normal({2, 7, 1})}},
+      {"linear_recurrence: wide", linear_scan, {gates({2, 4, 131}), normal({2, 4, 131})}},
+      {"linear_recurrence: no steps", linear_scan, {gates({2, 0, 3}), normal({2, 0, 3})}},
+      {"linear_recurrence: no examples", linear_scan, {gates({0, 5, 3}), normal({0, 5, 3})}},
+      {"linear_recurrence: x as its own gate",
+       [](In v) { return linear_recurrence(v[0], v[0]); },
+       {gates({2, 4, 3})}},
+      {"linear_recurrence: used twice",
+       [](In v) {
+         const Tensor h = linear_recurrence(v[0], v[1]);
+         return h * linear_recurrence(v[0], h);
+       },
+       {gates({2, 4, 3}), normal({2, 4, 3})}},
+      {"tanh_recurrence", tanh_scan, {x, weight}},
+      {"tanh_recurrence: initial", tanh_after, {x, weight, normal({2, 3})}},
+      {"tanh_recurrence: T 1", tanh_after, {normal({2, 1, 3}), weight, normal({2, 3})}},
+      {"tanh_recurrence: one column", tanh_scan, {normal({2, 7, 1}), normal({1, 1})}},
+      {"tanh_recurrence: one example",
+       tanh_after,
+       {normal({1, 6, 4}), normal({4, 4}), normal({1, 4})}},
+      {"tanh_recurrence: no examples", tanh_after, {normal({0, 5, 3}), weight, normal({0, 3})}},
+      {"tanh_recurrence: no steps", tanh_scan, {normal({2, 0, 3}), weight}},
+      {"tanh_recurrence: in two parts",
+       [](In v) {
+         const Tensor first = tanh_recurrence(slice(v[0], 1, 0, 2), v[1], v[2]);
+         const Tensor state = reshape(slice(first, 1, 1, 2), {2, 3});
+         return concat({first, tanh_recurrence(slice(v[0], 1, 2, 5), v[1], state)}, 1);
+       },
+       {x, weight, normal({2, 3})}},
+  };
+}
+
 std::vector<Row> loss_rows() {
   const auto against = [](const Array& targets, const CrossEntropyOptions& options) {
     return [=](In x) { return cross_entropy(x[0], targets, options); };
@@ -632,7 +683,7 @@ const std::vector<Row>& table() {
     std::vector<Row> all;
     for (const auto& part :
          {unary_rows(), arithmetic_rows(), reduce_rows(), shaping_rows(), softmax_rows(),
-          matmul_rows(), model_rows(), attention_rows(), rotary_rows(), loss_rows()})
+          matmul_rows(), model_rows(), attention_rows(), rotary_rows(), scan_rows(), loss_rows()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();

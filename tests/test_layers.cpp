@@ -17,10 +17,14 @@
 #include "autograd/ops.hpp"
 #include "autograd/parallel.hpp"
 #include "autograd/tape.hpp"
+#include "layers/encoder_decoder.hpp"
+#include "layers/memory.hpp"
+#include "layers/recurrent_network.hpp"
 #include "layers/transformer.hpp"
 #include "layers/vae.hpp"
 #include "optim/adam.hpp"
 #include "optim/clip.hpp"
+#include "train/generate.hpp"
 
 namespace tapestry {
 namespace {
@@ -235,6 +239,62 @@ std::vector<Row> attention_rows() {
   return rows;
 }
 
+std::vector<Row> memory_rows() {
+  Random r = init();
+  const Array x = normal({2, 4, 6}), state = normal({2, 5}), one = normal({2, 1, 6});
+  const Array tokens = ints({4, 0, 2, 4, 4, 1}, {2, 3});
+  const auto parts = [](const Recurrent& layer, In in) {
+    const Tensor first = layer.forward(slice(in[0], 1, 0, 3), in[1]);
+    const Tensor before = reshape(slice(first, 1, 2, 3), {2, 5});
+    return layer.step(reshape(slice(in[0], 1, 3, 4), {2, 6}), before);
+  };
+  std::vector<Row> rows = {
+      make_row("Recurrent", Recurrent(6, 5, r), forward, {x}),
+      make_row("Recurrent: no bias", Recurrent(6, 5, r, false), forward, {x}),
+      make_row("Recurrent: initial", Recurrent(6, 5, r), cross, {x, state}),
+      make_row("Recurrent: a step after others", Recurrent(6, 5, r), parts, {x, state}),
+      make_row("CompositeSum", CompositeSum(6, r), forward, {x}),
+      make_row("ExponentialForgetting", ExponentialForgetting(6, r, {}), forward, {x}),
+      make_row("ExponentialForgetting: learnt",
+               ExponentialForgetting(6, r, {.gamma = 0.7, .learn = true}), forward, {x}),
+      make_row("RecurrentMemory", RecurrentMemory(6, r), forward, {x}),
+      make_row("ForgettingGate", ForgettingGate(6, r), forward, {x}),
+      make_row("SigmoidAttention", SigmoidAttention(6, r), forward, {x}),
+      make_row("SoftmaxAttention", SoftmaxAttention(6, r), forward, {x}),
+      make_row("QueryKeyMemory", QueryKeyMemory(6, r), forward, {x}),
+      make_row("QueryKeyMemory: one element", QueryKeyMemory(6, r), forward, {one}),
+      make_row("MultiHeadMemory", MultiHeadMemory(6, 2, r), forward, {x}),
+  };
+  for (const std::string& kind : memory_kinds())
+    rows.push_back(make_row("MemoryNetwork: " + kind,
+                            MemoryNetwork({.vocabulary = 5,
+                                           .classes = 3,
+                                           .hidden = 7,
+                                           .memory = {.kind = kind, .width = 4, .heads = 2}},
+                                          r),
+                            [tokens](const MemoryNetwork& model, In) {
+                              return cross_entropy(model.forward(tokens), ints({2, 0}, {2}));
+                            },
+                            {}));
+  for (const bool tied : {false, true})
+    for (const double rate : {0.0, 0.2})
+      rows.push_back(make_row(
+          fmt::format("RecurrentNetwork: {}tied, dropout {}", tied ? "" : "un", rate),
+          RecurrentNetwork({.vocabulary = 5,
+                            .layers = 2,
+                            .width = 4,
+                            .dropout = rate,
+                            .bias = !tied,
+                            .tied_embeddings = tied},
+                           r),
+          [tokens](const RecurrentNetwork& model, In) {
+            Random noise(1, Stream::dropout);
+            return cross_entropy(model.forward(tokens, &noise), ints({1, 2, 0, 3, -1, 4}, {2, 3}));
+          },
+          {}));
+  return rows;
+}
+
 const TransformerOptions tiny{
     .vocabulary = 5, .context = 4, .layers = 2, .heads = 2, .width = 4, .hidden = 6};
 
@@ -261,6 +321,35 @@ std::vector<Row> model_rows() {
                               return cross_entropy(model.forward(tokens, &noise), targets);
                             },
                             {}));
+  const EncoderDecoderOptions pair{
+      .source_vocabulary = 5,
+      .target_vocabulary = 5,
+      .source_context = 4,
+      .target_context = 3,
+      .encoder_layers = 1,
+      .decoder_layers = 2,
+      .block = {.width = 4, .heads = 2, .hidden = 6, .dropout = 0.2, .input = {}, .residual = {}}};
+  std::vector<std::pair<std::string, EncoderDecoderOptions>> pairs(6, {"", pair});
+  pairs[0].first = "pre-norm, two tables";
+  pairs[1].first = "post-norm", pairs[1].second.block.norm = NormPlacement::post;
+  pairs[2].first = "learned, shared", pairs[2].second.positions = Positions::learned;
+  pairs[2].second.shared_embeddings = true;
+  pairs[4].first = "rotary, in a window", pairs[4].second.positions = Positions::rotary;
+  pairs[4].second.window = 2;
+  pairs[5].first = "no positions", pairs[5].second.positions = Positions::none;
+  pairs[3].first = "untied", pairs[3].second.tied_embeddings = false;
+  for (const auto& [name, options] : pairs)
+    rows.push_back(make_row("EncoderDecoder: " + name, EncoderDecoder(options, r),
+                            [](const EncoderDecoder& model, In) {
+                              Random noise(1, Stream::dropout);
+                              const Array source = ints({4, 0, 2, 1, 4, 1, 3, 0}, {2, 4}),
+                                          padding = ints({0, 0, 0, 0, 0, 0, 1, 1}, {2, 4}),
+                                          target = ints({1, 2, 0, 3, 2, 4}, {2, 3}),
+                                          next = ints({2, 0, 3, 2, 4, -1}, {2, 3});
+                              const auto memory = model.encode(source, padding, &noise);
+                              return cross_entropy(model.decode(target, memory, &noise), next);
+                            },
+                            {}));
   for (const auto& [sigma, sigma_name] :
        {std::pair{Sigma::per_dimension, "σ per dimension"}, {Sigma::shared, "shared σ"}})
     for (const auto& [likelihood, likelihood_name] :
@@ -284,7 +373,7 @@ std::vector<Row> model_rows() {
 const std::vector<Row>& table() {
   static const std::vector<Row> rows = [] {
     std::vector<Row> all = simple_rows();
-    for (auto& group : {attention_rows(), model_rows()})
+    for (auto& group : {attention_rows(), memory_rows(), model_rows()})
       all.insert(all.end(), group.begin(), group.end());
     return all;
   }();
@@ -333,7 +422,7 @@ TEST_CASE("layers: every parameter receives a gradient, in float32 as in float64
 
 TEST_CASE("layers: every Module of layers/ has a row in the table") {
   std::set<std::string> declared, tested;
-  const std::regex pattern(R"(class (\w+)( final)? : public Module)");
+  const std::regex pattern(R"(class (\w+) final : public \w+)");
   for (const auto& file : std::filesystem::directory_iterator(TAPESTRY_SOURCE_DIR "/layers")) {
     if (file.path().extension() != ".hpp") continue;
     std::ifstream header(file.path());
@@ -341,7 +430,7 @@ TEST_CASE("layers: every Module of layers/ has a row in the table") {
       if (std::smatch match; std::regex_search(line, match, pattern)) declared.insert(match[1]);
   }
   for (const Row& row : table()) tested.insert(row.layer());
-  CHECK(declared.size() >= 12);
+  CHECK(declared.size() >= 22);
   for (const std::string& name : declared) CHECK_MESSAGE(tested.contains(name), name);
   for (const std::string& name : tested) CHECK_MESSAGE(declared.contains(name), name);
 }
@@ -418,6 +507,26 @@ TEST_CASE("layers: parameter names are a checkpoint's keys, and stay") {
   MultiHeadAttention cross_attention(4, 2, r, {.source_width = 3, .input = {}, .output = {}});
   CHECK(names(cross_attention) == Strings{"query.weight", "query.bias", "key_value.weight",
                                           "key_value.bias", "output.weight", "output.bias"});
+  RecurrentNetwork recurrent({.vocabulary = 5, .layers = 2, .width = 3}, r);
+  CHECK(shapes(recurrent) ==
+        Strings{"token_embedding.weight (5, 3)", "layers.0.input.weight (3, 3)",
+                "layers.0.input.bias (3,)", "layers.0.hidden.weight (3, 3)",
+                "layers.1.input.weight (3, 3)", "layers.1.input.bias (3,)",
+                "layers.1.hidden.weight (3, 3)", "head.weight (5, 3)", "head.bias (5,)"});
+  const auto memory = [&](const std::string& kind, bool learn = false) {
+    return names(*make_memory({.kind = kind, .width = 4, .decay = {.learn = learn}}, r));
+  };
+  CHECK(memory("sum") == Strings{"value.weight", "value.bias"});
+  CHECK(memory("forgetting") == Strings{"value.weight"});
+  CHECK(memory("forgetting", true) == Strings{"value.weight", "decay"});
+  CHECK(memory("recurrent") ==
+        Strings{"network.input.weight", "network.input.bias", "network.hidden.weight"});
+  CHECK(memory("gated") == Strings{"gate.weight", "gate.bias", "value.weight", "value.bias"});
+  CHECK(memory("sigmoid-attention") == Strings{"score.weight", "score.bias", "value.weight"});
+  CHECK(memory("softmax-attention") == Strings{"score.weight", "value.weight"});
+  CHECK(memory("query-key").size() == 6);
+  CHECK(memory("multi-head").front() == "attention.query.weight");
+
   Attention attention(4, 4, 2, r, {.bias = false});
   CHECK(names(attention) == Strings{"query.weight", "key.weight", "value.weight"});
 }
@@ -609,6 +718,148 @@ TEST_CASE("layers: one head is the attention of the equation") {
   CHECK(distance(layer.forward(x, source, {.heads = 2}).value(), y.value()) <= 1e-12);
 }
 
+TEST_CASE("layers: every memory is its equation, element by element") {
+  constexpr std::int64_t B = 2, T = 5, C = 6;
+  Random r = init();
+  const Tensor x = normal({B, T, C});
+  const auto at = [](const Tensor& y, std::int64_t t) {
+    return reshape(slice(y, 1, t, t + 1), {y.dim(0), y.dim(2)});
+  };
+  const auto weighted = [&](const Tensor& weights, const Tensor& values) {  // (B, T, 1), (B, T, C)
+    return sum(weights * values, {1});
+  };
+  const auto check = [&](const Memory& memory, const Tensor& wanted) {
+    CHECK(memory.forward(x).shape() == Shape{B, C});
+    CHECK(distance(memory.forward(x).value(), wanted.value()) <= 1e-12);
+  };
+
+  CompositeSum composite(C, r);
+  randomised(composite, f64);
+  check(composite, sum(composite.value.forward(x), {1}));
+
+  for (const bool learn : {false, true}) {
+    ExponentialForgetting forgetting(C, r, {.gamma = 0.8, .learn = learn});
+    randomised(forgetting, f64);
+    Tensor gamma = Array::full({}, 0.8, f64), wanted = Array::zeros({B, C}, f64);
+    if (learn) gamma = sigmoid(*forgetting.decay);
+    const Tensor values = forgetting.value.forward(x);
+    for (std::int64_t t = 0; t < T; ++t) wanted = gamma * wanted + at(values, t);
+    check(forgetting, wanted);
+  }
+
+  RecurrentMemory recurrent(C, r);
+  randomised(recurrent, f64);
+  Tensor state = Array::zeros({B, C}, f64);
+  for (std::int64_t t = 0; t < T; ++t) state = recurrent.network.step(at(x, t), state);
+  check(recurrent, state);
+
+  ForgettingGate gated(C, r);
+  randomised(gated, f64);
+  state = Array::zeros({B, C}, f64);
+  for (std::int64_t t = 0; t < T; ++t)
+    state = sigmoid(gated.gate.forward(at(x, t))) * state + gated.value.forward(at(x, t));
+  check(gated, state);
+
+  SigmoidAttention sigmoids(C, r);
+  randomised(sigmoids, f64);
+  check(sigmoids, weighted(sigmoid(sigmoids.score.forward(x)), sigmoids.value.forward(x)));
+
+  SoftmaxAttention softmaxes(C, r);
+  randomised(softmaxes, f64);
+  const Tensor scores = exp(softmaxes.score.forward(x));
+  check(softmaxes, weighted(scores / sum(scores, {1}, Keep::yes), softmaxes.value.forward(x)));
+
+  QueryKeyMemory query_key(C, r);
+  randomised(query_key, f64);
+  const Tensor q = reshape(query_key.attention.query.forward(at(x, T - 1)), {B, 1, C});
+  const Tensor agreement =
+      exp(sum(q * query_key.attention.key.forward(x), {2}, Keep::yes) * (1 / std::sqrt(6.0)));
+  check(query_key,
+        weighted(agreement / sum(agreement, {1}, Keep::yes), query_key.attention.value.forward(x)));
+
+  MultiHeadMemory heads(C, 2, r);
+  randomised(heads, f64);
+  check(heads, at(heads.attention.forward(x, x), T - 1));
+}
+
+TEST_CASE("layers: the weights that a memory tells are those it used") {
+  constexpr std::int64_t B = 2, T = 5, C = 6;
+  Random r = init();
+  const Tensor x = normal({B, T, C});
+  for (const std::string& kind : memory_kinds()) {
+    CAPTURE(kind);
+    const auto memory = make_memory({.kind = kind, .width = C, .heads = 3}, r);
+    randomised(*memory, f64);
+    const Tensor weights = memory->weights(x);
+    const bool attends = kind.ends_with("attention") || kind == "query-key" || kind == "multi-head";
+    REQUIRE(weights.value().empty() == !attends);
+    if (!attends) continue;
+    const std::int64_t H = kind == "multi-head" ? 3 : 1;
+    REQUIRE(weights.shape() == Shape{B, H, T});
+    if (kind != "sigmoid-attention")
+      for (const double total : doubles(sum(weights, {2}).value()))
+        CHECK(total == doctest::Approx(1));
+  }
+  // Σ w v, head by head, is what the memory gives.
+  QueryKeyMemory one(C, r);
+  randomised(one, f64);
+  const Tensor values = one.attention.value.forward(x);
+  CHECK(distance(matmul(one.weights(x), values).value().reshaped({B, C}), one.forward(x).value()) <=
+        1e-12);
+  MultiHeadMemory three(C, 3, r);
+  randomised(three, f64);
+  const Tensor packed = slice(three.attention.key_value->forward(x), 2, C, 2 * C);
+  const Tensor split = permute(reshape(packed, {B, T, 3, C / 3}), {0, 2, 1, 3});  // (B, H, T, D)
+  const Tensor mixed = matmul(reshape(three.weights(x), {B, 3, 1, T}), split);    // (B, H, 1, D)
+  CHECK(distance(three.attention.output.forward(reshape(mixed, {B, C})).value(),
+                 three.forward(x).value()) <= 1e-12);
+}
+
+TEST_CASE("layers: what a memory forgets, and what it does not") {
+  Random r = init();
+  const Array late = normal({1, 1, 4}), early = normal({1, 1, 4}), other = normal({1, 6, 4});
+  const auto kept = [&](const Memory& memory) {  // of the first element after six more
+    const Tensor a = memory.forward(concat({early, other, late}, 1));
+    const Tensor b = memory.forward(concat({-Tensor(early), other, late}, 1));
+    return distance(a.value(), b.value());
+  };
+  CompositeSum everything(4, r);
+  randomised(everything, f64);
+  ExponentialForgetting little(4, r, {.gamma = 0.1});
+  randomised(little, f64);
+  CHECK(kept(everything) > 0.1);
+  CHECK(kept(little) < 1e-5);
+  // Attention to what was said does not care when it was said.
+  QueryKeyMemory attention(4, r);
+  randomised(attention, f64);
+  CHECK(distance(attention.forward(concat({early, other, late}, 1)).value(),
+                 attention.forward(concat({other, early, late}, 1)).value()) <= 1e-12);
+}
+
+TEST_CASE("layers: a recurrent layer walked in steps or in parts is the whole") {
+  constexpr std::int64_t B = 3, T = 7;
+  Random r = init();
+  for (const DType dtype : {f32, f64}) {
+    Recurrent layer(5, 4, r);
+    randomised(layer, dtype);
+    const Tensor x = normal({B, T, 5}, dtype), initial = normal({B, 4}, dtype);
+    for (const Tensor& start : {Tensor(), initial}) {
+      const Tensor whole = layer.forward(x, start);
+      Tensor state = start.value().empty() ? Tensor(Array::zeros({B, 4}, dtype)) : start;
+      std::vector<Tensor> states;
+      for (std::int64_t t = 0; t < T; ++t) {
+        state = layer.step(reshape(slice(x, 1, t, t + 1), {B, 5}), state);
+        states.push_back(reshape(state, {B, 1, 4}));
+      }
+      CHECK(distance(concat(states, 1).value(), whole.value()) <= (dtype == f32 ? 1e-6 : 1e-14));
+      const Tensor first = layer.forward(slice(x, 1, 0, 3), start);
+      const Tensor rest = layer.forward(slice(x, 1, 3, T), reshape(slice(first, 1, 2, 3), {B, 4}));
+      CHECK(distance(concat({first, rest}, 1).value(), whole.value()) <=
+            (dtype == f32 ? 1e-6 : 1e-14));
+    }
+  }
+}
+
 TEST_CASE("layers: a feed-forward has the activation that was asked for") {
   Random r = init();
   const Tensor x = normal({3, 4});
@@ -710,17 +961,19 @@ TEST_CASE("layers: a transformer sees no later token") {
 
 // --- generation ---
 
+// tokens (B, T)[:, begin : end].
+Array columns_of(const Array& tokens, std::int64_t begin, std::int64_t end) {
+  Array part({tokens.dim(0), end - begin}, DType::int32);
+  for (std::int64_t b = 0, i = 0; b < tokens.dim(0); ++b)
+    for (std::int64_t t = begin; t < end; ++t, ++i)
+      part.mutable_values<std::int32_t>()[static_cast<std::size_t>(i)] =
+          tokens.values<std::int32_t>()[static_cast<std::size_t>(b * tokens.dim(1) + t)];
+  return part;
+}
+
 TEST_CASE("layers: cached logits are the uncached ones, whatever the chunks") {
   constexpr std::int64_t B = 3, T = 8, V = 11;
   const Array tokens = random_tokens({B, T}, V);
-  const auto columns = [&](std::int64_t begin, std::int64_t end) {
-    Array part({B, end - begin}, DType::int32);
-    for (std::int64_t b = 0, i = 0; b < B; ++b)
-      for (std::int64_t t = begin; t < end; ++t, ++i)
-        part.mutable_values<std::int32_t>()[static_cast<std::size_t>(i)] =
-            tokens.values<std::int32_t>()[static_cast<std::size_t>(b * T + t)];
-    return part;
-  };
   const std::vector<std::vector<std::int64_t>> chunkings = {
       {8}, {1, 1, 1, 1, 1, 1, 1, 1}, {5, 1, 1, 1}, {1, 7}, {3, 5}, {2, 4, 1, 1}};
   for (const Positions positions :
@@ -745,7 +998,7 @@ TEST_CASE("layers: cached logits are the uncached ones, whatever the chunks") {
           std::vector<Tensor> logits;
           std::int64_t t = 0;
           for (const std::int64_t chunk : chunks) {
-            logits.push_back(model.forward(columns(t, t + chunk), caches));
+            logits.push_back(model.forward(columns_of(tokens, t, t + chunk), caches));
             t += chunk;
           }
           CHECK(caches.back().length == T);
@@ -753,6 +1006,29 @@ TEST_CASE("layers: cached logits are the uncached ones, whatever the chunks") {
                 (dtype == f32 ? 1e-5 : 1e-12));
         }
       }
+}
+
+TEST_CASE("layers: a recurrent network's logits are the same whatever the chunks") {
+  constexpr std::int64_t B = 3, T = 6, V = 11;
+  const Array tokens = random_tokens({B, T}, V);
+  for (const std::int64_t layers : {1, 2})
+    for (const DType dtype : {f32, f64}) {
+      Random r = init();
+      RecurrentNetwork model({.vocabulary = V, .layers = layers, .width = 12, .dropout = 0.5}, r);
+      randomised(model, dtype);
+      const Tensor whole = model.forward(tokens);  // (B, T, V)
+      CHECK(whole.shape() == Shape{B, T, V});
+      for (const std::vector<std::int64_t>& chunks :
+           {std::vector<std::int64_t>{6}, {1, 1, 1, 1, 1, 1}, {4, 1, 1}, {2, 4}}) {
+        std::vector<Tensor> states = model.make_states(B), logits;
+        std::int64_t t = 0;
+        for (const std::int64_t chunk : chunks) {
+          logits.push_back(model.forward(columns_of(tokens, t, t + chunk), states));
+          t += chunk;
+        }
+        CHECK(distance(concat(logits, 1).value(), whole.value()) <= (dtype == f32 ? 1e-5 : 1e-12));
+      }
+    }
 }
 
 TEST_CASE("layers: a cache is full at the model's context") {
@@ -797,6 +1073,49 @@ TEST_CASE("bug: a transformer read past the end of too few caches") {
                          std::invalid_argument);
 }
 
+// The likeliest continuation of a prompt by the logits of the whole text so far.
+template <class Model>
+std::vector<std::int32_t> continued(const Model& model, std::vector<std::int32_t> text,
+                                    std::int64_t tokens) {
+  for (std::int64_t i = 0; i < tokens; ++i) {
+    const auto T = static_cast<std::int64_t>(text.size());
+    const Tensor logits = model.forward(Array::of(text, {1, T}));
+    const std::vector<double> last = doubles(slice(logits, 1, T - 1, T).value());
+    text.push_back(static_cast<std::int32_t>(std::ranges::max_element(last) - last.begin()));
+  }
+  return {text.end() - tokens, text.end()};
+}
+
+TEST_CASE("generate: reads on as if it read the whole text again") {
+  Random r = init(), chance(0, Stream::sample);
+  Transformer transformer({.vocabulary = 9, .context = 20, .layers = 2, .heads = 2, .width = 8}, r);
+  RecurrentNetwork recurrent({.vocabulary = 9, .layers = 2, .width = 8}, r);
+  randomised(transformer, f32);
+  randomised(recurrent, f32);
+  const std::vector<std::int32_t> prompt = {3, 1, 4, 1, 5};
+  const SampleOptions greedy{.temperature = 0};
+  CHECK(generate(transformer, prompt, 15, greedy, chance) == continued(transformer, prompt, 15));
+  CHECK(generate(recurrent, prompt, 40, greedy, chance) == continued(recurrent, prompt, 40));
+  CHECK(generate(recurrent, prompt, 0, greedy, chance).empty());
+  CHECK_THROWS_WITH_AS(generate(recurrent, {}, 1, greedy, chance), "generate: an empty prompt",
+                       std::invalid_argument);
+}
+
+TEST_CASE("generate: a transformer whose context is full reads its later half again") {
+  Random r = init(), chance(0, Stream::sample);
+  Transformer model({.vocabulary = 9, .context = 6, .layers = 1, .heads = 2, .width = 8}, r);
+  randomised(model, f32);
+  const SampleOptions greedy{.temperature = 0};
+  std::vector<std::int32_t> text = {8, 7, 0, 3, 1, 4, 1, 5};  // of which it sees the last six
+  const auto given = generate(model, text, 8, greedy, chance);
+  for (const std::size_t seen : {6u, 3u, 4u, 5u, 6u, 3u, 4u, 5u}) {
+    const std::vector<std::int32_t> part(text.end() - static_cast<std::ptrdiff_t>(seen),
+                                         text.end());
+    text.push_back(continued(model, part, 1).front());
+  }
+  CHECK(std::equal(given.begin(), given.end(), text.end() - 8));
+}
+
 // --- misuse ---
 
 TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
@@ -833,6 +1152,30 @@ TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
       {"linear: x (1, 5, 3) with weight (12, 4)", [&] { self.forward(source); }},
       {"linear: x (1, 2, 4) with weight (8, 3)", [&] { other.forward(x, x); }},
       {"mlp: needs at least an input and an output width", [&] { Mlp({3}, r); }},
+      {"memory: x (2, 4)",
+       [&] {
+         CompositeSum(4, r).forward(Array::zeros({2, 4}));
+       }},
+      {"memory: x (2, 0, 4)",
+       [&] {
+         CompositeSum(4, r).forward(Array::zeros({2, 0, 4}));
+       }},
+      {"memory: no kind sun", [&] { make_memory({.kind = "sun"}, r); }},
+      {"exponential forgetting: γ = 1", [&] { ExponentialForgetting(4, r, {.gamma = 1}); }},
+      {"multi-head attention: 3 heads do not divide width 4", [&] { MultiHeadMemory(4, 3, r); }},
+      {"recurrent network: 0 states for 1 layers",
+       [&] {
+         std::vector<Tensor> none;
+         RecurrentNetwork({.vocabulary = 5, .width = 4}, r).forward(ints({1}, {1, 1}), none);
+       }},
+      {"recurrent network: tokens (1, 0)",
+       [&] {
+         RecurrentNetwork({.vocabulary = 5, .width = 4}, r).forward(ints({}, {1, 0}));
+       }},
+      {"tanh_recurrence: x (1, 2, 4) after (3, 4)",
+       [&] {
+         Recurrent(4, 4, r).forward(x, Array::zeros({3, 4}));
+       }},
   };
   for (const auto& [message, misuse] : rows)
     CHECK_THROWS_WITH_AS(misuse(), message.c_str(), std::invalid_argument);
@@ -997,6 +1340,30 @@ TEST_CASE("threads: training steps of a transformer have the same bits on 1, 2, 
           return cross_entropy(model.forward(tokens, &noise), targets);
         });
       });
+}
+
+TEST_CASE("threads: training steps of recurrent networks and memories have the same bits") {
+  for (const DType dtype : {f32, f64}) {
+    const Array tokens = random_tokens({19, 40}, 65), targets = random_tokens({19, 40}, 65, 3),
+                answers = random_tokens({19}, 10, 4);
+    check_threads([&] {
+      Random r = init();
+      RecurrentNetwork model({.vocabulary = 65, .layers = 2, .width = 130, .dropout = 0.1}, r);
+      model.convert(dtype);
+      return train(model, [&](Random& noise) {
+        return cross_entropy(model.forward(tokens, &noise), targets);
+      });
+    });
+    for (const std::string& kind : memory_kinds())
+      check_threads([&] {
+        Random r = init();
+        MemoryNetwork model(
+            {.vocabulary = 65, .classes = 10, .memory = {.kind = kind, .width = 130, .heads = 2}},
+            r);
+        model.convert(dtype);
+        return train(model, [&](Random&) { return cross_entropy(model.forward(tokens), answers); });
+      });
+  }
 }
 
 TEST_CASE("threads: training steps of a VAE have the same bits on 1, 2, 3 and 8 threads") {

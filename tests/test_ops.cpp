@@ -114,6 +114,34 @@ Tensor composed_cross_entropy(const Tensor& logits, const Array& targets, double
   return scale(sum(log_softmax(logits) * wanted.to(logits.dtype())), -weight);
 }
 
+// h_t = step(t, h_(t-1)) for t = 0 … T - 1, joined along the time axis.
+Tensor composed_recurrence(std::int64_t T, Tensor h,
+                           const std::function<Tensor(std::int64_t t, const Tensor& h)>& step) {
+  std::vector<Tensor> states;
+  for (std::int64_t t = 0; t < T; ++t) {
+    h = step(t, h);
+    states.push_back(reshape(h, {h.dim(0), 1, h.dim(1)}));
+  }
+  return concat(states, 1);
+}
+
+Tensor step_of(const Tensor& x, std::int64_t t) {
+  return reshape(slice(x, 1, t, t + 1), {x.dim(0), x.dim(2)});
+}
+
+Tensor composed_linear_recurrence(In x) {  // gate and x (B, T, C)
+  const Tensor zeros = Array::zeros({x[1].dim(0), x[1].dim(2)}, x[1].dtype());
+  return composed_recurrence(x[1].dim(1), zeros, [&](std::int64_t t, const Tensor& h) {
+    return step_of(x[0], t) * h + step_of(x[1], t);
+  });
+}
+
+Tensor composed_tanh_recurrence(In x) {  // x (B, T, H), weight, initial
+  return composed_recurrence(x[0].dim(1), x[2], [&](std::int64_t t, const Tensor& h) {
+    return tanh(step_of(x[0], t) + linear(h, x[1]));
+  });
+}
+
 struct Fused {
   std::string name;
   Function fused, composed;
@@ -267,6 +295,25 @@ std::vector<Fused> fused_ops() {
        [](In x) { return sigmoid(x[0]); },
        [=](In x) { return one(x) / (one(x) + exp(-x[0])); },
        {normal({40, 37})}},
+      {"linear_recurrence",
+       [](In x) { return linear_recurrence(sigmoid(x[0]), x[1]); },
+       [](In x) {
+         return composed_linear_recurrence({sigmoid(x[0]), x[1]});
+       },
+       {normal({5, 20, 70}), normal({5, 20, 70})}},
+      {"linear_recurrence, a gate a column",
+       [](In x) { return linear_recurrence(sigmoid(x[0]), x[1]); },
+       [](In x) {
+         const Tensor gate = sigmoid(x[0]) * Array::full(x[1].shape(), 1, x[1].dtype());
+         return composed_linear_recurrence({gate, x[1]});
+       },
+       {normal({7}), normal({5, 20, 7})}},
+      {"tanh_recurrence",
+       [](In x) { return tanh_recurrence(x[0], x[1] * 0.2, x[2]); },
+       [](In x) {
+         return composed_tanh_recurrence({x[0], x[1] * 0.2, x[2]});
+       },
+       {normal({5, 20, 37}), normal({37, 37}), normal({5, 37})}},
   };
   for (const Fused& row : fused_attention()) rows.push_back(row);
   return rows;
@@ -723,6 +770,42 @@ TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both sha
        [&] { cross_entropy(a, Array::full({2}, -2, i32)); },
        {"target -2", "(2, 3)"}},
       {"cross_entropy", [&] { cross_entropy(whole, i({2})); }, {"int32", "(2, 3)"}},
+      {"linear_recurrence", [&] { linear_recurrence(a, a); }, {"(2, 3)"}},
+      {"linear_recurrence",
+       [&] {
+         linear_recurrence(t({2, 5, 4}), t({2, 5, 3}));
+       },
+       {"(2, 5, 4)", "(2, 5, 3)"}},
+      {"linear_recurrence",  // which would stretch x
+       [&] {
+         linear_recurrence(t({2, 5, 3}), t({1, 5, 3}));
+       },
+       {"(2, 5, 3)", "(1, 5, 3)"}},
+      {"linear_recurrence",
+       [&] {
+         linear_recurrence(wide, t({2, 2, 3}));
+       },
+       {"float64 (2, 3)", "float32 (2, 2, 3)"}},
+      {"tanh_recurrence",
+       [&] {
+         tanh_recurrence(t({2, 5, 3}), t({3, 4}));
+       },
+       {"(2, 5, 3)", "(3, 4)"}},
+      {"tanh_recurrence",
+       [&] {
+         tanh_recurrence(a, t({3, 3}));
+       },
+       {"(2, 3)", "(3, 3)"}},
+      {"tanh_recurrence",
+       [&] {
+         tanh_recurrence(t({2, 5, 3}), t({3, 3}), t({5, 3}));
+       },
+       {"(2, 5, 3)", "(5, 3)"}},
+      {"tanh_recurrence",
+       [&] {
+         tanh_recurrence(t({2, 5, 3}), t({3, 3}), wide);
+       },
+       {"float32 (2, 5, 3)", "float64 (2, 3)"}},
   };
   using Binary = Tensor (*)(const Tensor&, const Tensor&);
   for (const auto& [op, f] :

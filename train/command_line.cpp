@@ -100,6 +100,16 @@ int run_command_line(int argc, char** argv) {
   command->add_option("--out", sample.out, "write here");
   command->callback([&] { run = [&] { return sample_command(sample); }; });
 
+  AttentionCommand attention;
+  command = app.add_subcommand("attention", "draw what a trained transformer attends to");
+  command->add_option("RUN", attention.run, "a run's folder, or a checkpoint")->required();
+  command->add_option("--prompt", attention.prompt, "text to read");
+  command->add_option("--layer", attention.layer, "of one layer only")->check(CLI::Range(0, 1000));
+  command->add_option("--head", attention.head, "of one head only")->check(CLI::Range(0, 1024));
+  command->add_option("--out", attention.out,
+                      "a .png or .svg; by default both, in the run's folder");
+  command->callback([&] { run = [&] { return attention_command(attention); }; });
+
   GradcheckCommand gradcheck;
   command = app.add_subcommand("gradcheck", "check the gradient of a configured model in float64");
   command->add_option("CONFIG", gradcheck.config, "a TOML file, or the name of a shipped config")
@@ -107,6 +117,20 @@ int run_command_line(int argc, char** argv) {
   add_overrides(command, gradcheck.overrides);
   command->add_flag("--json", gradcheck.json, "print one JSON object");
   command->callback([&] { run = [&] { return gradcheck_command(gradcheck); }; });
+
+  TokenizerCommand tokenizer;
+  command = app.add_subcommand("tokenizer", "train a byte-pair vocabulary");
+  command->require_subcommand(1);
+  command = command->add_subcommand("train", "on texts, into a Hugging Face tokenizer.json");
+  command->add_option("FILE", tokenizer.files, "text files, plain or gzip")->required();
+  command->add_option("--vocabulary", tokenizer.vocabulary, "tokens, at most")
+      ->check(CLI::Range(260, 1000000));
+  command->add_flag("--lower-case", tokenizer.lower_case, "encode text in lower case");
+  command->add_option("--out", tokenizer.out, "the file to write");
+  command->callback([&] { run = [&] { return tokenizer_command(tokenizer); }; });
+
+  command = app.add_subcommand("list", "list the shipped configs, and what each teaches");
+  command->callback([&] { run = [] { return list_command(); }; });
 
   std::string config;
   std::vector<std::string> config_overrides;

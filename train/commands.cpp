@@ -11,8 +11,12 @@
 #include "autograd/gradcheck.hpp"
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/parallel.hpp"
+#include "data/byte_pair.hpp"
+#include "data/text.hpp"
 #include "train/keys.hpp"
 #include "train/picture.hpp"
+#include "train/plot.hpp"
+#include "train/shipped_configs.hpp"
 #include "train/trainer.hpp"
 
 namespace tapestry {
@@ -172,6 +176,40 @@ int sample_command(const SampleCommand& command) {
   return 0;
 }
 
+int attention_command(const AttentionCommand& command) {
+  const TrainedModel trained = load_trained(command.run, {}, false);
+  use_machine_as(trained.config);
+  std::vector<HeatMap> drawn;
+  std::int64_t layers = 0, heads = 0;
+  for (const AttentionMaps& maps : trained.task->attention({.prompt = command.prompt})) {
+    const std::size_t number = maps.path.find_first_of("0123456789");
+    const std::int64_t layer =
+        number == std::string::npos ? 0 : std::stoll(maps.path.substr(number));
+    layers = std::max(layers, layer + 1);
+    heads = std::max(heads, maps.weights.dim(0));
+    if (command.layer >= 0 && layer != command.layer) continue;
+    for (std::int64_t head = 0; head < maps.weights.dim(0); ++head)
+      if (command.head < 0 || head == command.head)
+        drawn.push_back(
+            {fmt::format("{} head {}", maps.path, head),
+             maps.weights.select({head}).reshaped({maps.weights.dim(1), maps.weights.dim(2)}),
+             maps.queries, maps.keys});
+  }
+  expect_input(!drawn.empty(),
+               "no attention at layer {}, head {}: the model has layers 0 to {} of "
+               "heads 0 to {}",
+               command.layer, command.head, layers - 1, heads - 1);
+  const std::string folder = fs::is_directory(command.run) ? command.run + "/" : "";
+  const std::vector<std::string> paths =
+      command.out.empty() ? std::vector{folder + "attention.png", folder + "attention.svg"}
+                          : std::vector{command.out};
+  for (const std::string& path : paths) {
+    draw_heat_maps(drawn, path);
+    fmt::print("{}\n", path);
+  }
+  return 0;
+}
+
 int gradcheck_command(const GradcheckCommand& command) {
   const Config config = load_config(command.config, command.overrides);
   use_machine_as(config);
@@ -206,6 +244,30 @@ int gradcheck_command(const GradcheckCommand& command) {
     fmt::print("{} parameters: {}\n", results.size(),
                passed ? "every gradient is right" : "some gradients are wrong");
   return passed ? 0 : 1;
+}
+
+int tokenizer_command(const TokenizerCommand& command) {
+  std::vector<std::string> texts;
+  for (const std::string& file : command.files) texts.push_back(load_text(file).content);
+  const BytePairTokenizer tokenizer = BytePairTokenizer::train(
+      texts, {.vocabulary = command.vocabulary, .lower_case = command.lower_case});
+  write_bytes(command.out, tokenizer.to_json());
+  fmt::print("{}: {} tokens\n", command.out, tokenizer.size());
+  return 0;
+}
+
+int list_command() {
+  for (const auto& [name, text] : shipped_configs()) {
+    const Config config = parse_config(text, name, {});
+    const std::string first = text.substr(0, text.find('\n'));
+    fmt::print("{:<22} {}\n", name, first.substr(first.find_first_not_of("# ")));
+    const std::string& metric = config[key::expected_metric];
+    if (metric.empty()) continue;
+    const std::string& data = config[key::expected_data];
+    fmt::print("{:<22} {} {} ({}{}{})\n", "", metric, config[key::expected_value], data,
+               data.empty() ? "" : ": ", config[key::expected_source]);
+  }
+  return 0;
 }
 
 int config_command(const std::string& config, const std::vector<std::string>& overrides) {

@@ -33,12 +33,29 @@ struct SampleCommand {
 };
 int sample_command(const SampleCommand& command);
 
+struct AttentionCommand {
+  std::string run, prompt;
+  std::int64_t layer = -1, head = -1;  // -1: all
+  std::string out;                     // .png or .svg; empty: both, in the run's folder
+};
+int attention_command(const AttentionCommand& command);
+
 struct GradcheckCommand {
   std::string config;
   std::vector<std::string> overrides;
   bool json = false;
 };
 int gradcheck_command(const GradcheckCommand& command);
+
+struct TokenizerCommand {
+  std::vector<std::string> files;  // text, plain or gzip
+  std::int64_t vocabulary = 8000;
+  bool lower_case = false;
+  std::string out = "tokenizer.json";
+};
+int tokenizer_command(const TokenizerCommand& command);
+
+int list_command();  // every shipped config: what it teaches, and what it should reach
 
 int config_command(const std::string& config, const std::vector<std::string>& overrides);
 

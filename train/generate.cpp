@@ -9,15 +9,57 @@
 namespace tapestry {
 namespace {
 
-// The logits (V) that follow the last token.
-Array last_logits(const Transformer& model, const std::vector<std::int32_t>& tokens,
-                  std::vector<KeyValueCache>& caches) {
-  const auto T = static_cast<std::int64_t>(tokens.size());
-  const Array logits = model.forward(Array::of(tokens, {1, T}), caches).value();
-  const auto values =
-      logits.to(DType::float32).values<float>().last(static_cast<std::size_t>(logits.dim(2)));
+using Tokens = std::vector<std::int32_t>;
+
+Array one_row(const Tokens& tokens) {
+  return Array::of(tokens, {1, static_cast<std::int64_t>(tokens.size())});
+}
+
+// logits (1, T, V) -> those of the last token (V), float32.
+Array last_row(const Tensor& logits) {
+  const Array wide = logits.value().to(DType::float32);
+  const auto values = wide.values<float>().last(static_cast<std::size_t>(logits.dim(2)));
   return Array::of(std::vector<float>(values.begin(), values.end()), {logits.dim(2)});
 }
+
+class TransformerReader final : public Reader {
+ public:
+  explicit TransformerReader(const Transformer& model)
+      : model_(model), caches_(model.make_caches(1)) {}
+
+  Array read(const Tokens& tokens) override {
+    const auto context = static_cast<std::size_t>(model_.options.context);
+    text_.insert(text_.end(), tokens.begin(), tokens.end());
+    const auto seen = static_cast<std::size_t>(caches_.front().length);
+    if (seen + tokens.size() <= context) return read_last(tokens.size());
+    if (seen > 0) caches_ = model_.make_caches(1);
+    return read_last(seen > 0 ? (context + 1) / 2 : context);
+  }
+
+ private:
+  Array read_last(std::size_t count) {
+    const Tokens unread(text_.end() - static_cast<std::ptrdiff_t>(count), text_.end());
+    return last_row(model_.forward(one_row(unread), caches_));
+  }
+
+  const Transformer& model_;
+  std::vector<KeyValueCache> caches_;
+  Tokens text_;
+};
+
+class RecurrentReader final : public Reader {
+ public:
+  explicit RecurrentReader(const RecurrentNetwork& model)
+      : model_(model), states_(model.make_states(1)) {}
+
+  Array read(const Tokens& tokens) override {
+    return last_row(model_.forward(one_row(tokens), states_));
+  }
+
+ private:
+  const RecurrentNetwork& model_;
+  std::vector<Tensor> states_;
+};
 
 }  // namespace
 
@@ -53,25 +95,36 @@ std::int32_t choose_token(const Array& logits, const SampleOptions& options, Ran
   return tokens[chosen];
 }
 
-std::vector<std::int32_t> generate(const Transformer& model,
-                                   const std::vector<std::int32_t>& prompt, std::int64_t tokens,
-                                   const SampleOptions& options, Random& random) {
+std::unique_ptr<Reader> make_reader(const Transformer& model) {
+  return std::make_unique<TransformerReader>(model);
+}
+
+std::unique_ptr<Reader> make_reader(const RecurrentNetwork& model) {
+  return std::make_unique<RecurrentReader>(model);
+}
+
+std::vector<std::int32_t> generate(Reader& reader, const std::vector<std::int32_t>& prompt,
+                                   std::int64_t tokens, const SampleOptions& options,
+                                   Random& random) {
   require(!prompt.empty(), "generate: an empty prompt");
-  const auto context = static_cast<std::size_t>(model.options.context);
-  std::vector<std::int32_t> text = prompt;
-  std::vector<std::int32_t> unread(
-      prompt.end() - static_cast<std::ptrdiff_t>(std::min(prompt.size(), context)), prompt.end());
-  std::vector<KeyValueCache> caches = model.make_caches(1);
+  Tokens text, unread = prompt;
   for (std::int64_t i = 0; i < tokens; ++i) {
-    if (static_cast<std::size_t>(caches.front().length) + unread.size() > context) {
-      caches = model.make_caches(1);
-      unread.assign(text.end() - static_cast<std::ptrdiff_t>((context + 1) / 2), text.end());
-    }
-    const std::int32_t token = choose_token(last_logits(model, unread, caches), options, random);
-    text.push_back(token);
-    unread = {token};
+    text.push_back(choose_token(reader.read(unread), options, random));
+    unread = {text.back()};
   }
-  return {text.begin() + static_cast<std::ptrdiff_t>(prompt.size()), text.end()};
+  return text;
+}
+
+std::vector<AttentionMaps> attention_of(const Transformer& model,
+                                        const std::vector<std::int32_t>& tokens,
+                                        const std::vector<std::string>& labels) {
+  const auto T = static_cast<std::int64_t>(tokens.size());
+  AttentionRecorder recorder;
+  model.forward(Array::of(tokens, {1, T}));
+  std::vector<AttentionMaps> maps;
+  for (const auto& [path, weights] : recorder.entries)
+    maps.push_back({path, weights.reshaped({weights.dim(1), T, T}), labels, labels});
+  return maps;
 }
 
 }  // namespace tapestry

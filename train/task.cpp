@@ -31,6 +31,10 @@ void make_path_absolute(Config& config) {
 
 }  // namespace
 
+std::vector<AttentionMaps> Task::attention(const SampleOptions&) {
+  throw InputError("this run's model has no attention to draw");
+}
+
 std::map<std::string, TaskType>& task_registry() {
   static std::map<std::string, TaskType> registry;
   return registry;

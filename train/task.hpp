@@ -26,10 +26,16 @@ struct Average {
 using Averages = std::map<std::string, Average>;
 using Metrics = std::map<std::string, double>;
 
+// What a model wrote in an evaluation, and what it should have written.
+struct Transcript {
+  std::vector<std::string> written{}, wanted{};
+};
+
 // One pass of a model over a batch.
 struct Loss {
-  Tensor objective;   // a sum over the batch: the trainer divides it by the count of the step
-  Averages averages;  // to report, "loss" always among them
+  Tensor objective;         // a sum over the batch: the trainer divides it by the count of the step
+  Averages averages;        // to report, "loss" always among them
+  Transcript transcript{};  // of a batch that is evaluated, where the task is to write
 };
 
 // When and with which random numbers a pass runs.
@@ -55,6 +61,14 @@ struct Sample {
   Array picture;  // (H, W) float32 in [0, 1], or empty
 };
 
+// What one attention of a model looked at: weights (H, T, S), and the tokens of its queries and
+// keys.
+struct AttentionMaps {
+  std::string path;  // of the layer
+  Array weights;
+  std::vector<std::string> queries, keys;
+};
+
 // What a config's `task` selects: dataset, model, loss, metrics, and what a sample looks like.
 class Task {
  public:
@@ -68,12 +82,16 @@ class Task {
 
   // Adds what follows from the averages: "bits_per_char" from "loss".
   virtual void derive(Metrics&) const {}
+  // Adds what the whole transcript of an evaluation says: "bleu".
+  virtual void judge(const Transcript&, Metrics&) const {}
   virtual const char* unit() const { return "examples"; }  // of the speed
   virtual double units(const Batch& batch) const {
     return static_cast<double>(batch.inputs.dim(0));
   }
 
   virtual Sample sample(const SampleOptions& options) = 0;
+  // Of every attention while the model reads the prompt, and writes what it has to say to it.
+  virtual std::vector<AttentionMaps> attention(const SampleOptions& options);
 
   // What a checkpoint must keep so that the model can be used without its data: the vocabulary.
   virtual std::map<std::string, std::string> memory() const { return {}; }

@@ -21,6 +21,10 @@ void add(Averages& to, const Averages& from) {
   for (const auto& [name, average] : from) to[name] += average;
 }
 
+void append(std::vector<std::string>& to, const std::vector<std::string>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
 bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
 
 std::uint64_t seed_of(const Config& config) {
@@ -31,16 +35,21 @@ std::uint64_t seed_of(const Config& config) {
 
 Metrics evaluate(Task& task, const Dataset& data, const Config& config) {
   Averages averages;
+  Transcript transcript;
   const std::int64_t size = data.size(), batch_size = config[key::eval_batch_size];
   for (std::int64_t begin = 0; begin < size; begin += batch_size) {
     std::vector<std::int64_t> examples(
         static_cast<std::size_t>(std::min(batch_size, size - begin)));
     std::iota(examples.begin(), examples.end(), begin);
     Random noise(seed_of(config), Stream::eval, static_cast<std::uint64_t>(begin));
-    add(averages, task.loss(data.batch(examples), {.noise = &noise}).averages);
+    const Loss loss = task.loss(data.batch(examples), {.noise = &noise});
+    add(averages, loss.averages);
+    append(transcript.written, loss.transcript.written);
+    append(transcript.wanted, loss.transcript.wanted);
   }
   Metrics metrics = values_of(averages);
   task.derive(metrics);
+  if (!transcript.written.empty()) task.judge(transcript, metrics);
   return metrics;
 }
 

@@ -1,9 +1,14 @@
 #include "autograd/ops/attention.hpp"
 
 #include <cmath>
+#include <limits>
 
 #include "autograd/kernels/attention.hpp"
+#include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/elementwise.hpp"
+#include "autograd/ops/matmul.hpp"
+#include "autograd/ops/shaping.hpp"
+#include "autograd/ops/softmax.hpp"
 
 namespace tapestry {
 namespace {
@@ -138,6 +143,34 @@ Tensor packed_self_attention(const Tensor& qkv, const AttentionOptions& options)
 
 Tensor packed_cross_attention(const Tensor& q, const Tensor& kv, const AttentionOptions& options) {
   return attend("packed_cross_attention", {q, kv}, {{0, 0, 1}, {1, 0, 2}, {1, 1, 2}}, options);
+}
+
+Array attention_weights(const Array& q, const Array& k, const AttentionOptions& options) {
+  const NoTape no_tape;
+  const std::int64_t S = options.keys < 0 ? k.dim(1) : options.keys;
+  const Tensor keys = slice(k, 1, 0, S);
+  const AttentionShape shape =
+      check("attention_weights", {q, keys, keys}, {{0, 0, 1}, {1, 0, 1}, {2, 0, 1}}, options);
+  const auto heads = [&](const Tensor& x) {
+    return permute(reshape(x, {shape.B, x.dim(1), shape.H, shape.D}), {0, 2, 1, 3});
+  };
+  Tensor scores = matmul(heads(q), heads(keys), {.transpose_b = true}) * shape.scale;
+  if (!shape.mask.empty()) scores = scores + shape.mask;
+  Array hidden = Array::zeros({shape.B, 1, shape.T, S}, DType::float64);
+  const auto values = hidden.mutable_values<double>();
+  for (std::int64_t b = 0, i = 0; b < shape.B; ++b)
+    for (std::int64_t t = 0; t < shape.T; ++t)
+      for (std::int64_t s = 0; s < S; ++s, ++i) {
+        const bool padded =
+            !shape.key_padding.empty() &&
+            shape.key_padding.values<std::int32_t>()[static_cast<std::size_t>(b * S + s)];
+        const std::int64_t place = t + S - shape.T;  // of the query among the keys
+        const bool later = shape.causal && s > place;
+        const bool far = shape.window > 0 && std::abs(place - s) >= shape.window;
+        if (padded || later || far)
+          values[static_cast<std::size_t>(i)] = -std::numeric_limits<double>::infinity();
+      }
+  return softmax(scores + hidden.to(shape.dtype)).value();
 }
 
 }  // namespace tapestry

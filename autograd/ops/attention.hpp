@@ -26,4 +26,8 @@ Tensor packed_self_attention(const Tensor& qkv,  // (B, T, 3C) -> (B, T, C)
 Tensor packed_cross_attention(const Tensor& q, const Tensor& kv,  // (B, T, C), (B, S, 2C)
                               const AttentionOptions& options = {});
 
+// The weights themselves, to be looked at: softmax(q kᵀ / √D + mask), q (B, T, C) and k (B, S, C)
+// -> (B, H, T, S). Nothing is recorded, and all of it is stored.
+Array attention_weights(const Array& q, const Array& k, const AttentionOptions& options);
+
 }  // namespace tapestry

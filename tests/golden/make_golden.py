@@ -224,6 +224,88 @@ def transformer():
                      **gradients(loss, parameters)})
 
 
+def sinusoids(length):
+    rates = 10000.0 ** (-torch.arange(0, WIDTH, 2, dtype=torch.float64) / WIDTH)
+    angles = torch.arange(length, dtype=torch.float64)[:, None] * rates
+    return torch.stack((torch.sin(angles), torch.cos(angles)), -1).reshape(length, WIDTH)
+
+
+def encoder_decoder(p, source, target, padding, pre):
+    """Logits (B, T, V); one table of embeddings, which the head reads out with."""
+    def norm(x, name):
+        return F.layer_norm(x, (WIDTH,), p[name + ".weight"], p[name + ".bias"])
+
+    def heads(x):  # (B, T, H * D) to (B, H, T, D)
+        return x.reshape(*x.shape[:2], HEADS, WIDTH // HEADS).transpose(1, 2)
+
+    def residual(x, name, branch):
+        return x + branch(norm(x, name)) if pre else norm(x + branch(x), name)
+
+    def project(name, q, k, v, mask):
+        mixed = attend(heads(q), heads(k), heads(v), mask)
+        return affine(p, mixed.transpose(1, 2).reshape(q.shape), name + ".output")
+
+    def block(x, name, mask, memory=None):
+        x = residual(x, name + "attention_norm", lambda y: project(
+            name + "attention",
+            *affine(p, y, name + "attention.query_key_value").split(WIDTH, -1), mask))
+        if memory is not None:
+            x = residual(x, name + "cross_attention_norm", lambda y: project(
+                name + "cross_attention", affine(p, y, name + "cross_attention.query"),
+                *affine(p, memory, name + "cross_attention.key_value").split(WIDTH, -1), hidden))
+        return residual(x, name + "feed_forward_norm", lambda y: affine(
+            p, F.gelu(affine(p, y, name + "feed_forward.expand")), name + "feed_forward.contract"))
+
+    def embed(tokens):
+        return WIDTH**0.5 * p["source_embedding.weight"][tokens] + sinusoids(tokens.shape[1])
+
+    hidden = torch.zeros(padding.shape, dtype=torch.float64).masked_fill(padding, -math.inf)
+    hidden = hidden[:, None, None, :]
+    memory, x = embed(source), embed(target)
+    for i in range(LAYERS):
+        memory = block(memory, f"encoder.{i}.", hidden)
+    if pre:
+        memory = norm(memory, "encoder_norm")
+    for i in range(LAYERS):
+        x = block(x, f"decoder.{i}.", causal_mask(target.shape[1]), memory)
+    if pre:
+        x = norm(x, "decoder_norm")
+    return x @ p["source_embedding.weight"].T
+
+
+def translation():
+    block = {"attention_norm": (WIDTH,), "attention.query_key_value": (3 * WIDTH, WIDTH),
+             "attention.output": (WIDTH, WIDTH), "feed_forward_norm": (WIDTH,),
+             "feed_forward.expand": (4 * WIDTH, WIDTH), "feed_forward.contract": (WIDTH, 4 * WIDTH)}
+    cross = {"cross_attention_norm": (WIDTH,), "cross_attention.query": (WIDTH, WIDTH),
+             "cross_attention.key_value": (2 * WIDTH, WIDTH),
+             "cross_attention.output": (WIDTH, WIDTH)}
+    for name, pre in (("encoder_decoder_post", False), ("encoder_decoder_pre", True)):
+        r = generator(name)
+        shapes = {"source_embedding": (VOCABULARY, WIDTH)}
+        for i in range(LAYERS):
+            shapes |= {f"encoder.{i}.{key}": shape for key, shape in block.items()}
+            shapes |= {f"decoder.{i}.{key}": shape for key, shape in (block | cross).items()}
+        if pre:
+            shapes |= {"encoder_norm": (WIDTH,), "decoder_norm": (WIDTH,)}
+        p = make_parameters(r, shapes)
+        source = torch.randint(VOCABULARY, (2, 5), generator=r)
+        target, wanted = torch.randint(VOCABULARY, (2, 2, 4), generator=r)
+        wanted[1, 3] = -1
+        padding = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+
+        def logits(t):
+            return encoder_decoder(t, source, target, padding, pre)
+
+        def loss(t):
+            return F.cross_entropy(logits(t).flatten(0, 1), wanted.flatten(), ignore_index=-1,
+                                   label_smoothing=0.1)
+
+        write(name, {**p, "source": source.int(), "padding": padding.int(),
+                     "target": target.int(), "wanted": wanted.int(), "logits": logits(p),
+                     "loss": loss(p), **gradients(loss, p)})
+
+
 def vae():
     r = generator("vae")
     p = make_parameters(r, {"encoder.0": (10, 12), "mean": (3, 10), "log_sigma": (3, 10),
@@ -245,5 +327,6 @@ def vae():
 
 if __name__ == "__main__":
     torch.set_num_threads(2)
-    for case in (layers, cross_entropy, attention, multi_head, optimizers, transformer, vae):
+    for case in (layers, cross_entropy, attention, multi_head, optimizers, transformer, translation,
+                 vae):
         case()

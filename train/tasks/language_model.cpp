@@ -1,6 +1,8 @@
+#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numbers>
+#include <variant>
 
 #include "autograd/ops/losses.hpp"
 #include "data/text.hpp"
@@ -20,12 +22,16 @@ const Key<std::string> data_source{"data.source",
                                    "",
                                    "where the data can be had, for the message when it is missing",
                                    {.free_on_resume = true}};
+const Key<std::string> kind{
+    "model.kind", "transformer", "of network", {.choices = {"transformer", "recurrent"}}};
 const Key<std::int64_t> context{
     "model.context", 64, "characters the model sees", {.low = 1, .high = 1048576}};
 
+using Model = std::variant<Transformer, RecurrentNetwork>;
+
 std::vector<KeyInfo> keys() {
-  std::vector<KeyInfo> all = transformer_keys();
-  all.insert(all.end(), {validation_fraction, data_source, context});
+  std::vector<KeyInfo> all = decoder_only_keys();
+  all.insert(all.end(), {kind, validation_fraction, data_source, context});
   return all;
 }
 
@@ -44,8 +50,10 @@ class LanguageModel final : public Task {
  public:
   explicit LanguageModel(const TaskSetup& setup)
       : config_(setup.config),
-        vocabulary_(setup.memory.empty() ? CharVocabulary::of_text(text().content)
-                                         : remembered(setup.memory)),
+        vocabulary_(setup.memory.empty()
+                        ? CharVocabulary::of_text(text().content)
+                        : CharVocabulary(nlohmann::json::parse(setup.memory.at("vocabulary"))
+                                             .get<std::vector<std::string>>())),
         model_(make_model()) {
     if (!setup.needs_data) return;
     tokens_ = std::make_shared<const std::vector<std::int32_t>>(encode());
@@ -61,7 +69,9 @@ class LanguageModel final : public Task {
         tokens_, TextRange{n - held_back, n, T, Windows::consecutive, text().path, "validation"});
   }
 
-  Module& model() override { return model_; }
+  Module& model() override {
+    return std::visit([](Module& model) -> Module& { return model; }, model_);
+  }
   const Dataset& training_data() override { return training_.value(); }
   const Dataset& validation_data() override { return validation_.value(); }
   Order order() const override { return Order::with_replacement; }
@@ -71,7 +81,9 @@ class LanguageModel final : public Task {
   }
 
   Loss loss(const Batch& batch, const Pass& pass) override {
-    const Tensor logits = model_.forward(batch.inputs, pass.training ? pass.noise : nullptr);
+    Random* noise = pass.training ? pass.noise : nullptr;
+    const Tensor logits =
+        std::visit([&](const auto& model) { return model.forward(batch.inputs, noise); }, model_);
     const Tensor total = cross_entropy(logits, batch.targets, {.mean = false});
     return {total, {{"loss", {total.item(), batch.count}}}};
   }
@@ -87,11 +99,25 @@ class LanguageModel final : public Task {
     std::string text;
     for (std::int64_t i = 0; i < std::max<std::int64_t>(1, options.count); ++i) {
       Random random(options.seed, Stream::sample, static_cast<std::uint64_t>(i));
-      const auto tokens =
-          generate(model_, prompt, options.tokens > 0 ? options.tokens : 500, options, random);
+      const std::int64_t count = options.tokens > 0 ? options.tokens : 500;
+      const auto tokens = std::visit(
+          [&](const auto& model) { return generate(model, prompt, count, options, random); },
+          model_);
       text += (i > 0 ? "\n---\n" : "") + options.prompt + vocabulary_.decode(tokens);
     }
     return {text + "\n", {}};
+  }
+
+  std::vector<AttentionMaps> attention(const SampleOptions& options) override {
+    const auto* transformer = std::get_if<Transformer>(&model_);
+    expect_input(transformer, "a recurrent network has no attention to look at");
+    const std::vector<std::int32_t> tokens = vocabulary_.encode(options.prompt);
+    const auto count = static_cast<std::int64_t>(tokens.size());
+    expect_input(count >= 1 && count <= config_[context],
+                 "--prompt: {} characters; expected 1 to {}", count, config_[context]);
+    std::vector<std::string> labels;
+    for (const std::int32_t token : tokens) labels.push_back(vocabulary_.decode(std::array{token}));
+    return attention_of(*transformer, tokens, labels);
   }
 
   std::map<std::string, std::string> memory() const override {
@@ -99,11 +125,6 @@ class LanguageModel final : public Task {
   }
 
  private:
-  static CharVocabulary remembered(const std::map<std::string, std::string>& memory) {
-    return CharVocabulary(
-        nlohmann::json::parse(memory.at("vocabulary")).get<std::vector<std::string>>());
-  }
-
   const Text& text() {
     if (!text_) text_ = load(config_);
     return *text_;
@@ -117,24 +138,26 @@ class LanguageModel final : public Task {
     }
   }
 
-  Transformer make_model() const {
+  Model make_model() const {
     Random init(static_cast<std::uint64_t>(config_[key::seed]), Stream::init);
+    if (config_[kind] == "recurrent")
+      return RecurrentNetwork(recurrent_options(config_, vocabulary_.size()), init);
     return Transformer(transformer_options(config_, vocabulary_.size(), config_[context]), init);
   }
 
   Config config_;
   std::optional<Text> text_;
   CharVocabulary vocabulary_;
-  Transformer model_;
+  Model model_;
   std::shared_ptr<const std::vector<std::int32_t>> tokens_;
   std::optional<TextDataset> training_, validation_;
 };
 
-const RegisterTask registered("language-model",
-                              {"a decoder-only transformer that predicts the next character",
-                               keys(), [](const TaskSetup& setup) -> std::unique_ptr<Task> {
-                                 return std::make_unique<LanguageModel>(setup);
-                               }});
+const RegisterTask registered(
+    "language-model", {"a transformer or recurrent network that predicts the next character",
+                       keys(), [](const TaskSetup& setup) -> std::unique_ptr<Task> {
+                         return std::make_unique<LanguageModel>(setup);
+                       }});
 
 }  // namespace
 }  // namespace tapestry

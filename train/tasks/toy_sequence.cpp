@@ -22,7 +22,7 @@ const Key<std::int64_t> held_back{
     "data.held_back", 1000, "sequences to validate on, never trained on", {.low = 1, .high = 1e6}};
 
 std::vector<KeyInfo> keys() {
-  std::vector<KeyInfo> all = transformer_keys();
+  std::vector<KeyInfo> all = decoder_only_keys();
   all.insert(all.end(), {kind, length, alphabet, examples, held_back});
   return all;
 }
@@ -89,6 +89,17 @@ class ToySequence final : public Task {
     std::string text;
     for (std::int64_t i = 0; i < count; ++i) text += answer(validation_.prompt(i), options);
     return {text, {}};
+  }
+
+  // Of the prompt with its right answer.
+  std::vector<AttentionMaps> attention(const SampleOptions& options) override {
+    std::string text = options.prompt.empty() ? validation_.prompt(0) : options.prompt;
+    if (!text.ends_with('>')) text += '>';
+    text += training_.answer(text);
+    text.pop_back();  // nothing is asked of the last symbol
+    std::vector<std::string> labels;
+    for (const char c : text) labels.emplace_back(1, c);
+    return attention_of(model_, training_.vocabulary().encode(text), labels);
   }
 
  private:

@@ -12,8 +12,24 @@ std::vector<std::int64_t> divisors(std::int64_t n) {
   return found;
 }
 
+NormPlacement norm_of(const Config& config) {
+  return config[key::norm] == "pre" ? NormPlacement::pre : NormPlacement::post;
+}
+
+// Fails where the heads do not divide the width.
+std::int64_t heads_of(const Config& config) {
+  const std::int64_t width = config[key::width], heads = config[key::heads];
+  config.expect(width % heads == 0, key::heads, "must divide model.width = {}: one of {}", width,
+                fmt::join(divisors(width), ", "));
+  return heads;
+}
+
+// Fails where rotary positions meet heads of an odd width.
 Positions positions_of(const Config& config) {
+  const std::int64_t width = config[key::width], heads = config[key::heads];
   const std::string& name = config[key::positions];
+  config.expect(name != "rotary" || width / heads % 2 == 0, key::positions,
+                "needs an even model.width / model.heads, not {} / {}", width, heads);
   return name == "learned"      ? Positions::learned
          : name == "sinusoidal" ? Positions::sinusoidal
          : name == "rotary"     ? Positions::rotary
@@ -23,9 +39,15 @@ Positions positions_of(const Config& config) {
 }  // namespace
 
 std::vector<KeyInfo> transformer_keys() {
-  return {key::layers,     key::heads,     key::width,           key::feed_forward,
-          key::dropout,    key::positions, key::window,          key::norm,
-          key::activation, key::bias,      key::tied_embeddings, key::checkpoint_activations};
+  return {key::layers,     key::heads,     key::width,          key::feed_forward,
+          key::dropout,    key::positions, key::window,         key::norm,
+          key::activation, key::bias,      key::tied_embeddings};
+}
+
+std::vector<KeyInfo> decoder_only_keys() {
+  std::vector<KeyInfo> all = transformer_keys();
+  all.push_back(key::checkpoint_activations);
+  return all;
 }
 
 Activation activation_of(const Config& config) {
@@ -37,26 +59,52 @@ Activation activation_of(const Config& config) {
 
 TransformerOptions transformer_options(const Config& config, std::int64_t vocabulary,
                                        std::int64_t context) {
-  const std::int64_t width = config[key::width], heads = config[key::heads];
-  config.expect(width % heads == 0, key::heads, "must divide model.width = {}: one of {}", width,
-                fmt::join(divisors(width), ", "));
-  const Positions positions = positions_of(config);
-  config.expect(positions != Positions::rotary || width / heads % 2 == 0, key::positions,
-                "needs an even model.width / model.heads, not {} / {}", width, heads);
   return {.vocabulary = vocabulary,
           .context = context,
           .layers = config[key::layers],
-          .heads = heads,
-          .width = width,
+          .heads = heads_of(config),
+          .width = config[key::width],
           .hidden = config[key::feed_forward],
-          .positions = positions,
+          .positions = positions_of(config),
           .window = config[key::window],
-          .norm = config[key::norm] == "pre" ? NormPlacement::pre : NormPlacement::post,
+          .norm = norm_of(config),
           .activation = activation_of(config),
           .dropout = config[key::dropout],
           .bias = config[key::bias],
           .tied_embeddings = config[key::tied_embeddings],
           .recompute_blocks = config[key::checkpoint_activations]};
+}
+
+EncoderDecoderOptions encoder_decoder_options(const Config& config, std::int64_t vocabulary,
+                                              std::int64_t context) {
+  const std::int64_t layers = config[key::layers], decoder_layers = config[key::decoder_layers];
+  return {.source_vocabulary = vocabulary,
+          .target_vocabulary = vocabulary,
+          .source_context = context,
+          .target_context = context,
+          .encoder_layers = layers,
+          .decoder_layers = decoder_layers > 0 ? decoder_layers : layers,
+          .block = {.width = config[key::width],
+                    .heads = heads_of(config),
+                    .hidden = config[key::feed_forward],
+                    .norm = norm_of(config),
+                    .activation = activation_of(config),
+                    .dropout = config[key::dropout],
+                    .input = {.bias = config[key::bias]},
+                    .residual = {.bias = config[key::bias]}},
+          .positions = positions_of(config),
+          .window = config[key::window],
+          .shared_embeddings = true,
+          .tied_embeddings = config[key::tied_embeddings]};
+}
+
+RecurrentNetworkOptions recurrent_options(const Config& config, std::int64_t vocabulary) {
+  return {.vocabulary = vocabulary,
+          .layers = config[key::layers],
+          .width = config[key::width],
+          .dropout = config[key::dropout],
+          .bias = config[key::bias],
+          .tied_embeddings = config[key::tied_embeddings]};
 }
 
 }  // namespace tapestry

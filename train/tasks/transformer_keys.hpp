@@ -1,11 +1,13 @@
 #pragma once
 
+#include "layers/encoder_decoder.hpp"
+#include "layers/recurrent_network.hpp"
 #include "layers/transformer.hpp"
 #include "train/config.hpp"
 
 namespace tapestry {
 
-// The keys of a decoder-only transformer, for every task that trains one.
+// The keys of transformers, for every task that trains one.
 namespace key {
 
 inline const Key<std::int64_t> layers{
@@ -33,6 +35,10 @@ inline const Key<std::string> activation{
 inline const Key<bool> bias{"model.bias", true, "biases in the projections"};
 inline const Key<bool> tied_embeddings{"model.tied_embeddings", true,
                                        "read out with the token embedding"};
+inline const Key<std::int64_t> decoder_layers{"model.decoder_layers",
+                                              0,
+                                              "blocks of the decoder; 0: as many as the encoder's",
+                                              {.low = 0, .high = 1000}};
 inline const Key<bool> checkpoint_activations{
     "train.checkpoint_activations",
     false,
@@ -41,11 +47,19 @@ inline const Key<bool> checkpoint_activations{
 
 }  // namespace key
 
-std::vector<KeyInfo> transformer_keys();
+std::vector<KeyInfo> transformer_keys();   // that all of them have
+std::vector<KeyInfo> decoder_only_keys();  // the same with checkpoint_activations
 Activation activation_of(const Config& config);
 
-// Fails where the heads do not divide the width.
+// All fail where the heads do not divide the width.
 TransformerOptions transformer_options(const Config& config, std::int64_t vocabulary,
                                        std::int64_t context);
+
+// With key::decoder_layers. Both languages share one vocabulary and one table of embeddings.
+EncoderDecoderOptions encoder_decoder_options(const Config& config, std::int64_t vocabulary,
+                                              std::int64_t context);
+
+// Those of the keys that a recurrent network has: layers, width, dropout, bias, tied_embeddings.
+RecurrentNetworkOptions recurrent_options(const Config& config, std::int64_t vocabulary);
 
 }  // namespace tapestry

@@ -1,0 +1,146 @@
+#include "autograd/ops/scan.hpp"
+
+#include <cstring>
+
+#include "autograd/kernels/broadcast.hpp"
+#include "autograd/kernels/matmul.hpp"
+#include "autograd/kernels/rows.hpp"
+#include "autograd/ops/elementwise.hpp"
+
+namespace tapestry {
+namespace {
+
+// fn(first, count) for each run of columns of each example of (B, T, C), with the place of its
+// first element: the work that threads can share, since time is walked in order.
+template <class F>
+void for_each_lane(const Shape& shape, F fn) {
+  constexpr std::int64_t most = 64;
+  const std::int64_t B = shape[0], T = shape[1], C = shape[2], runs = (C + most - 1) / most;
+  for_each_row(B * runs, T * std::min(C, most), [=](std::int64_t lane) {
+    const std::int64_t column = lane % runs * most;
+    fn(lane / runs * T * C + column, std::min(most, C - column));
+  });
+}
+
+// from (rows, columns) -> to (columns, rows), of elements of so many bytes.
+void transpose(std::int64_t rows, std::int64_t columns, std::int64_t bytes, const std::byte* from,
+               std::byte* to) {
+  for_each_row(rows * columns, bytes, [=](std::int64_t i) {
+    std::memcpy(to + (i % columns * rows + i / columns) * bytes, from + i * bytes,
+                static_cast<std::size_t>(bytes));
+  });
+}
+
+}  // namespace
+
+Tensor linear_recurrence(const Tensor& gate, const Tensor& x) {
+  check_same_dtype("linear_recurrence", gate, x);
+  require(x.rank() == 3 && broadcast("linear_recurrence", gate.shape(), x.shape()) == x.shape(),
+          "linear_recurrence: gate {} with x {}", to_string(gate.shape()), to_string(x.shape()));
+  const Array gates = broadcast_to(gate.value(), x.shape());
+  const std::int64_t T = x.dim(1), C = x.dim(2);
+  Array h(x.shape(), x.dtype());
+  dispatch(x.dtype(), [&]<class Real>() {
+    const Real *g = gates.values<Real>().data(), *in = x.value().values<Real>().data();
+    Real* out = h.mutable_values<Real>().data();
+    for_each_lane(x.shape(), [=](std::int64_t first, std::int64_t count) {
+      if (T > 0) std::copy_n(in + first, count, out + first);
+      for (std::int64_t at = first + C; at < first + T * C; at += C)
+        map_span<Real>(
+            count, [](auto gt, auto before, auto xt) { return fma(gt, before, xt); }, out + at,
+            g + at, out + at - C, in + at);
+    });
+  });
+  // Backwards, dx_t = dh_t + g_(t+1) ⊙ dx_(t+1) and dg_t = dx_t ⊙ h_(t-1).
+  return record("linear_recurrence", h, {gate, x},
+                [gates, h, T, C](const Array& gradient, InputGradients& into) {
+                  Array dx = gradient.unique() ? gradient : gradient.clone();
+                  Array dgate = Array::zeros(h.shape(), h.dtype());
+                  dispatch(h.dtype(), [&]<class Real>() {
+                    const Real *g = gates.values<Real>().data(), *state = h.values<Real>().data();
+                    Real *d = dx.mutable_values<Real>().data(),
+                         *dg = dgate.mutable_values<Real>().data();
+                    for_each_lane(h.shape(), [=](std::int64_t first, std::int64_t count) {
+                      for (std::int64_t at = first + (T - 1) * C; at > first; at -= C) {
+                        map_span<Real>(
+                            count, [](auto dxt, auto before) { return dxt * before; }, dg + at,
+                            d + at, state + at - C);
+                        map_span<Real>(
+                            count, [](auto gt, auto dxt, auto own) { return fma(gt, dxt, own); },
+                            d + at - C, g + at, d + at, d + at - C);
+                      }
+                    });
+                  });
+                  into.add(0, dgate);
+                  into.add(1, dx);
+                });
+}
+
+Tensor tanh_recurrence(const Tensor& x, const Tensor& weight, const Tensor& initial) {
+  check_same_dtype("tanh_recurrence", x, weight);
+  require(x.rank() == 3 && weight.shape() == Shape{x.dim(2), x.dim(2)},
+          "tanh_recurrence: x {} with weight {}", to_string(x.shape()), to_string(weight.shape()));
+  const std::int64_t B = x.dim(0), T = x.dim(1), H = x.dim(2);
+  const bool has_initial = !initial.value().empty();
+  if (has_initial) check_same_dtype("tanh_recurrence", x, initial);
+  require(!has_initial || initial.shape() == Shape{B, H}, "tanh_recurrence: x {} after {}",
+          to_string(x.shape()), to_string(initial.shape()));
+  const DType dtype = x.dtype();
+  const std::int64_t row = H * static_cast<std::int64_t>(size_of(dtype)), step = B * row;
+
+  Array states({T + 1, B, H}, dtype);  // h_0 first, so that h_(t-1) of all t stand together
+  const Array before = has_initial ? initial.value() : Array::zeros({B, H}, dtype);
+  std::memcpy(states.mutable_raw(), before.raw(), before.bytes());
+  transpose(B, T, row, x.value().raw(), states.mutable_raw() + step);
+  for (std::int64_t t = 1; t <= T; ++t) {
+    std::byte* h = states.mutable_raw() + t * step;
+    run({.dtype = dtype, .m = B, .n = H, .k = H, .transpose_b = true, .accumulate = true},
+        {{h - step, weight.value().raw(), h}});
+    dispatch(dtype, [&]<class Real>() {
+      auto* values = reinterpret_cast<Real*>(h);
+      map<Real>(
+          B * H, [](auto v) { return tanh(v); }, values, values);
+    });
+  }
+  Array y(x.shape(), dtype);
+  transpose(T, B, row, states.raw() + step, y.mutable_raw());
+
+  std::vector<Tensor> inputs{x, weight};
+  if (has_initial) inputs.push_back(initial);
+  // With a_t what tanh is taken of: da_t = (dh_t + da_(t+1) W) ⊙ (1 - h_t²) = dx_t,
+  // dW = Σ da_tᵀ h_(t-1) and dh_0 = da_1 W.
+  return record("tanh_recurrence", y, inputs,
+                [states, weight = weight.value(), has_initial, dtype, B, T, H, row, step](
+                    const Array& gradient, InputGradients& into) {
+                  Array da({T, B, H}, dtype), dx = reuse(gradient);
+                  transpose(B, T, row, gradient.raw(), da.mutable_raw());
+                  const Matmul back{.dtype = dtype, .m = B, .n = H, .k = H, .accumulate = true};
+                  for (std::int64_t t = T - 1; t >= 0; --t) {
+                    std::byte* own = da.mutable_raw() + t * step;
+                    if (t + 1 < T) run(back, {{own + step, weight.raw(), own}});
+                    dispatch(dtype, [&]<class Real>() {
+                      auto* d = reinterpret_cast<Real*>(own);
+                      const auto* h = reinterpret_cast<const Real*>(states.raw() + (t + 1) * step);
+                      map<Real>(
+                          B * H, [](auto g, auto v) { return g - g * v * v; }, d, d, h);
+                    });
+                  }
+                  transpose(T, B, row, da.raw(), dx.mutable_raw());
+                  into.add(0, dx);
+                  into.accumulate(1, [&](Array& dweight, bool accumulate) {
+                    run({.dtype = dtype,
+                         .m = H,
+                         .n = H,
+                         .k = T * B,
+                         .transpose_a = true,
+                         .accumulate = accumulate},
+                        {{da.raw(), states.raw(), dweight.mutable_raw()}});
+                  });
+                  if (!has_initial || T == 0) return;
+                  Array dinitial = Array::zeros({B, H}, dtype);
+                  run(back, {{da.raw(), weight.raw(), dinitial.mutable_raw()}});
+                  into.add(2, dinitial);
+                });
+}
+
+}  // namespace tapestry

@@ -1,0 +1,64 @@
+#pragma once
+
+#include "layers/embedding.hpp"
+#include "layers/positions.hpp"
+#include "layers/transformer_block.hpp"
+
+namespace tapestry {
+
+struct EncoderDecoderOptions {
+  std::int64_t source_vocabulary = 0, target_vocabulary = 0;
+  std::int64_t source_context = 64, target_context = 64;  // with learned positions: at most
+  std::int64_t encoder_layers = 3, decoder_layers = 3;
+  TransformerBlockOptions block{};
+  Positions positions = Positions::sinusoidal;
+  std::int64_t window = 0;         // of self-attention: how near a token must be to be seen; 0: all
+  bool shared_embeddings = false;  // one table for both languages, whose vocabularies are one
+  bool tied_embeddings = true;     // the head reads out with the target's embedding
+};
+
+// The encoder–decoder transformer (Vaswani et al. 2017, arXiv 1706.03762, figure 1): the logits of
+// a target's next token, given a source and the target so far.
+//   source (B, S), target (B, T) int32 -> (B, T, V)
+class EncoderDecoder final : public Module {
+ public:
+  EncoderDecoderOptions options;
+  Embedding source_embedding;
+  std::optional<Embedding> target_embedding;  // without shared embeddings
+  SinusoidalPositions sinusoidal_positions;
+  std::optional<LearnedPositions> source_positions, target_positions;
+  Dropout dropout;
+  std::vector<TransformerBlock> encoder, decoder;
+  std::optional<LayerNorm> encoder_norm, decoder_norm;  // with pre-norm
+  std::optional<Linear> head;                           // without tied embeddings
+
+  EncoderDecoder(const EncoderDecoderOptions& wanted, Random& init);
+
+  // What the decoder attends to: each of its blocks' keys and values (B, S, 2C) of the source.
+  struct Memory {
+    std::vector<Tensor> projected;
+    Array padding;  // (B, S) int32, nonzero hides; or empty
+
+    Memory select(const std::vector<std::int64_t>& rows) const;  // of the batch
+  };
+  Memory encode(const Array& source, const Array& padding, Random* noise = nullptr) const;
+
+  // `noise` is dropout's; null: evaluate.
+  Tensor decode(const Array& target, const Memory& memory, Random* noise = nullptr) const;
+
+  // The same for tokens that follow those in the caches, one cache a decoder block.
+  std::vector<KeyValueCache> make_caches(std::int64_t batch) const;
+  Tensor decode(const Array& target, const Memory& memory,
+                std::vector<KeyValueCache>& caches) const;
+
+  void fields(FieldVisitor& visit) override;
+
+ private:
+  Tensor embed(const Embedding& embedding, const std::optional<LearnedPositions>& positions,
+               const Array& tokens, std::int64_t first, Random* noise) const;
+  const Embedding& target_table() const;
+  Tensor decode(const Array& target, const Memory& memory, Random* noise,
+                std::vector<KeyValueCache>* caches) const;
+};
+
+}  // namespace tapestry

@@ -1,0 +1,58 @@
+#include "layers/recurrent_network.hpp"
+
+#include "autograd/check.hpp"
+#include "autograd/ops/matmul.hpp"
+#include "autograd/ops/shaping.hpp"
+#include "autograd/tape.hpp"
+
+namespace tapestry {
+
+RecurrentNetwork::RecurrentNetwork(const RecurrentNetworkOptions& wanted, Random& init)
+    : options(wanted),
+      token_embedding(options.vocabulary, options.width, init),
+      dropout(options.dropout) {
+  for (std::int64_t i = 0; i < options.layers; ++i)
+    layers.emplace_back(options.width, options.width, init, options.bias);
+  if (!options.tied_embeddings)
+    head.emplace(options.width, options.vocabulary, init, LinearOptions{.bias = options.bias});
+  parameters();  // names the modules
+}
+
+Tensor RecurrentNetwork::forward(const Array& tokens, Random* noise) const {
+  return forward(tokens, noise, nullptr);
+}
+
+Tensor RecurrentNetwork::forward(const Array& tokens, std::vector<Tensor>& states) const {
+  return forward(tokens, nullptr, &states);
+}
+
+Tensor RecurrentNetwork::forward(const Array& tokens, Random* noise,
+                                 std::vector<Tensor>* states) const {
+  const Scope scope(path());
+  require(!states || states->size() == layers.size(), "recurrent network: {} states for {} layers",
+          states ? states->size() : 0, layers.size());
+  require(tokens.rank() == 2 && tokens.dim(1) >= 1, "recurrent network: tokens {}",
+          to_string(tokens.shape()));
+  const std::int64_t B = tokens.dim(0), T = tokens.dim(1), C = options.width;
+  Tensor x = dropout.forward(token_embedding.forward(tokens), noise);  // (B, T, C)
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    x = layers[i].forward(x, states ? (*states)[i] : Tensor());
+    if (states) (*states)[i] = reshape(slice(x, 1, T - 1, T), {B, C});
+    x = dropout.forward(x, noise);
+  }
+  return head ? head->forward(x) : linear(x, token_embedding.weight);  // (B, T, V)
+}
+
+std::vector<Tensor> RecurrentNetwork::make_states(std::int64_t batch) const {
+  const Array zeros = Array::zeros({batch, options.width}, token_embedding.weight.tensor.dtype());
+  return std::vector<Tensor>(layers.size(), zeros);
+}
+
+void RecurrentNetwork::fields(FieldVisitor& visit) {
+  visit("token_embedding", token_embedding);
+  visit("dropout", dropout);
+  for (std::size_t i = 0; i < layers.size(); ++i) visit("layers." + std::to_string(i), layers[i]);
+  if (head) visit("head", *head);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,187 @@
+#include <doctest/doctest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "data/recall.hpp"
+#include "tests/process.hpp"
+#include "train/task.hpp"
+
+// Associative recall: the sequences, the task, and the ladder of memories that it measures.
+namespace tapestry {
+namespace {
+
+using Json = nlohmann::json;
+using Tokens = Recall::Tokens;
+
+TEST_SUITE_BEGIN("recall");
+
+TEST_CASE("recall: each sequence has its pairs, no key twice, and a question that one answers") {
+  for (const RecallOptions& options :
+       {RecallOptions{.examples = 200, .seed = 5},
+        RecallOptions{.length = 8, .pairs = 8, .keys = 26, .values = 100, .examples = 200},
+        RecallOptions{.length = 64, .pairs = 1, .keys = 2, .values = 2, .examples = 200}}) {
+    const Recall data(options);
+    for (std::int64_t i = 0; i < data.size(); ++i) {
+      const Tokens tokens = data.tokens(i);
+      REQUIRE(static_cast<std::int64_t>(tokens.size()) == options.length + 1);
+      std::map<char, std::string> values;
+      std::istringstream words(data.text(tokens));
+      std::vector<std::string> items;
+      for (std::string word; words >> word;) items.push_back(word);
+      REQUIRE(items.size() == tokens.size());
+      for (std::size_t t = 0; t + 1 < items.size(); ++t) {
+        if (items[t] == ".") continue;
+        CHECK_FALSE(values.contains(items[t][0]));
+        values[items[t][0]] = items[t].substr(1);
+        CHECK(std::stoll(items[t].substr(1)) < options.values);
+      }
+      CHECK(static_cast<std::int64_t>(values.size()) == options.pairs);
+      REQUIRE(items.back().size() == 2);
+      CHECK(items.back()[1] == '?');
+      const std::string right = std::to_string(data.answer(tokens));
+      CHECK(values.at(items.back()[0]) == right);
+      CHECK(items[static_cast<std::size_t>(data.answer_position(tokens))] ==
+            items.back().substr(0, 1) + right);
+      CHECK(std::ranges::all_of(
+          tokens, [&](std::int32_t token) { return token >= 0 && token < data.vocabulary(); }));
+    }
+  }
+}
+
+TEST_CASE("recall: a batch holds the sequences and their answers") {
+  const Recall data({.length = 10, .examples = 50, .seed = 3});
+  const std::int64_t examples[] = {7, 0, 49, 7};
+  const Batch batch = data.batch(examples);
+  CHECK(batch.inputs.shape() == Shape{4, 11});
+  CHECK(batch.targets.shape() == Shape{4});
+  CHECK(batch.count == 4);
+  const auto inputs = batch.inputs.values<std::int32_t>();
+  for (std::size_t b = 0; b < 4; ++b) {
+    const Tokens wanted = data.tokens(examples[b]);
+    CHECK(std::ranges::equal(inputs.subspan(b * 11, 11), wanted));
+    CHECK(batch.targets.values<std::int32_t>()[b] == data.answer(wanted));
+  }
+  CHECK_THROWS_AS(data.tokens(50), std::invalid_argument);
+  CHECK_THROWS_AS(data.tokens(-1), std::invalid_argument);
+}
+
+TEST_CASE("recall: where the answer stands and what it is say nothing") {
+  const Recall data({.length = 16, .pairs = 4, .keys = 8, .values = 8, .examples = 8000});
+  std::vector<double> places(16), answers(8), keys(8);
+  for (std::int64_t i = 0; i < data.size(); ++i) {
+    const Tokens tokens = data.tokens(i);
+    ++places[static_cast<std::size_t>(data.answer_position(tokens))];
+    ++answers[static_cast<std::size_t>(data.answer(tokens))];
+    ++keys[static_cast<std::size_t>(data.text(tokens).end()[-2] - 'a')];
+  }
+  const auto check_even = [](const std::vector<double>& counts) {
+    const double even = 8000 / static_cast<double>(counts.size());
+    for (const double count : counts) CHECK(std::abs(count - even) < 5 * std::sqrt(even));
+  };
+  check_even(places);
+  check_even(answers);
+  check_even(keys);
+}
+
+TEST_CASE("recall: an example depends on the seed and its index alone") {
+  const Recall few({.examples = 10, .seed = 3}), many({.examples = 1000, .seed = 3}),
+      other({.examples = 10, .seed = 4});
+  CHECK(few.tokens(9) == many.tokens(9));
+  CHECK(few.tokens(9) != many.tokens(8));
+  CHECK(few.tokens(9) != other.tokens(9));
+}
+
+TEST_CASE("recall: training and held-back sequences are disjoint, in a small space") {
+  RecallOptions options{
+      .length = 8, .pairs = 1, .keys = 2, .values = 2, .distractors = 2, .examples = 6000};
+  const Recall train(options);
+  options.held_back = true;
+  options.seed = 99;
+  const Recall held(options);
+  std::set<Tokens> seen, kept;
+  for (std::int64_t i = 0; i < 6000; ++i) {
+    seen.insert(train.tokens(i));
+    kept.insert(held.tokens(i));
+  }
+  CHECK(std::ranges::none_of(kept, [&](const Tokens& tokens) { return seen.contains(tokens); }));
+  CHECK(kept.size() > 300);  // an eighth of 8 · 4 · 2⁷
+  CHECK(kept.size() < 700);
+  CHECK(seen.size() > 2000);
+}
+
+TEST_CASE("recall: a sequence is read back from its text, and a wrong one is told what is right") {
+  const Recall data({.length = 12, .pairs = 3, .keys = 4, .values = 12});
+  const Tokens tokens = data.encode(". c7  a11 . a?");
+  CHECK(data.text(tokens) == ". c7 a11 . a?");
+  CHECK(data.answer(tokens) == 11);
+  CHECK(data.answer_position(tokens) == 2);
+  for (const std::string prompt : {"", "a?", "a1", "a1 b?", "a1 e?", "a12 a?", "e1 e?", "1 a?",
+                                   "a1 a", "a1 A?", "a-1 a?", "a01 a?"}) {
+    CAPTURE(prompt);
+    check_says(
+        message_of([&] { data.encode(prompt); }),
+        {"prompt '" + prompt + "'", "keys a to d", "values 0 to 11", data.text(data.tokens(0))});
+  }
+  CHECK_THROWS_AS(data.answer(Tokens{0, 1}), std::invalid_argument);
+  CHECK_THROWS_AS(data.answer({}), std::invalid_argument);
+}
+
+TEST_CASE("recall: options out of range name their key") {
+  const auto says = [](const RecallOptions& options) {
+    return message_of([&] { Recall{options}; });
+  };
+  check_says(says({.length = 7}), {"data.length = 7: expected 8 to 512"});
+  check_says(says({.length = 513}), {"data.length = 513"});
+  check_says(says({.pairs = 0}), {"data.pairs = 0: expected 1 to 16"});
+  check_says(says({.length = 10, .pairs = 11}), {"data.pairs = 11: expected 1 to 10"});
+  check_says(says({.pairs = 5, .keys = 4}), {"data.pairs = 5: expected 1 to 4"});
+  check_says(says({.keys = 1}), {"data.keys = 1: expected 2 to 26"});
+  check_says(says({.keys = 27}), {"data.keys = 27"});
+  check_says(says({.values = 101}), {"data.values = 101: expected 2 to 100"});
+  check_says(says({.distractors = 1}), {"data.distractors = 1"});
+  check_says(says({.examples = 0}), {"data.examples = 0"});
+  CHECK(says({}).empty());
+}
+
+// --- the ladder ---
+
+// Trains a shipped config, made small and short, and gives its last evaluation.
+Json climb(const TemporaryFolder& folder, const std::string& config) {
+  const Finished finished = tapestry_run(with_sets(
+      {"train", config, "--quiet", "--out", folder.path(config), "data.length=16", "data.pairs=4",
+       "data.keys=6", "data.values=6", "data.held_back=1000", "train.steps=700",
+       "train.batch_size=32", "train.eval_every=0", "train.checkpoint_every=0"}));
+  INFO(finished.err);
+  REQUIRE(finished.status == 0);
+  return Json::parse(lines_of(read_bytes(folder.path(config + "/metrics.jsonl"))).back());
+}
+
+TEST_CASE("recall: attention that asks remembers all, a sum little, and fading the latest best") {
+  const TemporaryFolder folder;
+  const Json sum = climb(folder, "memory-sum"), fading = climb(folder, "memory-forgetting"),
+             asking = climb(folder, "memory-query-key");
+  CHECK(asking["accuracy"].get<double>() > 0.95);
+  CHECK(sum["accuracy"].get<double>() < asking["accuracy"].get<double>() - 0.3);
+  CHECK(fading["accuracy_late"].get<double>() > fading["accuracy_early"].get<double>() + 0.15);
+  CHECK(std::abs(sum["accuracy_late"].get<double>() - sum["accuracy_early"].get<double>()) < 0.1);
+
+  const auto sample = [&](const std::string& run, const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"sample", folder.path(run)};
+    words.insert(words.end(), more.begin(), more.end());
+    return tapestry_run(words);
+  };
+  const Finished shown = sample("memory-query-key", {"--prompt", ". b2 . . c5 a0 . c?"});
+  CHECK(lines_of(shown.out).size() == 2);  // the answer, and where it looked for it
+  check_says(shown.out, {". b2 . . c5 a0 . c?  5 right\n", "    c5 0.9"});
+  CHECK(lines_of(sample("memory-sum", {}).out).size() == 4);
+  const Finished wrong = sample("memory-sum", {"--prompt", "b2 z?"});
+  CHECK(wrong.status == 2);
+  check_says(wrong.err, {"prompt 'b2 z?'"});
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

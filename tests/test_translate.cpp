@@ -1,0 +1,137 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "autograd/ops.hpp"
+#include "autograd/tape.hpp"
+#include "train/translate.hpp"
+
+// Decoding with an encoder-decoder, against decoders that do without caches, beams or batches.
+namespace tapestry {
+namespace {
+
+using Tokens = std::vector<std::int32_t>;
+
+constexpr std::int32_t bos = 1, eos = 2;
+
+// Small, random and loud, so that its choices differ from sentence to sentence.
+EncoderDecoder make_model(NormPlacement norm = NormPlacement::pre) {
+  Random init(5, Stream::init);
+  EncoderDecoder model({.source_vocabulary = 6,
+                        .target_vocabulary = 5,
+                        .source_context = 6,
+                        .target_context = 8,
+                        .encoder_layers = 1,
+                        .decoder_layers = 2,
+                        .block = {.width = 8, .heads = 2, .norm = norm}},
+                       init);
+  for (const Parameter* parameter : model.parameters()) {
+    Array values = parameter->value();
+    init.fill_normal(values, 0, 0.6);
+  }
+  return model;
+}
+
+Array row(const Tokens& tokens) {
+  return Array::of(tokens, {1, static_cast<std::int64_t>(tokens.size())});
+}
+
+// log P(token) of what follows `target`, without a cache.
+std::vector<double> log_probabilities(const EncoderDecoder& model, const Tokens& source,
+                                      const Tokens& target) {
+  Tokens inputs = target;
+  inputs.insert(inputs.begin(), bos);
+  const Tensor logits = model.decode(row(inputs), model.encode(row(source), {}));
+  const Array all = log_softmax(logits).value().to(DType::float64);
+  const auto last = all.values<double>().last(static_cast<std::size_t>(logits.dim(2)));
+  return {last.begin(), last.end()};
+}
+
+Tokens greedy(const EncoderDecoder& model, const Tokens& source, std::size_t limit) {
+  Tokens target;
+  while (target.size() < limit) {
+    const auto next = log_probabilities(model, source, target);
+    const auto token = std::ranges::max_element(next) - next.begin();
+    if (token == eos) break;
+    target.push_back(static_cast<std::int32_t>(token));
+  }
+  return target;
+}
+
+// The best by log P / ((5 + length) / 6)^α of all targets that end within `limit` tokens, the end
+// counted in the length.
+void search_all(const EncoderDecoder& model, const Tokens& source, const Tokens& target,
+                double score, std::size_t limit, double alpha, std::pair<double, Tokens>& best) {
+  const auto next = log_probabilities(model, source, target);
+  for (std::size_t token = 0; token < next.size(); ++token) {
+    const double reached = score + next[token];
+    if (token == static_cast<std::size_t>(eos)) {
+      const double length = static_cast<double>(target.size()) + 1;
+      const double rating = reached / std::pow((5 + length) / 6, alpha);
+      if (rating > best.first) best = {rating, target};
+    } else if (target.size() + 1 < limit) {
+      Tokens longer = target;
+      longer.push_back(static_cast<std::int32_t>(token));
+      search_all(model, source, longer, reached, limit, alpha, best);
+    }
+  }
+}
+
+const std::vector<Tokens> sources{{3, 4, 5, 0}, {5, 5, 3, 1}, {0, 4, 4, 2}, {2, 3, 0, 5}};
+
+Array all_sources() {
+  Tokens flat;
+  for (const Tokens& source : sources) flat.insert(flat.end(), source.begin(), source.end());
+  return Array::of(flat, {static_cast<std::int64_t>(sources.size()), 4});
+}
+
+TEST_CASE("translate: one beam takes the likeliest token each time, a batch at once") {
+  for (const NormPlacement norm : {NormPlacement::pre, NormPlacement::post}) {
+    const EncoderDecoder model = make_model(norm);
+    const auto targets = translate(model, all_sources(), {}, {.max_tokens = 7});
+    for (std::size_t i = 0; i < sources.size(); ++i)
+      CHECK(targets[i] == greedy(model, sources[i], 7));
+  }
+}
+
+TEST_CASE("translate: enough beams find the best of all targets") {
+  const EncoderDecoder model = make_model();
+  for (const double alpha : {0.0, 0.6, 2.0}) {
+    CAPTURE(alpha);
+    const auto targets = translate(model, all_sources(), {},
+                                   {.beams = 64, .max_tokens = 4, .length_penalty = alpha});
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      std::pair<double, Tokens> best{-std::numeric_limits<double>::infinity(), {}};
+      search_all(model, sources[i], {}, 0, 4, alpha, best);
+      CHECK(targets[i] == best.second);
+    }
+  }
+}
+
+TEST_CASE("translate: padding of a source changes nothing") {
+  const EncoderDecoder model = make_model();
+  const Array padded = Array::of<std::int32_t>({3, 4, 5, 0, 0, 0, 5, 3, 1, 1, 4, 4}, {2, 6});
+  const Array padding = Array::of<std::int32_t>({0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 1}, {2, 6});
+  for (const std::int64_t beams : {1, 3}) {
+    const auto together = translate(model, padded, padding, {.beams = beams, .max_tokens = 6});
+    CHECK(together[0] ==
+          translate(model, row({3, 4, 5}), {}, {.beams = beams, .max_tokens = 6})[0]);
+    CHECK(together[1] ==
+          translate(model, row({5, 3, 1, 1}), {}, {.beams = beams, .max_tokens = 6})[0]);
+  }
+}
+
+TEST_CASE("translate: no more tokens than asked for, nor than the context") {
+  EncoderDecoder model = make_model();
+  for (const std::int64_t limit : {1, 3, 100}) {
+    const auto targets = translate(model, all_sources(), {}, {.beams = 2, .max_tokens = limit});
+    for (const Tokens& target : targets)
+      CHECK(static_cast<std::int64_t>(target.size()) <= std::min<std::int64_t>(limit, 8));
+  }
+  CHECK_THROWS_AS(translate(model, all_sources(), {}, {.beams = 0}), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace tapestry

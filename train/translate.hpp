@@ -1,0 +1,22 @@
+#pragma once
+
+#include "layers/encoder_decoder.hpp"
+
+namespace tapestry {
+
+struct TranslateOptions {
+  std::int64_t beams = 1;       // hypotheses kept a sentence; 1 is greedy decoding
+  std::int64_t max_tokens = 0;  // of a target, without its end; 0: as many as the model's context
+  // α of the score log P / ((5 + length) / 6)^α that ends compare by (Wu et al. 2016,
+  // arXiv 1609.08144, eq. 14).
+  double length_penalty = 0.6;
+  std::int32_t begin = 1, end = 2;  // the tokens around a target
+};
+
+// The likeliest target that beam search finds for each row of source (B, S), without begin and end,
+// by cached keys and values. `padding` as in EncoderDecoder::encode.
+std::vector<std::vector<std::int32_t>> translate(const EncoderDecoder& model, const Array& source,
+                                                 const Array& padding,
+                                                 const TranslateOptions& options = {});
+
+}  // namespace tapestry
