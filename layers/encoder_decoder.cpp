@@ -109,9 +109,8 @@ Tensor EncoderDecoder::decode(const Array& target, const Memory& memory, Random*
 
 std::vector<KeyValueCache> EncoderDecoder::make_caches(std::int64_t batch) const {
   std::vector<KeyValueCache> caches;
-  for (std::size_t i = 0; i < decoder.size(); ++i)
-    caches.emplace_back(batch, options.target_context, options.block.width,
-                        source_embedding.weight.tensor.dtype());
+  for (const TransformerBlock& block : decoder)
+    caches.push_back(block.attention.make_cache(batch, options.target_context));
   return caches;
 }
 

@@ -22,6 +22,7 @@ TransformerBlockOptions block_options(const TransformerOptions& options) {
           .activation = options.activation,
           .dropout = options.dropout,
           .rotary_positions = options.positions == Positions::rotary,
+          .random_features = options.random_features,
           .input = {options.bias, initial_deviation},
           .residual = {options.bias, initial_deviation / std::sqrt(branches)}};
 }
@@ -85,9 +86,8 @@ Tensor Transformer::forward(std::size_t block, const Tensor& input, Random* drop
 
 std::vector<KeyValueCache> Transformer::make_caches(std::int64_t batch) const {
   std::vector<KeyValueCache> caches;
-  for (std::size_t i = 0; i < blocks.size(); ++i)
-    caches.emplace_back(batch, options.context, options.width,
-                        token_embedding.weight.tensor.dtype());
+  for (const TransformerBlock& block : blocks)
+    caches.push_back(block.attention.make_cache(batch, options.context));
   return caches;
 }
 

@@ -12,6 +12,7 @@ struct TransformerOptions {
   std::int64_t hidden = 0;  // of the feed-forwards; 0: 4 · width
   Positions positions = Positions::learned;
   std::int64_t window = 0;  // a token sees so many, itself the last of them; 0: all before it
+  std::optional<RandomFeaturesOptions> random_features{};  // none: attention by softmax
   NormPlacement norm = NormPlacement::pre;
   Activation activation = Activation::gelu;
   double dropout = 0;

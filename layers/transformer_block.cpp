@@ -10,7 +10,8 @@ TransformerBlock::TransformerBlock(const TransformerBlockOptions& options, Rando
       attention(options.width, options.heads, init,
                 {.input = options.input,
                  .output = options.residual,
-                 .rotary_positions = options.rotary_positions}),
+                 .rotary_positions = options.rotary_positions,
+                 .random_features = options.random_features}),
       feed_forward_norm(options.width),
       feed_forward(options.width, options.hidden > 0 ? options.hidden : 4 * options.width, init,
                    {options.activation, options.input, options.residual}),
@@ -21,7 +22,8 @@ TransformerBlock::TransformerBlock(const TransformerBlockOptions& options, Rando
   cross_attention.emplace(options.width, options.heads, init,
                           MultiHeadAttention::Options{.source_width = options.source_width,
                                                       .input = options.input,
-                                                      .output = options.residual});
+                                                      .output = options.residual,
+                                                      .random_features = options.random_features});
 }
 
 template <class Branch>

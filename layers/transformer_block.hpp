@@ -17,7 +17,8 @@ struct TransformerBlockOptions {
   Activation activation = Activation::gelu;
   double dropout = 0;
   bool rotary_positions = false;
-  LinearOptions input{};     // query, key, value and expand
+  std::optional<RandomFeaturesOptions> random_features{};  // none: attention by softmax
+  LinearOptions input{};                                   // query, key, value and expand
   LinearOptions residual{};  // the projections that add to the residual stream
 };
 

@@ -86,7 +86,7 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
       {{"sample", "run", "--temprature", "1"}, {"did you mean --temperature?"}},
       {{"train", "sort", "reverse"}, {"unexpected reverse"}},
       {{"train", "srot"}, {"srot", "did you mean sort?"}},
-      {{"gradcheck", "shakespeare"}, {"did you mean shakespeare-char?"}},
+      {{"gradcheck", "shakespeare-ch"}, {"did you mean shakespeare-char?"}},
       {{"config", "none.toml"}, {"none.toml: no such file"}},
       {{"train", "sort", "--set"}, {"--set"}},
       {{"train", "sort", "--set", "train.steps"}, {"--set train.steps: expected key=value"}},

@@ -621,6 +621,76 @@ std::vector<Row> scan_rows() {
   };
 }
 
+// Sums of a few of either sign could come near 0, where the quotient bends too much.
+Array features(const Shape& shape) {
+  Array array = normal(shape);
+  for (double& x : array.mutable_values<double>()) x = std::abs(x) + 0.1;
+  return array;
+}
+
+std::vector<Row> linear_attention_rows() {
+  using Options = LinearAttentionOptions;
+  const auto with = [](const Options& options) {
+    return [options](In x) { return linear_attention(x[0], x[1], x[2], {}, options); };
+  };
+  const auto gated = [](const Options& options) {
+    return [options](In x) { return linear_attention(x[0], x[1], x[2], x[3], options); };
+  };
+  const auto inputs = [](std::int64_t T, std::int64_t S) {
+    return std::vector<Array>{features({2, 2, 3, T}), features({2, 2, 3, S}), normal({2, S, 4})};
+  };
+  const auto gated_inputs = [](std::int64_t T) {
+    return std::vector<Array>{features({2, 2, 3, T}), features({2, 2, 3, T}), normal({2, T, 4}),
+                              normal({2, T, 2})};
+  };
+  const Array padding = ints({0, 0, 1, 0, 1, 1, 0, 0, 0, 0}, {2, 5});
+  const Array nobody = ints({1, 1, 1, 1, 1, 0, 0, 0, 0, 0}, {2, 5});
+  const Array scales = normal({2, 2, 5});
+  return {
+      {"linear_attention", with({}), inputs(3, 5)},
+      {"linear_attention: padding", with({.key_padding = padding}), inputs(3, 5)},
+      {"linear_attention: padding hides all", with({.key_padding = nobody}), inputs(3, 5)},
+      {"linear_attention: scaled keys", with({.key_log_scales = scales}), inputs(3, 5)},
+      {"linear_attention: floored", with({.key_padding = padding, .floor = 1e3}), inputs(3, 5)},
+      {"linear_attention: no queries", with({}), inputs(0, 5)},
+      {"linear_attention: no keys", with({}), inputs(3, 0)},
+      {"linear_attention: chunks", with({}), inputs(70, 130)},
+      {"linear_attention: causal", with({.causal = true}), inputs(5, 5)},
+      {"linear_attention: causal, one step", with({.causal = true}), inputs(1, 1)},
+      {"linear_attention: causal, no step", with({.causal = true}), inputs(0, 0)},
+      {"linear_attention: causal, padding", with({.causal = true, .key_padding = padding}),
+       inputs(5, 5)},
+      {"linear_attention: causal, first keys hidden", with({.causal = true, .key_padding = nobody}),
+       inputs(5, 5)},
+      {"linear_attention: causal, scaled keys", with({.causal = true, .key_log_scales = scales}),
+       inputs(5, 5)},
+      {"linear_attention: causal, floored", with({.causal = true, .floor = 1e3}), inputs(5, 5)},
+      {"linear_attention: causal, chunks", with({.causal = true}), inputs(150, 150)},
+      {"linear_attention: causal, whole chunks", with({.causal = true}), inputs(128, 128)},
+      {"linear_attention: gate", gated({.causal = true}), gated_inputs(5)},
+      {"linear_attention: gate, padding", gated({.causal = true, .key_padding = padding}),
+       gated_inputs(5)},
+      {"linear_attention: gate, scaled keys", gated({.causal = true, .key_log_scales = scales}),
+       gated_inputs(5)},
+      {"linear_attention: gate, floored",
+       gated({.causal = true, .key_padding = padding, .floor = 1e3}), gated_inputs(5)},
+      {"linear_attention: gate, chunks", gated({.causal = true}), gated_inputs(150)},
+      {"linear_attention: gate, chunks, floored", gated({.causal = true, .floor = 1e3}),
+       gated_inputs(150)},
+      {"linear_attention: one tensor as queries and keys",
+       [](In x) { return linear_attention(x[0], x[0], x[1], {}, {.causal = true}); },
+       {features({1, 1, 3, 5}), normal({1, 5, 2})}},
+      {"sine_features", [](In x) { return sine_features(x[0]); }, {normal({2, 3, 5})}},
+      {"sine_features: wider than a register",
+       [](In x) { return sine_features(x[0]); },
+       {normal({3, 37})}},
+      {"sine_features: no steps", [](In x) { return sine_features(x[0]); }, {normal({3, 0})}},
+      {"unit_rows", [](In x) { return unit_rows(x[0]); }, {normal({2, 3, 5})}},
+      {"unit_rows: wider than a register", [](In x) { return unit_rows(x[0]); }, {normal({2, 37})}},
+      {"unit_rows: no rows", [](In x) { return unit_rows(x[0]); }, {normal({0, 3})}},
+  };
+}
+
 std::vector<Row> loss_rows() {
   const auto against = [](const Array& targets, const CrossEntropyOptions& options) {
     return [=](In x) { return cross_entropy(x[0], targets, options); };
@@ -681,9 +751,9 @@ std::vector<Row> loss_rows() {
 const std::vector<Row>& table() {
   static const std::vector<Row> rows = [] {
     std::vector<Row> all;
-    for (const auto& part :
-         {unary_rows(), arithmetic_rows(), reduce_rows(), shaping_rows(), softmax_rows(),
-          matmul_rows(), model_rows(), attention_rows(), rotary_rows(), scan_rows(), loss_rows()})
+    for (const auto& part : {unary_rows(), arithmetic_rows(), reduce_rows(), shaping_rows(),
+                             softmax_rows(), matmul_rows(), model_rows(), attention_rows(),
+                             rotary_rows(), scan_rows(), linear_attention_rows(), loss_rows()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();

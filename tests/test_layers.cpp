@@ -170,6 +170,73 @@ std::vector<Row> simple_rows() {
   };
 }
 
+// Exact functions of queries, keys and values: with scaled keys, of the keys times their scales.
+constexpr auto whole_features = [](const RandomFeatures& layer, In x) {
+  const Features features = layer.forward(x[0]);
+  if (features.log_scales.empty()) return features.values;
+  const Shape& by_time = features.log_scales.shape();
+  const Array scales = features.log_scales.reshaped({by_time[0], by_time[1], 1, by_time[2]});
+  return features.values * exp(Tensor(scales));
+};
+
+std::vector<Row> random_feature_rows() {
+  Random r = init();
+  const Array x = normal({2, 5, 6}), source = normal({2, 4, 3});
+  const Array hidden = ints({0, 0, 1, 0, 0, 0, 1, 1, 1, 0}, {2, 5});
+  const Array hidden_source = ints({0, 0, 1, 0, 0, 1, 0, 1}, {2, 4});
+  const auto layer = [&](const RandomFeaturesOptions& features, bool cross_attends = false,
+                         bool rotary_positions = false) {
+    return MultiHeadAttention(6, rotary_positions ? 3 : 2, r,
+                              {.source_width = cross_attends ? 3 : 0,
+                               .input = {},
+                               .output = {},
+                               .rotary_positions = rotary_positions,
+                               .random_features = features});
+  };
+  const auto self = [](const AttentionOptions& options) {
+    return [options](const auto& l, In in) { return l.forward(in[0], options); };
+  };
+  const auto padded_cross = [=](const auto& l, In in) {
+    return l.forward(in[0], in[1], {.key_padding = hidden_source});
+  };
+  std::vector<Row> rows;
+  for (const FeatureMap map : {FeatureMap::trigonometric, FeatureMap::positive}) {
+    const std::string name = map == FeatureMap::trigonometric ? "trigonometric" : "positive";
+    const RandomFeaturesOptions plain{.features = 40, .map = map};
+    const RandomFeaturesOptions gated{.features = 40, .map = map, .gate = true};
+    rows.push_back(make_row("RandomFeatures: " + name, RandomFeatures(2, 3, r, plain),
+                            whole_features, {normal({2, 2, 4, 3})}));
+    const std::string prefix = "MultiHeadAttention: " + name + " features, ";
+    rows.push_back(make_row(prefix + "bidirectional", layer(plain), self({}), {x}));
+    rows.push_back(make_row(prefix + "padded", layer(plain), self({.key_padding = hidden}), {x}));
+    rows.push_back(make_row(prefix + "causal", layer(plain), self({.causal = true}), {x}));
+    rows.push_back(make_row(prefix + "causal, padded", layer(plain),
+                            self({.causal = true, .key_padding = hidden}), {x}));
+    rows.push_back(make_row(prefix + "gate", layer(gated), self({.causal = true}), {x}));
+    rows.push_back(
+        make_row(prefix + "rotary", layer(gated, false, true), self({.causal = true}), {x}));
+    rows.push_back(make_row(prefix + "cross", layer(plain, true), cross, {x, source}));
+    rows.push_back(
+        make_row(prefix + "cross, padded", layer(plain, true), padded_cross, {x, source}));
+  }
+  rows.push_back(make_row("TransformerBlock: random features",
+                          TransformerBlock({.width = 6,
+                                            .heads = 2,
+                                            .hidden = 5,
+                                            .dropout = 0.3,
+                                            .random_features = RandomFeaturesOptions{.gate = true},
+                                            .input = {},
+                                            .residual = {}},
+                                           r),
+                          [](const TransformerBlock& block, In in) {
+                            Random noise(1, Stream::dropout);
+                            return block.forward(in[0],
+                                                 {.attention = {.causal = true}, .noise = &noise});
+                          },
+                          {x}));
+  return rows;
+}
+
 std::vector<Row> attention_rows() {
   Random r = init();
   const Array x = normal({2, 4, 6}), source = normal({2, 5, 3});
@@ -300,7 +367,7 @@ const TransformerOptions tiny{
 
 std::vector<Row> model_rows() {
   Random r = init();
-  std::vector<std::pair<std::string, TransformerOptions>> variants(10, {"", tiny});
+  std::vector<std::pair<std::string, TransformerOptions>> variants(12, {"", tiny});
   variants[0].first = "tied, learned";
   variants[1].first = "untied", variants[1].second.tied_embeddings = false;
   variants[2].first = "sinusoidal", variants[2].second.positions = Positions::sinusoidal;
@@ -311,6 +378,9 @@ std::vector<Row> model_rows() {
   variants[7].first = "rotary", variants[7].second.positions = Positions::rotary;
   variants[8].first = "no positions", variants[8].second.positions = Positions::none;
   variants[9].first = "window", variants[9].second.window = 2;
+  variants[10].first = "random features", variants[10].second.random_features = {.gate = true};
+  variants[11].first = "positive random features";
+  variants[11].second.random_features = {.map = FeatureMap::positive};
   std::vector<Row> rows;
   for (const auto& [name, options] : variants)
     rows.push_back(make_row("Transformer: " + name, Transformer(options, r),
@@ -329,7 +399,7 @@ std::vector<Row> model_rows() {
       .encoder_layers = 1,
       .decoder_layers = 2,
       .block = {.width = 4, .heads = 2, .hidden = 6, .dropout = 0.2, .input = {}, .residual = {}}};
-  std::vector<std::pair<std::string, EncoderDecoderOptions>> pairs(6, {"", pair});
+  std::vector<std::pair<std::string, EncoderDecoderOptions>> pairs(7, {"", pair});
   pairs[0].first = "pre-norm, two tables";
   pairs[1].first = "post-norm", pairs[1].second.block.norm = NormPlacement::post;
   pairs[2].first = "learned, shared", pairs[2].second.positions = Positions::learned;
@@ -338,6 +408,7 @@ std::vector<Row> model_rows() {
   pairs[4].second.window = 2;
   pairs[5].first = "no positions", pairs[5].second.positions = Positions::none;
   pairs[3].first = "untied", pairs[3].second.tied_embeddings = false;
+  pairs[6].first = "random features", pairs[6].second.block.random_features.emplace();
   for (const auto& [name, options] : pairs)
     rows.push_back(make_row("EncoderDecoder: " + name, EncoderDecoder(options, r),
                             [](const EncoderDecoder& model, In) {
@@ -373,7 +444,7 @@ std::vector<Row> model_rows() {
 const std::vector<Row>& table() {
   static const std::vector<Row> rows = [] {
     std::vector<Row> all = simple_rows();
-    for (auto& group : {attention_rows(), memory_rows(), model_rows()})
+    for (auto& group : {attention_rows(), random_feature_rows(), memory_rows(), model_rows()})
       all.insert(all.end(), group.begin(), group.end());
     return all;
   }();
@@ -408,6 +479,7 @@ TEST_CASE("layers: every parameter receives a gradient, in float32 as in float64
       Tape tape;
       const Gradients gradients = tape.backward(sum(row.f(inputs)));
       for (const Parameter* parameter : row.module->parameters()) {
+        if (parameter->role == Role::fixed) continue;
         CAPTURE(parameter->name);
         const Array* gradient = gradients.find(*parameter);
         REQUIRE(gradient);
@@ -526,7 +598,12 @@ TEST_CASE("layers: parameter names are a checkpoint's keys, and stay") {
   CHECK(memory("softmax-attention") == Strings{"score.weight", "value.weight"});
   CHECK(memory("query-key").size() == 6);
   CHECK(memory("multi-head").front() == "attention.query.weight");
-
+  MultiHeadAttention features(
+      4, 2, r, {.input = {}, .output = {}, .random_features = RandomFeaturesOptions{.gate = true}});
+  CHECK(shapes(features) == Strings{"query_key_value.weight (12, 4)", "query_key_value.bias (12,)",
+                                    "features.projection (2, 64, 2)", "features.sigma (2, 2)",
+                                    "gate.weight (2, 4)", "gate.bias (2,)", "output.weight (4, 4)",
+                                    "output.bias (4,)"});
   Attention attention(4, 4, 2, r, {.bias = false});
   CHECK(names(attention) == Strings{"query.weight", "key.weight", "value.weight"});
 }
@@ -860,6 +937,146 @@ TEST_CASE("layers: a recurrent layer walked in steps or in parts is the whole") 
   }
 }
 
+// --- random features ---
+
+// unit rows (…, T, D) · √D: scaled_dot_product_attention divides the products by √D.
+Tensor spread(const Tensor& x) { return unit_rows(x) * std::sqrt(static_cast<double>(x.dim(-1))); }
+
+// How far attention by features is from the softmax, in root mean square over a few draws of w.
+double feature_error(const RandomFeaturesOptions& options, const AttentionOptions& attention) {
+  constexpr std::int64_t H = 2, D = 8;
+  // Of long vectors the exponentials' variance is large: few features see none of their mass.
+  const Tensor q = 0.5 * Tensor(normal({3, H, 40, D})), k = 0.5 * Tensor(normal({3, H, 40, D})),
+               v = normal({3, 40, H * D});
+  const bool unit = options.map == FeatureMap::trigonometric;
+  const Tensor values = permute(reshape(v, {3, 40, H, D}), {0, 2, 1, 3});
+  const Tensor exact = scaled_dot_product_attention(unit ? spread(q) : q, unit ? unit_rows(k) : k,
+                                                    values, attention);
+  double squares = 0;
+  constexpr int draws = 6;
+  for (std::uint64_t seed = 0; seed < draws; ++seed) {
+    Random r = init(seed);
+    RandomFeatures layer(H, D, r, options);
+    layer.convert(f64);
+    const Features keys = layer.forward(k);
+    const Tensor y = linear_attention(layer.forward(q).values, keys.values, v, {},
+                                      {.causal = attention.causal,
+                                       .key_padding = attention.key_padding,
+                                       .key_log_scales = keys.log_scales,
+                                       .floor = layer.floor()});
+    const Tensor difference = permute(reshape(y, {3, 40, H, D}), {0, 2, 1, 3}) - exact;
+    squares += mean(difference * difference).item() / draws;
+  }
+  return std::sqrt(squares);
+}
+
+TEST_CASE("layers: attention by random features nears the softmax as 1/√D") {
+  Array padding = Array::zeros({3, 40}, DType::int32);
+  for (std::size_t i = 0; i < 120; i += 3) padding.mutable_values<std::int32_t>()[i] = 1;
+  const AttentionOptions forms[] = {{}, {.causal = true}, {.key_padding = padding}};
+  for (const AttentionOptions& form : forms)
+    for (const FeatureMap map : {FeatureMap::trigonometric, FeatureMap::positive}) {
+      std::vector<double> errors;
+      for (const std::int64_t features : {16, 64, 256, 1024})
+        errors.push_back(feature_error({.features = features, .map = map}, form));
+      INFO(fmt::format("{}: {:.3f} {:.3f} {:.3f} {:.3f}",
+                       map == FeatureMap::trigonometric ? "trigonometric" : "positive", errors[0],
+                       errors[1], errors[2], errors[3]));
+      for (std::size_t i = 1; i < errors.size(); ++i)
+        CHECK(errors[i - 1] / errors[i] > 1.3);  // of 2
+      CHECK(errors[0] / errors[3] > 4);          // of 8
+      CHECK(errors[3] < 0.1);
+    }
+}
+
+TEST_CASE("layers: products of random features are the kernel's on average") {
+  constexpr std::int64_t D = 4;
+  const Tensor x = 0.5 * Tensor(normal({1, 5, D})), y = 0.5 * Tensor(normal({1, 5, D}));
+  for (const FeatureMap map : {FeatureMap::trigonometric, FeatureMap::positive}) {
+    Random r = init();
+    RandomFeatures layer(1, D, r, {.features = 200000, .map = map});
+    layer.convert(f64);
+    const bool unit = map == FeatureMap::trigonometric;
+    const Tensor sigma = Array::of<double>({0.5, 1, 1.5, 0.8}, {1, D});
+    if (unit) set(*layer.sigma, doubles(sigma.value()));
+    const auto features = [&](const Tensor& z) {
+      const Features f = layer.forward(z);
+      return unit ? f.values : f.values * exp(Tensor(f.log_scales.reshaped({1, 1, 5})));
+    };
+    const Tensor products = matmul(features(x), features(y), {.transpose_a = true});
+    for (std::int64_t i = 0; i < 5; ++i)
+      for (std::int64_t j = 0; j < 5; ++j) {
+        const Tensor a = slice(x, 1, i, i + 1), b = slice(y, 1, j, j + 1);
+        const Tensor difference = (unit_rows(a) - unit_rows(b)) * sigma;
+        const double wanted = unit ? std::exp(-0.5 * sum(difference * difference).item())
+                                   : std::exp(0.5 * sum(a * b).item());
+        const double found = products.value().values<double>()[static_cast<std::size_t>(i * 5 + j)];
+        CHECK(std::abs(found - wanted) <= (unit ? 0.01 : 0.02 * wanted));
+      }
+  }
+}
+
+TEST_CASE("layers: positive features are drawn in orthogonal groups, all of them from the seed") {
+  Random r = init(5), again = init(5), other = init(6);
+  const RandomFeaturesOptions options{.features = 10, .map = FeatureMap::positive};
+  const RandomFeatures layer(2, 4, r, options);
+  const Tensor w = layer.projection.tensor;
+  CHECK(w.id() == 0);
+  const std::vector<double> products = doubles(matmul(w, w, {.transpose_b = true}).value());
+  for (std::int64_t h = 0; h < 2; ++h)
+    for (std::int64_t i = 0; i < 10; ++i)
+      for (std::int64_t j = 0; j < i; ++j)
+        if (i / 4 == j / 4)
+          CHECK(std::abs(products[static_cast<std::size_t>((h * 10 + i) * 10 + j)]) <= 1e-5);
+  CHECK(same_bits(w.value(), RandomFeatures(2, 4, again, options).projection.value()));
+  CHECK_FALSE(same_bits(w.value(), RandomFeatures(2, 4, other, options).projection.value()));
+  CHECK_THROWS_AS(RandomFeatures(2, 4, r, {.features = 0}), std::invalid_argument);
+}
+
+TEST_CASE("layers: attention by random features has no weights to record") {
+  Random r = init();
+  const MultiHeadAttention layer(
+      4, 2, r, {.input = {}, .output = {}, .random_features = RandomFeaturesOptions{}});
+  const AttentionRecorder recorder;
+  CHECK_THROWS_WITH_AS(layer.forward(Tensor(Array::zeros({1, 2, 4}))),
+                       "random-feature attention has no weights to look at", InputError);
+}
+
+TEST_CASE("layers: padding never leaks through random features") {
+  const Array hidden = ints({0, 0, 1, 0, 1, 1, 0, 0, 0, 1}, {2, 5});
+  const auto spoil = [&](const Array& x) {
+    Array spoiled = x.clone();
+    for (std::int64_t i = 0; i < spoiled.size(); ++i)
+      if (hidden.values<std::int32_t>()[static_cast<std::size_t>(i / x.dim(2))])
+        spoiled.mutable_values<double>()[static_cast<std::size_t>(i)] *= -50;
+    return spoiled;
+  };
+  const auto visible = [&](const Array& x) {  // the rows of visible tokens
+    std::vector<double> rows;
+    for (std::int64_t i = 0; i < x.size(); ++i)
+      if (!hidden.values<std::int32_t>()[static_cast<std::size_t>(i / x.dim(2))])
+        rows.push_back(doubles(x)[static_cast<std::size_t>(i)]);
+    return rows;
+  };
+  for (const FeatureMap map : {FeatureMap::trigonometric, FeatureMap::positive}) {
+    Random r = init();
+    const RandomFeaturesOptions options{.map = map};
+    MultiHeadAttention self(4, 2, r, {.input = {}, .output = {}, .random_features = options});
+    MultiHeadAttention other(
+        4, 2, r, {.source_width = 3, .input = {}, .output = {}, .random_features = options});
+    randomised(self, f64), randomised(other, f64);
+    const Array x = normal({2, 5, 4}), source = normal({2, 5, 3});
+    for (const bool causal : {false, true}) {
+      const AttentionOptions padded{.causal = causal, .key_padding = hidden};
+      CHECK(visible(self.forward(x, padded).value()) ==
+            visible(self.forward(spoil(x), padded).value()));
+      CHECK(visible(self.forward(x).value()) != visible(self.forward(spoil(x)).value()));
+    }
+    CHECK(same_bits(other.forward(x, source, {.key_padding = hidden}).value(),
+                    other.forward(x, spoil(source), {.key_padding = hidden}).value()));
+  }
+}
+
 TEST_CASE("layers: a feed-forward has the activation that was asked for") {
   Random r = init();
   const Tensor x = normal({3, 4});
@@ -971,18 +1188,34 @@ Array columns_of(const Array& tokens, std::int64_t begin, std::int64_t end) {
   return part;
 }
 
-TEST_CASE("layers: cached logits are the uncached ones, whatever the chunks") {
-  constexpr std::int64_t B = 3, T = 8, V = 11;
-  const Array tokens = random_tokens({B, T}, V);
+// Feeds (B, T) tokens to cached models in chunks, and to the same model uncached.
+void check_cached(const Transformer& model, const Array& tokens, double tolerance) {
+  const std::int64_t B = tokens.dim(0), T = tokens.dim(1);
   const std::vector<std::vector<std::int64_t>> chunkings = {
       {8}, {1, 1, 1, 1, 1, 1, 1, 1}, {5, 1, 1, 1}, {1, 7}, {3, 5}, {2, 4, 1, 1}};
+  const Tensor whole = model.forward(tokens);  // (B, T, V)
+  for (const std::vector<std::int64_t>& chunks : chunkings) {
+    std::vector<KeyValueCache> caches = model.make_caches(B);
+    std::vector<Tensor> logits;
+    std::int64_t t = 0;
+    for (const std::int64_t chunk : chunks) {
+      logits.push_back(model.forward(columns_of(tokens, t, t + chunk), caches));
+      t += chunk;
+    }
+    CHECK(caches.back().length == T);
+    CHECK(distance(concat(logits, 1).value(), whole.value()) <= tolerance);
+  }
+}
+
+TEST_CASE("layers: cached logits are the uncached ones, whatever the chunks") {
+  const Array tokens = random_tokens({3, 8}, 11);
   for (const Positions positions :
        {Positions::learned, Positions::sinusoidal, Positions::rotary, Positions::none})
     for (const NormPlacement norm : {NormPlacement::pre, NormPlacement::post})
       for (const DType dtype : {f32, f64}) {
         Random r = init();
-        Transformer model({.vocabulary = V,
-                           .context = T + 2,
+        Transformer model({.vocabulary = 11,
+                           .context = 10,
                            .layers = 2,
                            .heads = 2,
                            .width = 12,
@@ -992,20 +1225,37 @@ TEST_CASE("layers: cached logits are the uncached ones, whatever the chunks") {
                            .dropout = 0.5},
                           r);
         randomised(model, dtype);
-        const Tensor whole = model.forward(tokens);  // (B, T, V)
-        for (const std::vector<std::int64_t>& chunks : chunkings) {
-          std::vector<KeyValueCache> caches = model.make_caches(B);
-          std::vector<Tensor> logits;
-          std::int64_t t = 0;
-          for (const std::int64_t chunk : chunks) {
-            logits.push_back(model.forward(columns_of(tokens, t, t + chunk), caches));
-            t += chunk;
-          }
-          CHECK(caches.back().length == T);
-          CHECK(distance(concat(logits, 1).value(), whole.value()) <=
-                (dtype == f32 ? 1e-5 : 1e-12));
-        }
+        check_cached(model, tokens, dtype == f32 ? 1e-5 : 1e-12);
       }
+}
+
+TEST_CASE("layers: cached logits of random features are the uncached ones, from sums of one size") {
+  const Array tokens = random_tokens({3, 8}, 11);
+  for (const Positions positions : {Positions::learned, Positions::rotary})
+    for (const FeatureMap map : {FeatureMap::trigonometric, FeatureMap::positive})
+      for (const bool gated : {false, true})
+        for (const DType dtype : {f32, f64}) {
+          Random r = init();
+          TransformerOptions options{
+              .vocabulary = 11,
+              .context = 10,
+              .layers = 2,
+              .heads = 2,
+              .width = 12,
+              .positions = positions,
+              .random_features = RandomFeaturesOptions{.map = map, .gate = gated}};
+          Transformer model(options, r);
+          randomised(model, dtype);
+          check_cached(model, tokens, dtype == f32 ? 1e-4 : 1e-11);
+
+          const auto bytes = [](const KeyValueCache& cache) {
+            return cache.sums->sums.bytes() + cache.sums->weights.bytes();
+          };
+          options.context = 100000;
+          Transformer longer(options, r);
+          longer.convert(dtype);
+          CHECK(bytes(longer.make_caches(3)[0]) == bytes(model.make_caches(3)[0]));
+        }
 }
 
 TEST_CASE("layers: a recurrent network's logits are the same whatever the chunks") {
@@ -1125,6 +1375,8 @@ TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
   const MultiHeadAttention other(4, 2, r, {.source_width = 3, .input = {}, .output = {}});
   const Array x = Array::zeros({1, 2, 4}), source = Array::zeros({1, 5, 3});
   KeyValueCache cache(1, 4, 4, f32);
+  const MultiHeadAttention by_features(
+      4, 2, r, {.input = {}, .output = {}, .random_features = RandomFeaturesOptions{.gate = true}});
   const std::vector<std::pair<std::string, std::function<void()>>> rows = {
       {"embedding: token 5 with table (5, 4)",
        [&] {
@@ -1146,6 +1398,19 @@ TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
       {"multi-head attention: 0 heads do not divide width 4", [&] { MultiHeadAttention(4, 0, r); }},
       {"multi-head attention: rotary positions need self-attention and an even head width, not 3",
        [&] { MultiHeadAttention(6, 2, r, {.input = {}, .output = {}, .rotary_positions = true}); }},
+      {"multi-head attention: a gate needs self-attention",
+       [&] {
+         MultiHeadAttention(4, 2, r,
+                            {.source_width = 3,
+                             .input = {},
+                             .output = {},
+                             .random_features = RandomFeaturesOptions{.gate = true}});
+       }},
+      {"multi-head attention: random features know no mask, window or first keys",
+       [&] { by_features.forward(x, {.window = 2}); }},
+      {"multi-head attention: a cache of keys for attention by random features",
+       [&] { by_features.forward(x, cache, {.causal = true}); }},
+      {"linear_attention: a gate without causality", [&] { by_features.forward(x); }},
       {"multi-head attention: self-attention takes no source", [&] { self.forward(x, source); }},
       {"multi-head attention: cross-attention needs a source", [&] { other.forward(x); }},
       {"multi-head attention: cross-attention has no cache", [&] { other.forward(x, cache); }},
@@ -1299,7 +1564,8 @@ std::vector<Array> train(Module& module, const std::function<Tensor(Random&)>& l
     const Gradients gradients = tape.backward(value);
     const Clip clipped = clip(gradients, parameters, 0.5);
     result.insert(result.end(), {value.value(), Array::full({}, clipped.norm, f64)});
-    for (const Parameter* parameter : parameters) result.push_back(gradients[*parameter]);
+    for (const Parameter* parameter : parameters)
+      if (parameter->role != Role::fixed) result.push_back(gradients[*parameter]);
     optimizer.step(gradients, 1e-2, clipped.scale);
   }
   for (const Parameter* parameter : parameters) result.push_back(parameter->value());
@@ -1364,6 +1630,27 @@ TEST_CASE("threads: training steps of recurrent networks and memories have the s
         return train(model, [&](Random&) { return cross_entropy(model.forward(tokens), answers); });
       });
   }
+}
+
+TEST_CASE(
+    "threads: training steps by random features have the same bits on 1, 2, 3 and 8 threads") {
+  for (const DType dtype : {f32, f64})
+    for (const FeatureMap map : {FeatureMap::trigonometric, FeatureMap::positive})
+      check_threads([&] {
+        Random r = init();
+        Transformer model({.vocabulary = 65,
+                           .context = 150,
+                           .layers = 2,
+                           .heads = 4,
+                           .width = 96,
+                           .random_features = RandomFeaturesOptions{.map = map, .gate = true}},
+                          r);
+        model.convert(dtype);
+        const Array tokens = random_tokens({3, 150}, 65), targets = random_tokens({3, 150}, 65, 3);
+        return train(model, [&](Random& noise) {
+          return cross_entropy(model.forward(tokens, &noise), targets);
+        });
+      });
 }
 
 TEST_CASE("threads: training steps of a VAE have the same bits on 1, 2, 3 and 8 threads") {

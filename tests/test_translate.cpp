@@ -17,7 +17,7 @@ using Tokens = std::vector<std::int32_t>;
 constexpr std::int32_t bos = 1, eos = 2;
 
 // Small, random and loud, so that its choices differ from sentence to sentence.
-EncoderDecoder make_model(NormPlacement norm = NormPlacement::pre) {
+EncoderDecoder make_model(const TransformerBlockOptions& kind = {}) {
   Random init(5, Stream::init);
   EncoderDecoder model({.source_vocabulary = 6,
                         .target_vocabulary = 5,
@@ -25,7 +25,10 @@ EncoderDecoder make_model(NormPlacement norm = NormPlacement::pre) {
                         .target_context = 8,
                         .encoder_layers = 1,
                         .decoder_layers = 2,
-                        .block = {.width = 8, .heads = 2, .norm = norm}},
+                        .block = {.width = 8,
+                                  .heads = 2,
+                                  .norm = kind.norm,
+                                  .random_features = kind.random_features}},
                        init);
   for (const Parameter* parameter : model.parameters()) {
     Array values = parameter->value();
@@ -33,6 +36,12 @@ EncoderDecoder make_model(NormPlacement norm = NormPlacement::pre) {
   }
   return model;
 }
+
+const RandomFeaturesOptions positive{.features = 9, .map = FeatureMap::positive};
+const TransformerBlockOptions kinds[] = {{},
+                                         {.norm = NormPlacement::post},
+                                         {.random_features = RandomFeaturesOptions{.features = 9}},
+                                         {.random_features = positive}};
 
 Array row(const Tokens& tokens) {
   return Array::of(tokens, {1, static_cast<std::int64_t>(tokens.size())});
@@ -88,8 +97,8 @@ Array all_sources() {
 }
 
 TEST_CASE("translate: one beam takes the likeliest token each time, a batch at once") {
-  for (const NormPlacement norm : {NormPlacement::pre, NormPlacement::post}) {
-    const EncoderDecoder model = make_model(norm);
+  for (const TransformerBlockOptions& kind : kinds) {
+    const EncoderDecoder model = make_model(kind);
     const auto targets = translate(model, all_sources(), {}, {.max_tokens = 7});
     for (std::size_t i = 0; i < sources.size(); ++i)
       CHECK(targets[i] == greedy(model, sources[i], 7));
@@ -97,30 +106,31 @@ TEST_CASE("translate: one beam takes the likeliest token each time, a batch at o
 }
 
 TEST_CASE("translate: enough beams find the best of all targets") {
-  const EncoderDecoder model = make_model();
-  for (const double alpha : {0.0, 0.6, 2.0}) {
-    CAPTURE(alpha);
-    const auto targets = translate(model, all_sources(), {},
-                                   {.beams = 64, .max_tokens = 4, .length_penalty = alpha});
-    for (std::size_t i = 0; i < sources.size(); ++i) {
-      std::pair<double, Tokens> best{-std::numeric_limits<double>::infinity(), {}};
-      search_all(model, sources[i], {}, 0, 4, alpha, best);
-      CHECK(targets[i] == best.second);
+  for (const TransformerBlockOptions& kind : kinds)
+    for (const double alpha : {0.0, 0.6, 2.0}) {
+      CAPTURE(alpha);
+      const EncoderDecoder model = make_model(kind);
+      const auto targets = translate(model, all_sources(), {},
+                                     {.beams = 64, .max_tokens = 4, .length_penalty = alpha});
+      for (std::size_t i = 0; i < sources.size(); ++i) {
+        std::pair<double, Tokens> best{-std::numeric_limits<double>::infinity(), {}};
+        search_all(model, sources[i], {}, 0, 4, alpha, best);
+        CHECK(targets[i] == best.second);
+      }
     }
-  }
 }
 
 TEST_CASE("translate: padding of a source changes nothing") {
-  const EncoderDecoder model = make_model();
   const Array padded = Array::of<std::int32_t>({3, 4, 5, 0, 0, 0, 5, 3, 1, 1, 4, 4}, {2, 6});
   const Array padding = Array::of<std::int32_t>({0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 1}, {2, 6});
-  for (const std::int64_t beams : {1, 3}) {
-    const auto together = translate(model, padded, padding, {.beams = beams, .max_tokens = 6});
-    CHECK(together[0] ==
-          translate(model, row({3, 4, 5}), {}, {.beams = beams, .max_tokens = 6})[0]);
-    CHECK(together[1] ==
-          translate(model, row({5, 3, 1, 1}), {}, {.beams = beams, .max_tokens = 6})[0]);
-  }
+  for (const TransformerBlockOptions& kind : kinds)
+    for (const std::int64_t beams : {1, 3}) {
+      const EncoderDecoder model = make_model(kind);
+      const TranslateOptions options{.beams = beams, .max_tokens = 6};
+      const auto together = translate(model, padded, padding, options);
+      CHECK(together[0] == translate(model, row({3, 4, 5}), {}, options)[0]);
+      CHECK(together[1] == translate(model, row({5, 3, 1, 1}), {}, options)[0]);
+    }
 }
 
 TEST_CASE("translate: no more tokens than asked for, nor than the context") {

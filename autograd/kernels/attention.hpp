@@ -1,14 +1,8 @@
 #pragma once
 
-#include "autograd/array.hpp"
+#include "autograd/kernels/heads.hpp"
 
 namespace tapestry {
-
-// Where element (batch b, head h, time t, column 0) of a tensor stands: D columns follow it.
-struct HeadsView {
-  std::byte* data = nullptr;
-  std::int64_t batch = 0, head = 0, time = 0;  // strides, in elements
-};
 
 struct AttentionShape {
   DType dtype = DType::float32;

@@ -1,9 +1,81 @@
 #pragma once
 
+#include "autograd/kernels/heads.hpp"
 #include "autograd/kernels/simd.hpp"
 
-// Matrix products of tiles that stand in the first-level cache, for the attention kernels.
+// Tiles of heads and their matrix products, for the attention kernels.
 namespace tapestry {
+
+inline constexpr std::int64_t tile = 64;  // queries and keys of a tile
+
+template <class T>
+inline constexpr T infinity = std::numeric_limits<T>::infinity();
+
+inline std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
+
+template <class T>
+std::int64_t padded(std::int64_t n) {
+  return round_up(n, simd_width<T>);
+}
+
+// The rows of one head, `time` elements apart.
+template <class T>
+struct Rows {
+  T* data;
+  std::int64_t time;
+  T* operator[](std::int64_t t) const { return data + t * time; }
+  Rows from(std::int64_t t) const { return {data + t * time, time}; }
+};
+
+template <class T>
+Rows<T> rows_of(const HeadsView& view, std::int64_t b, std::int64_t h) {
+  return {reinterpret_cast<T*>(view.data) + b * view.batch + h * view.head, view.time};
+}
+
+// One thread's tiles, carved from one block of memory.
+template <class T>
+class Scratch {
+ public:
+  explicit Scratch(std::int64_t elements) : memory_({elements}, dtype_of<T>) {}
+  T* take(std::int64_t rows, std::int64_t columns) {
+    T* start = memory_.mutable_values<T>().data() + used_;
+    used_ += rows * columns;
+    return start;
+  }
+  T* take_zeros(std::int64_t rows, std::int64_t columns) {
+    T* start = take(rows, columns);
+    std::fill_n(start, rows * columns, T(0));
+    return start;
+  }
+
+ private:
+  Array memory_;
+  std::int64_t used_ = 0;
+};
+
+// to (count, width) = factor · from (count, D), padded with zeros. A head's rows stand far apart:
+// read tile by tile where they are, they would miss the caches and their prefetchers.
+template <class T>
+void pack(Rows<T> from, std::int64_t count, std::int64_t D, T factor, T* to, std::int64_t width) {
+  for (std::int64_t r = 0; r < count; ++r) {
+    map_span<T>(
+        D, [factor](auto x) { return x * factor; }, to + r * width, from[r]);
+    std::fill(to + r * width + D, to + (r + 1) * width, T(0));
+  }
+}
+
+// to (D, tile) = factor · fromᵀ; missing rows become columns of zeros. Eight rows at a time, so
+// that neighbouring elements are written together.
+template <class T>
+void load_transposed(Rows<T> from, std::int64_t first, std::int64_t count, std::int64_t D, T factor,
+                     T* to) {
+  constexpr std::int64_t block = 8;
+  for (std::int64_t r = 0; r < count; r += block)
+    for (std::int64_t d = 0; d < D; ++d)
+      for (std::int64_t i = r; i < std::min(count, r + block); ++i)
+        to[d * tile + i] = factor * from[first + i][d];
+  for (std::int64_t d = 0; d < D; ++d) std::fill(to + d * tile + count, to + (d + 1) * tile, T(0));
+}
 
 // Element (row, column) stands at data[row * row_stride + column * column_stride].
 template <class T>

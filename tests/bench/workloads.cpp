@@ -112,10 +112,10 @@ BenchmarkResult vae_step() {
 }
 
 // One causal multi-head attention layer, 8 heads of 64, forward and backward.
-BenchmarkResult attention_step(std::int64_t T) {
+BenchmarkResult attention_step(std::int64_t T, const MultiHeadAttention::Options& options = {}) {
   constexpr std::int64_t C = 512;
   Random init(1, Stream::init);
-  MultiHeadAttention layer(C, 8, init);
+  const MultiHeadAttention layer(C, 8, init, options);
   Array values({1, T, C});
   init.fill_normal(values, 0, 1);
   const Tensor x = Tensor::variable(values);
@@ -127,6 +127,17 @@ BenchmarkResult attention_step(std::int64_t T) {
   result.units = length;
   result.unit = "tokens";
   result.flops = length * (6 * 4.0 * C * C + 6.0 * C * length);
+  return result;
+}
+
+// The same by 64 random features a head: two projections to them, and in place of the length half
+// a chunk of 64 and, twice, sums of 2 · 64 by 64 a head.
+BenchmarkResult random_feature_step(std::int64_t T) {
+  constexpr double C = 512, D = 64;
+  BenchmarkResult result =
+      attention_step(T, {.input = {}, .output = {}, .random_features = RandomFeaturesOptions{}});
+  const double chunks = 32 * (2 * D + D) * C / D, sums = 2 * 2 * D * C;
+  result.flops = static_cast<double>(T) * 6 * (4 * C * C + 2 * C * D + chunks + sums);
   return result;
 }
 
@@ -191,6 +202,12 @@ const RegisterBenchmark workloads[] = {
     {"attention-1024", {"the same", [] { return attention_step(1024); }}},
     {"attention-4096", {"the same", [] { return attention_step(4096); }}},
     {"attention-8192", {"the same", [] { return attention_step(8192); }}},
+    {"attention-16384", {"the same", [] { return attention_step(16384); }}},
+    {"random-features-1024",
+     {"the same by 64 random features a head", [] { return random_feature_step(1024); }}},
+    {"random-features-4096", {"the same", [] { return random_feature_step(4096); }}},
+    {"random-features-8192", {"the same", [] { return random_feature_step(8192); }}},
+    {"random-features-16384", {"the same", [] { return random_feature_step(16384); }}},
     {"generate-char", {"256 tokens with gpt-char", [] { return generation(character); }}},
     {"generate-gpt2", {"256 tokens with gpt2-124m", [] { return generation(gpt2); }}},
 };

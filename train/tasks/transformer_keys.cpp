@@ -36,12 +36,25 @@ Positions positions_of(const Config& config) {
                                 : Positions::none;
 }
 
+std::optional<RandomFeaturesOptions> random_features(const Config& config) {
+  const bool wanted = config[key::attention] == "random-features";
+  config.expect(wanted || !config[key::gate], key::gate,
+                "needs model.attention = \"random-features\"");
+  if (!wanted) return std::nullopt;
+  config.expect(config[key::window] == 0, key::window, "random-feature attention has no window");
+  return RandomFeaturesOptions{.features = config[key::features],
+                               .map = config[key::feature_map] == "positive"
+                                          ? FeatureMap::positive
+                                          : FeatureMap::trigonometric,
+                               .gate = config[key::gate]};
+}
+
 }  // namespace
 
 std::vector<KeyInfo> transformer_keys() {
-  return {key::layers,     key::heads,     key::width,          key::feed_forward,
-          key::dropout,    key::positions, key::window,         key::norm,
-          key::activation, key::bias,      key::tied_embeddings};
+  return {key::layers,    key::heads,     key::width,      key::feed_forward, key::dropout,
+          key::positions, key::attention, key::features,   key::feature_map,  key::gate,
+          key::window,    key::norm,      key::activation, key::bias,         key::tied_embeddings};
 }
 
 std::vector<KeyInfo> decoder_only_keys() {
@@ -67,6 +80,7 @@ TransformerOptions transformer_options(const Config& config, std::int64_t vocabu
           .hidden = config[key::feed_forward],
           .positions = positions_of(config),
           .window = config[key::window],
+          .random_features = random_features(config),
           .norm = norm_of(config),
           .activation = activation_of(config),
           .dropout = config[key::dropout],
@@ -78,6 +92,7 @@ TransformerOptions transformer_options(const Config& config, std::int64_t vocabu
 EncoderDecoderOptions encoder_decoder_options(const Config& config, std::int64_t vocabulary,
                                               std::int64_t context) {
   const std::int64_t layers = config[key::layers], decoder_layers = config[key::decoder_layers];
+  config.expect(!config[key::gate], key::gate, "an encoder and cross-attention have no gate");
   return {.source_vocabulary = vocabulary,
           .target_vocabulary = vocabulary,
           .source_context = context,
@@ -90,6 +105,7 @@ EncoderDecoderOptions encoder_decoder_options(const Config& config, std::int64_t
                     .norm = norm_of(config),
                     .activation = activation_of(config),
                     .dropout = config[key::dropout],
+                    .random_features = random_features(config),
                     .input = {.bias = config[key::bias]},
                     .residual = {.bias = config[key::bias]}},
           .positions = positions_of(config),

@@ -26,6 +26,19 @@ inline const Key<std::string> positions{"model.positions",
                                         "learned",
                                         "positional encoding",
                                         {.choices = {"learned", "sinusoidal", "rotary", "none"}}};
+inline const Key<std::string> attention{"model.attention",
+                                        "softmax",
+                                        "exact, or linear in the context",
+                                        {.choices = {"softmax", "random-features"}}};
+inline const Key<std::int64_t> features{
+    "model.features", 64, "random features of a head", {.low = 1, .high = 65536}};
+inline const Key<std::string> feature_map{
+    "model.feature_map",
+    "trigonometric",
+    "sines and cosines of unit-norm queries and keys, or positive exponentials",
+    {.choices = {"trigonometric", "positive"}}};
+inline const Key<bool> gate{"model.gate", false,
+                            "causal attention by random features learns to forget"};
 inline const Key<std::int64_t> window{
     "model.window", 0, "tokens that attention sees, itself the last; 0: all", {.low = 0}};
 inline const Key<std::string> norm{

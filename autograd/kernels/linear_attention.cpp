@@ -1,0 +1,504 @@
+#include "autograd/kernels/linear_attention.hpp"
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "autograd/kernels/rows.hpp"
+#include "autograd/kernels/tile.hpp"
+#include "autograd/profile.hpp"
+
+namespace tapestry {
+namespace {
+
+struct Logs {
+  double weight, decay;
+};
+
+// What the padding, the gate and the scales of one (batch, head) say of a key: the logarithms of
+// its own weight, and of the factor by which it lowers the weights of those before it.
+template <class T>
+class KeyLogs {
+ public:
+  KeyLogs(const LinearAttentionShape& shape, std::int64_t b, std::int64_t h) : gate_step_(shape.H) {
+    if (!shape.key_padding.empty())
+      padding_ = shape.key_padding.values<std::int32_t>().data() + b * shape.S;
+    if (!shape.gate.empty()) gate_ = shape.gate.values<T>().data() + b * shape.S * shape.H + h;
+    if (!shape.key_log_scales.empty())
+      scales_ = shape.key_log_scales.values<T>().data() + (b * shape.H + h) * shape.S;
+  }
+
+  bool all_zero() const { return !padding_ && !gate_ && !scales_; }
+  bool hidden(std::int64_t s) const { return padding_ && padding_[s] != 0; }
+  double gate(std::int64_t s) const { return gate_[s * gate_step_]; }  // its logit
+
+  Logs operator[](std::int64_t s) const {
+    if (hidden(s)) return {-infinity<double>, 0};
+    Logs logs{scales_ ? scales_[s] : 0.0, 0};
+    if (gate_) {  // log g and log (1 - g)
+      const double z = gate(s);
+      logs.decay = std::min(z, 0.0) - std::log1p(std::exp(-std::abs(z)));
+      logs.weight += logs.decay - z;
+    }
+    return logs;
+  }
+
+ private:
+  const std::int32_t* padding_ = nullptr;
+  const T* gate_ = nullptr;
+  const T* scales_ = nullptr;
+  std::int64_t gate_step_;
+};
+
+// The weights of keys, in units of e^unit, the largest log weight that a query sees. In a chunk,
+// key s counts e^(row_t + column_s) for query t >= s and what was carried into the chunk counts
+// carry_t; key s leaves the chunk with the weight enter_s.
+template <class T>
+struct Weights {
+  bool equal;                        // every key counts 1
+  std::vector<T> row, carry, total;  // by query; total: Σ weights of the keys it sees
+  std::vector<T> column, enter;      // by key
+  std::vector<double> unit;          // by query
+  double last_unit, last_total;      // of all keys
+
+  Weights(const LinearAttentionShape& shape, const KeyLogs<T>& logs, double unit_before,
+          double total_before)
+      : equal(logs.all_zero()),
+        row(padded_size(shape.T), -infinity<T>),
+        carry(padded_size(shape.T), T(1)),
+        total(padded_size(shape.T)),
+        column(padded_size(shape.S), -infinity<T>),
+        enter(padded_size(shape.S), T(1)),
+        unit(padded_size(shape.T)),
+        last_unit(unit_before),
+        last_total(total_before) {
+    if (equal) {
+      last_unit = 0;
+      for (std::int64_t s = 0; s < shape.S; ++s)
+        if (shape.causal) total[at(s)] = static_cast<T>(total_before + static_cast<double>(s + 1));
+      last_total = total_before + static_cast<double>(shape.S);
+    } else if (shape.causal) {
+      for (std::int64_t first = 0; first < shape.S; first += tile)
+        weigh_chunk(logs, first, std::min(first + tile, shape.S));
+    } else {
+      for (std::int64_t s = 0; s < shape.S; ++s) last_unit = std::max(last_unit, logs[s].weight);
+      for (std::int64_t s = 0; s < shape.S; ++s) {
+        const double weight = std::exp(logs[s].weight - finite(last_unit));
+        enter[at(s)] = static_cast<T>(weight);
+        last_total += weight;
+      }
+    }
+    if (!shape.causal) std::ranges::fill(total, static_cast<T>(last_total));
+  }
+
+ private:
+  static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+  static std::size_t padded_size(std::int64_t n) { return at(round_up(n, tile)); }
+  // With no key yet every weight is 0, in any unit.
+  static double finite(double log) { return log == -infinity<double> ? 0 : log; }
+
+  void weigh_chunk(const KeyLogs<T>& logs, std::int64_t first, std::int64_t last) {
+    const double unit_carried = last_unit;
+    double decay = 0;  // in all, since the chunk began
+    for (std::int64_t t = first; t < last; ++t) {
+      const Logs own = logs[t];
+      decay += own.decay;
+      const double before = last_unit + own.decay;
+      last_unit = std::max(before, own.weight);
+      const double u = unit[at(t)] = finite(last_unit);
+      last_total = last_total * std::exp(before - u) + std::exp(own.weight - u);
+      row[at(t)] = static_cast<T>(decay - u);
+      column[at(t)] = static_cast<T>(own.weight - decay);
+      carry[at(t)] = static_cast<T>(std::exp(unit_carried + decay - u));
+      total[at(t)] = static_cast<T>(last_total);
+    }
+    for (std::int64_t s = first; s < last; ++s)
+      enter[at(s)] = std::exp(row[at(last - 1)] + column[at(s)]);
+  }
+};
+
+// to (F, tile) = columns [first, first + count) of from (F, times), then zeros.
+template <class T>
+void load_columns(Rows<T> from, std::int64_t first, std::int64_t count, std::int64_t F, T* to) {
+  for (std::int64_t f = 0; f < F; ++f) {
+    std::copy_n(from[f] + first, count, to + f * tile);
+    std::fill(to + f * tile + count, to + (f + 1) * tile, T(0));
+  }
+}
+
+template <class T>
+void store_columns(const T* from, std::int64_t first, std::int64_t count, std::int64_t F,
+                   Rows<T> to) {
+  for (std::int64_t f = 0; f < F; ++f) std::copy_n(from + f * tile, count, to[f] + first);
+}
+
+// x (rows, width) with each row times its factor.
+template <class T>
+void scale_rows(std::int64_t rows, std::int64_t width, const T* factors, T* x) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    map_span<T>(
+        width, [factor = factors[r]](auto v) { return v * factor; }, x + r * width, x + r * width);
+}
+
+// x (rows, tile) with each column times its factor.
+template <class T>
+void scale_columns(std::int64_t rows, const T* factors, T* x) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    map_span<T>(
+        tile, [](auto v, auto factor) { return v * factor; }, x + r * tile, x + r * tile, factors);
+}
+
+// Products across a chunk's diagonal skip what is hidden by strips of rows.
+template <class F>
+void for_each_strip(std::int64_t rows, F f) {
+  constexpr std::int64_t strip = 12;
+  for (std::int64_t first = 0; first < rows; first += strip)
+    f(first, std::min(strip, rows - first));
+}
+
+enum class RowsAre { queries, keys };
+
+// One (batch, head): a chunk of it, packed, and the products that all passes share. W is D + 1, for
+// values with a 1 beside them, rounded up to whole registers.
+template <class T>
+class Head {
+ public:
+  const LinearAttentionShape& shape;
+  std::int64_t F, D, W;
+  Scratch<T> scratch;
+  KeyLogs<T> logs;
+  Weights<T> weights;
+  Rows<T> q, k, v;
+  T *sums, *q_tile, *k_tile, *v_tile;  // (F, W), (F, tile), (F, tile), (tile, W)
+  std::int64_t first = 0, count = 0;   // of the chunk
+
+  Head(const LinearAttentionShape& wanted, std::int64_t b, std::int64_t h, const FeaturesView& qs,
+       const FeaturesView& ks, const HeadsView& vs, double unit, double total, std::int64_t more)
+      : shape(wanted),
+        F(shape.F),
+        D(shape.D),
+        W(padded<T>(D + 1)),
+        scratch(F * (W + 2 * tile) + tile * W + more),
+        logs(shape, b, h),
+        weights(shape, logs, unit, total),
+        q(rows_of<T>(qs, b, h)),
+        k(rows_of<T>(ks, b, h)),
+        v(rows_of<T>(vs, b, h)),
+        sums(scratch.take_zeros(F, W)),
+        q_tile(scratch.take(F, tile)),
+        k_tile(scratch.take(F, tile)),
+        v_tile(scratch.take(tile, W)) {}
+
+  void seek(std::int64_t chunk, std::int64_t last) {
+    first = chunk;
+    count = std::min(tile, last - chunk);
+  }
+
+  void load_queries() { load_columns(q, first, count, F, q_tile); }
+
+  void load_keys() {
+    load_columns(k, first, count, F, k_tile);
+    for (std::int64_t r = 0; r < count; ++r) {
+      T* row = v_tile + r * W;
+      std::copy_n(v[first + r], D, row);
+      row[D] = T(1);
+      std::fill(row + D + 1, row + W, T(0));
+    }
+  }
+
+  // Moves the sums from before the chunk to after it. Spoils v_tile.
+  void enter() {
+    if (!weights.equal) {
+      if (shape.causal)
+        map_span<T>(
+            F * W, [keep = weights.carry[at(first + count - 1)]](auto x) { return x * keep; }, sums,
+            sums);
+      scale_rows(count, W, weights.enter.data() + first, v_tile);
+    }
+    multiply_tile<T>(F, W, count, {k_tile, tile, 1}, v_tile, W, sums, W);
+  }
+
+  void enter_all_keys() {
+    for (std::int64_t chunk = 0; chunk < shape.S; chunk += tile) {
+      seek(chunk, shape.S);
+      load_keys();
+      enter();
+    }
+  }
+
+  // p (tile, tile) times the weights: 0 where the query stands before the key.
+  void weigh(RowsAre rows, T* p) const {
+    const bool keys = rows == RowsAre::keys;
+    const T* own = (keys ? weights.column : weights.row).data() + first;
+    const T* other = (keys ? weights.row : weights.column).data() + first;
+    for (std::int64_t i = 0; i < count; ++i) {
+      T* row = p + i * tile;
+      if (!weights.equal)
+        map_span<T>(
+            tile, [a = own[i]](auto x, auto b) { return x * exp(a + b); }, row, row, other);
+      std::fill(keys ? row : row + i + 1, keys ? row + i : row + tile, T(0));
+    }
+  }
+
+  // p (keys, tile) = a (keys, depth) · b (depth, tile), from the diagonal on, weighed.
+  void key_products(TileOperand<T> a, const T* b, std::int64_t depth, T* p) const {
+    constexpr std::int64_t step = 2 * simd_width<T>;
+    std::fill_n(p, count * tile, T(0));
+    for_each_strip(count, [&](std::int64_t s, std::int64_t rows) {
+      const std::int64_t t = s / step * step;
+      multiply_tile<T>(rows, tile - t, depth,
+                       {a.data + s * a.row_stride, a.row_stride, a.column_stride}, b + t, tile,
+                       p + s * tile + t, tile);
+    });
+    weigh(RowsAre::keys, p);
+  }
+
+  // p (queries, tile) = a (queries, depth) · b (depth, tile), up to the diagonal, weighed.
+  void query_products(TileOperand<T> a, const T* b, std::int64_t depth, T* p) const {
+    std::fill_n(p, count * tile, T(0));
+    for_each_strip(count, [&](std::int64_t t, std::int64_t rows) {
+      multiply_tile<T>(rows, round_up(t + rows, simd_width<T>), depth,
+                       {a.data + t * a.row_stride, a.row_stride, a.column_stride}, b, tile,
+                       p + t * tile, tile);
+    });
+    weigh(RowsAre::queries, p);
+  }
+
+  static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+};
+
+// to (D + 1, tile) = from (count, W)ᵀ.
+template <class T>
+void transpose_values(const Head<T>& head, T* from, T* to) {
+  load_transposed<T>({from, head.W}, 0, head.count, head.D + 1, T(1), to);
+}
+
+template <class T>
+T* state_row(Array& sums, std::int64_t head, std::int64_t f) {
+  return sums.mutable_values<T>().data() + (head * sums.dim(2) + f) * sums.dim(3);
+}
+
+template <class T>
+void forward_head(const LinearAttentionShape& shape, std::int64_t i, const FeaturesView& q,
+                  const FeaturesView& k, const HeadsView& v, const HeadsView& out, T* scales,
+                  LinearAttentionState* state) {
+  const std::int64_t b = i / shape.H, h = i % shape.H;
+  T* unit = state ? state->log_units.mutable_values<T>().data() + i : nullptr;
+  T* total = state ? state->weights.mutable_values<T>().data() + i : nullptr;
+  Head<T> head(shape, b, h, q, k, v, unit ? *unit : -infinity<double>, total ? *total : 0.0,
+               tile * (padded<T>(shape.D + 1) + tile));
+  const auto [F, D, W] = std::array{head.F, head.D, head.W};
+  T* o_tile = head.scratch.take(tile, W);
+  T* p = head.scratch.take(tile, tile);  // (keys, queries)
+  for (std::int64_t f = 0; state && f < F; ++f)
+    std::copy_n(state_row<T>(state->sums, i, f), D + 1, head.sums + f * W);
+  if (!shape.causal) head.enter_all_keys();
+
+  const Rows<T> to = rows_of<T>(out, b, h);
+  for (std::int64_t chunk = 0; chunk < shape.T; chunk += tile) {
+    head.seek(chunk, shape.T);
+    head.load_queries();
+    std::fill_n(o_tile, tile * W, T(0));
+    multiply_tile<T>(head.count, W, F, {head.q_tile, 1, tile}, head.sums, W, o_tile, W);
+    if (shape.causal) {
+      head.load_keys();
+      if (!head.weights.equal) scale_rows(head.count, W, head.weights.carry.data() + chunk, o_tile);
+      head.key_products({head.k_tile, 1, tile}, head.q_tile, F, p);
+      for_each_strip(head.count, [&](std::int64_t r, std::int64_t rows) {
+        multiply_tile<T>(rows, W, r + rows, {p + r, 1, tile}, head.v_tile, W, o_tile + r * W, W);
+      });
+      head.enter();
+    }
+    for (std::int64_t r = 0; r < head.count; ++r) {
+      T* row = o_tile + r * W;
+      const T least = static_cast<T>(shape.floor) * head.weights.total[head.at(chunk + r)];
+      const bool floored = row[D] < least;
+      const T sum = floored ? least : row[D], scale = sum == 0 ? T(0) : T(1) / sum;
+      scales[chunk + r] = floored ? -scale : scale;
+      map_span<T>(
+          D, [scale](auto x) { return x * scale; }, to[chunk + r], row);
+    }
+  }
+  if (!state) return;
+  for (std::int64_t f = 0; f < F; ++f)
+    std::copy_n(head.sums + f * W, D + 1, state_row<T>(state->sums, i, f));
+  *unit = static_cast<T>(head.weights.last_unit);
+  *total = static_cast<T>(head.weights.last_total);
+}
+
+// With w the weights, A = w (q · k) and n = A [v, 1], out = n[:D] / n[D]. Its gradient by n is dn,
+// and then, S being the sums so far and R the same of queries to come, ⊗ dn in place of ⊗ [v, 1]:
+//   dq = S dn, dk = R [v, 1], d[v, 1] = Rᵀ k.
+// One pass over the chunks carries S on, another carries R back.
+template <class T>
+void backward_head(const LinearAttentionShape& shape, std::int64_t i, const FeaturesView& q,
+                   const FeaturesView& k, const HeadsView& v, const HeadsView& out,
+                   const HeadsView& dout, const T* scales,
+                   const LinearAttentionGradients& gradients) {
+  const std::int64_t b = i / shape.H, h = i % shape.H, wide = padded<T>(shape.D + 1);
+  Head<T> head(shape, b, h, q, k, v, -infinity<double>, 0.0,
+               2 * tile * wide + (shape.D + 1 + shape.F + 2 * tile) * tile);
+  const auto [F, D, W] = std::array{head.F, head.D, head.W};
+  const Weights<T>& weights = head.weights;
+  T* g_tile = head.scratch.take(tile, W);           // dn
+  T* value_gradients = head.scratch.take(tile, W);  // d[v, 1]
+  T* turned = head.scratch.take(D + 1, tile);       // dnᵀ or [v, 1]ᵀ
+  T* d_tile = head.scratch.take(F, tile);           // dqᵀ or dkᵀ
+  T* p = head.scratch.take(tile, tile);
+  T* dp = head.scratch.take(tile, tile);
+  const Rows<T> outs = rows_of<T>(out, b, h), douts = rows_of<T>(dout, b, h);
+  const auto pull = [&](std::int64_t t) { return dot_span(D, douts[t], outs[t]); };
+  const auto load_gradient = [&] {
+    for (std::int64_t r = 0; r < head.count; ++r) {
+      const std::int64_t t = head.first + r;
+      const T scale = std::abs(scales[t]);
+      T* row = g_tile + r * W;
+      map_span<T>(
+          D, [scale](auto x) { return x * scale; }, row, douts[t]);
+      row[D] = std::signbit(scales[t]) ? T(0) : -pull(t) * scale;
+      std::fill(row + D + 1, row + W, T(0));
+    }
+  };
+
+  if (!shape.causal) head.enter_all_keys();
+  const Rows<T> dq = rows_of<T>(gradients.dq, b, h);
+  for (std::int64_t chunk = 0; chunk < shape.T; chunk += tile) {
+    head.seek(chunk, shape.T);
+    load_gradient();
+    transpose_values(head, g_tile, turned);
+    std::fill_n(d_tile, F * tile, T(0));
+    if (shape.causal) {
+      head.load_keys();
+      head.key_products({head.v_tile, W, 1}, turned, D + 1, dp);
+      multiply_tile<T>(F, tile, head.count, {head.k_tile, tile, 1}, dp, tile, d_tile, tile);
+      if (!weights.equal) scale_columns(D + 1, weights.carry.data() + chunk, turned);
+    }
+    multiply_tile<T>(F, tile, D + 1, {head.sums, W, 1}, turned, tile, d_tile, tile);
+    store_columns(d_tile, chunk, head.count, F, dq);
+    if (shape.causal) head.enter();
+  }
+
+  T* sums = head.sums;  // R from here on
+  std::fill_n(sums, F * W, T(0));
+  const auto enter_queries = [&] {
+    multiply_tile<T>(F, W, head.count, {head.q_tile, tile, 1}, g_tile, W, sums, W);
+  };
+  for (std::int64_t chunk = 0; chunk < shape.T && !shape.causal; chunk += tile) {
+    head.seek(chunk, shape.T);
+    head.load_queries();
+    load_gradient();
+    enter_queries();
+  }
+  const Rows<T> dk = rows_of<T>(gradients.dk, b, h), dv = rows_of<T>(gradients.dv, b, h);
+  std::vector<double> entered(shape.gate.empty() ? 0 : head.at(shape.S));  // d / d log weight
+  for (std::int64_t chunk = (shape.S - 1) / tile * tile; chunk >= 0 && shape.S > 0; chunk -= tile) {
+    head.seek(chunk, shape.S);
+    head.load_keys();
+    transpose_values(head, head.v_tile, turned);
+    std::fill_n(value_gradients, tile * W, T(0));
+    std::fill_n(d_tile, F * tile, T(0));
+    multiply_tile<T>(head.count, W, F, {head.k_tile, 1, tile}, sums, W, value_gradients, W);
+    if (!weights.equal) scale_rows(head.count, W, weights.enter.data() + chunk, value_gradients);
+    if (shape.causal) {
+      head.load_queries();
+      load_gradient();
+      head.query_products({head.q_tile, 1, tile}, head.k_tile, F, p);
+      head.query_products({g_tile, W, 1}, turned, D + 1, dp);
+      for_each_strip(head.count, [&](std::int64_t s, std::int64_t rows) {
+        multiply_tile<T>(rows, W, head.count - s, {p + s * tile + s, 1, tile}, g_tile + s * W, W,
+                         value_gradients + s * W, W);
+      });
+      multiply_tile<T>(F, tile, head.count, {head.q_tile, tile, 1}, dp, tile, d_tile, tile);
+    }
+    if (!weights.equal) scale_columns(D + 1, weights.enter.data() + chunk, turned);
+    multiply_tile<T>(F, tile, D + 1, {sums, W, 1}, turned, tile, d_tile, tile);
+    store_columns(d_tile, chunk, head.count, F, dk);
+    for (std::int64_t r = 0; r < head.count; ++r) {
+      std::copy_n(value_gradients + r * W, D, dv[chunk + r]);
+      if (!entered.empty())
+        entered[head.at(chunk + r)] = dot_span(D + 1, head.v_tile + r * W, value_gradients + r * W);
+    }
+    if (!shape.causal) continue;
+    if (!weights.equal) {
+      const T keep = weights.carry[head.at(chunk + head.count - 1)];
+      map_span<T>(
+          F * W, [keep](auto x) { return x * keep; }, sums, sums);
+      scale_rows(head.count, W, weights.carry.data() + chunk, g_tile);
+    }
+    enter_queries();
+  }
+
+  if (entered.empty()) return;
+  // A step's log decay lowers the weights of all keys before it for all queries from it on. Of one
+  // query the pulls of all weights add up to 0, but where the floor took the denominator's place:
+  // there they leave the query's pull, by 1 - Π g, the weights' sum.
+  Array dgate = gradients.dgate;
+  double later = 0;
+  for (std::int64_t t = shape.S - 1; t >= 0; --t) {
+    const std::size_t at = head.at(t);
+    if (std::signbit(scales[t]) && weights.total[at] > 0)
+      later += static_cast<double>(pull(t)) / (weights.total[at] * std::exp(weights.unit[at]));
+    later -= entered[at];
+    const double g = 1 / (1 + std::exp(-head.logs.gate(t)));
+    dgate.mutable_values<T>()[head.at((b * shape.S + t) * shape.H + h)] =
+        head.logs.hidden(t) ? T(0) : static_cast<T>((1 - g) * later - g * entered[at]);
+  }
+}
+
+// Of the forward pass: scores and values within chunks, sums read and added to.
+double flops_of_forward(const LinearAttentionShape& shape) {
+  const auto queries = static_cast<double>(shape.T), keys = static_cast<double>(shape.S),
+             F = static_cast<double>(shape.F), values = static_cast<double>(shape.D + 1);
+  const double within = shape.causal ? queries * static_cast<double>(tile) / 2 * (F + values) : 0;
+  return 2 * static_cast<double>(shape.B * shape.H) * (within + (queries + keys) * F * values);
+}
+
+std::int64_t heads_a_piece(const LinearAttentionShape& shape) {
+  constexpr std::int64_t flops_a_piece = 1'000'000;
+  return 1 + flops_a_piece /
+                 std::max<std::int64_t>(1, 2 * (shape.T + shape.S) * shape.F * (shape.D + 1));
+}
+
+}  // namespace
+
+LinearAttentionState::LinearAttentionState(std::int64_t batch, std::int64_t heads,
+                                           std::int64_t features, std::int64_t head_width,
+                                           DType dtype)
+    : sums(Array::zeros({batch, heads, features, head_width + 1}, dtype)),
+      log_units(Array::full({batch, heads}, -infinity<double>, dtype)),
+      weights(Array::zeros({batch, heads}, dtype)) {}
+
+void LinearAttentionState::select(const std::vector<std::int64_t>& rows) {
+  for (Array* array : {&sums, &log_units, &weights}) *array = array->select(rows);
+}
+
+void linear_attention_forward(const LinearAttentionShape& shape, const FeaturesView& q,
+                              const FeaturesView& k, const HeadsView& v, const HeadsView& out,
+                              Array& scales, LinearAttentionState* state) {
+  profile::add_flops(flops_of_forward(shape));
+  dispatch(shape.dtype, [&]<class T>() {
+    T* scale = scales.mutable_values<T>().data();
+    parallel_for(shape.B * shape.H, heads_a_piece(shape),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t i = begin; i < end; ++i)
+                     forward_head<T>(shape, i, q, k, v, out, scale + i * shape.T, state);
+                 });
+  });
+}
+
+void linear_attention_backward(const LinearAttentionShape& shape, const FeaturesView& q,
+                               const FeaturesView& k, const HeadsView& v, const HeadsView& out,
+                               const HeadsView& dout, const Array& scales,
+                               const LinearAttentionGradients& gradients) {
+  profile::add_flops(2.5 * flops_of_forward(shape));
+  dispatch(shape.dtype, [&]<class T>() {
+    const T* scale = scales.values<T>().data();
+    parallel_for(shape.B * shape.H, heads_a_piece(shape),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t i = begin; i < end; ++i)
+                     backward_head<T>(shape, i, q, k, v, out, dout, scale + i * shape.T, gradients);
+                 });
+  });
+}
+
+}  // namespace tapestry

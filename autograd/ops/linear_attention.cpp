@@ -1,0 +1,110 @@
+#include "autograd/ops/linear_attention.hpp"
+
+#include "autograd/ops/elementwise.hpp"
+
+namespace tapestry {
+namespace {
+
+constexpr const char* name = "linear_attention";
+
+std::byte* writable(const Array& array) { return const_cast<std::byte*>(array.raw()); }
+
+FeaturesView view_features(const Array& array) {  // (B, H, F, times)
+  const std::int64_t head = array.dim(2) * array.dim(3);
+  return {writable(array), array.dim(1) * head, head, array.dim(3)};
+}
+
+HeadsView view_values(const Array& array, std::int64_t D) {  // (B, times, H · D)
+  return {writable(array), array.dim(1) * array.dim(2), D, array.dim(2)};
+}
+
+void check_gate(const Array& gate, const LinearAttentionShape& shape) {
+  const Shape wanted{shape.B, shape.S, shape.H};
+  require(shape.causal, "{}: a gate without causality", name);
+  require(gate.shape() == wanted, "{}: a gate {} for (B, S, H) = {}", name, to_string(gate.shape()),
+          to_string(wanted));
+}
+
+void check_padding(const Array& padding, const LinearAttentionShape& shape) {
+  require(padding.dtype() == DType::int32 && padding.shape() == Shape{shape.B, shape.S},
+          "{}: key padding {} {} for (B, S) = ({}, {})", name, to_string(padding.dtype()),
+          to_string(padding.shape()), shape.B, shape.S);
+}
+
+void check_scales(const Array& scales, const LinearAttentionShape& shape) {
+  const Shape wanted{shape.B, shape.H, shape.S};
+  require(scales.dtype() == shape.dtype && scales.shape() == wanted,
+          "{}: key scales {} {} for {} {}", name, to_string(scales.dtype()),
+          to_string(scales.shape()), to_string(shape.dtype), to_string(wanted));
+  require(shape.floor == 0, "{}: a floor under scaled keys", name);
+}
+
+void check_state(const LinearAttentionState& state, const LinearAttentionShape& shape) {
+  const Shape wanted{shape.B, shape.H, shape.F, shape.D + 1};
+  require(shape.causal, "{}: a state without causality", name);
+  require(state.sums.dtype() == shape.dtype && state.sums.shape() == wanted,
+          "{}: a state of {} {} for {} {}", name, to_string(state.sums.dtype()),
+          to_string(state.sums.shape()), to_string(shape.dtype), to_string(wanted));
+}
+
+LinearAttentionShape check(const std::vector<Tensor>& inputs,
+                           const LinearAttentionOptions& options) {
+  for (const Tensor& input : inputs) check_same_dtype(name, inputs[0], input);
+  const Tensor &q = inputs[0], &k = inputs[1], &v = inputs[2];
+  require(q.rank() == 4 && k.rank() == 4 && v.rank() == 3 && q.dim(0) == k.dim(0) &&
+              q.dim(0) == v.dim(0) && q.dim(1) >= 1 && q.dim(1) == k.dim(1) &&
+              q.dim(2) == k.dim(2) && k.dim(3) == v.dim(1) && v.dim(2) % q.dim(1) == 0,
+          "{}: shapes {}, {}, {}", name, to_string(q.shape()), to_string(k.shape()),
+          to_string(v.shape()));
+  require(!options.causal || q.dim(3) == k.dim(3), "{}: causal, with {} queries and {} keys", name,
+          q.dim(3), k.dim(3));
+  require(options.floor >= 0, "{}: a floor of {}", name, options.floor);
+  const LinearAttentionShape shape{.dtype = q.dtype(),
+                                   .B = q.dim(0),
+                                   .H = q.dim(1),
+                                   .T = q.dim(3),
+                                   .S = k.dim(3),
+                                   .F = q.dim(2),
+                                   .D = v.dim(2) / q.dim(1),
+                                   .causal = options.causal,
+                                   .floor = options.floor,
+                                   .key_padding = options.key_padding,
+                                   .key_log_scales = options.key_log_scales,
+                                   .gate = inputs.size() > 3 ? inputs[3].value() : Array()};
+  if (!shape.gate.empty()) check_gate(shape.gate, shape);
+  if (!shape.key_padding.empty()) check_padding(shape.key_padding, shape);
+  if (!shape.key_log_scales.empty()) check_scales(shape.key_log_scales, shape);
+  if (options.state) check_state(*options.state, shape);
+  return shape;
+}
+
+}  // namespace
+
+Tensor linear_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& gate,
+                        const LinearAttentionOptions& options) {
+  std::vector<Tensor> inputs{q, k, v};
+  if (!gate.value().empty()) inputs.push_back(gate);
+  const LinearAttentionShape shape = check(inputs, options);
+  std::vector<Array> values;
+  for (const Tensor& input : inputs) values.push_back(input.value());
+  Array y({shape.B, shape.T, shape.H * shape.D}, shape.dtype);
+  Array scales({shape.B, shape.H, shape.T}, shape.dtype);
+  linear_attention_forward(shape, view_features(values[0]), view_features(values[1]),
+                           view_values(values[2], shape.D), view_values(y, shape.D), scales,
+                           options.state);
+  if (options.state) return y;
+  return record(name, y, inputs, [=](const Array& gradient, InputGradients& into) {
+    std::vector<Array> sent;
+    for (const Array& value : values) sent.emplace_back(value.shape(), value.dtype());
+    linear_attention_backward(shape, view_features(values[0]), view_features(values[1]),
+                              view_values(values[2], shape.D), view_values(y, shape.D),
+                              view_values(gradient, shape.D), scales,
+                              {.dq = view_features(sent[0]),
+                               .dk = view_features(sent[1]),
+                               .dv = view_values(sent[2], shape.D),
+                               .dgate = sent.size() > 3 ? sent[3] : Array()});
+    for (std::size_t i = 0; i < sent.size(); ++i) into.add(i, sent[i]);
+  });
+}
+
+}  // namespace tapestry

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <optional>
+
+#include "layers/module.hpp"
+
+namespace tapestry {
+
+enum class FeatureMap { trigonometric, positive };
+
+struct RandomFeaturesOptions {
+  std::int64_t features = 64;  // D
+  FeatureMap map = FeatureMap::trigonometric;
+  bool gate = false;  // of causal self-attention, see linear_attention
+};
+
+// What stands for queries and keys so that their products are those of linear attention.
+struct Features {
+  Tensor values;     // (..., H, F, T)
+  Array log_scales;  // (..., H, T): a key is e^it times its values; empty: 1
+};
+
+// Random feature maps φ with φ(x) · φ(y) ≈ a softmax kernel, unbiased, its deviation ~ 1/√D.
+// x (..., H, T, d) -> (..., H, F, T), d the head width.
+// trigonometric: e^(-|σ∘x̂ - σ∘ŷ|²/2) of the unit vectors x̂ and ŷ, a multiple of e^(σ² x̂·ŷ) where
+//   σ is equal, by F = 2D features √(1/D) [sin w_1·x̂ … sin w_D·x̂, cos w_1·x̂ … cos w_D·x̂],
+//   w = σ∘w̃, w̃ ~ N(0, I), σ learnt from 1 (Peng et al. 2021, arXiv 2103.02143, eq. 2 and §3.3).
+// positive: e^(x·y/√d) by F = D features √(1/D) e^(w·x' - |x'|²/2), x' = x d^(-1/4), w ~ N(0, I) in
+//   orthogonal groups of d (Choromanski et al. 2020, arXiv 2009.14794, lemma 1 and §2.4). Each
+//   token's largest feature is √(1/D); by how much it was lowered is its log scale.
+class RandomFeatures final : public Module {
+ public:
+  RandomFeaturesOptions options;
+  Parameter projection;            // w̃ (H, D, d): drawn once, fixed, kept by checkpoints
+  std::optional<Parameter> sigma;  // (H, d), trigonometric
+
+  RandomFeatures(std::int64_t heads, std::int64_t head_width, Random& init,
+                 const RandomFeaturesOptions& wanted);
+  Features forward(const Tensor& x) const;
+  std::int64_t width() const;  // F
+  void fields(FieldVisitor& visit) override;
+
+  // What the trigonometric estimate of a mean weight, positive but for chance, is kept above.
+  double floor() const { return options.map == FeatureMap::trigonometric ? 0.01 : 0; }
+};
+
+}  // namespace tapestry
