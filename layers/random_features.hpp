@@ -24,7 +24,7 @@ struct Features {
 // x (..., H, T, d) -> (..., H, F, T), d the head width.
 // trigonometric: e^(-|σ∘x̂ - σ∘ŷ|²/2) of the unit vectors x̂ and ŷ, a multiple of e^(σ² x̂·ŷ) where
 //   σ is equal, by F = 2D features √(1/D) [sin w_1·x̂ … sin w_D·x̂, cos w_1·x̂ … cos w_D·x̂],
-//   w = σ∘w̃, w̃ ~ N(0, I), σ learnt from 1 (Peng et al. 2021, arXiv 2103.02143, eq. 2 and §3.3).
+//   w = σ∘w̃, w̃ ~ N(0, I), σ learnt from 1 (Peng et al. 2021, arXiv 2103.02143, §2.2 and 3).
 // positive: e^(x·y/√d) by F = D features √(1/D) e^(w·x' - |x'|²/2), x' = x d^(-1/4), w ~ N(0, I) in
 //   orthogonal groups of d (Choromanski et al. 2020, arXiv 2009.14794, lemma 1 and §2.4). Each
 //   token's largest feature is √(1/D); by how much it was lowered is its log scale.

@@ -63,7 +63,7 @@ struct Weights {
 
   Weights(const LinearAttentionShape& shape, const KeyLogs<T>& logs, double unit_before,
           double total_before)
-      : equal(logs.all_zero()),
+      : equal(logs.all_zero() && finite(unit_before) == 0),
         row(padded_size(shape.T), -infinity<T>),
         carry(padded_size(shape.T), T(1)),
         total(padded_size(shape.T)),
@@ -240,28 +240,18 @@ class Head {
     }
   }
 
-  // p (keys, tile) = a (keys, depth) · b (depth, tile), from the diagonal on, weighed.
-  void key_products(TileOperand<T> a, const T* b, std::int64_t depth, T* p) const {
-    constexpr std::int64_t step = 2 * simd_width<T>;
+  // p (rows, tile) = a (rows, depth) · b (depth, tile) where a query sees a key, weighed.
+  void multiply_visible(RowsAre rows, TileOperand<T> a, const T* b, std::int64_t depth,
+                        T* p) const {
     std::fill_n(p, count * tile, T(0));
-    for_each_strip(count, [&](std::int64_t s, std::int64_t rows) {
-      const std::int64_t t = s / step * step;
-      multiply_tile<T>(rows, tile - t, depth,
-                       {a.data + s * a.row_stride, a.row_stride, a.column_stride}, b + t, tile,
-                       p + s * tile + t, tile);
+    for_each_strip(count, [&](std::int64_t r, std::int64_t n) {
+      const std::int64_t begin = rows == RowsAre::keys ? r / simd_width<T> * simd_width<T> : 0;
+      const std::int64_t end = rows == RowsAre::keys ? tile : round_up(r + n, simd_width<T>);
+      multiply_tile<T>(n, end - begin, depth,
+                       {a.data + r * a.row_stride, a.row_stride, a.column_stride}, b + begin, tile,
+                       p + r * tile + begin, tile);
     });
-    weigh(RowsAre::keys, p);
-  }
-
-  // p (queries, tile) = a (queries, depth) · b (depth, tile), up to the diagonal, weighed.
-  void query_products(TileOperand<T> a, const T* b, std::int64_t depth, T* p) const {
-    std::fill_n(p, count * tile, T(0));
-    for_each_strip(count, [&](std::int64_t t, std::int64_t rows) {
-      multiply_tile<T>(rows, round_up(t + rows, simd_width<T>), depth,
-                       {a.data + t * a.row_stride, a.row_stride, a.column_stride}, b, tile,
-                       p + t * tile, tile);
-    });
-    weigh(RowsAre::queries, p);
+    weigh(rows, p);
   }
 
   static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -303,7 +293,7 @@ void forward_head(const LinearAttentionShape& shape, std::int64_t i, const Featu
     if (shape.causal) {
       head.load_keys();
       if (!head.weights.equal) scale_rows(head.count, W, head.weights.carry.data() + chunk, o_tile);
-      head.key_products({head.k_tile, 1, tile}, head.q_tile, F, p);
+      head.multiply_visible(RowsAre::keys, {head.k_tile, 1, tile}, head.q_tile, F, p);
       for_each_strip(head.count, [&](std::int64_t r, std::int64_t rows) {
         multiply_tile<T>(rows, W, r + rows, {p + r, 1, tile}, head.v_tile, W, o_tile + r * W, W);
       });
@@ -369,7 +359,7 @@ void backward_head(const LinearAttentionShape& shape, std::int64_t i, const Feat
     std::fill_n(d_tile, F * tile, T(0));
     if (shape.causal) {
       head.load_keys();
-      head.key_products({head.v_tile, W, 1}, turned, D + 1, dp);
+      head.multiply_visible(RowsAre::keys, {head.v_tile, W, 1}, turned, D + 1, dp);
       multiply_tile<T>(F, tile, head.count, {head.k_tile, tile, 1}, dp, tile, d_tile, tile);
       if (!weights.equal) scale_columns(D + 1, weights.carry.data() + chunk, turned);
     }
@@ -402,8 +392,8 @@ void backward_head(const LinearAttentionShape& shape, std::int64_t i, const Feat
     if (shape.causal) {
       head.load_queries();
       load_gradient();
-      head.query_products({head.q_tile, 1, tile}, head.k_tile, F, p);
-      head.query_products({g_tile, W, 1}, turned, D + 1, dp);
+      head.multiply_visible(RowsAre::queries, {head.q_tile, 1, tile}, head.k_tile, F, p);
+      head.multiply_visible(RowsAre::queries, {g_tile, W, 1}, turned, D + 1, dp);
       for_each_strip(head.count, [&](std::int64_t s, std::int64_t rows) {
         multiply_tile<T>(rows, W, head.count - s, {p + s * tile + s, 1, tile}, g_tile + s * W, W,
                          value_gradients + s * W, W);

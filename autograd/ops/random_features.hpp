@@ -5,7 +5,7 @@
 // What random feature maps need beside matrix products. float32 or float64.
 namespace tapestry {
 
-// x (..., D, T) -> √(1/D) [sin x, cos x] (..., 2D, T) (Peng et al. 2021, arXiv 2103.02143, eq. 2).
+// x (..., D, T) -> √(1/D) [sin x, cos x] (..., 2D, T) (Peng et al. 2021, arXiv 2103.02143, §2.2).
 // Fused for a measured gain: one argument reduction serves both, and none the gradient.
 Tensor sine_features(const Tensor& x);
 
