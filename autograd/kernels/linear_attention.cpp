@@ -209,10 +209,7 @@ class Head {
   // Moves the sums from before the chunk to after it. Spoils v_tile.
   void enter() {
     if (!weights.equal) {
-      if (shape.causal)
-        map_span<T>(
-            F * W, [keep = weights.carry[at(first + count - 1)]](auto x) { return x * keep; }, sums,
-            sums);
+      if (shape.causal) scale_rows(1, F * W, &weights.carry[at(first + count - 1)], sums);
       scale_rows(count, W, weights.enter.data() + first, v_tile);
     }
     multiply_tile<T>(F, W, count, {k_tile, tile, 1}, v_tile, W, sums, W);
@@ -256,12 +253,6 @@ class Head {
 
   static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 };
-
-// to (D + 1, tile) = from (count, W)ᵀ.
-template <class T>
-void transpose_values(const Head<T>& head, T* from, T* to) {
-  load_transposed<T>({from, head.W}, 0, head.count, head.D + 1, T(1), to);
-}
 
 template <class T>
 T* state_row(Array& sums, std::int64_t head, std::int64_t f) {
@@ -321,119 +312,160 @@ void forward_head(const LinearAttentionShape& shape, std::int64_t i, const Featu
 //   dq = S dn, dk = R [v, 1], d[v, 1] = Rᵀ k.
 // One pass over the chunks carries S on, another carries R back.
 template <class T>
-void backward_head(const LinearAttentionShape& shape, std::int64_t i, const FeaturesView& q,
-                   const FeaturesView& k, const HeadsView& v, const HeadsView& out,
-                   const HeadsView& dout, const T* scales,
-                   const LinearAttentionGradients& gradients) {
-  const std::int64_t b = i / shape.H, h = i % shape.H, wide = padded<T>(shape.D + 1);
-  Head<T> head(shape, b, h, q, k, v, -infinity<double>, 0.0,
-               2 * tile * wide + (shape.D + 1 + shape.F + 2 * tile) * tile);
-  const auto [F, D, W] = std::array{head.F, head.D, head.W};
-  const Weights<T>& weights = head.weights;
-  T* g_tile = head.scratch.take(tile, W);           // dn
-  T* value_gradients = head.scratch.take(tile, W);  // d[v, 1]
-  T* turned = head.scratch.take(D + 1, tile);       // dnᵀ or [v, 1]ᵀ
-  T* d_tile = head.scratch.take(F, tile);           // dqᵀ or dkᵀ
-  T* p = head.scratch.take(tile, tile);
-  T* dp = head.scratch.take(tile, tile);
-  const Rows<T> outs = rows_of<T>(out, b, h), douts = rows_of<T>(dout, b, h);
-  const auto pull = [&](std::int64_t t) { return dot_span(D, douts[t], outs[t]); };
-  const auto load_gradient = [&] {
-    for (std::int64_t r = 0; r < head.count; ++r) {
-      const std::int64_t t = head.first + r;
-      const T scale = std::abs(scales[t]);
-      T* row = g_tile + r * W;
+class BackwardHead {
+ public:
+  BackwardHead(const LinearAttentionShape& wanted, std::int64_t i, const FeaturesView& q,
+               const FeaturesView& k, const HeadsView& v, const HeadsView& out,
+               const HeadsView& dout, const T* one_over_sums)
+      : shape_(wanted),
+        b_(i / shape_.H),
+        h_(i % shape_.H),
+        head_(shape_, b_, h_, q, k, v, -infinity<double>, 0.0,
+              2 * tile * padded<T>(shape_.D + 1) + (shape_.D + 1 + shape_.F + 2 * tile) * tile),
+        outs_(rows_of<T>(out, b_, h_)),
+        douts_(rows_of<T>(dout, b_, h_)),
+        scales_(one_over_sums),
+        dn_(head_.scratch.take(tile, head_.W)),
+        value_gradients_(head_.scratch.take(tile, head_.W)),
+        turned_(head_.scratch.take(shape_.D + 1, tile)),
+        d_tile_(head_.scratch.take(shape_.F, tile)),
+        p_(head_.scratch.take(tile, tile)),
+        dp_(head_.scratch.take(tile, tile)),
+        entered_(shape_.gate.empty() ? 0 : head_.at(shape_.S)) {}
+
+  void run(const LinearAttentionGradients& gradients) {
+    carry_keys_on(rows_of<T>(gradients.dq, b_, h_));
+    carry_queries_back(rows_of<T>(gradients.dk, b_, h_), rows_of<T>(gradients.dv, b_, h_));
+    if (!shape_.gate.empty()) open_gates(gradients.dgate);
+  }
+
+ private:
+  T pull(std::int64_t t) const { return dot_span(shape_.D, douts_[t], outs_[t]); }
+
+  void load_gradient() {
+    for (std::int64_t r = 0; r < head_.count; ++r) {
+      const std::int64_t t = head_.first + r;
+      const T scale = std::abs(scales_[t]);
+      T* row = dn_ + r * head_.W;
       map_span<T>(
-          D, [scale](auto x) { return x * scale; }, row, douts[t]);
-      row[D] = std::signbit(scales[t]) ? T(0) : -pull(t) * scale;
-      std::fill(row + D + 1, row + W, T(0));
+          shape_.D, [scale](auto x) { return x * scale; }, row, douts_[t]);
+      row[shape_.D] = std::signbit(scales_[t]) ? T(0) : -pull(t) * scale;
+      std::fill(row + shape_.D + 1, row + head_.W, T(0));
     }
-  };
-
-  if (!shape.causal) head.enter_all_keys();
-  const Rows<T> dq = rows_of<T>(gradients.dq, b, h);
-  for (std::int64_t chunk = 0; chunk < shape.T; chunk += tile) {
-    head.seek(chunk, shape.T);
-    load_gradient();
-    transpose_values(head, g_tile, turned);
-    std::fill_n(d_tile, F * tile, T(0));
-    if (shape.causal) {
-      head.load_keys();
-      head.multiply_visible(RowsAre::keys, {head.v_tile, W, 1}, turned, D + 1, dp);
-      multiply_tile<T>(F, tile, head.count, {head.k_tile, tile, 1}, dp, tile, d_tile, tile);
-      if (!weights.equal) scale_columns(D + 1, weights.carry.data() + chunk, turned);
-    }
-    multiply_tile<T>(F, tile, D + 1, {head.sums, W, 1}, turned, tile, d_tile, tile);
-    store_columns(d_tile, chunk, head.count, F, dq);
-    if (shape.causal) head.enter();
   }
 
-  T* sums = head.sums;  // R from here on
-  std::fill_n(sums, F * W, T(0));
-  const auto enter_queries = [&] {
-    multiply_tile<T>(F, W, head.count, {head.q_tile, tile, 1}, g_tile, W, sums, W);
-  };
-  for (std::int64_t chunk = 0; chunk < shape.T && !shape.causal; chunk += tile) {
-    head.seek(chunk, shape.T);
-    head.load_queries();
-    load_gradient();
-    enter_queries();
+  // turned (D + 1, tile) = values (tile, W)ᵀ.
+  void turn(T* values) {
+    load_transposed<T>({values, head_.W}, 0, head_.count, shape_.D + 1, T(1), turned_);
   }
-  const Rows<T> dk = rows_of<T>(gradients.dk, b, h), dv = rows_of<T>(gradients.dv, b, h);
-  std::vector<double> entered(shape.gate.empty() ? 0 : head.at(shape.S));  // d / d log weight
-  for (std::int64_t chunk = (shape.S - 1) / tile * tile; chunk >= 0 && shape.S > 0; chunk -= tile) {
-    head.seek(chunk, shape.S);
-    head.load_keys();
-    transpose_values(head, head.v_tile, turned);
-    std::fill_n(value_gradients, tile * W, T(0));
-    std::fill_n(d_tile, F * tile, T(0));
-    multiply_tile<T>(head.count, W, F, {head.k_tile, 1, tile}, sums, W, value_gradients, W);
-    if (!weights.equal) scale_rows(head.count, W, weights.enter.data() + chunk, value_gradients);
-    if (shape.causal) {
-      head.load_queries();
+
+  void carry_keys_on(Rows<T> dq) {
+    const std::int64_t F = shape_.F, D = shape_.D;
+    if (!shape_.causal) head_.enter_all_keys();
+    for (std::int64_t chunk = 0; chunk < shape_.T; chunk += tile) {
+      head_.seek(chunk, shape_.T);
       load_gradient();
-      head.multiply_visible(RowsAre::queries, {head.q_tile, 1, tile}, head.k_tile, F, p);
-      head.multiply_visible(RowsAre::queries, {g_tile, W, 1}, turned, D + 1, dp);
-      for_each_strip(head.count, [&](std::int64_t s, std::int64_t rows) {
-        multiply_tile<T>(rows, W, head.count - s, {p + s * tile + s, 1, tile}, g_tile + s * W, W,
-                         value_gradients + s * W, W);
-      });
-      multiply_tile<T>(F, tile, head.count, {head.q_tile, tile, 1}, dp, tile, d_tile, tile);
+      turn(dn_);
+      std::fill_n(d_tile_, F * tile, T(0));
+      if (shape_.causal) {
+        head_.load_keys();
+        head_.multiply_visible(RowsAre::keys, {head_.v_tile, head_.W, 1}, turned_, D + 1, dp_);
+        multiply_tile<T>(F, tile, head_.count, {head_.k_tile, tile, 1}, dp_, tile, d_tile_, tile);
+        if (!head_.weights.equal) scale_columns(D + 1, head_.weights.carry.data() + chunk, turned_);
+      }
+      multiply_tile<T>(F, tile, D + 1, {head_.sums, head_.W, 1}, turned_, tile, d_tile_, tile);
+      store_columns(d_tile_, chunk, head_.count, F, dq);
+      if (shape_.causal) head_.enter();
     }
-    if (!weights.equal) scale_columns(D + 1, weights.enter.data() + chunk, turned);
-    multiply_tile<T>(F, tile, D + 1, {sums, W, 1}, turned, tile, d_tile, tile);
-    store_columns(d_tile, chunk, head.count, F, dk);
-    for (std::int64_t r = 0; r < head.count; ++r) {
-      std::copy_n(value_gradients + r * W, D, dv[chunk + r]);
-      if (!entered.empty())
-        entered[head.at(chunk + r)] = dot_span(D + 1, head.v_tile + r * W, value_gradients + r * W);
-    }
-    if (!shape.causal) continue;
-    if (!weights.equal) {
-      const T keep = weights.carry[head.at(chunk + head.count - 1)];
-      map_span<T>(
-          F * W, [keep](auto x) { return x * keep; }, sums, sums);
-      scale_rows(head.count, W, weights.carry.data() + chunk, g_tile);
-    }
-    enter_queries();
   }
 
-  if (entered.empty()) return;
+  // The head_'s sums become R.
+  void carry_queries_back(Rows<T> dk, Rows<T> dv) {
+    std::fill_n(head_.sums, shape_.F * head_.W, T(0));
+    for (std::int64_t chunk = 0; chunk < shape_.T && !shape_.causal; chunk += tile) {
+      head_.seek(chunk, shape_.T);
+      head_.load_queries();
+      load_gradient();
+      enter_queries();
+    }
+    if (shape_.S == 0) return;
+    for (std::int64_t chunk = (shape_.S - 1) / tile * tile; chunk >= 0; chunk -= tile) {
+      head_.seek(chunk, shape_.S);
+      send_to_keys(dk, dv);
+      if (!shape_.causal) continue;
+      if (!head_.weights.equal) {
+        scale_rows(1, shape_.F * head_.W, &head_.weights.carry[head_.at(chunk + head_.count - 1)],
+                   head_.sums);
+        scale_rows(head_.count, head_.W, head_.weights.carry.data() + chunk, dn_);
+      }
+      enter_queries();
+    }
+  }
+
+  void enter_queries() {
+    multiply_tile<T>(shape_.F, head_.W, head_.count, {head_.q_tile, tile, 1}, dn_, head_.W,
+                     head_.sums, head_.W);
+  }
+
+  void send_to_keys(Rows<T> dk, Rows<T> dv) {
+    const std::int64_t F = shape_.F, D = shape_.D, W = head_.W, count = head_.count;
+    const T* enter = head_.weights.enter.data() + head_.first;
+    head_.load_keys();
+    turn(head_.v_tile);
+    std::fill_n(value_gradients_, tile * W, T(0));
+    std::fill_n(d_tile_, F * tile, T(0));
+    multiply_tile<T>(count, W, F, {head_.k_tile, 1, tile}, head_.sums, W, value_gradients_, W);
+    if (!head_.weights.equal) scale_rows(count, W, enter, value_gradients_);
+    if (shape_.causal) {
+      head_.load_queries();
+      load_gradient();
+      head_.multiply_visible(RowsAre::queries, {head_.q_tile, 1, tile}, head_.k_tile, F, p_);
+      head_.multiply_visible(RowsAre::queries, {dn_, W, 1}, turned_, D + 1, dp_);
+      for_each_strip(count, [&](std::int64_t s, std::int64_t rows) {
+        multiply_tile<T>(rows, W, count - s, {p_ + s * tile + s, 1, tile}, dn_ + s * W, W,
+                         value_gradients_ + s * W, W);
+      });
+      multiply_tile<T>(F, tile, count, {head_.q_tile, tile, 1}, dp_, tile, d_tile_, tile);
+    }
+    if (!head_.weights.equal) scale_columns(D + 1, enter, turned_);
+    multiply_tile<T>(F, tile, D + 1, {head_.sums, W, 1}, turned_, tile, d_tile_, tile);
+    store_columns(d_tile_, head_.first, count, F, dk);
+    for (std::int64_t r = 0; r < count; ++r) {
+      const T* row = value_gradients_ + r * W;
+      std::copy_n(row, D, dv[head_.first + r]);
+      if (!entered_.empty())
+        entered_[head_.at(head_.first + r)] = dot_span(D + 1, head_.v_tile + r * W, row);
+    }
+  }
+
   // A step's log decay lowers the weights of all keys before it for all queries from it on. Of one
   // query the pulls of all weights add up to 0, but where the floor took the denominator's place:
   // there they leave the query's pull, by 1 - Π g, the weights' sum.
-  Array dgate = gradients.dgate;
-  double later = 0;
-  for (std::int64_t t = shape.S - 1; t >= 0; --t) {
-    const std::size_t at = head.at(t);
-    if (std::signbit(scales[t]) && weights.total[at] > 0)
-      later += static_cast<double>(pull(t)) / (weights.total[at] * std::exp(weights.unit[at]));
-    later -= entered[at];
-    const double g = 1 / (1 + std::exp(-head.logs.gate(t)));
-    dgate.mutable_values<T>()[head.at((b * shape.S + t) * shape.H + h)] =
-        head.logs.hidden(t) ? T(0) : static_cast<T>((1 - g) * later - g * entered[at]);
+  void open_gates(Array dgate) const {
+    double later = 0;
+    for (std::int64_t t = shape_.S - 1; t >= 0; --t) {
+      const std::size_t at = head_.at(t);
+      const double total = head_.weights.total[at] * std::exp(head_.weights.unit[at]);
+      if (std::signbit(scales_[t]) && total > 0) later += static_cast<double>(pull(t)) / total;
+      later -= entered_[at];
+      const double g = 1 / (1 + std::exp(-head_.logs.gate(t)));
+      dgate.mutable_values<T>()[head_.at((b_ * shape_.S + t) * shape_.H + h_)] =
+          head_.logs.hidden(t) ? T(0) : static_cast<T>((1 - g) * later - g * entered_[at]);
+    }
   }
-}
+
+  const LinearAttentionShape& shape_;
+  std::int64_t b_, h_;
+  Head<T> head_;
+  Rows<T> outs_, douts_;
+  const T* scales_;
+  T* dn_;                        // (tile, W)
+  T* value_gradients_;           // (tile, W): d[v, 1]
+  T* turned_;                    // (D + 1, tile): dnᵀ or [v, 1]ᵀ
+  T* d_tile_;                    // (F, tile): dqᵀ or dkᵀ
+  T *p_, *dp_;                   // (tile, tile): w (q · k) and its gradient
+  std::vector<double> entered_;  // the gradient by each key's log weight, for the gate
+};
 
 // Of the forward pass: scores and values within chunks, sums read and added to.
 double flops_of_forward(const LinearAttentionShape& shape) {
@@ -483,11 +515,11 @@ void linear_attention_backward(const LinearAttentionShape& shape, const Features
   profile::add_flops(2.5 * flops_of_forward(shape));
   dispatch(shape.dtype, [&]<class T>() {
     const T* scale = scales.values<T>().data();
-    parallel_for(shape.B * shape.H, heads_a_piece(shape),
-                 [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t i = begin; i < end; ++i)
-                     backward_head<T>(shape, i, q, k, v, out, dout, scale + i * shape.T, gradients);
-                 });
+    parallel_for(
+        shape.B * shape.H, heads_a_piece(shape), [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t i = begin; i < end; ++i)
+            BackwardHead<T>(shape, i, q, k, v, out, dout, scale + i * shape.T).run(gradients);
+        });
   });
 }
 
