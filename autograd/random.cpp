@@ -1,5 +1,6 @@
 #include "autograd/random.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -30,29 +31,38 @@ Random::Random(std::uint64_t seed, Stream stream, std::uint64_t step)
   require(step >> 56 == 0, "random: step {} is above 2^56", step);
 }
 
-Random::Block Random::block(std::uint64_t index) const {
-  Block counter{static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32),
-                lane_[0], lane_[1]};
+// The lanes stand innermost, for the compiler to compute them in vector registers.
+template <std::size_t count>
+Random::Blocks<count> Random::blocks(std::uint64_t first) const {
+  Blocks<count> x;
+  for (std::size_t i = 0; i < count; ++i) {
+    x[0][i] = static_cast<std::uint32_t>(first + i);
+    x[1][i] = static_cast<std::uint32_t>((first + i) >> 32);
+    x[2][i] = lane_[0];
+    x[3][i] = lane_[1];
+  }
   std::array<std::uint32_t, 2> key = key_;
   for (int round = 0; round < 10; ++round) {
-    const std::uint64_t product0 = std::uint64_t{0xD2511F53} * counter[0];
-    const std::uint64_t product1 = std::uint64_t{0xCD9E8D57} * counter[2];
-    counter = {static_cast<std::uint32_t>(product1 >> 32) ^ counter[1] ^ key[0],
-               static_cast<std::uint32_t>(product1),
-               static_cast<std::uint32_t>(product0 >> 32) ^ counter[3] ^ key[1],
-               static_cast<std::uint32_t>(product0)};
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint64_t product0 = std::uint64_t{0xD2511F53} * x[0][i];
+      const std::uint64_t product1 = std::uint64_t{0xCD9E8D57} * x[2][i];
+      x[0][i] = static_cast<std::uint32_t>(product1 >> 32) ^ x[1][i] ^ key[0];
+      x[1][i] = static_cast<std::uint32_t>(product1);
+      x[2][i] = static_cast<std::uint32_t>(product0 >> 32) ^ x[3][i] ^ key[1];
+      x[3][i] = static_cast<std::uint32_t>(product0);
+    }
     key[0] += 0x9E3779B9;
     key[1] += 0xBB67AE85;
   }
-  return counter;
+  return x;
 }
 
 std::uint32_t Random::bits() {
   if (unused_ == 0) {
-    current_ = block(next_++);
+    current_ = blocks<1>(next_++);
     unused_ = 4;
   }
-  return current_[4 - unused_--];
+  return current_[static_cast<std::size_t>(4 - unused_--)][0];
 }
 
 double Random::uniform() {
@@ -80,9 +90,9 @@ void Random::fill(Array& array, Draw draw) {
   const std::int64_t pairs = (size + 1) / 2;
   parallel_for(pairs, 4096, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const Block words = block(next_ + static_cast<std::uint64_t>(i));
+      const Blocks<1> words = blocks<1>(next_ + static_cast<std::uint64_t>(i));
       const std::array<double, 2> pair =
-          draw(to_unit(words[0], words[1]), to_unit(words[2], words[3]));
+          draw(to_unit(words[0][0], words[1][0]), to_unit(words[2][0], words[3][0]));
       values[2 * i] = static_cast<T>(pair[0]);
       if (2 * i + 1 < size) values[2 * i + 1] = static_cast<T>(pair[1]);
     }
@@ -106,6 +116,28 @@ void Random::fill_normal(Array& array, double mean, double standard_deviation) {
       return std::array{mean + standard_deviation * pair[0], mean + standard_deviation * pair[1]};
     });
   });
+}
+
+// One word an element: 64 elements are the words 0 of 16 blocks, then their words 1, 2 and 3.
+void Random::fill_mask(Array& array, double probability, double value) {
+  require(probability >= 0 && probability < 1, "random: a mask of probability {}", probability);
+  constexpr std::int64_t lanes = 16, group = 4 * lanes;
+  const auto threshold = static_cast<std::uint32_t>(probability * 0x1p32);
+  const std::int64_t groups = (array.size() + group - 1) / group;
+  dispatch(array.dtype(), [&]<class T>() {
+    const auto values = array.mutable_values<T>();
+    parallel_for(groups, 128, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t g = begin; g < end; ++g) {
+        const Blocks<lanes> words = blocks<lanes>(next_ + static_cast<std::uint64_t>(lanes * g));
+        const std::int64_t first = g * group, left = std::min(array.size() - first, group);
+        for (std::int64_t i = 0; i < left; ++i)
+          values[first + i] =
+              words[i / lanes][i % lanes] < threshold ? T(0) : static_cast<T>(value);
+      }
+    });
+  });
+  next_ += static_cast<std::uint64_t>(lanes * groups);
+  unused_ = 0;
 }
 
 }  // namespace tapestry

@@ -25,17 +25,22 @@ class Random {
   // Fill a floating array; the same numbers at any thread count.
   void fill_uniform(Array& array, double low, double high);
   void fill_normal(Array& array, double mean, double standard_deviation);
+  // Each element is 0 with this probability (a multiple of 2^-32), else `value`.
+  void fill_mask(Array& array, double probability, double value);
 
  private:
-  using Block = std::array<std::uint32_t, 4>;
-  Block block(std::uint64_t index) const;
+  // Words 0 to 3 of the blocks first, first + 1, …
+  template <std::size_t count>
+  using Blocks = std::array<std::array<std::uint32_t, count>, 4>;
+  template <std::size_t count>
+  Blocks<count> blocks(std::uint64_t first) const;
   template <class T, class Draw>
   void fill(Array& array, Draw draw);
 
   std::array<std::uint32_t, 2> key_;
   std::array<std::uint32_t, 2> lane_;  // stream and step
   std::uint64_t next_ = 0;             // the next block
-  Block current_{};
+  Blocks<1> current_{};
   int unused_ = 0;  // words of current_ not yet given
 };
 
