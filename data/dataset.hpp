@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "autograd/array.hpp"
 
@@ -31,6 +32,8 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;  // examples, at least 1
   virtual Batch batch(std::span<const std::int64_t> examples) const = 0;
+  // Of every example, in any unit, where they differ; else empty. See Order::similar_lengths.
+  virtual std::vector<std::int64_t> lengths() const { return {}; }
 };
 
 }  // namespace tapestry

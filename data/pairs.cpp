@@ -1,11 +1,8 @@
 #include "data/pairs.hpp"
 
 #include <algorithm>
-#include <numeric>
-#include <tuple>
 
 #include "autograd/check.hpp"
-#include "autograd/random.hpp"
 
 namespace tapestry {
 namespace {
@@ -19,14 +16,6 @@ std::int64_t longest(std::span<const TokenPair> pairs,
   std::int64_t length = 0;
   for (const TokenPair& pair : pairs) length = std::max(length, length_of(pair.*sequence));
   return length;
-}
-
-// Fisher and Yates's shuffle (Knuth, TAOCP 2, algorithm 3.4.2P).
-void shuffle(std::vector<std::int64_t>& values, Random& random) {
-  for (std::size_t left = values.size(); left > 1; --left) {
-    const std::int64_t chosen = random.below(static_cast<std::int64_t>(left));
-    std::swap(values[left - 1], values[static_cast<std::size_t>(chosen)]);
-  }
 }
 
 }  // namespace
@@ -96,38 +85,11 @@ Batch PairDataset::batch(std::span<const std::int64_t> examples) const {
   return pair_batch(chosen);
 }
 
-std::vector<std::int64_t> order_by_length(std::span<const TokenPair> pairs,
-                                          const LengthOrder& options) {
-  require(options.batch >= 1 && options.pool >= 1 && options.epoch >= 0,
-          "order_by_length: batches of {}, pools of {}, epoch {}", options.batch, options.pool,
-          options.epoch);
-  Random random(options.seed, Stream::data, static_cast<std::uint64_t>(options.epoch));
-  std::vector<std::int64_t> shuffled(pairs.size());
-  std::iota(shuffled.begin(), shuffled.end(), 0);
-  shuffle(shuffled, random);
-
-  const auto length_key = [&](std::int64_t example) {
-    const TokenPair& pair = pairs[static_cast<std::size_t>(example)];
-    return std::tuple(pair.target.size(), pair.source.size(), example);
-  };
-  const auto size = static_cast<std::int64_t>(pairs.size());
-  const std::int64_t complete = size / options.batch;  // batches
-  for (std::int64_t begin = 0; begin < size; begin += options.batch * options.pool) {
-    const std::int64_t end = std::min(size, begin + options.batch * options.pool);
-    std::ranges::sort(shuffled.begin() + begin, shuffled.begin() + end, {}, length_key);
-  }
-
-  std::vector<std::int64_t> batches(static_cast<std::size_t>(complete));
-  std::iota(batches.begin(), batches.end(), 0);
-  shuffle(batches, random);
-  std::vector<std::int64_t> order;
-  order.reserve(shuffled.size());
-  for (const std::int64_t batch : batches) {
-    const auto first = shuffled.begin() + batch * options.batch;
-    order.insert(order.end(), first, first + options.batch);
-  }
-  order.insert(order.end(), shuffled.begin() + complete * options.batch, shuffled.end());
-  return order;
+std::vector<std::int64_t> PairDataset::lengths() const {
+  std::vector<std::int64_t> all;
+  for (const TokenPair& pair : pairs_)
+    all.push_back(length_of(pair.target) * (std::int64_t{1} << 32) + length_of(pair.source));
+  return all;
 }
 
 }  // namespace tapestry

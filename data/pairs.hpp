@@ -45,6 +45,7 @@ class PairDataset final : public Dataset {
 
   std::int64_t size() const override { return static_cast<std::int64_t>(pairs_.size()); }
   Batch batch(std::span<const std::int64_t> examples) const override;
+  std::vector<std::int64_t> lengths() const override;  // by the target's, then by the source's
 
   const std::vector<TokenPair>& pairs() const { return pairs_; }
   std::int64_t num_cut() const { return num_cut_; }  // sentences that lost tokens
@@ -56,20 +57,5 @@ class PairDataset final : public Dataset {
   Overlong overlong_;
   std::int64_t num_cut_ = 0;
 };
-
-struct LengthOrder {
-  std::int64_t batch = 64;  // pairs in a batch
-  std::int64_t pool = 100;  // batches sorted together: more saves padding, less mixes better
-  std::uint64_t seed = 0;
-  std::int64_t epoch = 0;
-};
-
-// An order to read pairs in, so that little of a batch is padding: a permutation whose runs of
-// `batch` pairs, from the first on, have similar lengths. The pairs are shuffled and dealt into
-// pools; each pool is sorted by length and cut into batches, and the batches of all pools are
-// shuffled (the incomplete one stays last). It depends on the lengths and the options alone, and a
-// dataset's batch still on its examples alone: the order says only which are asked for together.
-std::vector<std::int64_t> order_by_length(std::span<const TokenPair> pairs,
-                                          const LengthOrder& options);
 
 }  // namespace tapestry

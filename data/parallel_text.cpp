@@ -78,41 +78,37 @@ std::string list_briefly(const Names& names) {
   return list;
 }
 
-// A folder's files for one split: their names up to the language, such as "test_2016_flickr".
-struct Wanted {
-  std::string folder;
-  std::vector<std::string> names;  // everything in it
-  std::string split;
-  const char* key;  // of the config, that says which
-};
-
-std::string stem_for(const Wanted& wanted, const std::string& language) {
+// The files' names up to the language, such as "test_2016_flickr".
+std::string stem_for(const std::string& folder, const std::vector<std::string>& names,
+                     const ParallelFiles& files) {
+  const std::string& language = files.source;
   std::set<std::string> stems;
-  for (std::string name : wanted.names) {
+  for (std::string name : names) {
     if (name.ends_with(".gz")) name.resize(name.size() - 3);
-    if (name.starts_with(wanted.split) && name.ends_with("." + language))
+    if (name.starts_with(files.split) && name.ends_with("." + language))
       stems.insert(name.substr(0, name.size() - language.size() - 1));
   }
-  if (stems.contains(wanted.split)) return wanted.split;
+  if (stems.contains(files.split)) return files.split;
   expect_input(!stems.empty(),
                "{}: expected a file {}*.{} or {}*.{}.gz, found {}; check the folder, the languages "
-               "and {}",
-               wanted.folder, wanted.split, language, wanted.split, language,
-               list_briefly(wanted.names), wanted.key);
-  expect_input(stems.size() == 1, "{}: expected one file {}*.{}, found several: {}; set {} to one",
-               wanted.folder, wanted.split, language, list_briefly(stems), wanted.key);
+               "and the split",
+               folder, files.split, language, files.split, language, list_briefly(names));
+  expect_input(stems.size() == 1,
+               "{}: expected one file {}*.{}, found several: {}; give more of the split's name",
+               folder, files.split, language, list_briefly(stems));
   return *stems.begin();
 }
 
 // The plain file, or the gzip file where there is no plain one.
-std::string path_of(const Wanted& wanted, const std::string& stem, const std::string& language) {
+std::string path_of(const std::string& folder, const std::vector<std::string>& names,
+                    const std::string& stem, const std::string& language) {
   const std::string name = fmt::format("{}.{}", stem, language);
-  const bool plain = std::ranges::binary_search(wanted.names, name);
-  expect_input(plain || std::ranges::binary_search(wanted.names, name + ".gz"),
+  const bool plain = std::ranges::binary_search(names, name);
+  expect_input(plain || std::ranges::binary_search(names, name + ".gz"),
                "{}: expected {} or {}.gz, found {}; put the translations beside each other, with "
                "names that differ in the language alone",
-               wanted.folder, name, name, list_briefly(wanted.names));
-  return (fs::path(wanted.folder) / (plain ? name : name + ".gz")).string();
+               folder, name, name, list_briefly(names));
+  return (fs::path(folder) / (plain ? name : name + ".gz")).string();
 }
 
 }  // namespace
@@ -133,17 +129,11 @@ ParallelText load_parallel_text(const std::string& source_path, const std::strin
   return text;
 }
 
-ParallelSplits load_parallel_folder(const std::string& folder, const ParallelFiles& files) {
+ParallelText load_parallel_text(const std::string& folder, const ParallelFiles& files) {
   const std::vector<std::string> names = file_names(folder);
-  const auto load = [&](const std::string& split, const char* key) {
-    const Wanted wanted{folder, names, split, key};
-    const std::string stem = stem_for(wanted, files.source);
-    return load_parallel_text(path_of(wanted, stem, files.source),
-                              path_of(wanted, stem, files.target));
-  };
-  return {.train = load(files.train, "data.train"),
-          .validation = load(files.validation, "data.validation"),
-          .test = load(files.test, "data.test")};
+  const std::string stem = stem_for(folder, names, files);
+  return load_parallel_text(path_of(folder, names, stem, files.source),
+                            path_of(folder, names, stem, files.target));
 }
 
 }  // namespace tapestry

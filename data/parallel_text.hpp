@@ -18,23 +18,15 @@ struct ParallelText {
 // of white space alone, files of different line counts, empty files, above 1 GiB.
 ParallelText load_parallel_text(const std::string& source_path, const std::string& target_path);
 
-// Which files of a folder: those named <split>*.<language>, or .gz of them, such as train.de and
-// test_2016_flickr.de. <split>.<language> itself comes first; else there has to be just one.
+// Two files of a folder: <split>.<language>, or the only one named <split>*.<language>, such as
+// test_2016_flickr.de; or .gz of them.
 struct ParallelFiles {
+  std::string split = "train";
   std::string source = "de";  // the language that is read
   std::string target = "en";  // the language that is written
-  std::string train = "train";
-  std::string validation = "val";
-  std::string test = "test";
 };
 
-struct ParallelSplits {
-  ParallelText train{};
-  ParallelText validation{};
-  ParallelText test{};
-};
-
-// InputError: no file for a split, or several (it lists what the folder has), and as above.
-ParallelSplits load_parallel_folder(const std::string& folder, const ParallelFiles& files = {});
+// InputError: no such files, or several (it lists what the folder has), and as above.
+ParallelText load_parallel_text(const std::string& folder, const ParallelFiles& files);
 
 }  // namespace tapestry

@@ -1,5 +1,7 @@
 #include "data/recall.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <numeric>
 #include <sstream>
@@ -20,16 +22,16 @@ RecallOptions checked(const RecallOptions& options) {
   expect_range("keys", options.keys, 2, 26);
   expect_range("values", options.values, 2, 100);
   expect_range("distractors", options.distractors, 2, 1000);
-  expect_range("pairs", options.pairs, 1, std::min(options.length, options.keys));
+  expect_range("pairs", options.pairs, 1, std::min({options.length, options.keys, options.values}));
   expect_input(options.examples >= 1, "data.examples = {}: expected at least 1", options.examples);
   return options;
 }
 
 // One sequence in eight is held back: by FNV-1a, mixed as in MurmurHash3, so that no seed matters.
-bool is_held_back(const Recall::Tokens& tokens) {
+bool is_held_back(const Recall::Symbols& symbols) {
   std::uint64_t hash = 0xCBF29CE484222325;
-  for (const std::int32_t token : tokens)
-    hash = (hash ^ static_cast<std::uint64_t>(token)) * 0x100000001B3;
+  for (const std::int32_t symbol : symbols)
+    hash = (hash ^ static_cast<std::uint64_t>(symbol)) * 0x100000001B3;
   return (hash ^ hash >> 33) * 0xFF51AFD7ED558CCD >> 61 == 0;
 }
 
@@ -46,98 +48,114 @@ std::vector<std::int64_t> choose(std::int64_t count, std::int64_t n, Random& ran
 
 }  // namespace
 
-// Tokens are the pairs, key · values + value, then the distractors, then the questions.
 Recall::Recall(const RecallOptions& options) : options_(checked(options)) {}
 
-std::int64_t Recall::vocabulary() const {
-  return options_.keys * options_.values + options_.distractors + options_.keys;
+// Symbols are the keys, the distractors, the values, the question and nothing, in this order.
+std::int32_t Recall::first_value() const {
+  return static_cast<std::int32_t>(options_.keys + options_.distractors);
 }
+std::int32_t Recall::question() const {
+  return first_value() + static_cast<std::int32_t>(options_.values);
+}
+std::int32_t Recall::nothing() const { return question() + 1; }
+std::int64_t Recall::vocabulary() const { return nothing() + 1; }
 
-Recall::Tokens Recall::draw(Random& random) const {
-  const std::int64_t first_distractor = options_.keys * options_.values;
-  Tokens tokens(static_cast<std::size_t>(options_.length));
-  for (std::int32_t& token : tokens)
-    token = static_cast<std::int32_t>(first_distractor + random.below(options_.distractors));
+Recall::Symbols Recall::draw(Random& random) const {
+  const auto below = [&](std::int64_t n) { return static_cast<std::int32_t>(random.below(n)); };
+  const auto first_distractor = static_cast<std::int32_t>(options_.keys);
+  Symbols symbols;
+  for (std::int64_t i = 0; i < options_.length; ++i)
+    symbols.insert(symbols.end(), {first_distractor + below(options_.distractors), nothing()});
   const std::vector<std::int64_t> places = choose(options_.pairs, options_.length, random),
-                                  keys = choose(options_.pairs, options_.keys, random);
-  for (std::size_t i = 0; i < places.size(); ++i)
-    tokens[static_cast<std::size_t>(places[i])] =
-        static_cast<std::int32_t>(keys[i] * options_.values + random.below(options_.values));
-  tokens.push_back(static_cast<std::int32_t>(vocabulary() - options_.keys + keys.front()));
-  return tokens;
+                                  keys = choose(options_.pairs, options_.keys, random),
+                                  values = choose(options_.pairs, options_.values, random);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const auto at = static_cast<std::size_t>(2 * places[i]);
+    symbols[at] = static_cast<std::int32_t>(keys[i]);
+    symbols[at + 1] = first_value() + static_cast<std::int32_t>(values[i]);
+  }
+  symbols.insert(symbols.end(), {static_cast<std::int32_t>(keys.front()), question()});
+  return symbols;
 }
 
 // Draws again until the sequence belongs to this split.
-Recall::Tokens Recall::tokens(std::int64_t example) const {
+Recall::Symbols Recall::symbols(std::int64_t example) const {
   require(example >= 0 && example < size(), "Recall: example {} of {}", example, size());
   Random random(options_.seed, Stream::data, static_cast<std::uint64_t>(example));
-  Tokens tokens = draw(random);
-  while (is_held_back(tokens) != options_.held_back) tokens = draw(random);
-  return tokens;
+  Symbols symbols = draw(random);
+  while (is_held_back(symbols) != options_.held_back) symbols = draw(random);
+  return symbols;
 }
 
 Batch Recall::batch(std::span<const std::int64_t> examples) const {
   const auto B = static_cast<std::int64_t>(examples.size());
-  Batch batch{Array({B, options_.length + 1}, DType::int32), Array({B}, DType::int32),
+  Batch batch{Array({B, options_.length + 1, 2}, DType::int32), Array({B}, DType::int32),
               static_cast<double>(B)};
   auto input = batch.inputs.mutable_values<std::int32_t>().begin();
   auto target = batch.targets.mutable_values<std::int32_t>().begin();
   for (const std::int64_t example : examples) {
-    const Tokens sequence = tokens(example);
+    const Symbols sequence = symbols(example);
     input = std::ranges::copy(sequence, input).out;
     *target++ = static_cast<std::int32_t>(answer(sequence));
   }
   return batch;
 }
 
-std::int64_t Recall::find_answer(std::span<const std::int32_t> tokens) const {
-  const std::int64_t key = tokens.empty() ? -1 : tokens.back() - (vocabulary() - options_.keys);
-  for (std::size_t i = 0; key >= 0 && i + 1 < tokens.size(); ++i)
-    if (tokens[i] / options_.values == key) return static_cast<std::int64_t>(i);
+std::int64_t Recall::find_answer(std::span<const std::int32_t> symbols) const {
+  if (symbols.size() < 2 || symbols.back() != question()) return -1;
+  const std::int32_t key = symbols[symbols.size() - 2];
+  for (std::size_t i = 0; i + 2 < symbols.size(); i += 2)
+    if (symbols[i] == key && symbols[i + 1] < question()) return static_cast<std::int64_t>(i / 2);
   return -1;
 }
 
-std::int64_t Recall::answer_position(std::span<const std::int32_t> tokens) const {
-  const std::int64_t position = find_answer(tokens);
-  require(position >= 0, "Recall: nothing answers '{}'", text(tokens));
+std::int64_t Recall::answer_position(std::span<const std::int32_t> symbols) const {
+  const std::int64_t position = find_answer(symbols);
+  require(position >= 0, "Recall: nothing answers '{}'", text(symbols));
   return position;
 }
 
-std::int64_t Recall::answer(std::span<const std::int32_t> tokens) const {
-  return tokens[static_cast<std::size_t>(answer_position(tokens))] % options_.values;
+std::int64_t Recall::answer(std::span<const std::int32_t> symbols) const {
+  return symbols[static_cast<std::size_t>(2 * answer_position(symbols) + 1)] - first_value();
 }
 
-std::string Recall::text(std::int32_t token) const {
-  const std::int64_t question = token - (vocabulary() - options_.keys);
-  const auto letter = [](std::int64_t key) { return static_cast<char>('a' + key); };
-  if (question >= 0) return fmt::format("{}?", letter(question));
-  if (token >= options_.keys * options_.values) return ".";
-  return fmt::format("{}{}", letter(token / options_.values), token % options_.values);
+std::string Recall::word(std::int32_t about, std::int32_t says) const {
+  if (says == nothing()) return ".";
+  const char key = static_cast<char>('a' + about);
+  return says == question() ? fmt::format("{}?", key)
+                            : fmt::format("{}{}", key, says - first_value());
 }
 
-std::string Recall::text(std::span<const std::int32_t> tokens) const {
-  std::string words;
-  for (const std::int32_t token : tokens)
-    words += fmt::format("{}{}", words.empty() ? "" : " ", text(token));
+std::vector<std::string> Recall::words(std::span<const std::int32_t> symbols) const {
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i + 1 < symbols.size(); i += 2)
+    words.push_back(word(symbols[i], symbols[i + 1]));
   return words;
 }
 
-Recall::Tokens Recall::encode(std::string_view words) const {
-  Tokens tokens;
-  std::istringstream stream{std::string(words)};
-  for (std::string word; stream >> word;) {
-    std::int32_t token = 0;
-    while (token < vocabulary() && text(token) != word) ++token;
-    tokens.push_back(token);
+std::string Recall::text(std::span<const std::int32_t> symbols) const {
+  return fmt::format("{}", fmt::join(words(symbols), " "));
+}
+
+Recall::Symbols Recall::encode(std::string_view text) const {
+  Symbols symbols;
+  std::istringstream stream{std::string(text)};
+  bool known = true;
+  for (std::string item; stream >> item;) {
+    const bool is_distractor = item == ".";
+    const std::int32_t about =
+        is_distractor ? static_cast<std::int32_t>(options_.keys) : item.front() - 'a';
+    std::int32_t says = is_distractor ? nothing() : first_value();
+    while (says < nothing() && word(about, says) != item) ++says;
+    known &= is_distractor || (about >= 0 && about < options_.keys && says < nothing());
+    symbols.insert(symbols.end(), {about, says});
   }
-  const bool known =
-      std::ranges::all_of(tokens, [&](std::int32_t token) { return token < vocabulary(); });
-  expect_input(known && find_answer(tokens) >= 0,
+  expect_input(known && find_answer(symbols) >= 0,
                "prompt '{}': expected items, with keys a to {} and values 0 to {}, and a question "
                "that one of them answers, like '{}'",
-               printable(words), static_cast<char>('a' + options_.keys - 1), options_.values - 1,
-               text(this->tokens(0)));
-  return tokens;
+               printable(text), static_cast<char>('a' + options_.keys - 1), options_.values - 1,
+               this->text(this->symbols(0)));
+  return symbols;
 }
 
 }  // namespace tapestry

@@ -1,10 +1,10 @@
 #include "data/sampler.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "autograd/check.hpp"
-#include "autograd/random.hpp"
 
 namespace tapestry {
 namespace {
@@ -14,11 +14,26 @@ Random random_for(std::uint64_t seed, std::int64_t step) {
   return Random(seed, Stream::data, (std::uint64_t{1} << 48) + static_cast<std::uint64_t>(step));
 }
 
+// Fisher and Yates's shuffle (Knuth, TAOCP 2, algorithm 3.4.2P).
+void shuffle_values(std::vector<std::int64_t>& values, Random& random) {
+  for (std::size_t left = values.size(); left > 1; --left) {
+    const std::int64_t chosen = random.below(static_cast<std::int64_t>(left));
+    std::swap(values[left - 1], values[static_cast<std::size_t>(chosen)]);
+  }
+}
+
 }  // namespace
 
-Sampler::Sampler(std::int64_t size, Order order, std::uint64_t seed)
-    : size_(size), order_(order), seed_(seed) {
+Sampler::Sampler(std::int64_t size, Order order, std::uint64_t seed, SimilarLengths similar)
+    : size_(size), order_(order), seed_(seed), similar_(std::move(similar)), epoch_size_(size) {
   require(size >= 1, "Sampler: {} examples", size);
+  if (order != Order::similar_lengths) return;
+  const std::int64_t batch = similar_.batch;
+  require(batch >= 1 && similar_.pool >= 1 &&
+              static_cast<std::int64_t>(similar_.lengths.size()) == size,
+          "Sampler: batches of {}, pools of {}, {} lengths for {} examples", batch, similar_.pool,
+          similar_.lengths.size(), size);
+  if (size > batch) epoch_size_ = size / batch * batch;
 }
 
 std::vector<std::int64_t> Sampler::next(std::int64_t count) {
@@ -36,20 +51,34 @@ void Sampler::seek(std::int64_t position) {
 std::int64_t Sampler::at(std::int64_t position) {
   if (order_ == Order::sequential) return position % size_;
   if (order_ == Order::with_replacement) return random_for(seed_, position).below(size_);
-  if (epoch_ != position / size_) shuffle(position / size_);
-  return permutation_[static_cast<std::size_t>(position % size_)];
+  if (epoch_ != position / epoch_size_) shuffle(position / epoch_size_);
+  return permutation_[static_cast<std::size_t>(position % epoch_size_)];
 }
 
-// Fisher and Yates's shuffle (Knuth, TAOCP 2, algorithm 3.4.2P).
 void Sampler::shuffle(std::int64_t epoch) {
   permutation_.resize(static_cast<std::size_t>(size_));
   std::iota(permutation_.begin(), permutation_.end(), 0);
   Random random = random_for(seed_, epoch);
-  for (std::size_t left = permutation_.size(); left > 1; --left) {
-    const std::int64_t chosen = random.below(static_cast<std::int64_t>(left));
-    std::swap(permutation_[left - 1], permutation_[static_cast<std::size_t>(chosen)]);
-  }
+  shuffle_values(permutation_, random);
+  if (order_ == Order::similar_lengths) group_by_length(random);
   epoch_ = epoch;
+}
+
+void Sampler::group_by_length(Random& random) {
+  const auto length_of = [this](std::int64_t example) {
+    return std::pair(similar_.lengths[static_cast<std::size_t>(example)], example);
+  };
+  for (std::int64_t begin = 0; begin < epoch_size_; begin += similar_.batch * similar_.pool) {
+    const std::int64_t end = std::min(epoch_size_, begin + similar_.batch * similar_.pool);
+    std::ranges::sort(permutation_.begin() + begin, permutation_.begin() + end, {}, length_of);
+  }
+  std::vector<std::int64_t> batches(static_cast<std::size_t>(epoch_size_ / similar_.batch));
+  std::iota(batches.begin(), batches.end(), 0);
+  shuffle_values(batches, random);
+  const std::vector<std::int64_t> grouped = permutation_;
+  auto to = permutation_.begin();
+  for (const std::int64_t batch : batches)
+    to = std::copy_n(grouped.begin() + batch * similar_.batch, similar_.batch, to);
 }
 
 }  // namespace tapestry

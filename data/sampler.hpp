@@ -3,19 +3,33 @@
 #include <cstdint>
 #include <vector>
 
+#include "autograd/random.hpp"
+
 namespace tapestry {
 
 enum class Order {
   shuffled,          // every example once an epoch, each epoch in a new order
   with_replacement,  // independent uniform draws
   sequential,        // 0, 1, …, size - 1, and again from 0
+  similar_lengths,   // shuffled, but so that little of a batch is padding
+};
+
+// For Order::similar_lengths. A shuffled epoch is dealt into pools; each pool is sorted by length
+// and cut into batches, and the batches of all pools are shuffled. Fewer than `batch` examples,
+// others each time, sit an epoch out.
+struct SimilarLengths {
+  std::int64_t batch = 1;               // examples of each call of next()
+  std::int64_t pool = 100;              // batches sorted together: more saves padding, less mixes
+  std::vector<std::int64_t> lengths{};  // of each example, in any unit
 };
 
 // Which examples a step reads: a function of (seed, position) alone, so a resumed run that seeks to
-// its old position reads what it would have read. A batch may straddle two epochs.
+// its old position reads what it would have read. A batch may straddle two epochs, but for similar
+// lengths.
 class Sampler {
  public:
-  Sampler(std::int64_t size, Order order, std::uint64_t seed);  // size >= 1
+  Sampler(std::int64_t size, Order order, std::uint64_t seed,
+          SimilarLengths similar = {});  // size >= 1
 
   // The next `count` examples, in [0, size); position() moves on by count.
   std::vector<std::int64_t> next(std::int64_t count);
@@ -26,10 +40,13 @@ class Sampler {
  private:
   std::int64_t at(std::int64_t position);
   void shuffle(std::int64_t epoch);
+  void group_by_length(Random& random);
 
   std::int64_t size_;
   Order order_;
   std::uint64_t seed_;
+  SimilarLengths similar_;
+  std::int64_t epoch_size_;
   std::int64_t position_ = 0;
   std::int64_t epoch_ = -1;  // of permutation_
   std::vector<std::int64_t> permutation_;

@@ -19,14 +19,16 @@ Tensor last(const Tensor& x) { return slice(x, 1, x.dim(1) - 1, x.dim(1)); }
 // Without its axis: (B, 1, C) -> (B, C).
 Tensor alone(const Tensor& x) { return reshape(x, {x.dim(0), x.dim(2)}); }
 
-// softmax(q kᵀ / √D): q (B, 1, H · D), k (B, T, H · D) -> (B, H, T).
-Tensor attention_weights(const Tensor& q, const Tensor& k, std::int64_t H) {
-  const std::int64_t B = k.dim(0), T = k.dim(1), D = k.dim(2) / H;
-  const auto heads = [&](const Tensor& x) {
-    return permute(reshape(x, {B, x.dim(1), H, D}), {0, 2, 1, 3});
-  };
-  const Tensor products = matmul(heads(q), heads(k), {.transpose_b = true});  // (B, H, 1, T)
-  return reshape(softmax(products * (1 / std::sqrt(static_cast<double>(D)))), {B, H, T});
+// What one query of each head looks at: q (B, 1, C), k (B, T, C) -> (B, H, T).
+Array weights_of(const Tensor& q, const Tensor& k, std::int64_t heads) {
+  const Array weights = attention_weights(q.value(), k.value(), {.heads = heads});
+  return weights.reshaped({weights.dim(0), weights.dim(1), weights.dim(3)});
+}
+
+// σ⁻¹(γ). std::invalid_argument unless 0 < γ < 1.
+double logit(double gamma) {
+  require(gamma > 0 && gamma < 1, "memory: γ = {}, expected between 0 and 1", gamma);
+  return std::log(gamma / (1 - gamma));
 }
 
 using Made = std::unique_ptr<Memory>;
@@ -34,6 +36,11 @@ using Made = std::unique_ptr<Memory>;
 template <class M>
 Made make(const MemoryOptions& options, Random& init) {
   return std::make_unique<M>(options.width, init);
+}
+
+template <class M>
+Made make_fading(const MemoryOptions& options, Random& init) {
+  return std::make_unique<M>(options.width, init, options.decay.gamma);
 }
 
 struct Kind {
@@ -47,8 +54,8 @@ constexpr Kind kinds[] = {
      [](const MemoryOptions& options, Random& init) -> Made {
        return std::make_unique<ExponentialForgetting>(options.width, init, options.decay);
      }},
-    {"recurrent", make<RecurrentMemory>},
-    {"gated", make<ForgettingGate>},
+    {"recurrent", make_fading<RecurrentMemory>},
+    {"gated", make_fading<ForgettingGate>},
     {"sigmoid-attention", make<SigmoidAttention>},
     {"softmax-attention", make<SoftmaxAttention>},
     {"query-key", make<QueryKeyMemory>},
@@ -73,8 +80,8 @@ void CompositeSum::fields(FieldVisitor& visit) { visit("value", value); }
 ExponentialForgetting::ExponentialForgetting(std::int64_t width, Random& init,
                                              const Options& options)
     : value(width, width, init, {.bias = false}), gamma(options.gamma) {
-  require(gamma > 0 && gamma < 1, "exponential forgetting: γ = {}", gamma);
-  if (options.learn) decay.emplace(Array::full({width}, std::log(gamma / (1 - gamma))), Role::bias);
+  const Array start = Array::full({width}, logit(gamma));
+  if (options.learn) decay.emplace(start, Role::bias);
 }
 
 Tensor ExponentialForgetting::recall(const Tensor& x) const {
@@ -89,9 +96,24 @@ void ExponentialForgetting::fields(FieldVisitor& visit) {
 
 // --- states ---
 
+RecurrentMemory::RecurrentMemory(std::int64_t width, Random& init, double gamma)
+    : network(width, width, init) {
+  Array start = Array::zeros({width, width});
+  for (std::int64_t i = 0; i < width; ++i)
+    start.mutable_values<float>()[static_cast<std::size_t>(i * (width + 1))] =
+        static_cast<float>(gamma);
+  network.hidden.weight.value().copy_from(start);
+}
+
 Tensor RecurrentMemory::recall(const Tensor& x) const { return alone(last(network.forward(x))); }
 
 void RecurrentMemory::fields(FieldVisitor& visit) { visit("network", network); }
+
+ForgettingGate::ForgettingGate(std::int64_t width, Random& init, double gamma)
+    : gate(width, width, init), value(width, width, init) {
+  gate.weight.value().copy_from(Array::zeros({width, width}));
+  gate.bias.value().copy_from(Array::full({width}, logit(gamma)));
+}
 
 Tensor ForgettingGate::recall(const Tensor& x) const {
   return alone(last(linear_recurrence(sigmoid(gate.forward(x)), value.forward(x))));
@@ -104,12 +126,13 @@ void ForgettingGate::fields(FieldVisitor& visit) {
 
 // --- attention ---
 
-Tensor WeightedSum::weights(const Tensor& x) const {
-  return weigh(reshape(score.forward(x), {x.dim(0), 1, x.dim(1)}));
+// x (B, T, C) -> (B, 1, T).
+Tensor WeightedSum::weigh(const Tensor& x) const {
+  return normalize(reshape(score.forward(x), {x.dim(0), 1, x.dim(1)}));
 }
 
 Tensor WeightedSum::recall(const Tensor& x) const {
-  return alone(matmul(weights(x), value.forward(x)));
+  return alone(matmul(weigh(x), value.forward(x)));
 }
 
 void WeightedSum::fields(FieldVisitor& visit) {
@@ -117,8 +140,8 @@ void WeightedSum::fields(FieldVisitor& visit) {
   visit("value", value);
 }
 
-Tensor QueryKeyMemory::weights(const Tensor& x) const {
-  return attention_weights(attention.query.forward(last(x)), attention.key.forward(x), 1);
+Array QueryKeyMemory::weights(const Tensor& x) const {
+  return weights_of(attention.query.forward(last(x)), attention.key.forward(x), 1);
 }
 
 Tensor QueryKeyMemory::recall(const Tensor& x) const {
@@ -127,9 +150,9 @@ Tensor QueryKeyMemory::recall(const Tensor& x) const {
 
 void QueryKeyMemory::fields(FieldVisitor& visit) { visit("attention", attention); }
 
-Tensor MultiHeadMemory::weights(const Tensor& x) const {
-  const Tensor keys = slice(attention.key_value->forward(x), -1, 0, x.dim(2));
-  return attention_weights(attention.query->forward(last(x)), keys, attention.heads);
+Array MultiHeadMemory::weights(const Tensor& x) const {
+  const Tensor keys = slice(attention.project_source(x), -1, 0, x.dim(2));
+  return weights_of(attention.query->forward(last(x)), keys, attention.heads);
 }
 
 Tensor MultiHeadMemory::recall(const Tensor& x) const {
@@ -158,22 +181,25 @@ std::unique_ptr<Memory> make_memory(const MemoryOptions& options, Random& init) 
 // --- the network around it ---
 
 MemoryNetwork::MemoryNetwork(const MemoryNetworkOptions& options, Random& init)
-    : embedding(options.vocabulary, options.memory.width, init,
-                std::getenv("EMB") ? std::atof(std::getenv("EMB")) : 1),
+    : embedding(options.vocabulary, options.memory.width, init, 1),
       memory(make_memory(options.memory, init)),
-      readout({2 * options.memory.width, options.hidden, options.classes}, init) {
+      readout({3 * options.memory.width, options.hidden, options.classes}, init) {
   parameters();  // names the modules
 }
 
-Tensor MemoryNetwork::forward(const Array& tokens) const {
-  const Scope scope(path());
-  const Tensor x = embedding.forward(tokens);  // (B, T, C)
-  return readout.forward(concat({memory->forward(x), alone(last(x))}, -1));
+// An item is the sum of its symbols: (B, T, S) -> (B, T, C).
+Tensor MemoryNetwork::embed(const Array& symbols) const {
+  return sum(embedding.forward(symbols), {2});
 }
 
-Tensor MemoryNetwork::weights(const Array& tokens) const {
-  return memory->weights(embedding.forward(tokens));
+Tensor MemoryNetwork::forward(const Array& symbols) const {
+  const Scope scope(path());
+  const Tensor x = embed(symbols);
+  const Tensor recalled = memory->forward(x), question = alone(last(x));
+  return readout.forward(concat({recalled, question, recalled * question}, -1));
 }
+
+Array MemoryNetwork::weights(const Array& symbols) const { return memory->weights(embed(symbols)); }
 
 void MemoryNetwork::fields(FieldVisitor& visit) {
   visit("embedding", embedding);

@@ -20,8 +20,9 @@ class Memory : public Module {
   // x (B, T, C) -> (B, C), n = T >= 1.
   Tensor forward(const Tensor& x) const;
 
-  // Of an attention, what each element counts for: (B, H, T). Of another memory, empty.
-  virtual Tensor weights(const Tensor&) const { return {}; }
+  // Of an attention, what each element counts for: (B, H, T). Of another memory, empty. To be
+  // looked at: nothing is recorded.
+  virtual Array weights(const Tensor&) const { return {}; }
 
  private:
   virtual Tensor recall(const Tensor& x) const = 0;
@@ -58,12 +59,13 @@ class ExponentialForgetting final : public Memory {
 };
 
 // h_n = F(x_n, h_(n-1)), F a hyperbolic tangent of a linear map: what is new is mixed with what
-// was.
+// was. Starts as exponential forgetting but for the tangent, its matrix being γ I (after Le et al.
+// 2015, arXiv 1504.00941, whose γ is 1).
 class RecurrentMemory final : public Memory {
  public:
   Recurrent network;
 
-  RecurrentMemory(std::int64_t width, Random& init) : network(width, width, init) {}
+  RecurrentMemory(std::int64_t width, Random& init, double gamma = 0.9);
   void fields(FieldVisitor& visit) override;
 
  private:
@@ -71,13 +73,12 @@ class RecurrentMemory final : public Memory {
 };
 
 // h_n = σ(θ_λᵀx̄_n) ⊙ h_(n-1) + θ_xᵀx̄_n: each element says how much to forget (the forget gate of
-// Gers et al. 2000, "Learning to Forget").
+// Gers et al. 2000, "Learning to Forget"). Starts as exponential forgetting, every gate at γ.
 class ForgettingGate final : public Memory {
  public:
   Linear gate, value;
 
-  ForgettingGate(std::int64_t width, Random& init)
-      : gate(width, width, init), value(width, width, init) {}
+  ForgettingGate(std::int64_t width, Random& init, double gamma = 0.9);
   void fields(FieldVisitor& visit) override;
 
  private:
@@ -89,7 +90,7 @@ class WeightedSum : public Memory {
  public:
   Linear score, value;
 
-  Tensor weights(const Tensor& x) const override;
+  Array weights(const Tensor& x) const override { return weigh(x).value(); }
   void fields(FieldVisitor& visit) override;
 
  protected:
@@ -97,7 +98,8 @@ class WeightedSum : public Memory {
       : score(width, 1, init, {.bias = score_bias}), value(width, width, init, {.bias = false}) {}
 
  private:
-  virtual Tensor weigh(const Tensor& scores) const = 0;  // (B, 1, T) -> (B, 1, T)
+  virtual Tensor normalize(const Tensor& scores) const = 0;  // (B, 1, T) -> (B, 1, T)
+  Tensor weigh(const Tensor& x) const;
   Tensor recall(const Tensor& x) const override;
 };
 
@@ -107,7 +109,7 @@ class SigmoidAttention final : public WeightedSum {
   SigmoidAttention(std::int64_t width, Random& init) : WeightedSum(width, true, init) {}
 
  private:
-  Tensor weigh(const Tensor& scores) const override { return sigmoid(scores); }
+  Tensor normalize(const Tensor& scores) const override { return sigmoid(scores); }
 };
 
 // w = softmax(q x): one learnt query, and weights that sum to 1 (Yang et al. 2016, "Hierarchical
@@ -117,7 +119,7 @@ class SoftmaxAttention final : public WeightedSum {
   SoftmaxAttention(std::int64_t width, Random& init) : WeightedSum(width, false, init) {}
 
  private:
-  Tensor weigh(const Tensor& scores) const override { return softmax(scores); }
+  Tensor normalize(const Tensor& scores) const override { return softmax(scores); }
 };
 
 // softmax(q_n Kᵀ / √C) V: the last element asks, and all are asked (Vaswani et al. 2017, eq. 1).
@@ -126,7 +128,7 @@ class QueryKeyMemory final : public Memory {
   Attention attention;
 
   QueryKeyMemory(std::int64_t width, Random& init) : attention(width, width, width, init) {}
-  Tensor weights(const Tensor& x) const override;
+  Array weights(const Tensor& x) const override;
   void fields(FieldVisitor& visit) override;
 
  private:
@@ -140,7 +142,7 @@ class MultiHeadMemory final : public Memory {
 
   MultiHeadMemory(std::int64_t width, std::int64_t heads, Random& init)
       : attention(width, heads, init, {.source_width = width, .input = {}, .output = {}}) {}
-  Tensor weights(const Tensor& x) const override;
+  Array weights(const Tensor& x) const override;
   void fields(FieldVisitor& visit) override;
 
  private:
@@ -166,8 +168,9 @@ struct MemoryNetworkOptions {
   MemoryOptions memory{};
 };
 
-// Answers the question that ends a sequence: embeds it, remembers it, and reads the answer off the
-// memory and the question. tokens (B, T) int32 in [0, V) -> logits (B, classes).
+// Answers the question that ends a sequence of items, of S symbols each: embeds them, remembers
+// them, and reads the answer off the memory and the question.
+// symbols (B, T, S) int32 in [0, V) -> logits (B, classes).
 class MemoryNetwork final : public Module {
  public:
   Embedding embedding;  // of N(0, 1)
@@ -175,9 +178,12 @@ class MemoryNetwork final : public Module {
   Mlp readout;  // (2C, hidden, classes)
 
   MemoryNetwork(const MemoryNetworkOptions& options, Random& init);
-  Tensor forward(const Array& tokens) const;
-  Tensor weights(const Array& tokens) const;  // the memory's
+  Tensor forward(const Array& symbols) const;
+  Array weights(const Array& symbols) const;  // the memory's
   void fields(FieldVisitor& visit) override;
+
+ private:
+  Tensor embed(const Array& symbols) const;
 };
 
 }  // namespace tapestry

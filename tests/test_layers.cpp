@@ -310,6 +310,7 @@ std::vector<Row> memory_rows() {
   Random r = init();
   const Array x = normal({2, 4, 6}), state = normal({2, 5}), one = normal({2, 1, 6});
   const Array tokens = ints({4, 0, 2, 4, 4, 1}, {2, 3});
+  const Array symbols = ints({4, 0, 2, 4, 4, 1, 0, 0, 3, 1, 2, 1}, {2, 3, 2});
   const auto parts = [](const Recurrent& layer, In in) {
     const Tensor first = layer.forward(slice(in[0], 1, 0, 3), in[1]);
     const Tensor before = reshape(slice(first, 1, 2, 3), {2, 5});
@@ -339,8 +340,8 @@ std::vector<Row> memory_rows() {
                                            .hidden = 7,
                                            .memory = {.kind = kind, .width = 4, .heads = 2}},
                                           r),
-                            [tokens](const MemoryNetwork& model, In) {
-                              return cross_entropy(model.forward(tokens), ints({2, 0}, {2}));
+                            [symbols](const MemoryNetwork& model, In) {
+                              return cross_entropy(model.forward(symbols), ints({2, 0}, {2}));
                             },
                             {}));
   for (const bool tied : {false, true})
@@ -1433,7 +1434,8 @@ TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
          CompositeSum(4, r).forward(Array::zeros({2, 0, 4}));
        }},
       {"memory: no kind sun", [&] { make_memory({.kind = "sun"}, r); }},
-      {"exponential forgetting: γ = 1", [&] { ExponentialForgetting(4, r, {.gamma = 1}); }},
+      {"memory: γ = 1, expected between 0 and 1",
+       [&] { ExponentialForgetting(4, r, {.gamma = 1}); }},
       {"multi-head attention: 3 heads do not divide width 4", [&] { MultiHeadMemory(4, 3, r); }},
       {"recurrent network: 0 states for 1 layers",
        [&] {
@@ -1634,7 +1636,8 @@ TEST_CASE("threads: training steps of recurrent networks and memories have the s
             {.vocabulary = 65, .classes = 10, .memory = {.kind = kind, .width = 130, .heads = 2}},
             r);
         model.convert(dtype);
-        return train(model, [&](Random&) { return cross_entropy(model.forward(tokens), answers); });
+        const Array items = tokens.reshaped({19, 20, 2});
+        return train(model, [&](Random&) { return cross_entropy(model.forward(items), answers); });
       });
   }
 }

@@ -15,9 +15,10 @@ Tokens values_of(const Array& array) {
   return {values.begin(), values.end()};
 }
 
-std::multiset<std::string> names_of(const NameDataset& dataset) {
+std::multiset<std::string> names_of(const NameDataset& dataset, const CharVocabulary& vocabulary) {
   std::multiset<std::string> names;
-  for (std::int64_t i = 0; i < dataset.size(); ++i) names.insert(dataset.name(i));
+  for (std::int64_t i = 0; i < dataset.size(); ++i)
+    names.insert(vocabulary.decode(dataset.word(i)));
   return names;
 }
 
@@ -31,25 +32,22 @@ std::string numbered(int count) {
 TEST_SUITE_BEGIN("names");
 
 TEST_CASE("NameDataset: each name begins and ends with 0") {
-  const auto list = std::make_shared<const NameList>(
-      NameList{{"ada", "bo", "é"}, CharVocabulary::of_text("abdoé"), 3});
-  const NameDataset dataset(list, {2, 0, 1});
+  const NameList list{"names.txt", {"ada", "bo", "é"}, 3};
+  const CharVocabulary vocabulary = name_vocabulary(list);
+  CHECK(vocabulary.symbols() == std::vector<std::string>{"\n", "a", "b", "d", "o", "é"});
+  const NameDataset dataset(
+      {vocabulary.encode("é"), vocabulary.encode("ada"), vocabulary.encode("bo")});
   CHECK(dataset.size() == 3);
-  CHECK(dataset.name(0) == "é");
-  CHECK(dataset.vocabulary_size() == 6);
-  CHECK(dataset.context() == 4);
+  CHECK(dataset.word(1) == Tokens{1, 3, 1});
   const Batch batch = dataset.batch(std::vector<std::int64_t>{1, 2, 0});
   CHECK(batch.inputs.shape() == Shape{3, 4});
   CHECK(values_of(batch.inputs) == Tokens{0, 1, 3, 1, 0, 2, 4, 0, 0, 5, 0, 0});
   CHECK(values_of(batch.targets) == Tokens{1, 3, 1, 0, 2, 4, 0, -1, 5, 0, -1, -1});
   CHECK(batch.count == 9);
   CHECK(dataset.batch(std::vector<std::int64_t>{0}).inputs.shape() == Shape{1, 2});
-  CHECK(dataset.encode("bad") == Tokens{2, 1, 3});
-  CHECK(dataset.decode(Tokens{2, 1, 3, 0, 1}) == "bad");
-  check_says(message_of([&] { dataset.encode("zo"); }), {"byte 0", "'z'"});
   CHECK_THROWS_AS(dataset.batch(std::vector<std::int64_t>{3}), std::invalid_argument);
-  CHECK_THROWS_AS(NameDataset(list, {3}), std::invalid_argument);
-  CHECK_THROWS_AS(NameDataset(list, {}), std::invalid_argument);
+  CHECK_THROWS_AS(dataset.word(-1), std::invalid_argument);
+  CHECK_THROWS_AS(NameDataset({}), std::invalid_argument);
 }
 
 TEST_CASE("load_names: trimmed, without empty lines, with the repeats unless told otherwise") {
@@ -57,48 +55,82 @@ TEST_CASE("load_names: trimmed, without empty lines, with the repeats unless tol
   const std::string path = folder.write(
       "names.txt",
       "emma\r\n  olivia\t\n\n   \nava\nemma\nzoë\numa\nida\nada\nlea\nmia\nemma\nnoor");
-  const NameSplits splits = load_names(path);
-  CHECK(splits.train.size() == 11);
-  CHECK(splits.test.size() == 1);
-  std::multiset<std::string> all = names_of(splits.train);
-  all.merge(names_of(splits.test));
-  CHECK(all == std::multiset<std::string>{"ada", "ava", "emma", "emma", "emma", "ida", "lea", "mia",
-                                          "noor", "olivia", "uma", "zoë"});
-  CHECK(splits.test.context() == 7);
-  CHECK(splits.test.characters().symbols() == splits.train.characters().symbols());
-  const NameSplits distinct = load_names(path, {.distinct = true});
-  CHECK(distinct.train.size() + distinct.test.size() == 10);
-  CHECK(names_of(distinct.train).count("emma") + names_of(distinct.test).count("emma") == 1);
+  const NameList list = load_names(path);
+  CHECK(list.names == std::vector<std::string>{"emma", "olivia", "ava", "emma", "zoë", "uma", "ida",
+                                               "ada", "lea", "mia", "emma", "noor"});
+  CHECK(list.longest == 6);
+  const NameList distinct = load_names(path, true);
+  CHECK(distinct.names.size() == 10);
+  CHECK(std::ranges::count(distinct.names, "emma") == 1);
 }
 
-TEST_CASE("load_names: which names are held back is chosen by the seed") {
+TEST_CASE("split_names: which names are held back is chosen by the seed") {
   const TemporaryFolder folder;
-  const std::string path = folder.write("names.txt", numbered(300));
-  const NameSplits splits = load_names(path, {.held_back = 25, .seed = 1});
+  const NameList list = load_names(folder.write("names.txt", numbered(300)));
+  const CharVocabulary vocabulary = name_vocabulary(list);
+  const auto held_back = [&](const NameOptions& options) {
+    return names_of(split_names(list, vocabulary, options).test, vocabulary);
+  };
+  const NameSplits splits = split_names(list, vocabulary, {.held_back = 25, .seed = 1});
   CHECK(splits.train.size() == 275);
   CHECK(splits.test.size() == 25);
-  std::multiset<std::string> all = names_of(splits.train);
-  for (const std::string& name : names_of(splits.test)) CHECK(!all.contains(name));
-  CHECK(names_of(splits.test) == names_of(load_names(path, {.held_back = 25, .seed = 1}).test));
-  CHECK(names_of(splits.test) != names_of(load_names(path, {.held_back = 25, .seed = 2}).test));
-  CHECK(load_names(path).test.size() == 30);  // a tenth, not 1000
+  std::multiset<std::string> all = names_of(splits.train, vocabulary);
+  all.merge(names_of(splits.test, vocabulary));
+  CHECK(all == std::multiset<std::string>(list.names.begin(), list.names.end()));
+  CHECK(held_back({.held_back = 25, .seed = 1}) == names_of(splits.test, vocabulary));
+  CHECK(held_back({.held_back = 25, .seed = 2}) != names_of(splits.test, vocabulary));
+  CHECK(held_back({}).size() == 30);  // a tenth, not 1000
+  check_says(message_of([&] { held_back({.held_back = 0}); }), {"data.held_back = 0"});
+  check_says(message_of([&] { split_names(list, CharVocabulary::of_text("n012345678"), {}); }),
+             {"names.txt: 'n", "'9'"});
 }
 
 TEST_CASE("load_names: what is wrong, in which file and line") {
   const TemporaryFolder folder;
-  const auto load = [&](const std::string& content, const NameOptions& options = {}) {
+  const auto load = [&](const std::string& content, bool distinct = false) {
     folder.write("names.txt", content);
-    return message_of([&] { load_names(folder.path("names.txt"), options); });
+    return message_of([&] { load_names(folder.path("names.txt"), distinct); });
   };
   CHECK(load(numbered(10)).empty());
   check_says(load(""), {"names.txt", "at least 10 words", "found 0", "one word a line"});
   check_says(load(numbered(9)), {"at least 10 words", "found 9"});
-  check_says(load(numbered(9) + "n0\n", {.distinct = true}), {"10 distinct words", "found 9"});
+  check_says(load(numbered(9) + "n0\n", true), {"10 distinct words", "found 9"});
   check_says(load("eva\n\n" + std::string(257, 'x')), {"names.txt: line 3", "257", "256"});
   check_says(load("eva\nZo\xEB\n"), {"names.txt", "line 2", "UTF-8"});
-  check_says(load(numbered(10), {.held_back = 0}), {"data.held_back = 0"});
   check_says(message_of([&] { load_names(folder.path("none.txt")); }),
              {"none.txt", "No such file"});
+}
+
+TEST_CASE("names: a model of them writes names, a line each, and forgets one before the next") {
+  const TemporaryFolder folder;
+  folder.write("names.txt", numbered(300));
+  const auto run = [&](const std::vector<std::string>& words) {
+    return tapestry_run(with_sets(words), {.folder = folder.path()});
+  };
+  const std::vector<std::string> small = {
+      "model.layers=1",  "model.heads=1",   "model.width=16",      "model.context=5",
+      "model.dropout=0", "train.steps=200", "train.batch_size=16", "optim.learning_rate=1e-2"};
+  for (const std::string kind : {"transformer", "recurrent"}) {
+    std::vector<std::string> words = {
+        "train", "names", "--quiet", "--out", kind, "data.path=names.txt", "model.kind=" + kind};
+    words.insert(words.end(), small.begin(), small.end());
+    REQUIRE(run(words).status == 0);
+    const std::vector<std::string> invented = lines_of(run({"sample", kind}).out);
+    CHECK(invented.size() == 20);
+    CHECK(std::ranges::count_if(invented, [](const std::string& name) {
+            return name.starts_with("n") && name.size() >= 2 && name.size() <= 4;
+          }) > 10);
+    const Finished begun = run({"sample", kind, "--prompt", "n1", "--count", "3", "--seed", "2"});
+    CHECK(lines_of(begun.out).size() == 3);
+    for (const std::string& name : lines_of(begun.out)) CHECK(name.starts_with("n1"));
+    CHECK(run({"eval", kind, "--json"}).status == 0);
+  }
+  const Finished longer = run({"train", "names", "data.path=names.txt", "model.context=4"});
+  CHECK(longer.status == 2);
+  check_says(longer.err, {"model.context = 4", "a name of 4 characters: expected at least 5"});
+  const Finished missing = run({"train", "names"});
+  CHECK(missing.status == 2);
+  check_says(missing.err, {"there is no text", "karpathy/makemore"});
 }
 
 TEST_SUITE_END();

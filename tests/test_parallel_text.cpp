@@ -2,6 +2,7 @@
 #include <zlib.h>
 
 #include <numeric>
+#include <set>
 
 #include "data/pairs.hpp"
 #include "data/parallel_text.hpp"
@@ -64,42 +65,38 @@ TEST_CASE("load_parallel_text: what is wrong, in which file and line") {
              {"no.de", "No such file"});
 }
 
-TEST_CASE("load_parallel_folder: finds the files of each split by prefix and language") {
+TEST_CASE("load_parallel_text: finds the files of a split by prefix and language") {
   const TemporaryFolder folder;
-  const auto load = [&](const ParallelFiles& files = {}) {
-    return load_parallel_folder(folder.path(), files);
+  const auto load = [&](const ParallelFiles& files) {
+    return load_parallel_text(folder.path(), files);
   };
-  const auto fails = [&](const ParallelFiles& files = {}) {
-    return message_of([&] { load(files); });
-  };
-  check_says(fails(), {folder.path(), "train*.de", "nothing", "data.train"});
+  const auto fails = [&](const ParallelFiles& files) { return message_of([&] { load(files); }); };
+  check_says(fails({}), {folder.path(), "train*.de", "nothing", "split"});
   folder.write("train.de", "Hund");
   folder.write("README", "about");
-  check_says(fails(), {"expected train.en or train.en.gz", "README, train.de"});
+  check_says(fails({}), {"expected train.en or train.en.gz", "README, train.de"});
   folder.write("train.en", "dog");
   folder.write("val.de", "Katze");
   write_gzip(folder.path("val.en.gz"), "cat");
-  check_says(fails(), {"test*.de", "data.test"});
+  CHECK(load({}).sources == Lines{"Hund"});
+  CHECK(load({.split = "val"}).targets == Lines{"cat"});
+  CHECK(load({.split = "val"}).target_path == folder.path("val.en.gz"));
+  CHECK(load({.source = "en", .target = "de"}).sources == Lines{"dog"});
+  check_says(fails({.source = "fr"}), {"train*.fr"});
+
+  check_says(fails({.split = "test"}), {"test*.de"});
   folder.write("test_2016_flickr.de", "Maus");
   folder.write("test_2016_flickr.en", "mouse");
-  CHECK(load().train.sources == Lines{"Hund"});
-  CHECK(load().validation.targets == Lines{"cat"});
-  CHECK(load().validation.target_path == folder.path("val.en.gz"));
-  CHECK(load().test.targets == Lines{"mouse"});
-
-  const ParallelSplits reversed = load({.source = "en", .target = "de"});
-  CHECK(reversed.train.sources == Lines{"dog"});
-  CHECK(reversed.test.targets == Lines{"Maus"});
-
+  CHECK(load({.split = "test"}).targets == Lines{"mouse"});
   folder.write("test_2017_flickr.de", "Kuh");
   folder.write("test_2017_flickr.en", "cow");
-  check_says(fails(), {"test*.de", "test_2016_flickr, test_2017_flickr", "data.test"});
-  CHECK(load({.test = "test_2017_flickr"}).test.targets == Lines{"cow"});
+  check_says(fails({.split = "test"}), {"test*.de", "test_2016_flickr, test_2017_flickr"});
+  CHECK(load({.split = "test_2017_flickr"}).targets == Lines{"cow"});
   folder.write("test.de", "Pferd");
   folder.write("test.en", "horse");
-  CHECK(load().test.targets == Lines{"horse"});
-  check_says(fails({.source = "fr"}), {"train*.fr"});
-  check_says(message_of([&] { load_parallel_folder(folder.path("none")); }), {"none", "listed"});
+  CHECK(load({.split = "test"}).targets == Lines{"horse"});
+  check_says(message_of([&] { load_parallel_text(folder.path("none"), ParallelFiles{}); }),
+             {"none", "listed"});
 }
 
 // --- batches ---
@@ -177,34 +174,44 @@ double padding(const std::vector<TokenPair>& pairs, const std::vector<std::int64
   return 1 - tokens / places;
 }
 
-TEST_CASE("order_by_length: a permutation with little padding, new each epoch, and repeatable") {
+TEST_CASE("Sampler: batches of similar lengths hold little padding, new each epoch") {
   const std::vector<TokenPair> pairs = pairs_of_many_lengths();
-  const LengthOrder options{.batch = 16, .pool = 10, .seed = 3};
-  const std::vector<std::int64_t> order = order_by_length(pairs, options);
-  std::vector<std::int64_t> sorted = order, everything(pairs.size());
-  std::iota(everything.begin(), everything.end(), 0);
-  std::ranges::sort(sorted);
-  CHECK(sorted == everything);
-  CHECK(order == order_by_length(pairs, options));
-  CHECK(order != order_by_length(pairs, {.batch = 16, .pool = 10, .seed = 3, .epoch = 1}));
-  CHECK(order != order_by_length(pairs, {.batch = 16, .pool = 10, .seed = 4}));
-  CHECK(padding(pairs, Sampler(1003, Order::shuffled, 1).next(1003)) > 0.4);
-  CHECK(padding(pairs, order) < 0.1);
-  CHECK(padding(pairs, order_by_length(pairs, {.batch = 16, .pool = 1})) > 0.4);
+  const std::vector<std::int64_t> lengths = PairDataset(pairs, {}).lengths();
+  const auto sampler = [&](std::uint64_t seed, std::int64_t pool) {
+    return Sampler(1003, Order::similar_lengths, seed,
+                   {.batch = 16, .pool = pool, .lengths = lengths});
+  };
+  Sampler read = sampler(3, 10);
+  const std::vector<std::int64_t> first = read.next(992), second = read.next(992);
+  CHECK(std::set(first.begin(), first.end()).size() == 992);
+  CHECK(std::set(second.begin(), second.end()).size() == 992);
+  CHECK(first != second);
+  CHECK(first == sampler(3, 10).next(992));
+  CHECK(first != sampler(4, 10).next(992));
+  CHECK(padding(pairs, Sampler(1003, Order::shuffled, 1).next(992)) > 0.4);
+  CHECK(padding(pairs, first) < 0.1);
+  CHECK(padding(pairs, second) < 0.1);
+  CHECK(padding(pairs, sampler(3, 1).next(992)) > 0.4);
 }
 
-TEST_CASE("order_by_length: small and odd sizes") {
-  const std::vector<TokenPair> pairs = pairs_of_many_lengths();
-  for (const std::size_t size : {0, 1, 15, 16, 17, 33, 160, 161})
+TEST_CASE("Sampler: similar lengths in small and odd sizes, and after a resume") {
+  for (const std::int64_t size : {1, 15, 16, 17, 33, 160, 161})
     for (const std::int64_t batch : {1, 16, 500}) {
-      std::vector<std::int64_t> order =
-          order_by_length(std::span(pairs).first(size), {.batch = batch, .pool = 2});
-      std::ranges::sort(order);
-      CHECK(order.size() == size);
-      CHECK(std::ranges::adjacent_find(order) == order.end());
-      CHECK((size == 0 || order.back() == static_cast<std::int64_t>(size) - 1));
+      const std::vector<std::int64_t> lengths(static_cast<std::size_t>(size), 7);
+      const SimilarLengths similar{.batch = batch, .pool = 2, .lengths = lengths};
+      Sampler whole(size, Order::similar_lengths, 1, similar), resumed = whole;
+      const std::int64_t epoch = size > batch ? size / batch * batch : size;
+      const std::vector<std::int64_t> examples = whole.next(3 * epoch);
+      CHECK(std::set(examples.begin(), examples.begin() + epoch).size() ==
+            static_cast<std::size_t>(epoch));
+      resumed.seek(epoch);
+      CHECK(std::ranges::equal(resumed.next(epoch),
+                               std::span(examples).subspan(static_cast<std::size_t>(epoch),
+                                                           static_cast<std::size_t>(epoch))));
     }
-  CHECK_THROWS_AS(order_by_length(pairs, {.batch = 0}), std::invalid_argument);
+  CHECK_THROWS_AS(Sampler(5, Order::similar_lengths, 1, {.batch = 0, .lengths = {1, 2, 3, 4, 5}}),
+                  std::invalid_argument);
+  CHECK_THROWS_AS(Sampler(5, Order::similar_lengths, 1), std::invalid_argument);
 }
 
 TEST_SUITE_END();

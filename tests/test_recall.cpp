@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/ranges.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
@@ -13,7 +14,7 @@ namespace tapestry {
 namespace {
 
 using Json = nlohmann::json;
-using Tokens = Recall::Tokens;
+using Symbols = Recall::Symbols;
 
 TEST_SUITE_BEGIN("recall");
 
@@ -24,13 +25,12 @@ TEST_CASE("recall: each sequence has its pairs, no key twice, and a question tha
         RecallOptions{.length = 64, .pairs = 1, .keys = 2, .values = 2, .examples = 200}}) {
     const Recall data(options);
     for (std::int64_t i = 0; i < data.size(); ++i) {
-      const Tokens tokens = data.tokens(i);
-      REQUIRE(static_cast<std::int64_t>(tokens.size()) == options.length + 1);
+      const Symbols symbols = data.symbols(i);
+      REQUIRE(std::ssize(symbols) == 2 * (options.length + 1));
       std::map<char, std::string> values;
-      std::istringstream words(data.text(tokens));
-      std::vector<std::string> items;
-      for (std::string word; words >> word;) items.push_back(word);
-      REQUIRE(items.size() == tokens.size());
+      const std::vector<std::string> items = data.words(symbols);
+      REQUIRE(std::ssize(items) == options.length + 1);
+      CHECK(data.text(symbols) == fmt::format("{}", fmt::join(items, " ")));
       for (std::size_t t = 0; t + 1 < items.size(); ++t) {
         if (items[t] == ".") continue;
         CHECK_FALSE(values.contains(items[t][0]));
@@ -40,12 +40,12 @@ TEST_CASE("recall: each sequence has its pairs, no key twice, and a question tha
       CHECK(static_cast<std::int64_t>(values.size()) == options.pairs);
       REQUIRE(items.back().size() == 2);
       CHECK(items.back()[1] == '?');
-      const std::string right = std::to_string(data.answer(tokens));
+      const std::string right = std::to_string(data.answer(symbols));
       CHECK(values.at(items.back()[0]) == right);
-      CHECK(items[static_cast<std::size_t>(data.answer_position(tokens))] ==
+      CHECK(items[static_cast<std::size_t>(data.answer_position(symbols))] ==
             items.back().substr(0, 1) + right);
       CHECK(std::ranges::all_of(
-          tokens, [&](std::int32_t token) { return token >= 0 && token < data.vocabulary(); }));
+          symbols, [&](std::int32_t symbol) { return symbol >= 0 && symbol < data.vocabulary(); }));
     }
   }
 }
@@ -54,27 +54,27 @@ TEST_CASE("recall: a batch holds the sequences and their answers") {
   const Recall data({.length = 10, .examples = 50, .seed = 3});
   const std::int64_t examples[] = {7, 0, 49, 7};
   const Batch batch = data.batch(examples);
-  CHECK(batch.inputs.shape() == Shape{4, 11});
+  CHECK(batch.inputs.shape() == Shape{4, 11, 2});
   CHECK(batch.targets.shape() == Shape{4});
   CHECK(batch.count == 4);
   const auto inputs = batch.inputs.values<std::int32_t>();
   for (std::size_t b = 0; b < 4; ++b) {
-    const Tokens wanted = data.tokens(examples[b]);
-    CHECK(std::ranges::equal(inputs.subspan(b * 11, 11), wanted));
+    const Symbols wanted = data.symbols(examples[b]);
+    CHECK(std::ranges::equal(inputs.subspan(b * 22, 22), wanted));
     CHECK(batch.targets.values<std::int32_t>()[b] == data.answer(wanted));
   }
-  CHECK_THROWS_AS(data.tokens(50), std::invalid_argument);
-  CHECK_THROWS_AS(data.tokens(-1), std::invalid_argument);
+  CHECK_THROWS_AS(data.symbols(50), std::invalid_argument);
+  CHECK_THROWS_AS(data.symbols(-1), std::invalid_argument);
 }
 
 TEST_CASE("recall: where the answer stands and what it is say nothing") {
   const Recall data({.length = 16, .pairs = 4, .keys = 8, .values = 8, .examples = 8000});
   std::vector<double> places(16), answers(8), keys(8);
   for (std::int64_t i = 0; i < data.size(); ++i) {
-    const Tokens tokens = data.tokens(i);
-    ++places[static_cast<std::size_t>(data.answer_position(tokens))];
-    ++answers[static_cast<std::size_t>(data.answer(tokens))];
-    ++keys[static_cast<std::size_t>(data.text(tokens).end()[-2] - 'a')];
+    const Symbols symbols = data.symbols(i);
+    ++places[static_cast<std::size_t>(data.answer_position(symbols))];
+    ++answers[static_cast<std::size_t>(data.answer(symbols))];
+    ++keys[static_cast<std::size_t>(data.text(symbols).end()[-2] - 'a')];
   }
   const auto check_even = [](const std::vector<double>& counts) {
     const double even = 8000 / static_cast<double>(counts.size());
@@ -88,9 +88,9 @@ TEST_CASE("recall: where the answer stands and what it is say nothing") {
 TEST_CASE("recall: an example depends on the seed and its index alone") {
   const Recall few({.examples = 10, .seed = 3}), many({.examples = 1000, .seed = 3}),
       other({.examples = 10, .seed = 4});
-  CHECK(few.tokens(9) == many.tokens(9));
-  CHECK(few.tokens(9) != many.tokens(8));
-  CHECK(few.tokens(9) != other.tokens(9));
+  CHECK(few.symbols(9) == many.symbols(9));
+  CHECK(few.symbols(9) != many.symbols(8));
+  CHECK(few.symbols(9) != other.symbols(9));
 }
 
 TEST_CASE("recall: training and held-back sequences are disjoint, in a small space") {
@@ -100,12 +100,12 @@ TEST_CASE("recall: training and held-back sequences are disjoint, in a small spa
   options.held_back = true;
   options.seed = 99;
   const Recall held(options);
-  std::set<Tokens> seen, kept;
+  std::set<Symbols> seen, kept;
   for (std::int64_t i = 0; i < 6000; ++i) {
-    seen.insert(train.tokens(i));
-    kept.insert(held.tokens(i));
+    seen.insert(train.symbols(i));
+    kept.insert(held.symbols(i));
   }
-  CHECK(std::ranges::none_of(kept, [&](const Tokens& tokens) { return seen.contains(tokens); }));
+  CHECK(std::ranges::none_of(kept, [&](const Symbols& symbols) { return seen.contains(symbols); }));
   CHECK(kept.size() > 300);  // an eighth of 8 · 4 · 2⁷
   CHECK(kept.size() < 700);
   CHECK(seen.size() > 2000);
@@ -113,18 +113,18 @@ TEST_CASE("recall: training and held-back sequences are disjoint, in a small spa
 
 TEST_CASE("recall: a sequence is read back from its text, and a wrong one is told what is right") {
   const Recall data({.length = 12, .pairs = 3, .keys = 4, .values = 12});
-  const Tokens tokens = data.encode(". c7  a11 . a?");
-  CHECK(data.text(tokens) == ". c7 a11 . a?");
-  CHECK(data.answer(tokens) == 11);
-  CHECK(data.answer_position(tokens) == 2);
+  const Symbols symbols = data.encode(". c7  a11 . a?");
+  CHECK(data.text(symbols) == ". c7 a11 . a?");
+  CHECK(data.answer(symbols) == 11);
+  CHECK(data.answer_position(symbols) == 2);
   for (const std::string prompt : {"", "a?", "a1", "a1 b?", "a1 e?", "a12 a?", "e1 e?", "1 a?",
                                    "a1 a", "a1 A?", "a-1 a?", "a01 a?"}) {
     CAPTURE(prompt);
     check_says(
         message_of([&] { data.encode(prompt); }),
-        {"prompt '" + prompt + "'", "keys a to d", "values 0 to 11", data.text(data.tokens(0))});
+        {"prompt '" + prompt + "'", "keys a to d", "values 0 to 11", data.text(data.symbols(0))});
   }
-  CHECK_THROWS_AS(data.answer(Tokens{0, 1}), std::invalid_argument);
+  CHECK_THROWS_AS(data.answer(Symbols{0, 1}), std::invalid_argument);
   CHECK_THROWS_AS(data.answer({}), std::invalid_argument);
 }
 
@@ -176,6 +176,16 @@ TEST_CASE("recall: attention that asks remembers all, a sum little, and fading t
   CHECK(lines_of(shown.out).size() == 2);  // the answer, and where it looked for it
   check_says(shown.out, {". b2 . . c5 a0 . c?  5 right\n", "    c5 0.9"});
   CHECK(lines_of(sample("memory-sum", {}).out).size() == 4);
+  const std::string picture = folder.path("map.svg");
+  const auto draw = [&](const std::string& run) {
+    return tapestry_run(
+        {"attention", folder.path(run), "--prompt", "b2 . c5 a0 c?", "--out", picture});
+  };
+  CHECK(draw("memory-query-key").status == 0);
+  check_says(read_bytes(picture), {"memory, head 0", "c?", "a0"});
+  const Finished nothing_to_draw = draw("memory-sum");
+  CHECK(nothing_to_draw.status == 2);
+  check_says(nothing_to_draw.err, {"this run's memory has no attention to draw"});
   const Finished wrong = sample("memory-sum", {"--prompt", "b2 z?"});
   CHECK(wrong.status == 2);
   check_says(wrong.err, {"prompt 'b2 z?'"});

@@ -74,6 +74,13 @@ Checkpoint load_checkpoint(const std::string& path) {
   return checkpoint;
 }
 
+std::int64_t count_parameters(const Checkpoint& checkpoint) {
+  std::int64_t count = 0;
+  for (const auto& [name, array] : checkpoint.file.tensors)
+    if (!name.starts_with(optimizer_prefix)) count += array.size();
+  return count;
+}
+
 std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& config,
                                 bool needs_data) {
   try {

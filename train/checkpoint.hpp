@@ -37,6 +37,8 @@ void save_checkpoint(const std::string& path, Task& task, const Optimizer& optim
 // InputError, which names the file, for a file that is damaged or not a checkpoint.
 Checkpoint load_checkpoint(const std::string& path);
 
+std::int64_t count_parameters(const Checkpoint& checkpoint);  // numbers, of the model alone
+
 // The task that wrote it. InputError where its memory is damaged.
 std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& config,
                                 bool needs_data = true);

@@ -83,6 +83,12 @@ int run_command_line(int argc, char** argv) {
   command->add_flag("--json", eval.json, "print one JSON object");
   command->callback([&] { run = [&] { return eval_command(eval); }; });
 
+  CompareCommand compare;
+  command = app.add_subcommand("compare", "show the last evaluations of runs side by side");
+  command->add_option("RUN", compare.runs, "folders of runs")->required();
+  command->add_flag("--json", compare.json, "print one JSON object a run");
+  command->callback([&] { run = [&] { return compare_command(compare); }; });
+
   SampleCommand sample;
   command = app.add_subcommand("sample", "show what a run has learnt");
   command->add_option("RUN", sample.run, "a run's folder, or a checkpoint")->required();
@@ -104,10 +110,11 @@ int run_command_line(int argc, char** argv) {
   command = app.add_subcommand("attention", "draw what a trained transformer attends to");
   command->add_option("RUN", attention.run, "a run's folder, or a checkpoint")->required();
   command->add_option("--prompt", attention.prompt, "text to read");
-  command->add_option("--layer", attention.layer, "of one layer only")->check(CLI::Range(0, 1000));
+  command->add_option("--layer", attention.layer,
+                      "of one layer only: 1, or decoder.1.cross_attention");
   command->add_option("--head", attention.head, "of one head only")->check(CLI::Range(0, 1024));
   command->add_option("--out", attention.out,
-                      "a .png or .svg; by default both, in the run's folder");
+                      "a .png, and beside it an .svg; by default RUN/attention.png");
   command->callback([&] { run = [&] { return attention_command(attention); }; });
 
   GradcheckCommand gradcheck;

@@ -45,6 +45,12 @@ std::int64_t count_parameters(Module& model) {
   return count;
 }
 
+// "decoder.1.cross_attention" -> "1"
+std::string number_of(const std::string& path) {
+  const std::size_t begin = std::min(path.find_first_of("0123456789"), path.size());
+  return path.substr(begin, path.find_first_not_of("0123456789", begin) - begin);
+}
+
 void check_training_keys(const Config& config) {
   const std::int64_t batch = config[key::batch_size], parts = config[key::micro_batches];
   config.expect(batch % parts == 0, key::micro_batches, "must divide train.batch_size = {}", batch);
@@ -179,33 +185,31 @@ int sample_command(const SampleCommand& command) {
 int attention_command(const AttentionCommand& command) {
   const TrainedModel trained = load_trained(command.run, {}, false);
   use_machine_as(trained.config);
-  std::vector<HeatMap> drawn;
-  std::int64_t layers = 0, heads = 0;
+  std::vector<std::vector<HeatMap>> drawn;
+  std::vector<std::string> layers;
   for (const AttentionMaps& maps : trained.task->attention({.prompt = command.prompt})) {
-    const std::size_t number = maps.path.find_first_of("0123456789");
-    const std::int64_t layer =
-        number == std::string::npos ? 0 : std::stoll(maps.path.substr(number));
-    layers = std::max(layers, layer + 1);
-    heads = std::max(heads, maps.weights.dim(0));
-    if (command.layer >= 0 && layer != command.layer) continue;
-    for (std::int64_t head = 0; head < maps.weights.dim(0); ++head)
+    const std::int64_t H = maps.weights.dim(0), T = maps.weights.dim(1), S = maps.weights.dim(2);
+    layers.push_back(maps.path);
+    if (!command.layer.empty() && command.layer != maps.path &&
+        command.layer != number_of(maps.path))
+      continue;
+    expect_input(command.head < H, "--head {}: {} has heads 0 to {}", command.head, maps.path,
+                 H - 1);
+    std::vector<HeatMap> row;
+    for (std::int64_t head = 0; head < H; ++head)
       if (command.head < 0 || head == command.head)
-        drawn.push_back(
-            {fmt::format("{} head {}", maps.path, head),
-             maps.weights.select({head}).reshaped({maps.weights.dim(1), maps.weights.dim(2)}),
-             maps.queries, maps.keys});
+        row.push_back({fmt::format("{}, head {}", maps.path, head),
+                       maps.weights.select({head}).reshaped({T, S}), maps.queries, maps.keys});
+    drawn.push_back(row);
   }
-  expect_input(!drawn.empty(),
-               "no attention at layer {}, head {}: the model has layers 0 to {} of "
-               "heads 0 to {}",
-               command.layer, command.head, layers - 1, heads - 1);
-  const std::string folder = fs::is_directory(command.run) ? command.run + "/" : "";
-  const std::vector<std::string> paths =
-      command.out.empty() ? std::vector{folder + "attention.png", folder + "attention.svg"}
-                          : std::vector{command.out};
-  for (const std::string& path : paths) {
-    draw_heat_maps(drawn, path);
-    fmt::print("{}\n", path);
+  expect_input(!drawn.empty(), "--layer {}: expected a layer's number or one of {}", command.layer,
+               fmt::join(layers, ", "));
+  const fs::path folder = fs::is_directory(command.run) ? command.run : "";
+  fs::path picture = command.out.empty() ? folder / "attention.png" : fs::path(command.out);
+  for (const char* ending : {".png", ".svg"}) {
+    picture.replace_extension(ending);
+    draw_heat_maps(drawn, picture);
+    fmt::print("{}\n", picture.string());
   }
   return 0;
 }
@@ -217,7 +221,8 @@ int gradcheck_command(const GradcheckCommand& command) {
   task->model().convert(DType::float64);
   const std::int64_t count = std::min<std::int64_t>(2, task->training_data().size());
   Sampler sampler(task->training_data().size(), task->order(),
-                  static_cast<std::uint64_t>(config[key::seed]));
+                  static_cast<std::uint64_t>(config[key::seed]),
+                  {.batch = count, .lengths = task->training_data().lengths()});
   Batch batch = task->training_data().batch(sampler.next(count));
   if (batch.inputs.dtype() == DType::float32) batch.inputs = batch.inputs.to(DType::float64);
   const auto loss = [&] {

@@ -35,8 +35,9 @@ int sample_command(const SampleCommand& command);
 
 struct AttentionCommand {
   std::string run, prompt;
-  std::int64_t layer = -1, head = -1;  // -1: all
-  std::string out;                     // .png or .svg; empty: both, in the run's folder
+  std::string layer;       // its number or path; empty: all
+  std::int64_t head = -1;  // -1: all
+  std::string out;         // a PNG, and beside it an SVG; empty: attention.png in the run's folder
 };
 int attention_command(const AttentionCommand& command);
 
@@ -54,6 +55,12 @@ struct TokenizerCommand {
   std::string out = "tokenizer.json";
 };
 int tokenizer_command(const TokenizerCommand& command);
+
+struct CompareCommand {
+  std::vector<std::string> runs;
+  bool json = false;
+};
+int compare_command(const CompareCommand& command);  // the last evaluations, side by side
 
 int list_command();  // every shipped config: what it teaches, and what it should reach
 

@@ -13,6 +13,13 @@ inline const Key<std::int64_t> seed{"seed", 1, "of every random number", {.low =
 inline const Key<std::string> data_path{
     "data.path", "", "the file or folder to learn from", {.free_on_resume = true}};
 
+// For tasks that cannot do without a file.
+inline const Key<std::string> data_source{
+    "data.source",
+    "",
+    "where the data can be had, for the message when it is missing",
+    {.free_on_resume = true}};
+
 inline const Key<std::string> optimizer{
     "optim.name", "adamw", "the optimiser", {.choices = {"sgd", "adam", "adamw"}}};
 inline const Key<double> learning_rate{

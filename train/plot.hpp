@@ -16,6 +16,7 @@ struct HeatMap {
   Array values{};  // (rows, columns) float32
   std::vector<std::string> row_labels{}, column_labels{};
 };
-void draw_heat_maps(const std::vector<HeatMap>& maps, const std::string& path);
+// Rows of maps, from the top.
+void draw_heat_maps(const std::vector<std::vector<HeatMap>>& rows, const std::string& path);
 
 }  // namespace tapestry

@@ -28,19 +28,22 @@ RunLock::RunLock(const Run& run)
 
 RunLock::~RunLock() { ::close(descriptor_); }
 
-TrainedModel load_trained(const std::string& run, const std::vector<std::string>& overrides,
-                          bool needs_data) {
+std::string trained_checkpoint(const std::string& run) {
   expect_input(fs::exists(run), "{}: no such run; `tapestry train CONFIG --out {}` would make it",
                run, run);
-  std::string path = run;
-  if (fs::is_directory(run)) {
-    const Run folder(run);
-    path = fs::exists(folder.best()) ? folder.best() : folder.checkpoint();
-    expect_input(fs::exists(path),
-                 "{}: holds neither best.safetensors nor checkpoint.safetensors: "
-                 "not a run, or one that has written no checkpoint yet",
-                 run);
-  }
+  if (!fs::is_directory(run)) return run;
+  const Run folder(run);
+  const std::string path = fs::exists(folder.best()) ? folder.best() : folder.checkpoint();
+  expect_input(fs::exists(path),
+               "{}: holds neither best.safetensors nor checkpoint.safetensors: "
+               "not a run, or one that has written no checkpoint yet",
+               run);
+  return path;
+}
+
+TrainedModel load_trained(const std::string& run, const std::vector<std::string>& overrides,
+                          bool needs_data) {
+  const std::string path = trained_checkpoint(run);
   const Checkpoint checkpoint = load_checkpoint(path);
   TrainedModel trained{parse_config(checkpoint.config, path + " (its config)", overrides), nullptr,
                        checkpoint.state};

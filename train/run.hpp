@@ -38,6 +38,10 @@ class RunLock {
   int descriptor_;
 };
 
+// The checkpoint that RUN means: of a folder its best, or the last where there is no best; or the
+// file itself. InputError where there is none.
+std::string trained_checkpoint(const std::string& run);
+
 // A trained model, ready to be used.
 struct TrainedModel {
   Config config;
@@ -45,7 +49,7 @@ struct TrainedModel {
   TrainingState state;
 };
 
-// RUN is a folder, whose best checkpoint is taken, or a checkpoint. `overrides` change its config.
+// Of trained_checkpoint(run). `overrides` change its config.
 TrainedModel load_trained(const std::string& run, const std::vector<std::string>& overrides,
                           bool needs_data);
 

@@ -26,14 +26,18 @@ const Key<std::int64_t> examples{
     "data.examples", 100'000, "dates to train on", {.low = 1, .high = 1e9}};
 const Key<std::int64_t> held_back{
     "data.held_back", 1000, "dates to validate on, never trained on", {.low = 1, .high = 1e6}};
-const Key<std::string> source_language{
-    "data.source", "de", "the source files' last part: train.de", {.free_on_resume = true}};
+const Key<std::string> source_language{"data.source_language",
+                                       "de",
+                                       "the source files' last part: train.de",
+                                       {.free_on_resume = true}};
 const Key<std::string> target_language{
-    "data.target", "en", "the target files' last part", {.free_on_resume = true}};
-const Key<std::string> split{"data.split",
-                             "val",
-                             "sentences to evaluate on",
-                             {.choices = {"val", "test"}, .free_on_resume = true}};
+    "data.target_language", "en", "the target files' last part", {.free_on_resume = true}};
+const Key<std::string> training_split{
+    "data.train", "train", "the files' first part: train.de", {.free_on_resume = true}};
+const Key<std::string> validation_split{"data.validation",
+                                        "val",
+                                        "the same, of the sentences to evaluate on",
+                                        {.free_on_resume = true}};
 const Key<std::string> tokenizer_path{"data.tokenizer", "",
                                       "a tokenizer.json; empty: trained on the training sentences"};
 const Key<std::int64_t> vocabulary{
@@ -55,8 +59,9 @@ const Key<std::int64_t> beams{"model.beams",
 std::vector<KeyInfo> keys() {
   std::vector<KeyInfo> all = transformer_keys();
   all.insert(all.end(),
-             {kind, examples, held_back, source_language, target_language, split, tokenizer_path,
-              vocabulary, lower_case, context, key::decoder_layers, label_smoothing, beams});
+             {kind, key::data_source, examples, held_back, source_language, target_language,
+              training_split, validation_split, tokenizer_path, vocabulary, lower_case, context,
+              key::decoder_layers, label_smoothing, beams});
   return all;
 }
 
@@ -91,14 +96,17 @@ Corpus dates(const Config& config) {
           .validation = part(Split::held_back, config[held_back])};
 }
 
-ParallelSplits load(const Config& config) {
-  const std::string& path = config[key::data_path];
-  constexpr const char* advice =
-      "name a folder with train.de, train.en, val.de, val.en and their like with --set data.path=";
+ParallelText load(const Config& config, const Key<std::string>& split) {
+  const std::string &path = config[key::data_path], &source = config[key::data_source];
+  const std::string advice = fmt::format(
+      "name a folder with train.{0}, train.{1}, val.{0}, val.{1} and their like with --set "
+      "data.path=FOLDER{2}{3}",
+      config[source_language], config[target_language], source.empty() ? "" : ", such as ", source);
   config.expect(!path.empty(), key::data_path, "there is nothing to translate; {}", advice);
   config.expect(std::filesystem::is_directory(path), key::data_path, "no such folder; {}", advice);
-  return load_parallel_folder(
-      path, {.source = config[source_language], .target = config[target_language]});
+  return load_parallel_text(path, {.split = config[split],
+                                   .source = config[source_language],
+                                   .target = config[target_language]});
 }
 
 BytePairTokenizer make_tokenizer(const Config& config, const ParallelText& text) {
@@ -123,11 +131,11 @@ std::unique_ptr<Dataset> encoded(const ParallelText& text, const BytePairTokeniz
 
 Corpus sentences(const TaskSetup& setup) {
   const Config& config = setup.config;
-  std::optional<ParallelSplits> text;
-  if (setup.needs_data || setup.memory.empty()) text = load(config);
+  std::optional<ParallelText> training;
+  if (setup.needs_data || setup.memory.empty()) training = load(config, training_split);
   const auto tokenizer = std::make_shared<const BytePairTokenizer>(
       setup.memory.empty()
-          ? make_tokenizer(config, text->train)
+          ? make_tokenizer(config, *training)
           : BytePairTokenizer::from_json(setup.memory.at("tokenizer"), "the checkpoint"));
   Corpus corpus{
       .vocabulary = tokenizer->size(),
@@ -135,10 +143,9 @@ Corpus sentences(const TaskSetup& setup) {
       .encode = [tokenizer](std::string_view line) { return tokenizer->encode(line); },
       .decode = [tokenizer](std::span<const std::int32_t> t) { return tokenizer->decode(t); },
       .memory = {{"tokenizer", tokenizer->to_json()}}};
-  if (!text) return corpus;
-  corpus.training = encoded(text->train, *tokenizer, corpus.context);
-  corpus.validation =
-      encoded(config[split] == "test" ? text->test : text->validation, *tokenizer, corpus.context);
+  if (!training) return corpus;
+  corpus.training = encoded(*training, *tokenizer, corpus.context);
+  corpus.validation = encoded(load(config, validation_split), *tokenizer, corpus.context);
   return corpus;
 }
 
@@ -152,6 +159,9 @@ class Translation final : public Task {
   Module& model() override { return model_; }
   const Dataset& training_data() override { return *corpus_.training; }
   const Dataset& validation_data() override { return *corpus_.validation; }
+  Order order() const override {
+    return config_[kind] == "text" ? Order::similar_lengths : Order::shuffled;
+  }
   const char* unit() const override { return "tokens"; }
   double units(const Batch& batch) const override { return batch.count; }
   std::map<std::string, std::string> memory() const override { return corpus_.memory; }
@@ -184,6 +194,7 @@ class Translation final : public Task {
 
   Sample sample(const SampleOptions& options) override {
     if (!options.prompt.empty()) return {written(options.prompt) + "\n", {}};
+    expect_input(corpus_.validation != nullptr, "--prompt is required: a sentence to translate");
     std::string text;
     const std::int64_t count =
         std::min(options.count > 0 ? options.count : 8, corpus_.validation->size());
