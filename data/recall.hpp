@@ -12,7 +12,7 @@ namespace tapestry {
 
 struct RecallOptions {
   std::int64_t length = 32;             // T: items before the question, 8 to 512
-  std::int64_t pairs = 8;               // of them with a key and a value; at most T and keys
+  std::int64_t pairs = 8;               // of them with a key and a value; at most T, keys, values
   std::int64_t keys = 16, values = 16;  // 2 to 26 (a, b, …), 2 to 100 (0, 1, …)
   std::int64_t distractors = 16;        // different items that say nothing, 2 to 1000
   std::int64_t examples = 1'000'000;
@@ -21,11 +21,11 @@ struct RecallOptions {
 };
 
 // Associative recall: items pass by, some of which hold a key and a value, and a question asks for
-// the value of one key: ". c7 . . a12 . f3 a?" is answered by 12. Keys do not repeat, and the
-// answer stands anywhere with the same probability: its place says nothing, its key all.
-// An item is two symbols, what it is about and what it says: a key and a value, a key and "?", or
-// a distractor and nothing. A batch: inputs (B, T + 1, 2) and targets (B), int32. Example i depends
-// on (seed, i) alone; the two splits share no input, whatever their seeds.
+// the value of one key: ". c7 . . a12 . f3 a?" is answered by 12. Keys do not repeat, nor do
+// values, and the answer stands anywhere with the same probability: its place says nothing, its key
+// all. An item is two symbols, what it is about and what it says: a key and a value, a key and "?",
+// or a distractor and nothing. A batch: inputs (B, T + 1, 2) and targets (B), int32. Example i
+// depends on (seed, i) alone; the two splits share no input, whatever their seeds.
 class Recall final : public Dataset {
  public:
   using Symbols = std::vector<std::int32_t>;  // two an item, the question last

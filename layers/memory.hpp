@@ -175,7 +175,7 @@ class MemoryNetwork final : public Module {
  public:
   Embedding embedding;  // of N(0, 1)
   std::unique_ptr<Memory> memory;
-  Mlp readout;  // (2C, hidden, classes)
+  Mlp readout;  // (3C, hidden, classes): of the memory, the question, and their product
 
   MemoryNetwork(const MemoryNetworkOptions& options, Random& init);
   Tensor forward(const Array& symbols) const;

@@ -34,6 +34,8 @@ TEST_CASE("recall: each sequence has its pairs, no key twice, and a question tha
       for (std::size_t t = 0; t + 1 < items.size(); ++t) {
         if (items[t] == ".") continue;
         CHECK_FALSE(values.contains(items[t][0]));
+        CHECK(std::ranges::none_of(
+            values, [&](const auto& pair) { return pair.second == items[t].substr(1); }));
         values[items[t][0]] = items[t].substr(1);
         CHECK(std::stoll(items[t].substr(1)) < options.values);
       }
@@ -137,6 +139,7 @@ TEST_CASE("recall: options out of range name their key") {
   check_says(says({.pairs = 0}), {"data.pairs = 0: expected 1 to 16"});
   check_says(says({.length = 10, .pairs = 11}), {"data.pairs = 11: expected 1 to 10"});
   check_says(says({.pairs = 5, .keys = 4}), {"data.pairs = 5: expected 1 to 4"});
+  check_says(says({.pairs = 5, .values = 4}), {"data.pairs = 5: expected 1 to 4"});
   check_says(says({.keys = 1}), {"data.keys = 1: expected 2 to 26"});
   check_says(says({.keys = 27}), {"data.keys = 27"});
   check_says(says({.values = 101}), {"data.values = 101: expected 2 to 100"});

@@ -16,9 +16,10 @@ const Key<std::int64_t> length{
     "data.length", 32, "items before the question", {.low = 8, .high = 512}};
 const Key<std::int64_t> pairs{
     "data.pairs", 8, "of the items, those with a key and a value", {.low = 1, .high = 26}};
-const Key<std::int64_t> num_keys{"data.keys", 16, "different keys: a-z", {.low = 2, .high = 26}};
+const Key<std::int64_t> num_keys{
+    "data.keys", 16, "different keys: a-z; at least the pairs", {.low = 2, .high = 26}};
 const Key<std::int64_t> num_values{
-    "data.values", 16, "different values: 0, 1, …", {.low = 2, .high = 100}};
+    "data.values", 16, "different values: 0, 1, …; at least the pairs", {.low = 2, .high = 100}};
 const Key<std::int64_t> examples{
     "data.examples", 1'000'000, "training sequences", {.low = 1, .high = 1e9}};
 const Key<std::int64_t> held_back{
