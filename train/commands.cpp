@@ -262,14 +262,16 @@ int tokenizer_command(const TokenizerCommand& command) {
 }
 
 int list_command() {
+  std::size_t width = 0;
+  for (const auto& [name, text] : shipped_configs()) width = std::max(width, name.size());
   for (const auto& [name, text] : shipped_configs()) {
     const Config config = parse_config(text, name, {});
     const std::string first = text.substr(0, text.find('\n'));
-    fmt::print("{:<22} {}\n", name, first.substr(first.find_first_not_of("# ")));
+    fmt::print("{:<{}}  {}\n", name, width, first.substr(first.find_first_not_of("# ")));
     const std::string& metric = config[key::expected_metric];
     if (metric.empty()) continue;
     const std::string& data = config[key::expected_data];
-    fmt::print("{:<22} {} {} ({}{}{})\n", "", metric, config[key::expected_value], data,
+    fmt::print("{:<{}}  {} {} ({}{}{})\n", "", width, metric, config[key::expected_value], data,
                data.empty() ? "" : ": ", config[key::expected_source]);
   }
   return 0;
