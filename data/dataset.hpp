@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "autograd/array.hpp"
+#include "autograd/graph.hpp"
 
 namespace tapestry {
 
@@ -18,6 +19,11 @@ struct Batch {
   // that is padding, as AttentionOptions::key_padding has it.
   Array source{};
   Array source_padding{};
+
+  // Of graphs: all of them side by side. Inputs are then their nodes' features, (N, F), and graph g
+  // has the nodes [first_nodes[g], first_nodes[g + 1]), int32.
+  Graph graph{};
+  Array first_nodes{};
 };
 
 // In `targets` of token batches: no loss at this position.

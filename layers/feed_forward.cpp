@@ -7,6 +7,8 @@ namespace tapestry {
 
 Tensor activate(Activation activation, const Tensor& x) {
   switch (activation) {
+    case Activation::none:
+      return x;
     case Activation::relu:
       return relu(x);
     case Activation::gelu:

@@ -4,7 +4,7 @@
 
 namespace tapestry {
 
-enum class Activation { relu, gelu, gelu_tanh };
+enum class Activation { none, relu, gelu, gelu_tanh };
 Tensor activate(Activation activation, const Tensor& x);
 
 // x (..., C) -> contract(activation(expand(x))) (..., C), with `hidden` columns between.

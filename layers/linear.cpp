@@ -9,21 +9,23 @@
 namespace tapestry {
 namespace {
 
-Array initial(const Shape& shape, std::int64_t in, double standard_deviation, Random& init) {
-  if (standard_deviation > 0) return normal(shape, standard_deviation, init);
-  return uniform(shape, 1 / std::sqrt(static_cast<double>(in)), init);
+Array initial(std::int64_t in, std::int64_t out, Random& init, const LinearOptions& options) {
+  if (options.standard_deviation > 0) return normal({out, in}, options.standard_deviation, init);
+  const double squared =
+      options.glorot ? 6.0 / static_cast<double>(in + out) : 1.0 / static_cast<double>(in);
+  return uniform({out, in}, std::sqrt(squared), init);
 }
 
 Array initial_bias(std::int64_t in, std::int64_t out, Random& init, const LinearOptions& options) {
   if (!options.bias) return {};
-  if (options.standard_deviation > 0) return Array::zeros({out});
+  if (options.standard_deviation > 0 || options.glorot) return Array::zeros({out});
   return uniform({out}, 1 / std::sqrt(static_cast<double>(in)), init);
 }
 
 }  // namespace
 
 Linear::Linear(std::int64_t in, std::int64_t out, Random& init, const LinearOptions& options)
-    : weight(initial({out, in}, in, options.standard_deviation, init), Role::weight),
+    : weight(initial(in, out, init, options), Role::weight),
       bias(initial_bias(in, out, init, options), Role::bias) {}
 
 Tensor Linear::forward(const Tensor& x) const {

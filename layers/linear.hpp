@@ -9,6 +9,8 @@ struct LinearOptions {
   // Of the normal distribution the weight starts from, biases being 0. 0 means uniform in ±1/√in
   // for both, PyTorch's default.
   double standard_deviation = 0;
+  // The weight uniform in ±√(6 / (in + out)) and biases 0 (Glorot & Bengio 2010, eq. 16).
+  bool glorot = false;
 };
 
 // x (..., in) -> x · weightᵀ + bias (..., out). weight (out, in), bias (out).

@@ -23,6 +23,7 @@ std::vector<std::string> small(const std::string& task) {
   if (task == "recall")
     return {"data.length=8", "data.pairs=3",  "data.keys=4",       "data.values=3",
             "model.width=8", "model.heads=2", "train.batch_size=4"};
+  if (task == "graph") return {"model.width=4", "model.dropout=0", "train.batch_size=2"};
   std::vector<std::string> keys = {"model.layers=1", "model.heads=2", "model.width=8",
                                    "train.batch_size=4"};
   if (task == "language-model")
@@ -118,6 +119,7 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
       {{"train", "sort", "--threads", "0"}, {"--threads"}},
       {{"train", "sort", "--threads", "two"}, {"--threads"}},
       {{"train", "sort", "--out"}, {"--out"}},
+      {{"train", "sort", "--seeds", "0"}, {"--seeds"}},
       {{"train", "text.toml", "--out", "run"}, {"run: holds a run: --resume"}},
       {{"train", "text.toml", "--out", "unfinished"}, {"unfinished: holds an unfinished run"}},
       {{"train", "text.toml", "--out", "new", "data.path=none.txt"}, {"none.txt", "no such file"}},
@@ -229,7 +231,8 @@ TEST_CASE("command line: a disk or folder that cannot be written is a failure: s
 TEST_CASE("command line: --help and --version exit 0 and name what there is") {
   const std::pair<std::string, std::vector<std::string>> rows[] = {
       {"", {"train", "eval", "sample", "gradcheck", "config", "bench", "--version"}},
-      {"train", {"CONFIG", "--set", "KEY=VALUE", "--out", "--resume", "--threads", "--quiet"}},
+      {"train",
+       {"CONFIG", "--set", "KEY=VALUE", "--out", "--resume", "--threads", "--quiet", "--seeds"}},
       {"eval", {"RUN", "--set", "--json"}},
       {"sample",
        {"RUN", "--prompt", "--count", "--tokens", "--temperature", "--top-k", "--top-p", "--seed",
@@ -454,12 +457,18 @@ TEST_CASE("smoke: every shipped config trains, evaluates, saves, resumes, sample
     std::string names;
     for (int i = 0; i < 100; ++i) names += fmt::format("n{}\n", i);
     folder.write("names.txt", names);
+    std::filesystem::create_directory(folder.path("papers"));
+    folder.write("papers/cora.content", "a 1 0 x\nb 0 1 y\nc 1 0 x\nd 0 1 y\n");
+    folder.write("papers/cora.cites", "a c\nb d\n");
     const std::string task = Config::peek(text, name, {}, "task");
     const auto run = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
       words.insert(words.end(), more.begin(), more.end());
       if (task == "language-model" && words.front() != "sample")
         words.push_back(name == "names" ? "data.path=names.txt" : "data.path=story.txt");
       if (name == "multi30k" && words.front() != "sample") words.push_back("data.path=pairs");
+      if (name == "cora" && words.front() != "sample")
+        words.insert(words.end(), {"data.path=papers", "data.training_nodes=2",
+                                   "data.validation_nodes=1", "data.test_nodes=1"});
       const Finished finished = tapestry_run(with_sets(words), {.folder = folder.path()});
       INFO(finished.err);
       CHECK(finished.status == 0);
@@ -470,7 +479,7 @@ TEST_CASE("smoke: every shipped config trains, evaluates, saves, resumes, sample
                                     "train.log_every=1"};
     if (task == "vae") few.insert(few.end(), {"data.training_images=200", "data.test_images=20"});
     if (task == "toy-sequence" || task == "recall") few.push_back("data.held_back=50");
-    if (name == "dates") few.push_back("data.held_back=20");
+    if (name == "dates" || name == "graphs") few.push_back("data.held_back=20");
     if (name == "multi30k") few.insert(few.end(), {"data.vocabulary=300", "train.batch_size=4"});
     std::vector<std::string> more = few;
     few.push_back("train.steps=3");

@@ -691,6 +691,82 @@ std::vector<Row> linear_attention_rows() {
   };
 }
 
+// Nodes 4 and 5 have no edges, node 2 leads to itself.
+const Graph small_graph(6, {{0, 1}, {1, 0}, {2, 2}, {0, 2}, {3, 0}, {1, 2}});
+
+std::vector<Row> graph_rows() {
+  const auto sum_on = [](const Graph& graph) {
+    return [graph](In x) { return neighbour_sum(graph, x[0]); };
+  };
+  const auto weighted_on = [](const Graph& graph) {
+    return [graph](In x) { return neighbour_sum(graph, x[0], x[1]); };
+  };
+  const auto products_on = [](const Graph& graph, std::int64_t heads) {
+    return [graph, heads](In x) { return edge_products(graph, x[0], x[1], heads); };
+  };
+  const auto softmax_of = [](const Array& offsets) {
+    return [offsets](In x) { return segment_softmax(x[0], offsets); };
+  };
+  const auto windows = [](const UnfoldOptions& options) {
+    return [options](In x) { return unfold(x[0], options); };
+  };
+  const Graph none, edgeless(3, {});
+  const Array parts = ints({0, 2, 2, 6, 7}, {5}), whole = ints({0, 0}, {2}),
+              nothing = ints({0}, {1});
+  const Array sevens = row({100, -100, 1e3, 1e3, 0, -1e3, 5}).reshaped({7, 1});
+  std::vector<Row> rows = {
+      {"neighbour_sum", sum_on(small_graph), {normal({6, 3})}},
+      {"neighbour_sum: weighted", weighted_on(small_graph), {normal({6, 3}), normal({6, 1})}},
+      {"neighbour_sum: heads", weighted_on(small_graph), {normal({6, 6}), normal({6, 3})}},
+      {"neighbour_sum: one column", weighted_on(small_graph), {normal({6, 1}), normal({6, 1})}},
+      {"neighbour_sum: wide", weighted_on(small_graph), {normal({6, 70}), normal({6, 2})}},
+      {"neighbour_sum: no columns", sum_on(small_graph), {normal({6, 0})}},
+      {"neighbour_sum: no nodes", weighted_on(none), {normal({0, 3}), normal({0, 1})}},
+      {"neighbour_sum: no edges", weighted_on(edgeless), {normal({3, 2}), normal({0, 1})}},
+      {"neighbour_sum: used twice",
+       [](In x) {
+         return neighbour_sum(small_graph, neighbour_sum(small_graph, x[0], x[1]), x[1]);
+       },
+       {normal({6, 3}), normal({6, 1})}},
+      {"edge_products", products_on(small_graph, 1), {normal({6, 3}), normal({6, 3})}},
+      {"edge_products: heads", products_on(small_graph, 3), {normal({6, 6}), normal({6, 6})}},
+      {"edge_products: one column", products_on(small_graph, 1), {normal({6, 1}), normal({6, 1})}},
+      {"edge_products: no nodes", products_on(none, 1), {normal({0, 3}), normal({0, 3})}},
+      {"edge_products: no edges", products_on(edgeless, 2), {normal({3, 2}), normal({3, 2})}},
+      {"edge_products: x with itself",
+       [](In x) { return edge_products(small_graph, x[0], x[0]); },
+       {normal({6, 3})}},
+      {"segment_softmax", softmax_of(parts), {normal({7, 3})}},
+      {"segment_softmax: ±1e3", softmax_of(parts), {sevens}},
+      {"segment_softmax: wide", softmax_of(parts), {normal({7, 37})}},
+      {"segment_softmax: no rows", softmax_of(whole), {normal({0, 3})}},
+      {"segment_softmax: no segments", softmax_of(nothing), {normal({0, 3})}},
+      {"unfold", windows({.before = 1, .after = 1}), {normal({2, 5, 3})}},
+      {"unfold: width 1", windows({.width = 1}), {normal({2, 5, 3})}},
+      {"unfold: every second",
+       windows({.width = 4, .stride = 2, .before = 3}),
+       {normal({2, 7, 2})}},
+      {"unfold: gaps", windows({.width = 2, .stride = 3}), {normal({1, 9, 1})}},
+      {"unfold: zeros alone", windows({.width = 2, .before = 3, .after = 3}), {normal({1, 1, 2})}},
+      {"unfold: longer than the sequence", windows({.width = 6}), {normal({2, 5, 3})}},
+      {"unfold: no examples", windows({}), {normal({0, 5, 3})}},
+      {"unfold: no steps", windows({.before = 2, .after = 2}), {normal({2, 0, 3})}},
+  };
+  const std::vector<std::pair<const char*, Tensor (*)(const Tensor&, const Array&)>> pools = {
+      {"segment_sum", segment_sum}, {"segment_mean", segment_mean}, {"segment_max", segment_max}};
+  for (const auto& [name, op] : pools)
+    for (const auto& [variant, offsets, x] : {std::tuple{"", parts, apart({7, 3})},
+                                              {": one column", parts, apart({7, 1})},
+                                              {": wide", parts, apart({7, 37})},
+                                              {": no rows", whole, normal({0, 3})},
+                                              {": no columns", parts, normal({7, 0})},
+                                              {": no segments", nothing, normal({0, 3})}})
+      rows.push_back({fmt::format("{}{}", name, variant),
+                      [op = op, offsets = offsets](In in) { return op(in[0], offsets); },
+                      {x}});
+  return rows;
+}
+
 std::vector<Row> loss_rows() {
   const auto against = [](const Array& targets, const CrossEntropyOptions& options) {
     return [=](In x) { return cross_entropy(x[0], targets, options); };
@@ -751,9 +827,10 @@ std::vector<Row> loss_rows() {
 const std::vector<Row>& table() {
   static const std::vector<Row> rows = [] {
     std::vector<Row> all;
-    for (const auto& part : {unary_rows(), arithmetic_rows(), reduce_rows(), shaping_rows(),
-                             softmax_rows(), matmul_rows(), model_rows(), attention_rows(),
-                             rotary_rows(), scan_rows(), linear_attention_rows(), loss_rows()})
+    for (const auto& part :
+         {unary_rows(), arithmetic_rows(), reduce_rows(), shaping_rows(), softmax_rows(),
+          matmul_rows(), model_rows(), attention_rows(), rotary_rows(), scan_rows(),
+          linear_attention_rows(), graph_rows(), loss_rows()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();

@@ -17,7 +17,9 @@
 #include "autograd/ops.hpp"
 #include "autograd/parallel.hpp"
 #include "autograd/tape.hpp"
+#include "layers/convolution1d.hpp"
 #include "layers/encoder_decoder.hpp"
+#include "layers/graph.hpp"
 #include "layers/memory.hpp"
 #include "layers/recurrent_network.hpp"
 #include "layers/transformer.hpp"
@@ -363,6 +365,53 @@ std::vector<Row> memory_rows() {
   return rows;
 }
 
+std::vector<Row> graph_rows() {
+  Random r = init();
+  const Graph graph(6, {{0, 1}, {1, 0}, {2, 2}, {0, 2}, {3, 0}, {1, 2}});  // 4 and 5 stand alone
+  const Array x = normal({6, 3}), first_nodes = ints({0, 2, 2, 6}, {4});
+  const auto on_graph = [graph](const auto& layer, In in) { return layer.forward(graph, in[0]); };
+  std::vector<Row> rows = {
+      make_row("Convolution1d", Convolution1d(3, 4, r, {.before = 1, .after = 1}), forward,
+               {normal({2, 5, 3})}),
+      make_row("Convolution1d: every second", Convolution1d(3, 2, r, {.width = 4, .stride = 2}),
+               forward, {normal({2, 7, 3})}),
+      make_row("GraphAttention", GraphAttention(3, 4, r, {.activation = Activation::gelu}),
+               on_graph, {x}),
+      make_row("GraphAttention: heads",
+               GraphAttention(3, 4, r, {.heads = 2, .activation = Activation::none}), on_graph,
+               {x}),
+  };
+  for (const auto& [normalization, name] : {std::pair{Normalization::sum, "sum"},
+                                            {Normalization::mean, "mean"},
+                                            {Normalization::symmetric, "symmetric"}}) {
+    rows.push_back(make_row(
+        fmt::format("GraphConvolution: {}", name),
+        GraphConvolution(3, 4, r, {.normalization = normalization, .activation = Activation::gelu}),
+        on_graph, {x}));
+    const std::optional<Pooling> poolings[] = {std::nullopt, Pooling::sum, Pooling::mean,
+                                               Pooling::max};
+    for (int i = 0; i < 4; ++i)
+      rows.push_back(
+          make_row(fmt::format("GraphNetwork: {}, pooling {}", name, i),
+                   GraphNetwork({.inputs = 3,
+                                 .classes = 2,
+                                 .width = 4,
+                                 .attention = normalization == Normalization::sum && i % 2 == 1,
+                                 .normalization = normalization,
+                                 .heads = 2,
+                                 .activation = Activation::gelu,
+                                 .dropout = 0.3,
+                                 .pooling = poolings[i]},
+                                r),
+                   [=](const GraphNetwork& model, In in) {
+                     Random noise(1, Stream::dropout);
+                     return model.forward(graph, in[0], first_nodes, &noise);
+                   },
+                   {x}));
+  }
+  return rows;
+}
+
 const TransformerOptions tiny{
     .vocabulary = 5, .context = 4, .layers = 2, .heads = 2, .width = 4, .hidden = 6};
 
@@ -445,7 +494,8 @@ std::vector<Row> model_rows() {
 const std::vector<Row>& table() {
   static const std::vector<Row> rows = [] {
     std::vector<Row> all = simple_rows();
-    for (auto& group : {attention_rows(), random_feature_rows(), memory_rows(), model_rows()})
+    for (auto& group :
+         {attention_rows(), random_feature_rows(), memory_rows(), graph_rows(), model_rows()})
       all.insert(all.end(), group.begin(), group.end());
     return all;
   }();
@@ -605,6 +655,28 @@ TEST_CASE("layers: parameter names are a checkpoint's keys, and stay") {
                                     "features.projection (2, 64, 2)", "features.sigma (2, 2)",
                                     "gate.weight (2, 4)", "gate.bias (2,)", "output.weight (4, 4)",
                                     "output.bias (4,)"});
+
+  const auto graph_network = [&](const GraphNetworkOptions& options) {
+    GraphNetwork model(options, r);
+    return shapes(model);
+  };
+  CHECK(graph_network({.inputs = 5, .classes = 3, .width = 4}) ==
+        Strings{"layers.0.bias (4,)", "layers.0.neighbours.weight (4, 5)", "layers.1.bias (3,)",
+                "layers.1.neighbours.weight (3, 4)"});
+  CHECK(graph_network({.inputs = 5,
+                       .classes = 3,
+                       .layers = 1,
+                       .width = 4,
+                       .normalization = Normalization::sum,
+                       .pooling = Pooling::sum}) ==
+        Strings{"layers.0.own.weight (4, 5)", "layers.0.bias (4,)",
+                "layers.0.neighbours.weight (4, 5)", "head.weight (3, 4)", "head.bias (3,)"});
+  CHECK(graph_network({.inputs = 5, .classes = 3, .layers = 1, .attention = true}) ==
+        Strings{"layers.0.own.weight (3, 5)", "layers.0.bias (3,)", "layers.0.query.weight (3, 5)",
+                "layers.0.key.weight (3, 5)", "layers.0.value.weight (3, 5)"});
+  Convolution1d convolution(3, 2, r);
+  CHECK(shapes(convolution) == Strings{"kernel.weight (2, 9)", "kernel.bias (2,)"});
+
   Attention attention(4, 4, 2, r, {.bias = false});
   CHECK(names(attention) == Strings{"query.weight", "key.weight", "value.weight"});
 }
@@ -1661,6 +1733,35 @@ TEST_CASE(
           return cross_entropy(model.forward(tokens, &noise), targets);
         });
       });
+}
+
+TEST_CASE("threads: training steps of graph networks have the same bits on 1, 2, 3 and 8 threads") {
+  Random random(1, Stream::data);
+  std::vector<Edge> edges;
+  for (int i = 0; i < 3000; ++i)
+    edges.push_back({static_cast<std::int32_t>(random.below(500)),
+                     static_cast<std::int32_t>(random.below(500))});
+  const Graph graph(500, edges);
+  const Array first_nodes = ints({0, 3, 3, 200, 500}, {5}), targets = ints({1, 0, 2, 1}, {4});
+  for (const DType dtype : {f32, f64})
+    for (const Pooling pooling : {Pooling::sum, Pooling::mean, Pooling::max})
+      for (const bool attention : {false, true})
+        check_threads([&] {
+          Random r = init();
+          GraphNetwork model({.inputs = 70,
+                              .classes = 3,
+                              .width = 66,
+                              .attention = attention,
+                              .heads = 2,
+                              .dropout = 0.1,
+                              .pooling = pooling},
+                             r);
+          model.convert(dtype);
+          const Tensor x = pixels({500, 70}, dtype);
+          return train(model, [&](Random& noise) {
+            return cross_entropy(model.forward(graph, x, first_nodes, &noise), targets);
+          });
+        });
 }
 
 TEST_CASE("threads: training steps of a VAE have the same bits on 1, 2, 3 and 8 threads") {

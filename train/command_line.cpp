@@ -72,6 +72,8 @@ int run_command_line(int argc, char** argv) {
   command->add_flag("--resume", train.resume, "go on from the run's checkpoint");
   command->add_option("--threads", train.threads, "by default one a physical core")
       ->check(CLI::Range(1, 1024));
+  command->add_option("--seeds", train.seeds, "train so many seeds, and print mean and deviation")
+      ->check(CLI::Range(1, 1000));
   command->add_flag("--quiet", train.quiet, "print the result only");
   command->add_flag("--profile", train.profile, "print where the time of a step goes");
   command->callback([&] { run = [&] { return train_command(train); }; });

@@ -100,16 +100,13 @@ void write_bytes(const std::string& path, const std::string& bytes) {
   if (!stream) throw std::runtime_error(fmt::format("{}: cannot write", path));
 }
 
-}  // namespace
+// What a training came to.
+struct Training {
+  Metrics metrics;  // of the last evaluation; empty: it was stopped
+  TrainingState state;
+};
 
-int train_command(const TrainCommand& command) {
-  std::vector<std::string> overrides = command.overrides;
-  if (command.threads > 0) overrides.push_back(fmt::format("train.threads={}", command.threads));
-  const Config config = load_config(command.config, overrides);
-  check_training_keys(config);
-  use_machine_as(config);
-  const Run run(command.out.empty() ? Run::default_folder(config[key::name], command.resume)
-                                    : command.out);
+Training train_into(const Run& run, const Config& config, const TrainCommand& command) {
   const std::optional<Checkpoint> checkpoint = open_run(run, config, command.resume);
   const std::unique_ptr<Task> task =
       checkpoint ? make_task(*checkpoint, config) : make_task({config});
@@ -136,14 +133,68 @@ int train_command(const TrainCommand& command) {
                config[key::name], count_parameters(task->model()), task->training_data().size(),
                num_threads(), run.folder(),
                checkpoint ? fmt::format(", from step {}", checkpoint->state.step) : "");
-  const Metrics metrics = trainer.train();
-  if (metrics.empty()) {
+  Metrics metrics = trainer.train();
+  return {std::move(metrics), trainer.state()};
+}
+
+// Trains seed, seed + 1, … one after the other, each into a run of its own, RUN/seed-N. With
+// --resume those that are there go on, or are only evaluated, and those that are not begin.
+int train_seeds(const TrainCommand& command, Config config, const Run& runs) {
+  std::vector<Metrics> reached;
+  const std::int64_t first = config[key::seed];
+  for (std::int64_t seed = first; seed < first + command.seeds; ++seed) {
+    const Run run(fmt::format("{}/seed-{}", runs.folder(), seed));
+    TrainCommand own = command;
+    own.quiet = true;
+    own.resume = command.resume && fs::exists(run.folder());
+    config.set(key::seed, seed);
+    const Training training = train_into(run, config, own);
+    if (training.metrics.empty()) {
+      fmt::print(
+          "stopped after step {} of seed {}; the same command with --out {} --resume goes on\n",
+          training.state.step, seed, runs.folder());
+      return interrupted_status;
+    }
+    fmt::print("seed {}: {}  ({:.1f} s)\n", seed, show(training.metrics), training.state.elapsed_s);
+    std::fflush(stdout);
+    reached.push_back(training.metrics);
+  }
+  const Metrics means = mean_of(reached);
+  fmt::print("mean of {} seeds: {}\n", command.seeds, show(means, deviation_of(reached)));
+  compare_with_expected(config, means);
+  return 0;
+}
+
+// Moves every parameter a little: with biases of 0, features of 0 meet ReLU at its kink, where it
+// has no derivative to check.
+void leave_kinks(Module& model) {
+  Random random(0, Stream::init);
+  for (Parameter* parameter : model.parameters()) {
+    if (parameter->role == Role::fixed) continue;
+    Array value = parameter->value();
+    for (double& x : value.mutable_values<double>()) x += 0.01 * random.normal();
+  }
+}
+
+}  // namespace
+
+int train_command(const TrainCommand& command) {
+  std::vector<std::string> overrides = command.overrides;
+  if (command.threads > 0) overrides.push_back(fmt::format("train.threads={}", command.threads));
+  const Config config = load_config(command.config, overrides);
+  check_training_keys(config);
+  use_machine_as(config);
+  const Run run(command.out.empty() ? Run::default_folder(config[key::name], command.resume)
+                                    : command.out);
+  if (command.seeds > 0) return train_seeds(command, config, run);
+  const Training training = train_into(run, config, command);
+  if (training.metrics.empty()) {
     fmt::print("stopped after step {}; tapestry train {} --out {} --resume goes on\n",
-               trainer.state().step, run.config(), run.folder());
+               training.state.step, run.config(), run.folder());
     return interrupted_status;
   }
-  fmt::print("done after {:.1f} s: {}\n", trainer.state().elapsed_s, show(metrics));
-  compare_with_expected(config, metrics);
+  fmt::print("done after {:.1f} s: {}\n", training.state.elapsed_s, show(training.metrics));
+  compare_with_expected(config, training.metrics);
   if (!command.quiet) fmt::print("tapestry sample {} shows what it learnt\n", run.folder());
   return 0;
 }
@@ -219,6 +270,7 @@ int gradcheck_command(const GradcheckCommand& command) {
   use_machine_as(config);
   const std::unique_ptr<Task> task = make_task({config});
   task->model().convert(DType::float64);
+  leave_kinks(task->model());
   const std::int64_t count = std::min<std::int64_t>(2, task->training_data().size());
   Sampler sampler(task->training_data().size(), task->order(),
                   static_cast<std::uint64_t>(config[key::seed]),

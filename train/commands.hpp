@@ -14,6 +14,7 @@ struct TrainCommand {
   std::string out;
   bool resume = false;
   std::int64_t threads = 0;
+  std::int64_t seeds = 0;  // train with so many seeds, each into RUN/seed-N; 0: the config's alone
   bool quiet = false;
   bool profile = false;
 };

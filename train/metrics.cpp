@@ -1,6 +1,7 @@
 #include "train/metrics.hpp"
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -42,6 +43,23 @@ Metrics values_of(const Averages& averages) {
   Metrics values;
   for (const auto& [name, average] : averages) values[name] = average.value();
   return values;
+}
+
+Metrics mean_of(const std::vector<Metrics>& runs) {
+  Metrics means;
+  for (const Metrics& run : runs)
+    for (const auto& [name, value] : run) means[name] += value / static_cast<double>(runs.size());
+  return means;
+}
+
+Metrics deviation_of(const std::vector<Metrics>& runs) {
+  const Metrics means = mean_of(runs);
+  Metrics deviations;
+  for (const Metrics& run : runs)
+    for (const auto& [name, value] : run) deviations[name] += std::pow(value - means.at(name), 2);
+  for (auto& [name, squares] : deviations)
+    squares = std::sqrt(squares / std::max(1.0, static_cast<double>(runs.size()) - 1));
+  return deviations;
 }
 
 }  // namespace tapestry

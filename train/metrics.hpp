@@ -37,4 +37,9 @@ class MetricsFile {
 
 Metrics values_of(const Averages& averages);
 
+// Over runs that measured the same figures, at least one: the mean of each figure, and the standard
+// deviation of a single run, √(Σ (x - mean)² / (n - 1)), 0 of one run.
+Metrics mean_of(const std::vector<Metrics>& runs);
+Metrics deviation_of(const std::vector<Metrics>& runs);
+
 }  // namespace tapestry

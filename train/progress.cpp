@@ -14,6 +14,16 @@ std::string show(const Metrics& values) {
   return text;
 }
 
+std::string show(const Metrics& means, const Metrics& deviations) {
+  const auto one = [&](const std::string& name) {
+    return fmt::format("{} {:.4f} ± {:.4f}", name, means.at(name), deviations.at(name));
+  };
+  std::string text = one("loss");
+  for (const auto& [name, mean] : means)
+    if (name != "loss") text += "  " + one(name);
+  return text;
+}
+
 Progress::Progress(std::int64_t first_step, std::int64_t steps, bool quiet)
     : first_step_(first_step),
       steps_(steps),

@@ -1,0 +1,80 @@
+#include "autograd/graph.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "autograd/check.hpp"
+
+namespace tapestry {
+namespace {
+
+Array ints(std::size_t count) {
+  return Array::zeros({static_cast<std::int64_t>(count)}, DType::int32);
+}
+
+// `rows` are the edges' own ends and `ends` their other ones, both in the order of `edges`.
+Adjacency adjacency(std::int64_t nodes, const std::vector<Edge>& list,
+                    const std::vector<std::int32_t>& order, std::int32_t Edge::*row,
+                    std::int32_t Edge::*end) {
+  Adjacency result{ints(static_cast<std::size_t>(nodes) + 1), ints(list.size()), ints(list.size())};
+  const auto offsets = result.offsets.mutable_values<std::int32_t>();
+  const auto neighbours = result.neighbours.mutable_values<std::int32_t>();
+  std::ranges::copy(order, result.edges.mutable_values<std::int32_t>().begin());
+  for (std::size_t place = 0; place < order.size(); ++place) {
+    const Edge& edge = list[static_cast<std::size_t>(order[place])];
+    neighbours[place] = edge.*end;
+    ++offsets[static_cast<std::size_t>(edge.*row) + 1];
+  }
+  std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
+  return result;
+}
+
+}  // namespace
+
+Graph::Graph(std::int64_t nodes, std::vector<Edge> edges) : nodes_(nodes) {
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  require(nodes >= 0 && nodes < most && std::ssize(edges) < most, "graph: {} nodes and {} edges",
+          nodes, edges.size());
+  for (const auto& [from, to] : edges)
+    require(from >= 0 && from < nodes && to >= 0 && to < nodes,
+            "graph: an edge from node {} to node {} of {}", from, to, nodes);
+  std::ranges::sort(edges, {}, [](const Edge& edge) { return std::pair(edge.to, edge.from); });
+  edges.erase(std::ranges::unique(edges).begin(), edges.end());
+  std::vector<std::int32_t> order(edges.size());
+  std::iota(order.begin(), order.end(), 0);
+  incoming_ = adjacency(nodes, edges, order, &Edge::to, &Edge::from);
+  std::ranges::stable_sort(
+      order, {}, [&](std::int32_t edge) { return edges[static_cast<std::size_t>(edge)].from; });
+  outgoing_ = adjacency(nodes, edges, order, &Edge::from, &Edge::to);
+}
+
+Graph Graph::undirected(std::int64_t nodes, std::vector<Edge> edges) {
+  const std::size_t count = edges.size();
+  for (std::size_t i = 0; i < count; ++i) edges.push_back({edges[i].to, edges[i].from});
+  return Graph(nodes, std::move(edges));
+}
+
+Graph Graph::join(const std::vector<Graph>& graphs) {
+  std::int64_t nodes = 0;
+  std::vector<Edge> edges;
+  for (const Graph& graph : graphs) {
+    const auto first = static_cast<std::int32_t>(nodes);
+    for (const auto& [from, to] : graph.list()) edges.push_back({from + first, to + first});
+    nodes += graph.nodes();
+  }
+  return Graph(nodes, std::move(edges));
+}
+
+std::vector<Edge> Graph::list() const {
+  std::vector<Edge> edges;
+  const auto offsets = incoming_.offsets.values<std::int32_t>();
+  const auto sources = incoming_.neighbours.values<std::int32_t>();
+  for (std::int32_t to = 0; to < nodes_; ++to)
+    for (auto place = static_cast<std::size_t>(offsets[static_cast<std::size_t>(to)]);
+         place < static_cast<std::size_t>(offsets[static_cast<std::size_t>(to) + 1]); ++place)
+      edges.push_back({sources[place], to});
+  return edges;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,113 @@
+#include "autograd/ops/graph.hpp"
+
+#include "autograd/kernels/rows.hpp"
+#include "autograd/ops/elementwise.hpp"
+
+namespace tapestry {
+namespace {
+
+// The edges of an adjacency, as kernels read them.
+struct EdgeRows {
+  const std::int32_t *offsets, *neighbours, *edges;
+  explicit EdgeRows(const Adjacency& adjacency)
+      : offsets(adjacency.offsets.values<std::int32_t>().data()),
+        neighbours(adjacency.neighbours.values<std::int32_t>().data()),
+        edges(adjacency.edges.values<std::int32_t>().data()) {}
+};
+
+// fn(node, place) for each place of each node's row; one thread walks a row, in order. `width` is
+// the work at a place.
+template <class Begin, class F>
+void for_each_edge(const Graph& graph, const EdgeRows& rows, std::int64_t width, Begin begin,
+                   F fn) {
+  const std::int64_t degree = graph.nodes() == 0 ? 1 : 1 + graph.edges() / graph.nodes();
+  for_each_row(graph.nodes(), degree * width, [=](std::int64_t node) {
+    begin(node);
+    for (std::int32_t place = rows.offsets[node]; place < rows.offsets[node + 1]; ++place)
+      fn(node, place);
+  });
+}
+
+// y_v = Σ w x_u over the edges between v and u of an adjacency: x (N, F), weights (E, H) or empty.
+Array gather(const Graph& graph, const Adjacency& adjacency, const Array& x, const Array& weights) {
+  Array y(x.shape(), x.dtype());
+  const std::int64_t F = x.dim(1), H = weights.empty() ? 1 : weights.dim(1), D = F / H;
+  dispatch(x.dtype(), [&, rows = EdgeRows(adjacency)]<class T>() {
+    const T* in = x.values<T>().data();
+    const T* weight = weights.empty() ? nullptr : weights.values<T>().data();
+    T* out = y.mutable_values<T>().data();
+    const auto start = [=](std::int64_t node) { std::fill_n(out + node * F, F, T(0)); };
+    for_each_edge(graph, rows, F, start, [=](std::int64_t node, std::int32_t place) {
+      for (std::int64_t h = 0; h < H; ++h) {
+        const Simd<T> w(weight ? weight[rows.edges[place] * H + h] : T(1));
+        T* to = out + node * F + h * D;
+        map_span<T>(
+            D, [w](auto sum, auto v) { return fma(w, v, sum); }, to, to,
+            in + rows.neighbours[place] * F + h * D);
+      }
+    });
+  });
+  return y;
+}
+
+// (E, H), a_j · b_i for the edges from i to j.
+Array products(const Graph& graph, const Array& a, const Array& b, std::int64_t H) {
+  Array y({graph.edges(), H}, a.dtype());
+  const std::int64_t F = a.dim(1), D = F / H;
+  dispatch(a.dtype(), [&, rows = EdgeRows(graph.incoming())]<class T>() {
+    const T *at_target = a.values<T>().data(), *at_source = b.values<T>().data();
+    T* out = y.mutable_values<T>().data();
+    const auto start = [](std::int64_t) {};
+    for_each_edge(graph, rows, F, start, [=](std::int64_t node, std::int32_t place) {
+      for (std::int64_t h = 0; h < H; ++h)
+        out[place * H + h] = dot_span(D, at_target + node * F + h * D,
+                                      at_source + rows.neighbours[place] * F + h * D);
+    });
+  });
+  return y;
+}
+
+void check_nodes(const char* op, const Graph& graph, const Tensor& x, std::int64_t heads) {
+  check_floating(op, x);
+  require(x.rank() == 2 && x.dim(0) == graph.nodes() && heads >= 1 && x.dim(1) % heads == 0,
+          "{}: {} on a graph of {} nodes, with {} heads", op, to_string(x.shape()), graph.nodes(),
+          heads);
+}
+
+}  // namespace
+
+Tensor neighbour_sum(const Graph& graph, const Tensor& x, const Tensor& weights) {
+  const bool weighted = !weights.value().empty();
+  if (weighted) {
+    check_same_dtype("neighbour_sum", x, weights);
+    require(weights.rank() == 2 && weights.dim(0) == graph.edges(),
+            "neighbour_sum: weights {} on a graph of {} edges", to_string(weights.shape()),
+            graph.edges());
+  }
+  const std::int64_t H = weighted ? weights.dim(1) : 1;
+  check_nodes("neighbour_sum", graph, x, H);
+  const Array y = gather(graph, graph.incoming(), x.value(), weights.value());
+  if (!weighted)
+    return record("neighbour_sum", y, {x}, [graph](const Array& gradient, InputGradients& into) {
+      into.add(0, gather(graph, graph.outgoing(), gradient, {}));
+    });
+  return record("neighbour_sum", y, {x, weights},
+                [graph, x = x.value(), weights = weights.value(), H](const Array& gradient,
+                                                                     InputGradients& into) {
+                  if (into.wanted(0))
+                    into.add(0, gather(graph, graph.outgoing(), gradient, weights));
+                  if (into.wanted(1)) into.add(1, products(graph, gradient, x, H));
+                });
+}
+
+Tensor edge_products(const Graph& graph, const Tensor& a, const Tensor& b, std::int64_t heads) {
+  check_same_shape("edge_products", a, b);
+  check_nodes("edge_products", graph, a, heads);
+  return record("edge_products", products(graph, a.value(), b.value(), heads), {a, b},
+                [graph, a = a.value(), b = b.value()](const Array& gradient, InputGradients& into) {
+                  if (into.wanted(0)) into.add(0, gather(graph, graph.incoming(), b, gradient));
+                  if (into.wanted(1)) into.add(1, gather(graph, graph.outgoing(), a, gradient));
+                });
+}
+
+}  // namespace tapestry

@@ -1,0 +1,158 @@
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <set>
+#include <unordered_map>
+
+#include "autograd/check.hpp"
+#include "data/file.hpp"
+#include "data/node_graph.hpp"
+#include "data/text.hpp"
+
+namespace tapestry {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t max_file_bytes = std::int64_t{1} << 30;
+constexpr std::string_view spaces = " \t\r";
+
+// The one file of a folder that is named *.ending or *.ending.gz.
+std::string find_file(const std::string& folder, const std::string& ending) {
+  expect_input(fs::is_directory(folder),
+               "{}: no such folder; expected one with a *.content and a *.cites file, such as Cora "
+               "from https://linqs.org/datasets",
+               folder);
+  std::vector<std::string> found;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string path = entry.path().string();
+    if (path.ends_with(ending) || path.ends_with(ending + ".gz")) found.push_back(path);
+  }
+  expect_input(found.size() == 1, "{}: {} files named *{} or *{}.gz, expected one", folder,
+               found.size(), ending, ending);
+  return found.front();
+}
+
+// fn(words, line) for each line that is not empty, lines counted from 1.
+template <class F>
+void for_each_line(const std::string& path, F fn) {
+  const std::string content = read_file(path, max_file_bytes);
+  std::string_view rest = content;
+  std::vector<std::string_view> words;
+  for (std::int64_t line = 1; !rest.empty(); ++line) {
+    std::string_view text = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(text.size() + 1, rest.size()));
+    words.clear();
+    while (true) {
+      text.remove_prefix(std::min(text.find_first_not_of(spaces), text.size()));
+      if (text.empty()) break;
+      words.push_back(text.substr(0, text.find_first_of(spaces)));
+      text.remove_prefix(words.back().size());
+    }
+    if (!words.empty()) fn(words, line);
+  }
+}
+
+struct Papers {
+  std::string path;
+  std::vector<std::string> names{}, classes{};
+  std::vector<std::int64_t> lines{};
+  std::vector<float> features{};  // row by row, each divided by its sum
+  std::int64_t width = 0;
+  std::unordered_map<std::string, std::int32_t> numbers{};  // by name
+};
+
+float read_feature(const Papers& papers, std::int64_t line, std::string_view word) {
+  float value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  expect_input(error == std::errc() && end == word.data() + word.size() && std::isfinite(value) &&
+                   value >= 0,
+               "{}: line {}: feature '{}': expected a number, at least 0", papers.path, line,
+               printable(word));
+  return value;
+}
+
+void add_paper(Papers& papers, const std::vector<std::string_view>& words, std::int64_t line) {
+  const auto width = std::ssize(words) - 2;
+  if (papers.names.empty()) papers.width = width;
+  expect_input(width >= 1, "{}: line {}: {} words, expected a name, features and a class",
+               papers.path, line, words.size());
+  expect_input(width == papers.width, "{}: line {}: {} features, expected {} as in line {}",
+               papers.path, line, width, papers.width,
+               papers.lines.empty() ? line : papers.lines.front());
+  const std::string name(words.front());
+  const auto [place, is_new] =
+      papers.numbers.emplace(name, static_cast<std::int32_t>(papers.names.size()));
+  expect_input(is_new, "{}: line {}: node {} again; line {} has it", papers.path, line,
+               printable(name), papers.lines[static_cast<std::size_t>(place->second)]);
+  const std::size_t begin = papers.features.size();
+  float sum = 0;
+  for (std::size_t i = 1; i + 1 < words.size(); ++i) {
+    papers.features.push_back(read_feature(papers, line, words[i]));
+    sum += papers.features.back();
+  }
+  for (std::size_t i = begin; sum > 0 && i < papers.features.size(); ++i) papers.features[i] /= sum;
+  papers.names.push_back(name);
+  papers.classes.emplace_back(words.back());
+  papers.lines.push_back(line);
+}
+
+std::vector<Edge> read_citations(const std::string& path, const Papers& papers) {
+  std::vector<Edge> edges;
+  for_each_line(path, [&](const std::vector<std::string_view>& words, std::int64_t line) {
+    expect_input(words.size() == 2, "{}: line {}: {} words, expected the names of two nodes", path,
+                 line, words.size());
+    std::int32_t ends[2];
+    for (std::size_t i = 0; i < 2; ++i) {
+      const auto found = papers.numbers.find(std::string(words[i]));
+      expect_input(found != papers.numbers.end(),
+                   "{}: line {}: an edge to node {}, which is not among the {} of {}", path, line,
+                   printable(words[i]), papers.names.size(), papers.path);
+      ends[i] = found->second;
+    }
+    edges.push_back({ends[0], ends[1]});
+  });
+  return edges;
+}
+
+std::vector<std::int64_t> range(std::int64_t begin, std::int64_t end) {
+  std::vector<std::int64_t> values;
+  for (std::int64_t i = begin; i < end; ++i) values.push_back(i);
+  return values;
+}
+
+}  // namespace
+
+NodeGraph load_citations(const std::string& folder, const CitationSplit& split) {
+  Papers papers{find_file(folder, ".content")};
+  const std::string cites = find_file(folder, ".cites");
+  for_each_line(papers.path, [&](const std::vector<std::string_view>& words, std::int64_t line) {
+    add_paper(papers, words, line);
+  });
+  const std::int64_t N = std::ssize(papers.names);
+  expect_input(split.training + split.validation + split.test <= N,
+               "{}: {} nodes, fewer than data.training_nodes = {}, data.validation_nodes = {} and "
+               "data.test_nodes = {} together",
+               papers.path, N, split.training, split.validation, split.test);
+  const std::set<std::string> known(papers.classes.begin(),
+                                    papers.classes.begin() + split.training);
+  NodeGraph whole{.graph = Graph::undirected(N, read_citations(cites, papers)),
+                  .features = Array::of(papers.features, {N, papers.width}),
+                  .names = papers.names,
+                  .classes = {known.begin(), known.end()},
+                  .training = range(0, split.training),
+                  .validation = range(split.training, split.training + split.validation),
+                  .test = range(N - split.test, N)};
+  for (std::size_t i = 0; i < papers.classes.size(); ++i) {
+    const auto found = known.find(papers.classes[i]);
+    expect_input(found != known.end(),
+                 "{}: line {}: class '{}' is unknown: none of the first {} nodes, which are to be "
+                 "learnt from, is of it",
+                 papers.path, papers.lines[i], printable(papers.classes[i]), split.training);
+    whole.labels.push_back(static_cast<std::int32_t>(std::distance(known.begin(), found)));
+  }
+  return whole;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,36 @@
+#include "data/node_graph.hpp"
+
+#include "autograd/check.hpp"
+
+namespace tapestry {
+
+NodeDataset::NodeDataset(std::shared_ptr<const NodeGraph> whole, std::vector<std::int64_t> nodes)
+    : whole_(std::move(whole)), nodes_(std::move(nodes)) {
+  require(!nodes_.empty(), "NodeDataset: no nodes");
+  for (const std::int64_t node : nodes_)
+    require(node >= 0 && node < whole_->graph.nodes(), "NodeDataset: node {} of {}", node,
+            whole_->graph.nodes());
+}
+
+std::int64_t NodeDataset::node(std::int64_t example) const {
+  require(example >= 0 && example < size(), "NodeDataset: example {} of {}", example, size());
+  return nodes_[static_cast<std::size_t>(example)];
+}
+
+Batch NodeDataset::batch(std::span<const std::int64_t> examples) const {
+  const std::int64_t N = whole_->graph.nodes();
+  Batch batch{.inputs = whole_->features,
+              .targets = Array::full({N}, ignored_target, DType::int32),
+              .count = 0,
+              .graph = whole_->graph,
+              .first_nodes = Array::of(std::vector{0, static_cast<std::int32_t>(N)}, {2})};
+  const auto targets = batch.targets.mutable_values<std::int32_t>();
+  for (const std::int64_t example : examples) {
+    const auto at = static_cast<std::size_t>(node(example));
+    batch.count += targets[at] == ignored_target;
+    targets[at] = whole_->labels[at];
+  }
+  return batch;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/dataset.hpp"
+
+namespace tapestry {
+
+// A graph whose nodes have features and a class each, and which of these are known.
+struct NodeGraph {
+  Graph graph{};
+  Array features{};                    // (N, F) float32
+  std::vector<std::int32_t> labels{};  // N of them, indices of classes
+  std::vector<std::string> names{};    // of the nodes
+  std::vector<std::string> classes{};
+  std::vector<std::int64_t> training{};    // the nodes to learn from,
+  std::vector<std::int64_t> validation{};  // to validate on,
+  std::vector<std::int64_t> test{};        // and, where there are more, to test on
+};
+
+// Semi-supervised classification of nodes: an example is a node whose class is asked for, though
+// the model sees the whole graph at once. A batch: inputs (N, F), its graph, and targets (N) int32,
+// ignored_target but for the batch's nodes; count: these.
+class NodeDataset final : public Dataset {
+ public:
+  NodeDataset(std::shared_ptr<const NodeGraph> whole, std::vector<std::int64_t> nodes);
+
+  std::int64_t size() const override { return static_cast<std::int64_t>(nodes_.size()); }
+  Batch batch(std::span<const std::int64_t> examples) const override;
+
+  std::int64_t node(std::int64_t example) const;
+
+ private:
+  std::shared_ptr<const NodeGraph> whole_;
+  std::vector<std::int64_t> nodes_;
+};
+
+// Zachary's karate club: who met whom outside it, and which of the two clubs each of its 34 members
+// joined when it split, "Mr. Hi" or "Officer" (Zachary 1977, "An information flow model for
+// conflict and fission in small groups"). Members are named 1 to 34, and told
+// apart by a feature each. `labelled`: those whose side is known; the others are to be found.
+// InputError names data.labelled.
+NodeGraph karate_club(const std::vector<std::int64_t>& labelled);
+
+// How many nodes, in the order of the content file, are of each split: the first ones train, the
+// next ones validate, and the last ones test.
+struct CitationSplit {
+  std::int64_t training = 140, validation = 500, test = 1000;  // those of Planetoid's Cora
+};
+
+// Papers that cite each other, in the format of LINQS (https://linqs.org/datasets): a folder with
+// one NAME.content, each line a paper's name, its features and its class, and one NAME.cites, each
+// line the names of two papers of which one cites the other; plain or gzip. Citations count both
+// ways; features are divided by their sum. InputError names file, line and reason: a paper given
+// twice, or with more or fewer features than the first, a feature that is not a number or is
+// negative, a class that no training node has, a citation of a paper that is not there.
+NodeGraph load_citations(const std::string& folder, const CitationSplit& split);
+
+}  // namespace tapestry

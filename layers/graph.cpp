@@ -1,0 +1,140 @@
+#include "layers/graph.hpp"
+
+#include <cmath>
+
+#include "autograd/check.hpp"
+#include "autograd/ops/arithmetic.hpp"
+#include "autograd/ops/graph.hpp"
+#include "autograd/ops/segments.hpp"
+#include "autograd/tape.hpp"
+
+namespace tapestry {
+namespace {
+
+constexpr LinearOptions without_bias{.bias = false, .glorot = true};
+
+// f(d_j) of every node, (N, 1).
+template <class F>
+Tensor of_degrees(const Graph& graph, DType dtype, F f) {
+  Array column({graph.nodes(), 1}, DType::float64);
+  const auto values = column.mutable_values<double>();
+  const auto offsets = graph.incoming().offsets.values<std::int32_t>();
+  for (std::size_t j = 0; j < values.size(); ++j) values[j] = f(offsets[j + 1] - offsets[j]);
+  return column.to(dtype);
+}
+
+std::unique_ptr<GraphLayer> make_layer(const GraphNetworkOptions& options, std::int64_t in,
+                                       bool logits, Random& init) {
+  const std::int64_t out = logits ? options.classes : options.width;
+  const Activation activation = logits ? Activation::none : options.activation;
+  if (options.attention)
+    return std::make_unique<GraphAttention>(
+        in, out, init,
+        GraphAttention::Options{.heads = logits ? 1 : options.heads, .activation = activation});
+  return std::make_unique<GraphConvolution>(
+      in, out, init,
+      GraphConvolution::Options{.normalization = options.normalization, .activation = activation});
+}
+
+}  // namespace
+
+// --- layers ---
+
+Tensor GraphLayer::forward(const Graph& graph, const Tensor& x) const {
+  const Scope scope(path());
+  Tensor y = gather(graph, x);
+  if (own) y = y + own->forward(x);
+  return activate(activation, y + bias);
+}
+
+void GraphLayer::common_fields(FieldVisitor& visit) {
+  if (own) visit("own", *own);
+  visit("bias", bias);
+}
+
+GraphConvolution::GraphConvolution(std::int64_t in, std::int64_t out, Random& init,
+                                   const Options& options)
+    : GraphLayer(options.normalization == Normalization::symmetric
+                     ? std::nullopt
+                     : std::optional<Linear>(std::in_place, in, out, init, without_bias),
+                 out, options.activation),
+      neighbours(in, out, init, without_bias),
+      normalization(options.normalization) {}
+
+Tensor GraphConvolution::gather(const Graph& graph, const Tensor& x) const {
+  const Tensor z = neighbours.forward(x);  // (N, C)
+  if (normalization == Normalization::sum) return neighbour_sum(graph, z);
+  if (normalization == Normalization::mean)
+    return neighbour_sum(graph, z) *
+           of_degrees(graph, x.dtype(), [](double d) { return d > 0 ? 1 / d : 0; });
+  const Tensor root = of_degrees(graph, x.dtype(), [](double d) { return 1 / std::sqrt(1 + d); });
+  const Tensor scaled = z * root;
+  return (neighbour_sum(graph, scaled) + scaled) * root;
+}
+
+void GraphConvolution::fields(FieldVisitor& visit) {
+  common_fields(visit);
+  visit("neighbours", neighbours);
+}
+
+GraphAttention::GraphAttention(std::int64_t in, std::int64_t out, Random& init,
+                               const Options& options)
+    : GraphLayer(std::optional<Linear>(std::in_place, in, out, init, without_bias), out,
+                 options.activation),
+      query(in, out, init, without_bias),
+      key(in, out, init, without_bias),
+      value(in, out, init, without_bias),
+      heads(options.heads) {
+  require(heads >= 1 && out % heads == 0, "graph attention: {} heads do not divide width {}", heads,
+          out);
+}
+
+Tensor GraphAttention::weights(const Graph& graph, const Tensor& x) const {
+  const auto D = static_cast<double>(bias.tensor.dim(0) / heads);
+  const Tensor scores = edge_products(graph, query.forward(x), key.forward(x), heads);  // (E, H)
+  return segment_softmax(scores * (1 / std::sqrt(D)), graph.incoming().offsets);
+}
+
+Tensor GraphAttention::gather(const Graph& graph, const Tensor& x) const {
+  return neighbour_sum(graph, value.forward(x), weights(graph, x));
+}
+
+void GraphAttention::fields(FieldVisitor& visit) {
+  common_fields(visit);
+  visit("query", query);
+  visit("key", key);
+  visit("value", value);
+}
+
+Tensor pool(Pooling pooling, const Tensor& x, const Array& first_nodes) {
+  if (pooling == Pooling::sum) return segment_sum(x, first_nodes);
+  if (pooling == Pooling::mean) return segment_mean(x, first_nodes);
+  return segment_max(x, first_nodes);
+}
+
+// --- the network ---
+
+GraphNetwork::GraphNetwork(const GraphNetworkOptions& options, Random& init)
+    : dropout(options.dropout), pooling(options.pooling) {
+  for (std::int64_t i = 0; i < options.layers; ++i)
+    layers.push_back(make_layer(options, i == 0 ? options.inputs : options.width,
+                                !pooling && i + 1 == options.layers, init));
+  if (pooling) head.emplace(options.width, options.classes, init, LinearOptions{.glorot = true});
+  parameters();  // names the modules
+}
+
+Tensor GraphNetwork::forward(const Graph& graph, const Tensor& x, const Array& first_nodes,
+                             Random* noise) const {
+  const Scope scope(path());
+  Tensor y = x;
+  for (const auto& layer : layers) y = layer->forward(graph, dropout.forward(y, noise));
+  return pooling ? head->forward(dropout.forward(pool(*pooling, y, first_nodes), noise)) : y;
+}
+
+void GraphNetwork::fields(FieldVisitor& visit) {
+  for (std::size_t i = 0; i < layers.size(); ++i) visit("layers." + std::to_string(i), *layers[i]);
+  visit("dropout", dropout);
+  if (head) visit("head", *head);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "autograd/graph.hpp"
+#include "layers/dropout.hpp"
+#include "layers/feed_forward.hpp"
+
+// Networks whose layers pass messages along the edges of a graph of N nodes.
+namespace tapestry {
+
+// f(X, E, θ)_j = σ(θ₁ᵀx̄_j + Σ_{i ∈ N(j)} w_ij θ₂ᵀx_i): what a node makes of itself and of those
+// that lead to it. x̄ is x with a 1 appended, that is, a map with a bias; each kind has its own w.
+class GraphLayer : public Module {
+ public:
+  std::optional<Linear> own;  // θ₁ but for its bias; none where a node is its own neighbour
+  Parameter bias;             // (C)
+  Activation activation;      // σ
+
+  Tensor forward(const Graph& graph, const Tensor& x) const;  // x (N, F) -> (N, C)
+
+ protected:
+  GraphLayer(std::optional<Linear> self, std::int64_t out, Activation sigma)
+      : own(std::move(self)), bias(Array::zeros({out}), Role::bias), activation(sigma) {}
+  void common_fields(FieldVisitor& visit);
+
+ private:
+  virtual Tensor gather(const Graph& graph, const Tensor& x) const = 0;  // the sum over N(j)
+};
+
+// How a graph convolution weighs the neighbours of a node, of which there are d_j = |N(j)|.
+enum class Normalization {
+  sum,        // w_ij = 1
+  mean,       // w_ij = 1 / d_j
+  symmetric,  // w_ij = 1 / √((1 + d_i) (1 + d_j)), each node its own neighbour in place of θ₁
+};
+
+// All neighbours count by their number alone. Symmetric: D̃^-½ (A + I) D̃^-½ X θ₂ + b (Kipf &
+// Welling 2016, arXiv 1609.02907, eq. 2 and the renormalisation of §2.2).
+class GraphConvolution final : public GraphLayer {
+ public:
+  Linear neighbours;  // θ₂
+  Normalization normalization;
+
+  struct Options {
+    Normalization normalization = Normalization::sum;
+    Activation activation = Activation::relu;
+  };
+  GraphConvolution(std::int64_t in, std::int64_t out, Random& init, const Options& options);
+  void fields(FieldVisitor& visit) override;
+
+ private:
+  Tensor gather(const Graph& graph, const Tensor& x) const override;
+};
+
+// Each node asks, and weighs its neighbours by their answers: scaled dot-product attention masked
+// by the edges (Veličković et al. 2017, arXiv 1710.10903, §2.1, with the scores of Vaswani et al.
+// 2017), at a cost of E, not N². w_ij = softmax over i ∈ N(j) of q_jᵀk_i / √D, in each of H heads.
+class GraphAttention final : public GraphLayer {
+ public:
+  Linear query, key, value;  // value is θ₂
+  std::int64_t heads;
+
+  struct Options {
+    std::int64_t heads = 1;  // must divide `out`, else std::invalid_argument
+    Activation activation = Activation::relu;
+  };
+  GraphAttention(std::int64_t in, std::int64_t out, Random& init, const Options& options);
+  Tensor weights(const Graph& graph, const Tensor& x) const;  // w (E, H), by the graph's edges
+  void fields(FieldVisitor& visit) override;
+
+ private:
+  Tensor gather(const Graph& graph, const Tensor& x) const override;
+};
+
+enum class Pooling { sum, mean, max };
+
+// The nodes of each graph of a batch, as one: x (N, C), first_nodes (G + 1) int32 -> (G, C). Graph
+// g has the nodes [first_nodes[g], first_nodes[g + 1]).
+Tensor pool(Pooling pooling, const Tensor& x, const Array& first_nodes);
+
+struct GraphNetworkOptions {
+  std::int64_t inputs = 0, classes = 0;
+  std::int64_t layers = 2, width = 16;
+  bool attention = false;
+  Normalization normalization = Normalization::symmetric;  // of convolutions
+  std::int64_t heads = 1;                                  // of attention; must divide the width
+  Activation activation = Activation::relu;
+  double dropout = 0;
+  std::optional<Pooling> pooling{};  // none: it is nodes that are classified, not graphs
+};
+
+// Layers of graph convolution or attention, dropout before each. To classify nodes, the last layer
+// gives their logits (N, classes), in one head and without σ; to classify graphs, a linear map of
+// the pooled nodes gives the graphs' (G, classes).
+class GraphNetwork final : public Module {
+ public:
+  std::vector<std::unique_ptr<GraphLayer>> layers;
+  Dropout dropout;
+  std::optional<Pooling> pooling;
+  std::optional<Linear> head;  // with pooling
+
+  GraphNetwork(const GraphNetworkOptions& options, Random& init);
+
+  // x (N, F). `noise` is dropout's; null: evaluate.
+  Tensor forward(const Graph& graph, const Tensor& x, const Array& first_nodes,
+                 Random* noise = nullptr) const;
+  void fields(FieldVisitor& visit) override;
+};
+
+}  // namespace tapestry
