@@ -13,7 +13,7 @@ Array ints(std::size_t count) {
   return Array::zeros({static_cast<std::int64_t>(count)}, DType::int32);
 }
 
-// `rows` are the edges' own ends and `ends` their other ones, both in the order of `edges`.
+// A row of each edge's own end, `row`, with the other ends, in the given order of the edges.
 Adjacency adjacency(std::int64_t nodes, const std::vector<Edge>& list,
                     const std::vector<std::int32_t>& order, std::int32_t Edge::*row,
                     std::int32_t Edge::*end) {

@@ -4,6 +4,7 @@
 #include "autograd/ops/activations.hpp"
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/attention.hpp"
+#include "autograd/ops/convolution.hpp"
 #include "autograd/ops/dropout.hpp"
 #include "autograd/ops/embedding.hpp"
 #include "autograd/ops/graph.hpp"

@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "autograd/array.hpp"
 
@@ -21,6 +23,14 @@ class Random {
   double uniform(double low, double high);
   double normal();                         // mean 0, standard deviation 1
   std::int64_t below(std::int64_t bound);  // in [0, bound), bound >= 1
+
+  // Fisher and Yates's shuffle (Knuth, TAOCP 2, algorithm 3.4.2P).
+  template <class T>
+  void shuffle(std::vector<T>& values) {
+    for (std::size_t left = values.size(); left > 1; --left)
+      std::swap(values[left - 1],
+                values[static_cast<std::size_t>(below(static_cast<std::int64_t>(left)))]);
+  }
 
   // Fill a floating array; the same numbers at any thread count.
   void fill_uniform(Array& array, double low, double high);

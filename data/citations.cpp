@@ -15,42 +15,42 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t max_file_bytes = std::int64_t{1} << 30;
-constexpr std::string_view spaces = " \t\r";
+constexpr std::string_view spaces = " \t";
 
 // The one file of a folder that is named *.ending or *.ending.gz.
 std::string find_file(const std::string& folder, const std::string& ending) {
-  expect_input(fs::is_directory(folder),
-               "{}: no such folder; expected one with a *.content and a *.cites file, such as Cora "
-               "from https://linqs.org/datasets",
-               folder);
+  const std::vector<std::string> names = file_names(folder);
   std::vector<std::string> found;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string path = entry.path().string();
-    if (path.ends_with(ending) || path.ends_with(ending + ".gz")) found.push_back(path);
+  std::ranges::copy_if(names, std::back_inserter(found), [&](const std::string& name) {
+    return name.ends_with(ending) || name.ends_with(ending + ".gz");
+  });
+  expect_input(
+      found.size() == 1,
+      "{0}: expected one file *{1} or *{1}.gz, found {2}; give a folder of papers, such as "
+      "Cora from https://linqs.org/datasets",
+      folder, ending, list_briefly(found.empty() ? names : found));
+  return (fs::path(folder) / found.front()).string();
+}
+
+std::vector<std::string_view> words_of(std::string_view line) {
+  std::vector<std::string_view> words;
+  while (true) {
+    line.remove_prefix(std::min(line.find_first_not_of(spaces), line.size()));
+    if (line.empty()) return words;
+    words.push_back(line.substr(0, line.find_first_of(spaces)));
+    line.remove_prefix(words.back().size());
   }
-  expect_input(found.size() == 1, "{}: {} files named *{} or *{}.gz, expected one", folder,
-               found.size(), ending, ending);
-  return found.front();
 }
 
 // fn(words, line) for each line that is not empty, lines counted from 1.
 template <class F>
 void for_each_line(const std::string& path, F fn) {
-  const std::string content = read_file(path, max_file_bytes);
-  std::string_view rest = content;
-  std::vector<std::string_view> words;
-  for (std::int64_t line = 1; !rest.empty(); ++line) {
-    std::string_view text = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(text.size() + 1, rest.size()));
-    words.clear();
-    while (true) {
-      text.remove_prefix(std::min(text.find_first_not_of(spaces), text.size()));
-      if (text.empty()) break;
-      words.push_back(text.substr(0, text.find_first_of(spaces)));
-      text.remove_prefix(words.back().size());
-    }
-    if (!words.empty()) fn(words, line);
+  const std::string text = read_text(path);
+  std::int64_t number = 0;
+  for (const std::string_view line : cut_lines(text)) {
+    const std::vector<std::string_view> words = words_of(line);
+    ++number;
+    if (!words.empty()) fn(words, number);
   }
 }
 
@@ -68,8 +68,8 @@ float read_feature(const Papers& papers, std::int64_t line, std::string_view wor
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
   expect_input(error == std::errc() && end == word.data() + word.size() && std::isfinite(value) &&
                    value >= 0,
-               "{}: line {}: feature '{}': expected a number, at least 0", papers.path, line,
-               printable(word));
+               "{}: line {}: feature '{}': expected a number of float32, at least 0", papers.path,
+               line, printable(word));
   return value;
 }
 
@@ -87,12 +87,13 @@ void add_paper(Papers& papers, const std::vector<std::string_view>& words, std::
   expect_input(is_new, "{}: line {}: node {} again; line {} has it", papers.path, line,
                printable(name), papers.lines[static_cast<std::size_t>(place->second)]);
   const std::size_t begin = papers.features.size();
-  float sum = 0;
+  double sum = 0;
   for (std::size_t i = 1; i + 1 < words.size(); ++i) {
     papers.features.push_back(read_feature(papers, line, words[i]));
     sum += papers.features.back();
   }
-  for (std::size_t i = begin; sum > 0 && i < papers.features.size(); ++i) papers.features[i] /= sum;
+  for (std::size_t i = begin; sum > 0 && i < papers.features.size(); ++i)
+    papers.features[i] = static_cast<float>(papers.features[i] / sum);
   papers.names.push_back(name);
   papers.classes.emplace_back(words.back());
   papers.lines.push_back(line);
@@ -113,6 +114,7 @@ std::vector<Edge> read_citations(const std::string& path, const Papers& papers) 
     }
     edges.push_back({ends[0], ends[1]});
   });
+  expect_input(!edges.empty(), "{}: no edges; expected the names of two nodes a line", path);
   return edges;
 }
 

@@ -11,21 +11,12 @@
 namespace tapestry {
 namespace {
 
-constexpr std::int64_t fewest = 12;  // below, message passing cannot tell some grids from cliques
+// Of nodes. Below, message passing cannot tell some grids from cliques.
+constexpr std::int64_t fewest = 12, most = 1000;
 constexpr std::int64_t max_tree_degree = 4;
 constexpr std::int64_t max_prompt_nodes = 100'000;
 
 using Edges = std::vector<Edge>;
-
-DrawnGraphOptions checked(const DrawnGraphOptions& options) {
-  expect_input(options.least_nodes >= fewest && options.least_nodes <= 1000,
-               "data.least_nodes = {}: expected {} to 1000", options.least_nodes, fewest);
-  expect_input(options.most_nodes >= options.least_nodes && options.most_nodes <= 1000,
-               "data.most_nodes = {}: expected data.least_nodes = {} to 1000", options.most_nodes,
-               options.least_nodes);
-  expect_input(options.examples >= 1, "data.examples = {}: expected at least 1", options.examples);
-  return options;
-}
 
 std::int32_t node(std::int64_t number) { return static_cast<std::int32_t>(number); }
 
@@ -85,9 +76,7 @@ void hang_whiskers(std::int64_t first, std::int64_t n, Random& random, Edges& ed
 void shuffle_nodes(std::int64_t n, Random& random, Edges& edges) {
   std::vector<std::int32_t> names(static_cast<std::size_t>(n));
   std::iota(names.begin(), names.end(), 0);
-  for (std::int64_t left = n; left > 1; --left)
-    std::swap(names[static_cast<std::size_t>(left - 1)],
-              names[static_cast<std::size_t>(random.below(left))]);
+  random.shuffle(names);
   for (auto& [from, to] : edges) {
     from = names[static_cast<std::size_t>(from)];
     to = names[static_cast<std::size_t>(to)];
@@ -134,7 +123,12 @@ DrawnGraphs::Drawn draw_one(const DrawnGraphOptions& options, Random& random) {
 
 }  // namespace
 
-DrawnGraphs::DrawnGraphs(const DrawnGraphOptions& options) : options_(checked(options)) {}
+DrawnGraphs::DrawnGraphs(const DrawnGraphOptions& options) : options_(options) {
+  require(fewest <= options.least_nodes && options.least_nodes <= options.most_nodes &&
+              options.most_nodes <= most && options.examples >= 1,
+          "DrawnGraphs: {} graphs of {} to {} nodes", options.examples, options.least_nodes,
+          options.most_nodes);
+}
 
 const std::vector<std::string>& DrawnGraphs::classes() {
   static const std::vector<std::string> names = [] {
@@ -189,7 +183,7 @@ Graph parse_edges(std::string_view text) {
     const auto first = std::from_chars(begin, end, edge.from);
     if (first.ec == std::errc() && first.ptr < end && *first.ptr == '-') {
       const auto second = std::from_chars(first.ptr + 1, end, edge.to);
-      if (second.ec != std::errc() || second.ptr != end) edge.to = -1;
+      if (second.ec != std::errc() || second.ptr != end || *begin == '-') edge.to = -1;
     }
     expect_input(edge.from >= 0 && edge.to >= 0 && std::max(edge.from, edge.to) < max_prompt_nodes,
                  "edge '{}': expected two nodes from 0 to {} that it joins, such as 0-1",

@@ -18,13 +18,13 @@ struct DrawnGraphOptions {
 
 // Undirected graphs to be told apart by their structure alone: a ring, a star, a tree without a
 // node of more than four neighbours, a grid of two or three rows, or two cliques joined by an edge.
-// Up to a quarter of the nodes are whiskers, each hung on a node of the others; the nodes stand in
-// random order, and have one feature each, a 1. A batch: inputs (N, 1), the graphs, targets (G)
-// int32 and count G. Example i depends on (seed, i) alone; no graph of one split is isomorphic to
-// one of the other, whatever their seeds.
+// Up to a quarter of the nodes, and those that no grid has room for, are whiskers, each hung on a
+// node of the others; the nodes stand in random order, and have one feature each, a 1. A batch:
+// inputs (N, 1), the graphs, targets (G) int32 and count G. Example i depends on i and the options
+// alone; no graph of one split is isomorphic to one of the other, whatever their seeds.
 class DrawnGraphs final : public Dataset {
  public:
-  explicit DrawnGraphs(const DrawnGraphOptions& options);  // InputError names the key
+  explicit DrawnGraphs(const DrawnGraphOptions& options);
 
   std::int64_t size() const override { return options_.examples; }
   Batch batch(std::span<const std::int64_t> examples) const override;

@@ -1,5 +1,7 @@
 #include "data/file.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -111,6 +113,61 @@ void require_utf8(std::string_view text, const std::string& path) {
     }
     offset += static_cast<std::size_t>(bytes);
   }
+}
+
+std::string read_text(const std::string& path) {
+  constexpr std::int64_t max_bytes = std::int64_t{1} << 30;
+  constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+  std::string text = read_file(path, max_bytes);
+  require_utf8(text, path);
+  if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
+  return text;
+}
+
+std::vector<std::string_view> cut_lines(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view spaces = " \t\r\n\v\f";
+  const std::size_t first = text.find_first_not_of(spaces);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(spaces) - first + 1);
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t end = 0; end != std::string_view::npos;) {
+    end = text.find(separator);
+    parts.push_back(trimmed(text.substr(0, end)));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return parts;
+}
+
+std::vector<std::string> file_names(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error))
+    names.push_back(entry->path().filename().string());
+  expect_input(!error, "{}: cannot be listed: {}; check the path", folder, error.message());
+  std::ranges::sort(names);
+  return names;
+}
+
+std::string list_briefly(const std::vector<std::string>& names) {
+  if (names.empty()) return "nothing";
+  const std::size_t shown = std::min<std::size_t>(names.size(), 12);
+  return fmt::format("{}{}", fmt::join(names.begin(), names.begin() + shown, ", "),
+                     shown < names.size() ? ", ..." : "");
 }
 
 }  // namespace tapestry

@@ -113,7 +113,8 @@ std::vector<std::int32_t> read_idx_labels(const std::string& path, std::int32_t 
   for (std::size_t offset = idx.payload; offset < idx.bytes.size(); ++offset) {
     labels.push_back(static_cast<unsigned char>(idx.bytes[offset]));
     expect_input(labels.back() < classes,
-                 "{}: byte {}: expected a label from 0 to {}, found {}; give labels of {} classes",
+                 "{}: byte {}: expected a label from 0 to {}, found {}; give labels of {} classes, "
+                 "or data.class_names for all of them",
                  path, offset, classes - 1, labels.back(), classes);
   }
   return labels;

@@ -134,17 +134,23 @@ Batch ImageDataset::batch(std::span<const std::int64_t> examples) const {
   return batch;
 }
 
-ImageSplits load_images(const std::string& path, std::int32_t classes) {
+ImageSplits load_images(const std::string& path, const ImageOptions& options) {
   const fs::path folder = folder_of(path);
   require_files(folder);
-  ImageSplits splits{load_split(folder, train_images, train_labels, classes),
-                     load_split(folder, test_images, test_labels, classes)};
+  ImageSplits splits{load_split(folder, train_images, train_labels, options.classes),
+                     load_split(folder, test_images, test_labels, options.classes)};
   const ImageDataset &train = splits.train, &test = splits.test;
-  expect_input(train.height() == test.height() && train.width() == test.width(),
-               "{}: byte 8: expected images of {} x {}, as in {}, found {} x {}; give files that "
-               "belong together",
-               path_in(folder, test_images), train.height(), train.width(),
-               path_in(folder, train_images), test.height(), test.width());
+  expect_input(
+      options.height == 0 || (train.height() == options.height && train.width() == options.width),
+      "{}: bytes 8 to 15: expected images of {} x {}, which this model was trained on, found "
+      "{} x {}; give files of that size",
+      path_in(folder, train_images), options.height, options.width, train.height(), train.width());
+  expect_input(
+      train.height() == test.height() && train.width() == test.width(),
+      "{}: bytes 8 to 15: expected images of {} x {}, as in {}, found {} x {}; give files that "
+      "belong together",
+      path_in(folder, test_images), train.height(), train.width(), path_in(folder, train_images),
+      test.height(), test.width());
   return splits;
 }
 

@@ -35,10 +35,16 @@ struct ImageSplits {
   ImageDataset test;
 };
 
+struct ImageOptions {
+  std::int32_t classes = 10;           // labels are in [0, classes)
+  std::int64_t height = 0, width = 0;  // that a trained model expects; 0: any
+};
+
 // Reads the four files of MNIST or Fashion-MNIST, train-images-idx3-ubyte[.gz] and its siblings,
-// from a folder, or from beside the one of them that `path` names. Labels are in [0, classes).
-// InputError: files missing (says which and where to get them), damaged, or not of one size.
-ImageSplits load_images(const std::string& path, std::int32_t classes = 10);
+// from a folder, or from beside the one of them that `path` names.
+// InputError: files missing (says which and where to get them), damaged, or not of one size, or
+// of another than expected.
+ImageSplits load_images(const std::string& path, const ImageOptions& options = {});
 
 // Draws both splits with draw_garment: image i is of class i mod garment_classes and depends on
 // (seed, split, i) alone.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "autograd/check.hpp"
 #include "data/node_graph.hpp"
@@ -45,9 +46,12 @@ NodeGraph karate_club(const std::vector<std::int64_t>& labelled) {
     const bool known = std::ranges::find(labelled, node + 1) != labelled.end();
     (known ? club.training : club.validation).push_back(node);
   }
-  expect_input(!club.training.empty() && !club.validation.empty(),
-               "data.labelled: {} of {} members; expected some, but not all", club.training.size(),
-               members);
+  std::set<std::int32_t> sides;
+  for (const std::int64_t node : club.training)
+    sides.insert(club.labels[static_cast<std::size_t>(node)]);
+  expect_input(sides.size() == 2 && !club.validation.empty(),
+               "data.labelled: {} of {} members; expected some of either side, but not all",
+               club.training.size(), members);
   return club;
 }
 

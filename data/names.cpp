@@ -11,17 +11,9 @@
 namespace tapestry {
 namespace {
 
-constexpr std::int64_t max_text_bytes = std::int64_t{1} << 30;
 constexpr std::int64_t max_characters = 256;
 constexpr std::int64_t least_names = 10;
 constexpr std::int32_t boundary = 0;  // a line's end, before and after a word
-
-std::string_view trimmed(std::string_view line) {
-  constexpr std::string_view spaces = " \t\r\v\f";
-  const std::size_t first = line.find_first_not_of(spaces);
-  if (first == std::string_view::npos) return {};
-  return line.substr(first, line.find_last_not_of(spaces) - first + 1);
-}
 
 std::int64_t count_characters(std::string_view text) {
   return std::ranges::count_if(text, [](char byte) { return (byte & 0xC0) != 0x80; });
@@ -41,15 +33,13 @@ std::vector<std::int64_t> shuffled(std::int64_t size, std::int64_t count, std::u
 }  // namespace
 
 NameList load_names(const std::string& path, bool distinct) {
-  const std::string content = read_file(path, max_text_bytes);
-  require_utf8(content, path);
+  const std::string content = read_text(path);
   NameList list{path, {}, 0};
   std::unordered_set<std::string> seen;
-  std::string_view rest = content;
-  for (std::int64_t line = 1; !rest.empty(); ++line) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    const std::string name(trimmed(rest.substr(0, end)));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+  std::int64_t line = 0;
+  for (const std::string_view text : cut_lines(content)) {
+    ++line;
+    const std::string name(trimmed(text));
     const std::int64_t length = count_characters(name);
     expect_input(length <= max_characters,
                  "{}: line {}: a word of {} characters, expected at most {}; give one word a line",

@@ -16,8 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t max_text_bytes = std::int64_t{1} << 30;
-
 bool is_blank(std::string_view line) {
   for (std::size_t offset = 0; offset < line.size();) {
     const CodePoint point = code_point_at(line, offset);
@@ -28,21 +26,10 @@ bool is_blank(std::string_view line) {
 }
 
 std::vector<std::string> read_lines(const std::string& path) {
-  constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
-  const std::string content = read_file(path, max_text_bytes);
-  require_utf8(content, path);
-  std::string_view rest = content;
-  if (rest.starts_with(byte_order_mark)) rest.remove_prefix(byte_order_mark.size());
-  std::vector<std::string> lines;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    std::string_view line = rest.substr(0, end);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    lines.emplace_back(line);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
+  const std::string text = read_text(path);
+  const std::vector<std::string_view> lines = cut_lines(text);
   expect_input(!lines.empty(), "{}: line 1: the file is empty; give one sentence a line", path);
-  return lines;
+  return {lines.begin(), lines.end()};
 }
 
 void require_sentences(const std::vector<std::string>& lines, const std::string& path,
@@ -53,29 +40,6 @@ void require_sentences(const std::vector<std::string>& lines, const std::string&
       "{}: line {}: expected a sentence, found an empty line; remove that line here and in "
       "{}",
       path, blank - lines.begin() + 1, partner);
-}
-
-std::vector<std::string> file_names(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error))
-    names.push_back(entry->path().filename().string());
-  expect_input(!error, "{}: cannot be listed: {}; check the path", folder, error.message());
-  std::ranges::sort(names);
-  return names;
-}
-
-template <class Names>
-std::string list_briefly(const Names& names) {
-  constexpr std::size_t most = 12;
-  std::string list = names.empty() ? "nothing" : "";
-  std::size_t listed = 0;
-  for (const std::string& name : names) {
-    if (listed++ == most) return list + ", ...";
-    list += (listed == 1 ? "" : ", ") + name;
-  }
-  return list;
 }
 
 // The files' names up to the language, such as "test_2016_flickr".
@@ -95,7 +59,7 @@ std::string stem_for(const std::string& folder, const std::vector<std::string>& 
                folder, files.split, language, files.split, language, list_briefly(names));
   expect_input(stems.size() == 1,
                "{}: expected one file {}*.{}, found several: {}; give more of the split's name",
-               folder, files.split, language, list_briefly(stems));
+               folder, files.split, language, list_briefly({stems.begin(), stems.end()}));
   return *stems.begin();
 }
 

@@ -14,14 +14,6 @@ Random random_for(std::uint64_t seed, std::int64_t step) {
   return Random(seed, Stream::data, (std::uint64_t{1} << 48) + static_cast<std::uint64_t>(step));
 }
 
-// Fisher and Yates's shuffle (Knuth, TAOCP 2, algorithm 3.4.2P).
-void shuffle_values(std::vector<std::int64_t>& values, Random& random) {
-  for (std::size_t left = values.size(); left > 1; --left) {
-    const std::int64_t chosen = random.below(static_cast<std::int64_t>(left));
-    std::swap(values[left - 1], values[static_cast<std::size_t>(chosen)]);
-  }
-}
-
 }  // namespace
 
 Sampler::Sampler(std::int64_t size, Order order, std::uint64_t seed, SimilarLengths similar)
@@ -59,7 +51,7 @@ void Sampler::shuffle(std::int64_t epoch) {
   permutation_.resize(static_cast<std::size_t>(size_));
   std::iota(permutation_.begin(), permutation_.end(), 0);
   Random random = random_for(seed_, epoch);
-  shuffle_values(permutation_, random);
+  random.shuffle(permutation_);
   if (order_ == Order::similar_lengths) group_by_length(random);
   epoch_ = epoch;
 }
@@ -74,7 +66,7 @@ void Sampler::group_by_length(Random& random) {
   }
   std::vector<std::int64_t> batches(static_cast<std::size_t>(epoch_size_ / similar_.batch));
   std::iota(batches.begin(), batches.end(), 0);
-  shuffle_values(batches, random);
+  random.shuffle(batches);
   const std::vector<std::int64_t> grouped = permutation_;
   auto to = permutation_.begin();
   for (const std::int64_t batch : batches)

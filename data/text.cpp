@@ -15,26 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t max_text_bytes = std::int64_t{1} << 30;
-
-std::vector<std::string> file_names(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error))
-    names.push_back(entry->path().filename().string());
-  expect_input(!error, "{}: cannot be listed: {}; check the path", folder, error.message());
-  std::ranges::sort(names);
-  return names;
-}
-
-std::string list_briefly(const std::vector<std::string>& names) {
-  if (names.empty()) return "nothing";
-  const std::size_t shown = std::min<std::size_t>(names.size(), 8);
-  return fmt::format("{}{}", fmt::join(names.begin(), names.begin() + shown, ", "),
-                     shown < names.size() ? ", ..." : "");
-}
-
 std::string only_text_file(const std::string& folder) {
   const std::vector<std::string> names = file_names(folder);
   std::vector<std::string> texts;
@@ -137,10 +117,9 @@ std::string CharVocabulary::decode(std::span<const std::int32_t> tokens) const {
 Text load_text(const std::string& path) {
   std::error_code ignored;
   Text text{fs::is_directory(path, ignored) ? only_text_file(path) : path, {}};
-  text.content = read_file(text.path, max_text_bytes);
+  text.content = read_text(text.path);
   expect_input(!text.content.empty(), "{}: byte 0: the file is empty; give a text to learn from",
                text.path);
-  require_utf8(text.content, text.path);
   return text;
 }
 

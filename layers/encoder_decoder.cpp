@@ -35,7 +35,8 @@ EncoderDecoder::EncoderDecoder(const EncoderDecoderOptions& wanted, Random& init
   }
   TransformerBlockOptions block = options.block;
   block.rotary_positions = options.positions == Positions::rotary;
-  for (std::int64_t i = 0; i < options.encoder_layers; ++i) encoder.emplace_back(block, init);
+  for (std::int64_t i = 0; i < options.encoder_layers; ++i)
+    encoder.blocks.emplace_back(block, init);
   block.source_width = C;
   for (std::int64_t i = 0; i < options.decoder_layers; ++i) decoder.emplace_back(block, init);
   if (block.norm == NormPlacement::pre) {
@@ -65,9 +66,8 @@ EncoderDecoder::Memory EncoderDecoder::encode(const Array& source, const Array& 
                                               Random* noise) const {
   const Scope scope(path());
   Tensor x = embed(source_embedding, source_positions, source, 0, noise);  // (B, S, C)
-  for (const TransformerBlock& block : encoder)
-    x = block.forward(
-        x, {.attention = {.window = options.window, .key_padding = padding}, .noise = noise});
+  x = encoder.forward(
+      x, {.attention = {.window = options.window, .key_padding = padding}, .noise = noise});
   if (encoder_norm) x = encoder_norm->forward(x);
   Memory memory{{}, padding};
   for (const TransformerBlock& block : decoder)
@@ -121,8 +121,7 @@ void EncoderDecoder::fields(FieldVisitor& visit) {
   if (source_positions) visit("source_positions", *source_positions);
   if (target_positions) visit("target_positions", *target_positions);
   visit("dropout", dropout);
-  for (std::size_t i = 0; i < encoder.size(); ++i)
-    visit("encoder." + std::to_string(i), encoder[i]);
+  visit("encoder", encoder);
   if (encoder_norm) visit("encoder_norm", *encoder_norm);
   for (std::size_t i = 0; i < decoder.size(); ++i)
     visit("decoder." + std::to_string(i), decoder[i]);

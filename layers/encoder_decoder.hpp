@@ -1,8 +1,8 @@
 #pragma once
 
 #include "layers/embedding.hpp"
+#include "layers/encoder.hpp"
 #include "layers/positions.hpp"
-#include "layers/transformer_block.hpp"
 
 namespace tapestry {
 
@@ -28,7 +28,8 @@ class EncoderDecoder final : public Module {
   SinusoidalPositions sinusoidal_positions;
   std::optional<LearnedPositions> source_positions, target_positions;
   Dropout dropout;
-  std::vector<TransformerBlock> encoder, decoder;
+  Encoder encoder;
+  std::vector<TransformerBlock> decoder;
   std::optional<LayerNorm> encoder_norm, decoder_norm;  // with pre-norm
   std::optional<Linear> head;                           // without tied embeddings
 

@@ -1,6 +1,5 @@
 #include "layers/vae.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -13,8 +12,17 @@
 namespace tapestry {
 namespace {
 
+ConvolutionStackOptions stack_options(const VaeOptions& options) {
+  return {options.height, options.width, options.channels, options.activation};
+}
+
+// What the encoder reads and the decoder writes.
+std::int64_t outer_width(const VaeOptions& options) {
+  return options.channels.empty() ? options.pixels() : stack_features(stack_options(options));
+}
+
 std::vector<std::int64_t> encoder_widths(const VaeOptions& options) {
-  std::vector<std::int64_t> widths{options.inputs};
+  std::vector<std::int64_t> widths{outer_width(options)};
   widths.insert(widths.end(), options.hidden.begin(), options.hidden.end());
   return widths;
 }
@@ -22,7 +30,7 @@ std::vector<std::int64_t> encoder_widths(const VaeOptions& options) {
 std::vector<std::int64_t> decoder_widths(const VaeOptions& options) {
   std::vector<std::int64_t> widths{options.latent};
   widths.insert(widths.end(), options.hidden.rbegin(), options.hidden.rend());
-  widths.push_back(options.inputs);
+  widths.push_back(outer_width(options));
   return widths;
 }
 
@@ -32,23 +40,29 @@ Vae::Vae(const VaeOptions& wanted, Random& init)
     : options(wanted),
       encoder(encoder_widths(options), init, {options.activation, true}),
       mean(options.hidden.back(), options.latent, init),
-      decoder(decoder_widths(options), init, {options.activation, false}) {
+      decoder(decoder_widths(options), init, {options.activation, !options.channels.empty()}) {
   if (options.sigma == Sigma::per_dimension)
     log_sigma.emplace(options.hidden.back(), options.latent, init);
-  else
+  else if (options.sigma == Sigma::shared)
     shared_log_sigma.emplace(Array::zeros({1}), Role::bias);
+  if (!options.channels.empty()) {
+    convolutions.emplace(stack_options(options), init);
+    transposed_convolutions.emplace(stack_options(options), init);
+  }
   parameters();  // names the modules
 }
 
 Vae::Posterior Vae::encode(const Tensor& x) const {
   const Scope scope(path());
-  const Tensor hidden = encoder.forward(x);  // (B, hidden)
-  const Tensor mu = mean.forward(hidden);    // (B, Z)
+  const Tensor hidden = encoder.forward(convolutions ? convolutions->forward(x) : x);
+  const Tensor mu = mean.forward(hidden);  // (B, Z)
+  if (options.sigma == Sigma::none) return {mu, {}};
   if (log_sigma) return {mu, log_sigma->forward(hidden)};
   return {mu, shared_log_sigma->tensor + Array::zeros(mu.shape(), mu.dtype())};
 }
 
 Tensor Vae::sample(const Posterior& posterior, Random& noise) const {
+  if (options.sigma == Sigma::none) return posterior.mean;
   const Scope scope(path());
   Array epsilon(posterior.mean.shape(), posterior.mean.dtype());
   noise.fill_normal(epsilon, 0, 1);
@@ -57,29 +71,37 @@ Tensor Vae::sample(const Posterior& posterior, Random& noise) const {
 
 Tensor Vae::decode(const Tensor& z) const {
   const Scope scope(path());
-  return decoder.forward(z);
+  const Tensor decoded = decoder.forward(z);
+  return transposed_convolutions ? transposed_convolutions->forward(decoded) : decoded;
 }
 
-Tensor Vae::expected_image(const Tensor& z) const {
-  return options.likelihood == Likelihood::bernoulli ? sigmoid(decode(z)) : decode(z);
+Tensor Vae::mean_of(const Tensor& decoded) const {
+  return options.likelihood == Likelihood::bernoulli ? sigmoid(decoded) : decoded;
 }
+
+Tensor Vae::expected_image(const Tensor& z) const { return mean_of(decode(z)); }
 
 Vae::Elbo Vae::elbo(const Tensor& x, Random& noise) const {
   const Posterior posterior = encode(x);
   const Tensor decoded = decode(sample(posterior, noise));  // (B, F)
-  const Tensor kl = sum(gaussian_kl(posterior.mean, posterior.log_sigma));
+  const Tensor kl = options.sigma == Sigma::none
+                        ? Tensor(Array::zeros({}, x.dtype()))
+                        : sum(gaussian_kl(posterior.mean, posterior.log_sigma));
   if (options.likelihood == Likelihood::bernoulli)
-    return {sum(binary_cross_entropy(decoded, x)), kl};
-  const double constant = 0.5 * std::log(2 * std::numbers::pi) * static_cast<double>(x.size());
-  return {0.5 * sum(squared_error(decoded, x)) + Array::full({}, constant, x.dtype()), kl};
+    return {sum(binary_cross_entropy(decoded, x)), kl, decoded};
+  const double nats = options.sigma == Sigma::none ? 0 : 0.5 * std::log(2 * std::numbers::pi);
+  const double constant = nats * static_cast<double>(x.size());
+  return {0.5 * sum(squared_error(decoded, x)) + Array::full({}, constant, x.dtype()), kl, decoded};
 }
 
 void Vae::fields(FieldVisitor& visit) {
+  if (convolutions) visit("convolutions", *convolutions);
   visit("encoder", encoder);
   visit("mean", mean);
   if (log_sigma) visit("log_sigma", *log_sigma);
   if (shared_log_sigma) visit("log_sigma", *shared_log_sigma);
   visit("decoder", decoder);
+  if (transposed_convolutions) visit("transposed_convolutions", *transposed_convolutions);
 }
 
 }  // namespace tapestry

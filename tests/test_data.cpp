@@ -508,10 +508,21 @@ TEST_CASE("load_images: files that do not belong together") {
              {"other-name", "train-images-idx3-ubyte"}));
   files.folder.write("t10k-images-idx3-ubyte", idx_images(2, 3, 4));
   CHECK(says(input_error([&] { load_images(files.folder.path()); }),
-             {"t10k-images-idx3-ubyte", "byte 8", "4 x 3", "3 x 4"}));
+             {"t10k-images-idx3-ubyte", "bytes 8 to 15", "4 x 3", "3 x 4"}));
   files.folder.write("train-labels-idx1-ubyte", idx_labels(7));
   CHECK(says(input_error([&] { load_images(files.folder.path()); }),
              {"train-labels-idx1-ubyte", "byte 4", "6 labels", "found 7"}));
+}
+
+TEST_CASE("load_images: images of another size than a model's, and labels of more classes") {
+  const ImageFiles files;
+  const std::string folder = files.folder.path();
+  CHECK(load_images(folder, {.classes = 6, .height = 4, .width = 3}).train.size() == 6);
+  CHECK(says(
+      input_error([&] { load_images(folder, {.height = 3, .width = 4}); }),
+      {"train-images-idx3-ubyte", "bytes 8 to 15", "expected images of 3 x 4", "found 4 x 3"}));
+  CHECK(says(input_error([&] { load_images(folder, {.classes = 5}); }),
+             {"train-labels-idx1-ubyte", "byte 13", "from 0 to 4", "found 5"}));
 }
 
 TEST_CASE("draw_clothes: the same bits at any thread count, and no test image among the training") {

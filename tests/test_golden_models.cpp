@@ -133,7 +133,7 @@ TEST_CASE("golden: a VAE's posterior, losses and gradients are PyTorch's") {
     INFO(std::string(to_string(dtype)));
     const Golden golden("vae");
     Random init(0, Stream::init);
-    Vae model({.inputs = 12, .hidden = {10}, .latent = 3}, init);
+    Vae model({.height = 3, .width = 4, .hidden = {10}, .latent = 3}, init);
     load(model, golden, dtype);
     const Tensor x = golden["x"].to(dtype), epsilon = golden["eps"].to(dtype);
     const double per_image = 1 / static_cast<double>(x.dim(0));

@@ -570,6 +570,43 @@ std::vector<Row> rotary_rows() {
   };
 }
 
+std::vector<Row> convolution_rows() {
+  const auto forth = [](const ConvolutionOptions& options) {
+    return [options](In x) { return convolution2d(x[0], x[1], options); };
+  };
+  const auto back = [](const TransposedConvolutionOptions& options) {
+    return [options](In x) { return transposed_convolution2d(x[0], x[1], options); };
+  };
+  const Array image = normal({2, 3, 5, 4}), kernel = normal({2, 3, 3, 3});
+  const Array features = normal({2, 2, 3, 2});
+  return {
+      {"convolution2d", forth({}), {image, kernel}},
+      {"convolution2d: padding", forth({.padding = 2}), {image, kernel}},
+      {"convolution2d: stride, odd and even", forth({.stride = 2, .padding = 1}), {image, kernel}},
+      {"convolution2d: stride above the kernel", forth({.stride = 4}), {image, kernel}},
+      {"convolution2d: more padding than kernel",
+       forth({.stride = 2, .padding = 4}),
+       {image, kernel}},
+      {"convolution2d: even kernel", forth({.padding = 1}), {image, normal({1, 3, 2, 2})}},
+      {"convolution2d: one pixel", forth({}), {normal({2, 3, 1, 1}), normal({4, 3, 1, 1})}},
+      {"convolution2d: the whole image", forth({}), {normal({1, 2, 4, 4}), normal({3, 2, 4, 4})}},
+      {"convolution2d: no images", forth({.padding = 1}), {normal({0, 3, 5, 4}), kernel}},
+      {"convolution2d: an image with itself",
+       [](In x) { return convolution2d(x[0], x[0], {.padding = 1}); },
+       {normal({2, 2, 3, 3})}},
+      {"transposed_convolution2d", back({}), {features, kernel}},
+      {"transposed_convolution2d: stride", back({.stride = 2}), {features, kernel}},
+      {"transposed_convolution2d: stride, odd and even",
+       back({.stride = 2, .padding = 1, .height = 5, .width = 4}),
+       {features, kernel}},
+      {"transposed_convolution2d: stride above the kernel",
+       back({.stride = 5, .height = 15}),
+       {features, kernel}},
+      {"transposed_convolution2d: padding", back({.padding = 1}), {features, kernel}},
+      {"transposed_convolution2d: no images", back({}), {normal({0, 2, 3, 2}), kernel}},
+  };
+}
+
 // Gates in (0, 1), so that long recurrences stay of the size of their inputs.
 Array gates(const Shape& shape) {
   Array array = normal(shape);
@@ -830,7 +867,7 @@ const std::vector<Row>& table() {
     for (const auto& part :
          {unary_rows(), arithmetic_rows(), reduce_rows(), shaping_rows(), softmax_rows(),
           matmul_rows(), model_rows(), attention_rows(), rotary_rows(), scan_rows(),
-          linear_attention_rows(), graph_rows(), loss_rows()})
+          linear_attention_rows(), graph_rows(), convolution_rows(), loss_rows()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();

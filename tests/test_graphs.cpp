@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 
@@ -13,16 +12,13 @@
 #include "data/node_graph.hpp"
 #include "layers/convolution1d.hpp"
 #include "layers/graph.hpp"
+#include "tests/papers.hpp"
 #include "tests/process.hpp"
-#include "train/checkpoint.hpp"
-#include "train/keys.hpp"
-#include "train/task.hpp"
 
-// Graphs: their edges, ops and layers, the graphs there are to learn from, and the task.
+// Graphs: their edges, ops and layers, and the graphs there are to learn from.
 namespace tapestry {
 namespace {
 
-using Json = nlohmann::json;
 using Edges = std::vector<Edge>;
 using Ints = std::vector<std::int32_t>;
 
@@ -271,7 +267,7 @@ TEST_CASE("graphs: equal maxima of a segment share the gradient") {
   CHECK(doubles(result.gradients[0]) == std::vector{0.0, 0.5, 0.5, 5.0});
 }
 
-TEST_CASE("graphs: a graph with a million edges is summed in order of its rows") {
+TEST_CASE("graphs: of a million edges drawn, each counts once") {
   const Graph graph = random_graph(1000, 1'000'000, 3);
   Array ones = Array::full({1000, 1}, 1);
   const auto degrees = doubles(neighbour_sum(graph, ones).value());
@@ -327,7 +323,8 @@ TEST_CASE("graphs: graph attention is attention that the edges mask, and its wei
       CHECK(sums[2 * j + h] == doctest::Approx(offsets[j] < offsets[j + 1] ? 1 : 0));
 }
 
-TEST_CASE("graphs: with one column a head, edges to all, and no θ₁, attention is plain softmax") {
+TEST_CASE(
+    "graphs: with one column a head, edges to one node, and no θ₁, attention is plain softmax") {
   Random r = init();
   auto layer = GraphAttention(1, 1, r, {.activation = Activation::none});
   layer.convert(f64);
@@ -464,6 +461,7 @@ TEST_CASE("karate: 34 members, 78 pairs, and the two clubs they joined") {
   CHECK(club.validation.size() == 32);
   CHECK(club.names[33] == "34");
   check_says(message_of([] { karate_club({}); }), {"data.labelled: 0 of 34"});
+  check_says(message_of([] { karate_club({1, 2}); }), {"data.labelled: 2 of 34", "either side"});
   check_says(message_of([] { karate_club({35}); }), {"data.labelled: member 35", "1 to 34"});
 
   const NodeDataset data(std::make_shared<const NodeGraph>(club), club.training);
@@ -578,27 +576,14 @@ TEST_CASE("drawn graphs: edges as text and back, and options out of range") {
   for (const std::string word : {"1", "1-", "-1", "a-b", "1-2-3", "1--2", "0-100000", "1,2"})
     check_says(message_of([&] { parse_edges("0-1 " + word); }), {"edge '" + word + "'", "0-1"});
   check_says(message_of([] { parse_edges(" "); }), {"without edges"});
-  const auto says = [](const DrawnGraphOptions& options) {
-    return message_of([&] { DrawnGraphs{options}; });
-  };
-  check_says(says({.least_nodes = 11}), {"data.least_nodes = 11: expected 12 to 1000"});
-  check_says(says({.least_nodes = 20, .most_nodes = 19}), {"data.most_nodes = 19"});
-  check_says(says({.most_nodes = 1001}), {"data.most_nodes = 1001"});
-  check_says(says({.examples = 0}), {"data.examples = 0"});
+  const DrawnGraphOptions wrong[] = {{.least_nodes = 11},
+                                     {.least_nodes = 20, .most_nodes = 19},
+                                     {.most_nodes = 1001},
+                                     {.examples = 0}};
+  for (const DrawnGraphOptions& options : wrong)
+    CHECK_THROWS_AS(DrawnGraphs{options}, std::invalid_argument);
 }
 
-// Two fields of papers, each citing its own: 8 papers, 3 words.
-constexpr const char* content =
-    "p1\t1\t0\t0\tmaths\n"
-    "p2\t0\t2\t2\tart\n"
-    "p3\t1\t1\t0\tmaths\r\n"
-    "\n"
-    "p4\t0\t0\t1\tart\n"
-    "p5\t0\t0\t0\tmaths\n"
-    "p6\t0\t0\t1\tart\n"
-    "p7\t1\t0\t0\tmaths\n"
-    "p8\t0\t1\t1\tart\n";
-constexpr const char* cites = "p1 p3\np5 p3\np7 p1\np2 p4\np4\tp6\np8 p2\np2 p8\n";
 constexpr CitationSplit few{.training = 2, .validation = 2, .test = 3};
 
 TEST_CASE("citations: papers, their features by row sums, and the split by lines") {
@@ -648,228 +633,21 @@ TEST_CASE("citations: what is wrong, in which file and line, and why") {
              {"small.content: line 10: class 'music' is unknown", "first 2 nodes"});
   check_says(load(good, cites, {}), {"8 nodes, fewer than data.training_nodes = 140"});
   check_says(load("", cites), {"0 nodes, fewer"});
+  check_says(load(good + "p9 1 0 0 th\xE9orie\n", cites),
+             {"small.content: byte 125 (line 10)", "UTF-8"});
+  check_says(load(good, "\n"), {"small.cites: no edges"});
+  CHECK(load("\xEF\xBB\xBF" + good, "\xEF\xBB\xBF" + std::string(cites)).empty());
+  CHECK(load(good.substr(0, good.size() - 1), "p1 p3").empty());  // no newline at the end
   const TemporaryFolder folder;
   check_says(message_of([&] { load_citations(folder.path("none"), few); }),
-             {"none: no such folder", "linqs.org"});
+             {"none: cannot be listed"});
   folder.write("a.content", content);
-  check_says(message_of([&] { load_citations(folder.path(), few); }), {"0 files named *.cites"});
+  check_says(message_of([&] { load_citations(folder.path(), few); }),
+             {"expected one file *.cites or *.cites.gz, found a.content", "linqs.org"});
   folder.write("a.cites", cites);
   folder.write("b.content", content);
-  check_says(message_of([&] { load_citations(folder.path(), few); }), {"2 files named *.content"});
-}
-
-// --- the task ---
-
-const std::vector<std::string> short_papers = {
-    "data.path=papers", "data.training_nodes=2", "data.validation_nodes=2", "data.test_nodes=3",
-    "train.steps=60",   "train.batch_size=2",    "train.eval_batch_size=2"};
-
-// A folder with small citations, and runs of the task in it.
-class Workshop {
- public:
-  Workshop() {
-    std::filesystem::create_directory(folder.path("papers"));
-    folder.write("papers/small.content", content);
-    folder.write("papers/small.cites", cites);
-  }
-  Finished run(const std::vector<std::string>& words,
-               const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> all = words;
-    all.insert(all.end(), more.begin(), more.end());
-    return tapestry_run(with_sets(all), {.folder = folder.path()});
-  }
-  Finished must(const std::vector<std::string>& words,
-                const std::vector<std::string>& more = {}) const {
-    Finished finished = run(words, more);
-    INFO(finished.err);
-    REQUIRE(finished.status == 0);
-    return finished;
-  }
-  Json eval(const std::string& name) const {
-    return Json::parse(must({"eval", name, "--json"}).out);
-  }
-  TemporaryFolder folder;
-};
-
-TEST_CASE("graph task: the club's sides are found from two members, and shown by name") {
-  const Workshop shop;
-  shop.must({"train", "karate", "--quiet", "--out", "club"});
-  CHECK(shop.eval("club")["accuracy"].get<double>() > 0.9);
-  const Finished shown = shop.must({"sample", "club"});
-  CHECK(lines_of(shown.out).size() == 32);
-  check_says(shown.out, {"2  Mr. Hi  right\n", "33  Officer  right\n"});
-  CHECK(shop.must({"sample", "club", "--prompt", "17"}).out == "17  Mr. Hi  right\n");
-  CHECK(lines_of(shop.must({"sample", "club", "--count", "3"}).out).size() == 3);
-  const Finished wrong = shop.run({"sample", "club", "--prompt", "35"});
-  CHECK(wrong.status == 2);
-  check_says(wrong.err, {"--prompt 35: no node of that name"});
-}
-
-TEST_CASE("graph task: papers from a folder, with accuracies of validation and test nodes") {
-  const Workshop shop;
-  const std::string said = shop.must({"train", "cora", "--out", "run"}, short_papers).out;
-  check_says(said, {"accuracy", "test_accuracy", "2 training examples"});
-  const Json result = shop.eval("run");
-  CHECK(result["test_accuracy"] == 1.0);
-  CHECK(lines_of(shop.must({"sample", "run"}).out).size() == 3);
-  CHECK(load_checkpoint(shop.folder.path("run/checkpoint.safetensors")).memory.at("classes") ==
-        "art, maths");
-
-  std::string renamed = content;
-  for (std::size_t at; (at = renamed.find("maths")) != std::string::npos;)
-    renamed.replace(at, 5, "logic");
-  shop.folder.write("papers/small.content", renamed);
-  const Finished other = shop.run({"eval", "run"});
-  CHECK(other.status == 2);
-  check_says(other.err, {"classes art, logic; this model was trained on art, maths"});
-
-  shop.folder.write("papers/small.content", content);
-  shop.folder.write("papers/small.cites", "p1 p99\n");
-  const std::string before = read_bytes(shop.folder.path("run/checkpoint.safetensors"));
-  std::vector<std::string> resumed = {"train", "cora", "--out", "run", "--resume"};
-  resumed.insert(resumed.end(), short_papers.begin(), short_papers.end());
-  const Finished refused = shop.run(resumed);
-  CHECK(refused.status == 2);
-  check_says(refused.err, {"papers/small.cites: line 1", "node p99"});
-  CHECK(read_bytes(shop.folder.path("run/checkpoint.safetensors")) == before);
-  const Finished nowhere = shop.run({"train", "cora", "--out", "new"});
-  CHECK(nowhere.status == 2);
-  check_says(nowhere.err, {"data.path", "Cora", "*.content"});
-  CHECK(!std::filesystem::exists(shop.folder.path("new")));
-}
-
-TEST_CASE("graph task: drawn graphs are told apart, and any others are classified") {
-  const Workshop shop;
-  shop.must({"train", "graphs", "--quiet", "--out", "run"},
-            {"data.held_back=200", "train.steps=300", "train.eval_every=0"});
-  CHECK(shop.eval("run")["accuracy"].get<double>() > 0.8);
-  const auto shown = lines_of(shop.must({"sample", "run", "--count", "4"}).out);
-  CHECK(shown.size() == 8);
-  CHECK(shown[0].find('-') != std::string::npos);
-  std::string star = "0-1";
-  for (int leaf = 2; leaf < 16; ++leaf) star += fmt::format(" 0-{}", leaf);
-  CHECK(shop.must({"sample", "run", "--prompt", star}).out == star + "  star\n");
-  const Finished wrong = shop.run({"sample", "run", "--prompt", "0-1 12"});
-  CHECK(wrong.status == 2);
-  check_says(wrong.err, {"edge '12'"});
-}
-
-TEST_CASE("graph task: the same bits on 1, 2 and 3 threads, and after being resumed") {
-  const Workshop shop;
-  const std::vector<std::string> keys = {"train.steps=8", "train.eval_every=4", "model.dropout=0.2",
-                                         "data.held_back=50", "optim.schedule=constant"};
-  for (const std::string layer : {"convolution", "attention"}) {
-    std::vector<std::string> own = keys;
-    own.insert(own.end(), {"model.layer=" + layer, "model.heads=2"});
-    const auto tensors = [&](const std::string& run) {
-      std::map<std::string, std::vector<double>> values;
-      const Checkpoint saved = load_checkpoint(shop.folder.path(run + "/checkpoint.safetensors"));
-      for (const auto& [name, array] : saved.file.tensors) values[name] = doubles(array);
-      return values;
-    };
-    for (const std::string threads : {"1", "2", "3"})
-      shop.must({"train", "graphs", "--quiet", "--out", layer + threads, "--threads", threads},
-                own);
-    CHECK(tensors(layer + "1") == tensors(layer + "2"));
-    CHECK(tensors(layer + "1") == tensors(layer + "3"));
-    own.front() = "train.steps=3";
-    shop.must({"train", "graphs", "--quiet", "--out", layer}, own);
-    own.front() = "train.steps=8";
-    shop.must({"train", "graphs", "--quiet", "--out", layer, "--resume"}, own);
-    CHECK(tensors(layer + "1") == tensors(layer));
-  }
-}
-
-TEST_CASE("graph task: the variants run") {
-  const Workshop shop;
-  const std::vector<std::string> rows[] = {
-      {"karate", "model.layer=attention", "model.heads=4"},
-      {"karate", "model.normalization=mean", "model.dropout=0.5", "data.labelled=[1, 2, 33, 34]"},
-      {"karate", "model.normalization=sum", "model.layers=1", "model.l2=1e-3"},
-      {"graphs", "model.pooling=mean", "model.normalization=symmetric"},
-      {"graphs", "model.pooling=max", "model.layer=attention", "model.heads=8"}};
-  int made = 0;
-  for (std::vector<std::string> words : rows) {
-    CAPTURE(words[1]);
-    const std::string run = fmt::format("run-{}", made++);
-    words.insert(words.begin(), {"train"});
-    words.insert(words.end(), {"--out", run, "train.steps=5"});
-    if (words[1] == "graphs") words.push_back("data.held_back=20");
-    shop.must(words);
-    CHECK(std::isfinite(shop.eval(run)["loss"].get<double>()));
-  }
-  const Finished wrong =
-      shop.run({"train", "karate", "--out", "new", "model.layer=attention", "model.heads=3"});
-  CHECK(wrong.status == 2);
-  check_says(wrong.err, {"model.heads = 3: must divide model.width = 16"});
-}
-
-TEST_CASE("graph task: the penalty is half λ times the first layer's squares, in training alone") {
-  const auto losses = [](const std::string& l2) {
-    const Config config = load_config("karate", {"model.l2=" + l2});
-    const auto task = make_task({config});
-    const std::int64_t both[] = {0, 1};
-    const Batch batch = task->training_data().batch(both);
-    double squares = 0;
-    for (const Parameter* parameter : task->model().parameters())
-      if (parameter->name == "layers.0.neighbours.weight")
-        for (const double v : doubles(parameter->value())) squares += v * v;
-    return std::array{task->loss(batch, {.training = true}).objective.item(),
-                      task->loss(batch, {}).objective.item(), squares};
-  };
-  const auto without = losses("0"), with = losses("0.1");
-  CHECK(without[0] == without[1]);
-  CHECK(with[1] == without[1]);
-  CHECK(with[0] - without[0] == doctest::Approx(2 * 0.05 * with[2]).epsilon(1e-4));
-}
-
-// --- several seeds ---
-
-TEST_CASE("seeds: each trains into its own run, and mean and deviation are those of the runs") {
-  const Workshop shop;
-  const std::vector<std::string> keys = {"train.steps=20", "seed=4"};
-  const Finished finished = shop.must({"train", "karate", "--seeds", "3", "--out", "club"}, keys);
-  const std::vector<std::string> lines = lines_of(finished.out);
-  REQUIRE(lines.size() == 5);
-  double sum = 0, squares = 0;
-  for (int i = 0; i < 3; ++i) {
-    const std::string run = fmt::format("club/seed-{}", 4 + i);
-    CHECK(lines[static_cast<std::size_t>(i)].starts_with(fmt::format("seed {}: loss ", 4 + i)));
-    const auto metrics = lines_of(read_bytes(shop.folder.path(run + "/metrics.jsonl")));
-    const double accuracy = Json::parse(metrics.back())["accuracy"];
-    sum += accuracy, squares += accuracy * accuracy;
-    CHECK(load_config(shop.folder.path(run + "/config.toml"), {})[key::seed] == 4 + i);
-  }
-  const double deviation = std::sqrt(std::max(0.0, (squares - sum * sum / 3) / 2));
-  check_says(lines[3],
-             {"mean of 3 seeds:", fmt::format("accuracy {:.4f} ± {:.4f}", sum / 3, deviation)});
-  check_says(lines[4], {"accuracy: ", fmt::format("{:.4f} reached", sum / 3), "expected ("});
-
-  // One seed of them is what training with that seed alone gives.
-  shop.must({"train", "karate", "--quiet", "--out", "alone", "train.steps=20", "seed=5"});
-  CHECK(read_bytes(shop.folder.path("alone/best.safetensors")).size() ==
-        read_bytes(shop.folder.path("club/seed-5/best.safetensors")).size());
-  CHECK(shop.eval("alone")["loss"] == shop.eval("club/seed-5")["loss"]);
-
-  const Finished again = shop.run({"train", "karate", "--seeds", "3", "--out", "club"}, keys);
-  CHECK(again.status == 2);
-  check_says(again.err, {"club/seed-4: holds a run"});
-}
-
-TEST_CASE(
-    "seeds: --resume keeps what is done, goes on with what is not, and adds what is missing") {
-  const Workshop shop;
-  shop.must({"train", "karate", "--quiet", "--seeds", "2", "--out", "club", "train.steps=20"});
-  const std::string first = shop.folder.path("club/seed-1/checkpoint.safetensors");
-  shop.must({"train", "karate", "--out", "whole", "--seeds", "3", "train.steps=30"});
-  const Finished resumed =
-      shop.must({"train", "karate", "--seeds", "3", "--out", "club", "--resume", "train.steps=30"});
-  CHECK(lines_of(resumed.out).size() == 5);
-  CHECK(load_checkpoint(first).state.step == 30);
-  const auto means = [&](const Finished& finished) { return lines_of(finished.out)[3]; };
-  const Finished whole = shop.must(
-      {"train", "karate", "--seeds", "3", "--out", "whole", "--resume", "train.steps=30"});
-  CHECK(means(resumed) == means(whole));
+  check_says(message_of([&] { load_citations(folder.path(), few); }),
+             {"expected one file *.content", "found a.content, b.content"});
 }
 
 TEST_SUITE_END();

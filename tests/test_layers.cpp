@@ -19,11 +19,13 @@
 #include "autograd/tape.hpp"
 #include "layers/convolution1d.hpp"
 #include "layers/encoder_decoder.hpp"
+#include "layers/forecaster.hpp"
 #include "layers/graph.hpp"
 #include "layers/memory.hpp"
 #include "layers/recurrent_network.hpp"
 #include "layers/transformer.hpp"
 #include "layers/vae.hpp"
+#include "layers/vision_transformer.hpp"
 #include "optim/adam.hpp"
 #include "optim/clip.hpp"
 #include "train/generate.hpp"
@@ -239,6 +241,28 @@ std::vector<Row> random_feature_rows() {
   return rows;
 }
 
+// ReLU bends at 0; GELU does not.
+std::vector<Row> convolution_rows() {
+  Random r = init();
+  const Array x = normal({2, 3, 5, 4});
+  const ConvolutionStackOptions stack{
+      .height = 5, .width = 6, .channels = {2, 3}, .activation = Activation::gelu};
+  return {
+      make_row("Convolution2d", Convolution2d(3, 2, r), forward, {x}),
+      make_row("Convolution2d: stride", Convolution2d(3, 2, r, {.stride = 2, .padding = 1}),
+               forward, {x}),
+      make_row("TransposedConvolution2d", TransposedConvolution2d(3, 2, r), forward, {x}),
+      make_row(
+          "TransposedConvolution2d: stride",
+          TransposedConvolution2d(3, 2, r, {.stride = 2, .padding = 1}),
+          [](const TransposedConvolution2d& layer, In in) { return layer.forward(in[0], 10, 7); },
+          {x}),
+      make_row("ConvolutionStack", ConvolutionStack(stack, r), forward, {normal({2, 30})}),
+      make_row("TransposedConvolutionStack", TransposedConvolutionStack(stack, r), forward,
+               {normal({2, 12})}),
+  };
+}
+
 std::vector<Row> attention_rows() {
   Random r = init();
   const Array x = normal({2, 4, 6}), source = normal({2, 5, 3});
@@ -415,6 +439,68 @@ std::vector<Row> graph_rows() {
 const TransformerOptions tiny{
     .vocabulary = 5, .context = 4, .layers = 2, .heads = 2, .width = 4, .hidden = 6};
 
+// Encoders of whole sequences, and of patches.
+std::vector<Row> encoder_rows() {
+  Random r = init();
+  const TransformerBlockOptions block{
+      .width = 4, .heads = 2, .hidden = 6, .dropout = 0.2, .input = {}, .residual = {}};
+  TransformerBlockOptions post = block;
+  post.norm = NormPlacement::post;
+  const auto noisy = [](const auto& model, In in) {
+    Random noise(1, Stream::dropout);
+    return model.forward(in[0], &noise);
+  };
+  const auto padded = [](const Encoder& encoder, In in) {
+    return encoder.forward(in[0], {.attention = {.key_padding = ints({0, 0, 1, 0, 0, 0}, {2, 3})}});
+  };
+  const Array x = normal({2, 3, 4}), patches = normal({2, 3, 5}), images = pixels({2, 24}),
+              series = normal({2, 6, 3});
+  std::vector<Row> rows = {
+      make_row("Encoder", Encoder(2, block, r), padded, {x}),
+      make_row("PatchEncoder: learned",
+               PatchEncoder({.patches = 3, .values = 5, .layers = 1, .block = block}, r), noisy,
+               {patches}),
+  };
+  for (const auto& [positions, name] : {std::pair{Positions::sinusoidal, "sinusoidal"},
+                                        {Positions::rotary, "rotary"},
+                                        {Positions::none, "no positions"}})
+    rows.push_back(make_row(fmt::format("PatchEncoder: {}, class token, post-norm", name),
+                            PatchEncoder({.patches = 3,
+                                          .values = 5,
+                                          .layers = 1,
+                                          .block = post,
+                                          .positions = positions,
+                                          .class_token = true},
+                                         r),
+                            noisy, {patches}));
+  for (const auto& [readout, name] :
+       {std::pair{Readout::class_token, "class token"}, {Readout::mean, "mean"}})
+    rows.push_back(make_row(fmt::format("VisionTransformer: {}", name),
+                            VisionTransformer({.height = 4,
+                                               .width = 6,
+                                               .patch = 2,
+                                               .classes = 3,
+                                               .layers = 1,
+                                               .block = block,
+                                               .readout = readout},
+                                              r),
+                            noisy, {images}));
+  for (const auto& [norm, name] :
+       {std::pair{WindowNorm::instance, "instance"}, {WindowNorm::last, "last"}})
+    for (const std::int64_t layers : {0, 1})
+      rows.push_back(make_row(fmt::format("Forecaster: {} layers, less its {}", layers, name),
+                              Forecaster({.context = 6,
+                                          .horizon = 2,
+                                          .patch = 4,
+                                          .stride = 2,
+                                          .layers = layers,
+                                          .block = block,
+                                          .norm = norm},
+                                         r),
+                              noisy, {series}));
+  return rows;
+}
+
 std::vector<Row> model_rows() {
   Random r = init();
   std::vector<std::pair<std::string, TransformerOptions>> variants(12, {"", tiny});
@@ -471,12 +557,14 @@ std::vector<Row> model_rows() {
                               return cross_entropy(model.decode(target, memory, &noise), next);
                             },
                             {}));
-  for (const auto& [sigma, sigma_name] :
-       {std::pair{Sigma::per_dimension, "σ per dimension"}, {Sigma::shared, "shared σ"}})
+  for (const auto& [sigma, sigma_name] : {std::pair{Sigma::per_dimension, "σ per dimension"},
+                                          {Sigma::shared, "shared σ"},
+                                          {Sigma::none, "no σ"}})
     for (const auto& [likelihood, likelihood_name] :
          {std::pair{Likelihood::bernoulli, "Bernoulli"}, {Likelihood::gaussian, "Gaussian"}})
       rows.push_back(make_row(fmt::format("Vae: {}, {}", sigma_name, likelihood_name),
-                              Vae({.inputs = 5,
+                              Vae({.height = 1,
+                                   .width = 5,
                                    .hidden = {4, 3},
                                    .latent = 2,
                                    .sigma = sigma,
@@ -488,14 +576,28 @@ std::vector<Row> model_rows() {
                                 return elbo.recon + 0.7 * elbo.kl;
                               },
                               {pixels({3, 5})}));
+  rows.push_back(make_row("Vae: convolutional",
+                          Vae({.height = 5,
+                               .width = 3,
+                               .channels = {2, 3},
+                               .hidden = {4},
+                               .latent = 2,
+                               .activation = Activation::gelu},
+                              r),
+                          [](const Vae& model, In in) {
+                            Random noise(1, Stream::data);
+                            const Vae::Elbo elbo = model.elbo(in[0], noise);
+                            return elbo.recon + elbo.kl;
+                          },
+                          {pixels({2, 15})}));
   return rows;
 }
 
 const std::vector<Row>& table() {
   static const std::vector<Row> rows = [] {
     std::vector<Row> all = simple_rows();
-    for (auto& group :
-         {attention_rows(), random_feature_rows(), memory_rows(), graph_rows(), model_rows()})
+    for (auto& group : {attention_rows(), random_feature_rows(), memory_rows(), graph_rows(),
+                        convolution_rows(), encoder_rows(), model_rows()})
       all.insert(all.end(), group.begin(), group.end());
     return all;
   }();
@@ -553,7 +655,7 @@ TEST_CASE("layers: every Module of layers/ has a row in the table") {
       if (std::smatch match; std::regex_search(line, match, pattern)) declared.insert(match[1]);
   }
   for (const Row& row : table()) tested.insert(row.layer());
-  CHECK(declared.size() >= 22);
+  CHECK(declared.size() >= 26);
   for (const std::string& name : declared) CHECK_MESSAGE(tested.contains(name), name);
   for (const std::string& name : tested) CHECK_MESSAGE(declared.contains(name), name);
 }
@@ -606,7 +708,7 @@ TEST_CASE("layers: parameter names are a checkpoint's keys, and stay") {
   CHECK(of([](auto& o) { o.norm = NormPlacement::post; }) == wanted({token, position}, {}));
 
   const auto vae = [&](Sigma sigma) {
-    Vae model({.inputs = 6, .hidden = {5, 4}, .latent = 2, .sigma = sigma}, r);
+    Vae model({.height = 1, .width = 6, .hidden = {5, 4}, .latent = 2, .sigma = sigma}, r);
     return names(model);
   };
   Strings per_dimension = {"encoder.0.weight", "encoder.0.bias",   "encoder.1.weight",
@@ -619,13 +721,41 @@ TEST_CASE("layers: parameter names are a checkpoint's keys, and stay") {
   per_dimension.erase(per_dimension.begin() + 7);
   CHECK(vae(Sigma::shared) == per_dimension);
 
-  Vae mirrored({.inputs = 6, .hidden = {5, 4}, .latent = 2}, r);
+  const auto convolutional = [&](Sigma sigma) {
+    Vae model({.height = 6, .width = 6, .channels = {2}, .hidden = {4}, .sigma = sigma}, r);
+    return names(model);
+  };
+  CHECK(convolutional(Sigma::none) ==
+        Strings{"convolutions.0.weight", "convolutions.0.bias", "encoder.0.weight",
+                "encoder.0.bias", "mean.weight", "mean.bias", "decoder.0.weight", "decoder.0.bias",
+                "decoder.1.weight", "decoder.1.bias", "transposed_convolutions.0.weight",
+                "transposed_convolutions.0.bias"});
+
+  Vae mirrored({.height = 1, .width = 6, .hidden = {5, 4}, .latent = 2}, r);
   CHECK(shapes(mirrored) ==
         Strings{"encoder.0.weight (5, 6)", "encoder.0.bias (5,)", "encoder.1.weight (4, 5)",
                 "encoder.1.bias (4,)", "mean.weight (2, 4)", "mean.bias (2,)",
                 "log_sigma.weight (2, 4)", "log_sigma.bias (2,)", "decoder.0.weight (4, 2)",
                 "decoder.0.bias (4,)", "decoder.1.weight (5, 4)", "decoder.1.bias (5,)",
                 "decoder.2.weight (6, 5)", "decoder.2.bias (6,)"});
+
+  const TransformerBlockOptions block{.width = 4, .heads = 2, .input = {}, .residual = {}};
+  const auto encoded = [&](const Strings& before, const Strings& after) {
+    Strings all = before;
+    for (const std::string& field : block_fields) all.push_back("patches.encoder.0." + field);
+    all.insert(all.end(), {"patches.final_norm.weight", "patches.final_norm.bias"});
+    all.insert(all.end(), after.begin(), after.end());
+    return all;
+  };
+  VisionTransformer vision({.layers = 1, .block = block}, r);
+  CHECK(names(vision) == encoded({"patches.projection.weight", "patches.projection.bias",
+                                  "patches.class_token", "patches.position_embedding.weight"},
+                                 {"head.weight", "head.bias"}));
+  Forecaster forecaster({.layers = 1, .block = block}, r), line({.layers = 0}, r);
+  CHECK(names(forecaster) == encoded({"patches.projection.weight", "patches.projection.bias",
+                                      "patches.position_embedding.weight"},
+                                     {"head.weight", "head.bias"}));
+  CHECK(shapes(line) == Strings{"head.weight (96, 96)", "head.bias (96,)"});
 
   MultiHeadAttention cross_attention(4, 2, r, {.source_width = 3, .input = {}, .output = {}});
   CHECK(names(cross_attention) == Strings{"query.weight", "query.bias", "key_value.weight",
@@ -1509,6 +1639,18 @@ TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
       {"memory: γ = 1, expected between 0 and 1",
        [&] { ExponentialForgetting(4, r, {.gamma = 1}); }},
       {"multi-head attention: 3 heads do not divide width 4", [&] { MultiHeadMemory(4, 3, r); }},
+      {"vision transformer: patches of 5 × 5 do not tile images of 28 × 28",
+       [&] { VisionTransformer({.patch = 5}, r); }},
+      {"vision transformer: images (2, 783) for 28 × 28 pixels",
+       [&] {
+         VisionTransformer({.layers = 1}, r).forward(Array::zeros({2, 783}));
+       }},
+      {"forecaster: patches of 10 every 4 steps do not end with a context of 96",
+       [&] { Forecaster({.patch = 10, .stride = 4}, r); }},
+      {"forecaster: x (1, 2, 4) with a context of 96",
+       [&] { Forecaster({.layers = 0}, r).forward(x); }},
+      {"patch encoder: x (1, 2, 4) for 49 patches of 16 values",
+       [&] { PatchEncoder({.layers = 1}, r).forward(x); }},
       {"recurrent network: 0 states for 1 layers",
        [&] {
          std::vector<Tensor> none;
@@ -1562,7 +1704,7 @@ TEST_CASE("layers: a value that is not finite names the module it arose in") {
     CHECK(said.find(wanted + " is not finite: ") != std::string::npos);
   }
   // After a model has moved its modules keep their names.
-  Vae first({.inputs = 4, .hidden = {3}, .latent = 2}, r);
+  Vae first({.height = 1, .width = 4, .hidden = {3}, .latent = 2}, r);
   Vae vae = std::move(first);
   const std::string said = message(vae, "decoder.1.weight", [&] {
     Random noise(0, Stream::data);
@@ -1577,7 +1719,7 @@ TEST_CASE("layers: recon and kl of a VAE are what a hand computes, in nats") {
   const double ln2 = std::numbers::ln2, ln3 = std::log(3.0);
   for (const DType dtype : {f32, f64}) {
     Random r = init(), noise(0, Stream::data);
-    VaeOptions options{.inputs = 2, .hidden = {1}, .latent = 2};
+    VaeOptions options{.height = 1, .width = 2, .hidden = {1}, .latent = 2};
     const auto make = [&] {
       Vae vae(options, r);
       for (Parameter* parameter : vae.parameters())
@@ -1617,7 +1759,7 @@ TEST_CASE("layers: recon and kl of a VAE are what a hand computes, in nats") {
 
 TEST_CASE("layers: a VAE's sample is μ + σ ε, and its elbo is made of its parts") {
   Random r = init();
-  Vae vae({.inputs = 5, .hidden = {4}, .latent = 2}, r);
+  Vae vae({.height = 1, .width = 5, .hidden = {4}, .latent = 2}, r);
   randomised(vae, f64);
   const Tensor x = pixels({3, 5});
   const Vae::Posterior posterior = vae.encode(x);
@@ -1629,6 +1771,46 @@ TEST_CASE("layers: a VAE's sample is μ + σ ε, and its elbo is made of its par
   const Vae::Elbo elbo = vae.elbo(x, once_more);
   CHECK(elbo.recon.item() == sum(binary_cross_entropy(vae.decode(z), x)).item());
   CHECK(elbo.kl.item() == sum(gaussian_kl(posterior.mean, posterior.log_sigma)).item());
+}
+
+TEST_CASE("layers: a plain autoencoder has no noise, no KL and no log σ") {
+  Random r = init(), noise(7, Stream::data);
+  Vae model({.height = 1, .width = 5, .hidden = {4}, .latent = 2, .sigma = Sigma::none}, r);
+  randomised(model, f64);
+  for (const std::string& name : names(model)) CHECK(name.find("sigma") == std::string::npos);
+  const Tensor x = pixels({3, 5});
+  const Vae::Posterior posterior = model.encode(x);
+  CHECK(same_bits(model.sample(posterior, noise).value(), posterior.mean.value()));
+  const Vae::Elbo elbo = model.elbo(x, noise);
+  CHECK(elbo.kl.item() == 0);
+  CHECK(elbo.recon.item() == sum(binary_cross_entropy(model.decode(posterior.mean), x)).item());
+  CHECK(distance(model.mean_of(elbo.decoded).value(),
+                 model.expected_image(posterior.mean).value()) == 0);
+}
+
+TEST_CASE("layers: convolutions start as PyTorch's do") {
+  Random r = init();
+  const Convolution2d forth(8, 32, r);
+  const TransposedConvolution2d back(32, 8, r);
+  const double bound = 1 / std::sqrt(8 * 9.0);
+  for (const Array& values : {forth.weight.value(), forth.bias.value(), back.weight.value()}) {
+    double largest = 0;
+    for (const double value : doubles(values)) largest = std::max(largest, std::abs(value));
+    CHECK(largest <= bound);
+    CHECK(largest > 0.8 * bound);
+  }
+}
+
+TEST_CASE("layers: a stack of convolutions halves images, and its mirror restores their size") {
+  Random r = init();
+  for (const auto& [height, width, features] :
+       {std::tuple{28, 28, 5 * 7 * 7}, {27, 30, 5 * 7 * 8}, {1, 3, 5 * 1 * 1}}) {
+    const ConvolutionStackOptions options{.height = height, .width = width, .channels = {2, 5}};
+    CHECK(stack_features(options) == features);
+    const Tensor y = ConvolutionStack(options, r).forward(pixels({3, height * width}, f32));
+    CHECK(y.shape() == Shape{3, features});
+    CHECK(TransposedConvolutionStack(options, r).forward(y).shape() == Shape{3, height * width});
+  }
 }
 
 // --- the same bits on any number of threads ---
@@ -1777,6 +1959,20 @@ TEST_CASE("threads: training steps of a VAE have the same bits on 1, 2, 3 and 8 
           return (elbo.recon + elbo.kl) * (1 / 67.0);
         });
       });
+}
+
+TEST_CASE("threads: training steps of a convolutional VAE have the same bits on any threads") {
+  for (const DType dtype : {f32, f64})
+    check_threads([&] {
+      Random r = init();
+      Vae model({.channels = {8, 5}, .hidden = {30}, .latent = 3}, r);
+      model.convert(dtype);
+      const Tensor x = pixels({37, 784}, dtype);
+      return train(model, [&](Random& noise) {
+        const Vae::Elbo elbo = model.elbo(x, noise);
+        return (elbo.recon + elbo.kl) * (1 / 37.0);
+      });
+    });
 }
 
 }  // namespace

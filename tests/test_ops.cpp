@@ -478,6 +478,21 @@ TEST_CASE("ops: values and gradients are PyTorch's") {
          return golden_attention(x, {.mask = golden["mask"].to(x[0].dtype())});
        },
        {"q", "k", "v"}},
+      {"convolution2d",
+       [](In x, auto&) { return convolution2d(x[0], x[1], {.stride = 2, .padding = 1}); },
+       {"x", "weight"}},
+      {"convolution2d_plain",
+       [](In x, auto&) { return convolution2d(x[0], x[1]); },
+       {"x", "weight"}},
+      {"transposed_convolution2d",
+       [](In x, auto&) {
+         return transposed_convolution2d(x[0], x[1],
+                                         {.stride = 2, .padding = 1, .height = 7, .width = 6});
+       },
+       {"x", "weight"}},
+      {"transposed_convolution2d_plain",
+       [](In x, auto&) { return transposed_convolution2d(x[0], x[1], {.stride = 3}); },
+       {"x", "weight"}},
   };
   for (const GoldenRow& row : rows)
     for (const DType dtype : {f32, f64}) {
@@ -509,6 +524,14 @@ TEST_CASE("ops: cross_entropy is PyTorch's") {
       CHECK(distance(outcome.y, golden["loss" + suffix]) <= tolerance);
       CHECK(distance(outcome.gradients[0], golden["dlogits" + suffix]) <= tolerance);
     }
+}
+
+TEST_CASE("ops: transposed_convolution2d is the transpose of convolution2d") {
+  const Tensor x = normal({2, 3, 8, 5}), weight = normal({4, 3, 3, 3}), y = normal({2, 4, 4, 3});
+  const Tensor forth = convolution2d(x, weight, {.stride = 2, .padding = 1});
+  const Tensor back =
+      transposed_convolution2d(y, weight, {.stride = 2, .padding = 1, .height = 8, .width = 5});
+  CHECK(sum(forth * y).item() == doctest::Approx(sum(back * x).item()).epsilon(1e-10));
 }
 
 // --- exact cases ---
@@ -967,6 +990,46 @@ TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both sha
       {"linear", [&] { linear(a, b, t({3})); }, {"(3,)", "(4, 3)"}},
       {"linear", [&] { linear(wide, b); }, {"float64 (2, 3)", "float32 (4, 3)"}},
       {"linear", [&] { linear(a, b, t({4}, f64)); }, {"float32 (4, 3)", "float64 (4,)"}},
+      {"convolution2d",
+       [&] {
+         convolution2d(a, t({4, 3, 2, 2}));
+       },
+       {"(2, 3)", "(4, 3, 2, 2)"}},
+      {"convolution2d",
+       [&] {
+         convolution2d(t({1, 2, 5, 5}), t({4, 3, 2, 2}));
+       },
+       {"(1, 2, 5, 5)", "(4, 3, 2, 2)"}},
+      {"convolution2d",
+       [&] {
+         convolution2d(t({1, 3, 5, 5}), t({4, 3, 2, 3}));
+       },
+       {"(1, 3, 5, 5)", "(4, 3, 2, 3)"}},
+      {"convolution2d",
+       [&] {
+         convolution2d(t({1, 3, 1, 5}), t({4, 3, 2, 2}));
+       },
+       {"(1, 3, 1, 5)", "(4, 3, 2, 2)", "padding 0"}},
+      {"convolution2d",
+       [&] {
+         convolution2d(t({1, 3, 5, 5}), t({4, 3, 2, 2}), {.stride = 0});
+       },
+       {"stride 0"}},
+      {"convolution2d",
+       [&] {
+         convolution2d(t({1, 3, 5, 5}), t({4, 3, 2, 2}, f64));
+       },
+       {"float32 (1, 3, 5, 5)", "float64 (4, 3, 2, 2)"}},
+      {"transposed_convolution2d",
+       [&] {
+         transposed_convolution2d(t({1, 3, 5, 5}), t({4, 3, 2, 2}));
+       },
+       {"(1, 3, 5, 5)", "(4, 3, 2, 2)"}},
+      {"transposed_convolution2d",
+       [&] {
+         transposed_convolution2d(t({1, 4, 5, 5}), t({4, 3, 2, 2}), {.stride = 2, .height = 12});
+       },
+       {"(1, 4, 5, 5)", "stride 2", "12 × 10"}},
       {"layer_norm", [&] { layer_norm(a, t({2}), t({2})); }, {"(2, 3)", "(2,)"}},
       {"layer_norm", [&] { layer_norm(a, t({3}), t({2})); }, {"(2, 3)", "(3,)", "(2,)"}},
       {"layer_norm", [&] { layer_norm(t({}), t({}), t({})); }, {"()"}},

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -516,7 +517,9 @@ TEST_CASE("training: every line of metrics has its fields") {
 TEST_CASE("eval: prints what the run's evaluation said, with its task's own figures") {
   const Workshop shop;
   const std::pair<std::string, std::vector<std::string>> fields[] = {
-      {"toy", {"exact_match"}}, {"text", {"bits_per_char"}}, {"vae", {"recon", "kl", "elbo"}}};
+      {"toy", {"exact_match"}},
+      {"text", {"bits_per_char"}},
+      {"vae", {"recon", "kl", "elbo", "mse"}}};
   for (const auto& [config, own] : fields) {
     CAPTURE(config);
     shop.must_train(config, config);
@@ -649,6 +652,9 @@ TEST_CASE("training: the variants of a VAE and of a transformer run") {
       {"vae", {"model.beta=0"}},
       {"vae", {"model.likelihood=gaussian"}},
       {"vae", {"model.sigma=shared"}},
+      {"vae", {"model.sigma=none"}},
+      {"vae", {"model.sigma=none", "model.likelihood=gaussian", "model.reconstruction_weight=5"}},
+      {"vae", {"model.channels=[2, 3]"}},
       {"vae", {"model.sigma=shared", "model.likelihood=gaussian", "model.activation=relu"}},
       {"vae", {"model.hidden=[9, 7, 5]", "model.kl_warmup_steps=5", "train.micro_batches=7"}},
       {"toy", {"data.kind=reverse", "model.norm=post", "model.positions=sinusoidal"}},
@@ -674,10 +680,11 @@ TEST_CASE("training: the variants of a VAE and of a transformer run") {
   }
 }
 
-TEST_CASE("training: the KL term's weight rises in warm-up, and never counts in what is reported") {
+TEST_CASE("training: the KL term's weight rises in warm-up, for which no reported loss waits") {
   const Workshop shop;
-  const auto objective = [&](std::vector<std::string> overrides, std::int64_t step, bool training) {
-    overrides.push_back("model.kl_warmup_steps=10");
+  const auto objective = [&](double beta, std::int64_t step, bool training) {
+    const std::vector<std::string> overrides{"model.kl_warmup_steps=10",
+                                             fmt::format("model.beta={}", beta)};
     const Config config = load_config(shop.folder.path("vae.toml"), overrides);
     const auto task = make_task({config});
     const std::int64_t examples[] = {0, 1, 2};
@@ -685,14 +692,36 @@ TEST_CASE("training: the KL term's weight rises in warm-up, and never counts in 
     const Loss loss = task->loss(task->training_data().batch(examples),
                                  {.training = training, .step = step, .noise = &noise});
     const double recon = loss.averages.at("recon").sum, kl = loss.averages.at("kl").sum;
-    CHECK(loss.averages.at("loss").sum == doctest::Approx(recon + kl));
+    CHECK(loss.averages.at("loss").sum == doctest::Approx(recon + beta * kl));
     return (loss.objective.item() - recon) / kl;
   };
-  CHECK(objective({}, 0, true) == doctest::Approx(0.0));
-  CHECK(objective({}, 5, true) == doctest::Approx(0.5).epsilon(1e-3));
-  CHECK(objective({}, 10, true) == doctest::Approx(1.0).epsilon(1e-3));
-  CHECK(objective({"model.beta=4"}, 5, true) == doctest::Approx(2.0).epsilon(1e-3));
-  CHECK(objective({"model.beta=4"}, 99, true) == doctest::Approx(4.0).epsilon(1e-3));
+  CHECK(objective(1, 0, true) == doctest::Approx(0.0));
+  CHECK(objective(1, 0, false) == doctest::Approx(1.0).epsilon(1e-3));
+  CHECK(objective(1, 5, true) == doctest::Approx(0.5).epsilon(1e-3));
+  CHECK(objective(1, 10, true) == doctest::Approx(1.0).epsilon(1e-3));
+  CHECK(objective(4, 5, true) == doctest::Approx(2.0).epsilon(1e-3));
+  CHECK(objective(4, 99, true) == doctest::Approx(4.0).epsilon(1e-3));
+}
+
+TEST_CASE("training: a reconstruction's weight is of means, and m/n of them is the ELBO") {
+  const Workshop shop;
+  const double m = 28 * 28, n = 2;
+  const auto objective = [&](double weight) {  // and recon and kl
+    const Config config = load_config(shop.folder.path("vae.toml"),
+                                      {fmt::format("model.reconstruction_weight={}", weight)});
+    const auto task = make_task({config});
+    Random noise(1, Stream::dropout);
+    const Loss loss = task->loss(task->training_data().batch(std::array<std::int64_t, 2>{0, 1}),
+                                 {.training = true, .step = 99, .noise = &noise});
+    return std::array{loss.objective.item(), loss.averages.at("recon").sum,
+                      loss.averages.at("kl").sum};
+  };
+  for (const double weight : {0.0, m / n, 7.5}) {
+    CAPTURE(weight);
+    const auto [total, recon, kl] = objective(weight);
+    const double w = weight == 0 ? m / n : weight;
+    CHECK(total / n == doctest::Approx(w * recon / m + kl / n).epsilon(1e-5));
+  }
 }
 
 TEST_CASE("training: what is learnt is learnt") {

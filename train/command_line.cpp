@@ -56,7 +56,7 @@ std::string one_line(std::string text) {
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
-  CLI::App app("Trains small transformers and variational autoencoders from one TOML file.",
+  CLI::App app("Trains transformers, graph networks and autoencoders from one TOML file.",
                "tapestry");
   app.set_version_flag("--version", fmt::format("tapestry {} ({}, {} threads)", TAPESTRY_VERSION,
                                                 matrix_engine_name(), num_threads()));
@@ -79,9 +79,10 @@ int run_command_line(int argc, char** argv) {
   command->callback([&] { run = [&] { return train_command(train); }; });
 
   EvalCommand eval;
-  command = app.add_subcommand("eval", "measure a trained run on its whole evaluation split");
+  command = app.add_subcommand("eval", "measure a trained run on its whole validation split");
   command->add_option("RUN", eval.run, "a run's folder, or a checkpoint")->required();
   add_overrides(command, eval.overrides);
+  command->add_flag("--test", eval.test, "on the test split, of tasks that have one");
   command->add_flag("--json", eval.json, "print one JSON object");
   command->callback([&] { run = [&] { return eval_command(eval); }; });
 
@@ -94,7 +95,8 @@ int run_command_line(int argc, char** argv) {
   SampleCommand sample;
   command = app.add_subcommand("sample", "show what a run has learnt");
   command->add_option("RUN", sample.run, "a run's folder, or a checkpoint")->required();
-  command->add_option("--prompt", sample.options.prompt, "text to continue");
+  command->add_option("--prompt", sample.options.prompt,
+                      "text to continue, a graph's edges or a node, or the time to forecast from");
   command->add_option("--count", sample.options.count, "samples")->check(CLI::Range(1, 100000));
   command->add_option("--tokens", sample.options.tokens, "tokens to generate")
       ->check(CLI::Range(1, 10000000));
@@ -105,6 +107,13 @@ int run_command_line(int argc, char** argv) {
   command->add_option("--top-p", sample.options.top_p, "among the likeliest that share p")
       ->check(CLI::Range(0.0, 1.0));
   command->add_option("--seed", sample.options.seed, "another seed, another sample");
+  command->add_option("--kind", sample.options.kind,
+                      "of an autoencoder: prior, reconstructions, around or interpolation");
+  command->add_option("--index", sample.options.index, "the validation image to start from")
+      ->check(CLI::Range(0, 1000000000));
+  command->add_option("--spread", sample.options.spread, "of the new images around it")
+      ->check(CLI::Range(0.0, 100.0));
+  add_overrides(command, sample.overrides);
   command->add_option("--out", sample.out, "write here");
   command->callback([&] { run = [&] { return sample_command(sample); }; });
 
@@ -112,12 +121,23 @@ int run_command_line(int argc, char** argv) {
   command = app.add_subcommand("attention", "draw what a trained transformer attends to");
   command->add_option("RUN", attention.run, "a run's folder, or a checkpoint")->required();
   command->add_option("--prompt", attention.prompt, "text to read");
+  command->add_option("--index", attention.index, "the validation image to look at")
+      ->check(CLI::Range(0, 1000000000));
   command->add_option("--layer", attention.layer,
                       "of one layer only: 1, or decoder.1.cross_attention");
   command->add_option("--head", attention.head, "of one head only")->check(CLI::Range(0, 1024));
+  add_overrides(command, attention.overrides);
   command->add_option("--out", attention.out,
                       "a .png, and beside it an .svg; by default RUN/attention.png");
   command->callback([&] { run = [&] { return attention_command(attention); }; });
+
+  LatentCommand latent;
+  command = app.add_subcommand("latent", "write and draw where an autoencoder puts its images");
+  command->add_option("RUN", latent.run, "a run's folder, or a checkpoint")->required();
+  add_overrides(command, latent.overrides);
+  command->add_option("--out", latent.out,
+                      "NAME of NAME.csv, NAME.png and NAME.svg; by default RUN/latent");
+  command->callback([&] { run = [&] { return latent_command(latent); }; });
 
   GradcheckCommand gradcheck;
   command = app.add_subcommand("gradcheck", "check the gradient of a configured model in float64");

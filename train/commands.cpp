@@ -6,6 +6,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "autograd/gradcheck.hpp"
@@ -14,6 +15,7 @@
 #include "data/byte_pair.hpp"
 #include "data/text.hpp"
 #include "train/keys.hpp"
+#include "train/latent.hpp"
 #include "train/picture.hpp"
 #include "train/plot.hpp"
 #include "train/shipped_configs.hpp"
@@ -77,17 +79,41 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
   return checkpoint;
 }
 
+// What the run's best model comes to on the split that had no part in training or choosing it, as
+// "test_loss" and so on.
+Metrics test_best(const Run& run, Task& task, const Dataset& test, const Config& config) {
+  restore_parameters(load_checkpoint(run.best()), task.model());
+  Metrics named;
+  for (const auto& [name, value] : evaluate(task, test, config)) named["test_" + name] = value;
+  return named;
+}
+
 void compare_with_expected(const Config& config, const Metrics& metrics) {
   const std::string& metric = config[key::expected_metric];
   const std::string& data = config[key::expected_data];
   if (metric.empty()) return;
-  if (!data.empty() && fs::path(config[key::data_path]).filename() != data) return;
+  const std::string& path = config[key::data_path];
+  const std::string given = path.empty() ? "built-in" : fs::path(path).filename().string();
+  if (!data.empty() && given != data) return;
   const auto reached = metrics.find(metric);
   if (reached == metrics.end())
     fmt::print("expected.metric = \"{}\": the evaluation has no such figure\n", metric);
   else
     fmt::print("{}: {:.4f} reached, {:.4f} expected ({})\n", metric, reached->second,
                config[key::expected_value], config[key::expected_source]);
+}
+
+void expect_kind(const std::string& kind, const std::vector<std::string>& kinds) {
+  if (kind.empty()) return;
+  expect_input(!kinds.empty(), "--kind {}: this run's samples are all of one kind", kind);
+  expect_input(std::ranges::find(kinds, kind) != kinds.end(),
+               "--kind {}: expected one of {}; did you mean {}?", kind, fmt::join(kinds, ", "),
+               nearest(kind, kinds));
+}
+
+// Where a command's picture goes that no --out names.
+std::string in_run(const std::string& run, const std::string& name) {
+  return fs::is_directory(run) ? (fs::path(run) / name).string() : name;
 }
 
 // Whole or not at all; but a device, a pipe or a link is written to as it is, not replaced.
@@ -102,9 +128,34 @@ void write_bytes(const std::string& path, const std::string& bytes) {
 
 // What a training came to.
 struct Training {
-  Metrics metrics;  // of the last evaluation; empty: it was stopped
+  Metrics metrics;  // of the last evaluation, and of the best model's test; empty: it was stopped
   TrainingState state;
 };
+
+// NAME of NAME.csv, NAME.png and NAME.svg, which --out may say with one of these endings.
+std::string stem_of(const std::string& out) {
+  for (const char* ending : {".csv", ".png", ".svg"})
+    if (out.ends_with(ending)) return out.substr(0, out.size() - 4);
+  return out;
+}
+
+// As PNG and as SVG.
+void draw_both(const std::string& out, const std::function<void(const std::string&)>& draw) {
+  for (const char* ending : {".png", ".svg"}) {
+    const std::string path = stem_of(out) + ending;
+    draw(path);
+    fmt::print("{}\n", path);
+  }
+}
+
+// The same, and the numbers behind it as CSV.
+void write_table_and_plot(const std::string& out, const std::string& csv,
+                          const std::function<void(const std::string&)>& draw) {
+  const std::string path = stem_of(out) + ".csv";
+  write_bytes(path, csv);
+  fmt::print("{}\n", path);
+  draw_both(out, draw);
+}
 
 Training train_into(const Run& run, const Config& config, const TrainCommand& command) {
   const std::optional<Checkpoint> checkpoint = open_run(run, config, command.resume);
@@ -134,21 +185,47 @@ Training train_into(const Run& run, const Config& config, const TrainCommand& co
                num_threads(), run.folder(),
                checkpoint ? fmt::format(", from step {}", checkpoint->state.step) : "");
   Metrics metrics = trainer.train();
+  const Dataset* test = task->test_data();
+  if (!metrics.empty() && test) metrics.merge(test_best(run, *task, *test, config));
   return {std::move(metrics), trainer.state()};
 }
 
-// Trains seed, seed + 1, … one after the other, each into a run of its own, RUN/seed-N. With
-// --resume those that are there go on, or are only evaluated, and those that are not begin.
-int train_seeds(const TrainCommand& command, Config config, const Run& runs) {
-  std::vector<Metrics> reached;
+// One of several trainings that differ in their seed alone, into RUN/seed-N.
+struct SeedRun {
+  Run run;
+  Config config;
+  TrainCommand command;
+};
+
+// Those that are there go on, or are only evaluated, with --resume, and the others begin. Fails
+// before any of them starts.
+std::vector<SeedRun> seed_runs(const TrainCommand& command, const Config& config, const Run& runs) {
   const std::int64_t first = config[key::seed];
+  config.expect(first <= std::numeric_limits<std::int64_t>::max() - command.seeds, key::seed,
+                "leaves no room for --seeds {}", command.seeds);
+  expect_input(!fs::exists(runs.metrics()), "{}: holds a run of one seed; --out keeps it",
+               runs.folder());
+  std::vector<SeedRun> all;
   for (std::int64_t seed = first; seed < first + command.seeds; ++seed) {
-    const Run run(fmt::format("{}/seed-{}", runs.folder(), seed));
-    TrainCommand own = command;
-    own.quiet = true;
-    own.resume = command.resume && fs::exists(run.folder());
-    config.set(key::seed, seed);
-    const Training training = train_into(run, config, own);
+    SeedRun one{Run(fmt::format("{}/seed-{}", runs.folder(), seed)), config, command};
+    one.config.set(key::seed, seed);
+    one.command.quiet = true;
+    one.command.resume = command.resume && fs::exists(one.run.folder());
+    open_run(one.run, one.config, one.command.resume);
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+int train_seeds(const TrainCommand& command, const Config& config, const Run& runs) {
+  std::vector<Metrics> reached;
+  for (const SeedRun& one : seed_runs(command, config, runs)) {
+    const std::int64_t seed = one.config[key::seed];
+    if (!command.quiet) {
+      fmt::print("seed {}: into {}\n", seed, one.run.folder());
+      std::fflush(stdout);
+    }
+    const Training training = train_into(one.run, one.config, one.command);
     if (training.metrics.empty()) {
       fmt::print(
           "stopped after step {} of seed {}; the same command with --out {} --resume goes on\n",
@@ -203,10 +280,15 @@ int eval_command(const EvalCommand& command) {
   const TrainedModel trained = load_trained(command.run, command.overrides, true);
   use_machine_as(trained.config);
   const auto start = std::chrono::steady_clock::now();
-  const Metrics metrics = evaluate(*trained.task, trained.task->validation_data(), trained.config);
+  const Dataset* test = command.test ? trained.task->test_data() : nullptr;
+  expect_input(test || !command.test, "--test: this task has no test split, beside validation");
+  const Dataset& data = test ? *test : trained.task->validation_data();
+  const Metrics metrics = evaluate(*trained.task, data, trained.config);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   if (command.json)
-    fmt::print("{}\n", MetricsLine{trained.state.step, "val", metrics, elapsed.count()}.json());
+    fmt::print(
+        "{}\n",
+        MetricsLine{trained.state.step, test ? "test" : "val", metrics, elapsed.count()}.json());
   else
     fmt::print("step {}: {}\n", trained.state.step, show(metrics));
   return 0;
@@ -216,16 +298,21 @@ int sample_command(const SampleCommand& command) {
   // CLI11's ranges let NaN through.
   expect_input(!std::isnan(command.options.temperature), "--temperature nan: expected a number");
   expect_input(!std::isnan(command.options.top_p), "--top-p nan: expected a number");
-  const TrainedModel trained = load_trained(command.run, {}, false);
+  expect_input(!std::isnan(command.options.spread), "--spread nan: expected a number");
+  const TrainedModel trained = load_trained(command.run, command.overrides, false);
   use_machine_as(trained.config);
+  expect_kind(command.options.kind, trained.task->sample_kinds());
   const Sample sample = trained.task->sample(command.options);
-  std::string out = command.out;
-  if (!sample.picture.empty()) {
-    if (out.empty())
-      out = fs::is_directory(command.run) ? command.run + "/samples.png" : "samples.png";
+  const std::string& kind = command.options.kind;
+  const std::string out = command.out.empty()
+                              ? in_run(command.run, kind.empty() ? "samples.png" : kind + ".png")
+                              : command.out;
+  if (sample.plot) {
+    write_table_and_plot(out, sample.text, sample.plot);
+  } else if (!sample.picture.empty()) {
     write_bytes(out, to_png(sample.picture));
     fmt::print("{}\n", out);
-  } else if (out.empty()) {
+  } else if (command.out.empty()) {
     fmt::print("{}", sample.text);
   } else {
     write_bytes(out, sample.text);
@@ -234,11 +321,12 @@ int sample_command(const SampleCommand& command) {
 }
 
 int attention_command(const AttentionCommand& command) {
-  const TrainedModel trained = load_trained(command.run, {}, false);
+  const TrainedModel trained = load_trained(command.run, command.overrides, false);
   use_machine_as(trained.config);
   std::vector<std::vector<HeatMap>> drawn;
   std::vector<std::string> layers;
-  for (const AttentionMaps& maps : trained.task->attention({.prompt = command.prompt})) {
+  for (const AttentionMaps& maps :
+       trained.task->attention({.prompt = command.prompt, .index = command.index})) {
     const std::int64_t H = maps.weights.dim(0), T = maps.weights.dim(1), S = maps.weights.dim(2);
     layers.push_back(maps.path);
     if (!command.layer.empty() && command.layer != maps.path &&
@@ -247,6 +335,7 @@ int attention_command(const AttentionCommand& command) {
     expect_input(command.head < H, "--head {}: {} has heads 0 to {}", command.head, maps.path,
                  H - 1);
     std::vector<HeatMap> row;
+    if (!maps.image.empty()) row.push_back({.title = "the image", .values = maps.image});
     for (std::int64_t head = 0; head < H; ++head)
       if (command.head < 0 || head == command.head)
         row.push_back({fmt::format("{}, head {}", maps.path, head),
@@ -255,13 +344,19 @@ int attention_command(const AttentionCommand& command) {
   }
   expect_input(!drawn.empty(), "--layer {}: expected a layer's number or one of {}", command.layer,
                fmt::join(layers, ", "));
-  const fs::path folder = fs::is_directory(command.run) ? command.run : "";
-  fs::path picture = command.out.empty() ? folder / "attention.png" : fs::path(command.out);
-  for (const char* ending : {".png", ".svg"}) {
-    picture.replace_extension(ending);
-    draw_heat_maps(drawn, picture);
-    fmt::print("{}\n", picture.string());
-  }
+  draw_both(command.out.empty() ? in_run(command.run, "attention.png") : command.out,
+            [&](const std::string& path) { draw_heat_maps(drawn, path); });
+  return 0;
+}
+
+int latent_command(const LatentCommand& command) {
+  const TrainedModel trained = load_trained(command.run, command.overrides, true);
+  use_machine_as(trained.config);
+  const Latent latent = trained.task->latent_codes();
+  const std::string out = command.out.empty() ? in_run(command.run, "latent.csv") : command.out;
+  write_table_and_plot(
+      out, latent_csv(latent),
+      [scatter = latent_scatter(latent)](const std::string& path) { draw_scatter(scatter, path); });
   return 0;
 }
 

@@ -23,24 +23,36 @@ int train_command(const TrainCommand& command);
 struct EvalCommand {
   std::string run;
   std::vector<std::string> overrides;
+  bool test = false;  // on the test split, of tasks that have one; else on validation
   bool json = false;
 };
 int eval_command(const EvalCommand& command);
 
 struct SampleCommand {
   std::string run;
+  std::vector<std::string> overrides;
   SampleOptions options;
   std::string out;
 };
 int sample_command(const SampleCommand& command);
 
 struct AttentionCommand {
-  std::string run, prompt;
+  std::string run;
+  std::vector<std::string> overrides;
+  std::string prompt;
+  std::int64_t index = 0;  // of the validation image
   std::string layer;       // its number or path; empty: all
   std::int64_t head = -1;  // -1: all
   std::string out;         // a PNG, and beside it an SVG; empty: attention.png in the run's folder
 };
 int attention_command(const AttentionCommand& command);
+
+struct LatentCommand {
+  std::string run;
+  std::vector<std::string> overrides;
+  std::string out;  // NAME of NAME.csv, NAME.png and NAME.svg; empty: latent in the run's folder
+};
+int latent_command(const LatentCommand& command);
 
 struct GradcheckCommand {
   std::string config;

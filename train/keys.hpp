@@ -90,7 +90,7 @@ inline const Key<double> expected_value{
 inline const Key<std::string> expected_data{
     "expected.data",
     "",
-    "the last part of the data.path it holds for; empty: any",
+    "the last part of the data.path it holds for, or built-in for none; empty: any",
     {.free_on_resume = true}};
 inline const Key<std::string> expected_source{
     "expected.source", "", "where it was published", {.free_on_resume = true}};

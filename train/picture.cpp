@@ -11,10 +11,12 @@
 
 namespace tapestry {
 
+constexpr std::int64_t enlarged = 2;  // a pixel of an image is so many of the grid, either way
+
 Array picture_grid(const Array& images, std::int64_t columns) {
   require(images.rank() == 3 && columns >= 1, "picture_grid: {} in {} columns",
           to_string(images.shape()), columns);
-  const std::int64_t N = images.dim(0), H = images.dim(1), W = images.dim(2);
+  const std::int64_t N = images.dim(0), H = enlarged * images.dim(1), W = enlarged * images.dim(2);
   const std::int64_t rows = (N + columns - 1) / columns;
   Array grid = Array::full({rows * (H + 1) + 1, columns * (W + 1) + 1}, 0.25);
   const auto from = images.values<float>();
@@ -22,7 +24,9 @@ Array picture_grid(const Array& images, std::int64_t columns) {
   for (std::int64_t i = 0; i < N; ++i)
     for (std::int64_t y = 0; y < H; ++y) {
       const std::int64_t row = i / columns * (H + 1) + 1 + y, column = i % columns * (W + 1) + 1;
-      std::copy_n(from.data() + (i * H + y) * W, W, to.data() + row * grid.dim(1) + column);
+      const float* pixels = from.data() + (i * images.dim(1) + y / enlarged) * images.dim(2);
+      for (std::int64_t x = 0; x < W; ++x)
+        to[static_cast<std::size_t>(row * grid.dim(1) + column + x)] = pixels[x / enlarged];
     }
   return grid;
 }

@@ -10,7 +10,7 @@
 // whole or not at all.
 namespace tapestry {
 
-// A matrix as colours, 0 white and 1 dark.
+// A matrix as colours, 0 white and 1 dark, with all labels or none.
 struct HeatMap {
   std::string title{};
   Array values{};  // (rows, columns) float32
@@ -18,5 +18,30 @@ struct HeatMap {
 };
 // Rows of maps, from the top.
 void draw_heat_maps(const std::vector<std::vector<HeatMap>>& rows, const std::string& path);
+
+// Lines over one axis of steps: each value stands one step after the one before.
+struct Line {
+  std::string name{};
+  double first = 0;  // the step of the first value
+  std::vector<double> values{};
+};
+struct LineChart {
+  std::string title{};
+  std::vector<Line> lines{};  // at most 4, told apart by colour
+};
+// Charts one below another. The first has the legend, for all of them.
+void draw_lines(const std::vector<LineChart>& charts, const std::string& path);
+
+// Points (N, 2) or (N, 3) float32 of one colour, under one name in the legend.
+struct Cloud {
+  std::string name{};
+  Array points{};
+};
+struct Scatter {
+  std::string title{};
+  std::vector<std::string> axes{};  // their names: two or three
+  std::vector<Cloud> clouds{};
+};
+void draw_scatter(const Scatter& scatter, const std::string& path);
 
 }  // namespace tapestry

@@ -91,7 +91,7 @@ BenchmarkResult vae_step() {
   Vae model({}, init);
   const std::vector<Parameter*> parameters = model.parameters();
   Adam optimizer(parameters, {});
-  Array images({B, model.options.inputs});
+  Array images({B, model.options.pixels()});
   Random(1, Stream::data).fill_uniform(images, 0, 1);
   BenchmarkResult result = time_steps([&] {
     Random noise(1, Stream::dropout);

@@ -107,6 +107,22 @@ def layers():
     write_operation("gelu_tanh", lambda t: F.gelu(t["x"], approximate="tanh"), {"x": x})
 
 
+def convolutions():
+    r = generator("convolutions")
+    # Odd and even sizes, of which the stride leaves a rest.
+    write_operation("convolution2d", lambda t: F.conv2d(
+        t["x"], t["weight"], stride=2, padding=1), {
+        "x": normal(r, 2, 3, 7, 6), "weight": normal(r, 4, 3, 3, 3)})
+    write_operation("convolution2d_plain", lambda t: F.conv2d(t["x"], t["weight"]), {
+        "x": normal(r, 2, 2, 4, 5), "weight": normal(r, 3, 2, 2, 2)})
+    write_operation("transposed_convolution2d", lambda t: F.conv_transpose2d(
+        t["x"], t["weight"], stride=2, padding=1, output_padding=(0, 1)), {
+        "x": normal(r, 2, 4, 4, 3), "weight": normal(r, 4, 3, 3, 3)})
+    write_operation("transposed_convolution2d_plain", lambda t: F.conv_transpose2d(
+        t["x"], t["weight"], stride=3), {
+        "x": normal(r, 2, 2, 3, 2), "weight": normal(r, 2, 3, 2, 2)})
+
+
 def cross_entropy():
     logits = normal(generator("cross_entropy"), 6, 5, scale=2)
     targets = torch.tensor([3, 0, -1, 4, 1, 1])
@@ -327,6 +343,6 @@ def vae():
 
 if __name__ == "__main__":
     torch.set_num_threads(2)
-    for case in (layers, cross_entropy, attention, multi_head, optimizers, transformer, translation,
+    for case in (layers, convolutions, cross_entropy, attention, multi_head, optimizers, transformer, translation,
                  vae):
         case()

@@ -7,36 +7,12 @@
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
-#include "data/drawn_graphs.hpp"
-#include "data/node_graph.hpp"
 #include "train/keys.hpp"
-#include "train/task.hpp"
+#include "train/tasks/classification.hpp"
+#include "train/tasks/graph_data.hpp"
 
 namespace tapestry {
 namespace {
-
-const Key<std::string> kind{"data.kind",
-                            "drawn",
-                            "graphs to classify, or one graph's nodes: a club's, or cited papers",
-                            {.choices = {"drawn", "karate", "citations"}}};
-const Key<std::int64_t> examples{
-    "data.examples", 100'000, "graphs to train on", {.low = 1, .high = 1e9}};
-const Key<std::int64_t> held_back{"data.held_back",
-                                  1000,
-                                  "graphs to validate on, unlike any trained on",
-                                  {.low = 1, .high = 1e6}};
-const Key<std::int64_t> least_nodes{
-    "data.least_nodes", 12, "of a drawn graph", {.low = 12, .high = 1000}};
-const Key<std::int64_t> most_nodes{
-    "data.most_nodes", 24, "of a drawn graph", {.low = 12, .high = 1000}};
-const Key<std::vector<std::int64_t>> labelled{
-    "data.labelled", {1, 34}, "members of the club whose side is known", {.low = 1, .high = 34}};
-const Key<std::int64_t> training_nodes{
-    "data.training_nodes", 140, "the first lines of the content file", {.low = 1, .high = 1e9}};
-const Key<std::int64_t> validation_nodes{
-    "data.validation_nodes", 500, "the lines after these", {.low = 1, .high = 1e9}};
-const Key<std::int64_t> test_nodes{
-    "data.test_nodes", 1000, "the last lines", {.low = 1, .high = 1e9}};
 
 const Key<std::string> layer{"model.layer",
                              "convolution",
@@ -62,71 +38,9 @@ const Key<double> l2{"model.l2",
                      {.low = 0, .high = 1e3}};
 
 std::vector<KeyInfo> keys() {
-  return {kind,
-          key::data_source,
-          examples,
-          held_back,
-          least_nodes,
-          most_nodes,
-          labelled,
-          training_nodes,
-          validation_nodes,
-          test_nodes,
-          layer,
-          normalization,
-          pooling,
-          layers,
-          width,
-          heads,
-          dropout,
-          l2};
-}
-
-// What is to be learnt: nodes of one graph, or graphs.
-struct Corpus {
-  std::int64_t inputs = 0;
-  std::vector<std::string> classes{};
-  std::unique_ptr<Dataset> training{}, validation{};
-  std::shared_ptr<const NodeGraph> whole{};  // of nodes, else null
-  const DrawnGraphs* drawn = nullptr;        // of graphs: the validation data
-};
-
-Corpus of_nodes(NodeGraph graph) {
-  const auto whole = std::make_shared<const NodeGraph>(std::move(graph));
-  return {.inputs = whole->features.dim(1),
-          .classes = whole->classes,
-          .training = std::make_unique<NodeDataset>(whole, whole->training),
-          .validation = std::make_unique<NodeDataset>(whole, whole->validation),
-          .whole = whole};
-}
-
-Corpus of_graphs(const Config& config) {
-  const auto part = [&](Split split) {
-    return std::make_unique<DrawnGraphs>(
-        DrawnGraphOptions{.least_nodes = config[least_nodes],
-                          .most_nodes = config[most_nodes],
-                          .examples = config[split == Split::train ? examples : held_back],
-                          .seed = static_cast<std::uint64_t>(config[key::seed]),
-                          .split = split});
-  };
-  Corpus corpus{.inputs = 1, .classes = DrawnGraphs::classes(), .training = part(Split::train)};
-  auto validation = part(Split::held_back);
-  corpus.drawn = validation.get();
-  corpus.validation = std::move(validation);
-  return corpus;
-}
-
-Corpus load(const Config& config) {
-  if (config[kind] == "drawn") return of_graphs(config);
-  if (config[kind] == "karate") return of_nodes(karate_club(config[labelled]));
-  const std::string &path = config[key::data_path], &source = config[key::data_source];
-  config.expect(!path.empty(), key::data_path,
-                "there are no papers; name a folder with a *.content and a *.cites file with --set "
-                "data.path=FOLDER{}{}",
-                source.empty() ? "" : ", such as ", source);
-  return of_nodes(load_citations(path, {.training = config[training_nodes],
-                                        .validation = config[validation_nodes],
-                                        .test = config[test_nodes]}));
+  std::vector<KeyInfo> all = graph_keys();
+  all.insert(all.end(), {layer, normalization, pooling, layers, width, heads, dropout, l2});
+  return all;
 }
 
 Normalization normalization_of(const Config& config) {
@@ -141,39 +55,30 @@ Pooling pooling_of(const Config& config) {
   return name == "mean" ? Pooling::mean : Pooling::max;
 }
 
-GraphNetwork network(const Config& config, const Corpus& corpus) {
+GraphNetwork network(const Config& config, const GraphData& data) {
   const bool attention = config[layer] == "attention";
   config.expect(!attention || config[width] % config[heads] == 0, heads,
                 "must divide model.width = {}", config[width]);
-  GraphNetworkOptions options{.inputs = corpus.inputs,
-                              .classes = std::ssize(corpus.classes),
+  GraphNetworkOptions options{.inputs = data.inputs,
+                              .classes = std::ssize(data.classes),
                               .layers = config[layers],
                               .width = config[width],
                               .attention = attention,
                               .normalization = normalization_of(config),
                               .heads = config[heads],
                               .dropout = config[dropout]};
-  if (!corpus.whole) options.pooling = pooling_of(config);
+  if (!data.whole) options.pooling = pooling_of(config);
   Random init(static_cast<std::uint64_t>(config[key::seed]), Stream::init);
   return GraphNetwork(options, init);
-}
-
-// The likeliest class of each row of logits (N, classes).
-std::vector<std::int32_t> likeliest(const Array& logits) {
-  const Array scores = logits.to(DType::float32);
-  const auto V = static_cast<std::size_t>(scores.dim(1));
-  std::vector<std::int32_t> classes;
-  for (std::size_t row = 0; row < static_cast<std::size_t>(scores.dim(0)); ++row) {
-    const auto values = scores.values<float>().subspan(row * V, V);
-    classes.push_back(static_cast<std::int32_t>(std::ranges::max_element(values) - values.begin()));
-  }
-  return classes;
 }
 
 class GraphTask final : public Task {
  public:
   explicit GraphTask(const TaskSetup& setup)
-      : config_(setup.config), corpus_(load(config_)), model_(network(config_, corpus_)) {
+      : config_(setup.config), data_(load_graphs(config_)), model_(network(config_, data_)) {
+    for (Parameter* parameter : model_.parameters())
+      if (parameter->role == Role::weight && parameter->name.starts_with("layers.0."))
+        first_weights_.push_back(parameter);
     const auto trained = setup.memory.find("classes");
     const std::string found = memory().at("classes");
     expect_input(trained == setup.memory.end() || trained->second == found,
@@ -182,11 +87,12 @@ class GraphTask final : public Task {
   }
 
   Module& model() override { return model_; }
-  const Dataset& training_data() override { return *corpus_.training; }
-  const Dataset& validation_data() override { return *corpus_.validation; }
+  const Dataset& training_data() override { return *data_.training; }
+  const Dataset& validation_data() override { return *data_.validation; }
+  const Dataset* test_data() override { return data_.test.get(); }
   double units(const Batch& batch) const override { return batch.count; }
   std::map<std::string, std::string> memory() const override {
-    return {{"classes", fmt::format("{}", fmt::join(corpus_.classes, ", "))}};
+    return {{"classes", fmt::format("{}", fmt::join(data_.classes, ", "))}};
   }
 
   Loss loss(const Batch& batch, const Pass& pass) override {
@@ -194,18 +100,13 @@ class GraphTask final : public Task {
                                          pass.training ? pass.noise : nullptr);
     const Tensor total =
         cross_entropy(logits, batch.targets, {.ignore_index = ignored_target, .mean = false});
-    Averages averages{{"loss", {total.item(), batch.count}}};
-    const std::vector<std::int32_t> predicted = likeliest(logits.value());
-    const auto targets = batch.targets.values<std::int32_t>();
-    for (std::size_t i = 0; i < predicted.size(); ++i)
-      if (targets[i] != ignored_target)
-        averages["accuracy"] += {static_cast<double>(predicted[i] == targets[i]), 1};
-    if (!pass.training && corpus_.whole) count_test_nodes(predicted, averages);
+    Averages averages{{"loss", {total.item(), batch.count}},
+                      {"accuracy", accuracy(logits.value(), batch.targets)}};
     return {pass.training ? total + batch.count * penalty() : total, averages};
   }
 
   Sample sample(const SampleOptions& options) override {
-    return {corpus_.whole ? sample_nodes(options) : sample_graphs(options), {}};
+    return {data_.whole ? sample_nodes(options) : sample_graphs(options), {}};
   }
 
  private:
@@ -213,31 +114,22 @@ class GraphTask final : public Task {
   Tensor penalty() {
     Tensor total = Array::full({}, 0, model_.layers[0]->bias.tensor.dtype());
     if (config_[l2] == 0) return total;
-    for (const Parameter* parameter : model_.layers[0]->parameters())
-      if (parameter->role == Role::weight)
-        total = total + sum(parameter->tensor * parameter->tensor);
+    for (const Parameter* parameter : first_weights_)
+      total = total + sum(parameter->tensor * parameter->tensor);
     return total * (config_[l2] / 2);
   }
 
-  void count_test_nodes(const std::vector<std::int32_t>& predicted, Averages& averages) const {
-    for (const std::int64_t node : corpus_.whole->test) {
-      const auto at = static_cast<std::size_t>(node);
-      averages["test_accuracy"] +=
-          {static_cast<double>(predicted[at] == corpus_.whole->labels[at]), 1};
-    }
-  }
-
   std::string verdict(std::int32_t predicted, std::int32_t label) const {
-    const std::string& said = corpus_.classes[static_cast<std::size_t>(predicted)];
+    const std::string& said = data_.classes[static_cast<std::size_t>(predicted)];
     if (predicted == label) return said + "  right";
     return fmt::format("{}  wrong, expected {}", said,
-                       corpus_.classes[static_cast<std::size_t>(label)]);
+                       data_.classes[static_cast<std::size_t>(label)]);
   }
 
   // "9  Mr. Hi  right": nodes that were not learnt from, or the one that is asked for by name.
   std::string sample_nodes(const SampleOptions& options) const {
-    const NodeGraph& whole = *corpus_.whole;
-    const Batch batch = corpus_.validation->batch({});
+    const NodeGraph& whole = *data_.whole;
+    const Batch batch = data_.validation->batch({});
     const std::vector<std::int32_t> predicted =
         likeliest(model_.forward(batch.graph, batch.inputs, batch.first_nodes).value());
     std::vector<std::int64_t> nodes = whole.test.empty() ? whole.validation : whole.test;
@@ -267,9 +159,9 @@ class GraphTask final : public Task {
   std::string sample_graphs(const SampleOptions& options) const {
     if (!options.prompt.empty()) {
       const auto said = static_cast<std::size_t>(classify(parse_edges(options.prompt)));
-      return fmt::format("{}  {}\n", options.prompt, corpus_.classes[said]);
+      return fmt::format("{}  {}\n", options.prompt, data_.classes[said]);
     }
-    const DrawnGraphs& drawn = *corpus_.drawn;
+    const DrawnGraphs& drawn = *data_.drawn;
     const std::int64_t count = std::min(options.count > 0 ? options.count : 10, drawn.size());
     std::string text;
     for (std::int64_t i = 0; i < count; ++i) {
@@ -280,8 +172,9 @@ class GraphTask final : public Task {
   }
 
   Config config_;
-  Corpus corpus_;
+  GraphData data_;
   GraphNetwork model_;
+  std::vector<const Parameter*> first_weights_;  // of the first layer
 };
 
 const RegisterTask registered("graph",

@@ -24,18 +24,6 @@ std::int64_t heads_of(const Config& config) {
   return heads;
 }
 
-// Fails where rotary positions meet heads of an odd width.
-Positions positions_of(const Config& config) {
-  const std::int64_t width = config[key::width], heads = config[key::heads];
-  const std::string& name = config[key::positions];
-  config.expect(name != "rotary" || width / heads % 2 == 0, key::positions,
-                "needs an even model.width / model.heads, not {} / {}", width, heads);
-  return name == "learned"      ? Positions::learned
-         : name == "sinusoidal" ? Positions::sinusoidal
-         : name == "rotary"     ? Positions::rotary
-                                : Positions::none;
-}
-
 std::optional<RandomFeaturesOptions> random_features(const Config& config) {
   const bool wanted = config[key::attention] == "random-features";
   config.expect(wanted || !config[key::gate], key::gate,
@@ -51,10 +39,16 @@ std::optional<RandomFeaturesOptions> random_features(const Config& config) {
 
 }  // namespace
 
+std::vector<KeyInfo> block_keys() {
+  return {key::layers,    key::heads, key::width,      key::feed_forward, key::dropout,
+          key::positions, key::norm,  key::activation, key::bias};
+}
+
 std::vector<KeyInfo> transformer_keys() {
-  return {key::layers,    key::heads,     key::width,      key::feed_forward, key::dropout,
-          key::positions, key::attention, key::features,   key::feature_map,  key::gate,
-          key::window,    key::norm,      key::activation, key::bias,         key::tied_embeddings};
+  std::vector<KeyInfo> all = block_keys();
+  all.insert(all.end(), {key::attention, key::features, key::feature_map, key::gate, key::window,
+                         key::tied_embeddings});
+  return all;
 }
 
 std::vector<KeyInfo> decoder_only_keys() {
@@ -68,6 +62,28 @@ Activation activation_of(const Config& config) {
   return name == "relu"   ? Activation::relu
          : name == "gelu" ? Activation::gelu
                           : Activation::gelu_tanh;
+}
+
+TransformerBlockOptions block_options(const Config& config) {
+  return {.width = config[key::width],
+          .heads = heads_of(config),
+          .hidden = config[key::feed_forward],
+          .norm = norm_of(config),
+          .activation = activation_of(config),
+          .dropout = config[key::dropout],
+          .input = {.bias = config[key::bias]},
+          .residual = {.bias = config[key::bias]}};
+}
+
+Positions positions_of(const Config& config) {
+  const std::int64_t width = config[key::width], heads = config[key::heads];
+  const std::string& name = config[key::positions];
+  config.expect(name != "rotary" || width / heads % 2 == 0, key::positions,
+                "needs an even model.width / model.heads, not {} / {}", width, heads);
+  return name == "learned"      ? Positions::learned
+         : name == "sinusoidal" ? Positions::sinusoidal
+         : name == "rotary"     ? Positions::rotary
+                                : Positions::none;
 }
 
 TransformerOptions transformer_options(const Config& config, std::int64_t vocabulary,
@@ -93,21 +109,15 @@ EncoderDecoderOptions encoder_decoder_options(const Config& config, std::int64_t
                                               std::int64_t context) {
   const std::int64_t layers = config[key::layers], decoder_layers = config[key::decoder_layers];
   config.expect(!config[key::gate], key::gate, "an encoder and cross-attention have no gate");
+  TransformerBlockOptions block = block_options(config);
+  block.random_features = random_features(config);
   return {.source_vocabulary = vocabulary,
           .target_vocabulary = vocabulary,
           .source_context = context,
           .target_context = context,
           .encoder_layers = layers,
           .decoder_layers = decoder_layers > 0 ? decoder_layers : layers,
-          .block = {.width = config[key::width],
-                    .heads = heads_of(config),
-                    .hidden = config[key::feed_forward],
-                    .norm = norm_of(config),
-                    .activation = activation_of(config),
-                    .dropout = config[key::dropout],
-                    .random_features = random_features(config),
-                    .input = {.bias = config[key::bias]},
-                    .residual = {.bias = config[key::bias]}},
+          .block = block,
           .positions = positions_of(config),
           .window = config[key::window],
           .shared_embeddings = true,

@@ -1,0 +1,76 @@
+#include "layers/convolution_stack.hpp"
+
+#include "autograd/check.hpp"
+#include "autograd/ops/shaping.hpp"
+#include "autograd/tape.hpp"
+
+namespace tapestry {
+namespace {
+
+constexpr Convolution2dOptions halving{.kernel = 3, .stride = 2, .padding = 1};
+
+// Of an image, or of features of it.
+struct Planes {
+  std::int64_t channels, height, width;
+};
+
+// The image first, then what each convolution makes of the one before.
+std::vector<Planes> planes_of(const ConvolutionStackOptions& options) {
+  require(!options.channels.empty(), "convolution stack: no channels");
+  std::vector<Planes> planes{{1, options.height, options.width}};
+  for (const std::int64_t channels : options.channels)
+    planes.push_back({channels, (planes.back().height + 1) / 2, (planes.back().width + 1) / 2});
+  return planes;
+}
+
+}  // namespace
+
+std::int64_t stack_features(const ConvolutionStackOptions& options) {
+  const Planes last = planes_of(options).back();
+  return last.channels * last.height * last.width;
+}
+
+ConvolutionStack::ConvolutionStack(const ConvolutionStackOptions& wanted, Random& init)
+    : options(wanted) {
+  const std::vector<Planes> planes = planes_of(options);
+  for (std::size_t i = 0; i + 1 < planes.size(); ++i)
+    layers.emplace_back(planes[i].channels, planes[i + 1].channels, init, halving);
+}
+
+Tensor ConvolutionStack::forward(const Tensor& x) const {
+  const Scope scope(path());
+  Tensor y = reshape(x, {x.dim(0), 1, options.height, options.width});
+  for (const Convolution2d& layer : layers) y = activate(options.activation, layer.forward(y));
+  return reshape(y, {x.dim(0), stack_features(options)});
+}
+
+void ConvolutionStack::fields(FieldVisitor& visit) {
+  for (std::size_t i = 0; i < layers.size(); ++i) visit(std::to_string(i), layers[i]);
+}
+
+TransposedConvolutionStack::TransposedConvolutionStack(const ConvolutionStackOptions& wanted,
+                                                       Random& init)
+    : options(wanted) {
+  const std::vector<Planes> planes = planes_of(options);
+  for (std::size_t i = planes.size() - 1; i > 0; --i)
+    layers.emplace_back(planes[i].channels, planes[i - 1].channels, init, halving);
+}
+
+Tensor TransposedConvolutionStack::forward(const Tensor& x) const {
+  const Scope scope(path());
+  const std::vector<Planes> planes = planes_of(options);
+  const Planes& first = planes.back();
+  Tensor y = reshape(x, {x.dim(0), first.channels, first.height, first.width});
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const Planes& next = planes[layers.size() - 1 - i];
+    if (i > 0) y = activate(options.activation, y);
+    y = layers[i].forward(y, next.height, next.width);
+  }
+  return reshape(y, {x.dim(0), options.height * options.width});
+}
+
+void TransposedConvolutionStack::fields(FieldVisitor& visit) {
+  for (std::size_t i = 0; i < layers.size(); ++i) visit(std::to_string(i), layers[i]);
+}
+
+}  // namespace tapestry

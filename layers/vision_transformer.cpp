@@ -1,0 +1,56 @@
+#include "layers/vision_transformer.hpp"
+
+#include "autograd/check.hpp"
+#include "autograd/ops/reduce.hpp"
+#include "autograd/ops/shaping.hpp"
+#include "autograd/tape.hpp"
+
+namespace tapestry {
+namespace {
+
+PatchEncoderOptions patch_options(const VisionTransformerOptions& options) {
+  const std::int64_t P = options.patch;
+  require(P >= 1 && options.height % P == 0 && options.width % P == 0,
+          "vision transformer: patches of {0} × {0} do not tile images of {1} × {2}", P,
+          options.height, options.width);
+  return {.patches = options.height / P * (options.width / P),
+          .values = P * P,
+          .layers = options.layers,
+          .block = options.block,
+          .positions = options.positions,
+          .class_token = options.readout == Readout::class_token};
+}
+
+}  // namespace
+
+Tensor cut_squares(const Tensor& images, std::int64_t width, std::int64_t patch) {
+  const std::int64_t B = images.dim(0), P = patch;
+  const std::int64_t rows = images.dim(1) / width / P, columns = width / P;
+  const Tensor squares = permute(reshape(images, {B, rows, P, columns, P}), {0, 1, 3, 2, 4});
+  return reshape(squares, {B, rows * columns, P * P});
+}
+
+VisionTransformer::VisionTransformer(const VisionTransformerOptions& wanted, Random& init)
+    : options(wanted),
+      patches(patch_options(options), init),
+      head(options.block.width, options.classes, init) {
+  parameters();  // names the modules
+}
+
+Tensor VisionTransformer::forward(const Tensor& images, Random* noise) const {
+  const Scope scope(path());
+  require(images.rank() == 2 && images.dim(1) == options.height * options.width,
+          "vision transformer: images {} for {} × {} pixels", to_string(images.shape()),
+          options.height, options.width);
+  const Tensor x = patches.forward(cut_squares(images, options.width, options.patch), noise);
+  const bool first = options.readout == Readout::class_token;
+  const Tensor pooled = first ? reshape(slice(x, 1, 0, 1), {x.dim(0), x.dim(2)}) : mean(x, {1});
+  return head.forward(pooled);  // (B, C) -> (B, classes)
+}
+
+void VisionTransformer::fields(FieldVisitor& visit) {
+  visit("patches", patches);
+  visit("head", head);
+}
+
+}  // namespace tapestry

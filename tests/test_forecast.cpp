@@ -1,0 +1,151 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tests/hours.hpp"
+#include "tests/process.hpp"
+
+// Forecasts from the command line.
+namespace tapestry {
+namespace {
+
+using Json = nlohmann::json;
+
+TEST_SUITE_BEGIN("forecast");
+
+// A file of its own, and a run on it.
+struct Station {
+  TemporaryFolder folder;
+  Station() {
+    folder.write("station.csv", csv(200));
+    const Finished trained =
+        run({"train", "etth1", "--out", "run", "data.path=station.csv", "data.split=fractions",
+             "model.context=16", "model.horizon=8", "model.patch=4", "model.stride=4",
+             "model.layers=1", "train.steps=6", "train.eval_every=2", "train.batch_size=8"});
+    INFO(trained.err);
+    REQUIRE(trained.status == 0);
+    said = trained.out;
+  }
+  Finished run(const std::vector<std::string>& words) const {
+    return tapestry_run(with_sets(words), {.folder = folder.path()});
+  }
+  std::string said;
+};
+
+TEST_CASE(
+    "forecast: the best model is chosen by validation, and tested at the end as by eval --test") {
+  const Station station;
+  const Finished test = station.run({"eval", "run", "--test", "--json", "train.eval_batch_size=7"});
+  const Finished validation = station.run({"eval", "run", "--json"});
+  REQUIRE(test.status == 0);
+  REQUIRE(validation.status == 0);
+  const double mse = Json::parse(test.out)["mse"];
+  CHECK(mse != Json::parse(validation.out)["mse"]);
+  CHECK(Json::parse(test.out)["mae"].get<double>() > 0);
+  check_says(station.said, {fmt::format("test_mse {:.4g}", mse)});
+}
+
+TEST_CASE("forecast: sample writes history, truth and forecast as CSV, PNG and SVG") {
+  const Station station;
+  Finished sample = station.run({"sample", "run", "--out", "forecast"});
+  INFO(sample.err);
+  CHECK(sample.out == "forecast.csv\nforecast.png\nforecast.svg\n");
+  const auto lines = lines_of(read_bytes(station.folder.path("forecast.csv")));
+  REQUIRE(lines.size() == 1 + 16 + 8);
+  CHECK(lines[0] == "time,load,load forecast,oil,oil forecast");
+  CHECK(lines[1].starts_with("2020-03-07 06:00:00,"));
+  CHECK(lines[16].ends_with(","));  // history has no forecast
+  CHECK(std::ranges::count(lines.back(), ',') == 4);
+  check_says(read_bytes(station.folder.path("forecast.svg")), {"load", "oil", "history", "truth"});
+  CHECK(read_bytes(station.folder.path("forecast.png")).starts_with("\x89PNG\r\n\x1a\n"));
+
+  sample = station.run({"sample", "run", "--prompt", "2020-03-01", "--count", "1"});
+  CHECK(sample.out == "run/samples.csv\nrun/samples.png\nrun/samples.svg\n");
+  CHECK(lines_of(read_bytes(station.folder.path("run/samples.csv")))[17].starts_with(
+      "2020-03-01 00:00:00,"));
+  CHECK(read_bytes(station.folder.path("run/samples.svg")).find("oil") == std::string::npos);
+
+  CHECK(station.run({"sample", "run", "--prompt", "2020-02", "--out", "early.16"}).out ==
+        "early.16.csv\nearly.16.png\nearly.16.svg\n");
+  CHECK(lines_of(read_bytes(station.folder.path("early.16.csv")))[17].starts_with(
+      "2020-02-29 14:00:00,"));  // the first with all of its history
+
+  station.run({"sample", "run", "--prompt", "end"});
+  const auto future = lines_of(read_bytes(station.folder.path("run/samples.csv")));
+  CHECK(future.back().starts_with("2020-03-08 13:00:00,,"));  // not measured yet
+
+  const std::pair<std::vector<std::string>, std::vector<std::string>> wrong[] = {
+      {{"sample", "run", "--prompt", "2031"}, {"--prompt 2031", "2020-02-29 14:00:00"}},
+      {{"sample", "run", "--prompt", "2020-02-28"}, {"--prompt 2020-02-28"}},
+      {{"train", "etth1", "--out", "new"}, {"nothing to forecast", "ETTh1.csv"}},
+      {{"train", "etth1", "--out", "new", "data.path=none.csv"}, {"no such file"}},
+      {{"train", "etth1", "--out", "new", "data.path=station.csv"},
+       {"station.csv: 12 + 4 + 4 months", "2020-03-08 05:00"}},
+      {{"train", "waves", "--out", "new", "data.rows=400"},
+       {"waves: no window of", "validation split", "280 to 320"}},
+      {{"train", "waves", "--out", "new", "data.validation_fraction=0.3"}, {"nothing is left"}},
+      {{"train", "waves", "--out", "new", "model.patch=15"}, {"model.context = 96; 95 does"}},
+  };
+  for (const auto& [words, parts] : wrong) {
+    const Finished finished = station.run(words);
+    CHECK(finished.status == 2);
+    CHECK(lines_of(finished.err).size() == 1);
+    check_says(finished.err, parts);
+  }
+  CHECK(!std::filesystem::exists(station.folder.path("new")));
+}
+
+TEST_CASE("forecast: a run whose file goes wrong is not touched") {
+  const Station station;
+  const std::string before = read_bytes(station.folder.path("run/checkpoint.safetensors"));
+  station.folder.write("station.csv", csv(100) + "2020-03-04 02:00:00,oops,1\n");
+  const Finished resumed =
+      station.run({"train", "run/config.toml", "--out", "run", "--resume", "train.steps=9"});
+  CHECK(resumed.status == 2);
+  check_says(resumed.err, {"station.csv: line 102: column load: \"oops\" is not a number"});
+  CHECK(read_bytes(station.folder.path("run/checkpoint.safetensors")) == before);
+}
+
+TEST_CASE(
+    "forecast: a trained model scales series as those it learnt from, whatever file is read") {
+  const Station station;
+  const auto forecast = [&](const std::string& file) {
+    const Finished finished = station.run({"sample", "run", "--out", "shown", "data.path=" + file});
+    INFO(finished.err);
+    CHECK(finished.status == 0);
+    return read_bytes(station.folder.path("shown.csv"));
+  };
+  const std::string whole = csv(200), head = whole.substr(0, whole.find('\n') + 1);
+  const std::vector<std::string> rows = lines_of(whole);
+  std::string louder = head, latest = head;
+  for (std::size_t row = 1; row < rows.size(); ++row) {
+    louder += row < 150 ? rows[row] + "00\n" : rows[row] + "\n";  // 20 becomes 2000
+    if (row > 170) latest += rows[row] + "\n";
+  }
+  station.folder.write("louder.csv", louder);
+  station.folder.write("latest.csv", latest);
+  const std::string before = forecast("station.csv");
+  CHECK(forecast("louder.csv") == before);
+  CHECK(forecast("latest.csv") == before);  // too short to be split
+
+  station.folder.write("three.csv", "date,a,b,c\n2020-01-01,1,2,3\n2020-01-02,1,2,3\n");
+  const Finished three = station.run({"sample", "run", "data.path=three.csv"});
+  CHECK(three.status == 2);
+  check_says(three.err, {"three.csv: 3 series; this model was trained on 2"});
+}
+
+TEST_CASE("forecast: a file may move between a run and its resumption, test included") {
+  const Station station;
+  std::filesystem::rename(station.folder.path("station.csv"), station.folder.path("moved.csv"));
+  const Finished resumed = station.run({"train", "run/config.toml", "--out", "run", "--resume",
+                                        "train.steps=9", "data.path=moved.csv"});
+  INFO(resumed.err);
+  CHECK(resumed.status == 0);
+  check_says(resumed.out, {"test_mse"});
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,263 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tests/papers.hpp"
+#include "tests/process.hpp"
+#include "train/checkpoint.hpp"
+#include "train/keys.hpp"
+#include "train/task.hpp"
+
+// Graph networks from the command line, and trainings of several seeds.
+namespace tapestry {
+namespace {
+
+using Json = nlohmann::json;
+
+std::vector<double> doubles(const Array& array) {
+  const Array wide = array.to(DType::float64);
+  return {wide.values<double>().begin(), wide.values<double>().end()};
+}
+
+TEST_SUITE_BEGIN("graph task");
+
+const std::vector<std::string> short_papers = {
+    "data.path=papers", "data.training_nodes=2", "data.validation_nodes=2", "data.test_nodes=3",
+    "train.steps=60",   "train.batch_size=2",    "train.eval_batch_size=2"};
+
+// A folder with small citations, and runs of the task in it.
+class Workshop {
+ public:
+  Workshop() {
+    std::filesystem::create_directory(folder.path("papers"));
+    folder.write("papers/small.content", content);
+    folder.write("papers/small.cites", cites);
+  }
+  Finished run(const std::vector<std::string>& words,
+               const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    return tapestry_run(with_sets(all), {.folder = folder.path()});
+  }
+  Finished must(const std::vector<std::string>& words,
+                const std::vector<std::string>& more = {}) const {
+    Finished finished = run(words, more);
+    INFO(finished.err);
+    REQUIRE(finished.status == 0);
+    return finished;
+  }
+  Json eval(const std::string& name) const {
+    return Json::parse(must({"eval", name, "--json"}).out);
+  }
+  TemporaryFolder folder;
+};
+
+TEST_CASE("graph task: the club's sides are found from two members, and shown by name") {
+  const Workshop shop;
+  shop.must({"train", "karate", "--quiet", "--out", "club"});
+  CHECK(shop.eval("club")["accuracy"].get<double>() > 0.9);
+  const Finished shown = shop.must({"sample", "club"});
+  CHECK(lines_of(shown.out).size() == 32);
+  check_says(shown.out, {"2  Mr. Hi  right\n", "33  Officer  right\n"});
+  CHECK(shop.must({"sample", "club", "--prompt", "17"}).out == "17  Mr. Hi  right\n");
+  CHECK(lines_of(shop.must({"sample", "club", "--count", "3"}).out).size() == 3);
+  const Finished wrong = shop.run({"sample", "club", "--prompt", "35"});
+  CHECK(wrong.status == 2);
+  check_says(wrong.err, {"--prompt 35: no node of that name"});
+}
+
+TEST_CASE("graph task: papers from a folder, with accuracies of validation and test nodes") {
+  const Workshop shop;
+  const std::string said = shop.must({"train", "cora", "--out", "run"}, short_papers).out;
+  check_says(said, {"accuracy", "test_accuracy 1 ", "2 training examples"});
+  CHECK(Json::parse(shop.must({"eval", "run", "--test", "--json"}).out)["accuracy"] == 1.0);
+  CHECK(lines_of(shop.must({"sample", "run"}).out).size() == 3);
+  CHECK(load_checkpoint(shop.folder.path("run/checkpoint.safetensors")).memory.at("classes") ==
+        "art, maths");
+
+  std::string renamed = content;
+  for (std::size_t at; (at = renamed.find("maths")) != std::string::npos;)
+    renamed.replace(at, 5, "logic");
+  shop.folder.write("papers/small.content", renamed);
+  const Finished other = shop.run({"eval", "run"});
+  CHECK(other.status == 2);
+  check_says(other.err, {"classes art, logic; this model was trained on art, maths"});
+
+  shop.folder.write("papers/small.content", content);
+  shop.folder.write("papers/small.cites", "p1 p99\n");
+  const std::string before = read_bytes(shop.folder.path("run/checkpoint.safetensors"));
+  std::vector<std::string> resumed = {"train", "cora", "--out", "run", "--resume"};
+  resumed.insert(resumed.end(), short_papers.begin(), short_papers.end());
+  const Finished refused = shop.run(resumed);
+  CHECK(refused.status == 2);
+  check_says(refused.err, {"papers/small.cites: line 1", "node p99"});
+  CHECK(read_bytes(shop.folder.path("run/checkpoint.safetensors")) == before);
+  const Finished nowhere = shop.run({"train", "cora", "--out", "new"});
+  CHECK(nowhere.status == 2);
+  check_says(nowhere.err, {"data.path", "Cora", "*.content"});
+  CHECK(!std::filesystem::exists(shop.folder.path("new")));
+}
+
+TEST_CASE("graph task: drawn graphs are told apart, and any others are classified") {
+  const Workshop shop;
+  shop.must({"train", "graphs", "--quiet", "--out", "run"},
+            {"data.held_back=200", "train.steps=300", "train.eval_every=0"});
+  CHECK(shop.eval("run")["accuracy"].get<double>() > 0.8);
+  const auto shown = lines_of(shop.must({"sample", "run", "--count", "4"}).out);
+  CHECK(shown.size() == 8);
+  CHECK(shown[0].find('-') != std::string::npos);
+  std::string star = "0-1";
+  for (int leaf = 2; leaf < 16; ++leaf) star += fmt::format(" 0-{}", leaf);
+  CHECK(shop.must({"sample", "run", "--prompt", star}).out == star + "  star\n");
+  const Finished wrong = shop.run({"sample", "run", "--prompt", "0-1 12"});
+  CHECK(wrong.status == 2);
+  check_says(wrong.err, {"edge '12'"});
+}
+
+TEST_CASE("graph task: the same bits on 1, 2 and 3 threads, and after being resumed") {
+  const Workshop shop;
+  const std::vector<std::string> keys = {"train.steps=8", "train.eval_every=4", "model.dropout=0.2",
+                                         "data.held_back=50", "optim.schedule=constant"};
+  for (const std::string layer : {"convolution", "attention"}) {
+    std::vector<std::string> own = keys;
+    own.insert(own.end(), {"model.layer=" + layer, "model.heads=2"});
+    const auto tensors = [&](const std::string& run) {
+      std::map<std::string, std::vector<double>> values;
+      const Checkpoint saved = load_checkpoint(shop.folder.path(run + "/checkpoint.safetensors"));
+      for (const auto& [name, array] : saved.file.tensors) values[name] = doubles(array);
+      return values;
+    };
+    for (const std::string threads : {"1", "2", "3"})
+      shop.must({"train", "graphs", "--quiet", "--out", layer + threads, "--threads", threads},
+                own);
+    CHECK(tensors(layer + "1") == tensors(layer + "2"));
+    CHECK(tensors(layer + "1") == tensors(layer + "3"));
+    own.front() = "train.steps=3";
+    shop.must({"train", "graphs", "--quiet", "--out", layer}, own);
+    own.front() = "train.steps=8";
+    shop.must({"train", "graphs", "--quiet", "--out", layer, "--resume"}, own);
+    CHECK(tensors(layer + "1") == tensors(layer));
+  }
+}
+
+TEST_CASE("graph task: the variants run") {
+  const Workshop shop;
+  const std::vector<std::string> rows[] = {
+      {"karate", "model.layer=attention", "model.heads=4"},
+      {"karate", "model.normalization=mean", "model.dropout=0.5", "data.labelled=[1, 2, 33, 34]"},
+      {"karate", "model.normalization=sum", "model.layers=1", "model.l2=1e-3"},
+      {"graphs", "model.pooling=mean", "model.normalization=symmetric"},
+      {"graphs", "model.pooling=max", "model.layer=attention", "model.heads=8"}};
+  int made = 0;
+  for (std::vector<std::string> words : rows) {
+    CAPTURE(words[1]);
+    const std::string run = fmt::format("run-{}", made++);
+    words.insert(words.begin(), {"train"});
+    words.insert(words.end(), {"--out", run, "train.steps=5"});
+    if (words[1] == "graphs") words.push_back("data.held_back=20");
+    shop.must(words);
+    CHECK(std::isfinite(shop.eval(run)["loss"].get<double>()));
+  }
+  const Finished wrong =
+      shop.run({"train", "karate", "--out", "new", "model.layer=attention", "model.heads=3"});
+  CHECK(wrong.status == 2);
+  check_says(wrong.err, {"model.heads = 3: must divide model.width = 16"});
+}
+
+TEST_CASE("graph task: the penalty is half λ times the first layer's squares, in training alone") {
+  const auto losses = [](const std::string& l2) {
+    const Config config = load_config("karate", {"model.l2=" + l2});
+    const auto task = make_task({config});
+    const std::int64_t both[] = {0, 1};
+    const Batch batch = task->training_data().batch(both);
+    double squares = 0;
+    for (const Parameter* parameter : task->model().parameters())
+      if (parameter->name == "layers.0.neighbours.weight")
+        for (const double v : doubles(parameter->value())) squares += v * v;
+    return std::array{task->loss(batch, {.training = true}).objective.item(),
+                      task->loss(batch, {}).objective.item(), squares};
+  };
+  const auto without = losses("0"), with = losses("0.1");
+  CHECK(without[0] == without[1]);
+  CHECK(with[1] == without[1]);
+  CHECK(with[0] - without[0] == doctest::Approx(2 * 0.05 * with[2]).epsilon(1e-4));
+}
+
+TEST_CASE("graph task: a training loss leaves the parameters their names") {
+  const Config config = load_config("karate", {"model.l2=0.1"});
+  const auto task = make_task({config});
+  const std::vector<Parameter*> parameters = task->model().parameters();
+  const std::string before = parameters.front()->name;
+  const std::int64_t both[] = {0, 1};
+  task->loss(task->training_data().batch(both), {.training = true});
+  CHECK(before == "layers.0.bias");
+  CHECK(parameters.front()->name == before);
+}
+
+// --- several seeds ---
+
+TEST_CASE("seeds: each trains into its own run, and mean and deviation are those of the runs") {
+  const Workshop shop;
+  const std::vector<std::string> keys = {"train.steps=20", "seed=4"};
+  const Finished finished =
+      shop.must({"train", "karate", "--quiet", "--seeds", "3", "--out", "club"}, keys);
+  const std::vector<std::string> lines = lines_of(finished.out);
+  REQUIRE(lines.size() == 5);
+  double sum = 0, squares = 0;
+  for (int i = 0; i < 3; ++i) {
+    const std::string run = fmt::format("club/seed-{}", 4 + i);
+    CHECK(lines[static_cast<std::size_t>(i)].starts_with(fmt::format("seed {}: loss ", 4 + i)));
+    const auto metrics = lines_of(read_bytes(shop.folder.path(run + "/metrics.jsonl")));
+    const double accuracy = Json::parse(metrics.back())["accuracy"];
+    sum += accuracy, squares += accuracy * accuracy;
+    CHECK(load_config(shop.folder.path(run + "/config.toml"), {})[key::seed] == 4 + i);
+  }
+  const double deviation = std::sqrt(std::max(0.0, (squares - sum * sum / 3) / 2));
+  check_says(lines[3],
+             {"mean of 3 seeds:", fmt::format("accuracy {:.4f} ± {:.4f}", sum / 3, deviation)});
+  check_says(lines[4], {"accuracy: ", fmt::format("{:.4f} reached", sum / 3), "expected ("});
+
+  // One seed of them is what training with that seed alone gives.
+  shop.must({"train", "karate", "--quiet", "--out", "alone", "train.steps=20", "seed=5"});
+  CHECK(read_bytes(shop.folder.path("alone/best.safetensors")).size() ==
+        read_bytes(shop.folder.path("club/seed-5/best.safetensors")).size());
+  CHECK(shop.eval("alone")["loss"] == shop.eval("club/seed-5")["loss"]);
+
+  const Finished again = shop.run({"train", "karate", "--seeds", "3", "--out", "club"}, keys);
+  CHECK(again.status == 2);
+  check_says(again.err, {"club/seed-4: holds a run"});
+
+  // Nothing is trained where a later seed could not be.
+  const Finished blocked = shop.run({"train", "karate", "--seeds", "3", "--out", "club", "seed=2"});
+  CHECK(blocked.status == 2);
+  CHECK(!std::filesystem::exists(shop.folder.path("club/seed-2")));
+  const Finished single = shop.run({"train", "karate", "--seeds", "3", "--out", "alone"});
+  CHECK(single.status == 2);
+  check_says(single.err, {"alone: holds a run of one seed"});
+  const Finished last =
+      shop.run({"train", "karate", "--seeds", "3", "--out", "last", "seed=9223372036854775807"});
+  CHECK(last.status == 2);
+  check_says(last.err, {"seed", "--seeds 3"});
+}
+
+TEST_CASE(
+    "seeds: --resume keeps what is done, goes on with what is not, and adds what is missing") {
+  const Workshop shop;
+  shop.must({"train", "karate", "--quiet", "--seeds", "2", "--out", "club", "train.steps=20"});
+  const std::string first = shop.folder.path("club/seed-1/checkpoint.safetensors");
+  shop.must({"train", "karate", "--quiet", "--out", "whole", "--seeds", "3", "train.steps=30"});
+  const Finished resumed = shop.must({"train", "karate", "--quiet", "--seeds", "3", "--out", "club",
+                                      "--resume", "train.steps=30"});
+  CHECK(lines_of(resumed.out).size() == 5);
+  CHECK(load_checkpoint(first).state.step == 30);
+  const auto means = [&](const Finished& finished) { return lines_of(finished.out)[3]; };
+  const Finished whole = shop.must({"train", "karate", "--quiet", "--seeds", "3", "--out", "whole",
+                                    "--resume", "train.steps=30"});
+  CHECK(means(resumed) == means(whole));
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,216 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "data/series.hpp"
+#include "layers/forecaster.hpp"
+#include "tests/hours.hpp"
+#include "tests/process.hpp"
+#include "train/plot.hpp"
+
+// Time series: files, splits and windows, forecasters, and their plots.
+namespace tapestry {
+namespace {
+
+std::vector<float> floats(const Array& array) {
+  return {array.values<float>().begin(), array.values<float>().end()};
+}
+
+TEST_SUITE_BEGIN("series");
+
+TEST_CASE("series: a CSV's names, times and values") {
+  const TemporaryFolder folder;
+  const SeriesTable table = load_series(
+      folder.write("a.csv",
+                   "date, load ,oil\r\n2020-02-28 23:00:00,1,2.5\r\n2020-02-29 00:00:00, "
+                   "-3e2,4\r\n2020-02-29 01:00,5,6\n\n"));
+  CHECK(table.names == std::vector<std::string>{"load", "oil"});
+  CHECK(table.rows() == 3);
+  CHECK(table.step_s() == 3600);
+  CHECK(floats(table.values) == std::vector<float>{1, 2.5f, -300, 4, 5, 6});
+  CHECK(time_text(table.times[0]) == "2020-02-28 23:00:00");
+  CHECK(time_text(table.times[2]) == "2020-02-29 01:00:00");
+  CHECK(time_text(-1) == "1969-12-31 23:59:59");
+
+  const std::string weekdays = "day,x\n2020-01-03,1\n2020-01-06,2\n2020-01-07,3\n";
+  CHECK(load_series(folder.write("b.csv", weekdays), true).rows() == 3);
+}
+
+TEST_CASE("series: what is wrong with a CSV is told with its line and column") {
+  const std::string head = "date,load,oil\n", first = "2020-01-01 00:00:00,1,2\n",
+                    second = "2020-01-01 01:00:00,3,4\n";
+  const std::pair<std::string, std::vector<std::string>> rows[] = {
+      {"", {"empty"}},
+      {"\n\n", {"empty"}},
+      {"date\n2020-01-01\n", {"line 1", "at least one series", "\"date\""}},
+      {head, {"0 rows"}},
+      {head + first, {"1 rows", "at least 2"}},
+      {head + first + "2020-01-01 01:00:00,3\n", {"line 3", "2 columns, expected 3"}},
+      {head + first + "2020-01-01 01:00:00,3,4,5\n", {"line 3", "4 columns, expected 3"}},
+      {head + first + "2020-01-01 01:00:00,,4\n", {"line 3: column load: a gap"}},
+      {head + first + "2020-01-01 01:00:00,3,\n", {"line 3: column oil: a gap"}},
+      {head + first + "2020-01-01 01:00:00,3,4x\n", {"line 3: column oil: \"4x\" is not a number"}},
+      {head + first + "2020-01-01 01:00:00,three,4\n", {"column load: \"three\" is not a number"}},
+      {head + first + "2020-01-01 01:00:00,nan,4\n", {"line 3", "\"nan\" is not a number"}},
+      {head + first + "2020-01-01 01:00:00,1e39,4\n", {"line 3", "\"1e39\" is not a number"}},
+      {head + first + second + "2020-01-01 01:30:00,5,6\n", {"line 4: expected", "found", "01:30"}},
+      {"date,load,load\n" + first, {"line 1: two columns named load"}},
+      {"date,,oil\n" + first, {"line 1: column 2 has no name"}},
+      {head + "\n" + first, {"line 2: an empty line"}},
+      {head + "yesterday,1,2\n", {"line 2: column date: \"yesterday\" is no date or time"}},
+      {head + "2020-02-30,1,2\n", {"line 2", "\"2020-02-30\" is no date"}},
+      {head + "2020-01-01 24:00,1,2\n", {"line 2", "\"2020-01-01 24:00\" is no date"}},
+      {head + "2020-01-01 1,1,2\n", {"line 2", "is no date or time"}},
+      {head + first + first, {"line 3: 2020-01-01 00:00:00 is not after the line before"}},
+      {head + first + second + "2020-01-01 03:00:00,5,6\n",
+       {"line 4: expected 2020-01-01 02:00:00, found 2020-01-01 03:00:00; fill in", "data.gaps"}},
+      {head + first + "2020-01-01 01:00:00,\xff,6\n", {"line 3", "not UTF-8"}},
+  };
+  const TemporaryFolder folder;
+  for (const auto& [text, parts] : rows) {
+    CAPTURE(text);
+    const std::string message = message_of([&] { load_series(folder.write("wrong.csv", text)); });
+    CHECK(message.starts_with(folder.path("wrong.csv") + ": "));
+    check_says(message, parts);
+  }
+  check_says(message_of([&] { load_series(folder.path("none.csv")); }), {"none.csv"});
+}
+
+TEST_CASE("series: splits by months are those of the ETT papers, by fractions those of the rows") {
+  SeriesTable table{"x", {"a"}, {}, Array::zeros({17420, 1})};
+  for (std::int64_t row = 0; row < 17420; ++row) table.times.push_back(row * 3600);
+  const SeriesRanges months = split_by_months(table, {});
+  CHECK(months.train.begin == 0);
+  CHECK(months.train.end == 8640);
+  CHECK(months.validation.begin == 8640);
+  CHECK(months.validation.end == 11520);
+  CHECK(months.test.begin == 11520);
+  CHECK(months.test.end == 14400);
+  check_says(message_of([&] {
+               split_by_months(table, {12, 4, 10});
+             }),
+             {"months of 30 days end at 1972-02-20", "1971-12-27"});
+
+  // Weekdays alone, from a Friday on: months are of the calendar's days, a step is one day.
+  SeriesTable weekdays{"x", {"a"}, {}, Array::zeros({261, 1})};
+  for (std::int64_t day = 1; weekdays.times.size() < 261; ++day)
+    if (day % 7 != 2 && day % 7 != 3) weekdays.times.push_back(day * 86400);  // 1970-01-02 on
+  CHECK(weekdays.step_s() == 86400);
+  const SeriesRanges quarters = split_by_months(weekdays, {7, 2, 2});
+  CHECK(quarters.train.end == 150);
+  CHECK(quarters.validation.end == 192);
+  CHECK(quarters.test.end == 236);
+
+  const SeriesRanges shares = split_by_fractions(table, 0.7, 0.1);
+  CHECK(shares.train.end == 12194);
+  CHECK(shares.validation.end == 13936);
+  CHECK(shares.test.end == 17420);
+
+  const auto windows = [&](const RowRange& rows) {
+    return SeriesDataset(table.values, rows, {96, 96}).size();
+  };
+  CHECK(windows(months.train) == 8640 - 96 - 96 + 1);
+  CHECK(windows(months.validation) == 2880 - 96 + 1);  // what they see begins before the split
+  CHECK(windows(months.test) == 2785);
+}
+
+TEST_CASE("series: a window is what was before, and what came then") {
+  std::vector<float> counted(20);
+  for (std::size_t i = 0; i < counted.size(); ++i) counted[i] = static_cast<float>(i);
+  const Array values = Array::of(counted, {10, 2});
+  const SeriesDataset data(values, {6, 10}, {3, 2});
+  CHECK(data.size() == 3);
+  const Batch batch = data.batch(std::vector<std::int64_t>{0, 2});
+  CHECK(batch.inputs.shape() == Shape{2, 3, 2});
+  CHECK(batch.targets.shape() == Shape{2, 2, 2});
+  CHECK(batch.count == 8);
+  CHECK(floats(batch.inputs) == std::vector<float>{6, 7, 8, 9, 10, 11, 10, 11, 12, 13, 14, 15});
+  CHECK(floats(batch.targets) == std::vector<float>{12, 13, 14, 15, 16, 17, 18, 19});
+  CHECK_THROWS_AS(data.batch(std::vector<std::int64_t>{3}), std::invalid_argument);
+  CHECK_THROWS_AS(SeriesDataset(values, {8, 10}, {3, 3}), std::invalid_argument);
+  CHECK_THROWS_AS(SeriesDataset(values, {8, 11}, {3, 2}), std::invalid_argument);
+}
+
+TEST_CASE("series: the scale is of the training rows alone, and can be undone") {
+  const SeriesTable table{
+      "x", {"a", "b"}, {0, 1, 2}, Array::of(std::vector<float>{1, 7, 3, 7, 100, 8}, {3, 2})};
+  const SeriesScale scale = SeriesScale::of(table, {0, 2});
+  CHECK(scale.means == std::vector<double>{2, 7});
+  CHECK(scale.deviations == std::vector<double>{1, 1});  // one that never moves is left as it is
+  CHECK(floats(scale.apply(table.values)) == std::vector<float>{-1, 0, 1, 0, 98, 1});
+  CHECK(scale.undo(98, 0) == 100);
+}
+
+TEST_CASE("series: waves are seeded, and are waves and noise") {
+  const SeriesTable one = make_waves({.rows = 500, .seed = 3}),
+                    again = make_waves({.rows = 500, .seed = 3}),
+                    other = make_waves({.rows = 500, .seed = 4});
+  CHECK(floats(one.values) == floats(again.values));
+  CHECK(floats(one.values) != floats(other.values));
+  CHECK(one.names == std::vector<std::string>{"wave 1", "wave 2", "wave 3"});
+  CHECK(time_text(one.times[25]) == "2000-01-02 01:00:00");
+  const std::vector<float> noisy = floats(make_waves({.rows = 4000, .noise = 0.5}).values),
+                           pure = floats(make_waves({.rows = 4000, .noise = 0}).values);
+  double squares = 0;
+  for (std::size_t i = 0; i < pure.size(); ++i) {
+    CHECK(std::abs(pure[i]) <= 3);
+    squares += std::pow(noisy[i] - pure[i], 2);
+  }
+  CHECK(std::sqrt(squares / 12000) == doctest::Approx(0.5).epsilon(0.03));
+}
+
+TEST_CASE("series: a forecast moves with its window's level, and no series sees another") {
+  Random init(1, Stream::init);
+  for (const std::int64_t layers : {0, 2})
+    for (const WindowNorm norm : {WindowNorm::instance, WindowNorm::last}) {
+      Forecaster model({.context = 12,
+                        .horizon = 5,
+                        .patch = 4,
+                        .stride = 2,
+                        .layers = layers,
+                        .block = {.width = 8, .heads = 2, .input = {}, .residual = {}},
+                        .norm = norm},
+                       init);
+      model.convert(DType::float64);
+      Array x({2, 12, 3}, DType::float64);
+      Random(2, Stream::data).fill_normal(x, 0, 1);
+      const Array y = model.forward(x).value();
+      CHECK(y.shape() == Shape{2, 5, 3});
+      Array moved = x.clone();
+      for (std::size_t i = 1; i < moved.values<double>().size(); i += 3)
+        moved.mutable_values<double>()[i] += 7;  // the series in the middle
+      const Array z = model.forward(moved).value();
+      for (std::size_t i = 0; i < y.values<double>().size(); ++i)
+        CHECK(z.values<double>()[i] ==
+              doctest::Approx(y.values<double>()[i] + (i % 3 == 1 ? 7 : 0)).epsilon(1e-9));
+    }
+}
+
+TEST_CASE("series: patches of a window, and the linear forecaster by hand") {
+  const Array windows = Array::of(std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}, {1, 8});
+  CHECK(floats(cut_windows(windows, 4, 2).value()) ==
+        std::vector<float>{0, 1, 2, 3, 2, 3, 4, 5, 4, 5, 6, 7});
+  CHECK_THROWS_AS(cut_windows(windows, 4, 3), std::invalid_argument);
+
+  Random init(1, Stream::init);
+  Forecaster linear({.context = 2, .horizon = 2, .layers = 0, .norm = WindowNorm::last}, init);
+  linear.head.weight.value().copy_from(Array::of(std::vector<float>{-1, 0, -2, 0}, {2, 2}));
+  linear.head.bias.value().copy_from(Array::zeros({2}));
+  const Array y = linear.forward(Array::of(std::vector<float>{3, 5}, {1, 2, 1})).value();
+  CHECK(floats(y) == std::vector<float>{7, 9});  // 5 + 2, 5 + 4: the line through both
+}
+
+TEST_CASE("plot: lines as SVG and PNG, with their names") {
+  const TemporaryFolder folder;
+  const LineChart chart{"it's oil", {{"history", -2, {1, 2, 3}}, {"forecast", 1, {3.5, 4}}}};
+  draw_lines({chart, chart}, folder.path("lines.svg"));
+  check_says(read_bytes(folder.path("lines.svg")), {"<svg", "it's oil", "history", "forecast"});
+  draw_lines({chart}, folder.path("lines.png"));
+  CHECK(read_bytes(folder.path("lines.png")).starts_with("\x89PNG\r\n\x1a\n"));
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,27 @@
+#include "train/tasks/classification.hpp"
+
+#include <algorithm>
+
+namespace tapestry {
+
+std::vector<std::int32_t> likeliest(const Array& logits) {
+  const Array scores = logits.to(DType::float32);
+  const auto V = static_cast<std::size_t>(scores.dim(1));
+  std::vector<std::int32_t> classes(static_cast<std::size_t>(scores.dim(0)));
+  for (std::size_t row = 0; row < classes.size(); ++row) {
+    const auto values = scores.values<float>().subspan(row * V, V);
+    classes[row] = static_cast<std::int32_t>(std::ranges::max_element(values) - values.begin());
+  }
+  return classes;
+}
+
+Average accuracy(const Array& logits, const Array& targets) {
+  const std::vector<std::int32_t> said = likeliest(logits);
+  const auto wanted = targets.values<std::int32_t>();
+  Average right;
+  for (std::size_t i = 0; i < said.size(); ++i)
+    if (wanted[i] != ignored_target) right += {static_cast<double>(said[i] == wanted[i]), 1};
+  return right;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <optional>
+
+#include "data/images.hpp"
+#include "train/task.hpp"
+
+namespace tapestry {
+
+std::string garment_names();  // of the clothes' classes, with a comma between them
+
+// The keys of images, drawn or from data.path, and of their classes.
+namespace key {
+
+inline const Key<std::int64_t> training_images{"data.training_images",
+                                               10'000,
+                                               "clothes to draw when data.path is empty",
+                                               {.low = 1, .high = 1e6}};
+inline const Key<std::int64_t> test_images{
+    "data.test_images", 1000, "clothes to draw for validation", {.low = 1, .high = 1e6}};
+inline const Key<std::string> class_names{"data.class_names", garment_names(),
+                                          "of labels 0, 1, …, with a comma between them"};
+
+}  // namespace key
+
+std::vector<KeyInfo> image_keys();
+
+// The images of a task, and their size, which a trained model keeps.
+class ImageData {
+ public:
+  // InputError where a trained model's images had another size.
+  explicit ImageData(const TaskSetup& setup);
+
+  const ImageSplits& splits();  // read or drawn when first asked for: a trained model does without
+  std::int64_t height() const { return height_; }
+  std::int64_t width() const { return width_; }
+  const std::vector<std::string>& class_names() const { return class_names_; }
+  std::map<std::string, std::string> memory() const;
+
+  // Of the validation split, from image `first` on: as many as there are of `count` wanted.
+  // InputError names --index where there is none.
+  Batch validation(std::int64_t first, std::int64_t count);
+
+ private:
+  Config config_;
+  std::vector<std::string> class_names_;
+  std::int64_t height_ = 0, width_ = 0;
+  std::optional<ImageSplits> splits_;
+};
+
+}  // namespace tapestry
