@@ -57,6 +57,7 @@ class GraphConvolution final : public GraphLayer {
 // Each node asks, and weighs its neighbours by their answers: scaled dot-product attention masked
 // by the edges (Veličković et al. 2017, arXiv 1710.10903, §2.1, with the scores of Vaswani et al.
 // 2017), at a cost of E, not N². w_ij = softmax over i ∈ N(j) of q_jᵀk_i / √D, in each of H heads.
+// A mean: of neighbours that are all alike it cannot tell how many there are.
 class GraphAttention final : public GraphLayer {
  public:
   Linear query, key, value;  // value is θ₂

@@ -1,5 +1,7 @@
 #include "train/keys.hpp"
 
+#include <filesystem>
+
 namespace tapestry::key {
 
 std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys) {
@@ -17,6 +19,23 @@ std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys) {
   append_section("train.");
   keys.insert(keys.end(), {expected_metric, expected_value, expected_data, expected_source});
   return keys;
+}
+
+const std::string& required_path(const Config& config, const std::string& missing,
+                                 const std::string& wanted) {
+  const std::string &path = config[data_path], &source = config[data_source];
+  const std::string advice =
+      fmt::format("name {}{}{}", wanted, source.empty() ? "" : ", such as ", source);
+  std::error_code ignored;
+  config.expect(!path.empty(), data_path, "there is {}; {}", missing, advice);
+  config.expect(std::filesystem::exists(path, ignored), data_path, "no such file or folder; {}",
+                advice);
+  return path;
+}
+
+void expect_no_path(const Config& config) {
+  config.expect(config[data_path].empty(), data_path,
+                "this config's data is built in; leave it out");
 }
 
 }  // namespace tapestry::key

@@ -98,4 +98,11 @@ inline const Key<std::string> expected_source{
 // All of the above, with the task's own keys in their sections.
 std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys);
 
+// data.path, for data that is read: it must name a file or folder that is there. `missing` and
+// `wanted` complete "there is …; name …".
+const std::string& required_path(const Config& config, const std::string& missing,
+                                 const std::string& wanted);
+// For data that is built in: no data.path may be given.
+void expect_no_path(const Config& config);
+
 }  // namespace tapestry::key

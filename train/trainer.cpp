@@ -5,6 +5,8 @@
 #include <numeric>
 
 #include "autograd/kernels/broadcast.hpp"
+#include "autograd/kernels/matmul.hpp"
+#include "autograd/parallel.hpp"
 #include "optim/clip.hpp"
 #include "train/keys.hpp"
 
@@ -243,6 +245,12 @@ void Trainer::save(const std::string& path) {
   state_.metrics_bytes = metrics_.bytes();
   state_.elapsed_s = elapsed_s();
   save_checkpoint(path, task_, *optimizer_, config_, state_);
+}
+
+void use_machine_as(const Config& config) {
+  if (config[key::threads] > 0) set_num_threads(static_cast<int>(config[key::threads]));
+  set_matmul_precision(config[key::precision] == "bf16" ? MatmulPrecision::bfloat16
+                                                        : MatmulPrecision::float32);
 }
 
 }  // namespace tapestry

@@ -64,4 +64,7 @@ class Trainer {
   double units_since_log_ = 0, logged_at_s_ = 0, started_at_s_ = 0;
 };
 
+// Sets the process's threads and the precision of its matrix products.
+void use_machine_as(const Config& config);
+
 }  // namespace tapestry

@@ -1,6 +1,5 @@
 #include "train/tasks/corpus.hpp"
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "data/names.hpp"
@@ -22,15 +21,9 @@ const Key<std::int64_t> held_back{"data.held_back",
                                   {.low = 1, .high = 1e9}};
 using Symbols = std::vector<std::string>;
 
-// The file to read, or a message that says where one can be had.
 const std::string& path_of(const Config& config) {
-  const std::string &path = config[key::data_path], &source = config[key::data_source];
-  const std::string advice = fmt::format("name a UTF-8 text file with --set data.path=FILE{}{}",
-                                         source.empty() ? "" : ", such as ", source);
-  config.expect(!path.empty(), key::data_path, "there is no text to learn from; {}", advice);
-  config.expect(std::filesystem::exists(path), key::data_path, "no such file or folder; {}",
-                advice);
-  return path;
+  return key::required_path(config, "no text to learn from",
+                            "a UTF-8 text file with --set data.path=FILE");
 }
 
 // `known` are the symbols of a model that was trained before, or empty.

@@ -45,13 +45,12 @@ std::vector<KeyInfo> graph_keys() {
 }
 
 GraphData load_graphs(const Config& config) {
+  if (config[key::graph_kind] != "citations") key::expect_no_path(config);
   if (config[key::graph_kind] == "drawn") return of_graphs(config);
   if (config[key::graph_kind] == "karate") return of_nodes(karate_club(config[key::labelled]));
-  const std::string &path = config[key::data_path], &source = config[key::data_source];
-  config.expect(!path.empty(), key::data_path,
-                "there are no papers; name a folder with a *.content and a *.cites file with --set "
-                "data.path=FOLDER{}{}",
-                source.empty() ? "" : ", such as ", source);
+  const std::string& path = key::required_path(
+      config, "no graph",
+      "a folder with a *.content and a *.cites file with --set data.path=FOLDER");
   return of_nodes(load_citations(path, {.training = config[key::training_nodes],
                                         .validation = config[key::validation_nodes],
                                         .test = config[key::test_nodes]}));

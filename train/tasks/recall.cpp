@@ -69,7 +69,9 @@ class RecallTask final : public Task {
   explicit RecallTask(const TaskSetup& setup)
       : training_(sequences(setup.config, false)),
         validation_(sequences(setup.config, true)),
-        model_(network(setup.config, training_)) {}
+        model_(network(setup.config, training_)) {
+    key::expect_no_path(setup.config);
+  }
 
   Module& model() override { return model_; }
   const Dataset& training_data() override { return training_; }

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "data/file.hpp"
 
@@ -11,20 +10,15 @@ namespace tapestry {
 namespace {
 
 SeriesTable load(const Config& config) {
-  const std::string &path = config[key::data_path], &source = config[key::data_source];
-  if (config[key::series_kind] == "waves") {
-    config.expect(path.empty(), key::data_path, "the waves are built in; {} = \"csv\" reads a file",
-                  key::series_kind.name);
-    return make_waves({.series = config[key::num_waves],
-                       .rows = config[key::wave_rows],
-                       .noise = config[key::wave_noise],
-                       .seed = static_cast<std::uint64_t>(config[key::seed])});
-  }
-  const std::string advice = fmt::format("name a CSV with --set data.path=FILE{}{}",
-                                         source.empty() ? "" : ", such as ", source);
-  config.expect(!path.empty(), key::data_path, "there is nothing to forecast; {}", advice);
-  config.expect(std::filesystem::is_regular_file(path), key::data_path, "no such file; {}", advice);
-  return load_series(path, config[key::gaps]);
+  if (config[key::series_kind] == "csv")
+    return load_series(
+        key::required_path(config, "nothing to forecast", "a CSV with --set data.path=FILE"),
+        config[key::gaps]);
+  key::expect_no_path(config);
+  return make_waves({.series = config[key::num_waves],
+                     .rows = config[key::wave_rows],
+                     .noise = config[key::wave_noise],
+                     .seed = static_cast<std::uint64_t>(config[key::seed])});
 }
 
 std::vector<double> numbers(const std::string& text) {

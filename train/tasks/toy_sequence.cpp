@@ -67,7 +67,9 @@ class ToySequence final : public Task {
       : config_(setup.config),
         training_(sequences(config_, ToySplit::train)),
         validation_(sequences(config_, ToySplit::held_back)),
-        model_(make_model()) {}
+        model_(make_model()) {
+    key::expect_no_path(config_);
+  }
 
   Module& model() override { return model_; }
   const Dataset& training_data() override { return training_; }

@@ -1,6 +1,5 @@
 #include <array>
 #include <cmath>
-#include <filesystem>
 #include <functional>
 #include <optional>
 
@@ -82,6 +81,7 @@ std::vector<std::int32_t> without_ignored(std::span<const std::int32_t> tokens) 
 }
 
 Corpus dates(const Config& config) {
+  key::expect_no_path(config);
   const auto part = [&](Split which, std::int64_t count) {
     return std::make_unique<DateDataset>(
         DateOptions{count, static_cast<std::uint64_t>(config[key::seed]), which});
@@ -97,13 +97,11 @@ Corpus dates(const Config& config) {
 }
 
 ParallelText load(const Config& config, const Key<std::string>& split) {
-  const std::string &path = config[key::data_path], &source = config[key::data_source];
-  const std::string advice = fmt::format(
-      "name a folder with train.{0}, train.{1}, val.{0}, val.{1} and their like with --set "
-      "data.path=FOLDER{2}{3}",
-      config[source_language], config[target_language], source.empty() ? "" : ", such as ", source);
-  config.expect(!path.empty(), key::data_path, "there is nothing to translate; {}", advice);
-  config.expect(std::filesystem::is_directory(path), key::data_path, "no such folder; {}", advice);
+  const std::string& path = key::required_path(
+      config, "nothing to translate",
+      fmt::format("a folder with train.{0}, train.{1}, val.{0}, val.{1} and their like with --set "
+                  "data.path=FOLDER",
+                  config[source_language], config[target_language]));
   return load_parallel_text(path, {.split = config[split],
                                    .source = config[source_language],
                                    .target = config[target_language]});
