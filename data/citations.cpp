@@ -84,8 +84,9 @@ void add_paper(Papers& papers, const std::vector<std::string_view>& words, std::
   const std::string name(words.front());
   const auto [place, is_new] =
       papers.numbers.emplace(name, static_cast<std::int32_t>(papers.names.size()));
+  const auto first = static_cast<std::size_t>(place->second);
   expect_input(is_new, "{}: line {}: node {} again; line {} has it", papers.path, line,
-               printable(name), papers.lines[static_cast<std::size_t>(place->second)]);
+               printable(name), is_new ? line : papers.lines[first]);
   const std::size_t begin = papers.features.size();
   double sum = 0;
   for (std::size_t i = 1; i + 1 < words.size(); ++i) {
