@@ -136,7 +136,7 @@ NodeGraph load_citations(const std::string& folder, const CitationSplit& split) 
   const std::int64_t N = std::ssize(papers.names);
   expect_input(split.training + split.validation + split.test <= N,
                "{}: {} nodes, fewer than data.training_nodes = {}, data.validation_nodes = {} and "
-               "data.test_nodes = {} together",
+               "data.test_nodes = {} together; set them to fit",
                papers.path, N, split.training, split.validation, split.test);
   const std::set<std::string> known(papers.classes.begin(),
                                     papers.classes.begin() + split.training);

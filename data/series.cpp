@@ -26,6 +26,15 @@ std::optional<T> number(std::string_view text) {
   return value;
 }
 
+// A CSV's line, without the quotes that may stand around a cell.
+std::vector<std::string_view> cells_of(std::string_view line) {
+  std::vector<std::string_view> cells = split(line, ',');
+  for (std::string_view& cell : cells)
+    if (cell.size() >= 2 && cell.starts_with('"') && cell.ends_with('"'))
+      cell = cell.substr(1, cell.size() - 2);
+  return cells;
+}
+
 // "12", "12:30" or "12:30:15", in seconds.
 std::optional<std::int64_t> time_of_day(std::string_view text) {
   constexpr std::int64_t limits[] = {24, 60, 60}, seconds[] = {3600, 60, 1};
@@ -78,8 +87,8 @@ float cell(std::string_view text, const Place& place, const std::string& column)
   expect_at(!text.empty(), place,
             "column {}: a gap; give a number here, or leave the column or the row out", column);
   const std::optional<float> value = number<float>(text.starts_with('+') ? text.substr(1) : text);
-  expect_at(value && std::isfinite(*value), place, "column {}: \"{}\" is not a number of float32",
-            column, shown(text));
+  expect_at(value && std::isfinite(*value), place, "column {}: \"{}\" is not a number", column,
+            shown(text));
   return *value;
 }
 
@@ -97,13 +106,18 @@ void check_order(const std::vector<std::int64_t>& times, const Place& place, boo
   expect_at(times.back() > last, place, "{} is not after the line before, {}",
             time_text(times.back()), time_text(last));
   const char* advice = (times.back() - last) % step == 0
-                           ? "; fill in what is missing, or allow gaps with --set data.gaps=true"
+                           ? "; fill in what is missing, put the rows in order, or allow gaps "
+                             "with --set data.gaps=true"
                            : "";
   expect_at(gaps || times.back() - last == step, place, "expected {}, found {}{}",
             time_text(last + step), time_text(times.back()), advice);
 }
 
 void check_names(const SeriesTable& table) {
+  expect_input(!std::ranges::all_of(
+                   table.names, [](const auto& name) { return number<float>(name).has_value(); }),
+               "{}: line 1: expected the names of the columns, found numbers; put a header above",
+               table.path);
   for (auto name = table.names.begin(); name != table.names.end(); ++name) {
     expect_input(!name->empty(), "{}: line 1: column {} has no name", table.path,
                  name - table.names.begin() + 2);
@@ -144,7 +158,7 @@ SeriesTable load_series(const std::string& path, bool gaps) {
   std::vector<std::string_view> lines = cut_lines(content);
   while (!lines.empty() && trimmed(lines.back()).empty()) lines.pop_back();
   expect_input(!lines.empty(), "{}: the file is empty; give a CSV with a header", path);
-  const std::vector<std::string_view> header = split(lines.front(), ',');
+  const std::vector<std::string_view> header = cells_of(lines.front());
   expect_input(header.size() >= 2,
                "{}: line 1: expected a date and at least one series, separated by commas, found "
                "\"{}\"",
@@ -156,7 +170,7 @@ SeriesTable load_series(const std::string& path, bool gaps) {
   for (std::size_t i = 1; i < lines.size(); ++i) {
     const Place place{path, static_cast<std::int64_t>(i) + 1};
     expect_at(!trimmed(lines[i]).empty(), place, "an empty line");
-    const std::vector<std::string_view> cells = split(lines[i], ',');
+    const std::vector<std::string_view> cells = cells_of(lines[i]);
     expect_at(cells.size() == header.size(), place, "{} columns, expected {} as in the header",
               cells.size(), header.size());
     table.times.push_back(row_time(cells[0], place, std::string(header[0])));
@@ -205,10 +219,12 @@ SeriesRanges split_by_fractions(const SeriesTable& table, double train, double v
 SeriesRanges split_by_months(const SeriesTable& table, const Months& months) {
   const auto row_after = [&](std::int64_t count) {
     const std::int64_t end = table.times.front() + count * month_s;
-    expect_input(end <= table.times.back() + table.step_s(),
-                 "{}: {} + {} + {} months of 30 days end at {}, the file at {}", table.path,
-                 months.train, months.validation, months.test, time_text(end),
-                 time_text(table.times.back()));
+    expect_input(
+        end <= table.times.back() + table.step_s(),
+        "{}: data.train_months and its like, {} + {} + {} months of 30 days, end at {}, the "
+        "file at {}; make them fewer, or set data.split = \"fractions\"",
+        table.path, months.train, months.validation, months.test, time_text(end),
+        time_text(table.times.back()));
     return std::ranges::lower_bound(table.times, end) - table.times.begin();
   };
   const std::int64_t third = row_after(months.train + months.validation + months.test),

@@ -75,7 +75,15 @@ TEST_CASE("forecast: sample writes history, truth and forecast as CSV, PNG and S
   const auto future = lines_of(read_bytes(station.folder.path("run/samples.csv")));
   CHECK(future.back().starts_with("2020-03-08 13:00:00,,"));  // not measured yet
 
+  CHECK(station.run({"attention", "run", "--index", "1", "--prompt", "2020-03-01"}).status == 0);
+  check_says(read_bytes(station.folder.path("run/attention.svg")),
+             {"patches.encoder.0.attention, head 0", ">-15<", ">-3<"});
+
   const std::pair<std::vector<std::string>, std::vector<std::string>> wrong[] = {
+      {{"attention", "run", "--index", "2"}, {"--index 2: the series are 0 to 1"}},
+      {{"sample", "run", "--out", "run/checkpoint.safetensors"}, {"is a file of a run"}},
+      {{"train", "run/config.toml", "--out", "run", "--resume", "train.steps=5"},
+       {"train.steps = 5", "has done 6"}},
       {{"sample", "run", "--prompt", "2031"}, {"--prompt 2031", "2020-02-29 14:00:00"}},
       {{"sample", "run", "--prompt", "2020-02-28"}, {"--prompt 2020-02-28"}},
       {{"train", "etth1", "--out", "new"}, {"nothing to forecast", "ETTh1.csv"}},
@@ -85,7 +93,7 @@ TEST_CASE("forecast: sample writes history, truth and forecast as CSV, PNG and S
       {{"train", "dates", "--out", "new", "data.path=station.csv"}, {"data.path", "built in"}},
       {{"train", "etth1", "--out", "new", "data.path=none.csv"}, {"no such file"}},
       {{"train", "etth1", "--out", "new", "data.path=station.csv"},
-       {"station.csv: 12 + 4 + 4 months", "2020-03-08 05:00"}},
+       {"station.csv", "12 + 4 + 4 months", "2020-03-08 05:00", "data.split"}},
       {{"train", "waves", "--out", "new", "data.rows=400"},
        {"waves: no window of", "validation split", "280 to 320"}},
       {{"train", "waves", "--out", "new", "data.validation_fraction=0.3"}, {"nothing is left"}},

@@ -228,6 +228,10 @@ TEST_CASE("seeds: each trains into its own run, and mean and deviation are those
   CHECK(again.status == 2);
   check_says(again.err, {"club/seed-4: holds a run"});
 
+  const Finished all = shop.run({"eval", "club"});
+  CHECK(all.status == 2);
+  check_says(all.err, {"club: holds runs of several seeds", "club/seed-"});
+
   // Nothing is trained where a later seed could not be.
   const Finished blocked = shop.run({"train", "karate", "--seeds", "3", "--out", "club", "seed=2"});
   CHECK(blocked.status == 2);

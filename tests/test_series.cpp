@@ -33,8 +33,10 @@ TEST_CASE("series: a CSV's names, times and values") {
   CHECK(time_text(table.times[2]) == "2020-02-29 01:00:00");
   CHECK(time_text(-1) == "1969-12-31 23:59:59");
 
-  const std::string weekdays = "day,x\n2020-01-03,1\n2020-01-06,2\n2020-01-07,3\n";
-  CHECK(load_series(folder.write("b.csv", weekdays), true).rows() == 3);
+  const std::string weekdays = "day,\"x\"\n\"2020-01-03\",1\n2020-01-06,\"2\"\n2020-01-07,3\n";
+  const SeriesTable quoted = load_series(folder.write("b.csv", weekdays), true);
+  CHECK(quoted.names == std::vector<std::string>{"x"});
+  CHECK(floats(quoted.values) == std::vector<float>{1, 2, 3});
 }
 
 TEST_CASE("series: what is wrong with a CSV is told with its line and column") {
@@ -57,6 +59,7 @@ TEST_CASE("series: what is wrong with a CSV is told with its line and column") {
       {head + first + second + "2020-01-01 01:30:00,5,6\n", {"line 4: expected", "found", "01:30"}},
       {"date,load,load\n" + first, {"line 1: two columns named load"}},
       {"date,,oil\n" + first, {"line 1: column 2 has no name"}},
+      {first + second, {"line 1: expected the names of the columns"}},
       {head + "\n" + first, {"line 2: an empty line"}},
       {head + "yesterday,1,2\n", {"line 2: column date: \"yesterday\" is no date or time"}},
       {head + "2020-02-30,1,2\n", {"line 2", "\"2020-02-30\" is no date"}},
@@ -90,7 +93,7 @@ TEST_CASE("series: splits by months are those of the ETT papers, by fractions th
   check_says(message_of([&] {
                split_by_months(table, {12, 4, 10});
              }),
-             {"months of 30 days end at 1972-02-20", "1971-12-27"});
+             {"12 + 4 + 10 months of 30 days, end at 1972-02-20", "1971-12-27"});
 
   // Weekdays alone, from a Friday on: months are of the calendar's days, a step is one day.
   SeriesTable weekdays{"x", {"a"}, {}, Array::zeros({261, 1})};
@@ -204,9 +207,10 @@ TEST_CASE("series: patches of a window, and the linear forecaster by hand") {
 TEST_CASE("plot: lines as SVG and PNG, with their names") {
   const TemporaryFolder folder;
   const LineChart chart{"it's oil", {{"history", -2, {1, 2, 3}}, {"forecast", 1, {3.5, 4}}}};
-  draw_lines({chart, chart}, folder.path("lines.svg"));
-  check_says(read_bytes(folder.path("lines.svg")), {"<svg", "it's oil", "history", "forecast"});
-  draw_lines({chart}, folder.path("lines.png"));
+  draw_lines({chart, chart}, "hours", folder.path("lines.svg"));
+  check_says(read_bytes(folder.path("lines.svg")),
+             {"<svg", "it's oil", "history", "forecast", "hours"});
+  draw_lines({chart}, "hours", folder.path("lines.png"));
   CHECK(read_bytes(folder.path("lines.png")).starts_with("\x89PNG\r\n\x1a\n"));
 }
 

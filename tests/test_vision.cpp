@@ -113,7 +113,7 @@ TEST_CASE("vision: learns an IDX folder's images, names them, and shows what it 
       {{"train", "clothes-vit", "--out", "new", "data.class_names=a"}, {"expected 10 names"}},
       {{"sample", "mean", "--index", "6"}, {"--index 6", "0 to 5"}},
       {{"attention", "mean", "--index", "-1"}, {"--index", "0"}},
-      {{"eval", "mean", "--test"}, {"--test: this task has no test split"}},
+      {{"eval", "mean", "--test"}, {"--test: this task has no split but validation"}},
   };
   for (const auto& [words, parts] : wrong) {
     const Finished finished = run(words);

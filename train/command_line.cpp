@@ -121,7 +121,7 @@ int run_command_line(int argc, char** argv) {
   command = app.add_subcommand("attention", "draw what a trained transformer attends to");
   command->add_option("RUN", attention.run, "a run's folder, or a checkpoint")->required();
   command->add_option("--prompt", attention.prompt, "text to read");
-  command->add_option("--index", attention.index, "the validation image to look at")
+  command->add_option("--index", attention.index, "the validation image, or the series, to look at")
       ->check(CLI::Range(0, 1000000000));
   command->add_option("--layer", attention.layer,
                       "of one layer only: 1, or decoder.1.cross_attention");

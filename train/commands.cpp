@@ -51,6 +51,26 @@ void leave_kinks(Module& model) {
   }
 }
 
+// A checkpoint, a config or metrics, which no sample may replace.
+bool is_of_a_run(const std::string& out) {
+  const std::string name = fs::path(out).filename().string();
+  return name.ends_with(".safetensors") || name == "config.toml" || name == "metrics.jsonl";
+}
+
+// Of an image, whose weights are many and small, the largest one is the darkest.
+HeatMap map_of(const AttentionMaps& maps, std::int64_t head) {
+  const Array weights =
+      maps.weights.select({head}).reshaped({maps.weights.dim(1), maps.weights.dim(2)});
+  HeatMap map{.title = fmt::format("{}, head {}", maps.path, head),
+              .values = weights,
+              .row_labels = maps.queries,
+              .column_labels = maps.keys};
+  if (maps.image.empty()) return map;
+  map.darkest = std::ranges::max(weights.values<float>());
+  map.title += fmt::format(", to {:.2f}", map.darkest);
+  return map;
+}
+
 }  // namespace
 
 int eval_command(const EvalCommand& command) {
@@ -58,7 +78,8 @@ int eval_command(const EvalCommand& command) {
   use_machine_as(trained.config);
   const auto start = std::chrono::steady_clock::now();
   const Dataset* test = command.test ? trained.task->test_data() : nullptr;
-  expect_input(test || !command.test, "--test: this task has no test split, beside validation");
+  expect_input(test || !command.test,
+               "--test: this task has no split but validation; leave --test out to measure it");
   const Dataset& data = test ? *test : trained.task->validation_data();
   const Metrics metrics = evaluate(*trained.task, data, trained.config);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
@@ -67,7 +88,7 @@ int eval_command(const EvalCommand& command) {
         "{}\n",
         MetricsLine{trained.state.step, test ? "test" : "val", metrics, elapsed.count()}.json());
   else
-    fmt::print("step {}: {}\n", trained.state.step, show(metrics));
+    fmt::print("step {}{}: {}\n", trained.state.step, test ? ", test" : "", show(metrics));
   return 0;
 }
 
@@ -79,6 +100,8 @@ int sample_command(const SampleCommand& command) {
   const TrainedModel trained = load_trained(command.run, command.overrides, false);
   use_machine_as(trained.config);
   expect_kind(command.options.kind, trained.task->sample_kinds());
+  expect_input(!is_of_a_run(command.out), "--out {}: is a file of a run; give another name",
+               command.out);
   const Sample sample = trained.task->sample(command.options);
   const std::string& kind = command.options.kind;
   const std::string out = command.out.empty()
@@ -104,7 +127,7 @@ int attention_command(const AttentionCommand& command) {
   std::vector<std::string> layers;
   for (const AttentionMaps& maps :
        trained.task->attention({.prompt = command.prompt, .index = command.index})) {
-    const std::int64_t H = maps.weights.dim(0), T = maps.weights.dim(1), S = maps.weights.dim(2);
+    const std::int64_t H = maps.weights.dim(0);
     layers.push_back(maps.path);
     if (!command.layer.empty() && command.layer != maps.path &&
         command.layer != number_of(maps.path))
@@ -114,9 +137,7 @@ int attention_command(const AttentionCommand& command) {
     std::vector<HeatMap> row;
     if (!maps.image.empty()) row.push_back({.title = "the image", .values = maps.image});
     for (std::int64_t head = 0; head < H; ++head)
-      if (command.head < 0 || head == command.head)
-        row.push_back({fmt::format("{}, head {}", maps.path, head),
-                       maps.weights.select({head}).reshaped({T, S}), maps.queries, maps.keys});
+      if (command.head < 0 || head == command.head) row.push_back(map_of(maps, head));
     drawn.push_back(row);
   }
   expect_input(!drawn.empty(), "--layer {}: expected a layer's number or one of {}", command.layer,
@@ -170,7 +191,7 @@ int gradcheck_command(const GradcheckCommand& command) {
   if (command.json)
     fmt::print("{}\n", nlohmann::ordered_json{{"passed", passed}, {"parameters", json}}.dump());
   else
-    fmt::print("{} parameters: {}\n", results.size(),
+    fmt::print("{} arrays of parameters: {}\n", results.size(),
                passed ? "every gradient is right" : "some gradients are wrong");
   return passed ? 0 : 1;
 }

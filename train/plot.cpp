@@ -36,12 +36,12 @@ std::string tics(const char* axis, const std::vector<std::string>& labels) {
   return fmt::format("set {} ({})", axis, fmt::join(places, ", "));
 }
 
-std::string rows_of(const Array& values) {
+std::string rows_of(const Array& values, double unit = 1) {
   const auto x = values.values<float>();
   const auto columns = static_cast<std::size_t>(values.dim(1));
   std::string text;
   for (std::size_t i = 0; i < x.size(); ++i)
-    text += fmt::format("{:.4g}{}", x[i], (i + 1) % columns ? ' ' : '\n');
+    text += fmt::format("{:.4g}{}", x[i] / unit, (i + 1) % columns ? ' ' : '\n');
   return text;
 }
 
@@ -156,7 +156,7 @@ void draw_heat_maps(const std::vector<std::vector<HeatMap>>& rows, const std::st
   for (const auto& row : rows) {
     std::int64_t left = 0, height = 0;
     for (const HeatMap& map : row) {
-      data += fmt::format("$map{} << END\n{}END\n", number, rows_of(map.values));
+      data += fmt::format("$map{} << END\n{}END\n", number, rows_of(map.values, map.darkest));
       plots += margins(map, left, top, whole);
       plots += fmt::format(
           "set title {}\nset xrange [-0.5:{}.5]\nset yrange [{}.5:-0.5]\n"
@@ -182,7 +182,8 @@ void draw_heat_maps(const std::vector<std::vector<HeatMap>>& rows, const std::st
                   "unset multiplot\n");
 }
 
-void draw_lines(const std::vector<LineChart>& charts, const std::string& path) {
+void draw_lines(const std::vector<LineChart>& charts, const std::string& steps,
+                const std::string& path) {
   constexpr const char* line_colours[] = {"#0b2545", "#9aa5b1", "#d1495b", "#4a90c8"};
   constexpr std::int64_t width = 900, height = 130, legend = 40, axis = 56;
   const auto count = static_cast<std::int64_t>(charts.size());
@@ -198,6 +199,7 @@ void draw_lines(const std::vector<LineChart>& charts, const std::string& path) {
     std::vector<std::string> lines;
     for (std::size_t j = 0; j < chart.lines.size(); ++j) {
       const Line& line = chart.lines[j];
+      if (line.values.empty()) continue;
       data += fmt::format("$line{}_{} << END\n", i, j);
       for (std::size_t k = 0; k < line.values.size(); ++k)
         data += fmt::format("{} {:.6g}\n", line.first + static_cast<double>(k), line.values[k]);
@@ -210,7 +212,8 @@ void draw_lines(const std::vector<LineChart>& charts, const std::string& path) {
         "set ytics {:g}\n{}plot {}\n"
         "unset key\n",
         up(legend + i * height), up(legend + (i + 1) * height - 14), quoted(chart.title),
-        tic_step(chart), i + 1 == count ? "set format x\nset xlabel 'steps'\n" : "",
+        tic_step(chart),
+        i + 1 == count ? fmt::format("set format x\nset xlabel {}\n", quoted(steps)) : "",
         fmt::join(lines, ", "));
   }
   run_gnuplot(
@@ -228,7 +231,8 @@ void draw_scatter(const Scatter& scatter, const std::string& path) {
   const std::size_t dimensions = scatter.axes.size();
   require(dimensions == 2 || dimensions == 3, "draw_scatter: {} axes", dimensions);
   std::string script = fmt::format(
-      "set title {}\nset xlabel {}\nset ylabel {}\nset key outside right top\n"
+      "set title {}\nset xlabel {} offset 0,-0.5\nset ylabel {} offset 0,-0.5\nset key outside "
+      "right top\n"
       "set tics scale 0.5 font ',9' textcolor rgb 'black'\nset border 31 lc rgb '#999999'\n",
       quoted(scatter.title), quoted(scatter.axes[0]), quoted(scatter.axes[1]));
   if (dimensions == 3)

@@ -10,10 +10,11 @@
 // whole or not at all.
 namespace tapestry {
 
-// A matrix as colours, 0 white and 1 dark, with all labels or none.
+// A matrix as colours, 0 white and `darkest` dark, with all labels or none.
 struct HeatMap {
   std::string title{};
   Array values{};  // (rows, columns) float32
+  double darkest = 1;
   std::vector<std::string> row_labels{}, column_labels{};
 };
 // Rows of maps, from the top.
@@ -27,10 +28,11 @@ struct Line {
 };
 struct LineChart {
   std::string title{};
-  std::vector<Line> lines{};  // at most 4, told apart by colour
+  std::vector<Line> lines{};  // at most 4, told apart by colour; those without values are not drawn
 };
-// Charts one below another. The first has the legend, for all of them.
-void draw_lines(const std::vector<LineChart>& charts, const std::string& path);
+// Charts one below another, over an axis of that name. The first has the legend, for all of them.
+void draw_lines(const std::vector<LineChart>& charts, const std::string& steps,
+                const std::string& path);
 
 // Points (N, 2) or (N, 3) float32 of one colour, under one name in the legend.
 struct Cloud {

@@ -34,6 +34,11 @@ std::string trained_checkpoint(const std::string& run) {
   if (!fs::is_directory(run)) return run;
   const Run folder(run);
   const std::string path = fs::exists(folder.best()) ? folder.best() : folder.checkpoint();
+  if (!fs::exists(path) && fs::is_directory(run))
+    for (const auto& entry : fs::directory_iterator(run))
+      expect_input(!fs::exists(Run(entry.path().string()).best()),
+                   "{}: holds runs of several seeds; name one of them, such as {}", run,
+                   entry.path().string());
   expect_input(fs::exists(path),
                "{}: holds neither best.safetensors nor checkpoint.safetensors: "
                "not a run, or one that has written no checkpoint yet",

@@ -73,7 +73,7 @@ struct AttentionMaps {
   std::string path{};  // of the layer
   Array weights{};
   std::vector<std::string> queries{}, keys{};
-  Array image{};  // (height, width) in [0, 1], or empty
+  Array image{};  // (height, width), 0 white and 1 black, or empty
 };
 
 // Where a model puts the examples of a split: z (N, Z) float32, and their classes.

@@ -56,6 +56,9 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
   const std::vector<std::string> differences = before.differences(config);
   expect_input(differences.empty(), "{}: cannot go on under another config: {}", run.folder(),
                fmt::join(differences, ", "));
+  config.expect(config[key::steps] >= checkpoint.state.step, key::steps,
+                "{} has done {} already; give as many or more", run.folder(),
+                checkpoint.state.step);
   return checkpoint;
 }
 
@@ -95,7 +98,12 @@ Training train_into(const Run& run, const Config& config, const TrainCommand& co
       checkpoint ? make_task(*checkpoint, config) : make_task({config});
   task->training_data();
 
-  fs::create_directories(run.folder());
+  std::error_code failed;
+  fs::create_directories(run.folder(), failed);
+  if (failed)
+    throw std::runtime_error(
+        fmt::format("{}: cannot be made a run's folder: {}; give another --out", run.folder(),
+                    failed.message()));
   const RunLock lock(run);
   if (!checkpoint) {
     fs::remove(run.best());

@@ -96,9 +96,32 @@ class Forecast final : public Task {
                             .context = config_[context],
                             .horizon = config_[horizon],
                             .forecasts = forecasts_from(first)};
+    const std::string steps = fmt::format(
+        "steps after {}", time_text(data().table().times[static_cast<std::size_t>(first - 1)]));
     return {.text = forecast_csv(view),
-            .plot = [charts = forecast_charts(view, std::min({wanted, M, most_charts}))](
-                        const std::string& path) { draw_lines(charts, path); }};
+            .plot = [charts = forecast_charts(view, std::min({wanted, M, most_charts})),
+                     steps](const std::string& path) { draw_lines(charts, steps, path); }};
+  }
+
+  // Of the series --index, in the window before the prompt's time. A patch is named by its first
+  // step.
+  std::vector<AttentionMaps> attention(const SampleOptions& options) override {
+    expect_input(model_.patches.has_value(), "a linear forecaster has no attention to draw");
+    const auto M = std::ssize(data().table().names);
+    expect_input(options.index < M, "--index {}: the series are 0 to {}", options.index, M - 1);
+    AttentionRecorder recorder;
+    forecasts_from(first_row(options.prompt));
+    std::vector<std::string> labels;
+    for (std::int64_t step = 0; step + config_[patch] <= config_[context]; step += config_[stride])
+      labels.push_back(fmt::format("{}", step + 1 - config_[context]));
+    std::vector<AttentionMaps> maps;
+    for (const auto& [path, weights] : recorder.entries)
+      maps.push_back({.path = path,
+                      .weights = weights.select({options.index})
+                                     .reshaped({weights.dim(1), weights.dim(2), weights.dim(3)}),
+                      .queries = labels,
+                      .keys = labels});
+    return maps;
   }
 
  private:

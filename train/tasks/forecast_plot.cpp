@@ -55,13 +55,14 @@ std::vector<LineChart> forecast_charts(const ForecastView& view, std::int64_t co
     Line forecast{"forecast", 0, {value_at(view.table, first - 1, m)}};
     forecast.values.insert(forecast.values.end(), view.forecasts[m].begin(),
                            view.forecasts[m].end());
-    LineChart chart{view.table.names[m],
-                    {{"history", 1 - static_cast<double>(view.context),
-                      measured(view.table, first - view.context, first, m)}}};
-    if (first < view.table.rows())
-      chart.lines.push_back({"truth", 0, measured(view.table, first - 1, first + view.horizon, m)});
-    chart.lines.push_back(forecast);
-    charts.push_back(std::move(chart));
+    const bool known = first < view.table.rows();
+    charts.push_back({view.table.names[m],
+                      {{"history", 1 - static_cast<double>(view.context),
+                        measured(view.table, first - view.context, first, m)},
+                       {"truth", 0,
+                        known ? measured(view.table, first - 1, first + view.horizon, m)
+                              : std::vector<double>{}},
+                       forecast}});
   }
   return charts;
 }

@@ -90,10 +90,11 @@ class ImageClassification final : public Task {
     const Batch batch = data_.validation(options.index, 1);
     AttentionRecorder recorder;
     model_.forward(batch.inputs);
-    const Array image = batch.inputs.reshaped({data_.height(), data_.width()});
+    const Tensor image = Tensor(Array::full({1, 1}, 1)) -
+                         reshape(batch.inputs, {data_.height(), data_.width()});  // 0 is white
     std::vector<AttentionMaps> maps;
     for (const auto& [path, weights] : recorder.entries)
-      maps.push_back({.path = path, .weights = looked_at(weights), .image = image});
+      maps.push_back({.path = path, .weights = looked_at(weights), .image = image.value()});
     return maps;
   }
 
@@ -101,13 +102,12 @@ class ImageClassification final : public Task {
 
  private:
   // weights (1, H, T, T) -> (H, rows, columns), laid out as the patches are: of what is read out,
-  // the class token's or all tokens' mean ones, as shares of the head's largest.
+  // the class token's or all tokens' mean ones.
   Array looked_at(const Tensor& weights) const {
     const std::int64_t H = weights.dim(1), T = weights.dim(2), side = config_[patch];
     const bool first = model_.options.readout == Readout::class_token;
     const Tensor asked = first ? slice(slice(weights, 2, 0, 1), 3, 1, T) : mean(weights, {2});
-    const Tensor laid = reshape(asked, {H, data_.height() / side, data_.width() / side});
-    return (laid / max(laid, {1, 2}, Keep::yes)).value();
+    return reshape(asked, {H, data_.height() / side, data_.width() / side}).value();
   }
 
   const std::string& name(std::int32_t label) const {

@@ -73,9 +73,11 @@ SeriesRanges SeriesData::ranges() const {
   for (const auto& [name, range] : {std::pair{"training", ranges.train},
                                     {"validation", ranges.validation},
                                     {"test", ranges.test}})
-    expect_input(std::max(range.begin, T) + H <= range.end,
-                 "{}: no window of {} steps and {} to forecast fits the {} split, rows {} to {}",
-                 table_.path, T, H, name, range.begin, range.end);
+    expect_input(
+        std::max(range.begin, T) + H <= range.end,
+        "{}: no window of model.context = {} and model.horizon = {} steps fits the {} split, "
+        "rows {} to {}; make them shorter",
+        table_.path, T, H, name, range.begin, range.end);
   return ranges;
 }
 
