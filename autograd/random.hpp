@@ -31,6 +31,13 @@ class Random {
       std::swap(values[left - 1],
                 values[static_cast<std::size_t>(below(static_cast<std::int64_t>(left)))]);
   }
+  // The same from the other end, until the first `count` are drawn from them all.
+  template <class T>
+  void shuffle_start(std::vector<T>& values, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i)
+      std::swap(values[static_cast<std::size_t>(i)],
+                values[static_cast<std::size_t>(i + below(std::ssize(values) - i))]);
+  }
 
   // Fill a floating array; the same numbers at any thread count.
   void fill_uniform(Array& array, double low, double high);

@@ -4,88 +4,17 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <initializer_list>
 #include <numbers>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "autograd/check.hpp"
+#include "data/sketch.hpp"
 
 namespace tapestry {
 namespace {
 
-constexpr int side = 28;
-constexpr int scanlines = 4;  // a row of pixels; along the row, coverage is exact
-
-struct Point {
-  double x, y;  // y points down; one unit is about a pixel
-};
-
-struct Outline {
-  Outline() = default;
-  Outline(std::initializer_list<double> coordinates) {  // x, y, x, y, ...
-    for (const double* at = coordinates.begin(); at != coordinates.end(); at += 2)
-      points.push_back({at[0], at[1]});
-  }
-  std::vector<Point> points;
-};
-
-Point toward(Point from, Point to, double distance) {
-  const double length = std::hypot(to.x - from.x, to.y - from.y);
-  const double part = length > 0 ? std::min(0.5, distance / length) : 0;
-  return {std::lerp(from.x, to.x, part), std::lerp(from.y, to.y, part)};
-}
-
-// Each corner becomes a quadratic Bezier curve that leaves the edges `radius` before it.
-Outline rounded(const Outline& corners, double radius) {
-  const std::vector<Point>& from = corners.points;
-  Outline outline;
-  outline.points.reserve(4 * from.size());
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    const Point start = toward(from[i], from[(i + from.size() - 1) % from.size()], radius);
-    const Point end = toward(from[i], from[(i + 1) % from.size()], radius);
-    for (const double t : {0.0, 1.0 / 3, 2.0 / 3, 1.0}) {
-      const double a = (1 - t) * (1 - t), b = 2 * t * (1 - t), c = t * t;
-      outline.points.push_back(
-          {a * start.x + b * from[i].x + c * end.x, a * start.y + b * from[i].y + c * end.y});
-    }
-  }
-  return outline;
-}
-
-Outline joined(Outline first, const Outline& second) {
-  first.points.insert(first.points.end(), second.points.begin(), second.points.end());
-  return first;
-}
-
-Outline mirrored(Outline outline) {
-  for (Point& point : outline.points) point.x = -point.x;
-  return outline;
-}
-
-// The right half of a symmetric outline made whole.
-Outline unfolded(const Outline& half) {
-  Outline left = mirrored(half);
-  std::reverse(left.points.begin(), left.points.end());
-  return joined(half, left);
-}
-
-// A band of cloth or leather along a path.
-Outline band(const Outline& path, double width) {
-  const std::vector<Point>& at = path.points;
-  Outline outline;
-  outline.points.resize(2 * at.size());
-  for (std::size_t i = 0; i < at.size(); ++i) {
-    const Point before = at[i > 0 ? i - 1 : 0], after = at[std::min(i + 1, at.size() - 1)];
-    const double length = std::hypot(after.x - before.x, after.y - before.y);
-    const double x = 0.5 * width * (after.y - before.y) / std::max(length, 1e-6);
-    const double y = 0.5 * width * (after.x - before.x) / std::max(length, 1e-6);
-    outline.points[i] = {at[i].x - x, at[i].y + y};
-    outline.points[2 * at.size() - 1 - i] = {at[i].x + x, at[i].y - y};
-  }
-  return outline;
-}
+constexpr int side = picture_side;
 
 // Half widths at the given places, the depth of the neckline, and the length.
 struct Torso {
@@ -107,11 +36,6 @@ class Tailor {
   Array photograph();
 
  private:
-  struct Patch {
-    Outline outline;
-    double value;
-    bool opaque;
-  };
   struct Wave {
     double frequency = 0, contrast = 0;
   };
@@ -138,7 +62,6 @@ class Tailor {
   void button_up(double from, double to, double shade, double width);
 
   void fit_frame();
-  void paint(const Patch& patch, std::span<float> pixels) const;
 
   Random& random_;
   double tone_;
@@ -390,44 +313,6 @@ void Tailor::fit_frame() {
     for (Point& point : patch.outline.points)
       point = {x + scale * (point.x - 0.5 * (low.x + high.x)),
                y + scale * (point.y - 0.5 * (low.y + high.y))};
-}
-
-// Where a scanline crosses an edge, coverage to the right rises or falls by one; a running sum
-// along each row then gives the winding number, and its size is the coverage.
-void Tailor::paint(const Patch& patch, std::span<float> pixels) const {
-  std::array<float, side*(side + 2)> changes{};
-  int first = side, last = -1;
-  const std::vector<Point>& corners = patch.outline.points;
-  for (std::size_t i = 0; i < corners.size(); ++i) {
-    Point a = corners[i], b = corners[(i + 1) % corners.size()];
-    const float change = (a.y < b.y ? 1.0f : -1.0f) / scanlines;
-    if (a.y > b.y) std::swap(a, b);
-    const int start = std::max(0, static_cast<int>(std::ceil(a.y * scanlines - 0.5)));
-    const int stop = std::min(side * scanlines, static_cast<int>(std::ceil(b.y * scanlines - 0.5)));
-    if (start >= stop) continue;
-    first = std::min(first, start / scanlines);
-    last = std::max(last, (stop - 1) / scanlines);
-    const double slope = (b.x - a.x) / (b.y - a.y);
-    for (int line = start; line < stop; ++line) {
-      const double x = a.x + slope * ((line + 0.5) / scanlines - a.y);
-      const auto inside = static_cast<float>(std::clamp(x, 0.0, static_cast<double>(side)));
-      const int column = static_cast<int>(inside);
-      const float rest = inside - static_cast<float>(column);
-      float* at = &changes[static_cast<std::size_t>(line / scanlines * (side + 2) + column)];
-      at[0] += change * (1.0f - rest);
-      at[1] += change * rest;
-    }
-  }
-  const auto value = static_cast<float>(patch.value);
-  for (int row = first; row <= last; ++row) {
-    float winding = 0.0f;
-    for (int column = 0; column < side; ++column) {
-      winding += changes[static_cast<std::size_t>(row * (side + 2) + column)];
-      const float coverage = std::min(1.0f, std::abs(winding));
-      float& pixel = pixels[static_cast<std::size_t>(row * side + column)];
-      pixel += coverage * (patch.opaque ? value - pixel : pixel * (value - 1.0f));
-    }
-  }
 }
 
 Array Tailor::photograph() {

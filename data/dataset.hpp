@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,9 +21,10 @@ struct Batch {
   Array source{};
   Array source_padding{};
 
-  // Of graphs: all of them side by side. Inputs are then their nodes' features, (N, F), and graph g
-  // has the nodes [first_nodes[g], first_nodes[g + 1]), int32.
-  Graph graph{};
+  // Of graphs, all of them side by side, else empty. Inputs are then their nodes' features, (N, F),
+  // and graph g has the nodes [first_nodes[g], first_nodes[g + 1]), int32; empty: nodes are
+  // examples.
+  std::optional<Graph> graph{};
   Array first_nodes{};
 };
 

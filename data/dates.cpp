@@ -8,6 +8,7 @@
 
 #include "autograd/check.hpp"
 #include "autograd/random.hpp"
+#include "data/held_back.hpp"
 
 namespace tapestry {
 namespace {
@@ -97,19 +98,11 @@ std::string lower(std::string text) {
   return text;
 }
 
-// One date in eight is held back: by its day's number, mixed as in MurmurHash3.
-Split split_of(sys_days day) {
-  auto hash = static_cast<std::uint64_t>(day.time_since_epoch().count());
-  hash = (hash ^ hash >> 33) * 0xFF51AFD7ED558CCD;
-  hash = (hash ^ hash >> 33) * 0xC4CEB9FE1A85EC53;
-  return hash >> 61 == 0 ? Split::held_back : Split::train;
-}
-
 sys_days draw_day(Random& random, Split split) {
   sys_days day;
   do {
     day = first_day + days(random.below((last_day - first_day).count() + 1));
-  } while (split_of(day) != split);
+  } while (split_of(static_cast<std::uint64_t>(day.time_since_epoch().count())) != split);
   return day;
 }
 

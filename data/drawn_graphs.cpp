@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "autograd/check.hpp"
+#include "data/held_back.hpp"
 #include "data/text.hpp"
 
 namespace tapestry {
@@ -83,12 +84,6 @@ void shuffle_nodes(std::int64_t n, Random& random, Edges& edges) {
   }
 }
 
-std::uint64_t mix(std::uint64_t hash) {  // MurmurHash3's
-  hash = (hash ^ hash >> 33) * 0xFF51AFD7ED558CCD;
-  hash = (hash ^ hash >> 33) * 0xC4CEB9FE1A85EC53;
-  return hash ^ hash >> 33;
-}
-
 // The same for isomorphic graphs: three rounds of colours that nodes take from those they are
 // joined to (Weisfeiler & Leman 1968), summed up.
 std::uint64_t structure(const Graph& graph) {
@@ -101,11 +96,6 @@ std::uint64_t structure(const Graph& graph) {
     std::ranges::transform(next, colours.begin(), mix);
   }
   return std::accumulate(colours.begin(), colours.end(), std::uint64_t{0});
-}
-
-// One structure in eight is held back, whatever the seed.
-Split split_of(const Graph& graph) {
-  return mix(structure(graph)) >> 61 == 0 ? Split::held_back : Split::train;
 }
 
 DrawnGraphs::Drawn draw_one(const DrawnGraphOptions& options, Random& random) {
@@ -145,7 +135,7 @@ DrawnGraphs::Drawn DrawnGraphs::draw(std::int64_t example) const {
   Random random(options_.seed, Stream::data, static_cast<std::uint64_t>(example));
   while (true) {
     Drawn drawn = draw_one(options_, random);
-    if (split_of(drawn.graph) == options_.split) return drawn;
+    if (split_of(structure(drawn.graph)) == options_.split) return drawn;
   }
 }
 

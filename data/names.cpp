@@ -19,14 +19,12 @@ std::int64_t count_characters(std::string_view text) {
   return std::ranges::count_if(text, [](char byte) { return (byte & 0xC0) != 0x80; });
 }
 
-// [0, size) with its first `count` drawn at random: the start of Fisher and Yates's shuffle.
+// [0, size) with its first `count` drawn at random.
 std::vector<std::int64_t> shuffled(std::int64_t size, std::int64_t count, std::uint64_t seed) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(size));
   std::iota(order.begin(), order.end(), 0);
   Random random(seed, Stream::data);
-  for (std::int64_t i = 0; i < count; ++i)
-    std::swap(order[static_cast<std::size_t>(i)],
-              order[static_cast<std::size_t>(i + random.below(size - i))]);
+  random.shuffle_start(order, count);
   return order;
 }
 

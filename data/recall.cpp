@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "autograd/check.hpp"
+#include "data/held_back.hpp"
 #include "data/text.hpp"
 
 namespace tapestry {
@@ -27,21 +28,11 @@ RecallOptions checked(const RecallOptions& options) {
   return options;
 }
 
-// One sequence in eight is held back: by FNV-1a, mixed as in MurmurHash3, so that no seed matters.
-bool is_held_back(const Recall::Symbols& symbols) {
-  std::uint64_t hash = 0xCBF29CE484222325;
-  for (const std::int32_t symbol : symbols)
-    hash = (hash ^ static_cast<std::uint64_t>(symbol)) * 0x100000001B3;
-  return (hash ^ hash >> 33) * 0xFF51AFD7ED558CCD >> 61 == 0;
-}
-
-// `count` different numbers in [0, n), in random order: the start of Fisher and Yates's shuffle.
+// `count` different numbers in [0, n), in random order.
 std::vector<std::int64_t> choose(std::int64_t count, std::int64_t n, Random& random) {
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(n));
   std::iota(numbers.begin(), numbers.end(), 0);
-  for (std::int64_t i = 0; i < count; ++i)
-    std::swap(numbers[static_cast<std::size_t>(i)],
-              numbers[static_cast<std::size_t>(i + random.below(n - i))]);
+  random.shuffle_start(numbers, count);
   numbers.resize(static_cast<std::size_t>(count));
   return numbers;
 }
@@ -83,7 +74,7 @@ Recall::Symbols Recall::symbols(std::int64_t example) const {
   require(example >= 0 && example < size(), "Recall: example {} of {}", example, size());
   Random random(options_.seed, Stream::data, static_cast<std::uint64_t>(example));
   Symbols symbols = draw(random);
-  while (is_held_back(symbols) != options_.held_back) symbols = draw(random);
+  while ((split_of(symbols) == Split::held_back) != options_.held_back) symbols = draw(random);
   return symbols;
 }
 

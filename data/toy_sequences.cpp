@@ -5,6 +5,7 @@
 
 #include "autograd/check.hpp"
 #include "autograd/random.hpp"
+#include "data/held_back.hpp"
 
 namespace tapestry {
 namespace {
@@ -38,15 +39,6 @@ CharVocabulary vocabulary_of(const ToyOptions& options) {
   if (options.task == ToyTask::addition) symbols.push_back("+");
   symbols.push_back(">");
   return CharVocabulary(std::move(symbols));
-}
-
-// One input in eight is held back: by FNV-1a, mixed as in MurmurHash3, so that no seed matters.
-ToySplit split_of(const std::vector<std::int32_t>& symbols) {
-  std::uint64_t hash = 0xCBF29CE484222325;
-  for (const std::int32_t symbol : symbols)
-    hash = (hash ^ static_cast<std::uint64_t>(symbol)) * 0x100000001B3;
-  hash = (hash ^ hash >> 33) * 0xFF51AFD7ED558CCD;
-  return hash >> 61 == 0 ? ToySplit::held_back : ToySplit::train;
 }
 
 std::vector<std::int32_t> sum_from_the_right(const std::vector<std::int32_t>& digits) {

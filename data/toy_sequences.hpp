@@ -13,7 +13,6 @@ namespace tapestry {
 // Addition writes its sum least significant digit first, so that each digit needs only what is
 // already there and one carry (Lee et al. 2023, "Teaching Arithmetic to Small Transformers").
 enum class ToyTask { sort, reverse, copy, addition };
-enum class ToySplit { train, held_back };
 
 struct ToyOptions {
   ToyTask task = ToyTask::sort;
@@ -21,7 +20,7 @@ struct ToyOptions {
   std::int64_t alphabet = 10;  // of 0-9a-z, 2 to 36; addition always has the 10 digits
   std::int64_t examples = 100'000;
   std::uint64_t seed = 0;
-  ToySplit split = ToySplit::train;
+  Split split = Split::train;
 };
 
 // Built-in tasks for a decoder-only language model, such as "31415926>11234569" (sort) or

@@ -108,10 +108,7 @@ Tensor EncoderDecoder::decode(const Array& target, const Memory& memory, Random*
 }
 
 std::vector<KeyValueCache> EncoderDecoder::make_caches(std::int64_t batch) const {
-  std::vector<KeyValueCache> caches;
-  for (const TransformerBlock& block : decoder)
-    caches.push_back(block.attention.make_cache(batch, options.target_context));
-  return caches;
+  return tapestry::make_caches(decoder, batch, options.target_context);
 }
 
 void EncoderDecoder::fields(FieldVisitor& visit) {

@@ -85,10 +85,7 @@ Tensor Transformer::forward(std::size_t block, const Tensor& input, Random* drop
 }
 
 std::vector<KeyValueCache> Transformer::make_caches(std::int64_t batch) const {
-  std::vector<KeyValueCache> caches;
-  for (const TransformerBlock& block : blocks)
-    caches.push_back(block.attention.make_cache(batch, options.context));
-  return caches;
+  return tapestry::make_caches(blocks, batch, options.context);
 }
 
 void Transformer::fields(FieldVisitor& visit) {

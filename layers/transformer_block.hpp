@@ -55,4 +55,8 @@ class TransformerBlock final : public Module {
                   Random* noise) const;
 };
 
+// A cache for each block's own attention, of that many tokens.
+std::vector<KeyValueCache> make_caches(const std::vector<TransformerBlock>& blocks,
+                                       std::int64_t batch, std::int64_t tokens);
+
 }  // namespace tapestry

@@ -315,7 +315,7 @@ TEST_CASE("ToySequences: training and held-back inputs are disjoint, in every sm
       }
       if (inputs > 2000) break;
       ToyOptions held_back = options;
-      held_back.split = ToySplit::held_back;
+      held_back.split = Split::held_back;
       held_back.seed = 99;
       const ToySequences train(options), held(held_back);
       std::set<std::string> seen, kept;

@@ -384,10 +384,10 @@ TEST_CASE("graphs: a batch of graphs is read as each of them is alone") {
   const std::int64_t all[] = {0, 1, 2, 3, 4, 5, 6, 7};
   const Batch batch = data.batch(all);
   const Array together =
-      model.forward(batch.graph, batch.inputs.to(f64), batch.first_nodes).value();
+      model.forward(*batch.graph, batch.inputs.to(f64), batch.first_nodes).value();
   for (std::int64_t i = 0; i < 8; ++i) {
     const Batch one = data.batch({&all[i], 1});
-    check_close(model.forward(one.graph, one.inputs.to(f64), one.first_nodes).value(),
+    check_close(model.forward(*one.graph, one.inputs.to(f64), one.first_nodes).value(),
                 together.select({i}), 1e-9);
   }
 }
@@ -527,9 +527,9 @@ TEST_CASE("drawn graphs: an example depends on the seed and its index alone") {
   const Ints first = ints_of(batch.first_nodes);
   CHECK(batch.count == 3);
   CHECK(first.front() == 0);
-  CHECK(first.back() == batch.graph.nodes());
+  CHECK(first.back() == batch.graph->nodes());
   CHECK(first[1] == first[3] - first[2]);
-  CHECK(batch.inputs.shape() == Shape{batch.graph.nodes(), 1});
+  CHECK(batch.inputs.shape() == Shape{batch.graph->nodes(), 1});
 }
 
 // The colours of the nodes after three rounds of refinement: the same for isomorphic graphs.

@@ -96,13 +96,14 @@ class GraphTask final : public Task {
   }
 
   Loss loss(const Batch& batch, const Pass& pass) override {
-    const Tensor logits = model_.forward(batch.graph, batch.inputs, batch.first_nodes,
+    const Tensor logits = model_.forward(*batch.graph, batch.inputs, batch.first_nodes,
                                          pass.training ? pass.noise : nullptr);
     const Tensor total =
         cross_entropy(logits, batch.targets, {.ignore_index = ignored_target, .mean = false});
     Averages averages{{"loss", {total.item(), batch.count}},
                       {"accuracy", accuracy(logits.value(), batch.targets)}};
-    return {pass.training ? total + batch.count * penalty() : total, averages};
+    const bool penalised = pass.training && config_[l2] > 0;
+    return {penalised ? total + batch.count * penalty() : total, averages};
   }
 
   Sample sample(const SampleOptions& options) override {
@@ -113,7 +114,6 @@ class GraphTask final : public Task {
   // ½ λ ‖θ‖² over the first layer's weights, as Kipf & Welling regularise.
   Tensor penalty() {
     Tensor total = Array::full({}, 0, model_.layers[0]->bias.tensor.dtype());
-    if (config_[l2] == 0) return total;
     for (const Parameter* parameter : first_weights_)
       total = total + sum(parameter->tensor * parameter->tensor);
     return total * (config_[l2] / 2);
@@ -131,7 +131,7 @@ class GraphTask final : public Task {
     const NodeGraph& whole = *data_.whole;
     const Batch batch = data_.validation->batch({});
     const std::vector<std::int32_t> predicted =
-        likeliest(model_.forward(batch.graph, batch.inputs, batch.first_nodes).value());
+        likeliest(model_.forward(*batch.graph, batch.inputs, batch.first_nodes).value());
     std::vector<std::int64_t> nodes = whole.test.empty() ? whole.validation : whole.test;
     const auto count = static_cast<std::size_t>(options.count > 0 ? options.count : 40);
     nodes.resize(std::min(nodes.size(), count));

@@ -27,7 +27,7 @@ std::vector<KeyInfo> keys() {
   return all;
 }
 
-ToySequences sequences(const Config& config, ToySplit split) {
+ToySequences sequences(const Config& config, Split split) {
   const std::string& name = config[kind];
   const ToyTask task = name == "sort"      ? ToyTask::sort
                        : name == "reverse" ? ToyTask::reverse
@@ -36,7 +36,7 @@ ToySequences sequences(const Config& config, ToySplit split) {
   return ToySequences({.task = task,
                        .length = config[length],
                        .alphabet = config[alphabet],
-                       .examples = split == ToySplit::train ? config[examples] : config[held_back],
+                       .examples = split == Split::train ? config[examples] : config[held_back],
                        .seed = static_cast<std::uint64_t>(config[key::seed]),
                        .split = split});
 }
@@ -65,8 +65,8 @@ class ToySequence final : public Task {
  public:
   explicit ToySequence(const TaskSetup& setup)
       : config_(setup.config),
-        training_(sequences(config_, ToySplit::train)),
-        validation_(sequences(config_, ToySplit::held_back)),
+        training_(sequences(config_, Split::train)),
+        validation_(sequences(config_, Split::held_back)),
         model_(make_model()) {
     key::expect_no_path(config_);
   }
