@@ -110,9 +110,11 @@ inline Finished run_program(const std::vector<std::string>& command,
 }
 
 // tapestry ARGUMENTS.
-inline Finished tapestry_run(std::vector<std::string> arguments, const RunOptions& options = {}) {
-  arguments.insert(arguments.begin(), TAPESTRY_BINARY);
-  return run_program(arguments, options);
+inline Finished tapestry_run(const std::vector<std::string>& arguments,
+                             const RunOptions& options = {}) {
+  std::vector<std::string> command = {TAPESTRY_BINARY};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return run_program(command, options);
 }
 
 // {"train.steps=3", "--resume"} -> {"--set", "train.steps=3", "--resume"}

@@ -683,7 +683,7 @@ TEST_CASE("matmul: oneDNN and OpenBLAS agree, and with float64") {
       CHECK((i == 0 || wrong <= 1e-5 * size));
     }
   }
-  CHECK_FALSE(matrix_engine_name().empty());
+  CHECK_FALSE(matrix_engine_names().empty());
 }
 
 TEST_CASE("matmul: bfloat16 operands are those of float32 rounded to even") {

@@ -16,6 +16,7 @@
 #include "autograd/parallel.hpp"
 #include "autograd/random.hpp"
 #include "train/commands.hpp"
+#include "train/version.hpp"
 
 namespace tapestry {
 namespace {
@@ -141,7 +142,7 @@ int bench_command(const BenchCommand& command) {
                  nearest(name, known), fmt::join(known, ", "));
   if (wanted.empty()) wanted = known;
   if (command.threads > 0) set_num_threads(static_cast<int>(command.threads));
-  if (!command.json) fmt::print("{} threads, {}\n", num_threads(), matrix_engine_name());
+  if (!command.json) fmt::print("{}\n", machine());
   for (const std::string& name : wanted) {
     const BenchmarkResult result = registry.at(name).measure();
     const double peak = measure_matrix_peak();  // of the same moment: machines drift

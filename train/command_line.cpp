@@ -9,6 +9,7 @@
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/parallel.hpp"
 #include "train/commands.hpp"
+#include "train/version.hpp"
 
 namespace tapestry {
 namespace {
@@ -55,11 +56,13 @@ std::string one_line(std::string text) {
 
 }  // namespace
 
-int run_command_line(int argc, char** argv) {
+}  // namespace tapestry
+
+int tapestry_main(int argc, char** argv) {
+  using namespace tapestry;
   CLI::App app("Trains transformers, graph networks and autoencoders from one TOML file.",
                "tapestry");
-  app.set_version_flag("--version", fmt::format("tapestry {} ({}, {} threads)", TAPESTRY_VERSION,
-                                                matrix_engine_name(), num_threads()));
+  app.set_version_flag("--version", fmt::format("tapestry {}, {}", version(), machine()));
   app.require_subcommand(1);
   std::function<int()> run;
 
@@ -202,5 +205,3 @@ int run_command_line(int argc, char** argv) {
     return failed_status;
   }
 }
-
-}  // namespace tapestry

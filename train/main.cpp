@@ -1,3 +1,115 @@
-#include "train/command_line.hpp"
+#include <dlfcn.h>
+#ifdef __x86_64__
+#include <sys/platform/x86.h>
+#endif
 
-int main(int argc, char** argv) { return tapestry::run_command_line(argc, argv); }
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+// The program itself runs on any processor: it chooses the library of an instruction level, loads
+// it and calls its tapestry_main, which train/command_line.hpp declares. (glibc would choose among
+// the same folders, but before main(), where neither TAPESTRY_LEVEL nor a refusal has a place.)
+namespace {
+
+constexpr int failed_status = 1, wrong_input_status = 2;
+
+// An instruction level of x86-64 (System V ABI, section 3.1.1), or all that there is elsewhere.
+struct Level {
+  std::string name;           // as TAPESTRY_LEVEL has it
+  std::string folder;         // of its libraries, below TAPESTRY_LIBRARY_FOLDER
+  bool supported = true;      // by this processor and its system
+  const char* openblas = "";  // OpenBLAS's kernels of the same instructions
+};
+
+#ifdef __x86_64__
+bool supports_v2() {
+  return CPU_FEATURE_ACTIVE(CMPXCHG16B) && CPU_FEATURE_ACTIVE(LAHF64_SAHF64) &&
+         CPU_FEATURE_ACTIVE(POPCNT) && CPU_FEATURE_ACTIVE(SSE3) && CPU_FEATURE_ACTIVE(SSSE3) &&
+         CPU_FEATURE_ACTIVE(SSE4_1) && CPU_FEATURE_ACTIVE(SSE4_2);
+}
+
+bool supports_v3() {
+  return supports_v2() && CPU_FEATURE_ACTIVE(AVX) && CPU_FEATURE_ACTIVE(AVX2) &&
+         CPU_FEATURE_ACTIVE(BMI1) && CPU_FEATURE_ACTIVE(BMI2) && CPU_FEATURE_ACTIVE(F16C) &&
+         CPU_FEATURE_ACTIVE(FMA) && CPU_FEATURE_ACTIVE(LZCNT) && CPU_FEATURE_ACTIVE(MOVBE);
+}
+
+bool supports_v4() {
+  return supports_v3() && CPU_FEATURE_ACTIVE(AVX512F) && CPU_FEATURE_ACTIVE(AVX512BW) &&
+         CPU_FEATURE_ACTIVE(AVX512CD) && CPU_FEATURE_ACTIVE(AVX512DQ) &&
+         CPU_FEATURE_ACTIVE(AVX512VL);
+}
+#endif
+
+// The best first.
+std::vector<Level> known_levels() {
+#ifdef __x86_64__
+  return {{"v4", "/glibc-hwcaps/x86-64-v4", supports_v4(), "SkylakeX"},
+          {"v3", "/glibc-hwcaps/x86-64-v3", supports_v3(), "Haswell"},
+          {"v2", "/glibc-hwcaps/x86-64-v2", supports_v2(), "Nehalem"}};
+#else
+  return {{"default", ""}};
+#endif
+}
+
+std::string library_of(const Level& level) {
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
+  return program.parent_path() / (TAPESTRY_LIBRARY_FOLDER + level.folder + "/" TAPESTRY_LIBRARY);
+}
+
+bool is_built(const Level& level) { return std::filesystem::exists(library_of(level)); }
+
+bool is_supported(const Level& level) { return level.supported; }
+
+std::string names_of(std::vector<Level> levels, bool (*wanted)(const Level&)) {
+  std::string names;
+  for (const Level& level : levels)
+    if (wanted(level)) names += (names.empty() ? "" : ", ") + level.name;
+  return names.empty() ? "none" : names;
+}
+
+// The level that TAPESTRY_LEVEL names, as "v3" or "x86-64-v3", or else the best one that is both
+// built and supported. std::invalid_argument where there is none.
+Level chosen_level() {
+  const std::vector<Level> levels = known_levels();
+  const char* variable = std::getenv("TAPESTRY_LEVEL");
+  std::string wanted = variable ? variable : "";
+  const std::string asked = "TAPESTRY_LEVEL=" + wanted;
+  if (wanted.starts_with("x86-64-")) wanted.erase(0, 7);
+  for (const Level& level : levels) {
+    if (wanted.empty() ? !is_supported(level) || !is_built(level) : level.name != wanted) continue;
+    if (!is_supported(level))
+      throw std::invalid_argument(asked + ": this processor lacks its instructions; it supports " +
+                                  names_of(levels, is_supported));
+    if (!is_built(level))
+      throw std::invalid_argument(asked + ": not built; built are " + names_of(levels, is_built));
+    return level;
+  }
+  if (!wanted.empty())
+    throw std::invalid_argument(asked + ": no such level; there are " +
+                                names_of(levels, [](const Level&) { return true; }));
+  throw std::invalid_argument("of the levels of x86-64 this processor supports " +
+                              names_of(levels, is_supported) + ", and built are " +
+                              names_of(levels, is_built));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const Level level = chosen_level();
+  setenv("OPENBLAS_CORETYPE", level.openblas, 0);  // read when its library is loaded
+  void* library = dlopen(library_of(level).c_str(), RTLD_NOW);
+  void* entry = library ? dlsym(library, "tapestry_main") : nullptr;
+  if (!entry) throw std::runtime_error(dlerror());
+  return reinterpret_cast<int (*)(int, char**)>(entry)(argc, argv);
+} catch (const std::invalid_argument& error) {
+  std::fprintf(stderr, "tapestry: %s\n", error.what());
+  return wrong_input_status;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "tapestry: %s\n", error.what());
+  return failed_status;
+}

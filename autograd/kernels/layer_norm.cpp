@@ -20,7 +20,7 @@ void layer_norm_forward(const Array& x, const Array& weight, const Array& bias, 
       const T m = sum_span(C, xs) / static_cast<T>(C);
       const auto add_square = [m](auto sum, auto v) { return fma(v - m, v - m, sum); };
       const T variance =
-          xsimd::hadd(fold_span<T>(C, Simd<T>(T(0)), m, add_square, xs)) / static_cast<T>(C);
+          sum_lanes(fold_span<T>(C, Simd<T>(T(0)), m, add_square, xs)) / static_cast<T>(C);
       const T s = T(1) / std::sqrt(variance + static_cast<T>(epsilon));
       map_span<T>(
           C, [m, s](auto v, auto g, auto c) { return fma((v - m) * s, g, c); }, out + row * C, xs,
@@ -59,7 +59,7 @@ void layer_norm_backward(const Array& dy, const Array& x, const Array& weight, c
         const auto add_product = [m](auto sum, auto a, auto b, auto c) {
           return fma(a * b, c - m, sum);
         };
-        const T hx_mean = xsimd::hadd(fold_span<T>(C, Simd<T>(T(0)), T(0), add_product, g, w, v)) *
+        const T hx_mean = sum_lanes(fold_span<T>(C, Simd<T>(T(0)), T(0), add_product, g, w, v)) *
                           s / static_cast<T>(C);
         map_span<T>(
             C, [=](auto a, auto b, auto c) { return s * (a * b - h_mean - (c - m) * s * hx_mean); },

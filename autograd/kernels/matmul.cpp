@@ -18,6 +18,9 @@
 #include <dnnl.hpp>
 #endif
 
+extern "C" char* openblas_get_config();  // xflens declares the BLAS alone
+extern "C" char* openblas_get_corename();
+
 #include "autograd/kernels/bfloat16.hpp"
 #include "autograd/kernels/rows.hpp"
 #include "autograd/memory.hpp"
@@ -63,8 +66,16 @@ struct CachedProduct {
   std::unordered_map<int, dnnl::memory> arguments;
 };
 
-dnnl::engine& engine() {
-  static dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+// Made after oneDNN has been told to use no other instructions than this library is compiled for.
+const dnnl::engine& engine() {
+  static const dnnl::engine cpu = [] {
+#if !defined(__AVX2__)
+    dnnl::set_max_cpu_isa(dnnl::cpu_isa::sse41);
+#elif !defined(__AVX512F__)
+    dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx2);
+#endif
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
   return cpu;
 }
 
@@ -85,7 +96,11 @@ CachedProduct make_product(const Block& block) {
     sum.append_sum();
     attributes.set_post_ops(sum);
   }
-  const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(a, b, c), attributes, engine());
+#if DNNL_VERSION_MAJOR < 3
+  const dnnl::matmul::primitive_desc description({a, b, c}, attributes, engine());
+#else
+  const dnnl::matmul::primitive_desc description(engine(), a, b, c, attributes);
+#endif
   CachedProduct cached{dnnl::matmul(description),
                        memory(a, engine(), nullptr),
                        memory(b, engine(), nullptr),
@@ -97,6 +112,7 @@ CachedProduct make_product(const Block& block) {
 }
 
 bool processor_has(dnnl_cpu_isa_t wanted) {
+  engine();
   return (static_cast<int>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
 }
 
@@ -320,13 +336,15 @@ bool has_bfloat16_products() {
 #endif
 }
 
-std::string matrix_engine_name() {
+std::string matrix_engine_names() {
+  const std::string configuration = openblas_get_config();  // "OpenBLAS 0.3.21 DYNAMIC_ARCH …"
+  const std::string blas = configuration.substr(0, configuration.find(' ', sizeof("OpenBLAS")));
+  std::string names = fmt::format("{} ({})", blas, openblas_get_corename());
 #ifdef TAPESTRY_ONEDNN
   const dnnl_version_t* version = dnnl_version();
-  return fmt::format("oneDNN {}.{}.{}", version->major, version->minor, version->patch);
-#else
-  return "OpenBLAS";
+  names = fmt::format("oneDNN {}.{}.{}, {}", version->major, version->minor, version->patch, names);
 #endif
+  return names;
 }
 
 void set_use_onednn([[maybe_unused]] bool use) {

@@ -34,8 +34,8 @@ void set_matmul_precision(MatmulPrecision precision);
 // operands are multiplied in float32: the same products, and no faster.
 bool has_bfloat16_products();
 
-// "oneDNN 2.6.3, OpenBLAS ..."
-std::string matrix_engine_name();
+// "oneDNN 2.6.3, OpenBLAS 0.3.21 (Haswell)": versions, and whose kernels OpenBLAS uses.
+std::string matrix_engine_names();
 
 // float32 through OpenBLAS as well: for machines without oneDNN, and for tests.
 void set_use_onednn(bool use);

@@ -31,7 +31,7 @@ LogSum<T> log_sum_exp(std::int64_t n, const T* x) {
   if (!std::isfinite(high)) return {high, T(0)};
   const auto add_exp = [high](auto sum, auto v) { return sum + exp(v - high); };
   constexpr T none = -std::numeric_limits<T>::infinity();
-  return {high, std::log(xsimd::hadd(fold_span<T>(n, Simd<T>(T(0)), none, add_exp, x)))};
+  return {high, std::log(sum_lanes(fold_span<T>(n, Simd<T>(T(0)), none, add_exp, x)))};
 }
 
 // y = e^(x - shift).
@@ -43,7 +43,7 @@ void exp_shifted(std::int64_t n, T shift, const T* x, T* y) {
 
 template <class T>
 T dot_span(std::int64_t n, const T* x, const T* y) {
-  return xsimd::hadd(fold_span<T>(
+  return sum_lanes(fold_span<T>(
       n, Simd<T>(T(0)), T(0), [](auto sum, auto a, auto b) { return fma(a, b, sum); }, x, y));
 }
 
@@ -62,7 +62,7 @@ std::array<T, 4> dot_four_spans(std::int64_t n, const T* x, const T* y, std::int
     for (int row = 0; row < 4; ++row)
       sums[row] = fma(v, load_partial(y + row * stride + i, n - i), sums[row]);
   }
-  return {hadd(sums[0]), hadd(sums[1]), hadd(sums[2]), hadd(sums[3])};
+  return {sum_lanes(sums[0]), sum_lanes(sums[1]), sum_lanes(sums[2]), sum_lanes(sums[3])};
 }
 
 }  // namespace tapestry

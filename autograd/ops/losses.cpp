@@ -55,7 +55,7 @@ Tensor cross_entropy(const Tensor& logits, const Array& targets,
       loss[row] = rest[row] - (T(1) - smoothing) * (values[target[row]] - shift);
       if (smoothing == 0) return;
       const auto add = [shift](auto sum, auto v) { return sum + (v - shift); };
-      const T sum = xsimd::hadd(fold_span<T>(V, Simd<T>(T(0)), shift, add, values));
+      const T sum = sum_lanes(fold_span<T>(V, Simd<T>(T(0)), shift, add, values));
       loss[row] -= smoothing * sum / static_cast<T>(V);
     });
   });

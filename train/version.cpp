@@ -1,0 +1,23 @@
+#include "train/version.hpp"
+
+#include <fmt/core.h>
+
+#include <commit.hpp>
+
+#include "autograd/kernels/matmul.hpp"
+#include "autograd/level.hpp"
+#include "autograd/parallel.hpp"
+
+namespace tapestry {
+
+std::string version() {
+  const std::string commit = TAPESTRY_COMMIT;
+  return TAPESTRY_VERSION + (commit.empty() ? "" : " (commit " + commit + ")");
+}
+
+std::string machine() {
+  return fmt::format("{}, {}, {} thread{}", instruction_level(), matrix_engine_names(),
+                     num_threads(), num_threads() == 1 ? "" : "s");
+}
+
+}  // namespace tapestry
