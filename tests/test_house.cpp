@@ -135,10 +135,14 @@ TEST_CASE("house: every file is clang-formatted") {
   std::vector<std::string> command = {"clang-format", "--dry-run", "-Werror"};
   for (const Source& source : sources()) command.push_back((root / source.path).string());
   REQUIRE(command.size() > 50);
+  std::string version;
   try {
-    run_program({"clang-format", "--version"});
+    version = run_program({"clang-format", "--version"}).out;
   } catch (const std::invalid_argument&) {
-    MESSAGE("clang-format is not installed: not checked");
+  }
+  if (version.find("version 14.") ==
+      std::string::npos) {  // Debian 12's; others break lines elsewhere
+    MESSAGE("not checked: clang-format 14 is not installed");
     return;
   }
   const Finished finished = run_program(command);

@@ -1375,6 +1375,22 @@ double worst_ulps(const Elementary& f, double low, double high) {
   return worst;
 }
 
+#ifdef __FMA__
+TEST_CASE("kernels: fma rounds once, where the processor has it") {
+  const auto check = [](auto one) {
+    using T = decltype(one);
+    const T x = one + std::numeric_limits<T>::epsilon();
+    const Simd<T> fused = xsimd::fma(Simd<T>(x), Simd<T>(x), Simd<T>(-(x * x)));
+    alignas(64) T lanes[simd_width<T>];
+    fused.store_aligned(lanes);
+    CHECK(lanes[simd_width<T> - 1] == std::fma(x, x, -(x * x)));
+    CHECK(lanes[0] != 0);  // what a product rounded before the sum leaves
+  };
+  check(1.0f);
+  check(1.0);
+}
+#endif
+
 TEST_CASE("kernels: vectorised functions are within a few units in the last place of std::") {
   const std::vector<Elementary> rows = {
       {"exp", each([](auto x) { return exp(x); }), std::exp, -87, 88, 2, 2},

@@ -3,8 +3,10 @@
 #include <fmt/core.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <complex>  // xflens needs it and does not include it
 #include <map>
+#include <optional>
 #include <tuple>
 #include <xtensor-blas/xblas_config.hpp>
 
@@ -79,7 +81,8 @@ const dnnl::engine& engine() {
   return cpu;
 }
 
-CachedProduct make_product(const Block& block) {
+// None where oneDNN has no such product.
+std::optional<CachedProduct> make_product(const Block& block) try {
   using dnnl::memory;
   const auto matrix = [](memory::data_type type, std::int64_t rows, std::int64_t columns,
                          std::int64_t row, bool transpose) {
@@ -109,6 +112,9 @@ CachedProduct make_product(const Block& block) {
   cached.arguments = {
       {DNNL_ARG_SRC, cached.a}, {DNNL_ARG_WEIGHTS, cached.b}, {DNNL_ARG_DST, cached.c}};
   return cached;
+} catch (const dnnl::error& error) {
+  if (error.status == dnnl_unimplemented) return std::nullopt;
+  throw;
 }
 
 bool processor_has(dnnl_cpu_isa_t wanted) {
@@ -118,26 +124,33 @@ bool processor_has(dnnl_cpu_isa_t wanted) {
 
 // Before AVX-512, oneDNN reads operands where they stand, which costs it dearly over long sums of a
 // transposed A (512×128×768: 64 GFLOP/s a core, OpenBLAS 91) and between rows a multiple of 4 KB
-// apart (256×3072×768: 84 on two cores, OpenBLAS 142). Elsewhere it is the faster by a tenth.
+// apart (256×3072×768: 84 on two cores, OpenBLAS 142). Elsewhere it is the faster by a tenth. A
+// column of a wider C is none for oneDNN 3.7, which stores it as if it were dense.
 bool suits_onednn(const Block& block) {
+  if (block.n == 1 && block.row_c > 1) return false;
   static const bool has_avx512 = processor_has(dnnl_cpu_isa_avx512_core);
   constexpr std::int64_t page = 1024;
   return has_avx512 || (block.transpose_a ? block.k <= 256 && block.row_a % page != 0
                                           : block.row_a % page != 0 && block.row_b % page != 0);
 }
 
-// Primitives are cached per thread: the memory objects inside them are not shared.
+// False where oneDNN is not to be used for such a block. Primitives are cached per thread: the
+// memory objects inside them are not shared.
 template <class In>
-void multiply_onednn(const Block& block, const In* a, const In* b, float* c) {
-  thread_local std::map<Block, CachedProduct> cache;
+bool multiply_onednn(const Block& block, const In* a, const In* b, float* c) {
+  if (!use_onednn || !suits_onednn(block)) return false;
+  thread_local std::map<Block, std::optional<CachedProduct>> cache;
   thread_local dnnl::stream stream(engine());
-  auto cached = cache.find(block);
-  if (cached == cache.end()) cached = cache.emplace(block, make_product(block)).first;
-  cached->second.a.set_data_handle(const_cast<In*>(a));
-  cached->second.b.set_data_handle(const_cast<In*>(b));
-  cached->second.c.set_data_handle(c);
-  cached->second.product.execute(stream, cached->second.arguments);
+  auto found = cache.find(block);
+  if (found == cache.end()) found = cache.emplace(block, make_product(block)).first;
+  std::optional<CachedProduct>& cached = found->second;
+  if (!cached) return false;
+  cached->a.set_data_handle(const_cast<In*>(a));
+  cached->b.set_data_handle(const_cast<In*>(b));
+  cached->c.set_data_handle(c);
+  cached->product.execute(stream, cached->arguments);
   stream.wait();
+  return true;
 }
 
 #endif
@@ -174,18 +187,35 @@ void multiply(const Block& block, const T* a, const T* b, T* c) {
   const OneThread one_thread;
 #ifdef TAPESTRY_ONEDNN
   if constexpr (std::is_same_v<T, float>)
-    if (use_onednn && suits_onednn(block)) return multiply_onednn(block, a, b, c);
+    if (multiply_onednn(block, a, b, c)) return;
 #endif
   multiply_openblas(block, a, b, c);
 }
 
-void multiply([[maybe_unused]] Block block, [[maybe_unused]] const BFloat16* a,
-              [[maybe_unused]] const BFloat16* b, [[maybe_unused]] float* c) {
+// `rows` × `columns` of an operand, `row` elements apart.
+std::vector<float> widened(const BFloat16* from, std::int64_t rows, std::int64_t columns,
+                           std::int64_t row) {
+  std::vector<float> to((rows - 1) * row + columns);
+  std::transform(from, from + to.size(), to.begin(), to_float);
+  return to;
+}
+
+// Where oneDNN refuses, float32 holds the operands exactly.
+void multiply(Block block, const BFloat16* a, const BFloat16* b, float* c) {
 #ifdef TAPESTRY_ONEDNN
-  const OneThread one_thread;
-  block.bfloat16 = true;
-  multiply_onednn(block, a, b, c);
+  {
+    const OneThread one_thread;
+    block.bfloat16 = true;
+    if (multiply_onednn(block, a, b, c)) return;
+    block.bfloat16 = false;
+  }
 #endif
+  const auto [m, n, k] = std::tuple(block.m, block.n, block.k);
+  const std::vector<float> wide_a =
+      widened(a, block.transpose_a ? k : m, block.transpose_a ? m : k, block.row_a);
+  const std::vector<float> wide_b =
+      widened(b, block.transpose_b ? n : k, block.transpose_b ? k : n, block.row_b);
+  multiply(block, wide_a.data(), wide_b.data(), c);
 }
 
 // Rows of C start as the bias, so that the product adds to it while it is in the cache.
@@ -330,7 +360,7 @@ void set_matmul_precision(MatmulPrecision wanted) { precision = wanted; }
 bool has_bfloat16_products() {
 #ifdef TAPESTRY_ONEDNN
   static const bool has = processor_has(dnnl_cpu_isa_avx512_core_bf16);
-  return use_onednn && has;
+  return has;
 #else
   return false;
 #endif

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "autograd/ops/losses.hpp"
 #include "data/toy_sequences.hpp"
 #include "train/generate.hpp"
