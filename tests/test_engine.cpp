@@ -4,8 +4,10 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <numeric>
+#include <thread>
 
 #include "autograd/check.hpp"
 #include "autograd/kernels/bfloat16.hpp"
@@ -684,6 +686,30 @@ TEST_CASE("matmul: oneDNN and OpenBLAS agree, and with float64") {
     }
   }
   CHECK_FALSE(matrix_engine_names().empty());
+}
+
+// Clang's OpenMP is another library than the one under oneDNN and OpenBLAS. A thread that has not
+// computed before would have to start a team of its own.
+TEST_CASE("matmul: with one thread, no engine starts others") {
+  const auto count_threads = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+  };
+  const int before = num_threads();
+  set_num_threads(1);
+  for (const DType dtype : {f32, f64})
+    for (const bool onednn : {true, false}) {
+      set_use_onednn(onednn);
+      const Array a = normal({400, 700}, dtype), b = normal({700, 600}, dtype);
+      std::ptrdiff_t alone = 0, after = 0;
+      std::thread([&] {
+        alone = count_threads();
+        matmul(a, b);
+        after = count_threads();
+      }).join();
+      CHECK(after == alone);
+    }
+  set_use_onednn(true);
+  set_num_threads(before);
 }
 
 TEST_CASE("matmul: bfloat16 operands are those of float32 rounded to even") {

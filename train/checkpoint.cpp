@@ -3,6 +3,8 @@
 #include <charconv>
 #include <set>
 
+#include "train/version.hpp"
+
 namespace tapestry {
 namespace {
 
@@ -55,14 +57,15 @@ void save_checkpoint(const std::string& path, Task& task, const Optimizer& optim
                    {"best_loss", fmt::format("{}", state.best_loss)},
                    {"metrics_bytes", std::to_string(state.metrics_bytes)},
                    {"elapsed_s", fmt::format("{}", state.elapsed_s)},
-                   {"examples", std::to_string(state.examples)}};
+                   {"examples", std::to_string(state.examples)},
+                   {"engines", engines()}};
   for (const auto& [name, value] : task.memory()) file.metadata["task." + name] = value;
   write_safetensors(path, file);
 }
 
 Checkpoint load_checkpoint(const std::string& path) {
-  Checkpoint checkpoint{path, read_safetensors(path), {}, {}, {}};
-  const std::string& written = metadata(checkpoint, "format");
+  Checkpoint checkpoint{path, read_safetensors(path), {}, {}, {}, {}};
+  const std::string written = metadata(checkpoint, "format");
   expect_input(written == format, "{}: format \"{}\", expected \"{}\"", path, written, format);
   checkpoint.config = metadata(checkpoint, "config");
   checkpoint.state = {
@@ -71,6 +74,9 @@ Checkpoint load_checkpoint(const std::string& path) {
       number<double>(checkpoint, "elapsed_s"),  number<std::int64_t>(checkpoint, "examples")};
   for (const auto& [name, value] : checkpoint.file.metadata)
     if (name.starts_with("task.")) checkpoint.memory[name.substr(5)] = value;
+  if (const auto found = checkpoint.file.metadata.find("engines");
+      found != checkpoint.file.metadata.end())
+    checkpoint.engines = found->second;
   return checkpoint;
 }
 

@@ -29,6 +29,7 @@ struct Checkpoint {
   std::string config;
   TrainingState state;
   std::map<std::string, std::string> memory;
+  std::string engines;  // that computed it; empty: one of an earlier version, which does not say
 };
 
 void save_checkpoint(const std::string& path, Task& task, const Optimizer& optimizer,

@@ -12,6 +12,7 @@
 #include "train/keys.hpp"
 #include "train/output.hpp"
 #include "train/trainer.hpp"
+#include "train/version.hpp"
 
 namespace tapestry {
 namespace {
@@ -120,10 +121,13 @@ Training train_into(const Run& run, const Config& config, const TrainCommand& co
         "and multiplied in float32, at no gain in speed\n",
         key::precision.name);
   if (!command.quiet)
-    fmt::print("{}: {} parameters, {} training examples, {} threads, into {}{}\n",
-               config[key::name], count_parameters(task->model()), task->training_data().size(),
-               num_threads(), run.folder(),
+    fmt::print("{}: {} parameters, {} training examples, {}, into {}{}\n", config[key::name],
+               count_parameters(task->model()), task->training_data().size(), machine(),
+               run.folder(),
                checkpoint ? fmt::format(", from step {}", checkpoint->state.step) : "");
+  if (checkpoint && !checkpoint->engines.empty() && checkpoint->engines != engines())
+    fmt::print("so far it was trained by {:?}: it goes on by \"{}\", whose last digits differ\n",
+               checkpoint->engines, engines());
   Metrics metrics = trainer.train();
   const Dataset* test = task->test_data();
   if (!metrics.empty() && test) metrics.merge(test_best(run, *task, *test, config));

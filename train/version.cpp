@@ -15,9 +15,10 @@ std::string version() {
   return TAPESTRY_VERSION + (commit.empty() ? "" : " (commit " + commit + ")");
 }
 
+std::string engines() { return fmt::format("{}, {}", instruction_level(), matrix_engine_names()); }
+
 std::string machine() {
-  return fmt::format("{}, {}, {} thread{}", instruction_level(), matrix_engine_names(),
-                     num_threads(), num_threads() == 1 ? "" : "s");
+  return fmt::format("{}, {} thread{}", engines(), num_threads(), num_threads() == 1 ? "" : "s");
 }
 
 }  // namespace tapestry

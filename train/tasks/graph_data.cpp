@@ -48,7 +48,7 @@ GraphData load_graphs(const Config& config) {
   if (config[key::graph_kind] != "citations") key::expect_no_path(config);
   if (config[key::graph_kind] == "drawn") return of_graphs(config);
   if (config[key::graph_kind] == "karate") return of_nodes(karate_club(config[key::labelled]));
-  const std::string& path = key::required_path(
+  const std::string path = key::required_path(
       config, "no graph",
       "a folder with a *.content and a *.cites file with --set data.path=FOLDER");
   return of_nodes(load_citations(path, {.training = config[key::training_nodes],

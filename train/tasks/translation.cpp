@@ -97,7 +97,7 @@ Corpus dates(const Config& config) {
 }
 
 ParallelText load(const Config& config, const Key<std::string>& split) {
-  const std::string& path = key::required_path(
+  const std::string path = key::required_path(
       config, "nothing to translate",
       fmt::format("a folder with train.{0}, train.{1}, val.{0}, val.{1} and their like with --set "
                   "data.path=FOLDER",

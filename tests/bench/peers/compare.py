@@ -46,7 +46,7 @@ def parse_arguments():
         "workloads", nargs="*", metavar="WORKLOAD", help="all by default: " + ", ".join(WORKLOADS)
     )
     parser.add_argument("--peers", default=sys.executable, help="a Python that has torch and jax")
-    tapestry = HERE.parents[2] / "build/release/tapestry"
+    tapestry = HERE.parents[2] / "build/release/bin/tapestry"
     parser.add_argument("--tapestry", default=str(tapestry), help="by default this tree's")
     parser.add_argument("--rounds", type=positive, default=3)
     parser.add_argument("--threads", type=positive, default=len(one_cpu_per_core()))
