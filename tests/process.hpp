@@ -113,6 +113,7 @@ inline Finished run_program(const std::vector<std::string>& command,
 inline Finished tapestry_run(const std::vector<std::string>& arguments,
                              const RunOptions& options = {}) {
   std::vector<std::string> command = {TAPESTRY_BINARY};
+  if (*TAPESTRY_EMULATOR) command.insert(command.begin(), TAPESTRY_EMULATOR);
   command.insert(command.end(), arguments.begin(), arguments.end());
   return run_program(command, options);
 }

@@ -1,6 +1,8 @@
 #include <dlfcn.h>
 #ifdef __x86_64__
+#define _Bool bool  // glibc's header is C, which Clang takes at its word
 #include <sys/platform/x86.h>
+#undef _Bool
 #endif
 
 #include <cstdio>

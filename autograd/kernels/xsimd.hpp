@@ -1,0 +1,68 @@
+#pragma once
+
+// xsimd, for the registers of the level that is compiled for, and what is wrong with version 8,
+// which Debian 12 has, put right.
+
+// The registers' intrinsics, before xsimd brings them: GCC 12 takes the undefined operand that some
+// of them start from for a mistake, wherever they are inlined (its bug 105593).
+#ifdef __x86_64__
+#pragma GCC diagnostic push
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include <immintrin.h>
+#pragma GCC diagnostic pop
+#endif
+
+// GCC without optimisation has these two as macros, whose casts do not take xsimd 8's batches.
+#if defined(__AVX512BW__) && !defined(__OPTIMIZE__) && defined(_mm512_mask_blend_epi8)
+#undef _mm512_mask_blend_epi8
+#undef _mm512_mask_blend_epi16
+inline __m512i _mm512_mask_blend_epi8(__mmask64 mask, __m512i a, __m512i b) {
+  return _mm512_mask_mov_epi8(a, mask, b);
+}
+inline __m512i _mm512_mask_blend_epi16(__mmask32 mask, __m512i a, __m512i b) {
+  return _mm512_mask_mov_epi16(a, mask, b);
+}
+#endif
+
+#include <xsimd/xsimd.hpp>
+
+// xsimd 8 rounds a product before it is added on AVX-512, in its own exp and tanh as well: unlike a
+// template, these are what its calls choose.
+#if defined(__AVX512F__) && XSIMD_VERSION_MAJOR < 10
+namespace xsimd {
+#define TAPESTRY_FUSED(name, intrinsic)                                     \
+  inline batch<float> name(const batch<float>& x, const batch<float>& y,    \
+                           const batch<float>& z) noexcept {                \
+    return _mm512_##intrinsic##_ps(x, y, z);                                \
+  }                                                                         \
+  inline batch<double> name(const batch<double>& x, const batch<double>& y, \
+                            const batch<double>& z) noexcept {              \
+    return _mm512_##intrinsic##_pd(x, y, z);                                \
+  }
+TAPESTRY_FUSED(fma, fmadd)
+TAPESTRY_FUSED(fms, fmsub)
+TAPESTRY_FUSED(fnma, fnmadd)
+TAPESTRY_FUSED(fnms, fnmsub)
+#undef TAPESTRY_FUSED
+}  // namespace xsimd
+#endif
+
+// On 64-bit Arm xsimd 8 divides and takes roots by estimates refined twice: √∞ is no number.
+#if defined(__aarch64__) && XSIMD_VERSION_MAJOR < 10
+namespace xsimd::kernel {
+template <>
+inline batch<float, neon64> div<neon64>(const batch<float, neon64>& x,
+                                        const batch<float, neon64>& y,
+                                        requires_arch<neon>) noexcept {
+  return vdivq_f32(x, y);
+}
+template <>
+inline batch<float, neon64> sqrt<neon64>(const batch<float, neon64>& x,
+                                         requires_arch<neon>) noexcept {
+  return vsqrtq_f32(x);
+}
+}  // namespace xsimd::kernel
+#endif
