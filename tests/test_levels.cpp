@@ -49,6 +49,53 @@ TEST_CASE("levels: what is not there is refused in one line") {
   CHECK(run_at("", {"list"}).status == 0);
 }
 
+// qemu's processors have the instructions of their time; an unknown one ends a program with SIGILL.
+TEST_CASE("levels: older processors get theirs, or one line") {
+  const auto run_on = [](const std::string& processor, const std::string& level,
+                         const std::vector<std::string>& arguments) {
+    std::vector<std::string> command = {
+        "env", "TAPESTRY_LEVEL=" + level, "qemu-x86_64-static", "-cpu", processor, TAPESTRY_BINARY};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    Finished finished = run_program(command);
+    std::string own;  // without qemu's own warnings
+    for (const std::string& line : lines_of(finished.err))
+      if (!line.starts_with("qemu-x86_64")) own += line + "\n";
+    finished.err = own;
+    return finished;
+  };
+  if (run_on("max", "", {"--help"}).status == 127 || *TAPESTRY_EMULATOR) {
+    MESSAGE("not checked: qemu-x86_64-static is not installed");
+    return;
+  }
+  const auto check_refused = [](const Finished& refused, const std::string& part) {
+    CHECK(refused.status == 2);
+    CHECK(lines_of(refused.err).size() == 1);
+    check_says(refused.err, {part});
+  };
+  const std::vector<std::string> levels = levels_here();
+  check_refused(run_on("qemu64", "", {"--version"}), "lacks what x86-64-v2 has");
+  struct Row {
+    std::string processor, has, lacks;
+  };
+  for (const auto& [processor, has, lacks] :
+       {Row{"qemu64", "", "v2"}, Row{"Nehalem", "v2", "v3"}, Row{"Haswell", "v3", "v4"}}) {
+    CAPTURE(processor);
+    check_refused(run_on(processor, lacks, {"--version"}),
+                  "TAPESTRY_LEVEL=" + lacks + ": this processor lacks its instructions");
+    if (has.empty()) continue;
+    if (std::ranges::count(levels, has) == 0) {
+      check_refused(run_on(processor, has, {"--version"}), "TAPESTRY_LEVEL=" + has + ": not built");
+      continue;
+    }
+    const TemporaryFolder folder;
+    const Finished trained = run_on(
+        processor, "", {"train", "karate", "--set", "train.steps=2", "--out", folder.path("run")});
+    INFO(trained.err);
+    CHECK(trained.status == 0);
+    check_says(trained.out, {"x86-64-" + has + ", ", "step 2/2"});
+  }
+}
+
 TEST_CASE("levels: they train to the same within 1e-4, and a resumed run says that it changed") {
   const std::vector<std::string> levels = levels_here();
   const TemporaryFolder folder;

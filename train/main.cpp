@@ -94,17 +94,28 @@ Level chosen_level() {
   if (!wanted.empty())
     throw std::invalid_argument(asked + ": no such level; there are " +
                                 names_of(levels, [](const Level&) { return true; }));
-  throw std::invalid_argument("of the levels of x86-64 this processor supports " +
-                              names_of(levels, is_supported) + ", and built are " +
-                              names_of(levels, is_built));
+  const std::string supported = names_of(levels, is_supported);
+  throw std::invalid_argument(
+      supported == "none" ? "this processor lacks what x86-64-v2 has (SSE4.2, 2009 on), the least"
+                          : "this processor supports " + supported + " of x86-64, and built are " +
+                                names_of(levels, is_built) + ": build it here, or for " +
+                                "all levels (cmake --preset package)");
+}
+
+// OpenBLAS reads its variable when it is loaded; the programs that we start are not to.
+void* load(const Level& level) {
+  const bool is_given = std::getenv("OPENBLAS_CORETYPE") != nullptr;
+  if (!is_given) setenv("OPENBLAS_CORETYPE", level.openblas, 1);
+  void* library = dlopen(library_of(level).c_str(), RTLD_NOW);
+  if (!is_given) unsetenv("OPENBLAS_CORETYPE");
+  return library;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
   const Level level = chosen_level();
-  setenv("OPENBLAS_CORETYPE", level.openblas, 0);  // read when its library is loaded
-  void* library = dlopen(library_of(level).c_str(), RTLD_NOW);
+  void* library = load(level);
   void* entry = library ? dlsym(library, "tapestry_main") : nullptr;
   if (!entry) throw std::runtime_error(dlerror());
   return reinterpret_cast<int (*)(int, char**)>(entry)(argc, argv);
