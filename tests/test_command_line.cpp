@@ -580,8 +580,8 @@ TEST_CASE("manual: the page names every command and option") {
 
 TEST_CASE("manual: bash completes commands, options, shipped configs") {
   const std::string script =
-      ". " TAPESTRY_SOURCE_DIR
-      "/train/manual/completion.bash; COMP_WORDS=(\"$@\"); "
+      "PATH=\"${1%/*}:$PATH\"; . \"" TAPESTRY_SOURCE_DIR
+      "/train/manual/completion.bash\"; COMP_WORDS=(tapestry \"${@:2}\"); "
       "COMP_CWORD=$(($# - 1)); _tapestry; printf '%s\\n' \"${COMPREPLY[@]}\"";
   const auto completed = [&](const std::vector<std::string>& words) {
     std::vector<std::string> command = {"bash", "-c", script, "bash", TAPESTRY_BINARY};

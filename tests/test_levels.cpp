@@ -28,6 +28,9 @@ TEST_CASE("levels: --version names version, commit, level, engines and threads")
   check_says(version, {"tapestry 0.", "OpenBLAS ", " thread"});
   for (const std::string& level : levels_here()) {
     check_says(run_at(level, {"--version"}).out, {"x86-64-" + level + ", "});
+    // Both engines keep to a level below the processor's best.
+    if (level == "v2") check_says(run_at(level, {"--version"}).out, {"(SSE4.1)", "(Nehalem)"});
+    if (level == "v3") check_says(run_at(level, {"--version"}).out, {"(AVX2)", "(Haswell)"});
     CHECK(run_at("x86-64-" + level, {"--version"}).out == run_at(level, {"--version"}).out);
   }
 }
@@ -46,6 +49,7 @@ TEST_CASE("levels: what is not there is refused in one line") {
     CHECK(lines_of(finished.err).size() == 1);
     check_says(finished.err, {"TAPESTRY_LEVEL=" + level + ": "});
   }
+  check_says(run_at("v\n3\033[2J", {"list"}).err, {"TAPESTRY_LEVEL=v?3?[2J: no such level"});
   CHECK(run_at("", {"list"}).status == 0);
 }
 

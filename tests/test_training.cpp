@@ -189,15 +189,19 @@ TEST_CASE("training: the same bits on 1, 2 and 3 threads") {
       {"model.width=64", "train.batch_size=64", "data.length=8"},
       {"model.width=64", "train.batch_size=16", "model.context=32"},
       {"model.hidden=[100]", "train.batch_size=30"}};
-  int row = 0;
-  for (const std::string config : {"toy", "text", "vae"}) {
-    CAPTURE(config);
-    std::vector<std::string> options = larger[row++];
-    options.insert(options.end(), {"train.steps=12", "--threads", "1"});
-    for (const std::string threads : {"1", "2", "3"}) {
-      options.back() = threads;
-      shop.must_train(config, config + threads, options);
-      check_same_run(shop, config + "1", config + threads);
+  for (const std::string precision : {"f32", "bf16"}) {
+    int row = 0;
+    for (const std::string config : {"toy", "text", "vae"}) {
+      const std::string name = config + "-" + precision + "-";
+      CAPTURE(name);
+      std::vector<std::string> options = larger[row++];
+      options.insert(options.end(),
+                     {"train.steps=12", "train.precision=" + precision, "--threads", "1"});
+      for (const std::string threads : {"1", "2", "3"}) {
+        options.back() = threads;
+        shop.must_train(config, name + threads, options);
+        check_same_run(shop, name + "1", name + threads);
+      }
     }
   }
 }

@@ -5,6 +5,7 @@
 #undef _Bool
 #endif
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -21,10 +22,10 @@ constexpr int failed_status = 1, wrong_input_status = 2;
 
 // An instruction level of x86-64 (System V ABI, section 3.1.1), or all that there is elsewhere.
 struct Level {
-  std::string name;           // as TAPESTRY_LEVEL has it
-  std::string folder;         // of its libraries, below TAPESTRY_LIBRARY_FOLDER
-  bool supported = true;      // by this processor and its system
-  const char* openblas = "";  // OpenBLAS's kernels of the same instructions
+  std::string name;                // as TAPESTRY_LEVEL has it
+  std::string folder;              // of its libraries, below TAPESTRY_LIBRARY_FOLDER
+  bool supported = true;           // by this processor and its system
+  const char* openblas = nullptr;  // OpenBLAS's kernels of the same instructions; null: its choice
 };
 
 #ifdef __x86_64__
@@ -54,7 +55,7 @@ std::vector<Level> known_levels() {
           {"v3", "/glibc-hwcaps/x86-64-v3", supports_v3(), "Haswell"},
           {"v2", "/glibc-hwcaps/x86-64-v2", supports_v2(), "Nehalem"}};
 #else
-  return {{"default", ""}};
+  return {{TAPESTRY_PROCESSOR, ""}};
 #endif
 }
 
@@ -80,7 +81,9 @@ Level chosen_level() {
   const std::vector<Level> levels = known_levels();
   const char* variable = std::getenv("TAPESTRY_LEVEL");
   std::string wanted = variable ? variable : "";
-  const std::string asked = "TAPESTRY_LEVEL=" + wanted;
+  std::string asked = "TAPESTRY_LEVEL=" + wanted.substr(0, 40);
+  std::ranges::replace_if(
+      asked, [](char c) { return c < ' ' || c > '~'; }, '?');
   if (wanted.starts_with("x86-64-")) wanted.erase(0, 7);
   for (const Level& level : levels) {
     if (wanted.empty() ? !is_supported(level) || !is_built(level) : level.name != wanted) continue;
@@ -104,10 +107,10 @@ Level chosen_level() {
 
 // OpenBLAS reads its variable when it is loaded; the programs that we start are not to.
 void* load(const Level& level) {
-  const bool is_given = std::getenv("OPENBLAS_CORETYPE") != nullptr;
-  if (!is_given) setenv("OPENBLAS_CORETYPE", level.openblas, 1);
+  const bool is_ours = level.openblas && !std::getenv("OPENBLAS_CORETYPE");
+  if (is_ours) setenv("OPENBLAS_CORETYPE", level.openblas, 1);
   void* library = dlopen(library_of(level).c_str(), RTLD_NOW);
-  if (!is_given) unsetenv("OPENBLAS_CORETYPE");
+  if (is_ours) unsetenv("OPENBLAS_CORETYPE");
   return library;
 }
 

@@ -366,13 +366,29 @@ bool has_bfloat16_products() {
 #endif
 }
 
+#ifdef TAPESTRY_ONEDNN
+// The best that oneDNN uses here: at v4 it has more than the level asks for.
+const char* onednn_instructions() {
+  constexpr std::pair<dnnl_cpu_isa_t, const char*> known[] = {
+      {dnnl_cpu_isa_avx512_core_amx, "AMX"},
+      {dnnl_cpu_isa_avx512_core_bf16, "AVX512-BF16"},
+      {dnnl_cpu_isa_avx512_core, "AVX-512"},
+      {dnnl_cpu_isa_avx2, "AVX2"},
+      {dnnl_cpu_isa_sse41, "SSE4.1"}};
+  for (const auto& [isa, name] : known)
+    if (processor_has(isa)) return name;
+  return "reference";
+}
+#endif
+
 std::string matrix_engine_names() {
   const std::string configuration = openblas_get_config();  // "OpenBLAS 0.3.21 DYNAMIC_ARCH …"
   const std::string blas = configuration.substr(0, configuration.find(' ', sizeof("OpenBLAS")));
   std::string names = fmt::format("{} ({})", blas, openblas_get_corename());
 #ifdef TAPESTRY_ONEDNN
   const dnnl_version_t* version = dnnl_version();
-  names = fmt::format("oneDNN {}.{}.{}, {}", version->major, version->minor, version->patch, names);
+  names = fmt::format("oneDNN {}.{}.{} ({}), {}", version->major, version->minor, version->patch,
+                      onednn_instructions(), names);
 #endif
   return names;
 }

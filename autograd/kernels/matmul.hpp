@@ -34,7 +34,7 @@ void set_matmul_precision(MatmulPrecision precision);
 // operands are multiplied in float32: the same products, and no faster.
 bool has_bfloat16_products();
 
-// "oneDNN 2.6.3, OpenBLAS 0.3.21 (Haswell)": versions, and whose kernels OpenBLAS uses.
+// "oneDNN 2.6.3 (AVX2), OpenBLAS 0.3.21 (Haswell)": versions, and the kernels that they use here.
 std::string matrix_engine_names();
 
 // float32 through OpenBLAS as well: for machines without oneDNN, and for tests.

@@ -1,12 +1,13 @@
-# Completes tapestry's commands, options, shipped configs and files; all but the last it asks tapestry.
+# Completes tapestry's commands, options, shipped configs and files; all but the last it asks the
+# installed program, whatever path was typed: a key pressed runs nothing that lies about in a folder.
 _tapestry() {
-  local program=${COMP_WORDS[0]} command=${COMP_WORDS[1]} current=${COMP_WORDS[COMP_CWORD]} words=""
+  local command=${COMP_WORDS[1]} current=${COMP_WORDS[COMP_CWORD]} words=""
   if ((COMP_CWORD == 1)); then
-    words="--help --version $("$program" --help 2>/dev/null | awk '/^Subcommands:/ {on = 1; next} on {print $1}')"
+    words="--help --version $(command tapestry --help 2>/dev/null | awk '/^Subcommands:/ {on = 1; next} on {print $1}')"
   elif [[ $current == -* ]]; then
-    words=$("$program" "$command" --help 2>/dev/null | awk '$1 ~ /^-/ {gsub(/-h,/, ""); print $1}')
+    words=$(command tapestry "$command" --help 2>/dev/null | awk '$1 ~ /^-/ {gsub(/-h,/, ""); print $1}')
   elif ((COMP_CWORD == 2)) && [[ $command == train || $command == gradcheck || $command == config ]]; then
-    words=$("$program" list 2>/dev/null | awk '/^[^ ]/ {print $1}')
+    words=$(command tapestry list 2>/dev/null | awk '/^[^ ]/ {print $1}')
   fi
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
 }
