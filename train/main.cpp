@@ -68,7 +68,7 @@ bool is_built(const Level& level) { return std::filesystem::exists(library_of(le
 
 bool is_supported(const Level& level) { return level.supported; }
 
-std::string names_of(std::vector<Level> levels, bool (*wanted)(const Level&)) {
+std::string names_of(const std::vector<Level>& levels, bool (*wanted)(const Level&)) {
   std::string names;
   for (const Level& level : levels)
     if (wanted(level)) names += (names.empty() ? "" : ", ") + level.name;
@@ -99,7 +99,7 @@ Level chosen_level() {
                                 names_of(levels, [](const Level&) { return true; }));
   const std::string supported = names_of(levels, is_supported);
   throw std::invalid_argument(
-      supported == "none" ? "this processor lacks what x86-64-v2 has (SSE4.2, 2009 on), the least"
+      supported == "none" ? "this processor lacks what x86-64-v2 has (SSE4.2), the least"
                           : "this processor supports " + supported + " of x86-64, and built are " +
                                 names_of(levels, is_built) + ": build it here, or for " +
                                 "all levels (cmake --preset package)");
