@@ -193,10 +193,9 @@ void multiply(const Block& block, const T* a, const T* b, T* c) {
 }
 
 // `rows` × `columns` of an operand, `row` elements apart.
-std::vector<float> widened(const BFloat16* from, std::int64_t rows, std::int64_t columns,
-                           std::int64_t row) {
-  std::vector<float> to((rows - 1) * row + columns);
-  std::transform(from, from + to.size(), to.begin(), to_float);
+Array widened(const BFloat16* from, std::int64_t rows, std::int64_t columns, std::int64_t row) {
+  Array to({(rows - 1) * row + columns});
+  std::transform(from, from + to.size(), to.mutable_values<float>().begin(), to_float);
   return to;
 }
 
@@ -211,11 +210,11 @@ void multiply(Block block, const BFloat16* a, const BFloat16* b, float* c) {
   }
 #endif
   const auto [m, n, k] = std::tuple(block.m, block.n, block.k);
-  const std::vector<float> wide_a =
+  const Array wide_a =
       widened(a, block.transpose_a ? k : m, block.transpose_a ? m : k, block.row_a);
-  const std::vector<float> wide_b =
+  const Array wide_b =
       widened(b, block.transpose_b ? n : k, block.transpose_b ? k : n, block.row_b);
-  multiply(block, wide_a.data(), wide_b.data(), c);
+  multiply(block, wide_a.values<float>().data(), wide_b.values<float>().data(), c);
 }
 
 // Rows of C start as the bias, so that the product adds to it while it is in the cache.
