@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "tests/process.hpp"
+#include "tests/support/process.hpp"
 
 namespace tapestry {
 namespace {

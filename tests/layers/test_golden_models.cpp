@@ -10,7 +10,7 @@
 #include "layers/transformer.hpp"
 #include "layers/vae.hpp"
 #include "optim/optimizer.hpp"
-#include "tests/golden.hpp"
+#include "tests/support/golden.hpp"
 
 // Modules and optimisers against PyTorch's numbers. Single ops are in test_ops.cpp.
 namespace tapestry {

@@ -12,8 +12,8 @@
 #include "data/node_graph.hpp"
 #include "layers/convolution1d.hpp"
 #include "layers/graph.hpp"
-#include "tests/papers.hpp"
-#include "tests/process.hpp"
+#include "tests/support/papers.hpp"
+#include "tests/support/process.hpp"
 
 // Graphs: their edges, ops and layers, and the graphs there are to learn from.
 namespace tapestry {

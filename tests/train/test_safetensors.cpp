@@ -6,7 +6,7 @@
 
 #include "autograd/memory.hpp"
 #include "optim/adam.hpp"
-#include "tests/process.hpp"
+#include "tests/support/process.hpp"
 #include "train/checkpoint.hpp"
 #include "train/keys.hpp"
 #include "train/run.hpp"

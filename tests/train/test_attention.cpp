@@ -4,7 +4,7 @@
 
 #include "autograd/ops.hpp"
 #include "layers/attention.hpp"
-#include "tests/process.hpp"
+#include "tests/support/process.hpp"
 #include "train/plot.hpp"
 
 // Attention that can be looked at: its weights, a worked example, and pictures of it.

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "data/names.hpp"
-#include "tests/process.hpp"
+#include "tests/support/process.hpp"
 
 namespace tapestry {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "tests/hours.hpp"
-#include "tests/process.hpp"
+#include "tests/support/hours.hpp"
+#include "tests/support/process.hpp"
 
 // Forecasts from the command line.
 namespace tapestry {

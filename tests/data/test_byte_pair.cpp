@@ -6,7 +6,7 @@
 #include "data/byte_pair.hpp"
 #include "data/file.hpp"
 #include "data/unicode.hpp"
-#include "tests/process.hpp"
+#include "tests/support/process.hpp"
 
 namespace tapestry {
 namespace {

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "data/dates.hpp"
-#include "tests/process.hpp"
+#include "tests/support/process.hpp"
 
 namespace tapestry {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "data/series.hpp"
 #include "layers/forecaster.hpp"
-#include "tests/hours.hpp"
-#include "tests/process.hpp"
+#include "tests/support/hours.hpp"
+#include "tests/support/process.hpp"
 #include "train/plot.hpp"
 
 // Time series: files, splits and windows, forecasters, and their plots.

@@ -5,7 +5,7 @@
 
 #include "autograd/ops.hpp"
 #include "layers/vision_transformer.hpp"
-#include "tests/process.hpp"
+#include "tests/support/process.hpp"
 
 // Image patches: how they are cut, what the transformer on them sees, and the task.
 namespace tapestry {

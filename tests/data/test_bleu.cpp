@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "data/bleu.hpp"
-#include "tests/process.hpp"
+#include "tests/support/process.hpp"
 
 namespace tapestry {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "data/byte_pair.hpp"
 #include "data/series.hpp"
-#include "tests/process.hpp"
+#include "tests/support/process.hpp"
 #include "train/checkpoint.hpp"
 #include "train/keys.hpp"
 #include "train/shipped_configs.hpp"

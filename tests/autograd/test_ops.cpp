@@ -10,7 +10,7 @@
 #include "autograd/ops.hpp"
 #include "autograd/random.hpp"
 #include "autograd/tape.hpp"
-#include "tests/golden.hpp"
+#include "tests/support/golden.hpp"
 
 namespace tapestry {
 namespace {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "tests/papers.hpp"
-#include "tests/process.hpp"
+#include "tests/support/papers.hpp"
+#include "tests/support/process.hpp"
 #include "train/checkpoint.hpp"
 #include "train/keys.hpp"
 #include "train/task.hpp"

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "data/recall.hpp"
-#include "tests/process.hpp"
+#include "tests/support/process.hpp"
 #include "train/task.hpp"
 
 // Associative recall: the sequences, the task, and the ladder of memories that it measures.

@@ -4,7 +4,7 @@
 #include <regex>
 #include <set>
 
-#include "tests/process.hpp"
+#include "tests/support/process.hpp"
 
 // design.md's rules, as far as they can be read off the files.
 namespace tapestry {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "tests/process.hpp"
+#include "tests/support/process.hpp"
 #include "train/checkpoint.hpp"
 #include "train/keys.hpp"
 #include "train/run.hpp"

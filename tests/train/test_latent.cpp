@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "autograd/random.hpp"
-#include "tests/process.hpp"
+#include "tests/support/process.hpp"
 #include "train/latent.hpp"
 #include "train/principal_components.hpp"
 

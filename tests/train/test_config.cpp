@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "optim/optimizer.hpp"
-#include "tests/process.hpp"
+#include "tests/support/process.hpp"
 #include "train/keys.hpp"
 #include "train/shipped_configs.hpp"
 #include "train/task.hpp"

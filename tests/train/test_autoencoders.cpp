@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/clothes.hpp"
-#include "tests/process.hpp"
+#include "tests/support/process.hpp"
 
 // Autoencoders from the command line.
 namespace tapestry {

@@ -7,7 +7,7 @@
 #include "data/pairs.hpp"
 #include "data/parallel_text.hpp"
 #include "data/sampler.hpp"
-#include "tests/process.hpp"
+#include "tests/support/process.hpp"
 
 namespace tapestry {
 namespace {
