@@ -3,8 +3,8 @@
 #include <memory>
 #include <vector>
 
-#include "layers/recurrent_network.hpp"
-#include "layers/transformer.hpp"
+#include "layers/models/recurrent_network.hpp"
+#include "layers/models/transformer.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "layers/encoder_decoder.hpp"
+#include "layers/models/encoder_decoder.hpp"
 
 namespace tapestry {
 

@@ -4,7 +4,7 @@
 #include <numbers>
 
 #include "data/series.hpp"
-#include "layers/forecaster.hpp"
+#include "layers/models/forecaster.hpp"
 #include "tests/support/hours.hpp"
 #include "tests/support/process.hpp"
 #include "train/plot.hpp"

@@ -6,9 +6,9 @@
 
 #include "autograd/ops.hpp"
 #include "autograd/tape.hpp"
-#include "layers/encoder_decoder.hpp"
-#include "layers/transformer.hpp"
-#include "layers/vae.hpp"
+#include "layers/models/encoder_decoder.hpp"
+#include "layers/models/transformer.hpp"
+#include "layers/models/vae.hpp"
 #include "optim/optimizer.hpp"
 #include "tests/support/golden.hpp"
 

@@ -9,7 +9,7 @@
 #include "autograd/ops.hpp"
 #include "autograd/parallel.hpp"
 #include "autograd/random.hpp"
-#include "layers/transformer.hpp"
+#include "layers/models/transformer.hpp"
 #include "optim/adam.hpp"
 #include "optim/clip.hpp"
 #include "optim/schedule.hpp"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/ops.hpp"
-#include "layers/vision_transformer.hpp"
+#include "layers/models/vision_transformer.hpp"
 #include "tests/support/process.hpp"
 
 // Image patches: how they are cut, what the transformer on them sees, and the task.

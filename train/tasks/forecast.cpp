@@ -3,7 +3,7 @@
 
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
-#include "layers/forecaster.hpp"
+#include "layers/models/forecaster.hpp"
 #include "train/tasks/forecast_plot.hpp"
 #include "train/tasks/series_data.hpp"
 #include "train/tasks/transformer_keys.hpp"

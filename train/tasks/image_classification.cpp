@@ -4,7 +4,7 @@
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "autograd/ops/shaping.hpp"
-#include "layers/vision_transformer.hpp"
+#include "layers/models/vision_transformer.hpp"
 #include "train/keys.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/image_data.hpp"

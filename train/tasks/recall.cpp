@@ -5,7 +5,7 @@
 #include <ranges>
 
 #include "autograd/ops/losses.hpp"
-#include "layers/memory.hpp"
+#include "layers/models/memory.hpp"
 #include "train/keys.hpp"
 #include "train/task.hpp"
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "layers/encoder_decoder.hpp"
-#include "layers/recurrent_network.hpp"
-#include "layers/transformer.hpp"
+#include "layers/models/encoder_decoder.hpp"
+#include "layers/models/recurrent_network.hpp"
+#include "layers/models/transformer.hpp"
 #include "train/config.hpp"
 
 namespace tapestry {

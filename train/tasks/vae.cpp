@@ -1,4 +1,4 @@
-#include "layers/vae.hpp"
+#include "layers/models/vae.hpp"
 
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/losses.hpp"

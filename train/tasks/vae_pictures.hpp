@@ -1,6 +1,6 @@
 #pragma once
 
-#include "layers/vae.hpp"
+#include "layers/models/vae.hpp"
 #include "train/principal_components.hpp"
 #include "train/tasks/image_data.hpp"
 

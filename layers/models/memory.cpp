@@ -1,4 +1,4 @@
-#include "layers/memory.hpp"
+#include "layers/models/memory.hpp"
 
 #include <cmath>
 

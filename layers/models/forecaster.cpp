@@ -1,4 +1,4 @@
-#include "layers/forecaster.hpp"
+#include "layers/models/forecaster.hpp"
 
 #include "autograd/check.hpp"
 #include "autograd/ops/activations.hpp"

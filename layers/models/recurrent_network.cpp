@@ -1,4 +1,4 @@
-#include "layers/recurrent_network.hpp"
+#include "layers/models/recurrent_network.hpp"
 
 #include "autograd/check.hpp"
 #include "autograd/ops/matmul.hpp"

@@ -1,4 +1,4 @@
-#include "layers/encoder_decoder.hpp"
+#include "layers/models/encoder_decoder.hpp"
 
 #include <cmath>
 

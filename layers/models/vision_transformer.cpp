@@ -1,4 +1,4 @@
-#include "layers/vision_transformer.hpp"
+#include "layers/models/vision_transformer.hpp"
 
 #include "autograd/check.hpp"
 #include "autograd/ops/reduce.hpp"

@@ -1,4 +1,4 @@
-#include "layers/transformer.hpp"
+#include "layers/models/transformer.hpp"
 
 #include <cmath>
 
