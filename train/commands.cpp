@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/gradcheck.hpp"
-#include "data/byte_pair.hpp"
-#include "data/text.hpp"
+#include "data/text/byte_pair.hpp"
+#include "data/text/text.hpp"
 #include "train/keys.hpp"
 #include "train/latent.hpp"
 #include "train/output.hpp"

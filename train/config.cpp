@@ -8,7 +8,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "data/text.hpp"
+#include "data/text/text.hpp"
 
 namespace tapestry {
 namespace {

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/check.hpp"
-#include "data/text.hpp"
+#include "data/text/text.hpp"
 
 namespace tapestry {
 namespace {

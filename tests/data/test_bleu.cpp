@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "data/bleu.hpp"
+#include "data/text/bleu.hpp"
 #include "tests/support/process.hpp"
 
 namespace tapestry {

@@ -3,9 +3,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "data/byte_pair.hpp"
 #include "data/file.hpp"
-#include "data/unicode.hpp"
+#include "data/text/byte_pair.hpp"
+#include "data/text/unicode.hpp"
 #include "tests/support/process.hpp"
 
 namespace tapestry {

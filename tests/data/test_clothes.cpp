@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/clothes.hpp"
+#include "data/images/clothes.hpp"
 
 using namespace tapestry;
 

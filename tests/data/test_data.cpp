@@ -13,13 +13,13 @@
 #include "autograd/check.hpp"
 #include "autograd/parallel.hpp"
 #include "autograd/random.hpp"
-#include "data/clothes.hpp"
 #include "data/file.hpp"
-#include "data/idx.hpp"
-#include "data/images.hpp"
+#include "data/images/clothes.hpp"
+#include "data/images/idx.hpp"
+#include "data/images/images.hpp"
 #include "data/sampler.hpp"
-#include "data/text.hpp"
-#include "data/toy_sequences.hpp"
+#include "data/text/text.hpp"
+#include "data/toys/toy_sequences.hpp"
 
 namespace tapestry {
 namespace {

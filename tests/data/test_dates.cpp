@@ -4,7 +4,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "data/dates.hpp"
+#include "data/toys/dates.hpp"
 #include "tests/support/process.hpp"
 
 namespace tapestry {

@@ -8,8 +8,8 @@
 
 #include "autograd/ops.hpp"
 #include "autograd/tape.hpp"
-#include "data/drawn_graphs.hpp"
-#include "data/node_graph.hpp"
+#include "data/graphs/drawn_graphs.hpp"
+#include "data/graphs/node_graph.hpp"
 #include "layers/convolution1d.hpp"
 #include "layers/graph.hpp"
 #include "tests/support/papers.hpp"

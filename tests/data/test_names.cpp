@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "data/names.hpp"
+#include "data/text/names.hpp"
 #include "tests/support/process.hpp"
 
 namespace tapestry {

@@ -4,9 +4,9 @@
 #include <numeric>
 #include <set>
 
-#include "data/pairs.hpp"
-#include "data/parallel_text.hpp"
 #include "data/sampler.hpp"
+#include "data/text/pairs.hpp"
+#include "data/text/parallel_text.hpp"
 #include "tests/support/process.hpp"
 
 namespace tapestry {

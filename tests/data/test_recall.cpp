@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "data/recall.hpp"
+#include "data/toys/recall.hpp"
 #include "tests/support/process.hpp"
 #include "train/task.hpp"
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "data/series.hpp"
+#include "data/series/series.hpp"
 #include "layers/models/forecaster.hpp"
 #include "tests/support/hours.hpp"
 #include "tests/support/process.hpp"

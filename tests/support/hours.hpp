@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "data/series.hpp"
+#include "data/series/series.hpp"
 
 namespace tapestry {
 

@@ -3,8 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "data/byte_pair.hpp"
-#include "data/series.hpp"
+#include "data/series/series.hpp"
+#include "data/text/byte_pair.hpp"
 #include "tests/support/process.hpp"
 #include "train/checkpoint.hpp"
 #include "train/keys.hpp"

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "data/names.hpp"
-#include "data/text.hpp"
+#include "data/text/names.hpp"
+#include "data/text/text.hpp"
 #include "train/keys.hpp"
 
 namespace tapestry {

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "data/dataset.hpp"
-#include "data/text.hpp"
+#include "data/text/text.hpp"
 #include "train/task.hpp"
 
 // What a language model reads: a text in one piece, or a file of names, by data.kind.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "data/series.hpp"
+#include "data/series/series.hpp"
 #include "train/plot.hpp"
 
 namespace tapestry {

@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "data/drawn_graphs.hpp"
-#include "data/node_graph.hpp"
+#include "data/graphs/drawn_graphs.hpp"
+#include "data/graphs/node_graph.hpp"
 #include "train/config.hpp"
 
 namespace tapestry {

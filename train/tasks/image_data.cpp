@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "data/clothes.hpp"
 #include "data/file.hpp"
+#include "data/images/clothes.hpp"
 #include "train/keys.hpp"
 
 namespace tapestry {

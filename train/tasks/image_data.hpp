@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "data/images.hpp"
+#include "data/images/images.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {

@@ -1,4 +1,4 @@
-#include "data/recall.hpp"
+#include "data/toys/recall.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "data/series.hpp"
+#include "data/series/series.hpp"
 #include "train/keys.hpp"
 #include "train/task.hpp"
 

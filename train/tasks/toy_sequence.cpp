@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "autograd/ops/losses.hpp"
-#include "data/toy_sequences.hpp"
+#include "data/toys/toy_sequences.hpp"
 #include "train/generate.hpp"
 #include "train/keys.hpp"
 #include "train/task.hpp"

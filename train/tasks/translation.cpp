@@ -4,11 +4,11 @@
 #include <optional>
 
 #include "autograd/ops/losses.hpp"
-#include "data/bleu.hpp"
-#include "data/byte_pair.hpp"
-#include "data/dates.hpp"
-#include "data/pairs.hpp"
-#include "data/parallel_text.hpp"
+#include "data/text/bleu.hpp"
+#include "data/text/byte_pair.hpp"
+#include "data/text/pairs.hpp"
+#include "data/text/parallel_text.hpp"
+#include "data/toys/dates.hpp"
 #include "train/keys.hpp"
 #include "train/task.hpp"
 #include "train/tasks/transformer_keys.hpp"

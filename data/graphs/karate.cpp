@@ -3,7 +3,7 @@
 #include <set>
 
 #include "autograd/check.hpp"
-#include "data/node_graph.hpp"
+#include "data/graphs/node_graph.hpp"
 
 namespace tapestry {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/names.hpp"
+#include "data/text/names.hpp"
 
 #include <algorithm>
 #include <numeric>

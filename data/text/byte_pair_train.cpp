@@ -3,9 +3,9 @@
 #include <unordered_set>
 
 #include "autograd/check.hpp"
-#include "data/byte_pair.hpp"
 #include "data/file.hpp"
-#include "data/unicode.hpp"
+#include "data/text/byte_pair.hpp"
+#include "data/text/unicode.hpp"
 
 namespace tapestry {
 namespace {

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "data/special_tokens.hpp"
+#include "data/text/special_tokens.hpp"
 
 namespace tapestry {
 

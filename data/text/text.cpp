@@ -1,4 +1,4 @@
-#include "data/text.hpp"
+#include "data/text/text.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "data/unicode.hpp"
+#include "data/text/unicode.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "data/idx.hpp"
+#include "data/images/idx.hpp"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/dataset.hpp"
-#include "data/text.hpp"
+#include "data/text/text.hpp"
 
 namespace tapestry {
 

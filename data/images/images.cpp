@@ -1,4 +1,4 @@
-#include "data/images.hpp"
+#include "data/images/images.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -6,8 +6,8 @@
 #include "autograd/check.hpp"
 #include "autograd/parallel.hpp"
 #include "autograd/random.hpp"
-#include "data/clothes.hpp"
-#include "data/idx.hpp"
+#include "data/images/clothes.hpp"
+#include "data/images/idx.hpp"
 
 namespace tapestry {
 namespace {

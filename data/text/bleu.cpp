@@ -1,4 +1,4 @@
-#include "data/bleu.hpp"
+#include "data/text/bleu.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include "autograd/check.hpp"
 #include "data/file.hpp"
-#include "data/unicode.hpp"
+#include "data/text/unicode.hpp"
 
 namespace tapestry {
 namespace {

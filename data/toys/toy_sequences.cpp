@@ -1,4 +1,4 @@
-#include "data/toy_sequences.hpp"
+#include "data/toys/toy_sequences.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "data/sketch.hpp"
+#include "data/images/sketch.hpp"
 
 #include <algorithm>
 #include <array>

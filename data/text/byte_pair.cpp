@@ -1,4 +1,4 @@
-#include "data/byte_pair.hpp"
+#include "data/text/byte_pair.hpp"
 
 #include <algorithm>
 #include <fstream>
@@ -8,7 +8,7 @@
 
 #include "autograd/check.hpp"
 #include "data/file.hpp"
-#include "data/unicode.hpp"
+#include "data/text/unicode.hpp"
 
 namespace tapestry {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/recall.hpp"
+#include "data/toys/recall.hpp"
 
 #include <fmt/ranges.h>
 
@@ -8,7 +8,7 @@
 
 #include "autograd/check.hpp"
 #include "data/held_back.hpp"
-#include "data/text.hpp"
+#include "data/text/text.hpp"
 
 namespace tapestry {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/clothes.hpp"
+#include "data/images/clothes.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "autograd/check.hpp"
-#include "data/sketch.hpp"
+#include "data/images/sketch.hpp"
 
 namespace tapestry {
 namespace {

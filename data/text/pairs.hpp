@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/dataset.hpp"
-#include "data/special_tokens.hpp"
+#include "data/text/special_tokens.hpp"
 
 namespace tapestry {
 

@@ -1,4 +1,4 @@
-#include "data/pairs.hpp"
+#include "data/text/pairs.hpp"
 
 #include <algorithm>
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "data/dataset.hpp"
-#include "data/pairs.hpp"
-#include "data/text.hpp"
+#include "data/text/pairs.hpp"
+#include "data/text/text.hpp"
 
 namespace tapestry {
 

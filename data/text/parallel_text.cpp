@@ -1,4 +1,4 @@
-#include "data/parallel_text.hpp"
+#include "data/text/parallel_text.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "autograd/check.hpp"
 #include "data/file.hpp"
-#include "data/unicode.hpp"
+#include "data/text/unicode.hpp"
 
 namespace tapestry {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/drawn_graphs.hpp"
+#include "data/graphs/drawn_graphs.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -7,7 +7,7 @@
 
 #include "autograd/check.hpp"
 #include "data/held_back.hpp"
-#include "data/text.hpp"
+#include "data/text/text.hpp"
 
 namespace tapestry {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/node_graph.hpp"
+#include "data/graphs/node_graph.hpp"
 
 #include "autograd/check.hpp"
 

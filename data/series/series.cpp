@@ -1,4 +1,4 @@
-#include "data/series.hpp"
+#include "data/series/series.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -11,7 +11,7 @@
 #include "autograd/check.hpp"
 #include "autograd/random.hpp"
 #include "data/file.hpp"
-#include "data/text.hpp"
+#include "data/text/text.hpp"
 
 namespace tapestry {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/dates.hpp"
+#include "data/toys/dates.hpp"
 
 #include <fmt/format.h>
 

@@ -7,8 +7,8 @@
 
 #include "autograd/check.hpp"
 #include "data/file.hpp"
-#include "data/node_graph.hpp"
-#include "data/text.hpp"
+#include "data/graphs/node_graph.hpp"
+#include "data/text/text.hpp"
 
 namespace tapestry {
 namespace {
