@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "data/file.hpp"
-#include "train/keys.hpp"
-#include "train/shipped_configs.hpp"
+#include "train/settings/keys.hpp"
+#include "train/settings/shipped_configs.hpp"
 
 namespace tapestry {
 namespace {

@@ -9,7 +9,7 @@
 #include "data/dataset.hpp"
 #include "data/sampler.hpp"
 #include "layers/module.hpp"
-#include "train/config.hpp"
+#include "train/settings/config.hpp"
 
 namespace tapestry {
 

@@ -7,7 +7,7 @@
 #include "layers/models/forecaster.hpp"
 #include "tests/support/hours.hpp"
 #include "tests/support/process.hpp"
-#include "train/plot.hpp"
+#include "train/draw/plot.hpp"
 
 // Time series: files, splits and windows, forecasters, and their plots.
 namespace tapestry {

@@ -28,7 +28,7 @@
 #include "layers/models/vision_transformer.hpp"
 #include "optim/adam.hpp"
 #include "optim/clip.hpp"
-#include "train/generate.hpp"
+#include "train/decode/generate.hpp"
 
 namespace tapestry {
 namespace {
@@ -648,7 +648,8 @@ TEST_CASE("layers: every parameter receives a gradient, in float32 as in float64
 TEST_CASE("layers: every Module of layers/ has a row in the table") {
   std::set<std::string> declared, tested;
   const std::regex pattern(R"(class (\w+) final : public \w+)");
-  for (const auto& file : std::filesystem::directory_iterator(TAPESTRY_SOURCE_DIR "/layers")) {
+  for (const auto& file :
+       std::filesystem::recursive_directory_iterator(TAPESTRY_SOURCE_DIR "/layers")) {
     if (file.path().extension() != ".hpp") continue;
     std::ifstream header(file.path());
     for (std::string line; std::getline(header, line);)

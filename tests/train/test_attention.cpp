@@ -5,7 +5,7 @@
 #include "autograd/ops.hpp"
 #include "layers/attention.hpp"
 #include "tests/support/process.hpp"
-#include "train/plot.hpp"
+#include "train/draw/plot.hpp"
 
 // Attention that can be looked at: its weights, a worked example, and pictures of it.
 namespace tapestry {

@@ -6,9 +6,9 @@
 #include "data/series/series.hpp"
 #include "data/text/byte_pair.hpp"
 #include "tests/support/process.hpp"
-#include "train/checkpoint.hpp"
-#include "train/keys.hpp"
-#include "train/shipped_configs.hpp"
+#include "train/run/checkpoint.hpp"
+#include "train/settings/keys.hpp"
+#include "train/settings/shipped_configs.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {

@@ -2,8 +2,8 @@
 
 #include "optim/optimizer.hpp"
 #include "tests/support/process.hpp"
-#include "train/keys.hpp"
-#include "train/shipped_configs.hpp"
+#include "train/settings/keys.hpp"
+#include "train/settings/shipped_configs.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {
@@ -253,7 +253,8 @@ TEST_CASE("config: optim.name knows every registered optimiser and no other") {
 TEST_CASE("config: shipped configs are those in train/configs/, parse and resolve to themselves") {
   std::size_t files = 0;
   for (const auto& entry :
-       std::filesystem::directory_iterator(TAPESTRY_SOURCE_DIR "/train/configs")) {
+       std::filesystem::recursive_directory_iterator(TAPESTRY_SOURCE_DIR "/train/configs")) {
+    if (entry.is_directory()) continue;
     const std::string name = entry.path().stem().string();
     CAPTURE(name);
     REQUIRE(shipped_configs().contains(name));

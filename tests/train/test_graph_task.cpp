@@ -5,8 +5,8 @@
 
 #include "tests/support/papers.hpp"
 #include "tests/support/process.hpp"
-#include "train/checkpoint.hpp"
-#include "train/keys.hpp"
+#include "train/run/checkpoint.hpp"
+#include "train/settings/keys.hpp"
 #include "train/task.hpp"
 
 // Graph networks from the command line, and trainings of several seeds.

@@ -4,8 +4,8 @@
 
 #include "autograd/random.hpp"
 #include "tests/support/process.hpp"
-#include "train/latent.hpp"
-#include "train/principal_components.hpp"
+#include "train/draw/latent.hpp"
+#include "train/draw/principal_components.hpp"
 
 namespace tapestry {
 namespace {

@@ -7,10 +7,10 @@
 #include "autograd/memory.hpp"
 #include "optim/adam.hpp"
 #include "tests/support/process.hpp"
-#include "train/checkpoint.hpp"
-#include "train/keys.hpp"
-#include "train/run.hpp"
-#include "train/trainer.hpp"
+#include "train/loop/trainer.hpp"
+#include "train/run/checkpoint.hpp"
+#include "train/run/run.hpp"
+#include "train/settings/keys.hpp"
 
 namespace tapestry {
 namespace {

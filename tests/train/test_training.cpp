@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/process.hpp"
-#include "train/checkpoint.hpp"
-#include "train/keys.hpp"
-#include "train/run.hpp"
-#include "train/trainer.hpp"
+#include "train/loop/trainer.hpp"
+#include "train/run/checkpoint.hpp"
+#include "train/run/run.hpp"
+#include "train/settings/keys.hpp"
 
 // Whole trainings of tiny models by the command line.
 namespace tapestry {

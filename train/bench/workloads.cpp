@@ -1,0 +1,216 @@
+#include "autograd/kernels/matmul.hpp"
+#include "autograd/ops/arithmetic.hpp"
+#include "autograd/ops/losses.hpp"
+#include "autograd/ops/reduce.hpp"
+#include "layers/models/transformer.hpp"
+#include "layers/models/vae.hpp"
+#include "optim/adam.hpp"
+#include "optim/clip.hpp"
+#include "train/bench/benchmark.hpp"
+#include "train/decode/generate.hpp"
+
+// Whole training steps (forward, backward, clipping, AdamW) on random batches of the true shape,
+// one attention layer by length, and generation.
+namespace tapestry {
+namespace {
+
+Array random_tokens(std::int64_t B, std::int64_t T, std::int64_t V) {
+  Array tokens({B, T}, DType::int32);
+  Random random(1, Stream::data);
+  for (std::int32_t& token : tokens.mutable_values<std::int32_t>())
+    token = static_cast<std::int32_t>(random.below(V));
+  return tokens;
+}
+
+// 6 · weights · tokens, and 12 · C · T a token and layer for attention's two products (halved by
+// the causal mask), forward and backward. Embedding look-ups are no arithmetic.
+double transformer_flops(Transformer& model, std::int64_t B, std::int64_t T) {
+  double weights = 0;
+  for (const Parameter* parameter : model.parameters())
+    if (parameter->role == Role::weight) weights += static_cast<double>(parameter->tensor.size());
+  if (model.options.tied_embeddings)
+    weights += static_cast<double>(model.options.vocabulary * model.options.width);
+  const auto tokens = static_cast<double>(B * T);
+  const double attention =
+      6.0 * static_cast<double>(model.options.layers * model.options.width * T);
+  return tokens * (6 * weights + attention);
+}
+
+BenchmarkResult transformer_step(const TransformerOptions& options, std::int64_t B) {
+  Random init(1, Stream::init);
+  Transformer model(options, init);
+  const std::vector<Parameter*> parameters = model.parameters();
+  AdamW optimizer(parameters, {.weight_decay = 0.1});
+  const std::int64_t T = options.context;
+  const Array tokens = random_tokens(B, T, options.vocabulary);
+  const Array targets = random_tokens(B, T, options.vocabulary);
+  BenchmarkResult result = time_steps([&] {
+    Tape tape;
+    const Tensor loss = cross_entropy(model.forward(tokens), targets);
+    const Gradients gradients = tape.backward(loss);
+    optimizer.step(gradients, 1e-4, clip(gradients, parameters, 1).scale);
+  });
+  result.units = static_cast<double>(B * T);
+  result.unit = "tokens";
+  result.flops = transformer_flops(model, B, T);
+  return result;
+}
+
+// Products of operands rounded to bfloat16.
+BenchmarkResult transformer_step_bfloat16(const TransformerOptions& options, std::int64_t B) {
+  set_matmul_precision(MatmulPrecision::bfloat16);
+  const BenchmarkResult result = transformer_step(options, B);
+  set_matmul_precision(MatmulPrecision::float32);
+  return result;
+}
+
+// So little work that threads can only be in the way.
+BenchmarkResult mlp_step() {
+  constexpr std::int64_t B = 32;
+  Random init(1, Stream::init);
+  Mlp model({16, 16, 16, 1}, init);
+  const std::vector<Parameter*> parameters = model.parameters();
+  AdamW optimizer(parameters, {});
+  Array x({B, 16}), y({B, 1});
+  init.fill_normal(x, 0, 1);
+  init.fill_normal(y, 0, 1);
+  BenchmarkResult result = time_steps([&] {
+    Tape tape;
+    const Gradients gradients = tape.backward(mean(squared_error(model.forward(x), y)));
+    optimizer.step(gradients, 1e-3, clip(gradients, parameters, 1).scale);
+  });
+  result.units = B;
+  result.unit = "examples";
+  result.flops = 6.0 * B * (2 * 16 * 16 + 16) - 2.0 * B * 16 * 16;
+  return result;
+}
+
+BenchmarkResult vae_step() {
+  constexpr std::int64_t B = 128;
+  Random init(1, Stream::init);
+  Vae model({}, init);
+  const std::vector<Parameter*> parameters = model.parameters();
+  Adam optimizer(parameters, {});
+  Array images({B, model.options.pixels()});
+  Random(1, Stream::data).fill_uniform(images, 0, 1);
+  BenchmarkResult result = time_steps([&] {
+    Random noise(1, Stream::dropout);
+    Tape tape;
+    const Vae::Elbo elbo = model.elbo(images, noise);
+    const Gradients gradients = tape.backward(elbo.recon + elbo.kl, 1.0 / B);
+    optimizer.step(gradients, 1e-3);
+  });
+  double weights = 0;
+  for (const Parameter* parameter : parameters)
+    if (parameter->role == Role::weight) weights += static_cast<double>(parameter->tensor.size());
+  result.units = B;
+  result.unit = "images";
+  // The first layer's input needs no gradient.
+  result.flops =
+      6 * weights * B - 2.0 * B * static_cast<double>(model.encoder.layers[0].weight.tensor.size());
+  return result;
+}
+
+// One causal multi-head attention layer, 8 heads of 64, forward and backward.
+BenchmarkResult attention_step(std::int64_t T, const MultiHeadAttention::Options& options = {}) {
+  constexpr std::int64_t C = 512;
+  Random init(1, Stream::init);
+  const MultiHeadAttention layer(C, 8, init, options);
+  Array values({1, T, C});
+  init.fill_normal(values, 0, 1);
+  const Tensor x = Tensor::variable(values);
+  BenchmarkResult result = time_steps([&] {
+    Tape tape;
+    tape.backward(sum(layer.forward(x, AttentionOptions{.causal = true})));
+  });
+  const auto length = static_cast<double>(T);
+  result.units = length;
+  result.unit = "tokens";
+  result.flops = length * (6 * 4.0 * C * C + 6.0 * C * length);
+  return result;
+}
+
+// The same by 64 random features a head: two projections to them, and in place of the length half
+// a chunk of 64 and, twice, sums of 2 · 64 by 64 a head.
+BenchmarkResult random_feature_step(std::int64_t T) {
+  constexpr double C = 512, D = 64;
+  BenchmarkResult result =
+      attention_step(T, {.input = {}, .output = {}, .random_features = RandomFeaturesOptions{}});
+  const double chunks = 32 * (2 * D + D) * C / D, sums = 2 * 2 * D * C;
+  result.flops = static_cast<double>(T) * 6 * (4 * C * C + 2 * C * D + chunks + sums);
+  return result;
+}
+
+// 256 new tokens after a prompt of one, one at a time with cached keys and values.
+BenchmarkResult generation(const TransformerOptions& options) {
+  constexpr std::int64_t tokens = 256;
+  TransformerOptions longer = options;
+  longer.context = std::max<std::int64_t>(options.context, tokens + 1);
+  Random init(1, Stream::init);
+  const Transformer model(longer, init);
+  BenchmarkResult result = time_steps(
+      [&] {
+        Random random(1, Stream::sample);
+        generate(model, {1}, tokens, {.temperature = 0}, random);
+      },
+      {.warm_up = 1, .least_steps = 3});
+  result.units = tokens;
+  result.unit = "tokens";
+  return result;
+}
+
+constexpr TransformerOptions nano{.vocabulary = 65};
+constexpr TransformerOptions character{
+    .vocabulary = 65, .context = 256, .layers = 6, .heads = 6, .width = 384};
+constexpr TransformerOptions gpt2{
+    .vocabulary = 50257, .context = 64, .layers = 12, .heads = 12, .width = 768};
+
+TransformerOptions gpt2_long() {
+  TransformerOptions options = gpt2;
+  options.context = 1024;
+  return options;
+}
+
+TransformerOptions recomputed(TransformerOptions options) {
+  options.recompute_blocks = true;
+  return options;
+}
+
+const RegisterBenchmark workloads[] = {
+    {"gpt-nano",
+     {"4 layers of width 128, context 64, batch 12", [] { return transformer_step(nano, 12); }}},
+    {"gpt-char",
+     {"6 layers of width 384, context 256, batch 4",
+      [] { return transformer_step(character, 4); }}},
+    {"gpt2-124m",
+     {"12 layers of width 768, context 64, batch 4", [] { return transformer_step(gpt2, 4); }}},
+    {"gpt2-124m-t1024",
+     {"the same, context 1024, batch 1", [] { return transformer_step(gpt2_long(), 1); }}},
+    {"gpt-char-bf16",
+     {"gpt-char with bfloat16 operands", [] { return transformer_step_bfloat16(character, 4); }}},
+    {"gpt2-124m-bf16",
+     {"gpt2-124m with bfloat16 operands", [] { return transformer_step_bfloat16(gpt2, 4); }}},
+    {"gpt-char-recompute",
+     {"gpt-char with checkpointed activations",
+      [] { return transformer_step(recomputed(character), 4); }}},
+    {"gpt2-124m-t1024-recompute",
+     {"gpt2-124m-t1024 with checkpointed activations",
+      [] { return transformer_step(recomputed(gpt2_long()), 1); }}},
+    {"mlp-16", {"16-16-16-1, batch 32", mlp_step}},
+    {"vae", {"784-400-20-400-784, batch 128", vae_step}},
+    {"attention-256", {"one causal layer, 8 heads of 64", [] { return attention_step(256); }}},
+    {"attention-1024", {"the same", [] { return attention_step(1024); }}},
+    {"attention-4096", {"the same", [] { return attention_step(4096); }}},
+    {"attention-8192", {"the same", [] { return attention_step(8192); }}},
+    {"attention-16384", {"the same", [] { return attention_step(16384); }}},
+    {"random-features-1024",
+     {"the same by 64 random features a head", [] { return random_feature_step(1024); }}},
+    {"random-features-4096", {"the same", [] { return random_feature_step(4096); }}},
+    {"random-features-8192", {"the same", [] { return random_feature_step(8192); }}},
+    {"random-features-16384", {"the same", [] { return random_feature_step(16384); }}},
+    {"generate-char", {"256 tokens with gpt-char", [] { return generation(character); }}},
+    {"generate-gpt2", {"256 tokens with gpt2-124m", [] { return generation(gpt2); }}},
+};
+
+}  // namespace
+}  // namespace tapestry

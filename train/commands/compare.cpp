@@ -1,0 +1,111 @@
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "data/file.hpp"
+#include "train/commands/commands.hpp"
+#include "train/run/run.hpp"
+
+namespace tapestry {
+namespace {
+namespace fs = std::filesystem;
+
+using Json = nlohmann::ordered_json;
+
+// What one line of the table says of a run.
+struct Summary {
+  std::string name;
+  std::int64_t parameters;
+  Json evaluation;  // the last: step, loss, elapsed_s and the task's own figures
+};
+
+// The last evaluation of a run. InputError where there is none, or where a line is damaged; a last
+// line without its end is one that is being written.
+Json last_evaluation(const Run& run) {
+  constexpr std::int64_t max_bytes = std::int64_t{1} << 30;
+  expect_input(fs::exists(run.folder()), "{}: no such run", run.folder());
+  expect_input(fs::is_regular_file(run.metrics()), "{}: not a run: it holds no metrics.jsonl",
+               run.folder());
+  const std::string text = read_file(run.metrics(), max_bytes);
+  Json last;
+  std::size_t begin = 0;
+  for (std::int64_t line = 1; begin < text.size(); ++line) {
+    const std::size_t end = text.find('\n', begin);
+    if (end == std::string::npos) break;
+    const Json entry = Json::parse(text.substr(begin, end - begin), nullptr, false);
+    expect_input(entry.is_object() && entry.contains("split") && entry.contains("step"),
+                 "{}: line {}: not a line of metrics", run.metrics(), line);
+    if (entry["split"] == "val") last = entry;
+    begin = end + 1;
+  }
+  expect_input(!last.is_null(), "{}: has not been evaluated yet", run.folder());
+  return last;
+}
+
+Summary summarize(std::string name) {
+  while (name.size() > 1 && name.ends_with('/')) name.pop_back();
+  Json evaluation = last_evaluation(Run(name));
+  return {name, count_parameters(load_checkpoint(trained_checkpoint(name))), evaluation};
+}
+
+// The figures of any of the runs, the loss first, then in the order of the alphabet.
+std::vector<std::string> figures_of(const std::vector<Summary>& runs) {
+  std::set<std::string> names;
+  for (const Summary& run : runs)
+    for (const auto& [name, value] : run.evaluation.items())
+      if (value.is_number() && name != "step" && name != "elapsed_s" && name != "loss")
+        names.insert(name);
+  std::vector<std::string> all = {"loss"};
+  all.insert(all.end(), names.begin(), names.end());
+  return all;
+}
+
+using Row = std::vector<std::string>;
+
+Row row_of(const Summary& run, const std::vector<std::string>& figures) {
+  Row row = {run.name, fmt::format("{}", run.parameters),
+             fmt::format("{}", run.evaluation["step"].get<std::int64_t>()),
+             fmt::format("{:.0f}", run.evaluation["elapsed_s"].get<double>())};
+  for (const std::string& figure : figures) {
+    const Json value = run.evaluation.value(figure, Json());
+    row.push_back(value.is_number() ? fmt::format("{:.4f}", value.get<double>()) : "-");
+  }
+  return row;
+}
+
+// Columns as wide as their widest cell: names to the left, numbers to the right.
+void print_table(const std::vector<Row>& rows) {
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const Row& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  for (const Row& row : rows) {
+    fmt::print("{:<{}}", row.front(), widths.front());
+    for (std::size_t i = 1; i < row.size(); ++i) fmt::print("  {:>{}}", row[i], widths[i]);
+    fmt::print("\n");
+  }
+}
+
+}  // namespace
+
+int compare_command(const CompareCommand& command) {
+  std::vector<Summary> runs;
+  for (const std::string& run : command.runs) runs.push_back(summarize(run));
+  if (command.json) {
+    for (const Summary& run : runs) {
+      Json object{{"run", run.name}, {"parameters", run.parameters}};
+      object.update(run.evaluation);
+      fmt::print("{}\n", object.dump());
+    }
+    return 0;
+  }
+  const std::vector<std::string> figures = figures_of(runs);
+  std::vector<Row> rows = {{"run", "parameters", "steps", "seconds"}};
+  rows.front().insert(rows.front().end(), figures.begin(), figures.end());
+  for (const Summary& run : runs) rows.push_back(row_of(run, figures));
+  print_table(rows);
+  return 0;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,130 @@
+#include "train/decode/generate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "autograd/check.hpp"
+
+namespace tapestry {
+namespace {
+
+using Tokens = std::vector<std::int32_t>;
+
+Array one_row(const Tokens& tokens) {
+  return Array::of(tokens, {1, static_cast<std::int64_t>(tokens.size())});
+}
+
+// logits (1, T, V) -> those of the last token (V), float32.
+Array last_row(const Tensor& logits) {
+  const Array wide = logits.value().to(DType::float32);
+  const auto values = wide.values<float>().last(static_cast<std::size_t>(logits.dim(2)));
+  return Array::of(std::vector<float>(values.begin(), values.end()), {logits.dim(2)});
+}
+
+class TransformerReader final : public Reader {
+ public:
+  explicit TransformerReader(const Transformer& model)
+      : model_(model), caches_(model.make_caches(1)) {}
+
+  Array read(const Tokens& tokens) override {
+    const auto context = static_cast<std::size_t>(model_.options.context);
+    text_.insert(text_.end(), tokens.begin(), tokens.end());
+    const auto seen = static_cast<std::size_t>(caches_.front().length);
+    if (seen + tokens.size() <= context) return read_last(tokens.size());
+    if (seen > 0) caches_ = model_.make_caches(1);
+    return read_last(seen > 0 ? (context + 1) / 2 : context);
+  }
+
+ private:
+  Array read_last(std::size_t count) {
+    const Tokens unread(text_.end() - static_cast<std::ptrdiff_t>(count), text_.end());
+    return last_row(model_.forward(one_row(unread), caches_));
+  }
+
+  const Transformer& model_;
+  std::vector<KeyValueCache> caches_;
+  Tokens text_;
+};
+
+class RecurrentReader final : public Reader {
+ public:
+  explicit RecurrentReader(const RecurrentNetwork& model)
+      : model_(model), states_(model.make_states(1)) {}
+
+  Array read(const Tokens& tokens) override {
+    return last_row(model_.forward(one_row(tokens), states_));
+  }
+
+ private:
+  const RecurrentNetwork& model_;
+  std::vector<Tensor> states_;
+};
+
+}  // namespace
+
+std::int32_t choose_token(const Array& logits, const SampleOptions& options, Random& random) {
+  const auto values = logits.values<float>();
+  const auto likelier = [&](std::int32_t a, std::int32_t b) {
+    const float x = values[static_cast<std::size_t>(a)], y = values[static_cast<std::size_t>(b)];
+    return x > y || (x == y && a < b);
+  };
+  std::vector<std::int32_t> tokens(values.size());
+  std::iota(tokens.begin(), tokens.end(), 0);
+  const std::int32_t likeliest = *std::ranges::min_element(tokens, likelier);
+  if (options.temperature == 0) return likeliest;
+  if (options.top_k > 0 && options.top_k < static_cast<std::int64_t>(tokens.size())) {
+    std::ranges::partial_sort(tokens, tokens.begin() + options.top_k, likelier);
+    tokens.resize(static_cast<std::size_t>(options.top_k));
+  } else if (options.top_p < 1) {
+    std::ranges::sort(tokens, likelier);
+  }
+  const double best = values[static_cast<std::size_t>(likeliest)];
+  std::vector<double> weights;
+  for (std::int32_t token : tokens)
+    weights.push_back(
+        std::exp((values[static_cast<std::size_t>(token)] - best) / options.temperature));
+  const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  double kept = 0;  // of the smallest set of tokens that holds a share top_p
+  std::size_t count = 0;
+  while (count < weights.size() && (count == 0 || kept < options.top_p * total))
+    kept += weights[count++];
+  double left = random.uniform() * kept;
+  std::size_t chosen = 0;
+  while (chosen + 1 < count && left >= weights[chosen]) left -= weights[chosen++];
+  return tokens[chosen];
+}
+
+std::unique_ptr<Reader> make_reader(const Transformer& model) {
+  return std::make_unique<TransformerReader>(model);
+}
+
+std::unique_ptr<Reader> make_reader(const RecurrentNetwork& model) {
+  return std::make_unique<RecurrentReader>(model);
+}
+
+std::vector<std::int32_t> generate(Reader& reader, const std::vector<std::int32_t>& prompt,
+                                   std::int64_t tokens, const SampleOptions& options,
+                                   Random& random) {
+  require(!prompt.empty(), "generate: an empty prompt");
+  Tokens text, unread = prompt;
+  for (std::int64_t i = 0; i < tokens; ++i) {
+    text.push_back(choose_token(reader.read(unread), options, random));
+    unread = {text.back()};
+  }
+  return text;
+}
+
+std::vector<AttentionMaps> attention_of(const Transformer& model,
+                                        const std::vector<std::int32_t>& tokens,
+                                        const std::vector<std::string>& labels) {
+  const auto T = static_cast<std::int64_t>(tokens.size());
+  AttentionRecorder recorder;
+  model.forward(Array::of(tokens, {1, T}));
+  std::vector<AttentionMaps> maps;
+  for (const auto& [path, weights] : recorder.entries)
+    maps.push_back({path, weights.reshaped({weights.dim(1), T, T}), labels, labels});
+  return maps;
+}
+
+}  // namespace tapestry

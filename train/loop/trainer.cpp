@@ -1,0 +1,256 @@
+#include "train/loop/trainer.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <numeric>
+
+#include "autograd/kernels/broadcast.hpp"
+#include "autograd/kernels/matmul.hpp"
+#include "autograd/parallel.hpp"
+#include "optim/clip.hpp"
+#include "train/settings/keys.hpp"
+
+namespace tapestry {
+namespace {
+
+constexpr const char* advice = "--set train.check_finite=true names the op it comes from";
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void add(Averages& to, const Averages& from) {
+  for (const auto& [name, average] : from) to[name] += average;
+}
+
+void append(std::vector<std::string>& to, const std::vector<std::string>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
+
+std::uint64_t seed_of(const Config& config) {
+  return static_cast<std::uint64_t>(config[key::seed]);
+}
+
+}  // namespace
+
+Metrics evaluate(Task& task, const Dataset& data, const Config& config) {
+  Averages averages;
+  Transcript transcript;
+  const std::int64_t size = data.size(), batch_size = config[key::eval_batch_size];
+  for (std::int64_t begin = 0; begin < size; begin += batch_size) {
+    std::vector<std::int64_t> examples(
+        static_cast<std::size_t>(std::min(batch_size, size - begin)));
+    std::iota(examples.begin(), examples.end(), begin);
+    Random noise(seed_of(config), Stream::eval, static_cast<std::uint64_t>(begin));
+    const Loss loss = task.loss(data.batch(examples), {.noise = &noise});
+    add(averages, loss.averages);
+    append(transcript.written, loss.transcript.written);
+    append(transcript.wanted, loss.transcript.wanted);
+  }
+  Metrics metrics = values_of(averages);
+  task.derive(metrics);
+  if (!transcript.written.empty()) task.judge(transcript, metrics);
+  return metrics;
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const Config& config,
+                                          std::vector<Parameter*> parameters) {
+  return optimizer_registry().at(config[key::optimizer])(std::move(parameters),
+                                                         {.beta1 = config[key::beta1],
+                                                          .beta2 = config[key::beta2],
+                                                          .epsilon = config[key::epsilon],
+                                                          .momentum = config[key::momentum],
+                                                          .weight_decay = config[key::weight_decay],
+                                                          .decay_all = config[key::decay_all]});
+}
+
+Schedule make_schedule(const Config& config) {
+  const std::string& name = config[key::schedule];
+  return {.decay = name == "cosine"   ? Decay::cosine
+                   : name == "linear" ? Decay::linear
+                                      : Decay::constant,
+          .peak = config[key::learning_rate],
+          .floor = config[key::final_learning_rate],
+          .warmup = config[key::warmup_steps],
+          .steps = config[key::steps]};
+}
+
+Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* checkpoint,
+                 const std::atomic<bool>& stop, const TrainerOptions& options)
+    : task_(task),
+      config_(config),
+      run_(std::move(run)),
+      stop_(stop),
+      parameters_(task.model().parameters()),
+      optimizer_(make_optimizer(config, parameters_)),
+      schedule_(make_schedule(config)),
+      sampler_(task.training_data().size(), task.order(), seed_of(config),
+               {.batch = config[key::batch_size] / config[key::micro_batches],
+                .lengths = task.training_data().lengths()}),
+      state_(checkpoint ? checkpoint->state : TrainingState{}),
+      metrics_(run_.metrics(), state_.metrics_bytes),
+      progress_(state_.step, config[key::steps], options.quiet),
+      profile_(options.profile) {
+  set_check_finite(config[key::check_finite]);
+  const std::int64_t examples = task.training_data().size();
+  if (checkpoint) {
+    expect_input(state_.examples == examples,
+                 "{}: trained on {} examples so far, {} = {} holds {}: not the same data",
+                 run_.folder(), state_.examples, key::data_path.name, config[key::data_path],
+                 examples);
+    restore_parameters(*checkpoint, task.model());
+    restore_optimizer(*checkpoint, *optimizer_);
+    sampler_.seek(state_.position);
+  }
+  state_.examples = examples;
+  started_at_s_ = now_s() - state_.elapsed_s;
+  logged_at_s_ = elapsed_s();
+}
+
+double Trainer::elapsed_s() const { return now_s() - started_at_s_; }
+
+Metrics Trainer::train() {
+  const std::int64_t steps = config_[key::steps];
+  Metrics last;
+  while (state_.step < steps && !stop_) {
+    const Averages averages = profile_ ? profiled_step() : step();
+    if (due(state_.step, config_[key::log_every])) log(averages);
+    const bool finished = state_.step == steps;
+    if (finished || due(state_.step, config_[key::eval_every])) last = evaluate_and_keep_best();
+    if (finished || due(state_.step, config_[key::checkpoint_every])) save(run_.checkpoint());
+  }
+  progress_.finish();
+  if (profile_) report_profile();
+  if (state_.step < steps) {
+    save(run_.checkpoint());
+    return {};
+  }
+  return last.empty() ? evaluate(task_, task_.validation_data(), config_) : last;
+}
+
+Averages Trainer::profiled_step() {
+  if (++steps_here_ <= profile_skipped_steps) return step();
+  profile::start();
+  Averages averages = step();
+  const std::vector<profile::Event> events = profile::stop();
+  events_.insert(events_.end(), events.begin(), events.end());
+  if (steps_here_ == profile_skipped_steps + profile_steps) report_profile();
+  return averages;
+}
+
+// Once: the training goes on without.
+void Trainer::report_profile() {
+  profile_ = false;
+  const std::int64_t steps = steps_here_ - profile_skipped_steps;
+  if (steps > 0) write_file_atomically(run_.trace(), {profile_trace(events_)});
+  progress_.profile(
+      steps > 0 ? fmt::format("{}{}: open it with https://ui.perfetto.dev or chrome://tracing\n",
+                              profile_table(events_, steps), run_.trace())
+                : fmt::format("no profile: it looks at the steps after the first {}\n",
+                              profile_skipped_steps));
+}
+
+// One optimiser step. The micro-batches' sums are divided by the count of them all, so that they
+// weigh as they would in one batch.
+Averages Trainer::step() try {
+  const std::vector<Batch> batches = next_batches();
+  const double count =
+      std::accumulate(batches.begin(), batches.end(), 0.0,
+                      [](double sum, const Batch& batch) { return sum + batch.count; });
+  profile::mark(profile::Phase::step, "batch", nullptr, 0);
+  Gradients gradients;
+  Averages averages;
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    Random noise(seed_of(config_), Stream::dropout,
+                 static_cast<std::uint64_t>(state_.step) * batches.size() + i);
+    Tape tape;
+    const Loss loss =
+        task_.loss(batches[i], {.training = true, .step = state_.step, .noise = &noise});
+    gradients += tape.backward(loss.objective, 1 / count);
+    add(averages, loss.averages);
+    units_since_log_ += task_.units(batches[i]);
+  }
+  const Clip clipped = clip(gradients, parameters_, config_[key::clip_norm]);
+  if (!std::isfinite(averages["loss"].value()) || !std::isfinite(clipped.norm))
+    throw std::runtime_error(fmt::format("the loss is {} and the gradient's norm {}; {}",
+                                         averages["loss"].value(), clipped.norm, advice));
+  gradient_norm_ = clipped.norm;
+  optimizer_->step(gradients, schedule_.at(state_.step), clipped.scale);
+  ++state_.step;
+  state_.position = sampler_.position();
+  return averages;
+} catch (const InputError&) {
+  throw;
+} catch (const std::runtime_error& error) {
+  throw failure(state_.step + 1, error);
+}
+
+// What ends the run, with where it stood.
+std::runtime_error Trainer::failure(std::int64_t step, const std::runtime_error& error) const {
+  return std::runtime_error(fmt::format("step {}: {}; what was saved before stays in {}", step,
+                                        error.what(), run_.folder()));
+}
+
+std::vector<Batch> Trainer::next_batches() {
+  const std::int64_t parts = config_[key::micro_batches];
+  std::vector<Batch> batches;
+  for (std::int64_t i = 0; i < parts; ++i)
+    batches.push_back(task_.training_data().batch(sampler_.next(config_[key::batch_size] / parts)));
+  return batches;
+}
+
+void Trainer::log(const Averages& averages) {
+  const std::string unit = task_.unit();
+  MetricsLine line{state_.step, "train", values_of(averages), elapsed_s()};
+  task_.derive(line.values);
+  line.values["lr"] = schedule_.at(state_.step - 1);
+  line.values["grad_norm"] = gradient_norm_;
+  line.values[unit + "_per_s"] = units_since_log_ / (line.elapsed_s - logged_at_s_);
+  metrics_.write(line);
+  progress_.training(line, unit);
+  units_since_log_ = 0;
+  logged_at_s_ = elapsed_s();
+}
+
+Metrics Trainer::evaluate_and_keep_best() try {
+  const double before = elapsed_s();
+  const MetricsLine line{state_.step, "val", evaluate(task_, task_.validation_data(), config_),
+                         elapsed_s()};
+  if (!std::isfinite(line.values.at("loss")))
+    throw std::runtime_error(
+        fmt::format("the validation loss is {}; {}", line.values.at("loss"), advice));
+  metrics_.write(line);
+  progress_.evaluation(line);
+  if (line.values.at("loss") < state_.best_loss) {
+    state_.best_loss = line.values.at("loss");
+    save(run_.best());
+  }
+  logged_at_s_ += elapsed_s() - before;  // evaluation is not training time
+  return line.values;
+} catch (const InputError&) {
+  throw;
+} catch (const std::runtime_error& error) {
+  throw failure(state_.step, error);
+}
+
+// A step may overflow the parameters after a finite loss: such a checkpoint would replace a good
+// one.
+void Trainer::save(const std::string& path) {
+  for (const Parameter* parameter : parameters_)
+    if (!std::isfinite(sum_of_squares(parameter->value())))
+      throw failure(state_.step, std::runtime_error(fmt::format("parameter {} is not finite; {}",
+                                                                parameter->name, advice)));
+  state_.metrics_bytes = metrics_.bytes();
+  state_.elapsed_s = elapsed_s();
+  save_checkpoint(path, task_, *optimizer_, config_, state_);
+}
+
+void use_machine_as(const Config& config) {
+  if (config[key::threads] > 0) set_num_threads(static_cast<int>(config[key::threads]));
+  set_matmul_precision(config[key::precision] == "bf16" ? MatmulPrecision::bfloat16
+                                                        : MatmulPrecision::float32);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <atomic>
+
+#include "optim/schedule.hpp"
+#include "train/loop/profile.hpp"
+#include "train/loop/progress.hpp"
+#include "train/run/metrics.hpp"
+#include "train/run/run.hpp"
+
+namespace tapestry {
+
+// Averages over the whole of a dataset, no example left out, and what the task derives from them.
+// Draws from a random stream of its own, the same at every call.
+Metrics evaluate(Task& task, const Dataset& data, const Config& config);
+
+std::unique_ptr<Optimizer> make_optimizer(const Config& config, std::vector<Parameter*> parameters);
+Schedule make_schedule(const Config& config);
+
+struct TrainerOptions {
+  bool quiet = false;
+  bool profile = false;  // print where the time of some steps goes, and leave a trace of them
+};
+
+// The only loop: trains a task and keeps its run folder.
+class Trainer {
+ public:
+  // Continues from `checkpoint` if there is one. `stop` is looked at after each step.
+  Trainer(Task& task, const Config& config, Run run, const Checkpoint* checkpoint,
+          const std::atomic<bool>& stop, const TrainerOptions& options);
+
+  // To the last step, or until stopped; a checkpoint is written either way. Throws when a loss is
+  // not finite: the checkpoint before it stays. Returns the last evaluation, empty if stopped.
+  Metrics train();
+
+  const TrainingState& state() const { return state_; }
+
+ private:
+  Averages step();
+  Averages profiled_step();
+  void report_profile();
+  std::vector<Batch> next_batches();
+  void log(const Averages& averages);
+  Metrics evaluate_and_keep_best();
+  std::runtime_error failure(std::int64_t step, const std::runtime_error& error) const;
+  void save(const std::string& path);
+  double elapsed_s() const;
+
+  Task& task_;
+  const Config& config_;
+  Run run_;
+  const std::atomic<bool>& stop_;
+  std::vector<Parameter*> parameters_;
+  std::unique_ptr<Optimizer> optimizer_;
+  Schedule schedule_;
+  Sampler sampler_;
+  TrainingState state_;
+  MetricsFile metrics_;
+  Progress progress_;
+  bool profile_;
+  std::int64_t steps_here_ = 0;  // of this process
+  std::vector<profile::Event> events_;
+  double gradient_norm_ = 0;
+  double units_since_log_ = 0, logged_at_s_ = 0, started_at_s_ = 0;
+};
+
+// Sets the process's threads and the precision of its matrix products.
+void use_machine_as(const Config& config);
+
+}  // namespace tapestry

@@ -1,0 +1,120 @@
+#include "train/run/checkpoint.hpp"
+
+#include <charconv>
+#include <set>
+
+#include "train/run/version.hpp"
+
+namespace tapestry {
+namespace {
+
+constexpr const char* format = "tapestry 1";
+constexpr const char* optimizer_prefix = "optimizer.";
+
+const std::string& metadata(const Checkpoint& checkpoint, const std::string& name) {
+  const auto found = checkpoint.file.metadata.find(name);
+  expect_input(found != checkpoint.file.metadata.end(),
+               "{}: not a checkpoint of tapestry: its metadata lacks \"{}\"", checkpoint.path,
+               name);
+  return found->second;
+}
+
+template <class Number>
+Number number(const Checkpoint& checkpoint, const std::string& name) {
+  const std::string& text = metadata(checkpoint, name);
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool counts = std::is_integral_v<Number>;
+  expect_input(error == std::errc() && end == text.data() + text.size() && !(counts && value < 0),
+               "{}: metadata {} = \"{}\": expected a number", checkpoint.path, name, text);
+  return value;
+}
+
+void restore(const Checkpoint& checkpoint, const std::string& name, Array into) {
+  const Array* saved = checkpoint.file.find(name);
+  expect_input(saved != nullptr, "{}: tensor {} {} is missing: another model wrote this file",
+               checkpoint.path, name, to_string(into.shape()));
+  expect_input(saved->shape() == into.shape() && saved->dtype() == into.dtype(),
+               "{}: tensor {} is {} {}, the config asks for {} {}", checkpoint.path, name,
+               to_string(saved->dtype()), to_string(saved->shape()), to_string(into.dtype()),
+               to_string(into.shape()));
+  into.copy_from(*saved);
+}
+
+}  // namespace
+
+void save_checkpoint(const std::string& path, Task& task, const Optimizer& optimizer,
+                     const Config& config, const TrainingState& state) {
+  Safetensors file;
+  for (const Parameter* parameter : task.model().parameters())
+    file.tensors.emplace_back(parameter->name, parameter->value());
+  for (const auto& [name, array] : optimizer.state())
+    file.tensors.emplace_back(optimizer_prefix + name, array);
+  file.metadata = {{"format", format},
+                   {"config", config.toml()},
+                   {"step", std::to_string(state.step)},
+                   {"position", std::to_string(state.position)},
+                   {"best_loss", fmt::format("{}", state.best_loss)},
+                   {"metrics_bytes", std::to_string(state.metrics_bytes)},
+                   {"elapsed_s", fmt::format("{}", state.elapsed_s)},
+                   {"examples", std::to_string(state.examples)},
+                   {"engines", engines()}};
+  for (const auto& [name, value] : task.memory()) file.metadata["task." + name] = value;
+  write_safetensors(path, file);
+}
+
+Checkpoint load_checkpoint(const std::string& path) {
+  Checkpoint checkpoint{path, read_safetensors(path), {}, {}, {}, {}};
+  const std::string written = metadata(checkpoint, "format");
+  expect_input(written == format, "{}: format \"{}\", expected \"{}\"", path, written, format);
+  checkpoint.config = metadata(checkpoint, "config");
+  checkpoint.state = {
+      number<std::int64_t>(checkpoint, "step"), number<std::int64_t>(checkpoint, "position"),
+      number<double>(checkpoint, "best_loss"),  number<std::int64_t>(checkpoint, "metrics_bytes"),
+      number<double>(checkpoint, "elapsed_s"),  number<std::int64_t>(checkpoint, "examples")};
+  for (const auto& [name, value] : checkpoint.file.metadata)
+    if (name.starts_with("task.")) checkpoint.memory[name.substr(5)] = value;
+  if (const auto found = checkpoint.file.metadata.find("engines");
+      found != checkpoint.file.metadata.end())
+    checkpoint.engines = found->second;
+  return checkpoint;
+}
+
+std::int64_t count_parameters(const Checkpoint& checkpoint) {
+  std::int64_t count = 0;
+  for (const auto& [name, array] : checkpoint.file.tensors)
+    if (!name.starts_with(optimizer_prefix)) count += array.size();
+  return count;
+}
+
+std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& config,
+                                bool needs_data) {
+  try {
+    return make_task({config, checkpoint.memory, needs_data});
+  } catch (const InputError&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw InputError(fmt::format("{}: damaged metadata: {}", checkpoint.path, error.what()));
+  }
+}
+
+void restore_parameters(const Checkpoint& checkpoint, Module& model) {
+  std::set<std::string> names;
+  for (const Parameter* parameter : model.parameters()) {
+    restore(checkpoint, parameter->name, parameter->value());
+    names.insert(parameter->name);
+  }
+  for (const auto& [name, array] : checkpoint.file.tensors)
+    expect_input(name.starts_with(optimizer_prefix) || names.contains(name),
+                 "{}: tensor {} has no place in the configured model", checkpoint.path, name);
+}
+
+void restore_optimizer(const Checkpoint& checkpoint, Optimizer& optimizer) {
+  for (const auto& [name, array] : optimizer.state())
+    restore(checkpoint, optimizer_prefix + name, array);
+  optimizer.set_steps(checkpoint.state.step);
+}
+
+}  // namespace tapestry

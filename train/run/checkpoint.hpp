@@ -1,0 +1,51 @@
+#pragma once
+
+#include <limits>
+#include <string>
+
+#include "optim/optimizer.hpp"
+#include "train/run/safetensors.hpp"
+#include "train/task.hpp"
+
+namespace tapestry {
+
+// Where a training stands, apart from parameters and optimiser. With the seed, which the config
+// holds, it is all that the random numbers and the order of the data depend on.
+struct TrainingState {
+  std::int64_t step = 0;      // optimiser steps done
+  std::int64_t position = 0;  // training examples read
+  double best_loss = std::numeric_limits<double>::infinity();
+  std::int64_t metrics_bytes = 0;  // length of metrics.jsonl
+  double elapsed_s = 0;
+  std::int64_t examples = 0;  // of the training data, which a resumed run must find again
+};
+
+// A checkpoint is a safetensors file: parameters by their own names, the optimiser's arrays as
+// "optimizer.<slot>.<parameter>", and as metadata the state, the resolved config, the task's
+// memory.
+struct Checkpoint {
+  std::string path;
+  Safetensors file;
+  std::string config;
+  TrainingState state;
+  std::map<std::string, std::string> memory;
+  std::string engines;  // that computed it; empty: one of an earlier version, which does not say
+};
+
+void save_checkpoint(const std::string& path, Task& task, const Optimizer& optimizer,
+                     const Config& config, const TrainingState& state);
+
+// InputError, which names the file, for a file that is damaged or not a checkpoint.
+Checkpoint load_checkpoint(const std::string& path);
+
+std::int64_t count_parameters(const Checkpoint& checkpoint);  // numbers, of the model alone
+
+// The task that wrote it. InputError where its memory is damaged.
+std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& config,
+                                bool needs_data = true);
+
+// Copy tensors into place. InputError for one that is missing, or of another shape or dtype.
+void restore_parameters(const Checkpoint& checkpoint, Module& model);
+void restore_optimizer(const Checkpoint& checkpoint, Optimizer& optimizer);
+
+}  // namespace tapestry

@@ -1,0 +1,246 @@
+#include "train/run/safetensors.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "autograd/check.hpp"
+#include "data/text/text.hpp"
+
+namespace tapestry {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "safetensors are little-endian");
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t max_header = 100'000'000;  // the format's own limit
+constexpr std::uint64_t max_elements = 1ull << 40;
+
+struct DTypeName {
+  DType dtype;
+  const char* name;
+};
+constexpr DTypeName dtype_names[] = {
+    {DType::float32, "F32"}, {DType::float64, "F64"}, {DType::int32, "I32"}};
+
+const char* name_of(DType dtype) {
+  return std::ranges::find(dtype_names, dtype, &DTypeName::dtype)->name;
+}
+
+// A file descriptor that closes itself and whose errors are exceptions.
+class File {
+ public:
+  File(const std::string& path, int flags)
+      : path_(path), descriptor_(::open(path.c_str(), flags, 0666)) {
+    if (descriptor_ < 0) fail("cannot open");
+  }
+  ~File() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  void write(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) fail("cannot write");
+      bytes.remove_prefix(static_cast<std::size_t>(written));
+    }
+  }
+
+  void sync() {
+    if (::fsync(descriptor_) != 0) fail("cannot sync");
+  }
+
+ private:
+  [[noreturn]] void fail(const char* what) const {
+    throw std::runtime_error(fmt::format("{}: {}: {}", path_, what, std::strerror(errno)));
+  }
+
+  std::string path_;
+  int descriptor_;
+};
+
+std::string make_header(const Safetensors& file) {
+  Json header;
+  if (!file.metadata.empty()) header["__metadata__"] = file.metadata;
+  std::uint64_t offset = 0;
+  for (const auto& [name, array] : file.tensors) {
+    const std::vector<std::int64_t> shape(array.shape().begin(), array.shape().end());
+    header[name] = {{"dtype", name_of(array.dtype())},
+                    {"shape", shape},
+                    {"data_offsets", {offset, offset + array.bytes()}}};
+    offset += array.bytes();
+  }
+  std::string text = header.is_null() ? "{}" : header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');
+  return text;
+}
+
+struct Entry {
+  std::string name;
+  DType dtype;
+  Shape shape;
+  std::uint64_t begin, end;
+};
+
+Entry parse_entry(const std::string& path, const std::string& name, const Json& json) {
+  try {
+    Entry entry{name, DType::float32, {}, 0, 0};
+    const auto dtype = json.at("dtype").get<std::string>();
+    const auto known = std::ranges::find(dtype_names, dtype, &DTypeName::name);
+    expect_input(known != std::end(dtype_names),
+                 "{}: tensor {}: dtype {}, expected F32, F64 or I32", path, name, dtype);
+    entry.dtype = known->dtype;
+    const auto natural_numbers = [&](const char* key) {  // the library would convert 1.5 and true
+      const Json& list = json.at(key);
+      expect_input(list.is_array() && std::ranges::all_of(list, &Json::is_number_unsigned),
+                   "{}: tensor {}: {}: expected a list of natural numbers", path, name, key);
+      return list.get<std::vector<std::uint64_t>>();
+    };
+    std::uint64_t elements = 1;
+    for (const std::uint64_t length : natural_numbers("shape")) {
+      expect_input(entry.shape.rank() < Shape::max_rank, "{}: tensor {}: a shape of over {} axes",
+                   path, name, Shape::max_rank);
+      expect_input(length <= max_elements && (length == 0 || elements <= max_elements / length),
+                   "{}: tensor {}: too large a shape", path, name);
+      entry.shape.push_back(static_cast<std::int64_t>(length));
+      elements *= length;
+    }
+    const auto offsets = natural_numbers("data_offsets");
+    expect_input(offsets.size() == 2, "{}: tensor {}: data_offsets: expected two numbers", path,
+                 name);
+    entry.begin = offsets[0];
+    entry.end = offsets[1];
+    expect_input(
+        entry.begin <= entry.end && entry.end - entry.begin == elements * size_of(entry.dtype),
+        "{}: tensor {}: bytes {} to {} for {} of shape {}", path, name, entry.begin, entry.end,
+        dtype, to_string(entry.shape));
+    return entry;
+  } catch (const nlohmann::json::exception& error) {
+    throw InputError(fmt::format("{}: tensor {}: {}", path, name, error.what()));
+  }
+}
+
+// Refuses a name that stands twice, of which the JSON library would keep the last, and deep
+// nesting, which it would copy recursively.
+Json parse_header(const std::string& path, const std::string& text) {
+  std::vector<std::string> names;
+  const auto callback = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    expect_input(depth <= 3, "{}: header at byte 8: lists within lists", path);
+    if (event == Json::parse_event_t::key && depth == 1) names.push_back(parsed.get<std::string>());
+    return true;
+  };
+  Json header;
+  try {
+    header = Json::parse(text, callback);
+  } catch (const nlohmann::json::exception& error) {
+    throw InputError(fmt::format("{}: header at byte 8: {}", path, error.what()));
+  }
+  expect_input(header.is_object(), "{}: header at byte 8: expected a JSON object", path);
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
+  expect_input(twice == names.end(), "{}: tensor {} stands twice in the header", path,
+               twice == names.end() ? "" : *twice);
+  return header;
+}
+
+// The tensors must cover the data exactly: no overlap, no hole, nothing after the last.
+void check_offsets(const std::string& path, std::vector<Entry> entries, std::uint64_t data_bytes) {
+  std::ranges::stable_sort(entries, {},
+                           [](const Entry& entry) { return std::pair(entry.begin, entry.end); });
+  std::uint64_t expected = 0;
+  for (const Entry& entry : entries) {
+    expect_input(entry.begin == expected, "{}: tensor {} starts at data byte {}, expected {} ({})",
+                 path, entry.name, entry.begin, expected,
+                 entry.begin < expected ? "tensors overlap" : "a hole");
+    expected = entry.end;
+  }
+  expect_input(expected == data_bytes, "{}: {} bytes of data, the header speaks of {}{}", path,
+               data_bytes, expected, data_bytes < expected ? ": the file is cut short" : "");
+}
+
+}  // namespace
+
+const Array* Safetensors::find(const std::string& name) const {
+  const auto entry = std::ranges::find(tensors, name, &std::pair<std::string, Array>::first);
+  return entry == tensors.end() ? nullptr : &entry->second;
+}
+
+void write_file_atomically(const std::string& path, const std::vector<std::string_view>& parts) {
+  const std::string temporary = path + ".tmp";
+  try {
+    File file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
+    for (std::string_view part : parts) file.write(part);
+    file.sync();
+    std::filesystem::rename(temporary, path);
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  const auto folder = std::filesystem::absolute(path).parent_path();
+  File(folder.string(), O_RDONLY | O_DIRECTORY).sync();  // the new name as well
+}
+
+void write_safetensors(const std::string& path, const Safetensors& file) {
+  const std::string header = make_header(file);
+  const std::uint64_t length = header.size();
+  std::vector<std::string_view> parts{{reinterpret_cast<const char*>(&length), sizeof(length)},
+                                      header};
+  for (const auto& [name, array] : file.tensors)
+    parts.emplace_back(reinterpret_cast<const char*>(array.raw()), array.bytes());
+  write_file_atomically(path, parts);
+}
+
+Safetensors read_safetensors(const std::string& path) try {
+  std::ifstream stream(path, std::ios::binary | std::ios::ate);
+  expect_input(stream.good() && !std::filesystem::is_directory(path),
+               "{}: cannot open this safetensors file", path);
+  const auto file_bytes = static_cast<std::uint64_t>(stream.tellg());
+  stream.seekg(0);
+  std::uint64_t header_bytes = 0;
+  stream.read(reinterpret_cast<char*>(&header_bytes), sizeof(header_bytes));
+  expect_input(file_bytes >= 8 && header_bytes <= max_header && header_bytes <= file_bytes - 8,
+               "{}: byte 0: a header of {} bytes in a file of {}: cut short, or not safetensors",
+               path, header_bytes, file_bytes);
+  std::string text(header_bytes, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(header_bytes));
+
+  Safetensors file;
+  std::vector<Entry> entries;
+  const Json header = parse_header(path, text);
+  for (const auto& [name, json] : header.items()) {
+    if (name != "__metadata__") {
+      entries.push_back(parse_entry(path, name, json));
+      continue;
+    }
+    try {
+      file.metadata = json.get<std::map<std::string, std::string>>();
+    } catch (const nlohmann::json::exception&) {
+      throw InputError(fmt::format("{}: __metadata__: expected a map of strings", path));
+    }
+  }
+  const std::uint64_t data_begin = 8 + header_bytes;
+  check_offsets(path, entries, file_bytes - data_begin);
+  for (const Entry& entry : entries) {
+    Array array(entry.shape, entry.dtype);
+    stream.seekg(static_cast<std::streamoff>(data_begin + entry.begin));
+    stream.read(reinterpret_cast<char*>(array.mutable_raw()),
+                static_cast<std::streamsize>(array.bytes()));
+    expect_input(stream.good(), "{}: cannot read tensor {}", path, entry.name);
+    file.tensors.emplace_back(entry.name, array);
+  }
+  return file;
+} catch (const InputError& error) {
+  throw InputError(printable(error.what()));  // a tensor's name may hold anything
+}
+
+}  // namespace tapestry

@@ -1,0 +1,108 @@
+#pragma once
+
+#include "train/settings/config.hpp"
+
+// The config keys that every task shares.
+namespace tapestry::key {
+
+inline const Key<std::string> task{"task", "", "what to train; the other keys depend on it"};
+inline const Key<std::string> name{
+    "name", "", "of the run folder; by default the config's", {.free_on_resume = true}};
+inline const Key<std::int64_t> seed{"seed", 1, "of every random number", {.low = 0}};
+
+inline const Key<std::string> data_path{
+    "data.path", "", "the file or folder to learn from", {.free_on_resume = true}};
+
+// For tasks that cannot do without a file.
+inline const Key<std::string> data_source{
+    "data.source",
+    "",
+    "where the data can be had, for the message when it is missing",
+    {.free_on_resume = true}};
+
+inline const Key<std::string> optimizer{
+    "optim.name", "adamw", "the optimiser", {.choices = {"sgd", "adam", "adamw"}}};
+inline const Key<double> learning_rate{
+    "optim.learning_rate", 1e-3, "after warm-up", {.low = 0, .high = 1e3}};
+inline const Key<double> final_learning_rate{"optim.final_learning_rate",
+                                             0,
+                                             "at the last step, for linear and cosine",
+                                             {.low = 0, .high = 1e3}};
+inline const Key<std::string> schedule{"optim.schedule",
+                                       "constant",
+                                       "of the learning rate",
+                                       {.choices = {"constant", "linear", "cosine"}}};
+inline const Key<std::int64_t> warmup_steps{
+    "optim.warmup_steps", 0, "of a linear rise of the learning rate", {.low = 0}};
+inline const Key<double> beta1{
+    "optim.beta1", 0.9, "decay of Adam's first moment", {.low = 0, .high = 0.999999}};
+inline const Key<double> beta2{
+    "optim.beta2", 0.999, "decay of Adam's second moment", {.low = 0, .high = 0.999999}};
+inline const Key<double> epsilon{
+    "optim.epsilon", 1e-8, "added to Adam's denominator", {.low = 0, .high = 1}};
+inline const Key<double> momentum{"optim.momentum", 0, "of sgd", {.low = 0, .high = 1}};
+inline const Key<double> weight_decay{"optim.weight_decay",
+                                      0,
+                                      "decoupled, a step and unit of learning rate",
+                                      {.low = 0, .high = 1e3}};
+inline const Key<bool> decay_all{"optim.decay_all", false,
+                                 "decay biases, norms and embeddings as well"};
+inline const Key<double> clip_norm{
+    "optim.clip_norm", 0, "limit of the gradient's global norm; 0: none", {.low = 0}};
+
+inline const Key<std::int64_t> steps{
+    "train.steps", 1000, "of the optimiser", {.low = 1, .high = 1e12, .free_on_resume = true}};
+inline const Key<std::int64_t> batch_size{
+    "train.batch_size", 32, "examples a step", {.low = 1, .high = 1e6}};
+inline const Key<std::int64_t> micro_batches{"train.micro_batches",
+                                             1,
+                                             "parts a step's batch is computed in, to save memory",
+                                             {.low = 1, .high = 1e6}};
+inline const Key<std::int64_t> eval_every{"train.eval_every",
+                                          250,
+                                          "steps between evaluations; 0: only at the end",
+                                          {.low = 0, .free_on_resume = true}};
+inline const Key<std::int64_t> eval_batch_size{
+    "train.eval_batch_size", 64, "examples at a time when evaluating", {.low = 1, .high = 1e6}};
+inline const Key<std::int64_t> checkpoint_every{"train.checkpoint_every",
+                                                250,
+                                                "steps between checkpoints; 0: only at the end",
+                                                {.low = 0, .free_on_resume = true}};
+inline const Key<std::int64_t> log_every{
+    "train.log_every", 10, "steps between lines of metrics", {.low = 1, .free_on_resume = true}};
+inline const Key<std::int64_t> threads{
+    "train.threads", 0, "0: one a physical core", {.low = 0, .high = 1024, .free_on_resume = true}};
+inline const Key<std::string> precision{
+    "train.precision", "f32", "of matrix products' operands", {.choices = {"f32", "bf16"}}};
+inline const Key<bool> check_finite{
+    "train.check_finite",
+    false,
+    "stop at the first op whose output is NaN or infinite, and name it",
+    {.free_on_resume = true}};
+
+inline const Key<std::string> expected_metric{
+    "expected.metric",
+    "",
+    "of the final evaluation, to compare with a published result",
+    {.free_on_resume = true}};
+inline const Key<double> expected_value{
+    "expected.value", 0, "the published value", {.free_on_resume = true}};
+inline const Key<std::string> expected_data{
+    "expected.data",
+    "",
+    "the last part of the data.path it holds for, or built-in for none; empty: any",
+    {.free_on_resume = true}};
+inline const Key<std::string> expected_source{
+    "expected.source", "", "where it was published", {.free_on_resume = true}};
+
+// All of the above, with the task's own keys in their sections.
+std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys);
+
+// data.path, for data that is read: it must name a file or folder that is there. `missing` and
+// `wanted` complete "there is …; name …".
+const std::string& required_path(const Config& config, const std::string& missing,
+                                 const std::string& wanted);
+// For data that is built in: no data.path may be given.
+void expect_no_path(const Config& config);
+
+}  // namespace tapestry::key

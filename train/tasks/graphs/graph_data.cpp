@@ -1,0 +1,59 @@
+#include "train/tasks/graphs/graph_data.hpp"
+
+#include "train/settings/keys.hpp"
+
+namespace tapestry {
+namespace {
+
+GraphData of_nodes(NodeGraph graph) {
+  const auto whole = std::make_shared<const NodeGraph>(std::move(graph));
+  const auto part = [&](const std::vector<std::int64_t>& nodes) {
+    return nodes.empty() ? nullptr : std::make_unique<NodeDataset>(whole, nodes);
+  };
+  return {.inputs = whole->features.dim(1),
+          .classes = whole->classes,
+          .training = part(whole->training),
+          .validation = part(whole->validation),
+          .test = part(whole->test),
+          .whole = whole};
+}
+
+GraphData of_graphs(const Config& config) {
+  config.expect(config[key::least_nodes] <= config[key::most_nodes], key::most_nodes,
+                "is below data.least_nodes = {}", config[key::least_nodes]);
+  const auto part = [&](Split split) {
+    return std::make_unique<DrawnGraphs>(DrawnGraphOptions{
+        .least_nodes = config[key::least_nodes],
+        .most_nodes = config[key::most_nodes],
+        .examples = config[split == Split::train ? key::drawn_graphs : key::drawn_held_back],
+        .seed = static_cast<std::uint64_t>(config[key::seed]),
+        .split = split});
+  };
+  GraphData corpus{.inputs = 1, .classes = DrawnGraphs::classes(), .training = part(Split::train)};
+  auto validation = part(Split::held_back);
+  corpus.drawn = validation.get();
+  corpus.validation = std::move(validation);
+  return corpus;
+}
+
+}  // namespace
+
+std::vector<KeyInfo> graph_keys() {
+  using namespace key;
+  return {graph_kind, data_source, drawn_graphs,   drawn_held_back,  least_nodes,
+          most_nodes, labelled,    training_nodes, validation_nodes, test_nodes};
+}
+
+GraphData load_graphs(const Config& config) {
+  if (config[key::graph_kind] != "citations") key::expect_no_path(config);
+  if (config[key::graph_kind] == "drawn") return of_graphs(config);
+  if (config[key::graph_kind] == "karate") return of_nodes(karate_club(config[key::labelled]));
+  const std::string path = key::required_path(
+      config, "no graph",
+      "a folder with a *.content and a *.cites file with --set data.path=FOLDER");
+  return of_nodes(load_citations(path, {.training = config[key::training_nodes],
+                                        .validation = config[key::validation_nodes],
+                                        .test = config[key::test_nodes]}));
+}
+
+}  // namespace tapestry

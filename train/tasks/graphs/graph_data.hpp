@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+
+#include "data/graphs/drawn_graphs.hpp"
+#include "data/graphs/node_graph.hpp"
+#include "train/settings/config.hpp"
+
+namespace tapestry {
+
+// The keys of graphs: drawn ones, or one that is built in or from data.path.
+namespace key {
+
+inline const Key<std::string> graph_kind{
+    "data.kind",
+    "drawn",
+    "graphs to classify, or one graph's nodes: a club's, or cited papers",
+    {.choices = {"drawn", "karate", "citations"}}};
+inline const Key<std::int64_t> drawn_graphs{
+    "data.examples", 100'000, "graphs to train on", {.low = 1, .high = 1e9}};
+inline const Key<std::int64_t> drawn_held_back{"data.held_back",
+                                               1000,
+                                               "graphs to validate on, unlike any trained on",
+                                               {.low = 1, .high = 1e6}};
+inline const Key<std::int64_t> least_nodes{
+    "data.least_nodes", 12, "of a drawn graph", {.low = 12, .high = 1000}};
+inline const Key<std::int64_t> most_nodes{
+    "data.most_nodes", 24, "of a drawn graph", {.low = 12, .high = 1000}};
+inline const Key<std::vector<std::int64_t>> labelled{
+    "data.labelled", {1, 34}, "members of the club whose side is known", {.low = 1, .high = 34}};
+inline const Key<std::int64_t> training_nodes{
+    "data.training_nodes", 140, "the first lines of the content file", {.low = 1, .high = 1e9}};
+inline const Key<std::int64_t> validation_nodes{
+    "data.validation_nodes", 500, "the lines after these", {.low = 1, .high = 1e9}};
+inline const Key<std::int64_t> test_nodes{
+    "data.test_nodes", 1000, "the last lines", {.low = 1, .high = 1e9}};
+
+}  // namespace key
+
+std::vector<KeyInfo> graph_keys();
+
+// What is to be learnt: nodes of one graph, or graphs.
+struct GraphData {
+  std::int64_t inputs = 0;
+  std::vector<std::string> classes{};
+  std::unique_ptr<Dataset> training{}, validation{}, test{};
+  std::shared_ptr<const NodeGraph> whole{};  // of nodes, else null
+  const DrawnGraphs* drawn = nullptr;        // of graphs: the validation data
+};
+
+// InputError names file and line, or key.
+GraphData load_graphs(const Config& config);
+
+}  // namespace tapestry

@@ -1,0 +1,136 @@
+#include "train/tasks/language/transformer_keys.hpp"
+
+#include <fmt/ranges.h>
+
+namespace tapestry {
+namespace {
+
+std::vector<std::int64_t> divisors(std::int64_t n) {
+  std::vector<std::int64_t> found;
+  for (std::int64_t i = 1; i <= n; ++i)
+    if (n % i == 0) found.push_back(i);
+  return found;
+}
+
+NormPlacement norm_of(const Config& config) {
+  return config[key::norm] == "pre" ? NormPlacement::pre : NormPlacement::post;
+}
+
+// Fails where the heads do not divide the width.
+std::int64_t heads_of(const Config& config) {
+  const std::int64_t width = config[key::width], heads = config[key::heads];
+  config.expect(width % heads == 0, key::heads, "must divide model.width = {}: one of {}", width,
+                fmt::join(divisors(width), ", "));
+  return heads;
+}
+
+std::optional<RandomFeaturesOptions> random_features(const Config& config) {
+  const bool wanted = config[key::attention] == "random-features";
+  config.expect(wanted || !config[key::gate], key::gate,
+                "needs model.attention = \"random-features\"");
+  if (!wanted) return std::nullopt;
+  config.expect(config[key::window] == 0, key::window, "random-feature attention has no window");
+  return RandomFeaturesOptions{.features = config[key::features],
+                               .map = config[key::feature_map] == "positive"
+                                          ? FeatureMap::positive
+                                          : FeatureMap::trigonometric,
+                               .gate = config[key::gate]};
+}
+
+}  // namespace
+
+std::vector<KeyInfo> block_keys() {
+  return {key::layers,    key::heads, key::width,      key::feed_forward, key::dropout,
+          key::positions, key::norm,  key::activation, key::bias};
+}
+
+std::vector<KeyInfo> transformer_keys() {
+  std::vector<KeyInfo> all = block_keys();
+  all.insert(all.end(), {key::attention, key::features, key::feature_map, key::gate, key::window,
+                         key::tied_embeddings});
+  return all;
+}
+
+std::vector<KeyInfo> decoder_only_keys() {
+  std::vector<KeyInfo> all = transformer_keys();
+  all.push_back(key::checkpoint_activations);
+  return all;
+}
+
+Activation activation_of(const Config& config) {
+  const std::string& name = config[key::activation];
+  return name == "relu"   ? Activation::relu
+         : name == "gelu" ? Activation::gelu
+                          : Activation::gelu_tanh;
+}
+
+TransformerBlockOptions block_options(const Config& config) {
+  return {.width = config[key::width],
+          .heads = heads_of(config),
+          .hidden = config[key::feed_forward],
+          .norm = norm_of(config),
+          .activation = activation_of(config),
+          .dropout = config[key::dropout],
+          .input = {.bias = config[key::bias]},
+          .residual = {.bias = config[key::bias]}};
+}
+
+Positions positions_of(const Config& config) {
+  const std::int64_t width = config[key::width], heads = config[key::heads];
+  const std::string& name = config[key::positions];
+  config.expect(name != "rotary" || width / heads % 2 == 0, key::positions,
+                "needs an even model.width / model.heads, not {} / {}", width, heads);
+  return name == "learned"      ? Positions::learned
+         : name == "sinusoidal" ? Positions::sinusoidal
+         : name == "rotary"     ? Positions::rotary
+                                : Positions::none;
+}
+
+TransformerOptions transformer_options(const Config& config, std::int64_t vocabulary,
+                                       std::int64_t context) {
+  return {.vocabulary = vocabulary,
+          .context = context,
+          .layers = config[key::layers],
+          .heads = heads_of(config),
+          .width = config[key::width],
+          .hidden = config[key::feed_forward],
+          .positions = positions_of(config),
+          .window = config[key::window],
+          .random_features = random_features(config),
+          .norm = norm_of(config),
+          .activation = activation_of(config),
+          .dropout = config[key::dropout],
+          .bias = config[key::bias],
+          .tied_embeddings = config[key::tied_embeddings],
+          .recompute_blocks = config[key::checkpoint_activations]};
+}
+
+EncoderDecoderOptions encoder_decoder_options(const Config& config, std::int64_t vocabulary,
+                                              std::int64_t context) {
+  const std::int64_t layers = config[key::layers], decoder_layers = config[key::decoder_layers];
+  config.expect(!config[key::gate], key::gate, "an encoder and cross-attention have no gate");
+  TransformerBlockOptions block = block_options(config);
+  block.random_features = random_features(config);
+  return {.source_vocabulary = vocabulary,
+          .target_vocabulary = vocabulary,
+          .source_context = context,
+          .target_context = context,
+          .encoder_layers = layers,
+          .decoder_layers = decoder_layers > 0 ? decoder_layers : layers,
+          .block = block,
+          .positions = positions_of(config),
+          .window = config[key::window],
+          .shared_embeddings = true,
+          .tied_embeddings = config[key::tied_embeddings]};
+}
+
+RecurrentNetworkOptions recurrent_options(const Config& config, std::int64_t vocabulary) {
+  return {.vocabulary = vocabulary,
+          .layers = config[key::layers],
+          .width = config[key::width],
+          .dropout = config[key::dropout],
+          .bias = config[key::bias],
+          .tied_embeddings = config[key::tied_embeddings]};
+}
+
+}  // namespace tapestry

@@ -1,0 +1,288 @@
+#include <array>
+#include <cmath>
+#include <functional>
+#include <optional>
+
+#include "autograd/ops/losses.hpp"
+#include "data/text/bleu.hpp"
+#include "data/text/byte_pair.hpp"
+#include "data/text/pairs.hpp"
+#include "data/text/parallel_text.hpp"
+#include "data/toys/dates.hpp"
+#include "train/decode/beam_search.hpp"
+#include "train/settings/keys.hpp"
+#include "train/task.hpp"
+#include "train/tasks/language/transformer_keys.hpp"
+
+namespace tapestry {
+namespace {
+
+const Key<std::string> kind{"data.kind",
+                            "dates",
+                            "built-in dates, or the sentence pairs of data.path",
+                            {.choices = {"dates", "text"}}};
+const Key<std::int64_t> examples{
+    "data.examples", 100'000, "dates to train on", {.low = 1, .high = 1e9}};
+const Key<std::int64_t> held_back{
+    "data.held_back", 1000, "dates to validate on, never trained on", {.low = 1, .high = 1e6}};
+const Key<std::string> source_language{"data.source_language",
+                                       "de",
+                                       "the source files' last part: train.de",
+                                       {.free_on_resume = true}};
+const Key<std::string> target_language{
+    "data.target_language", "en", "the target files' last part", {.free_on_resume = true}};
+const Key<std::string> training_split{
+    "data.train", "train", "the files' first part: train.de", {.free_on_resume = true}};
+const Key<std::string> validation_split{"data.validation",
+                                        "val",
+                                        "the same, of the sentences to evaluate on",
+                                        {.free_on_resume = true}};
+const Key<std::string> tokenizer_path{"data.tokenizer", "",
+                                      "a tokenizer.json; empty: trained on the training sentences"};
+const Key<std::int64_t> vocabulary{
+    "data.vocabulary", 8000, "tokens of a tokenizer to train", {.low = 300, .high = 1e6}};
+const Key<bool> lower_case{"data.lower_case", false, "read and write lower case only"};
+const Key<std::int64_t> context{"model.context",
+                                64,
+                                "tokens of a source or target; longer ones are cut",
+                                {.low = 2, .high = 4096}};
+const Key<double> label_smoothing{"model.label_smoothing",
+                                  0,
+                                  "share of a target spread over all tokens",
+                                  {.low = 0, .high = 0.9}};
+const Key<std::int64_t> beams{"model.beams",
+                              1,
+                              "hypotheses in decoding; 1: greedy",
+                              {.low = 1, .high = 64, .free_on_resume = true}};
+
+std::vector<KeyInfo> keys() {
+  std::vector<KeyInfo> all = transformer_keys();
+  all.insert(all.end(),
+             {kind, key::data_source, examples, held_back, source_language, target_language,
+              training_split, validation_split, tokenizer_path, vocabulary, lower_case, context,
+              key::decoder_layers, label_smoothing, beams});
+  return all;
+}
+
+// Both sides of a pair in tokens, and what is to be read and written.
+struct Corpus {
+  std::int64_t vocabulary = 0, context = 0;
+  std::function<std::vector<std::int32_t>(std::string_view)> encode{};
+  std::function<std::string(std::span<const std::int32_t>)> decode{};
+  std::unique_ptr<Dataset> training{}, validation{};
+  std::map<std::string, std::string> memory{};
+};
+
+std::vector<std::int32_t> without_ignored(std::span<const std::int32_t> tokens) {
+  std::vector<std::int32_t> kept;
+  for (const std::int32_t token : tokens)
+    if (token != ignored_target) kept.push_back(token);
+  return kept;
+}
+
+Corpus dates(const Config& config) {
+  key::expect_no_path(config);
+  const auto part = [&](Split which, std::int64_t count) {
+    return std::make_unique<DateDataset>(
+        DateOptions{count, static_cast<std::uint64_t>(config[key::seed]), which});
+  };
+  auto training = part(Split::train, config[examples]);
+  const auto codec = std::make_shared<const DateDataset>(*training);
+  return {.vocabulary = codec->vocabulary_size(),
+          .context = DateDataset::context(),
+          .encode = [codec](std::string_view text) { return codec->encode(text); },
+          .decode = [codec](std::span<const std::int32_t> tokens) { return codec->decode(tokens); },
+          .training = std::move(training),
+          .validation = part(Split::held_back, config[held_back])};
+}
+
+ParallelText load(const Config& config, const Key<std::string>& split) {
+  const std::string path = key::required_path(
+      config, "nothing to translate",
+      fmt::format("a folder with train.{0}, train.{1}, val.{0}, val.{1} and their like with --set "
+                  "data.path=FOLDER",
+                  config[source_language], config[target_language]));
+  return load_parallel_text(path, {.split = config[split],
+                                   .source = config[source_language],
+                                   .target = config[target_language]});
+}
+
+BytePairTokenizer make_tokenizer(const Config& config, const ParallelText& text) {
+  if (!config[tokenizer_path].empty()) return BytePairTokenizer::load(config[tokenizer_path]);
+  std::vector<std::string> sentences = text.sources;
+  sentences.insert(sentences.end(), text.targets.begin(), text.targets.end());
+  return BytePairTokenizer::train(
+      sentences, {.vocabulary = config[vocabulary], .lower_case = config[lower_case]});
+}
+
+std::unique_ptr<Dataset> encoded(const ParallelText& text, const BytePairTokenizer& tokenizer,
+                                 std::int64_t limit) {
+  std::vector<TokenPair> pairs;
+  for (std::size_t i = 0; i < text.sources.size(); ++i)
+    pairs.push_back({tokenizer.encode(text.sources[i]), tokenizer.encode(text.targets[i])});
+  return std::make_unique<PairDataset>(std::move(pairs),
+                                       PairOptions{.context = limit,
+                                                   .overlong = Overlong::cut,
+                                                   .source_path = text.source_path,
+                                                   .target_path = text.target_path});
+}
+
+Corpus sentences(const TaskSetup& setup) {
+  const Config& config = setup.config;
+  std::optional<ParallelText> training;
+  if (setup.needs_data || setup.memory.empty()) training = load(config, training_split);
+  const auto tokenizer = std::make_shared<const BytePairTokenizer>(
+      setup.memory.empty()
+          ? make_tokenizer(config, *training)
+          : BytePairTokenizer::from_json(setup.memory.at("tokenizer"), "the checkpoint"));
+  Corpus corpus{
+      .vocabulary = tokenizer->size(),
+      .context = config[context],
+      .encode = [tokenizer](std::string_view line) { return tokenizer->encode(line); },
+      .decode = [tokenizer](std::span<const std::int32_t> t) { return tokenizer->decode(t); },
+      .memory = {{"tokenizer", tokenizer->to_json()}}};
+  if (!training) return corpus;
+  corpus.training = encoded(*training, *tokenizer, corpus.context);
+  corpus.validation = encoded(load(config, validation_split), *tokenizer, corpus.context);
+  return corpus;
+}
+
+class Translation final : public Task {
+ public:
+  explicit Translation(const TaskSetup& setup)
+      : config_(setup.config),
+        corpus_(config_[kind] == "dates" ? dates(config_) : sentences(setup)),
+        model_(make_model()) {}
+
+  Module& model() override { return model_; }
+  const Dataset& training_data() override { return *corpus_.training; }
+  const Dataset& validation_data() override { return *corpus_.validation; }
+  Order order() const override {
+    return config_[kind] == "text" ? Order::similar_lengths : Order::shuffled;
+  }
+  const char* unit() const override { return "tokens"; }
+  double units(const Batch& batch) const override { return batch.count; }
+  std::map<std::string, std::string> memory() const override { return corpus_.memory; }
+
+  Loss loss(const Batch& batch, const Pass& pass) override {
+    Random* noise = pass.training ? pass.noise : nullptr;
+    const EncoderDecoder::Memory memory = model_.encode(batch.source, batch.source_padding, noise);
+    const Tensor logits = model_.decode(batch.inputs, memory, noise);
+    const double smoothing = pass.training ? config_[label_smoothing] : 0;
+    const Tensor total = cross_entropy(
+        logits, batch.targets,
+        {.ignore_index = ignored_target, .label_smoothing = smoothing, .mean = false});
+    Loss loss{total, {{"loss", {total.item(), batch.count}}}};
+    if (!pass.training) loss.transcript = transcript(batch);
+    return loss;
+  }
+
+  void derive(Metrics& metrics) const override {
+    metrics["perplexity"] = std::exp(metrics.at("loss"));
+  }
+
+  void judge(const Transcript& transcript, Metrics& metrics) const override {
+    double equal = 0;
+    for (std::size_t i = 0; i < transcript.written.size(); ++i)
+      equal += transcript.written[i] == transcript.wanted[i];
+    metrics["exact_match"] = equal / static_cast<double>(transcript.written.size());
+    if (config_[kind] == "text")
+      metrics["bleu"] = corpus_bleu(transcript.written, transcript.wanted).score;
+  }
+
+  Sample sample(const SampleOptions& options) override {
+    if (!options.prompt.empty()) return {written(options.prompt) + "\n", {}};
+    expect_input(corpus_.validation != nullptr, "--prompt is required: a sentence to translate");
+    std::string text;
+    const std::int64_t count =
+        std::min(options.count > 0 ? options.count : 8, corpus_.validation->size());
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Batch batch = corpus_.validation->batch(std::array{i});
+      const Transcript one = transcript(batch);
+      text += fmt::format("{}\n  {}\n  expected {}\n", corpus_.decode(tokens_of(batch.source)),
+                          one.written.front(), one.wanted.front());
+    }
+    return {text, {}};
+  }
+
+  std::vector<AttentionMaps> attention(const SampleOptions& options) override {
+    const std::vector<std::int32_t> source = prompt_tokens(options.prompt);
+    const Array read = Array::of(source, {1, static_cast<std::int64_t>(source.size())});
+    std::vector<std::int32_t> target = translate(model_, read, {}, decoding()).front();
+    std::vector<std::string> columns = labels(source), rows = labels(target);
+    rows.push_back("end");  // row i attends in order to write token i
+    target.insert(target.begin(), bos_token);
+    AttentionRecorder recorder;
+    model_.decode(Array::of(target, {1, static_cast<std::int64_t>(target.size())}),
+                  model_.encode(read, {}));
+    std::vector<AttentionMaps> maps;
+    for (const auto& [path, weights] : recorder.entries) {
+      const bool decodes = path.starts_with("decoder");
+      const bool crosses = path.ends_with("cross_attention");
+      std::vector<std::string> seen = labels(target);
+      if (!seen.empty()) seen.front() = "begin";
+      maps.push_back({path, weights.reshaped({weights.dim(1), weights.dim(2), weights.dim(3)}),
+                      decodes ? rows : columns, decodes && !crosses ? seen : columns});
+    }
+    return maps;
+  }
+
+ private:
+  std::vector<std::int32_t> prompt_tokens(const std::string& prompt) const {
+    const std::vector<std::int32_t> tokens = corpus_.encode(prompt);
+    const auto count = static_cast<std::int64_t>(tokens.size());
+    expect_input(count >= 1 && count <= corpus_.context, "--prompt: {} tokens; expected 1 to {}",
+                 count, corpus_.context);
+    return tokens;
+  }
+
+  std::vector<std::string> labels(const std::vector<std::int32_t>& tokens) const {
+    std::vector<std::string> names;
+    for (const std::int32_t token : tokens) names.push_back(corpus_.decode(std::array{token}));
+    return names;
+  }
+
+  static std::span<const std::int32_t> tokens_of(const Array& array) {
+    return array.values<std::int32_t>();
+  }
+
+  TranslateOptions decoding() const {
+    return {.beams = config_[beams], .begin = bos_token, .end = eos_token};
+  }
+
+  Transcript transcript(const Batch& batch) const {
+    Transcript transcript;
+    for (const auto& tokens : translate(model_, batch.source, batch.source_padding, decoding()))
+      transcript.written.push_back(corpus_.decode(tokens));
+    const std::int64_t T = batch.targets.dim(1);
+    const auto targets = tokens_of(batch.targets);
+    for (std::int64_t b = 0; b < batch.targets.dim(0); ++b)
+      transcript.wanted.push_back(corpus_.decode(without_ignored(
+          targets.subspan(static_cast<std::size_t>(b * T), static_cast<std::size_t>(T)))));
+    return transcript;
+  }
+
+  std::string written(const std::string& source) const {
+    const std::vector<std::int32_t> tokens = prompt_tokens(source);
+    const auto S = static_cast<std::int64_t>(tokens.size());
+    return corpus_.decode(translate(model_, Array::of(tokens, {1, S}), {}, decoding()).front());
+  }
+
+  EncoderDecoder make_model() const {
+    Random init(static_cast<std::uint64_t>(config_[key::seed]), Stream::init);
+    return EncoderDecoder(encoder_decoder_options(config_, corpus_.vocabulary, corpus_.context),
+                          init);
+  }
+
+  Config config_;
+  Corpus corpus_;
+  EncoderDecoder model_;
+};
+
+const RegisterTask registered("translation", {"an encoder-decoder transformer", keys(),
+                                              [](const TaskSetup& setup) -> std::unique_ptr<Task> {
+                                                return std::make_unique<Translation>(setup);
+                                              }});
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,92 @@
+#include "train/tasks/series/series_data.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "data/file.hpp"
+
+namespace tapestry {
+namespace {
+
+SeriesTable load(const Config& config) {
+  if (config[key::series_kind] == "csv")
+    return load_series(
+        key::required_path(config, "nothing to forecast", "a CSV with --set data.path=FILE"),
+        config[key::gaps]);
+  key::expect_no_path(config);
+  return make_waves({.series = config[key::num_waves],
+                     .rows = config[key::wave_rows],
+                     .noise = config[key::wave_noise],
+                     .seed = static_cast<std::uint64_t>(config[key::seed])});
+}
+
+std::vector<double> numbers(const std::string& text) {
+  std::vector<double> values;
+  for (const std::string_view part : split(text, ','))
+    values.push_back(std::stod(std::string(part)));
+  return values;
+}
+
+}  // namespace
+
+std::vector<KeyInfo> series_keys() {
+  using namespace key;
+  return {series_kind,         data_source,  num_waves,         wave_rows,
+          wave_noise,          gaps,         split_by,          train_fraction,
+          validation_fraction, train_months, validation_months, test_months};
+}
+
+SeriesData::SeriesData(const Config& config, const SeriesDataset::Window& window,
+                       const Memory& trained)
+    : config_(config),
+      window_(window),
+      table_(load(config)),
+      scale_(scale_from(trained)),
+      values_(scale_.apply(table_.values)) {}
+
+SeriesScale SeriesData::scale_from(const Memory& trained) const {
+  if (trained.empty()) return SeriesScale::of(table_, ranges().train);
+  const SeriesScale scale{numbers(trained.at("means")), numbers(trained.at("deviations"))};
+  expect_input(scale.means.size() == table_.names.size(),
+               "{}: {} series; this model was trained on {}", table_.path, table_.names.size(),
+               scale.means.size());
+  return scale;
+}
+
+SeriesData::Memory SeriesData::memory() const {
+  return {{"means", fmt::format("{}", fmt::join(scale_.means, ","))},
+          {"deviations", fmt::format("{}", fmt::join(scale_.deviations, ","))}};
+}
+
+SeriesRanges SeriesData::ranges() const {
+  const bool by_months = config_[key::split_by] == "months";
+  const double train = config_[key::train_fraction], validation = config_[key::validation_fraction];
+  config_.expect(by_months || train + validation < 1, key::validation_fraction,
+                 "with data.train_fraction = {} nothing is left to test on", train);
+  const SeriesRanges ranges =
+      by_months ? split_by_months(table_, {.train = config_[key::train_months],
+                                           .validation = config_[key::validation_months],
+                                           .test = config_[key::test_months]})
+                : split_by_fractions(table_, train, validation);
+  const auto [T, H] = window_;
+  for (const auto& [name, range] : {std::pair{"training", ranges.train},
+                                    {"validation", ranges.validation},
+                                    {"test", ranges.test}})
+    expect_input(
+        std::max(range.begin, T) + H <= range.end,
+        "{}: no window of model.context = {} and model.horizon = {} steps fits the {} split, "
+        "rows {} to {}; make them shorter",
+        table_.path, T, H, name, range.begin, range.end);
+  return ranges;
+}
+
+const SeriesData::Splits& SeriesData::splits() {
+  if (splits_) return *splits_;
+  const SeriesRanges rows = ranges();
+  return splits_.emplace(Splits{SeriesDataset(values_, rows.train, window_),
+                                SeriesDataset(values_, rows.validation, window_),
+                                SeriesDataset(values_, rows.test, window_)});
+}
+
+}  // namespace tapestry

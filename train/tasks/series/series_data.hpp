@@ -1,0 +1,72 @@
+#pragma once
+
+#include <optional>
+
+#include "data/series/series.hpp"
+#include "train/settings/keys.hpp"
+#include "train/task.hpp"
+
+namespace tapestry {
+
+// The keys of several time series, built in or from data.path, and of their splits.
+namespace key {
+
+inline const Key<std::string> series_kind{
+    "data.kind", "waves", "built-in waves, or the CSV of data.path", {.choices = {"waves", "csv"}}};
+inline const Key<std::int64_t> num_waves{"data.series", 3, "of waves", {.low = 1, .high = 1000}};
+inline const Key<std::int64_t> wave_rows{"data.rows", 4000, "of waves", {.low = 2, .high = 1e7}};
+inline const Key<double> wave_noise{
+    "data.noise", 0.3, "of waves: its standard deviation", {.low = 0, .high = 100}};
+inline const Key<bool> gaps{"data.gaps", false, "rows of the CSV may be missing: weekends"};
+inline const Key<std::string> split_by{"data.split",
+                                       "fractions",
+                                       "the rows into train, validation and test, in this order",
+                                       {.choices = {"fractions", "months"}}};
+inline const Key<double> train_fraction{
+    "data.train_fraction", 0.7, "share of the rows", {.low = 0.01, .high = 0.98}};
+inline const Key<double> validation_fraction{
+    "data.validation_fraction", 0.1, "share of the rows after them", {.low = 0.01, .high = 0.98}};
+inline const Key<std::int64_t> train_months{
+    "data.train_months", 12, "months of 30 days", {.low = 1, .high = 12000}};
+inline const Key<std::int64_t> validation_months{
+    "data.validation_months", 4, "months of 30 days", {.low = 1, .high = 12000}};
+inline const Key<std::int64_t> test_months{
+    "data.test_months", 4, "months of 30 days", {.low = 1, .high = 12000}};
+
+}  // namespace key
+
+std::vector<KeyInfo> series_keys();
+
+// The series of a task, z-scored as the rows are that were learnt from, which a trained model
+// keeps.
+class SeriesData {
+ public:
+  using Memory = std::map<std::string, std::string>;
+
+  // `trained` is a checkpoint's memory, or empty. InputError names file, line and column, or key.
+  SeriesData(const Config& config, const SeriesDataset::Window& window, const Memory& trained);
+
+  const SeriesTable& table() const { return table_; }
+  const SeriesScale& scale() const { return scale_; }
+  const Array& values() const { return values_; }  // (rows, M), z-scored
+  Memory memory() const;
+
+  struct Splits {
+    SeriesDataset train, validation, test;
+  };
+  // Made when first asked for. InputError where one has no room for a window.
+  const Splits& splits();
+
+ private:
+  SeriesRanges ranges() const;
+  SeriesScale scale_from(const Memory& trained) const;
+
+  Config config_;
+  SeriesDataset::Window window_;
+  SeriesTable table_;
+  SeriesScale scale_;
+  Array values_;
+  std::optional<Splits> splits_;
+};
+
+}  // namespace tapestry
