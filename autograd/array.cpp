@@ -32,9 +32,7 @@ void throw_not_floating(DType dtype) {
 }
 
 Array::Array(const Shape& shape, DType dtype)
-    : shape_(shape),
-      dtype_(dtype),
-      buffer_(allocate(static_cast<std::size_t>(shape.elements()) * size_of(dtype))) {}
+    : shape_(shape), dtype_(dtype), buffer_(allocate(shape.elements() * size_of(dtype))) {}
 
 Array Array::zeros(const Shape& shape, DType dtype) {
   Array array(shape, dtype);
@@ -55,8 +53,8 @@ Array Array::full(const Shape& shape, double value, DType dtype) {
 
 template <class T>
 Array Array::of(const std::vector<T>& values, const Shape& shape) {
-  require(static_cast<std::int64_t>(values.size()) == shape.elements(),
-          "array: {} values for shape {}", values.size(), to_string(shape));
+  require(std::ssize(values) == shape.elements(), "array: {} values for shape {}", values.size(),
+          to_string(shape));
   Array array(shape, dtype_of<T>);
   std::ranges::copy(values, array.mutable_values<T>().begin());
   return array;
@@ -87,13 +85,12 @@ void Array::copy_from(const Array& source) {
 
 Array Array::select(const std::vector<std::int64_t>& rows) const {
   Shape shape = shape_;
-  shape[0] = static_cast<std::int64_t>(rows.size());
+  shape[0] = std::ssize(rows);
   Array selected(shape, dtype_);
-  const std::size_t row = bytes() / static_cast<std::size_t>(std::max<std::int64_t>(1, dim(0)));
+  const std::size_t row = bytes() / std::max<std::int64_t>(1, dim(0));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     require(rows[i] >= 0 && rows[i] < dim(0), "select: row {} of {}", rows[i], to_string(shape_));
-    std::copy_n(raw() + static_cast<std::size_t>(rows[i]) * row, row,
-                selected.mutable_raw() + i * row);
+    std::copy_n(raw() + rows[i] * row, row, selected.mutable_raw() + i * row);
   }
   return selected;
 }

@@ -40,7 +40,7 @@ class Array {
   std::int64_t dim(int axis) const { return shape_[axis]; }
   std::int64_t size() const { return shape_.elements(); }
   DType dtype() const { return dtype_; }
-  std::size_t bytes() const { return static_cast<std::size_t>(size()) * size_of(dtype_); }
+  std::size_t bytes() const { return size() * size_of(dtype_); }
 
   // The elements in row-major order. T must match dtype(), else std::invalid_argument.
   template <class T>
@@ -74,13 +74,13 @@ void require_dtype(DType actual, DType expected);
 template <class T>
 std::span<const T> Array::values() const {
   require_dtype(dtype_, dtype_of<T>);
-  return {reinterpret_cast<const T*>(buffer_.get()), static_cast<std::size_t>(size())};
+  return std::span(reinterpret_cast<const T*>(buffer_.get()), size());
 }
 
 template <class T>
 std::span<T> Array::mutable_values() {
   require_dtype(dtype_, dtype_of<T>);
-  return {reinterpret_cast<T*>(buffer_.get()), static_cast<std::size_t>(size())};
+  return std::span(reinterpret_cast<T*>(buffer_.get()), size());
 }
 
 template <class Body>

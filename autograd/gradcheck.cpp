@@ -49,7 +49,7 @@ std::vector<double> numeric(const Function& f, const Tensor& x, const Array& v, 
                            at.moved.mutable_values<double>().begin(),
                            [&](double from, double along) { return from + steps * h * along; });
     const Array y = f().value();
-    slope.resize(static_cast<std::size_t>(y.size()));
+    slope.resize(y.size());
     std::ranges::transform(slope, y.values<double>(), slope.begin(), [&](double sum, double value) {
       return sum + weight * value / (12 * h);
     });
@@ -99,10 +99,10 @@ double projection_error(const Function& f, const Tensor& x, const Shape& output,
 double jacobian_error(const Function& f, const Tensor& x, const Shape& output,
                       const GradcheckOptions& options) {
   std::vector<Array> rows;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(output.elements()); ++i)
+  for (std::int64_t i = 0; i < output.elements(); ++i)
     rows.push_back(analytic(f, x, axis_direction(output, i)));
   double worst = 0;
-  for (std::size_t j = 0; j < static_cast<std::size_t>(x.size()); ++j)
+  for (std::int64_t j = 0; j < x.size(); ++j)
     worst = std::max(
         worst, least_error(options, [&](double step) {
           const std::vector<double> column = numeric(f, x, axis_direction(x.shape(), j), step);

@@ -17,14 +17,14 @@ Array ints(std::size_t count) {
 Adjacency adjacency(std::int64_t nodes, const std::vector<Edge>& list,
                     const std::vector<std::int32_t>& order, std::int32_t Edge::*row,
                     std::int32_t Edge::*end) {
-  Adjacency result{ints(static_cast<std::size_t>(nodes) + 1), ints(list.size()), ints(list.size())};
+  Adjacency result{ints(nodes + 1), ints(list.size()), ints(list.size())};
   const auto offsets = result.offsets.mutable_values<std::int32_t>();
   const auto neighbours = result.neighbours.mutable_values<std::int32_t>();
   std::ranges::copy(order, result.edges.mutable_values<std::int32_t>().begin());
   for (std::size_t place = 0; place < order.size(); ++place) {
-    const Edge& edge = list[static_cast<std::size_t>(order[place])];
+    const Edge& edge = list[order[place]];
     neighbours[place] = edge.*end;
-    ++offsets[static_cast<std::size_t>(edge.*row) + 1];
+    ++offsets[(edge.*row) + 1];
   }
   std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
   return result;
@@ -44,8 +44,7 @@ Graph::Graph(std::int64_t nodes, std::vector<Edge> edges) : nodes_(nodes) {
   std::vector<std::int32_t> order(edges.size());
   std::iota(order.begin(), order.end(), 0);
   incoming_ = adjacency(nodes, edges, order, &Edge::to, &Edge::from);
-  std::ranges::stable_sort(
-      order, {}, [&](std::int32_t edge) { return edges[static_cast<std::size_t>(edge)].from; });
+  std::ranges::stable_sort(order, {}, [&](std::int32_t edge) { return edges[edge].from; });
   outgoing_ = adjacency(nodes, edges, order, &Edge::from, &Edge::to);
 }
 
@@ -71,8 +70,7 @@ std::vector<Edge> Graph::list() const {
   const auto offsets = incoming_.offsets.values<std::int32_t>();
   const auto sources = incoming_.neighbours.values<std::int32_t>();
   for (std::int32_t to = 0; to < nodes_; ++to)
-    for (auto place = static_cast<std::size_t>(offsets[static_cast<std::size_t>(to)]);
-         place < static_cast<std::size_t>(offsets[static_cast<std::size_t>(to) + 1]); ++place)
+    for (auto place = offsets[to]; place < offsets[to + 1]; ++place)
       edges.push_back({sources[place], to});
   return edges;
 }

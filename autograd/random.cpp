@@ -62,7 +62,7 @@ std::uint32_t Random::bits() {
     current_ = blocks<1>(next_++);
     unused_ = 4;
   }
-  return current_[static_cast<std::size_t>(4 - unused_--)][0];
+  return current_[4 - unused_--][0];
 }
 
 double Random::uniform() {
@@ -86,7 +86,7 @@ std::int64_t Random::below(std::int64_t bound) {
 template <class T, class Draw>
 void Random::fill(Array& array, Draw draw) {
   const auto values = array.mutable_values<T>();
-  const auto size = static_cast<std::int64_t>(values.size());
+  const std::int64_t size = std::ssize(values);
   const std::int64_t pairs = (size + 1) / 2;
   parallel_for(pairs, 4096, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {

@@ -28,15 +28,13 @@ class Random {
   template <class T>
   void shuffle(std::vector<T>& values) {
     for (std::size_t left = values.size(); left > 1; --left)
-      std::swap(values[left - 1],
-                values[static_cast<std::size_t>(below(static_cast<std::int64_t>(left)))]);
+      std::swap(values[left - 1], values[below(static_cast<std::int64_t>(left))]);
   }
   // The same from the other end, until the first `count` are drawn from them all.
   template <class T>
   void shuffle_start(std::vector<T>& values, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i)
-      std::swap(values[static_cast<std::size_t>(i)],
-                values[static_cast<std::size_t>(i + below(std::ssize(values) - i))]);
+      std::swap(values[i], values[i + below(std::ssize(values) - i)]);
   }
 
   // Fill a floating array; the same numbers at any thread count.

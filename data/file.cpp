@@ -71,15 +71,15 @@ std::string read_start(const std::string& path, std::int64_t bytes) {
     content.resize(before + wanted);
     const int got = gzread(file.get(), content.data() + before, wanted);
     check_read(file.get(), path);
-    content.resize(before + static_cast<std::size_t>(std::max(got, 0)));
-    more = content.size() == before + wanted && static_cast<std::int64_t>(content.size()) < bytes;
+    content.resize(before + std::max(got, 0));
+    more = content.size() == before + wanted && std::ssize(content) < bytes;
   }
   return content;
 }
 
 std::string read_file(const std::string& path, std::int64_t max_bytes) {
   std::string content = read_start(path, max_bytes + 1);
-  expect_input(static_cast<std::int64_t>(content.size()) <= max_bytes,
+  expect_input(std::ssize(content) <= max_bytes,
                "{}: byte {}: the content goes on beyond the {} bytes that can be read; "
                "give a smaller file",
                path, max_bytes, max_bytes);
@@ -90,7 +90,7 @@ CodePoint code_point_at(std::string_view text, std::size_t offset) {
   constexpr CodePoint malformed{0, 0};
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[offset + i]); };
   const int bytes = bytes_by_lead(byte(0));
-  if (bytes == 0 || offset + static_cast<std::size_t>(bytes) > text.size()) return malformed;
+  if (bytes == 0 || offset + bytes > text.size()) return malformed;
   char32_t value = byte(0) & forms[bytes].mask;
   for (int i = 1; i < bytes; ++i) {
     if ((byte(i) & 0xC0) != 0x80) return malformed;
@@ -111,7 +111,7 @@ void require_utf8(std::string_view text, const std::string& path) {
                       "to UTF-8, for example with iconv",
                       path, offset, line, static_cast<unsigned char>(text[offset])));
     }
-    offset += static_cast<std::size_t>(bytes);
+    offset += bytes;
   }
 }
 

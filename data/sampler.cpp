@@ -21,8 +21,7 @@ Sampler::Sampler(std::int64_t size, Order order, std::uint64_t seed, SimilarLeng
   require(size >= 1, "Sampler: {} examples", size);
   if (order != Order::similar_lengths) return;
   const std::int64_t batch = similar_.batch;
-  require(batch >= 1 && similar_.pool >= 1 &&
-              static_cast<std::int64_t>(similar_.lengths.size()) == size,
+  require(batch >= 1 && similar_.pool >= 1 && std::ssize(similar_.lengths) == size,
           "Sampler: batches of {}, pools of {}, {} lengths for {} examples", batch, similar_.pool,
           similar_.lengths.size(), size);
   if (size > batch) epoch_size_ = size / batch * batch;
@@ -30,7 +29,7 @@ Sampler::Sampler(std::int64_t size, Order order, std::uint64_t seed, SimilarLeng
 
 std::vector<std::int64_t> Sampler::next(std::int64_t count) {
   require(count >= 0, "Sampler: next({})", count);
-  std::vector<std::int64_t> examples(static_cast<std::size_t>(count));
+  std::vector<std::int64_t> examples(count);
   for (std::int64_t& example : examples) example = at(position_++);
   return examples;
 }
@@ -44,11 +43,11 @@ std::int64_t Sampler::at(std::int64_t position) {
   if (order_ == Order::sequential) return position % size_;
   if (order_ == Order::with_replacement) return random_for(seed_, position).below(size_);
   if (epoch_ != position / epoch_size_) shuffle(position / epoch_size_);
-  return permutation_[static_cast<std::size_t>(position % epoch_size_)];
+  return permutation_[position % epoch_size_];
 }
 
 void Sampler::shuffle(std::int64_t epoch) {
-  permutation_.resize(static_cast<std::size_t>(size_));
+  permutation_.resize(size_);
   std::iota(permutation_.begin(), permutation_.end(), 0);
   Random random = random_for(seed_, epoch);
   random.shuffle(permutation_);
@@ -58,13 +57,13 @@ void Sampler::shuffle(std::int64_t epoch) {
 
 void Sampler::group_by_length(Random& random) {
   const auto length_of = [this](std::int64_t example) {
-    return std::pair(similar_.lengths[static_cast<std::size_t>(example)], example);
+    return std::pair(similar_.lengths[example], example);
   };
   for (std::int64_t begin = 0; begin < epoch_size_; begin += similar_.batch * similar_.pool) {
     const std::int64_t end = std::min(epoch_size_, begin + similar_.batch * similar_.pool);
     std::ranges::sort(permutation_.begin() + begin, permutation_.begin() + end, {}, length_of);
   }
-  std::vector<std::int64_t> batches(static_cast<std::size_t>(epoch_size_ / similar_.batch));
+  std::vector<std::int64_t> batches(epoch_size_ / similar_.batch);
   std::iota(batches.begin(), batches.end(), 0);
   random.shuffle(batches);
   const std::vector<std::int64_t> grouped = permutation_;

@@ -17,8 +17,7 @@ void append(const Array& from, std::int64_t begin, Array& to, std::int64_t first
   for (std::int64_t b = 0; b < B; ++b)
     for (std::int64_t t = 0; t < T; ++t)
       std::memcpy(to.mutable_raw() + ((b * to.dim(1) + first + t) * C) * element,
-                  from.raw() + ((b * T + t) * from.dim(2) + begin) * element,
-                  static_cast<std::size_t>(C * element));
+                  from.raw() + ((b * T + t) * from.dim(2) + begin) * element, C * element);
 }
 
 thread_local AttentionRecorder* recorder = nullptr;
@@ -38,7 +37,7 @@ void start_remembering(Linear& gate) {
   const std::int64_t H = gate.weight.tensor.dim(0);
   Array bias = gate.bias.value();
   for (std::int64_t h = 0; h < H; ++h)
-    bias.mutable_values<float>()[static_cast<std::size_t>(h)] =
+    bias.mutable_values<float>()[h] =
         H == 1 ? 3.0f : 1.0f + 4.0f * static_cast<float>(h) / static_cast<float>(H - 1);
 }
 

@@ -41,9 +41,9 @@ Array draw(std::int64_t heads, std::int64_t head_width, Random& init,
   Array projection = normal({heads, options.features, head_width}, 1, init);
   if (options.map == FeatureMap::trigonometric) return projection;
   const auto values = projection.mutable_values<float>();
-  const std::size_t head = values.size() / static_cast<std::size_t>(heads);
+  const std::size_t head = values.size() / heads;
   for (std::size_t begin = 0; begin < values.size(); begin += head)
-    orthogonalize(values.subspan(begin, head), static_cast<std::size_t>(head_width));
+    orthogonalize(values.subspan(begin, head), head_width);
   return projection;
 }
 

@@ -81,7 +81,7 @@ class Masks {
       const std::int64_t step = shape.mask.dim(axis) == 1 ? 0 : stride;
       if (axis == -1) key_stride_ = step;
       if (axis == -2) query_stride_ = step;
-      offset += index[static_cast<std::size_t>(axis + 4)] * step;
+      offset += index[axis + 4] * step;
       stride *= shape.mask.dim(axis);
     }
     mask_ = shape.mask.values<T>().data() + offset;

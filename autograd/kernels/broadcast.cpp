@@ -109,7 +109,7 @@ template <class F>
 double sum_pieces(const Array& array, F f) {
   constexpr std::int64_t grain = 16384, lanes = 8;
   const std::int64_t n = array.size();
-  std::vector<double> partial(static_cast<std::size_t>((n + grain - 1) / grain));
+  std::vector<double> partial((n + grain - 1) / grain);
   dispatch(array.dtype(), [&]<class T>() {
     const T* values = array.values<T>().data();
     parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end) {
@@ -119,8 +119,7 @@ double sum_pieces(const Array& array, F f) {
         for (std::size_t lane = 0; lane < lanes; ++lane)
           sums[lane] += f(static_cast<double>(values[i + static_cast<std::int64_t>(lane)]));
       for (; i < end; ++i) sums[0] += f(static_cast<double>(values[i]));
-      partial[static_cast<std::size_t>(begin / grain)] =
-          std::accumulate(sums.begin(), sums.end(), 0.0);
+      partial[begin / grain] = std::accumulate(sums.begin(), sums.end(), 0.0);
     });
   });
   return std::accumulate(partial.begin(), partial.end(), 0.0);

@@ -75,7 +75,7 @@ struct Weights {
     if (equal) {
       last_unit = 0;
       for (std::int64_t s = 0; s < shape.S; ++s)
-        if (shape.causal) total[at(s)] = static_cast<T>(total_before + static_cast<double>(s + 1));
+        if (shape.causal) total[s] = static_cast<T>(total_before + static_cast<double>(s + 1));
       last_total = total_before + static_cast<double>(shape.S);
     } else if (shape.causal) {
       for (std::int64_t first = 0; first < shape.S; first += tile)
@@ -84,7 +84,7 @@ struct Weights {
       for (std::int64_t s = 0; s < shape.S; ++s) last_unit = std::max(last_unit, logs[s].weight);
       for (std::int64_t s = 0; s < shape.S; ++s) {
         const double weight = std::exp(logs[s].weight - finite(last_unit));
-        enter[at(s)] = static_cast<T>(weight);
+        enter[s] = static_cast<T>(weight);
         last_total += weight;
       }
     }
@@ -92,8 +92,7 @@ struct Weights {
   }
 
  private:
-  static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-  static std::size_t padded_size(std::int64_t n) { return at(round_up(n, tile)); }
+  static std::size_t padded_size(std::int64_t n) { return round_up(n, tile); }
   // With no key yet every weight is 0, in any unit.
   static double finite(double log) { return log == -infinity<double> ? 0 : log; }
 
@@ -105,15 +104,14 @@ struct Weights {
       decay += own.decay;
       const double before = last_unit + own.decay;
       last_unit = std::max(before, own.weight);
-      const double u = unit[at(t)] = finite(last_unit);
+      const double u = unit[t] = finite(last_unit);
       last_total = last_total * std::exp(before - u) + std::exp(own.weight - u);
-      row[at(t)] = static_cast<T>(decay - u);
-      column[at(t)] = static_cast<T>(own.weight - decay);
-      carry[at(t)] = static_cast<T>(std::exp(unit_carried + decay - u));
-      total[at(t)] = static_cast<T>(last_total);
+      row[t] = static_cast<T>(decay - u);
+      column[t] = static_cast<T>(own.weight - decay);
+      carry[t] = static_cast<T>(std::exp(unit_carried + decay - u));
+      total[t] = static_cast<T>(last_total);
     }
-    for (std::int64_t s = first; s < last; ++s)
-      enter[at(s)] = std::exp(row[at(last - 1)] + column[at(s)]);
+    for (std::int64_t s = first; s < last; ++s) enter[s] = std::exp(row[last - 1] + column[s]);
   }
 };
 
@@ -209,7 +207,7 @@ class Head {
   // Moves the sums from before the chunk to after it. Spoils v_tile.
   void enter() {
     if (!weights.equal) {
-      if (shape.causal) scale_rows(1, F * W, &weights.carry[at(first + count - 1)], sums);
+      if (shape.causal) scale_rows(1, F * W, &weights.carry[first + count - 1], sums);
       scale_rows(count, W, weights.enter.data() + first, v_tile);
     }
     multiply_tile<T>(F, W, count, {k_tile, tile, 1}, v_tile, W, sums, W);
@@ -250,8 +248,6 @@ class Head {
     });
     weigh(rows, p);
   }
-
-  static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 };
 
 template <class T>
@@ -292,7 +288,7 @@ void forward_head(const LinearAttentionShape& shape, std::int64_t i, const Featu
     }
     for (std::int64_t r = 0; r < head.count; ++r) {
       T* row = o_tile + r * W;
-      const T least = static_cast<T>(shape.floor) * head.weights.total[head.at(chunk + r)];
+      const T least = static_cast<T>(shape.floor) * head.weights.total[chunk + r];
       const bool floored = row[D] < least;
       const T sum = floored ? least : row[D], scale = sum == 0 ? T(0) : T(1) / sum;
       scales[chunk + r] = floored ? -scale : scale;
@@ -331,7 +327,7 @@ class BackwardHead {
         d_tile_(head_.scratch.take(shape_.F, tile)),
         p_(head_.scratch.take(tile, tile)),
         dp_(head_.scratch.take(tile, tile)),
-        entered_(shape_.gate.empty() ? 0 : head_.at(shape_.S)) {}
+        entered_(shape_.gate.empty() ? 0 : shape_.S) {}
 
   void run(const LinearAttentionGradients& gradients) {
     carry_keys_on(rows_of<T>(gradients.dq, b_, h_));
@@ -394,7 +390,7 @@ class BackwardHead {
       send_to_keys(dk, dv);
       if (!shape_.causal) continue;
       if (!head_.weights.equal) {
-        scale_rows(1, shape_.F * head_.W, &head_.weights.carry[head_.at(chunk + head_.count - 1)],
+        scale_rows(1, shape_.F * head_.W, &head_.weights.carry[chunk + head_.count - 1],
                    head_.sums);
         scale_rows(head_.count, head_.W, head_.weights.carry.data() + chunk, dn_);
       }
@@ -433,8 +429,7 @@ class BackwardHead {
     for (std::int64_t r = 0; r < count; ++r) {
       const T* row = value_gradients_ + r * W;
       std::copy_n(row, D, dv[head_.first + r]);
-      if (!entered_.empty())
-        entered_[head_.at(head_.first + r)] = dot_span(D + 1, head_.v_tile + r * W, row);
+      if (!entered_.empty()) entered_[head_.first + r] = dot_span(D + 1, head_.v_tile + r * W, row);
     }
   }
 
@@ -444,13 +439,12 @@ class BackwardHead {
   void open_gates(Array dgate) const {
     double later = 0;
     for (std::int64_t t = shape_.S - 1; t >= 0; --t) {
-      const std::size_t at = head_.at(t);
-      const double total = head_.weights.total[at] * std::exp(head_.weights.unit[at]);
+      const double total = head_.weights.total[t] * std::exp(head_.weights.unit[t]);
       if (std::signbit(scales_[t]) && total > 0) later += static_cast<double>(pull(t)) / total;
-      later -= entered_[at];
+      later -= entered_[t];
       const double g = 1 / (1 + std::exp(-head_.logs.gate(t)));
-      dgate.mutable_values<T>()[head_.at((b_ * shape_.S + t) * shape_.H + h_)] =
-          head_.logs.hidden(t) ? T(0) : static_cast<T>((1 - g) * later - g * entered_[at]);
+      dgate.mutable_values<T>()[(b_ * shape_.S + t) * shape_.H + h_] =
+          head_.logs.hidden(t) ? T(0) : static_cast<T>((1 - g) * later - g * entered_[t]);
     }
   }
 

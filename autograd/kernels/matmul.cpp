@@ -281,9 +281,9 @@ void run_block(const Matmul& matmul, const MatmulOperands& operands, const Cut& 
 
 void write_empty_sum(const Matmul& matmul, const MatmulOperands& operands) {
   if (matmul.accumulate) return;
-  const std::size_t row = static_cast<std::size_t>(matmul.n) * size_of(matmul.dtype);
+  const std::size_t row = matmul.n * size_of(matmul.dtype);
   for (std::int64_t i = 0; i < matmul.m; ++i) {
-    std::byte* to = operands.c + static_cast<std::size_t>(i) * row;
+    std::byte* to = operands.c + i * row;
     if (operands.bias)
       std::copy_n(operands.bias, row, to);
     else
@@ -298,11 +298,10 @@ void run_batch(const Matmul& matmul, const std::vector<MatmulOperands>& batch) {
   // Small products of a large batch share a piece.
   const double flops = std::max(1.0, flops_of(matmul) / static_cast<double>(cut.pieces));
   const auto grain = std::max<std::int64_t>(1, static_cast<std::int64_t>(4e6 / flops));
-  const auto blocks = static_cast<std::int64_t>(batch.size()) * cut.pieces;
+  const std::int64_t blocks = std::ssize(batch) * cut.pieces;
   parallel_for(blocks, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
-      run_block<In, T>(matmul, batch[static_cast<std::size_t>(i / cut.pieces)], cut,
-                       i % cut.pieces);
+      run_block<In, T>(matmul, batch[i / cut.pieces], cut, i % cut.pieces);
   });
 }
 
@@ -322,7 +321,7 @@ class RoundedOperands {
   const std::byte* round(const std::byte* operand, std::int64_t n) {
     std::shared_ptr<std::byte[]>& copy = copies_[operand];
     if (copy) return copy.get();  // the batch shares it
-    copy = allocate(static_cast<std::size_t>(n) * sizeof(Rounded));
+    copy = allocate(n * sizeof(Rounded));
     const auto* from = reinterpret_cast<const float*>(operand);
     auto* to = reinterpret_cast<Rounded*>(copy.get());
     parallel_for(n, 65536, [=](std::int64_t begin, std::int64_t end) {

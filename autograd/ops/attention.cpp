@@ -30,7 +30,7 @@ HeadsView view(const Array& array, std::int64_t part, std::int64_t parts, std::i
   if (array.rank() == 4)
     return {writable(array), array.dim(1) * array.dim(2) * D, array.dim(2) * D, D};
   const std::int64_t row = array.dim(2);
-  const auto offset = static_cast<std::size_t>(part * (row / parts)) * size_of(array.dtype());
+  const auto offset = (part * (row / parts)) * size_of(array.dtype());
   return {writable(array) + offset, array.dim(1) * row, D, row};
 }
 
@@ -162,13 +162,11 @@ Array attention_weights(const Array& q, const Array& k, const AttentionOptions& 
     for (std::int64_t t = 0; t < shape.T; ++t)
       for (std::int64_t s = 0; s < S; ++s, ++i) {
         const bool padded =
-            !shape.key_padding.empty() &&
-            shape.key_padding.values<std::int32_t>()[static_cast<std::size_t>(b * S + s)];
+            !shape.key_padding.empty() && shape.key_padding.values<std::int32_t>()[b * S + s];
         const std::int64_t place = t + S - shape.T;  // of the query among the keys
         const bool later = shape.causal && s > place;
         const bool far = shape.window > 0 && std::abs(place - s) >= shape.window;
-        if (padded || later || far)
-          values[static_cast<std::size_t>(i)] = -std::numeric_limits<double>::infinity();
+        if (padded || later || far) values[i] = -std::numeric_limits<double>::infinity();
       }
   return softmax(scores + hidden.to(shape.dtype)).value();
 }

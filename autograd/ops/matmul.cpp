@@ -18,7 +18,7 @@ Shape with_matrix(Shape batch, std::int64_t rows, std::int64_t columns) {
 
 // For each matrix of `batch`, the index of the matrix of `own` that broadcasts to it.
 std::vector<std::int64_t> matrix_indices(const Shape& own, const Shape& batch) {
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(batch.elements()), 0);
+  std::vector<std::int64_t> indices(batch.elements(), 0);
   for (std::size_t i = 0; i < indices.size(); ++i) {
     auto rest = static_cast<std::int64_t>(i);
     std::int64_t stride = 1;

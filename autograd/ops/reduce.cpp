@@ -17,18 +17,18 @@ struct Reduced {
 Reduced reduce(const char* op, const Tensor& x, std::vector<int> axes, Reduction reduction) {
   check_floating(op, x);
   if (axes.empty()) {
-    axes.resize(static_cast<std::size_t>(x.rank()));
+    axes.resize(x.rank());
     std::iota(axes.begin(), axes.end(), 0);
   }
-  std::vector<bool> reduced(static_cast<std::size_t>(x.rank()));
+  std::vector<bool> reduced(x.rank());
   for (int axis : axes) {
-    const auto position = static_cast<std::size_t>(normalize_axis(op, axis, x.shape()));
+    const auto position = normalize_axis(op, axis, x.shape());
     require(!reduced[position], "{}: axis {} of shape {} twice", op, axis, to_string(x.shape()));
     reduced[position] = true;
   }
   Reduced result{x.value(), {}, 1};
   for (int axis = 0; axis < x.rank(); ++axis) {
-    if (reduced[static_cast<std::size_t>(axis)]) {
+    if (reduced[axis]) {
       result.kept = reduce_axis(result.kept, axis, reduction);
       result.count *= static_cast<double>(x.dim(axis));
     } else {

@@ -28,7 +28,7 @@ Rotation rotation(const Tensor& x, const RotaryOptions& options) {
   double* sine = sines.mutable_values<double>().data();
   for_each_row(T, D / 2, [&, first = options.first](std::int64_t t) {
     const auto position = static_cast<double>(first + t);
-    const auto n = static_cast<std::int64_t>(rates.size());
+    const std::int64_t n = std::ssize(rates);
     map_span<double>(
         n, [=](auto rate) { return cos(rate * position); }, cosine + t * n, rates.data());
     map_span<double>(

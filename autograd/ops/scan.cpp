@@ -26,8 +26,7 @@ void for_each_lane(const Shape& shape, F fn) {
 void transpose(std::int64_t rows, std::int64_t columns, std::int64_t bytes, const std::byte* from,
                std::byte* to) {
   for_each_row(rows * columns, bytes, [=](std::int64_t i) {
-    std::memcpy(to + (i % columns * rows + i / columns) * bytes, from + i * bytes,
-                static_cast<std::size_t>(bytes));
+    std::memcpy(to + (i % columns * rows + i / columns) * bytes, from + i * bytes, bytes);
   });
 }
 

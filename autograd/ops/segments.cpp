@@ -22,9 +22,7 @@ struct Segments {
             "{}: {} with offsets that do not rise from 0 to {}", op, to_string(x.shape()), N);
   }
 
-  std::int64_t begin(std::int64_t s) const {
-    return offsets.values<std::int32_t>()[static_cast<std::size_t>(s)];
-  }
+  std::int64_t begin(std::int64_t s) const { return offsets.values<std::int32_t>()[s]; }
   std::int64_t end(std::int64_t s) const { return begin(s + 1); }
 
   // fn(s, begin, end) for every segment; one thread walks a segment.

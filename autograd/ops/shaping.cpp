@@ -32,14 +32,14 @@ template <class T>
 void copy_permuted(const Shape& shape, const std::vector<std::int64_t>& strides, const T* from,
                    T* to) {
   const int last = shape.rank() - 1;
-  const std::int64_t row = shape[last], stride = strides[static_cast<std::size_t>(last)];
+  const std::int64_t row = shape[last], stride = strides[last];
   const std::int64_t rows = shape.elements() / std::max<std::int64_t>(1, row);
   parallel_for(rows, std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, row)),
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    std::int64_t rest = i, offset = 0;
                    for (int axis = last - 1; axis >= 0; --axis) {
-                     offset += rest % shape[axis] * strides[static_cast<std::size_t>(axis)];
+                     offset += rest % shape[axis] * strides[axis];
                      rest /= shape[axis];
                    }
                    for (std::int64_t j = 0; j < row; ++j)
@@ -51,13 +51,12 @@ void copy_permuted(const Shape& shape, const std::vector<std::int64_t>& strides,
 Array permuted(const Array& x, const std::vector<int>& axes) {
   if (x.rank() == 0) return x;
   std::vector<std::int64_t> own(axes.size(), 1);
-  for (int axis = x.rank() - 2; axis >= 0; --axis)
-    own[static_cast<std::size_t>(axis)] = own[static_cast<std::size_t>(axis) + 1] * x.dim(axis + 1);
+  for (int axis = x.rank() - 2; axis >= 0; --axis) own[axis] = own[axis + 1] * x.dim(axis + 1);
   Shape shape;
   std::vector<std::int64_t> strides;
   for (int axis : axes) {
     shape.push_back(x.dim(axis));
-    strides.push_back(own[static_cast<std::size_t>(axis)]);
+    strides.push_back(own[axis]);
   }
   Array y(shape, x.dtype());
   dispatch(x.dtype(), [&]<class T>() {
@@ -70,8 +69,8 @@ Array permuted(const Array& x, const std::vector<int>& axes) {
 struct Rows {
   std::size_t outer = 1, inner;
   Rows(const Array& array, int axis) : inner(size_of(array.dtype())) {
-    for (int i = 0; i < axis; ++i) outer *= static_cast<std::size_t>(array.dim(i));
-    for (int i = axis + 1; i < array.rank(); ++i) inner *= static_cast<std::size_t>(array.dim(i));
+    for (int i = 0; i < axis; ++i) outer *= array.dim(i);
+    for (int i = axis + 1; i < array.rank(); ++i) inner *= array.dim(i);
   }
 };
 
@@ -80,10 +79,9 @@ void copy_along(int axis, const Array& from, std::int64_t from_begin, Array& to,
                 std::int64_t to_begin, std::int64_t count) {
   const Rows rows(from, axis);
   const auto at = [&](const Array& array, std::size_t i, std::int64_t begin) {
-    return (i * static_cast<std::size_t>(array.dim(axis)) + static_cast<std::size_t>(begin)) *
-           rows.inner;
+    return (i * array.dim(axis) + begin) * rows.inner;
   };
-  const std::size_t bytes = static_cast<std::size_t>(count) * rows.inner;
+  const std::size_t bytes = count * rows.inner;
   if (bytes == 0) return;
   for (std::size_t i = 0; i < rows.outer; ++i)
     std::memcpy(to.mutable_raw() + at(to, i, to_begin), from.raw() + at(from, i, from_begin),
@@ -115,7 +113,7 @@ Tensor permute(const Tensor& x, const std::vector<int>& axes) {
           to_string(x.shape()));
   for (int axis : axes) {
     order.push_back(normalize_axis("permute", axis, x.shape()));
-    int& back = inverse[static_cast<std::size_t>(order.back())];
+    int& back = inverse[order.back()];
     require(back < 0, "permute: axis {} of {} twice", axis, to_string(x.shape()));
     back = static_cast<int>(order.size()) - 1;
   }

@@ -74,7 +74,7 @@ float read_feature(const Papers& papers, std::int64_t line, std::string_view wor
 }
 
 void add_paper(Papers& papers, const std::vector<std::string_view>& words, std::int64_t line) {
-  const auto width = std::ssize(words) - 2;
+  const std::int64_t width = std::ssize(words) - 2;
   if (papers.names.empty()) papers.width = width;
   expect_input(width >= 1, "{}: line {}: {} words, expected a name, features and a class",
                papers.path, line, words.size());
@@ -84,7 +84,7 @@ void add_paper(Papers& papers, const std::vector<std::string_view>& words, std::
   const std::string name(words.front());
   const auto [place, is_new] =
       papers.numbers.emplace(name, static_cast<std::int32_t>(papers.names.size()));
-  const auto first = static_cast<std::size_t>(place->second);
+  const auto first = place->second;
   expect_input(is_new, "{}: line {}: node {} again; line {} has it", papers.path, line,
                printable(name), is_new ? line : papers.lines[first]);
   const std::size_t begin = papers.features.size();

@@ -34,12 +34,12 @@ std::int64_t star(std::int64_t n, Random&, Edges& edges) {
 }
 
 std::int64_t tree(std::int64_t n, Random& random, Edges& edges) {
-  std::vector<std::int64_t> degrees(static_cast<std::size_t>(n));
+  std::vector<std::int64_t> degrees(n);
   for (std::int64_t i = 1; i < n; ++i) {
     std::int64_t parent = random.below(i);
-    while (degrees[static_cast<std::size_t>(parent)] == max_tree_degree) parent = random.below(i);
-    ++degrees[static_cast<std::size_t>(parent)];
-    ++degrees[static_cast<std::size_t>(i)];
+    while (degrees[parent] == max_tree_degree) parent = random.below(i);
+    ++degrees[parent];
+    ++degrees[i];
     edges.push_back({node(parent), node(i)});
   }
   return n;
@@ -75,24 +75,23 @@ void hang_whiskers(std::int64_t first, std::int64_t n, Random& random, Edges& ed
 }
 
 void shuffle_nodes(std::int64_t n, Random& random, Edges& edges) {
-  std::vector<std::int32_t> names(static_cast<std::size_t>(n));
+  std::vector<std::int32_t> names(n);
   std::iota(names.begin(), names.end(), 0);
   random.shuffle(names);
   for (auto& [from, to] : edges) {
-    from = names[static_cast<std::size_t>(from)];
-    to = names[static_cast<std::size_t>(to)];
+    from = names[from];
+    to = names[to];
   }
 }
 
 // The same for isomorphic graphs: three rounds of colours that nodes take from those they are
 // joined to (Weisfeiler & Leman 1968), summed up.
 std::uint64_t structure(const Graph& graph) {
-  std::vector<std::uint64_t> colours(static_cast<std::size_t>(graph.nodes()), 1);
+  std::vector<std::uint64_t> colours(graph.nodes(), 1);
   const Edges edges = graph.list();
   for (int round = 0; round < 3; ++round) {
     std::vector<std::uint64_t> next = colours;
-    for (const auto& [from, to] : edges)
-      next[static_cast<std::size_t>(to)] += mix(colours[static_cast<std::size_t>(from)]);
+    for (const auto& [from, to] : edges) next[to] += mix(colours[from]);
     std::ranges::transform(next, colours.begin(), mix);
   }
   return std::accumulate(colours.begin(), colours.end(), std::uint64_t{0});

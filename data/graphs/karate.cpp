@@ -35,7 +35,7 @@ NodeGraph karate_club(const std::vector<std::int64_t>& labelled) {
                  .features = Array::zeros({members, members}),
                  .classes = {"Mr. Hi", "Officer"}};
   for (std::int32_t node = 0; node < members; ++node) {
-    club.features.mutable_values<float>()[static_cast<std::size_t>(node * members + node)] = 1;
+    club.features.mutable_values<float>()[node * members + node] = 1;
     club.labels.push_back(std::ranges::find(followed_mr_hi, node + 1) == followed_mr_hi.end());
     club.names.push_back(std::to_string(node + 1));
   }
@@ -47,8 +47,7 @@ NodeGraph karate_club(const std::vector<std::int64_t>& labelled) {
     (known ? club.training : club.validation).push_back(node);
   }
   std::set<std::int32_t> sides;
-  for (const std::int64_t node : club.training)
-    sides.insert(club.labels[static_cast<std::size_t>(node)]);
+  for (const std::int64_t node : club.training) sides.insert(club.labels[node]);
   expect_input(sides.size() == 2 && !club.validation.empty(),
                "data.labelled: {} of {} members; expected some of either side, but not all",
                club.training.size(), members);

@@ -14,7 +14,7 @@ NodeDataset::NodeDataset(std::shared_ptr<const NodeGraph> whole, std::vector<std
 
 std::int64_t NodeDataset::node(std::int64_t example) const {
   require(example >= 0 && example < size(), "NodeDataset: example {} of {}", example, size());
-  return nodes_[static_cast<std::size_t>(example)];
+  return nodes_[example];
 }
 
 Batch NodeDataset::batch(std::span<const std::int64_t> examples) const {
@@ -25,7 +25,7 @@ Batch NodeDataset::batch(std::span<const std::int64_t> examples) const {
               .graph = whole_->graph};
   const auto targets = batch.targets.mutable_values<std::int32_t>();
   for (const std::int64_t example : examples) {
-    const auto at = static_cast<std::size_t>(node(example));
+    const auto at = node(example);
     batch.count += targets[at] == ignored_target;
     targets[at] = whole_->labels[at];
   }

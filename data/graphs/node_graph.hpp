@@ -27,7 +27,7 @@ class NodeDataset final : public Dataset {
  public:
   NodeDataset(std::shared_ptr<const NodeGraph> whole, std::vector<std::int64_t> nodes);
 
-  std::int64_t size() const override { return static_cast<std::int64_t>(nodes_.size()); }
+  std::int64_t size() const override { return std::ssize(nodes_); }
   Batch batch(std::span<const std::int64_t> examples) const override;
 
   std::int64_t node(std::int64_t example) const;

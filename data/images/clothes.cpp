@@ -363,7 +363,7 @@ constexpr std::array<Garment, garment_classes> wardrobe{{{"t-shirt", &Tailor::t_
 const Garment& garment(int garment_class) {
   require(garment_class >= 0 && garment_class < garment_classes,
           "draw_garment: class {} is outside [0, {})", garment_class, garment_classes);
-  return wardrobe[static_cast<std::size_t>(garment_class)];
+  return wardrobe[garment_class];
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ void check_magic(const std::string& path, const std::string& start, std::uint32_
 
 std::vector<std::int64_t> read_extents(const std::string& path, const std::string& start,
                                        int rank) {
-  const std::size_t header = 4 + 4 * static_cast<std::size_t>(rank);
+  const std::size_t header = 4 + 4 * rank;
   expect_input(start.size() >= header,
                "{}: byte {}: the file ends within its {}-byte header; copy or download it again",
                path, start.size(), header);
@@ -81,7 +81,7 @@ Idx read_idx(const std::string& path, std::uint32_t magic) {
   Idx idx{read_extents(path, start, rank), {}, static_cast<std::size_t>(header)};
   const std::int64_t expected = header + payload_bytes(path, idx.extents);
   idx.bytes = read_start(path, expected + 1);
-  const auto found = static_cast<std::int64_t>(idx.bytes.size());
+  const std::int64_t found = std::ssize(idx.bytes);
   const std::string promise = fmt::format("{}", fmt::join(idx.extents, " x "));
   expect_input(found >= expected,
                "{}: byte {}: the file ends, expected {} bytes (its header promises {} values); "

@@ -81,7 +81,7 @@ ImageDataset load_split(const fs::path& folder, const PublishedFile& images_file
   const std::string labels_path = path_in(folder, labels_file);
   const Array images = read_idx_images(images_path);
   std::vector<std::int32_t> labels = read_idx_labels(labels_path, classes);
-  expect_input(static_cast<std::int64_t>(labels.size()) == images.dim(0),
+  expect_input(std::ssize(labels) == images.dim(0),
                "{}: byte 4: expected {} labels, one for each image of {}, found {}; give two files "
                "that belong together",
                labels_path, images.dim(0), images_path, labels.size());
@@ -93,7 +93,7 @@ ImageDataset draw_split(std::int64_t count, std::uint64_t seed, std::uint64_t fi
   require(count >= 1, "draw_clothes: {} images", count);
   constexpr std::int64_t side = 28;
   Array images({count, side, side});
-  std::vector<std::int32_t> labels(static_cast<std::size_t>(count));
+  std::vector<std::int32_t> labels(count);
   float* pixels = images.mutable_values<float>().data();
   parallel_for(count, 16, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -101,7 +101,7 @@ ImageDataset draw_split(std::int64_t count, std::uint64_t seed, std::uint64_t fi
       Random random(seed, Stream::data, first + static_cast<std::uint64_t>(i));
       const Array image = draw_garment(garment_class, random);
       std::ranges::copy(image.values<float>(), pixels + i * side * side);
-      labels[static_cast<std::size_t>(i)] = garment_class;
+      labels[i] = garment_class;
     }
   });
   return ImageDataset(images, std::move(labels));
@@ -113,15 +113,15 @@ ImageDataset::ImageDataset(const Array& images, std::vector<std::int32_t> labels
     : labels_(std::move(labels)) {
   require(images.rank() == 3 && images.dim(0) >= 1, "ImageDataset: images {}",
           to_string(images.shape()));
-  require(static_cast<std::int64_t>(labels_.size()) == images.dim(0),
-          "ImageDataset: {} labels for images {}", labels_.size(), to_string(images.shape()));
+  require(std::ssize(labels_) == images.dim(0), "ImageDataset: {} labels for images {}",
+          labels_.size(), to_string(images.shape()));
   height_ = images.dim(1);
   width_ = images.dim(2);
   images_ = images.reshaped({images.dim(0), height_ * width_});
 }
 
 Batch ImageDataset::batch(std::span<const std::int64_t> examples) const {
-  const auto B = static_cast<std::int64_t>(examples.size());
+  const std::int64_t B = std::ssize(examples);
   const std::int64_t pixels = images_.dim(1);
   Batch batch{Array({B, pixels}), Array({B}, DType::int32), static_cast<double>(B)};
   auto input = batch.inputs.mutable_values<float>().begin();
@@ -129,7 +129,7 @@ Batch ImageDataset::batch(std::span<const std::int64_t> examples) const {
   for (const std::int64_t example : examples) {
     require(example >= 0 && example < size(), "ImageDataset: example {} of {}", example, size());
     input = std::copy_n(images_.values<float>().begin() + example * pixels, pixels, input);
-    *target++ = labels_[static_cast<std::size_t>(example)];
+    *target++ = labels_[example];
   }
   return batch;
 }

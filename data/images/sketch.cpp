@@ -87,7 +87,7 @@ void paint(const Patch& patch, std::span<float> pixels) {
       const auto inside = static_cast<float>(std::clamp(x, 0.0, static_cast<double>(side)));
       const int column = static_cast<int>(inside);
       const float rest = inside - static_cast<float>(column);
-      float* at = &changes[static_cast<std::size_t>(line / scanlines * (side + 2) + column)];
+      float* at = &changes[line / scanlines * (side + 2) + column];
       at[0] += change * (1.0f - rest);
       at[1] += change * rest;
     }
@@ -96,9 +96,9 @@ void paint(const Patch& patch, std::span<float> pixels) {
   for (int row = first; row <= last; ++row) {
     float winding = 0.0f;
     for (int column = 0; column < side; ++column) {
-      winding += changes[static_cast<std::size_t>(row * (side + 2) + column)];
+      winding += changes[row * (side + 2) + column];
       const float coverage = std::min(1.0f, std::abs(winding));
-      float& pixel = pixels[static_cast<std::size_t>(row * side + column)];
+      float& pixel = pixels[row * side + column];
       pixel += coverage * (patch.opaque ? value - pixel : pixel * (value - 1.0f));
     }
   }

@@ -178,9 +178,9 @@ SeriesTable load_series(const std::string& path, bool gaps) {
     for (std::size_t j = 1; j < cells.size(); ++j)
       values.push_back(cell(cells[j], place, table.names[j - 1]));
   }
-  const auto rows = static_cast<std::int64_t>(table.times.size());
+  const std::int64_t rows = std::ssize(table.times);
   expect_input(rows >= 2, "{}: {} rows of numbers; expected at least 2", path, rows);
-  table.values = Array::of(values, {rows, static_cast<std::int64_t>(table.names.size())});
+  table.values = Array::of(values, {rows, std::ssize(table.names)});
   return table;
 }
 
@@ -202,8 +202,8 @@ SeriesTable make_waves(const WaveOptions& options) {
     const std::vector<Wave> waves = draw_waves(random);
     table.names.push_back(fmt::format("wave {}", m + 1));
     for (std::int64_t row = 0; row < rows; ++row)
-      values[static_cast<std::size_t>(row * M + m)] = static_cast<float>(
-          height(waves, static_cast<double>(row)) + options.noise * random.normal());
+      values[row * M + m] = static_cast<float>(height(waves, static_cast<double>(row)) +
+                                               options.noise * random.normal());
   }
   const std::int64_t first = parse_time("2000-01-01").value();
   for (std::int64_t row = 0; row < rows; ++row) table.times.push_back(first + row * 3600);
@@ -234,18 +234,17 @@ SeriesRanges split_by_months(const SeriesTable& table, const Months& months) {
 }
 
 SeriesScale SeriesScale::of(const SeriesTable& table, const RowRange& rows) {
-  const auto M = static_cast<std::int64_t>(table.names.size());
+  const std::int64_t M = std::ssize(table.names);
   const auto count = static_cast<double>(rows.end - rows.begin);
   require(count >= 1, "SeriesScale: rows [{}, {})", rows.begin, rows.end);
   const auto values = table.values.values<float>();
   SeriesScale scale;
   for (std::int64_t m = 0; m < M; ++m) {
     double sum = 0, squares = 0;
-    for (std::int64_t row = rows.begin; row < rows.end; ++row)
-      sum += values[static_cast<std::size_t>(row * M + m)];
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) sum += values[row * M + m];
     const double mean = sum / count;
     for (std::int64_t row = rows.begin; row < rows.end; ++row)
-      squares += std::pow(values[static_cast<std::size_t>(row * M + m)] - mean, 2);
+      squares += std::pow(values[row * M + m] - mean, 2);
     scale.means.push_back(mean);
     scale.deviations.push_back(squares > 0 ? std::sqrt(squares / count) : 1);
   }
@@ -274,7 +273,7 @@ SeriesDataset::SeriesDataset(Array values, const RowRange& rows, const Window& w
 }
 
 Batch SeriesDataset::batch(std::span<const std::int64_t> examples) const {
-  const auto B = static_cast<std::int64_t>(examples.size());
+  const std::int64_t B = std::ssize(examples);
   const std::int64_t T = window_.context, horizon = window_.horizon, M = values_.dim(1);
   Batch batch{Array({B, T, M}), Array({B, horizon, M}), static_cast<double>(B * horizon * M)};
   auto input = batch.inputs.mutable_values<float>().begin();

@@ -65,7 +65,7 @@ std::vector<std::string> split_words(std::string_view text) {
   bool inside = false;
   for (std::size_t offset = 0; offset < text.size();) {
     const CodePoint point = code_point_at(text, offset);
-    const auto bytes = static_cast<std::size_t>(point.bytes);
+    const auto bytes = point.bytes;
     const bool space = splits_words(point.value);
     if (!space && !inside) words.emplace_back();
     if (!space) words.back() += text.substr(offset, bytes);
@@ -81,7 +81,7 @@ std::string_view without_trailing_space(std::string_view text) {
   for (std::size_t offset = 0; offset < text.size();) {
     const CodePoint point = code_point_at(text, offset);
     require(point.bytes > 0, "tokenize_13a: byte {} is not UTF-8", offset);
-    offset += static_cast<std::size_t>(point.bytes);
+    offset += point.bytes;
     if (!splits_words(point.value)) kept = offset;
   }
   return text.substr(0, kept);

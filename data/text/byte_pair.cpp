@@ -43,7 +43,7 @@ Run run_of(CharacterKind kind, std::string_view text, std::size_t offset) {
     const CodePoint point = code_point_at(text, run.end);
     require(point.bytes > 0, "byte_level_pieces: byte {} is not UTF-8", run.end);
     if (kind_of(point.value) != kind) break;
-    run = {run.end, run.end + static_cast<std::size_t>(point.bytes)};
+    run = {run.end, run.end + point.bytes};
   }
   return run;
 }
@@ -65,7 +65,7 @@ std::string prepared(std::string_view text, bool lower) {
   for (std::size_t offset = 0; offset < text.size();) {
     const int bytes = code_point_at(text, offset).bytes;
     expect_input(bytes > 0, "text: byte {}: not UTF-8; write it as UTF-8", offset);
-    offset += static_cast<std::size_t>(bytes);
+    offset += bytes;
   }
   return lower ? lower_case(text) : std::string(text);
 }
@@ -87,7 +87,7 @@ std::string with_replacements(std::string_view bytes) {
   constexpr char32_t replacement = 0xFFFD;
   std::string text;
   for (std::size_t offset = 0; offset < bytes.size();) {
-    const auto length = static_cast<std::size_t>(code_point_at(bytes, offset).bytes);
+    const auto length = code_point_at(bytes, offset).bytes;
     if (length > 0) {
       text += bytes.substr(offset, length);
       offset += length;
@@ -123,16 +123,14 @@ BytePairTokenizer::BytePairTokenizer(BytePairModel model) : model_(std::move(mod
     require(ids_.emplace(token, static_cast<std::int32_t>(ids_.size())).second,
             "BytePairTokenizer: token {} repeats", ids_.size());
   for (int byte = 0; byte < 256; ++byte) {
-    byte_tokens_[static_cast<std::size_t>(byte)] = find(std::string(1, static_cast<char>(byte)));
-    require(byte_tokens_[static_cast<std::size_t>(byte)] >= 0,
-            "BytePairTokenizer: no token is byte {}", byte);
+    byte_tokens_[byte] = find(std::string(1, static_cast<char>(byte)));
+    require(byte_tokens_[byte] >= 0, "BytePairTokenizer: no token is byte {}", byte);
   }
   std::int32_t rank = 0;
   for (const auto& [left, right] : model_.merges) {
     require(left >= 0 && left < size() && right >= 0 && right < size(),
             "BytePairTokenizer: a merge of {} and {} of {}", left, right, size());
-    const std::int32_t result = find(model_.tokens[static_cast<std::size_t>(left)] +
-                                     model_.tokens[static_cast<std::size_t>(right)]);
+    const std::int32_t result = find(model_.tokens[left] + model_.tokens[right]);
     require(result >= 0, "BytePairTokenizer: merging {} and {} gives no token", left, right);
     steps_.insert_or_assign(key_of(left, right), Step{rank++, result});
   }
@@ -208,7 +206,7 @@ std::string BytePairTokenizer::decode(std::span<const std::int32_t> tokens) cons
   for (const std::int32_t token : tokens) {
     require(token >= 0 && token < size(), "BytePairTokenizer::decode: token {} of {}", token,
             size());
-    const auto index = static_cast<std::size_t>(token);
+    const auto index = token;
     if (!model_.special[index]) bytes += model_.tokens[index];
   }
   return with_replacements(bytes);

@@ -50,7 +50,7 @@ class BytePairTokenizer final {
   void save(const std::string& path) const;  // std::runtime_error where it cannot be written
   std::string to_json() const;
 
-  std::int64_t size() const { return static_cast<std::int64_t>(model_.tokens.size()); }
+  std::int64_t size() const { return std::ssize(model_.tokens); }
   const BytePairModel& model() const { return model_; }
   std::int32_t find(std::string_view token) const;  // by its bytes or special name; -1: none
 

@@ -114,7 +114,7 @@ class Reader final {
     }
     const auto only_added = std::ranges::count_if(
         special, [&](const auto& token) { return !vocabulary.contains(token.first); });
-    model_.tokens.resize(vocabulary.size() + static_cast<std::size_t>(only_added));
+    model_.tokens.resize(vocabulary.size() + only_added);
     model_.special.assign(model_.tokens.size(), false);
     for (const auto& [name, id] : special) model_.special[place("added_tokens", id, name)] = true;
     for (const auto& [token, id] : vocabulary.items()) {
@@ -146,7 +146,7 @@ class Reader final {
       const auto byte = bytes_.find(point.value);
       if (byte == bytes_.end()) fail(field, "characters that stand for bytes, as in GPT-2", token);
       bytes += byte->second;
-      offset += static_cast<std::size_t>(point.bytes);
+      offset += point.bytes;
     }
     return bytes;
   }
@@ -203,14 +203,14 @@ BytePairTokenizer BytePairTokenizer::from_json(std::string_view json, const std:
 std::string BytePairTokenizer::to_json() const {
   using Ordered = nlohmann::ordered_json;
   const auto name_of = [&](std::int32_t id) {
-    const auto index = static_cast<std::size_t>(id);
+    const auto index = id;
     return model_.special[index] ? model_.tokens[index] : visible(model_.tokens[index]);
   };
   Ordered added = Ordered::array(), merges = Ordered::array();
   Ordered::object_t vocabulary;  // appended to, for looking each key up first takes quadratic time
   for (std::int32_t id = 0; id < size(); ++id) {
     vocabulary.emplace_back(name_of(id), id);
-    if (model_.special[static_cast<std::size_t>(id)])
+    if (model_.special[id])
       added.push_back({{"id", id},
                        {"content", name_of(id)},
                        {"single_word", false},

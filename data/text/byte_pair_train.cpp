@@ -32,7 +32,7 @@ BytePairModel first_tokens(const BytePairOptions& options) {
   }
   model.special.assign(model.tokens.size(), true);
   std::vector<int> bytes(256);
-  for (int byte = 0; byte < 256; ++byte) bytes[static_cast<std::size_t>(byte)] = byte;
+  for (int byte = 0; byte < 256; ++byte) bytes[byte] = byte;
   std::ranges::sort(bytes, {},
                     [](int byte) { return visible_character(static_cast<std::uint8_t>(byte)); });
   for (const int byte : bytes) model.tokens.emplace_back(1, static_cast<char>(byte));
@@ -111,8 +111,7 @@ class Trainer final {
   }
 
   void merge(const Pair& pair) {
-    const std::string bytes = model_.tokens[static_cast<std::size_t>(pair[0])] +
-                              model_.tokens[static_cast<std::size_t>(pair[1])];
+    const std::string bytes = model_.tokens[pair[0]] + model_.tokens[pair[1]];
     const auto id = static_cast<std::int32_t>(model_.tokens.size());
     const auto [known, is_new] = ids_.try_emplace(bytes, id);  // two merges may give the same bytes
     if (is_new) {

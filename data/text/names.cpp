@@ -21,7 +21,7 @@ std::int64_t count_characters(std::string_view text) {
 
 // [0, size) with its first `count` drawn at random.
 std::vector<std::int64_t> shuffled(std::int64_t size, std::int64_t count, std::uint64_t seed) {
-  std::vector<std::int64_t> order(static_cast<std::size_t>(size));
+  std::vector<std::int64_t> order(size);
   std::iota(order.begin(), order.end(), 0);
   Random random(seed, Stream::data);
   random.shuffle_start(order, count);
@@ -68,7 +68,7 @@ NameSplits split_names(const NameList& list, const CharVocabulary& vocabulary,
   const std::int64_t held_back = std::min(options.held_back, size / 10);
   std::vector<NameDataset::Word> train, test;
   for (const std::int64_t i : shuffled(size, held_back, options.seed)) {
-    const std::string& name = list.names[static_cast<std::size_t>(i)];
+    const std::string& name = list.names[i];
     auto& split = std::ssize(test) < held_back ? test : train;
     try {
       split.push_back(vocabulary.encode(name));
@@ -85,11 +85,11 @@ NameDataset::NameDataset(std::vector<Word> words) : words_(std::move(words)) {
 
 const NameDataset::Word& NameDataset::word(std::int64_t example) const {
   require(example >= 0 && example < size(), "NameDataset: example {} of {}", example, size());
-  return words_[static_cast<std::size_t>(example)];
+  return words_[example];
 }
 
 Batch NameDataset::batch(std::span<const std::int64_t> examples) const {
-  const auto B = static_cast<std::int64_t>(examples.size());
+  const std::int64_t B = std::ssize(examples);
   std::int64_t T = 0;
   for (const std::int64_t example : examples) T = std::max(T, std::ssize(word(example)) + 1);
   Batch batch{Array::full({B, T}, boundary, DType::int32),

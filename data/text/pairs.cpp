@@ -7,9 +7,7 @@
 namespace tapestry {
 namespace {
 
-std::int64_t length_of(const std::vector<std::int32_t>& tokens) {
-  return static_cast<std::int64_t>(tokens.size());
-}
+std::int64_t length_of(const std::vector<std::int32_t>& tokens) { return std::ssize(tokens); }
 
 std::int64_t longest(std::span<const TokenPair> pairs,
                      std::vector<std::int32_t> TokenPair::*sequence) {
@@ -22,7 +20,7 @@ std::int64_t longest(std::span<const TokenPair> pairs,
 
 Batch pair_batch(std::span<const TokenPair> pairs) {
   require(!pairs.empty(), "pair_batch: no pairs");
-  const auto B = static_cast<std::int64_t>(pairs.size());
+  const std::int64_t B = std::ssize(pairs);
   const std::int64_t S = longest(pairs, &TokenPair::source);
   const std::int64_t T = longest(pairs, &TokenPair::target) + 1;
   Batch batch{.inputs = Array::full({B, T}, pad_token, DType::int32),
@@ -71,7 +69,7 @@ void PairDataset::fit(std::vector<std::int32_t>& tokens, std::int64_t limit,
                "{}: the sentence has {} tokens, expected at most {}; raise model.context, shorten "
                "it, or let long sentences be cut",
                place, tokens.size(), limit);
-  tokens.resize(static_cast<std::size_t>(limit));
+  tokens.resize(limit);
   ++num_cut_;
 }
 
@@ -80,7 +78,7 @@ Batch PairDataset::batch(std::span<const std::int64_t> examples) const {
   chosen.reserve(examples.size());
   for (const std::int64_t example : examples) {
     require(example >= 0 && example < size(), "PairDataset: example {} of {}", example, size());
-    chosen.push_back(pairs_[static_cast<std::size_t>(example)]);
+    chosen.push_back(pairs_[example]);
   }
   return pair_batch(chosen);
 }

@@ -43,7 +43,7 @@ class PairDataset final : public Dataset {
   // At least one pair. InputError: one that is longer than context, where these are refused.
   PairDataset(std::vector<TokenPair> pairs, const PairOptions& options);
 
-  std::int64_t size() const override { return static_cast<std::int64_t>(pairs_.size()); }
+  std::int64_t size() const override { return std::ssize(pairs_); }
   Batch batch(std::span<const std::int64_t> examples) const override;
   std::vector<std::int64_t> lengths() const override;  // by the target's, then by the source's
 

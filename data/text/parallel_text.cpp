@@ -20,7 +20,7 @@ bool is_blank(std::string_view line) {
   for (std::size_t offset = 0; offset < line.size();) {
     const CodePoint point = code_point_at(line, offset);
     if (kind_of(point.value) != CharacterKind::space) return false;
-    offset += static_cast<std::size_t>(point.bytes);
+    offset += point.bytes;
   }
   return true;
 }

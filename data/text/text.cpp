@@ -54,7 +54,7 @@ CharVocabulary::CharVocabulary(std::vector<std::string> symbols) : symbols_(std:
   for (std::size_t i = 0; i < symbols_.size(); ++i) {
     const std::string& symbol = symbols_[i];
     const CodePoint point = symbol.empty() ? CodePoint{0, 0} : code_point_at(symbol, 0);
-    expect_input(point.bytes > 0 && static_cast<std::size_t>(point.bytes) == symbol.size(),
+    expect_input(point.bytes > 0 && point.bytes == std::ssize(symbol),
                  "vocabulary: symbol {} is not one UTF-8 character; the list is damaged", i);
     if (point.value >= tokens_.size()) tokens_.resize(point.value + 1, -1);
     expect_input(tokens_[point.value] < 0,
@@ -69,7 +69,7 @@ CharVocabulary CharVocabulary::of_text(std::string_view text) {
   for (std::size_t offset = 0; offset < text.size();) {
     const CodePoint point = code_point_at(text, offset);
     require(point.bytes > 0, "CharVocabulary::of_text: byte {} is not UTF-8", offset);
-    const auto bytes = static_cast<std::size_t>(point.bytes);
+    const auto bytes = point.bytes;
     if (point.value >= seen.size()) seen.resize(point.value + 1);
     seen[point.value] = text.substr(offset, bytes);
     offset += bytes;
@@ -88,7 +88,7 @@ std::vector<std::int32_t> CharVocabulary::encode(std::string_view text) const {
     const bool known = point.bytes > 0 && point.value < tokens_.size() && tokens_[point.value] >= 0;
     if (!known) throw_unknown(text, offset);
     tokens.push_back(tokens_[point.value]);
-    offset += static_cast<std::size_t>(point.bytes);
+    offset += point.bytes;
   }
   return tokens;
 }
@@ -101,15 +101,15 @@ void CharVocabulary::throw_unknown(std::string_view text, std::size_t offset) co
   if (symbols_.size() > 100) known = "characters of the text that the model was trained on";
   throw InputError(fmt::format(
       "text: byte {}: character '{}' (U+{:04X}) is not in the vocabulary of {}; use only {}",
-      offset, printable(text.substr(offset, static_cast<std::size_t>(point.bytes))),
-      static_cast<std::uint32_t>(point.value), size(), known));
+      offset, printable(text.substr(offset, point.bytes)), static_cast<std::uint32_t>(point.value),
+      size(), known));
 }
 
 std::string CharVocabulary::decode(std::span<const std::int32_t> tokens) const {
   std::string text;
   for (const std::int32_t token : tokens) {
     require(token >= 0 && token < size(), "CharVocabulary::decode: token {} of {}", token, size());
-    text += symbols_[static_cast<std::size_t>(token)];
+    text += symbols_[token];
   }
   return text;
 }
@@ -125,7 +125,7 @@ Text load_text(const std::string& path) {
 
 TextDataset::TextDataset(std::shared_ptr<const std::vector<std::int32_t>> tokens, TextRange range)
     : tokens_(std::move(tokens)), range_(std::move(range)) {
-  const auto total = static_cast<std::int64_t>(tokens_->size());
+  const std::int64_t total = std::ssize(*tokens_);
   require(0 <= range_.begin && range_.begin <= range_.end && range_.end <= total,
           "TextDataset: tokens [{}, {}) of {}", range_.begin, range_.end, total);
   require(range_.context >= 1, "TextDataset: a context of {}", range_.context);
@@ -140,7 +140,7 @@ std::int64_t TextDataset::size() const {
 
 Batch TextDataset::batch(std::span<const std::int64_t> examples) const {
   const std::int64_t T = range_.context;
-  const Shape shape{static_cast<std::int64_t>(examples.size()), T};
+  const Shape shape{std::ssize(examples), T};
   Batch batch{Array::zeros(shape, DType::int32), Array::full(shape, ignored_target, DType::int32),
               0};
   auto input = batch.inputs.mutable_values<std::int32_t>().begin();

@@ -23,7 +23,7 @@ class CharVocabulary {
   // The distinct characters of a UTF-8 text, sorted by code point.
   static CharVocabulary of_text(std::string_view text);
 
-  std::int64_t size() const { return static_cast<std::int64_t>(symbols_.size()); }
+  std::int64_t size() const { return std::ssize(symbols_); }
   const std::vector<std::string>& symbols() const { return symbols_; }
 
   // One token a character. InputError names the first character that is not a symbol.

@@ -131,7 +131,7 @@ std::string lower_case(std::string_view text) {
   for (std::size_t offset = 0; offset < text.size();) {
     const CodePoint point = code_point_at(text, offset);
     require(point.bytes > 0, "lower_case: byte {} is not UTF-8", offset);
-    offset += static_cast<std::size_t>(point.bytes);
+    offset += point.bytes;
     const bool dotted = point.value == capital_i_with_dot;
     append_utf8(lower, dotted ? U'i' : lower_case(point.value));
     if (dotted) append_utf8(lower, combining_dot_above);

@@ -30,10 +30,10 @@ RecallOptions checked(const RecallOptions& options) {
 
 // `count` different numbers in [0, n), in random order.
 std::vector<std::int64_t> choose(std::int64_t count, std::int64_t n, Random& random) {
-  std::vector<std::int64_t> numbers(static_cast<std::size_t>(n));
+  std::vector<std::int64_t> numbers(n);
   std::iota(numbers.begin(), numbers.end(), 0);
   random.shuffle_start(numbers, count);
-  numbers.resize(static_cast<std::size_t>(count));
+  numbers.resize(count);
   return numbers;
 }
 
@@ -61,7 +61,7 @@ Recall::Symbols Recall::draw(Random& random) const {
                                   keys = choose(options_.pairs, options_.keys, random),
                                   values = choose(options_.pairs, options_.values, random);
   for (std::size_t i = 0; i < places.size(); ++i) {
-    const auto at = static_cast<std::size_t>(2 * places[i]);
+    const auto at = 2 * places[i];
     symbols[at] = static_cast<std::int32_t>(keys[i]);
     symbols[at + 1] = first_value() + static_cast<std::int32_t>(values[i]);
   }
@@ -79,7 +79,7 @@ Recall::Symbols Recall::symbols(std::int64_t example) const {
 }
 
 Batch Recall::batch(std::span<const std::int64_t> examples) const {
-  const auto B = static_cast<std::int64_t>(examples.size());
+  const std::int64_t B = std::ssize(examples);
   Batch batch{Array({B, options_.length + 1, 2}, DType::int32), Array({B}, DType::int32),
               static_cast<double>(B)};
   auto input = batch.inputs.mutable_values<std::int32_t>().begin();
@@ -107,7 +107,7 @@ std::int64_t Recall::answer_position(std::span<const std::int32_t> symbols) cons
 }
 
 std::int64_t Recall::answer(std::span<const std::int32_t> symbols) const {
-  return symbols[static_cast<std::size_t>(2 * answer_position(symbols) + 1)] - first_value();
+  return symbols[2 * answer_position(symbols) + 1] - first_value();
 }
 
 std::string Recall::word(std::int32_t about, std::int32_t says) const {

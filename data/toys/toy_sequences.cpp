@@ -17,7 +17,7 @@ constexpr double least_inputs = 64;  // fewer cannot be split in two with someth
 ToyOptions checked(ToyOptions options) {
   const bool addition = options.task == ToyTask::addition;
   if (addition) options.alphabet = 10;
-  const auto most = static_cast<std::int64_t>(all_symbols.size());
+  const std::int64_t most = std::ssize(all_symbols);
   expect_input(options.length >= 1 && options.length <= max_length,
                "data.length = {}: expected 1 to {}", options.length, max_length);
   expect_input(options.alphabet >= 2 && options.alphabet <= most,
@@ -34,8 +34,7 @@ ToyOptions checked(ToyOptions options) {
 
 CharVocabulary vocabulary_of(const ToyOptions& options) {
   std::vector<std::string> symbols;
-  for (const char symbol : all_symbols.substr(0, static_cast<std::size_t>(options.alphabet)))
-    symbols.emplace_back(1, symbol);
+  for (const char symbol : all_symbols.substr(0, options.alphabet)) symbols.emplace_back(1, symbol);
   if (options.task == ToyTask::addition) symbols.push_back("+");
   symbols.push_back(">");
   return CharVocabulary(std::move(symbols));
@@ -75,7 +74,7 @@ std::int64_t ToySequences::answer_length() const {
 ToySequences::Tokens ToySequences::draw(std::int64_t example) const {
   require(example >= 0 && example < size(), "ToySequences: example {} of {}", example, size());
   Random random(options_.seed, Stream::data, static_cast<std::uint64_t>(example));
-  Tokens symbols(static_cast<std::size_t>(drawn_symbols()));
+  Tokens symbols(drawn_symbols());
   do {
     for (std::int32_t& symbol : symbols)
       symbol = static_cast<std::int32_t>(random.below(options_.alphabet));
@@ -105,23 +104,21 @@ std::string ToySequences::prompt(std::int64_t example) const {
 }
 
 std::string ToySequences::answer(std::string_view prompt) const {
+  const std::string_view alphabet = all_symbols.substr(0, options_.alphabet);
   Tokens symbols;
   for (const char character : prompt)
-    if (const auto token = all_symbols.find(character);
-        token < static_cast<std::size_t>(options_.alphabet))
+    if (const auto token = alphabet.find(character); token != alphabet.npos)
       symbols.push_back(static_cast<std::int32_t>(token));
-  const bool well_formed = static_cast<std::int64_t>(symbols.size()) == drawn_symbols() &&
-                           vocabulary_.decode(prompt_of(symbols)) == prompt;
+  const bool well_formed =
+      std::ssize(symbols) == drawn_symbols() && vocabulary_.decode(prompt_of(symbols)) == prompt;
   if (!well_formed)
-    throw InputError(
-        fmt::format("prompt '{}': expected {} characters like '{}', of the symbols {}",
-                    printable(prompt), prompt_length(), this->prompt(0),
-                    all_symbols.substr(0, static_cast<std::size_t>(options_.alphabet))));
+    throw InputError(fmt::format("prompt '{}': expected {} characters like '{}', of the symbols {}",
+                                 printable(prompt), prompt_length(), this->prompt(0), alphabet));
   return vocabulary_.decode(answer_to(symbols));
 }
 
 Batch ToySequences::batch(std::span<const std::int64_t> examples) const {
-  const auto B = static_cast<std::int64_t>(examples.size());
+  const std::int64_t B = std::ssize(examples);
   const std::int64_t T = context();
   Batch batch{Array({B, T}, DType::int32), Array::full({B, T}, ignored_target, DType::int32),
               static_cast<double>(B * answer_length())};

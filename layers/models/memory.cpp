@@ -100,8 +100,7 @@ RecurrentMemory::RecurrentMemory(std::int64_t width, Random& init, double gamma)
     : network(width, width, init) {
   Array start = Array::zeros({width, width});
   for (std::int64_t i = 0; i < width; ++i)
-    start.mutable_values<float>()[static_cast<std::size_t>(i * (width + 1))] =
-        static_cast<float>(gamma);
+    start.mutable_values<float>()[i * (width + 1)] = static_cast<float>(gamma);
   network.hidden.weight.value().copy_from(start);
 }
 

@@ -35,9 +35,7 @@ Array normal(const Shape& shape, DType dtype = f32) {
   return array;
 }
 
-Array of(const std::vector<double>& values) {
-  return Array::of(values, {static_cast<std::int64_t>(values.size())});
-}
+Array of(const std::vector<double>& values) { return Array::of(values, {std::ssize(values)}); }
 
 std::vector<double> doubles(const Array& array) {
   const Array wide = array.to(f64);
@@ -354,8 +352,7 @@ TEST_CASE("random: moments of uniform and normal numbers") {
   const auto moments = [](const std::vector<double>& x) {
     std::array<double, 4> m{};
     for (const double v : x)
-      for (int power = 0; power < 4; ++power)
-        m[static_cast<std::size_t>(power)] += std::pow(v, power + 1) / n;
+      for (int power = 0; power < 4; ++power) m[power] += std::pow(v, power + 1) / n;
     return m;
   };
   for (const bool filled : {false, true})
@@ -423,7 +420,7 @@ TEST_CASE("random: masks hide the share they are asked to, each element on its o
       Array mask(Shape{n}, dtype);
       Random random(3, Stream::dropout, 9), words(3, Stream::dropout, 9);
       random.fill_mask(mask, 0.25, 2);
-      std::vector<std::uint32_t> bits(static_cast<std::size_t>((n + 63) / 64 * 64));
+      std::vector<std::uint32_t> bits((n + 63) / 64 * 64);
       for (std::uint32_t& word : bits) word = words.bits();
       const std::vector<double> values = doubles(mask);
       for (std::size_t i = 0; i < values.size(); ++i) {
@@ -445,10 +442,10 @@ TEST_CASE("random: below is in range and even") {
     for (int i = 0; i < 10000; ++i) {
       const std::int64_t drawn = random.below(bound);
       REQUIRE((drawn >= 0 && drawn < bound));
-      if (bound <= 10) ++count[static_cast<std::size_t>(drawn)];
+      if (bound <= 10) ++count[drawn];
     }
     for (std::int64_t i = 0; bound <= 10 && i < bound; ++i)
-      CHECK(std::abs(count[static_cast<std::size_t>(i)] - 10000 / bound) < 500);
+      CHECK(std::abs(count[i] - 10000 / bound) < 500);
   }
   CHECK_THROWS_AS(random.below(0), std::invalid_argument);
 }
@@ -471,11 +468,11 @@ TEST_CASE("parallel_for: each index once, in pieces that depend on the grain alo
   with_threads({1, 2, 3, 8}, [](int) {
     for (const std::int64_t n : {0, 1, 7, 64, 1000})
       for (const std::int64_t grain : {1, 3, 64, 5000}) {
-        std::vector<std::atomic<int>> seen(static_cast<std::size_t>(n));
+        std::vector<std::atomic<int>> seen(n);
         std::atomic<bool> aligned = true;
         parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end) {
           if (begin % grain != 0 || end != std::min(n, begin + grain)) aligned = false;
-          for (std::int64_t i = begin; i < end; ++i) ++seen[static_cast<std::size_t>(i)];
+          for (std::int64_t i = begin; i < end; ++i) ++seen[i];
         });
         CHECK(aligned);
         CHECK(std::ranges::all_of(seen, [](const auto& count) { return count == 1; }));

@@ -57,9 +57,7 @@ Array positive(const Shape& shape) {
   return array;
 }
 
-Array row(const std::vector<double>& values) {
-  return Array::of(values, {static_cast<std::int64_t>(values.size())});
-}
+Array row(const std::vector<double>& values) { return Array::of(values, {std::ssize(values)}); }
 
 Array ints(const std::vector<std::int32_t>& values, const Shape& shape) {
   return Array::of(values, shape);
@@ -72,8 +70,7 @@ Array mask_where(std::int64_t rows, std::int64_t columns,
                  bool (*hide)(std::int64_t, std::int64_t)) {
   Array mask = normal({rows, columns});
   for (std::int64_t i = 0; i < rows * columns; ++i)
-    if (hide(i / columns, i % columns))
-      mask.mutable_values<double>()[static_cast<std::size_t>(i)] = -infinity;
+    if (hide(i / columns, i % columns)) mask.mutable_values<double>()[i] = -infinity;
   return mask;
 }
 

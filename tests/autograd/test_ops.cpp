@@ -34,7 +34,7 @@ std::vector<double> doubles(const Array& array) {
 }
 
 Array row(const std::vector<double>& values, DType dtype = f64) {
-  return Array::of(values, {static_cast<std::int64_t>(values.size())}).to(dtype);
+  return Array::of(values, {std::ssize(values)}).to(dtype);
 }
 
 // The largest |a - b| / max(1, |b|); infinite where either is NaN or the shapes differ.
@@ -73,8 +73,7 @@ Array infinite_where(const Shape& shape,
   Array mask = Array::zeros(shape, f64);
   const std::int64_t columns = shape[-1], rows = shape[-2];
   for (std::int64_t i = 0; i < mask.size(); ++i)
-    if (hide(i / columns % rows, i % columns))
-      mask.mutable_values<double>()[static_cast<std::size_t>(i)] = -infinity;
+    if (hide(i / columns % rows, i % columns)) mask.mutable_values<double>()[i] = -infinity;
   return mask;
 }
 
@@ -106,9 +105,9 @@ Tensor composed_cross_entropy(const Tensor& logits, const Array& targets, double
   const std::int64_t V = logits.dim(-1);
   Array wanted = Array::zeros(logits.shape(), f64);
   for (std::int64_t i = 0; i < targets.size(); ++i) {
-    const std::int32_t target = targets.values<std::int32_t>()[static_cast<std::size_t>(i)];
+    const std::int32_t target = targets.values<std::int32_t>()[i];
     for (std::int64_t c = 0; target >= 0 && c < V; ++c)
-      wanted.mutable_values<double>()[static_cast<std::size_t>(i * V + c)] =
+      wanted.mutable_values<double>()[i * V + c] =
           (c == target ? 1 - smoothing : 0) + smoothing / static_cast<double>(V);
   }
   return scale(sum(log_softmax(logits) * wanted.to(logits.dtype())), -weight);
@@ -168,8 +167,7 @@ std::vector<Fused> fused_attention() {
     return [ahead](std::int64_t t, std::int64_t s) { return s > t + ahead; };
   };
   Array padding = Array::zeros({2, 130}, i32);
-  for (std::int64_t i = 100; i < 200; ++i)
-    padding.mutable_values<std::int32_t>()[static_cast<std::size_t>(i)] = 1;
+  for (std::int64_t i = 100; i < 200; ++i) padding.mutable_values<std::int32_t>()[i] = 1;
   Array hidden = Array::zeros({2, 1, 1, 130}, f64);
   for (std::size_t i = 100; i < 200; ++i) hidden.mutable_values<double>()[i] = -infinity;
   const auto window_row = [&](std::int64_t window, bool causal, std::int64_t T, std::int64_t S) {
@@ -178,7 +176,7 @@ std::vector<Fused> fused_attention() {
       for (std::int64_t s = 0; s < S; ++s, ++i) {
         const std::int64_t ahead = s - (t + S - T);
         if (std::abs(ahead) >= window || (causal && ahead > 0))
-          hides.mutable_values<double>()[static_cast<std::size_t>(i)] = -infinity;
+          hides.mutable_values<double>()[i] = -infinity;
       }
     return row(fmt::format("window {}{} of {} by {}", window, causal ? ", causal," : "", T, S),
                {.causal = causal, .window = window}, hides, {1, 2, T, 20}, {1, 2, S, 20});
@@ -259,7 +257,7 @@ Tensor composed_gate(const Tensor& logits) {
   std::vector<Tensor> rows;
   for (std::int64_t t = 0; t < T; ++t) {
     Array own = Array::zeros({1, T}, f64);
-    own.mutable_values<double>()[static_cast<std::size_t>(t)] = 1;
+    own.mutable_values<double>()[t] = 1;
     const Tensor g = slice(gate, 0, t, t + 1), one = Array::full({1, 1}, 1, logits.dtype());
     row = g * row + (one - g) * own.to(logits.dtype());
     rows.push_back(row);
@@ -274,7 +272,7 @@ std::vector<Fused> fused_linear_attention() {
   const auto where = [](std::int64_t T, std::int64_t S, auto visible) {
     Array weights({T, S}, f64);
     for (std::int64_t i = 0; i < T * S; ++i)
-      weights.mutable_values<double>()[static_cast<std::size_t>(i)] = visible(i / S, i % S);
+      weights.mutable_values<double>()[i] = visible(i / S, i % S);
     return weights;
   };
   const auto row = [&](const std::string& name, const LinearAttentionOptions& options,
@@ -295,12 +293,8 @@ std::vector<Fused> fused_linear_attention() {
   const auto past = [](auto t, auto s) { return s <= t ? 1.0 : 0.0; };
   Array padding = Array::zeros({1, 150}, i32), scales = normal({1, 1, 150});
   for (std::size_t s = 1; s < 150; s += 1 + s / 3) padding.mutable_values<std::int32_t>()[s] = 1;
-  const auto hidden = [padding](auto s) {
-    return padding.values<std::int32_t>()[static_cast<std::size_t>(s)] != 0;
-  };
-  const auto factor = [scales](auto s) {
-    return std::exp(scales.values<double>()[static_cast<std::size_t>(s)]);
-  };
+  const auto hidden = [padding](auto s) { return padding.values<std::int32_t>()[s] != 0; };
+  const auto factor = [scales](auto s) { return std::exp(scales.values<double>()[s]); };
   std::vector<Fused> rows = {
       row("cross", {}, where(70, 150, all), inputs(70, 150, 10, 20)),
       row("causal", {.causal = true}, where(150, 150, past), inputs(150, 150, 10, 20)),
@@ -721,7 +715,7 @@ TEST_CASE("ops: a query that sees no key gets zeros and gives zero gradient") {
     const Outcome none = run(with({.keys = 0}), inputs, dtype, g);
     CHECK(finite(none));
     for (const Array& array : {none.y, none.gradients[0], none.gradients[1], none.gradients[2]})
-      CHECK(zero(array, 0, static_cast<std::size_t>(array.size())));
+      CHECK(zero(array, 0, array.size()));
 
     const Outcome row_of_infinity =
         run([](In x) { return softmax(x[0]); }, {Array::full({2, 3}, -infinity, f64)}, dtype,
@@ -735,9 +729,7 @@ TEST_CASE("ops: causal linear attention is the running sum of its paper, step by
   constexpr std::int64_t T = 200, F = 6, D = 5;
   const Array q = positive({1, 1, F, T}), k = positive({1, 1, F, T}), v = normal({1, T, D}),
               gate = normal({1, T, 1});
-  const auto at = [](const Array& array, std::int64_t i) {
-    return array.values<double>()[static_cast<std::size_t>(i)];
-  };
+  const auto at = [](const Array& array, std::int64_t i) { return array.values<double>()[i]; };
   for (const bool gated : {false, true}) {
     std::vector<double> S(F * D), z(F), wanted;
     for (std::int64_t t = 0; t < T; ++t) {
@@ -745,18 +737,18 @@ TEST_CASE("ops: causal linear attention is the running sum of its paper, step by
       const double keep = gated ? g : 1, add = gated ? 1 - g : 1;
       for (std::int64_t f = 0; f < F; ++f) {
         const double feature = at(k, f * T + t);
-        double& total = z[static_cast<std::size_t>(f)];
+        double& total = z[f];
         total = keep * total + add * feature;
         for (std::int64_t d = 0; d < D; ++d) {
-          double& product = S[static_cast<std::size_t>(f * D + d)];
+          double& product = S[f * D + d];
           product = keep * product + add * feature * at(v, t * D + d);
         }
       }
       for (std::int64_t d = 0; d < D; ++d) {
         double above = 0, below = 0;
         for (std::int64_t f = 0; f < F; ++f) {
-          above += at(q, f * T + t) * S[static_cast<std::size_t>(f * D + d)];
-          below += at(q, f * T + t) * z[static_cast<std::size_t>(f)];
+          above += at(q, f * T + t) * S[f * D + d];
+          below += at(q, f * T + t) * z[f];
         }
         wanted.push_back(above / below);
       }
@@ -804,11 +796,9 @@ TEST_CASE("ops: hidden keys leave no trace in linear attention") {
         spoiled_v = normal({1, T, 4});
   const Array q = normal({1, 2, 3, T}), k = spoiled_k.clone(), v = spoiled_v.clone();
   for (std::int64_t s = 0; s < T; s += 3) {
-    padding.mutable_values<std::int32_t>()[static_cast<std::size_t>(s)] = 1;
-    for (std::int64_t f = 0; f < 6; ++f)
-      spoiled_k.mutable_values<double>()[static_cast<std::size_t>(f * T + s)] = 1e6;
-    for (std::int64_t c = 0; c < 4; ++c)
-      spoiled_v.mutable_values<double>()[static_cast<std::size_t>(s * 4 + c)] = -1e6;
+    padding.mutable_values<std::int32_t>()[s] = 1;
+    for (std::int64_t f = 0; f < 6; ++f) spoiled_k.mutable_values<double>()[f * T + s] = 1e6;
+    for (std::int64_t c = 0; c < 4; ++c) spoiled_v.mutable_values<double>()[s * 4 + c] = -1e6;
   }
   const Array g = normal({1, T, 4});
   for (const DType dtype : {f32, f64})
@@ -824,9 +814,8 @@ TEST_CASE("ops: hidden keys leave no trace in linear attention") {
       const std::vector<double> dk = doubles(spoiled.gradients[1]),
                                 dv = doubles(spoiled.gradients[2]);
       for (std::int64_t s = 0; s < T; s += 3) {
-        for (std::int64_t f2 = 0; f2 < 6; ++f2)
-          CHECK(dk[static_cast<std::size_t>(f2 * T + s)] == 0);
-        for (std::int64_t c = 0; c < 4; ++c) CHECK(dv[static_cast<std::size_t>(s * 4 + c)] == 0);
+        for (std::int64_t f2 = 0; f2 < 6; ++f2) CHECK(dk[f2 * T + s] == 0);
+        for (std::int64_t c = 0; c < 4; ++c) CHECK(dv[s * 4 + c] == 0);
       }
     }
 }
@@ -1361,7 +1350,7 @@ double worst_ulps(const Elementary& f, double low, double high) {
     for (const T small : {tiny, -tiny})
       if (small >= low && small <= high) x.push_back(small);
   }
-  const Array y = f.vectorised(Array::of(x, {static_cast<std::int64_t>(x.size())}));
+  const Array y = f.vectorised(Array::of(x, {std::ssize(x)}));
   double worst = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     const long double exact = f.exact(x[i]);
@@ -1414,7 +1403,7 @@ TEST_CASE(
   std::vector<float> angles;
   for (double x = 1; x < 1e6; x *= 1.001) angles.insert(angles.end(), {float(x), -float(x)});
   for (const DType dtype : {f32, f64}) {
-    const Array x = Array::of(angles, {static_cast<std::int64_t>(angles.size())}).to(dtype);
+    const Array x = Array::of(angles, {std::ssize(angles)}).to(dtype);
     const std::vector<double> sines = doubles(sin(x).value()), cosines = doubles(cos(x).value());
     double worst = 0;
     for (std::size_t i = 0; i < angles.size(); ++i)

@@ -61,7 +61,7 @@ TEST_CASE("corpus_bleu: the values of sacreBLEU") {
   CHECK(mixed.reference_tokens == 75);
   for (const auto& [n, precision] :
        {std::pair{0, 80.952381}, {1, 62.068966}, {2, 43.396226}, {3, 35.416667}})
-    CHECK(std::abs(mixed.precisions[static_cast<std::size_t>(n)] - precision) < 1e-6);
+    CHECK(std::abs(mixed.precisions[n] - precision) < 1e-6);
   const BleuScore lower = corpus_bleu(hypotheses(), references(), {.lower_case = true});
   CHECK(std::abs(lower.score - 48.567820) < 1e-6);
 }

@@ -60,7 +60,7 @@ TEST_CASE("a garment is a 28 by 28 picture in [0, 1] that fills the frame, brigh
       CHECK(image.dtype() == DType::float32);
       int lit = 0, left = 28, right = -1, top = 28, bottom = -1;
       for (int pixel = 0; pixel < 28 * 28; ++pixel) {
-        const float value = image.values<float>()[static_cast<std::size_t>(pixel)];
+        const float value = image.values<float>()[pixel];
         REQUIRE(value >= 0.0f);  // false for NaN as well
         REQUIRE(value <= 1.0f);
         if (value < 0.02f) continue;

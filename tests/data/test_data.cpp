@@ -83,7 +83,7 @@ bool says(const std::string& message, std::initializer_list<std::string> parts) 
 }
 
 std::vector<std::int64_t> all_examples(const Dataset& dataset) {
-  std::vector<std::int64_t> examples(static_cast<std::size_t>(dataset.size()));
+  std::vector<std::int64_t> examples(dataset.size());
   std::iota(examples.begin(), examples.end(), 0);
   return examples;
 }
@@ -194,7 +194,7 @@ TEST_CASE("load_text: a file, or a folder with one .txt file") {
 }
 
 std::shared_ptr<const std::vector<std::int32_t>> counting_tokens(std::int32_t count) {
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
+  std::vector<std::int32_t> tokens(count);
   std::iota(tokens.begin(), tokens.end(), 100);
   return std::make_shared<const std::vector<std::int32_t>>(std::move(tokens));
 }
@@ -276,7 +276,7 @@ TEST_CASE("ToySequences: batches hold prompt and answer, and count the answer al
   for (const ToyTask task : {ToyTask::sort, ToyTask::reverse, ToyTask::copy, ToyTask::addition}) {
     const ToySequences dataset({.task = task, .length = 5, .examples = 40, .seed = 7});
     const std::int64_t T = dataset.context();
-    const auto first_answer = static_cast<std::size_t>(dataset.prompt_length() - 1);
+    const auto first_answer = dataset.prompt_length() - 1;
     const Batch batch = dataset.batch(all_examples(dataset));
     CHECK(batch.inputs.shape() == Shape{40, T});
     CHECK(batch.count == 40.0 * static_cast<double>(dataset.answer_length()));
@@ -429,9 +429,8 @@ TEST_CASE("IDX: damaged files are refused or read, and never worse") {
     for (int trial = 0; trial < 100; ++trial) {
       std::string bytes = whole;
       for (std::int64_t flips = random.below(4); flips >= 0; --flips)
-        bytes[static_cast<std::size_t>(random.below(std::ssize(bytes)))] ^=
-            static_cast<char>(1 << random.below(8));
-      if (trial % 3 == 0) bytes.resize(static_cast<std::size_t>(random.below(std::ssize(bytes))));
+        bytes[random.below(std::ssize(bytes))] ^= static_cast<char>(1 << random.below(8));
+      if (trial % 3 == 0) bytes.resize(random.below(std::ssize(bytes)));
       const std::string path = folder.write("damaged", bytes);
       input_error([&] { read_idx_images(path); });
       input_error([&] { read_idx_labels(path, 10); });
@@ -577,7 +576,7 @@ TEST_CASE("Sampler: orders, seeds and uniformity") {
   CHECK(Sampler(99, Order::shuffled, 1).next(99) != Sampler(99, Order::shuffled, 2).next(99));
   std::vector<int> counts(10);
   for (const std::int64_t example : Sampler(10, Order::with_replacement, 3).next(10'000))
-    ++counts[static_cast<std::size_t>(example)];
+    ++counts[example];
   for (const int count : counts) CHECK(std::abs(count - 1000) < 150);  // 5 standard deviations
   CHECK_THROWS_AS(Sampler(0, Order::shuffled, 0), std::invalid_argument);
 }

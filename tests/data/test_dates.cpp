@@ -97,8 +97,7 @@ TEST_CASE("DateDataset: batches hold source and target, and every character is k
   CHECK(dataset.vocabulary_size() == 4 + 10 + 52 + 6);
   const auto row = [](const Array& array, std::int64_t example) {
     const std::int64_t width = array.dim(1);
-    return array.values<std::int32_t>().subspan(static_cast<std::size_t>(example * width),
-                                                static_cast<std::size_t>(width));
+    return array.values<std::int32_t>().subspan(example * width, width);
   };
   std::set<std::string> sources;
   for (std::int64_t example = 0; example < 400; ++example) {

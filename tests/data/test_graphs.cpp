@@ -79,7 +79,7 @@ Graph random_graph(std::int64_t nodes, int edges, std::uint64_t seed) {
 Array dense(const Graph& graph, double edge, double none) {
   Array matrix = Array::full({graph.nodes(), graph.nodes()}, none, f64);
   for (const auto& [from, to] : graph.list())
-    matrix.mutable_values<double>()[static_cast<std::size_t>(to * graph.nodes() + from)] = edge;
+    matrix.mutable_values<double>()[to * graph.nodes() + from] = edge;
   return matrix;
 }
 
@@ -108,9 +108,7 @@ TEST_CASE("Graph: edges by where they lead and by where they come from, each onc
 TEST_CASE("Graph: a misuse is std::invalid_argument that says what is wrong") {
   const Graph graph(3, {{0, 1}, {1, 2}});
   const auto t = [](const Shape& shape) { return Tensor(Array::zeros(shape)); };
-  const auto offsets = [](const Ints& values) {
-    return Array::of(values, {static_cast<std::int64_t>(values.size())});
-  };
+  const auto offsets = [](const Ints& values) { return Array::of(values, {std::ssize(values)}); };
   const std::pair<std::string, std::function<void()>> rows[] = {
       {"graph: an edge from node 0 to node 3 of 3",
        [] {
@@ -238,8 +236,7 @@ TEST_CASE("graphs: segments are reduced as slices are, and empty ones give 0") {
                maxima = segment_max(x, offsets), shares = segment_softmax(x, offsets);
   for (std::int64_t s = 0; s < 4; ++s) {
     const Ints begins = ints_of(offsets);
-    const Tensor rows =
-        slice(x, 0, begins[static_cast<std::size_t>(s)], begins[static_cast<std::size_t>(s) + 1]);
+    const Tensor rows = slice(x, 0, begins[s], begins[s + 1]);
     const auto row = [&](const Tensor& of) { return slice(of, 0, s, s + 1).value(); };
     if (rows.dim(0) == 0) {
       for (const Tensor& of : {sums, means, maxima})
@@ -250,9 +247,7 @@ TEST_CASE("graphs: segments are reduced as slices are, and empty ones give 0") {
     check_close(row(means), mean(rows, {0}, Keep::yes).value());
     check_close(row(maxima), max(rows, {0}, Keep::yes).value(), 0);
     const Tensor columns = softmax(permute(rows, {1, 0}));
-    check_close(slice(shares, 0, begins[static_cast<std::size_t>(s)],
-                      begins[static_cast<std::size_t>(s) + 1])
-                    .value(),
+    check_close(slice(shares, 0, begins[s], begins[s + 1]).value(),
                 permute(columns, {1, 0}).value());
   }
 }
@@ -342,16 +337,12 @@ TEST_CASE("graphs: permuting nodes permutes the output, and leaves the pooled ou
   const std::int64_t N = 30;
   const Graph graph = random_graph(N, 90, 6);
   const Array x = normal({N, 4}), first_nodes = Array::of(Ints{0, 30}, {2});
-  std::vector<std::int64_t> order(static_cast<std::size_t>(N));  // new node v was order[v]
-  for (std::int64_t v = 0; v < N; ++v) order[static_cast<std::size_t>(v)] = (7 * v + 3) % N;
-  Ints renamed(static_cast<std::size_t>(N));
-  for (std::int64_t v = 0; v < N; ++v)
-    renamed[static_cast<std::size_t>(order[static_cast<std::size_t>(v)])] =
-        static_cast<std::int32_t>(v);
+  std::vector<std::int64_t> order(N);  // new node v was order[v]
+  for (std::int64_t v = 0; v < N; ++v) order[v] = (7 * v + 3) % N;
+  Ints renamed(N);
+  for (std::int64_t v = 0; v < N; ++v) renamed[order[v]] = static_cast<std::int32_t>(v);
   Edges moved;
-  for (const auto& [from, to] : graph.list())
-    moved.push_back(
-        {renamed[static_cast<std::size_t>(from)], renamed[static_cast<std::size_t>(to)]});
+  for (const auto& [from, to] : graph.list()) moved.push_back({renamed[from], renamed[to]});
   const Graph permuted(N, moved);
   for (const bool attention : {false, true})
     for (const Normalization normalization :
@@ -476,19 +467,17 @@ TEST_CASE("karate: 34 members, 78 pairs, and the two clubs they joined") {
 
 // How many edges each node of an undirected graph has, sorted.
 std::vector<int> degrees_of(const Graph& graph) {
-  std::vector<int> degrees(static_cast<std::size_t>(graph.nodes()));
-  for (const auto& [from, to] : graph.list()) ++degrees[static_cast<std::size_t>(from)];
+  std::vector<int> degrees(graph.nodes());
+  for (const auto& [from, to] : graph.list()) ++degrees[from];
   std::ranges::sort(degrees);
   return degrees;
 }
 
 bool connected(const Graph& graph) {
-  std::vector<std::int32_t> part(static_cast<std::size_t>(graph.nodes()));
+  std::vector<std::int32_t> part(graph.nodes());
   std::iota(part.begin(), part.end(), 0);
   for (std::int64_t round = 0; round < graph.nodes(); ++round)
-    for (const auto& [from, to] : graph.list())
-      part[static_cast<std::size_t>(to)] =
-          std::min(part[static_cast<std::size_t>(to)], part[static_cast<std::size_t>(from)]);
+    for (const auto& [from, to] : graph.list()) part[to] = std::min(part[to], part[from]);
   return std::ranges::all_of(part, [](std::int32_t p) { return p == 0; });
 }
 
@@ -497,7 +486,7 @@ TEST_CASE("drawn graphs: are of the structure that they are said to be") {
   std::map<std::string, int> counts;
   for (std::int64_t i = 0; i < data.size(); ++i) {
     const auto [graph, label] = data.draw(i);
-    const std::string kind = DrawnGraphs::classes()[static_cast<std::size_t>(label)];
+    const std::string kind = DrawnGraphs::classes()[label];
     const std::int64_t N = graph.nodes(), pairs = graph.edges() / 2;
     const std::vector<int> degrees = degrees_of(graph);
     ++counts[kind];
@@ -535,11 +524,10 @@ TEST_CASE("drawn graphs: an example depends on the seed and its index alone") {
 // The colours of the nodes after three rounds of refinement: the same for isomorphic graphs.
 std::multiset<std::size_t> fingerprint(const Graph& graph) {
   static std::map<std::vector<std::size_t>, std::size_t> numbers;  // of all that was met
-  std::vector<std::size_t> colours(static_cast<std::size_t>(graph.nodes()));
+  std::vector<std::size_t> colours(graph.nodes());
   for (int round = 0; round < 3; ++round) {
     std::vector<std::vector<std::size_t>> seen(colours.size());
-    for (const auto& [from, to] : graph.list())
-      seen[static_cast<std::size_t>(to)].push_back(colours[static_cast<std::size_t>(from)]);
+    for (const auto& [from, to] : graph.list()) seen[to].push_back(colours[from]);
     for (std::size_t v = 0; v < seen.size(); ++v) {
       std::ranges::sort(seen[v]);
       seen[v].push_back(colours[v]);

@@ -166,7 +166,7 @@ double padding(const std::vector<TokenPair>& pairs, const std::vector<std::int64
   for (std::size_t first = 0; first < order.size(); first += 16) {
     std::vector<TokenPair> chosen;
     for (std::size_t i = first; i < std::min(first + 16, order.size()); ++i)
-      chosen.push_back(pairs[static_cast<std::size_t>(order[i])]);
+      chosen.push_back(pairs[order[i]]);
     const Batch batch = pair_batch(chosen);
     places += static_cast<double>(batch.targets.size());
     tokens += batch.count;
@@ -197,17 +197,14 @@ TEST_CASE("Sampler: batches of similar lengths hold little padding, new each epo
 TEST_CASE("Sampler: similar lengths in small and odd sizes, and after a resume") {
   for (const std::int64_t size : {1, 15, 16, 17, 33, 160, 161})
     for (const std::int64_t batch : {1, 16, 500}) {
-      const std::vector<std::int64_t> lengths(static_cast<std::size_t>(size), 7);
+      const std::vector<std::int64_t> lengths(size, 7);
       const SimilarLengths similar{.batch = batch, .pool = 2, .lengths = lengths};
       Sampler whole(size, Order::similar_lengths, 1, similar), resumed = whole;
       const std::int64_t epoch = size > batch ? size / batch * batch : size;
       const std::vector<std::int64_t> examples = whole.next(3 * epoch);
-      CHECK(std::set(examples.begin(), examples.begin() + epoch).size() ==
-            static_cast<std::size_t>(epoch));
+      CHECK(std::set(examples.begin(), examples.begin() + epoch).size() == epoch);
       resumed.seek(epoch);
-      CHECK(std::ranges::equal(resumed.next(epoch),
-                               std::span(examples).subspan(static_cast<std::size_t>(epoch),
-                                                           static_cast<std::size_t>(epoch))));
+      CHECK(std::ranges::equal(resumed.next(epoch), std::span(examples).subspan(epoch, epoch)));
     }
   CHECK_THROWS_AS(Sampler(5, Order::similar_lengths, 1, {.batch = 0, .lengths = {1, 2, 3, 4, 5}}),
                   std::invalid_argument);

@@ -39,13 +39,12 @@ TEST_CASE("recall: each sequence has its pairs, no key twice, and a question tha
         values[items[t][0]] = items[t].substr(1);
         CHECK(std::stoll(items[t].substr(1)) < options.values);
       }
-      CHECK(static_cast<std::int64_t>(values.size()) == options.pairs);
+      CHECK(std::ssize(values) == options.pairs);
       REQUIRE(items.back().size() == 2);
       CHECK(items.back()[1] == '?');
       const std::string right = std::to_string(data.answer(symbols));
       CHECK(values.at(items.back()[0]) == right);
-      CHECK(items[static_cast<std::size_t>(data.answer_position(symbols))] ==
-            items.back().substr(0, 1) + right);
+      CHECK(items[data.answer_position(symbols)] == items.back().substr(0, 1) + right);
       CHECK(std::ranges::all_of(
           symbols, [&](std::int32_t symbol) { return symbol >= 0 && symbol < data.vocabulary(); }));
     }
@@ -74,9 +73,9 @@ TEST_CASE("recall: where the answer stands and what it is say nothing") {
   std::vector<double> places(16), answers(8), keys(8);
   for (std::int64_t i = 0; i < data.size(); ++i) {
     const Symbols symbols = data.symbols(i);
-    ++places[static_cast<std::size_t>(data.answer_position(symbols))];
-    ++answers[static_cast<std::size_t>(data.answer(symbols))];
-    ++keys[static_cast<std::size_t>(data.text(symbols).end()[-2] - 'a')];
+    ++places[data.answer_position(symbols)];
+    ++answers[data.answer(symbols)];
+    ++keys[data.text(symbols).end()[-2] - 'a'];
   }
   const auto check_even = [](const std::vector<double>& counts) {
     const double even = 8000 / static_cast<double>(counts.size());

@@ -872,7 +872,7 @@ TEST_CASE("layers: sinusoidal positions are those of the paper") {
   for (const std::int64_t first : {0, 2}) {
     const std::vector<double> values = encoding({1, 2, 4}, first);
     for (std::size_t i = 0; i < 8; ++i)
-      CHECK(values[i] - 2 == doctest::Approx(wanted[static_cast<std::size_t>(first) * 4 + i]));
+      CHECK(values[i] - 2 == doctest::Approx(wanted[first * 4 + i]));
   }
   // 10000^(-2/6) = 0.04641588833612779 and 10000^(-4/6) = 0.002154434690031884
   const std::vector<double> six = encoding({1, 1, 6}, 1);
@@ -1218,7 +1218,7 @@ TEST_CASE("layers: products of random features are the kernel's on average") {
         const Tensor difference = (unit_rows(a) - unit_rows(b)) * sigma;
         const double wanted = unit ? std::exp(-0.5 * sum(difference * difference).item())
                                    : std::exp(0.5 * sum(a * b).item());
-        const double found = products.value().values<double>()[static_cast<std::size_t>(i * 5 + j)];
+        const double found = products.value().values<double>()[i * 5 + j];
         const double square = sum((a + b) * (a + b)).item() / std::sqrt(static_cast<double>(D));
         const double deviation = unit ? (1 - wanted * wanted) / std::numbers::sqrt2
                                       : wanted * std::sqrt(std::expm1(square));
@@ -1237,8 +1237,7 @@ TEST_CASE("layers: positive features are drawn in orthogonal groups, all of them
   for (std::int64_t h = 0; h < 2; ++h)
     for (std::int64_t i = 0; i < 10; ++i)
       for (std::int64_t j = 0; j < i; ++j)
-        if (i / 4 == j / 4)
-          CHECK(std::abs(products[static_cast<std::size_t>((h * 10 + i) * 10 + j)]) <= 1e-5);
+        if (i / 4 == j / 4) CHECK(std::abs(products[(h * 10 + i) * 10 + j]) <= 1e-5);
   CHECK(same_bits(w.value(), RandomFeatures(2, 4, again, options).projection.value()));
   CHECK_FALSE(same_bits(w.value(), RandomFeatures(2, 4, other, options).projection.value()));
   CHECK_THROWS_AS(RandomFeatures(2, 4, r, {.features = 0}), std::invalid_argument);
@@ -1258,15 +1257,13 @@ TEST_CASE("layers: padding never leaks through random features") {
   const auto spoil = [&](const Array& x) {
     Array spoiled = x.clone();
     for (std::int64_t i = 0; i < spoiled.size(); ++i)
-      if (hidden.values<std::int32_t>()[static_cast<std::size_t>(i / x.dim(2))])
-        spoiled.mutable_values<double>()[static_cast<std::size_t>(i)] *= -50;
+      if (hidden.values<std::int32_t>()[i / x.dim(2)]) spoiled.mutable_values<double>()[i] *= -50;
     return spoiled;
   };
   const auto visible = [&](const Array& x) {  // the rows of visible tokens
     std::vector<double> rows;
     for (std::int64_t i = 0; i < x.size(); ++i)
-      if (!hidden.values<std::int32_t>()[static_cast<std::size_t>(i / x.dim(2))])
-        rows.push_back(doubles(x)[static_cast<std::size_t>(i)]);
+      if (!hidden.values<std::int32_t>()[i / x.dim(2)]) rows.push_back(doubles(x)[i]);
     return rows;
   };
   for (const FeatureMap map : {FeatureMap::trigonometric, FeatureMap::positive}) {
@@ -1394,8 +1391,7 @@ Array columns_of(const Array& tokens, std::int64_t begin, std::int64_t end) {
   Array part({tokens.dim(0), end - begin}, DType::int32);
   for (std::int64_t b = 0, i = 0; b < tokens.dim(0); ++b)
     for (std::int64_t t = begin; t < end; ++t, ++i)
-      part.mutable_values<std::int32_t>()[static_cast<std::size_t>(i)] =
-          tokens.values<std::int32_t>()[static_cast<std::size_t>(b * tokens.dim(1) + t)];
+      part.mutable_values<std::int32_t>()[i] = tokens.values<std::int32_t>()[b * tokens.dim(1) + t];
   return part;
 }
 
@@ -1539,7 +1535,7 @@ template <class Model>
 std::vector<std::int32_t> continued(const Model& model, std::vector<std::int32_t> text,
                                     std::int64_t tokens) {
   for (std::int64_t i = 0; i < tokens; ++i) {
-    const auto T = static_cast<std::int64_t>(text.size());
+    const std::int64_t T = std::ssize(text);
     const Tensor logits = model.forward(Array::of(text, {1, T}));
     const std::vector<double> last = doubles(slice(logits, 1, T - 1, T).value());
     text.push_back(static_cast<std::int32_t>(std::ranges::max_element(last) - last.begin()));

@@ -22,9 +22,7 @@ using Strings = std::vector<std::string>;
 
 constexpr DType f32 = DType::float32, f64 = DType::float64;
 
-Array of(const std::vector<double>& values) {
-  return Array::of(values, {static_cast<std::int64_t>(values.size())});
-}
+Array of(const std::vector<double>& values) { return Array::of(values, {std::ssize(values)}); }
 
 Array normal(const Shape& shape, std::uint64_t step, DType dtype = f64) {
   Array array(shape, f32);

@@ -31,7 +31,7 @@ void set(Parameter& parameter, const std::vector<double>& values) {
 void check_close(const Array& found, const Array& wanted, double tolerance) {
   REQUIRE(found.shape() == wanted.shape());
   for (std::int64_t i = 0; i < found.size(); ++i) {
-    const auto at = static_cast<std::size_t>(i);
+    const auto at = i;
     const double error = std::abs(found.values<double>()[at] - wanted.values<double>()[at]);
     CHECK_MESSAGE(error <= tolerance, "element ", i, ": ", found.values<double>()[at], " for ",
                   wanted.values<double>()[at]);

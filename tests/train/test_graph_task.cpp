@@ -207,7 +207,7 @@ TEST_CASE("seeds: each trains into its own run, and mean and deviation are those
   double sum = 0, squares = 0;
   for (int i = 0; i < 3; ++i) {
     const std::string run = fmt::format("club/seed-{}", 4 + i);
-    CHECK(lines[static_cast<std::size_t>(i)].starts_with(fmt::format("seed {}: loss ", 4 + i)));
+    CHECK(lines[i].starts_with(fmt::format("seed {}: loss ", 4 + i)));
     const auto metrics = lines_of(read_bytes(shop.folder.path(run + "/metrics.jsonl")));
     const double accuracy = Json::parse(metrics.back())["accuracy"];
     sum += accuracy, squares += accuracy * accuracy;

@@ -30,8 +30,7 @@ TEST_CASE("principal components: of points on a line, the line is the first") {
   CHECK(components.factor.values<double>()[0] == near(0.6 * std::sqrt(50)));
   const Array along = project(components, x, 1);
   CHECK(along.shape() == Shape{5, 1});
-  for (int i = 0; i < 5; ++i)
-    CHECK(along.values<float>()[static_cast<std::size_t>(i)] == doctest::Approx(5 * (i - 2)));
+  for (int i = 0; i < 5; ++i) CHECK(along.values<float>()[i] == doctest::Approx(5 * (i - 2)));
 }
 
 TEST_CASE("principal components: axes are orthonormal, and their factor makes the covariance") {
@@ -39,11 +38,10 @@ TEST_CASE("principal components: axes are orthonormal, and their factor makes th
   Array x({N, Z}, DType::float64);
   Random(1, Stream::data).fill_normal(x, 0, 1);
   for (std::int64_t i = 0; i < N * Z; ++i)  // of different variances, and correlated
-    x.mutable_values<double>()[static_cast<std::size_t>(i)] *=
-        static_cast<double>(1 + i % Z) + (i % Z > 0 ? 0.5 : 0.0);
+    x.mutable_values<double>()[i] *= static_cast<double>(1 + i % Z) + (i % Z > 0 ? 0.5 : 0.0);
   const PrincipalComponents components = principal_components(x);
   const auto at = [](const Array& a, std::int64_t i, std::int64_t j) {
-    return a.values<double>()[static_cast<std::size_t>(i * a.dim(1) + j)];
+    return a.values<double>()[i * a.dim(1) + j];
   };
   for (std::int64_t i = 0; i < Z; ++i)
     for (std::int64_t j = 0; j < Z; ++j) {
@@ -53,8 +51,8 @@ TEST_CASE("principal components: axes are orthonormal, and their factor makes th
         made += at(components.factor, k, i) * at(components.factor, k, j);
       }
       for (std::int64_t row = 0; row < N; ++row)
-        wanted += (at(x, row, i) - components.mean.values<double>()[static_cast<std::size_t>(i)]) *
-                  (at(x, row, j) - components.mean.values<double>()[static_cast<std::size_t>(j)]);
+        wanted += (at(x, row, i) - components.mean.values<double>()[i]) *
+                  (at(x, row, j) - components.mean.values<double>()[j]);
       CHECK(std::abs(product - (i == j)) <= 1e-10);
       CHECK(std::abs(made - wanted / N) <= 1e-10);
     }
@@ -91,7 +89,7 @@ TEST_CASE("latent: clouds by class, along principal components above three dimen
     const Scatter scatter = latent_scatter(latent);
     REQUIRE(scatter.clouds.size() == 3);
     CHECK(scatter.axes.size() == (Z < 3 ? 2 : 3));
-    const auto dimensions = static_cast<std::int64_t>(scatter.axes.size());
+    const std::int64_t dimensions = std::ssize(scatter.axes);
     CHECK(scatter.clouds[0].points.shape() == Shape{3, dimensions});
     CHECK(scatter.clouds[1].points.shape() == Shape{0, dimensions});
     CHECK(scatter.clouds[2].points.shape() == Shape{3, dimensions});

@@ -43,9 +43,7 @@ const TransformerBlockOptions kinds[] = {{},
                                          {.random_features = RandomFeaturesOptions{.features = 9}},
                                          {.random_features = positive}};
 
-Array row(const Tokens& tokens) {
-  return Array::of(tokens, {1, static_cast<std::int64_t>(tokens.size())});
-}
+Array row(const Tokens& tokens) { return Array::of(tokens, {1, std::ssize(tokens)}); }
 
 // log P(token) of what follows `target`, without a cache.
 std::vector<double> log_probabilities(const EncoderDecoder& model, const Tokens& source,
@@ -54,7 +52,7 @@ std::vector<double> log_probabilities(const EncoderDecoder& model, const Tokens&
   inputs.insert(inputs.begin(), bos);
   const Tensor logits = model.decode(row(inputs), model.encode(row(source), {}));
   const Array all = log_softmax(logits).value().to(DType::float64);
-  const auto last = all.values<double>().last(static_cast<std::size_t>(logits.dim(2)));
+  const auto last = all.values<double>().last(logits.dim(2));
   return {last.begin(), last.end()};
 }
 
@@ -76,7 +74,7 @@ void search_all(const EncoderDecoder& model, const Tokens& source, const Tokens&
   const auto next = log_probabilities(model, source, target);
   for (std::size_t token = 0; token < next.size(); ++token) {
     const double reached = score + next[token];
-    if (token == static_cast<std::size_t>(eos)) {
+    if (token == eos) {
       const double length = static_cast<double>(target.size()) + 1;
       const double rating = reached / std::pow((5 + length) / 6, alpha);
       if (rating > best.first) best = {rating, target};
@@ -93,7 +91,7 @@ const std::vector<Tokens> sources{{3, 4, 5, 0}, {5, 5, 3, 1}, {0, 4, 4, 2}, {2, 
 Array all_sources() {
   Tokens flat;
   for (const Tokens& source : sources) flat.insert(flat.end(), source.begin(), source.end());
-  return Array::of(flat, {static_cast<std::int64_t>(sources.size()), 4});
+  return Array::of(flat, {std::ssize(sources), 4});
 }
 
 TEST_CASE("translate: one beam takes the likeliest token each time, a batch at once") {
@@ -139,7 +137,7 @@ TEST_CASE("translate: no more tokens than asked for, nor than the context") {
   for (const std::int64_t limit : {1, 3, 100}) {
     const auto targets = translate(model, all_sources(), {}, {.beams = 2, .max_tokens = limit});
     for (const Tokens& target : targets)
-      CHECK(static_cast<std::int64_t>(target.size()) <= std::min<std::int64_t>(limit, 8));
+      CHECK(std::ssize(target) <= std::min<std::int64_t>(limit, 8));
   }
   CHECK_THROWS_AS(translate(model, all_sources(), {}, {.beams = 0}), std::invalid_argument);
 }

@@ -102,7 +102,7 @@ BenchmarkResult time_steps(const std::function<void()>& step, const TimingOption
   first_workload = false;
   std::vector<double> times;
   double total = 0;
-  while (times.size() < static_cast<std::size_t>(options.least_steps) || total < options.least_s) {
+  while (std::ssize(times) < options.least_steps || total < options.least_s) {
     times.push_back(time_once(step));
     total += times.back();
   }

@@ -35,13 +35,12 @@ class Beam {
     std::vector<std::pair<double, std::pair<std::size_t, std::int32_t>>> candidates;
     for (std::size_t i = 0; i < live_.size(); ++i)
       for (const std::int32_t token : likeliest(log_probabilities[i]))
-        candidates.push_back(
-            {live_[i].score + log_probabilities[i][static_cast<std::size_t>(token)], {i, token}});
+        candidates.push_back({live_[i].score + log_probabilities[i][token], {i, token}});
     std::ranges::sort(candidates, [](const auto& a, const auto& b) {
       return a.first > b.first || (a.first == b.first && a.second < b.second);
     });
-    const auto kept = std::min(candidates.size(), static_cast<std::size_t>(options_.beams));
-    for (std::size_t i = 0; i < kept; ++i) {
+    const auto kept = std::min(std::ssize(candidates), options_.beams);
+    for (std::int64_t i = 0; i < kept; ++i) {
       const auto& [score, choice] = candidates[i];
       const Hypothesis& parent = live_[choice.first];
       if (choice.second == options_.end) {
@@ -63,7 +62,7 @@ class Beam {
   void place(std::vector<std::int64_t>& rows) {
     for (std::size_t i = 0; i < live_.size(); ++i) {
       const std::int64_t row = first_row_ + static_cast<std::int64_t>(i);
-      rows[static_cast<std::size_t>(row)] = live_[i].row;
+      rows[row] = live_[i].row;
       live_[i].row = row;
     }
   }
@@ -79,8 +78,7 @@ class Beam {
   }
 
   void end(const Hypothesis& hypothesis) {
-    const double rating =
-        rated(hypothesis.score, static_cast<std::int64_t>(hypothesis.tokens.size()) + 1);
+    const double rating = rated(hypothesis.score, std::ssize(hypothesis.tokens) + 1);
     if (has_ended_ && rating <= best_rating_) return;
     has_ended_ = true;
     ended_ = hypothesis.tokens;
@@ -88,12 +86,12 @@ class Beam {
   }
 
   Tokens likeliest(std::span<const float> log_probabilities) const {
-    const auto count = std::min(static_cast<std::size_t>(options_.beams), log_probabilities.size());
+    const auto count = std::min(options_.beams, std::ssize(log_probabilities));
     Tokens tokens(log_probabilities.size());
     for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(i);
     const auto likelier = [&](std::int32_t a, std::int32_t b) {
-      const float x = log_probabilities[static_cast<std::size_t>(a)];
-      const float y = log_probabilities[static_cast<std::size_t>(b)];
+      const float x = log_probabilities[a];
+      const float y = log_probabilities[b];
       return x > y || (x == y && a < b);
     };
     std::ranges::partial_sort(tokens, tokens.begin() + static_cast<std::ptrdiff_t>(count),
@@ -128,7 +126,7 @@ std::vector<Tokens> translate(const EncoderDecoder& model, const Array& source,
   require(options.beams >= 1, "translate: {} beams", options.beams);
 
   const std::int64_t B = source.dim(0), K = options.beams, V = model.options.target_vocabulary;
-  std::vector<std::int64_t> rows(static_cast<std::size_t>(B * K));
+  std::vector<std::int64_t> rows(B * K);
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int64_t>(i) / K;
   const EncoderDecoder::Memory memory = model.encode(source, padding).select(rows);
   std::vector<KeyValueCache> caches = model.make_caches(B * K);
@@ -144,13 +142,10 @@ std::vector<Tokens> translate(const EncoderDecoder& model, const Array& source,
     const auto next = last.mutable_values<std::int32_t>();
     for (Beam& beam : beams) {
       std::vector<std::span<const float>> of_live;
-      for (const Hypothesis& h : beam.live())
-        of_live.push_back(
-            values.subspan(static_cast<std::size_t>(h.row * V), static_cast<std::size_t>(V)));
+      for (const Hypothesis& h : beam.live()) of_live.push_back(values.subspan(h.row * V, V));
       beam.extend(of_live);
       beam.place(rows);
-      for (const Hypothesis& h : beam.live())
-        next[static_cast<std::size_t>(h.row)] = h.tokens.back();
+      for (const Hypothesis& h : beam.live()) next[h.row] = h.tokens.back();
       living |= !beam.live().empty();
     }
     if (!living) break;

@@ -11,14 +11,12 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-Array one_row(const Tokens& tokens) {
-  return Array::of(tokens, {1, static_cast<std::int64_t>(tokens.size())});
-}
+Array one_row(const Tokens& tokens) { return Array::of(tokens, {1, std::ssize(tokens)}); }
 
 // logits (1, T, V) -> those of the last token (V), float32.
 Array last_row(const Tensor& logits) {
   const Array wide = logits.value().to(DType::float32);
-  const auto values = wide.values<float>().last(static_cast<std::size_t>(logits.dim(2)));
+  const auto values = wide.values<float>().last(logits.dim(2));
   return Array::of(std::vector<float>(values.begin(), values.end()), {logits.dim(2)});
 }
 
@@ -28,17 +26,16 @@ class TransformerReader final : public Reader {
       : model_(model), caches_(model.make_caches(1)) {}
 
   Array read(const Tokens& tokens) override {
-    const auto context = static_cast<std::size_t>(model_.options.context);
+    const std::int64_t context = model_.options.context, seen = caches_.front().length;
     text_.insert(text_.end(), tokens.begin(), tokens.end());
-    const auto seen = static_cast<std::size_t>(caches_.front().length);
-    if (seen + tokens.size() <= context) return read_last(tokens.size());
+    if (seen + std::ssize(tokens) <= context) return read_last(std::ssize(tokens));
     if (seen > 0) caches_ = model_.make_caches(1);
     return read_last(seen > 0 ? (context + 1) / 2 : context);
   }
 
  private:
-  Array read_last(std::size_t count) {
-    const Tokens unread(text_.end() - static_cast<std::ptrdiff_t>(count), text_.end());
+  Array read_last(std::int64_t count) {
+    const Tokens unread(text_.end() - count, text_.end());
     return last_row(model_.forward(one_row(unread), caches_));
   }
 
@@ -66,24 +63,23 @@ class RecurrentReader final : public Reader {
 std::int32_t choose_token(const Array& logits, const SampleOptions& options, Random& random) {
   const auto values = logits.values<float>();
   const auto likelier = [&](std::int32_t a, std::int32_t b) {
-    const float x = values[static_cast<std::size_t>(a)], y = values[static_cast<std::size_t>(b)];
+    const float x = values[a], y = values[b];
     return x > y || (x == y && a < b);
   };
   std::vector<std::int32_t> tokens(values.size());
   std::iota(tokens.begin(), tokens.end(), 0);
   const std::int32_t likeliest = *std::ranges::min_element(tokens, likelier);
   if (options.temperature == 0) return likeliest;
-  if (options.top_k > 0 && options.top_k < static_cast<std::int64_t>(tokens.size())) {
+  if (options.top_k > 0 && options.top_k < std::ssize(tokens)) {
     std::ranges::partial_sort(tokens, tokens.begin() + options.top_k, likelier);
-    tokens.resize(static_cast<std::size_t>(options.top_k));
+    tokens.resize(options.top_k);
   } else if (options.top_p < 1) {
     std::ranges::sort(tokens, likelier);
   }
-  const double best = values[static_cast<std::size_t>(likeliest)];
+  const double best = values[likeliest];
   std::vector<double> weights;
   for (std::int32_t token : tokens)
-    weights.push_back(
-        std::exp((values[static_cast<std::size_t>(token)] - best) / options.temperature));
+    weights.push_back(std::exp((values[token] - best) / options.temperature));
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
   double kept = 0;  // of the smallest set of tokens that holds a share top_p
   std::size_t count = 0;
@@ -118,7 +114,7 @@ std::vector<std::int32_t> generate(Reader& reader, const std::vector<std::int32_
 std::vector<AttentionMaps> attention_of(const Transformer& model,
                                         const std::vector<std::int32_t>& tokens,
                                         const std::vector<std::string>& labels) {
-  const auto T = static_cast<std::int64_t>(tokens.size());
+  const std::int64_t T = std::ssize(tokens);
   AttentionRecorder recorder;
   model.forward(Array::of(tokens, {1, T}));
   std::vector<AttentionMaps> maps;

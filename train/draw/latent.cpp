@@ -34,10 +34,10 @@ Projection project_codes(const Array& z, const std::vector<std::int32_t>& classe
 
 // `count` of [0, N), chosen at random but always the same, in order.
 std::vector<std::int64_t> chosen(std::int64_t N, std::int64_t count) {
-  std::vector<std::int64_t> images(static_cast<std::size_t>(N));
+  std::vector<std::int64_t> images(N);
   std::iota(images.begin(), images.end(), 0);
   Random(0, Stream::sample).shuffle(images);
-  images.resize(static_cast<std::size_t>(count));
+  images.resize(count);
   std::ranges::sort(images);
   return images;
 }
@@ -52,8 +52,7 @@ std::string latent_csv(const Latent& latent) {
   for (const LatentSplit& split : latent.splits) {
     const float* z = split.z.values<float>().data();
     for (std::size_t image = 0; image < split.classes.size(); ++image) {
-      text += fmt::format("{},{},{}", image, split.name,
-                          latent.class_names[static_cast<std::size_t>(split.classes[image])]);
+      text += fmt::format("{},{},{}", image, split.name, latent.class_names[split.classes[image]]);
       for (std::int64_t i = 0; i < Z; ++i) text += fmt::format(",{}", *z++);
       text += '\n';
     }
@@ -69,10 +68,9 @@ Scatter latent_scatter(const Latent& latent, std::int64_t most) {
     classes.insert(classes.end(), split.classes.begin(), split.classes.end());
   }
   const Projection projection = project_codes(concat(codes, 0).value(), classes);
-  const auto N = static_cast<std::int64_t>(classes.size()), shown = std::min(N, most);
+  const std::int64_t N = std::ssize(classes), shown = std::min(N, most);
   std::vector<std::vector<std::int64_t>> members(latent.class_names.size());
-  for (const std::int64_t image : chosen(N, shown))
-    members[static_cast<std::size_t>(classes[static_cast<std::size_t>(image)])].push_back(image);
+  for (const std::int64_t image : chosen(N, shown)) members[classes[image]].push_back(image);
   Scatter scatter{.title = fmt::format("The latent space: {} of {} images", shown, N),
                   .axes = projection.axes};
   for (std::size_t i = 0; i < members.size(); ++i)

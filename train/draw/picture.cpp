@@ -26,7 +26,7 @@ Array picture_grid(const Array& images, std::int64_t columns) {
       const std::int64_t row = i / columns * (H + 1) + 1 + y, column = i % columns * (W + 1) + 1;
       const float* pixels = from.data() + (i * images.dim(1) + y / enlarged) * images.dim(2);
       for (std::int64_t x = 0; x < W; ++x)
-        to[static_cast<std::size_t>(row * grid.dim(1) + column + x)] = pixels[x / enlarged];
+        to[row * grid.dim(1) + column + x] = pixels[x / enlarged];
     }
   return grid;
 }

@@ -38,7 +38,7 @@ std::string tics(const char* axis, const std::vector<std::string>& labels) {
 
 std::string rows_of(const Array& values, double unit = 1) {
   const auto x = values.values<float>();
-  const auto columns = static_cast<std::size_t>(values.dim(1));
+  const auto columns = values.dim(1);
   std::string text;
   for (std::size_t i = 0; i < x.size(); ++i)
     text += fmt::format("{:.4g}{}", x[i] / unit, (i + 1) % columns ? ' ' : '\n');
@@ -103,7 +103,7 @@ std::int64_t room_for(const std::vector<std::string>& labels) {
 // Of a map with its labels and its title, which is centred above it.
 Extent extent_of(const HeatMap& map) {
   const std::int64_t left = room_for(map.row_labels), width = extent_along(map, 1);
-  const std::int64_t title = label * static_cast<std::int64_t>(map.title.size());
+  const std::int64_t title = label * std::ssize(map.title);
   return {std::max(left + width, left + (width + title) / 2),
           room_for(map.column_labels) + extent_along(map, 0) + gap};
 }
@@ -186,14 +186,14 @@ void draw_lines(const std::vector<LineChart>& charts, const std::string& steps,
                 const std::string& path) {
   constexpr const char* line_colours[] = {"#0b2545", "#9aa5b1", "#d1495b", "#4a90c8"};
   constexpr std::int64_t width = 900, height = 130, legend = 40, axis = 56;
-  const auto count = static_cast<std::int64_t>(charts.size());
+  const std::int64_t count = std::ssize(charts);
   const Extent whole{width, legend + count * height + axis};
   const auto up = [&](std::int64_t y) {
     return 1 - static_cast<double>(y) / static_cast<double>(whole.height);
   };
   std::string data, plots;
   for (std::int64_t i = 0; i < count; ++i) {
-    const LineChart& chart = charts[static_cast<std::size_t>(i)];
+    const LineChart& chart = charts[i];
     require(chart.lines.size() <= std::size(line_colours), "draw_lines: {} lines",
             chart.lines.size());
     std::vector<std::string> lines;
@@ -251,7 +251,7 @@ void draw_scatter(const Scatter& scatter, const std::string& path) {
   }
   script += fmt::format("{} {}, {}\n", dimensions == 3 ? "splot" : "plot", fmt::join(clouds, ", "),
                         fmt::join(legend, ", "));
-  const auto names = static_cast<std::int64_t>(scatter.clouds.size());
+  const std::int64_t names = std::ssize(scatter.clouds);
   run_gnuplot(path, {.width = 860, .height = std::max<std::int64_t>(560, 80 + 18 * names)}, script);
 }
 

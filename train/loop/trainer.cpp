@@ -40,8 +40,7 @@ Metrics evaluate(Task& task, const Dataset& data, const Config& config) {
   Transcript transcript;
   const std::int64_t size = data.size(), batch_size = config[key::eval_batch_size];
   for (std::int64_t begin = 0; begin < size; begin += batch_size) {
-    std::vector<std::int64_t> examples(
-        static_cast<std::size_t>(std::min(batch_size, size - begin)));
+    std::vector<std::int64_t> examples(std::min(batch_size, size - begin));
     std::iota(examples.begin(), examples.end(), begin);
     Random noise(seed_of(config), Stream::eval, static_cast<std::uint64_t>(begin));
     const Loss loss = task.loss(data.batch(examples), {.noise = &noise});

@@ -36,7 +36,7 @@ void MetricsFile::write(const MetricsLine& line) {
   const std::string text = line.json() + "\n";
   if (std::fwrite(text.data(), 1, text.size(), file_) != text.size() || std::fflush(file_) != 0)
     throw std::runtime_error(fmt::format("{}: cannot write: {}", path_, std::strerror(errno)));
-  bytes_ += static_cast<std::int64_t>(text.size());
+  bytes_ += std::ssize(text);
 }
 
 Metrics values_of(const Averages& averages) {

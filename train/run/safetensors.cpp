@@ -52,7 +52,7 @@ class File {
       const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) fail("cannot write");
-      bytes.remove_prefix(static_cast<std::size_t>(written));
+      bytes.remove_prefix(written);
     }
   }
 

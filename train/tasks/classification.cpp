@@ -6,8 +6,8 @@ namespace tapestry {
 
 std::vector<std::int32_t> likeliest(const Array& logits) {
   const Array scores = logits.to(DType::float32);
-  const auto V = static_cast<std::size_t>(scores.dim(1));
-  std::vector<std::int32_t> classes(static_cast<std::size_t>(scores.dim(0)));
+  const auto V = scores.dim(1);
+  std::vector<std::int32_t> classes(scores.dim(0));
   for (std::size_t row = 0; row < classes.size(); ++row) {
     const auto values = scores.values<float>().subspan(row * V, V);
     classes[row] = static_cast<std::int32_t>(std::ranges::max_element(values) - values.begin());

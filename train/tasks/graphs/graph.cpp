@@ -120,10 +120,9 @@ class GraphTask final : public Task {
   }
 
   std::string verdict(std::int32_t predicted, std::int32_t label) const {
-    const std::string& said = data_.classes[static_cast<std::size_t>(predicted)];
+    const std::string& said = data_.classes[predicted];
     if (predicted == label) return said + "  right";
-    return fmt::format("{}  wrong, expected {}", said,
-                       data_.classes[static_cast<std::size_t>(label)]);
+    return fmt::format("{}  wrong, expected {}", said, data_.classes[label]);
   }
 
   // "9  Mr. Hi  right": nodes that were not learnt from, or the one that is asked for by name.
@@ -133,8 +132,8 @@ class GraphTask final : public Task {
     const std::vector<std::int32_t> predicted =
         likeliest(model_.forward(*batch.graph, batch.inputs, batch.first_nodes).value());
     std::vector<std::int64_t> nodes = whole.test.empty() ? whole.validation : whole.test;
-    const auto count = static_cast<std::size_t>(options.count > 0 ? options.count : 40);
-    nodes.resize(std::min(nodes.size(), count));
+    const auto count = options.count > 0 ? options.count : 40;
+    nodes.resize(std::min(std::ssize(nodes), count));
     if (!options.prompt.empty()) {
       const auto found = std::ranges::find(whole.names, options.prompt);
       expect_input(found != whole.names.end(), "--prompt {}: no node of that name", options.prompt);
@@ -142,7 +141,7 @@ class GraphTask final : public Task {
     }
     std::string text;
     for (const std::int64_t node : nodes) {
-      const auto at = static_cast<std::size_t>(node);
+      const auto at = node;
       text += fmt::format("{}  {}\n", whole.names[at], verdict(predicted[at], whole.labels[at]));
     }
     return text;
@@ -158,7 +157,7 @@ class GraphTask final : public Task {
   // "0-1 1-2 0-2" and what it was taken for.
   std::string sample_graphs(const SampleOptions& options) const {
     if (!options.prompt.empty()) {
-      const auto said = static_cast<std::size_t>(classify(parse_edges(options.prompt)));
+      const auto said = classify(parse_edges(options.prompt));
       return fmt::format("{}  {}\n", options.prompt, data_.classes[said]);
     }
     const DrawnGraphs& drawn = *data_.drawn;

@@ -36,7 +36,7 @@ VisionTransformer make_model(const Config& config, const ImageData& images) {
       {.height = images.height(),
        .width = images.width(),
        .patch = side,
-       .classes = static_cast<std::int64_t>(images.class_names().size()),
+       .classes = std::ssize(images.class_names()),
        .layers = config[key::layers],
        .block = block_options(config),
        .positions = positions_of(config),
@@ -46,7 +46,7 @@ VisionTransformer make_model(const Config& config, const ImageData& images) {
 
 // softmax(logits)[chosen]
 double probability(std::span<const float> logits, std::int32_t chosen) {
-  const double chosen_logit = logits[static_cast<std::size_t>(chosen)];
+  const double chosen_logit = logits[chosen];
   double total = 0;
   for (const float logit : logits) total += std::exp(static_cast<double>(logit) - chosen_logit);
   return 1 / total;
@@ -75,7 +75,7 @@ class ImageClassification final : public Task {
     const Array logits = model_.forward(batch.inputs).value();
     const std::vector<std::int32_t> given = likeliest(logits);
     const auto right = batch.targets.values<std::int32_t>();
-    const auto V = static_cast<std::size_t>(logits.dim(1));
+    const auto V = logits.dim(1);
     std::string text;
     for (std::size_t i = 0; i < given.size(); ++i)
       text += fmt::format("image {}: {} {:.2f}  {}\n", options.index + static_cast<std::int64_t>(i),
@@ -110,9 +110,7 @@ class ImageClassification final : public Task {
     return reshape(asked, {H, data_.height() / side, data_.width() / side}).value();
   }
 
-  const std::string& name(std::int32_t label) const {
-    return data_.class_names()[static_cast<std::size_t>(label)];
-  }
+  const std::string& name(std::int32_t label) const { return data_.class_names()[label]; }
 
   Config config_;
   ImageData data_;

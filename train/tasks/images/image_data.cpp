@@ -77,8 +77,7 @@ Batch ImageData::validation(std::int64_t first, std::int64_t count) {
   const ImageDataset& images = splits().test;
   expect_input(first < images.size(), "--index {}: the validation images are 0 to {}", first,
                images.size() - 1);
-  std::vector<std::int64_t> chosen(
-      static_cast<std::size_t>(std::min(count, images.size() - first)));
+  std::vector<std::int64_t> chosen(std::min(count, images.size() - first));
   std::iota(chosen.begin(), chosen.end(), first);
   return images.batch(chosen);
 }

@@ -36,7 +36,7 @@ Corpus read_text(const Config& config, const Symbols& known) {
   } catch (const InputError& error) {
     throw InputError(fmt::format("{}: {}", text.path, error.what()));
   }
-  const auto n = std::ssize(encoded), T = config[key::context];
+  const std::int64_t n = std::ssize(encoded), T = config[key::context];
   const auto validation =
       static_cast<std::int64_t>(static_cast<double>(n) * config[validation_fraction]);
   config.expect(n - validation > T, key::context,

@@ -54,7 +54,7 @@ double exact_matches(const Array& logits, const Array& targets) {
   for (std::int64_t b = 0; b < B; ++b) {
     bool right = true;
     for (std::int64_t i = b * T; i < (b + 1) * T; ++i) {
-      const std::int32_t wanted = target[static_cast<std::size_t>(i)];
+      const std::int32_t wanted = target[i];
       right &= wanted == ignored_target ||
                std::max_element(score + i * V, score + (i + 1) * V) - (score + i * V) == wanted;
     }

@@ -207,14 +207,13 @@ class Translation final : public Task {
 
   std::vector<AttentionMaps> attention(const SampleOptions& options) override {
     const std::vector<std::int32_t> source = prompt_tokens(options.prompt);
-    const Array read = Array::of(source, {1, static_cast<std::int64_t>(source.size())});
+    const Array read = Array::of(source, {1, std::ssize(source)});
     std::vector<std::int32_t> target = translate(model_, read, {}, decoding()).front();
     std::vector<std::string> columns = labels(source), rows = labels(target);
     rows.push_back("end");  // row i attends in order to write token i
     target.insert(target.begin(), bos_token);
     AttentionRecorder recorder;
-    model_.decode(Array::of(target, {1, static_cast<std::int64_t>(target.size())}),
-                  model_.encode(read, {}));
+    model_.decode(Array::of(target, {1, std::ssize(target)}), model_.encode(read, {}));
     std::vector<AttentionMaps> maps;
     for (const auto& [path, weights] : recorder.entries) {
       const bool decodes = path.starts_with("decoder");
@@ -230,7 +229,7 @@ class Translation final : public Task {
  private:
   std::vector<std::int32_t> prompt_tokens(const std::string& prompt) const {
     const std::vector<std::int32_t> tokens = corpus_.encode(prompt);
-    const auto count = static_cast<std::int64_t>(tokens.size());
+    const std::int64_t count = std::ssize(tokens);
     expect_input(count >= 1 && count <= corpus_.context, "--prompt: {} tokens; expected 1 to {}",
                  count, corpus_.context);
     return tokens;
@@ -257,14 +256,13 @@ class Translation final : public Task {
     const std::int64_t T = batch.targets.dim(1);
     const auto targets = tokens_of(batch.targets);
     for (std::int64_t b = 0; b < batch.targets.dim(0); ++b)
-      transcript.wanted.push_back(corpus_.decode(without_ignored(
-          targets.subspan(static_cast<std::size_t>(b * T), static_cast<std::size_t>(T)))));
+      transcript.wanted.push_back(corpus_.decode(without_ignored(targets.subspan(b * T, T))));
     return transcript;
   }
 
   std::string written(const std::string& source) const {
     const std::vector<std::int32_t> tokens = prompt_tokens(source);
-    const auto S = static_cast<std::int64_t>(tokens.size());
+    const std::int64_t S = std::ssize(tokens);
     return corpus_.decode(translate(model_, Array::of(tokens, {1, S}), {}, decoding()).front());
   }
 

@@ -139,7 +139,7 @@ class RecallTask final : public Task {
   }
 
   static Array one_row(const Recall::Symbols& symbols) {
-    return Array::of(symbols, {1, static_cast<std::int64_t>(symbols.size()) / 2, 2});
+    return Array::of(symbols, {1, std::ssize(symbols) / 2, 2});
   }
 
   // ". c7 . a12 a?  12 right", and under it what an attention looked at.

@@ -88,7 +88,7 @@ class Forecast final : public Task {
   // A forecast from the row whose time the prompt names, by default of the last steps there are.
   Sample sample(const SampleOptions& options) override {
     constexpr std::int64_t most_charts = 100;
-    const auto M = static_cast<std::int64_t>(data().table().names.size());
+    const std::int64_t M = std::ssize(data().table().names);
     const std::int64_t wanted = options.count > 0 ? options.count : 8;
     const std::int64_t first = first_row(options.prompt);
     const ForecastView view{.table = data().table(),
@@ -96,8 +96,8 @@ class Forecast final : public Task {
                             .context = config_[context],
                             .horizon = config_[horizon],
                             .forecasts = forecasts_from(first)};
-    const std::string steps = fmt::format(
-        "steps after {}", time_text(data().table().times[static_cast<std::size_t>(first - 1)]));
+    const std::string steps =
+        fmt::format("steps after {}", time_text(data().table().times[first - 1]));
     return {.text = forecast_csv(view),
             .plot = [charts = forecast_charts(view, std::min({wanted, M, most_charts})),
                      steps](const std::string& path) { draw_lines(charts, steps, path); }};
@@ -107,7 +107,7 @@ class Forecast final : public Task {
   // step.
   std::vector<AttentionMaps> attention(const SampleOptions& options) override {
     expect_input(model_.patches.has_value(), "a linear forecaster has no attention to draw");
-    const auto M = std::ssize(data().table().names);
+    const std::int64_t M = std::ssize(data().table().names);
     expect_input(options.index < M, "--index {}: the series are 0 to {}", options.index, M - 1);
     AttentionRecorder recorder;
     forecasts_from(first_row(options.prompt));
@@ -141,9 +141,9 @@ class Forecast final : public Task {
     const auto found =
         std::find_if(table.times.begin() + T, table.times.end(),
                      [&](std::int64_t time) { return time_text(time).starts_with(prompt); });
-    expect_input(
-        found != table.times.end(), "--prompt {}: expected a time from {} to {}, or \"end\"",
-        prompt, time_text(table.times[static_cast<std::size_t>(T)]), time_text(table.times.back()));
+    expect_input(found != table.times.end(),
+                 "--prompt {}: expected a time from {} to {}, or \"end\"", prompt,
+                 time_text(table.times[T]), time_text(table.times.back()));
     return found - table.times.begin();
   }
 
@@ -153,7 +153,7 @@ class Forecast final : public Task {
     const auto seen = data().values().values<float>().subspan((first - T) * M, T * M);
     const Array y =
         model_.forward(Array::of(std::vector<float>(seen.begin(), seen.end()), {1, T, M})).value();
-    std::vector<std::vector<double>> forecasts(static_cast<std::size_t>(M));
+    std::vector<std::vector<double>> forecasts(M);
     for (std::size_t i = 0; i < y.values<float>().size(); ++i) {
       const std::size_t m = i % forecasts.size();
       forecasts[m].push_back(data().scale().undo(y.values<float>()[i], m));

@@ -8,8 +8,8 @@ namespace tapestry {
 namespace {
 
 double value_at(const SeriesTable& table, std::int64_t row, std::size_t series) {
-  const auto M = static_cast<std::int64_t>(table.names.size());
-  return table.values.values<float>()[static_cast<std::size_t>(row * M) + series];
+  const std::int64_t M = std::ssize(table.names);
+  return table.values.values<float>()[(row * M) + series];
 }
 
 // In rows [begin, end), as far as they are known.
@@ -22,7 +22,7 @@ std::vector<double> measured(const SeriesTable& table, std::int64_t begin, std::
 }
 
 std::int64_t time_of(const SeriesTable& table, std::int64_t row) {
-  if (row < table.rows()) return table.times[static_cast<std::size_t>(row)];
+  if (row < table.rows()) return table.times[row];
   return table.times.back() + (row - table.rows() + 1) * table.step_s();
 }
 
@@ -39,9 +39,7 @@ std::string forecast_csv(const ForecastView& view) {
       text += ',';
       if (row < view.table.rows()) text += fmt::format("{:.6g}", value_at(view.table, row, m));
       text += ',';
-      if (row >= view.first)
-        text +=
-            fmt::format("{:.6g}", view.forecasts[m][static_cast<std::size_t>(row - view.first)]);
+      if (row >= view.first) text += fmt::format("{:.6g}", view.forecasts[m][row - view.first]);
     }
     text += '\n';
   }
@@ -51,7 +49,7 @@ std::string forecast_csv(const ForecastView& view) {
 std::vector<LineChart> forecast_charts(const ForecastView& view, std::int64_t count) {
   const std::int64_t first = view.first;
   std::vector<LineChart> charts;
-  for (std::size_t m = 0; m < static_cast<std::size_t>(count); ++m) {
+  for (std::int64_t m = 0; m < count; ++m) {
     Line forecast{"forecast", 0, {value_at(view.table, first - 1, m)}};
     forecast.values.insert(forecast.values.end(), view.forecasts[m].begin(),
                            view.forecasts[m].end());
