@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "autograd/buffer_pool.hpp"
 #include "autograd/check.hpp"
-#include "autograd/memory.hpp"
 
 namespace tapestry {
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "autograd/adjacency.hpp"
 #include "autograd/array.hpp"
-#include "autograd/graph.hpp"
 
 namespace tapestry {
 
@@ -24,7 +24,7 @@ struct Batch {
   // Of graphs, all of them side by side, else empty. Inputs are then their nodes' features, (N, F),
   // and graph g has the nodes [first_nodes[g], first_nodes[g + 1]), int32; empty: nodes are
   // examples.
-  std::optional<Graph> graph{};
+  std::optional<Adjacency> graph{};
   Array first_nodes{};
 };
 

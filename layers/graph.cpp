@@ -4,7 +4,7 @@
 
 #include "autograd/check.hpp"
 #include "autograd/ops/arithmetic.hpp"
-#include "autograd/ops/graph.hpp"
+#include "autograd/ops/edges.hpp"
 #include "autograd/ops/segments.hpp"
 #include "autograd/tape.hpp"
 
@@ -15,7 +15,7 @@ constexpr LinearOptions without_bias{.bias = false, .glorot = true};
 
 // f(d_j) of every node, (N, 1).
 template <class F>
-Tensor of_degrees(const Graph& graph, DType dtype, F f) {
+Tensor of_degrees(const Adjacency& graph, DType dtype, F f) {
   Array column({graph.nodes(), 1}, DType::float64);
   const auto values = column.mutable_values<double>();
   const auto offsets = graph.incoming().offsets.values<std::int32_t>();
@@ -40,7 +40,7 @@ std::unique_ptr<GraphLayer> make_layer(const GraphNetworkOptions& options, std::
 
 // --- layers ---
 
-Tensor GraphLayer::forward(const Graph& graph, const Tensor& x) const {
+Tensor GraphLayer::forward(const Adjacency& graph, const Tensor& x) const {
   const Scope scope(path());
   Tensor y = gather(graph, x);
   if (own) y = y + own->forward(x);
@@ -61,7 +61,7 @@ GraphConvolution::GraphConvolution(std::int64_t in, std::int64_t out, Random& in
       neighbours(in, out, init, without_bias),
       normalization(options.normalization) {}
 
-Tensor GraphConvolution::gather(const Graph& graph, const Tensor& x) const {
+Tensor GraphConvolution::gather(const Adjacency& graph, const Tensor& x) const {
   const Tensor z = neighbours.forward(x);  // (N, C)
   if (normalization == Normalization::sum) return neighbour_sum(graph, z);
   if (normalization == Normalization::mean)
@@ -89,13 +89,13 @@ GraphAttention::GraphAttention(std::int64_t in, std::int64_t out, Random& init,
           out);
 }
 
-Tensor GraphAttention::weights(const Graph& graph, const Tensor& x) const {
+Tensor GraphAttention::weights(const Adjacency& graph, const Tensor& x) const {
   const auto D = static_cast<double>(bias.tensor.dim(0) / heads);
   const Tensor scores = edge_products(graph, query.forward(x), key.forward(x), heads);  // (E, H)
   return segment_softmax(scores * (1 / std::sqrt(D)), graph.incoming().offsets);
 }
 
-Tensor GraphAttention::gather(const Graph& graph, const Tensor& x) const {
+Tensor GraphAttention::gather(const Adjacency& graph, const Tensor& x) const {
   return neighbour_sum(graph, value.forward(x), weights(graph, x));
 }
 
@@ -123,7 +123,7 @@ GraphNetwork::GraphNetwork(const GraphNetworkOptions& options, Random& init)
   parameters();  // names the modules
 }
 
-Tensor GraphNetwork::forward(const Graph& graph, const Tensor& x, const Array& first_nodes,
+Tensor GraphNetwork::forward(const Adjacency& graph, const Tensor& x, const Array& first_nodes,
                              Random* noise) const {
   const Scope scope(path());
   Tensor y = x;

@@ -3,7 +3,7 @@
 #include <memory>
 #include <optional>
 
-#include "autograd/graph.hpp"
+#include "autograd/adjacency.hpp"
 #include "layers/dropout.hpp"
 #include "layers/feed_forward.hpp"
 
@@ -18,7 +18,7 @@ class GraphLayer : public Module {
   Parameter bias;             // (C)
   Activation activation;      // σ
 
-  Tensor forward(const Graph& graph, const Tensor& x) const;  // x (N, F) -> (N, C)
+  Tensor forward(const Adjacency& graph, const Tensor& x) const;  // x (N, F) -> (N, C)
 
  protected:
   GraphLayer(std::optional<Linear> self, std::int64_t out, Activation sigma)
@@ -26,7 +26,7 @@ class GraphLayer : public Module {
   void common_fields(FieldVisitor& visit);
 
  private:
-  virtual Tensor gather(const Graph& graph, const Tensor& x) const = 0;  // the sum over N(j)
+  virtual Tensor gather(const Adjacency& graph, const Tensor& x) const = 0;  // the sum over N(j)
 };
 
 // How a graph convolution weighs the neighbours of a node, of which there are d_j = |N(j)|.
@@ -51,7 +51,7 @@ class GraphConvolution final : public GraphLayer {
   void fields(FieldVisitor& visit) override;
 
  private:
-  Tensor gather(const Graph& graph, const Tensor& x) const override;
+  Tensor gather(const Adjacency& graph, const Tensor& x) const override;
 };
 
 // Each node asks, and weighs its neighbours by their answers: scaled dot-product attention masked
@@ -68,11 +68,11 @@ class GraphAttention final : public GraphLayer {
     Activation activation = Activation::relu;
   };
   GraphAttention(std::int64_t in, std::int64_t out, Random& init, const Options& options);
-  Tensor weights(const Graph& graph, const Tensor& x) const;  // w (E, H), by the graph's edges
+  Tensor weights(const Adjacency& graph, const Tensor& x) const;  // w (E, H), by the graph's edges
   void fields(FieldVisitor& visit) override;
 
  private:
-  Tensor gather(const Graph& graph, const Tensor& x) const override;
+  Tensor gather(const Adjacency& graph, const Tensor& x) const override;
 };
 
 enum class Pooling { sum, mean, max };
@@ -105,7 +105,7 @@ class GraphNetwork final : public Module {
   GraphNetwork(const GraphNetworkOptions& options, Random& init);
 
   // x (N, F). `noise` is dropout's; null: evaluate.
-  Tensor forward(const Graph& graph, const Tensor& x, const Array& first_nodes,
+  Tensor forward(const Adjacency& graph, const Tensor& x, const Array& first_nodes,
                  Random* noise = nullptr) const;
   void fields(FieldVisitor& visit) override;
 };

@@ -118,14 +118,14 @@ class Task {
   virtual Latent latent_codes();  // of every example
 
   // What a checkpoint must keep so that the model can be used without its data: the vocabulary.
-  virtual std::map<std::string, std::string> memory() const { return {}; }
+  virtual std::map<std::string, std::string> metadata() const { return {}; }
 };
 
-// What a task is built from. `memory` is a checkpoint's, or empty for a new run. `needs_data` is
+// What a task is built from. `metadata` is a checkpoint's, or empty for a new run. `needs_data` is
 // false where only a trained model is wanted.
 struct TaskSetup {
   const Config& config;
-  std::map<std::string, std::string> memory{};
+  std::map<std::string, std::string> metadata{};
   bool needs_data = true;
 };
 

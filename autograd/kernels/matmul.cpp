@@ -23,9 +23,9 @@
 extern "C" char* openblas_get_config();  // xflens declares the BLAS alone
 extern "C" char* openblas_get_corename();
 
+#include "autograd/buffer_pool.hpp"
 #include "autograd/kernels/bfloat16.hpp"
 #include "autograd/kernels/rows.hpp"
-#include "autograd/memory.hpp"
 #include "autograd/profile.hpp"
 
 namespace tapestry {
@@ -336,7 +336,7 @@ class RoundedOperands {
 
 }  // namespace
 
-void run(const Matmul& matmul, const std::vector<MatmulOperands>& batch) {
+void multiply_matrices(const Matmul& matmul, const std::vector<MatmulOperands>& batch) {
   if (batch.empty() || matmul.m == 0 || matmul.n == 0) return;
   if (matmul.k == 0) {
     for (const MatmulOperands& operands : batch) write_empty_sum(matmul, operands);

@@ -23,7 +23,7 @@ struct MatmulOperands {
 
 // The matrix engine. Each product is cut into fixed blocks of C, each computed by one thread (by
 // oneDNN for float32, by OpenBLAS for float64), so the bits do not depend on the thread count.
-void run(const Matmul& matmul, const std::vector<MatmulOperands>& batch);
+void multiply_matrices(const Matmul& matmul, const std::vector<MatmulOperands>& batch);
 
 // What float32 operands are rounded to before they are multiplied; sums are float32 in any case.
 // A single row times a matrix is not rounded: it is bound by reading the matrix.

@@ -101,15 +101,16 @@ Array images_from(const Array& columns, const Geometry& g) {
 Array features_of(const Array& images, const Array& weight, const Geometry& g) {
   const Array columns = columns_of(images, g);
   Array features({g.O, g.B, g.h * g.w}, g.dtype);
-  run({.dtype = g.dtype, .m = g.O, .n = g.positions(), .k = g.patch()},
-      {{weight.raw(), columns.raw(), features.mutable_raw()}});
+  multiply_matrices({.dtype = g.dtype, .m = g.O, .n = g.positions(), .k = g.patch()},
+                    {{weight.raw(), columns.raw(), features.mutable_raw()}});
   return swapped(features, g.O, g.B, g.h * g.w).reshaped(g.features());
 }
 
 Array images_of(const Array& features, const Array& weight, const Geometry& g) {
   const Array rows = swapped(features, g.B, g.O, g.h * g.w);
   Array columns({g.patch(), g.positions()}, g.dtype);
-  run({.dtype = g.dtype, .m = g.patch(), .n = g.positions(), .k = g.O, .transpose_a = true},
+  multiply_matrices(
+      {.dtype = g.dtype, .m = g.patch(), .n = g.positions(), .k = g.O, .transpose_a = true},
       {{weight.raw(), rows.raw(), columns.mutable_raw()}});
   return images_from(columns, g);
 }
@@ -117,13 +118,13 @@ Array images_of(const Array& features, const Array& weight, const Geometry& g) {
 void add_weight(Array& weight, bool accumulate, const Array& images, const Array& features,
                 const Geometry& g) {
   const Array rows = swapped(features, g.B, g.O, g.h * g.w), columns = columns_of(images, g);
-  run({.dtype = g.dtype,
-       .m = g.O,
-       .n = g.patch(),
-       .k = g.positions(),
-       .transpose_b = true,
-       .accumulate = accumulate},
-      {{rows.raw(), columns.raw(), weight.mutable_raw()}});
+  multiply_matrices({.dtype = g.dtype,
+                     .m = g.O,
+                     .n = g.patch(),
+                     .k = g.positions(),
+                     .transpose_b = true,
+                     .accumulate = accumulate},
+                    {{rows.raw(), columns.raw(), weight.mutable_raw()}});
 }
 
 void check_operands(const char* op, const Tensor& x, const Tensor& weight, int channels,

@@ -47,7 +47,7 @@ Array product(const Array& a, bool transpose_a, const Array& b, bool transpose_b
     operands[i] = {a.raw() + a_index[i] * matmul.m * matmul.k * bytes,
                    b.raw() + b_index[i] * matmul.k * matmul.n * bytes,
                    c.mutable_raw() + static_cast<std::int64_t>(i) * matmul.m * matmul.n * bytes};
-  run(matmul, operands);
+  multiply_matrices(matmul, operands);
   return c;
 }
 
@@ -90,9 +90,9 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 
   const DType dtype = x.dtype();
   Array y(shape, dtype);
-  run({.dtype = dtype, .m = rows, .n = out, .k = in, .transpose_b = true},
-      {{x.value().raw(), weight.value().raw(), y.mutable_raw(),
-        has_bias ? bias.value().raw() : nullptr}});
+  multiply_matrices({.dtype = dtype, .m = rows, .n = out, .k = in, .transpose_b = true},
+                    {{x.value().raw(), weight.value().raw(), y.mutable_raw(),
+                      has_bias ? bias.value().raw() : nullptr}});
 
   std::vector<Tensor> inputs{x, weight};
   if (has_bias) inputs.push_back(bias);
@@ -100,17 +100,18 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                 [x = x.value(), weight = weight.value(), has_bias, dtype, rows, in, out](
                     const Array& gradient, InputGradients& into) {
                   into.accumulate(0, [&](Array& dx, bool accumulate) {
-                    run({.dtype = dtype, .m = rows, .n = in, .k = out, .accumulate = accumulate},
+                    multiply_matrices(
+                        {.dtype = dtype, .m = rows, .n = in, .k = out, .accumulate = accumulate},
                         {{gradient.raw(), weight.raw(), dx.mutable_raw()}});
                   });
                   into.accumulate(1, [&](Array& dweight, bool accumulate) {
-                    run({.dtype = dtype,
-                         .m = out,
-                         .n = in,
-                         .k = rows,
-                         .transpose_a = true,
-                         .accumulate = accumulate},
-                        {{gradient.raw(), x.raw(), dweight.mutable_raw()}});
+                    multiply_matrices({.dtype = dtype,
+                                       .m = out,
+                                       .n = in,
+                                       .k = rows,
+                                       .transpose_a = true,
+                                       .accumulate = accumulate},
+                                      {{gradient.raw(), x.raw(), dweight.mutable_raw()}});
                   });
                   if (has_bias) into.add(2, sum_to(gradient.reshaped({rows, out}), {out}));
                 });

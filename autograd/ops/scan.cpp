@@ -93,7 +93,8 @@ Tensor tanh_recurrence(const Tensor& x, const Tensor& weight, const Tensor& init
   transpose(B, T, row, x.value().raw(), states.mutable_raw() + step);
   for (std::int64_t t = 1; t <= T; ++t) {
     std::byte* h = states.mutable_raw() + t * step;
-    run({.dtype = dtype, .m = B, .n = H, .k = H, .transpose_b = true, .accumulate = true},
+    multiply_matrices(
+        {.dtype = dtype, .m = B, .n = H, .k = H, .transpose_b = true, .accumulate = true},
         {{h - step, weight.value().raw(), h}});
     dispatch(dtype, [&]<class Real>() {
       auto* values = reinterpret_cast<Real*>(h);
@@ -116,7 +117,7 @@ Tensor tanh_recurrence(const Tensor& x, const Tensor& weight, const Tensor& init
                   const Matmul back{.dtype = dtype, .m = B, .n = H, .k = H, .accumulate = true};
                   for (std::int64_t t = T - 1; t >= 0; --t) {
                     std::byte* own = da.mutable_raw() + t * step;
-                    if (t + 1 < T) run(back, {{own + step, weight.raw(), own}});
+                    if (t + 1 < T) multiply_matrices(back, {{own + step, weight.raw(), own}});
                     dispatch(dtype, [&]<class Real>() {
                       auto* d = reinterpret_cast<Real*>(own);
                       const auto* h = reinterpret_cast<const Real*>(states.raw() + (t + 1) * step);
@@ -127,17 +128,17 @@ Tensor tanh_recurrence(const Tensor& x, const Tensor& weight, const Tensor& init
                   transpose(T, B, row, da.raw(), dx.mutable_raw());
                   into.add(0, dx);
                   into.accumulate(1, [&](Array& dweight, bool accumulate) {
-                    run({.dtype = dtype,
-                         .m = H,
-                         .n = H,
-                         .k = T * B,
-                         .transpose_a = true,
-                         .accumulate = accumulate},
-                        {{da.raw(), states.raw(), dweight.mutable_raw()}});
+                    multiply_matrices({.dtype = dtype,
+                                       .m = H,
+                                       .n = H,
+                                       .k = T * B,
+                                       .transpose_a = true,
+                                       .accumulate = accumulate},
+                                      {{da.raw(), states.raw(), dweight.mutable_raw()}});
                   });
                   if (!has_initial || T == 0) return;
                   Array dinitial = Array::zeros({B, H}, dtype);
-                  run(back, {{da.raw(), weight.raw(), dinitial.mutable_raw()}});
+                  multiply_matrices(back, {{da.raw(), weight.raw(), dinitial.mutable_raw()}});
                   into.add(2, dinitial);
                 });
 }

@@ -140,7 +140,7 @@ NodeGraph load_citations(const std::string& folder, const CitationSplit& split) 
                papers.path, N, split.training, split.validation, split.test);
   const std::set<std::string> known(papers.classes.begin(),
                                     papers.classes.begin() + split.training);
-  NodeGraph whole{.graph = Graph::undirected(N, read_citations(cites, papers)),
+  NodeGraph whole{.graph = Adjacency::undirected(N, read_citations(cites, papers)),
                   .features = Array::of(papers.features, {N, papers.width}),
                   .names = papers.names,
                   .classes = {known.begin(), known.end()},

@@ -86,7 +86,7 @@ void shuffle_nodes(std::int64_t n, Random& random, Edges& edges) {
 
 // The same for isomorphic graphs: three rounds of colours that nodes take from those they are
 // joined to (Weisfeiler & Leman 1968), summed up.
-std::uint64_t structure(const Graph& graph) {
+std::uint64_t structure(const Adjacency& graph) {
   std::vector<std::uint64_t> colours(graph.nodes(), 1);
   const Edges edges = graph.list();
   for (int round = 0; round < 3; ++round) {
@@ -107,7 +107,7 @@ DrawnGraphs::Drawn draw_one(const DrawnGraphOptions& options, Random& random) {
   const std::int64_t used = kinds[label].join(n - whiskers, random, edges);
   hang_whiskers(used, n, random, edges);
   shuffle_nodes(n, random, edges);
-  return {Graph::undirected(n, std::move(edges)), label};
+  return {Adjacency::undirected(n, std::move(edges)), label};
 }
 
 }  // namespace
@@ -139,7 +139,7 @@ DrawnGraphs::Drawn DrawnGraphs::draw(std::int64_t example) const {
 }
 
 Batch DrawnGraphs::batch(std::span<const std::int64_t> examples) const {
-  std::vector<Graph> graphs;
+  std::vector<Adjacency> graphs;
   std::vector<std::int32_t> labels, first_nodes{0};
   for (const std::int64_t example : examples) {
     Drawn drawn = draw(example);
@@ -151,18 +151,18 @@ Batch DrawnGraphs::batch(std::span<const std::int64_t> examples) const {
   return {.inputs = Array::full({first_nodes.back(), 1}, 1),
           .targets = Array::of(labels, {G}),
           .count = static_cast<double>(G),
-          .graph = Graph::join(graphs),
+          .graph = Adjacency::join(graphs),
           .first_nodes = Array::of(first_nodes, {G + 1})};
 }
 
-std::string edges_text(const Graph& graph) {
+std::string edges_text(const Adjacency& graph) {
   std::string text;
   for (const auto& [from, to] : graph.list())
     if (from <= to) text += fmt::format("{}{}-{}", text.empty() ? "" : " ", from, to);
   return text;
 }
 
-Graph parse_edges(std::string_view text) {
+Adjacency parse_edges(std::string_view text) {
   Edges edges;
   std::int64_t nodes = 0;
   std::istringstream stream{std::string(text)};
@@ -181,7 +181,7 @@ Graph parse_edges(std::string_view text) {
     nodes = std::max<std::int64_t>(nodes, std::max(edge.from, edge.to) + 1);
   }
   expect_input(!edges.empty(), "a graph without edges: expected them as in '0-1 1-2 0-2'");
-  return Graph::undirected(nodes, std::move(edges));
+  return Adjacency::undirected(nodes, std::move(edges));
 }
 
 }  // namespace tapestry

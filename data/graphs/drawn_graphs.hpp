@@ -32,7 +32,7 @@ class DrawnGraphs final : public Dataset {
   static const std::vector<std::string>& classes();  // ring, star, tree, grid, cliques
 
   struct Drawn {
-    Graph graph;
+    Adjacency graph;
     std::int32_t label;
   };
   Drawn draw(std::int64_t example) const;
@@ -43,7 +43,7 @@ class DrawnGraphs final : public Dataset {
 
 // An undirected graph as the pairs of nodes that it joins, "0-1 1-2 0-2", and back. InputError
 // names the word that is not such a pair.
-std::string edges_text(const Graph& graph);
-Graph parse_edges(std::string_view text);
+std::string edges_text(const Adjacency& graph);
+Adjacency parse_edges(std::string_view text);
 
 }  // namespace tapestry

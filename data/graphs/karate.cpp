@@ -31,7 +31,7 @@ constexpr std::array<std::int32_t, 17> followed_mr_hi{1,  2,  3,  4,  5,  6,  7,
 NodeGraph karate_club(const std::vector<std::int64_t>& labelled) {
   std::vector<Edge> edges;
   for (const auto& [a, b] : met) edges.push_back({a - 1, b - 1});
-  NodeGraph club{.graph = Graph::undirected(members, std::move(edges)),
+  NodeGraph club{.graph = Adjacency::undirected(members, std::move(edges)),
                  .features = Array::zeros({members, members}),
                  .classes = {"Mr. Hi", "Officer"}};
   for (std::int32_t node = 0; node < members; ++node) {

@@ -10,7 +10,7 @@ namespace tapestry {
 
 // A graph whose nodes have features and a class each, and which of these are known.
 struct NodeGraph {
-  Graph graph{};
+  Adjacency graph{};
   Array features{};                    // (N, F) float32
   std::vector<std::int32_t> labels{};  // N of them, indices of classes
   std::vector<std::string> names{};    // of the nodes

@@ -62,37 +62,39 @@ Tensor EncoderDecoder::embed(const Embedding& embedding,
   return dropout.forward(x, noise);
 }
 
-EncoderDecoder::Memory EncoderDecoder::encode(const Array& source, const Array& padding,
-                                              Random* noise) const {
+EncoderDecoder::EncodedSource EncoderDecoder::encode(const Array& source, const Array& padding,
+                                                     Random* noise) const {
   const Scope scope(path());
   Tensor x = embed(source_embedding, source_positions, source, 0, noise);  // (B, S, C)
   x = encoder.forward(
       x, {.attention = {.window = options.window, .key_padding = padding}, .noise = noise});
   if (encoder_norm) x = encoder_norm->forward(x);
-  Memory memory{{}, padding};
+  EncodedSource encoded{{}, padding};
   for (const TransformerBlock& block : decoder)
-    memory.projected.push_back(block.cross_attention->project_source(x));
-  return memory;
+    encoded.projected.push_back(block.cross_attention->project_source(x));
+  return encoded;
 }
 
-EncoderDecoder::Memory EncoderDecoder::Memory::select(const std::vector<std::int64_t>& rows) const {
-  Memory selected{{}, padding.empty() ? padding : padding.select(rows)};
+EncoderDecoder::EncodedSource EncoderDecoder::EncodedSource::select(
+    const std::vector<std::int64_t>& rows) const {
+  EncodedSource selected{{}, padding.empty() ? padding : padding.select(rows)};
   for (const Tensor& tensor : projected) selected.projected.push_back(tensor.value().select(rows));
   return selected;
 }
 
-Tensor EncoderDecoder::decode(const Array& target, const Memory& memory, Random* noise) const {
-  return decode(target, memory, noise, nullptr);
+Tensor EncoderDecoder::decode(const Array& target, const EncodedSource& encoded,
+                              Random* noise) const {
+  return decode(target, encoded, noise, nullptr);
 }
 
-Tensor EncoderDecoder::decode(const Array& target, const Memory& memory,
+Tensor EncoderDecoder::decode(const Array& target, const EncodedSource& encoded,
                               std::vector<KeyValueCache>& caches) const {
   require(caches.size() == decoder.size(), "encoder-decoder: {} caches for {} blocks",
           caches.size(), decoder.size());
-  return decode(target, memory, nullptr, &caches);
+  return decode(target, encoded, nullptr, &caches);
 }
 
-Tensor EncoderDecoder::decode(const Array& target, const Memory& memory, Random* noise,
+Tensor EncoderDecoder::decode(const Array& target, const EncodedSource& encoded, Random* noise,
                               std::vector<KeyValueCache>* caches) const {
   const Scope scope(path());
   const std::int64_t seen = caches ? caches->front().length : 0;
@@ -101,8 +103,8 @@ Tensor EncoderDecoder::decode(const Array& target, const Memory& memory, Random*
     x = decoder[i].forward(x, {.attention = {.causal = true, .window = options.window},
                                .noise = noise,
                                .cache = caches ? &(*caches)[i] : nullptr,
-                               .source = memory.projected[i],
-                               .source_attention = {.key_padding = memory.padding}});
+                               .source = encoded.projected[i],
+                               .source_attention = {.key_padding = encoded.padding}});
   if (decoder_norm) x = decoder_norm->forward(x);
   return head ? head->forward(x) : linear(x, target_table().weight);  // (B, T, V)
 }

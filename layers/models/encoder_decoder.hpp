@@ -36,20 +36,20 @@ class EncoderDecoder final : public Module {
   EncoderDecoder(const EncoderDecoderOptions& wanted, Random& init);
 
   // What the decoder attends to: each of its blocks' keys and values (B, S, 2C) of the source.
-  struct Memory {
+  struct EncodedSource {
     std::vector<Tensor> projected;
     Array padding;  // (B, S) int32, nonzero hides; or empty
 
-    Memory select(const std::vector<std::int64_t>& rows) const;  // of the batch
+    EncodedSource select(const std::vector<std::int64_t>& rows) const;  // of the batch
   };
-  Memory encode(const Array& source, const Array& padding, Random* noise = nullptr) const;
+  EncodedSource encode(const Array& source, const Array& padding, Random* noise = nullptr) const;
 
   // `noise` is dropout's; null: evaluate.
-  Tensor decode(const Array& target, const Memory& memory, Random* noise = nullptr) const;
+  Tensor decode(const Array& target, const EncodedSource& encoded, Random* noise = nullptr) const;
 
   // The same for tokens that follow those in the caches, one cache a decoder block.
   std::vector<KeyValueCache> make_caches(std::int64_t batch) const;
-  Tensor decode(const Array& target, const Memory& memory,
+  Tensor decode(const Array& target, const EncodedSource& encoded,
                 std::vector<KeyValueCache>& caches) const;
 
   void fields(FieldVisitor& visit) override;
@@ -58,7 +58,7 @@ class EncoderDecoder final : public Module {
   Tensor embed(const Embedding& embedding, const std::optional<LearnedPositions>& positions,
                const Array& tokens, std::int64_t first, Random* noise) const;
   const Embedding& target_table() const;
-  Tensor decode(const Array& target, const Memory& memory, Random* noise,
+  Tensor decode(const Array& target, const EncodedSource& encoded, Random* noise,
                 std::vector<KeyValueCache>* caches) const;
 };
 

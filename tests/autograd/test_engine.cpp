@@ -9,11 +9,11 @@
 #include <numeric>
 #include <thread>
 
+#include "autograd/buffer_pool.hpp"
 #include "autograd/check.hpp"
 #include "autograd/kernels/bfloat16.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/kernels/matmul.hpp"
-#include "autograd/memory.hpp"
 #include "autograd/ops.hpp"
 #include "autograd/parallel.hpp"
 #include "autograd/random.hpp"

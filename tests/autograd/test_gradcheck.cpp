@@ -726,16 +726,16 @@ std::vector<Row> linear_attention_rows() {
 }
 
 // Nodes 4 and 5 have no edges, node 2 leads to itself.
-const Graph small_graph(6, {{0, 1}, {1, 0}, {2, 2}, {0, 2}, {3, 0}, {1, 2}});
+const Adjacency small_graph(6, {{0, 1}, {1, 0}, {2, 2}, {0, 2}, {3, 0}, {1, 2}});
 
 std::vector<Row> graph_rows() {
-  const auto sum_on = [](const Graph& graph) {
+  const auto sum_on = [](const Adjacency& graph) {
     return [graph](In x) { return neighbour_sum(graph, x[0]); };
   };
-  const auto weighted_on = [](const Graph& graph) {
+  const auto weighted_on = [](const Adjacency& graph) {
     return [graph](In x) { return neighbour_sum(graph, x[0], x[1]); };
   };
-  const auto products_on = [](const Graph& graph, std::int64_t heads) {
+  const auto products_on = [](const Adjacency& graph, std::int64_t heads) {
     return [graph, heads](In x) { return edge_products(graph, x[0], x[1], heads); };
   };
   const auto softmax_of = [](const Array& offsets) {
@@ -744,7 +744,7 @@ std::vector<Row> graph_rows() {
   const auto windows = [](const UnfoldOptions& options) {
     return [options](In x) { return unfold(x[0], options); };
   };
-  const Graph none, edgeless(3, {});
+  const Adjacency none, edgeless(3, {});
   const Array parts = ints({0, 2, 2, 6, 7}, {5}), whole = ints({0, 0}, {2}),
               nothing = ints({0}, {1});
   const Array sevens = row({100, -100, 1e3, 1e3, 0, -1e3, 5}).reshaped({7, 1});

@@ -66,17 +66,17 @@ void set(Parameter& parameter, const std::vector<double>& values) {
       Array::of(values, parameter.tensor.shape()).to(parameter.tensor.dtype()));
 }
 
-Graph random_graph(std::int64_t nodes, int edges, std::uint64_t seed) {
+Adjacency random_graph(std::int64_t nodes, int edges, std::uint64_t seed) {
   Random random(seed, Stream::data);
   Edges list;
   for (int i = 0; i < edges; ++i)
     list.push_back({static_cast<std::int32_t>(random.below(nodes)),
                     static_cast<std::int32_t>(random.below(nodes))});
-  return Graph(nodes, list);
+  return Adjacency(nodes, list);
 }
 
 // (N, N): row j, column i is `edge` where i leads to j, else `none`.
-Array dense(const Graph& graph, double edge, double none) {
+Array dense(const Adjacency& graph, double edge, double none) {
   Array matrix = Array::full({graph.nodes(), graph.nodes()}, none, f64);
   for (const auto& [from, to] : graph.list())
     matrix.mutable_values<double>()[to * graph.nodes() + from] = edge;
@@ -87,8 +87,8 @@ TEST_SUITE_BEGIN("graphs");
 
 // --- edges ---
 
-TEST_CASE("Graph: edges by where they lead and by where they come from, each once") {
-  const Graph graph(4, {{2, 1}, {0, 1}, {3, 3}, {0, 1}, {1, 0}, {0, 2}});
+TEST_CASE("Adjacency: edges by where they lead and by where they come from, each once") {
+  const Adjacency graph(4, {{2, 1}, {0, 1}, {3, 3}, {0, 1}, {1, 0}, {0, 2}});
   CHECK(graph.nodes() == 4);
   CHECK(graph.edges() == 5);
   CHECK(graph.list() == Edges{{1, 0}, {0, 1}, {2, 1}, {0, 2}, {3, 3}});
@@ -98,25 +98,25 @@ TEST_CASE("Graph: edges by where they lead and by where they come from, each onc
   CHECK(ints_of(graph.outgoing().offsets) == Ints{0, 2, 3, 4, 5});
   CHECK(ints_of(graph.outgoing().neighbours) == Ints{1, 2, 0, 1, 3});
   CHECK(ints_of(graph.outgoing().edges) == Ints{1, 3, 0, 2, 4});
-  CHECK(Graph::undirected(3, {{0, 1}, {1, 0}, {2, 2}}).list() == Edges{{1, 0}, {0, 1}, {2, 2}});
-  CHECK(Graph::join({graph, Graph(), Graph(2, {{0, 1}})}).list() ==
+  CHECK(Adjacency::undirected(3, {{0, 1}, {1, 0}, {2, 2}}).list() == Edges{{1, 0}, {0, 1}, {2, 2}});
+  CHECK(Adjacency::join({graph, Adjacency(), Adjacency(2, {{0, 1}})}).list() ==
         Edges{{1, 0}, {0, 1}, {2, 1}, {0, 2}, {3, 3}, {4, 5}});
-  CHECK(Graph::join({}).nodes() == 0);
-  CHECK(Graph().edges() == 0);
+  CHECK(Adjacency::join({}).nodes() == 0);
+  CHECK(Adjacency().edges() == 0);
 }
 
-TEST_CASE("Graph: a misuse is std::invalid_argument that says what is wrong") {
-  const Graph graph(3, {{0, 1}, {1, 2}});
+TEST_CASE("Adjacency: a misuse is std::invalid_argument that says what is wrong") {
+  const Adjacency graph(3, {{0, 1}, {1, 2}});
   const auto t = [](const Shape& shape) { return Tensor(Array::zeros(shape)); };
   const auto offsets = [](const Ints& values) { return Array::of(values, {std::ssize(values)}); };
   const std::pair<std::string, std::function<void()>> rows[] = {
       {"graph: an edge from node 0 to node 3 of 3",
        [] {
-         Graph(3, {{0, 3}});
+         Adjacency(3, {{0, 3}});
        }},
       {"graph: an edge from node -1 to node 0 of 3",
        [] {
-         Graph(3, {{-1, 0}});
+         Adjacency(3, {{-1, 0}});
        }},
       {"neighbour_sum: (4, 2) on a graph of 3 nodes",
        [&] {
@@ -201,8 +201,8 @@ Outcome outcome(const std::function<Tensor(const std::vector<Tensor>&)>& f,
 
 TEST_CASE("graphs: sparse sums and attention are the dense ones, in value and gradient") {
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  for (const Graph& graph : {random_graph(40, 160, 1), random_graph(40, 20, 2), Graph(5, {}),
-                             Graph(3, {{0, 0}, {1, 1}, {2, 2}})}) {
+  for (const Adjacency& graph : {random_graph(40, 160, 1), random_graph(40, 20, 2),
+                                 Adjacency(5, {}), Adjacency(3, {{0, 0}, {1, 1}, {2, 2}})}) {
     const std::int64_t N = graph.nodes();
     const Array g = normal({N, 6}), mask = dense(graph, 0, -infinity);
     const auto same = [&](const auto& sparse, const auto& full, const std::vector<Array>& inputs) {
@@ -263,7 +263,7 @@ TEST_CASE("graphs: equal maxima of a segment share the gradient") {
 }
 
 TEST_CASE("graphs: of a million edges drawn, each counts once") {
-  const Graph graph = random_graph(1000, 1'000'000, 3);
+  const Adjacency graph = random_graph(1000, 1'000'000, 3);
   Array ones = Array::full({1000, 1}, 1);
   const auto degrees = doubles(neighbour_sum(graph, ones).value());
   CHECK(std::accumulate(degrees.begin(), degrees.end(), 0.0) == static_cast<double>(graph.edges()));
@@ -273,7 +273,7 @@ TEST_CASE("graphs: of a million edges drawn, each counts once") {
 
 TEST_CASE("graphs: a convolution is its equation, for each normalisation, by hand") {
   // 0 - 1 - 2, and 3 alone; one feature: 1, 2, 4, 8.
-  const Graph path = Graph::undirected(4, {{0, 1}, {1, 2}});
+  const Adjacency path = Adjacency::undirected(4, {{0, 1}, {1, 2}});
   const Array x = Array::of(std::vector{1.0, 2.0, 4.0, 8.0}, {4, 1});
   const auto values = [&](Normalization normalization, Activation activation = Activation::none) {
     Random r = init();
@@ -298,7 +298,7 @@ TEST_CASE("graphs: a convolution is its equation, for each normalisation, by han
 
 TEST_CASE("graphs: graph attention is attention that the edges mask, and its weights sum to 1") {
   Random r = init();
-  const Graph graph = random_graph(20, 70, 5);
+  const Adjacency graph = random_graph(20, 70, 5);
   const auto layer =
       randomised(GraphAttention(5, 6, r, {.heads = 2, .activation = Activation::none}));
   const Array x = normal({20, 5});
@@ -326,7 +326,7 @@ TEST_CASE(
   for (Parameter* parameter : {&layer.query.weight, &layer.key.weight, &layer.value.weight})
     set(*parameter, {1});
   set(layer.own->weight, {0});
-  const Graph graph(3, {{0, 2}, {1, 2}});
+  const Adjacency graph(3, {{0, 2}, {1, 2}});
   const Array x = Array::of(std::vector{1.0, 2.0, 3.0}, {3, 1});
   const double share = 1 / (1 + std::exp(-3.0));  // of node 1: scores are 3 and 6
   CHECK(doubles(layer.forward(graph, x).value())[2] == doctest::Approx(1 + share));
@@ -335,7 +335,7 @@ TEST_CASE(
 // The network with nodes renamed, and the features moved with them.
 TEST_CASE("graphs: permuting nodes permutes the output, and leaves the pooled output unchanged") {
   const std::int64_t N = 30;
-  const Graph graph = random_graph(N, 90, 6);
+  const Adjacency graph = random_graph(N, 90, 6);
   const Array x = normal({N, 4}), first_nodes = Array::of(Ints{0, 30}, {2});
   std::vector<std::int64_t> order(N);  // new node v was order[v]
   for (std::int64_t v = 0; v < N; ++v) order[v] = (7 * v + 3) % N;
@@ -343,7 +343,7 @@ TEST_CASE("graphs: permuting nodes permutes the output, and leaves the pooled ou
   for (std::int64_t v = 0; v < N; ++v) renamed[order[v]] = static_cast<std::int32_t>(v);
   Edges moved;
   for (const auto& [from, to] : graph.list()) moved.push_back({renamed[from], renamed[to]});
-  const Graph permuted(N, moved);
+  const Adjacency permuted(N, moved);
   for (const bool attention : {false, true})
     for (const Normalization normalization :
          {Normalization::sum, Normalization::mean, Normalization::symmetric})
@@ -423,7 +423,7 @@ TEST_CASE("convolution: is graph convolution on a path whose weights depend on t
   set(before.bias, doubles(along_time.kernel.bias.value()));
   const Array x = normal({T, C});
   const Tensor by_graph =
-      before.forward(Graph(T, from_before), x) + after.forward(Graph(T, from_after), x);
+      before.forward(Adjacency(T, from_before), x) + after.forward(Adjacency(T, from_after), x);
   check_close(along_time.forward(x.reshaped({1, T, C})).value(),
               by_graph.value().reshaped({1, T, O}));
 }
@@ -466,14 +466,14 @@ TEST_CASE("karate: 34 members, 78 pairs, and the two clubs they joined") {
 }
 
 // How many edges each node of an undirected graph has, sorted.
-std::vector<int> degrees_of(const Graph& graph) {
+std::vector<int> degrees_of(const Adjacency& graph) {
   std::vector<int> degrees(graph.nodes());
   for (const auto& [from, to] : graph.list()) ++degrees[from];
   std::ranges::sort(degrees);
   return degrees;
 }
 
-bool connected(const Graph& graph) {
+bool connected(const Adjacency& graph) {
   std::vector<std::int32_t> part(graph.nodes());
   std::iota(part.begin(), part.end(), 0);
   for (std::int64_t round = 0; round < graph.nodes(); ++round)
@@ -522,7 +522,7 @@ TEST_CASE("drawn graphs: an example depends on the seed and its index alone") {
 }
 
 // The colours of the nodes after three rounds of refinement: the same for isomorphic graphs.
-std::multiset<std::size_t> fingerprint(const Graph& graph) {
+std::multiset<std::size_t> fingerprint(const Adjacency& graph) {
   static std::map<std::vector<std::size_t>, std::size_t> numbers;  // of all that was met
   std::vector<std::size_t> colours(graph.nodes());
   for (int round = 0; round < 3; ++round) {
@@ -558,7 +558,7 @@ TEST_CASE("drawn graphs: none of the held-back ones is isomorphic to one of the 
 }
 
 TEST_CASE("drawn graphs: edges as text and back, and options out of range") {
-  const Graph graph = parse_edges("  0-1 2-1\n3-3 ");
+  const Adjacency graph = parse_edges("  0-1 2-1\n3-3 ");
   CHECK(graph.nodes() == 4);
   CHECK(edges_text(graph) == "0-1 1-2 3-3");
   for (const std::string word : {"1", "1-", "-1", "a-b", "1-2-3", "1--2", "0-100000", "1,2"})

@@ -119,8 +119,9 @@ TEST_CASE("golden: an encoder-decoder's logits, loss and gradients are PyTorch's
                            init);
       load(model, golden, dtype);
       Tape tape;
-      const EncoderDecoder::Memory memory = model.encode(golden["source"], golden["padding"]);
-      const Tensor logits = model.decode(golden["target"], memory);
+      const EncoderDecoder::EncodedSource encoded =
+          model.encode(golden["source"], golden["padding"]);
+      const Tensor logits = model.decode(golden["target"], encoded);
       const Tensor loss = cross_entropy(logits, golden["wanted"], {.label_smoothing = 0.1});
       CHECK(distance(logits.value(), golden["logits"]) <= tolerance(dtype));
       CHECK(distance(loss.value(), golden["loss"]) <= tolerance(dtype));

@@ -11,9 +11,9 @@
 #include <regex>
 #include <set>
 
+#include "autograd/buffer_pool.hpp"
 #include "autograd/check.hpp"
 #include "autograd/gradcheck.hpp"
-#include "autograd/memory.hpp"
 #include "autograd/ops.hpp"
 #include "autograd/parallel.hpp"
 #include "autograd/tape.hpp"
@@ -391,7 +391,8 @@ std::vector<Row> memory_rows() {
 
 std::vector<Row> graph_rows() {
   Random r = init();
-  const Graph graph(6, {{0, 1}, {1, 0}, {2, 2}, {0, 2}, {3, 0}, {1, 2}});  // 4 and 5 stand alone
+  const Adjacency graph(6,
+                        {{0, 1}, {1, 0}, {2, 2}, {0, 2}, {3, 0}, {1, 2}});  // 4 and 5 stand alone
   const Array x = normal({6, 3}), first_nodes = ints({0, 2, 2, 6}, {4});
   const auto on_graph = [graph](const auto& layer, In in) { return layer.forward(graph, in[0]); };
   std::vector<Row> rows = {
@@ -1920,7 +1921,7 @@ TEST_CASE("threads: training steps of graph networks have the same bits on 1, 2,
   for (int i = 0; i < 3000; ++i)
     edges.push_back({static_cast<std::int32_t>(random.below(500)),
                      static_cast<std::int32_t>(random.below(500))});
-  const Graph graph(500, edges);
+  const Adjacency graph(500, edges);
   const Array first_nodes = ints({0, 3, 3, 200, 500}, {5}), targets = ints({1, 0, 2, 1}, {4});
   for (const DType dtype : {f32, f64})
     for (const Pooling pooling : {Pooling::sum, Pooling::mean, Pooling::max})

@@ -371,8 +371,9 @@ TEST_CASE("tokenizer: is trained on files, and is what a translation is trained 
        "model.layers=1", "model.width=16", "model.heads=2", "train.steps=2", "train.batch_size=2"});
   INFO(trained.err);
   CHECK(trained.status == 0);
-  CHECK(load_checkpoint(shop.folder.path("pairs/checkpoint.safetensors")).memory.at("tokenizer") ==
-        tokenizer.to_json());
+  CHECK(
+      load_checkpoint(shop.folder.path("pairs/checkpoint.safetensors")).metadata.at("tokenizer") ==
+      tokenizer.to_json());
 }
 
 TEST_CASE("list: every shipped config, what it teaches, and what is expected of it") {

@@ -73,7 +73,7 @@ TEST_CASE("graph task: papers from a folder, with accuracies of validation and t
   check_says(said, {"accuracy", "test_accuracy 1 ", "2 training examples"});
   CHECK(Json::parse(shop.must({"eval", "run", "--test", "--json"}).out)["accuracy"] == 1.0);
   CHECK(lines_of(shop.must({"sample", "run"}).out).size() == 3);
-  CHECK(load_checkpoint(shop.folder.path("run/checkpoint.safetensors")).memory.at("classes") ==
+  CHECK(load_checkpoint(shop.folder.path("run/checkpoint.safetensors")).metadata.at("classes") ==
         "art, maths");
 
   std::string renamed = content;

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "autograd/memory.hpp"
+#include "autograd/buffer_pool.hpp"
 #include "optim/adam.hpp"
 #include "tests/support/process.hpp"
 #include "train/loop/trainer.hpp"
@@ -325,7 +325,7 @@ TEST_CASE("checkpoint: a round trip keeps parameters, optimiser, state, config a
 
   const Checkpoint loaded = load_checkpoint(path);
   CHECK(loaded.config == config.toml());
-  CHECK(loaded.memory == task->memory());
+  CHECK(loaded.metadata == task->metadata());
   CHECK(loaded.state.step == 12);
   CHECK(loaded.state.position == 345);
   CHECK(loaded.state.best_loss == 1.0 / 3);
@@ -334,7 +334,7 @@ TEST_CASE("checkpoint: a round trip keeps parameters, optimiser, state, config a
 
   Config other_seed = config;
   other_seed.set(key::seed, std::int64_t{99});
-  const auto other = make_task({other_seed, loaded.memory, false});  // without its data
+  const auto other = make_task({other_seed, loaded.metadata, false});  // without its data
   AdamW other_optimizer(other->model().parameters(), {});
   restore_parameters(loaded, other->model());
   restore_optimizer(loaded, other_optimizer);

@@ -150,7 +150,7 @@ void check_same_checkpoint(const std::string& path, const std::string& other_pat
   CHECK(a.state.step == b.state.step);
   CHECK(a.state.position == b.state.position);
   CHECK(a.state.best_loss == b.state.best_loss);
-  CHECK(a.memory == b.memory);
+  CHECK(a.metadata == b.metadata);
   REQUIRE(a.file.tensors.size() == b.file.tensors.size());
   for (std::size_t i = 0; i < a.file.tensors.size(); ++i) {
     const auto& [name, x] = a.file.tensors[i];

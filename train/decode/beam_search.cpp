@@ -110,9 +110,9 @@ class Beam {
 
 // Log-probabilities (rows, V), float32, of the token that follows each row's last one.
 Array next_log_probabilities(const EncoderDecoder& model, const Array& tokens,
-                             const EncoderDecoder::Memory& memory,
+                             const EncoderDecoder::EncodedSource& encoded,
                              std::vector<KeyValueCache>& caches) {
-  const Tensor logits = model.decode(tokens, memory, caches);  // (rows, 1, V)
+  const Tensor logits = model.decode(tokens, encoded, caches);  // (rows, 1, V)
   return log_softmax(logits).value().to(DType::float32);
 }
 
@@ -128,14 +128,14 @@ std::vector<Tokens> translate(const EncoderDecoder& model, const Array& source,
   const std::int64_t B = source.dim(0), K = options.beams, V = model.options.target_vocabulary;
   std::vector<std::int64_t> rows(B * K);
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int64_t>(i) / K;
-  const EncoderDecoder::Memory memory = model.encode(source, padding).select(rows);
+  const EncoderDecoder::EncodedSource encoded = model.encode(source, padding).select(rows);
   std::vector<KeyValueCache> caches = model.make_caches(B * K);
   std::vector<Beam> beams;
   for (std::int64_t b = 0; b < B; ++b) beams.emplace_back(b, options);
 
   Array last = Array::of(Tokens(rows.size(), options.begin), {B * K, 1});
   for (std::int64_t step = 0; step < options.max_tokens; ++step) {
-    const Array log_probabilities = next_log_probabilities(model, last, memory, caches);
+    const Array log_probabilities = next_log_probabilities(model, last, encoded, caches);
     const auto values = log_probabilities.values<float>();
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int64_t>(i);
     bool living = false;

@@ -59,7 +59,7 @@ void save_checkpoint(const std::string& path, Task& task, const Optimizer& optim
                    {"elapsed_s", fmt::format("{}", state.elapsed_s)},
                    {"examples", std::to_string(state.examples)},
                    {"engines", engines()}};
-  for (const auto& [name, value] : task.memory()) file.metadata["task." + name] = value;
+  for (const auto& [name, value] : task.metadata()) file.metadata["task." + name] = value;
   write_safetensors(path, file);
 }
 
@@ -73,7 +73,7 @@ Checkpoint load_checkpoint(const std::string& path) {
       number<double>(checkpoint, "best_loss"),  number<std::int64_t>(checkpoint, "metrics_bytes"),
       number<double>(checkpoint, "elapsed_s"),  number<std::int64_t>(checkpoint, "examples")};
   for (const auto& [name, value] : checkpoint.file.metadata)
-    if (name.starts_with("task.")) checkpoint.memory[name.substr(5)] = value;
+    if (name.starts_with("task.")) checkpoint.metadata[name.substr(5)] = value;
   if (const auto found = checkpoint.file.metadata.find("engines");
       found != checkpoint.file.metadata.end())
     checkpoint.engines = found->second;
@@ -90,7 +90,7 @@ std::int64_t count_parameters(const Checkpoint& checkpoint) {
 std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& config,
                                 bool needs_data) {
   try {
-    return make_task({config, checkpoint.memory, needs_data});
+    return make_task({config, checkpoint.metadata, needs_data});
   } catch (const InputError&) {
     throw;
   } catch (const std::bad_alloc&) {

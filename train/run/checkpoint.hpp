@@ -22,13 +22,13 @@ struct TrainingState {
 
 // A checkpoint is a safetensors file: parameters by their own names, the optimiser's arrays as
 // "optimizer.<slot>.<parameter>", and as metadata the state, the resolved config, the task's
-// memory.
+// metadata.
 struct Checkpoint {
   std::string path;
   Safetensors file;
   std::string config;
   TrainingState state;
-  std::map<std::string, std::string> memory;
+  std::map<std::string, std::string> metadata;
   std::string engines;  // that computed it; empty: one of an earlier version, which does not say
 };
 
@@ -40,7 +40,7 @@ Checkpoint load_checkpoint(const std::string& path);
 
 std::int64_t count_parameters(const Checkpoint& checkpoint);  // numbers, of the model alone
 
-// The task that wrote it. InputError where its memory is damaged.
+// The task that wrote it. InputError where its metadata is damaged.
 std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& config,
                                 bool needs_data = true);
 

@@ -79,11 +79,11 @@ class GraphTask final : public Task {
     for (Parameter* parameter : model_.parameters())
       if (parameter->role == Role::weight && parameter->name.starts_with("layers.0."))
         first_weights_.push_back(parameter);
-    const auto trained = setup.memory.find("classes");
-    const std::string found = memory().at("classes");
-    expect_input(trained == setup.memory.end() || trained->second == found,
+    const auto trained = setup.metadata.find("classes");
+    const std::string found = metadata().at("classes");
+    expect_input(trained == setup.metadata.end() || trained->second == found,
                  "{}: classes {}; this model was trained on {}", config_[key::data_path], found,
-                 trained == setup.memory.end() ? "" : trained->second);
+                 trained == setup.metadata.end() ? "" : trained->second);
   }
 
   Module& model() override { return model_; }
@@ -91,7 +91,7 @@ class GraphTask final : public Task {
   const Dataset& validation_data() override { return *data_.validation; }
   const Dataset* test_data() override { return data_.test.get(); }
   double units(const Batch& batch) const override { return batch.count; }
-  std::map<std::string, std::string> memory() const override {
+  std::map<std::string, std::string> metadata() const override {
     return {{"classes", fmt::format("{}", fmt::join(data_.classes, ", "))}};
   }
 
@@ -147,7 +147,7 @@ class GraphTask final : public Task {
     return text;
   }
 
-  std::int32_t classify(const Graph& graph) const {
+  std::int32_t classify(const Adjacency& graph) const {
     const auto N = static_cast<std::int32_t>(graph.nodes());
     const Array logits =
         model_.forward(graph, Array::full({N, 1}, 1), Array::of(std::vector{0, N}, {2})).value();

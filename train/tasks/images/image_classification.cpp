@@ -98,7 +98,7 @@ class ImageClassification final : public Task {
     return maps;
   }
 
-  std::map<std::string, std::string> memory() const override { return data_.memory(); }
+  std::map<std::string, std::string> metadata() const override { return data_.metadata(); }
 
  private:
   // weights (1, H, T, T) -> (H, rows, columns), laid out as the patches are: of what is read out,

@@ -52,9 +52,9 @@ std::vector<KeyInfo> image_keys() {
 
 ImageData::ImageData(const TaskSetup& setup)
     : config_(setup.config), class_names_(class_names_of(config_)) {
-  if (!setup.memory.empty()) {
-    height_ = std::stoll(setup.memory.at("height"));
-    width_ = std::stoll(setup.memory.at("width"));
+  if (!setup.metadata.empty()) {
+    height_ = std::stoll(setup.metadata.at("height"));
+    width_ = std::stoll(setup.metadata.at("width"));
   }
   if (setup.needs_data) splits();
 }
@@ -69,7 +69,7 @@ const ImageSplits& ImageData::splits() {
   return *splits_;
 }
 
-std::map<std::string, std::string> ImageData::memory() const {
+std::map<std::string, std::string> ImageData::metadata() const {
   return {{"height", std::to_string(height_)}, {"width", std::to_string(width_)}};
 }
 

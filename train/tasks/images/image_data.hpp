@@ -35,7 +35,7 @@ class ImageData {
   std::int64_t height() const { return height_; }
   std::int64_t width() const { return width_; }
   const std::vector<std::string>& class_names() const { return class_names_; }
-  std::map<std::string, std::string> memory() const;
+  std::map<std::string, std::string> metadata() const;
 
   // Of the validation split, from image `first` on: as many as there are of `count` wanted.
   // InputError names --index where there is none.

@@ -92,7 +92,7 @@ class VaeTask final : public Task {
     return codes;
   }
 
-  std::map<std::string, std::string> memory() const override { return data_.memory(); }
+  std::map<std::string, std::string> metadata() const override { return data_.metadata(); }
 
  private:
   Vae make_model() const {

@@ -76,8 +76,8 @@ bool holds_names(const Config& config) { return config[data_kind] == "names"; }
 
 Corpus read_corpus(const TaskSetup& setup) {
   Symbols known;
-  if (!setup.memory.empty())
-    known = nlohmann::json::parse(setup.memory.at("vocabulary")).get<Symbols>();
+  if (!setup.metadata.empty())
+    known = nlohmann::json::parse(setup.metadata.at("vocabulary")).get<Symbols>();
   if (!setup.needs_data && !known.empty()) return {CharVocabulary(known)};
   return holds_names(setup.config) ? read_names(setup.config, known)
                                    : read_text(setup.config, known);

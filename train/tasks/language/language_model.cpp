@@ -89,7 +89,7 @@ class LanguageModel final : public Task {
     return attention_of(*transformer, tokens, labels);
   }
 
-  std::map<std::string, std::string> memory() const override {
+  std::map<std::string, std::string> metadata() const override {
     return {{"vocabulary", nlohmann::json(corpus_.vocabulary.symbols()).dump()}};
   }
 

@@ -70,7 +70,7 @@ struct Corpus {
   std::function<std::vector<std::int32_t>(std::string_view)> encode{};
   std::function<std::string(std::span<const std::int32_t>)> decode{};
   std::unique_ptr<Dataset> training{}, validation{};
-  std::map<std::string, std::string> memory{};
+  std::map<std::string, std::string> metadata{};
 };
 
 std::vector<std::int32_t> without_ignored(std::span<const std::int32_t> tokens) {
@@ -130,17 +130,17 @@ std::unique_ptr<Dataset> encoded(const ParallelText& text, const BytePairTokeniz
 Corpus sentences(const TaskSetup& setup) {
   const Config& config = setup.config;
   std::optional<ParallelText> training;
-  if (setup.needs_data || setup.memory.empty()) training = load(config, training_split);
+  if (setup.needs_data || setup.metadata.empty()) training = load(config, training_split);
   const auto tokenizer = std::make_shared<const BytePairTokenizer>(
-      setup.memory.empty()
+      setup.metadata.empty()
           ? make_tokenizer(config, *training)
-          : BytePairTokenizer::from_json(setup.memory.at("tokenizer"), "the checkpoint"));
+          : BytePairTokenizer::from_json(setup.metadata.at("tokenizer"), "the checkpoint"));
   Corpus corpus{
       .vocabulary = tokenizer->size(),
       .context = config[context],
       .encode = [tokenizer](std::string_view line) { return tokenizer->encode(line); },
       .decode = [tokenizer](std::span<const std::int32_t> t) { return tokenizer->decode(t); },
-      .memory = {{"tokenizer", tokenizer->to_json()}}};
+      .metadata = {{"tokenizer", tokenizer->to_json()}}};
   if (!training) return corpus;
   corpus.training = encoded(*training, *tokenizer, corpus.context);
   corpus.validation = encoded(load(config, validation_split), *tokenizer, corpus.context);
@@ -162,12 +162,13 @@ class Translation final : public Task {
   }
   const char* unit() const override { return "tokens"; }
   double units(const Batch& batch) const override { return batch.count; }
-  std::map<std::string, std::string> memory() const override { return corpus_.memory; }
+  std::map<std::string, std::string> metadata() const override { return corpus_.metadata; }
 
   Loss loss(const Batch& batch, const Pass& pass) override {
     Random* noise = pass.training ? pass.noise : nullptr;
-    const EncoderDecoder::Memory memory = model_.encode(batch.source, batch.source_padding, noise);
-    const Tensor logits = model_.decode(batch.inputs, memory, noise);
+    const EncoderDecoder::EncodedSource encoded =
+        model_.encode(batch.source, batch.source_padding, noise);
+    const Tensor logits = model_.decode(batch.inputs, encoded, noise);
     const double smoothing = pass.training ? config_[label_smoothing] : 0;
     const Tensor total = cross_entropy(
         logits, batch.targets,

@@ -64,7 +64,7 @@ double sum_of_distances(const Array& a, const Array& b) {
 class Forecast final : public Task {
  public:
   explicit Forecast(const TaskSetup& setup)
-      : config_(setup.config), trained_(setup.memory), model_(make_model(config_)) {
+      : config_(setup.config), trained_(setup.metadata), model_(make_model(config_)) {
     if (setup.needs_data) data().splits();
   }
 
@@ -72,7 +72,7 @@ class Forecast final : public Task {
   const Dataset& training_data() override { return data().splits().train; }
   const Dataset& validation_data() override { return data().splits().validation; }
   const Dataset* test_data() override { return &data().splits().test; }
-  SeriesData::Memory memory() const override { return data_ ? data_->memory() : trained_; }
+  SeriesData::Metadata metadata() const override { return data_ ? data_->metadata() : trained_; }
 
   Loss loss(const Batch& batch, const Pass& pass) override {
     const Tensor y = model_.forward(batch.inputs, pass.training ? pass.noise : nullptr);
@@ -162,7 +162,7 @@ class Forecast final : public Task {
   }
 
   Config config_;
-  SeriesData::Memory trained_;      // a checkpoint's memory, or empty
+  SeriesData::Metadata trained_;    // a checkpoint's metadata, or empty
   std::optional<SeriesData> data_;  // read when first asked for
   Forecaster model_;
 };

@@ -38,14 +38,14 @@ std::vector<KeyInfo> series_keys() {
 }
 
 SeriesData::SeriesData(const Config& config, const SeriesDataset::Window& window,
-                       const Memory& trained)
+                       const Metadata& trained)
     : config_(config),
       window_(window),
       table_(load(config)),
       scale_(scale_from(trained)),
       values_(scale_.apply(table_.values)) {}
 
-SeriesScale SeriesData::scale_from(const Memory& trained) const {
+SeriesScale SeriesData::scale_from(const Metadata& trained) const {
   if (trained.empty()) return SeriesScale::of(table_, ranges().train);
   const SeriesScale scale{numbers(trained.at("means")), numbers(trained.at("deviations"))};
   expect_input(scale.means.size() == table_.names.size(),
@@ -54,7 +54,7 @@ SeriesScale SeriesData::scale_from(const Memory& trained) const {
   return scale;
 }
 
-SeriesData::Memory SeriesData::memory() const {
+SeriesData::Metadata SeriesData::metadata() const {
   return {{"means", fmt::format("{}", fmt::join(scale_.means, ","))},
           {"deviations", fmt::format("{}", fmt::join(scale_.deviations, ","))}};
 }

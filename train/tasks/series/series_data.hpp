@@ -41,15 +41,15 @@ std::vector<KeyInfo> series_keys();
 // keeps.
 class SeriesData {
  public:
-  using Memory = std::map<std::string, std::string>;
+  using Metadata = std::map<std::string, std::string>;
 
-  // `trained` is a checkpoint's memory, or empty. InputError names file, line and column, or key.
-  SeriesData(const Config& config, const SeriesDataset::Window& window, const Memory& trained);
+  // `trained` is a checkpoint's metadata, or empty. InputError names file, line and column, or key.
+  SeriesData(const Config& config, const SeriesDataset::Window& window, const Metadata& trained);
 
   const SeriesTable& table() const { return table_; }
   const SeriesScale& scale() const { return scale_; }
   const Array& values() const { return values_; }  // (rows, M), z-scored
-  Memory memory() const;
+  Metadata metadata() const;
 
   struct Splits {
     SeriesDataset train, validation, test;
@@ -59,7 +59,7 @@ class SeriesData {
 
  private:
   SeriesRanges ranges() const;
-  SeriesScale scale_from(const Memory& trained) const;
+  SeriesScale scale_from(const Metadata& trained) const;
 
   Config config_;
   SeriesDataset::Window window_;

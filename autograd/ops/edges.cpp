@@ -1,4 +1,4 @@
-#include "autograd/ops/graph.hpp"
+#include "autograd/ops/edges.hpp"
 
 #include "autograd/kernels/rows.hpp"
 #include "autograd/ops/elementwise.hpp"
@@ -9,7 +9,7 @@ namespace {
 // The edges of an adjacency, as kernels read them.
 struct EdgeRows {
   const std::int32_t *offsets, *neighbours, *edges;
-  explicit EdgeRows(const Adjacency& adjacency)
+  explicit EdgeRows(const SparseRows& adjacency)
       : offsets(adjacency.offsets.values<std::int32_t>().data()),
         neighbours(adjacency.neighbours.values<std::int32_t>().data()),
         edges(adjacency.edges.values<std::int32_t>().data()) {}
@@ -18,7 +18,7 @@ struct EdgeRows {
 // fn(node, place) for each place of each node's row; one thread walks a row, in order. `width` is
 // the work at a place.
 template <class Begin, class F>
-void for_each_edge(const Graph& graph, const EdgeRows& rows, std::int64_t width, Begin begin,
+void for_each_edge(const Adjacency& graph, const EdgeRows& rows, std::int64_t width, Begin begin,
                    F fn) {
   const std::int64_t degree = graph.nodes() == 0 ? 1 : 1 + graph.edges() / graph.nodes();
   for_each_row(graph.nodes(), degree * width, [=](std::int64_t node) {
@@ -29,7 +29,8 @@ void for_each_edge(const Graph& graph, const EdgeRows& rows, std::int64_t width,
 }
 
 // y_v = Σ w x_u over the edges between v and u of an adjacency: x (N, F), weights (E, H) or empty.
-Array gather(const Graph& graph, const Adjacency& adjacency, const Array& x, const Array& weights) {
+Array gather(const Adjacency& graph, const SparseRows& adjacency, const Array& x,
+             const Array& weights) {
   Array y(x.shape(), x.dtype());
   const std::int64_t F = x.dim(1), H = weights.empty() ? 1 : weights.dim(1), D = F / H;
   dispatch(x.dtype(), [&, rows = EdgeRows(adjacency)]<class T>() {
@@ -51,7 +52,7 @@ Array gather(const Graph& graph, const Adjacency& adjacency, const Array& x, con
 }
 
 // (E, H), a_j · b_i for the edges from i to j.
-Array products(const Graph& graph, const Array& a, const Array& b, std::int64_t H) {
+Array products(const Adjacency& graph, const Array& a, const Array& b, std::int64_t H) {
   Array y({graph.edges(), H}, a.dtype());
   const std::int64_t F = a.dim(1), D = F / H;
   dispatch(a.dtype(), [&, rows = EdgeRows(graph.incoming())]<class T>() {
@@ -67,7 +68,7 @@ Array products(const Graph& graph, const Array& a, const Array& b, std::int64_t 
   return y;
 }
 
-void check_nodes(const char* op, const Graph& graph, const Tensor& x, std::int64_t heads) {
+void check_nodes(const char* op, const Adjacency& graph, const Tensor& x, std::int64_t heads) {
   check_floating(op, x);
   require(x.rank() == 2 && x.dim(0) == graph.nodes() && heads >= 1 && x.dim(1) % heads == 0,
           "{}: {} on a graph of {} nodes, with {} heads", op, to_string(x.shape()), graph.nodes(),
@@ -76,7 +77,7 @@ void check_nodes(const char* op, const Graph& graph, const Tensor& x, std::int64
 
 }  // namespace
 
-Tensor neighbour_sum(const Graph& graph, const Tensor& x, const Tensor& weights) {
+Tensor neighbour_sum(const Adjacency& graph, const Tensor& x, const Tensor& weights) {
   const bool weighted = !weights.value().empty();
   if (weighted) {
     check_same_dtype("neighbour_sum", x, weights);
@@ -100,7 +101,7 @@ Tensor neighbour_sum(const Graph& graph, const Tensor& x, const Tensor& weights)
                 });
 }
 
-Tensor edge_products(const Graph& graph, const Tensor& a, const Tensor& b, std::int64_t heads) {
+Tensor edge_products(const Adjacency& graph, const Tensor& a, const Tensor& b, std::int64_t heads) {
   check_same_shape("edge_products", a, b);
   check_nodes("edge_products", graph, a, heads);
   return record("edge_products", products(graph, a.value(), b.value(), heads), {a, b},

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "autograd/graph.hpp"
+#include "autograd/adjacency.hpp"
 #include "autograd/tensor.hpp"
 
 // Sparse ops along the edges of a graph of N nodes and E edges. Their values and gradients have the
@@ -10,10 +10,11 @@ namespace tapestry {
 // y_j = Σ_{i ∈ N(j)} w_ij x_i, a sparse matrix times a dense one: x (N, F), weights (E, H) in the
 // graph's order of edges, or empty for ones -> (N, F). Each of H heads weighs its own F / H
 // columns. A node that no edge leads to gets zeros.
-Tensor neighbour_sum(const Graph& graph, const Tensor& x, const Tensor& weights = {});
+Tensor neighbour_sum(const Adjacency& graph, const Tensor& x, const Tensor& weights = {});
 
 // s_ij = a_j · b_i for each edge from i to j, head by head: a, b (N, F) -> (E, H), a dense product
 // of which only the graph's entries are computed.
-Tensor edge_products(const Graph& graph, const Tensor& a, const Tensor& b, std::int64_t heads = 1);
+Tensor edge_products(const Adjacency& graph, const Tensor& a, const Tensor& b,
+                     std::int64_t heads = 1);
 
 }  // namespace tapestry

@@ -1,4 +1,4 @@
-#include "autograd/graph.hpp"
+#include "autograd/adjacency.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -14,10 +14,10 @@ Array ints(std::size_t count) {
 }
 
 // A row of each edge's own end, `row`, with the other ends, in the given order of the edges.
-Adjacency adjacency(std::int64_t nodes, const std::vector<Edge>& list,
-                    const std::vector<std::int32_t>& order, std::int32_t Edge::*row,
-                    std::int32_t Edge::*end) {
-  Adjacency result{ints(nodes + 1), ints(list.size()), ints(list.size())};
+SparseRows adjacency(std::int64_t nodes, const std::vector<Edge>& list,
+                     const std::vector<std::int32_t>& order, std::int32_t Edge::*row,
+                     std::int32_t Edge::*end) {
+  SparseRows result{ints(nodes + 1), ints(list.size()), ints(list.size())};
   const auto offsets = result.offsets.mutable_values<std::int32_t>();
   const auto neighbours = result.neighbours.mutable_values<std::int32_t>();
   std::ranges::copy(order, result.edges.mutable_values<std::int32_t>().begin());
@@ -32,7 +32,7 @@ Adjacency adjacency(std::int64_t nodes, const std::vector<Edge>& list,
 
 }  // namespace
 
-Graph::Graph(std::int64_t nodes, std::vector<Edge> edges) : nodes_(nodes) {
+Adjacency::Adjacency(std::int64_t nodes, std::vector<Edge> edges) : nodes_(nodes) {
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   require(nodes >= 0 && nodes < most && std::ssize(edges) < most, "graph: {} nodes and {} edges",
           nodes, edges.size());
@@ -48,24 +48,24 @@ Graph::Graph(std::int64_t nodes, std::vector<Edge> edges) : nodes_(nodes) {
   outgoing_ = adjacency(nodes, edges, order, &Edge::from, &Edge::to);
 }
 
-Graph Graph::undirected(std::int64_t nodes, std::vector<Edge> edges) {
+Adjacency Adjacency::undirected(std::int64_t nodes, std::vector<Edge> edges) {
   const std::size_t count = edges.size();
   for (std::size_t i = 0; i < count; ++i) edges.push_back({edges[i].to, edges[i].from});
-  return Graph(nodes, std::move(edges));
+  return Adjacency(nodes, std::move(edges));
 }
 
-Graph Graph::join(const std::vector<Graph>& graphs) {
+Adjacency Adjacency::join(const std::vector<Adjacency>& graphs) {
   std::int64_t nodes = 0;
   std::vector<Edge> edges;
-  for (const Graph& graph : graphs) {
+  for (const Adjacency& graph : graphs) {
     const auto first = static_cast<std::int32_t>(nodes);
     for (const auto& [from, to] : graph.list()) edges.push_back({from + first, to + first});
     nodes += graph.nodes();
   }
-  return Graph(nodes, std::move(edges));
+  return Adjacency(nodes, std::move(edges));
 }
 
-std::vector<Edge> Graph::list() const {
+std::vector<Edge> Adjacency::list() const {
   std::vector<Edge> edges;
   const auto offsets = incoming_.offsets.values<std::int32_t>();
   const auto sources = incoming_.neighbours.values<std::int32_t>();

@@ -13,7 +13,7 @@ struct Edge {
 
 // The edges of a graph, node by node (compressed sparse rows): what ends at, or starts from, node v
 // stands at places [offsets[v], offsets[v + 1]). All int32.
-struct Adjacency {
+struct SparseRows {
   Array offsets;     // (N + 1)
   Array neighbours;  // (E) the node at the other end, ascending within each row
   Array edges;       // (E) which edge it is
@@ -22,27 +22,27 @@ struct Adjacency {
 // A directed graph of N nodes; an undirected one holds each edge both ways. Edges are numbered by
 // the node they lead to, then by the one they come from, and a repeated one counts once. Immutable:
 // copies share its memory.
-class Graph {
+class Adjacency {
  public:
-  Graph() : Graph(0, {}) {}
+  Adjacency() : Adjacency(0, {}) {}
   // std::invalid_argument where an edge leads to or from a node outside [0, nodes).
-  Graph(std::int64_t nodes, std::vector<Edge> edges);
+  Adjacency(std::int64_t nodes, std::vector<Edge> edges);
 
   // Each edge both ways.
-  static Graph undirected(std::int64_t nodes, std::vector<Edge> edges);
+  static Adjacency undirected(std::int64_t nodes, std::vector<Edge> edges);
   // All of them side by side, their nodes numbered on: a batch.
-  static Graph join(const std::vector<Graph>& graphs);
+  static Adjacency join(const std::vector<Adjacency>& graphs);
 
   std::int64_t nodes() const { return nodes_; }
   std::int64_t edges() const { return incoming_.edges.size(); }
   std::vector<Edge> list() const;
 
-  const Adjacency& incoming() const { return incoming_; }  // N(v): those that v gathers from
-  const Adjacency& outgoing() const { return outgoing_; }  // the transpose, that gradients go by
+  const SparseRows& incoming() const { return incoming_; }  // N(v): those that v gathers from
+  const SparseRows& outgoing() const { return outgoing_; }  // the transpose, that gradients go by
 
  private:
   std::int64_t nodes_;
-  Adjacency incoming_, outgoing_;
+  SparseRows incoming_, outgoing_;
 };
 
 }  // namespace tapestry

@@ -1,4 +1,4 @@
-#include "autograd/memory.hpp"
+#include "autograd/buffer_pool.hpp"
 
 #include <sys/mman.h>
 
