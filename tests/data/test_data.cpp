@@ -1,5 +1,4 @@
 #include <doctest/doctest.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -20,33 +19,12 @@
 #include "data/sampler.hpp"
 #include "data/text/text.hpp"
 #include "data/toys/toy_sequences.hpp"
+#include "tests/support/process.hpp"
 
 namespace tapestry {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A folder that lasts as long as its test.
-class Folder {
- public:
-  Folder() {
-    static int made = 0;
-    path_ = fs::temp_directory_path() / fmt::format("tapestry-data-{}-{}", getpid(), made++);
-    fs::create_directories(path_);
-  }
-  ~Folder() { fs::remove_all(path_); }
-
-  std::string path(const std::string& name = "") const {
-    return name.empty() ? path_.string() : (path_ / name).string();
-  }
-  std::string write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(path_ / name, std::ios::binary) << bytes;
-    return path(name);
-  }
-
- private:
-  fs::path path_;
-};
 
 std::string gzip(const std::string& bytes) {
   z_stream stream{};
@@ -60,26 +38,6 @@ std::string gzip(const std::string& bytes) {
   packed.resize(stream.total_out);
   deflateEnd(&stream);
   return packed;
-}
-
-// The message of the InputError that `call` throws, checked to be one line; "" if it returns.
-template <class Call>
-std::string input_error(Call call) {
-  try {
-    call();
-  } catch (const InputError& error) {
-    CHECK(std::string(error.what()).find('\n') == std::string::npos);
-    return error.what();
-  }
-  return "";
-}
-
-bool says(const std::string& message, std::initializer_list<std::string> parts) {
-  INFO(message);
-  return std::ranges::all_of(parts, [&](const std::string& part) {
-    CHECK_MESSAGE(message.find(part) != std::string::npos, "lacks: ", part);
-    return message.find(part) != std::string::npos;
-  });
 }
 
 std::vector<std::int64_t> all_examples(const Dataset& dataset) {
@@ -99,7 +57,7 @@ TEST_SUITE_BEGIN("files");
 // --- files ---
 
 TEST_CASE("read_file: gzip content equals plain content") {
-  const Folder folder;
+  const TemporaryFolder folder;
   std::string content(3'000'000, 'a');  // several chunks
   for (std::size_t i = 0; i < content.size(); i += 7) content[i] = static_cast<char>(i);
   const std::string plain = folder.write("plain", content);
@@ -113,31 +71,31 @@ TEST_CASE("read_file: gzip content equals plain content") {
 }
 
 TEST_CASE("read_file: every failure names the file, the place and what to do") {
-  const Folder folder;
+  const TemporaryFolder folder;
   Random random(1, Stream::data);
   std::string content(100'000, ' ');
   for (char& byte : content) byte = static_cast<char>(random.bits());
   const std::string packed = gzip(content);
   const auto read = [](const std::string& path) {
-    return input_error([&] { read_file(path, 1 << 20); });
+    return message_of([&] { read_file(path, 1 << 20); });
   };
 
-  CHECK(says(read(folder.path("none.txt")), {"none.txt", "No such file"}));
-  CHECK(says(read(folder.path()), {folder.path(), "is a folder"}));
+  check_says(read(folder.path("none.txt")), {"none.txt", "No such file"});
+  check_says(read(folder.path()), {folder.path(), "is a folder"});
   for (const std::size_t kept : {2u, 9u, 20u, 50'000u, static_cast<unsigned>(packed.size() - 1)})
-    CHECK(says(read(folder.write("cut.gz", packed.substr(0, kept))),
-               {"cut.gz", fmt::format("byte {}", kept), "cut short"}));
+    check_says(read(folder.write("cut.gz", packed.substr(0, kept))),
+               {"cut.gz", fmt::format("byte {}", kept), "cut short"});
   std::string wrong_crc = packed;
   wrong_crc[packed.size() - 6] ^= 1;
-  CHECK(says(read(folder.write("crc.gz", wrong_crc)), {"crc.gz", "byte ", "damaged"}));
-  CHECK(says(input_error([&] { read_file(folder.write("big", "12345"), 4); }),
-             {"big", "byte 4", "4 bytes"}));
+  check_says(read(folder.write("crc.gz", wrong_crc)), {"crc.gz", "byte ", "damaged"});
+  check_says(message_of([&] { read_file(folder.write("big", "12345"), 4); }),
+             {"big", "byte 4", "4 bytes"});
 }
 
 TEST_CASE("read_file: a gzip bomb is given up at the cap") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.write("bomb.gz", gzip(std::string(50'000'000, '\0')));
-  CHECK(says(input_error([&] { read_file(path, 1000); }), {"bomb.gz", "1000"}));
+  check_says(message_of([&] { read_file(path, 1000); }), {"bomb.gz", "1000"});
 }
 
 TEST_CASE("require_utf8: takes what is well-formed and places what is not") {
@@ -146,8 +104,8 @@ TEST_CASE("require_utf8: takes what is well-formed and places what is not") {
   for (const char* bad :
        {"\x80", "\xFF", "\xC0\x80", "\xC1\xBF", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xF0\x8F\xBF\xBF",
         "\xF4\x90\x80\x80", "\xF8\x88\x80\x80\x80", "\xC3", "\xE2\x82", "\xC3\x28"})
-    CHECK(says(input_error([&] { require_utf8(std::string("one\ntwo") + bad, "book.txt"); }),
-               {"book.txt", "byte 7", "line 2", "UTF-8"}));
+    check_says(message_of([&] { require_utf8(std::string("one\ntwo") + bad, "book.txt"); }),
+               {"book.txt", "byte 7", "line 2", "UTF-8"});
 }
 
 // --- text ---
@@ -166,31 +124,31 @@ TEST_CASE("CharVocabulary: sorted, and a round trip of any text") {
 
 TEST_CASE("CharVocabulary: names what it does not know") {
   const auto vocabulary = CharVocabulary::of_text("abc\n");
-  CHECK(says(input_error([&] { vocabulary.encode("ab\xC3\xA9"); }),
-             {"byte 2", "'\xC3\xA9'", "U+00E9", "abc"}));
-  CHECK(says(input_error([&] { vocabulary.encode("a\tb"); }), {"byte 1", "U+0009"}));
-  CHECK(says(input_error([&] { vocabulary.encode("a\xFF"); }), {"byte 1", "UTF-8"}));
-  CHECK(says(input_error([] { CharVocabulary({"a", "bc"}); }), {"symbol 1"}));
-  CHECK(says(input_error([] { CharVocabulary({"a", ""}); }), {"symbol 1"}));
-  CHECK(says(input_error([] { CharVocabulary({"a", "b", "a"}); }), {"symbol 2", "symbol 0"}));
+  check_says(message_of([&] { vocabulary.encode("ab\xC3\xA9"); }),
+             {"byte 2", "'\xC3\xA9'", "U+00E9", "abc"});
+  check_says(message_of([&] { vocabulary.encode("a\tb"); }), {"byte 1", "U+0009"});
+  check_says(message_of([&] { vocabulary.encode("a\xFF"); }), {"byte 1", "UTF-8"});
+  check_says(message_of([] { CharVocabulary({"a", "bc"}); }), {"symbol 1"});
+  check_says(message_of([] { CharVocabulary({"a", ""}); }), {"symbol 1"});
+  check_says(message_of([] { CharVocabulary({"a", "b", "a"}); }), {"symbol 2", "symbol 0"});
 }
 
 TEST_CASE("load_text: a file, or a folder with one .txt file") {
-  const Folder folder;
-  CHECK(says(input_error([&] { load_text(folder.path()); }), {folder.path(), "found nothing"}));
+  const TemporaryFolder folder;
+  check_says(message_of([&] { load_text(folder.path()); }), {folder.path(), "found nothing"});
   folder.write("notes.md", "no");
-  CHECK(says(input_error([&] { load_text(folder.path()); }), {"found notes.md"}));
+  check_says(message_of([&] { load_text(folder.path()); }), {"found notes.md"});
   const std::string path = folder.write("book.txt", "to be");
   CHECK(load_text(path).content == "to be");
   CHECK(load_text(folder.path()).content == "to be");
   CHECK(load_text(folder.path()).path == path);
   CHECK(load_text(folder.write("book.gz", gzip("to be"))).content == "to be");
   folder.write("other.txt", "or not");
-  CHECK(says(input_error([&] { load_text(folder.path()); }), {"book.txt, other.txt"}));
-  CHECK(says(input_error([&] { load_text(folder.write("empty.txt", "")); }),
-             {"empty.txt", "byte 0", "empty"}));
-  CHECK(says(input_error([&] { load_text(folder.write("latin.txt", "caf\xE9")); }),
-             {"latin.txt", "byte 3", "line 1"}));
+  check_says(message_of([&] { load_text(folder.path()); }), {"book.txt, other.txt"});
+  check_says(message_of([&] { load_text(folder.write("empty.txt", "")); }),
+             {"empty.txt", "byte 0", "empty"});
+  check_says(message_of([&] { load_text(folder.write("latin.txt", "caf\xE9")); }),
+             {"latin.txt", "byte 3", "line 1"});
 }
 
 std::shared_ptr<const std::vector<std::int32_t>> counting_tokens(std::int32_t count) {
@@ -233,7 +191,7 @@ TEST_CASE("TextDataset: consecutive windows count every predictable token once")
 
 TEST_CASE("TextDataset: a split that is too short says what to change") {
   const auto make = [](std::int64_t length, Windows windows, const char* split) {
-    return input_error([&] {
+    return message_of([&] {
       TextDataset(
           counting_tokens(20),
           {.end = length, .context = 8, .windows = windows, .path = "book.txt", .split = split});
@@ -241,11 +199,11 @@ TEST_CASE("TextDataset: a split that is too short says what to change") {
   };
   CHECK(make(9, Windows::overlapping, "train").empty());
   CHECK(make(2, Windows::consecutive, "validation").empty());
-  CHECK(says(make(8, Windows::overlapping, "train"),
+  check_says(make(8, Windows::overlapping, "train"),
              {"book.txt", "train split has 8", "9 are needed", "model.context",
-              "lower data.validation_fraction"}));
-  CHECK(says(make(1, Windows::consecutive, "validation"),
-             {"book.txt", "validation split has 1", "raise data.validation_fraction"}));
+              "lower data.validation_fraction"});
+  check_says(make(1, Windows::consecutive, "validation"),
+             {"book.txt", "validation split has 1", "raise data.validation_fraction"});
 }
 
 // --- toy sequences ---
@@ -265,11 +223,11 @@ TEST_CASE("ToySequences: answers") {
 TEST_CASE("ToySequences: a malformed prompt is told what is expected") {
   const ToySequences sort({.task = ToyTask::sort, .length = 4, .alphabet = 5});
   for (const char* prompt : {"", "0123", "012>", "01234>", "0129>", "012 >", "0123>0", ">0123"})
-    CHECK(says(input_error([&] { sort.answer(prompt); }), {prompt, "expected 5", sort.prompt(0)}));
-  CHECK(says(input_error([&] { sort.answer("01\n3>"); }), {"01\\x0a3>"}));
+    check_says(message_of([&] { sort.answer(prompt); }), {prompt, "expected 5", sort.prompt(0)});
+  check_says(message_of([&] { sort.answer("01\n3>"); }), {"01\\x0a3>"});
   const ToySequences addition({.task = ToyTask::addition, .length = 2});
   for (const char* prompt : {"1234>", "1+234>", "12+34", "12-34>"})
-    CHECK(says(input_error([&] { addition.answer(prompt); }), {prompt, addition.prompt(0)}));
+    check_says(message_of([&] { addition.answer(prompt); }), {prompt, addition.prompt(0)});
 }
 
 TEST_CASE("ToySequences: batches hold prompt and answer, and count the answer alone") {
@@ -310,7 +268,7 @@ TEST_CASE("ToySequences: training and held-back inputs are disjoint, in every sm
       double inputs = 1;
       for (std::int64_t i = 0; i < length; ++i) inputs *= static_cast<double>(alphabet);
       if (inputs < 64) {
-        CHECK(says(input_error([&] { ToySequences{options}; }), {"data.length", "64"}));
+        check_says(message_of([&] { ToySequences{options}; }), {"data.length", "64"});
         continue;
       }
       if (inputs > 2000) break;
@@ -330,12 +288,12 @@ TEST_CASE("ToySequences: training and held-back inputs are disjoint, in every sm
 }
 
 TEST_CASE("ToySequences: options out of range name their key") {
-  const auto make = [](ToyOptions options) { return input_error([&] { ToySequences{options}; }); };
-  CHECK(says(make({.length = 0}), {"data.length = 0"}));
-  CHECK(says(make({.length = 513}), {"data.length = 513"}));
-  CHECK(says(make({.alphabet = 1}), {"data.alphabet = 1"}));
-  CHECK(says(make({.alphabet = 37}), {"data.alphabet = 37"}));
-  CHECK(says(make({.examples = 0}), {"data.examples = 0"}));
+  const auto make = [](ToyOptions options) { return message_of([&] { ToySequences{options}; }); };
+  check_says(make({.length = 0}), {"data.length = 0"});
+  check_says(make({.length = 513}), {"data.length = 513"});
+  check_says(make({.alphabet = 1}), {"data.alphabet = 1"});
+  check_says(make({.alphabet = 37}), {"data.alphabet = 37"});
+  check_says(make({.examples = 0}), {"data.examples = 0"});
   CHECK(make({.task = ToyTask::addition, .length = 1}).empty());
 }
 
@@ -361,17 +319,17 @@ std::string idx_labels(std::uint32_t count) {
 }
 
 std::string images_error(const std::string& bytes) {
-  const Folder folder;
-  return input_error([&] { read_idx_images(folder.write("photos", bytes)); });
+  const TemporaryFolder folder;
+  return message_of([&] { read_idx_images(folder.write("photos", bytes)); });
 }
 
 std::string labels_error(const std::string& bytes) {
-  const Folder folder;
-  return input_error([&] { read_idx_labels(folder.write("answers", bytes), 10); });
+  const TemporaryFolder folder;
+  return message_of([&] { read_idx_labels(folder.write("answers", bytes), 10); });
 }
 
 TEST_CASE("IDX: values, plain and gzip alike") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const Array images = read_idx_images(folder.write("a", idx_images(4, 3, 5)));
   CHECK(images.shape() == Shape{4, 3, 5});
   CHECK(images.values<float>()[1] == 5.0f / 255);
@@ -384,45 +342,45 @@ TEST_CASE("IDX: values, plain and gzip alike") {
 }
 
 TEST_CASE("IDX: the wrong kind of file") {
-  CHECK(says(images_error(idx_labels(3)),
-             {"photos", "byte 0", "0x00000803", "0x00000801 (IDX labels)"}));
-  CHECK(says(labels_error(idx_images(1, 2, 2)), {"answers", "byte 0", "0x00000803 (IDX images)"}));
-  CHECK(says(images_error("<html>403</html>"), {"byte 0", "not such an IDX file"}));
-  CHECK(says(images_error(""), {"photos", "byte 0", "ends"}));
-  CHECK(says(labels_error("\0\0"), {"answers", "ends"}));
+  check_says(images_error(idx_labels(3)),
+             {"photos", "byte 0", "0x00000803", "0x00000801 (IDX labels)"});
+  check_says(labels_error(idx_images(1, 2, 2)), {"answers", "byte 0", "0x00000803 (IDX images)"});
+  check_says(images_error("<html>403</html>"), {"byte 0", "not such an IDX file"});
+  check_says(images_error(""), {"photos", "byte 0", "ends"});
+  check_says(labels_error("\0\0"), {"answers", "ends"});
 }
 
 TEST_CASE("IDX: sizes that do not match the header") {
   const std::string images = idx_images(4, 3, 5);
-  CHECK(says(images_error(images.substr(0, 10)), {"photos", "byte 10", "header"}));
-  CHECK(says(images_error(images.substr(0, 75)), {"photos", "byte 75", "76 bytes", "4 x 3 x 5"}));
-  CHECK(says(images_error(images + "x"), {"photos", "byte 76", "goes on", "4 x 3 x 5"}));
-  CHECK(says(images_error(gzip(images.substr(0, 75))), {"byte 75", "76 bytes"}));
-  CHECK(says(images_error(gzip(images + "x")), {"byte 76", "goes on"}));
-  CHECK(says(labels_error(idx_labels(5).substr(0, 12)), {"answers", "byte 12", "13 bytes"}));
-  CHECK(says(labels_error(idx_labels(5) + "x"), {"answers", "byte 13", "goes on"}));
-  CHECK(says(images_error(idx_images(0, 3, 5)), {"byte 4", "found 0"}));
-  CHECK(says(images_error(idx_images(4, 0, 5)), {"byte 8", "found 0"}));
-  CHECK(says(images_error(idx_images(4, 3, 0)), {"byte 12", "found 0"}));
-  CHECK(says(labels_error(idx_labels(0)), {"byte 4", "found 0"}));
+  check_says(images_error(images.substr(0, 10)), {"photos", "byte 10", "header"});
+  check_says(images_error(images.substr(0, 75)), {"photos", "byte 75", "76 bytes", "4 x 3 x 5"});
+  check_says(images_error(images + "x"), {"photos", "byte 76", "goes on", "4 x 3 x 5"});
+  check_says(images_error(gzip(images.substr(0, 75))), {"byte 75", "76 bytes"});
+  check_says(images_error(gzip(images + "x")), {"byte 76", "goes on"});
+  check_says(labels_error(idx_labels(5).substr(0, 12)), {"answers", "byte 12", "13 bytes"});
+  check_says(labels_error(idx_labels(5) + "x"), {"answers", "byte 13", "goes on"});
+  check_says(images_error(idx_images(0, 3, 5)), {"byte 4", "found 0"});
+  check_says(images_error(idx_images(4, 0, 5)), {"byte 8", "found 0"});
+  check_says(images_error(idx_images(4, 3, 0)), {"byte 12", "found 0"});
+  check_says(labels_error(idx_labels(0)), {"byte 4", "found 0"});
 }
 
 TEST_CASE("IDX: a header that lies does not allocate what it says") {
   const std::string most = big_endian(0xFFFFFFFF);
-  CHECK(says(images_error(big_endian(0x803) + most + most + most + "x"), {"byte 4", "4294967295"}));
+  check_says(images_error(big_endian(0x803) + most + most + most + "x"), {"byte 4", "4294967295"});
   const std::string below_cap =
       big_endian(0x803) + big_endian(1 << 20) + big_endian(32) + big_endian(32);
-  CHECK(says(images_error(below_cap + "x"), {"byte 17", "1048576 x 32 x 32"}));
+  check_says(images_error(below_cap + "x"), {"byte 17", "1048576 x 32 x 32"});
 }
 
 TEST_CASE("IDX: a label out of range") {
   std::string labels = idx_labels(5);
   labels[10] = 10;
-  CHECK(says(labels_error(labels), {"answers", "byte 10", "0 to 9", "found 10"}));
+  check_says(labels_error(labels), {"answers", "byte 10", "0 to 9", "found 10"});
 }
 
 TEST_CASE("IDX: damaged files are refused or read, and never worse") {
-  const Folder folder;
+  const TemporaryFolder folder;
   Random random(5, Stream::data);
   for (const std::string& whole :
        {idx_images(4, 3, 5), gzip(idx_images(4, 3, 5)), idx_labels(9), gzip(idx_labels(9))})
@@ -432,8 +390,8 @@ TEST_CASE("IDX: damaged files are refused or read, and never worse") {
         bytes[random.below(std::ssize(bytes))] ^= static_cast<char>(1 << random.below(8));
       if (trial % 3 == 0) bytes.resize(random.below(std::ssize(bytes)));
       const std::string path = folder.write("damaged", bytes);
-      input_error([&] { read_idx_images(path); });
-      input_error([&] { read_idx_labels(path, 10); });
+      message_of([&] { read_idx_images(path); });
+      message_of([&] { read_idx_labels(path, 10); });
     }
 }
 
@@ -447,7 +405,7 @@ struct ImageFiles {
     folder.write("t10k-images-idx3-ubyte" + suffix, pack(idx_images(2, 4, 3)));
     folder.write("t10k-labels-idx1-ubyte" + suffix, pack(idx_labels(2)));
   }
-  Folder folder;
+  TemporaryFolder folder;
 };
 
 TEST_CASE("load_images: a folder or one of its files, plain or gzip") {
@@ -484,14 +442,14 @@ TEST_CASE("load_images: missing files are listed with size, checksum and source"
     FAIL("nothing thrown");
   } catch (const InputError& error) {
     const std::string message = error.what();
-    CHECK(says(message, {files.folder.path(), "t10k-labels-idx1-ubyte.gz", "5148 bytes", "67da17c7",
-                         "http://fashion-mnist", "zalandoresearch/fashion-mnist"}));
+    check_says(message, {files.folder.path(), "t10k-labels-idx1-ubyte.gz", "5148 bytes", "67da17c7",
+                         "http://fashion-mnist", "zalandoresearch/fashion-mnist"});
     CHECK(message.find("train-images") == std::string::npos);
   }
 }
 
 TEST_CASE("load_images: a path that does not exist names the folder to fill") {
-  const Folder folder;
+  const TemporaryFolder folder;
   for (const char* name : {"none", "none/train-images-idx3-ubyte.gz"}) try {
       load_images(folder.path(name));
       FAIL("nothing thrown");
@@ -503,25 +461,25 @@ TEST_CASE("load_images: a path that does not exist names the folder to fill") {
 TEST_CASE("load_images: files that do not belong together") {
   const ImageFiles files;
   files.folder.write("other-name", idx_images(1, 4, 3));
-  CHECK(says(input_error([&] { load_images(files.folder.path("other-name")); }),
-             {"other-name", "train-images-idx3-ubyte"}));
+  check_says(message_of([&] { load_images(files.folder.path("other-name")); }),
+             {"other-name", "train-images-idx3-ubyte"});
   files.folder.write("t10k-images-idx3-ubyte", idx_images(2, 3, 4));
-  CHECK(says(input_error([&] { load_images(files.folder.path()); }),
-             {"t10k-images-idx3-ubyte", "bytes 8 to 15", "4 x 3", "3 x 4"}));
+  check_says(message_of([&] { load_images(files.folder.path()); }),
+             {"t10k-images-idx3-ubyte", "bytes 8 to 15", "4 x 3", "3 x 4"});
   files.folder.write("train-labels-idx1-ubyte", idx_labels(7));
-  CHECK(says(input_error([&] { load_images(files.folder.path()); }),
-             {"train-labels-idx1-ubyte", "byte 4", "6 labels", "found 7"}));
+  check_says(message_of([&] { load_images(files.folder.path()); }),
+             {"train-labels-idx1-ubyte", "byte 4", "6 labels", "found 7"});
 }
 
 TEST_CASE("load_images: images of another size than a model's, and labels of more classes") {
   const ImageFiles files;
   const std::string folder = files.folder.path();
   CHECK(load_images(folder, {.classes = 6, .height = 4, .width = 3}).train.size() == 6);
-  CHECK(says(
-      input_error([&] { load_images(folder, {.height = 3, .width = 4}); }),
-      {"train-images-idx3-ubyte", "bytes 8 to 15", "expected images of 3 x 4", "found 4 x 3"}));
-  CHECK(says(input_error([&] { load_images(folder, {.classes = 5}); }),
-             {"train-labels-idx1-ubyte", "byte 13", "from 0 to 4", "found 5"}));
+  check_says(
+      message_of([&] { load_images(folder, {.height = 3, .width = 4}); }),
+      {"train-images-idx3-ubyte", "bytes 8 to 15", "expected images of 3 x 4", "found 4 x 3"});
+  check_says(message_of([&] { load_images(folder, {.classes = 5}); }),
+             {"train-labels-idx1-ubyte", "byte 13", "from 0 to 4", "found 5"});
 }
 
 TEST_CASE("draw_clothes: the same bits at any thread count, and no test image among the training") {

@@ -3,17 +3,13 @@
 #include <set>
 
 #include "data/text/names.hpp"
+#include "tests/support/arrays.hpp"
 #include "tests/support/process.hpp"
 
 namespace tapestry {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
-
-Tokens values_of(const Array& array) {
-  const auto values = array.values<std::int32_t>();
-  return {values.begin(), values.end()};
-}
 
 std::multiset<std::string> names_of(const NameDataset& dataset, const CharVocabulary& vocabulary) {
   std::multiset<std::string> names;
@@ -41,8 +37,8 @@ TEST_CASE("NameDataset: each name begins and ends with 0") {
   CHECK(dataset.word(1) == Tokens{1, 3, 1});
   const Batch batch = dataset.batch(std::vector<std::int64_t>{1, 2, 0});
   CHECK(batch.inputs.shape() == Shape{3, 4});
-  CHECK(values_of(batch.inputs) == Tokens{0, 1, 3, 1, 0, 2, 4, 0, 0, 5, 0, 0});
-  CHECK(values_of(batch.targets) == Tokens{1, 3, 1, 0, 2, 4, 0, -1, 5, 0, -1, -1});
+  CHECK(ints_of(batch.inputs) == Tokens{0, 1, 3, 1, 0, 2, 4, 0, 0, 5, 0, 0});
+  CHECK(ints_of(batch.targets) == Tokens{1, 3, 1, 0, 2, 4, 0, -1, 5, 0, -1, -1});
   CHECK(batch.count == 9);
   CHECK(dataset.batch(std::vector<std::int64_t>{0}).inputs.shape() == Shape{1, 2});
   CHECK_THROWS_AS(dataset.batch(std::vector<std::int64_t>{3}), std::invalid_argument);

@@ -7,6 +7,7 @@
 #include "data/sampler.hpp"
 #include "data/text/pairs.hpp"
 #include "data/text/parallel_text.hpp"
+#include "tests/support/arrays.hpp"
 #include "tests/support/process.hpp"
 
 namespace tapestry {
@@ -14,11 +15,6 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 using Lines = std::vector<std::string>;
-
-Tokens values_of(const Array& array) {
-  const auto values = array.values<std::int32_t>();
-  return {values.begin(), values.end()};
-}
 
 void write_gzip(const std::string& path, const std::string& bytes) {
   gzFile file = gzopen(path.c_str(), "wb");
@@ -108,10 +104,10 @@ TEST_CASE("pair_batch: what goes where") {
   const Batch batch = pair_batch(pairs);
   CHECK(batch.source.shape() == Shape{3, 3});
   CHECK(batch.inputs.shape() == Shape{3, 4});
-  CHECK(values_of(batch.source) == Tokens{10, 11, 12, 13, 0, 0, 14, 15, 0});
-  CHECK(values_of(batch.source_padding) == Tokens{0, 0, 0, 0, 1, 1, 0, 0, 1});
-  CHECK(values_of(batch.inputs) == Tokens{1, 20, 0, 0, 1, 21, 22, 23, 1, 0, 0, 0});
-  CHECK(values_of(batch.targets) == Tokens{20, 2, -1, -1, 21, 22, 23, 2, 2, -1, -1, -1});
+  CHECK(ints_of(batch.source) == Tokens{10, 11, 12, 13, 0, 0, 14, 15, 0});
+  CHECK(ints_of(batch.source_padding) == Tokens{0, 0, 0, 0, 1, 1, 0, 0, 1});
+  CHECK(ints_of(batch.inputs) == Tokens{1, 20, 0, 0, 1, 21, 22, 23, 1, 0, 0, 0});
+  CHECK(ints_of(batch.targets) == Tokens{20, 2, -1, -1, 21, 22, 23, 2, 2, -1, -1, -1});
   CHECK(batch.count == 7);
   CHECK_THROWS_AS(pair_batch({}), std::invalid_argument);
   CHECK_THROWS_AS(pair_batch(std::vector<TokenPair>{{.target = {1}}}), std::invalid_argument);
@@ -122,8 +118,8 @@ TEST_CASE("PairDataset: a batch is made of its examples alone") {
   CHECK(dataset.size() == 3);
   CHECK(dataset.num_cut() == 0);
   const Batch batch = dataset.batch(std::vector<std::int64_t>{2, 0});
-  CHECK(values_of(batch.source) == Tokens{14, 0, 0, 10, 11, 12});
-  CHECK(values_of(batch.inputs) == Tokens{1, 24, 1, 20});
+  CHECK(ints_of(batch.source) == Tokens{14, 0, 0, 10, 11, 12});
+  CHECK(ints_of(batch.inputs) == Tokens{1, 24, 1, 20});
   CHECK(dataset.batch(std::vector<std::int64_t>{2}).source.shape() == Shape{1, 1});
   CHECK_THROWS_AS(dataset.batch(std::vector<std::int64_t>{3}), std::invalid_argument);
   CHECK_THROWS_AS(PairDataset({}, {}), std::invalid_argument);
@@ -147,8 +143,8 @@ TEST_CASE("PairDataset: long sentences are refused by name, or cut") {
   CHECK(cut.num_cut() == 2);
   CHECK(cut.pairs()[0].source == Tokens{5});
   const Batch batch = cut.batch(std::vector<std::int64_t>{1});
-  CHECK(values_of(batch.source) == Tokens{7, 7, 7, 7});
-  CHECK(values_of(batch.targets) == Tokens{8, 8, 8, 2});
+  CHECK(ints_of(batch.source) == Tokens{7, 7, 7, 7});
+  CHECK(ints_of(batch.targets) == Tokens{8, 8, 8, 2});
 }
 
 // --- order ---

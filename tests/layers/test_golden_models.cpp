@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "autograd/ops.hpp"
 #include "autograd/tape.hpp"
@@ -10,33 +9,14 @@
 #include "layers/models/transformer.hpp"
 #include "layers/models/vae.hpp"
 #include "optim/optimizer.hpp"
+#include "tests/support/arrays.hpp"
 #include "tests/support/golden.hpp"
 
 // Modules and optimisers against PyTorch's numbers. Single ops are in test_ops.cpp.
 namespace tapestry {
 namespace {
 
-constexpr DType f32 = DType::float32, f64 = DType::float64;
-
 double tolerance(DType dtype) { return dtype == f32 ? 1e-5 : 1e-10; }
-
-std::vector<double> doubles(const Array& array) {
-  const Array wide = array.to(f64);
-  return {wide.values<double>().begin(), wide.values<double>().end()};
-}
-
-// The largest |a - b| / max(1, |b|); infinite where either is NaN or the shapes differ.
-double distance(const Array& a, const Array& b) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  if (a.shape() != b.shape()) return infinity;
-  const std::vector<double> x = doubles(a), y = doubles(b);
-  double worst = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const double error = std::abs(x[i] - y[i]) / std::max(1.0, std::abs(y[i]));
-    worst = std::max(worst, std::isnan(error) ? infinity : error);
-  }
-  return worst;
-}
 
 void load(Module& module, const Golden& golden, DType dtype) {
   module.convert(dtype);

@@ -14,31 +14,10 @@
 #include "optim/clip.hpp"
 #include "optim/schedule.hpp"
 #include "optim/sgd.hpp"
+#include "tests/support/arrays.hpp"
 
 namespace tapestry {
 namespace {
-
-using Strings = std::vector<std::string>;
-
-constexpr DType f32 = DType::float32, f64 = DType::float64;
-
-Array of(const std::vector<double>& values) { return Array::of(values, {std::ssize(values)}); }
-
-Array normal(const Shape& shape, std::uint64_t step, DType dtype = f64) {
-  Array array(shape, f32);
-  Random(0, Stream::data, step).fill_normal(array, 0, 1);
-  return array.to(dtype);
-}
-
-std::vector<double> doubles(const Array& array) {
-  const Array wide = array.to(f64);
-  return {wide.values<double>().begin(), wide.values<double>().end()};
-}
-
-bool same_bits(const Array& a, const Array& b) {
-  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
-         std::equal(a.raw(), a.raw() + a.bytes(), b.raw());
-}
 
 // Parameters "0", "1", … of the given values, at addresses that stay.
 struct Parameters {
@@ -65,8 +44,8 @@ TEST_CASE("optim: a fixed parameter is never updated, and keeps no state") {
   for (const auto& [name, make] : optimizer_registry()) {
     CAPTURE(name);
     Parameters parameters;
-    parameters.add(of({1, 2}));
-    const Parameter& fixed = parameters.add(of({3, 4}), Role::fixed);
+    parameters.add(row({1, 2}));
+    const Parameter& fixed = parameters.add(row({3, 4}), Role::fixed);
     const auto optimizer = make(parameters.pointers, {.momentum = 0.9, .decay_all = true});
     Tape tape;
     const Tensor loss = sum(parameters.all[0].tensor * fixed.tensor);
@@ -155,7 +134,7 @@ TEST_CASE("clip: the norm over all parameters, and the factor down to the limit"
     p.add(Array::zeros({1}, dtype));
     p.add(Array::zeros({3}, dtype));  // has no gradient
     const Gradients gradients =
-        gradients_of(p.pointers, {of({3, -4}).to(dtype), of({12}).to(dtype)});
+        gradients_of(p.pointers, {row({3, -4}).to(dtype), row({12}).to(dtype)});
     for (const auto& [limit, wanted] : std::vector<std::pair<double, double>>{
              {6.5, 0.5}, {1, 1 / 13.0}, {13, 1}, {20, 1}, {0, 1}}) {
       CAPTURE(limit);
@@ -171,7 +150,7 @@ TEST_CASE("clip: the norm over all parameters, and the factor down to the limit"
 TEST_CASE("clip: a float32 norm is summed in float64") {
   Parameters p;
   p.add(Array::zeros({3}));
-  const Clip result = clip(gradients_of(p.pointers, {of({3e30, 0, 4e30}).to(f32)}), p.pointers, 1);
+  const Clip result = clip(gradients_of(p.pointers, {row({3e30, 0, 4e30}).to(f32)}), p.pointers, 1);
   CHECK(result.norm == doctest::Approx(5e30).epsilon(1e-6));
 }
 
@@ -206,13 +185,13 @@ TEST_CASE("optimizer: names of the registry are those of the classes") {
 
 TEST_CASE("optimizer: sgd with momentum and decoupled decay, by hand") {
   Parameters p;
-  p.add(of({1, -2}));
+  p.add(row({1, -2}));
   Sgd sgd(p.pointers, {.momentum = 0.5, .weight_decay = 0.1});
-  sgd.step(gradients_of(p.pointers, {of({2, 4})}), 0.1);
+  sgd.step(gradients_of(p.pointers, {row({2, 4})}), 0.1);
   // v = (2, 4); θ = 0.99 θ - 0.1 v
   CHECK(p.all[0].value().values<double>()[0] == doctest::Approx(0.79));
   CHECK(p.all[0].value().values<double>()[1] == doctest::Approx(-2.38));
-  sgd.step(gradients_of(p.pointers, {of({1, 0})}), 0.2);
+  sgd.step(gradients_of(p.pointers, {row({1, 0})}), 0.2);
   // v = (2, 2); θ = 0.98 θ - 0.2 v
   CHECK(p.all[0].value().values<double>()[0] == doctest::Approx(0.3742));
   CHECK(p.all[0].value().values<double>()[1] == doctest::Approx(-2.7324));
@@ -222,10 +201,10 @@ TEST_CASE("optimizer: sgd with momentum and decoupled decay, by hand") {
 TEST_CASE("optimizer: Adam's first step is the learning rate against the gradient's sign") {
   for (const std::string name : {"adam", "adamw"}) {
     Parameters p;
-    p.add(of({1, 1, 1}));
+    p.add(row({1, 1, 1}));
     optimizer_registry()
         .at(name)(p.pointers, {})
-        ->step(gradients_of(p.pointers, {of({1e3, -1e-3, 0})}), 0.125);
+        ->step(gradients_of(p.pointers, {row({1e3, -1e-3, 0})}), 0.125);
     const std::vector<double> after = doubles(p.all[0].value());
     CHECK(after[0] == doctest::Approx(0.875));
     CHECK(after[1] == doctest::Approx(1.125).epsilon(1e-5));  // ε is 1e-5 of this gradient
@@ -241,10 +220,10 @@ TEST_CASE("optimizer: decay leaves biases, norms and embeddings alone, unless de
       CAPTURE(all);
       Parameters p;
       for (const Role role : {Role::weight, Role::bias, Role::norm, Role::embedding})
-        p.add(of({2}), role);
+        p.add(row({2}), role);
       optimizer_registry()
           .at(name)(p.pointers, {.weight_decay = 0.5, .decay_all = all})
-          ->step(gradients_of(p.pointers, std::vector<Array>(4, of({0}))), 0.1);
+          ->step(gradients_of(p.pointers, std::vector<Array>(4, row({0}))), 0.1);
       for (const Parameter& parameter : p.all) {
         const bool decays = name != "adam" && (all || parameter.role == Role::weight);
         CHECK(parameter.value().values<double>()[0] == doctest::Approx(decays ? 1.9 : 2));
@@ -281,10 +260,10 @@ TEST_CASE("optimizer: a parameter without a gradient is named, and nothing has m
   for (const auto& [name, make] : optimizer_registry()) {
     CAPTURE(name);
     Parameters p;
-    p.add(of({1, 2}));
-    p.add(of({3})).name = "decoder.0.bias";
+    p.add(row({1, 2}));
+    p.add(row({3})).name = "decoder.0.bias";
     const auto optimizer = make(p.pointers, {});
-    const Gradients gradients = gradients_of({p.pointers[0]}, {of({1, 1})});
+    const Gradients gradients = gradients_of({p.pointers[0]}, {row({1, 1})});
     CHECK_THROWS_WITH_AS(optimizer->step(gradients, 0.1),
                          "optimizer: parameter decoder.0.bias (1,) has no gradient",
                          std::invalid_argument);
@@ -361,7 +340,7 @@ TEST_CASE("optimizer: every registered one minimises a quadratic") {
       CAPTURE(name);
       Parameters p;
       const Parameter& theta = p.add(normal({6}, 1, dtype));
-      const Tensor centre = normal({6}, 2, dtype), a = of({0.5, 0.8, 1, 1.2, 1.6, 2}).to(dtype);
+      const Tensor centre = normal({6}, 2, dtype), a = row({0.5, 0.8, 1, 1.2, 1.6, 2}).to(dtype);
       const auto optimizer = make(p.pointers, {.momentum = 0.8});
       const Schedule schedule{.decay = Decay::linear, .peak = 0.1, .steps = 200};
       const auto loss = [&] { return 0.5 * sum(a * squared_error(theta, centre)); };

@@ -4,6 +4,7 @@
 
 #include "autograd/ops.hpp"
 #include "layers/attention.hpp"
+#include "tests/support/modules.hpp"
 #include "tests/support/process.hpp"
 #include "train/draw/plot.hpp"
 
@@ -11,31 +12,8 @@
 namespace tapestry {
 namespace {
 
-constexpr DType f64 = DType::float64;
-
-Array normal(const Shape& shape, std::uint64_t step) {
-  Array array(shape, f64);
-  Random(5, Stream::data, step).fill_normal(array, 0, 1);
-  return array;
-}
-
 Array numbers(const std::vector<double>& values, const Shape& shape) {
   return Array::of(values, shape);
-}
-
-void set(Parameter& parameter, const std::vector<double>& values) {
-  Array storage = parameter.value();
-  std::ranges::copy(values, storage.mutable_values<double>().begin());
-}
-
-void check_close(const Array& found, const Array& wanted, double tolerance) {
-  REQUIRE(found.shape() == wanted.shape());
-  for (std::int64_t i = 0; i < found.size(); ++i) {
-    const auto at = i;
-    const double error = std::abs(found.values<double>()[at] - wanted.values<double>()[at]);
-    CHECK_MESSAGE(error <= tolerance, "element ", i, ": ", found.values<double>()[at], " for ",
-                  wanted.values<double>()[at]);
-  }
 }
 
 TEST_SUITE_BEGIN("attention");

@@ -1,11 +1,13 @@
 #include <doctest/doctest.h>
 #include <fmt/ranges.h>
 
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "data/series/series.hpp"
 #include "data/text/byte_pair.hpp"
 #include "tests/support/process.hpp"
+#include "tests/support/small.hpp"
 #include "train/run/checkpoint.hpp"
 #include "train/settings/keys.hpp"
 #include "train/settings/shipped_configs.hpp"
@@ -15,44 +17,6 @@ namespace tapestry {
 namespace {
 
 using Json = nlohmann::json;
-
-// Makes a model of any task small, and its training short.
-std::vector<std::string> small(const std::string& task) {
-  if (task == "vae")
-    return {"data.training_images=20", "data.test_images=10", "model.hidden=[6]", "model.latent=2",
-            "train.batch_size=5"};
-  if (task == "recall")
-    return {"data.length=8", "data.pairs=3",  "data.keys=4",       "data.values=3",
-            "model.width=8", "model.heads=2", "train.batch_size=4"};
-  if (task == "graph") return {"model.width=4", "model.dropout=0", "train.batch_size=2"};
-  std::vector<std::string> keys = {"model.layers=1", "model.heads=2", "model.width=8",
-                                   "train.batch_size=4"};
-  if (task == "image-classification")
-    keys.insert(keys.end(), {"data.training_images=20", "data.test_images=10", "model.patch=14"});
-  else if (task == "forecast")
-    keys.insert(keys.end(), {"model.context=12", "model.horizon=3", "model.patch=4"});
-  else if (task == "language-model")
-    keys.push_back("model.context=6");
-  else if (task == "translation")
-    keys.push_back("model.dropout=0.1");
-  else
-    keys.insert(keys.end(), {"data.length=4", "data.held_back=20"});
-  return keys;
-}
-
-std::string story() {
-  std::string text;
-  for (int i = 0; i < 12; ++i) text += fmt::format("{} green bottles hanging on the wall\n", i);
-  return text;
-}
-
-// 20 months of days: twelve, four and four of them.
-std::string station() {
-  std::string text = "date,load,oil\n";
-  for (std::int64_t day = 0; day < 600; ++day)
-    text += fmt::format("{},{},{}\n", time_text(day * 86400), day % 7, 20 - day % 30);
-  return text;
-}
 
 // A tiny run to sample, evaluate and damage, in a folder to run commands in.
 class Workshop {
@@ -447,157 +411,6 @@ TEST_CASE("command line: bench measures a step") {
   for (const char* field : {"threads", "step_s", "fastest_s", "slowest_s", "images_per_s", "gflops",
                             "peak_gflops", "share_of_peak", "peak_bytes"})
     CHECK_MESSAGE(result[field].get<double>() > 0, field);
-}
-
-// --- every shipped config ---
-
-std::uint32_t big_endian(const std::string& bytes, std::size_t at) {
-  std::uint32_t value = 0;
-  for (std::size_t i = 0; i < 4; ++i)
-    value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
-  return value;
-}
-
-TEST_CASE("smoke: every shipped config trains, evaluates, saves, resumes, samples and gradchecks") {
-  for (const auto& [name, text] : shipped_configs()) {
-    CAPTURE(name);
-    const TemporaryFolder folder;
-    std::string long_story;
-    for (int i = 0; i < 60; ++i) long_story += story();
-    folder.write("story.txt", long_story);
-    std::filesystem::create_directory(folder.path("pairs"));
-    for (const char* split : {"train", "val"})
-      for (const char* language : {"de", "en"})
-        folder.write(fmt::format("pairs/{}.{}", split, language), story());
-    std::string names;
-    for (int i = 0; i < 100; ++i) names += fmt::format("n{}\n", i);
-    folder.write("names.txt", names);
-    std::filesystem::create_directory(folder.path("papers"));
-    folder.write("papers/cora.content", "a 1 0 x\nb 0 1 y\nc 1 0 x\nd 0 1 y\n");
-    folder.write("papers/cora.cites", "a c\nb d\n");
-    folder.write("station.csv", station());
-    const std::string task = Config::peek(text, name, {}, "task");
-    const auto run = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
-      words.insert(words.end(), more.begin(), more.end());
-      if (task == "language-model" && words.front() != "sample")
-        words.push_back(name == "names" ? "data.path=names.txt" : "data.path=story.txt");
-      if (name == "etth1" && words.front() != "sample") words.push_back("data.path=station.csv");
-      if (name == "multi30k" && words.front() != "sample") words.push_back("data.path=pairs");
-      if (name == "cora" && words.front() != "sample")
-        words.insert(words.end(), {"data.path=papers", "data.training_nodes=2",
-                                   "data.validation_nodes=1", "data.test_nodes=1"});
-      const Finished finished = tapestry_run(with_sets(words), {.folder = folder.path()});
-      INFO(finished.err);
-      CHECK(finished.status == 0);
-      return finished.out;
-    };
-    // At its own size, but for the data: three steps, and two more.
-    std::vector<std::string> few = {"train.eval_every=2", "train.checkpoint_every=1",
-                                    "train.log_every=1"};
-    if (task == "vae" || task == "image-classification")
-      few.insert(few.end(), {"data.training_images=200", "data.test_images=20"});
-    if (task == "toy-sequence" || task == "recall") few.push_back("data.held_back=50");
-    if (name == "dates" || name == "graphs") few.push_back("data.held_back=20");
-    if (name == "multi30k") few.insert(few.end(), {"data.vocabulary=300", "train.batch_size=4"});
-    std::vector<std::string> more = few;
-    few.push_back("train.steps=3");
-    more.insert(more.end(), {"train.steps=5", "--resume"});
-    run({"train", name, "--out", "run"}, few);
-    const std::string said = run({"train", name, "--out", "run"}, more);
-    check_says(said, {"from step 3", "done after", "loss"});
-    const std::string expected = Config::peek(text, name, {}, "expected.data");
-    if (expected.empty() || expected == "built-in") check_says(said, {" reached, ", " expected ("});
-    const auto metrics = lines_of(read_bytes(folder.path("run/metrics.jsonl")));
-    CHECK(metrics.size() == 5 + 4);  // evaluated at 2, 3, 4 and 5
-    const Json result = Json::parse(run({"eval", "run", "--json"}, {}));
-    CHECK(result["loss"].get<double>() > 0);
-    CHECK(load_checkpoint(folder.path("run/checkpoint.safetensors")).state.step == 5);
-    CHECK(parse_config(read_bytes(folder.path("run/config.toml")), "config", {})[key::name] ==
-          name);
-
-    if (task == "vae") {
-      run({"sample", "run", "--count", "6", "--out", "six.png"}, {});
-      const std::string png = read_bytes(folder.path("six.png"));
-      CHECK(png.starts_with("\x89PNG\r\n\x1a\n"));
-      CHECK(png.substr(12, 4) == "IHDR");
-      CHECK(big_endian(png, 16) == 3 * 57 + 1);  // three columns of 56 pixels and a line each
-      CHECK(big_endian(png, 20) == 2 * 57 + 1);
-      run({"sample", "run"}, {});
-      CHECK(big_endian(read_bytes(folder.path("run/samples.png")), 16) == 8 * 57 + 1);
-      for (const std::string kind : {"prior", "reconstructions", "around", "interpolation"})
-        CHECK(run({"sample", "run", "--kind", kind}, {}) == "run/" + kind + ".png\n");
-      check_says(run({"latent", "run"}, {}), {"run/latent.csv", "run/latent.png"});
-      CHECK(lines_of(read_bytes(folder.path("run/latent.csv"))).size() == 1 + 220);
-    } else if (task == "forecast") {
-      CHECK(run({"sample", "run"}, {}) == "run/samples.csv\nrun/samples.png\nrun/samples.svg\n");
-    } else {
-      const std::string prompt = name == "multi30k" ? "1 green bottle" : "";
-      const std::string said_by_model =
-          run({"sample", "run", "--tokens", "10", "--prompt", prompt}, {});
-      CHECK(said_by_model.ends_with('\n'));
-      CHECK((said_by_model.size() > 10 || name == "multi30k"));  // which may say nothing so early
-    }
-
-    check_says(run({"gradcheck", name}, small(task)), {"every gradient is right"});
-  }
-}
-
-// Of `tapestry [COMMAND] --help`: the words that start its lines after `heading`.
-std::vector<std::string> listed(const std::vector<std::string>& command,
-                                const std::string& heading) {
-  std::vector<std::string> arguments = command, names;
-  arguments.push_back("--help");
-  bool on = false;
-  for (const std::string& line : lines_of(tapestry_run(arguments).out)) {
-    if (on && line.starts_with("  ") && line[2] != ' ')
-      names.push_back(line.substr(2, line.find(' ', 2) - 2));
-    if (!line.starts_with(" ")) on = line == heading;
-  }
-  return names;
-}
-
-std::vector<std::string> options_of(const std::vector<std::string>& command) {
-  std::vector<std::string> options = listed(command, "Options:");
-  for (std::string& option : options) option = option.substr(option.find("--"));
-  return options;
-}
-
-TEST_CASE("manual: the page names every command and option") {
-  std::string page = read_bytes(TAPESTRY_SOURCE_DIR "/train/manual/tapestry.1");
-  std::erase(page, '\\');
-  const std::vector<std::string> commands = listed({}, "Subcommands:");
-  REQUIRE(commands.size() > 10);
-  for (const std::string& command : commands) {
-    const std::size_t begin =
-        std::min(page.find(" " + command + " "), page.find("\"" + command + " "));
-    const std::size_t entry = std::min(begin, page.find(" " + command + "\n"));
-    CHECK_MESSAGE(entry != std::string::npos, command);
-    const std::string text = page.substr(entry, page.find(".TP", entry) - entry);
-    for (const std::string& option : options_of({command}))
-      if (option != "--help")
-        CHECK_MESSAGE(text.find(option) != std::string::npos, command, " ", option);
-  }
-}
-
-TEST_CASE("manual: bash completes commands, options, shipped configs") {
-  const std::string script =
-      "PATH=\"${1%/*}:$PATH\"; . \"" TAPESTRY_SOURCE_DIR
-      "/train/manual/completion.bash\"; COMP_WORDS=(tapestry \"${@:2}\"); "
-      "COMP_CWORD=$(($# - 1)); _tapestry; printf '%s\\n' \"${COMPREPLY[@]}\"";
-  const auto completed = [&](const std::vector<std::string>& words) {
-    std::vector<std::string> command = {"bash", "-c", script, "bash", TAPESTRY_BINARY};
-    command.insert(command.end(), words.begin(), words.end());
-    return lines_of(run_program(command).out);
-  };
-  CHECK(completed({"gra"}) == std::vector<std::string>{"gradcheck"});
-  CHECK(completed({"train", "clothes-v"}) ==
-        std::vector<std::string>{"clothes-vae", "clothes-vit"});
-  CHECK(completed({"sample", "--top"}) == std::vector<std::string>{"--top-k", "--top-p"});
-  CHECK(completed({"", ""}).front().empty());
-  std::vector<std::string> options = completed({"train", "x", "--"}), known = options_of({"train"});
-  std::ranges::sort(options);
-  std::ranges::sort(known);
-  CHECK(options == known);
 }
 
 TEST_SUITE_END();

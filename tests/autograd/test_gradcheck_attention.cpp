@@ -1,0 +1,293 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "autograd/ops.hpp"
+#include "tests/support/op_table.hpp"
+
+// Rows of the table of ops: attention, and what walks along time.
+namespace tapestry {
+namespace {
+
+// An additive mask (rows, columns) that hides the keys for which hide(row, column) holds.
+Array mask_where(std::int64_t rows, std::int64_t columns,
+                 bool (*hide)(std::int64_t, std::int64_t)) {
+  Array mask = normal({rows, columns});
+  for (std::int64_t i = 0; i < rows * columns; ++i)
+    if (hide(i / columns, i % columns)) mask.mutable_values<double>()[i] = -infinity;
+  return mask;
+}
+
+Tensor attention(In x, const AttentionOptions& options = {}) {
+  return scaled_dot_product_attention(x[0], x[1], x[2], options);
+}
+
+std::vector<Array> attention_inputs(std::int64_t T, std::int64_t S, std::int64_t C) {
+  return {normal({2, T, C}), normal({2, S, C}), normal({2, S, C})};
+}
+
+std::vector<Array> heads_inputs(std::int64_t T, std::int64_t S, std::int64_t D) {
+  return {normal({1, 2, T, D}), normal({1, 2, S, D}), normal({1, 2, S, D})};
+}
+
+// Gates in (0, 1), so that long recurrences stay of the size of their inputs.
+Array gates(const Shape& shape) {
+  Array array = normal(shape);
+  for (double& x : array.mutable_values<double>()) x = 1 / (1 + std::exp(-x));
+  return array;
+}
+
+// Sums of a few of either sign could come near 0, where the quotient bends too much.
+Array features(const Shape& shape) {
+  Array array = normal(shape);
+  for (double& x : array.mutable_values<double>()) x = std::abs(x) + 0.1;
+  return array;
+}
+
+}  // namespace
+
+std::vector<OpRow> softmax_ops() {
+  const Array x = normal({3, 7}), wide = normal({2, 37}), one = normal({3, 1});
+  const Array far = Array::of(std::vector{1e4, -1e4, 0., -1e4, -1e4, -1e4, 1e4, 1e4, 1e4}, {3, 3});
+  const Array near =
+      Array::of(std::vector{1e4, 1e4 + 1, 1e4 - 1, -1e4, -1e4 + 1, -1e4 - 1}, {2, 3});
+  std::vector<OpRow> rows;
+  const std::vector<std::pair<const char*, Tensor (*)(const Tensor&)>> ops = {
+      {"softmax", softmax}, {"log_softmax", log_softmax}, {"logsumexp", logsumexp}};
+  for (const auto& [name, op] : ops) {
+    const Function f = [op = op](In v) { return op(v[0]); };
+    rows.push_back({name, f, {x}});
+    rows.push_back({fmt::format("{}: wider than a register", name), f, {wide}});
+    rows.push_back({fmt::format("{}: vector", name), f, {normal({5})}});
+    rows.push_back({fmt::format("{}: rank 3", name), f, {normal({2, 3, 4})}});
+    rows.push_back({fmt::format("{}: one class", name), f, {one}});
+    rows.push_back({fmt::format("{}: no rows", name), f, {normal({0, 3})}});
+    if (op != logsumexp)  // which is -inf there
+      rows.push_back({fmt::format("{}: empty rows", name), f, {normal({3, 0})}});
+    rows.push_back({fmt::format("{}: ±1e4", name), f, {far}, large});
+    rows.push_back({fmt::format("{}: around ±1e4", name), f, {near}, large});
+  }
+  return rows;
+}
+
+std::vector<OpRow> attention_ops() {
+  const auto with = [](const AttentionOptions& options) {
+    return [options](In x) { return attention(x, options); };
+  };
+  const auto self = [](const AttentionOptions& options) {
+    return [options](In x) { return packed_self_attention(x[0], options); };
+  };
+  const auto cross = [](const AttentionOptions& options) {
+    return [options](In x) { return packed_cross_attention(x[0], x[1], options); };
+  };
+  const Array padding = ints({0, 0, 1, 0, 1, 1, 0, 0, 0, 0}, {2, 5});
+  const Array nobody = ints({1, 1, 1, 1, 1, 0, 0, 0, 0, 0}, {2, 5});
+  const Array additive = normal({3, 5});
+  const Array hidden = mask_where(3, 5, [](auto t, auto s) { return (t + s) % 3 == 0; });
+  const Array whole_row = mask_where(3, 5, [](auto t, auto) { return t == 1; });
+  const Array far_keys = mask_where(70, 130, [](auto, auto s) { return s < 64 || s > 100; });
+  return {
+      {"scaled_dot_product_attention: rank 3", with({}), attention_inputs(3, 5, 4)},
+      {"scaled_dot_product_attention: rank 4", with({}), heads_inputs(3, 5, 4)},
+      {"scaled_dot_product_attention: 2 heads", with({.heads = 2}), attention_inputs(3, 5, 4)},
+      {"scaled_dot_product_attention: 4 heads", with({.heads = 4}), attention_inputs(3, 5, 4)},
+      {"scaled_dot_product_attention: D 1", with({}), attention_inputs(3, 5, 1)},
+      {"scaled_dot_product_attention: D 20", with({}), attention_inputs(3, 5, 20)},
+      {"scaled_dot_product_attention: T 1", with({}), attention_inputs(1, 5, 3)},
+      {"scaled_dot_product_attention: S 1", with({}), attention_inputs(3, 1, 3)},
+      {"scaled_dot_product_attention: no queries", with({}), attention_inputs(0, 5, 3)},
+      {"scaled_dot_product_attention: no keys", with({}), attention_inputs(3, 0, 3)},
+      {"scaled_dot_product_attention: causal", with({.causal = true}), attention_inputs(5, 5, 3)},
+      {"scaled_dot_product_attention: causal, T < S", with({.causal = true}),
+       heads_inputs(3, 5, 3)},
+      {"scaled_dot_product_attention: causal, T > S", with({.causal = true}),
+       heads_inputs(5, 3, 3)},
+      {"scaled_dot_product_attention: padding", with({.heads = 2, .key_padding = padding}),
+       attention_inputs(3, 5, 4)},
+      {"scaled_dot_product_attention: padding hides all", with({.key_padding = nobody}),
+       attention_inputs(3, 5, 4)},
+      {"scaled_dot_product_attention: causal and padding",
+       with({.causal = true, .key_padding = padding}), attention_inputs(5, 5, 3)},
+      {"scaled_dot_product_attention: mask", with({.mask = additive}), attention_inputs(3, 5, 4)},
+      {"scaled_dot_product_attention: mask with -inf", with({.mask = hidden}),
+       heads_inputs(3, 5, 4)},
+      {"scaled_dot_product_attention: mask hides a row", with({.mask = whole_row}),
+       attention_inputs(3, 5, 4)},
+      {"scaled_dot_product_attention: mask a head", with({.heads = 2, .mask = normal({2, 3, 5})}),
+       attention_inputs(3, 5, 4)},
+      {"scaled_dot_product_attention: mask of all axes",
+       with({.heads = 2, .mask = normal({2, 2, 3, 5})}), attention_inputs(3, 5, 4)},
+      {"scaled_dot_product_attention: mask a batch", with({.mask = normal({2, 1, 1, 5})}),
+       attention_inputs(3, 5, 4)},
+      {"scaled_dot_product_attention: mask a query", with({.mask = normal({3, 1})}),
+       attention_inputs(3, 5, 4)},
+      {"scaled_dot_product_attention: mask a key", with({.mask = normal({5})}),
+       attention_inputs(3, 5, 4)},
+      {"scaled_dot_product_attention: keys", with({.keys = 3}), attention_inputs(3, 5, 4)},
+      {"scaled_dot_product_attention: keys, causal", with({.causal = true, .keys = 4}),
+       heads_inputs(2, 6, 4)},
+      {"scaled_dot_product_attention: no keys of 5", with({.keys = 0}), attention_inputs(3, 5, 4)},
+      {"scaled_dot_product_attention: tiles", with({}), heads_inputs(70, 130, 3)},
+      {"scaled_dot_product_attention: tiles, causal", with({.causal = true}),
+       heads_inputs(130, 130, 3)},
+      {"scaled_dot_product_attention: tiles, causal, T < S", with({.causal = true}),
+       heads_inputs(66, 140, 3)},
+      {"scaled_dot_product_attention: tiles, causal, T > S", with({.causal = true}),
+       heads_inputs(140, 66, 3)},
+      {"scaled_dot_product_attention: tiles, first tile hidden", with({.mask = far_keys}),
+       heads_inputs(70, 130, 3)},
+      {"scaled_dot_product_attention: whole tiles", with({}), heads_inputs(128, 64, 3)},
+      {"scaled_dot_product_attention: window", with({.window = 2}), attention_inputs(5, 5, 3)},
+      {"scaled_dot_product_attention: window of one, causal", with({.causal = true, .window = 1}),
+       attention_inputs(5, 5, 3)},
+      {"scaled_dot_product_attention: window, T < S", with({.window = 2}), heads_inputs(3, 6, 3)},
+      {"scaled_dot_product_attention: window and causal, T > S, padded",
+       with({.causal = true, .window = 3, .key_padding = ints({0, 1, 0, 0, 1, 0}, {2, 3})}),
+       attention_inputs(5, 3, 3)},
+      {"scaled_dot_product_attention: tiles, window", with({.window = 20}),
+       heads_inputs(130, 200, 3)},
+      {"scaled_dot_product_attention: tiles, window, causal", with({.causal = true, .window = 70}),
+       heads_inputs(200, 200, 3)},
+      {"scaled_dot_product_attention: x thrice",
+       [](In x) { return scaled_dot_product_attention(x[0], x[0], x[0]); },
+       {normal({1, 3, 4})}},
+      {"packed_self_attention", self({}), {normal({2, 3, 12})}},
+      {"packed_self_attention: heads, causal",
+       self({.heads = 2, .causal = true}),
+       {normal({2, 3, 12})}},
+      {"packed_self_attention: tiles", self({.heads = 2, .causal = true}), {normal({1, 70, 18})}},
+      {"packed_self_attention: keys", self({.keys = 2}), {normal({2, 3, 12})}},
+      {"packed_self_attention: window", self({.causal = true, .window = 2}), {normal({2, 4, 12})}},
+      {"packed_cross_attention", cross({}), {normal({2, 3, 4}), normal({2, 5, 8})}},
+      {"packed_cross_attention: heads, padding",
+       cross({.heads = 2, .key_padding = padding}),
+       {normal({2, 3, 4}), normal({2, 5, 8})}},
+      {"packed_cross_attention: keys", cross({.keys = 4}), {normal({2, 3, 4}), normal({2, 5, 8})}},
+      {"packed_cross_attention: tiles", cross({}), {normal({1, 66, 3}), normal({1, 130, 6})}},
+  };
+}
+
+std::vector<OpRow> rotary_ops() {
+  const auto with = [](const RotaryOptions& options) {
+    return [options](In x) { return rotary(x[0], options); };
+  };
+  return {
+      {"rotary", with({}), {normal({3, 6})}},
+      {"rotary: heads of queries and keys, beside values",
+       with({.head_width = 4, .columns = 16, .first = 3}),
+       {normal({2, 5, 24})}},
+      {"rotary: rank 4", with({.first = 100}), {normal({2, 2, 3, 2})}},
+      {"rotary: no columns", with({.head_width = 2, .columns = 0}), {normal({3, 6})}},
+      {"rotary: no rows", with({}), {normal({2, 0, 4})}},
+      {"rotary: wider than a register", with({.head_width = 34}), {normal({7, 68})}},
+  };
+}
+
+std::vector<OpRow> scan_ops() {
+  const Function linear_scan = [](In x) { return linear_recurrence(x[0], x[1]); };
+  const Function tanh_scan = [](In x) { return tanh_recurrence(x[0], x[1]); };
+  const Function tanh_after = [](In x) { return tanh_recurrence(x[0], x[1], x[2]); };
+  const Array x = normal({2, 5, 3}), weight = normal({3, 3});
+  return {
+      {"linear_recurrence", linear_scan, {gates({2, 5, 3}), x}},
+      {"linear_recurrence: any gates", linear_scan, {normal({2, 5, 3}), x}},
+      {"linear_recurrence: one gate", linear_scan, {gates({}), x}},
+      {"linear_recurrence: a gate a column", linear_scan, {gates({3}), x}},
+      {"linear_recurrence: a gate a step", linear_scan, {gates({5, 1}), x}},
+      {"linear_recurrence: T 1", linear_scan, {gates({2, 1, 3}), normal({2, 1, 3})}},
+      {"linear_recurrence: one column", linear_scan, {gates({2, 7, 1}), normal({2, 7, 1})}},
+      {"linear_recurrence: wide", linear_scan, {gates({2, 4, 131}), normal({2, 4, 131})}},
+      {"linear_recurrence: no steps", linear_scan, {gates({2, 0, 3}), normal({2, 0, 3})}},
+      {"linear_recurrence: no examples", linear_scan, {gates({0, 5, 3}), normal({0, 5, 3})}},
+      {"linear_recurrence: x as its own gate",
+       [](In v) { return linear_recurrence(v[0], v[0]); },
+       {gates({2, 4, 3})}},
+      {"linear_recurrence: used twice",
+       [](In v) {
+         const Tensor h = linear_recurrence(v[0], v[1]);
+         return h * linear_recurrence(v[0], h);
+       },
+       {gates({2, 4, 3}), normal({2, 4, 3})}},
+      {"tanh_recurrence", tanh_scan, {x, weight}},
+      {"tanh_recurrence: initial", tanh_after, {x, weight, normal({2, 3})}},
+      {"tanh_recurrence: T 1", tanh_after, {normal({2, 1, 3}), weight, normal({2, 3})}},
+      {"tanh_recurrence: one column", tanh_scan, {normal({2, 7, 1}), normal({1, 1})}},
+      {"tanh_recurrence: one example",
+       tanh_after,
+       {normal({1, 6, 4}), normal({4, 4}), normal({1, 4})}},
+      {"tanh_recurrence: no examples", tanh_after, {normal({0, 5, 3}), weight, normal({0, 3})}},
+      {"tanh_recurrence: no steps", tanh_scan, {normal({2, 0, 3}), weight}},
+      {"tanh_recurrence: in two parts",
+       [](In v) {
+         const Tensor first = tanh_recurrence(slice(v[0], 1, 0, 2), v[1], v[2]);
+         const Tensor state = reshape(slice(first, 1, 1, 2), {2, 3});
+         return concat({first, tanh_recurrence(slice(v[0], 1, 2, 5), v[1], state)}, 1);
+       },
+       {x, weight, normal({2, 3})}},
+  };
+}
+
+std::vector<OpRow> linear_attention_ops() {
+  using Options = LinearAttentionOptions;
+  const auto with = [](const Options& options) {
+    return [options](In x) { return linear_attention(x[0], x[1], x[2], {}, options); };
+  };
+  const auto gated = [](const Options& options) {
+    return [options](In x) { return linear_attention(x[0], x[1], x[2], x[3], options); };
+  };
+  const auto inputs = [](std::int64_t T, std::int64_t S) {
+    return std::vector<Array>{features({2, 2, 3, T}), features({2, 2, 3, S}), normal({2, S, 4})};
+  };
+  const auto gated_inputs = [](std::int64_t T) {
+    return std::vector<Array>{features({2, 2, 3, T}), features({2, 2, 3, T}), normal({2, T, 4}),
+                              normal({2, T, 2})};
+  };
+  const Array padding = ints({0, 0, 1, 0, 1, 1, 0, 0, 0, 0}, {2, 5});
+  const Array nobody = ints({1, 1, 1, 1, 1, 0, 0, 0, 0, 0}, {2, 5});
+  const Array scales = normal({2, 2, 5});
+  return {
+      {"linear_attention", with({}), inputs(3, 5)},
+      {"linear_attention: padding", with({.key_padding = padding}), inputs(3, 5)},
+      {"linear_attention: padding hides all", with({.key_padding = nobody}), inputs(3, 5)},
+      {"linear_attention: scaled keys", with({.key_log_scales = scales}), inputs(3, 5)},
+      {"linear_attention: floored", with({.key_padding = padding, .floor = 1e3}), inputs(3, 5)},
+      {"linear_attention: no queries", with({}), inputs(0, 5)},
+      {"linear_attention: no keys", with({}), inputs(3, 0)},
+      {"linear_attention: chunks", with({}), inputs(70, 130)},
+      {"linear_attention: causal", with({.causal = true}), inputs(5, 5)},
+      {"linear_attention: causal, one step", with({.causal = true}), inputs(1, 1)},
+      {"linear_attention: causal, no step", with({.causal = true}), inputs(0, 0)},
+      {"linear_attention: causal, padding", with({.causal = true, .key_padding = padding}),
+       inputs(5, 5)},
+      {"linear_attention: causal, first keys hidden", with({.causal = true, .key_padding = nobody}),
+       inputs(5, 5)},
+      {"linear_attention: causal, scaled keys", with({.causal = true, .key_log_scales = scales}),
+       inputs(5, 5)},
+      {"linear_attention: causal, floored", with({.causal = true, .floor = 1e3}), inputs(5, 5)},
+      {"linear_attention: causal, chunks", with({.causal = true}), inputs(150, 150)},
+      {"linear_attention: causal, whole chunks", with({.causal = true}), inputs(128, 128)},
+      {"linear_attention: gate", gated({.causal = true}), gated_inputs(5)},
+      {"linear_attention: gate, padding", gated({.causal = true, .key_padding = padding}),
+       gated_inputs(5)},
+      {"linear_attention: gate, scaled keys", gated({.causal = true, .key_log_scales = scales}),
+       gated_inputs(5)},
+      {"linear_attention: gate, floored",
+       gated({.causal = true, .key_padding = padding, .floor = 1e3}), gated_inputs(5)},
+      {"linear_attention: gate, chunks", gated({.causal = true}), gated_inputs(150)},
+      {"linear_attention: gate, chunks, floored", gated({.causal = true, .floor = 1e3}),
+       gated_inputs(150)},
+      {"linear_attention: one tensor as queries and keys",
+       [](In x) { return linear_attention(x[0], x[0], x[1], {}, {.causal = true}); },
+       {features({1, 1, 3, 5}), normal({1, 5, 2})}},
+      {"sine_features", [](In x) { return sine_features(x[0]); }, {normal({2, 3, 5})}},
+      {"sine_features: wider than a register",
+       [](In x) { return sine_features(x[0]); },
+       {normal({3, 37})}},
+      {"sine_features: no steps", [](In x) { return sine_features(x[0]); }, {normal({3, 0})}},
+      {"unit_rows", [](In x) { return unit_rows(x[0]); }, {normal({2, 3, 5})}},
+      {"unit_rows: wider than a register", [](In x) { return unit_rows(x[0]); }, {normal({2, 37})}},
+      {"unit_rows: no rows", [](In x) { return unit_rows(x[0]); }, {normal({0, 3})}},
+  };
+}
+
+}  // namespace tapestry

@@ -1,0 +1,315 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "autograd/ops.hpp"
+#include "tests/support/op_table.hpp"
+
+// Rows of the table of ops: element by element, sums and shapes, losses.
+namespace tapestry {
+namespace {
+
+Array positive(const Shape& shape) {
+  Array array = apart(shape);
+  for (double& x : array.mutable_values<double>()) x = std::abs(x);
+  return array;
+}
+
+}  // namespace
+
+std::vector<OpRow> unary_ops() {
+  const std::vector<Array> x = {apart({3, 7})}, empty = {normal({0, 3})}, scalar = {apart({})};
+  const std::vector<Array> wide = {row({-100, -30, -5, -1e-3, 0, 1e-3, 5, 30, 100})};
+  const std::vector<Array> above = {row({0.1, 0.5, 1, 40, 1e4})};
+  std::vector<OpRow> rows = {
+      {"exp: wide", [](In v) { return exp(v[0]); }, {row({-700, -100, -1, 0, 1, 3})}},
+      {"log: wide", [](In v) { return log(v[0]); }, above},
+      {"sqrt: wide", [](In v) { return sqrt(v[0]); }, above},
+      {"log", [](In v) { return log(v[0]); }, {positive({3, 7})}},
+      {"sqrt", [](In v) { return sqrt(v[0]); }, {positive({3, 7})}},
+      {"scale", [](In v) { return scale(v[0], -2.5); }, x},
+      {"scale: by 0", [](In v) { return scale(v[0], 0); }, x},
+      {"dropout",
+       [](In v) {
+         Random random(1, Stream::dropout);
+         return dropout(v[0], 0.4, random);
+       },
+       {normal({5, 9})}},
+      {"recompute",
+       [](In v) {
+         Random random(1, Stream::dropout);
+         return recompute(v[0], &random, [&](const Tensor& t, Random* noise) {
+           return tanh(dropout(t, 0.4, *noise) * v[1]);  // v[1] is met inside
+         });
+       },
+       {normal({5, 9}), normal({9})}},
+      {"recompute: of a constant, without noise",
+       [](In v) {
+         const auto times = [&](const Tensor& t, Random*) { return t * v[0]; };
+         return recompute(Array::full({9}, 2, DType::float64), nullptr, times);
+       },
+       {normal({9})}},
+      {"dropout: rate 0",
+       [](In v) {
+         Random random(1, Stream::dropout);
+         return dropout(v[0], 0, random);
+       },
+       x},
+  };
+  const std::vector<std::pair<const char*, Tensor (*)(const Tensor&)>> smooth = {
+      {"sin", sin},   {"cos", cos},           {"tanh", tanh}, {"sigmoid", sigmoid},
+      {"relu", relu}, {"softplus", softplus}, {"gelu", gelu}, {"gelu_tanh", gelu_tanh}};
+  for (const auto& [name, op] : smooth) {
+    const Function f = [op = op](In v) { return op(v[0]); };
+    rows.push_back({name, f, x});
+    rows.push_back({fmt::format("{}: scalar", name), f, scalar});
+    rows.push_back({fmt::format("{}: empty", name), f, empty});
+    if (std::string(name) != "relu") rows.push_back({fmt::format("{}: ±100", name), f, wide});
+  }
+  rows.push_back({"exp", [](In v) { return exp(v[0]); }, x});
+  return rows;
+}
+
+std::vector<OpRow> arithmetic_ops() {
+  const std::vector<std::pair<const char*, Tensor (*)(const Tensor&, const Tensor&)>> ops = {
+      {"add", add}, {"subtract", subtract}, {"multiply", multiply}, {"divide", divide}};
+  const std::vector<std::tuple<const char*, Shape, Shape>> shapes = {
+      {"same shape", {3, 5}, {3, 5}},
+      {"scalars", {}, {}},
+      {"scalar b", {3, 5}, {}},
+      {"scalar a", {}, {3, 5}},
+      {"row", {3, 5}, {5}},
+      {"row a", {5}, {3, 5}},
+      {"column", {3, 5}, {3, 1}},
+      {"column a", {3, 1}, {3, 5}},
+      {"both stretched", {3, 1}, {1, 5}},
+      {"one element", {3, 5}, {1, 1}},
+      {"rank difference", {2, 3, 4}, {4}},
+      {"middle axis", {2, 3, 4}, {2, 1, 4}},
+      {"stretched ends", {1, 3, 1}, {2, 1, 4}},
+      {"both ranks", {3, 1}, {2, 1, 4}},
+      {"ones", {1, 1}, {1}},
+      {"rank 5", {2, 1, 2, 1, 2}, {1, 2, 1, 2, 1}},
+      {"empty", {0, 3}, {0, 3}},
+      {"empty by row", {0, 3}, {3}},
+      {"empty by one", {2, 0}, {2, 1}},
+      {"empty by scalar", {0}, {}}};
+  std::vector<OpRow> rows;
+  for (const auto& [name, op] : ops) {
+    for (const auto& [variant, a, b] : shapes)
+      rows.push_back({fmt::format("{}: {}", name, variant),
+                      [op = op](In x) { return op(x[0], x[1]); },
+                      {apart(a), apart(b)}});
+    rows.push_back({fmt::format("{}: x with itself", name),
+                    [op = op](In x) { return op(x[0], x[0]); },
+                    {apart({3, 5})}});
+    rows.push_back({fmt::format("{}: x with its sum", name),
+                    [op = op](In x) { return op(x[0], sum(x[0], {0})); },
+                    {positive({3, 5})}});
+  }
+  return rows;
+}
+
+std::vector<OpRow> reduce_ops() {
+  const std::vector<
+      std::pair<const char*, Tensor (*)(const Tensor&, const std::vector<int>&, Keep)>>
+      ops = {{"sum", sum}, {"mean", mean}, {"max", max}};
+  const std::vector<std::pair<Shape, std::vector<int>>> cases = {{{3, 5}, {}},
+                                                                 {{3, 5}, {0}},
+                                                                 {{3, 5}, {1}},
+                                                                 {{3, 5}, {-1}},
+                                                                 {{2, 3, 4}, {1}},
+                                                                 {{2, 3, 4}, {0, 2}},
+                                                                 {{2, 3, 4}, {-1, 0}},
+                                                                 {{2, 3, 4}, {0, 1, 2}},
+                                                                 {{2, 1, 4}, {1}},
+                                                                 {{1, 1}, {}},
+                                                                 {{}, {}},
+                                                                 {{130, 3}, {0}},
+                                                                 {{2, 130, 3}, {1}},
+                                                                 {{3, 130}, {1}},
+                                                                 {{0, 3}, {1}},
+                                                                 {{2, 0, 3}, {0}},
+                                                                 {{2, 3, 4, 2}, {1, 3}},
+                                                                 {{2, 2, 2, 2, 2}, {1, 2}}};
+  std::vector<OpRow> rows;
+  for (const auto& [name, op] : ops)
+    for (const auto& [shape, axes] : cases)
+      for (const Keep keep : {Keep::no, Keep::yes})
+        rows.push_back({fmt::format("{}: axes [{}] of {}{}", name, fmt::join(axes, " "),
+                                    to_string(shape), keep == Keep::yes ? ", kept" : ""),
+                        [op = op, axes = axes, keep](In x) { return op(x[0], axes, keep); },
+                        {apart(shape)}});
+  rows.push_back(
+      {"sum: over an empty axis", [](In x) { return sum(x[0], {0}); }, {normal({0, 3})}});
+  rows.push_back({"sum: of nothing", [](In x) { return sum(x[0]); }, {normal({0, 3})}});
+  return rows;
+}
+
+std::vector<OpRow> shaping_ops() {
+  const Array x = normal({2, 3, 4});
+  return {
+      {"reshape",
+       [](In v) {
+         return reshape(v[0], {4, 6});
+       },
+       {x}},
+      {"reshape: inferred",
+       [](In v) {
+         return reshape(v[0], {2, -1});
+       },
+       {x}},
+      {"reshape: flat", [](In v) { return reshape(v[0], {-1}); }, {x}},
+      {"reshape: ones",
+       [](In v) {
+         return reshape(v[0], {1, 2, 1, 12});
+       },
+       {x}},
+      {"reshape: to a scalar", [](In v) { return reshape(v[0], {}); }, {normal({1, 1})}},
+      {"reshape: empty",
+       [](In v) {
+         return reshape(v[0], {3, 0, 2});
+       },
+       {normal({0, 4})}},
+      {"reshape: then used twice", [](In v) { return reshape(v[0], {3}) * v[0]; }, {normal({3})}},
+      {"permute: matrix",
+       [](In v) {
+         return permute(v[0], {1, 0});
+       },
+       {normal({3, 5})}},
+      {"permute: 0 1 2",
+       [](In v) {
+         return permute(v[0], {0, 1, 2});
+       },
+       {x}},
+      {"permute: 0 2 1",
+       [](In v) {
+         return permute(v[0], {0, 2, 1});
+       },
+       {x}},
+      {"permute: 1 0 2",
+       [](In v) {
+         return permute(v[0], {1, 0, 2});
+       },
+       {x}},
+      {"permute: 2 0 1",
+       [](In v) {
+         return permute(v[0], {2, 0, 1});
+       },
+       {x}},
+      {"permute: 1 2 0",
+       [](In v) {
+         return permute(v[0], {1, 2, 0});
+       },
+       {x}},
+      {"permute: -1 -2 -3",
+       [](In v) {
+         return permute(v[0], {-1, -2, -3});
+       },
+       {x}},
+      {"permute: heads",
+       [](In v) {
+         return permute(v[0], {0, 2, 1, 3});
+       },
+       {normal({2, 3, 2, 3})}},
+      {"permute: scalar", [](In v) { return permute(v[0], {}); }, {normal({})}},
+      {"permute: empty",
+       [](In v) {
+         return permute(v[0], {1, 0});
+       },
+       {normal({3, 0})}},
+      {"slice: first axis", [](In v) { return slice(v[0], 0, 1, 2); }, {x}},
+      {"slice: middle axis", [](In v) { return slice(v[0], 1, 0, 2); }, {x}},
+      {"slice: last axis", [](In v) { return slice(v[0], -1, 1, 4); }, {x}},
+      {"slice: whole", [](In v) { return slice(v[0], 1, 0, 3); }, {x}},
+      {"slice: nothing", [](In v) { return slice(v[0], 1, 2, 2); }, {x}},
+      {"slice: overlapping",
+       [](In v) { return slice(v[0], 0, 0, 3) * slice(v[0], 0, 2, 5); },
+       {normal({5, 2})}},
+      {"concat: first axis",
+       [](In v) {
+         return concat({v[0], v[1]}, 0);
+       },
+       {normal({2, 3}), normal({4, 3})}},
+      {"concat: last axis",
+       [](In v) {
+         return concat({v[0], v[1], v[2]}, -1);
+       },
+       {normal({2, 3}), normal({2, 1}), normal({2, 2})}},
+      {"concat: middle axis",
+       [](In v) {
+         return concat({v[0], v[1]}, 1);
+       },
+       {normal({2, 3, 2}), normal({2, 1, 2})}},
+      {"concat: one", [](In v) { return concat({v[0]}, 0); }, {normal({2, 3})}},
+      {"concat: with nothing",
+       [](In v) {
+         return concat({v[0], v[1]}, 1);
+       },
+       {normal({2, 3}), normal({2, 0})}},
+      {"concat: x with itself",
+       [](In v) {
+         return concat({v[0], v[0]}, 0) * 2.0;
+       },
+       {normal({2, 3})}},
+  };
+}
+
+std::vector<OpRow> loss_ops() {
+  const auto against = [](const Array& targets, const CrossEntropyOptions& options) {
+    return [=](In x) { return cross_entropy(x[0], targets, options); };
+  };
+  const Array logits = normal({4, 5}), targets = ints({3, 0, 4, 3}, {4});
+  const Array some = ints({3, -1, 4, -1}, {4}), none = ints({-1, -1, -1, -1}, {4});
+  const Array far = Array::of(std::vector{1e4, -1e4, 0., 1e4, -1e4, 0.}, {2, 3});
+  const Array extremes = row({-100, -30, -1, 0, 1, 30, 100}),
+              half = row({0, 1, 0.3, 0.5, 0.9, 0, 1});
+  return {
+      {"cross_entropy", against(targets, {}), {logits}},
+      {"cross_entropy: sum", against(targets, {.mean = false}), {logits}},
+      {"cross_entropy: ignored", against(some, {}), {logits}},
+      {"cross_entropy: ignored, sum", against(some, {.mean = false}), {logits}},
+      {"cross_entropy: ignore index 3", against(targets, {.ignore_index = 3}), {logits}},
+      {"cross_entropy: all ignored", against(none, {}), {logits}},
+      {"cross_entropy: all ignored, sum", against(none, {.mean = false}), {logits}},
+      {"cross_entropy: smoothed", against(targets, {.label_smoothing = 0.1}), {logits}},
+      {"cross_entropy: smoothed, ignored", against(some, {.label_smoothing = 0.1}), {logits}},
+      {"cross_entropy: wholly smoothed, sum",
+       against(targets, {.label_smoothing = 1, .mean = false}),
+       {logits}},
+      {"cross_entropy: (B, T, V)", against(ints({1, 0, 2, -1}, {2, 2}), {}), {normal({2, 2, 3})}},
+      {"cross_entropy: wide", against(ints({36, 0}, {2}), {}), {normal({2, 37})}},
+      {"cross_entropy: one class", against(ints({0, 0}, {2}), {}), {normal({2, 1})}},
+      {"cross_entropy: no rows", against(ints({}, {0}), {}), {normal({0, 3})}},
+      {"cross_entropy: ±1e4", against(ints({0, 1}, {2}), {}), {far}, large},
+      {"binary_cross_entropy",
+       [](In x) { return binary_cross_entropy(x[0], x[1]); },
+       {normal({3, 5}), positive({3, 5})}},
+      {"binary_cross_entropy: extremes",
+       [](In x) { return binary_cross_entropy(x[0], x[1]); },
+       {extremes, half}},
+      {"binary_cross_entropy: empty",
+       [](In x) { return binary_cross_entropy(x[0], x[1]); },
+       {normal({0}), normal({0})}},
+      {"squared_error",
+       [](In x) { return squared_error(x[0], x[1]); },
+       {normal({3, 5}), normal({3, 5})}},
+      {"squared_error: scalar",
+       [](In x) { return squared_error(x[0], x[1]); },
+       {normal({}), normal({})}},
+      {"squared_error: x with itself",
+       [](In x) { return squared_error(x[0], x[0]); },
+       {normal({3})}},
+      {"gaussian_kl",
+       [](In x) { return gaussian_kl(x[0], x[1]); },
+       {normal({3, 5}), normal({3, 5})}},
+      {"gaussian_kl: extremes",
+       [](In x) { return gaussian_kl(x[0], x[1]); },
+       {row({0, -10, 10, 0, 1}), row({-20, -5, 1, 0, 1e-6})}},
+      {"gaussian_kl: one tensor twice",
+       [](In x) { return gaussian_kl(x[0], x[0]); },
+       {normal({3})}},
+  };
+}
+
+}  // namespace tapestry

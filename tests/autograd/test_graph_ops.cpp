@@ -1,0 +1,183 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "autograd/ops.hpp"
+#include "layers/graph.hpp"
+#include "tests/support/graphs.hpp"
+#include "tests/support/modules.hpp"
+
+namespace tapestry {
+namespace {
+
+TEST_SUITE_BEGIN("graphs");
+
+TEST_CASE("Adjacency: edges by where they lead and by where they come from, each once") {
+  const Adjacency graph(4, {{2, 1}, {0, 1}, {3, 3}, {0, 1}, {1, 0}, {0, 2}});
+  CHECK(graph.nodes() == 4);
+  CHECK(graph.edges() == 5);
+  CHECK(graph.list() == Edges{{1, 0}, {0, 1}, {2, 1}, {0, 2}, {3, 3}});
+  CHECK(ints_of(graph.incoming().offsets) == Ints{0, 1, 3, 4, 5});
+  CHECK(ints_of(graph.incoming().neighbours) == Ints{1, 0, 2, 0, 3});
+  CHECK(ints_of(graph.incoming().edges) == Ints{0, 1, 2, 3, 4});
+  CHECK(ints_of(graph.outgoing().offsets) == Ints{0, 2, 3, 4, 5});
+  CHECK(ints_of(graph.outgoing().neighbours) == Ints{1, 2, 0, 1, 3});
+  CHECK(ints_of(graph.outgoing().edges) == Ints{1, 3, 0, 2, 4});
+  CHECK(Adjacency::undirected(3, {{0, 1}, {1, 0}, {2, 2}}).list() == Edges{{1, 0}, {0, 1}, {2, 2}});
+  CHECK(Adjacency::join({graph, Adjacency(), Adjacency(2, {{0, 1}})}).list() ==
+        Edges{{1, 0}, {0, 1}, {2, 1}, {0, 2}, {3, 3}, {4, 5}});
+  CHECK(Adjacency::join({}).nodes() == 0);
+  CHECK(Adjacency().edges() == 0);
+}
+
+TEST_CASE("Adjacency: a misuse is std::invalid_argument that says what is wrong") {
+  const Adjacency graph(3, {{0, 1}, {1, 2}});
+  const auto t = [](const Shape& shape) { return Tensor(Array::zeros(shape)); };
+  const auto offsets = [](const Ints& values) { return Array::of(values, {std::ssize(values)}); };
+  const std::pair<std::string, std::function<void()>> rows[] = {
+      {"graph: an edge from node 0 to node 3 of 3",
+       [] {
+         Adjacency(3, {{0, 3}});
+       }},
+      {"graph: an edge from node -1 to node 0 of 3",
+       [] {
+         Adjacency(3, {{-1, 0}});
+       }},
+      {"neighbour_sum: (4, 2) on a graph of 3 nodes",
+       [&] {
+         neighbour_sum(graph, t({4, 2}));
+       }},
+      {"neighbour_sum: weights (3, 1) on a graph of 2 edges",
+       [&] {
+         neighbour_sum(graph, t({3, 2}), t({3, 1}));
+       }},
+      {"neighbour_sum: (3, 4) on a graph of 3 nodes, with 3 heads",
+       [&] {
+         neighbour_sum(graph, t({3, 4}), t({2, 3}));
+       }},
+      {"neighbour_sum: expected float32 or float64",
+       [&] {
+         neighbour_sum(graph, Array::zeros({3, 1}, DType::int32));
+       }},
+      {"edge_products: shapes (3, 2) and (3, 4) differ",
+       [&] {
+         edge_products(graph, t({3, 2}), t({3, 4}));
+       }},
+      {"edge_products: (3, 4) on a graph of 3 nodes, with 0 heads",
+       [&] {
+         edge_products(graph, t({3, 4}), t({3, 4}), 0);
+       }},
+      {"segment_sum: (3, 2) with offsets that do not rise from 0 to 3",
+       [&] {
+         segment_sum(t({3, 2}), offsets({0, 2}));
+       }},
+      {"segment_mean: (3, 2) with offsets that do not rise",
+       [&] {
+         segment_mean(t({3, 2}), offsets({0, 4, 3}));
+       }},
+      {"segment_max: (3, 2) with int32 offsets (0,)",
+       [&] {
+         segment_max(t({3, 2}), offsets({}));
+       }},
+      {"segment_softmax: (3,) with",
+       [&] {
+         segment_softmax(t({3}), offsets({0, 3}));
+       }},
+      {"unfold: (2, 3) with windows of 3",
+       [&] {
+         unfold(t({2, 3}), {});
+       }},
+      {"unfold: (1, 2, 3) with windows of 3 every 0",
+       [&] {
+         unfold(t({1, 2, 3}), {.stride = 0});
+       }},
+      {"graph attention: 3 heads do not divide width 4", [] {
+         Random r = init();
+         GraphAttention(2, 4, r, {.heads = 3});
+       }}};
+  for (const auto& [wanted, call] : rows) {
+    std::string said = "no std::invalid_argument";
+    try {
+      call();
+    } catch (const std::invalid_argument& error) {
+      said = error.what();
+    }
+    CHECK_MESSAGE(said.find(wanted) == 0, said, " is not ", wanted);
+  }
+}
+
+// --- ops against dense ones ---
+
+TEST_CASE("graphs: sparse sums and attention are the dense ones, in value and gradient") {
+  for (const Adjacency& graph : {random_graph(40, 160, 1), random_graph(40, 20, 2),
+                                 Adjacency(5, {}), Adjacency(3, {{0, 0}, {1, 1}, {2, 2}})}) {
+    const std::int64_t N = graph.nodes();
+    const Array g = normal({N, 6}), mask = dense(graph, 0, -infinity);
+    const auto same = [&](const auto& sparse, const auto& full, const std::vector<Array>& inputs) {
+      const Outcome a = run(sparse, inputs, f64, g), b = run(full, inputs, f64, g);
+      check_close(a.y, b.y);
+      for (std::size_t i = 0; i < inputs.size(); ++i) check_close(a.gradients[i], b.gradients[i]);
+    };
+    same([&](In x) { return neighbour_sum(graph, x[0]); },
+         [&](In x) { return matmul(dense(graph, 1, 0), x[0]); }, {normal({N, 6})});
+    for (const std::int64_t heads : {1, 3})
+      same(
+          [&](In x) {
+            const Tensor scores =
+                edge_products(graph, x[0], x[1], heads) * std::sqrt(static_cast<double>(heads) / 6);
+            return neighbour_sum(graph, x[2], segment_softmax(scores, graph.incoming().offsets));
+          },
+          [&](In x) {
+            const auto batched = [&](const Tensor& t) { return reshape(t, {1, N, 6}); };
+            return reshape(scaled_dot_product_attention(batched(x[0]), batched(x[1]), batched(x[2]),
+                                                        {.heads = heads, .mask = mask}),
+                           {N, 6});
+          },
+          {normal({N, 6}), normal({N, 6}), normal({N, 6})});
+  }
+}
+
+TEST_CASE("graphs: segments are reduced as slices are, and empty ones give 0") {
+  const Array x = normal({9, 5}), offsets = Array::of(Ints{0, 4, 4, 5, 9}, {5});
+  const Tensor sums = segment_sum(x, offsets), means = segment_mean(x, offsets),
+               maxima = segment_max(x, offsets), shares = segment_softmax(x, offsets);
+  for (std::int64_t s = 0; s < 4; ++s) {
+    const Ints begins = ints_of(offsets);
+    const Tensor rows = slice(x, 0, begins[s], begins[s + 1]);
+    const auto row = [&](const Tensor& of) { return slice(of, 0, s, s + 1).value(); };
+    if (rows.dim(0) == 0) {
+      for (const Tensor& of : {sums, means, maxima})
+        check_close(row(of), Array::zeros({1, 5}, f64), 0);
+      continue;
+    }
+    check_close(row(sums), sum(rows, {0}, Keep::yes).value());
+    check_close(row(means), mean(rows, {0}, Keep::yes).value());
+    check_close(row(maxima), max(rows, {0}, Keep::yes).value(), 0);
+    const Tensor columns = softmax(permute(rows, {1, 0}));
+    check_close(slice(shares, 0, begins[s], begins[s + 1]).value(),
+                permute(columns, {1, 0}).value());
+  }
+}
+
+TEST_CASE("graphs: equal maxima of a segment share the gradient") {
+  const Array x = Array::of(std::vector{1.0, 3.0, 3.0, 2.0}, {4, 1});
+  const Outcome result = run(
+      [](const std::vector<Tensor>& in) {
+        return segment_max(in[0], Array::of(Ints{0, 3, 4}, {3}));
+      },
+      {x}, f64, Array::of(std::vector{1.0, 5.0}, {2, 1}));
+  CHECK(doubles(result.gradients[0]) == std::vector{0.0, 0.5, 0.5, 5.0});
+}
+
+TEST_CASE("graphs: of a million edges drawn, each counts once") {
+  const Adjacency graph = random_graph(1000, 1'000'000, 3);
+  Array ones = Array::full({1000, 1}, 1);
+  const auto degrees = doubles(neighbour_sum(graph, ones).value());
+  CHECK(std::accumulate(degrees.begin(), degrees.end(), 0.0) == static_cast<double>(graph.edges()));
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

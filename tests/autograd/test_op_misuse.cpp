@@ -1,0 +1,395 @@
+#include <doctest/doctest.h>
+
+#include "autograd/ops.hpp"
+#include "tests/support/arrays.hpp"
+
+// What ops say that are given what they cannot take.
+namespace tapestry {
+namespace {
+
+TEST_SUITE_BEGIN("ops");
+
+struct Misuse {
+  std::string op;
+  std::function<void()> call;
+  std::vector<std::string> said;  // besides the op's name
+};
+
+TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both shapes") {
+  const auto t = [](const Shape& shape, DType dtype = f32) {
+    return Tensor(Array::zeros(shape, dtype));
+  };
+  const auto i = [](const Shape& shape) { return Array::zeros(shape, i32); };
+  Random random(0, Stream::dropout);
+  const Tensor a = t({2, 3}), b = t({4, 3}), wide = t({2, 3}, f64), whole = i({2, 3});
+  std::vector<Misuse> rows = {
+      {"matmul", [&] { matmul(a, b); }, {"(2, 3)", "(4, 3)"}},
+      {"matmul", [&] { matmul(a, b, {.transpose_a = true}); }, {"(2, 3) transposed", "(4, 3)"}},
+      {"matmul",
+       [&] {
+         matmul(t({2, 2, 3}), t({3, 3, 4}));
+       },
+       {"(2, 2, 3)", "(3, 3, 4)"}},
+      {"matmul", [&] { matmul(t({3}), b); }, {"(3,)", "(4, 3)"}},
+      {"matmul",
+       [&] {
+         matmul(a, t({3, 4}, f64));
+       },
+       {"float32 (2, 3)", "float64 (3, 4)"}},
+      {"linear",
+       [&] {
+         linear(a, t({5, 4}));
+       },
+       {"(2, 3)", "(5, 4)"}},
+      {"linear",
+       [&] {
+         linear(t({}), t({5, 4}));
+       },
+       {"()", "(5, 4)"}},
+      {"linear", [&] { linear(a, t({3})); }, {"(2, 3)", "(3,)"}},
+      {"linear", [&] { linear(a, b, t({3})); }, {"(3,)", "(4, 3)"}},
+      {"linear", [&] { linear(wide, b); }, {"float64 (2, 3)", "float32 (4, 3)"}},
+      {"linear", [&] { linear(a, b, t({4}, f64)); }, {"float32 (4, 3)", "float64 (4,)"}},
+      {"convolution2d",
+       [&] {
+         convolution2d(a, t({4, 3, 2, 2}));
+       },
+       {"(2, 3)", "(4, 3, 2, 2)"}},
+      {"convolution2d",
+       [&] {
+         convolution2d(t({1, 2, 5, 5}), t({4, 3, 2, 2}));
+       },
+       {"(1, 2, 5, 5)", "(4, 3, 2, 2)"}},
+      {"convolution2d",
+       [&] {
+         convolution2d(t({1, 3, 5, 5}), t({4, 3, 2, 3}));
+       },
+       {"(1, 3, 5, 5)", "(4, 3, 2, 3)"}},
+      {"convolution2d",
+       [&] {
+         convolution2d(t({1, 3, 1, 5}), t({4, 3, 2, 2}));
+       },
+       {"(1, 3, 1, 5)", "(4, 3, 2, 2)", "padding 0"}},
+      {"convolution2d",
+       [&] {
+         convolution2d(t({1, 3, 5, 5}), t({4, 3, 2, 2}), {.stride = 0});
+       },
+       {"stride 0"}},
+      {"convolution2d",
+       [&] {
+         convolution2d(t({1, 3, 5, 5}), t({4, 3, 2, 2}, f64));
+       },
+       {"float32 (1, 3, 5, 5)", "float64 (4, 3, 2, 2)"}},
+      {"transposed_convolution2d",
+       [&] {
+         transposed_convolution2d(t({1, 3, 5, 5}), t({4, 3, 2, 2}));
+       },
+       {"(1, 3, 5, 5)", "(4, 3, 2, 2)"}},
+      {"transposed_convolution2d",
+       [&] {
+         transposed_convolution2d(t({1, 4, 5, 5}), t({4, 3, 2, 2}), {.stride = 2, .height = 12});
+       },
+       {"(1, 4, 5, 5)", "stride 2", "12 × 10"}},
+      {"layer_norm", [&] { layer_norm(a, t({2}), t({2})); }, {"(2, 3)", "(2,)"}},
+      {"layer_norm", [&] { layer_norm(a, t({3}), t({2})); }, {"(2, 3)", "(3,)", "(2,)"}},
+      {"layer_norm", [&] { layer_norm(t({}), t({}), t({})); }, {"()"}},
+      {"layer_norm", [&] { layer_norm(wide, t({3}), t({3})); }, {"float64 (2, 3)", "float32 (3,)"}},
+      {"layer_norm",
+       [&] { layer_norm(a, t({3}), t({3}, f64)); },
+       {"float32 (2, 3)", "float64 (3,)"}},
+      {"softmax", [&] { softmax(t({})); }, {}},
+      {"log_softmax", [&] { log_softmax(t({})); }, {}},
+      {"logsumexp", [&] { logsumexp(t({})); }, {}},
+      {"sum", [&] { sum(a, {2}); }, {"axis 2", "(2, 3)"}},
+      {"mean", [&] { mean(a, {-3}); }, {"axis -3", "(2, 3)"}},
+      {"max",
+       [&] {
+         max(a, {1, -1});
+       },
+       {"axis -1", "(2, 3)", "twice"}},
+      {"reshape",
+       [&] {
+         reshape(a, {4, 2});
+       },
+       {"(2, 3)", "(4, 2)"}},
+      {"reshape",
+       [&] {
+         reshape(a, {4, -1});
+       },
+       {"(2, 3)", "(4, 1)"}},
+      {"reshape",
+       [&] {
+         reshape(a, {-1, -1});
+       },
+       {"(2, 3)", "-1"}},
+      {"permute", [&] { permute(a, {0}); }, {"1 axes", "(2, 3)"}},
+      {"permute",
+       [&] {
+         permute(a, {0, 0});
+       },
+       {"axis 0", "(2, 3)", "twice"}},
+      {"permute",
+       [&] {
+         permute(a, {0, 2});
+       },
+       {"axis 2", "(2, 3)"}},
+      {"slice", [&] { slice(a, 2, 0, 1); }, {"axis 2", "(2, 3)"}},
+      {"slice", [&] { slice(a, 1, 2, 4); }, {"[2, 4)", "(2, 3)"}},
+      {"slice", [&] { slice(a, 1, 2, 1); }, {"[2, 1)", "(2, 3)"}},
+      {"slice", [&] { slice(a, 1, -1, 1); }, {"[-1, 1)", "(2, 3)"}},
+      {"concat", [&] { concat({}, 0); }, {}},
+      {"concat",
+       [&] {
+         concat({a, b}, 1);
+       },
+       {"(2, 3)", "(4, 3)"}},
+      {"concat",
+       [&] {
+         concat({a, t({3})}, 0);
+       },
+       {"(2, 3)", "(3,)"}},
+      {"concat",
+       [&] {
+         concat({a, wide}, 0);
+       },
+       {"float32 (2, 3)", "float64 (2, 3)"}},
+      {"concat",
+       [&] {
+         concat({a, a}, 2);
+       },
+       {"axis 2", "(2, 3)"}},
+      {"embedding", [&] { embedding(t({3}), i({2})); }, {"(3,)", "(2,)"}},
+      {"embedding", [&] { embedding(a, Array::zeros({4}, f32)); }, {"(2, 3)", "float32", "(4,)"}},
+      {"embedding", [&] { embedding(a, Array::full({4}, 2, i32)); }, {"token 2", "(2, 3)"}},
+      {"embedding", [&] { embedding(a, Array::full({4}, -1, i32)); }, {"token -1", "(2, 3)"}},
+      {"dropout", [&] { dropout(a, 1, random); }, {"1", "(2, 3)"}},
+      {"dropout", [&] { dropout(a, -0.1, random); }, {"-0.1", "(2, 3)"}},
+      {"dropout", [&] { dropout(whole, 0.1, random); }, {"int32", "(2, 3)"}},
+      {"scale", [&] { scale(whole, 2); }, {"int32", "(2, 3)"}},
+      {"reshape", [&] { reshape(whole, {6}); }, {"int32", "(2, 3)"}},
+      {"permute",
+       [&] {
+         permute(whole, {1, 0});
+       },
+       {"int32", "(2, 3)"}},
+      {"slice", [&] { slice(whole, 0, 0, 1); }, {"int32", "(2, 3)"}},
+      {"concat",
+       [&] {
+         concat({whole, whole}, 0);
+       },
+       {"int32", "(2, 3)"}},
+      {"embedding", [&] { embedding(whole, i({2})); }, {"int32", "(2, 3)"}},
+      {"cross_entropy", [&] { cross_entropy(a, i({3})); }, {"(2, 3)", "(3,)"}},
+      {"cross_entropy", [&] { cross_entropy(t({3}), i({})); }, {"(3,)"}},
+      {"cross_entropy",
+       [&] {
+         cross_entropy(t({2, 0}), i({2}));
+       },
+       {"(2, 0)", "(2,)"}},
+      {"cross_entropy",
+       [&] { cross_entropy(a, Array::zeros({2}, f32)); },
+       {"(2, 3)", "float32", "(2,)"}},
+      {"cross_entropy",
+       [&] { cross_entropy(a, Array::full({2}, 3, i32)); },
+       {"target 3", "(2, 3)"}},
+      {"cross_entropy",
+       [&] { cross_entropy(a, Array::full({2}, -2, i32)); },
+       {"target -2", "(2, 3)"}},
+      {"cross_entropy", [&] { cross_entropy(whole, i({2})); }, {"int32", "(2, 3)"}},
+      {"linear_recurrence", [&] { linear_recurrence(a, a); }, {"(2, 3)"}},
+      {"linear_recurrence",
+       [&] {
+         linear_recurrence(t({2, 5, 4}), t({2, 5, 3}));
+       },
+       {"(2, 5, 4)", "(2, 5, 3)"}},
+      {"linear_recurrence",  // which would stretch x
+       [&] {
+         linear_recurrence(t({2, 5, 3}), t({1, 5, 3}));
+       },
+       {"(2, 5, 3)", "(1, 5, 3)"}},
+      {"linear_recurrence",
+       [&] {
+         linear_recurrence(wide, t({2, 2, 3}));
+       },
+       {"float64 (2, 3)", "float32 (2, 2, 3)"}},
+      {"tanh_recurrence",
+       [&] {
+         tanh_recurrence(t({2, 5, 3}), t({3, 4}));
+       },
+       {"(2, 5, 3)", "(3, 4)"}},
+      {"tanh_recurrence",
+       [&] {
+         tanh_recurrence(a, t({3, 3}));
+       },
+       {"(2, 3)", "(3, 3)"}},
+      {"tanh_recurrence",
+       [&] {
+         tanh_recurrence(t({2, 5, 3}), t({3, 3}), t({5, 3}));
+       },
+       {"(2, 5, 3)", "(5, 3)"}},
+      {"tanh_recurrence",
+       [&] {
+         tanh_recurrence(t({2, 5, 3}), t({3, 3}), wide);
+       },
+       {"float32 (2, 5, 3)", "float64 (2, 3)"}},
+  };
+  using Binary = Tensor (*)(const Tensor&, const Tensor&);
+  for (const auto& [op, f] :
+       std::vector<std::pair<const char*, Binary>>{{"add", add},
+                                                   {"subtract", subtract},
+                                                   {"multiply", multiply},
+                                                   {"divide", divide},
+                                                   {"binary_cross_entropy", binary_cross_entropy},
+                                                   {"squared_error", squared_error},
+                                                   {"gaussian_kl", gaussian_kl}}) {
+    rows.push_back({op, [&, f = f] { f(a, b); }, {"(2, 3)", "(4, 3)"}});
+    rows.push_back({op, [&, f = f] { f(a, wide); }, {"float32 (2, 3)", "float64 (2, 3)"}});
+    rows.push_back({op, [&, f = f] { f(whole, whole); }, {"int32", "(2, 3)"}});
+  }
+  using Unary = Tensor (*)(const Tensor&);
+  for (const auto& [op, f] : std::vector<std::pair<const char*, Unary>>{
+           {"exp", exp},
+           {"log", log},
+           {"sqrt", sqrt},
+           {"sin", sin},
+           {"cos", cos},
+           {"tanh", tanh},
+           {"sigmoid", sigmoid},
+           {"relu", relu},
+           {"softplus", softplus},
+           {"gelu", gelu},
+           {"gelu_tanh", gelu_tanh},
+           {"softmax", softmax},
+           {"log_softmax", log_softmax},
+           {"logsumexp", logsumexp},
+           {"sum", [](const Tensor& x) { return sum(x); }},
+           {"mean", [](const Tensor& x) { return mean(x); }},
+           {"max", [](const Tensor& x) { return max(x); }},
+           {"matmul", [](const Tensor& x) { return matmul(x, x); }},
+           {"linear", [](const Tensor& x) { return linear(x, x); }},
+           {"layer_norm", [](const Tensor& x) { return layer_norm(x, x, x); }}})
+    rows.push_back({op, [&, f = f] { f(whole); }, {"int32", "(2, 3)"}});
+  for (const Misuse& row : rows) {
+    CAPTURE(row.op);
+    std::string message = "no std::invalid_argument";
+    try {
+      row.call();
+    } catch (const std::invalid_argument& error) {
+      message = error.what();
+    }
+    CAPTURE(message);
+    CHECK(message.starts_with(row.op + ":"));
+    for (const std::string& text : row.said) CHECK(message.find(text) != std::string::npos);
+  }
+}
+
+TEST_CASE("ops: a misuse of attention names the op and the shapes") {
+  const auto t = [](const Shape& shape, DType dtype = f32) {
+    return Tensor(Array::zeros(shape, dtype));
+  };
+  const Tensor q = t({2, 3, 4}), k = t({2, 5, 4}), q4 = t({1, 2, 3, 4}), k4 = t({1, 2, 5, 4});
+  struct Call {
+    Tensor q, k, v;
+    AttentionOptions options;
+    std::vector<std::string> said;
+  };
+  const std::vector<Call> rows = {
+      {t({3, 4}), t({5, 4}), t({5, 4}), {}, {"(3, 4)", "(5, 4)"}},
+      {q, k4, k4, {}, {"(2, 3, 4)", "(1, 2, 5, 4)"}},
+      {q, t({3, 5, 4}), k, {}, {"(2, 3, 4)", "(3, 5, 4)"}},
+      {q, k, t({2, 6, 4}), {}, {"(2, 5, 4)", "(2, 6, 4)"}},
+      {q, t({2, 5, 6}), k, {}, {"(2, 3, 4)", "(2, 5, 6)"}},
+      {q, k, t({2, 5, 6}), {}, {"(2, 3, 4)", "(2, 5, 6)"}},
+      {q, k, k, {.heads = 3}, {"(2, 3, 4)", "3 heads"}},
+      {q, k, k, {.heads = 0}, {"(2, 3, 4)", "0 heads"}},
+      {q, k, k, {.keys = 6}, {"6 keys", "(2, 5, 4)"}},
+      {q, k, k, {.window = -1}, {"a window of -1"}},
+      {q4, t({1, 4, 5, 2}), k4, {}, {"(1, 2, 3, 4)", "(1, 4, 5, 2)"}},
+      {q4, k4, t({1, 4, 5, 2}), {}, {"(1, 2, 3, 4)", "(1, 4, 5, 2)"}},
+      {q, t({2, 5, 4}, f64), k, {}, {"float32 (2, 3, 4)", "float64 (2, 5, 4)"}},
+      {q, k, t({2, 5, 4}, f64), {}, {"float32 (2, 3, 4)", "float64 (2, 5, 4)"}},
+      {q, k, k, {.key_padding = Array::zeros({2, 3}, i32)}, {"(2, 3)", "(2, 5)"}},
+      {q, k, k, {.key_padding = Array::zeros({2, 5}, f32)}, {"float32 (2, 5)"}},
+      {q, k, k, {.mask = Array::zeros({5, 3}, f32)}, {"(5, 3)", "(2, 1, 3, 5)"}},
+      {q, k, k, {.mask = Array::zeros({3, 5}, f64)}, {"float64 (3, 5)", "(2, 1, 3, 5)"}},
+      {q, k, k, {.mask = Array::zeros({1, 2, 1, 3, 5}, f32)}, {"(1, 2, 1, 3, 5)", "(2, 1, 3, 5)"}},
+      {q, k, k, {.mask = Array::zeros({2, 2, 3, 5}, f32)}, {"(2, 2, 3, 5)", "(2, 1, 3, 5)"}},
+  };
+  const auto message = [](const auto& call) -> std::string {
+    try {
+      call();
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "no std::invalid_argument";
+  };
+  const auto check = [](const std::string& said, const std::string& op,
+                        const std::vector<std::string>& wanted) {
+    CAPTURE(said);
+    CHECK(said.starts_with(op + ":"));
+    for (const std::string& text : wanted) CHECK(said.find(text) != std::string::npos);
+  };
+  for (const Call& row : rows)
+    check(message([&] { scaled_dot_product_attention(row.q, row.k, row.v, row.options); }),
+          "scaled_dot_product_attention", row.said);
+  check(message([&] { packed_self_attention(q); }), "packed_self_attention", {"(2, 3, 4)"});
+  check(message([&] { packed_self_attention(q4); }), "packed_self_attention", {"(1, 2, 3, 4)"});
+  check(message([&] {
+          packed_self_attention(t({2, 3, 6}, i32));
+        }),
+        "packed_self_attention", {"int32", "(2, 3, 6)"});
+  check(message([&] { packed_cross_attention(q, k); }), "packed_cross_attention",
+        {"(2, 3, 4)", "(2, 5, 4)"});
+  check(message([&] {
+          packed_cross_attention(q, t({2, 5, 8}, f64));
+        }),
+        "packed_cross_attention", {"float32 (2, 3, 4)", "float64 (2, 5, 8)"});
+}
+
+TEST_CASE("ops: a misuse of rotary names the op and the shape") {
+  const auto said = [](const Shape& shape, const RotaryOptions& options) -> std::string {
+    try {
+      rotary(Array::zeros(shape), options);
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "no std::invalid_argument";
+  };
+  CHECK(said({3, 5}, {}) == "rotary: x (3, 5) with 5 columns of heads of width 5");
+  CHECK(said({6}, {}) == "rotary: x (6,) with 0 columns of heads of width 0");
+  CHECK(said({2, 3, 8}, {.head_width = 4, .columns = 6}) ==
+        "rotary: x (2, 3, 8) with 6 columns of heads of width 4");
+  CHECK(said({3, 4}, {.head_width = 4, .columns = 8}) ==
+        "rotary: x (3, 4) with 8 columns of heads of width 4");
+}
+
+TEST_CASE("bug: attention read past the end of a v with other heads than k") {
+  const Array k = normal({1, 2, 5, 4}), v = normal({1, 4, 5, 2});
+  CHECK_THROWS_WITH_AS(scaled_dot_product_attention(k, k, v),
+                       "scaled_dot_product_attention: shapes (1, 2, 5, 4), (1, 2, 5, 4), "
+                       "(1, 4, 5, 2) with 2 heads",
+                       std::invalid_argument);
+}
+
+TEST_CASE("bug: linear read a float64 bias as float32") {
+  CHECK_THROWS_WITH_AS(linear(normal({2, 3}, f32), normal({4, 3}, f32), normal({4}, f64)),
+                       "linear: float32 (4, 3) with float64 (4,)", std::invalid_argument);
+}
+
+TEST_CASE("bug: matmul named only the leading axes that do not broadcast") {
+  CHECK_THROWS_WITH_AS(matmul(normal({2, 2, 3}), normal({3, 3, 4})),
+                       "matmul: (2, 2, 3) with (3, 3, 4)", std::invalid_argument);
+}
+
+TEST_CASE("bug: embedding and cross_entropy did not say that they want int32") {
+  CHECK_THROWS_WITH_AS(embedding(normal({2, 3}), normal({4})),
+                       "embedding: table (2, 3) with float64 tokens (4,)", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(cross_entropy(normal({2, 3}), normal({2})),
+                       "cross_entropy: logits (2, 3) with float64 targets (2,)",
+                       std::invalid_argument);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,328 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <thread>
+
+#include "autograd/check.hpp"
+#include "autograd/kernels/bfloat16.hpp"
+#include "autograd/kernels/broadcast.hpp"
+#include "autograd/kernels/matmul.hpp"
+#include "autograd/ops.hpp"
+#include "autograd/parallel.hpp"
+#include "tests/support/arrays.hpp"
+
+// Threads, and the engines of matrix products, which have threads of their own.
+namespace tapestry {
+namespace {
+
+TEST_SUITE_BEGIN("threads");
+
+// Runs with each of several thread counts and puts the count back.
+void with_threads(const std::vector<int>& counts, const std::function<void(int)>& run) {
+  const int before = num_threads();
+  for (const int count : counts) {
+    set_num_threads(count);
+    run(count);
+  }
+  set_num_threads(before);
+}
+
+TEST_CASE("parallel_for: each index once, in pieces that depend on the grain alone") {
+  CHECK(physical_cores() >= 1);
+  CHECK(num_threads() >= 1);
+  with_threads({1, 2, 3, 8}, [](int) {
+    for (const std::int64_t n : {0, 1, 7, 64, 1000})
+      for (const std::int64_t grain : {1, 3, 64, 5000}) {
+        std::vector<std::atomic<int>> seen(n);
+        std::atomic<bool> aligned = true;
+        parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end) {
+          if (begin % grain != 0 || end != std::min(n, begin + grain)) aligned = false;
+          for (std::int64_t i = begin; i < end; ++i) ++seen[i];
+        });
+        CHECK(aligned);
+        CHECK(std::ranges::all_of(seen, [](const auto& count) { return count == 1; }));
+      }
+  });
+  CHECK_THROWS_AS(set_num_threads(0), std::invalid_argument);
+  CHECK_THROWS_AS(parallel_for(1, 0, [](auto, auto) {}), std::invalid_argument);
+}
+
+TEST_CASE("parallel_for: an exception is thrown again, and a call from inside runs in place") {
+  with_threads({1, 3}, [](int) {
+    const auto fails = [](std::int64_t begin, std::int64_t) {
+      if (begin == 5) throw InputError("piece 5");
+    };
+    CHECK_THROWS_WITH_AS(parallel_for(10, 1, fails), "piece 5", InputError);
+    std::atomic<int> sum = 0;
+    parallel_for(10, 1, [&](std::int64_t i, std::int64_t) {
+      parallel_for(10, 1,
+                   [&](std::int64_t j, std::int64_t) { sum += static_cast<int>(10 * i + j); });
+    });
+    CHECK(sum == 4950);
+  });
+}
+
+struct Sized {
+  std::string name;
+  Function f;
+  std::vector<Array> inputs;
+};
+
+// Every kind of kernel, at sizes that are cut into many pieces, even and odd.
+std::vector<Sized> sized_rows() {
+  std::vector<Sized> rows;
+  for (const auto& [m, k, n] : std::vector<std::array<std::int64_t, 3>>{{256, 256, 256},
+                                                                        {257, 129, 65},
+                                                                        {1, 1000, 999},
+                                                                        {1000, 3, 1},
+                                                                        {16, 2708, 7},
+                                                                        {31, 4000, 33}})
+    for (const bool ta : {false, true})
+      for (const bool tb : {false, true})
+        rows.push_back(
+            {fmt::format("matmul {} {} {} {} {}", m, k, n, ta, tb),
+             [=](In x) {
+               return matmul(x[0], x[1], {ta, tb});
+             },
+             {normal(ta ? Shape{k, m} : Shape{m, k}), normal(tb ? Shape{n, k} : Shape{k, n})}});
+  rows.push_back({"batched matmul",
+                  [](In x) { return matmul(x[0], x[1]); },
+                  {normal({48, 33, 20}), normal({48, 20, 35})}});
+  rows.push_back({"broadcast matmul",
+                  [](In x) { return matmul(x[0], x[1]); },
+                  {normal({9, 65, 64}), normal({64, 67})}});
+  for (const auto& [m, k, n] : std::vector<std::array<std::int64_t, 3>>{
+           {768, 128, 512}, {1000, 65, 33}, {4000, 31, 7}, {3, 500, 999}})
+    rows.push_back({fmt::format("linear {} {} {}", m, k, n),
+                    [](In x) { return linear(x[0], x[1], x[2]); },
+                    {normal({m, k}), normal({n, k}), normal({n})}});
+  const Array large = normal({300, 401}), row = normal({401}), column = normal({300, 1});
+  rows.push_back({"layer_norm",
+                  [](In x) { return layer_norm(x[0], x[1], x[2]); },
+                  {large, normal({401}), normal({401})}});
+  rows.push_back({"layer_norm, narrow",
+                  [](In x) { return layer_norm(x[0], x[1], x[2]); },
+                  {normal({5000, 5}), normal({5}), normal({5})}});
+  using Unary = Tensor (*)(const Tensor&);
+  for (const auto& [name, op] :
+       std::vector<std::pair<const char*, Unary>>{{"exp", exp},
+                                                  {"tanh", tanh},
+                                                  {"sigmoid", sigmoid},
+                                                  {"relu", relu},
+                                                  {"softplus", softplus},
+                                                  {"gelu", gelu},
+                                                  {"gelu_tanh", gelu_tanh},
+                                                  {"softmax", softmax},
+                                                  {"log_softmax", log_softmax},
+                                                  {"logsumexp", logsumexp}})
+    rows.push_back({name, [op = op](In x) { return op(x[0]); }, {large}});
+  using Binary = Tensor (*)(const Tensor&, const Tensor&);
+  for (const auto& [name, op] : std::vector<std::pair<const char*, Binary>>{
+           {"add", add}, {"subtract", subtract}, {"multiply", multiply}, {"divide", divide}})
+    for (const Array& other : {large, row, column, normal({})})
+      rows.push_back({fmt::format("{} {}", name, to_string(other.shape())),
+                      [op = op](In x) { return op(x[0], x[1]); },
+                      {large, other}});
+  const Array cube = normal({30, 50, 41});
+  for (const std::vector<int>& axes :
+       std::vector<std::vector<int>>{{}, {0}, {1}, {2}, {0, 1}, {0, 2}, {1, 2}}) {
+    rows.push_back({"sum", [=](In x) { return sum(x[0], axes); }, {cube}});
+    rows.push_back({"mean", [=](In x) { return mean(x[0], axes); }, {cube}});
+    rows.push_back({"max", [=](In x) { return max(x[0], axes); }, {cube}});
+  }
+  rows.push_back({"long sum", [](In x) { return sum(x[0], {0}); }, {normal({40000, 3})}});
+  rows.push_back({"permute", [](In x) { return permute(x[0], {2, 0, 1}); }, {cube}});
+  rows.push_back({"slice", [](In x) { return slice(x[0], 1, 3, 44); }, {cube}});
+  rows.push_back({"concat", [](In x) { return concat({x[0], x[0]}, 1); }, {cube}});
+  rows.push_back({"dropout",
+                  [](In x) {
+                    Random random(0, Stream::dropout);
+                    return dropout(x[0], 0.3, random);
+                  },
+                  {large}});
+  for (const std::int64_t C : {16, 401})
+    rows.push_back({"embedding",
+                    [tokens = random_tokens({3000}, 20)](In x) { return embedding(x[0], tokens); },
+                    {normal({20, C})}});
+  for (const bool causal : {false, true})
+    rows.push_back({"attention",
+                    [=](In x) {
+                      return scaled_dot_product_attention(x[0], x[1], x[2],
+                                                          {.heads = 3, .causal = causal});
+                    },
+                    {normal({4, 150, 60}), normal({4, 130, 60}), normal({4, 130, 60})}});
+  rows.push_back({"packed_self_attention",
+                  [](In x) { return packed_self_attention(x[0], {.heads = 2, .causal = true}); },
+                  {normal({3, 100, 96})}});
+  for (const std::int64_t C : {3, 130}) {
+    const Array x = normal({33, 40, C});
+    rows.push_back({"linear_recurrence",
+                    [](In v) { return linear_recurrence(sigmoid(v[0]), v[1]); },
+                    {normal({33, 40, C}), x}});
+    rows.push_back({"linear_recurrence, a gate a column",
+                    [](In v) { return linear_recurrence(sigmoid(v[0]), v[1]); },
+                    {normal({C}), x}});
+    rows.push_back({"tanh_recurrence",
+                    [](In v) { return tanh_recurrence(v[0], scale(v[1], 0.1), v[2]); },
+                    {x, normal({C, C}), normal({33, C})}});
+  }
+  rows.push_back({"cross_entropy",
+                  [targets = random_tokens({2000}, 65)](In x) {
+                    return cross_entropy(x[0], targets, {.label_smoothing = 0.1});
+                  },
+                  {normal({2000, 65})}});
+  for (const auto& [name, op] :
+       std::vector<std::pair<const char*, Binary>>{{"binary_cross_entropy", binary_cross_entropy},
+                                                   {"squared_error", squared_error},
+                                                   {"gaussian_kl", gaussian_kl}})
+    rows.push_back({name, [op = op](In x) { return op(x[0], x[1]); }, {large, normal({300, 401})}});
+  return rows;
+}
+
+// The value and every gradient.
+std::vector<Array> outcome(const Sized& row, DType dtype) {
+  std::vector<Tensor> variables;
+  for (const Array& input : row.inputs) variables.push_back(Tensor::variable(input.to(dtype)));
+  Tape tape;
+  const Tensor y = row.f(variables);
+  Array g(y.shape(), dtype);
+  Random(9, Stream::data).fill_normal(g, 0, 1);
+  const Gradients grads = tape.backward(y, g);
+  std::vector<Array> result{y.value()};
+  for (const Tensor& variable : variables) result.push_back(grads[variable]);
+  return result;
+}
+
+TEST_CASE("threads: every op gives the same bits on 1, 2, 3 and 8 threads") {
+  for (const Sized& row : sized_rows())
+    for (const DType dtype : {f32, f64}) {
+      CAPTURE(row.name);
+      INFO(std::string(to_string(dtype)));
+      std::vector<Array> first;
+      with_threads({1, 2, 3, 8}, [&](int threads) {
+        CAPTURE(threads);
+        const std::vector<Array> result = outcome(row, dtype);
+        if (first.empty()) first = result;
+        bool same = true;
+        for (std::size_t i = 0; i < result.size(); ++i) same &= same_bits(first[i], result[i]);
+        CHECK(same);
+      });
+    }
+}
+
+TEST_CASE("threads: random arrays and sums have the same bits on 1, 2, 3 and 8 threads") {
+  Array uniform, gauss;
+  double total = 0, squares = 0;
+  with_threads({1, 2, 3, 8}, [&](int threads) {
+    Array u(Shape{100001}, f32), g(Shape{100001}, f64);
+    Random random(0, Stream::init);
+    random.fill_uniform(u, -1, 1);
+    random.fill_normal(g, 0, 1);
+    if (threads == 1) uniform = u, gauss = g, total = sum_all(u), squares = sum_of_squares(g);
+    CHECK(same_bits(u, uniform));
+    CHECK(same_bits(g, gauss));
+    CHECK(sum_all(u) == total);
+    CHECK(sum_of_squares(g) == squares);
+  });
+}
+
+TEST_CASE("matmul: oneDNN and OpenBLAS agree, and with float64") {
+  for (const Sized& row : sized_rows()) {
+    if (row.name.find("matmul") == std::string::npos && row.name.find("linear") != 0) continue;
+    CAPTURE(row.name);
+    const std::vector<Array> by_default = outcome(row, f32), exact = outcome(row, f64);
+    set_use_onednn(false);
+    const std::vector<Array> by_openblas = outcome(row, f32);
+    set_use_onednn(true);
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      const std::vector<double> a = doubles(by_default[i]), b = doubles(by_openblas[i]);
+      const std::vector<double> wanted = doubles(exact[i]);
+      double size = 0, apart = 0, wrong = 0;
+      for (std::size_t j = 0; j < wanted.size(); ++j) {
+        size = std::max(size, std::abs(wanted[j]));
+        apart = std::max(apart, std::abs(a[j] - b[j]));
+        wrong = std::max(wrong, std::abs(a[j] - wanted[j]));
+      }
+      CHECK(apart <= 1e-5 * size);
+      CHECK((i == 0 || wrong <= 1e-5 * size));
+    }
+  }
+  CHECK_FALSE(matrix_engine_names().empty());
+}
+
+// Clang's OpenMP is another library than the one under oneDNN and OpenBLAS. A thread that has not
+// computed before would have to start a team of its own.
+TEST_CASE("matmul: with one thread, no engine starts others") {
+  const auto count_threads = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+  };
+  const int before = num_threads();
+  set_num_threads(1);
+  for (const DType dtype : {f32, f64})
+    for (const bool onednn : {true, false}) {
+      set_use_onednn(onednn);
+      const Array a = normal({400, 700}, dtype), b = normal({700, 600}, dtype);
+      std::ptrdiff_t alone = 0, after = 0;
+      std::thread([&] {
+        alone = count_threads();
+        matmul(a, b);
+        after = count_threads();
+      }).join();
+      CHECK(after == alone);
+    }
+  set_use_onednn(true);
+  set_num_threads(before);
+}
+
+TEST_CASE("matmul: bfloat16 operands are those of float32 rounded to even") {
+  const auto rounded = [](float x) { return std::bit_cast<float>(round_to_bfloat16(x)); };
+  CHECK(rounded(1.0f) == 1.0f);
+  CHECK(rounded(1.0f + 0x1p-8f) == 1.0f);            // a tie goes to the even neighbour
+  CHECK(rounded(1.0f + 0x3p-8f) == 1.0f + 0x4p-8f);  // this one's is above
+  CHECK(rounded(1.0f + 0x1.1p-8f) == 1.0f + 0x2p-8f);
+  CHECK(rounded(-3.14159265f) == -3.140625f);
+  CHECK(rounded(std::numeric_limits<float>::max()) == std::numeric_limits<float>::infinity());
+  CHECK(rounded(-std::numeric_limits<float>::infinity()) ==
+        -std::numeric_limits<float>::infinity());
+  CHECK(std::isnan(rounded(std::bit_cast<float>(0x7fffffffu))));
+  CHECK(std::isnan(rounded(std::bit_cast<float>(0x7f800001u))));
+
+  // Sums are float32: against float64 products of the rounded operands.
+  for (const bool ta : {false, true})
+    for (const bool tb : {false, true}) {
+      const Array a = normal(ta ? Shape{300, 70} : Shape{70, 300}, f32);
+      const Array b = normal(tb ? Shape{90, 300} : Shape{300, 90}, f32);
+      const auto round_all = [&](Array x) {
+        x = x.clone();
+        for (float& v : x.mutable_values<float>()) v = rounded(v);
+        return x.to(f64);
+      };
+      const auto exact = doubles(matmul(round_all(a), round_all(b), {ta, tb}).value());
+      set_matmul_precision(MatmulPrecision::bfloat16);
+      const auto products = doubles(matmul(a, b, {ta, tb}).value());
+      set_use_onednn(false);  // as if it refused: the same operands, multiplied in float32
+      const auto refused = doubles(matmul(a, b, {ta, tb}).value());
+      set_use_onednn(true);
+      set_matmul_precision(MatmulPrecision::float32);
+      const auto unrounded = doubles(matmul(a, b, {ta, tb}).value());
+      double wrong = 0, moved = 0;
+      for (std::size_t i = 0; i < exact.size(); ++i) {
+        wrong =
+            std::max({wrong, std::abs(products[i] - exact[i]), std::abs(refused[i] - exact[i])});
+        moved = std::max(moved, std::abs(unrounded[i] - exact[i]));
+      }
+      CHECK(wrong < 1e-4);
+      CHECK(moved > 1e-2);
+    }
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,70 @@
+#include <doctest/doctest.h>
+
+#include "layers/models/forecaster.hpp"
+#include "layers/models/vision_transformer.hpp"
+#include "tests/support/layer_table.hpp"
+
+namespace tapestry {
+// Encoders of whole sequences, and of patches.
+std::vector<LayerRow> encoder_layers() {
+  Random r = init();
+  const TransformerBlockOptions block{
+      .width = 4, .heads = 2, .hidden = 6, .dropout = 0.2, .input = {}, .residual = {}};
+  TransformerBlockOptions post = block;
+  post.norm = NormPlacement::post;
+  const auto noisy = [](const auto& model, In in) {
+    Random noise(1, Stream::dropout);
+    return model.forward(in[0], &noise);
+  };
+  const auto padded = [](const Encoder& encoder, In in) {
+    return encoder.forward(in[0], {.attention = {.key_padding = ints({0, 0, 1, 0, 0, 0}, {2, 3})}});
+  };
+  const Array x = normal({2, 3, 4}), patches = normal({2, 3, 5}), images = pixels({2, 24}),
+              series = normal({2, 6, 3});
+  std::vector<LayerRow> rows = {
+      make_row("Encoder", Encoder(2, block, r), padded, {x}),
+      make_row("PatchEncoder: learned",
+               PatchEncoder({.patches = 3, .values = 5, .layers = 1, .block = block}, r), noisy,
+               {patches}),
+  };
+  for (const auto& [positions, name] : {std::pair{Positions::sinusoidal, "sinusoidal"},
+                                        {Positions::rotary, "rotary"},
+                                        {Positions::none, "no positions"}})
+    rows.push_back(make_row(fmt::format("PatchEncoder: {}, class token, post-norm", name),
+                            PatchEncoder({.patches = 3,
+                                          .values = 5,
+                                          .layers = 1,
+                                          .block = post,
+                                          .positions = positions,
+                                          .class_token = true},
+                                         r),
+                            noisy, {patches}));
+  for (const auto& [readout, name] :
+       {std::pair{Readout::class_token, "class token"}, {Readout::mean, "mean"}})
+    rows.push_back(make_row(fmt::format("VisionTransformer: {}", name),
+                            VisionTransformer({.height = 4,
+                                               .width = 6,
+                                               .patch = 2,
+                                               .classes = 3,
+                                               .layers = 1,
+                                               .block = block,
+                                               .readout = readout},
+                                              r),
+                            noisy, {images}));
+  for (const auto& [norm, name] :
+       {std::pair{WindowNorm::instance, "instance"}, {WindowNorm::last, "last"}})
+    for (const std::int64_t layers : {0, 1})
+      rows.push_back(make_row(fmt::format("Forecaster: {} layers, less its {}", layers, name),
+                              Forecaster({.context = 6,
+                                          .horizon = 2,
+                                          .patch = 4,
+                                          .stride = 2,
+                                          .layers = layers,
+                                          .block = block,
+                                          .norm = norm},
+                                         r),
+                              noisy, {series}));
+  return rows;
+}
+
+}  // namespace tapestry

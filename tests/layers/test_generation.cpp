@@ -1,0 +1,205 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "autograd/ops.hpp"
+#include "layers/models/recurrent_network.hpp"
+#include "tests/support/modules.hpp"
+#include "train/decode/generate.hpp"
+
+namespace tapestry {
+namespace {
+
+// tokens (B, T)[:, begin : end].
+Array columns_of(const Array& tokens, std::int64_t begin, std::int64_t end) {
+  Array part({tokens.dim(0), end - begin}, DType::int32);
+  for (std::int64_t b = 0, i = 0; b < tokens.dim(0); ++b)
+    for (std::int64_t t = begin; t < end; ++t, ++i)
+      part.mutable_values<std::int32_t>()[i] = tokens.values<std::int32_t>()[b * tokens.dim(1) + t];
+  return part;
+}
+
+// Feeds (B, T) tokens to cached models in chunks, and to the same model uncached.
+void check_cached(const Transformer& model, const Array& tokens, double tolerance) {
+  const std::int64_t B = tokens.dim(0), T = tokens.dim(1);
+  const std::vector<std::vector<std::int64_t>> chunkings = {
+      {8}, {1, 1, 1, 1, 1, 1, 1, 1}, {5, 1, 1, 1}, {1, 7}, {3, 5}, {2, 4, 1, 1}};
+  const Tensor whole = model.forward(tokens);  // (B, T, V)
+  for (const std::vector<std::int64_t>& chunks : chunkings) {
+    std::vector<KeyValueCache> caches = model.make_caches(B);
+    std::vector<Tensor> logits;
+    std::int64_t t = 0;
+    for (const std::int64_t chunk : chunks) {
+      logits.push_back(model.forward(columns_of(tokens, t, t + chunk), caches));
+      t += chunk;
+    }
+    CHECK(caches.back().length == T);
+    CHECK(distance(concat(logits, 1).value(), whole.value()) <= tolerance);
+  }
+}
+
+TEST_SUITE_BEGIN("layers");
+
+TEST_CASE("layers: cached logits are the uncached ones, whatever the chunks") {
+  const Array tokens = random_tokens({3, 8}, 11);
+  for (const Positions positions :
+       {Positions::learned, Positions::sinusoidal, Positions::rotary, Positions::none})
+    for (const NormPlacement norm : {NormPlacement::pre, NormPlacement::post})
+      for (const DType dtype : {f32, f64}) {
+        Random r = init();
+        Transformer model({.vocabulary = 11,
+                           .context = 10,
+                           .layers = 2,
+                           .heads = 2,
+                           .width = 12,
+                           .positions = positions,
+                           .window = positions == Positions::none ? 3 : 0,
+                           .norm = norm,
+                           .dropout = 0.5},
+                          r);
+        randomised(model, dtype);
+        check_cached(model, tokens, dtype == f32 ? 1e-5 : 1e-12);
+      }
+}
+
+TEST_CASE("layers: cached logits of random features are the uncached ones, from sums of one size") {
+  const Array tokens = random_tokens({3, 8}, 11);
+  for (const Positions positions : {Positions::learned, Positions::rotary})
+    for (const FeatureMap map : {FeatureMap::trigonometric, FeatureMap::positive})
+      for (const bool gated : {false, true})
+        for (const DType dtype : {f32, f64}) {
+          Random r = init();
+          TransformerOptions options{
+              .vocabulary = 11,
+              .context = 10,
+              .layers = 2,
+              .heads = 2,
+              .width = 12,
+              .positions = positions,
+              .random_features = RandomFeaturesOptions{.map = map, .gate = gated}};
+          Transformer model(options, r);
+          randomised(model, dtype);
+          check_cached(model, tokens, dtype == f32 ? 1e-4 : 1e-11);
+
+          const auto bytes = [](const KeyValueCache& cache) {
+            return cache.sums->sums.bytes() + cache.sums->weights.bytes();
+          };
+          options.context = 100000;
+          Transformer longer(options, r);
+          longer.convert(dtype);
+          CHECK(bytes(longer.make_caches(3)[0]) == bytes(model.make_caches(3)[0]));
+        }
+}
+
+TEST_CASE("layers: a recurrent network's logits are the same whatever the chunks") {
+  constexpr std::int64_t B = 3, T = 6, V = 11;
+  const Array tokens = random_tokens({B, T}, V);
+  for (const std::int64_t layers : {1, 2})
+    for (const DType dtype : {f32, f64}) {
+      Random r = init();
+      RecurrentNetwork model({.vocabulary = V, .layers = layers, .width = 12, .dropout = 0.5}, r);
+      randomised(model, dtype);
+      const Tensor whole = model.forward(tokens);  // (B, T, V)
+      CHECK(whole.shape() == Shape{B, T, V});
+      for (const std::vector<std::int64_t>& chunks :
+           {std::vector<std::int64_t>{6}, {1, 1, 1, 1, 1, 1}, {4, 1, 1}, {2, 4}}) {
+        std::vector<Tensor> states = model.make_states(B), logits;
+        std::int64_t t = 0;
+        for (const std::int64_t chunk : chunks) {
+          logits.push_back(model.forward(columns_of(tokens, t, t + chunk), states));
+          t += chunk;
+        }
+        CHECK(distance(concat(logits, 1).value(), whole.value()) <= (dtype == f32 ? 1e-5 : 1e-12));
+      }
+    }
+}
+
+TEST_CASE("layers: a cache is full at the model's context") {
+  Random r = init();
+  const Transformer model(tiny, r);
+  std::vector<KeyValueCache> caches = model.make_caches(1);
+  CHECK(caches.size() == 2);
+  model.forward(ints({1, 2, 3}, {1, 3}), caches);
+  CHECK_THROWS_WITH_AS(model.forward(ints({1, 2}, {1, 2}), caches),
+                       "transformer: tokens (1, 2) after 3 with a context of 4",
+                       std::invalid_argument);
+  CHECK(caches[0].length == 3);
+  KeyValueCache small(1, 2, 4, f32);
+  CHECK_THROWS_WITH_AS(
+      model.blocks[0].attention.forward(Array::zeros({1, 3, 4}), small),
+      "multi-head attention: x (1, 3, 4) float32 after 0 in a cache of (1, 2, 4) float32",
+      std::invalid_argument);
+}
+
+TEST_CASE("bug: a cache of another batch, width or dtype was written past its end") {
+  Random r = init();
+  const MultiHeadAttention attention(4, 2, r);
+  const Array x = Array::zeros({2, 3, 4});
+  for (KeyValueCache cache :
+       {KeyValueCache(1, 3, 4, f32), KeyValueCache(2, 3, 2, f32), KeyValueCache(2, 3, 4, f64)}) {
+    CHECK_THROWS_AS(attention.forward(x, cache), std::invalid_argument);
+    CHECK(cache.length == 0);
+  }
+  KeyValueCache fits(2, 3, 4, f32);
+  attention.forward(x, fits);
+  CHECK(fits.length == 3);
+}
+
+TEST_CASE("bug: a transformer read past the end of too few caches") {
+  Random r = init();
+  const Transformer model(tiny, r);
+  std::vector<KeyValueCache> none, one;
+  one.emplace_back(1, 4, 4, f32);
+  for (auto* caches : {&none, &one})
+    CHECK_THROWS_WITH_AS(model.forward(ints({1}, {1, 1}), *caches),
+                         fmt::format("transformer: {} caches for 2 blocks", caches->size()).c_str(),
+                         std::invalid_argument);
+}
+
+// The likeliest continuation of a prompt by the logits of the whole text so far.
+template <class Model>
+std::vector<std::int32_t> continued(const Model& model, std::vector<std::int32_t> text,
+                                    std::int64_t tokens) {
+  for (std::int64_t i = 0; i < tokens; ++i) {
+    const std::int64_t T = std::ssize(text);
+    const Tensor logits = model.forward(Array::of(text, {1, T}));
+    const std::vector<double> last = doubles(slice(logits, 1, T - 1, T).value());
+    text.push_back(static_cast<std::int32_t>(std::ranges::max_element(last) - last.begin()));
+  }
+  return {text.end() - tokens, text.end()};
+}
+
+TEST_CASE("generate: reads on as if it read the whole text again") {
+  Random r = init(), chance(0, Stream::sample);
+  Transformer transformer({.vocabulary = 9, .context = 20, .layers = 2, .heads = 2, .width = 8}, r);
+  RecurrentNetwork recurrent({.vocabulary = 9, .layers = 2, .width = 8}, r);
+  randomised(transformer, f32);
+  randomised(recurrent, f32);
+  const std::vector<std::int32_t> prompt = {3, 1, 4, 1, 5};
+  const SampleOptions greedy{.temperature = 0};
+  CHECK(generate(transformer, prompt, 15, greedy, chance) == continued(transformer, prompt, 15));
+  CHECK(generate(recurrent, prompt, 40, greedy, chance) == continued(recurrent, prompt, 40));
+  CHECK(generate(recurrent, prompt, 0, greedy, chance).empty());
+  CHECK_THROWS_WITH_AS(generate(recurrent, {}, 1, greedy, chance), "generate: an empty prompt",
+                       std::invalid_argument);
+}
+
+TEST_CASE("generate: a transformer whose context is full reads its later half again") {
+  Random r = init(), chance(0, Stream::sample);
+  Transformer model({.vocabulary = 9, .context = 6, .layers = 1, .heads = 2, .width = 8}, r);
+  randomised(model, f32);
+  const SampleOptions greedy{.temperature = 0};
+  std::vector<std::int32_t> text = {8, 7, 0, 3, 1, 4, 1, 5};  // of which it sees the last six
+  const auto given = generate(model, text, 8, greedy, chance);
+  for (const std::size_t seen : {6u, 3u, 4u, 5u, 6u, 3u, 4u, 5u}) {
+    const std::vector<std::int32_t> part(text.end() - static_cast<std::ptrdiff_t>(seen),
+                                         text.end());
+    text.push_back(continued(model, part, 1).front());
+  }
+  CHECK(std::equal(given.begin(), given.end(), text.end() - 8));
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

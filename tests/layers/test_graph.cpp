@@ -1,0 +1,181 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <optional>
+
+#include "autograd/ops.hpp"
+#include "data/graphs/drawn_graphs.hpp"
+#include "layers/convolution1d.hpp"
+#include "layers/graph.hpp"
+#include "tests/support/graphs.hpp"
+#include "tests/support/layer_table.hpp"
+
+namespace tapestry {
+std::vector<LayerRow> graph_layers() {
+  Random r = init();
+  const Adjacency graph(6,
+                        {{0, 1}, {1, 0}, {2, 2}, {0, 2}, {3, 0}, {1, 2}});  // 4 and 5 stand alone
+  const Array x = normal({6, 3}), first_nodes = ints({0, 2, 2, 6}, {4});
+  const auto on_graph = [graph](const auto& layer, In in) { return layer.forward(graph, in[0]); };
+  std::vector<LayerRow> rows = {
+      make_row("Convolution1d", Convolution1d(3, 4, r, {.before = 1, .after = 1}), forward,
+               {normal({2, 5, 3})}),
+      make_row("Convolution1d: every second", Convolution1d(3, 2, r, {.width = 4, .stride = 2}),
+               forward, {normal({2, 7, 3})}),
+      make_row("GraphAttention", GraphAttention(3, 4, r, {.activation = Activation::gelu}),
+               on_graph, {x}),
+      make_row("GraphAttention: heads",
+               GraphAttention(3, 4, r, {.heads = 2, .activation = Activation::none}), on_graph,
+               {x}),
+  };
+  for (const auto& [normalization, name] : {std::pair{Normalization::sum, "sum"},
+                                            {Normalization::mean, "mean"},
+                                            {Normalization::symmetric, "symmetric"}}) {
+    rows.push_back(make_row(
+        fmt::format("GraphConvolution: {}", name),
+        GraphConvolution(3, 4, r, {.normalization = normalization, .activation = Activation::gelu}),
+        on_graph, {x}));
+    const std::optional<Pooling> poolings[] = {std::nullopt, Pooling::sum, Pooling::mean,
+                                               Pooling::max};
+    for (int i = 0; i < 4; ++i)
+      rows.push_back(
+          make_row(fmt::format("GraphNetwork: {}, pooling {}", name, i),
+                   GraphNetwork({.inputs = 3,
+                                 .classes = 2,
+                                 .width = 4,
+                                 .attention = normalization == Normalization::sum && i % 2 == 1,
+                                 .normalization = normalization,
+                                 .heads = 2,
+                                 .activation = Activation::gelu,
+                                 .dropout = 0.3,
+                                 .pooling = poolings[i]},
+                                r),
+                   [=](const GraphNetwork& model, In in) {
+                     Random noise(1, Stream::dropout);
+                     return model.forward(graph, in[0], first_nodes, &noise);
+                   },
+                   {x}));
+  }
+  return rows;
+}
+
+namespace {
+
+TEST_SUITE_BEGIN("graphs");
+
+TEST_CASE("graphs: a convolution is its equation, for each normalisation, by hand") {
+  // 0 - 1 - 2, and 3 alone; one feature: 1, 2, 4, 8.
+  const Adjacency path = Adjacency::undirected(4, {{0, 1}, {1, 2}});
+  const Array x = Array::of(std::vector{1.0, 2.0, 4.0, 8.0}, {4, 1});
+  const auto values = [&](Normalization normalization, Activation activation = Activation::none) {
+    Random r = init();
+    GraphConvolution layer(1, 1, r, {.normalization = normalization, .activation = activation});
+    layer.convert(f64);
+    set(layer.neighbours.weight, {10});
+    set(layer.bias, {-25});
+    if (layer.own) set(layer.own->weight, {3});
+    return doubles(layer.forward(path, x).value());
+  };
+  CHECK(values(Normalization::sum) ==
+        std::vector<double>{3 + 20 - 25, 6 + 50 - 25, 12 + 20 - 25, 24 - 25});
+  CHECK(values(Normalization::mean) ==
+        std::vector<double>{3 + 20 - 25, 6 + 25 - 25, 12 + 20 - 25, 24 - 25});
+  CHECK(values(Normalization::sum, Activation::relu) == std::vector<double>{0, 31, 7, 0});
+  const double ends = 1 / std::sqrt(2.0 * 3.0);
+  const std::vector<double> wanted = {10 * (1.0 / 2 + 2 * ends), 10 * (2.0 / 3 + 5 * ends),
+                                      10 * (4.0 / 2 + 2 * ends), 80};
+  const std::vector<double> symmetric = values(Normalization::symmetric);
+  for (std::size_t i = 0; i < 4; ++i) CHECK(symmetric[i] == doctest::Approx(wanted[i] - 25));
+}
+
+TEST_CASE("graphs: graph attention is attention that the edges mask, and its weights sum to 1") {
+  Random r = init();
+  const Adjacency graph = random_graph(20, 70, 5);
+  GraphAttention layer(5, 6, r, {.heads = 2, .activation = Activation::none});
+  randomised(layer, f64);
+  const Array x = normal({20, 5});
+  const auto batched = [](const Tensor& t) { return reshape(t, {1, t.dim(0), t.dim(1)}); };
+  const Tensor attended = scaled_dot_product_attention(
+      batched(layer.query.forward(x)), batched(layer.key.forward(x)),
+      batched(layer.value.forward(x)), {.heads = 2, .mask = dense(graph, 0, -infinity)});
+  const Tensor wanted = reshape(attended, {20, 6}) + layer.own->forward(x) + layer.bias;
+  check_close(layer.forward(graph, x).value(), wanted.value());
+
+  const Tensor weights = layer.weights(graph, x);  // (E, 2)
+  const std::vector<double> sums = doubles(segment_sum(weights, graph.incoming().offsets).value());
+  const Ints offsets = ints_of(graph.incoming().offsets);
+  for (std::size_t j = 0; j < 20; ++j)
+    for (std::size_t h = 0; h < 2; ++h)
+      CHECK(sums[2 * j + h] == doctest::Approx(offsets[j] < offsets[j + 1] ? 1 : 0));
+}
+
+TEST_CASE(
+    "graphs: with one column a head, edges to one node, and no θ₁, attention is plain softmax") {
+  Random r = init();
+  auto layer = GraphAttention(1, 1, r, {.activation = Activation::none});
+  layer.convert(f64);
+  for (Parameter* parameter : {&layer.query.weight, &layer.key.weight, &layer.value.weight})
+    set(*parameter, {1});
+  set(layer.own->weight, {0});
+  const Adjacency graph(3, {{0, 2}, {1, 2}});
+  const Array x = Array::of(std::vector{1.0, 2.0, 3.0}, {3, 1});
+  const double share = 1 / (1 + std::exp(-3.0));  // of node 1: scores are 3 and 6
+  CHECK(doubles(layer.forward(graph, x).value())[2] == doctest::Approx(1 + share));
+}
+
+// The network with nodes renamed, and the features moved with them.
+TEST_CASE("graphs: permuting nodes permutes the output, and leaves the pooled output unchanged") {
+  const std::int64_t N = 30;
+  const Adjacency graph = random_graph(N, 90, 6);
+  const Array x = normal({N, 4}), first_nodes = Array::of(Ints{0, 30}, {2});
+  std::vector<std::int64_t> order(N);  // new node v was order[v]
+  for (std::int64_t v = 0; v < N; ++v) order[v] = (7 * v + 3) % N;
+  Ints renamed(N);
+  for (std::int64_t v = 0; v < N; ++v) renamed[order[v]] = static_cast<std::int32_t>(v);
+  Edges moved;
+  for (const auto& [from, to] : graph.list()) moved.push_back({renamed[from], renamed[to]});
+  const Adjacency permuted(N, moved);
+  for (const bool attention : {false, true})
+    for (const Normalization normalization :
+         {Normalization::sum, Normalization::mean, Normalization::symmetric})
+      for (const std::optional<Pooling> pooling :
+           {std::optional<Pooling>(), std::optional(Pooling::sum), std::optional(Pooling::mean),
+            std::optional(Pooling::max)}) {
+        Random r = init();
+        GraphNetwork model({.inputs = 4,
+                            .classes = 3,
+                            .width = 8,
+                            .attention = attention,
+                            .normalization = normalization,
+                            .heads = 2,
+                            .pooling = pooling},
+                           r);
+        randomised(model, f64);
+        const Array before = model.forward(graph, x, first_nodes).value();
+        const Array after = model.forward(permuted, x.select(order), first_nodes).value();
+        check_close(after, pooling ? before : before.select(order), 1e-11);
+        CHECK(std::abs(doubles(before)[0]) > 1e-3);
+      }
+}
+
+TEST_CASE("graphs: a batch of graphs is read as each of them is alone") {
+  Random r = init();
+  GraphNetwork model(
+      {.inputs = 1, .classes = 5, .normalization = Normalization::sum, .pooling = Pooling::sum}, r);
+  randomised(model, f64);
+  const DrawnGraphs data({.examples = 8});
+  const std::int64_t all[] = {0, 1, 2, 3, 4, 5, 6, 7};
+  const Batch batch = data.batch(all);
+  const Array together =
+      model.forward(*batch.graph, batch.inputs.to(f64), batch.first_nodes).value();
+  for (std::int64_t i = 0; i < 8; ++i) {
+    const Batch one = data.batch({&all[i], 1});
+    check_close(model.forward(*one.graph, one.inputs.to(f64), one.first_nodes).value(),
+                together.select({i}), 1e-9);
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,217 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "autograd/ops.hpp"
+#include "layers/models/memory.hpp"
+#include "layers/models/recurrent_network.hpp"
+#include "tests/support/layer_table.hpp"
+
+namespace tapestry {
+std::vector<LayerRow> memory_layers() {
+  Random r = init();
+  const Array x = normal({2, 4, 6}), state = normal({2, 5}), one = normal({2, 1, 6});
+  const Array tokens = ints({4, 0, 2, 4, 4, 1}, {2, 3});
+  const Array symbols = ints({4, 0, 2, 4, 4, 1, 0, 0, 3, 1, 2, 1}, {2, 3, 2});
+  const auto parts = [](const Recurrent& layer, In in) {
+    const Tensor first = layer.forward(slice(in[0], 1, 0, 3), in[1]);
+    const Tensor before = reshape(slice(first, 1, 2, 3), {2, 5});
+    return layer.step(reshape(slice(in[0], 1, 3, 4), {2, 6}), before);
+  };
+  std::vector<LayerRow> rows = {
+      make_row("Recurrent", Recurrent(6, 5, r), forward, {x}),
+      make_row("Recurrent: no bias", Recurrent(6, 5, r, false), forward, {x}),
+      make_row("Recurrent: initial", Recurrent(6, 5, r), cross, {x, state}),
+      make_row("Recurrent: a step after others", Recurrent(6, 5, r), parts, {x, state}),
+      make_row("CompositeSum", CompositeSum(6, r), forward, {x}),
+      make_row("ExponentialForgetting", ExponentialForgetting(6, r, {}), forward, {x}),
+      make_row("ExponentialForgetting: learnt",
+               ExponentialForgetting(6, r, {.gamma = 0.7, .learn = true}), forward, {x}),
+      make_row("RecurrentMemory", RecurrentMemory(6, r), forward, {x}),
+      make_row("ForgettingGate", ForgettingGate(6, r), forward, {x}),
+      make_row("SigmoidAttention", SigmoidAttention(6, r), forward, {x}),
+      make_row("SoftmaxAttention", SoftmaxAttention(6, r), forward, {x}),
+      make_row("QueryKeyMemory", QueryKeyMemory(6, r), forward, {x}),
+      make_row("QueryKeyMemory: one element", QueryKeyMemory(6, r), forward, {one}),
+      make_row("MultiHeadMemory", MultiHeadMemory(6, 2, r), forward, {x}),
+  };
+  for (const std::string& kind : memory_kinds())
+    rows.push_back(make_row("MemoryNetwork: " + kind,
+                            MemoryNetwork({.vocabulary = 5,
+                                           .classes = 3,
+                                           .hidden = 7,
+                                           .memory = {.kind = kind, .width = 4, .heads = 2}},
+                                          r),
+                            [symbols](const MemoryNetwork& model, In) {
+                              return cross_entropy(model.forward(symbols), ints({2, 0}, {2}));
+                            },
+                            {}));
+  for (const bool tied : {false, true})
+    for (const double rate : {0.0, 0.2})
+      rows.push_back(make_row(
+          fmt::format("RecurrentNetwork: {}tied, dropout {}", tied ? "" : "un", rate),
+          RecurrentNetwork({.vocabulary = 5,
+                            .layers = 2,
+                            .width = 4,
+                            .dropout = rate,
+                            .bias = !tied,
+                            .tied_embeddings = tied},
+                           r),
+          [tokens](const RecurrentNetwork& model, In) {
+            Random noise(1, Stream::dropout);
+            return cross_entropy(model.forward(tokens, &noise), ints({1, 2, 0, 3, -1, 4}, {2, 3}));
+          },
+          {}));
+  return rows;
+}
+
+namespace {
+
+TEST_SUITE_BEGIN("layers");
+
+TEST_CASE("layers: every memory is its equation, element by element") {
+  constexpr std::int64_t B = 2, T = 5, C = 6;
+  Random r = init();
+  const Tensor x = normal({B, T, C});
+  const auto at = [](const Tensor& y, std::int64_t t) {
+    return reshape(slice(y, 1, t, t + 1), {y.dim(0), y.dim(2)});
+  };
+  const auto weighted = [&](const Tensor& weights, const Tensor& values) {  // (B, T, 1), (B, T, C)
+    return sum(weights * values, {1});
+  };
+  const auto check = [&](const Memory& memory, const Tensor& wanted) {
+    CHECK(memory.forward(x).shape() == Shape{B, C});
+    CHECK(distance(memory.forward(x).value(), wanted.value()) <= 1e-12);
+  };
+
+  CompositeSum composite(C, r);
+  randomised(composite, f64);
+  check(composite, sum(composite.value.forward(x), {1}));
+
+  for (const bool learn : {false, true}) {
+    ExponentialForgetting forgetting(C, r, {.gamma = 0.8, .learn = learn});
+    randomised(forgetting, f64);
+    Tensor gamma = Array::full({}, 0.8, f64), wanted = Array::zeros({B, C}, f64);
+    if (learn) gamma = sigmoid(*forgetting.decay);
+    const Tensor values = forgetting.value.forward(x);
+    for (std::int64_t t = 0; t < T; ++t) wanted = gamma * wanted + at(values, t);
+    check(forgetting, wanted);
+  }
+
+  RecurrentMemory recurrent(C, r);
+  randomised(recurrent, f64);
+  Tensor state = Array::zeros({B, C}, f64);
+  for (std::int64_t t = 0; t < T; ++t) state = recurrent.network.step(at(x, t), state);
+  check(recurrent, state);
+
+  ForgettingGate gated(C, r);
+  randomised(gated, f64);
+  state = Array::zeros({B, C}, f64);
+  for (std::int64_t t = 0; t < T; ++t)
+    state = sigmoid(gated.gate.forward(at(x, t))) * state + gated.value.forward(at(x, t));
+  check(gated, state);
+
+  SigmoidAttention sigmoids(C, r);
+  randomised(sigmoids, f64);
+  check(sigmoids, weighted(sigmoid(sigmoids.score.forward(x)), sigmoids.value.forward(x)));
+
+  SoftmaxAttention softmaxes(C, r);
+  randomised(softmaxes, f64);
+  const Tensor scores = exp(softmaxes.score.forward(x));
+  check(softmaxes, weighted(scores / sum(scores, {1}, Keep::yes), softmaxes.value.forward(x)));
+
+  QueryKeyMemory query_key(C, r);
+  randomised(query_key, f64);
+  const Tensor q = reshape(query_key.attention.query.forward(at(x, T - 1)), {B, 1, C});
+  const Tensor agreement =
+      exp(sum(q * query_key.attention.key.forward(x), {2}, Keep::yes) * (1 / std::sqrt(6.0)));
+  check(query_key,
+        weighted(agreement / sum(agreement, {1}, Keep::yes), query_key.attention.value.forward(x)));
+
+  MultiHeadMemory heads(C, 2, r);
+  randomised(heads, f64);
+  check(heads, at(heads.attention.forward(x, x), T - 1));
+}
+
+TEST_CASE("layers: the weights that a memory tells are those it used") {
+  constexpr std::int64_t B = 2, T = 5, C = 6;
+  Random r = init();
+  const Tensor x = normal({B, T, C});
+  for (const std::string& kind : memory_kinds()) {
+    CAPTURE(kind);
+    const auto memory = make_memory({.kind = kind, .width = C, .heads = 3}, r);
+    randomised(*memory, f64);
+    const Tensor weights = memory->weights(x);
+    const bool attends = kind.ends_with("attention") || kind == "query-key" || kind == "multi-head";
+    REQUIRE(weights.value().empty() == !attends);
+    if (!attends) continue;
+    const std::int64_t H = kind == "multi-head" ? 3 : 1;
+    REQUIRE(weights.shape() == Shape{B, H, T});
+    if (kind != "sigmoid-attention")
+      for (const double total : doubles(sum(weights, {2}).value()))
+        CHECK(total == doctest::Approx(1));
+  }
+  // Σ w v, head by head, is what the memory gives.
+  QueryKeyMemory one(C, r);
+  randomised(one, f64);
+  const Tensor values = one.attention.value.forward(x);
+  CHECK(distance(matmul(one.weights(x), values).value().reshaped({B, C}), one.forward(x).value()) <=
+        1e-12);
+  MultiHeadMemory three(C, 3, r);
+  randomised(three, f64);
+  const Tensor packed = slice(three.attention.key_value->forward(x), 2, C, 2 * C);
+  const Tensor split = permute(reshape(packed, {B, T, 3, C / 3}), {0, 2, 1, 3});  // (B, H, T, D)
+  const Tensor mixed = matmul(reshape(three.weights(x), {B, 3, 1, T}), split);    // (B, H, 1, D)
+  CHECK(distance(three.attention.output.forward(reshape(mixed, {B, C})).value(),
+                 three.forward(x).value()) <= 1e-12);
+}
+
+TEST_CASE("layers: what a memory forgets, and what it does not") {
+  Random r = init();
+  const Array late = normal({1, 1, 4}), early = normal({1, 1, 4}), other = normal({1, 6, 4});
+  const auto kept = [&](const Memory& memory) {  // of the first element after six more
+    const Tensor a = memory.forward(concat({early, other, late}, 1));
+    const Tensor b = memory.forward(concat({-Tensor(early), other, late}, 1));
+    return distance(a.value(), b.value());
+  };
+  CompositeSum everything(4, r);
+  randomised(everything, f64);
+  ExponentialForgetting little(4, r, {.gamma = 0.1});
+  randomised(little, f64);
+  CHECK(kept(everything) > 0.1);
+  CHECK(kept(little) < 1e-5);
+  // Attention to what was said does not care when it was said.
+  QueryKeyMemory attention(4, r);
+  randomised(attention, f64);
+  CHECK(distance(attention.forward(concat({early, other, late}, 1)).value(),
+                 attention.forward(concat({other, early, late}, 1)).value()) <= 1e-12);
+}
+
+TEST_CASE("layers: a recurrent layer walked in steps or in parts is the whole") {
+  constexpr std::int64_t B = 3, T = 7;
+  Random r = init();
+  for (const DType dtype : {f32, f64}) {
+    Recurrent layer(5, 4, r);
+    randomised(layer, dtype);
+    const Tensor x = normal({B, T, 5}, dtype), initial = normal({B, 4}, dtype);
+    for (const Tensor& start : {Tensor(), initial}) {
+      const Tensor whole = layer.forward(x, start);
+      Tensor state = start.value().empty() ? Tensor(Array::zeros({B, 4}, dtype)) : start;
+      std::vector<Tensor> states;
+      for (std::int64_t t = 0; t < T; ++t) {
+        state = layer.step(reshape(slice(x, 1, t, t + 1), {B, 5}), state);
+        states.push_back(reshape(state, {B, 1, 4}));
+      }
+      CHECK(distance(concat(states, 1).value(), whole.value()) <= (dtype == f32 ? 1e-6 : 1e-14));
+      const Tensor first = layer.forward(slice(x, 1, 0, 3), start);
+      const Tensor rest = layer.forward(slice(x, 1, 3, T), reshape(slice(first, 1, 2, 3), {B, 4}));
+      CHECK(distance(concat({first, rest}, 1).value(), whole.value()) <=
+            (dtype == f32 ? 1e-6 : 1e-14));
+    }
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

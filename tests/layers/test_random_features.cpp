@@ -1,0 +1,230 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "autograd/ops.hpp"
+#include "tests/support/layer_table.hpp"
+
+namespace tapestry {
+namespace {
+
+// Exact functions of queries, keys and values: with scaled keys, of the keys times their scales.
+constexpr auto whole_features = [](const RandomFeatures& layer, In x) {
+  const Features features = layer.forward(x[0]);
+  if (features.log_scales.empty()) return features.values;
+  const Shape& by_time = features.log_scales.shape();
+  const Array scales = features.log_scales.reshaped({by_time[0], by_time[1], 1, by_time[2]});
+  return features.values * exp(Tensor(scales));
+};
+
+}  // namespace
+
+std::vector<LayerRow> random_feature_layers() {
+  Random r = init();
+  const Array x = normal({2, 5, 6}), source = normal({2, 4, 3});
+  const Array hidden = ints({0, 0, 1, 0, 0, 0, 1, 1, 1, 0}, {2, 5});
+  const Array hidden_source = ints({0, 0, 1, 0, 0, 1, 0, 1}, {2, 4});
+  const auto layer = [&](const RandomFeaturesOptions& features, bool cross_attends = false,
+                         bool rotary_positions = false) {
+    return MultiHeadAttention(6, rotary_positions ? 3 : 2, r,
+                              {.source_width = cross_attends ? 3 : 0,
+                               .input = {},
+                               .output = {},
+                               .rotary_positions = rotary_positions,
+                               .random_features = features});
+  };
+  const auto self = [](const AttentionOptions& options) {
+    return [options](const auto& l, In in) { return l.forward(in[0], options); };
+  };
+  const auto padded_cross = [=](const auto& l, In in) {
+    return l.forward(in[0], in[1], {.key_padding = hidden_source});
+  };
+  std::vector<LayerRow> rows;
+  for (const FeatureMap map : {FeatureMap::trigonometric, FeatureMap::positive}) {
+    const std::string name = map == FeatureMap::trigonometric ? "trigonometric" : "positive";
+    const RandomFeaturesOptions plain{.features = 40, .map = map};
+    const RandomFeaturesOptions gated{.features = 40, .map = map, .gate = true};
+    rows.push_back(make_row("RandomFeatures: " + name, RandomFeatures(2, 3, r, plain),
+                            whole_features, {normal({2, 2, 4, 3})}));
+    const std::string prefix = "MultiHeadAttention: " + name + " features, ";
+    rows.push_back(make_row(prefix + "bidirectional", layer(plain), self({}), {x}));
+    rows.push_back(make_row(prefix + "padded", layer(plain), self({.key_padding = hidden}), {x}));
+    rows.push_back(make_row(prefix + "causal", layer(plain), self({.causal = true}), {x}));
+    rows.push_back(make_row(prefix + "causal, padded", layer(plain),
+                            self({.causal = true, .key_padding = hidden}), {x}));
+    rows.push_back(make_row(prefix + "gate", layer(gated), self({.causal = true}), {x}));
+    rows.push_back(
+        make_row(prefix + "rotary", layer(gated, false, true), self({.causal = true}), {x}));
+    rows.push_back(make_row(prefix + "cross", layer(plain, true), cross, {x, source}));
+    rows.push_back(
+        make_row(prefix + "cross, padded", layer(plain, true), padded_cross, {x, source}));
+  }
+  rows.push_back(make_row("TransformerBlock: random features",
+                          TransformerBlock({.width = 6,
+                                            .heads = 2,
+                                            .hidden = 5,
+                                            .dropout = 0.3,
+                                            .random_features = RandomFeaturesOptions{.gate = true},
+                                            .input = {},
+                                            .residual = {}},
+                                           r),
+                          [](const TransformerBlock& block, In in) {
+                            Random noise(1, Stream::dropout);
+                            return block.forward(in[0],
+                                                 {.attention = {.causal = true}, .noise = &noise});
+                          },
+                          {x}));
+  return rows;
+}
+
+namespace {
+
+// unit rows (…, T, D) · √D: scaled_dot_product_attention divides the products by √D.
+Tensor spread(const Tensor& x) { return unit_rows(x) * std::sqrt(static_cast<double>(x.dim(-1))); }
+
+// How far attention by features is from the softmax, in root mean square over a few draws of w.
+double feature_error(const RandomFeaturesOptions& options, const AttentionOptions& attention) {
+  constexpr std::int64_t H = 2, D = 8;
+  // Of long vectors the exponentials' variance is large: few features see none of their mass.
+  const Tensor q = 0.5 * Tensor(normal({3, H, 40, D})), k = 0.5 * Tensor(normal({3, H, 40, D})),
+               v = normal({3, 40, H * D});
+  const bool unit = options.map == FeatureMap::trigonometric;
+  const Tensor values = permute(reshape(v, {3, 40, H, D}), {0, 2, 1, 3});
+  const Tensor exact = scaled_dot_product_attention(unit ? spread(q) : q, unit ? unit_rows(k) : k,
+                                                    values, attention);
+  double squares = 0;
+  constexpr int draws = 6;
+  for (std::uint64_t seed = 0; seed < draws; ++seed) {
+    Random r = init(seed);
+    RandomFeatures layer(H, D, r, options);
+    layer.convert(f64);
+    const Features keys = layer.forward(k);
+    const Tensor y = linear_attention(layer.forward(q).values, keys.values, v, {},
+                                      {.causal = attention.causal,
+                                       .key_padding = attention.key_padding,
+                                       .key_log_scales = keys.log_scales,
+                                       .floor = layer.floor()});
+    const Tensor difference = permute(reshape(y, {3, 40, H, D}), {0, 2, 1, 3}) - exact;
+    squares += mean(difference * difference).item() / draws;
+  }
+  return std::sqrt(squares);
+}
+
+TEST_SUITE_BEGIN("layers");
+
+TEST_CASE("layers: attention by random features nears the softmax as 1/√D") {
+  Array padding = Array::zeros({3, 40}, DType::int32);
+  for (std::size_t i = 0; i < 120; i += 3) padding.mutable_values<std::int32_t>()[i] = 1;
+  const AttentionOptions forms[] = {{}, {.causal = true}, {.key_padding = padding}};
+  for (const AttentionOptions& form : forms)
+    for (const FeatureMap map : {FeatureMap::trigonometric, FeatureMap::positive}) {
+      std::vector<double> errors;
+      for (const std::int64_t features : {16, 64, 256, 1024})
+        errors.push_back(feature_error({.features = features, .map = map}, form));
+      INFO(fmt::format("{}: {:.3f} {:.3f} {:.3f} {:.3f}",
+                       map == FeatureMap::trigonometric ? "trigonometric" : "positive", errors[0],
+                       errors[1], errors[2], errors[3]));
+      for (std::size_t i = 1; i < errors.size(); ++i)
+        CHECK(errors[i - 1] / errors[i] > 1.3);  // of 2
+      CHECK(errors[0] / errors[3] > 4);          // of 8
+      CHECK(errors[3] < 0.1);
+    }
+}
+
+// Within four deviations of the mean of so many: (1 - k²)/√2 of one trigonometric product and
+// k √(e^|x' + y'|² - 1) of one positive (Choromanski et al. 2020, lemma 2), which orthogonal
+// directions lower.
+TEST_CASE("layers: products of random features are the kernel's on average") {
+  constexpr std::int64_t D = 4;
+  constexpr double draws = 200000;
+  const Tensor x = 0.5 * Tensor(normal({1, 5, D})), y = 0.5 * Tensor(normal({1, 5, D}));
+  for (const FeatureMap map : {FeatureMap::trigonometric, FeatureMap::positive}) {
+    Random r = init();
+    RandomFeatures layer(1, D, r, {.features = static_cast<std::int64_t>(draws), .map = map});
+    layer.convert(f64);
+    const bool unit = map == FeatureMap::trigonometric;
+    const Tensor sigma = Array::of<double>({0.5, 1, 1.5, 0.8}, {1, D});
+    if (unit) set(*layer.sigma, doubles(sigma.value()));
+    const auto features = [&](const Tensor& z) {
+      const Features f = layer.forward(z);
+      return unit ? f.values : f.values * exp(Tensor(f.log_scales.reshaped({1, 1, 5})));
+    };
+    const Tensor products = matmul(features(x), features(y), {.transpose_a = true});
+    for (std::int64_t i = 0; i < 5; ++i)
+      for (std::int64_t j = 0; j < 5; ++j) {
+        const Tensor a = slice(x, 1, i, i + 1), b = slice(y, 1, j, j + 1);
+        const Tensor difference = (unit_rows(a) - unit_rows(b)) * sigma;
+        const double wanted = unit ? std::exp(-0.5 * sum(difference * difference).item())
+                                   : std::exp(0.5 * sum(a * b).item());
+        const double found = products.value().values<double>()[i * 5 + j];
+        const double square = sum((a + b) * (a + b)).item() / std::sqrt(static_cast<double>(D));
+        const double deviation = unit ? (1 - wanted * wanted) / std::numbers::sqrt2
+                                      : wanted * std::sqrt(std::expm1(square));
+        CHECK(std::abs(found - wanted) <= 4 * deviation / std::sqrt(draws) + 1e-12);
+      }
+  }
+}
+
+TEST_CASE("layers: positive features are drawn in orthogonal groups, all of them from the seed") {
+  Random r = init(5), again = init(5), other = init(6);
+  const RandomFeaturesOptions options{.features = 10, .map = FeatureMap::positive};
+  const RandomFeatures layer(2, 4, r, options);
+  const Tensor w = layer.projection.tensor;
+  CHECK(w.id() == 0);
+  const std::vector<double> products = doubles(matmul(w, w, {.transpose_b = true}).value());
+  for (std::int64_t h = 0; h < 2; ++h)
+    for (std::int64_t i = 0; i < 10; ++i)
+      for (std::int64_t j = 0; j < i; ++j)
+        if (i / 4 == j / 4) CHECK(std::abs(products[(h * 10 + i) * 10 + j]) <= 1e-5);
+  CHECK(same_bits(w.value(), RandomFeatures(2, 4, again, options).projection.value()));
+  CHECK_FALSE(same_bits(w.value(), RandomFeatures(2, 4, other, options).projection.value()));
+  CHECK_THROWS_AS(RandomFeatures(2, 4, r, {.features = 0}), std::invalid_argument);
+}
+
+TEST_CASE("layers: attention by random features has no weights to record") {
+  Random r = init();
+  const MultiHeadAttention layer(
+      4, 2, r, {.input = {}, .output = {}, .random_features = RandomFeaturesOptions{}});
+  const AttentionRecorder recorder;
+  CHECK_THROWS_WITH_AS(layer.forward(Tensor(Array::zeros({1, 2, 4}))),
+                       "random-feature attention has no weights to look at", InputError);
+}
+
+TEST_CASE("layers: padding never leaks through random features") {
+  const Array hidden = ints({0, 0, 1, 0, 1, 1, 0, 0, 0, 1}, {2, 5});
+  const auto spoil = [&](const Array& x) {
+    Array spoiled = x.clone();
+    for (std::int64_t i = 0; i < spoiled.size(); ++i)
+      if (hidden.values<std::int32_t>()[i / x.dim(2)]) spoiled.mutable_values<double>()[i] *= -50;
+    return spoiled;
+  };
+  const auto visible = [&](const Array& x) {  // the rows of visible tokens
+    std::vector<double> rows;
+    for (std::int64_t i = 0; i < x.size(); ++i)
+      if (!hidden.values<std::int32_t>()[i / x.dim(2)]) rows.push_back(doubles(x)[i]);
+    return rows;
+  };
+  for (const FeatureMap map : {FeatureMap::trigonometric, FeatureMap::positive}) {
+    Random r = init();
+    const RandomFeaturesOptions options{.map = map};
+    MultiHeadAttention self(4, 2, r, {.input = {}, .output = {}, .random_features = options});
+    MultiHeadAttention other(
+        4, 2, r, {.source_width = 3, .input = {}, .output = {}, .random_features = options});
+    randomised(self, f64), randomised(other, f64);
+    const Array x = normal({2, 5, 4}), source = normal({2, 5, 3});
+    for (const bool causal : {false, true}) {
+      const AttentionOptions padded{.causal = causal, .key_padding = hidden};
+      CHECK(visible(self.forward(x, padded).value()) ==
+            visible(self.forward(spoil(x), padded).value()));
+      CHECK(visible(self.forward(x).value()) != visible(self.forward(spoil(x)).value()));
+    }
+    CHECK(same_bits(other.forward(x, source, {.key_padding = hidden}).value(),
+                    other.forward(x, spoil(source), {.key_padding = hidden}).value()));
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

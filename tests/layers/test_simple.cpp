@@ -1,0 +1,186 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/ops.hpp"
+#include "layers/mlp.hpp"
+#include "tests/support/layer_table.hpp"
+
+namespace tapestry {
+std::vector<LayerRow> simple_layers() {
+  Random r = init();
+  const Array x = normal({2, 3, 6}), tokens = ints({4, 0, 2, 4, 4, 1}, {2, 3});
+  const auto noisy = [](const auto& layer, In in) {
+    Random noise(1, Stream::dropout);
+    return layer.forward(in[0], &noise);
+  };
+  return {
+      make_row("Linear", Linear(6, 4, r), forward, {x}),
+      make_row("Linear: no bias", Linear(6, 4, r, {.bias = false}), forward, {x}),
+      make_row("Linear: a vector", Linear(6, 4, r), forward, {normal({6})}),
+      make_row("Embedding", Embedding(5, 6, r),
+               [tokens](const Embedding& layer, In) { return layer.forward(tokens); }, {}),
+      make_row("LayerNorm", LayerNorm(6), forward, {x}),
+      make_row("Dropout", Dropout(0.4), noisy, {x}),
+      make_row("Dropout: no noise", Dropout(0.4),
+               [](const Dropout& layer, In in) { return layer.forward(in[0], nullptr); }, {x}),
+      make_row("FeedForward: gelu", FeedForward(6, 9, r), forward, {x}),
+      make_row("FeedForward: gelu_tanh", FeedForward(6, 9, r, {Activation::gelu_tanh, {}, {}}),
+               forward, {x}),
+      make_row("FeedForward: relu", FeedForward(6, 9, r, {Activation::relu, {}, {.bias = false}}),
+               forward, {x}),
+      make_row("SinusoidalPositions", SinusoidalPositions(), forward, {x}),
+      make_row("LearnedPositions", LearnedPositions(5, 6, r), forward, {x}),
+      make_row("LearnedPositions: later", LearnedPositions(5, 6, r),
+               [](const LearnedPositions& layer, In in) { return layer.forward(in[0], 2); }, {x}),
+      make_row("Mlp: relu", Mlp({6, 5, 4, 3}, r), forward, {x}),
+      make_row("Mlp: gelu to the end", Mlp({6, 5, 3}, r, {Activation::gelu, true}), forward, {x}),
+      make_row("Mlp: one layer", Mlp({6, 2}, r), forward, {x}),
+  };
+}
+
+namespace {
+
+TEST_SUITE_BEGIN("layers");
+
+TEST_CASE("layers: a Linear starts as PyTorch's does") {
+  Random r = init();
+  const Linear layer(16, 400, r);
+  for (const Parameter* parameter : {&layer.weight, &layer.bias}) {
+    const std::vector<double> values = doubles(parameter->value());
+    const auto [low, high] = std::ranges::minmax(values);
+    CHECK(low == doctest::Approx(-0.25).epsilon(0.05));
+    CHECK(high == doctest::Approx(0.25).epsilon(0.05));
+    CHECK(std::max(-low, high) <= 0.25);
+  }
+}
+
+TEST_CASE("layers: sinusoidal positions are those of the paper") {
+  const auto encoding = [](const Shape& shape, std::int64_t first) {
+    return doubles(SinusoidalPositions().forward(Array::full(shape, 2, f64), first).value());
+  };
+  // sin and cos of 0, 0; 1, 0.01; 2, 0.02; 3, 0.03
+  const std::vector<double> wanted = {0,
+                                      1,
+                                      0,
+                                      1,
+                                      0.8414709848078965,
+                                      0.5403023058681398,
+                                      0.009999833334166664,
+                                      0.9999500004166653,
+                                      0.9092974268256817,
+                                      -0.4161468365471424,
+                                      0.01999866669333308,
+                                      0.9998000066665778,
+                                      0.1411200080598672,
+                                      -0.9899924966004454,
+                                      0.02999550020249566,
+                                      0.9995500337489875};
+  for (const std::int64_t first : {0, 2}) {
+    const std::vector<double> values = encoding({1, 2, 4}, first);
+    for (std::size_t i = 0; i < 8; ++i)
+      CHECK(values[i] - 2 == doctest::Approx(wanted[first * 4 + i]));
+  }
+  // 10000^(-2/6) = 0.04641588833612779 and 10000^(-4/6) = 0.002154434690031884
+  const std::vector<double> six = encoding({1, 1, 6}, 1);
+  CHECK(six[2] - 2 == doctest::Approx(std::sin(0.04641588833612779)));
+  CHECK(six[5] - 2 == doctest::Approx(std::cos(0.002154434690031884)));
+  const std::vector<double> both = encoding({2, 1, 4}, 1);
+  CHECK(std::equal(both.begin(), both.begin() + 4, both.begin() + 4));
+}
+
+TEST_CASE("layers: learned positions are rows of the table, and end with it") {
+  Random r = init();
+  const LearnedPositions layer(3, 2, r);
+  const std::vector<double> table = doubles(layer.weight.value());
+  const Array zeros = Array::zeros({1, 2, 2});
+  CHECK(doubles(layer.forward(zeros, 1).value()) ==
+        std::vector<double>(table.begin() + 2, table.end()));
+  CHECK_THROWS_AS(layer.forward(zeros, 2), std::invalid_argument);
+}
+
+TEST_CASE("layers: rotary positions turn each pair of columns by the position times its rate") {
+  // Two heads of width 4, and two columns that stay as they are.
+  const std::vector<double> x = {1, 0, 0, 1, 0, 2, 3, 0, 5, 6};
+  const std::vector<double> y =
+      doubles(rotary(Array::of(x, {1, 10}), {.head_width = 4, .columns = 8, .first = 3}).value());
+  const double a = 3, b = 0.03;
+  const std::vector<double> wanted = {
+      std::cos(a),     std::sin(a),     -std::sin(b),    std::cos(b), -2 * std::sin(a),
+      2 * std::cos(a), 3 * std::cos(b), 3 * std::sin(b), 5,           6};
+  for (std::size_t i = 0; i < x.size(); ++i) CHECK(y[i] == doctest::Approx(wanted[i]));
+}
+
+TEST_CASE("layers: scores of rotary queries and keys depend on the difference of positions only") {
+  const Tensor q = normal({1, 6}), k = normal({1, 6});
+  const auto score = [&](std::int64_t t, std::int64_t s) {
+    return sum(rotary(q, {.first = t}) * rotary(k, {.first = s})).item();
+  };
+  for (const std::int64_t shift : {1, 17, 4096})
+    CHECK(score(5 + shift, 2 + shift) == doctest::Approx(score(5, 2)).epsilon(1e-11));
+  CHECK(std::abs(score(5, 2) - score(6, 2)) > 1e-3);
+  CHECK(std::abs(score(5, 2) - score(2, 5)) > 1e-3);
+
+  // So a row of tokens gives the same wherever it starts, and its order matters.
+  Random r = init();
+  TransformerOptions options = tiny;
+  options.positions = Positions::rotary;
+  Transformer model(options, r);
+  randomised(model, f64);
+  const Tensor x = normal({1, 4, 4});
+  const MultiHeadAttention& layer = model.blocks[0].attention;
+  const Tensor qkv = layer.query_key_value->forward(x);
+  const auto attended = [&](std::int64_t first) {
+    return packed_self_attention(rotary(qkv, {.head_width = 2, .columns = 8, .first = first}),
+                                 {.heads = 2, .causal = true});
+  };
+  CHECK(distance(layer.forward(x, {.causal = true}).value(),
+                 layer.output.forward(attended(0)).value()) <= 1e-14);
+  CHECK(distance(attended(1000).value(), attended(0).value()) <= 1e-11);
+  CHECK(distance(attended(0).value(),
+                 packed_self_attention(qkv, {.heads = 2, .causal = true}).value()) > 1e-3);
+}
+
+TEST_CASE("layers: dropout is the identity without noise, and keeps the mean with it") {
+  const Tensor x = Array::full({100000}, 1);
+  const double rate = 0.3;
+  Random noise(4, Stream::dropout);
+  CHECK(Dropout(rate).forward(x, nullptr).value().raw() == x.value().raw());
+  CHECK(Dropout(0).forward(x, &noise).value().raw() == x.value().raw());
+  CHECK(noise.bits() == Random(4, Stream::dropout).bits());  // a rate of 0 draws nothing
+
+  const auto drop = [&](std::uint64_t seed, std::uint64_t step) {
+    Random random(seed, Stream::dropout, step);
+    return Dropout(rate).forward(x, &random).value();
+  };
+  const std::vector<double> y = doubles(drop(4, 0));
+  const auto kept = static_cast<double>(std::ranges::count(y, double{1.0f / 0.7f}));
+  const auto dropped = static_cast<double>(std::ranges::count(y, 0.0));
+  CHECK(kept + dropped == 100000);
+  CHECK(dropped / 100000 == doctest::Approx(rate).epsilon(0.02));  // σ is 0.5 % of it
+  CHECK(kept / 0.7 / 100000 == doctest::Approx(1).epsilon(0.01));
+  CHECK(same_bits(drop(4, 0), drop(4, 0)));
+  CHECK_FALSE(same_bits(drop(4, 0), drop(4, 1)));
+  CHECK_FALSE(same_bits(drop(4, 0), drop(5, 0)));
+  CHECK_THROWS_WITH_AS(Dropout(1).forward(x, &noise), "dropout: a rate of 1 for (100000,)",
+                       std::invalid_argument);
+}
+
+TEST_CASE("layers: a feed-forward has the activation that was asked for") {
+  Random r = init();
+  const Tensor x = normal({3, 4});
+  const std::vector<std::pair<Activation, Tensor (*)(const Tensor&)>> rows = {
+      {Activation::relu, relu}, {Activation::gelu, gelu}, {Activation::gelu_tanh, gelu_tanh}};
+  for (const auto& [activation, op] : rows) {
+    FeedForward layer(4, 5, r, {activation, {}, {}});
+    randomised(layer, f64);
+    const Tensor y = layer.contract.forward(op(layer.expand.forward(x)));
+    CHECK(same_bits(layer.forward(x).value(), y.value()));
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,230 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "autograd/buffer_pool.hpp"
+#include "autograd/ops.hpp"
+#include "layers/models/encoder_decoder.hpp"
+#include "tests/support/layer_table.hpp"
+
+namespace tapestry {
+namespace {
+
+std::vector<LayerRow> causal_rows() {
+  Random r = init();
+  std::vector<std::pair<std::string, TransformerOptions>> variants(12, {"", tiny});
+  variants[0].first = "tied, learned";
+  variants[1].first = "untied", variants[1].second.tied_embeddings = false;
+  variants[2].first = "sinusoidal", variants[2].second.positions = Positions::sinusoidal;
+  variants[3].first = "post-norm", variants[3].second.norm = NormPlacement::post;
+  variants[4].first = "no bias", variants[4].second.bias = false;
+  variants[5].first = "dropout", variants[5].second.dropout = 0.2;
+  variants[6].first = "relu", variants[6].second.activation = Activation::relu;
+  variants[7].first = "rotary", variants[7].second.positions = Positions::rotary;
+  variants[8].first = "no positions", variants[8].second.positions = Positions::none;
+  variants[9].first = "window", variants[9].second.window = 2;
+  variants[10].first = "random features", variants[10].second.random_features = {.gate = true};
+  variants[11].first = "positive random features";
+  variants[11].second.random_features = {.map = FeatureMap::positive};
+  std::vector<LayerRow> rows;
+  for (const auto& [name, options] : variants)
+    rows.push_back(make_row("Transformer: " + name, Transformer(options, r),
+                            [](const Transformer& model, In) {
+                              Random noise(1, Stream::dropout);
+                              const Array tokens = ints({4, 0, 2, 4, 4, 1}, {2, 3}),
+                                          targets = ints({1, 2, 0, 3, -1, 4}, {2, 3});
+                              return cross_entropy(model.forward(tokens, &noise), targets);
+                            },
+                            {}));
+  return rows;
+}
+
+std::vector<LayerRow> decoder_rows() {
+  Random r = init();
+  const EncoderDecoderOptions pair{
+      .source_vocabulary = 5,
+      .target_vocabulary = 5,
+      .source_context = 4,
+      .target_context = 3,
+      .encoder_layers = 1,
+      .decoder_layers = 2,
+      .block = {.width = 4, .heads = 2, .hidden = 6, .dropout = 0.2, .input = {}, .residual = {}}};
+  std::vector<LayerRow> rows;
+  std::vector<std::pair<std::string, EncoderDecoderOptions>> pairs(7, {"", pair});
+  pairs[0].first = "pre-norm, two tables";
+  pairs[1].first = "post-norm", pairs[1].second.block.norm = NormPlacement::post;
+  pairs[2].first = "learned, shared", pairs[2].second.positions = Positions::learned;
+  pairs[2].second.shared_embeddings = true;
+  pairs[4].first = "rotary, in a window", pairs[4].second.positions = Positions::rotary;
+  pairs[4].second.window = 2;
+  pairs[5].first = "no positions", pairs[5].second.positions = Positions::none;
+  pairs[3].first = "untied", pairs[3].second.tied_embeddings = false;
+  pairs[6].first = "random features", pairs[6].second.block.random_features.emplace();
+  for (const auto& [name, options] : pairs)
+    rows.push_back(make_row("EncoderDecoder: " + name, EncoderDecoder(options, r),
+                            [](const EncoderDecoder& model, In) {
+                              Random noise(1, Stream::dropout);
+                              const Array source = ints({4, 0, 2, 1, 4, 1, 3, 0}, {2, 4}),
+                                          padding = ints({0, 0, 0, 0, 0, 0, 1, 1}, {2, 4}),
+                                          target = ints({1, 2, 0, 3, 2, 4}, {2, 3}),
+                                          next = ints({2, 0, 3, 2, 4, -1}, {2, 3});
+                              const auto memory = model.encode(source, padding, &noise);
+                              return cross_entropy(model.decode(target, memory, &noise), next);
+                            },
+                            {}));
+  return rows;
+}
+
+}  // namespace
+
+std::vector<LayerRow> transformer_layers() {
+  std::vector<LayerRow> rows = causal_rows();
+  for (const LayerRow& row : decoder_rows()) rows.push_back(row);
+  return rows;
+}
+
+namespace {
+
+TEST_SUITE_BEGIN("layers");
+
+TEST_CASE("layers: a transformer starts as GPT-2 does") {
+  Random r = init();
+  Transformer model(
+      {.vocabulary = 100, .layers = 3, .heads = 2, .width = 64, .tied_embeddings = false}, r);
+  for (const Parameter* parameter : model.parameters()) {
+    CAPTURE(parameter->name);
+    const std::vector<double> values = doubles(parameter->value());
+    double sum = 0, squares = 0;
+    for (const double v : values) sum += v, squares += v * v;
+    const auto n = static_cast<double>(values.size());
+    const bool residual =
+        parameter->name.ends_with("output.weight") || parameter->name.ends_with("contract.weight");
+    const bool scales = parameter->name.ends_with("norm.weight");
+    const double mean = scales ? 1 : 0;
+    const double deviation = parameter->name.ends_with("bias") || scales ? 0
+                             : residual                                  ? 0.02 / std::sqrt(6.0)
+                                                                         : 0.02;
+    CHECK(std::abs(sum / n - mean) <= 5 * deviation / std::sqrt(n));
+    CHECK(std::abs(std::sqrt(std::max(0.0, squares / n - mean)) - deviation) <= 0.05 * deviation);
+  }
+}
+
+TEST_CASE("layers: blocks are the equations of their two norms, with dropout on both branches") {
+  Random r = init();
+  for (const NormPlacement norm : {NormPlacement::pre, NormPlacement::post}) {
+    TransformerBlock block(
+        {.width = 6, .heads = 2, .norm = norm, .dropout = 0.3, .input = {}, .residual = {}}, r);
+    randomised(block, f64);
+    CHECK(block.feed_forward.expand.weight.tensor.shape() == Shape{24, 6});  // 4 · width
+    const Tensor x = normal({2, 4, 6});
+    Random noise(1, Stream::dropout), same_noise = noise;
+    const auto D = [&](const Tensor& y) { return block.dropout.forward(y, &noise); };
+    const auto A = [&](const Tensor& y) { return D(block.attention.forward(y, {.causal = true})); };
+    const auto F = [&](const Tensor& y) { return D(block.feed_forward.forward(y)); };
+    const auto N1 = [&](const Tensor& y) { return block.attention_norm.forward(y); };
+    const auto N2 = [&](const Tensor& y) { return block.feed_forward_norm.forward(y); };
+    Tensor y;
+    if (norm == NormPlacement::pre)
+      y = x + A(N1(x)), y = y + F(N2(y));
+    else
+      y = N1(x + A(x)), y = N2(y + F(y));
+    const Tensor z = block.forward(x, {.attention = {.causal = true}, .noise = &same_noise});
+    CHECK(same_bits(z.value(), y.value()));
+    CHECK(noise.bits() == same_noise.bits());
+  }
+}
+
+TEST_CASE("layers: a transformer is its parts, with dropout on the embeddings too") {
+  Random r = init();
+  for (const NormPlacement norm : {NormPlacement::pre, NormPlacement::post}) {
+    TransformerOptions options = tiny;
+    options.norm = norm;
+    options.dropout = 0.3;
+    Transformer model(options, r);
+    randomised(model, f64);
+    const Array tokens = ints({1, 2, 3, 4, 0, 1}, {2, 3});
+    Random noise(1, Stream::dropout), same_noise = noise;
+    Tensor x = model.position_embedding->forward(model.token_embedding.forward(tokens));
+    x = model.dropout.forward(x, &noise);
+    for (const TransformerBlock& block : model.blocks)
+      x = block.forward(x, {.attention = {.causal = true}, .noise = &noise});
+    CHECK(model.final_norm.has_value() == (norm == NormPlacement::pre));
+    if (model.final_norm) x = model.final_norm->forward(x);
+    x = matmul(x, model.token_embedding.weight, {.transpose_b = true});
+    CHECK(distance(model.forward(tokens, &same_noise).value(), x.value()) <= 1e-14);
+    CHECK(distance(model.forward(tokens).value(), x.value()) > 0.01);
+  }
+}
+
+TEST_CASE("layers: recomputing blocks changes no bit, dropout included, and holds less memory") {
+  const auto train_once = [](bool recompute_blocks) {
+    Random r = init();
+    Transformer model({.vocabulary = 20,
+                       .context = 64,
+                       .layers = 6,
+                       .heads = 2,
+                       .width = 32,
+                       .dropout = 0.2,
+                       .recompute_blocks = recompute_blocks},
+                      r);
+    const Array tokens = random_tokens({8, 64}, 20), targets = random_tokens({8, 64}, 20, 3);
+    Random noise(7, Stream::dropout);
+    reset_peak_memory();
+    const std::int64_t before = memory_use().bytes_in_use;
+    Tape tape;
+    const Gradients gradients =
+        tape.backward(cross_entropy(model.forward(tokens, &noise), targets));
+    std::vector<Array> found;
+    for (const Parameter* parameter : model.parameters()) found.push_back(gradients[*parameter]);
+    return std::pair(found, memory_use().peak_bytes_in_use - before);
+  };
+  const auto [kept, kept_bytes] = train_once(false);
+  const auto [recomputed, recomputed_bytes] = train_once(true);
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    CHECK(std::memcmp(kept[i].raw(), recomputed[i].raw(), kept[i].bytes()) == 0);
+  CHECK(recomputed_bytes < kept_bytes / 2);
+}
+
+TEST_CASE("layers: a transformer sees no later token") {
+  Random r = init();
+  Transformer model(tiny, r);
+  randomised(model, f64);
+  const std::vector<double> before = doubles(model.forward(ints({1, 2, 3, 4}, {1, 4})).value());
+  const std::vector<double> after = doubles(model.forward(ints({1, 2, 0, 1}, {1, 4})).value());
+  CHECK(std::equal(before.begin(), before.begin() + 10, after.begin()));
+  CHECK_FALSE(std::equal(before.begin() + 10, before.begin() + 15, after.begin() + 10));
+}
+
+TEST_CASE("layers: a transformer with a window sees no token before it, a layer at a time") {
+  Random r = init();
+  TransformerOptions options = tiny;
+  options.window = 2;
+  Transformer model(options, r);
+  randomised(model, f64);
+  const auto last = [&](const std::vector<std::int32_t>& tokens) {
+    return slice(model.forward(ints(tokens, {1, 4})), 1, 3, 4).value();
+  };
+  CHECK(same_bits(last({1, 2, 3, 4}), last({0, 2, 3, 4})));  // two layers reach two tokens back
+  CHECK(distance(last({1, 2, 3, 4}), last({1, 0, 3, 4})) > 1e-3);
+}
+
+TEST_CASE("layers: without positions, causality alone tells the order of earlier tokens") {
+  Random r = init();
+  TransformerOptions options = tiny;
+  options.positions = Positions::none;
+  options.layers = 1;
+  Transformer model(options, r);
+  randomised(model, f64);
+  const auto last = [&](const std::vector<std::int32_t>& tokens) {
+    return slice(model.forward(ints(tokens, {1, 4})), 1, 3, 4).value();
+  };
+  CHECK(distance(last({1, 2, 3, 4}), last({3, 1, 2, 4})) <= 1e-12);
+  CHECK(distance(last({1, 2, 3, 4}), last({1, 2, 0, 4})) > 1e-3);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "autograd/check.hpp"
+#include "autograd/random.hpp"
+#include "autograd/tape.hpp"
+
+// Arrays to test with: drawn, given, and compared.
+namespace tapestry {
+
+using In = const std::vector<Tensor>&;
+using Function = std::function<Tensor(In)>;
+using Strings = std::vector<std::string>;
+
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
+inline constexpr DType f32 = DType::float32, f64 = DType::float64, i32 = DType::int32;
+
+// N(0, 1): the same numbers for the same step, and in both types.
+inline Array normal(const Shape& shape, std::uint64_t step, DType dtype = f64) {
+  Array array(shape, f32);
+  Random(0, Stream::data, step).fill_normal(array, 0, 1);
+  return array.to(dtype);
+}
+
+// Others at each call: static, so that a file's numbers do not depend on other files.
+static inline Array normal(const Shape& shape, DType dtype = f64) {
+  static std::uint64_t step = 0;
+  return normal(shape, ++step, dtype);
+}
+
+inline Array pixels(const Shape& shape, DType dtype = f64) {
+  Array array(shape, f32);
+  Random(1, Stream::data).fill_uniform(array, 0.05, 0.95);
+  return array.to(dtype);
+}
+
+inline Array ints(const std::vector<std::int32_t>& values, const Shape& shape) {
+  return Array::of(values, shape);
+}
+
+inline Array row(const std::vector<double>& values, DType dtype = f64) {
+  return Array::of(values, {std::ssize(values)}).to(dtype);
+}
+
+inline Array random_tokens(const Shape& shape, std::int64_t vocabulary, std::uint64_t seed = 2) {
+  Array tokens(shape, DType::int32);
+  Random random(seed, Stream::data);
+  for (std::int32_t& token : tokens.mutable_values<std::int32_t>())
+    token = static_cast<std::int32_t>(random.below(vocabulary));
+  return tokens;
+}
+
+inline std::vector<double> doubles(const Array& array) {
+  const Array wide = array.to(f64);
+  return {wide.values<double>().begin(), wide.values<double>().end()};
+}
+
+inline std::vector<std::int32_t> ints_of(const Array& array) {
+  const auto values = array.values<std::int32_t>();
+  return {values.begin(), values.end()};
+}
+
+inline bool same_bits(const Array& a, const Array& b) {
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         std::equal(a.raw(), a.raw() + a.bytes(), b.raw());
+}
+
+// The largest |a - b| / max(1, |b|); infinite where either is NaN or the shapes differ.
+inline double distance(const Array& a, const Array& b) {
+  if (a.shape() != b.shape()) return infinity;
+  const std::vector<double> x = doubles(a), y = doubles(b);
+  double worst = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double error = x[i] == y[i] ? 0 : std::abs(x[i] - y[i]) / std::max(1.0, std::abs(y[i]));
+    worst = std::max(worst, std::isnan(error) ? infinity : error);
+  }
+  return worst;
+}
+
+inline void check_close(const Array& found, const Array& wanted, double tolerance = 1e-12) {
+  REQUIRE(found.shape() == wanted.shape());
+  const std::vector<double> x = doubles(found), y = doubles(wanted);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    CHECK_MESSAGE(std::abs(x[i] - y[i]) <= tolerance, "element ", i, ": ", x[i], " for ", y[i]);
+}
+
+// A value and the gradients of its inputs.
+struct Outcome {
+  Array y;
+  std::vector<Array> gradients;
+};
+
+inline Outcome run(const Function& f, const std::vector<Array>& inputs, DType dtype,
+                   const Array& g) {
+  std::vector<Tensor> variables;
+  for (const Array& input : inputs) variables.push_back(Tensor::variable(input.to(dtype)));
+  Tape tape;
+  const Tensor y = f(variables);
+  const Gradients gradients = tape.backward(y, g.to(dtype));
+  Outcome outcome{y.value(), {}};
+  for (const Tensor& variable : variables) outcome.gradients.push_back(gradients[variable]);
+  return outcome;
+}
+
+}  // namespace tapestry

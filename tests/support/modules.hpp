@@ -1,0 +1,39 @@
+#pragma once
+
+#include "layers/models/transformer.hpp"
+#include "tests/support/arrays.hpp"
+
+// Layers and models to test with.
+namespace tapestry {
+
+inline Random init(std::uint64_t seed = 0) { return Random(seed, Stream::init); }
+
+inline void set(Parameter& parameter, const std::vector<double>& values) {
+  const Shape& shape = parameter.tensor.shape();
+  parameter.value().copy_from(Array::of(values, shape).to(parameter.tensor.dtype()));
+}
+
+// Every parameter N(0, 0.4²), but a norm's weight N(1, 0.4²): no zeros that could hide a mistake.
+template <class M>
+M& randomised(M& module, DType dtype) {
+  module.convert(f32);
+  std::uint64_t step = 0;
+  for (Parameter* parameter : module.parameters()) {
+    const bool scales = parameter->role == Role::norm && parameter->name.ends_with("weight");
+    Array values = parameter->value();
+    Random(3, Stream::init, ++step).fill_normal(values, scales ? 1 : 0, 0.4);
+  }
+  module.convert(dtype);
+  return module;
+}
+
+inline const TransformerOptions tiny{
+    .vocabulary = 5, .context = 4, .layers = 2, .heads = 2, .width = 4, .hidden = 6};
+
+inline Strings names(Module& module) {
+  Strings result;
+  for (const Parameter* parameter : module.parameters()) result.push_back(parameter->name);
+  return result;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <numeric>
+
+#include "autograd/gradcheck.hpp"
+#include "tests/support/arrays.hpp"
+
+// The table of ops: rows that test_gradcheck*.cpp give, and test_gradcheck.cpp checks.
+namespace tapestry {
+
+// "op" or "op: variant"; f is checked by each of its inputs.
+struct OpRow {
+  std::string name;
+  Function f;
+  std::vector<Array> inputs;
+  GradcheckOptions options = {};
+
+  std::string op() const { return name.substr(0, name.find(':')); }
+};
+
+// Away from 0, where relu and 1/x bend, and from any tie: |x| = 0.5 + 0.1 × a shuffled index.
+static inline Array apart(const Shape& shape) {
+  Array array = normal(shape);
+  const auto x = array.mutable_values<double>();
+  std::vector<std::size_t> order(x.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::ranges::sort(order, [&](auto i, auto j) { return std::abs(x[i]) < std::abs(x[j]); });
+  for (std::size_t i = 0; i < order.size(); ++i)
+    x[order[i]] = std::copysign(0.5 + 0.1 * static_cast<double>(i), x[order[i]]);
+  return array;
+}
+
+// A small step away from large numbers is rounded; a larger one bends less than it gains.
+inline const GradcheckOptions large{.step = 1e-4};
+
+std::vector<OpRow> unary_ops(), arithmetic_ops(), reduce_ops(), shaping_ops(), softmax_ops(),
+    matmul_ops(), model_ops(), attention_ops(), rotary_ops(), scan_ops(), linear_attention_ops(),
+    graph_ops(), convolution_ops(), loss_ops();
+
+}  // namespace tapestry

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+// Small models and data for whole runs.
+namespace tapestry {
+
+// Makes a model of any task small, and its training short.
+inline std::vector<std::string> small(const std::string& task) {
+  if (task == "vae")
+    return {"data.training_images=20", "data.test_images=10", "model.hidden=[6]", "model.latent=2",
+            "train.batch_size=5"};
+  if (task == "recall")
+    return {"data.length=8", "data.pairs=3",  "data.keys=4",       "data.values=3",
+            "model.width=8", "model.heads=2", "train.batch_size=4"};
+  if (task == "graph") return {"model.width=4", "model.dropout=0", "train.batch_size=2"};
+  std::vector<std::string> keys = {"model.layers=1", "model.heads=2", "model.width=8",
+                                   "train.batch_size=4"};
+  if (task == "image-classification")
+    keys.insert(keys.end(), {"data.training_images=20", "data.test_images=10", "model.patch=14"});
+  else if (task == "forecast")
+    keys.insert(keys.end(), {"model.context=12", "model.horizon=3", "model.patch=4"});
+  else if (task == "language-model")
+    keys.push_back("model.context=6");
+  else if (task == "translation")
+    keys.push_back("model.dropout=0.1");
+  else
+    keys.insert(keys.end(), {"data.length=4", "data.held_back=20"});
+  return keys;
+}
+
+inline std::string story(int lines = 12) {
+  std::string text;
+  for (int i = 0; i < lines; ++i) text += fmt::format("{} green bottles hanging on the wall\n", i);
+  return text;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,242 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "tests/support/workshop.hpp"
+#include "train/run/run.hpp"
+
+// What a run leaves in its folder, and what is made of it.
+namespace tapestry {
+namespace {
+
+TEST_SUITE_BEGIN("training");
+
+TEST_CASE("training: --profile prints where the time goes, and leaves a trace of it") {
+  const Workshop shop;
+  const Finished finished = shop.train("toy", "profiled", {"--profile"});
+  REQUIRE(finished.status == 0);
+  check_says(finished.out, {"over 20 steps", "GFLOP/s", "GB/s", "linear", "packed_self_attention",
+                            "cross_entropy", "forward", "backward", "optimizer", "clip", "batch",
+                            "trace.json", "ui.perfetto.dev"});
+  const Json trace = Json::parse(read_bytes(shop.folder.path("profiled/trace.json")));
+  double end = 0, flops = 0;
+  for (const Json& event : trace["traceEvents"]) {
+    CHECK(event["ph"] == "X");
+    CHECK(event["ts"].get<double>() >= end - 1e-3);  // in order, none over another
+    end = event["ts"].get<double>() + event["dur"].get<double>();
+    flops += event["args"]["gflop"].get<double>() * 1e9;
+    if (event["name"] == "packed_self_attention")
+      CHECK(event["args"]["scope"] == "blocks.0.attention");
+  }
+  // One block of width 16 over 8 · 6 tokens, counted by hand: the products' three directions of
+  // 48 × (16 · (48 + 16 + 64 + 64) + 16 · 5) and attention's 2 + 5 products of 8 · 2 heads · 21
+  // visible pairs · 8 columns.
+  const double linear = 3 * 2.0 * 48 * (16 * 192 + 16 * 5), attention = 7 * 2.0 * 8 * 2 * 21 * 8;
+  CHECK(flops / 20 == doctest::Approx(linear + attention).epsilon(1e-3));
+
+  shop.must_train("toy", "plain");
+  check_same_run(shop, "profiled", "plain");
+  const Finished brief = shop.train("toy", "brief", {"train.steps=3", "--profile"});
+  CHECK(brief.status == 0);
+  check_says(brief.out, {"no profile: it looks at the steps after the first 5"});
+}
+
+TEST_CASE("training: every line of metrics has its fields") {
+  const Workshop shop;
+  const std::pair<std::string, std::string> units[] = {
+      {"toy", "examples_per_s"}, {"text", "tokens_per_s"}, {"vae", "examples_per_s"}};
+  for (const auto& [config, speed] : units) {
+    CAPTURE(config);
+    shop.must_train(config, config);
+    std::vector<std::int64_t> train_steps, val_steps;
+    double elapsed = 0;
+    for (const Json& line : shop.metrics(config)) {
+      CAPTURE(line.dump());
+      for (const char* field : {"step", "loss", "elapsed_s"}) CHECK(line[field].is_number());
+      CHECK(line["elapsed_s"].get<double>() >= elapsed);
+      elapsed = line["elapsed_s"];
+      const bool train = line["split"] == "train";
+      CHECK((train || line["split"] == "val"));
+      (train ? train_steps : val_steps).push_back(line["step"]);
+      for (const std::string& field : {std::string("lr"), std::string("grad_norm"), speed})
+        CHECK(line.contains(field) == train);
+      if (train) CHECK(line[speed].get<double>() > 0);
+    }
+    CHECK(train_steps ==
+          std::vector<std::int64_t>{3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, 36, 39});
+    CHECK(val_steps == std::vector<std::int64_t>{10, 20, 30, 40});
+  }
+}
+
+TEST_CASE("eval: prints what the run's evaluation said, with its task's own figures") {
+  const Workshop shop;
+  const std::pair<std::string, std::vector<std::string>> fields[] = {
+      {"toy", {"exact_match"}},
+      {"text", {"bits_per_char"}},
+      {"vae", {"recon", "kl", "elbo", "mse"}}};
+  for (const auto& [config, own] : fields) {
+    CAPTURE(config);
+    shop.must_train(config, config);
+    std::filesystem::remove(shop.best(config));  // the last checkpoint
+    const Json result = shop.eval(config);
+    const Json last = shop.metrics(config).back();
+    CHECK(result.size() == last.size());
+    for (const auto& [name, value] : last.items())
+      if (name != "elapsed_s") CHECK_MESSAGE(result[name] == value, name);
+    for (const std::string& field : own) CHECK(result[field].is_number());
+    const double loss = result["loss"];
+    if (config == "text") CHECK(result["bits_per_char"] == doctest::Approx(loss / std::log(2)));
+    if (config == "vae") {
+      CHECK(result["elbo"].get<double>() == -loss);
+      CHECK(loss == doctest::Approx(result["recon"].get<double>() + result["kl"].get<double>()));
+    }
+    // The batches do not matter where nothing is drawn at random.
+    if (config != "vae")
+      CHECK(shop.eval(config, {"train.eval_batch_size=3"})["loss"].get<double>() ==
+            doctest::Approx(loss));
+    check_says(tapestry_run({"eval", shop.folder.path(config)}).out, {"step 40: loss "});
+  }
+}
+
+TEST_CASE("training: best.safetensors is of the best evaluation") {
+  const Workshop shop;
+  // A learning rate that rises too high: the first evaluations are the best.
+  shop.must_train("toy", "run",
+                  {"optim.name=sgd", "optim.schedule=constant", "optim.warmup_steps=30",
+                   "optim.learning_rate=30", "train.eval_every=1"});
+  double best = INFINITY;
+  std::int64_t best_step = 0, evaluations = 0;
+  for (const Json& line : shop.metrics("run"))
+    if (line["split"] == "val") {
+      ++evaluations;
+      if (line["loss"].get<double>() < best) best = line["loss"], best_step = line["step"];
+    }
+  CHECK(evaluations == 40);
+  CHECK(best_step < 40);
+  CHECK(load_checkpoint(shop.best("run")).state.step == best_step);
+  const Json result = shop.eval("run");
+  CHECK(result["step"] == best_step);
+  CHECK(result["loss"] == best);
+  CHECK(shop.eval("run/checkpoint.safetensors")["step"] == 40);
+}
+
+TEST_CASE("eval: a run without its data, and with other data") {
+  const Workshop shop;
+  shop.must_train("text", "run");
+  const std::string other = shop.folder.write("other.txt", story(20) + story(20));
+  const std::string digits =
+      shop.folder.write("unknown.txt", story(20) + "5 € please\n" + story(20));
+  CHECK(shop.eval("run", {"data.path=" + other})["loss"].get<double>() > 0);
+
+  const auto eval = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> command = {"eval", shop.folder.path("run")};
+    command.insert(command.end(), more.begin(), more.end());
+    const Finished finished = tapestry_run(with_sets(command));
+    CHECK(finished.status == 2);
+    CHECK(lines_of(finished.err).size() == 1);
+    return finished.err;
+  };
+  check_says(eval({"data.path=" + digits}), {"unknown.txt", "'€'", "U+20AC"});
+  check_says(eval({"data.path=" + shop.folder.path("none")}), {"no such file"});
+  std::filesystem::rename(shop.folder.path("story.txt"), shop.folder.path("moved.txt"));
+  check_says(eval({}), {"story.txt", "no such file", "--set data.path=FILE"});
+  const std::string moved = shop.folder.path("moved.txt");
+  CHECK(shop.eval("run", {"data.path=" + moved})["loss"].get<double>() > 0);
+  // A sample needs no data.
+  const Finished sample =
+      tapestry_run({"sample", shop.folder.path("run"), "--prompt", "9 bottles", "--tokens", "20"});
+  CHECK(sample.status == 0);
+  CHECK(sample.out.starts_with("9 bottles"));
+}
+
+TEST_CASE("bug: the command that Ctrl-C advises to go on with forgot what --set had said") {
+  const Workshop shop;
+  const Finished stopped =
+      shop.train("toy", "run", {"train.steps=100000", "model.width=8"},
+                 {.when = when_holds(shop.folder.path("run/metrics.jsonl")), .signal = SIGINT});
+  REQUIRE(stopped.status == 130);
+  const std::string config = shop.folder.path("run/config.toml");
+  check_says(stopped.out, {"tapestry train " + config});
+  const auto step = std::to_string(load_checkpoint(shop.checkpoint("run")).state.step);
+  const Finished resumed = tapestry_run(with_sets(
+      {"train", config, "--out", shop.folder.path("run"), "--resume", "train.steps=" + step}));
+  CHECK(resumed.status == 0);
+}
+
+TEST_CASE("bug: a run went on with other data without a word") {
+  const Workshop shop;
+  shop.must_train("text", "run");
+  const std::string longer = shop.folder.write("longer.txt", story(20) + story(20));
+  const Finished resumed = shop.train("text", "run", {"--resume", "data.path=" + longer});
+  CHECK(resumed.status == 2);
+  check_says(resumed.err, {"examples", "not the same data"});
+}
+
+TEST_CASE("bug: two processes could train into one folder") {
+  const Workshop shop;
+  std::filesystem::create_directories(shop.folder.path("run"));
+  const RunLock lock{Run(shop.folder.path("run"))};
+  const Finished second = shop.train("toy", "run");
+  CHECK(second.status == 2);
+  check_says(second.err, {"another process trains into this folder"});
+}
+
+TEST_CASE("bug: a model smaller than its checkpoint was evaluated with the tensors that fitted") {
+  const Workshop shop;
+  shop.must_train("toy", "run", {"model.layers=2"});
+  const Finished eval =
+      tapestry_run(with_sets({"eval", shop.folder.path("run"), "model.layers=1"}));
+  CHECK(eval.status == 2);
+  check_says(eval.err, {"tensor blocks.1.", "has no place"});
+}
+
+TEST_CASE("bug: a sample written to a device or a link replaced it") {
+  const Workshop shop;
+  shop.must_train("toy", "run");
+  const std::string link = shop.folder.path("link"), target = shop.folder.write("target", "");
+  std::filesystem::create_symlink(target, link);
+  CHECK(tapestry_run({"sample", shop.folder.path("run"), "--out", link}).status == 0);
+  CHECK(std::filesystem::is_symlink(link));
+  CHECK(read_bytes(target).find('>') != std::string::npos);
+}
+
+TEST_CASE("training: the variants of a VAE and of a transformer run") {
+  const Workshop shop;
+  const std::pair<std::string, std::vector<std::string>> rows[] = {
+      {"vae", {"model.beta=4"}},
+      {"vae", {"model.beta=0"}},
+      {"vae", {"model.likelihood=gaussian"}},
+      {"vae", {"model.sigma=shared"}},
+      {"vae", {"model.sigma=none"}},
+      {"vae", {"model.sigma=none", "model.likelihood=gaussian", "model.reconstruction_weight=5"}},
+      {"vae", {"model.channels=[2, 3]"}},
+      {"vae", {"model.sigma=shared", "model.likelihood=gaussian", "model.activation=relu"}},
+      {"vae", {"model.hidden=[9, 7, 5]", "model.kl_warmup_steps=5", "train.micro_batches=7"}},
+      {"toy", {"data.kind=reverse", "model.norm=post", "model.positions=sinusoidal"}},
+      {"toy", {"model.positions=rotary", "train.checkpoint_activations=true"}},
+      {"toy", {"model.positions=none", "model.window=3"}},
+      {"toy", {"model.attention=random-features", "model.gate=true", "train.micro_batches=2"}},
+      {"toy", {"model.attention=random-features", "model.feature_map=positive"}},
+      {"text", {"model.attention=random-features", "model.features=7"}},
+      {"toy", {"data.kind=copy", "model.tied_embeddings=false", "model.bias=false"}},
+      {"toy", {"model.activation=gelu_tanh", "model.feed_forward=5", "model.heads=1"}},
+      {"toy", {"data.kind=addition", "optim.decay_all=true", "optim.schedule=linear"}},
+      {"text", {"optim.name=adamw", "data.validation_fraction=0.5", "model.layers=3"}}};
+  int made = 0;
+  for (const auto& [config, keys] : rows) {
+    CAPTURE(keys.front());
+    std::vector<std::string> options = {"train.steps=6"};
+    options.insert(options.end(), keys.begin(), keys.end());
+    const std::string run = fmt::format("run-{}", made++);
+    shop.must_train(config, run, options);
+    CHECK(std::isfinite(shop.eval(run)["loss"].get<double>()));
+    CHECK(tapestry_run({"sample", shop.folder.path(run), "--out", shop.folder.path("sample")})
+              .status == 0);
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

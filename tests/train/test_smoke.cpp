@@ -1,0 +1,150 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "data/series/series.hpp"
+#include "tests/support/process.hpp"
+#include "tests/support/small.hpp"
+#include "train/run/checkpoint.hpp"
+#include "train/settings/keys.hpp"
+#include "train/settings/shipped_configs.hpp"
+#include "train/task.hpp"
+
+namespace tapestry {
+namespace {
+
+using Json = nlohmann::json;
+
+// 20 months of days: twelve, four and four of them.
+std::string station() {
+  std::string text = "date,load,oil\n";
+  for (std::int64_t day = 0; day < 600; ++day)
+    text += fmt::format("{},{},{}\n", time_text(day * 86400), day % 7, 20 - day % 30);
+  return text;
+}
+
+std::uint32_t big_endian(const std::string& bytes, std::size_t at) {
+  std::uint32_t value = 0;
+  for (std::size_t i = 0; i < 4; ++i)
+    value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
+  return value;
+}
+
+TEST_SUITE_BEGIN("command line");
+
+// What is trained on here, of a kind of data: files, and few of what is drawn.
+struct Fixture {
+  std::map<std::string, std::string> files = {};  // text by name
+  std::vector<std::string> data = {};             // keys to find and split it by
+  std::vector<std::string> few = {};              // keys that keep trainings short
+  std::string prompt = "";
+};
+
+// By "task/kind", data.kind being the kind, or by "task" alone.
+std::map<std::string, Fixture> fixtures() {
+  std::string names;
+  for (int i = 0; i < 100; ++i) names += fmt::format("n{}\n", i);
+  const Fixture images{.few = {"data.training_images=200", "data.test_images=20"}},
+      drawn{.few = {"data.held_back=20"}}, sequences{.few = {"data.held_back=50"}};
+  return {
+      {"vae", images},
+      {"image-classification", images},
+      {"toy-sequence", sequences},
+      {"recall", sequences},
+      {"graph/drawn", drawn},
+      {"translation/dates", drawn},
+      {"language-model/text",
+       {.files = {{"story.txt", story(720)}}, .data = {"data.path=story.txt"}}},
+      {"language-model/names", {.files = {{"names.txt", names}}, .data = {"data.path=names.txt"}}},
+      {"forecast/csv", {.files = {{"station.csv", station()}}, .data = {"data.path=station.csv"}}},
+      {"translation/text",
+       {.files = {{"train.de", story()},
+                  {"train.en", story()},
+                  {"val.de", story()},
+                  {"val.en", story()}},
+        .data = {"data.path=."},
+        .few = {"data.vocabulary=300", "train.batch_size=4"},
+        .prompt = "1 green bottle"}},
+      {"graph/citations",
+       {.files = {{"cora.content", "a 1 0 x\nb 0 1 y\nc 1 0 x\nd 0 1 y\n"},
+                  {"cora.cites", "a c\nb d\n"}},
+        .data = {"data.path=.", "data.training_nodes=2", "data.validation_nodes=1",
+                 "data.test_nodes=1"}}},
+  };
+}
+
+TEST_CASE("smoke: every shipped config trains, evaluates, saves, resumes, samples and gradchecks") {
+  const std::map<std::string, Fixture> known = fixtures();
+  for (const auto& [name, text] : shipped_configs()) {
+    CAPTURE(name);
+    const std::string resolved = parse_config(text, name, {}).toml();
+    const auto value = [&](const std::string& key) {
+      return Config::peek(resolved, "resolved config", {}, key);
+    };
+    const std::string task = value("task"), data = task + "/" + value("data.kind");
+    const auto found = known.contains(data) ? known.find(data) : known.find(task);
+    const Fixture fixture = found == known.end() ? Fixture() : found->second;
+    const TemporaryFolder folder;
+    for (const auto& [file, content] : fixture.files) folder.write(file, content);
+    const auto run = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
+      words.insert(words.end(), more.begin(), more.end());
+      if (words.front() != "sample")
+        words.insert(words.end(), fixture.data.begin(), fixture.data.end());
+      const Finished finished = tapestry_run(with_sets(words), {.folder = folder.path()});
+      INFO(finished.err);
+      CHECK(finished.status == 0);
+      return finished.out;
+    };
+    // At its own size, but for the data: three steps, and two more.
+    std::vector<std::string> few = {"train.eval_every=2", "train.checkpoint_every=1",
+                                    "train.log_every=1"};
+    few.insert(few.end(), fixture.few.begin(), fixture.few.end());
+    std::vector<std::string> more = few;
+    few.push_back("train.steps=3");
+    more.insert(more.end(), {"train.steps=5", "--resume"});
+    run({"train", name, "--out", "run"}, few);
+    const std::string said = run({"train", name, "--out", "run"}, more);
+    check_says(said, {"from step 3", "done after", "loss"});
+    const std::string expected = value("expected.data");
+    if (expected.empty() || expected == "built-in") check_says(said, {" reached, ", " expected ("});
+    const auto metrics = lines_of(read_bytes(folder.path("run/metrics.jsonl")));
+    CHECK(metrics.size() == 5 + 4);  // evaluated at 2, 3, 4 and 5
+    const Json result = Json::parse(run({"eval", "run", "--json"}, {}));
+    CHECK(result["loss"].get<double>() > 0);
+    CHECK(load_checkpoint(folder.path("run/checkpoint.safetensors")).state.step == 5);
+    CHECK(parse_config(read_bytes(folder.path("run/config.toml")), "config", {})[key::name] ==
+          name);
+
+    if (task == "vae") {
+      run({"sample", "run", "--count", "6", "--out", "six.png"}, {});
+      const std::string png = read_bytes(folder.path("six.png"));
+      CHECK(png.starts_with("\x89PNG\r\n\x1a\n"));
+      CHECK(png.substr(12, 4) == "IHDR");
+      CHECK(big_endian(png, 16) == 3 * 57 + 1);  // three columns of 56 pixels and a line each
+      CHECK(big_endian(png, 20) == 2 * 57 + 1);
+      run({"sample", "run"}, {});
+      CHECK(big_endian(read_bytes(folder.path("run/samples.png")), 16) == 8 * 57 + 1);
+      for (const std::string kind : {"prior", "reconstructions", "around", "interpolation"})
+        CHECK(run({"sample", "run", "--kind", kind}, {}) == "run/" + kind + ".png\n");
+      check_says(run({"latent", "run"}, {}), {"run/latent.csv", "run/latent.png"});
+      CHECK(lines_of(read_bytes(folder.path("run/latent.csv"))).size() == 1 + 220);
+    } else if (task == "forecast") {
+      CHECK(run({"sample", "run"}, {}) == "run/samples.csv\nrun/samples.png\nrun/samples.svg\n");
+    } else {
+      const std::string said_by_model =
+          run({"sample", "run", "--tokens", "10", "--prompt", fixture.prompt}, {});
+      CHECK(said_by_model.ends_with('\n'));
+      CHECK(
+          (said_by_model.size() > 10 || task == "translation"));  // which may say nothing so early
+    }
+
+    check_says(run({"gradcheck", name}, small(task)), {"every gradient is right"});
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
