@@ -6,7 +6,7 @@
 
 #include "tests/support/process.hpp"
 
-// design.md's rules, as far as they can be read off the files.
+// The house's rules, as far as they can be read off the files.
 namespace tapestry {
 namespace {
 
@@ -130,6 +130,12 @@ TEST_CASE("house: the top level holds the six rooms and little else") {
   for (const std::string& name : allowed) CHECK_MESSAGE(fs::exists(root / name), name);
   for (const char* name : {"common", "util", "utils"})
     for (const std::string& room : rooms) CHECK(!fs::exists(root / room / name));
+}
+
+TEST_CASE("house: no test file is longer than 600 lines") {
+  for (const Source& source : sources())
+    if (source.room == "tests")
+      CHECK_MESSAGE(std::ranges::count(source.text, '\n') <= 600, source.path);
 }
 
 TEST_CASE("house: every file is clang-formatted") {
