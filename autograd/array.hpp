@@ -49,6 +49,7 @@ class Array {
   std::span<T> mutable_values();
   const std::byte* raw() const { return buffer_.get(); }
   std::byte* mutable_raw() { return buffer_.get(); }
+  std::shared_ptr<const std::byte[]> buffer() const { return buffer_; }  // keeps the memory
 
   Array reshaped(const Shape& shape) const;  // the same memory under another shape
   Array clone() const;

@@ -7,7 +7,7 @@
 
 #include "autograd/check.hpp"
 #include "autograd/kernels/simd.hpp"
-#include "autograd/kernels/xtensor.hpp"
+#include "autograd/xtensor.hpp"
 
 namespace tapestry {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <xtensor/xnoalias.hpp>
 
-#include "autograd/kernels/xtensor.hpp"
 #include "autograd/ops/elementwise.hpp"
+#include "autograd/xtensor.hpp"
 
 namespace tapestry {
 namespace {

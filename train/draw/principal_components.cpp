@@ -5,7 +5,7 @@
 #include <xtensor-blas/xlinalg.hpp>
 
 #include "autograd/check.hpp"
-#include "autograd/kernels/xtensor.hpp"
+#include "autograd/xtensor.hpp"
 
 namespace tapestry {
 namespace {
