@@ -1,9 +1,9 @@
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <cmath>
+#include <xtensor/xmath.hpp>
 
 #include "autograd/ops.hpp"
+#include "autograd/xtensor.hpp"
 #include "layers/mlp.hpp"
 #include "optim/adam.hpp"
 
@@ -11,10 +11,11 @@ using namespace tapestry;
 
 int main() {
   Random random(1, Stream::init);
-  Array x({256, 1}), y({256, 1});
+  Array x({256, 1});
   random.fill_uniform(x, -3, 3);
-  std::ranges::transform(x.values<float>(), y.mutable_values<float>().begin(),
-                         [](float t) { return std::sin(t); });
+  auto inputs = xtensor_view<float>(x);       // x's memory, for xtensor
+  const Array y = array_of(xt::sin(inputs));  // an expression of xtensor, as an array
+  inputs /= xt::stddev(inputs)();
 
   Mlp model({1, 32, 32, 1}, random);
   AdamW optimizer(model.parameters(), {.weight_decay = 0.01});

@@ -32,6 +32,53 @@ TEST_CASE("install: another program finds the library with CMake, and learns the
   check_says(must_run({prefix + "/bin/tapestry", "--version"}), {"tapestry 0."});
 }
 
+TEST_CASE("install: xtensor is a component, which other programs need not have") {
+  const TemporaryFolder folder(std::filesystem::temp_directory_path().string());
+  const std::string prefix = folder.path("prefix");
+  const std::vector<std::string> install = {"cmake", "--install",   TAPESTRY_BINARY_DIR, "--prefix",
+                                            prefix,  "--component", "development"};
+  REQUIRE(run_program(install).status == 0);
+  folder.write("CMakeLists.txt", R"(
+cmake_minimum_required(VERSION 3.24)
+project(finder LANGUAGES CXX)
+set(CMAKE_DISABLE_FIND_PACKAGE_xtensor ${without})
+find_package(tapestry REQUIRED COMPONENTS ${components})
+foreach(name tapestry::tapestry tapestry::xtensor xtensor)
+  if(TARGET ${name})
+    message(STATUS "found ${name}.")
+  endif()
+endforeach()
+)");
+  const auto find = [&](const std::string& components, const std::string& without) {
+    return run_program({"cmake", "-S", folder.path(), "-B", folder.path("build"), "-G", "Ninja",
+                        "-DCMAKE_PREFIX_PATH=" + prefix, "-Dcomponents=" + components,
+                        "-Dwithout=" + without});
+  };
+  const Finished plain = find("", "OFF");
+  check_says(plain.out, {"found tapestry::tapestry."});
+  CHECK(plain.out.find("xtensor") == std::string::npos);
+  CHECK(find("", "ON").status == 0);
+  check_says(find("xtensor", "OFF").out,
+             {"found tapestry::tapestry.", "found tapestry::xtensor.", "found xtensor."});
+  const Finished without = find("xtensor", "ON"), unknown = find("xtenser", "OFF");
+  CHECK(without.status != 0);
+  check_says(without.err, {"No component xtensor", "libxtensor-dev"});
+  CHECK(unknown.status != 0);
+  check_says(unknown.err, {"No component xtenser"});
+}
+
+TEST_CASE("install: an expression of other numbers does not compile, and the compiler says why") {
+  const TemporaryFolder folder;
+  const std::string source = folder.write("main.cpp", R"(
+#include "autograd/xtensor.hpp"
+tapestry::Array array = tapestry::array_of(xt::xtensor<std::int64_t, 1>{1, 2});
+)");
+  const Finished compiled =
+      run_program({"c++", "-std=c++20", "-fsyntax-only", "-I" TAPESTRY_SOURCE_DIR, source});
+  CHECK(compiled.status != 0);
+  check_says(compiled.err, {"an Array holds float, double or std::int32_t"});
+}
+
 TEST_SUITE_END();
 
 }  // namespace
