@@ -31,12 +31,6 @@ void make_path_absolute(Config& config) {
 
 }  // namespace
 
-std::vector<AttentionMaps> Task::attention(const SampleOptions&) {
-  throw InputError("this run's model has no attention to draw");
-}
-
-Latent Task::latent_codes() { throw InputError("this run's model has no latent space to draw"); }
-
 std::map<std::string, TaskType>& task_registry() {
   static std::map<std::string, TaskType> registry;
   return registry;

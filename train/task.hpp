@@ -45,49 +45,8 @@ struct Pass {
   Random* noise = nullptr;  // for dropout while training, and for what a model samples
 };
 
-struct SampleOptions {
-  std::string prompt{};
-  std::int64_t count = 0;   // 0: the task's own default
-  std::int64_t tokens = 0;  // 0: the task's own default
-  double temperature = 1;
-  std::int64_t top_k = 0;  // 0: all
-  double top_p = 1;
-  std::uint64_t seed = 1;
-  // Of pictures:
-  std::string kind{};      // one of the task's sample_kinds(); empty: the first
-  std::int64_t index = 0;  // of the validation example to start from
-  double spread = 0.5;     // standard deviation around it
-};
-
-// A sample is text for the terminal, a grey picture, or a plot.
-struct Sample {
-  std::string text;
-  Array picture{};  // (H, W) float32 in [0, 1], or empty
-  // Draws the plot to a path that ends in .png or .svg; the text is then its numbers as CSV.
-  std::function<void(const std::string& path)> plot{};
-};
-
-// What one attention of a model looked at: weights (H, T, S), and the tokens of its queries and
-// keys. Of an image, weights (H, rows, columns) as its patches lie, without labels.
-struct AttentionMaps {
-  std::string path{};  // of the layer
-  Array weights{};
-  std::vector<std::string> queries{}, keys{};
-  Array image{};  // (height, width), 0 white and 1 black, or empty
-};
-
-// Where a model puts the examples of a split: z (N, Z) float32, and their classes.
-struct LatentSplit {
-  std::string name;
-  Array z;
-  std::vector<std::int32_t> classes;
-};
-struct Latent {
-  std::vector<LatentSplit> splits{};
-  std::vector<std::string> class_names{};
-};
-
-// What a config's `task` selects: dataset, model, loss, metrics, and what a sample looks like.
+// What a config's `task` selects: dataset, model, loss and metrics. What shows a trained model is a
+// view (train/view.hpp).
 class Task {
  public:
   virtual ~Task() = default;
@@ -109,13 +68,6 @@ class Task {
   virtual double units(const Batch& batch) const {
     return static_cast<double>(batch.inputs.dim(0));
   }
-
-  virtual Sample sample(const SampleOptions& options) = 0;
-  // What SampleOptions::kind may be, the default first; empty where there is no choice.
-  virtual std::vector<std::string> sample_kinds() const { return {}; }
-  // Of every attention while the model reads the prompt, and writes what it has to say to it.
-  virtual std::vector<AttentionMaps> attention(const SampleOptions& options);
-  virtual Latent latent_codes();  // of every example
 
   // What a checkpoint must keep so that the model can be used without its data: the vocabulary.
   virtual std::map<std::string, std::string> metadata() const { return {}; }

@@ -7,7 +7,6 @@
 #include "layers/models/forecaster.hpp"
 #include "tests/support/hours.hpp"
 #include "tests/support/process.hpp"
-#include "train/draw/plot.hpp"
 
 // Time series: files, splits and windows, forecasters, and their plots.
 namespace tapestry {
@@ -202,16 +201,6 @@ TEST_CASE("series: patches of a window, and the linear forecaster by hand") {
   linear.head.bias.value().copy_from(Array::zeros({2}));
   const Array y = linear.forward(Array::of(std::vector<float>{3, 5}, {1, 2, 1})).value();
   CHECK(floats(y) == std::vector<float>{7, 9});  // 5 + 2, 5 + 4: the line through both
-}
-
-TEST_CASE("plot: lines as SVG and PNG, with their names") {
-  const TemporaryFolder folder;
-  const LineChart chart{"it's oil", {{"history", -2, {1, 2, 3}}, {"forecast", 1, {3.5, 4}}}};
-  draw_lines({chart, chart}, "hours", folder.path("lines.svg"));
-  check_says(read_bytes(folder.path("lines.svg")),
-             {"<svg", "it's oil", "history", "forecast", "hours"});
-  draw_lines({chart}, "hours", folder.path("lines.png"));
-  CHECK(read_bytes(folder.path("lines.png")).starts_with("\x89PNG\r\n\x1a\n"));
 }
 
 TEST_SUITE_END();

@@ -176,7 +176,7 @@ TEST_CASE("generate: reads on as if it read the whole text again") {
   randomised(transformer, f32);
   randomised(recurrent, f32);
   const std::vector<std::int32_t> prompt = {3, 1, 4, 1, 5};
-  const SampleOptions greedy{.temperature = 0};
+  const SamplingOptions greedy{.temperature = 0};
   CHECK(generate(transformer, prompt, 15, greedy, chance) == continued(transformer, prompt, 15));
   CHECK(generate(recurrent, prompt, 40, greedy, chance) == continued(recurrent, prompt, 40));
   CHECK(generate(recurrent, prompt, 0, greedy, chance).empty());
@@ -188,7 +188,7 @@ TEST_CASE("generate: a transformer whose context is full reads its later half ag
   Random r = init(), chance(0, Stream::sample);
   Transformer model({.vocabulary = 9, .context = 6, .layers = 1, .heads = 2, .width = 8}, r);
   randomised(model, f32);
-  const SampleOptions greedy{.temperature = 0};
+  const SamplingOptions greedy{.temperature = 0};
   std::vector<std::int32_t> text = {8, 7, 0, 3, 1, 4, 1, 5};  // of which it sees the last six
   const auto given = generate(model, text, 8, greedy, chance);
   for (const std::size_t seen : {6u, 3u, 4u, 5u, 6u, 3u, 4u, 5u}) {

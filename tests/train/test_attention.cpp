@@ -6,7 +6,6 @@
 #include "layers/attention.hpp"
 #include "tests/support/modules.hpp"
 #include "tests/support/process.hpp"
-#include "train/draw/plot.hpp"
 
 // Attention that can be looked at: its weights, a worked example, and pictures of it.
 namespace tapestry {
@@ -111,24 +110,6 @@ TEST_CASE("attention: a recorder sees the layers of its scope, with their paths"
   }
   REQUIRE(outer.entries.size() == 1);
   CHECK(outer.entries[0].weights.shape() == Shape{2, 3, 5, 5});
-}
-
-TEST_CASE("plot: heat maps as SVG and PNG, with their labels") {
-  const TemporaryFolder folder;
-  const HeatMap map{.title = "it's a map",
-                    .values = Array::of(std::vector<float>{0, 0.5f, 1, 0.25f, 0, 1}, {2, 3}),
-                    .row_labels = {"first", "\n"},
-                    .column_labels = {"a", "'", " "}};
-  draw_heat_maps({{map, map}, {map}}, folder.path("maps.svg"));
-  const std::string svg = read_bytes(folder.path("maps.svg"));
-  check_says(svg, {"<svg", "it's a map", "first", "↵", "␣"});
-  draw_heat_maps({{map}}, folder.path("maps.png"));
-  CHECK(read_bytes(folder.path("maps.png")).starts_with("\x89PNG\r\n\x1a\n"));
-  check_says(message_of([&] { draw_heat_maps({{map}}, folder.path("maps.jpg")); }),
-             {"maps.jpg", "expected a name ending in .png or .svg"});
-  CHECK_THROWS_AS(draw_heat_maps({{map}}, folder.path("none/maps.png")), std::runtime_error);
-  for (const auto& file : std::filesystem::directory_iterator(folder.path()))
-    CHECK(file.path().extension() != ".draft");
 }
 
 TEST_SUITE_END();

@@ -64,8 +64,8 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
   const Row rows[] = {
       {{},
        {"which command?",
-        "train, eval, compare, sample, attention, latent, gradcheck, tokenizer, list, config, "
-        "bench"}},
+        "attention, bench, compare, config, eval, gradcheck, latent, list, sample, tokenizer, "
+        "train"}},
       {{""}, {"which command?"}},
       {{"trian"}, {"no command trian", "did you mean train?"}},
       {{"smaple", "run"}, {"did you mean sample?"}},

@@ -4,8 +4,9 @@
 
 #include "autograd/random.hpp"
 #include "tests/support/process.hpp"
-#include "train/draw/latent.hpp"
 #include "train/draw/principal_components.hpp"
+#include "train/draw/render.hpp"
+#include "train/tasks/images/latent_figure.hpp"
 
 namespace tapestry {
 namespace {
@@ -61,7 +62,7 @@ TEST_CASE("principal components: axes are orthonormal, and their factor makes th
 
 // --- tables and pictures ---
 
-Latent latent_of(std::int64_t Z) {
+LatentCodes latent_of(std::int64_t Z) {
   Array train({4, Z}), validation({2, Z});
   Random random(2, Stream::data);
   random.fill_normal(train, 0, 1);
@@ -71,7 +72,7 @@ Latent latent_of(std::int64_t Z) {
 }
 
 TEST_CASE("latent: the table has a line for every image, with all digits of its code") {
-  const Latent latent = latent_of(2);
+  const LatentCodes latent = latent_of(2);
   const auto lines = lines_of(latent_csv(latent));
   REQUIRE(lines.size() == 7);
   CHECK(lines[0] == "image,split,class,z1,z2");
@@ -85,7 +86,7 @@ TEST_CASE("latent: the table has a line for every image, with all digits of its 
 TEST_CASE("latent: clouds by class, along principal components above three dimensions") {
   for (const std::int64_t Z : {1, 2, 3, 4, 9}) {
     CAPTURE(Z);
-    const Latent latent = latent_of(Z);
+    const LatentCodes latent = latent_of(Z);
     const Scatter scatter = latent_scatter(latent);
     REQUIRE(scatter.clouds.size() == 3);
     CHECK(scatter.axes.size() == (Z < 3 ? 2 : 3));
@@ -100,12 +101,9 @@ TEST_CASE("latent: clouds by class, along principal components above three dimen
     CHECK(fewer.title.find("2 of 6 images") != std::string::npos);
     CHECK(fewer.clouds[0].points.dim(0) + fewer.clouds[2].points.dim(0) == 2);
 
-    const TemporaryFolder folder;
-    draw_scatter(scatter, folder.path("cloud.svg"));
-    check_says(read_bytes(folder.path("cloud.svg")),
+    check_says(render(scatter, Format::svg),
                {"<svg", "coat", "no one", "it's a bag", scatter.axes[0]});
-    draw_scatter(scatter, folder.path("cloud.png"));
-    CHECK(read_bytes(folder.path("cloud.png")).starts_with("\x89PNG\r\n\x1a\n"));
+    CHECK(render(scatter, Format::png).starts_with("\x89PNG\r\n\x1a\n"));
   }
 }
 

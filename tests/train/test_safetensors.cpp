@@ -52,7 +52,7 @@ void make_run(const Run& run, const Config& config) {
   std::filesystem::create_directories(run.folder());
   const auto task = make_task({config});
   const std::atomic<bool> never = false;
-  Trainer(*task, config, run, nullptr, never, {.quiet = true}).train();
+  Trainer(*task, config, run, nullptr, never, {}).train();
 }
 
 Config tiny_language_model(const TemporaryFolder& folder,

@@ -39,7 +39,7 @@ struct Fixture {
   std::map<std::string, std::string> files = {};  // text by name
   std::vector<std::string> data = {};             // keys to find and split it by
   std::vector<std::string> few = {};              // keys that keep trainings short
-  std::string prompt = "";
+  std::vector<std::string> sample = {};           // what is asked of the trained model
 };
 
 // By "task/kind", data.kind being the kind, or by "task" alone.
@@ -56,7 +56,9 @@ std::map<std::string, Fixture> fixtures() {
       {"graph/drawn", drawn},
       {"translation/dates", drawn},
       {"language-model/text",
-       {.files = {{"story.txt", story(720)}}, .data = {"data.path=story.txt"}}},
+       {.files = {{"story.txt", story(720)}},
+        .data = {"data.path=story.txt"},
+        .sample = {"--tokens", "10"}}},
       {"language-model/names", {.files = {{"names.txt", names}}, .data = {"data.path=names.txt"}}},
       {"forecast/csv", {.files = {{"station.csv", station()}}, .data = {"data.path=station.csv"}}},
       {"translation/text",
@@ -66,7 +68,7 @@ std::map<std::string, Fixture> fixtures() {
                   {"val.en", story()}},
         .data = {"data.path=."},
         .few = {"data.vocabulary=300", "train.batch_size=4"},
-        .prompt = "1 green bottle"}},
+        .sample = {"--prompt", "1 green bottle"}}},
       {"graph/citations",
        {.files = {{"cora.content", "a 1 0 x\nb 0 1 y\nc 1 0 x\nd 0 1 y\n"},
                   {"cora.cites", "a c\nb d\n"}},
@@ -133,8 +135,9 @@ TEST_CASE("smoke: every shipped config trains, evaluates, saves, resumes, sample
     } else if (task == "forecast") {
       CHECK(run({"sample", "run"}, {}) == "run/samples.csv\nrun/samples.png\nrun/samples.svg\n");
     } else {
-      const std::string said_by_model =
-          run({"sample", "run", "--tokens", "10", "--prompt", fixture.prompt}, {});
+      std::vector<std::string> sample = {"sample", "run"};
+      sample.insert(sample.end(), fixture.sample.begin(), fixture.sample.end());
+      const std::string said_by_model = run(sample, {});
       CHECK(said_by_model.ends_with('\n'));
       CHECK(
           (said_by_model.size() > 10 || task == "translation"));  // which may say nothing so early

@@ -209,7 +209,6 @@ class UnevenTask final : public Task {
   const Dataset& validation_data() override { return task_->validation_data(); }
   Loss loss(const Batch& batch, const Pass& pass) override { return task_->loss(batch, pass); }
   void derive(Metrics& metrics) const override { task_->derive(metrics); }
-  Sample sample(const SampleOptions& options) override { return task_->sample(options); }
 
  private:
   std::unique_ptr<Task> task_;
@@ -230,7 +229,9 @@ TEST_CASE("training: every target weighs the same, however unequally micro-batch
       const std::string run = name + parts;
       std::filesystem::create_directories(shop.folder.path(run));
       const std::atomic<bool> never = false;
-      Trainer(task, config, Run(shop.folder.path(run)), nullptr, never, {.quiet = true}).train();
+      JsonLinesRecorder metrics(shop.folder.path(run + "/metrics.jsonl"));
+      Trainer(task, config, Run(shop.folder.path(run)), nullptr, never, {.recorders = {&metrics}})
+          .train();
       const std::vector<Json> lines = shop.metrics(run);
       if (parts == "1") whole = lines;
       REQUIRE(lines.size() == 6);

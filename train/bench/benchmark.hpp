@@ -38,10 +38,7 @@ struct TimingOptions {
 };
 BenchmarkResult time_steps(const std::function<void()>& step, const TimingOptions& options = {});
 
-// float32 GFLOP/s of large matrix products on all threads: the machine's practical limit.
-double measure_matrix_peak();
-
-// GB/s of adding large arrays on all threads, reads and writes counted.
-double measure_memory_peak();
+// Seconds that `work` takes, once.
+double time_once(const std::function<void()>& work);
 
 }  // namespace tapestry

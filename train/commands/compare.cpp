@@ -5,7 +5,7 @@
 #include <set>
 
 #include "data/file.hpp"
-#include "train/commands/commands.hpp"
+#include "train/commands/command.hpp"
 #include "train/run/run.hpp"
 
 namespace tapestry {
@@ -87,25 +87,39 @@ void print_table(const std::vector<Row>& rows) {
   }
 }
 
-}  // namespace
+class Compare final : public Command {
+ public:
+  void declare(Arguments& arguments) override {
+    arguments.places("RUN", runs_, "folders of runs");
+    arguments.flag("--json", json_, "print one JSON object a run");
+  }
 
-int compare_command(const CompareCommand& command) {
-  std::vector<Summary> runs;
-  for (const std::string& run : command.runs) runs.push_back(summarize(run));
-  if (command.json) {
-    for (const Summary& run : runs) {
-      Json object{{"run", run.name}, {"parameters", run.parameters}};
-      object.update(run.evaluation);
-      fmt::print("{}\n", object.dump());
+  int run() override {
+    std::vector<Summary> runs;
+    for (const std::string& run : runs_) runs.push_back(summarize(run));
+    if (json_) {
+      for (const Summary& run : runs) {
+        Json object{{"run", run.name}, {"parameters", run.parameters}};
+        object.update(run.evaluation);
+        fmt::print("{}\n", object.dump());
+      }
+      return 0;
     }
+    const std::vector<std::string> figures = figures_of(runs);
+    std::vector<Row> rows = {{"run", "parameters", "steps", "seconds"}};
+    rows.front().insert(rows.front().end(), figures.begin(), figures.end());
+    for (const Summary& run : runs) rows.push_back(row_of(run, figures));
+    print_table(rows);
     return 0;
   }
-  const std::vector<std::string> figures = figures_of(runs);
-  std::vector<Row> rows = {{"run", "parameters", "steps", "seconds"}};
-  rows.front().insert(rows.front().end(), figures.begin(), figures.end());
-  for (const Summary& run : runs) rows.push_back(row_of(run, figures));
-  print_table(rows);
-  return 0;
-}
 
+ private:
+  std::vector<std::string> runs_;
+  bool json_ = false;
+};
+
+const RegisterCommand<Compare> registered("compare",
+                                          "show the last evaluations of runs side by side");
+
+}  // namespace
 }  // namespace tapestry

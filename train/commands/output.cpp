@@ -4,7 +4,8 @@
 #include <fstream>
 
 #include "autograd/check.hpp"
-#include "train/run/safetensors.hpp"
+#include "train/draw/render.hpp"
+#include "train/run/file.hpp"
 
 namespace tapestry {
 namespace {
@@ -15,6 +16,11 @@ std::string stem_of(const std::string& out) {
   for (const char* ending : {".csv", ".png", ".svg"})
     if (out.ends_with(ending)) return out.substr(0, out.size() - 4);
   return out;
+}
+
+void write_and_tell(const std::string& path, const std::string& bytes) {
+  write_bytes(path, bytes);
+  fmt::print("{}\n", path);
 }
 
 }  // namespace
@@ -28,20 +34,26 @@ void write_bytes(const std::string& path, const std::string& bytes) {
   if (!stream) throw std::runtime_error(fmt::format("{}: cannot write", path));
 }
 
-void draw_both(const std::string& out, const std::function<void(const std::string&)>& draw) {
-  for (const char* ending : {".png", ".svg"}) {
-    const std::string path = stem_of(out) + ending;
-    draw(path);
-    fmt::print("{}\n", path);
-  }
+void write_figure(const std::string& out, const Figure& figure) {
+  const std::vector<Format> formats = formats_of(figure);
+  if (formats.size() == 1) return write_and_tell(out, render(figure, formats.front()));
+  for (const Format format : formats)
+    write_and_tell(stem_of(out) + ending_of(format), render(figure, format));
 }
 
-void write_table_and_plot(const std::string& out, const std::string& csv,
-                          const std::function<void(const std::string&)>& draw) {
-  const std::string path = stem_of(out) + ".csv";
-  write_bytes(path, csv);
-  fmt::print("{}\n", path);
-  draw_both(out, draw);
+void write_table_and_figure(const std::string& out, const std::string& csv, const Figure& figure) {
+  write_and_tell(stem_of(out) + ".csv", csv);
+  write_figure(out, figure);
+}
+
+std::string in_run(const std::string& run, const std::string& name) {
+  return fs::is_directory(run) ? (fs::path(run) / name).string() : name;
+}
+
+void expect_not_of_a_run(const std::string& out) {
+  const std::string name = fs::path(out).filename().string();
+  expect_input(!name.ends_with(".safetensors") && name != "config.toml" && name != "metrics.jsonl",
+               "--out {}: is a file of a run; give another name", out);
 }
 
 }  // namespace tapestry

@@ -1,18 +1,27 @@
 #pragma once
 
-#include <functional>
 #include <string>
 
-// The files that commands leave behind.
+#include "train/draw/figure.hpp"
+
+// The files that commands leave behind; each function but the first also prints their names.
 namespace tapestry {
 
 // Whole or not at all; but a device, a pipe or a link is written to as it is, not replaced.
 void write_bytes(const std::string& path, const std::string& bytes);
 
-// The next two write NAME.csv, NAME.png and NAME.svg, and say so, where `out` is NAME or one of
-// these. `draw` draws to a path with one of the last two endings.
-void draw_both(const std::string& out, const std::function<void(const std::string& path)>& draw);
-void write_table_and_plot(const std::string& out, const std::string& csv,
-                          const std::function<void(const std::string& path)>& draw);
+// NAME.png and NAME.svg, where `out` is NAME or one of these; of pictures, which are PNG alone, the
+// file `out` itself.
+void write_figure(const std::string& out, const Figure& figure);
+
+// NAME.csv as well.
+void write_table_and_figure(const std::string& out, const std::string& csv, const Figure& figure);
+
+// Where what a command shows goes that no --out names: into the run's folder; of a checkpoint,
+// here.
+std::string in_run(const std::string& run, const std::string& name);
+
+// InputError where --out names a checkpoint, a config or metrics, which nothing shown may replace.
+void expect_not_of_a_run(const std::string& out);
 
 }  // namespace tapestry

@@ -60,7 +60,7 @@ class RecurrentReader final : public Reader {
 
 }  // namespace
 
-std::int32_t choose_token(const Array& logits, const SampleOptions& options, Random& random) {
+std::int32_t choose_token(const Array& logits, const SamplingOptions& options, Random& random) {
   const auto values = logits.values<float>();
   const auto likelier = [&](std::int32_t a, std::int32_t b) {
     const float x = values[a], y = values[b];
@@ -100,7 +100,7 @@ std::unique_ptr<Reader> make_reader(const RecurrentNetwork& model) {
 }
 
 std::vector<std::int32_t> generate(Reader& reader, const std::vector<std::int32_t>& prompt,
-                                   std::int64_t tokens, const SampleOptions& options,
+                                   std::int64_t tokens, const SamplingOptions& options,
                                    Random& random) {
   require(!prompt.empty(), "generate: an empty prompt");
   Tokens text, unread = prompt;
@@ -109,18 +109,6 @@ std::vector<std::int32_t> generate(Reader& reader, const std::vector<std::int32_
     unread = {text.back()};
   }
   return text;
-}
-
-std::vector<AttentionMaps> attention_of(const Transformer& model,
-                                        const std::vector<std::int32_t>& tokens,
-                                        const std::vector<std::string>& labels) {
-  const std::int64_t T = std::ssize(tokens);
-  AttentionRecorder recorder;
-  model.forward(Array::of(tokens, {1, T}));
-  std::vector<AttentionMaps> maps;
-  for (const auto& [path, weights] : recorder.entries)
-    maps.push_back({path, weights.reshaped({weights.dim(1), T, T}), labels, labels});
-  return maps;
 }
 
 }  // namespace tapestry

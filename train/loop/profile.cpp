@@ -6,7 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "train/bench/benchmark.hpp"
+#include "train/bench/peaks.hpp"
 
 namespace tapestry {
 namespace {

@@ -3,39 +3,32 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include "train/loop/evaluation.hpp"
+
 namespace tapestry {
 
 using std::chrono::duration;
 
-std::string show(const Metrics& values) {
-  std::string text = fmt::format("loss {:.4f}", values.at("loss"));
-  for (const auto& [name, value] : values)
-    if (name != "loss") text += fmt::format("  {} {:.4g}", name, value);
-  return text;
+Progress::Progress(const ProgressOptions& options)
+    : options_(options), terminal_(isatty(STDOUT_FILENO) != 0) {}
+
+void Progress::resume_at(std::int64_t step) {
+  first_step_ = step;
+  start_ = last_shown_ = Clock::now();
 }
 
-std::string show(const Metrics& means, const Metrics& deviations) {
-  const auto one = [&](const std::string& name) {
-    return fmt::format("{} {:.4f} ± {:.4f}", name, means.at(name), deviations.at(name));
-  };
-  std::string text = one("loss");
-  for (const auto& [name, mean] : means)
-    if (name != "loss") text += "  " + one(name);
-  return text;
+void Progress::write(const MetricsLine& line) {
+  if (options_.quiet) return;
+  if (line.split == "train")
+    training(line);
+  else
+    evaluation(line);
 }
-
-Progress::Progress(std::int64_t first_step, std::int64_t steps, bool quiet)
-    : first_step_(first_step),
-      steps_(steps),
-      quiet_(quiet),
-      terminal_(isatty(STDOUT_FILENO) != 0),
-      start_(Clock::now()),
-      last_shown_(start_) {}
 
 std::string Progress::time_left(std::int64_t step) const {
   const double spent = duration<double>(Clock::now() - start_).count();
   const double left =
-      spent * static_cast<double>(steps_ - step) / static_cast<double>(step - first_step_);
+      spent * static_cast<double>(options_.steps - step) / static_cast<double>(step - first_step_);
   const auto seconds = static_cast<std::int64_t>(left + 0.5);
   return seconds < 3600
              ? fmt::format("{}:{:02}", seconds / 60, seconds % 60)
@@ -47,13 +40,14 @@ void Progress::clear_line() {
   line_shown_ = false;
 }
 
-void Progress::training(const MetricsLine& line, const std::string& unit) {
+void Progress::training(const MetricsLine& line) {
+  const std::string& unit = options_.unit;
   const Clock::time_point now = Clock::now();
   const double since = duration<double>(now - last_shown_).count();
-  if (quiet_ || since < (terminal_ ? 0.1 : 5.0)) return;
+  if (since < (terminal_ ? 0.1 : 5.0)) return;
   last_shown_ = now;
   clear_line();
-  fmt::print("step {}/{}  loss {:.4f}  {:.0f} {}/s  {} left{}", line.step, steps_,
+  fmt::print("step {}/{}  loss {:.4f}  {:.0f} {}/s  {} left{}", line.step, options_.steps,
              line.values.at("loss"), line.values.at(unit + "_per_s"), unit, time_left(line.step),
              terminal_ ? "" : "\n");
   line_shown_ = terminal_;
@@ -61,15 +55,14 @@ void Progress::training(const MetricsLine& line, const std::string& unit) {
 }
 
 void Progress::evaluation(const MetricsLine& line) {
-  if (quiet_) return;
   clear_line();
-  fmt::print("step {}/{}  validation: {}\n", line.step, steps_, show(line.values));
+  fmt::print("step {}/{}  validation: {}\n", line.step, options_.steps, show(line.values));
   std::fflush(stdout);
 }
 
-void Progress::profile(const std::string& report) {
+void Progress::note(const std::string& text) {
   clear_line();
-  fmt::print("{}", report);
+  fmt::print("{}", text);
   std::fflush(stdout);
 }
 

@@ -2,12 +2,16 @@
 
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <numeric>
 
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/parallel.hpp"
 #include "optim/clip.hpp"
+#include "train/loop/evaluation.hpp"
+#include "train/loop/profile.hpp"
+#include "train/run/file.hpp"
 #include "train/settings/keys.hpp"
 
 namespace tapestry {
@@ -23,8 +27,10 @@ void add(Averages& to, const Averages& from) {
   for (const auto& [name, average] : from) to[name] += average;
 }
 
-void append(std::vector<std::string>& to, const std::vector<std::string>& from) {
-  to.insert(to.end(), from.begin(), from.end());
+std::int64_t size_of_file(const std::string& path) {
+  std::error_code missing;
+  const std::uintmax_t size = std::filesystem::file_size(path, missing);
+  return missing ? 0 : static_cast<std::int64_t>(size);
 }
 
 bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
@@ -34,25 +40,6 @@ std::uint64_t seed_of(const Config& config) {
 }
 
 }  // namespace
-
-Metrics evaluate(Task& task, const Dataset& data, const Config& config) {
-  Averages averages;
-  Transcript transcript;
-  const std::int64_t size = data.size(), batch_size = config[key::eval_batch_size];
-  for (std::int64_t begin = 0; begin < size; begin += batch_size) {
-    std::vector<std::int64_t> examples(std::min(batch_size, size - begin));
-    std::iota(examples.begin(), examples.end(), begin);
-    Random noise(seed_of(config), Stream::eval, static_cast<std::uint64_t>(begin));
-    const Loss loss = task.loss(data.batch(examples), {.noise = &noise});
-    add(averages, loss.averages);
-    append(transcript.written, loss.transcript.written);
-    append(transcript.wanted, loss.transcript.wanted);
-  }
-  Metrics metrics = values_of(averages);
-  task.derive(metrics);
-  if (!transcript.written.empty()) task.judge(transcript, metrics);
-  return metrics;
-}
 
 std::unique_ptr<Optimizer> make_optimizer(const Config& config,
                                           std::vector<Parameter*> parameters) {
@@ -89,8 +76,7 @@ Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* ch
                {.batch = config[key::batch_size] / config[key::micro_batches],
                 .lengths = task.training_data().lengths()}),
       state_(checkpoint ? checkpoint->state : TrainingState{}),
-      metrics_(run_.metrics(), state_.metrics_bytes),
-      progress_(state_.step, config[key::steps], options.quiet),
+      recorders_(options.recorders),
       profile_(options.profile) {
   set_check_finite(config[key::check_finite]);
   const std::int64_t examples = task.training_data().size();
@@ -104,8 +90,17 @@ Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* ch
     sampler_.seek(state_.position);
   }
   state_.examples = examples;
+  for (Recorder* recorder : recorders_) recorder->resume_at(state_.step);
   started_at_s_ = now_s() - state_.elapsed_s;
   logged_at_s_ = elapsed_s();
+}
+
+void Trainer::record(const MetricsLine& line) {
+  for (Recorder* recorder : recorders_) recorder->write(line);
+}
+
+void Trainer::note(const std::string& text) {
+  for (Recorder* recorder : recorders_) recorder->note(text);
 }
 
 double Trainer::elapsed_s() const { return now_s() - started_at_s_; }
@@ -120,7 +115,7 @@ Metrics Trainer::train() {
     if (finished || due(state_.step, config_[key::eval_every])) last = evaluate_and_keep_best();
     if (finished || due(state_.step, config_[key::checkpoint_every])) save(run_.checkpoint());
   }
-  progress_.finish();
+  for (Recorder* recorder : recorders_) recorder->finish();
   if (profile_) report_profile();
   if (state_.step < steps) {
     save(run_.checkpoint());
@@ -144,11 +139,10 @@ void Trainer::report_profile() {
   profile_ = false;
   const std::int64_t steps = steps_here_ - profile_skipped_steps;
   if (steps > 0) write_file_atomically(run_.trace(), {profile_trace(events_)});
-  progress_.profile(
-      steps > 0 ? fmt::format("{}{}: open it with https://ui.perfetto.dev or chrome://tracing\n",
-                              profile_table(events_, steps), run_.trace())
-                : fmt::format("no profile: it looks at the steps after the first {}\n",
-                              profile_skipped_steps));
+  note(steps > 0 ? fmt::format("{}{}: open it with https://ui.perfetto.dev or chrome://tracing\n",
+                               profile_table(events_, steps), run_.trace())
+                 : fmt::format("no profile: it looks at the steps after the first {}\n",
+                               profile_skipped_steps));
 }
 
 // One optimiser step. The micro-batches' sums are divided by the count of them all, so that they
@@ -207,8 +201,7 @@ void Trainer::log(const Averages& averages) {
   line.values["lr"] = schedule_.at(state_.step - 1);
   line.values["grad_norm"] = gradient_norm_;
   line.values[unit + "_per_s"] = units_since_log_ / (line.elapsed_s - logged_at_s_);
-  metrics_.write(line);
-  progress_.training(line, unit);
+  record(line);
   units_since_log_ = 0;
   logged_at_s_ = elapsed_s();
 }
@@ -220,8 +213,7 @@ Metrics Trainer::evaluate_and_keep_best() try {
   if (!std::isfinite(line.values.at("loss")))
     throw std::runtime_error(
         fmt::format("the validation loss is {}; {}", line.values.at("loss"), advice));
-  metrics_.write(line);
-  progress_.evaluation(line);
+  record(line);
   if (line.values.at("loss") < state_.best_loss) {
     state_.best_loss = line.values.at("loss");
     save(run_.best());
@@ -241,7 +233,7 @@ void Trainer::save(const std::string& path) {
     if (!std::isfinite(sum_of_squares(parameter->value())))
       throw failure(state_.step, std::runtime_error(fmt::format("parameter {} is not finite; {}",
                                                                 parameter->name, advice)));
-  state_.metrics_bytes = metrics_.bytes();
+  state_.metrics_bytes = size_of_file(run_.metrics());
   state_.elapsed_s = elapsed_s();
   save_checkpoint(path, task_, *optimizer_, config_, state_);
 }

@@ -2,24 +2,19 @@
 
 #include <atomic>
 
+#include "autograd/profile.hpp"
 #include "optim/schedule.hpp"
-#include "train/loop/profile.hpp"
-#include "train/loop/progress.hpp"
-#include "train/run/metrics.hpp"
+#include "train/run/recorder.hpp"
 #include "train/run/run.hpp"
 
 namespace tapestry {
-
-// Averages over the whole of a dataset, no example left out, and what the task derives from them.
-// Draws from a random stream of its own, the same at every call.
-Metrics evaluate(Task& task, const Dataset& data, const Config& config);
 
 std::unique_ptr<Optimizer> make_optimizer(const Config& config, std::vector<Parameter*> parameters);
 Schedule make_schedule(const Config& config);
 
 struct TrainerOptions {
-  bool quiet = false;
-  bool profile = false;  // print where the time of some steps goes, and leave a trace of them
+  std::vector<Recorder*> recorders{};  // of what is measured; they outlive the trainer
+  bool profile = false;  // note where the time of some steps goes, and leave a trace of them
 };
 
 // The only loop: trains a task and keeps its run folder.
@@ -43,6 +38,8 @@ class Trainer {
   void log(const Averages& averages);
   Metrics evaluate_and_keep_best();
   std::runtime_error failure(std::int64_t step, const std::runtime_error& error) const;
+  void record(const MetricsLine& line);
+  void note(const std::string& text);
   void save(const std::string& path);
   double elapsed_s() const;
 
@@ -55,8 +52,7 @@ class Trainer {
   Schedule schedule_;
   Sampler sampler_;
   TrainingState state_;
-  MetricsFile metrics_;
-  Progress progress_;
+  std::vector<Recorder*> recorders_;
   bool profile_;
   std::int64_t steps_here_ = 0;  // of this process
   std::vector<profile::Event> events_;

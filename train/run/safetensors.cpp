@@ -1,17 +1,14 @@
 #include "train/run/safetensors.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "autograd/check.hpp"
 #include "data/text/text.hpp"
+#include "train/run/file.hpp"
 
 namespace tapestry {
 namespace {
@@ -33,41 +30,6 @@ constexpr DTypeName dtype_names[] = {
 const char* name_of(DType dtype) {
   return std::ranges::find(dtype_names, dtype, &DTypeName::dtype)->name;
 }
-
-// A file descriptor that closes itself and whose errors are exceptions.
-class File {
- public:
-  File(const std::string& path, int flags)
-      : path_(path), descriptor_(::open(path.c_str(), flags, 0666)) {
-    if (descriptor_ < 0) fail("cannot open");
-  }
-  ~File() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-
-  void write(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) fail("cannot write");
-      bytes.remove_prefix(written);
-    }
-  }
-
-  void sync() {
-    if (::fsync(descriptor_) != 0) fail("cannot sync");
-  }
-
- private:
-  [[noreturn]] void fail(const char* what) const {
-    throw std::runtime_error(fmt::format("{}: {}: {}", path_, what, std::strerror(errno)));
-  }
-
-  std::string path_;
-  int descriptor_;
-};
 
 std::string make_header(const Safetensors& file) {
   Json header;
@@ -173,21 +135,6 @@ void check_offsets(const std::string& path, std::vector<Entry> entries, std::uin
 const Array* Safetensors::find(const std::string& name) const {
   const auto entry = std::ranges::find(tensors, name, &std::pair<std::string, Array>::first);
   return entry == tensors.end() ? nullptr : &entry->second;
-}
-
-void write_file_atomically(const std::string& path, const std::vector<std::string_view>& parts) {
-  const std::string temporary = path + ".tmp";
-  try {
-    File file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
-    for (std::string_view part : parts) file.write(part);
-    file.sync();
-    std::filesystem::rename(temporary, path);
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
-  const auto folder = std::filesystem::absolute(path).parent_path();
-  File(folder.string(), O_RDONLY | O_DIRECTORY).sync();  // the new name as well
 }
 
 void write_safetensors(const std::string& path, const Safetensors& file) {

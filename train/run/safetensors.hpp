@@ -18,15 +18,11 @@ struct Safetensors {
   const Array* find(const std::string& name) const;  // null if there is none
 };
 
-// Writes beside `path`, fsyncs and renames: whatever happens, `path` holds the old file or the
-// new one, whole. Throws std::runtime_error when the disk is full or the folder not writable.
+// As write_file_atomically writes.
 void write_safetensors(const std::string& path, const Safetensors& file);
 
 // Throws InputError that names the file and what is wrong with it: lengths, overlaps, holes,
 // dtypes, shapes, names given twice.
 Safetensors read_safetensors(const std::string& path);
-
-// Also for other files that must never be seen half written.
-void write_file_atomically(const std::string& path, const std::vector<std::string_view>& parts);
 
 }  // namespace tapestry

@@ -69,27 +69,6 @@ std::string describe_range(const Limits& limits, bool integer) {
   return fmt::format("between {} and {}", show(limits.low), show(limits.high));
 }
 
-// What is wrong with the value, or nothing.
-std::string range_error(const KeyInfo& key, const Value& value) {
-  const Limits& limits = key.limits;
-  const auto outside = [&](double number) {
-    return !(number >= limits.low && number <= limits.high);
-  };
-  if (const auto* integer = std::get_if<std::int64_t>(&value))
-    if (outside(static_cast<double>(*integer))) return "expected " + describe_range(limits, true);
-  if (const auto* number = std::get_if<double>(&value))
-    if (outside(*number)) return "expected " + describe_range(limits, false);
-  if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value))
-    for (std::int64_t item : *list)
-      if (outside(static_cast<double>(item)))
-        return "expected integers " + describe_range(limits, true);
-  if (const auto* text = std::get_if<std::string>(&value))
-    if (!limits.choices.empty() && std::ranges::find(limits.choices, *text) == limits.choices.end())
-      return fmt::format("expected one of {}; did you mean \"{}\"?",
-                         fmt::join(limits.choices, ", "), nearest(*text, limits.choices));
-  return {};
-}
-
 // A value of the wrong type, on one line.
 std::string show(const toml::node& node) {
   for (const Value& like : {Value(false), Value(std::int64_t{}), Value(0.0), Value(std::string())})
@@ -138,6 +117,26 @@ Override parse_override(const std::string& text, bool is_string) {
 std::string name_of_override(const std::string& text) { return text.substr(0, text.find('=')); }
 
 }  // namespace
+
+std::string range_error(const KeyInfo& key, const Value& value) {
+  const Limits& limits = key.limits;
+  const auto outside = [&](double number) {
+    return !(number >= limits.low && number <= limits.high);
+  };
+  if (const auto* integer = std::get_if<std::int64_t>(&value))
+    if (outside(static_cast<double>(*integer))) return "expected " + describe_range(limits, true);
+  if (const auto* number = std::get_if<double>(&value))
+    if (outside(*number)) return "expected " + describe_range(limits, false);
+  if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value))
+    for (std::int64_t item : *list)
+      if (outside(static_cast<double>(item)))
+        return "expected integers " + describe_range(limits, true);
+  if (const auto* text = std::get_if<std::string>(&value))
+    if (!limits.choices.empty() && std::ranges::find(limits.choices, *text) == limits.choices.end())
+      return fmt::format("expected one of {}; did you mean \"{}\"?",
+                         fmt::join(limits.choices, ", "), nearest(*text, limits.choices));
+  return {};
+}
 
 std::string to_toml(const Value& value) {
   return std::visit(

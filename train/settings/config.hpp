@@ -38,6 +38,9 @@ struct Key : KeyInfo {
       : KeyInfo{std::move(key), Value(std::move(value)), std::move(text), std::move(allowed)} {}
 };
 
+// What is wrong with a value of the key's type: "expected …", or nothing.
+std::string range_error(const KeyInfo& key, const Value& value);
+
 // A value for every declared key, and where it came from.
 class Config {
  public:

@@ -1,4 +1,4 @@
-#include "layers/graph.hpp"
+#include "train/tasks/graphs/graph.hpp"
 
 #include <fmt/ranges.h>
 
@@ -9,7 +9,6 @@
 #include "autograd/ops/reduce.hpp"
 #include "train/settings/keys.hpp"
 #include "train/tasks/classification.hpp"
-#include "train/tasks/graphs/graph_data.hpp"
 
 namespace tapestry {
 namespace {
@@ -72,110 +71,6 @@ GraphNetwork network(const Config& config, const GraphData& data) {
   return GraphNetwork(options, init);
 }
 
-class GraphTask final : public Task {
- public:
-  explicit GraphTask(const TaskSetup& setup)
-      : config_(setup.config), data_(load_graphs(config_)), model_(network(config_, data_)) {
-    for (Parameter* parameter : model_.parameters())
-      if (parameter->role == Role::weight && parameter->name.starts_with("layers.0."))
-        first_weights_.push_back(parameter);
-    const auto trained = setup.metadata.find("classes");
-    const std::string found = metadata().at("classes");
-    expect_input(trained == setup.metadata.end() || trained->second == found,
-                 "{}: classes {}; this model was trained on {}", config_[key::data_path], found,
-                 trained == setup.metadata.end() ? "" : trained->second);
-  }
-
-  Module& model() override { return model_; }
-  const Dataset& training_data() override { return *data_.training; }
-  const Dataset& validation_data() override { return *data_.validation; }
-  const Dataset* test_data() override { return data_.test.get(); }
-  double units(const Batch& batch) const override { return batch.count; }
-  std::map<std::string, std::string> metadata() const override {
-    return {{"classes", fmt::format("{}", fmt::join(data_.classes, ", "))}};
-  }
-
-  Loss loss(const Batch& batch, const Pass& pass) override {
-    const Tensor logits = model_.forward(*batch.graph, batch.inputs, batch.first_nodes,
-                                         pass.training ? pass.noise : nullptr);
-    const Tensor total =
-        cross_entropy(logits, batch.targets, {.ignore_index = ignored_target, .mean = false});
-    Averages averages{{"loss", {total.item(), batch.count}},
-                      {"accuracy", accuracy(logits.value(), batch.targets)}};
-    const bool penalised = pass.training && config_[l2] > 0;
-    return {penalised ? total + batch.count * penalty() : total, averages};
-  }
-
-  Sample sample(const SampleOptions& options) override {
-    return {data_.whole ? sample_nodes(options) : sample_graphs(options), {}};
-  }
-
- private:
-  // ½ λ ‖θ‖² over the first layer's weights, as Kipf & Welling regularise.
-  Tensor penalty() {
-    Tensor total = Array::full({}, 0, model_.layers[0]->bias.tensor.dtype());
-    for (const Parameter* parameter : first_weights_)
-      total = total + sum(parameter->tensor * parameter->tensor);
-    return total * (config_[l2] / 2);
-  }
-
-  std::string verdict(std::int32_t predicted, std::int32_t label) const {
-    const std::string& said = data_.classes[predicted];
-    if (predicted == label) return said + "  right";
-    return fmt::format("{}  wrong, expected {}", said, data_.classes[label]);
-  }
-
-  // "9  Mr. Hi  right": nodes that were not learnt from, or the one that is asked for by name.
-  std::string sample_nodes(const SampleOptions& options) const {
-    const NodeGraph& whole = *data_.whole;
-    const Batch batch = data_.validation->batch({});
-    const std::vector<std::int32_t> predicted =
-        likeliest(model_.forward(*batch.graph, batch.inputs, batch.first_nodes).value());
-    std::vector<std::int64_t> nodes = whole.test.empty() ? whole.validation : whole.test;
-    const auto count = options.count > 0 ? options.count : 40;
-    nodes.resize(std::min(std::ssize(nodes), count));
-    if (!options.prompt.empty()) {
-      const auto found = std::ranges::find(whole.names, options.prompt);
-      expect_input(found != whole.names.end(), "--prompt {}: no node of that name", options.prompt);
-      nodes = {found - whole.names.begin()};
-    }
-    std::string text;
-    for (const std::int64_t node : nodes) {
-      const auto at = node;
-      text += fmt::format("{}  {}\n", whole.names[at], verdict(predicted[at], whole.labels[at]));
-    }
-    return text;
-  }
-
-  std::int32_t classify(const Adjacency& graph) const {
-    const auto N = static_cast<std::int32_t>(graph.nodes());
-    const Array logits =
-        model_.forward(graph, Array::full({N, 1}, 1), Array::of(std::vector{0, N}, {2})).value();
-    return likeliest(logits).front();
-  }
-
-  // "0-1 1-2 0-2" and what it was taken for.
-  std::string sample_graphs(const SampleOptions& options) const {
-    if (!options.prompt.empty()) {
-      const auto said = classify(parse_edges(options.prompt));
-      return fmt::format("{}  {}\n", options.prompt, data_.classes[said]);
-    }
-    const DrawnGraphs& drawn = *data_.drawn;
-    const std::int64_t count = std::min(options.count > 0 ? options.count : 10, drawn.size());
-    std::string text;
-    for (std::int64_t i = 0; i < count; ++i) {
-      const auto [graph, label] = drawn.draw(i);
-      text += fmt::format("{}\n    {}\n", edges_text(graph), verdict(classify(graph), label));
-    }
-    return text;
-  }
-
-  Config config_;
-  GraphData data_;
-  GraphNetwork model_;
-  std::vector<const Parameter*> first_weights_;  // of the first layer
-};
-
 const RegisterTask registered("graph",
                               {"a graph network, of a graph's nodes or of whole graphs", keys(),
                                [](const TaskSetup& setup) -> std::unique_ptr<Task> {
@@ -183,4 +78,41 @@ const RegisterTask registered("graph",
                                }});
 
 }  // namespace
+
+GraphTask::GraphTask(const TaskSetup& setup)
+    : l2_(setup.config[l2]),
+      data_(load_graphs(setup.config)),
+      model_(network(setup.config, data_)) {
+  for (Parameter* parameter : model_.parameters())
+    if (parameter->role == Role::weight && parameter->name.starts_with("layers.0."))
+      first_weights_.push_back(parameter);
+  const auto trained = setup.metadata.find("classes");
+  const std::string found = metadata().at("classes");
+  expect_input(trained == setup.metadata.end() || trained->second == found,
+               "{}: classes {}; this model was trained on {}", setup.config[key::data_path], found,
+               trained == setup.metadata.end() ? "" : trained->second);
+}
+
+std::map<std::string, std::string> GraphTask::metadata() const {
+  return {{"classes", fmt::format("{}", fmt::join(data_.classes, ", "))}};
+}
+
+Loss GraphTask::loss(const Batch& batch, const Pass& pass) {
+  const Tensor logits = model_.forward(*batch.graph, batch.inputs, batch.first_nodes,
+                                       pass.training ? pass.noise : nullptr);
+  const Tensor total =
+      cross_entropy(logits, batch.targets, {.ignore_index = ignored_target, .mean = false});
+  Averages averages{{"loss", {total.item(), batch.count}},
+                    {"accuracy", accuracy(logits.value(), batch.targets)}};
+  const bool penalised = pass.training && l2_ > 0;
+  return {penalised ? total + batch.count * penalty() : total, averages};
+}
+
+Tensor GraphTask::penalty() const {
+  Tensor total = Array::full({}, 0, first_weights_.front()->tensor.dtype());
+  for (const Parameter* parameter : first_weights_)
+    total = total + sum(parameter->tensor * parameter->tensor);
+  return total * (l2_ / 2);
+}
+
 }  // namespace tapestry

@@ -1,10 +1,9 @@
+#include "train/tasks/language/toy_sequence.hpp"
+
 #include <algorithm>
 
 #include "autograd/ops/losses.hpp"
-#include "data/toys/toy_sequences.hpp"
-#include "train/decode/generate.hpp"
 #include "train/settings/keys.hpp"
-#include "train/task.hpp"
 #include "train/tasks/language/transformer_keys.hpp"
 
 namespace tapestry {
@@ -63,73 +62,10 @@ double exact_matches(const Array& logits, const Array& targets) {
   return matches;
 }
 
-class ToySequence final : public Task {
- public:
-  explicit ToySequence(const TaskSetup& setup)
-      : config_(setup.config),
-        training_(sequences(config_, Split::train)),
-        validation_(sequences(config_, Split::held_back)),
-        model_(make_model()) {
-    key::expect_no_path(config_);
-  }
-
-  Module& model() override { return model_; }
-  const Dataset& training_data() override { return training_; }
-  const Dataset& validation_data() override { return validation_; }
-
-  Loss loss(const Batch& batch, const Pass& pass) override {
-    const Tensor logits = model_.forward(batch.inputs, pass.training ? pass.noise : nullptr);
-    const Tensor total = cross_entropy(logits, batch.targets, {.mean = false});
-    Averages averages{{"loss", {total.item(), batch.count}}};
-    if (!pass.training)
-      averages["exact_match"] = {exact_matches(logits.value(), batch.targets),
-                                 static_cast<double>(batch.targets.dim(0))};
-    return {total, averages};
-  }
-
-  Sample sample(const SampleOptions& options) override {
-    if (!options.prompt.empty()) return {answer(options.prompt, options), {}};
-    const std::int64_t count = std::min(options.count > 0 ? options.count : 8, validation_.size());
-    std::string text;
-    for (std::int64_t i = 0; i < count; ++i) text += answer(validation_.prompt(i), options);
-    return {text, {}};
-  }
-
-  // Of the prompt with its right answer.
-  std::vector<AttentionMaps> attention(const SampleOptions& options) override {
-    std::string text = options.prompt.empty() ? validation_.prompt(0) : options.prompt;
-    if (!text.ends_with('>')) text += '>';
-    text += training_.answer(text);
-    text.pop_back();  // nothing is asked of the last symbol
-    std::vector<std::string> labels;
-    for (const char c : text) labels.emplace_back(1, c);
-    return attention_of(model_, training_.vocabulary().encode(text), labels);
-  }
-
- private:
-  // "31415926>11234569 right"
-  std::string answer(std::string prompt, const SampleOptions& options) {
-    if (!prompt.ends_with('>')) prompt += '>';
-    const std::string right = training_.answer(prompt);
-    Random random(options.seed, Stream::sample);
-    SampleOptions greedy = options;
-    greedy.temperature = 0;
-    const CharVocabulary& vocabulary = training_.vocabulary();
-    const std::string given = vocabulary.decode(
-        generate(model_, vocabulary.encode(prompt), training_.answer_length(), greedy, random));
-    return prompt + given + (given == right ? "  right\n" : "  wrong, expected " + right + "\n");
-  }
-
-  Transformer make_model() const {
-    Random init(static_cast<std::uint64_t>(config_[key::seed]), Stream::init);
-    return Transformer(
-        transformer_options(config_, training_.vocabulary().size(), training_.context()), init);
-  }
-
-  Config config_;
-  ToySequences training_, validation_;
-  Transformer model_;
-};
+Transformer make_model(const Config& config, const ToySequences& data) {
+  Random init(static_cast<std::uint64_t>(config[key::seed]), Stream::init);
+  return Transformer(transformer_options(config, data.vocabulary().size(), data.context()), init);
+}
 
 const RegisterTask registered("toy-sequence",
                               {"a decoder-only transformer on built-in sequences", keys(),
@@ -138,4 +74,22 @@ const RegisterTask registered("toy-sequence",
                                }});
 
 }  // namespace
+
+ToySequence::ToySequence(const TaskSetup& setup)
+    : training_(sequences(setup.config, Split::train)),
+      validation_(sequences(setup.config, Split::held_back)),
+      model_(make_model(setup.config, training_)) {
+  key::expect_no_path(setup.config);
+}
+
+Loss ToySequence::loss(const Batch& batch, const Pass& pass) {
+  const Tensor logits = model_.forward(batch.inputs, pass.training ? pass.noise : nullptr);
+  const Tensor total = cross_entropy(logits, batch.targets, {.mean = false});
+  Averages averages{{"loss", {total.item(), batch.count}}};
+  if (!pass.training)
+    averages["exact_match"] = {exact_matches(logits.value(), batch.targets),
+                               static_cast<double>(batch.targets.dim(0))};
+  return {total, averages};
+}
+
 }  // namespace tapestry

@@ -1,6 +1,6 @@
-#include <array>
+#include "train/tasks/language/translation.hpp"
+
 #include <cmath>
-#include <functional>
 #include <optional>
 
 #include "autograd/ops/losses.hpp"
@@ -9,9 +9,7 @@
 #include "data/text/pairs.hpp"
 #include "data/text/parallel_text.hpp"
 #include "data/toys/dates.hpp"
-#include "train/decode/beam_search.hpp"
 #include "train/settings/keys.hpp"
-#include "train/task.hpp"
 #include "train/tasks/language/transformer_keys.hpp"
 
 namespace tapestry {
@@ -64,15 +62,6 @@ std::vector<KeyInfo> keys() {
   return all;
 }
 
-// Both sides of a pair in tokens, and what is to be read and written.
-struct Corpus {
-  std::int64_t vocabulary = 0, context = 0;
-  std::function<std::vector<std::int32_t>(std::string_view)> encode{};
-  std::function<std::string(std::span<const std::int32_t>)> decode{};
-  std::unique_ptr<Dataset> training{}, validation{};
-  std::map<std::string, std::string> metadata{};
-};
-
 std::vector<std::int32_t> without_ignored(std::span<const std::int32_t> tokens) {
   std::vector<std::int32_t> kept;
   for (const std::int32_t token : tokens)
@@ -80,7 +69,7 @@ std::vector<std::int32_t> without_ignored(std::span<const std::int32_t> tokens) 
   return kept;
 }
 
-Corpus dates(const Config& config) {
+TranslationCorpus dates(const Config& config) {
   key::expect_no_path(config);
   const auto part = [&](Split which, std::int64_t count) {
     return std::make_unique<DateDataset>(
@@ -127,7 +116,7 @@ std::unique_ptr<Dataset> encoded(const ParallelText& text, const BytePairTokeniz
                                                    .target_path = text.target_path});
 }
 
-Corpus sentences(const TaskSetup& setup) {
+TranslationCorpus sentences(const TaskSetup& setup) {
   const Config& config = setup.config;
   std::optional<ParallelText> training;
   if (setup.needs_data || setup.metadata.empty()) training = load(config, training_split);
@@ -135,7 +124,7 @@ Corpus sentences(const TaskSetup& setup) {
       setup.metadata.empty()
           ? make_tokenizer(config, *training)
           : BytePairTokenizer::from_json(setup.metadata.at("tokenizer"), "the checkpoint"));
-  Corpus corpus{
+  TranslationCorpus corpus{
       .vocabulary = tokenizer->size(),
       .context = config[context],
       .encode = [tokenizer](std::string_view line) { return tokenizer->encode(line); },
@@ -147,136 +136,12 @@ Corpus sentences(const TaskSetup& setup) {
   return corpus;
 }
 
-class Translation final : public Task {
- public:
-  explicit Translation(const TaskSetup& setup)
-      : config_(setup.config),
-        corpus_(config_[kind] == "dates" ? dates(config_) : sentences(setup)),
-        model_(make_model()) {}
+std::span<const std::int32_t> tokens_of(const Array& array) { return array.values<std::int32_t>(); }
 
-  Module& model() override { return model_; }
-  const Dataset& training_data() override { return *corpus_.training; }
-  const Dataset& validation_data() override { return *corpus_.validation; }
-  Order order() const override {
-    return config_[kind] == "text" ? Order::similar_lengths : Order::shuffled;
-  }
-  const char* unit() const override { return "tokens"; }
-  double units(const Batch& batch) const override { return batch.count; }
-  std::map<std::string, std::string> metadata() const override { return corpus_.metadata; }
-
-  Loss loss(const Batch& batch, const Pass& pass) override {
-    Random* noise = pass.training ? pass.noise : nullptr;
-    const EncoderDecoder::EncodedSource encoded =
-        model_.encode(batch.source, batch.source_padding, noise);
-    const Tensor logits = model_.decode(batch.inputs, encoded, noise);
-    const double smoothing = pass.training ? config_[label_smoothing] : 0;
-    const Tensor total = cross_entropy(
-        logits, batch.targets,
-        {.ignore_index = ignored_target, .label_smoothing = smoothing, .mean = false});
-    Loss loss{total, {{"loss", {total.item(), batch.count}}}};
-    if (!pass.training) loss.transcript = transcript(batch);
-    return loss;
-  }
-
-  void derive(Metrics& metrics) const override {
-    metrics["perplexity"] = std::exp(metrics.at("loss"));
-  }
-
-  void judge(const Transcript& transcript, Metrics& metrics) const override {
-    double equal = 0;
-    for (std::size_t i = 0; i < transcript.written.size(); ++i)
-      equal += transcript.written[i] == transcript.wanted[i];
-    metrics["exact_match"] = equal / static_cast<double>(transcript.written.size());
-    if (config_[kind] == "text")
-      metrics["bleu"] = corpus_bleu(transcript.written, transcript.wanted).score;
-  }
-
-  Sample sample(const SampleOptions& options) override {
-    if (!options.prompt.empty()) return {written(options.prompt) + "\n", {}};
-    expect_input(corpus_.validation != nullptr, "--prompt is required: a sentence to translate");
-    std::string text;
-    const std::int64_t count =
-        std::min(options.count > 0 ? options.count : 8, corpus_.validation->size());
-    for (std::int64_t i = 0; i < count; ++i) {
-      const Batch batch = corpus_.validation->batch(std::array{i});
-      const Transcript one = transcript(batch);
-      text += fmt::format("{}\n  {}\n  expected {}\n", corpus_.decode(tokens_of(batch.source)),
-                          one.written.front(), one.wanted.front());
-    }
-    return {text, {}};
-  }
-
-  std::vector<AttentionMaps> attention(const SampleOptions& options) override {
-    const std::vector<std::int32_t> source = prompt_tokens(options.prompt);
-    const Array read = Array::of(source, {1, std::ssize(source)});
-    std::vector<std::int32_t> target = translate(model_, read, {}, decoding()).front();
-    std::vector<std::string> columns = labels(source), rows = labels(target);
-    rows.push_back("end");  // row i attends in order to write token i
-    target.insert(target.begin(), bos_token);
-    AttentionRecorder recorder;
-    model_.decode(Array::of(target, {1, std::ssize(target)}), model_.encode(read, {}));
-    std::vector<AttentionMaps> maps;
-    for (const auto& [path, weights] : recorder.entries) {
-      const bool decodes = path.starts_with("decoder");
-      const bool crosses = path.ends_with("cross_attention");
-      std::vector<std::string> seen = labels(target);
-      if (!seen.empty()) seen.front() = "begin";
-      maps.push_back({path, weights.reshaped({weights.dim(1), weights.dim(2), weights.dim(3)}),
-                      decodes ? rows : columns, decodes && !crosses ? seen : columns});
-    }
-    return maps;
-  }
-
- private:
-  std::vector<std::int32_t> prompt_tokens(const std::string& prompt) const {
-    const std::vector<std::int32_t> tokens = corpus_.encode(prompt);
-    const std::int64_t count = std::ssize(tokens);
-    expect_input(count >= 1 && count <= corpus_.context, "--prompt: {} tokens; expected 1 to {}",
-                 count, corpus_.context);
-    return tokens;
-  }
-
-  std::vector<std::string> labels(const std::vector<std::int32_t>& tokens) const {
-    std::vector<std::string> names;
-    for (const std::int32_t token : tokens) names.push_back(corpus_.decode(std::array{token}));
-    return names;
-  }
-
-  static std::span<const std::int32_t> tokens_of(const Array& array) {
-    return array.values<std::int32_t>();
-  }
-
-  TranslateOptions decoding() const {
-    return {.beams = config_[beams], .begin = bos_token, .end = eos_token};
-  }
-
-  Transcript transcript(const Batch& batch) const {
-    Transcript transcript;
-    for (const auto& tokens : translate(model_, batch.source, batch.source_padding, decoding()))
-      transcript.written.push_back(corpus_.decode(tokens));
-    const std::int64_t T = batch.targets.dim(1);
-    const auto targets = tokens_of(batch.targets);
-    for (std::int64_t b = 0; b < batch.targets.dim(0); ++b)
-      transcript.wanted.push_back(corpus_.decode(without_ignored(targets.subspan(b * T, T))));
-    return transcript;
-  }
-
-  std::string written(const std::string& source) const {
-    const std::vector<std::int32_t> tokens = prompt_tokens(source);
-    const std::int64_t S = std::ssize(tokens);
-    return corpus_.decode(translate(model_, Array::of(tokens, {1, S}), {}, decoding()).front());
-  }
-
-  EncoderDecoder make_model() const {
-    Random init(static_cast<std::uint64_t>(config_[key::seed]), Stream::init);
-    return EncoderDecoder(encoder_decoder_options(config_, corpus_.vocabulary, corpus_.context),
-                          init);
-  }
-
-  Config config_;
-  Corpus corpus_;
-  EncoderDecoder model_;
-};
+EncoderDecoder make_model(const Config& config, const TranslationCorpus& corpus) {
+  Random init(static_cast<std::uint64_t>(config[key::seed]), Stream::init);
+  return EncoderDecoder(encoder_decoder_options(config, corpus.vocabulary, corpus.context), init);
+}
 
 const RegisterTask registered("translation", {"an encoder-decoder transformer", keys(),
                                               [](const TaskSetup& setup) -> std::unique_ptr<Task> {
@@ -284,4 +149,56 @@ const RegisterTask registered("translation", {"an encoder-decoder transformer", 
                                               }});
 
 }  // namespace
+
+Translation::Translation(const TaskSetup& setup)
+    : config_(setup.config),
+      corpus_(config_[kind] == "dates" ? dates(config_) : sentences(setup)),
+      model_(make_model(config_, corpus_)) {}
+
+Order Translation::order() const {
+  return config_[kind] == "text" ? Order::similar_lengths : Order::shuffled;
+}
+
+Loss Translation::loss(const Batch& batch, const Pass& pass) {
+  Random* noise = pass.training ? pass.noise : nullptr;
+  const EncoderDecoder::EncodedSource encoded =
+      model_.encode(batch.source, batch.source_padding, noise);
+  const Tensor logits = model_.decode(batch.inputs, encoded, noise);
+  const double smoothing = pass.training ? config_[label_smoothing] : 0;
+  const Tensor total =
+      cross_entropy(logits, batch.targets,
+                    {.ignore_index = ignored_target, .label_smoothing = smoothing, .mean = false});
+  Loss loss{total, {{"loss", {total.item(), batch.count}}}};
+  if (!pass.training) loss.transcript = transcript(batch);
+  return loss;
+}
+
+void Translation::derive(Metrics& metrics) const {
+  metrics["perplexity"] = std::exp(metrics.at("loss"));
+}
+
+void Translation::judge(const Transcript& transcript, Metrics& metrics) const {
+  double equal = 0;
+  for (std::size_t i = 0; i < transcript.written.size(); ++i)
+    equal += transcript.written[i] == transcript.wanted[i];
+  metrics["exact_match"] = equal / static_cast<double>(transcript.written.size());
+  if (config_[kind] == "text")
+    metrics["bleu"] = corpus_bleu(transcript.written, transcript.wanted).score;
+}
+
+TranslateOptions Translation::decoding() const {
+  return {.beams = config_[beams], .begin = bos_token, .end = eos_token};
+}
+
+Transcript Translation::transcript(const Batch& batch) const {
+  Transcript transcript;
+  for (const auto& tokens : translate(model_, batch.source, batch.source_padding, decoding()))
+    transcript.written.push_back(corpus_.decode(tokens));
+  const std::int64_t T = batch.targets.dim(1);
+  const auto targets = tokens_of(batch.targets);
+  for (std::int64_t b = 0; b < batch.targets.dim(0); ++b)
+    transcript.wanted.push_back(corpus_.decode(without_ignored(targets.subspan(b * T, T))));
+  return transcript;
+}
+
 }  // namespace tapestry

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "data/series/series.hpp"
-#include "train/draw/plot.hpp"
+#include "train/draw/figure.hpp"
 
 namespace tapestry {
 
@@ -17,6 +17,6 @@ struct ForecastView {
 std::string forecast_csv(const ForecastView& view);
 
 // One chart a series, of the first `count`. Step 0 is the last that was seen.
-std::vector<LineChart> forecast_charts(const ForecastView& view, std::int64_t count);
+LineCharts forecast_figure(const ForecastView& view, std::int64_t count);
 
 }  // namespace tapestry

@@ -1,13 +1,12 @@
 #pragma once
 
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "autograd/array.hpp"
 
-// Pictures that gnuplot draws, as PNG or SVG by the ending of the path. InputError for another
-// ending; std::runtime_error where gnuplot is missing or fails. A picture that exists is replaced
-// whole or not at all.
+// Figures are values: what is to be seen, whatever it is drawn by.
 namespace tapestry {
 
 // A matrix as colours, 0 white and `darkest` dark, with all labels or none.
@@ -17,10 +16,11 @@ struct HeatMap {
   double darkest = 1;
   std::vector<std::string> row_labels{}, column_labels{};
 };
-// Rows of maps, from the top.
-void draw_heat_maps(const std::vector<std::vector<HeatMap>>& rows, const std::string& path);
+struct HeatMaps {
+  std::vector<std::vector<HeatMap>> rows{};  // from the top
+};
 
-// Lines over one axis of steps: each value stands one step after the one before.
+// A line over an axis of steps: each value stands one step after the one before.
 struct Line {
   std::string name{};
   double first = 0;  // the step of the first value
@@ -30,9 +30,11 @@ struct LineChart {
   std::string title{};
   std::vector<Line> lines{};  // at most 4, told apart by colour; those without values are not drawn
 };
-// Charts one below another, over an axis of that name. The first has the legend, for all of them.
-void draw_lines(const std::vector<LineChart>& charts, const std::string& steps,
-                const std::string& path);
+// Charts one below another. The first has the legend, for all of them.
+struct LineCharts {
+  std::vector<LineChart> charts{};
+  std::string steps{};  // the name of the axis
+};
 
 // Points (N, 2) or (N, 3) float32 of one colour, under one name in the legend.
 struct Cloud {
@@ -44,6 +46,13 @@ struct Scatter {
   std::vector<std::string> axes{};  // their names: two or three
   std::vector<Cloud> clouds{};
 };
-void draw_scatter(const Scatter& scatter, const std::string& path);
+
+// Images (N, H, W) float32 in [0, 1], 0 black, row by row in a grid of `columns`.
+struct PictureGrid {
+  Array images{};
+  std::int64_t columns = 1;
+};
+
+using Figure = std::variant<HeatMaps, LineCharts, Scatter, PictureGrid>;
 
 }  // namespace tapestry

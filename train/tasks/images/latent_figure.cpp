@@ -1,4 +1,4 @@
-#include "train/draw/latent.hpp"
+#include "train/tasks/images/latent_figure.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -44,7 +44,7 @@ std::vector<std::int64_t> chosen(std::int64_t N, std::int64_t count) {
 
 }  // namespace
 
-std::string latent_csv(const Latent& latent) {
+std::string latent_csv(const LatentCodes& latent) {
   std::string text = "image,split,class";
   const std::int64_t Z = latent.splits.front().z.dim(1);
   for (std::int64_t i = 1; i <= Z; ++i) text += fmt::format(",z{}", i);
@@ -60,7 +60,7 @@ std::string latent_csv(const Latent& latent) {
   return text;
 }
 
-Scatter latent_scatter(const Latent& latent, std::int64_t most) {
+Scatter latent_scatter(const LatentCodes& latent, std::int64_t most) {
   std::vector<Tensor> codes;
   std::vector<std::int32_t> classes;
   for (const LatentSplit& split : latent.splits) {

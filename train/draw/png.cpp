@@ -1,4 +1,4 @@
-#include "train/draw/picture.hpp"
+#include "train/draw/png.hpp"
 
 #include <png.h>
 
@@ -11,11 +11,15 @@
 
 namespace tapestry {
 
+namespace {
+
 constexpr std::int64_t enlarged = 2;  // a pixel of an image is so many of the grid, either way
 
-Array picture_grid(const Array& images, std::int64_t columns) {
-  require(images.rank() == 3 && columns >= 1, "picture_grid: {} in {} columns",
-          to_string(images.shape()), columns);
+// The whole grid (height, width).
+Array joined(const PictureGrid& pictures) {
+  const auto& [images, columns] = pictures;
+  require(images.rank() == 3 && columns >= 1, "to_png: {} in {} columns", to_string(images.shape()),
+          columns);
   const std::int64_t N = images.dim(0), H = enlarged * images.dim(1), W = enlarged * images.dim(2);
   const std::int64_t rows = (N + columns - 1) / columns;
   Array grid = Array::full({rows * (H + 1) + 1, columns * (W + 1) + 1}, 0.25);
@@ -31,7 +35,10 @@ Array picture_grid(const Array& images, std::int64_t columns) {
   return grid;
 }
 
-std::string to_png(const Array& picture) {
+}  // namespace
+
+std::string to_png(const PictureGrid& grid) {
+  const Array picture = joined(grid);
   std::vector<unsigned char> pixels;
   for (float value : picture.values<float>())
     pixels.push_back(static_cast<unsigned char>(std::lround(std::clamp(value, 0.0F, 1.0F) * 255)));

@@ -1,4 +1,4 @@
-#include "train/tasks/series/forecast_plot.hpp"
+#include "train/tasks/series/forecast_figure.hpp"
 
 #include <fmt/format.h>
 
@@ -46,23 +46,23 @@ std::string forecast_csv(const ForecastView& view) {
   return text;
 }
 
-std::vector<LineChart> forecast_charts(const ForecastView& view, std::int64_t count) {
+LineCharts forecast_figure(const ForecastView& view, std::int64_t count) {
   const std::int64_t first = view.first;
-  std::vector<LineChart> charts;
+  LineCharts figure{.steps = fmt::format("steps after {}", time_text(view.table.times[first - 1]))};
   for (std::int64_t m = 0; m < count; ++m) {
     Line forecast{"forecast", 0, {value_at(view.table, first - 1, m)}};
     forecast.values.insert(forecast.values.end(), view.forecasts[m].begin(),
                            view.forecasts[m].end());
     const bool known = first < view.table.rows();
-    charts.push_back({view.table.names[m],
-                      {{"history", 1 - static_cast<double>(view.context),
-                        measured(view.table, first - view.context, first, m)},
-                       {"truth", 0,
-                        known ? measured(view.table, first - 1, first + view.horizon, m)
-                              : std::vector<double>{}},
-                       forecast}});
+    figure.charts.push_back({view.table.names[m],
+                             {{"history", 1 - static_cast<double>(view.context),
+                               measured(view.table, first - view.context, first, m)},
+                              {"truth", 0,
+                               known ? measured(view.table, first - 1, first + view.horizon, m)
+                                     : std::vector<double>{}},
+                              forecast}});
   }
-  return charts;
+  return figure;
 }
 
 }  // namespace tapestry

@@ -1,29 +1,33 @@
-#include "train/draw/plot.hpp"
+#include "train/draw/gnuplot.hpp"
 
+#include <fcntl.h>
 #include <fmt/ranges.h>
+#include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
-#include <csignal>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
 
 #include "autograd/check.hpp"
-
-namespace fs = std::filesystem;
 
 namespace tapestry {
 namespace {
 
-// For gnuplot's single quotes, in which only they are special. What would break the line is shown
-// as the sign for it, and a lone space as one that can be seen.
+// For gnuplot's single quotes, in which only they are special; it takes a doubled one that comes
+// first for an empty text. What would break the line is shown as the sign for it, and a lone space
+// as one that can be seen.
 std::string quoted(const std::string& text) {
   if (text == " ") return "'␣'";
   std::string safe = "'";
   for (const char c : text)
-    safe += c == '\'' ? "''" : c == '\n' ? "↵" : c == '\t' ? "⇥" : std::string(1, c);
+    safe += c == '\'' && safe.size() == 1 ? "’"
+            : c == '\''                   ? "''"
+            : c == '\n'                   ? "↵"
+            : c == '\t'                   ? "⇥"
+                                          : std::string(1, c);
   return safe + "'";
 }
 
@@ -49,35 +53,64 @@ struct Extent {
   std::int64_t width = 0, height = 0;  // pixels
 };
 
-// Runs a gnuplot script that draws a picture of this extent to `path`.
-void run_gnuplot(const std::string& path, const Extent& extent, const std::string& script) {
-  const std::string ending = fs::path(path).extension().string();
-  expect_input(ending == ".png" || ending == ".svg", "{}: expected a name ending in .png or .svg",
-               path);
-  const std::string draft = path + ".draft";
-  if (!std::ofstream(draft)) throw std::runtime_error(fmt::format("{}: cannot be written", path));
-  const std::string whole = fmt::format(
-      "set encoding utf8\n"
-      "set terminal {} size {},{} font 'DejaVu Sans,11' noenhanced background 'white'\n"
-      "set output {}\n{}unset output\n",
-      ending == ".png" ? "pngcairo" : "svg", extent.width, extent.height, quoted(draft), script);
-  const auto before = std::signal(SIGPIPE, SIG_IGN);
-  std::FILE* gnuplot = popen("gnuplot /dev/stdin 2>/dev/null", "w");
-  if (!gnuplot) throw std::runtime_error("cannot start gnuplot");
-  std::fwrite(whole.data(), 1, whole.size(),
-              gnuplot);  // gnuplot's status tells whether it was read
-  const int status = pclose(gnuplot);
-  std::signal(SIGPIPE, before);
-  std::error_code failed;
-  if (status == 0) fs::rename(draft, path, failed);
-  if (status == 0 && !failed) return;
-  fs::remove(draft, failed);
-  const bool missing = WIFEXITED(status) && WEXITSTATUS(status) == 127;
-  throw std::runtime_error(fmt::format(
-      "{}: {}", path,
-      missing ? "pictures are drawn by gnuplot, which is not installed: apt install gnuplot-nox"
-              : "gnuplot could not draw it"));
+// A file that lives in memory, and goes when its descriptor is closed.
+class MemoryFile {
+ public:
+  MemoryFile() : descriptor_(memfd_create("gnuplot", MFD_CLOEXEC)) {
+    if (descriptor_ < 0) throw std::runtime_error("cannot make a file in memory");
+  }
+  ~MemoryFile() { close(descriptor_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+
+  int descriptor() const { return descriptor_; }
+
+  void write(std::string_view text) const {
+    while (!text.empty()) {
+      const ssize_t written = ::write(descriptor_, text.data(), text.size());
+      if (written <= 0) throw std::runtime_error("cannot write a file in memory");
+      text.remove_prefix(written);
+    }
+    lseek(descriptor_, 0, SEEK_SET);
+  }
+
+  std::string read() const {
+    lseek(descriptor_, 0, SEEK_SET);
+    std::string bytes;
+    char part[1 << 16];
+    for (ssize_t count = 0; (count = ::read(descriptor_, part, sizeof part)) > 0;)
+      bytes.append(part, count);
+    return bytes;
+  }
+
+ private:
+  int descriptor_;
+};
+
+// Runs gnuplot without a shell: its exit status, 127 where it is not installed.
+int run_gnuplot(const MemoryFile& script, const MemoryFile& picture) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, script.descriptor(), STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, picture.descriptor(), STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  char program[] = "gnuplot", from_input[] = "-";
+  char* arguments[] = {program, from_input, nullptr};
+  pid_t process = 0;
+  const int failed = posix_spawnp(&process, program, &actions, nullptr, arguments, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0) return 127;
+  int status = 0;
+  while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
+
+// What a script says is to be drawn, to this extent.
+struct Drawing {
+  Extent extent;
+  std::string script;
+};
 
 constexpr std::int64_t cell = 18;  // pixels of an entry
 constexpr std::int64_t label = 9;  // of a character beside it, at most
@@ -139,9 +172,8 @@ double tic_step(const LineChart& chart) {
 constexpr const char* colours[] = {"#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b",
                                    "#e377c2", "#7f7f7f", "#bcbd22", "#17becf", "#000000"};
 
-}  // namespace
-
-void draw_heat_maps(const std::vector<std::vector<HeatMap>>& rows, const std::string& path) {
+Drawing drawing_of(const HeatMaps& maps) {
+  const auto& rows = maps.rows;
   Extent whole{.width = 400, .height = head};
   for (const auto& row : rows) {
     Extent extent;
@@ -170,20 +202,19 @@ void draw_heat_maps(const std::vector<std::vector<HeatMap>>& rows, const std::st
     top += height + cell;
   }
   const double scale_top = 1 - 16 / static_cast<double>(whole.height);
-  run_gnuplot(path, whole,
-              data +
-                  fmt::format("set multiplot\nset palette defined (0 'white', 0.5 '#4a90c8', 1 "
-                              "'#0b2545')\nset cbrange [0:1]\nset cbtics 0,0.5,1\n"
-                              "set colorbox horizontal user origin graph 0, screen {:.5f} size "
-                              "screen {:.5f}, screen {:.5f}\n",
-                              scale_top, 120 / static_cast<double>(whole.width),
-                              10 / static_cast<double>(whole.height)) +
-                  "unset key\nset xtics rotate by 90 right\nset tics scale 0\n" + plots +
-                  "unset multiplot\n");
+  return {whole, data +
+                     fmt::format("set multiplot\nset palette defined (0 'white', 0.5 '#4a90c8', 1 "
+                                 "'#0b2545')\nset cbrange [0:1]\nset cbtics 0,0.5,1\n"
+                                 "set colorbox horizontal user origin graph 0, screen {:.5f} size "
+                                 "screen {:.5f}, screen {:.5f}\n",
+                                 scale_top, 120 / static_cast<double>(whole.width),
+                                 10 / static_cast<double>(whole.height)) +
+                     "unset key\nset xtics rotate by 90 right\nset tics scale 0\n" + plots +
+                     "unset multiplot\n"};
 }
 
-void draw_lines(const std::vector<LineChart>& charts, const std::string& steps,
-                const std::string& path) {
+Drawing drawing_of(const LineCharts& figure) {
+  const auto& [charts, steps] = figure;
   constexpr const char* line_colours[] = {"#0b2545", "#9aa5b1", "#d1495b", "#4a90c8"};
   constexpr std::int64_t width = 900, height = 130, legend = 40, axis = 56;
   const std::int64_t count = std::ssize(charts);
@@ -194,7 +225,7 @@ void draw_lines(const std::vector<LineChart>& charts, const std::string& steps,
   std::string data, plots;
   for (std::int64_t i = 0; i < count; ++i) {
     const LineChart& chart = charts[i];
-    require(chart.lines.size() <= std::size(line_colours), "draw_lines: {} lines",
+    require(chart.lines.size() <= std::size(line_colours), "a line chart of {} lines",
             chart.lines.size());
     std::vector<std::string> lines;
     for (std::size_t j = 0; j < chart.lines.size(); ++j) {
@@ -216,20 +247,19 @@ void draw_lines(const std::vector<LineChart>& charts, const std::string& steps,
         i + 1 == count ? fmt::format("set format x\nset xlabel {}\n", quoted(steps)) : "",
         fmt::join(lines, ", "));
   }
-  run_gnuplot(
-      path, whole,
-      data +
-          fmt::format("set multiplot\nset lmargin at screen 0.09\nset rmargin at screen 0.98\n"
-                      "set key at screen 0.98, screen {:.5f} right horizontal\n"
-                      "set border 3\nset tics nomirror out\nset grid lc rgb '#e6e6e6' lt 1\n"
-                      "set format x ''\nset autoscale xfix\n",
-                      up(18)) +
-          plots + "unset multiplot\n");
+  return {whole,
+          data +
+              fmt::format("set multiplot\nset lmargin at screen 0.09\nset rmargin at screen 0.98\n"
+                          "set key at screen 0.98, screen {:.5f} right horizontal\n"
+                          "set border 3\nset tics nomirror out\nset grid lc rgb '#e6e6e6' lt 1\n"
+                          "set format x ''\nset autoscale xfix\n",
+                          up(18)) +
+              plots + "unset multiplot\n"};
 }
 
-void draw_scatter(const Scatter& scatter, const std::string& path) {
+Drawing drawing_of(const Scatter& scatter) {
   const std::size_t dimensions = scatter.axes.size();
-  require(dimensions == 2 || dimensions == 3, "draw_scatter: {} axes", dimensions);
+  require(dimensions == 2 || dimensions == 3, "a scatter of {} axes", dimensions);
   std::string script = fmt::format(
       "set title {}\nset xlabel {} offset 0,-0.5\nset ylabel {} offset 0,-0.5\nset key outside "
       "right top\n"
@@ -252,7 +282,28 @@ void draw_scatter(const Scatter& scatter, const std::string& path) {
   script += fmt::format("{} {}, {}\n", dimensions == 3 ? "splot" : "plot", fmt::join(clouds, ", "),
                         fmt::join(legend, ", "));
   const std::int64_t names = std::ssize(scatter.clouds);
-  run_gnuplot(path, {.width = 860, .height = std::max<std::int64_t>(560, 80 + 18 * names)}, script);
+  return {{.width = 860, .height = std::max<std::int64_t>(560, 80 + 18 * names)}, script};
+}
+
+Drawing drawing_of(const PictureGrid&) { throw std::invalid_argument("gnuplot draws no pictures"); }
+
+}  // namespace
+
+std::string draw_by_gnuplot(const Figure& figure, Format format) {
+  const auto [extent, drawn] = std::visit([](const auto& one) { return drawing_of(one); }, figure);
+  const MemoryFile script, picture;
+  script.write(fmt::format(
+      "set encoding utf8\n"
+      "set terminal {} size {},{} font 'DejaVu Sans,11' noenhanced background 'white'\n{}"
+      "unset output\n",
+      format == Format::png ? "pngcairo" : "svg", extent.width, extent.height, drawn));
+  const int status = run_gnuplot(script, picture);
+  if (status == 127)
+    throw std::runtime_error(
+        "pictures are drawn by gnuplot, which is not installed: apt install gnuplot-nox");
+  std::string bytes = picture.read();
+  if (status != 0 || bytes.empty()) throw std::runtime_error("gnuplot could not draw the picture");
+  return bytes;
 }
 
 }  // namespace tapestry

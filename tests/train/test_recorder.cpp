@@ -1,0 +1,50 @@
+#include <doctest/doctest.h>
+
+#include "tests/support/process.hpp"
+#include "train/run/recorder.hpp"
+
+namespace tapestry {
+namespace {
+
+TEST_SUITE_BEGIN("recorder");
+
+std::string line_of(std::int64_t step, const std::string& split = "train") {
+  return MetricsLine{step, split, {{"loss", 1.5}}, 0.25}.json() + "\n";
+}
+
+TEST_CASE(
+    "recorder: a line is one JSON object: step, split, loss, seconds, then the rest by name") {
+  CHECK(MetricsLine{3, "val", {{"accuracy", 0.5}, {"loss", 2}, {"a", 1}}, 0.25}.json() ==
+        R"({"step":3,"split":"val","loss":2.0,"elapsed_s":0.25,"a":1.0,"accuracy":0.5})");
+}
+
+TEST_CASE("recorder: a run that goes on keeps what was measured up to its checkpoint's step") {
+  const TemporaryFolder folder;
+  const std::string seen = line_of(10) + line_of(20) + line_of(20, "val");
+  const std::string later = line_of(30) + "{\"step\": 40, \"spl";
+  for (const std::string damage : {"", "not JSON\n", "{\"step\": \"x\"}\n", "[]\n"}) {
+    CAPTURE(damage);
+    const std::string path = folder.write("metrics.jsonl", line_of(5) + damage + seen + later);
+    JsonLinesRecorder recorder(path);
+    recorder.resume_at(20);
+    recorder.write({30, "train", {{"loss", 1.5}}, 0.25});
+    CHECK(read_bytes(path) == line_of(5) + damage + seen + line_of(30));
+  }
+}
+
+TEST_CASE("recorder: a new run begins an empty file") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("metrics.jsonl", line_of(10));
+  JsonLinesRecorder(path).resume_at(0);
+  CHECK(read_bytes(path).empty());
+  JsonLinesRecorder(folder.path("new.jsonl")).resume_at(7);  // lost, and begun again
+  CHECK(read_bytes(folder.path("new.jsonl")).empty());
+  JsonLinesRecorder nowhere(folder.path("none/metrics.jsonl"));
+  CHECK_THROWS_WITH_AS(nowhere.resume_at(0), doctest::Contains("none/metrics.jsonl: cannot open"),
+                       std::runtime_error);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,84 @@
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <ranges>
+
+#include "train/commands/command.hpp"
+#include "train/commands/output.hpp"
+#include "train/commands/view_arguments.hpp"
+#include "train/loop/trainer.hpp"
+#include "train/run/run.hpp"
+
+namespace tapestry {
+namespace {
+
+// "decoder.1.cross_attention" -> "1"
+std::string number_of(const std::string& path) {
+  const std::size_t begin = std::min(path.find_first_of("0123456789"), path.size());
+  return path.substr(begin, path.find_first_not_of("0123456789", begin) - begin);
+}
+
+// Of an image, whose weights are many and small, the largest one is the darkest.
+HeatMap map_of(const AttentionMap& attention, std::int64_t head) {
+  const Array weights = attention.weights.select({head}).reshaped(
+      {attention.weights.dim(1), attention.weights.dim(2)});
+  HeatMap map{.title = fmt::format("{}, head {}", attention.path, head),
+              .values = weights,
+              .row_labels = attention.queries,
+              .column_labels = attention.keys};
+  if (attention.image.empty()) return map;
+  map.darkest = std::ranges::max(weights.values<float>());
+  map.title += fmt::format(", to {:.2f}", map.darkest);
+  return map;
+}
+
+class ShowAttention final : public Command {
+ public:
+  void declare(Arguments& arguments) override {
+    arguments.run(run_);
+    declare_options<AttentionMaps>(arguments, typed_);
+    arguments.option("--layer", layer_, "of one layer only: 1, or decoder.1.cross_attention");
+    arguments.option("--head", head_, "of one head only", {.low = 0, .high = 1024});
+    arguments.overrides(overrides_);
+    arguments.option("--out", out_, "a .png, and beside it an .svg; by default RUN/attention.png");
+  }
+
+  int run() override {
+    const TrainedModel trained = load_trained(run_, overrides_, false);
+    use_machine_as(trained.config);
+    const AttentionMaps all = show<AttentionMaps>(trained.config, *trained.task, typed_);
+    HeatMaps figure;
+    for (const AttentionMap& attention : all)
+      if (is_wanted(attention)) figure.rows.push_back(row_of(attention));
+    expect_input(!figure.rows.empty(), "--layer {}: expected a layer's number or one of {}", layer_,
+                 fmt::join(all | std::views::transform(&AttentionMap::path), ", "));
+    write_figure(out_.empty() ? in_run(run_, "attention.png") : out_, figure);
+    return 0;
+  }
+
+ private:
+  bool is_wanted(const AttentionMap& attention) const {
+    return layer_.empty() || layer_ == attention.path || layer_ == number_of(attention.path);
+  }
+
+  std::vector<HeatMap> row_of(const AttentionMap& attention) const {
+    const std::int64_t H = attention.weights.dim(0);
+    expect_input(head_ < H, "--head {}: {} has heads 0 to {}", head_, attention.path, H - 1);
+    std::vector<HeatMap> row;
+    if (!attention.image.empty()) row.push_back({.title = "the image", .values = attention.image});
+    for (std::int64_t head = 0; head < H; ++head)
+      if (head_ < 0 || head == head_) row.push_back(map_of(attention, head));
+    return row;
+  }
+
+  std::string run_, layer_, out_;
+  std::int64_t head_ = -1;  // all
+  std::map<std::string, std::string> typed_;
+  std::vector<std::string> overrides_;
+};
+
+const RegisterCommand<ShowAttention> registered("attention",
+                                                "draw what a trained transformer attends to");
+
+}  // namespace
+}  // namespace tapestry

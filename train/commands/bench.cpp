@@ -1,0 +1,83 @@
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+#include "autograd/parallel.hpp"
+#include "train/bench/benchmark.hpp"
+#include "train/bench/peaks.hpp"
+#include "train/commands/command.hpp"
+#include "train/run/version.hpp"
+#include "train/settings/config.hpp"
+
+namespace tapestry {
+namespace {
+
+void print_row(const std::string& name, const BenchmarkResult& result, double peak) {
+  const double gflops = result.flops / result.step_s / 1e9;
+  fmt::print("{:<16} {:>9.2f} ms ({:.2f} to {:.2f})  {:>8.0f} {}/s  ", name, result.step_s * 1e3,
+             result.fastest_s * 1e3, result.slowest_s * 1e3, result.units / result.step_s,
+             result.unit);
+  if (result.flops > 0)
+    fmt::print("{:>6.1f} GFLOP/s, {:>3.0f} % of {:.0f}  ", gflops, 100 * gflops / peak, peak);
+  fmt::print("{:>5.0f} MB", result.peak_bytes / 1e6);
+  if (result.first_step_s > 0) fmt::print("  first step after {:.2f} s", result.first_step_s);
+  fmt::print("\n");
+}
+
+void print_json(const std::string& name, const BenchmarkResult& result, double peak) {
+  const double gflops = result.flops / result.step_s / 1e9;
+  nlohmann::ordered_json object{{"name", name},
+                                {"threads", num_threads()},
+                                {"step_s", result.step_s},
+                                {"fastest_s", result.fastest_s},
+                                {"slowest_s", result.slowest_s},
+                                {result.unit + "_per_s", result.units / result.step_s},
+                                {"gflops", gflops},
+                                {"peak_gflops", peak},
+                                {"share_of_peak", gflops / peak},
+                                {"peak_bytes", result.peak_bytes}};
+  if (result.first_step_s > 0) object["first_step_s"] = result.first_step_s;
+  fmt::print("{}\n", object.dump());
+}
+
+class Bench final : public Command {
+ public:
+  void declare(Arguments& arguments) override {
+    arguments.places("NAME", names_, "benchmarks; all of them by default", false);
+    arguments.threads(threads_);
+    arguments.flag("--json", json_, "print one JSON object a benchmark");
+  }
+
+  int run() override {
+    const auto& registry = benchmark_registry();
+    std::vector<std::string> known, wanted = names_;
+    for (const auto& [name, benchmark] : registry) known.push_back(name);
+    for (const std::string& name : wanted)
+      expect_input(registry.contains(name), "no benchmark {}; did you mean {}? ({})", name,
+                   nearest(name, known), fmt::join(known, ", "));
+    if (wanted.empty()) wanted = known;
+    if (threads_ > 0) set_num_threads(static_cast<int>(threads_));
+    if (!json_) fmt::print("{}\n", machine());
+    for (const std::string& name : wanted) {
+      const BenchmarkResult result = registry.at(name).measure();
+      const double peak = measure_matrix_peak();  // of the same moment: machines drift
+      if (json_)
+        print_json(name, result, peak);
+      else
+        print_row(name, result, peak);
+      std::fflush(stdout);
+    }
+    return 0;
+  }
+
+ private:
+  std::vector<std::string> names_;
+  std::int64_t threads_ = 0;
+  bool json_ = false;
+};
+
+const RegisterCommand<Bench> registered("bench",
+                                        "measure the speed of this machine's training steps");
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,55 @@
+#include "train/commands/command.hpp"
+
+#include <CLI/CLI.hpp>
+
+namespace tapestry {
+
+std::map<std::string, CommandType>& command_registry() {
+  static std::map<std::string, CommandType> registry;
+  return registry;
+}
+
+void Arguments::place(const std::string& name, std::string& value, const std::string& help) {
+  app_.add_option(name, value, help)->required();
+}
+
+void Arguments::places(const std::string& name, std::vector<std::string>& values,
+                       const std::string& help, bool required) {
+  app_.add_option(name, values, help)->required(required);
+}
+
+void Arguments::option(const std::string& name, std::string& value, const std::string& help) {
+  app_.add_option(name, value, help);
+}
+
+void Arguments::option(const std::string& name, std::int64_t& value, const std::string& help,
+                       Range range) {
+  app_.add_option(name, value, help)->check(CLI::Range(range.low, range.high));
+}
+
+void Arguments::option(const std::string& name, const std::string& type,
+                       std::function<void(const std::string&)> set, const std::string& help) {
+  app_.add_option_function<std::string>(name, std::move(set), help)->type_name(type);
+}
+
+void Arguments::flag(const std::string& name, bool& value, const std::string& help) {
+  app_.add_flag(name, value, help);
+}
+
+void Arguments::config(std::string& value) {
+  place("CONFIG", value, "a TOML file, or the name of a shipped config");
+}
+
+void Arguments::run(std::string& value) { place("RUN", value, "a run's folder, or a checkpoint"); }
+
+void Arguments::overrides(std::vector<std::string>& values) {
+  app_.add_option("--set", values, "set a key of the config: key=value")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
+void Arguments::threads(std::int64_t& value) {
+  option("--threads", value, "by default one a physical core", {.low = 1, .high = 1024});
+}
+
+}  // namespace tapestry

@@ -1,0 +1,28 @@
+#include "train/commands/command.hpp"
+#include "train/task.hpp"
+
+namespace tapestry {
+namespace {
+
+class ShowConfig final : public Command {
+ public:
+  void declare(Arguments& arguments) override {
+    arguments.config(config_);
+    arguments.overrides(overrides_);
+  }
+
+  int run() override {
+    fmt::print("{}", load_config(config_, overrides_).explain());
+    return 0;
+  }
+
+ private:
+  std::string config_;
+  std::vector<std::string> overrides_;
+};
+
+const RegisterCommand<ShowConfig> registered("config",
+                                             "print the resolved config, with each value's origin");
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,48 @@
+#include <chrono>
+
+#include "train/commands/command.hpp"
+#include "train/loop/evaluation.hpp"
+#include "train/loop/trainer.hpp"
+
+namespace tapestry {
+namespace {
+
+class Eval final : public Command {
+ public:
+  void declare(Arguments& arguments) override {
+    arguments.run(run_);
+    arguments.overrides(overrides_);
+    arguments.flag("--test", test_, "on the test split, of tasks that have one");
+    arguments.flag("--json", json_, "print one JSON object");
+  }
+
+  int run() override {
+    const TrainedModel trained = load_trained(run_, overrides_, true);
+    use_machine_as(trained.config);
+    const auto start = std::chrono::steady_clock::now();
+    const Dataset* test = test_ ? trained.task->test_data() : nullptr;
+    expect_input(test || !test_,
+                 "--test: this task has no split but validation; leave --test out to measure it");
+    const Dataset& data = test ? *test : trained.task->validation_data();
+    const Metrics metrics = evaluate(*trained.task, data, trained.config);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    if (json_)
+      fmt::print(
+          "{}\n",
+          MetricsLine{trained.state.step, test ? "test" : "val", metrics, elapsed.count()}.json());
+    else
+      fmt::print("step {}{}: {}\n", trained.state.step, test ? ", test" : "", show(metrics));
+    return 0;
+  }
+
+ private:
+  std::string run_;
+  std::vector<std::string> overrides_;
+  bool test_ = false, json_ = false;
+};
+
+const RegisterCommand<Eval> registered("eval",
+                                       "measure a trained run on its whole validation split");
+
+}  // namespace
+}  // namespace tapestry

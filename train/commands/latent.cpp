@@ -1,0 +1,37 @@
+#include "train/commands/command.hpp"
+#include "train/commands/output.hpp"
+#include "train/loop/trainer.hpp"
+#include "train/run/run.hpp"
+#include "train/tasks/images/latent_figure.hpp"
+
+namespace tapestry {
+namespace {
+
+class ShowLatent final : public Command {
+ public:
+  void declare(Arguments& arguments) override {
+    arguments.run(run_);
+    arguments.overrides(overrides_);
+    arguments.option("--out", out_,
+                     "NAME of NAME.csv, NAME.png and NAME.svg; by default RUN/latent");
+  }
+
+  int run() override {
+    const TrainedModel trained = load_trained(run_, overrides_, true);
+    use_machine_as(trained.config);
+    const LatentCodes codes = show<LatentCodes>(trained.config, *trained.task, {});
+    const std::string out = out_.empty() ? in_run(run_, "latent") : out_;
+    write_table_and_figure(out, latent_csv(codes), latent_scatter(codes));
+    return 0;
+  }
+
+ private:
+  std::string run_, out_;
+  std::vector<std::string> overrides_;
+};
+
+const RegisterCommand<ShowLatent> registered("latent",
+                                             "write and draw where an autoencoder puts its images");
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,33 @@
+#include "train/commands/command.hpp"
+#include "train/settings/keys.hpp"
+#include "train/settings/shipped_configs.hpp"
+#include "train/task.hpp"
+
+namespace tapestry {
+namespace {
+
+class List final : public Command {
+ public:
+  void declare(Arguments&) override {}
+
+  int run() override {
+    std::size_t width = 0;
+    for (const auto& [name, text] : shipped_configs()) width = std::max(width, name.size());
+    for (const auto& [name, text] : shipped_configs()) {
+      const Config config = parse_config(text, name, {});
+      const std::string first = text.substr(0, text.find('\n'));
+      fmt::print("{:<{}}  {}\n", name, width, first.substr(first.find_first_not_of("# ")));
+      const std::string& metric = config[key::expected_metric];
+      if (metric.empty()) continue;
+      const std::string& data = config[key::expected_data];
+      fmt::print("{:<{}}  {} {} ({}{}{})\n", "", width, metric, config[key::expected_value], data,
+                 data.empty() ? "" : ": ", config[key::expected_source]);
+    }
+    return 0;
+  }
+};
+
+const RegisterCommand<List> registered("list", "list the shipped configs, and what each teaches");
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,45 @@
+#include "train/commands/command.hpp"
+#include "train/commands/output.hpp"
+#include "train/commands/view_arguments.hpp"
+#include "train/loop/trainer.hpp"
+#include "train/run/run.hpp"
+
+namespace tapestry {
+namespace {
+
+class ShowSamples final : public Command {
+ public:
+  void declare(Arguments& arguments) override {
+    arguments.run(run_);
+    declare_options<Sample>(arguments, typed_);
+    arguments.overrides(overrides_);
+    arguments.option("--out", out_, "write here");
+  }
+
+  int run() override {
+    const TrainedModel trained = load_trained(run_, overrides_, false);
+    use_machine_as(trained.config);
+    expect_not_of_a_run(out_);
+    const Sample sample = show<Sample>(trained.config, *trained.task, typed_);
+    const std::string out = out_.empty() ? in_run(run_, sample.name + ".png") : out_;
+    if (sample.figure && sample.text.empty())
+      write_figure(out, *sample.figure);
+    else if (sample.figure)
+      write_table_and_figure(out, sample.text, *sample.figure);
+    else if (out_.empty())
+      fmt::print("{}", sample.text);
+    else
+      write_bytes(out, sample.text);
+    return 0;
+  }
+
+ private:
+  std::string run_, out_;
+  std::map<std::string, std::string> typed_;
+  std::vector<std::string> overrides_;
+};
+
+const RegisterCommand<ShowSamples> registered("sample", "show what a run has learnt");
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "train/task.hpp"
+
+namespace tapestry {
+
+// Averages over the whole of a dataset, no example left out, and what the task derives from them.
+// Draws from a random stream of its own, the same at every call.
+Metrics evaluate(Task& task, const Dataset& data, const Config& config);
+
+Metrics values_of(const Averages& averages);
+
+// Over runs that measured the same figures, at least one: the mean of each figure, and the standard
+// deviation of a single run, √(Σ (x - mean)² / (n - 1)), 0 of one run.
+Metrics mean_of(const std::vector<Metrics>& runs);
+Metrics deviation_of(const std::vector<Metrics>& runs);
+
+std::string show(const Metrics& values);  // "loss 1.8832  bits_per_char 2.717"
+// "loss 1.8832 ± 0.0041  bits_per_char 2.7170 ± 0.0059"
+std::string show(const Metrics& means, const Metrics& deviations);
+
+}  // namespace tapestry

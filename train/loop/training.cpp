@@ -1,0 +1,117 @@
+#include "train/loop/training.hpp"
+
+#include <fmt/ranges.h>
+
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+
+#include "autograd/kernels/matmul.hpp"
+#include "data/file.hpp"
+#include "train/loop/evaluation.hpp"
+#include "train/loop/progress.hpp"
+#include "train/loop/trainer.hpp"
+#include "train/run/file.hpp"
+#include "train/run/version.hpp"
+#include "train/settings/keys.hpp"
+
+namespace tapestry {
+namespace {
+namespace fs = std::filesystem;
+
+std::atomic<bool> stop_requested = false;
+
+// The first signal ends the step and writes a checkpoint; a second one kills as usual.
+void request_stop(int signal) {
+  stop_requested = true;
+  std::signal(signal, SIG_DFL);
+}
+
+std::int64_t count_parameters(Module& model) {
+  std::int64_t count = 0;
+  for (const Parameter* parameter : model.parameters()) count += parameter->tensor.size();
+  return count;
+}
+
+// What the run's best model comes to on the split that had no part in training or choosing it, as
+// "test_loss" and so on.
+Metrics test_best(const Run& run, Task& task, const Dataset& test, const Config& config) {
+  restore_parameters(load_checkpoint(run.best()), task.model());
+  Metrics named;
+  for (const auto& [name, value] : evaluate(task, test, config)) named["test_" + name] = value;
+  return named;
+}
+
+}  // namespace
+
+void check_training_keys(const Config& config) {
+  const std::int64_t batch = config[key::batch_size], parts = config[key::micro_batches];
+  config.expect(batch % parts == 0, key::micro_batches, "must divide train.batch_size = {}", batch);
+  config.expect(config[key::optimizer] != "adam" || config[key::weight_decay] == 0,
+                key::weight_decay, "adam does not decay weights; optim.name = \"adamw\" does");
+}
+
+std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume) {
+  if (!fs::exists(run.checkpoint())) {
+    expect_input(resume || !fs::exists(run.metrics()),
+                 "{}: holds an unfinished run: --resume goes on with it, another --out keeps it",
+                 run.folder());
+    return std::nullopt;
+  }
+  expect_input(resume, "{}: holds a run: --resume goes on with it, another --out keeps it",
+               run.folder());
+  Checkpoint checkpoint = load_checkpoint(run.checkpoint());
+  const Config before = parse_config(checkpoint.config, run.checkpoint() + " (its config)", {});
+  const std::vector<std::string> differences = before.differences(config);
+  expect_input(differences.empty(), "{}: cannot go on under another config: {}", run.folder(),
+               fmt::join(differences, ", "));
+  config.expect(config[key::steps] >= checkpoint.state.step, key::steps,
+                "{} has done {} already; give as many or more", run.folder(),
+                checkpoint.state.step);
+  return checkpoint;
+}
+
+Training train_into(const Run& run, const Config& config, const TrainingOptions& options) {
+  const std::optional<Checkpoint> checkpoint = open_run(run, config, options.resume);
+  const std::unique_ptr<Task> task =
+      checkpoint ? make_task(*checkpoint, config) : make_task({config});
+  task->training_data();
+
+  std::error_code failed;
+  fs::create_directories(run.folder(), failed);
+  if (failed)
+    throw std::runtime_error(
+        fmt::format("{}: cannot be made a run's folder: {}; give another --out", run.folder(),
+                    failed.message()));
+  const RunLock lock(run);
+  if (!checkpoint) {
+    fs::remove(run.best());
+    if (options.resume) fmt::print("{}: no checkpoint yet: starting from step 0\n", run.folder());
+  }
+  write_file_atomically(run.config(), {config.toml()});
+  std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);
+  JsonLinesRecorder metrics_file(run.metrics());
+  Progress progress({.steps = config[key::steps], .unit = task->unit(), .quiet = options.quiet});
+  Trainer trainer(*task, config, run, checkpoint ? &*checkpoint : nullptr, stop_requested,
+                  {.recorders = {&metrics_file, &progress}, .profile = options.profile});
+  if (config[key::precision] == "bf16" && !has_bfloat16_products())
+    fmt::print(
+        "{} = \"bf16\": this processor has no bfloat16 products: operands are rounded to it "
+        "and multiplied in float32, at no gain in speed\n",
+        key::precision.name);
+  if (!options.quiet)
+    fmt::print("{}: {} parameters, {} training examples, {}, into {}{}\n", config[key::name],
+               count_parameters(task->model()), task->training_data().size(), machine(),
+               run.folder(),
+               checkpoint ? fmt::format(", from step {}", checkpoint->state.step) : "");
+  if (checkpoint && !checkpoint->engines.empty() && checkpoint->engines != engines())
+    fmt::print("so far it was trained by {:?}: it goes on by \"{}\", whose last digits differ\n",
+               checkpoint->engines, engines());
+  Metrics metrics = trainer.train();
+  const Dataset* test = task->test_data();
+  if (!metrics.empty() && test) metrics.merge(test_best(run, *task, *test, config));
+  return {std::move(metrics), trainer.state()};
+}
+
+}  // namespace tapestry

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+
+#include "train/run/run.hpp"
+
+namespace tapestry {
+
+struct TrainingOptions {
+  bool resume = false;   // go on from the run's checkpoint
+  bool quiet = false;    // print nothing but what is amiss
+  bool profile = false;  // print where the time of a step goes
+};
+
+// What a training came to.
+struct Training {
+  Metrics metrics;  // of the last evaluation, and of the best model's test; empty: it was stopped
+  TrainingState state;
+};
+
+// Trains what a config says into a run's folder, keeps it, and tests the best model where the task
+// has a test split. SIGINT and SIGTERM end it after a step, with a checkpoint.
+Training train_into(const Run& run, const Config& config, const TrainingOptions& options);
+
+// The checkpoint to go on from, if the folder has one. InputError where the folder holds a run that
+// is not to be resumed, or one of another config.
+std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume);
+
+// Of keys that concern one another: InputError before anything is written.
+void check_training_keys(const Config& config);
+
+}  // namespace tapestry

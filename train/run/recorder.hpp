@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "train/task.hpp"
+
+namespace tapestry {
+
+// What is measured at one step, as one JSON object.
+struct MetricsLine {
+  std::int64_t step = 0;
+  std::string split;  // "train", "val" or "test"
+  Metrics values;
+  double elapsed_s = 0;
+
+  std::string json() const;  // step, split, loss, elapsed_s, then the rest by name
+};
+
+// Takes down what is measured while a run trains.
+class Recorder {
+ public:
+  virtual ~Recorder() = default;
+  // Comes first: the training goes on after this step, 0 for a new run. What was taken down of a
+  // later one, before the run was interrupted, is to be forgotten.
+  virtual void resume_at(std::int64_t step) = 0;
+  virtual void write(const MetricsLine& line) = 0;
+  virtual void note(const std::string&) {}  // a text for whoever watches
+  virtual void finish() {}                  // nothing follows
+};
+
+// metrics.jsonl, flushed a line at a time.
+class JsonLinesRecorder final : public Recorder {
+ public:
+  explicit JsonLinesRecorder(std::string path) : path_(std::move(path)) {}
+
+  void resume_at(std::int64_t step) override;
+  void write(const MetricsLine& line) override;
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
+}  // namespace tapestry

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "train/settings/config.hpp"
+
+namespace tapestry {
+
+// What a look at a trained model may be told on the command line: each option is declared like a
+// config's key, under the name that is typed after two dashes.
+class Options {
+ public:
+  explicit Options(const std::vector<KeyInfo>& known);  // all at their defaults
+
+  // Takes what was typed. InputError names the option, for one that is not known, and for a value
+  // of another type or out of range.
+  void set(const std::string& name, const std::string& text);
+
+  template <class T>
+  const T& operator[](const Key<T>& key) const {
+    return std::get<T>(entries_.at(key.name).value);
+  }
+
+ private:
+  struct Entry {
+    KeyInfo key;
+    Value value;
+  };
+  std::map<std::string, Entry> entries_;
+};
+
+}  // namespace tapestry

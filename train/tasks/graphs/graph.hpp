@@ -1,0 +1,34 @@
+#pragma once
+
+#include "layers/graph.hpp"
+#include "train/task.hpp"
+#include "train/tasks/graphs/graph_data.hpp"
+
+namespace tapestry {
+
+// Tells the classes of a graph's nodes, or of whole graphs.
+class GraphTask final : public Task {
+ public:
+  explicit GraphTask(const TaskSetup& setup);
+
+  GraphNetwork& model() override { return model_; }
+  const Dataset& training_data() override { return *data_.training; }
+  const Dataset& validation_data() override { return *data_.validation; }
+  const Dataset* test_data() override { return data_.test.get(); }
+  double units(const Batch& batch) const override { return batch.count; }
+  std::map<std::string, std::string> metadata() const override;
+  Loss loss(const Batch& batch, const Pass& pass) override;
+
+  const GraphData& data() const { return data_; }
+
+ private:
+  // ½ λ ‖θ‖² over the first layer's weights, as Kipf & Welling regularise.
+  Tensor penalty() const;
+
+  double l2_;  // λ
+  GraphData data_;
+  GraphNetwork model_;
+  std::vector<const Parameter*> first_weights_;  // of the first layer
+};
+
+}  // namespace tapestry

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "layers/models/vision_transformer.hpp"
+#include "train/tasks/images/image_data.hpp"
+
+namespace tapestry {
+
+// Tells what an image shows.
+class ImageClassification final : public Task {
+ public:
+  explicit ImageClassification(const TaskSetup& setup);
+
+  VisionTransformer& model() override { return model_; }
+  const Dataset& training_data() override { return data_.splits().train; }
+  const Dataset& validation_data() override { return data_.splits().test; }
+  Loss loss(const Batch& batch, const Pass& pass) override;
+  std::map<std::string, std::string> metadata() const override { return data_.metadata(); }
+
+  ImageData& data() { return data_; }
+
+ private:
+  ImageData data_;
+  VisionTransformer model_;
+};
+
+}  // namespace tapestry

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "layers/models/vae.hpp"
+#include "train/tasks/images/image_data.hpp"
+
+namespace tapestry {
+
+// An autoencoder of images, variational or plain.
+class VaeTask final : public Task {
+ public:
+  explicit VaeTask(const TaskSetup& setup);
+
+  Vae& model() override { return model_; }
+  const Dataset& training_data() override { return data_.splits().train; }
+  const Dataset& validation_data() override { return data_.splits().test; }
+  Loss loss(const Batch& batch, const Pass& pass) override;
+  void derive(Metrics& metrics) const override;
+  std::map<std::string, std::string> metadata() const override { return data_.metadata(); }
+
+  ImageData& data() { return data_; }
+  bool variational() const { return model_.options.sigma != Sigma::none; }
+
+ private:
+  // With w the config's weight, m pixels and n dimensions, training minimises n times
+  // w · (the mean error over m) + β · (the mean KL over n): of the sums, w n/m · recon + β · kl.
+  double weight_of_reconstruction() const;
+  // β, which rises over its warm-up in training. Evaluation, which chooses the best model, takes
+  // all of it at any step.
+  double weight_of_kl(const Pass& pass) const;
+
+  Config config_;
+  ImageData data_;
+  Vae model_;
+};
+
+}  // namespace tapestry

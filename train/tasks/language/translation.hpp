@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+
+#include "layers/models/encoder_decoder.hpp"
+#include "train/decode/beam_search.hpp"
+#include "train/task.hpp"
+
+namespace tapestry {
+
+// Both sides of a pair in tokens, and what is to be read and written.
+struct TranslationCorpus {
+  std::int64_t vocabulary = 0, context = 0;
+  std::function<std::vector<std::int32_t>(std::string_view)> encode{};
+  std::function<std::string(std::span<const std::int32_t>)> decode{};
+  std::unique_ptr<Dataset> training{}, validation{};  // null where no data was needed
+  std::map<std::string, std::string> metadata{};
+};
+
+// An encoder-decoder transformer of dates or of sentences.
+class Translation final : public Task {
+ public:
+  explicit Translation(const TaskSetup& setup);
+
+  EncoderDecoder& model() override { return model_; }
+  const Dataset& training_data() override { return *corpus_.training; }
+  const Dataset& validation_data() override { return *corpus_.validation; }
+  Order order() const override;
+  const char* unit() const override { return "tokens"; }
+  double units(const Batch& batch) const override { return batch.count; }
+  std::map<std::string, std::string> metadata() const override { return corpus_.metadata; }
+  Loss loss(const Batch& batch, const Pass& pass) override;
+  void derive(Metrics& metrics) const override;
+  void judge(const Transcript& transcript, Metrics& metrics) const override;
+
+  const TranslationCorpus& corpus() const { return corpus_; }
+  TranslateOptions decoding() const;
+  Transcript transcript(const Batch& batch) const;  // what the model writes, and what it should
+
+ private:
+  Config config_;
+  TranslationCorpus corpus_;
+  EncoderDecoder model_;
+};
+
+}  // namespace tapestry

@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <array>
+
+#include "data/text/special_tokens.hpp"
+#include "train/tasks/language/translation.hpp"
+#include "train/view.hpp"
+
+namespace tapestry {
+namespace {
+
+using Tokens = std::vector<std::int32_t>;
+
+const Key<std::string> prompt{"prompt", "", "a sentence to translate"};
+const Key<std::int64_t> count{"count", 8, "how many", {.low = 1, .high = 100000}};
+
+Tokens prompt_tokens(const TranslationCorpus& corpus, const std::string& sentence) {
+  const Tokens tokens = corpus.encode(sentence);
+  const std::int64_t length = std::ssize(tokens);
+  expect_input(length >= 1 && length <= corpus.context, "--prompt: {} tokens; expected 1 to {}",
+               length, corpus.context);
+  return tokens;
+}
+
+Array one_row(const Tokens& tokens) { return Array::of(tokens, {1, std::ssize(tokens)}); }
+
+Tokens translated(Translation& task, const Tokens& source) {
+  return translate(task.model(), one_row(source), {}, task.decoding()).front();
+}
+
+Sample sample(Translation& task, const Options& options) {
+  const TranslationCorpus& corpus = task.corpus();
+  if (!options[prompt].empty())
+    return {.text = corpus.decode(translated(task, prompt_tokens(corpus, options[prompt]))) + "\n"};
+  expect_input(corpus.validation != nullptr, "--prompt is required: a sentence to translate");
+  std::string text;
+  for (std::int64_t i = 0; i < std::min(options[count], corpus.validation->size()); ++i) {
+    const Batch batch = corpus.validation->batch(std::array{i});
+    const Transcript one = task.transcript(batch);
+    text +=
+        fmt::format("{}\n  {}\n  expected {}\n", corpus.decode(batch.source.values<std::int32_t>()),
+                    one.written.front(), one.wanted.front());
+  }
+  return {.text = text};
+}
+
+std::vector<std::string> labels(const TranslationCorpus& corpus, const Tokens& tokens) {
+  std::vector<std::string> names;
+  for (const std::int32_t token : tokens) names.push_back(corpus.decode(std::array{token}));
+  return names;
+}
+
+// While it reads the prompt and writes its translation.
+AttentionMaps attention(Translation& task, const Options& options) {
+  const TranslationCorpus& corpus = task.corpus();
+  const Tokens source = prompt_tokens(corpus, options[prompt]);
+  Tokens target = translated(task, source);
+  const std::vector<std::string> columns = labels(corpus, source);
+  std::vector<std::string> rows = labels(corpus, target);
+  rows.push_back("end");  // row i attends in order to write token i
+  target.insert(target.begin(), bos_token);
+  std::vector<std::string> seen = labels(corpus, target);
+  seen.front() = "begin";
+  AttentionRecorder recorder;
+  task.model().decode(one_row(target), task.model().encode(one_row(source), {}));
+  AttentionMaps maps;
+  for (const auto& [path, weights] : recorder.entries) {
+    const bool decodes = path.starts_with("decoder"), crosses = path.ends_with("cross_attention");
+    maps.push_back({.path = path,
+                    .weights = weights.reshaped({weights.dim(1), weights.dim(2), weights.dim(3)}),
+                    .queries = decodes ? rows : columns,
+                    .keys = decodes && !crosses ? seen : columns});
+  }
+  return maps;
+}
+
+const RegisterView samples("translation", {prompt, count}, &sample);
+const RegisterView attentions("translation", {prompt}, &attention);
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "data/toys/recall.hpp"
+#include "layers/models/memory.hpp"
+#include "train/task.hpp"
+
+namespace tapestry {
+
+// A memory that is asked for one of the items that passed.
+class RecallTask final : public Task {
+ public:
+  explicit RecallTask(const TaskSetup& setup);
+
+  MemoryNetwork& model() override { return model_; }
+  const Recall& training_data() override { return training_; }
+  const Recall& validation_data() override { return validation_; }
+  Loss loss(const Batch& batch, const Pass& pass) override;
+
+ private:
+  Recall training_, validation_;
+  MemoryNetwork model_;
+};
+
+}  // namespace tapestry

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "layers/models/forecaster.hpp"
+#include "train/tasks/series/series_data.hpp"
+
+namespace tapestry {
+
+// Tells what comes next in several time series.
+class Forecast final : public Task {
+ public:
+  explicit Forecast(const TaskSetup& setup);
+
+  Forecaster& model() override { return model_; }
+  const Dataset& training_data() override { return data().splits().train; }
+  const Dataset& validation_data() override { return data().splits().validation; }
+  const Dataset* test_data() override { return &data().splits().test; }
+  SeriesData::Metadata metadata() const override { return data_ ? data_->metadata() : trained_; }
+  Loss loss(const Batch& batch, const Pass& pass) override;
+  void derive(Metrics& metrics) const override { metrics["mse"] = metrics.at("loss"); }
+
+  SeriesData& data();  // read when first asked for
+
+ private:
+  Config config_;
+  SeriesData::Metadata trained_;  // a checkpoint's, or empty
+  std::optional<SeriesData> data_;
+  Forecaster model_;
+};
+
+}  // namespace tapestry

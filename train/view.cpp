@@ -1,0 +1,41 @@
+#include "train/view.hpp"
+
+#include "train/settings/keys.hpp"
+
+namespace tapestry {
+namespace {
+
+template <class Shown>
+constexpr const char* missing = "";
+template <>
+constexpr const char* missing<Sample> = "this run's model has no samples to show";
+template <>
+constexpr const char* missing<AttentionMaps> = "this run's model has no attention to draw";
+template <>
+constexpr const char* missing<LatentCodes> = "this run's model has no latent space to draw";
+
+}  // namespace
+
+template <class Shown>
+std::map<std::string, View<Shown>>& views() {
+  static std::map<std::string, View<Shown>> registry;
+  return registry;
+}
+
+template <class Shown>
+Shown show(const Config& config, Task& task, const std::map<std::string, std::string>& typed) {
+  const auto view = views<Shown>().find(config[key::task]);
+  expect_input(view != views<Shown>().end(), "{}", missing<Shown>);
+  Options options(view->second.options);
+  for (const auto& [name, text] : typed) options.set(name, text);
+  return view->second.show(task, options);
+}
+
+template std::map<std::string, View<Sample>>& views();
+template std::map<std::string, View<AttentionMaps>>& views();
+template std::map<std::string, View<LatentCodes>>& views();
+template Sample show(const Config&, Task&, const std::map<std::string, std::string>&);
+template AttentionMaps show(const Config&, Task&, const std::map<std::string, std::string>&);
+template LatentCodes show(const Config&, Task&, const std::map<std::string, std::string>&);
+
+}  // namespace tapestry

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "train/draw/figure.hpp"
+#include "train/settings/options.hpp"
+#include "train/task.hpp"
+
+// What shows a trained model. Each task has some of the three views; the source file of a view
+// registers it for its task, with the options that it takes.
+namespace tapestry {
+
+// Something that a model made: a text, or a figure, beside which the text is its numbers as CSV.
+struct Sample {
+  std::string text{};
+  std::optional<Figure> figure{};
+  std::string name = "samples";  // of the file, where none is given
+};
+
+// What one attention of a model looked at: weights (H, T, S), and the tokens of its queries and
+// keys. Of an image, weights (H, rows, columns) as its patches lie, without labels.
+struct AttentionMap {
+  std::string path{};  // of the layer
+  Array weights{};
+  std::vector<std::string> queries{}, keys{};
+  Array image{};  // (height, width), 0 white and 1 black, or empty
+};
+using AttentionMaps = std::vector<AttentionMap>;
+
+// Where a model puts the examples of a split: z (N, Z) float32, and their classes.
+struct LatentSplit {
+  std::string name;
+  Array z;
+  std::vector<std::int32_t> classes;
+};
+struct LatentCodes {
+  std::vector<LatentSplit> splits{};
+  std::vector<std::string> class_names{};
+};
+
+template <class Shown>
+struct View {
+  std::vector<KeyInfo> options;
+  std::function<Shown(Task& task, const Options& options)> show;
+};
+
+// The views of one kind, Sample, AttentionMaps or LatentCodes, by the name of their task.
+template <class Shown>
+std::map<std::string, View<Shown>>& views();
+
+// `show` is a function of the task's own class and of options.
+template <class Shown, class OwnTask>
+struct RegisterView {
+  RegisterView(const std::string& task, const std::vector<KeyInfo>& options,
+               Shown (*show)(OwnTask&, const Options&)) {
+    views<Shown>()[task] = {options, [show](Task& any, const Options& given) {
+                              return show(dynamic_cast<OwnTask&>(any), given);
+                            }};
+  }
+};
+
+// Shows the model of a config's task, with what was typed for the view's options, by name.
+// InputError where the task has no such view, or an option is not the view's.
+template <class Shown>
+Shown show(const Config& config, Task& task, const std::map<std::string, std::string>& typed);
+
+}  // namespace tapestry
