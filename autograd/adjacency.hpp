@@ -30,7 +30,7 @@ class Adjacency {
 
   // Each edge both ways.
   static Adjacency undirected(std::int64_t nodes, std::vector<Edge> edges);
-  // All of them side by side, their nodes numbered on: a batch.
+  // All graphs side by side as one, whose nodes are numbered on from graph to graph: a batch.
   static Adjacency join(const std::vector<Adjacency>& graphs);
 
   std::int64_t nodes() const { return nodes_; }
@@ -38,7 +38,9 @@ class Adjacency {
   std::vector<Edge> list() const;
 
   const SparseRows& incoming() const { return incoming_; }  // N(v): those that v gathers from
-  const SparseRows& outgoing() const { return outgoing_; }  // the transpose, that gradients go by
+  const SparseRows& outgoing() const {
+    return outgoing_;
+  }  // the transpose, by which gradients go back
 
  private:
   std::int64_t nodes_;

@@ -11,7 +11,7 @@
 namespace tapestry {
 namespace {
 
-using Function = std::function<Tensor()>;  // of variables that are moved in place
+using Function = std::function<Tensor()>;  // of variables whose values change in place
 using Values = std::span<const double>;
 
 double dot(Values x, Values y) { return std::inner_product(x.begin(), x.end(), y.begin(), 0.0); }
@@ -77,7 +77,7 @@ double least_error(const GradcheckOptions& options, const std::function<double(d
   return least;
 }
 
-// uᵀ J v for random u and v: a number about as large as Jᵀ u is long.
+// The error of uᵀ J v for random u and v, relative to the length of Jᵀ u.
 double projection_error(const Function& f, const Tensor& x, const Shape& output,
                         const GradcheckOptions& options) {
   double worst = 0;
@@ -95,7 +95,7 @@ double projection_error(const Function& f, const Tensor& x, const Shape& output,
   return worst;
 }
 
-// Every element of J: its rows by the tape, its columns by differences.
+// The largest error of an element of J, whose rows come from the tape and columns from differences.
 double jacobian_error(const Function& f, const Tensor& x, const Shape& output,
                       const GradcheckOptions& options) {
   std::vector<Array> rows;

@@ -10,7 +10,7 @@ namespace tapestry {
 
 struct GradcheckOptions {
   double tolerance = 1e-6;  // on |analytic - numeric| / max(0.01, ‖analytic gradient‖)
-  double step = 1e-4;       // of the differences; then a tenth and a hundredth of it
+  double step = 1e-4;       // of the differences; a tenth and a hundredth of it are tried next
   int directions = 4;       // random projections
   std::int64_t jacobian_limit = 256;  // full Jacobian when inputs × outputs is at most this
   std::uint64_t seed = 0;

@@ -23,10 +23,10 @@ void start();               // from here on events are kept
 std::vector<Event> stop();  // until here; returns and forgets them
 bool is_on();
 
-// What this thread did since the last mark was this.
+// Names what this thread did since the last mark, as one event.
 void mark(Phase phase, const char* name, const std::string* scope, double bytes);
 
-// For kernels: the arithmetic of the event to be marked.
+// For kernels: adds to the arithmetic of the event that the next mark ends.
 void add_flops(double flops);
 
 }  // namespace tapestry::profile

@@ -48,7 +48,7 @@ class InputGradients {
   void accumulate(std::size_t input,
                   const std::function<void(Array& into, bool accumulate)>& kernel);
 
-  // For a pullback with a tape of its own: the parameters that it met there.
+  // For a pullback that runs a tape of its own: adds the gradients of the variables met there.
   void add_leaves(const Gradients& gradients) { gradients_ += gradients; }
 
  private:
@@ -70,7 +70,7 @@ class Tape {
 
   // The gradient of `loss`, a scalar times `seed`. Frees each entry as soon as it is walked.
   Gradients backward(const Tensor& loss, double seed = 1.0);
-  // The same from d(final loss)/d(output), of the output's shape.
+  // The same for an output of any shape, given d(loss)/d(output) of that shape.
   Gradients backward(const Tensor& output, const Array& gradient);
 
   std::size_t size() const { return entries_.size(); }

@@ -4,7 +4,8 @@
 
 namespace tapestry {
 
-// Where element (batch b, head h, time t, column 0) of a tensor stands: D columns follow it.
+// The heads of a tensor in memory: data + b batch + h head + t time, counted in elements, is where
+// row t of head h of example b starts. Its D columns stand side by side.
 struct HeadsView {
   std::byte* data = nullptr;
   std::int64_t batch = 0, head = 0, time = 0;  // strides, in elements

@@ -37,7 +37,7 @@ bool has_bfloat16_products();
 // "oneDNN 2.6.3 (AVX2), OpenBLAS 0.3.21 (Haswell)": versions, and the kernels that they use here.
 std::string matrix_engine_names();
 
-// float32 through OpenBLAS as well: for machines without oneDNN, and for tests.
+// false: float32 products, too, go through OpenBLAS, as on machines without oneDNN. For tests.
 void set_use_onednn(bool use);
 
 }  // namespace tapestry

@@ -1,10 +1,10 @@
 #pragma once
 
-// xsimd, for the registers of the level that is compiled for, and what is wrong with version 8,
-// which Debian 12 has, put right.
+// xsimd, for the registers of the instruction level that is compiled for, with corrections to its
+// version 8, which Debian 12 has.
 
-// The registers' intrinsics, before xsimd brings them: GCC 12 takes the undefined operand that some
-// of them start from for a mistake, wherever they are inlined (its bug 105593).
+// The registers' intrinsics are included before xsimd does so, with two warnings off: some of them
+// start from an undefined operand, which GCC 12 reports wherever they are inlined (its bug 105593).
 #ifdef __x86_64__
 #pragma GCC diagnostic push
 #if defined(__GNUC__) && !defined(__clang__)
@@ -15,7 +15,8 @@
 #pragma GCC diagnostic pop
 #endif
 
-// GCC without optimisation has these two as macros, whose casts do not take xsimd 8's batches.
+// Without optimisation GCC defines these two as macros, whose casts do not accept xsimd 8's
+// batches.
 #if defined(__AVX512BW__) && !defined(__OPTIMIZE__) && defined(_mm512_mask_blend_epi8)
 #undef _mm512_mask_blend_epi8
 #undef _mm512_mask_blend_epi16
@@ -29,8 +30,8 @@ inline __m512i _mm512_mask_blend_epi16(__mmask32 mask, __m512i a, __m512i b) {
 
 #include <xsimd/xsimd.hpp>
 
-// xsimd 8 rounds a product before it is added on AVX-512, in its own exp and tanh as well: unlike a
-// template, these are what its calls choose.
+// On AVX-512, xsimd 8's fma rounds the product before it adds, which its own exp and tanh suffer
+// from, too. A call prefers these functions to its template.
 #if defined(__AVX512F__) && XSIMD_VERSION_MAJOR < 10
 namespace xsimd {
 #define TAPESTRY_FUSED(name, intrinsic)                                     \
@@ -50,7 +51,8 @@ TAPESTRY_FUSED(fnms, fnmsub)
 }  // namespace xsimd
 #endif
 
-// On 64-bit Arm xsimd 8 divides and takes roots by estimates refined twice: √∞ is no number.
+// On 64-bit Arm, xsimd 8 divides and takes roots by estimates that it refines twice: √∞ becomes
+// NaN.
 #if defined(__aarch64__) && XSIMD_VERSION_MAJOR < 10
 namespace xsimd::kernel {
 template <>

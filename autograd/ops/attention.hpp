@@ -7,10 +7,10 @@ namespace tapestry {
 struct AttentionOptions {
   std::int64_t heads = 1;   // for inputs whose columns hold several heads side by side
   bool causal = false;      // query t sees the keys up to t' = t + S - T
-  std::int64_t window = 0;  // and the keys s with |t' - s| < window alone; 0: all
+  std::int64_t window = 0;  // and only the keys s with |t' - s| < window; 0: all
   Array key_padding{};      // (B, S) int32, nonzero hides that key from every query; or empty
   Array mask{};             // added to the scores, broadcasts to (B, H, T, S); a constant; or empty
-  std::int64_t keys = -1;   // only the first so many of the S keys stand; -1: all of them
+  std::int64_t keys = -1;   // only the first so many of the S keys are seen; -1: all of them
 };
 
 // softmax(q kᵀ / √D + mask) v (Vaswani et al. 2017, arXiv 1706.03762, eq. 1). A query that sees no
@@ -26,8 +26,8 @@ Tensor packed_self_attention(const Tensor& qkv,  // (B, T, 3C) -> (B, T, C)
 Tensor packed_cross_attention(const Tensor& q, const Tensor& kv,  // (B, T, C), (B, S, 2C)
                               const AttentionOptions& options = {});
 
-// The weights themselves, to be looked at: softmax(q kᵀ / √D + mask), q (B, T, C) and k (B, S, C)
-// -> (B, H, T, S). Nothing is recorded, and all of it is stored.
+// The weights themselves, for people to look at: softmax(q kᵀ / √D + mask), q (B, T, C) and
+// k (B, S, C) -> (B, H, T, S). It stores all of them, and does not record.
 Array attention_weights(const Array& q, const Array& k, const AttentionOptions& options);
 
 }  // namespace tapestry

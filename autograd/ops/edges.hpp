@@ -4,7 +4,8 @@
 #include "autograd/tensor.hpp"
 
 // Sparse ops along the edges of a graph of N nodes and E edges. Their values and gradients have the
-// same bits at any number of threads. float32 or float64. The two are each other's gradients.
+// same bits at any number of threads. float32 or float64. Each of the two gives the gradients of
+// the other.
 namespace tapestry {
 
 // y_j = Σ_{i ∈ N(j)} w_ij x_i, a sparse matrix times a dense one: x (N, F), weights (E, H) in the

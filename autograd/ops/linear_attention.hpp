@@ -8,9 +8,9 @@ namespace tapestry {
 struct LinearAttentionOptions {
   bool causal = false;     // query t sees the keys up to t, T = S; else it sees all of them
   Array key_padding{};     // (B, S) int32, nonzero hides that key from every query; or empty
-  Array key_log_scales{};  // shaped as k without F: k stands for e^it · k; a constant; or empty
+  Array key_log_scales{};  // l (B, H, S): k stands for e^l · k; a constant; or empty
   double floor = 0;        // the least mean weight q · k that a query may give the keys it sees
-  LinearAttentionState* state = nullptr;  // causal: go on from it and leave it behind; no gradient
+  LinearAttentionState* state = nullptr;  // causal: continues from it and updates it; no gradient
 };
 
 // Attention by products of features, in time and memory linear in T and S (Katharopoulos et al.

@@ -6,7 +6,8 @@
 namespace tapestry {
 
 // x (..., D, T) -> √(1/D) [sin x, cos x] (..., 2D, T) (Peng et al. 2021, arXiv 2103.02143, §2.2).
-// Fused for a measured gain: one argument reduction serves both, and none the gradient.
+// Fused for a measured gain: sine and cosine share the reduction of their argument, and the
+// gradient, which reads the result, needs none.
 Tensor sine_features(const Tensor& x);
 
 // x (..., D) -> x / |x| (..., D); zeros stay zeros, and get no gradient. Fused for a measured gain:

@@ -6,8 +6,8 @@ namespace tapestry {
 
 struct RotaryOptions {
   std::int64_t head_width = 0;  // D, of heads side by side in a row; 0: the row is one head
-  std::int64_t columns = -1;    // only the first so many are turned, whole heads; -1: all
-  std::int64_t first = 0;       // the position of the first row
+  std::int64_t columns = -1;  // only the first so many, which are whole heads, are turned; -1: all
+  std::int64_t first = 0;     // the position of the first row
 };
 
 // Rotary positions: x (..., T, C) -> (..., T, C) with columns 2k and 2k + 1 of every head turned by
