@@ -9,15 +9,16 @@
 namespace tapestry {
 namespace {
 
-Array ints(std::size_t count) {
-  return Array::zeros({static_cast<std::int64_t>(count)}, DType::int32);
-}
+Array ints(std::int64_t count) { return Array::zeros({count}, DType::int32); }
 
-// A row of each edge's own end, `row`, with the other ends, in the given order of the edges.
+// The edges in the given order, which is by the node at their end `row`: each node has a row of the
+// edges there, with the nodes at the other end, `end`.
 SparseRows adjacency(std::int64_t nodes, const std::vector<Edge>& list,
                      const std::vector<std::int32_t>& order, std::int32_t Edge::*row,
                      std::int32_t Edge::*end) {
-  SparseRows result{ints(nodes + 1), ints(list.size()), ints(list.size())};
+  SparseRows result{.offsets = ints(nodes + 1),
+                    .neighbours = ints(std::ssize(list)),
+                    .edges = ints(std::ssize(list))};
   const auto offsets = result.offsets.mutable_values<std::int32_t>();
   const auto neighbours = result.neighbours.mutable_values<std::int32_t>();
   std::ranges::copy(order, result.edges.mutable_values<std::int32_t>().begin());
@@ -58,7 +59,7 @@ Adjacency Adjacency::join(const std::vector<Adjacency>& graphs) {
   std::int64_t nodes = 0;
   std::vector<Edge> edges;
   for (const Adjacency& graph : graphs) {
-    const auto first = static_cast<std::int32_t>(nodes);
+    const std::int32_t first = nodes;
     for (const auto& [from, to] : graph.list()) edges.push_back({from + first, to + first});
     nodes += graph.nodes();
   }

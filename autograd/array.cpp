@@ -43,11 +43,9 @@ Array Array::zeros(const Shape& shape, DType dtype) {
 Array Array::full(const Shape& shape, double value, DType dtype) {
   Array array(shape, dtype);
   if (dtype == DType::int32)
-    std::ranges::fill(array.mutable_values<std::int32_t>(), static_cast<std::int32_t>(value));
+    std::ranges::fill(array.mutable_values<std::int32_t>(), std::int32_t(value));
   else
-    dispatch(dtype, [&]<class T>() {
-      std::ranges::fill(array.mutable_values<T>(), static_cast<T>(value));
-    });
+    dispatch(dtype, [&]<class T>() { std::ranges::fill(array.mutable_values<T>(), T(value)); });
   return array;
 }
 
@@ -102,11 +100,11 @@ Array Array::to(DType dtype) const {
     const auto from = values<From>();
     if (dtype == DType::int32)
       std::ranges::transform(from, array.mutable_values<std::int32_t>().begin(),
-                             [](From value) { return static_cast<std::int32_t>(value); });
+                             [](From value) { return std::int32_t(value); });
     else
       dispatch(dtype, [&]<class To>() {
         std::ranges::transform(from, array.mutable_values<To>().begin(),
-                               [](From value) { return static_cast<To>(value); });
+                               [](From value) { return To(value); });
       });
   };
   if (dtype_ == DType::int32)

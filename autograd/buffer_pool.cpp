@@ -22,8 +22,8 @@ constexpr bool recycle = true;
 
 std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
-// Where blocks come from: chunks of the system's memory on huge pages, which save a training step a
-// twentieth of its time (products walk rows far apart, and meet a new small page at each).
+// Carves blocks from chunks of the system's memory on huge pages. They save a training step a
+// twentieth of its time: products walk rows far apart, each of which would be on a new small page.
 class Chunks {
  public:
   std::byte* carve(std::size_t bytes) {
@@ -39,7 +39,7 @@ class Chunks {
 
  private:
   static constexpr std::size_t chunk_bytes = 64 << 20, huge_page = 2 << 20;
-  // Blocks of a power of two would all meet in the same lines of the caches.
+  // Keeps blocks of a power of two bytes from competing for the same lines of the caches.
   static constexpr std::size_t stagger = 192;
 
   static std::byte* map(std::size_t bytes) {
@@ -58,7 +58,7 @@ class Pool {
  public:
   std::byte* take(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
-    use_.bytes_in_use += static_cast<std::int64_t>(bytes);
+    use_.bytes_in_use += bytes;
     use_.peak_bytes_in_use = std::max(use_.peak_bytes_in_use, use_.bytes_in_use);
     if (const auto block = idle_.find(bytes); block != idle_.end()) {
       std::byte* memory = block->second;
@@ -71,7 +71,7 @@ class Pool {
 
   void give_back(std::byte* memory, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
-    use_.bytes_in_use -= static_cast<std::int64_t>(bytes);
+    use_.bytes_in_use -= bytes;
     if (recycle)
       idle_.emplace(bytes, memory);
     else

@@ -24,8 +24,8 @@ int default_num_threads() {
 }
 
 // Worker threads, an OpenMP team, that help the calling thread with one loop at a time. The caller
-// waits for the pieces in hand, never for a worker that has not come: one that the system keeps
-// off its core costs nothing, where the barrier of an OpenMP loop would wait for it.
+// waits for pieces that a worker has begun, but not for a worker that has not come because the
+// system runs something else on its core. The barrier of an OpenMP loop would wait for it.
 class Pool {
  public:
   explicit Pool(int workers) : host_([this, workers] { run_team(workers); }) {}
@@ -90,9 +90,9 @@ class Pool {
   std::int64_t pieces_ = 0;
   std::atomic<std::int64_t> next_ = 0;
 
-  std::atomic<bool> open_ = false;  // whether pieces may be taken
-  std::atomic<int> helping_ = 0;    // workers that may be in a piece
-  std::atomic<std::uint32_t> rings_ = 0;
+  std::atomic<bool> open_ = false;        // whether pieces may be taken
+  std::atomic<int> helping_ = 0;          // workers that may be in a piece
+  std::atomic<std::uint32_t> rings_ = 0;  // how often the workers were called
   std::atomic<bool> stopping_ = false;
   std::thread host_;
 };
@@ -126,7 +126,7 @@ int physical_cores() {
     std::getline(file, siblings);
     cores.insert(siblings);
   }
-  return std::max<int>(1, static_cast<int>(cores.size()));
+  return std::max<int>(1, cores.size());
 }
 
 int num_threads() { return workers().threads; }

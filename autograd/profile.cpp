@@ -40,8 +40,13 @@ bool is_on() { return on; }
 void mark(Phase phase, const char* name, const std::string* scope, double bytes) {
   if (!on) return;
   const Clock::time_point now = Clock::now();
-  events.push_back({name, scope ? *scope : "", phase, seconds(last_mark - first_start()),
-                    seconds(now - last_mark), flops_since_mark, bytes});
+  events.push_back({.name = name,
+                    .scope = scope ? *scope : "",
+                    .phase = phase,
+                    .start_s = seconds(last_mark - first_start()),
+                    .duration_s = seconds(now - last_mark),
+                    .flops = flops_since_mark,
+                    .bytes = bytes});
   flops_since_mark = 0;
   last_mark = now;
 }

@@ -10,9 +10,13 @@
 namespace tapestry {
 namespace {
 
-double to_unit(std::uint32_t high, std::uint32_t low) {
-  const std::uint64_t bits = (std::uint64_t{high} << 32 | low) >> 11;
-  return static_cast<double>(bits) * 0x1p-53;
+std::uint32_t low(std::uint64_t word) { return word; }
+std::uint32_t high(std::uint64_t word) { return word >> 32; }
+
+// 53 bits as a number in [0, 1).
+double to_unit(std::uint32_t upper, std::uint32_t lower) {
+  const std::uint64_t bits = (std::uint64_t{upper} << 32 | lower) >> 11;
+  return bits * 0x1p-53;
 }
 
 // Box and Muller 1958. 1 - u is in (0, 1], so the logarithm is finite.
@@ -25,19 +29,17 @@ std::array<double, 2> normal_pair(double u, double v) {
 }  // namespace
 
 Random::Random(std::uint64_t seed, Stream stream, std::uint64_t step)
-    : key_{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
-      lane_{static_cast<std::uint32_t>(stream) << 24 | static_cast<std::uint32_t>(step >> 32),
-            static_cast<std::uint32_t>(step)} {
+    : key_{low(seed), high(seed)}, lane_{std::uint32_t(stream) << 24 | high(step), low(step)} {
   require(step >> 56 == 0, "random: step {} is above 2^56", step);
 }
 
-// The lanes stand innermost, for the compiler to compute them in vector registers.
+// The inner loops run over blocks, so that the compiler computes them in vector registers.
 template <std::size_t count>
 Random::Blocks<count> Random::blocks(std::uint64_t first) const {
   Blocks<count> x;
   for (std::size_t i = 0; i < count; ++i) {
-    x[0][i] = static_cast<std::uint32_t>(first + i);
-    x[1][i] = static_cast<std::uint32_t>((first + i) >> 32);
+    x[0][i] = low(first + i);
+    x[1][i] = high(first + i);
     x[2][i] = lane_[0];
     x[3][i] = lane_[1];
   }
@@ -46,10 +48,10 @@ Random::Blocks<count> Random::blocks(std::uint64_t first) const {
     for (std::size_t i = 0; i < count; ++i) {
       const std::uint64_t product0 = std::uint64_t{0xD2511F53} * x[0][i];
       const std::uint64_t product1 = std::uint64_t{0xCD9E8D57} * x[2][i];
-      x[0][i] = static_cast<std::uint32_t>(product1 >> 32) ^ x[1][i] ^ key[0];
-      x[1][i] = static_cast<std::uint32_t>(product1);
-      x[2][i] = static_cast<std::uint32_t>(product0 >> 32) ^ x[3][i] ^ key[1];
-      x[3][i] = static_cast<std::uint32_t>(product0);
+      x[0][i] = high(product1) ^ x[1][i] ^ key[0];
+      x[1][i] = low(product1);
+      x[2][i] = high(product0) ^ x[3][i] ^ key[1];
+      x[3][i] = low(product0);
     }
     key[0] += 0x9E3779B9;
     key[1] += 0xBB67AE85;
@@ -66,8 +68,8 @@ std::uint32_t Random::bits() {
 }
 
 double Random::uniform() {
-  const std::uint32_t high = bits();
-  return to_unit(high, bits());
+  const std::uint32_t upper = bits();
+  return to_unit(upper, bits());
 }
 
 double Random::uniform(double low, double high) { return low + (high - low) * uniform(); }
@@ -79,7 +81,7 @@ double Random::normal() {
 
 std::int64_t Random::below(std::int64_t bound) {
   require(bound >= 1, "random: below({})", bound);
-  return static_cast<std::int64_t>(uniform() * static_cast<double>(bound));
+  return std::int64_t(uniform() * bound);
 }
 
 // Each block gives two elements: element 2i and 2i+1 depend on block next_ + i alone.
@@ -90,14 +92,14 @@ void Random::fill(Array& array, Draw draw) {
   const std::int64_t pairs = (size + 1) / 2;
   parallel_for(pairs, 4096, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const Blocks<1> words = blocks<1>(next_ + static_cast<std::uint64_t>(i));
+      const Blocks<1> words = blocks<1>(next_ + i);
       const std::array<double, 2> pair =
           draw(to_unit(words[0][0], words[1][0]), to_unit(words[2][0], words[3][0]));
-      values[2 * i] = static_cast<T>(pair[0]);
-      if (2 * i + 1 < size) values[2 * i + 1] = static_cast<T>(pair[1]);
+      values[2 * i] = pair[0];
+      if (2 * i + 1 < size) values[2 * i + 1] = pair[1];
     }
   });
-  next_ += static_cast<std::uint64_t>(pairs);
+  next_ += pairs;
   unused_ = 0;
 }
 
@@ -122,21 +124,21 @@ void Random::fill_normal(Array& array, double mean, double standard_deviation) {
 void Random::fill_mask(Array& array, double probability, double value) {
   require(probability >= 0 && probability < 1, "random: a mask of probability {}", probability);
   constexpr std::int64_t lanes = 16, group = 4 * lanes;
-  const auto threshold = static_cast<std::uint32_t>(probability * 0x1p32);
+  const std::uint32_t threshold = probability * 0x1p32;
   const std::int64_t groups = (array.size() + group - 1) / group;
   dispatch(array.dtype(), [&]<class T>() {
     const auto values = array.mutable_values<T>();
+    const T kept = value;
     parallel_for(groups, 128, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t g = begin; g < end; ++g) {
-        const Blocks<lanes> words = blocks<lanes>(next_ + static_cast<std::uint64_t>(lanes * g));
+        const Blocks<lanes> words = blocks<lanes>(next_ + lanes * g);
         const std::int64_t first = g * group, left = std::min(array.size() - first, group);
         for (std::int64_t i = 0; i < left; ++i)
-          values[first + i] =
-              words[i / lanes][i % lanes] < threshold ? T(0) : static_cast<T>(value);
+          values[first + i] = words[i / lanes][i % lanes] < threshold ? T(0) : kept;
       }
     });
   });
-  next_ += static_cast<std::uint64_t>(lanes * groups);
+  next_ += lanes * groups;
   unused_ = 0;
 }
 

@@ -9,7 +9,7 @@
 
 namespace tapestry {
 
-// Who draws. Each stream's numbers are independent of how much the others draw.
+// What the numbers are for. Each stream's numbers are independent of how much the others draw.
 enum class Stream : std::uint32_t { init, data, dropout, eval, sample };
 
 // Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel Random Numbers: As
@@ -28,9 +28,9 @@ class Random {
   template <class T>
   void shuffle(std::vector<T>& values) {
     for (std::size_t left = values.size(); left > 1; --left)
-      std::swap(values[left - 1], values[below(static_cast<std::int64_t>(left))]);
+      std::swap(values[left - 1], values[below(left)]);
   }
-  // The same from the other end, until the first `count` are drawn from them all.
+  // Shuffles only as far as the first `count` values are a random choice of all.
   template <class T>
   void shuffle_start(std::vector<T>& values, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i)
@@ -44,7 +44,7 @@ class Random {
   void fill_mask(Array& array, double probability, double value);
 
  private:
-  // Words 0 to 3 of the blocks first, first + 1, …
+  // Element [word][i] is word 0 to 3 of block first + i.
   template <std::size_t count>
   using Blocks = std::array<std::array<std::uint32_t, count>, 4>;
   template <std::size_t count>

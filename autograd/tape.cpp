@@ -60,14 +60,12 @@ void require_finite(const char* op, const char* what, const std::string* scope, 
   throw NonFiniteError(message);
 }
 
-double bytes_of(const InputRecord& input) {
-  return static_cast<double>(input.shape.elements()) * static_cast<double>(size_of(input.dtype));
-}
+double bytes_of(const InputRecord& input) { return input.shape.elements() * size_of(input.dtype); }
 
 void mark_forward(const char* op, const Array& output, const std::vector<Tensor>& inputs) {
   if (!profile::is_on()) return;
-  auto bytes = static_cast<double>(output.bytes());
-  for (const Tensor& input : inputs) bytes += static_cast<double>(input.value().bytes());
+  double bytes = output.bytes();
+  for (const Tensor& input : inputs) bytes += input.value().bytes();
   profile::mark(profile::Phase::forward, op, current_scope, bytes);
 }
 
@@ -75,7 +73,7 @@ void mark_forward(const char* op, const Array& output, const std::vector<Tensor>
 void mark_backward(const char* op, const std::string* scope, const Array& received,
                    const std::vector<InputRecord>& inputs) {
   if (!profile::is_on()) return;
-  auto bytes = static_cast<double>(received.bytes());
+  double bytes = received.bytes();
   for (const InputRecord& input : inputs) bytes += bytes_of(input) * (input.id != 0 ? 2 : 1);
   profile::mark(profile::Phase::backward, op, scope, bytes);
 }
@@ -195,8 +193,11 @@ Tensor record(const char* op, Array value, const std::vector<Tensor>& inputs, Pu
   Tensor output = Tensor::variable(std::move(value));
   std::vector<InputRecord> records;
   for (const Tensor& input : inputs) records.push_back({input.id(), input.shape(), input.dtype()});
-  current_tape->entries_.push_back(
-      {op, current_scope, output.id(), std::move(records), std::move(pullback)});
+  current_tape->entries_.push_back({.op = op,
+                                    .scope = current_scope,
+                                    .output = output.id(),
+                                    .inputs = std::move(records),
+                                    .pullback = std::move(pullback)});
   return output;
 }
 

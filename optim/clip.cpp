@@ -12,7 +12,7 @@ Clip clip(const Gradients& gradients, const std::vector<Parameter*>& parameters,
   for (const Parameter* parameter : parameters)
     if (const Array* gradient = gradients.find(*parameter)) {
       squares += sum_of_squares(*gradient);
-      bytes += static_cast<double>(gradient->bytes());
+      bytes += gradient->bytes();
     }
   profile::mark(profile::Phase::step, "clip", nullptr, bytes);
   const double norm = std::sqrt(squares);

@@ -32,7 +32,7 @@ void Optimizer::step(const Gradients& gradients, double learning_rate, double sc
     const bool decays = options_.decay_all || parameter.role == Role::weight;
     update({parameter.value(), gradients[parameter], slots_[i], scale, learning_rate,
             decays ? options_.weight_decay : 0, steps_});
-    bytes += static_cast<double>(parameter.value().bytes() * (3 + 2 * slots_[i].size()));
+    bytes += parameter.value().bytes() * (3 + 2 * slots_[i].size());
   }
   profile::mark(profile::Phase::step, "optimizer", nullptr, bytes);
 }

@@ -7,10 +7,10 @@
 namespace tapestry {
 
 double Schedule::at(std::int64_t step) const {
-  if (step < warmup) return peak * static_cast<double>(step + 1) / static_cast<double>(warmup + 1);
+  if (step < warmup) return peak * (step + 1) / (warmup + 1);
   if (decay == Decay::constant) return peak;
-  const auto span = static_cast<double>(std::max<std::int64_t>(1, steps - warmup));
-  const double progress = std::min(1.0, static_cast<double>(step - warmup) / span);
+  const double span = std::max<std::int64_t>(1, steps - warmup);
+  const double progress = std::min(1.0, (step - warmup) / span);
   const double left =
       decay == Decay::linear ? 1 - progress : 0.5 * (1 + std::cos(std::numbers::pi * progress));
   return floor + (peak - floor) * left;

@@ -16,9 +16,7 @@ inline std::uint32_t round_to_bfloat16(float x) {
 }
 
 inline void store_rounded(float x, BFloat16& to) { to = BFloat16(round_to_bfloat16(x) >> 16); }
-inline float to_float(BFloat16 x) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(x) << 16);
-}
+inline float to_float(BFloat16 x) { return std::bit_cast<float>(std::uint32_t(x) << 16); }
 inline void store_rounded(float x, float& to) { to = std::bit_cast<float>(round_to_bfloat16(x)); }
 
 }  // namespace tapestry

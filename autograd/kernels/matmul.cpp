@@ -10,7 +10,7 @@
 #include <tuple>
 #include <xtensor-blas/xblas_config.hpp>
 
-// Before this line the configuration: without it xflens multiplies with loops of its own.
+// The configuration above has to come first: without it xflens multiplies with loops of its own.
 #include <xflens/cxxblas/cxxblas.cxx>
 #ifndef HAVE_CBLAS
 #error "xtensor-blas is not configured to call a BLAS"
@@ -20,7 +20,7 @@
 #include <dnnl.hpp>
 #endif
 
-extern "C" char* openblas_get_config();  // xflens declares the BLAS alone
+extern "C" char* openblas_get_config();  // xflens declares none but the functions of a BLAS
 extern "C" char* openblas_get_corename();
 
 #include "autograd/buffer_pool.hpp"
@@ -51,12 +51,12 @@ class OneThread {
   int before_;
 };
 
-// A block of C and what it needs, with the distance between stored rows.
+// The product of one block of C; row_a, row_b and row_c are the distances between stored rows.
 struct Block {
   std::int64_t m, n, k;
   bool transpose_a, transpose_b, accumulate;
   std::int64_t row_a, row_b, row_c;
-  bool bfloat16 = false;  // A's and B's elements
+  bool bfloat16 = false;  // the elements of A and B, but never those of C
   auto operator<=>(const Block&) const = default;
 };
 
@@ -68,7 +68,8 @@ struct CachedProduct {
   std::unordered_map<int, dnnl::memory> arguments;
 };
 
-// Made after oneDNN has been told to use no other instructions than this library is compiled for.
+// oneDNN's engine. Before it is made, oneDNN is told to use no newer instructions than those that
+// this library is compiled for.
 const dnnl::engine& engine() {
   static const dnnl::engine cpu = [] {
 #if !defined(__AVX2__)
@@ -81,7 +82,7 @@ const dnnl::engine& engine() {
   return cpu;
 }
 
-// None where oneDNN has no such product.
+// Empty where oneDNN has no such product.
 std::optional<CachedProduct> make_product(const Block& block) try {
   using dnnl::memory;
   const auto matrix = [](memory::data_type type, std::int64_t rows, std::int64_t columns,
@@ -119,13 +120,13 @@ std::optional<CachedProduct> make_product(const Block& block) try {
 
 bool processor_has(dnnl_cpu_isa_t wanted) {
   engine();
-  return (static_cast<int>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
+  return (int(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
 }
 
-// Before AVX-512, oneDNN reads operands where they stand, which costs it dearly over long sums of a
-// transposed A (512×128×768: 64 GFLOP/s a core, OpenBLAS 91) and between rows a multiple of 4 KB
-// apart (256×3072×768: 84 on two cores, OpenBLAS 142). Elsewhere it is the faster by a tenth. A
-// column of a wider C is none for oneDNN 3.7, which stores it as if it were dense.
+// Without AVX-512, oneDNN reads operands where they stand. That is slow where A is transposed and
+// the sum long (512×128×768: 64 GFLOP/s a core, OpenBLAS 91), and where rows are a multiple of 4 KB
+// apart (256×3072×768: 84 on two cores, OpenBLAS 142); elsewhere oneDNN is faster by a tenth.
+// oneDNN 3.7 must not compute a single column of a wider C, which it stores as if it were dense.
 bool suits_onednn(const Block& block) {
   if (block.n == 1 && block.row_c > 1) return false;
   static const bool has_avx512 = processor_has(dnnl_cpu_isa_avx512_core);
@@ -160,22 +161,18 @@ void multiply_openblas(const Block& block, const T* a, const T* b, T* c) {
   const auto transposed = [](bool is) { return is ? cxxblas::Trans : cxxblas::NoTrans; };
   using Index = xt::blas_index_t;
   cxxblas::gemm<Index>(cxxblas::RowMajor, transposed(block.transpose_a),
-                       transposed(block.transpose_b), static_cast<Index>(block.m),
-                       static_cast<Index>(block.n), static_cast<Index>(block.k), T(1), a,
-                       static_cast<Index>(block.row_a), b, static_cast<Index>(block.row_b),
-                       T(block.accumulate), c, static_cast<Index>(block.row_c));
+                       transposed(block.transpose_b), block.m, block.n, block.k, T(1), a,
+                       block.row_a, b, block.row_b, T(block.accumulate), c, block.row_c);
 }
 
-// One row of C: the dot products of `a` with four rows of a stored-transposed B at a time. Reading
-// B once is all there is to do, and the engines' packing would read it twice.
+// One row of C: the dot products of `a` with the stored rows of a transposed B, four at a time. The
+// time goes into reading B, which the engines would read twice, since they pack it first.
 template <class T>
 void multiply_row(const Block& block, const T* a, const T* b, T* c) {
   std::int64_t j = 0;
   for (; j + 4 <= block.n; j += 4) {
     const std::array<T, 4> dots = dot_four_spans(block.k, a, b + j * block.row_b, block.row_b);
-    for (std::size_t i = 0; i < 4; ++i)
-      c[j + static_cast<std::int64_t>(i)] =
-          dots[i] + (block.accumulate ? c[j + static_cast<std::int64_t>(i)] : T(0));
+    for (std::int64_t i = 0; i < 4; ++i) c[j + i] = dots[i] + (block.accumulate ? c[j + i] : T(0));
   }
   for (; j < block.n; ++j)
     c[j] = dot_span(block.k, a, b + j * block.row_b) + (block.accumulate ? c[j] : T(0));
@@ -192,14 +189,14 @@ void multiply(const Block& block, const T* a, const T* b, T* c) {
   multiply_openblas(block, a, b, c);
 }
 
-// `rows` × `columns` of an operand, `row` elements apart.
+// float32 of an operand of `rows` × `columns`, whose rows are `row` elements apart.
 Array widened(const BFloat16* from, std::int64_t rows, std::int64_t columns, std::int64_t row) {
   Array to({(rows - 1) * row + columns});
   std::transform(from, from + to.size(), to.mutable_values<float>().begin(), to_float);
   return to;
 }
 
-// Where oneDNN refuses, float32 holds the operands exactly.
+// Where oneDNN has no such product, the operands become float32, which holds them exactly.
 void multiply(Block block, const BFloat16* a, const BFloat16* b, float* c) {
 #ifdef TAPESTRY_ONEDNN
   {
@@ -224,14 +221,11 @@ void write_bias(const Block& block, const T* bias, T* c) {
     std::copy_n(bias, block.n, c + row * block.row_c);
 }
 
-double flops_of(const Matmul& matmul) {
-  return 2.0 * static_cast<double>(matmul.m) * static_cast<double>(matmul.n) *
-         static_cast<double>(matmul.k);
-}
+double flops_of(const Matmul& matmul) { return 2.0 * matmul.m * matmul.n * matmul.k; }
 
-// How C is cut, by its size alone: along its longer side, into 1, 2 or 4 pieces worth a thread's
-// waking up. Each piece packs the whole of the other operand again, so that more pieces lose more
-// than they share out: measured on two cores, a third at eight.
+// C is cut along its longer side, into 1, 2 or 4 pieces, each worth waking a thread for; its size
+// alone decides. Each piece packs the whole of the other operand again, so more pieces lose more
+// than a further thread gains: eight pieces on two cores lost a third.
 struct Cut {
   bool rows;
   std::int64_t extent, piece, pieces = 1;
@@ -241,7 +235,7 @@ struct Cut {
     const double least_flops = matmul.m == 1 ? 2e5 : 4e6;  // a row is bound by memory
     constexpr std::int64_t least_extent = 16;
     while (pieces < 4 && extent / (2 * pieces) >= least_extent &&
-           flops_of(matmul) / static_cast<double>(2 * pieces) >= least_flops)
+           flops_of(matmul) / (2 * pieces) >= least_flops)
       pieces *= 2;
     piece = ((extent + pieces - 1) / pieces + least_extent - 1) / least_extent * least_extent;
     pieces = (extent + piece - 1) / piece;
@@ -253,16 +247,15 @@ void run_block(const Matmul& matmul, const MatmulOperands& operands, const Cut& 
                std::int64_t index) {
   const std::int64_t begin = index * cut.piece;
   const std::int64_t length = std::min(cut.extent, begin + cut.piece) - begin;
-  Block block{matmul.m,
-              matmul.n,
-              matmul.k,
-              matmul.transpose_a,
-              matmul.transpose_b,
-              matmul.accumulate || operands.bias,
-              matmul.transpose_a ? matmul.m : matmul.k,
-              matmul.transpose_b ? matmul.k : matmul.n,
-              matmul.n};
-  (cut.rows ? block.m : block.n) = length;
+  const Block block{.m = cut.rows ? length : matmul.m,
+                    .n = cut.rows ? matmul.n : length,
+                    .k = matmul.k,
+                    .transpose_a = matmul.transpose_a,
+                    .transpose_b = matmul.transpose_b,
+                    .accumulate = matmul.accumulate || operands.bias,
+                    .row_a = matmul.transpose_a ? matmul.m : matmul.k,
+                    .row_b = matmul.transpose_b ? matmul.k : matmul.n,
+                    .row_c = matmul.n};
   const In* a = reinterpret_cast<const In*>(operands.a);
   const In* b = reinterpret_cast<const In*>(operands.b);
   const T* bias = reinterpret_cast<const T*>(operands.bias);
@@ -279,6 +272,7 @@ void run_block(const Matmul& matmul, const MatmulOperands& operands, const Cut& 
   multiply(block, a, b, c);
 }
 
+// C = bias or 0, where k = 0: a sum of no terms.
 void write_empty_sum(const Matmul& matmul, const MatmulOperands& operands) {
   if (matmul.accumulate) return;
   const std::size_t row = matmul.n * size_of(matmul.dtype);
@@ -296,8 +290,8 @@ template <class In, class T>
 void run_batch(const Matmul& matmul, const std::vector<MatmulOperands>& batch) {
   const Cut cut(matmul);
   // Small products of a large batch share a piece.
-  const double flops = std::max(1.0, flops_of(matmul) / static_cast<double>(cut.pieces));
-  const auto grain = std::max<std::int64_t>(1, static_cast<std::int64_t>(4e6 / flops));
+  const double flops = std::max(1.0, flops_of(matmul) / cut.pieces);
+  const std::int64_t grain = std::max(1.0, 4e6 / flops);
   const std::int64_t blocks = std::ssize(batch) * cut.pieces;
   parallel_for(blocks, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
@@ -320,7 +314,7 @@ class RoundedOperands {
  private:
   const std::byte* round(const std::byte* operand, std::int64_t n) {
     std::shared_ptr<std::byte[]>& copy = copies_[operand];
-    if (copy) return copy.get();  // the batch shares it
+    if (copy) return copy.get();  // another product of the batch reads it, too
     copy = allocate(n * sizeof(Rounded));
     const auto* from = reinterpret_cast<const float*>(operand);
     auto* to = reinterpret_cast<Rounded*>(copy.get());
@@ -342,7 +336,7 @@ void multiply_matrices(const Matmul& matmul, const std::vector<MatmulOperands>& 
     for (const MatmulOperands& operands : batch) write_empty_sum(matmul, operands);
     return;
   }
-  profile::add_flops(flops_of(matmul) * static_cast<double>(batch.size()));
+  profile::add_flops(flops_of(matmul) * batch.size());
   if (precision == MatmulPrecision::bfloat16 && matmul.dtype == DType::float32 && matmul.m > 1) {
     if (has_bfloat16_products())
       run_batch<BFloat16, float>(matmul, RoundedOperands<BFloat16>(matmul, batch).batch());
@@ -365,7 +359,7 @@ bool has_bfloat16_products() {
 }
 
 #ifdef TAPESTRY_ONEDNN
-// The best that oneDNN uses here: at v4 it has more than the level asks for.
+// The best instructions that oneDNN uses here; in a library of level v4, newer ones than v4 has.
 const char* onednn_instructions() {
   constexpr std::pair<dnnl_cpu_isa_t, const char*> known[] = {
       {dnnl_cpu_isa_avx512_core_amx, "AMX"},

@@ -71,7 +71,7 @@ Tensor divide(const Tensor& a, const Tensor& b) {
 
 Tensor scale(const Tensor& x, double factor) {
   check_floating("scale", x);
-  const auto times = [factor](auto v) { return v * static_cast<Scalar<decltype(v)>>(factor); };
+  const auto times = [factor](auto v) { return v * Scalar<decltype(v)>(factor); };
   return record("scale", map_arrays(times, x.value()), {x},
                 [times](const Array& gradient, InputGradients& into) {
                   into.add(0, map_gradient(times, gradient));

@@ -17,10 +17,11 @@ struct Geometry {
   Shape images() const { return {B, C, H, W}; }
   Shape features() const { return {B, O, h, w}; }
   Shape weight() const { return {O, C, K, K}; }
-  std::int64_t patch() const { return C * K * K; }      // pixels under a kernel
-  std::int64_t positions() const { return B * h * w; }  // that it takes
+  std::int64_t patch() const { return C * K * K; }      // the pixels under a kernel
+  std::int64_t positions() const { return B * h * w; }  // the places where a kernel is laid
 
-  // The columns j of [0, w) whose pixel j stride + offset - padding is inside the image.
+  // For the columns j in [first, last) of [0, w), pixel j stride + offset - padding is in the
+  // image.
   std::int64_t first(std::int64_t offset) const {
     return std::clamp<std::int64_t>((padding - offset + stride - 1) / stride, 0, w);
   }
@@ -30,7 +31,7 @@ struct Geometry {
   }
 };
 
-// (A, N, n) -> (N, A, n), of runs of n elements.
+// (A, N, n) -> (N, A, n).
 Array swapped(const Array& x, std::int64_t A, std::int64_t N, std::int64_t n) {
   Array y({N, A, n}, x.dtype());
   dispatch(x.dtype(), [&]<class T>() {
@@ -43,9 +44,9 @@ Array swapped(const Array& x, std::int64_t A, std::int64_t N, std::int64_t n) {
   return y;
 }
 
-// The rows that the plane (b, c) of the images and the columns have in common, one fn a row of
-// positions: pixel `image + j stride` is element `row + j` of the columns for j in [j0, j1), and
-// the other j of [0, w) are padding. No two planes share a pixel or an element.
+// Calls fn(image, row, j0, j1) for each row of positions on the plane (b, c) of the images, and
+// each element (p, q) of the kernel. For j in [j0, j1), the pixel at image + j stride stands in the
+// columns at row + j; the other j of [0, w) are padding. No two planes share a pixel or an element.
 template <class Fn>
 void walk_plane(const Geometry& g, std::int64_t plane, Fn fn) {
   const std::int64_t b = plane / g.C, c = plane % g.C;
@@ -136,7 +137,7 @@ void check_operands(const char* op, const Tensor& x, const Tensor& weight, int c
   require(stride >= 1 && padding >= 0, "{}: stride {} and padding {}", op, stride, padding);
 }
 
-// The features along an axis of so many pixels; 0 where the kernel does not fit.
+// The positions of a kernel along an axis of so many pixels; 0 where it does not fit.
 std::int64_t positions_along(std::int64_t pixels, std::int64_t K, std::int64_t stride,
                              std::int64_t padding) {
   const std::int64_t room = pixels + 2 * padding - K;

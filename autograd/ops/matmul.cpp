@@ -19,9 +19,8 @@ Shape with_matrix(Shape batch, std::int64_t rows, std::int64_t columns) {
 // For each matrix of `batch`, the index of the matrix of `own` that broadcasts to it.
 std::vector<std::int64_t> matrix_indices(const Shape& own, const Shape& batch) {
   std::vector<std::int64_t> indices(batch.elements(), 0);
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    auto rest = static_cast<std::int64_t>(i);
-    std::int64_t stride = 1;
+  for (std::int64_t i = 0; i < std::ssize(indices); ++i) {
+    std::int64_t rest = i, stride = 1;
     for (int axis = -1; axis >= -own.rank(); --axis) {
       if (own[axis] != 1) indices[i] += rest % batch[axis] * stride;
       stride *= own[axis];
@@ -39,14 +38,14 @@ Array product(const Array& a, bool transpose_a, const Array& b, bool transpose_b
   matmul.k = a.dim(transpose_a ? -2 : -1);
   matmul.n = b.dim(transpose_b ? -2 : -1);
   Array c(with_matrix(batch, matmul.m, matmul.n), a.dtype());
-  const auto bytes = static_cast<std::int64_t>(size_of(a.dtype()));
+  const std::int64_t bytes = size_of(a.dtype());
   const auto a_index = matrix_indices(batch_of(a.shape()), batch);
   const auto b_index = matrix_indices(batch_of(b.shape()), batch);
   std::vector<MatmulOperands> operands(a_index.size());
   for (std::size_t i = 0; i < operands.size(); ++i)
     operands[i] = {a.raw() + a_index[i] * matmul.m * matmul.k * bytes,
                    b.raw() + b_index[i] * matmul.k * matmul.n * bytes,
-                   c.mutable_raw() + static_cast<std::int64_t>(i) * matmul.m * matmul.n * bytes};
+                   c.mutable_raw() + i * matmul.m * matmul.n * bytes};
   multiply_matrices(matmul, operands);
   return c;
 }

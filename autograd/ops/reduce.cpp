@@ -26,11 +26,11 @@ Reduced reduce(const char* op, const Tensor& x, std::vector<int> axes, Reduction
     require(!reduced[position], "{}: axis {} of shape {} twice", op, axis, to_string(x.shape()));
     reduced[position] = true;
   }
-  Reduced result{x.value(), {}, 1};
+  Reduced result{.kept = x.value(), .dropped = {}, .count = 1};
   for (int axis = 0; axis < x.rank(); ++axis) {
     if (reduced[axis]) {
       result.kept = reduce_axis(result.kept, axis, reduction);
-      result.count *= static_cast<double>(x.dim(axis));
+      result.count *= x.dim(axis);
     } else {
       result.dropped.push_back(x.dim(axis));
     }
@@ -46,7 +46,7 @@ Tensor scaled_sum(const char* op, const Tensor& x, const std::vector<int>& axes,
                   bool average) {
   Reduced reduced = reduce(op, x, axes, Reduction::sum);
   const auto divide = [average, count = reduced.count](const Array& sums) {
-    const auto by_count = [count](auto v) { return v / static_cast<Scalar<decltype(v)>>(count); };
+    const auto by_count = [count](auto v) { return v / Scalar<decltype(v)>(count); };
     return average ? map_arrays(by_count, sums) : sums;
   };
   reduced.kept = divide(reduced.kept);

@@ -65,7 +65,7 @@ Array permuted(const Array& x, const std::vector<int>& axes) {
   return y;
 }
 
-// Bytes of one index of `axis`, and how many times the axes before it repeat.
+// An array as `outer` blocks, in which each index of `axis` has `inner` bytes.
 struct Rows {
   std::size_t outer = 1, inner;
   Rows(const Array& array, int axis) : inner(size_of(array.dtype())) {
@@ -109,13 +109,13 @@ Tensor reshape(const Tensor& x, const std::vector<std::int64_t>& shape) {
 Tensor permute(const Tensor& x, const std::vector<int>& axes) {
   check_floating("permute", x);
   std::vector<int> order, inverse(axes.size(), -1);
-  require(static_cast<int>(axes.size()) == x.rank(), "permute: {} axes for {}", axes.size(),
+  require(std::ssize(axes) == x.rank(), "permute: {} axes for {}", axes.size(),
           to_string(x.shape()));
   for (int axis : axes) {
     order.push_back(normalize_axis("permute", axis, x.shape()));
     int& back = inverse[order.back()];
     require(back < 0, "permute: axis {} of {} twice", axis, to_string(x.shape()));
-    back = static_cast<int>(order.size()) - 1;
+    back = std::ssize(order) - 1;
   }
   return record("permute", permuted(x.value(), order), {x},
                 [inverse](const Array& gradient, InputGradients& into) {
