@@ -11,18 +11,15 @@ const RegisterOptimizer<Sgd> sgd("sgd");
 
 void Sgd::update(const Update& update) const {
   dispatch(update.parameter.dtype(), [&]<class T>() {
-    const T momentum = static_cast<T>(options_.momentum), scale = static_cast<T>(update.scale);
-    const T rate = static_cast<T>(update.learning_rate);
-    const T keep = static_cast<T>(1 - update.learning_rate * update.weight_decay);
+    const T momentum = options_.momentum, clip = update.scale, rate = update.learning_rate;
+    const T keep = 1 - update.learning_rate * update.weight_decay;
     Array parameter = update.parameter;
-    T* theta = parameter.mutable_values<T>().data();
-    T* velocity = update.slots[0].mutable_values<T>().data();
-    map<T>(
-        parameter.size(), [=](auto v, auto g) { return v * momentum + g * scale; }, velocity,
-        velocity, update.gradient.values<T>().data());
-    map<T>(
-        parameter.size(), [=](auto x, auto v) { return x * keep - rate * v; }, theta, theta,
-        velocity);
+    T* thetas = parameter.mutable_values<T>().data();
+    T* vs = update.slots[0].mutable_values<T>().data();
+    const T* gs = update.gradient.values<T>().data();
+    const std::int64_t n = parameter.size();
+    map(n, {vs, gs}, vs, [=](auto v, auto g) { return v * momentum + g * clip; });
+    map(n, {thetas, vs}, thetas, [=](auto theta, auto v) { return theta * keep - rate * v; });
   });
 }
 

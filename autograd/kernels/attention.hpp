@@ -10,23 +10,28 @@ struct AttentionShape {
   double scale = 1;
   bool causal = false;      // query t sees the keys up to t + S - T
   std::int64_t window = 0;  // and only those nearer to it than this; 0: all
-  Array key_padding;        // (B, S) int32, nonzero hides the key; or empty
-  Array mask;               // added to the scores: broadcast to (B, H, T, S); or empty
+  Array key_padding{};      // (B, S) int32, nonzero hides the key; or empty
+  Array mask{};             // added to the scores: broadcast to (B, H, T, S); or empty
 };
 
-// out = softmax(scale q kᵀ + mask) v by tiles of 64 queries and 64 keys that never leave the cache
+struct AttentionViews {
+  HeadsView q, k, v, y;
+};
+
+// y = softmax(scale q kᵀ + mask) v by tiles of 64 queries and 64 keys that never leave the cache
 // (Dao et al. 2022, arXiv 2205.14135, algorithm 1). For each query, highs (B, H, T) is its largest
-// score and weights (B, H, T) is 1 / Σ e^(score - high): both 0 for one that sees no key, whose
-// output is 0.
-void attention_forward(const AttentionShape& shape, const HeadsView& q, const HeadsView& k,
-                       const HeadsView& v, const HeadsView& out, Array& highs, Array& weights);
+// score and weights (B, H, T) is 1 / Σ e^(score - high). Both are 0 for a query that sees no key,
+// and so is its output.
+void attention_forward(const AttentionShape& shape, const AttentionViews& views, Array& highs,
+                       Array& weights);
 
-// Gradients (ibid., algorithm 4); each (batch, head) is the work of one thread.
+// The gradients (ibid., algorithm 4) are written, not added to. Each (batch, head) is the work of
+// one thread.
 struct AttentionGradients {
-  HeadsView dq, dk, dv;  // written, not added to
+  HeadsView dy;          // given
+  HeadsView dq, dk, dv;  // written
 };
-void attention_backward(const AttentionShape& shape, const HeadsView& q, const HeadsView& k,
-                        const HeadsView& v, const HeadsView& out, const HeadsView& dout,
+void attention_backward(const AttentionShape& shape, const AttentionViews& views,
                         const Array& highs, const Array& weights,
                         const AttentionGradients& gradients);
 

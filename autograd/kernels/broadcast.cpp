@@ -37,7 +37,7 @@ void fold_row(T* into, const T* row, std::int64_t n) {
     else
       return xsimd::max(x, y);
   };
-  map_span<T>(n, fold, into, into, row);
+  map_span(n, {into, row}, into, fold);
 }
 
 // (outer, along) -> (outer): contiguous rows.
@@ -58,7 +58,7 @@ void reduce_columns(const Split& split, T* out, const T* in) {
   const std::int64_t inner = split.inner;
   const std::int64_t rows = std::max<std::int64_t>(64, 32768 / std::max<std::int64_t>(1, inner));
   const std::int64_t pieces = std::max<std::int64_t>(1, (split.along + rows - 1) / rows);
-  Array partial = Array::full({pieces, inner}, static_cast<double>(identity), dtype_of<T>);
+  Array partial = Array::full({pieces, inner}, identity, dtype_of<T>);
   T* sums = partial.mutable_values<T>().data();
   parallel_for(split.along, rows, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row)
@@ -76,7 +76,8 @@ void reduce(const Split& split, T* out, const T* in) {
     reduce_columns<T, reduction>(split, out + i * split.inner, in + i * split.along * split.inner);
 }
 
-// Whether `shape` ends with the axes of `own`, but for leading ones: the array is repeated whole.
+// Whether an array of shape `own` broadcasts to `shape` by being repeated as a whole: after leading
+// axes of extent 1, its axes are the last ones of `shape`.
 bool ends_with(const Shape& shape, const Shape& own) {
   bool leading = false;
   for (int axis = -1; axis >= -own.rank(); --axis) {
@@ -103,8 +104,8 @@ void repeat(const Array& array, Array& result) {
   });
 }
 
-// f summed over all elements in double, in fixed pieces, each in eight sums side by side, which the
-// compiler keeps in vector registers.
+// The sum of f over all elements, in double and in fixed pieces. Each piece is added up in eight
+// sums side by side, which the compiler keeps in vector registers.
 template <class F>
 double sum_pieces(const Array& array, F f) {
   constexpr std::int64_t grain = 16384, lanes = 8;
@@ -116,9 +117,8 @@ double sum_pieces(const Array& array, F f) {
       std::array<double, lanes> sums{};
       std::int64_t i = begin;
       for (; i + lanes <= end; i += lanes)
-        for (std::size_t lane = 0; lane < lanes; ++lane)
-          sums[lane] += f(static_cast<double>(values[i + static_cast<std::int64_t>(lane)]));
-      for (; i < end; ++i) sums[0] += f(static_cast<double>(values[i]));
+        for (std::int64_t lane = 0; lane < lanes; ++lane) sums[lane] += f(values[i + lane]);
+      for (; i < end; ++i) sums[0] += f(values[i]);
       partial[begin / grain] = std::accumulate(sums.begin(), sums.end(), 0.0);
     });
   });
@@ -132,8 +132,7 @@ void add_in_place(Array& into, const Array& array) {
           to_string(into.shape()));
   dispatch(into.dtype(), [&]<class T>() {
     T* sum = into.mutable_values<T>().data();
-    map<T>(
-        into.size(), [](auto x, auto y) { return x + y; }, sum, sum, array.values<T>().data());
+    map(into.size(), {sum, array.values<T>().data()}, sum, [](auto x, auto y) { return x + y; });
   });
 }
 

@@ -17,14 +17,12 @@ void layer_norm_forward(const Array& x, const Array& weight, const Array& bias, 
     T* scales = scale.mutable_values<T>().data();
     for_each_row(rows, C, [=](std::int64_t row) {
       const T* xs = in + row * C;
-      const T m = sum_span(C, xs) / static_cast<T>(C);
+      const T m = sum_span(C, xs) / C;
       const auto add_square = [m](auto sum, auto v) { return fma(v - m, v - m, sum); };
-      const T variance =
-          sum_lanes(fold_span<T>(C, Simd<T>(T(0)), m, add_square, xs)) / static_cast<T>(C);
-      const T s = T(1) / std::sqrt(variance + static_cast<T>(epsilon));
-      map_span<T>(
-          C, [m, s](auto v, auto g, auto c) { return fma((v - m) * s, g, c); }, out + row * C, xs,
-          w, b);
+      const T variance = sum_lanes(fold_span(C, {xs}, Simd<T>(T(0)), m, add_square)) / C;
+      const T s = T(1) / std::sqrt(variance + T(epsilon));
+      map_span(C, {xs, w, b}, out + row * C,
+               [m, s](auto v, auto g, auto c) { return fma((v - m) * s, g, c); });
       means[row] = m;
       scales[row] = s;
     });
@@ -54,21 +52,19 @@ void layer_norm_backward(const Array& dy, const Array& x, const Array& weight, c
         const T m = means[row], s = scales[row];
         const T* g = dys + row * C;
         const T* v = xs + row * C;
-        // h (x - mean) has no padding trouble: the padded lanes of w and g are 0.
-        const T h_mean = dot_span(C, g, w) / static_cast<T>(C);
+        // The lanes that the last elements leave free add 0 to both sums: g and w are 0 there.
+        const T h_mean = dot_span(C, g, w) / C;
         const auto add_product = [m](auto sum, auto a, auto b, auto c) {
           return fma(a * b, c - m, sum);
         };
-        const T hx_mean = sum_lanes(fold_span<T>(C, Simd<T>(T(0)), T(0), add_product, g, w, v)) *
-                          s / static_cast<T>(C);
-        map_span<T>(
-            C, [=](auto a, auto b, auto c) { return s * (a * b - h_mean - (c - m) * s * hx_mean); },
-            out + row * C, g, w, v);
-        map_span<T>(
-            C, [=](auto sum, auto a, auto c) { return fma(a, (c - m) * s, sum); }, dw_part, dw_part,
-            g, v);
-        map_span<T>(
-            C, [](auto sum, auto a) { return sum + a; }, db_part, db_part, g);
+        const T hx_mean =
+            sum_lanes(fold_span(C, {g, w, v}, Simd<T>(T(0)), T(0), add_product)) * s / C;
+        map_span(C, {g, w, v}, out + row * C, [=](auto a, auto b, auto c) {
+          return s * (a * b - h_mean - (c - m) * s * hx_mean);
+        });
+        map_span(C, {dw_part, g, v}, dw_part,
+                 [=](auto sum, auto a, auto c) { return fma(a, (c - m) * s, sum); });
+        map_span(C, {db_part, g}, db_part, [](auto sum, auto a) { return sum + a; });
       }
     });
   });

@@ -4,7 +4,8 @@
 
 namespace tapestry {
 
-// Element (batch b, head h, feature f, time 0): the times follow it. `time` is the stride of f.
+// The same for features (B, H, F, times), whose last axis is time: a row is one feature at all
+// times, and `time` is the stride from feature to feature.
 using FeaturesView = HeadsView;
 
 struct LinearAttentionShape {
@@ -31,22 +32,25 @@ struct LinearAttentionState {
   void select(const std::vector<std::int64_t>& rows);
 };
 
-// out_t = Σ_s w_ts (q_t · k_s) v_s / Σ_s w_ts (q_t · k_s), causally in chunks of 64 steps between
-// which only the sums are carried. scales (B, H, T) is one over the denominator: 0 for a query that
-// sees no key, negative where the floor took the denominator's place.
-void linear_attention_forward(const LinearAttentionShape& shape, const FeaturesView& q,
-                              const FeaturesView& k, const HeadsView& v, const HeadsView& out,
+struct LinearAttentionViews {
+  FeaturesView q, k;
+  HeadsView v, y;
+};
+
+// y_t = Σ_s w_ts (q_t · k_s) v_s / Σ_s w_ts (q_t · k_s). A causal one goes by chunks of 64 steps,
+// between which only the sums are carried. scales (B, H, T) is one over the denominator: 0 for a
+// query that sees no key, negative where the floor took the denominator's place.
+void linear_attention_forward(const LinearAttentionShape& shape, const LinearAttentionViews& views,
                               Array& scales, LinearAttentionState* state);
 
-// Each (batch, head) is the work of one thread.
+// The gradients are written, not added to. Each (batch, head) is the work of one thread.
 struct LinearAttentionGradients {
-  FeaturesView dq, dk;  // written, not added to
+  HeadsView dy;         // given
+  FeaturesView dq, dk;  // written
   HeadsView dv;
   Array dgate;  // (B, S, H), or empty
 };
-void linear_attention_backward(const LinearAttentionShape& shape, const FeaturesView& q,
-                               const FeaturesView& k, const HeadsView& v, const HeadsView& out,
-                               const HeadsView& dout, const Array& scales,
-                               const LinearAttentionGradients& gradients);
+void linear_attention_backward(const LinearAttentionShape& shape, const LinearAttentionViews& views,
+                               const Array& scales, const LinearAttentionGradients& gradients);
 
 }  // namespace tapestry

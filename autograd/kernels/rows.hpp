@@ -17,34 +17,33 @@ void for_each_row(std::int64_t rows, std::int64_t width, F fn) {
   });
 }
 
-// log Σ e^x as the largest x and what the others add. Of a large x, the sum of the two would cost
-// x - log Σ e^x its last digits: subtract one after the other.
+// log Σ e^x = high + rest, where high is the largest x. For x - log Σ e^x, subtract one after the
+// other: of large numbers, their sum has lost the digits of the rest.
 template <class T>
 struct LogSum {
   T high, rest;
 };
 
-// {-inf, 0} for an empty row or one of -inf alone.
+// {-inf, 0} where the row is empty or all its elements are -inf.
 template <class T>
 LogSum<T> log_sum_exp(std::int64_t n, const T* x) {
   const T high = max_span(n, x);
   if (!std::isfinite(high)) return {high, T(0)};
   const auto add_exp = [high](auto sum, auto v) { return sum + exp(v - high); };
   constexpr T none = -std::numeric_limits<T>::infinity();
-  return {high, std::log(sum_lanes(fold_span<T>(n, Simd<T>(T(0)), none, add_exp, x)))};
+  return {high, std::log(sum_lanes(fold_span(n, {x}, Simd<T>(T(0)), none, add_exp)))};
 }
 
 // y = e^(x - shift).
 template <class T>
 void exp_shifted(std::int64_t n, T shift, const T* x, T* y) {
-  map_span<T>(
-      n, [shift](auto v) { return exp(v - shift); }, y, x);
+  map_span(n, {x}, y, [shift](auto v) { return exp(v - shift); });
 }
 
 template <class T>
 T dot_span(std::int64_t n, const T* x, const T* y) {
-  return sum_lanes(fold_span<T>(
-      n, Simd<T>(T(0)), T(0), [](auto sum, auto a, auto b) { return fma(a, b, sum); }, x, y));
+  const auto add_product = [](auto sum, auto a, auto b) { return fma(a, b, sum); };
+  return sum_lanes(fold_span(n, {x, y}, Simd<T>(T(0)), T(0), add_product));
 }
 
 // x · yᵢ for four rows y, `stride` elements apart: four sums at once hide the additions' latency.

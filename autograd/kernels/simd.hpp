@@ -1,7 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <tuple>
 
 #include "autograd/kernels/xsimd.hpp"
 #include "autograd/parallel.hpp"
@@ -14,7 +16,7 @@ template <class T>
 using Simd = xsimd::batch<T>;
 
 template <class T>
-inline constexpr std::int64_t simd_width = static_cast<std::int64_t>(Simd<T>::size);
+inline constexpr std::int64_t simd_width = Simd<T>::size;
 
 // The sum of a batch's lanes.
 template <class T>
@@ -41,54 +43,65 @@ void store_partial(const Simd<T>& batch, T* to, std::int64_t count) {
   std::copy_n(lanes, count, to);
 }
 
-// out[i] = f(in[i]…) for i in [0, n). Every element meets the same vector arithmetic, a ragged
-// tail too, so a value does not depend on where it stands. `out` may be one of `in`.
-template <class T, class F, class... In>
-void map_span(std::int64_t n, F f, T* out, const In*... in) {
-  std::int64_t i = 0;
-  for (; i + simd_width<T> <= n; i += simd_width<T>)
-    f(Simd<T>::load_unaligned(in + i)...).store_unaligned(out + i);
-  if (i < n) store_partial<T>(f(load_partial(in + i, n - i)...), out + i, n - i);
+// out[i] = f(in[0][i], in[1][i], …) for i in [0, n): map_span(n, {x, y}, out, f). The last
+// few elements meet the same vector arithmetic as the others, so that a value does not depend on
+// where it stands. `out` may be one of the inputs.
+template <class T, std::size_t inputs, class F>
+void map_span(std::int64_t n, const T* const (&in)[inputs], T* out, F f) {
+  const auto run = [=](auto... x) {
+    std::int64_t i = 0;
+    for (; i + simd_width<T> <= n; i += simd_width<T>)
+      f(Simd<T>::load_unaligned(x + i)...).store_unaligned(out + i);
+    if (i < n) store_partial<T>(f(load_partial(x + i, n - i)...), out + i, n - i);
+  };
+  std::apply(run, std::to_array(in));
 }
 
 // The same over all threads, for arrays.
-template <class T, class F, class... In>
-void map(std::int64_t n, F f, T* out, const In*... in) {
+template <class T, std::size_t inputs, class F>
+void map(std::int64_t n, const T* const (&in)[inputs], T* out, F f) {
   constexpr std::int64_t grain = 16384;
-  parallel_for(n, grain, [=](std::int64_t begin, std::int64_t end) {
-    map_span<T>(end - begin, f, out + begin, (in + begin)...);
+  parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end) {
+    const T* from[inputs];
+    std::transform(in, in + inputs, from, [begin](const T* x) { return x + begin; });
+    map_span(end - begin, from, out + begin, f);
   });
 }
 
-// fold(… fold(fold(start, in[0]), in[1]) …) by lanes; returns the lanes for the caller to join.
-// The tail's missing lanes are filled with `padding`, which must not change the fold.
-template <class T, class Fold, class... In>
-Simd<T> fold_span(std::int64_t n, Simd<T> start, T padding, Fold fold, const In*... in) {
-  Simd<T> lanes = start;
-  std::int64_t i = 0;
-  for (; i + simd_width<T> <= n; i += simd_width<T>)
-    lanes = fold(lanes, Simd<T>::load_unaligned(in + i)...);
-  if (i == n) return lanes;
-  const auto load_padded = [&](const T* from) {
-    alignas(64) T values[simd_width<T>];
-    std::fill_n(values, simd_width<T>, padding);
-    std::copy_n(from, n - i, values);
-    return Simd<T>::load_aligned(values);
+// fold(… fold(fold(start, x[0]), x[1]) …) by lanes, where x stands for all inputs at once; returns
+// the lanes for the caller to join. `padding` fills the lanes that the last elements leave free,
+// and must not change the fold.
+template <class T, std::size_t inputs, class Fold>
+Simd<T> fold_span(std::int64_t n, const T* const (&in)[inputs], Simd<T> start, T padding,
+                  Fold fold) {
+  const auto run = [&](auto... x) {
+    Simd<T> lanes = start;
+    std::int64_t i = 0;
+    for (; i + simd_width<T> <= n; i += simd_width<T>)
+      lanes = fold(lanes, Simd<T>::load_unaligned(x + i)...);
+    if (i == n) return lanes;
+    const auto load_padded = [&](const T* from) {
+      alignas(64) T values[simd_width<T>];
+      std::fill_n(values, simd_width<T>, padding);
+      std::copy_n(from, n - i, values);
+      return Simd<T>::load_aligned(values);
+    };
+    return fold(lanes, load_padded(x + i)...);
   };
-  return fold(lanes, load_padded(in + i)...);
+  return std::apply(run, std::to_array(in));
 }
 
 template <class T>
 T sum_span(std::int64_t n, const T* in) {
-  return sum_lanes(fold_span<T>(
-      n, Simd<T>(T(0)), T(0), [](auto sum, auto x) { return sum + x; }, in));
+  const auto add = [](auto sum, auto x) { return sum + x; };
+  return sum_lanes(fold_span(n, {in}, Simd<T>(T(0)), T(0), add));
 }
 
 template <class T>
 T max_span(std::int64_t n, const T* in) {
   constexpr T lowest = -std::numeric_limits<T>::infinity();
-  const Simd<T> best = fold_span<T>(
-      n, Simd<T>(lowest), lowest, [](auto so_far, auto x) { return xsimd::max(so_far, x); }, in);
+  const auto larger = [](auto so_far, auto x) { return xsimd::max(so_far, x); };
+  const Simd<T> best = fold_span(n, {in}, Simd<T>(lowest), lowest, larger);
   alignas(64) T lanes[simd_width<T>];
   best.store_aligned(lanes);
   return *std::max_element(lanes, lanes + simd_width<T>);

@@ -6,7 +6,7 @@
 // Tiles of heads and their matrix products, for the attention kernels.
 namespace tapestry {
 
-inline constexpr std::int64_t tile = 64;  // queries and keys of a tile
+inline constexpr std::int64_t tile = 64;  // the queries of a tile, and the keys
 
 template <class T>
 inline constexpr T infinity = std::numeric_limits<T>::infinity();
@@ -58,8 +58,7 @@ class Scratch {
 template <class T>
 void pack(Rows<T> from, std::int64_t count, std::int64_t D, T factor, T* to, std::int64_t width) {
   for (std::int64_t r = 0; r < count; ++r) {
-    map_span<T>(
-        D, [factor](auto x) { return x * factor; }, to + r * width, from[r]);
+    map_span(D, {from[r]}, to + r * width, [factor](auto x) { return x * factor; });
     std::fill(to + r * width + D, to + (r + 1) * width, T(0));
   }
 }
@@ -104,8 +103,8 @@ void multiply_registers(std::int64_t depth, TileOperand<T> a, const T* b, std::i
     for (int v = 0; v < vectors; ++v) sums[r][v].store_aligned(c + r * c_row + v * width);
 }
 
-// Rows by sixes: twelve sums, two columns and one element of A fill AVX2's sixteen registers. The
-// rows left over are one group of their own, narrower.
+// Takes the rows in groups of six: with two vectors a row, the twelve sums, two vectors of B and
+// one element of A fit AVX2's sixteen registers. The rows left over are one smaller group.
 template <class T, int vectors, int rows = 6>
 void multiply_columns(std::int64_t count, std::int64_t depth, TileOperand<T> a, const T* b,
                       std::int64_t b_row, T* c, std::int64_t c_row) {

@@ -13,32 +13,39 @@
 namespace tapestry {
 namespace {
 
-// Which input holds an operand, and which of its side-by-side parts it is.
+// Which input holds an operand, and which of that input's side-by-side parts it is.
 struct Place {
   std::size_t input;
-  std::int64_t part, parts;
+  std::int64_t part = 0, parts = 1;
 };
 
 struct Places {
   Place q, k, v;
 };
 
+constexpr Places separate{.q = {0}, .k = {1}, .v = {2}};
+
 std::byte* writable(const Array& array) { return const_cast<std::byte*>(array.raw()); }
 
-// (B, H, T, D), or (B, T, parts · H · D).
-HeadsView view(const Array& array, std::int64_t part, std::int64_t parts, std::int64_t D) {
+// Of an array (B, H, T, D), or of one part of an array (B, T, parts · H · D).
+HeadsView view(const Array& array, std::int64_t D, std::int64_t part = 0, std::int64_t parts = 1) {
   if (array.rank() == 4)
-    return {writable(array), array.dim(1) * array.dim(2) * D, array.dim(2) * D, D};
+    return {.data = writable(array),
+            .batch = array.dim(1) * array.dim(2) * D,
+            .head = array.dim(2) * D,
+            .time = D};
   const std::int64_t row = array.dim(2);
-  const auto offset = (part * (row / parts)) * size_of(array.dtype());
-  return {writable(array) + offset, array.dim(1) * row, D, row};
+  return {.data = writable(array) + part * (row / parts) * size_of(array.dtype()),
+          .batch = array.dim(1) * row,
+          .head = D,
+          .time = row};
 }
 
 HeadsView view(const std::vector<Array>& arrays, const Place& place, std::int64_t D) {
-  return view(arrays[place.input], place.part, place.parts, D);
+  return view(arrays[place.input], D, place.part, place.parts);
 }
 
-// A (B, H, T, D) operand as {B, T, H · D}.
+// B, T and C = H · D of an operand, whichever of the two layouts it has.
 struct Extents {
   std::int64_t B, T, C;
   Extents(const Tensor& x, const Place& place)
@@ -89,17 +96,17 @@ AttentionShape check(const char* op, const std::vector<Tensor>& inputs, const Pl
         "{}: mask {} {} for scores {}", op, to_string(options.mask.dtype()),
         to_string(options.mask.shape()), to_string(scores));
   const std::int64_t D = query.C / H;
-  return {q.dtype(),
-          query.B,
-          H,
-          query.T,
-          S,
-          D,
-          1 / std::sqrt(static_cast<double>(D)),
-          options.causal,
-          options.window,
-          options.key_padding,
-          options.mask};
+  return {.dtype = q.dtype(),
+          .B = query.B,
+          .H = H,
+          .T = query.T,
+          .S = S,
+          .D = D,
+          .scale = 1 / std::sqrt(D),
+          .causal = options.causal,
+          .window = options.window,
+          .key_padding = options.key_padding,
+          .mask = options.mask};
 }
 
 Tensor attend(const char* op, const std::vector<Tensor>& inputs, const Places& places,
@@ -111,46 +118,50 @@ Tensor attend(const char* op, const std::vector<Tensor>& inputs, const Places& p
   Array y(inputs[0].rank() == 4 ? inputs[0].shape() : Shape{shape.B, shape.T, shape.H * D},
           shape.dtype);
   Array highs({shape.B, shape.H, shape.T}, shape.dtype), weights(highs.shape(), shape.dtype);
-  attention_forward(shape, view(values, places.q, D), view(values, places.k, D),
-                    view(values, places.v, D), view(y, 0, 1, D), highs, weights);
-  return record(
-      op, y, inputs,
-      [shape, places, values, y, highs, weights, D](const Array& gradient, InputGradients& into) {
-        const bool all_keys = shape.S == values[places.k.input].dim(-2);
-        std::vector<Array> sent;
-        for (const Array& value : values)
-          sent.push_back(all_keys ? Array(value.shape(), value.dtype())
-                                  : Array::zeros(value.shape(), value.dtype()));
-        attention_backward(
-            shape, view(values, places.q, D), view(values, places.k, D), view(values, places.v, D),
-            view(y, 0, 1, D), view(gradient, 0, 1, D), highs, weights,
-            {view(sent, places.q, D), view(sent, places.k, D), view(sent, places.v, D)});
-        for (std::size_t i = 0; i < sent.size(); ++i) into.add(i, sent[i]);
-      });
+  const auto views = [D, places](const std::vector<Array>& operands, const Array& result) {
+    return AttentionViews{.q = view(operands, places.q, D),
+                          .k = view(operands, places.k, D),
+                          .v = view(operands, places.v, D),
+                          .y = view(result, D)};
+  };
+  attention_forward(shape, views(values, y), highs, weights);
+  return record(op, y, inputs,
+                [shape, views, values, y, highs, weights,
+                 leaves_out = shape.S < inputs[places.k.input].dim(-2)](const Array& gradient,
+                                                                        InputGradients& into) {
+                  std::vector<Array> sent;
+                  for (const Array& value : values)
+                    sent.push_back(leaves_out ? Array::zeros(value.shape(), value.dtype())
+                                              : Array(value.shape(), value.dtype()));
+                  const AttentionViews d = views(sent, gradient);
+                  attention_backward(shape, views(values, y), highs, weights,
+                                     {.dy = d.y, .dq = d.q, .dk = d.k, .dv = d.v});
+                  for (std::size_t i = 0; i < sent.size(); ++i) into.add(i, sent[i]);
+                });
 }
 
 }  // namespace
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options) {
-  return attend("scaled_dot_product_attention", {q, k, v}, {{0, 0, 1}, {1, 0, 1}, {2, 0, 1}},
-                options);
+  return attend("scaled_dot_product_attention", {q, k, v}, separate, options);
 }
 
 Tensor packed_self_attention(const Tensor& qkv, const AttentionOptions& options) {
-  return attend("packed_self_attention", {qkv}, {{0, 0, 3}, {0, 1, 3}, {0, 2, 3}}, options);
+  return attend("packed_self_attention", {qkv}, {.q = {0, 0, 3}, .k = {0, 1, 3}, .v = {0, 2, 3}},
+                options);
 }
 
 Tensor packed_cross_attention(const Tensor& q, const Tensor& kv, const AttentionOptions& options) {
-  return attend("packed_cross_attention", {q, kv}, {{0, 0, 1}, {1, 0, 2}, {1, 1, 2}}, options);
+  return attend("packed_cross_attention", {q, kv}, {.q = {0}, .k = {1, 0, 2}, .v = {1, 1, 2}},
+                options);
 }
 
 Array attention_weights(const Array& q, const Array& k, const AttentionOptions& options) {
   const NoTape no_tape;
   const std::int64_t S = options.keys < 0 ? k.dim(1) : options.keys;
   const Tensor keys = slice(k, 1, 0, S);
-  const AttentionShape shape =
-      check("attention_weights", {q, keys, keys}, {{0, 0, 1}, {1, 0, 1}, {2, 0, 1}}, options);
+  const AttentionShape shape = check("attention_weights", {q, keys, keys}, separate, options);
   const auto heads = [&](const Tensor& x) {
     return permute(reshape(x, {shape.B, x.dim(1), shape.H, shape.D}), {0, 2, 1, 3});
   };

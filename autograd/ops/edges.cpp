@@ -6,7 +6,7 @@
 namespace tapestry {
 namespace {
 
-// The edges of an adjacency, as kernels read them.
+// Pointers to the rows of an adjacency, for kernels.
 struct EdgeRows {
   const std::int32_t *offsets, *neighbours, *edges;
   explicit EdgeRows(const SparseRows& adjacency)
@@ -15,8 +15,8 @@ struct EdgeRows {
         edges(adjacency.edges.values<std::int32_t>().data()) {}
 };
 
-// fn(node, place) for each place of each node's row; one thread walks a row, in order. `width` is
-// the work at a place.
+// begin(node), then fn(node, place) for each place of the node's row, for all nodes; one thread
+// walks a row, in order. `width` is how many elements fn reads at a place.
 template <class Begin, class F>
 void for_each_edge(const Adjacency& graph, const EdgeRows& rows, std::int64_t width, Begin begin,
                    F fn) {
@@ -42,9 +42,8 @@ Array gather(const Adjacency& graph, const SparseRows& adjacency, const Array& x
       for (std::int64_t h = 0; h < H; ++h) {
         const Simd<T> w(weight ? weight[rows.edges[place] * H + h] : T(1));
         T* to = out + node * F + h * D;
-        map_span<T>(
-            D, [w](auto sum, auto v) { return fma(w, v, sum); }, to, to,
-            in + rows.neighbours[place] * F + h * D);
+        map_span(D, {to, in + rows.neighbours[place] * F + h * D}, to,
+                 [w](auto sum, auto v) { return fma(w, v, sum); });
       }
     });
   });

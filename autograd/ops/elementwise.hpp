@@ -40,8 +40,8 @@ template <class F, class... In>
 Array map_arrays(F f, const Array& first, const In&... rest) {
   Array out(first.shape(), first.dtype());
   dispatch(first.dtype(), [&]<class T>() {
-    map<T>(out.size(), f, out.mutable_values<T>().data(), first.values<T>().data(),
-           rest.template values<T>().data()...);
+    map(out.size(), {first.values<T>().data(), rest.template values<T>().data()...},
+        out.mutable_values<T>().data(), f);
   });
   return out;
 }
@@ -54,8 +54,8 @@ template <class F, class... Saved>
 Array map_gradient(F f, const Array& gradient, const Saved&... saved) {
   Array out = reuse(gradient);
   dispatch(out.dtype(), [&]<class T>() {
-    map<T>(out.size(), f, out.mutable_values<T>().data(), gradient.values<T>().data(),
-           saved.template values<T>().data()...);
+    map(out.size(), {gradient.values<T>().data(), saved.template values<T>().data()...},
+        out.mutable_values<T>().data(), f);
   });
   return out;
 }

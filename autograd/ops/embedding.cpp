@@ -14,9 +14,8 @@ void scatter_add(std::span<const std::int32_t> tokens, std::int64_t width, const
   parallel_for(width, grain, [=](std::int64_t begin, std::int64_t end) {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       T* row = table + tokens[i] * width + begin;
-      map_span<T>(
-          end - begin, [](auto x, auto y) { return x + y; }, row, row,
-          gradient + static_cast<std::int64_t>(i) * width + begin);
+      map_span(end - begin, {row, gradient + i * width + begin}, row,
+               [](auto x, auto y) { return x + y; });
     }
   });
 }
@@ -40,7 +39,7 @@ Tensor embedding(const Tensor& table, const Array& tokens) {
     const auto from = table.value().values<T>();
     const auto to = y.mutable_values<T>();
     for (std::size_t i = 0; i < rows.size(); ++i)
-      std::copy_n(from.data() + rows[i] * C, C, to.data() + static_cast<std::int64_t>(i) * C);
+      std::copy_n(from.data() + rows[i] * C, C, to.data() + i * C);
   });
   return record("embedding", y, {table}, [tokens, C](const Array& gradient, InputGradients& into) {
     into.accumulate(0, [&](Array& dtable, bool accumulate) {

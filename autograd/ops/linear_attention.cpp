@@ -11,11 +11,15 @@ std::byte* writable(const Array& array) { return const_cast<std::byte*>(array.ra
 
 FeaturesView view_features(const Array& array) {  // (B, H, F, times)
   const std::int64_t head = array.dim(2) * array.dim(3);
-  return {writable(array), array.dim(1) * head, head, array.dim(3)};
+  return {
+      .data = writable(array), .batch = array.dim(1) * head, .head = head, .time = array.dim(3)};
 }
 
 HeadsView view_values(const Array& array, std::int64_t D) {  // (B, times, H · D)
-  return {writable(array), array.dim(1) * array.dim(2), D, array.dim(2)};
+  return {.data = writable(array),
+          .batch = array.dim(1) * array.dim(2),
+          .head = D,
+          .time = array.dim(2)};
 }
 
 void check_gate(const Array& gate, const LinearAttentionShape& shape) {
@@ -89,20 +93,21 @@ Tensor linear_attention(const Tensor& q, const Tensor& k, const Tensor& v, const
   for (const Tensor& input : inputs) values.push_back(input.value());
   Array y({shape.B, shape.T, shape.H * shape.D}, shape.dtype);
   Array scales({shape.B, shape.H, shape.T}, shape.dtype);
-  linear_attention_forward(shape, view_features(values[0]), view_features(values[1]),
-                           view_values(values[2], shape.D), view_values(y, shape.D), scales,
-                           options.state);
+  const auto views = [D = shape.D](const std::vector<Array>& operands, const Array& result) {
+    return LinearAttentionViews{.q = view_features(operands[0]),
+                                .k = view_features(operands[1]),
+                                .v = view_values(operands[2], D),
+                                .y = view_values(result, D)};
+  };
+  linear_attention_forward(shape, views(values, y), scales, options.state);
   if (options.state) return y;
   return record(name, y, inputs, [=](const Array& gradient, InputGradients& into) {
     std::vector<Array> sent;
     for (const Array& value : values) sent.emplace_back(value.shape(), value.dtype());
-    linear_attention_backward(shape, view_features(values[0]), view_features(values[1]),
-                              view_values(values[2], shape.D), view_values(y, shape.D),
-                              view_values(gradient, shape.D), scales,
-                              {.dq = view_features(sent[0]),
-                               .dk = view_features(sent[1]),
-                               .dv = view_values(sent[2], shape.D),
-                               .dgate = sent.size() > 3 ? sent[3] : Array()});
+    const LinearAttentionViews d = views(sent, gradient);
+    linear_attention_backward(
+        shape, views(values, y), scales,
+        {.dy = d.y, .dq = d.q, .dk = d.k, .dv = d.v, .dgate = sent.size() > 3 ? sent[3] : Array()});
     for (std::size_t i = 0; i < sent.size(); ++i) into.add(i, sent[i]);
   });
 }

@@ -18,6 +18,62 @@ std::int64_t count_targets(const Tensor& logits, std::span<const std::int32_t> t
   return count;
 }
 
+// One loss a row of the logits: -Σ q log p, where p is the softmax of the row x, and q the target
+// smoothed by s. It is log Σ e^x - (1 - s) x[target] - s mean(x), with x shifted by its maximum.
+// `highs` and `rests` become the parts of log Σ e^x.
+Array losses_of(const Array& logits, const Array& targets, const CrossEntropyOptions& options,
+                Array& highs, Array& rests) {
+  Array losses(highs.shape(), logits.dtype());
+  const std::int64_t V = logits.dim(-1);
+  const std::int32_t* target = targets.values<std::int32_t>().data();
+  dispatch(logits.dtype(), [&]<class T>() {
+    const T* x = logits.values<T>().data();
+    T* loss = losses.mutable_values<T>().data();
+    T* high = highs.mutable_values<T>().data();
+    T* rest = rests.mutable_values<T>().data();
+    const T smoothing = options.label_smoothing;
+    for_each_row(losses.size(), V, [=, ignored = options.ignore_index](std::int64_t row) {
+      const T* values = x + row * V;
+      const LogSum<T> log_sum = log_sum_exp(V, values);
+      const T shift = high[row] = log_sum.high;
+      rest[row] = log_sum.rest;
+      loss[row] = T(0);
+      if (target[row] == ignored) return;
+      loss[row] = rest[row] - (T(1) - smoothing) * (values[target[row]] - shift);
+      if (smoothing == 0) return;
+      const auto add = [shift](auto sum, auto v) { return sum + (v - shift); };
+      const T sum = sum_lanes(fold_span(V, {values}, Simd<T>(T(0)), shift, add));
+      loss[row] -= smoothing * sum / V;
+    });
+  });
+  return losses;
+}
+
+// dx = (p - q) factor, and 0 in the rows of ignored targets.
+template <class T>
+void write_logit_gradients(const Array& logits, const Array& targets,
+                           const CrossEntropyOptions& options, const Array& highs,
+                           const Array& rests, T factor, Array& dlogits) {
+  const std::int64_t V = logits.dim(-1);
+  const T* x = logits.values<T>().data();
+  const T* high = highs.values<T>().data();
+  const T* rest = rests.values<T>().data();
+  const std::int32_t* target = targets.values<std::int32_t>().data();
+  T* dx = dlogits.mutable_values<T>().data();
+  const T smoothing = options.label_smoothing, spread = smoothing / V;
+  for_each_row(targets.size(), V, [=, ignored = options.ignore_index](std::int64_t row) {
+    T* out = dx + row * V;
+    if (target[row] == ignored) {
+      std::fill_n(out, V, T(0));
+      return;
+    }
+    map_span(V, {x + row * V}, out, [=, shift = high[row], others = rest[row]](auto v) {
+      return factor * (exp(v - shift - others) - spread);
+    });
+    out[target[row]] -= factor * (T(1) - smoothing);
+  });
+}
+
 }  // namespace
 
 Tensor cross_entropy(const Tensor& logits, const Array& targets,
@@ -29,66 +85,19 @@ Tensor cross_entropy(const Tensor& logits, const Array& targets,
   require(targets.shape() == rows && targets.dtype() == DType::int32 && logits.dim(-1) > 0,
           "cross_entropy: logits {} with {} targets {}", to_string(logits.shape()),
           to_string(targets.dtype()), to_string(targets.shape()));
-  const std::int64_t N = targets.size(), V = logits.dim(-1);
-  const std::int32_t* target = targets.values<std::int32_t>().data();
   const std::int64_t count =
       count_targets(logits, targets.values<std::int32_t>(), options.ignore_index);
-  const double weight =
-      options.mean ? 1.0 / static_cast<double>(std::max<std::int64_t>(1, count)) : 1.0;
-
-  // -Σ q log p = log Σ e^x - (1 - s) x[target] - s mean(x), with smoothing s and x shifted by its
-  // maximum.
-  Array losses(rows, logits.dtype()), highs(rows, logits.dtype()), rests(rows, logits.dtype());
-  dispatch(logits.dtype(), [&]<class T>() {
-    const T* x = logits.value().values<T>().data();
-    T* loss = losses.mutable_values<T>().data();
-    T* high = highs.mutable_values<T>().data();
-    T* rest = rests.mutable_values<T>().data();
-    const T smoothing = static_cast<T>(options.label_smoothing);
-    for_each_row(N, V, [=, ignored = options.ignore_index](std::int64_t row) {
-      const T* values = x + row * V;
-      const LogSum<T> log_sum = log_sum_exp(V, values);
-      const T shift = high[row] = log_sum.high;
-      rest[row] = log_sum.rest;
-      loss[row] = T(0);
-      if (target[row] == ignored) return;
-      loss[row] = rest[row] - (T(1) - smoothing) * (values[target[row]] - shift);
-      if (smoothing == 0) return;
-      const auto add = [shift](auto sum, auto v) { return sum + (v - shift); };
-      const T sum = sum_lanes(fold_span<T>(V, Simd<T>(T(0)), shift, add, values));
-      loss[row] -= smoothing * sum / static_cast<T>(V);
-    });
-  });
+  const double weight = options.mean ? 1.0 / std::max<std::int64_t>(1, count) : 1.0;
+  Array highs(rows, logits.dtype()), rests(rows, logits.dtype());
+  const Array losses = losses_of(logits.value(), targets, options, highs, rests);
   const Array total = Array::full({}, sum_all(losses) * weight, logits.dtype());
-
-  // dx = (p - q) weight dy
   return record("cross_entropy", total, {logits},
-                [logits = logits.value(), targets, highs, rests, options, weight, N, V](
+                [logits = logits.value(), targets, highs, rests, options, weight](
                     const Array& gradient, InputGradients& into) {
                   Array dlogits = reuse(logits);
                   dispatch(logits.dtype(), [&]<class T>() {
-                    const T* x = logits.values<T>().data();
-                    const T* high = highs.values<T>().data();
-                    const T* rest = rests.values<T>().data();
-                    const std::int32_t* wanted = targets.values<std::int32_t>().data();
-                    T* dx = dlogits.mutable_values<T>().data();
-                    const T factor = gradient.values<T>()[0] * static_cast<T>(weight);
-                    const T smoothing = static_cast<T>(options.label_smoothing);
-                    for_each_row(N, V, [=, ignored = options.ignore_index](std::int64_t row) {
-                      T* out = dx + row * V;
-                      if (wanted[row] == ignored) {
-                        std::fill_n(out, V, T(0));
-                        return;
-                      }
-                      const T spread = smoothing / static_cast<T>(V);
-                      map_span<T>(
-                          V,
-                          [=, shift = high[row], others = rest[row]](auto v) {
-                            return factor * (exp(v - shift - others) - spread);
-                          },
-                          out, x + row * V);
-                      out[wanted[row]] -= factor * (T(1) - smoothing);
-                    });
+                    const T factor = gradient.values<T>()[0] * T(weight);
+                    write_logit_gradients(logits, targets, options, highs, rests, factor, dlogits);
                   });
                   into.add(0, dlogits);
                 });

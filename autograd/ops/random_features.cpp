@@ -33,7 +33,7 @@ Tensor sine_features(const Tensor& x) {
   shape[-2] = 2 * D;
   Array y(shape, x.dtype());
   dispatch(x.dtype(), [&]<class Real>() {
-    const auto factor = static_cast<Real>(1 / std::sqrt(static_cast<double>(D)));
+    const Real factor = 1 / std::sqrt(D);
     const Real* in = x.value().values<Real>().data();
     Real* out = y.mutable_values<Real>().data();
     for_each_row(rows, T, [=](std::int64_t row) {
@@ -50,9 +50,8 @@ Tensor sine_features(const Tensor& x) {
                     Real* to = dx.mutable_values<Real>().data();
                     for_each_row(rows, T, [=, D = D, T = T](std::int64_t row) {
                       const std::int64_t sine = (row / D * D + row) * T, cosine = sine + D * T;
-                      map_span<Real>(
-                          T, [](auto ds, auto dc, auto s, auto c) { return ds * c - dc * s; },
-                          to + row * T, dy + sine, dy + cosine, out + sine, out + cosine);
+                      map_span(T, {dy + sine, dy + cosine, out + sine, out + cosine}, to + row * T,
+                               [](auto ds, auto dc, auto s, auto c) { return ds * c - dc * s; });
                     });
                   });
                   into.add(0, dx);
@@ -71,8 +70,7 @@ Tensor unit_rows(const Tensor& x) {
     for_each_row(rows, n, [=](std::int64_t row) {
       const T length = std::sqrt(dot_span(n, in + row * n, in + row * n));
       factor[row] = length == 0 ? T(0) : T(1) / length;
-      map_span<T>(
-          n, [f = factor[row]](auto v) { return v * f; }, out + row * n, in + row * n);
+      map_span(n, {in + row * n}, out + row * n, [f = factor[row]](auto v) { return v * f; });
     });
   });
   // dx = (dy - y Σ dy y) / |x|
@@ -87,9 +85,8 @@ Tensor unit_rows(const Tensor& x) {
                     for_each_row(rows, n, [=, n = n](std::int64_t row) {
                       const std::int64_t at = row * n;
                       const T along = dot_span(n, unit + at, dy + at), f = factor[row];
-                      map_span<T>(
-                          n, [along, f](auto u, auto g) { return (g - u * along) * f; }, to + at,
-                          unit + at, dy + at);
+                      map_span(n, {unit + at, dy + at}, to + at,
+                               [along, f](auto u, auto g) { return (g - u * along) * f; });
                     });
                   });
                   into.add(0, dx);

@@ -22,22 +22,25 @@ Rotation rotation(const Tensor& x, const RotaryOptions& options) {
           "rotary: x {} with {} columns of heads of width {}", to_string(x.shape()), columns, D);
   Array cosines({T, D / 2}, DType::float64), sines({T, D / 2}, DType::float64);
   std::vector<double> rates;
-  for (std::int64_t k = 0; k < D / 2; ++k)
-    rates.push_back(std::pow(10000.0, -2 * static_cast<double>(k) / static_cast<double>(D)));
+  for (std::int64_t k = 0; k < D / 2; ++k) rates.push_back(std::pow(10000.0, -2.0 * k / D));
   double* cosine = cosines.mutable_values<double>().data();
   double* sine = sines.mutable_values<double>().data();
   for_each_row(T, D / 2, [&, first = options.first](std::int64_t t) {
-    const auto position = static_cast<double>(first + t);
+    const double position = first + t;
     const std::int64_t n = std::ssize(rates);
-    map_span<double>(
-        n, [=](auto rate) { return cos(rate * position); }, cosine + t * n, rates.data());
-    map_span<double>(
-        n, [=](auto rate) { return sin(rate * position); }, sine + t * n, rates.data());
+    map_span(n, {rates.data()}, cosine + t * n, [=](auto rate) { return cos(rate * position); });
+    map_span(n, {rates.data()}, sine + t * n, [=](auto rate) { return sin(rate * position); });
   });
-  return {C == 0 ? 0 : x.size() / C, T, C, columns, D, cosines.to(x.dtype()), sines.to(x.dtype())};
+  return {.rows = C == 0 ? 0 : x.size() / C,
+          .T = T,
+          .C = C,
+          .columns = columns,
+          .D = D,
+          .cosines = cosines.to(x.dtype()),
+          .sines = sines.to(x.dtype())};
 }
 
-// By the angles, or with a direction of -1 back again.
+// x turned by the angles, or with a direction of -1 back by them.
 template <class T>
 Array turn(const Rotation& by, const Array& x, T direction) {
   Array y(x.shape(), x.dtype());
@@ -67,8 +70,7 @@ Array turn(const Rotation& by, const Array& x, T direction) {
 Tensor rotary(const Tensor& x, const RotaryOptions& options) {
   const Rotation by = rotation(x, options);
   const auto turned = [by](const Array& array, int direction) {
-    return dispatch(array.dtype(),
-                    [&]<class T>() { return turn<T>(by, array, static_cast<T>(direction)); });
+    return dispatch(array.dtype(), [&]<class T>() { return turn<T>(by, array, direction); });
   };
   return record(
       "rotary", turned(x.value(), 1), {x},

@@ -10,8 +10,8 @@
 namespace tapestry {
 namespace {
 
-// fn(first, count) for each run of columns of each example of (B, T, C), with the place of its
-// first element: the work that threads can share, since time is walked in order.
+// fn(first, count) for each run of up to 64 columns of each example of (B, T, C); `first` is the
+// place of its first element. Threads share the runs, within which time is walked in order.
 template <class F>
 void for_each_lane(const Shape& shape, F fn) {
   constexpr std::int64_t most = 64;
@@ -30,6 +30,26 @@ void transpose(std::int64_t rows, std::int64_t columns, std::int64_t bytes, cons
   });
 }
 
+// da (T, B, H) of tanh_recurrence, where a_t is the argument of tanh, from dh (B, T, H) and the
+// states h_0 to h_T (T + 1, B, H): da_t = (dh_t + da_(t+1) W) ⊙ (1 - h_t²).
+Array argument_gradients(const Array& dh, const Array& states, const Array& weight) {
+  const std::int64_t B = dh.dim(0), T = dh.dim(1), H = dh.dim(2);
+  const std::int64_t row = H * size_of(dh.dtype()), step = B * row;
+  const Matmul back{.dtype = dh.dtype(), .m = B, .n = H, .k = H, .accumulate = true};
+  Array da({T, B, H}, dh.dtype());
+  transpose(B, T, row, dh.raw(), da.mutable_raw());
+  for (std::int64_t t = T - 1; t >= 0; --t) {
+    std::byte* own = da.mutable_raw() + t * step;
+    if (t + 1 < T) multiply_matrices(back, {{own + step, weight.raw(), own}});
+    dispatch(dh.dtype(), [&]<class Real>() {
+      auto* d = reinterpret_cast<Real*>(own);
+      const auto* h = reinterpret_cast<const Real*>(states.raw() + (t + 1) * step);
+      map(B * H, {d, h}, d, [](auto g, auto v) { return g - g * v * v; });
+    });
+  }
+  return da;
+}
+
 }  // namespace
 
 Tensor linear_recurrence(const Tensor& gate, const Tensor& x) {
@@ -45,9 +65,8 @@ Tensor linear_recurrence(const Tensor& gate, const Tensor& x) {
     for_each_lane(x.shape(), [=](std::int64_t first, std::int64_t count) {
       if (T > 0) std::copy_n(in + first, count, out + first);
       for (std::int64_t at = first + C; at < first + T * C; at += C)
-        map_span<Real>(
-            count, [](auto gt, auto before, auto xt) { return fma(gt, before, xt); }, out + at,
-            g + at, out + at - C, in + at);
+        map_span(count, {g + at, out + at - C, in + at}, out + at,
+                 [](auto gt, auto before, auto xt) { return fma(gt, before, xt); });
     });
   });
   // Backwards, dx_t = dh_t + g_(t+1) ⊙ dx_(t+1) and dg_t = dx_t ⊙ h_(t-1).
@@ -61,12 +80,10 @@ Tensor linear_recurrence(const Tensor& gate, const Tensor& x) {
                          *dg = dgate.mutable_values<Real>().data();
                     for_each_lane(h.shape(), [=](std::int64_t first, std::int64_t count) {
                       for (std::int64_t at = first + (T - 1) * C; at > first; at -= C) {
-                        map_span<Real>(
-                            count, [](auto dxt, auto before) { return dxt * before; }, dg + at,
-                            d + at, state + at - C);
-                        map_span<Real>(
-                            count, [](auto gt, auto dxt, auto own) { return fma(gt, dxt, own); },
-                            d + at - C, g + at, d + at, d + at - C);
+                        map_span(count, {d + at, state + at - C}, dg + at,
+                                 [](auto dxt, auto before) { return dxt * before; });
+                        map_span(count, {g + at, d + at, d + at - C}, d + at - C,
+                                 [](auto gt, auto dxt, auto own) { return fma(gt, dxt, own); });
                       }
                     });
                   });
@@ -85,9 +102,9 @@ Tensor tanh_recurrence(const Tensor& x, const Tensor& weight, const Tensor& init
   require(!has_initial || initial.shape() == Shape{B, H}, "tanh_recurrence: x {} after {}",
           to_string(x.shape()), to_string(initial.shape()));
   const DType dtype = x.dtype();
-  const std::int64_t row = H * static_cast<std::int64_t>(size_of(dtype)), step = B * row;
+  const std::int64_t row = H * size_of(dtype), step = B * row;
 
-  Array states({T + 1, B, H}, dtype);  // h_0 first, so that h_(t-1) of all t stand together
+  Array states({T + 1, B, H}, dtype);  // h_0 to h_T: those of all t - 1 stand together, for dW
   const Array before = has_initial ? initial.value() : Array::zeros({B, H}, dtype);
   std::memcpy(states.mutable_raw(), before.raw(), before.bytes());
   transpose(B, T, row, x.value().raw(), states.mutable_raw() + step);
@@ -98,8 +115,7 @@ Tensor tanh_recurrence(const Tensor& x, const Tensor& weight, const Tensor& init
         {{h - step, weight.value().raw(), h}});
     dispatch(dtype, [&]<class Real>() {
       auto* values = reinterpret_cast<Real*>(h);
-      map<Real>(
-          B * H, [](auto v) { return tanh(v); }, values, values);
+      map(B * H, {values}, values, [](auto v) { return tanh(v); });
     });
   }
   Array y(x.shape(), dtype);
@@ -107,24 +123,12 @@ Tensor tanh_recurrence(const Tensor& x, const Tensor& weight, const Tensor& init
 
   std::vector<Tensor> inputs{x, weight};
   if (has_initial) inputs.push_back(initial);
-  // With a_t what tanh is taken of: da_t = (dh_t + da_(t+1) W) ⊙ (1 - h_t²) = dx_t,
-  // dW = Σ da_tᵀ h_(t-1) and dh_0 = da_1 W.
+  // dx_t = da_t, dW = Σ da_tᵀ h_(t-1) and dh_0 = da_1 W.
   return record("tanh_recurrence", y, inputs,
-                [states, weight = weight.value(), has_initial, dtype, B, T, H, row, step](
+                [states, weight = weight.value(), has_initial, dtype, B, T, H, row](
                     const Array& gradient, InputGradients& into) {
-                  Array da({T, B, H}, dtype), dx = reuse(gradient);
-                  transpose(B, T, row, gradient.raw(), da.mutable_raw());
-                  const Matmul back{.dtype = dtype, .m = B, .n = H, .k = H, .accumulate = true};
-                  for (std::int64_t t = T - 1; t >= 0; --t) {
-                    std::byte* own = da.mutable_raw() + t * step;
-                    if (t + 1 < T) multiply_matrices(back, {{own + step, weight.raw(), own}});
-                    dispatch(dtype, [&]<class Real>() {
-                      auto* d = reinterpret_cast<Real*>(own);
-                      const auto* h = reinterpret_cast<const Real*>(states.raw() + (t + 1) * step);
-                      map<Real>(
-                          B * H, [](auto g, auto v) { return g - g * v * v; }, d, d, h);
-                    });
-                  }
+                  const Array da = argument_gradients(gradient, states, weight);
+                  Array dx = reuse(gradient);
                   transpose(T, B, row, da.raw(), dx.mutable_raw());
                   into.add(0, dx);
                   into.accumulate(1, [&](Array& dweight, bool accumulate) {
@@ -138,7 +142,8 @@ Tensor tanh_recurrence(const Tensor& x, const Tensor& weight, const Tensor& init
                   });
                   if (!has_initial || T == 0) return;
                   Array dinitial = Array::zeros({B, H}, dtype);
-                  multiply_matrices(back, {{da.raw(), weight.raw(), dinitial.mutable_raw()}});
+                  multiply_matrices({.dtype = dtype, .m = B, .n = H, .k = H, .accumulate = true},
+                                    {{da.raw(), weight.raw(), dinitial.mutable_raw()}});
                   into.add(2, dinitial);
                 });
 }

@@ -6,7 +6,7 @@
 namespace tapestry {
 namespace {
 
-// Rows by segments.
+// The S segments of the rows of x (N, F).
 struct Segments {
   Array offsets;
   std::int64_t S = 0, N = 0, F = 0;
@@ -36,7 +36,7 @@ struct Segments {
 template <class T, class Fold>
 void fold_rows(std::int64_t begin, std::int64_t end, std::int64_t F, const T* x, T* into,
                Fold fold) {
-  for (std::int64_t row = begin; row < end; ++row) map_span<T>(F, fold, into, into, x + row * F);
+  for (std::int64_t row = begin; row < end; ++row) map_span(F, {into, x + row * F}, into, fold);
 }
 
 constexpr auto plus = [](auto a, auto b) { return a + b; };
@@ -45,7 +45,7 @@ constexpr auto larger = [](auto a, auto b) { return xsimd::max(a, b); };
 Tensor scaled_sum(const char* op, const Tensor& x, const Array& offsets, bool average) {
   const Segments segments(op, x, offsets);
   const auto share = [average](std::int64_t rows) {
-    return average ? 1 / static_cast<double>(std::max<std::int64_t>(1, rows)) : 1.0;
+    return average ? 1.0 / std::max<std::int64_t>(1, rows) : 1.0;
   };
   Array y = Array::zeros({segments.S, segments.F}, x.dtype());
   dispatch(x.dtype(), [&]<class T>() {
@@ -53,9 +53,8 @@ Tensor scaled_sum(const char* op, const Tensor& x, const Array& offsets, bool av
     T* out = y.mutable_values<T>().data();
     segments.for_each([&, F = segments.F](std::int64_t s, std::int64_t begin, std::int64_t end) {
       fold_rows(begin, end, F, in, out + s * F, plus);
-      const Simd<T> factor(static_cast<T>(share(end - begin)));
-      map_span<T>(
-          F, [factor](auto v) { return v * factor; }, out + s * F, out + s * F);
+      const Simd<T> factor(T(share(end - begin)));
+      map_span(F, {out + s * F}, out + s * F, [factor](auto v) { return v * factor; });
     });
   });
   return record(op, y, {x}, [segments, share](const Array& gradient, InputGradients& into) {
@@ -64,10 +63,9 @@ Tensor scaled_sum(const char* op, const Tensor& x, const Array& offsets, bool av
       const T* dy = gradient.values<T>().data();
       T* out = dx.mutable_values<T>().data();
       segments.for_each([&, F = segments.F](std::int64_t s, std::int64_t begin, std::int64_t end) {
-        const Simd<T> factor(static_cast<T>(share(end - begin)));
+        const Simd<T> factor(T(share(end - begin)));
         for (std::int64_t row = begin; row < end; ++row)
-          map_span<T>(
-              F, [factor](auto g) { return g * factor; }, out + row * F, dy + s * F);
+          map_span(F, {dy + s * F}, out + row * F, [factor](auto g) { return g * factor; });
       });
     });
     into.add(0, dx);
@@ -96,33 +94,31 @@ Tensor segment_max(const Tensor& x, const Array& offsets) {
       fold_rows(begin + 1, end, F, in, out + s * F, larger);
     });
   });
-  return record("segment_max", y, {x},
-                [segments, x = x.value(), y](const Array& gradient, InputGradients& into) {
-                  Array dx(x.shape(), x.dtype());
-                  Array ties = Array::zeros(y.shape(), y.dtype());
-                  dispatch(x.dtype(), [&]<class T>() {
-                    const T *in = x.values<T>().data(), *dy = gradient.values<T>().data();
-                    const T* best = y.values<T>().data();
-                    T *out = dx.mutable_values<T>().data(),
-                      *count = ties.mutable_values<T>().data();
-                    const auto wins = [](auto v, auto b) {
-                      return select(v == b, decltype(v)(T(1)), decltype(v)(T(0)));
-                    };
-                    segments.for_each([&, F = segments.F](std::int64_t s, std::int64_t begin,
-                                                          std::int64_t end) {
-                      const std::int64_t at = s * F;
-                      for (std::int64_t row = begin; row < end; ++row)
-                        map_span<T>(
-                            F, [=](auto n, auto v, auto b) { return n + wins(v, b); }, count + at,
-                            count + at, in + row * F, best + at);
-                      for (std::int64_t row = begin; row < end; ++row)
-                        map_span<T>(
-                            F, [=](auto v, auto b, auto g, auto n) { return wins(v, b) * (g / n); },
-                            out + row * F, in + row * F, best + at, dy + at, count + at);
-                    });
-                  });
-                  into.add(0, dx);
-                });
+  return record(
+      "segment_max", y, {x},
+      [segments, x = x.value(), y](const Array& gradient, InputGradients& into) {
+        Array dx(x.shape(), x.dtype());
+        Array ties = Array::zeros(y.shape(), y.dtype());
+        dispatch(x.dtype(), [&]<class T>() {
+          const T *in = x.values<T>().data(), *dy = gradient.values<T>().data();
+          const T* best = y.values<T>().data();
+          T *out = dx.mutable_values<T>().data(), *count = ties.mutable_values<T>().data();
+          const auto wins = [](auto v, auto b) {
+            return select(v == b, decltype(v)(T(1)), decltype(v)(T(0)));
+          };
+          segments.for_each(
+              [&, F = segments.F](std::int64_t s, std::int64_t begin, std::int64_t end) {
+                const std::int64_t at = s * F;
+                for (std::int64_t row = begin; row < end; ++row)
+                  map_span(F, {count + at, in + row * F, best + at}, count + at,
+                           [=](auto n, auto v, auto b) { return n + wins(v, b); });
+                for (std::int64_t row = begin; row < end; ++row)
+                  map_span(F, {in + row * F, best + at, dy + at, count + at}, out + row * F,
+                           [=](auto v, auto b, auto g, auto n) { return wins(v, b) * (g / n); });
+              });
+        });
+        into.add(0, dx);
+      });
 }
 
 Tensor segment_softmax(const Tensor& x, const Array& offsets) {
@@ -140,13 +136,12 @@ Tensor segment_softmax(const Tensor& x, const Array& offsets) {
       std::copy_n(in + begin * F, F, high);
       fold_rows(begin + 1, end, F, in, high, larger);
       for (std::int64_t row = begin; row < end; ++row)
-        map_span<T>(
-            F, [](auto v, auto shift) { return exp(v - shift); }, out + row * F, in + row * F,
-            high);
+        map_span(F, {in + row * F, high}, out + row * F,
+                 [](auto v, auto shift) { return exp(v - shift); });
       fold_rows(begin, end, F, out, total, plus);
       for (std::int64_t row = begin; row < end; ++row)
-        map_span<T>(
-            F, [](auto v, auto sum) { return v / sum; }, out + row * F, out + row * F, total);
+        map_span(F, {out + row * F, total}, out + row * F,
+                 [](auto v, auto sum) { return v / sum; });
     });
   });
   // dx = y (dy - Σ dy y)
@@ -161,13 +156,11 @@ Tensor segment_softmax(const Tensor& x, const Array& offsets) {
               [&, F = segments.F](std::int64_t s, std::int64_t begin, std::int64_t end) {
                 const std::int64_t at = s * F;
                 for (std::int64_t row = begin; row < end; ++row)
-                  map_span<T>(
-                      F, [](auto m, auto v, auto g) { return fma(v, g, m); }, mean + at, mean + at,
-                      p + row * F, dy + row * F);
+                  map_span(F, {mean + at, p + row * F, dy + row * F}, mean + at,
+                           [](auto m, auto v, auto g) { return fma(v, g, m); });
                 for (std::int64_t row = begin; row < end; ++row)
-                  map_span<T>(
-                      F, [](auto v, auto g, auto m) { return v * (g - m); }, out + row * F,
-                      p + row * F, dy + row * F, mean + at);
+                  map_span(F, {p + row * F, dy + row * F, mean + at}, out + row * F,
+                           [](auto v, auto g, auto m) { return v * (g - m); });
               });
         });
         into.add(0, dx);

@@ -35,27 +35,26 @@ Tensor softmax(const Tensor& x) {
       T* p = out + row * n;
       exp_shifted(n, safe_shift(max_span(n, in + row * n)), in + row * n, p);
       const T total = sum_span(n, p), factor = total == 0 ? T(0) : T(1) / total;
-      map_span<T>(
-          n, [factor](auto v) { return v * factor; }, p, p);
+      map_span(n, {p}, p, [factor](auto v) { return v * factor; });
     });
   });
   // dx = y (dy - Σ dy y)
-  return record(
-      "softmax", y, {x}, [y, rows = rows, n = n](const Array& gradient, InputGradients& into) {
-        Array dx(y.shape(), y.dtype());
-        dispatch(y.dtype(), [&]<class T>() {
-          const T* p = y.values<T>().data();
-          const T* dy = gradient.values<T>().data();
-          T* out = dx.mutable_values<T>().data();
-          for_each_row(rows, n, [=](std::int64_t row) {
-            const std::int64_t at = row * n;
-            const T mean = dot_span(n, p + at, dy + at);
-            map_span<T>(
-                n, [mean](auto v, auto g) { return v * (g - mean); }, out + at, p + at, dy + at);
-          });
-        });
-        into.add(0, dx);
-      });
+  return record("softmax", y, {x},
+                [y, rows = rows, n = n](const Array& gradient, InputGradients& into) {
+                  Array dx(y.shape(), y.dtype());
+                  dispatch(y.dtype(), [&]<class T>() {
+                    const T* p = y.values<T>().data();
+                    const T* dy = gradient.values<T>().data();
+                    T* out = dx.mutable_values<T>().data();
+                    for_each_row(rows, n, [=](std::int64_t row) {
+                      const std::int64_t at = row * n;
+                      const T mean = dot_span(n, p + at, dy + at);
+                      map_span(n, {p + at, dy + at}, out + at,
+                               [mean](auto v, auto g) { return v * (g - mean); });
+                    });
+                  });
+                  into.add(0, dx);
+                });
 }
 
 Tensor log_softmax(const Tensor& x) {
@@ -66,9 +65,8 @@ Tensor log_softmax(const Tensor& x) {
     T* out = y.mutable_values<T>().data();
     for_each_row(rows, n, [=](std::int64_t row) {
       const auto [high, rest] = log_sum_exp(n, in + row * n);
-      map_span<T>(
-          n, [high = high, rest = rest](auto v) { return v - high - rest; }, out + row * n,
-          in + row * n);
+      map_span(n, {in + row * n}, out + row * n,
+               [high = high, rest = rest](auto v) { return v - high - rest; });
     });
   });
   // dx = dy - e^y Σ dy
@@ -82,9 +80,8 @@ Tensor log_softmax(const Tensor& x) {
                     for_each_row(rows, n, [=](std::int64_t row) {
                       const std::int64_t at = row * n;
                       const T total = sum_span(n, dy + at);
-                      map_span<T>(
-                          n, [total](auto v, auto g) { return g - exp(v) * total; }, out + at,
-                          log_p + at, dy + at);
+                      map_span(n, {log_p + at, dy + at}, out + at,
+                               [total](auto v, auto g) { return g - exp(v) * total; });
                     });
                   });
                   into.add(0, dx);
@@ -115,8 +112,7 @@ Tensor logsumexp(const Tensor& x) {
           T* out = dx.mutable_values<T>().data();
           for_each_row(rows, n, [=](std::int64_t row) {
             const T shift = safe_shift(log_sum[row]), g = dy[row];
-            map_span<T>(
-                n, [=](auto v) { return g * exp(v - shift); }, out + row * n, in + row * n);
+            map_span(n, {in + row * n}, out + row * n, [=](auto v) { return g * exp(v - shift); });
           });
         });
         into.add(0, dx);

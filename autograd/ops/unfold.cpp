@@ -6,12 +6,13 @@
 namespace tapestry {
 namespace {
 
-// Where the steps of windows lie.
+// Which steps of a sequence stand in which windows.
 struct Windows {
   std::int64_t B, T, C, K, stride, before;
   std::int64_t count;  // T'
 
-  // fn(row of the windows, row of the sequence) for each step of a window of example b.
+  // fn(row of the windows, row of the sequence) for each step of each window of example b, but
+  // not of its padding.
   template <class F>
   void for_each_step(std::int64_t b, F fn) const {
     for (std::int64_t window = 0; window < count; ++window)
@@ -31,7 +32,13 @@ Tensor unfold(const Tensor& x, const UnfoldOptions& options) {
           "unfold: {} with windows of {} every {}, {} zeros before and {} after",
           to_string(x.shape()), K, stride, before, after);
   const std::int64_t B = x.dim(0), T = x.dim(1), C = x.dim(2), room = before + T + after - K;
-  const Windows windows{B, T, C, K, stride, before, room < 0 ? 0 : room / stride + 1};
+  const Windows windows{.B = B,
+                        .T = T,
+                        .C = C,
+                        .K = K,
+                        .stride = stride,
+                        .before = before,
+                        .count = room < 0 ? 0 : room / stride + 1};
   Array y = Array::zeros({B, windows.count, K * C}, x.dtype());
   dispatch(x.dtype(), [&]<class Real>() {
     const Real* in = x.value().values<Real>().data();
@@ -49,9 +56,8 @@ Tensor unfold(const Tensor& x, const UnfoldOptions& options) {
       Real* out = dx.mutable_values<Real>().data();
       for_each_row(windows.B, windows.count * windows.K * windows.C, [&](std::int64_t b) {
         windows.for_each_step(b, [&, C = windows.C](std::int64_t from, std::int64_t to) {
-          map_span<Real>(
-              C, [](auto sum, auto g) { return sum + g; }, out + to * C, out + to * C,
-              dy + from * C);
+          map_span(C, {out + to * C, dy + from * C}, out + to * C,
+                   [](auto sum, auto g) { return sum + g; });
         });
       });
     });

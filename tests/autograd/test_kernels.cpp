@@ -27,7 +27,7 @@ std::function<Array(const Array&)> each(F f) {
   return [f](const Array& x) {
     Array y(x.shape(), x.dtype());
     dispatch(x.dtype(), [&]<class T>() {
-      map_span<T>(x.size(), f, y.mutable_values<T>().data(), x.values<T>().data());
+      map_span(x.size(), {x.values<T>().data()}, y.mutable_values<T>().data(), f);
     });
     return y;
   };

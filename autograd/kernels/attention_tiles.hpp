@@ -1,0 +1,127 @@
+#pragma once
+
+#include <array>
+
+#include "autograd/kernels/attention.hpp"
+#include "autograd/kernels/tile.hpp"
+
+// What the forward and the backward pass of attention share: which queries of a tile see which keys
+// of a tile. For these two .cpp files.
+namespace tapestry {
+
+inline bool sees_all(const AttentionShape& shape) { return !shape.causal && shape.window == 0; }
+
+// A tile of queries beside a tile of keys, both counted from the tile's first. Query r sees the
+// keys [start + r, edge + r), so key j is seen by the queries [j + 1 - edge, j + 1 - start).
+struct TilePair {
+  std::int64_t first_query, queries, first_key, keys, start = -tile, edge = tile;
+
+  TilePair(const AttentionShape& shape, std::int64_t query, std::int64_t key)
+      : first_query(query),
+        queries(std::min(tile, shape.T - query)),
+        first_key(key),
+        keys(std::min(tile, shape.S - key)) {
+    const std::int64_t diagonal = shape.S - shape.T + query - key;
+    if (shape.window > 0) start = diagonal + 1 - shape.window, edge = diagonal + shape.window;
+    if (shape.causal) edge = diagonal + 1;
+  }
+
+  bool hidden() const { return edge + queries - 1 <= 0 || start >= keys; }  // no query sees a key
+  bool cut() const { return edge < keys || start + queries - 1 > 0; }       // some see not all
+
+  // The keys [keys_begin, keys_end) that a query sees; the queries that see a key.
+  std::int64_t keys_begin(std::int64_t query) const {
+    return std::clamp<std::int64_t>(start + query, 0, keys);
+  }
+  std::int64_t keys_end(std::int64_t query) const {
+    return std::clamp<std::int64_t>(edge + query, 0, keys);
+  }
+  std::int64_t queries_begin(std::int64_t key) const {
+    return std::clamp<std::int64_t>(key + 1 - edge, 0, queries);
+  }
+  std::int64_t queries_end(std::int64_t key) const {
+    return std::clamp<std::int64_t>(key + 1 - start, 0, queries);
+  }
+};
+
+// f(first, count) for strips of the rows of a product of tiles. Where the diagonal cuts the tile, a
+// strip is narrow, so that its product can skip most of what its rows do not see.
+template <class F>
+void for_each_strip(const TilePair& pair, std::int64_t rows, F f) {
+  const std::int64_t strip = pair.cut() ? 12 : tile;
+  for (std::int64_t first = 0; first < rows; first += strip)
+    f(first, std::min(strip, rows - first));
+}
+
+// The additive mask and the key padding of one (batch, head).
+template <class T>
+class Masks {
+ public:
+  Masks(const AttentionShape& shape, std::int64_t b, std::int64_t h) {
+    if (!shape.key_padding.empty())
+      padding_ = shape.key_padding.values<std::int32_t>().data() + b * shape.S;
+    if (shape.mask.empty()) return;
+    const std::array<std::int64_t, 4> index{b, h, 0, 0};
+    std::int64_t stride = 1, offset = 0;
+    for (int axis = -1; axis >= -shape.mask.rank(); --axis) {
+      const std::int64_t step = shape.mask.dim(axis) == 1 ? 0 : stride;
+      if (axis == -1) key_stride_ = step;
+      if (axis == -2) query_stride_ = step;
+      offset += index[axis + 4] * step;
+      stride *= shape.mask.dim(axis);
+    }
+    mask_ = shape.mask.values<T>().data() + offset;
+  }
+
+  // Adds the mask to the scores of a pair, and makes the score of every hidden key -inf. The score
+  // of query r and key j stands at scores[r * query_stride + j * key_stride].
+  void apply(const TilePair& pair, std::int64_t query_stride, std::int64_t key_stride,
+             T* scores) const {
+    if (mask_)
+      for_each_score(pair, [&](std::int64_t r, std::int64_t j) {
+        scores[r * query_stride + j * key_stride] +=
+            mask_[(pair.first_query + r) * query_stride_ + (pair.first_key + j) * key_stride_];
+      });
+    if (padding_)
+      for_each_score(pair, [&](std::int64_t r, std::int64_t j) {
+        if (padding_[pair.first_key + j]) scores[r * query_stride + j * key_stride] = -infinity<T>;
+      });
+    if (!pair.cut()) return;
+    for (std::int64_t r = 0; r < pair.queries; ++r)
+      for (std::int64_t j = 0; j < pair.keys; ++j)
+        if (j < pair.start + r || j >= pair.edge + r)
+          scores[r * query_stride + j * key_stride] = -infinity<T>;
+  }
+
+ private:
+  template <class F>
+  static void for_each_score(const TilePair& pair, F f) {
+    for (std::int64_t r = 0; r < pair.queries; ++r)
+      for (std::int64_t j = pair.keys_begin(r); j < pair.keys_end(r); ++j) f(r, j);
+  }
+
+  const std::int32_t* padding_ = nullptr;
+  const T* mask_ = nullptr;
+  std::int64_t query_stride_ = 0, key_stride_ = 0;
+};
+
+// The grain of a parallel loop over tasks of `queries` queries each: several small tasks share a
+// piece, because to wake a thread costs more than to run one.
+inline std::int64_t tasks_a_piece(const AttentionShape& shape, std::int64_t queries) {
+  constexpr std::int64_t flops_a_piece = 1'000'000;
+  const std::int64_t keys = shape.window > 0 ? std::min(shape.S, 2 * shape.window) : shape.S;
+  return 1 + flops_a_piece / std::max<std::int64_t>(1, 4 * queries * keys * shape.D);
+}
+
+// The arithmetic of one product of the queries with the keys that they see, such as q kᵀ.
+inline double flops_of_product(const AttentionShape& shape) {
+  std::int64_t pairs = sees_all(shape) ? shape.T * shape.S : 0;
+  for (std::int64_t t = 0; t < shape.T && !sees_all(shape); ++t) {
+    const TilePair pair(shape, t, 0);
+    pairs += std::clamp<std::int64_t>(pair.edge, 0, shape.S) -
+             std::clamp<std::int64_t>(pair.start, 0, shape.S);
+  }
+  return 2.0 * (shape.B * shape.H * shape.D) * pairs;
+}
+
+}  // namespace tapestry
