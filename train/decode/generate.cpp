@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "autograd/argmax.hpp"
 #include "autograd/check.hpp"
 
 namespace tapestry {
@@ -66,10 +67,10 @@ std::int32_t choose_token(const Array& logits, const SamplingOptions& options, R
     const float x = values[a], y = values[b];
     return x > y || (x == y && a < b);
   };
+  const auto likeliest = static_cast<std::int32_t>(argmax(values));
+  if (options.temperature == 0) return likeliest;
   std::vector<std::int32_t> tokens(values.size());
   std::iota(tokens.begin(), tokens.end(), 0);
-  const std::int32_t likeliest = *std::ranges::min_element(tokens, likelier);
-  if (options.temperature == 0) return likeliest;
   if (options.top_k > 0 && options.top_k < std::ssize(tokens)) {
     std::ranges::partial_sort(tokens, tokens.begin() + options.top_k, likelier);
     tokens.resize(options.top_k);

@@ -1,6 +1,6 @@
 #include "train/tasks/classification.hpp"
 
-#include <algorithm>
+#include "autograd/argmax.hpp"
 
 namespace tapestry {
 
@@ -8,10 +8,8 @@ std::vector<std::int32_t> likeliest(const Array& logits) {
   const Array scores = logits.to(DType::float32);
   const auto V = scores.dim(1);
   std::vector<std::int32_t> classes(scores.dim(0));
-  for (std::size_t row = 0; row < classes.size(); ++row) {
-    const auto values = scores.values<float>().subspan(row * V, V);
-    classes[row] = static_cast<std::int32_t>(std::ranges::max_element(values) - values.begin());
-  }
+  for (std::size_t row = 0; row < classes.size(); ++row)
+    classes[row] = static_cast<std::int32_t>(argmax(scores.values<float>().subspan(row * V, V)));
   return classes;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autograd/argmax.hpp"
 #include "autograd/ops/losses.hpp"
 #include "train/settings/keys.hpp"
 #include "train/tasks/language/transformer_keys.hpp"
@@ -47,15 +48,14 @@ ToySequences sequences(const Config& config, Split split) {
 double exact_matches(const Array& logits, const Array& targets) {
   const std::int64_t B = targets.dim(0), T = targets.dim(1), V = logits.dim(2);
   const Array scores = logits.to(DType::float32);
-  const float* score = scores.values<float>().data();
   const auto target = targets.values<std::int32_t>();
   double matches = 0;
   for (std::int64_t b = 0; b < B; ++b) {
     bool right = true;
     for (std::int64_t i = b * T; i < (b + 1) * T; ++i) {
       const std::int32_t wanted = target[i];
-      right &= wanted == ignored_target ||
-               std::max_element(score + i * V, score + (i + 1) * V) - (score + i * V) == wanted;
+      right &=
+          wanted == ignored_target || argmax(scores.values<float>().subspan(i * V, V)) == wanted;
     }
     matches += right;
   }

@@ -1,7 +1,6 @@
 #include "train/tasks/memories/recall.hpp"
 
-#include <algorithm>
-
+#include "autograd/argmax.hpp"
 #include "autograd/ops/losses.hpp"
 #include "train/settings/keys.hpp"
 
@@ -56,18 +55,13 @@ MemoryNetwork network(const Config& config, const Recall& data) {
       init);
 }
 
-std::int64_t likeliest(std::span<const float> logits) {
-  return std::ranges::max_element(logits) - logits.begin();
-}
-
 // Of all answers, and of those that stood in the first and in the last quarter of the items.
 void count_right(const Recall& data, const Array& logits, const Batch& batch, Averages& averages) {
   const std::int64_t T = batch.inputs.dim(1), items = T - 1, V = logits.dim(1);
   const Array scores = logits.to(DType::float32);
   for (std::int64_t b = 0; b < batch.inputs.dim(0); ++b) {
     const auto symbols = batch.inputs.values<std::int32_t>().subspan(b * 2 * T, 2 * T);
-    const double right =
-        likeliest(scores.values<float>().subspan(b * V, V)) == data.answer(symbols);
+    const double right = argmax(scores.values<float>().subspan(b * V, V)) == data.answer(symbols);
     const std::int64_t place = 4 * data.answer_position(symbols);
     averages["accuracy"] += {right, 1};
     if (place < items) averages["accuracy_early"] += {right, 1};

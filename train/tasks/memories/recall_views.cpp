@@ -2,7 +2,7 @@
 #include <numeric>
 #include <ranges>
 
-#include "train/tasks/classification.hpp"
+#include "autograd/argmax.hpp"
 #include "train/tasks/memories/recall.hpp"
 #include "train/view.hpp"
 
@@ -32,7 +32,7 @@ std::string answered(RecallTask& task, const Recall::Symbols& symbols) {
   const Recall& data = task.validation_data();
   const Array inputs = one_row(symbols);
   const Array logits = task.model().forward(inputs).value();
-  const std::int64_t given = likeliest(logits).front(), right = data.answer(symbols);
+  const std::int64_t given = argmax(logits.values<float>()), right = data.answer(symbols);
   std::string text =
       fmt::format("{}  {} {}\n", data.text(symbols), given,
                   given == right ? "right" : fmt::format("wrong, expected {}", right));
