@@ -16,14 +16,14 @@ struct Batch {
   Array targets;  // what it should say, first axis B
   double count;   // loss terms: targets that are not ignored, or images
 
-  // Of pairs, else empty (see pair_batch): what an encoder reads, (B, S) int32, and nonzero where
-  // that is padding, as AttentionOptions::key_padding has it.
+  // Only batches of pairs have these (see pair_batch), both (B, S) int32: what an encoder reads,
+  // and 1 where that is padding, else 0.
   Array source{};
   Array source_padding{};
 
-  // Of graphs, all of them side by side, else empty. Inputs are then their nodes' features, (N, F),
-  // and graph g has the nodes [first_nodes[g], first_nodes[g + 1]), int32; empty: nodes are
-  // examples.
+  // Only batches of graphs have these. The graphs stand side by side as one: inputs are its nodes'
+  // features, (N, F), and graph g has the nodes [first_nodes[g], first_nodes[g + 1]), int32. Where
+  // the examples are single nodes, first_nodes is empty.
   std::optional<Adjacency> graph{};
   Array first_nodes{};
 };
@@ -31,7 +31,7 @@ struct Batch {
 // In `targets` of token batches: no loss at this position.
 inline constexpr std::int32_t ignored_target = -1;
 
-// Of built-in tasks: which inputs may be drawn. The two sides have none in common.
+// Which inputs a built-in task draws from: the two splits have none in common.
 enum class Split { train, held_back };
 
 // A finite, indexed collection of examples. Batches of the same examples hold the same bits.
@@ -40,7 +40,8 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;  // examples, at least 1
   virtual Batch batch(std::span<const std::int64_t> examples) const = 0;
-  // Of every example, in any unit, where they differ; else empty. See Order::similar_lengths.
+  // The length of every example, in any unit, for Order::similar_lengths; empty where all are
+  // alike.
   virtual std::vector<std::int64_t> lengths() const { return {}; }
 };
 

@@ -8,8 +8,13 @@
 #include "autograd/check.hpp"
 #include "data/file.hpp"
 #include "data/graphs/node_graph.hpp"
+#include "data/option_error.hpp"
 #include "data/text/text.hpp"
 
+// The format of LINQS (https://linqs.org/datasets): a folder with one NAME.content, each line a
+// paper's name, its features and its class, and one NAME.cites, each line the names of two papers
+// of which one cites the other; plain or gzip. Citations count both ways; features are divided by
+// their sum.
 namespace tapestry {
 namespace {
 
@@ -125,19 +130,17 @@ std::vector<std::int64_t> range(std::int64_t begin, std::int64_t end) {
   return values;
 }
 
-}  // namespace
-
-NodeGraph load_citations(const std::string& folder, const CitationSplit& split) {
+NodeGraph load_citations(const std::string& folder, const NodeSplit& split) {
   Papers papers{find_file(folder, ".content")};
   const std::string cites = find_file(folder, ".cites");
   for_each_line(papers.path, [&](const std::vector<std::string_view>& words, std::int64_t line) {
     add_paper(papers, words, line);
   });
   const std::int64_t N = std::ssize(papers.names);
-  expect_input(split.training + split.validation + split.test <= N,
-               "{}: {} nodes, fewer than data.training_nodes = {}, data.validation_nodes = {} and "
-               "data.test_nodes = {} together; set them to fit",
-               papers.path, N, split.training, split.validation, split.test);
+  expect_option(
+      split.training + split.validation + split.test <= N, "training",
+      "{}: {} nodes, fewer than {} to train on, {} to validate and {} to test on together",
+      papers.path, N, split.training, split.validation, split.test);
   const std::set<std::string> known(papers.classes.begin(),
                                     papers.classes.begin() + split.training);
   NodeGraph whole{.graph = Adjacency::undirected(N, read_citations(cites, papers)),
@@ -158,4 +161,9 @@ NodeGraph load_citations(const std::string& folder, const CitationSplit& split) 
   return whole;
 }
 
+const RegisterFormat registered(node_graph_formats(), "citations",
+                                {.help = "a folder with a *.content and a *.cites file",
+                                 .read = load_citations});
+
+}  // namespace
 }  // namespace tapestry

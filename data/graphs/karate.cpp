@@ -2,8 +2,8 @@
 #include <array>
 #include <set>
 
-#include "autograd/check.hpp"
 #include "data/graphs/node_graph.hpp"
+#include "data/option_error.hpp"
 
 namespace tapestry {
 namespace {
@@ -40,17 +40,17 @@ NodeGraph karate_club(const std::vector<std::int64_t>& labelled) {
     club.names.push_back(std::to_string(node + 1));
   }
   for (const std::int64_t member : labelled)
-    expect_input(member >= 1 && member <= members, "data.labelled: member {}: expected 1 to {}",
-                 member, members);
+    expect_option(member >= 1 && member <= members, "labelled", "member {}: expected 1 to {}",
+                  member, members);
   for (std::int64_t node = 0; node < members; ++node) {
     const bool known = std::ranges::find(labelled, node + 1) != labelled.end();
     (known ? club.training : club.validation).push_back(node);
   }
   std::set<std::int32_t> sides;
   for (const std::int64_t node : club.training) sides.insert(club.labels[node]);
-  expect_input(sides.size() == 2 && !club.validation.empty(),
-               "data.labelled: {} of {} members; expected some of either side, but not all",
-               club.training.size(), members);
+  expect_option(sides.size() == 2 && !club.validation.empty(), "labelled",
+                "{} of {} members are labelled; expected some of either side, but not all",
+                club.training.size(), members);
   return club;
 }
 

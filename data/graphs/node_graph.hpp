@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "data/dataset.hpp"
+#include "data/formats.hpp"
 
 namespace tapestry {
 
@@ -41,21 +42,22 @@ class NodeDataset final : public Dataset {
 // joined when it split, "Mr. Hi" or "Officer" (Zachary 1977, "An information flow model for
 // conflict and fission in small groups"). Members are named 1 to 34, and told
 // apart by a feature each. `labelled`: those whose side is known; the others are to be found.
-// InputError names data.labelled.
+// OptionError of "labelled": a member that there is not, or one side alone.
 NodeGraph karate_club(const std::vector<std::int64_t>& labelled);
 
-// How many nodes, in the order of the content file, are of each split: the first ones train, the
-// next ones validate, and the last ones test.
-struct CitationSplit {
+// How many nodes, in the order of the file, are of each split: the first ones train, the next ones
+// validate, and the last ones test.
+struct NodeSplit {
   std::int64_t training = 140, validation = 500, test = 1000;  // those of Planetoid's Cora
 };
 
-// Papers that cite each other, in the format of LINQS (https://linqs.org/datasets): a folder with
-// one NAME.content, each line a paper's name, its features and its class, and one NAME.cites, each
-// line the names of two papers of which one cites the other; plain or gzip. Citations count both
-// ways; features are divided by their sum. InputError names file, line and reason: a paper given
-// twice, or with more or fewer features than the first, a feature that is not a number or is
-// negative, a class that no training node has, a citation of a paper that is not there.
-NodeGraph load_citations(const std::string& folder, const CitationSplit& split);
+using NodeGraphFormats = Formats<NodeGraph, NodeSplit>;
+NodeGraphFormats& node_graph_formats();
+
+// Reads a graph in the format of its path (see citations.cpp). InputError names file, line and
+// reason: a node given twice, or with more or fewer features than the first, a feature that is not
+// a number or is negative, a class that no training node has, an edge to a node that is not there.
+// OptionError of "training": fewer nodes than the splits have together.
+NodeGraph load_node_graph(const std::string& path, const NodeSplit& split);
 
 }  // namespace tapestry

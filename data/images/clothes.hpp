@@ -6,7 +6,7 @@
 namespace tapestry {
 
 // Drawn clothes, in the manner and the class order of Fashion-MNIST (Xiao et al. 2017): bright
-// garments on black that fill the frame, for machines that do not have the photographs.
+// garments on black that fill the frame, to train on where the photographs are not at hand.
 inline constexpr int garment_classes = 10;
 
 // "t-shirt", "trousers", ... Throws std::invalid_argument outside [0, garment_classes).

@@ -7,6 +7,7 @@
 
 #include "autograd/check.hpp"
 #include "data/file.hpp"
+#include "data/option_error.hpp"
 
 namespace tapestry {
 namespace {
@@ -16,8 +17,8 @@ constexpr std::uint32_t images_magic = 0x00000803;  // unsigned bytes, 3 axes
 constexpr std::int64_t max_bytes = std::int64_t{1} << 30;
 
 struct Idx {
-  std::vector<std::int64_t> extents;
-  std::string bytes;        // the whole file
+  std::vector<std::int64_t> extents{};
+  std::string bytes{};      // the whole file
   std::size_t payload = 0;  // where the values start
 };
 
@@ -78,7 +79,7 @@ Idx read_idx(const std::string& path, std::uint32_t magic) {
   const std::int64_t header = 4 + 4 * rank;
   const std::string start = read_start(path, header);
   check_magic(path, start, magic);
-  Idx idx{read_extents(path, start, rank), {}, static_cast<std::size_t>(header)};
+  Idx idx{.extents = read_extents(path, start, rank), .payload = static_cast<std::size_t>(header)};
   const std::int64_t expected = header + payload_bytes(path, idx.extents);
   idx.bytes = read_start(path, expected + 1);
   const std::int64_t found = std::ssize(idx.bytes);
@@ -112,10 +113,9 @@ std::vector<std::int32_t> read_idx_labels(const std::string& path, std::int32_t 
   labels.reserve(idx.bytes.size());
   for (std::size_t offset = idx.payload; offset < idx.bytes.size(); ++offset) {
     labels.push_back(static_cast<unsigned char>(idx.bytes[offset]));
-    expect_input(labels.back() < classes,
-                 "{}: byte {}: expected a label from 0 to {}, found {}; give labels of {} classes, "
-                 "or data.class_names for all of them",
-                 path, offset, classes - 1, labels.back(), classes);
+    expect_option(labels.back() < classes, "classes",
+                  "{}: byte {}: expected a label from 0 to {}, found {}; give labels of {} classes",
+                  path, offset, classes - 1, labels.back(), classes);
   }
   return labels;
 }

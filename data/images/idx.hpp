@@ -15,7 +15,7 @@ namespace tapestry {
 // Images: (N, rows, columns) float32 in [0, 1], that is byte / 255.
 Array read_idx_images(const std::string& path);
 
-// Labels: N of them, each in [0, classes), else InputError.
+// Labels: N of them, each in [0, classes), else OptionError of "classes".
 std::vector<std::int32_t> read_idx_labels(const std::string& path, std::int32_t classes);
 
 }  // namespace tapestry

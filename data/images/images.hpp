@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "data/dataset.hpp"
+#include "data/formats.hpp"
 
 namespace tapestry {
 
@@ -40,10 +41,13 @@ struct ImageOptions {
   std::int64_t height = 0, width = 0;  // that a trained model expects; 0: any
 };
 
-// Reads the four files of MNIST or Fashion-MNIST, train-images-idx3-ubyte[.gz] and its siblings,
-// from a folder, or from beside the one of them that `path` names.
-// InputError: files missing (says which and where to get them), damaged, or not of one size, or
-// of another than expected.
+using ImageFormats = Formats<ImageSplits, ImageOptions>;
+ImageFormats& image_formats();
+
+// Reads images in the format of their path. IDX: the four files of MNIST or Fashion-MNIST,
+// train-images-idx3-ubyte[.gz] and its siblings, from a folder, or from beside the one of them that
+// the path names. InputError: files missing (says which and where to get them), damaged, or not of
+// one size; OptionError: of another size than expected, or of more classes.
 ImageSplits load_images(const std::string& path, const ImageOptions& options = {});
 
 // Draws both splits with draw_garment: image i is of class i mod garment_classes and depends on

@@ -5,25 +5,33 @@
 #include <vector>
 
 #include "data/dataset.hpp"
+#include "data/formats.hpp"
 
 namespace tapestry {
 
 // Several series that were measured at the same times.
 struct SeriesTable {
-  std::string path;                 // of the file, for errors
-  std::vector<std::string> names;   // M
-  std::vector<std::int64_t> times;  // of the rows, in seconds since 1970-01-01, rising
-  Array values;                     // (rows, M) float32
+  std::string path{};                 // of the file, for errors
+  std::vector<std::string> names{};   // M
+  std::vector<std::int64_t> times{};  // of the rows, in seconds since 1970-01-01, rising
+  Array values{};                     // (rows, M) float32
   std::int64_t rows() const { return values.dim(0); }
   std::int64_t step_s() const;  // the shortest between two rows
 };
 
-// Reads a CSV with a header whose first column is a date, "2016-07-01", or a time,
-// "2016-07-01 12:00[:00]", and whose others are numbers; plain or gzip. InputError names line and
-// column: a cell that is empty or no number, another number of cells than the header's, a row that
-// is missing (its time is not a step after the last; with `gaps`, any later time will do), too few
-// rows, two columns of one name.
-SeriesTable load_series(const std::string& path, bool gaps = false);
+struct SeriesOptions {
+  bool gaps = false;  // rows may be missing
+};
+
+using SeriesFormats = Formats<SeriesTable, SeriesOptions>;
+SeriesFormats& series_formats();
+
+// Reads a table in the format of its path. A CSV has a header, a first column of dates,
+// "2016-07-01", or times, "2016-07-01 12:00[:00]", and others of numbers; plain or gzip. InputError
+// names line and column: a cell that is empty or no number, another number of cells than the
+// header's, too few rows, two columns of one name. OptionError of "gaps": a row's time is not a
+// step after the last; with `gaps`, any later time will do.
+SeriesTable load_series(const std::string& path, const SeriesOptions& options = {});
 
 // "2016-07-01 12:00:00"
 std::string time_text(std::int64_t time_s);
@@ -47,7 +55,7 @@ struct SeriesRanges {
 // The first shares of the rows, and the rest to test on.
 SeriesRanges split_by_fractions(const SeriesTable& table, double train, double validation);
 // So many months of 30 days each, from the first row on (Zhou et al. 2021, arXiv 2012.07436, whose
-// split of ETT is 12, 4 and 4). InputError where the table is shorter.
+// split of ETT is 12, 4 and 4). OptionError of "months" where the table is shorter.
 struct Months {
   std::int64_t train = 12, validation = 4, test = 4;
 };

@@ -10,7 +10,7 @@
 namespace tapestry {
 
 struct BleuOptions {
-  bool lower_case = false;  // compare what lower_case (data/unicode.hpp) makes of both sides
+  bool lower_case = false;  // compare what lower_case (data/text/unicode.hpp) makes of both sides
 };
 
 struct BleuScore {

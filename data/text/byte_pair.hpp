@@ -15,7 +15,7 @@ namespace tapestry {
 struct BytePairOptions {
   std::int64_t vocabulary = 8000;  // at most: the special tokens, 256 bytes, and merges
   std::int64_t least_count = 2;    // a pair that occurs less often is not merged
-  bool lower_case = false;         // learn and encode lower_case(text), see data/unicode.hpp
+  bool lower_case = false;         // learn and encode lower_case(text), see data/text/unicode.hpp
   std::vector<std::string> special_tokens = {};  // after the usual four; such as "<sep>"
 };
 
@@ -39,7 +39,8 @@ class BytePairTokenizer final {
   // Merges the most frequent pair of neighbouring tokens, again and again; of equally frequent
   // ones that of the smaller left token, then right, as Hugging Face's trainer does. A piece (see
   // byte_level_pieces) does not merge with the next. Little text may not fill the vocabulary.
-  // InputError: a vocabulary that is too small, special tokens that text may spell, not UTF-8.
+  // InputError: special tokens that text may spell, not UTF-8; OptionError of "vocabulary": too
+  // small.
   static BytePairTokenizer train(std::span<const std::string> texts,
                                  const BytePairOptions& options = {});
 
@@ -77,7 +78,8 @@ class BytePairTokenizer final {
 
 // What merges do not cross, by GPT-2's pattern
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-// with the letters, numbers and spaces of data/unicode.hpp. Together they are the text (UTF-8).
+// with the letters, numbers and spaces of data/text/unicode.hpp. Together they are the text
+// (UTF-8).
 std::vector<std::string_view> byte_level_pieces(std::string_view text);
 
 // The character that stands for a byte in tokenizer.json, in GPT-2's way: itself where that can be

@@ -11,6 +11,7 @@ namespace tapestry {
 namespace {
 
 using Json = nlohmann::json;
+using Ordered = nlohmann::ordered_json;
 
 std::string visible(std::string_view bytes) {
   std::string text;
@@ -25,6 +26,16 @@ std::string brief(const Json& json) {
   const std::string text = json.dump(-1, ' ', true);
   return text.size() <= most ? text : text.substr(0, most) + "...";
 }
+
+// The field of a JSON pointer as messages name it, with dots.
+std::string field_at(std::string pointer) {
+  std::ranges::replace(pointer, '/', '.');
+  return pointer.substr(1);
+}
+
+const std::string vocabulary_pointer = "/model/vocab", merges_pointer = "/model/merges";
+const std::string vocabulary_field = field_at(vocabulary_pointer),
+                  merges_field = field_at(merges_pointer);
 
 Json parse(std::string_view json, const std::string& path) {
   try {
@@ -73,9 +84,7 @@ class Reader final {
   void expect(const std::string& pointer, const std::vector<Json>& allowed) const {
     const Json& found = at(pointer);
     if (std::ranges::find(allowed, found) != allowed.end()) return;
-    std::string field = pointer.substr(1);
-    std::ranges::replace(field, '/', '.');
-    fail(field, brief(allowed.front()), found);
+    fail(field_at(pointer), brief(allowed.front()), found);
   }
 
   void check_settings() const {
@@ -97,10 +106,10 @@ class Reader final {
   }
 
   void read_tokens() {
-    const Json &added = at("/added_tokens"), &vocabulary = at("/model/vocab");
+    const Json &added = at("/added_tokens"), &vocabulary = at(vocabulary_pointer);
     if (!added.is_array()) fail("added_tokens", "a list of tokens", added);
     if (!vocabulary.is_object())
-      fail("model.vocab", "an object of tokens and their ids", vocabulary);
+      fail(vocabulary_field, "an object of tokens and their ids", vocabulary);
     std::map<std::string, Json> special;  // their ids
     for (std::size_t i = 0; i < added.size(); ++i) {
       const std::string field = fmt::format("added_tokens[{}]", i);
@@ -118,7 +127,7 @@ class Reader final {
     model_.special.assign(model_.tokens.size(), false);
     for (const auto& [name, id] : special) model_.special[place("added_tokens", id, name)] = true;
     for (const auto& [token, id] : vocabulary.items()) {
-      const std::string field = fmt::format("model.vocab[{}]", brief(token));
+      const std::string field = fmt::format("{}[{}]", vocabulary_field, brief(token));
       if (const auto same = special.find(token); same == special.end())
         ids_[bytes_of(token, field)] =
             static_cast<std::int32_t>(place(field, id, bytes_of(token, field)));
@@ -159,20 +168,21 @@ class Reader final {
              id < model_.tokens.size() ? visible(model_.tokens[id]) : "");
     for (const auto& [character, byte] : bytes_)
       if (!ids_.contains(std::string(1, byte)))
-        fail("model.vocab", fmt::format("a token for each byte, {} too", visible({&byte, 1})),
+        fail(vocabulary_field, fmt::format("a token for each byte, {} too", visible({&byte, 1})),
              Json());
   }
 
   void read_merges() {
-    const Json& merges = at("/model/merges");
-    if (!merges.is_array()) fail("model.merges", "a list of pairs", merges);
+    const Json& merges = at(merges_pointer);
+    if (!merges.is_array()) fail(merges_field, "a list of pairs", merges);
     for (std::size_t i = 0; i < merges.size(); ++i) {
-      const std::string field = fmt::format("model.merges[{}]", i);
+      const std::string field = fmt::format("{}[{}]", merges_field, i);
       const auto [left, right] = pair_of(merges[i], field);
       const std::string left_bytes = bytes_of(left, field), right_bytes = bytes_of(right, field);
       for (const std::string& bytes : {left_bytes, right_bytes, left_bytes + right_bytes})
         if (!ids_.contains(bytes))
-          fail(field, "two tokens that are in model.vocab and make another", merges[i]);
+          fail(field, fmt::format("two tokens that are in {} and make another", vocabulary_field),
+               merges[i]);
       model_.merges.push_back({ids_.at(left_bytes), ids_.at(right_bytes)});
     }
   }
@@ -194,6 +204,11 @@ class Reader final {
   std::unordered_map<std::string, std::int32_t> ids_;  // by bytes, of tokens that are not special
 };
 
+Ordered added_token(std::int32_t id, const std::string& name) {
+  return {{"id", id},        {"content", name},     {"single_word", false}, {"lstrip", false},
+          {"rstrip", false}, {"normalized", false}, {"special", true}};
+}
+
 }  // namespace
 
 BytePairTokenizer BytePairTokenizer::from_json(std::string_view json, const std::string& path) {
@@ -201,23 +216,14 @@ BytePairTokenizer BytePairTokenizer::from_json(std::string_view json, const std:
 }
 
 std::string BytePairTokenizer::to_json() const {
-  using Ordered = nlohmann::ordered_json;
   const auto name_of = [&](std::int32_t id) {
-    const auto index = id;
-    return model_.special[index] ? model_.tokens[index] : visible(model_.tokens[index]);
+    return model_.special[id] ? model_.tokens[id] : visible(model_.tokens[id]);
   };
   Ordered added = Ordered::array(), merges = Ordered::array();
   Ordered::object_t vocabulary;  // appended to, for looking each key up first takes quadratic time
   for (std::int32_t id = 0; id < size(); ++id) {
     vocabulary.emplace_back(name_of(id), id);
-    if (model_.special[id])
-      added.push_back({{"id", id},
-                       {"content", name_of(id)},
-                       {"single_word", false},
-                       {"lstrip", false},
-                       {"rstrip", false},
-                       {"normalized", false},
-                       {"special", true}});
+    if (model_.special[id]) added.push_back(added_token(id, name_of(id)));
   }
   for (const auto& [left, right] : model_.merges)
     merges.push_back(fmt::format("{} {}", name_of(left), name_of(right)));

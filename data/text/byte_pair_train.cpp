@@ -4,6 +4,7 @@
 
 #include "autograd/check.hpp"
 #include "data/file.hpp"
+#include "data/option_error.hpp"
 #include "data/text/byte_pair.hpp"
 #include "data/text/unicode.hpp"
 
@@ -21,13 +22,13 @@ BytePairModel first_tokens(const BytePairOptions& options) {
   BytePairModel model{.lower_case = options.lower_case};
   model.tokens.assign(special_tokens.begin(), special_tokens.end());
   for (const std::string& token : options.special_tokens) {
-    require_utf8(token, "data.special_tokens");
+    require_utf8(token, "a special token");
     expect_input(byte_level_pieces(token).size() > 1,
-                 "data.special_tokens: '{}': expected a name that no word or run of signs can be, "
+                 "special token '{}': expected a name that no word or run of signs can be, "
                  "such as <{}>",
                  token, token.empty() ? "sep" : token);
     expect_input(std::ranges::find(model.tokens, token) == model.tokens.end(),
-                 "data.special_tokens: '{}' is there twice; name it once", token);
+                 "special token '{}' is there twice; name it once", token);
     model.tokens.push_back(token);
   }
   model.special.assign(model.tokens.size(), true);
@@ -161,9 +162,9 @@ BytePairTokenizer BytePairTokenizer::train(std::span<const std::string> texts,
                                            const BytePairOptions& options) {
   Trainer trainer(options);
   const std::int64_t least = std::ssize(special_tokens) + std::ssize(options.special_tokens) + 256;
-  expect_input(options.vocabulary >= least,
-               "data.vocabulary = {}: expected at least {}, for the special tokens and 256 bytes",
-               options.vocabulary, least);
+  expect_option(options.vocabulary >= least, "vocabulary",
+                "{} tokens, expected at least {}, for the special tokens and 256 bytes",
+                options.vocabulary, least);
   require(options.least_count >= 1, "BytePairTokenizer::train: least_count {}",
           options.least_count);
   for (std::size_t i = 0; i < texts.size(); ++i) {

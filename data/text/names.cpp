@@ -7,6 +7,7 @@
 #include "autograd/check.hpp"
 #include "autograd/random.hpp"
 #include "data/file.hpp"
+#include "data/option_error.hpp"
 
 namespace tapestry {
 namespace {
@@ -32,7 +33,7 @@ std::vector<std::int64_t> shuffled(std::int64_t size, std::int64_t count, std::u
 
 NameList load_names(const std::string& path, bool distinct) {
   const std::string content = read_text(path);
-  NameList list{path, {}, 0};
+  NameList list{.path = path};
   std::unordered_set<std::string> seen;
   std::int64_t line = 0;
   for (const std::string_view text : cut_lines(content)) {
@@ -62,8 +63,8 @@ CharVocabulary name_vocabulary(const NameList& list) {
 
 NameSplits split_names(const NameList& list, const CharVocabulary& vocabulary,
                        const NameOptions& options) {
-  expect_input(options.held_back >= 1, "data.held_back = {}: expected at least 1 name",
-               options.held_back);
+  expect_option(options.held_back >= 1, "held_back", "{} held-back names, expected at least 1",
+                options.held_back);
   const std::int64_t size = std::ssize(list.names);
   const std::int64_t held_back = std::min(options.held_back, size / 10);
   std::vector<NameDataset::Word> train, test;
@@ -92,8 +93,9 @@ Batch NameDataset::batch(std::span<const std::int64_t> examples) const {
   const std::int64_t B = std::ssize(examples);
   std::int64_t T = 0;
   for (const std::int64_t example : examples) T = std::max(T, std::ssize(word(example)) + 1);
-  Batch batch{Array::full({B, T}, boundary, DType::int32),
-              Array::full({B, T}, ignored_target, DType::int32), 0};
+  Batch batch{.inputs = Array::full({B, T}, boundary, DType::int32),
+              .targets = Array::full({B, T}, ignored_target, DType::int32),
+              .count = 0};
   auto input = batch.inputs.mutable_values<std::int32_t>().begin();
   auto target = batch.targets.mutable_values<std::int32_t>().begin();
   for (const std::int64_t example : examples) {

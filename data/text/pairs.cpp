@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/check.hpp"
+#include "data/option_error.hpp"
 
 namespace tapestry {
 namespace {
@@ -65,10 +66,10 @@ PairDataset::PairDataset(std::vector<TokenPair> pairs, const PairOptions& option
 void PairDataset::fit(std::vector<std::int32_t>& tokens, std::int64_t limit,
                       const std::string& place) {
   if (length_of(tokens) <= limit) return;
-  expect_input(overlong_ == Overlong::cut,
-               "{}: the sentence has {} tokens, expected at most {}; raise model.context, shorten "
-               "it, or let long sentences be cut",
-               place, tokens.size(), limit);
+  expect_option(overlong_ == Overlong::cut, "context",
+                "{}: the sentence has {} tokens, expected at most {}; shorten it, or let long "
+                "sentences be cut",
+                place, tokens.size(), limit);
   tokens.resize(limit);
   ++num_cut_;
 }

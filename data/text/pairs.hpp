@@ -26,7 +26,7 @@ struct TokenPair {
 Batch pair_batch(std::span<const TokenPair> pairs);
 
 enum class Overlong {
-  refuse,  // InputError names the sentence's line
+  refuse,  // OptionError of "context" names the sentence's line
   cut,     // keep the first tokens; a cut target ends in eos_token all the same
 };
 
@@ -40,7 +40,7 @@ struct PairOptions {
 // Translation: encoded pairs in memory, such as the lines of a ParallelText. Batches: pair_batch.
 class PairDataset final : public Dataset {
  public:
-  // At least one pair. InputError: one that is longer than context, where these are refused.
+  // At least one pair. OptionError: one that is longer than context, where these are refused.
   PairDataset(std::vector<TokenPair> pairs, const PairOptions& options);
 
   std::int64_t size() const override { return std::ssize(pairs_); }

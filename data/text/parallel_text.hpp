@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "data/formats.hpp"
+
 namespace tapestry {
 
 // Sentences and their translations: sources[i] and targets[i] are line i + 1 of the two files.
@@ -18,15 +20,19 @@ struct ParallelText {
 // of white space alone, files of different line counts, empty files, above 1 GiB.
 ParallelText load_parallel_text(const std::string& source_path, const std::string& target_path);
 
-// Two files of a folder: <split>.<language>, or the only one named <split>*.<language>, such as
-// test_2016_flickr.de; or .gz of them.
+// Which texts of a path to read.
 struct ParallelFiles {
   std::string split = "train";
   std::string source = "de";  // the language that is read
   std::string target = "en";  // the language that is written
 };
 
-// InputError: no such files, or several (it lists what the folder has), and as above.
-ParallelText load_parallel_text(const std::string& folder, const ParallelFiles& files);
+using ParallelFormats = Formats<ParallelText, ParallelFiles>;
+ParallelFormats& parallel_formats();
+
+// Reads two texts in the format of their path. Of a folder, these are the two files named
+// <split>.<language>, or the only one named <split>*.<language>, such as test_2016_flickr.de; or
+// .gz of them. InputError: no such files, or several (it lists what the folder has), and as above.
+ParallelText load_parallel_text(const std::string& path, const ParallelFiles& files);
 
 }  // namespace tapestry

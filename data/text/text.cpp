@@ -4,39 +4,20 @@
 
 #include <algorithm>
 #include <cctype>
-#include <filesystem>
-#include <iterator>
 
 #include "autograd/check.hpp"
 #include "data/file.hpp"
+#include "data/option_error.hpp"
 
 namespace tapestry {
 namespace {
 
-namespace fs = std::filesystem;
-
-std::string only_text_file(const std::string& folder) {
-  const std::vector<std::string> names = file_names(folder);
-  std::vector<std::string> texts;
-  std::ranges::copy_if(names, std::back_inserter(texts),
-                       [](const std::string& name) { return name.ends_with(".txt"); });
-  expect_input(!texts.empty(), "{}: expected one .txt file, found {}; give the path of a text file",
-               folder, list_briefly(names));
-  expect_input(texts.size() == 1, "{}: expected one .txt file, found {}: {}; give the path of one",
-               folder, texts.size(), list_briefly(texts));
-  return (fs::path(folder) / texts.front()).string();
-}
-
 void check_length(const TextRange& range) {
   const bool overlapping = range.windows == Windows::overlapping;
   const std::int64_t needed = overlapping ? range.context + 1 : 2;
-  const char* fraction =
-      range.split == "train" ? "lower data.validation_fraction" : "raise data.validation_fraction";
-  expect_input(range.end - range.begin >= needed,
-               "{}: the {} split has {} tokens, at least {} are needed with model.context = {}; "
-               "{}{}, or give a longer text",
-               range.path, range.split, range.end - range.begin, needed, range.context,
-               overlapping ? "lower model.context, " : "", fraction);
+  expect_option(range.end - range.begin >= needed, overlapping ? "context" : "end",
+                "{}: the {} split has {} tokens, at least {} are needed with a context of {}",
+                range.path, range.split, range.end - range.begin, needed, range.context);
 }
 
 }  // namespace
@@ -114,14 +95,12 @@ std::string CharVocabulary::decode(std::span<const std::int32_t> tokens) const {
   return text;
 }
 
-Text load_text(const std::string& path) {
-  std::error_code ignored;
-  Text text{fs::is_directory(path, ignored) ? only_text_file(path) : path, {}};
-  text.content = read_text(text.path);
-  expect_input(!text.content.empty(), "{}: byte 0: the file is empty; give a text to learn from",
-               text.path);
-  return text;
+TextFormats& text_formats() {
+  static TextFormats formats;
+  return formats;
 }
+
+Text load_text(const std::string& path) { return text_formats().read(path); }
 
 TextDataset::TextDataset(std::shared_ptr<const std::vector<std::int32_t>> tokens, TextRange range)
     : tokens_(std::move(tokens)), range_(std::move(range)) {
@@ -141,8 +120,9 @@ std::int64_t TextDataset::size() const {
 Batch TextDataset::batch(std::span<const std::int64_t> examples) const {
   const std::int64_t T = range_.context;
   const Shape shape{std::ssize(examples), T};
-  Batch batch{Array::zeros(shape, DType::int32), Array::full(shape, ignored_target, DType::int32),
-              0};
+  Batch batch{.inputs = Array::zeros(shape, DType::int32),
+              .targets = Array::full(shape, ignored_target, DType::int32),
+              .count = 0};
   auto input = batch.inputs.mutable_values<std::int32_t>().begin();
   auto target = batch.targets.mutable_values<std::int32_t>().begin();
   for (const std::int64_t example : examples) {

@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "data/dataset.hpp"
+#include "data/formats.hpp"
 
 namespace tapestry {
 
-// Control characters as \x0a, so that a message that quotes the text stays on its line.
+// The text with its control characters written as \x0a, so that a message that quotes it is one
+// line.
 std::string printable(std::string_view text);
 
 // Numbers the characters (Unicode code points) of a language: token i is the i-th symbol.
@@ -42,8 +44,11 @@ struct Text {
   std::string content;  // UTF-8, not empty
 };
 
-// Reads a file (plain or gzip), or the one *.txt file of a folder. InputError: none or several
-// *.txt files, an empty file, not UTF-8, above 1 GiB.
+using TextFormats = Formats<Text>;
+TextFormats& text_formats();
+
+// Reads a text in the format of its path: a file of plain text, which may be gzip, or the one *.txt
+// file of a folder. InputError: none or several *.txt files, an empty file, not UTF-8, above 1 GiB.
 Text load_text(const std::string& path);
 
 // How examples of T tokens are cut from a text of n tokens.
@@ -65,7 +70,8 @@ struct TextRange {
 // The last consecutive window may be short: inputs end in 0, targets in ignored_target.
 class TextDataset final : public Dataset {
  public:
-  // InputError where the range is too short: T + 1 tokens overlapping, 2 tokens consecutive.
+  // OptionError where the range is too short, of "context": T + 1 tokens overlapping, or of "end":
+  // 2 tokens consecutive.
   TextDataset(std::shared_ptr<const std::vector<std::int32_t>> tokens, TextRange range);
 
   std::int64_t size() const override;

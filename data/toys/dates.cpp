@@ -9,6 +9,7 @@
 #include "autograd/check.hpp"
 #include "autograd/random.hpp"
 #include "data/held_back.hpp"
+#include "data/option_error.hpp"
 
 namespace tapestry {
 namespace {
@@ -120,8 +121,8 @@ DateDataset::DateDataset(const DateOptions& options)
     : options_(options),
       characters_(CharVocabulary::of_text(
           " ',-./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")) {
-  expect_input(options_.examples >= 1, "data.examples = {}: expected at least 1",
-               options_.examples);
+  expect_option(options_.examples >= 1, "examples", "{} examples, expected at least 1",
+                options_.examples);
 }
 
 DateDataset::Example DateDataset::draw(std::int64_t example) const {

@@ -26,7 +26,7 @@ struct DateOptions {
 // Example i depends on (seed, i) alone; the two splits share no date, whatever their seeds.
 class DateDataset final : public Dataset {
  public:
-  explicit DateDataset(const DateOptions& options);  // InputError names the key, as data.examples
+  explicit DateDataset(const DateOptions& options);  // OptionError of "examples"
 
   std::int64_t size() const override { return options_.examples; }
   Batch batch(std::span<const std::int64_t> examples) const override;

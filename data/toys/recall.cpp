@@ -8,23 +8,25 @@
 
 #include "autograd/check.hpp"
 #include "data/held_back.hpp"
+#include "data/option_error.hpp"
 #include "data/text/text.hpp"
 
 namespace tapestry {
 namespace {
 
 RecallOptions checked(const RecallOptions& options) {
-  const auto expect_range = [](const char* key, std::int64_t value, std::int64_t low,
+  const auto expect_range = [](const char* option, std::int64_t value, std::int64_t low,
                                std::int64_t high) {
-    expect_input(value >= low && value <= high, "data.{} = {}: expected {} to {}", key, value, low,
-                 high);
+    expect_option(value >= low && value <= high, option, "{} {}, expected {} to {}", value, option,
+                  low, high);
   };
   expect_range("length", options.length, 8, 512);
   expect_range("keys", options.keys, 2, 26);
   expect_range("values", options.values, 2, 100);
   expect_range("distractors", options.distractors, 2, 1000);
   expect_range("pairs", options.pairs, 1, std::min({options.length, options.keys, options.values}));
-  expect_input(options.examples >= 1, "data.examples = {}: expected at least 1", options.examples);
+  expect_option(options.examples >= 1, "examples", "{} examples, expected at least 1",
+                options.examples);
   return options;
 }
 
@@ -80,8 +82,9 @@ Recall::Symbols Recall::symbols(std::int64_t example) const {
 
 Batch Recall::batch(std::span<const std::int64_t> examples) const {
   const std::int64_t B = std::ssize(examples);
-  Batch batch{Array({B, options_.length + 1, 2}, DType::int32), Array({B}, DType::int32),
-              static_cast<double>(B)};
+  Batch batch{.inputs = Array({B, options_.length + 1, 2}, DType::int32),
+              .targets = Array({B}, DType::int32),
+              .count = static_cast<double>(B)};
   auto input = batch.inputs.mutable_values<std::int32_t>().begin();
   auto target = batch.targets.mutable_values<std::int32_t>().begin();
   for (const std::int64_t example : examples) {

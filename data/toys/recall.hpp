@@ -30,7 +30,7 @@ class Recall final : public Dataset {
  public:
   using Symbols = std::vector<std::int32_t>;  // two an item, the question last
 
-  explicit Recall(const RecallOptions& options);  // InputError names the key, as data.length
+  explicit Recall(const RecallOptions& options);  // OptionError of the one out of its range
 
   std::int64_t size() const override { return options_.examples; }
   Batch batch(std::span<const std::int64_t> examples) const override;

@@ -6,6 +6,7 @@
 #include "autograd/check.hpp"
 #include "autograd/random.hpp"
 #include "data/held_back.hpp"
+#include "data/option_error.hpp"
 
 namespace tapestry {
 namespace {
@@ -18,17 +19,19 @@ ToyOptions checked(ToyOptions options) {
   const bool addition = options.task == ToyTask::addition;
   if (addition) options.alphabet = 10;
   const std::int64_t most = std::ssize(all_symbols);
-  expect_input(options.length >= 1 && options.length <= max_length,
-               "data.length = {}: expected 1 to {}", options.length, max_length);
-  expect_input(options.alphabet >= 2 && options.alphabet <= most,
-               "data.alphabet = {}: expected 2 to {} symbols", options.alphabet, most);
-  expect_input(options.examples >= 1, "data.examples = {}: expected at least 1", options.examples);
+  expect_option(options.length >= 1 && options.length <= max_length, "length",
+                "a length of {}, expected 1 to {}", options.length, max_length);
+  expect_option(options.alphabet >= 2 && options.alphabet <= most, "alphabet",
+                "an alphabet of {}, expected 2 to {} symbols", options.alphabet, most);
+  expect_option(options.examples >= 1, "examples", "{} examples, expected at least 1",
+                options.examples);
   const double inputs = std::pow(static_cast<double>(options.alphabet),
                                  static_cast<double>(options.length * (addition ? 2 : 1)));
-  expect_input(inputs >= least_inputs,
-               "data.length = {}: there are only {} inputs of {} symbols, expected at least {} so "
-               "that some can be held back; raise data.length",
-               options.length, inputs, options.alphabet, least_inputs);
+  expect_option(
+      inputs >= least_inputs, "length",
+      "there are only {} inputs of length {} and {} symbols, expected at least {} so that "
+      "some can be held back",
+      inputs, options.length, options.alphabet, least_inputs);
   return options;
 }
 
@@ -120,8 +123,9 @@ std::string ToySequences::answer(std::string_view prompt) const {
 Batch ToySequences::batch(std::span<const std::int64_t> examples) const {
   const std::int64_t B = std::ssize(examples);
   const std::int64_t T = context();
-  Batch batch{Array({B, T}, DType::int32), Array::full({B, T}, ignored_target, DType::int32),
-              static_cast<double>(B * answer_length())};
+  Batch batch{.inputs = Array({B, T}, DType::int32),
+              .targets = Array::full({B, T}, ignored_target, DType::int32),
+              .count = static_cast<double>(B * answer_length())};
   auto input = batch.inputs.mutable_values<std::int32_t>().begin();
   auto target = batch.targets.mutable_values<std::int32_t>().begin();
   for (const std::int64_t example : examples) {

@@ -29,7 +29,7 @@ struct ToyOptions {
 // Example i depends on (seed, i) alone; the two splits share no input, whatever their seeds.
 class ToySequences final : public Dataset {
  public:
-  explicit ToySequences(const ToyOptions& options);  // InputError names the key, as data.length
+  explicit ToySequences(const ToyOptions& options);  // OptionError of what does not fit
 
   std::int64_t size() const override { return options_.examples; }
   Batch batch(std::span<const std::int64_t> examples) const override;

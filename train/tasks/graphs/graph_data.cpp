@@ -1,6 +1,7 @@
 #include "train/tasks/graphs/graph_data.hpp"
 
 #include "train/settings/keys.hpp"
+#include "train/settings/option_keys.hpp"
 
 namespace tapestry {
 namespace {
@@ -47,13 +48,18 @@ std::vector<KeyInfo> graph_keys() {
 GraphData load_graphs(const Config& config) {
   if (config[key::graph_kind] != "citations") key::expect_no_path(config);
   if (config[key::graph_kind] == "drawn") return of_graphs(config);
-  if (config[key::graph_kind] == "karate") return of_nodes(karate_club(config[key::labelled]));
-  const std::string path = key::required_path(
-      config, "no graph",
-      "a folder with a *.content and a *.cites file with --set data.path=FOLDER");
-  return of_nodes(load_citations(path, {.training = config[key::training_nodes],
-                                        .validation = config[key::validation_nodes],
-                                        .test = config[key::test_nodes]}));
+  if (config[key::graph_kind] == "karate")
+    return of_nodes(with_keys(config, {{"labelled", key::labelled}},
+                              [&] { return karate_club(config[key::labelled]); }));
+  const std::string& path = key::required_path(
+      config, "no graph", node_graph_formats().help() + " with --set data.path=FOLDER");
+  const NodeSplit split{.training = config[key::training_nodes],
+                        .validation = config[key::validation_nodes],
+                        .test = config[key::test_nodes]};
+  return of_nodes(with_keys(config,
+                            {{"training", key::training_nodes,
+                              "set it, data.validation_nodes and data.test_nodes to fit"}},
+                            [&] { return load_node_graph(path, split); }));
 }
 
 }  // namespace tapestry

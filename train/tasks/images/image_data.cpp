@@ -8,6 +8,7 @@
 #include "data/file.hpp"
 #include "data/images/clothes.hpp"
 #include "train/settings/keys.hpp"
+#include "train/settings/option_keys.hpp"
 
 namespace tapestry {
 namespace {
@@ -24,7 +25,12 @@ std::vector<std::string> class_names_of(const Config& config) {
 
 ImageSplits load(const Config& config, const ImageOptions& options) {
   const std::string& path = config[key::data_path];
-  if (!path.empty()) return load_images(path, options);
+  if (!path.empty())
+    return with_keys(
+        config,
+        {{"height", key::data_path, "give images of the size this model was trained on"},
+         {"classes", key::class_names, "or name all of the file's classes here"}},
+        [&] { return load_images(path, options); });
   config.expect(options.classes == garment_classes, key::class_names, "expected {} names, found {}",
                 garment_classes, options.classes);
   ImageSplits drawn = draw_clothes(config[key::training_images], config[key::test_images],

@@ -5,6 +5,7 @@
 #include "data/text/names.hpp"
 #include "data/text/text.hpp"
 #include "train/settings/keys.hpp"
+#include "train/settings/option_keys.hpp"
 
 namespace tapestry {
 namespace {
@@ -23,7 +24,7 @@ using Symbols = std::vector<std::string>;
 
 const std::string& path_of(const Config& config) {
   return key::required_path(config, "no text to learn from",
-                            "a UTF-8 text file with --set data.path=FILE");
+                            text_formats().help() + " with --set data.path=FILE");
 }
 
 // `known` are the symbols of a model that was trained before, or empty.
@@ -39,13 +40,20 @@ Corpus read_text(const Config& config, const Symbols& known) {
   const std::int64_t n = std::ssize(encoded), T = config[key::context];
   const auto validation =
       static_cast<std::int64_t>(static_cast<double>(n) * config[validation_fraction]);
-  config.expect(n - validation > T, key::context,
-                "{} has {} characters to train on: at most {} fit", text.path, n - validation,
-                n - validation - 1);
   const auto tokens = std::make_shared<const std::vector<std::int32_t>>(std::move(encoded));
   const auto split = [&](std::int64_t begin, std::int64_t end, Windows windows, const char* name) {
-    return std::make_unique<TextDataset>(tokens,
-                                         TextRange{begin, end, T, windows, text.path, name});
+    return with_keys(
+        config,
+        {{"context", key::context, "lower it or data.validation_fraction, or give a longer text"},
+         {"end", validation_fraction, "raise it, or give a longer text"}},
+        [&] {
+          return std::make_unique<TextDataset>(tokens, TextRange{.begin = begin,
+                                                                 .end = end,
+                                                                 .context = T,
+                                                                 .windows = windows,
+                                                                 .path = text.path,
+                                                                 .split = name});
+        });
   };
   corpus.training = split(0, n - validation, Windows::overlapping, "train");
   corpus.validation = split(n - validation, n, Windows::consecutive, "validation");

@@ -5,6 +5,7 @@
 #include "autograd/argmax.hpp"
 #include "autograd/ops/losses.hpp"
 #include "train/settings/keys.hpp"
+#include "train/settings/option_keys.hpp"
 #include "train/tasks/language/transformer_keys.hpp"
 
 namespace tapestry {
@@ -35,12 +36,13 @@ ToySequences sequences(const Config& config, Split split) {
                        : name == "reverse" ? ToyTask::reverse
                        : name == "copy"    ? ToyTask::copy
                                            : ToyTask::addition;
-  return ToySequences({.task = task,
-                       .length = config[length],
-                       .alphabet = config[alphabet],
-                       .examples = split == Split::train ? config[examples] : config[held_back],
-                       .seed = static_cast<std::uint64_t>(config[key::seed]),
-                       .split = split});
+  const ToyOptions options{.task = task,
+                           .length = config[length],
+                           .alphabet = config[alphabet],
+                           .examples = config[split == Split::train ? examples : held_back],
+                           .seed = static_cast<std::uint64_t>(config[key::seed]),
+                           .split = split};
+  return with_keys(config, {{"length", length, "raise it"}}, [&] { return ToySequences(options); });
 }
 
 // How many rows of targets are the argmax of their logits throughout. Greedy decoding from the

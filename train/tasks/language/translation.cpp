@@ -69,11 +69,11 @@ std::vector<std::int32_t> without_ignored(std::span<const std::int32_t> tokens) 
   return kept;
 }
 
-TranslationCorpus dates(const Config& config) {
+ParallelCorpus dates(const Config& config) {
   key::expect_no_path(config);
   const auto part = [&](Split which, std::int64_t count) {
-    return std::make_unique<DateDataset>(
-        DateOptions{count, static_cast<std::uint64_t>(config[key::seed]), which});
+    return std::make_unique<DateDataset>(DateOptions{
+        .examples = count, .seed = static_cast<std::uint64_t>(config[key::seed]), .split = which});
   };
   auto training = part(Split::train, config[examples]);
   const auto codec = std::make_shared<const DateDataset>(*training);
@@ -88,9 +88,9 @@ TranslationCorpus dates(const Config& config) {
 ParallelText load(const Config& config, const Key<std::string>& split) {
   const std::string path = key::required_path(
       config, "nothing to translate",
-      fmt::format("a folder with train.{0}, train.{1}, val.{0}, val.{1} and their like with --set "
+      fmt::format("{2}, here train.{0}, train.{1}, val.{0}, val.{1} and their like, with --set "
                   "data.path=FOLDER",
-                  config[source_language], config[target_language]));
+                  config[source_language], config[target_language], parallel_formats().help()));
   return load_parallel_text(path, {.split = config[split],
                                    .source = config[source_language],
                                    .target = config[target_language]});
@@ -116,7 +116,7 @@ std::unique_ptr<Dataset> encoded(const ParallelText& text, const BytePairTokeniz
                                                    .target_path = text.target_path});
 }
 
-TranslationCorpus sentences(const TaskSetup& setup) {
+ParallelCorpus sentences(const TaskSetup& setup) {
   const Config& config = setup.config;
   std::optional<ParallelText> training;
   if (setup.needs_data || setup.metadata.empty()) training = load(config, training_split);
@@ -124,7 +124,7 @@ TranslationCorpus sentences(const TaskSetup& setup) {
       setup.metadata.empty()
           ? make_tokenizer(config, *training)
           : BytePairTokenizer::from_json(setup.metadata.at("tokenizer"), "the checkpoint"));
-  TranslationCorpus corpus{
+  ParallelCorpus corpus{
       .vocabulary = tokenizer->size(),
       .context = config[context],
       .encode = [tokenizer](std::string_view line) { return tokenizer->encode(line); },
@@ -138,7 +138,7 @@ TranslationCorpus sentences(const TaskSetup& setup) {
 
 std::span<const std::int32_t> tokens_of(const Array& array) { return array.values<std::int32_t>(); }
 
-EncoderDecoder make_model(const Config& config, const TranslationCorpus& corpus) {
+EncoderDecoder make_model(const Config& config, const ParallelCorpus& corpus) {
   Random init(static_cast<std::uint64_t>(config[key::seed]), Stream::init);
   return EncoderDecoder(encoder_decoder_options(config, corpus.vocabulary, corpus.context), init);
 }

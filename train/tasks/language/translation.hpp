@@ -8,8 +8,8 @@
 
 namespace tapestry {
 
-// Both sides of a pair in tokens, and what is to be read and written.
-struct TranslationCorpus {
+// Pairs of sentences or dates as tokens, and how a text becomes tokens and back.
+struct ParallelCorpus {
   std::int64_t vocabulary = 0, context = 0;
   std::function<std::vector<std::int32_t>(std::string_view)> encode{};
   std::function<std::string(std::span<const std::int32_t>)> decode{};
@@ -33,13 +33,13 @@ class Translation final : public Task {
   void derive(Metrics& metrics) const override;
   void judge(const Transcript& transcript, Metrics& metrics) const override;
 
-  const TranslationCorpus& corpus() const { return corpus_; }
+  const ParallelCorpus& corpus() const { return corpus_; }
   TranslateOptions decoding() const;
   Transcript transcript(const Batch& batch) const;  // what the model writes, and what it should
 
  private:
   Config config_;
-  TranslationCorpus corpus_;
+  ParallelCorpus corpus_;
   EncoderDecoder model_;
 };
 

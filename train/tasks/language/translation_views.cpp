@@ -13,7 +13,7 @@ using Tokens = std::vector<std::int32_t>;
 const Key<std::string> prompt{"prompt", "", "a sentence to translate"};
 const Key<std::int64_t> count{"count", 8, "how many", {.low = 1, .high = 100000}};
 
-Tokens prompt_tokens(const TranslationCorpus& corpus, const std::string& sentence) {
+Tokens prompt_tokens(const ParallelCorpus& corpus, const std::string& sentence) {
   const Tokens tokens = corpus.encode(sentence);
   const std::int64_t length = std::ssize(tokens);
   expect_input(length >= 1 && length <= corpus.context, "--prompt: {} tokens; expected 1 to {}",
@@ -28,7 +28,7 @@ Tokens translated(Translation& task, const Tokens& source) {
 }
 
 Sample sample(Translation& task, const Options& options) {
-  const TranslationCorpus& corpus = task.corpus();
+  const ParallelCorpus& corpus = task.corpus();
   if (!options[prompt].empty())
     return {.text = corpus.decode(translated(task, prompt_tokens(corpus, options[prompt]))) + "\n"};
   expect_input(corpus.validation != nullptr, "--prompt is required: a sentence to translate");
@@ -43,7 +43,7 @@ Sample sample(Translation& task, const Options& options) {
   return {.text = text};
 }
 
-std::vector<std::string> labels(const TranslationCorpus& corpus, const Tokens& tokens) {
+std::vector<std::string> labels(const ParallelCorpus& corpus, const Tokens& tokens) {
   std::vector<std::string> names;
   for (const std::int32_t token : tokens) names.push_back(corpus.decode(std::array{token}));
   return names;
@@ -51,7 +51,7 @@ std::vector<std::string> labels(const TranslationCorpus& corpus, const Tokens& t
 
 // While it reads the prompt and writes its translation.
 AttentionMaps attention(Translation& task, const Options& options) {
-  const TranslationCorpus& corpus = task.corpus();
+  const ParallelCorpus& corpus = task.corpus();
   const Tokens source = prompt_tokens(corpus, options[prompt]);
   Tokens target = translated(task, source);
   const std::vector<std::string> columns = labels(corpus, source);

@@ -3,6 +3,7 @@
 #include "autograd/argmax.hpp"
 #include "autograd/ops/losses.hpp"
 #include "train/settings/keys.hpp"
+#include "train/settings/option_keys.hpp"
 
 namespace tapestry {
 namespace {
@@ -31,13 +32,14 @@ const Key<double> first_gamma{
 const Key<bool> learn_gamma{"model.learn_gamma", false, "of forgetting: one γ a column, learnt"};
 
 Recall sequences(const Config& config, bool is_held_back) {
-  return Recall({.length = config[length],
-                 .pairs = config[pairs],
-                 .keys = config[num_keys],
-                 .values = config[num_values],
-                 .examples = config[is_held_back ? held_back : examples],
-                 .seed = static_cast<std::uint64_t>(config[key::seed]),
-                 .held_back = is_held_back});
+  const RecallOptions options{.length = config[length],
+                              .pairs = config[pairs],
+                              .keys = config[num_keys],
+                              .values = config[num_values],
+                              .examples = config[is_held_back ? held_back : examples],
+                              .seed = static_cast<std::uint64_t>(config[key::seed]),
+                              .held_back = is_held_back};
+  return with_keys(config, {{"pairs", pairs}}, [&] { return Recall(options); });
 }
 
 MemoryNetwork network(const Config& config, const Recall& data) {

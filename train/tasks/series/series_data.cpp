@@ -5,15 +5,18 @@
 #include <algorithm>
 
 #include "data/file.hpp"
+#include "train/settings/option_keys.hpp"
 
 namespace tapestry {
 namespace {
 
 SeriesTable load(const Config& config) {
-  if (config[key::series_kind] == "csv")
-    return load_series(
-        key::required_path(config, "nothing to forecast", "a CSV with --set data.path=FILE"),
-        config[key::gaps]);
+  if (config[key::series_kind] == "csv") {
+    const std::string& path = key::required_path(
+        config, "nothing to forecast", series_formats().help() + " with --set data.path=FILE");
+    return with_keys(config, {{"gaps", key::gaps, "or set it to true, to allow gaps"}},
+                     [&] { return load_series(path, {.gaps = config[key::gaps]}); });
+  }
   key::expect_no_path(config);
   return make_waves({.series = config[key::num_waves],
                      .rows = config[key::wave_rows],
@@ -64,10 +67,16 @@ SeriesRanges SeriesData::ranges() const {
   const double train = config_[key::train_fraction], validation = config_[key::validation_fraction];
   config_.expect(by_months || train + validation < 1, key::validation_fraction,
                  "with data.train_fraction = {} nothing is left to test on", train);
+  const auto by_month = [&] {
+    return split_by_months(table_, {.train = config_[key::train_months],
+                                    .validation = config_[key::validation_months],
+                                    .test = config_[key::test_months]});
+  };
   const SeriesRanges ranges =
-      by_months ? split_by_months(table_, {.train = config_[key::train_months],
-                                           .validation = config_[key::validation_months],
-                                           .test = config_[key::test_months]})
+      by_months ? with_keys(config_,
+                            {{"months", key::train_months,
+                              "make the months fewer, or set data.split = \"fractions\""}},
+                            by_month)
                 : split_by_fractions(table_, train, validation);
   const auto [T, H] = window_;
   for (const auto& [name, range] : {std::pair{"training", ranges.train},
