@@ -17,8 +17,8 @@ namespace {
 RecallOptions checked(const RecallOptions& options) {
   const auto expect_range = [](const char* option, std::int64_t value, std::int64_t low,
                                std::int64_t high) {
-    expect_option(value >= low && value <= high, option, "{} {}, expected {} to {}", value, option,
-                  low, high);
+    expect_option(value >= low && value <= high, option, "{} = {}: expected {} to {}", option,
+                  value, low, high);
   };
   expect_range("length", options.length, 8, 512);
   expect_range("keys", options.keys, 2, 26);

@@ -211,10 +211,10 @@ TEST_CASE("BytePairTokenizer: options and texts that do not do") {
   const auto train = [](const std::vector<std::string>& texts, const BytePairOptions& options) {
     return message_of([&] { BytePairTokenizer::train(texts, options); });
   };
-  check_says(train({}, {.vocabulary = 259}), {"data.vocabulary = 259", "at least 260"});
+  check_says(train({}, {.vocabulary = 259}), {"259 tokens", "at least 260"});
   check_says(train({}, {.vocabulary = 260, .special_tokens = {"<a>"}}), {"at least 261"});
-  check_says(train({}, {.special_tokens = {"sep"}}), {"data.special_tokens", "'sep'", "<sep>"});
-  check_says(train({}, {.special_tokens = {""}}), {"data.special_tokens", "''"});
+  check_says(train({}, {.special_tokens = {"sep"}}), {"special token", "'sep'", "<sep>"});
+  check_says(train({}, {.special_tokens = {""}}), {"special token", "''"});
   check_says(train({}, {.special_tokens = {"<eos>"}}), {"'<eos>'", "twice"});
   check_says(train({"fine", "caf\xE9"}, {}), {"text 1", "byte 3", "UTF-8"});
   const auto tokenizer = BytePairTokenizer::train({});

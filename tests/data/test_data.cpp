@@ -189,7 +189,7 @@ TEST_CASE("TextDataset: consecutive windows count every predictable token once")
   }
 }
 
-TEST_CASE("TextDataset: a split that is too short says what to change") {
+TEST_CASE("TextDataset: a split that is too short says what it has and what it needs") {
   const auto make = [](std::int64_t length, Windows windows, const char* split) {
     return message_of([&] {
       TextDataset(
@@ -200,10 +200,9 @@ TEST_CASE("TextDataset: a split that is too short says what to change") {
   CHECK(make(9, Windows::overlapping, "train").empty());
   CHECK(make(2, Windows::consecutive, "validation").empty());
   check_says(make(8, Windows::overlapping, "train"),
-             {"book.txt", "train split has 8", "9 are needed", "model.context",
-              "lower data.validation_fraction"});
+             {"book.txt", "train split has 8", "9 are needed", "a context of 8"});
   check_says(make(1, Windows::consecutive, "validation"),
-             {"book.txt", "validation split has 1", "raise data.validation_fraction"});
+             {"book.txt", "validation split has 1", "at least 2 are needed"});
 }
 
 // --- toy sequences ---
@@ -268,7 +267,7 @@ TEST_CASE("ToySequences: training and held-back inputs are disjoint, in every sm
       double inputs = 1;
       for (std::int64_t i = 0; i < length; ++i) inputs *= static_cast<double>(alphabet);
       if (inputs < 64) {
-        check_says(message_of([&] { ToySequences{options}; }), {"data.length", "64"});
+        check_says(message_of([&] { ToySequences{options}; }), {"of length", "64"});
         continue;
       }
       if (inputs > 2000) break;
@@ -289,11 +288,11 @@ TEST_CASE("ToySequences: training and held-back inputs are disjoint, in every sm
 
 TEST_CASE("ToySequences: options out of range name their key") {
   const auto make = [](ToyOptions options) { return message_of([&] { ToySequences{options}; }); };
-  check_says(make({.length = 0}), {"data.length = 0"});
-  check_says(make({.length = 513}), {"data.length = 513"});
-  check_says(make({.alphabet = 1}), {"data.alphabet = 1"});
-  check_says(make({.alphabet = 37}), {"data.alphabet = 37"});
-  check_says(make({.examples = 0}), {"data.examples = 0"});
+  check_says(make({.length = 0}), {"a length of 0", "1 to 512"});
+  check_says(make({.length = 513}), {"a length of 513"});
+  check_says(make({.alphabet = 1}), {"an alphabet of 1", "2 to 36"});
+  check_says(make({.alphabet = 37}), {"an alphabet of 37"});
+  check_says(make({.examples = 0}), {"0 examples, expected at least 1"});
   CHECK(make({.task = ToyTask::addition, .length = 1}).empty());
 }
 

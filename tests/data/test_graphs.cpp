@@ -38,9 +38,12 @@ TEST_CASE("karate: 34 members, 78 pairs, and the two clubs they joined") {
   CHECK(club.training == std::vector<std::int64_t>{0, 33});
   CHECK(club.validation.size() == 32);
   CHECK(club.names[33] == "34");
-  check_says(message_of([] { karate_club({}); }), {"data.labelled: 0 of 34"});
-  check_says(message_of([] { karate_club({1, 2}); }), {"data.labelled: 2 of 34", "either side"});
-  check_says(message_of([] { karate_club({35}); }), {"data.labelled: member 35", "1 to 34"});
+  check_says(message_of([] { karate_club({}); }), {"0 of 34 members are labelled"});
+  check_says(message_of([] {
+               karate_club({1, 2});
+             }),
+             {"2 of 34 members are labelled", "either side"});
+  check_says(message_of([] { karate_club({35}); }), {"member 35", "1 to 34"});
 
   const NodeDataset data(std::make_shared<const NodeGraph>(club), club.training);
   const std::int64_t examples[] = {1, 1};
@@ -159,14 +162,14 @@ TEST_CASE("drawn graphs: edges as text and back, and options out of range") {
     CHECK_THROWS_AS(DrawnGraphs{options}, std::invalid_argument);
 }
 
-constexpr CitationSplit few{.training = 2, .validation = 2, .test = 3};
+constexpr NodeSplit few{.training = 2, .validation = 2, .test = 3};
 
 TEST_CASE("citations: papers, their features by row sums, and the split by lines") {
   const TemporaryFolder folder;
   folder.write("small.content", content);
   folder.write("small.cites", cites);
   folder.write("README", "");
-  const NodeGraph whole = load_citations(folder.path(), few);
+  const NodeGraph whole = load_node_graph(folder.path(), few);
   CHECK(whole.graph.nodes() == 8);
   CHECK(whole.graph.edges() == 2 * 6);
   CHECK(whole.classes == std::vector<std::string>{"art", "maths"});
@@ -183,11 +186,11 @@ TEST_CASE("citations: papers, their features by row sums, and the split by lines
 
 TEST_CASE("citations: what is wrong, in which file and line, and why") {
   const auto load = [](const std::string& papers, const std::string& links,
-                       const CitationSplit& split = few) {
+                       const NodeSplit& split = few) {
     const TemporaryFolder folder;
     folder.write("small.content", papers);
     folder.write("small.cites", links);
-    return message_of([&] { load_citations(folder.path(), split); });
+    return message_of([&] { load_node_graph(folder.path(), split); });
   };
   const std::string good = content;
   CHECK(load(good, cites).empty());
@@ -206,7 +209,8 @@ TEST_CASE("citations: what is wrong, in which file and line, and why") {
   check_says(load(good + "p3 1 0 0 art\n", cites), {"line 10: node p3 again; line 3 has it"});
   check_says(load(good + "p9 1 0 0 music\n", cites),
              {"small.content: line 10: class 'music' is unknown", "first 2 nodes"});
-  check_says(load(good, cites, {}), {"8 nodes, fewer than data.training_nodes = 140"});
+  check_says(load(good, cites, {}),
+             {"8 nodes, fewer than 140 to train on, 500 to validate and 1000 to test"});
   check_says(load("", cites), {"0 nodes, fewer"});
   check_says(load(good + "p9 1 0 0 th\xE9orie\n", cites),
              {"small.content: byte 125 (line 10)", "UTF-8"});
@@ -214,14 +218,14 @@ TEST_CASE("citations: what is wrong, in which file and line, and why") {
   CHECK(load("\xEF\xBB\xBF" + good, "\xEF\xBB\xBF" + std::string(cites)).empty());
   CHECK(load(good.substr(0, good.size() - 1), "p1 p3").empty());  // no newline at the end
   const TemporaryFolder folder;
-  check_says(message_of([&] { load_citations(folder.path("none"), few); }),
+  check_says(message_of([&] { load_node_graph(folder.path("none"), few); }),
              {"none: cannot be listed"});
   folder.write("a.content", content);
-  check_says(message_of([&] { load_citations(folder.path(), few); }),
+  check_says(message_of([&] { load_node_graph(folder.path(), few); }),
              {"expected one file *.cites or *.cites.gz, found a.content", "linqs.org"});
   folder.write("a.cites", cites);
   folder.write("b.content", content);
-  check_says(message_of([&] { load_citations(folder.path(), few); }),
+  check_says(message_of([&] { load_node_graph(folder.path(), few); }),
              {"expected one file *.content", "found a.content, b.content"});
 }
 

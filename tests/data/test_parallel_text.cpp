@@ -137,7 +137,7 @@ TEST_CASE("PairDataset: long sentences are refused by name, or cut") {
     return message_of([&] { make(source, target, Overlong::refuse); });
   };
   CHECK(fails(4, 3).empty());
-  check_says(fails(5, 3), {"a.de: line 2", "5 tokens", "at most 4", "model.context"});
+  check_says(fails(5, 3), {"a.de: line 2", "5 tokens", "at most 4", "shorten it"});
   check_says(fails(4, 4), {"a.en: line 2", "4 tokens", "at most 3"});
   const PairDataset cut = make(9, 9, Overlong::cut);
   CHECK(cut.num_cut() == 2);

@@ -133,17 +133,17 @@ TEST_CASE("recall: options out of range name their key") {
   const auto says = [](const RecallOptions& options) {
     return message_of([&] { Recall{options}; });
   };
-  check_says(says({.length = 7}), {"data.length = 7: expected 8 to 512"});
-  check_says(says({.length = 513}), {"data.length = 513"});
-  check_says(says({.pairs = 0}), {"data.pairs = 0: expected 1 to 16"});
-  check_says(says({.length = 10, .pairs = 11}), {"data.pairs = 11: expected 1 to 10"});
-  check_says(says({.pairs = 5, .keys = 4}), {"data.pairs = 5: expected 1 to 4"});
-  check_says(says({.pairs = 5, .values = 4}), {"data.pairs = 5: expected 1 to 4"});
-  check_says(says({.keys = 1}), {"data.keys = 1: expected 2 to 26"});
-  check_says(says({.keys = 27}), {"data.keys = 27"});
-  check_says(says({.values = 101}), {"data.values = 101: expected 2 to 100"});
-  check_says(says({.distractors = 1}), {"data.distractors = 1"});
-  check_says(says({.examples = 0}), {"data.examples = 0"});
+  check_says(says({.length = 7}), {"length = 7: expected 8 to 512"});
+  check_says(says({.length = 513}), {"length = 513"});
+  check_says(says({.pairs = 0}), {"pairs = 0: expected 1 to 16"});
+  check_says(says({.length = 10, .pairs = 11}), {"pairs = 11: expected 1 to 10"});
+  check_says(says({.pairs = 5, .keys = 4}), {"pairs = 5: expected 1 to 4"});
+  check_says(says({.pairs = 5, .values = 4}), {"pairs = 5: expected 1 to 4"});
+  check_says(says({.keys = 1}), {"keys = 1: expected 2 to 26"});
+  check_says(says({.keys = 27}), {"keys = 27"});
+  check_says(says({.values = 101}), {"values = 101: expected 2 to 100"});
+  check_says(says({.distractors = 1}), {"distractors = 1"});
+  check_says(says({.examples = 0}), {"0 examples, expected at least 1"});
   CHECK(says({}).empty());
 }
 

@@ -33,7 +33,7 @@ TEST_CASE("series: a CSV's names, times and values") {
   CHECK(time_text(-1) == "1969-12-31 23:59:59");
 
   const std::string weekdays = "day,\"x\"\n\"2020-01-03\",1\n2020-01-06,\"2\"\n2020-01-07,3\n";
-  const SeriesTable quoted = load_series(folder.write("b.csv", weekdays), true);
+  const SeriesTable quoted = load_series(folder.write("b.csv", weekdays), {.gaps = true});
   CHECK(quoted.names == std::vector<std::string>{"x"});
   CHECK(floats(quoted.values) == std::vector<float>{1, 2, 3});
 }
@@ -66,7 +66,8 @@ TEST_CASE("series: what is wrong with a CSV is told with its line and column") {
       {head + "2020-01-01 1,1,2\n", {"line 2", "is no date or time"}},
       {head + first + first, {"line 3: 2020-01-01 00:00:00 is not after the line before"}},
       {head + first + second + "2020-01-01 03:00:00,5,6\n",
-       {"line 4: expected 2020-01-01 02:00:00, found 2020-01-01 03:00:00; fill in", "data.gaps"}},
+       {"line 4: expected 2020-01-01 02:00:00, found 2020-01-01 03:00:00; fill in",
+        "put the rows in order"}},
       {head + first + "2020-01-01 01:00:00,\xff,6\n", {"line 3", "not UTF-8"}},
   };
   const TemporaryFolder folder;
@@ -92,7 +93,7 @@ TEST_CASE("series: splits by months are those of the ETT papers, by fractions th
   check_says(message_of([&] {
                split_by_months(table, {12, 4, 10});
              }),
-             {"12 + 4 + 10 months of 30 days, end at 1972-02-20", "1971-12-27"});
+             {"12 + 4 + 10 months of 30 days end at 1972-02-20", "1971-12-27"});
 
   // Weekdays alone, from a Friday on: months are of the calendar's days, a step is one day.
   SeriesTable weekdays{"x", {"a"}, {}, Array::zeros({261, 1})};

@@ -79,6 +79,26 @@ TEST_CASE("house: data knows arrays, but no tensor") {
         CHECK_MESSAGE(allowed.contains(header), source.path, " includes autograd/", header);
 }
 
+TEST_CASE("house: data states facts, without a config's keys and the command line's flags") {
+  const std::string literal = "(\"(?:[^\"\\\\\n]|\\\\.)*\")";
+  const std::string named = "(\\b(?:data|model|train|optim)[.][a-z]|--[a-z])";
+  const auto speaks = [&](const std::string& text) { return !matches(text, named).empty(); };
+  CHECK(speaks("\"lower model.context\""));
+  CHECK(speaks("\"allow gaps with --set\""));
+  CHECK(!speaks("\"found nothing -- or train.\""));
+  int literals = 0;
+  for (const Source& source : sources()) {
+    if (source.room != "data") continue;
+    const std::string code = std::regex_replace(
+        source.text, std::regex("^ *(?:#include|//).*", std::regex::multiline), "");
+    for (const std::string& text : matches(code, literal)) {
+      CHECK_MESSAGE(!speaks(text), source.path, " says ", text);
+      ++literals;
+    }
+  }
+  CHECK(literals > 300);
+}
+
 TEST_CASE("house: headers start with #pragma once, and one alone brings xtensor along") {
   int headers = 0;
   for (const Source& source : sources()) {

@@ -1,0 +1,100 @@
+#include <doctest/doctest.h>
+
+#include "tests/support/papers.hpp"
+#include "tests/support/process.hpp"
+#include "train/settings/option_keys.hpp"
+#include "train/task.hpp"
+
+namespace tapestry {
+namespace {
+
+// Two IDX files of `count` images of 2 x 2 pixels, whose labels are 0, 1, 2, ...
+void write_images(const TemporaryFolder& folder, const std::string& split, char count) {
+  const std::string counted = {0, 0, 0, count}, side = {0, 0, 0, 2};
+  std::string labels;
+  for (char label = 0; label < count; ++label) labels += label;
+  folder.write(split + "-images-idx3-ubyte",
+               std::string({0, 0, 8, 3}) + counted + side + side +
+                   std::string(static_cast<std::size_t>(4 * count), 7));
+  folder.write(split + "-labels-idx1-ubyte", std::string({0, 0, 8, 1}) + counted + labels);
+}
+
+TEST_SUITE_BEGIN("option keys");
+
+TEST_CASE("option keys: what data/ says of an option names the key, its origin and what to do") {
+  const TemporaryFolder folder;
+  folder.write("short.txt", "to be or not");
+  folder.write("gap.csv", "date,a\n2020-01-01,1\n2020-01-02,1\n2020-01-04,2\n");
+  folder.write("small.content", content);
+  folder.write("small.cites", cites);
+  write_images(folder, "train", 3);
+  write_images(folder, "t10k", 3);
+
+  struct Row {
+    std::string task;
+    std::vector<std::string> sets, parts;
+  };
+  const Row rows[] = {
+      {"language-model",
+       {"data.path=" + folder.path("short.txt")},
+       {"default: model.context = 64: ", "short.txt: the train split has 11 tokens, at least 65",
+        "; lower it or data.validation_fraction"}},
+      {"language-model",
+       {"data.path=" + folder.path("short.txt"), "model.context=4", "data.validation_fraction=0"},
+       {"--set: data.validation_fraction = 0.0: ", "short.txt: the validation split has 0 tokens",
+        "at least 2", "; raise it"}},
+      {"forecast",
+       {"data.kind=csv", "data.path=" + folder.path("gap.csv")},
+       {"default: data.gaps = false: ", "gap.csv: line 4: expected 2020-01-03 00:00:00",
+        "; fill in what is missing", "; or set it to true"}},
+      {"forecast",
+       {"data.split=months", "data.train_months=20"},
+       {"--set: data.train_months = 20: waves: 20 + 4 + 4 months",
+        "; make the months fewer, or set data.split = \"fractions\""}},
+      {"graph",
+       {"data.kind=karate", "data.labelled=[1,2]"},
+       {"--set: data.labelled = [1, 2]: 2 of 34 members are labelled; expected some of either"}},
+      {"graph",
+       {"data.kind=citations", "data.path=" + folder.path()},
+       {"default: data.training_nodes = 140: ", "small.content: 8 nodes, fewer than 140",
+        "; set it, data.validation_nodes and data.test_nodes to fit"}},
+      {"vae",
+       {"data.path=" + folder.path(), "data.class_names=a,b"},
+       {"--set: data.class_names = \"a,b\": ", "train-labels-idx1-ubyte: byte 10: expected a label",
+        "from 0 to 1, found 2", "; or name all of the file's classes here"}},
+      {"recall", {"data.pairs=20"}, {"--set: data.pairs = 20: pairs = 20: expected 1 to 16"}},
+      {"toy-sequence",
+       {"data.length=2", "data.alphabet=3"},
+       {"--set: data.length = 2: there are only 9 inputs", "at least 64", "; raise it"}},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.parts.front());
+    const Config config = parse_config("task = \"" + row.task + "\"", "test", row.sets);
+    check_says(message_of([&] { make_task({.config = config}); }), row.parts);
+  }
+  const Config config = parse_config("task = \"vae\"", "test", {"data.path=" + folder.path()});
+  check_says(message_of([&] {
+               make_task({.config = config, .metadata = {{"height", "3"}, {"width", "2"}}});
+             }),
+             {"--set: data.path = ", "bytes 8 to 15: expected images of 3 x 2, found 2 x 2",
+              "; give images of the size this model was trained on"});
+}
+
+TEST_CASE("option keys: an option without a key, and other errors, pass as they are") {
+  const Config config = parse_config("task = \"recall\"", "test", {});
+  const Key<std::int64_t> pairs{"data.pairs", 8, ""};
+  const auto fail = [](bool of_option) {
+    if (of_option) throw OptionError("distractors", "1 distractor");
+    throw InputError("no file");
+  };
+  for (const bool of_option : {true, false})
+    CHECK(message_of([&] {
+            with_keys(config, {{"pairs", pairs}}, [&] { return fail(of_option); });
+          }) == (of_option ? "1 distractor" : "no file"));
+  CHECK(with_keys(config, {}, [] { return 3; }) == 3);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
