@@ -7,10 +7,27 @@
 namespace tapestry {
 namespace {
 
-const RegisterOptimizer<Adam> adam("adam");
-const RegisterOptimizer<AdamW> adamw("adamw");
+const std::vector<Setting<AdamOptions>> settings{
+    {"beta1", &AdamOptions::beta1, "decay of Adam's first moment", {.low = 0, .high = 0.999999}},
+    {"beta2", &AdamOptions::beta2, "decay of Adam's second moment", {.low = 0, .high = 0.999999}},
+    {"epsilon", &AdamOptions::epsilon, "added to Adam's denominator", {.low = 0, .high = 1}}};
+
+const RegisterOptimizer<Adam> adam{"adam", settings};
+const RegisterOptimizer<AdamW> adamw{"adamw", with_weight_decay(settings)};
+
+AdamOptions without_decay(AdamOptions options) {
+  options.weight_decay = 0;
+  return options;
+}
 
 }  // namespace
+
+AdamW::AdamW(std::vector<Parameter*> parameters, const Options& options)
+    : Optimizer(std::move(parameters), {options.weight_decay, options.decay_all}),
+      options_(options) {}
+
+Adam::Adam(std::vector<Parameter*> parameters, const Options& options)
+    : AdamW(std::move(parameters), without_decay(options)) {}
 
 void AdamW::update(const Update& update) const {
   const double bias1 = 1 - std::pow(options_.beta1, update.step);
@@ -41,12 +58,6 @@ void AdamW::update(const Update& update) const {
       });
     });
   });
-}
-
-void Adam::update(const Update& update) const {
-  Update undecayed = update;
-  undecayed.weight_decay = 0;
-  AdamW::update(undecayed);
 }
 
 }  // namespace tapestry

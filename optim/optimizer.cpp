@@ -1,12 +1,14 @@
 #include "optim/optimizer.hpp"
 
+#include <algorithm>
+
 #include "autograd/check.hpp"
 #include "autograd/profile.hpp"
 
 namespace tapestry {
 
-Optimizer::Optimizer(std::vector<Parameter*> parameters, const OptimizerOptions& options)
-    : options_(options), parameters_(std::move(parameters)) {
+Optimizer::Optimizer(std::vector<Parameter*> parameters, const WeightDecay& decay)
+    : decay_(decay), parameters_(std::move(parameters)) {
   std::erase_if(parameters_, [](const Parameter* p) { return p->role == Role::fixed; });
 }
 
@@ -29,9 +31,9 @@ void Optimizer::step(const Gradients& gradients, double learning_rate, double sc
   double bytes = 0;  // a gradient is read; a parameter and its slots are read and written
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& parameter = *parameters_[i];
-    const bool decays = options_.decay_all || parameter.role == Role::weight;
+    const bool decays = decay_.all || parameter.role == Role::weight;
     update({parameter.value(), gradients[parameter], slots_[i], scale, learning_rate,
-            decays ? options_.weight_decay : 0, steps_});
+            decays ? decay_.rate : 0, steps_});
     bytes += parameter.value().bytes() * (3 + 2 * slots_[i].size());
   }
   profile::mark(profile::Phase::step, "optimizer", nullptr, bytes);
@@ -47,8 +49,12 @@ std::vector<std::pair<std::string, Array>> Optimizer::state() const {
   return state;
 }
 
-std::map<std::string, OptimizerFactory>& optimizer_registry() {
-  static std::map<std::string, OptimizerFactory> registry;
+bool OptimizerType::has(const std::string& setting) const {
+  return std::ranges::find(settings, setting, &OptimizerSetting::name) != settings.end();
+}
+
+std::map<std::string, OptimizerType>& optimizer_registry() {
+  static std::map<std::string, OptimizerType> registry;
   return registry;
 }
 

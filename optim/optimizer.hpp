@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "autograd/parameter.hpp"
@@ -11,19 +14,17 @@
 
 namespace tapestry {
 
-struct OptimizerOptions {
-  double beta1 = 0.9, beta2 = 0.999;  // Adam's moments
-  double epsilon = 1e-8;
-  double momentum = 0;      // SGD's
-  double weight_decay = 0;  // AdamW's: decoupled
-  bool decay_all = false;   // also biases, norms and embeddings
+// Decoupled: with gradients of 0, a parameter shrinks by (1 - η λ) a step.
+struct WeightDecay {
+  double rate = 0;   // λ
+  bool all = false;  // also biases, norms and embeddings
 };
 
 // Moves parameters, but fixed ones, against their gradients. A subclass is the mathematics of one
 // parameter.
 class Optimizer {
  public:
-  Optimizer(std::vector<Parameter*> parameters, const OptimizerOptions& options);
+  explicit Optimizer(std::vector<Parameter*> parameters, const WeightDecay& decay = {});
   virtual ~Optimizer() = default;
 
   // One step with gradients scaled by `scale` (clipping's factor). A parameter that has no
@@ -48,29 +49,100 @@ class Optimizer {
   virtual std::vector<std::string> slot_names() const = 0;
   virtual void update(const Update& update) const = 0;
 
-  OptimizerOptions options_;
-
  private:
   void make_slots() const;
 
+  WeightDecay decay_;
   std::vector<Parameter*> parameters_;
   mutable std::vector<std::vector<Array>> slots_;  // one list a parameter
   std::int64_t steps_ = 0;
 };
 
-using OptimizerFactory =
-    std::function<std::unique_ptr<Optimizer>(std::vector<Parameter*>, const OptimizerOptions&)>;
+// What a setting may be.
+using OptimizerValue = std::variant<bool, std::int64_t, double>;
+using OptimizerValues = std::map<std::string, OptimizerValue>;  // by the settings' names
 
-// Optimisers by name. Each one's source file registers it.
-std::map<std::string, OptimizerFactory>& optimizer_registry();
+struct Range {
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+};
 
+// An option of an optimiser that can be given by name.
+struct OptimizerSetting {
+  std::string name;
+  OptimizerValue fallback;  // the default; its type is the setting's
+  std::string help;
+  Range range{};  // of a number
+};
+
+struct OptimizerType {
+  std::vector<OptimizerSetting> settings;
+  // Settings that `values` does not name keep their defaults; names of no setting are ignored.
+  std::function<std::unique_ptr<Optimizer>(std::vector<Parameter*>, const OptimizerValues& values)>
+      make;
+
+  bool has(const std::string& setting) const;
+};
+
+// Optimisers by name. Each one's source file registers it. Settings of two optimisers that share a
+// name mean the same, with the same default and range.
+std::map<std::string, OptimizerType>& optimizer_registry();
+
+// The declaration of a setting: the field of the options that it is, from which its default comes.
+template <class Options>
+struct Setting {
+  using Field = std::variant<bool Options::*, std::int64_t Options::*, double Options::*>;
+  std::string name;
+  Field field;
+  std::string help;
+  Range range{};
+};
+
+inline constexpr const char* weight_decay_setting = "weight_decay";
+
+// Those of an optimiser that decays weights, after its own.
+template <class Options>
+std::vector<Setting<Options>> with_weight_decay(std::vector<Setting<Options>> settings) {
+  settings.push_back({weight_decay_setting,
+                      &Options::weight_decay,
+                      "decoupled, a step and unit of learning rate",
+                      {.low = 0, .high = 1e3}});
+  settings.push_back(
+      {"decay_all", &Options::decay_all, "decay biases, norms and embeddings as well"});
+  return settings;
+}
+
+// At namespace scope in its source file: registers the optimiser T, which is made from parameters
+// and its T::Options.
 template <class T>
 struct RegisterOptimizer {
-  explicit RegisterOptimizer(const std::string& name) {
-    optimizer_registry()[name] = [](std::vector<Parameter*> parameters,
-                                    const OptimizerOptions& options) {
-      return std::make_unique<T>(std::move(parameters), options);
+  using Options = typename T::Options;
+
+  RegisterOptimizer(const std::string& name, const std::vector<Setting<Options>>& settings) {
+    OptimizerType& type = optimizer_registry()[name];
+    for (const Setting<Options>& setting : settings)
+      type.settings.push_back(
+          {setting.name, default_of(setting.field), setting.help, setting.range});
+    type.make = [settings](std::vector<Parameter*> parameters, const OptimizerValues& values) {
+      return std::make_unique<T>(std::move(parameters), options_of(settings, values));
     };
+  }
+
+ private:
+  static OptimizerValue default_of(const typename Setting<Options>::Field& field) {
+    static const Options defaults{};  // static: of a local one GCC thinks that its padding is read
+    return std::visit([](auto member) { return OptimizerValue(defaults.*member); }, field);
+  }
+
+  static Options options_of(const std::vector<Setting<Options>>& settings,
+                            const OptimizerValues& values) {
+    Options options;
+    for (const Setting<Options>& setting : settings)
+      if (const auto given = values.find(setting.name); given != values.end())
+        std::visit([&]<class Held>(
+                       Held Options::*field) { options.*field = std::get<Held>(given->second); },
+                   setting.field);
+    return options;
   }
 };
 

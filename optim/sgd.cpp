@@ -5,9 +5,15 @@
 namespace tapestry {
 namespace {
 
-const RegisterOptimizer<Sgd> sgd("sgd");
+const RegisterOptimizer<Sgd> sgd{
+    "sgd", with_weight_decay<SgdOptions>(
+               {{"momentum", &SgdOptions::momentum, "of sgd", {.low = 0, .high = 1}}})};
 
 }  // namespace
+
+Sgd::Sgd(std::vector<Parameter*> parameters, const Options& options)
+    : Optimizer(std::move(parameters), {options.weight_decay, options.decay_all}),
+      options_(options) {}
 
 void Sgd::update(const Update& update) const {
   dispatch(update.parameter.dtype(), [&]<class T>() {

@@ -4,15 +4,25 @@
 
 namespace tapestry {
 
+struct SgdOptions {
+  double momentum = 0;
+  double weight_decay = 0;  // decoupled
+  bool decay_all = false;   // also biases, norms and embeddings
+};
+
 // Stochastic gradient descent with momentum (Polyak 1964), as PyTorch counts it:
 //   v = μ v + g,  θ = θ - η v - η λ θ
 class Sgd final : public Optimizer {
  public:
-  using Optimizer::Optimizer;
+  using Options = SgdOptions;
+  Sgd(std::vector<Parameter*> parameters, const Options& options);
 
  protected:
   std::vector<std::string> slot_names() const override { return {"velocity"}; }
   void update(const Update& update) const override;
+
+ private:
+  Options options_;
 };
 
 }  // namespace tapestry

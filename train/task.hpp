@@ -90,8 +90,13 @@ struct TaskType {
 // Tasks by name. Each one's source file registers it.
 std::map<std::string, TaskType>& task_registry();
 
+// At namespace scope in its source file: registers the task T, which is made from a TaskSetup.
+template <class T>
 struct RegisterTask {
-  RegisterTask(const std::string& name, TaskType type) { task_registry()[name] = std::move(type); }
+  RegisterTask(const std::string& name, std::string help, std::vector<KeyInfo> keys) {
+    task_registry()[name] = {std::move(help), std::move(keys),
+                             [](const TaskSetup& setup) { return std::make_unique<T>(setup); }};
+  }
 };
 
 // A config with the keys of its task. CONFIG is a path or the name of a shipped config.

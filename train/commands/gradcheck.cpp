@@ -23,7 +23,7 @@ void leave_kinks(Module& model) {
 
 // Of a training step's objective, on a batch of two examples.
 std::vector<GradcheckResult> check(const Config& config) {
-  const auto seed = static_cast<std::uint64_t>(config[key::seed]);
+  const std::uint64_t seed = seed_of(config);
   const std::unique_ptr<Task> task = make_task({config});
   task->model().convert(DType::float64);
   leave_kinks(task->model());

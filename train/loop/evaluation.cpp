@@ -21,7 +21,7 @@ Metrics evaluate(Task& task, const Dataset& data, const Config& config) {
   for (std::int64_t begin = 0; begin < size; begin += batch_size) {
     std::vector<std::int64_t> examples(std::min(batch_size, size - begin));
     std::iota(examples.begin(), examples.end(), begin);
-    Random noise(static_cast<std::uint64_t>(config[key::seed]), Stream::eval, begin);
+    Random noise(seed_of(config), Stream::eval, begin);
     const Loss loss = task.loss(data.batch(examples), {.noise = &noise});
     for (const auto& [name, average] : loss.averages) averages[name] += average;
     append(transcript.written, loss.transcript.written);

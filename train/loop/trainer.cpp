@@ -35,28 +35,34 @@ std::int64_t size_of_file(const std::string& path) {
 
 bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
 
-std::uint64_t seed_of(const Config& config) {
-  return static_cast<std::uint64_t>(config[key::seed]);
-}
-
 }  // namespace
 
 std::unique_ptr<Optimizer> make_optimizer(const Config& config,
                                           std::vector<Parameter*> parameters) {
-  return optimizer_registry().at(config[key::optimizer])(std::move(parameters),
-                                                         {.beta1 = config[key::beta1],
-                                                          .beta2 = config[key::beta2],
-                                                          .epsilon = config[key::epsilon],
-                                                          .momentum = config[key::momentum],
-                                                          .weight_decay = config[key::weight_decay],
-                                                          .decay_all = config[key::decay_all]});
+  const OptimizerType& type = optimizer_registry().at(config[key::optimizer]);
+  OptimizerValues values;
+  for (const OptimizerSetting& setting : type.settings)
+    values[setting.name] = std::visit(
+        [&]<class T>(T) -> OptimizerValue {
+          return std::get<T>(config.value(key::of_optimizer(setting.name)));
+        },
+        setting.fallback);
+  return type.make(std::move(parameters), values);
+}
+
+void check_optimizer(const Config& config) {
+  const std::string& name = config[key::optimizer];
+  if (optimizer_registry().at(name).has(weight_decay_setting)) return;
+  std::vector<std::string> decaying;
+  for (const auto& [other, type] : optimizer_registry())
+    if (type.has(weight_decay_setting)) decaying.push_back(other);
+  const Key<double> decay{key::of_optimizer(weight_decay_setting), 0, ""};
+  config.expect(config[decay] == 0, decay, "{} does not decay weights; optim.name = \"{}\" does",
+                name, nearest(name, decaying));
 }
 
 Schedule make_schedule(const Config& config) {
-  const std::string& name = config[key::schedule];
-  return {.decay = name == "cosine"   ? Decay::cosine
-                   : name == "linear" ? Decay::linear
-                                      : Decay::constant,
+  return {.decay = config[key::schedule],
           .peak = config[key::learning_rate],
           .floor = config[key::final_learning_rate],
           .warmup = config[key::warmup_steps],
@@ -240,8 +246,7 @@ void Trainer::save(const std::string& path) {
 
 void use_machine_as(const Config& config) {
   if (config[key::threads] > 0) set_num_threads(static_cast<int>(config[key::threads]));
-  set_matmul_precision(config[key::precision] == "bf16" ? MatmulPrecision::bfloat16
-                                                        : MatmulPrecision::float32);
+  set_matmul_precision(config[key::precision]);
 }
 
 }  // namespace tapestry

@@ -47,8 +47,7 @@ Metrics test_best(const Run& run, Task& task, const Dataset& test, const Config&
 void check_training_keys(const Config& config) {
   const std::int64_t batch = config[key::batch_size], parts = config[key::micro_batches];
   config.expect(batch % parts == 0, key::micro_batches, "must divide train.batch_size = {}", batch);
-  config.expect(config[key::optimizer] != "adam" || config[key::weight_decay] == 0,
-                key::weight_decay, "adam does not decay weights; optim.name = \"adamw\" does");
+  check_optimizer(config);
 }
 
 std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume) {
@@ -95,7 +94,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   Progress progress({.steps = config[key::steps], .unit = task->unit(), .quiet = options.quiet});
   Trainer trainer(*task, config, run, checkpoint ? &*checkpoint : nullptr, stop_requested,
                   {.recorders = {&metrics_file, &progress}, .profile = options.profile});
-  if (config[key::precision] == "bf16" && !has_bfloat16_products())
+  if (config[key::precision] == MatmulPrecision::bfloat16 && !has_bfloat16_products())
     fmt::print(
         "{} = \"bf16\": this processor has no bfloat16 products: operands are rounded to it "
         "and multiplied in float32, at no gain in speed\n",

@@ -157,6 +157,10 @@ std::string to_toml(const Value& value) {
       value);
 }
 
+void throw_unhandled(const KeyInfo& key) {
+  throw std::logic_error(fmt::format("key {}: one of its values is not handled", key.name));
+}
+
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
   const auto edits = [&](const std::string& other) {  // Levenshtein's distance
     std::vector<std::size_t> row(other.size() + 1);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -38,6 +39,34 @@ struct Key : KeyInfo {
       : KeyInfo{std::move(key), Value(std::move(value)), std::move(text), std::move(allowed)} {}
 };
 
+// A key whose values have names, each given once: a config holds the name, and hands out the value.
+template <class Enum>
+struct Choice : KeyInfo {
+  std::vector<std::pair<std::string, Enum>> values;
+
+  Choice(std::string key, Enum otherwise, std::string text,
+         std::vector<std::pair<std::string, Enum>> named)
+      : KeyInfo{std::move(key), {}, std::move(text), {}}, values(std::move(named)) {
+    for (const auto& [choice, value] : values) {
+      limits.choices.push_back(choice);
+      if (value == otherwise) fallback = choice;
+    }
+    require(std::holds_alternative<std::string>(fallback), "key {}: its default has no name", name);
+  }
+
+  const std::string& name_of(Enum value) const {
+    return std::ranges::find(values, value, &std::pair<std::string, Enum>::second)->first;
+  }
+  Enum value_of(const std::string& choice) const {
+    const auto found = std::ranges::find(values, choice, &std::pair<std::string, Enum>::first);
+    require(found != values.end(), "key {}: no value is named {}", name, choice);
+    return found->second;
+  }
+};
+
+// After a switch over a Choice's values: one has no case, of which the compiler warned.
+[[noreturn]] void throw_unhandled(const KeyInfo& key);
+
 // What is wrong with a value of the key's type: "expected …", or nothing.
 std::string range_error(const KeyInfo& key, const Value& value);
 
@@ -58,6 +87,11 @@ class Config {
   const T& operator[](const Key<T>& key) const {
     return std::get<T>(entry(key.name).value);
   }
+  template <class Enum>
+  Enum operator[](const Choice<Enum>& key) const {
+    return key.value_of(std::get<std::string>(entry(key.name).value));
+  }
+  const Value& value(const std::string& key) const { return entry(key).value; }
   template <class T>
   void set(const Key<T>& key, T value) {
     entries_.at(key.name).value = std::move(value);

@@ -2,22 +2,54 @@
 
 #include <filesystem>
 
+#include "optim/optimizer.hpp"
+
 namespace tapestry::key {
+namespace {
+
+KeyInfo named_optimizer() {
+  KeyInfo key = optimizer;
+  for (const auto& [choice, type] : optimizer_registry()) key.limits.choices.push_back(choice);
+  return key;
+}
+
+// The settings of every optimiser, each once. What several share stands after their own.
+std::vector<KeyInfo> optimizer_keys() {
+  std::vector<KeyInfo> keys;
+  for (const auto& [optimizer_name, type] : optimizer_registry())
+    for (const OptimizerSetting& setting : type.settings) {
+      const Value fallback = std::visit([](auto value) { return Value(value); }, setting.fallback);
+      const KeyInfo key{of_optimizer(setting.name),
+                        fallback,
+                        setting.help,
+                        {.low = setting.range.low, .high = setting.range.high}};
+      std::erase_if(keys, [&](const KeyInfo& other) { return other.name == key.name; });
+      keys.push_back(key);
+    }
+  return keys;
+}
+
+}  // namespace
 
 std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys) {
   std::vector<KeyInfo> keys{task, name, seed, data_path};
+  const auto append = [&](const std::vector<KeyInfo>& more) {
+    keys.insert(keys.end(), more.begin(), more.end());
+  };
   const auto append_section = [&](const std::string& section) {
     for (const KeyInfo& own : task_keys)
       if (own.name.starts_with(section)) keys.push_back(own);
   };
   append_section("data.");
   append_section("model.");
-  keys.insert(keys.end(), {optimizer, learning_rate, final_learning_rate, schedule, warmup_steps,
-                           beta1, beta2, epsilon, momentum, weight_decay, decay_all, clip_norm});
-  keys.insert(keys.end(), {steps, batch_size, micro_batches, eval_every, eval_batch_size,
-                           checkpoint_every, log_every, threads, precision, check_finite});
+  keys.push_back(named_optimizer());
+  append({learning_rate, final_learning_rate, schedule, warmup_steps});
+  append(optimizer_keys());
+  keys.push_back(clip_norm);
+  append({steps, batch_size, micro_batches, eval_every, eval_batch_size, checkpoint_every,
+          log_every, threads, precision, check_finite});
   append_section("train.");
-  keys.insert(keys.end(), {expected_metric, expected_value, expected_data, expected_source});
+  append({expected_metric, expected_value, expected_data, expected_source});
   return keys;
 }
 
@@ -38,4 +70,14 @@ void expect_no_path(const Config& config) {
                 "this config's data is built in; leave it out");
 }
 
+std::string of_optimizer(const std::string& setting) { return "optim." + setting; }
+
 }  // namespace tapestry::key
+
+namespace tapestry {
+
+std::uint64_t seed_of(const Config& config) {
+  return static_cast<std::uint64_t>(config[key::seed]);
+}
+
+}  // namespace tapestry

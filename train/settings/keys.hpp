@@ -1,5 +1,7 @@
 #pragma once
 
+#include "autograd/kernels/matmul.hpp"
+#include "optim/schedule.hpp"
 #include "train/settings/config.hpp"
 
 // The config keys that every task shares.
@@ -20,33 +22,21 @@ inline const Key<std::string> data_source{
     "where the data can be had, for the message when it is missing",
     {.free_on_resume = true}};
 
-inline const Key<std::string> optimizer{
-    "optim.name", "adamw", "the optimiser", {.choices = {"sgd", "adam", "adamw"}}};
+// One of those that are registered.
+inline const Key<std::string> optimizer{"optim.name", "adamw", "the optimiser"};
 inline const Key<double> learning_rate{
     "optim.learning_rate", 1e-3, "after warm-up", {.low = 0, .high = 1e3}};
 inline const Key<double> final_learning_rate{"optim.final_learning_rate",
                                              0,
                                              "at the last step, for linear and cosine",
                                              {.low = 0, .high = 1e3}};
-inline const Key<std::string> schedule{"optim.schedule",
-                                       "constant",
-                                       "of the learning rate",
-                                       {.choices = {"constant", "linear", "cosine"}}};
+inline const Choice<Decay> schedule{
+    "optim.schedule",
+    Decay::constant,
+    "of the learning rate",
+    {{"constant", Decay::constant}, {"linear", Decay::linear}, {"cosine", Decay::cosine}}};
 inline const Key<std::int64_t> warmup_steps{
     "optim.warmup_steps", 0, "of a linear rise of the learning rate", {.low = 0}};
-inline const Key<double> beta1{
-    "optim.beta1", 0.9, "decay of Adam's first moment", {.low = 0, .high = 0.999999}};
-inline const Key<double> beta2{
-    "optim.beta2", 0.999, "decay of Adam's second moment", {.low = 0, .high = 0.999999}};
-inline const Key<double> epsilon{
-    "optim.epsilon", 1e-8, "added to Adam's denominator", {.low = 0, .high = 1}};
-inline const Key<double> momentum{"optim.momentum", 0, "of sgd", {.low = 0, .high = 1}};
-inline const Key<double> weight_decay{"optim.weight_decay",
-                                      0,
-                                      "decoupled, a step and unit of learning rate",
-                                      {.low = 0, .high = 1e3}};
-inline const Key<bool> decay_all{"optim.decay_all", false,
-                                 "decay biases, norms and embeddings as well"};
 inline const Key<double> clip_norm{
     "optim.clip_norm", 0, "limit of the gradient's global norm; 0: none", {.low = 0}};
 
@@ -72,8 +62,11 @@ inline const Key<std::int64_t> log_every{
     "train.log_every", 10, "steps between lines of metrics", {.low = 1, .free_on_resume = true}};
 inline const Key<std::int64_t> threads{
     "train.threads", 0, "0: one a physical core", {.low = 0, .high = 1024, .free_on_resume = true}};
-inline const Key<std::string> precision{
-    "train.precision", "f32", "of matrix products' operands", {.choices = {"f32", "bf16"}}};
+inline const Choice<MatmulPrecision> precision{
+    "train.precision",
+    MatmulPrecision::float32,
+    "of matrix products' operands",
+    {{"f32", MatmulPrecision::float32}, {"bf16", MatmulPrecision::bfloat16}}};
 inline const Key<bool> check_finite{
     "train.check_finite",
     false,
@@ -95,7 +88,7 @@ inline const Key<std::string> expected_data{
 inline const Key<std::string> expected_source{
     "expected.source", "", "where it was published", {.free_on_resume = true}};
 
-// All of the above, with the task's own keys in their sections.
+// All of the above, with the settings of every optimiser and the task's own keys in their sections.
 std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys);
 
 // data.path, for data that is read: it must name a file or folder that is there. `missing` and
@@ -105,4 +98,13 @@ const std::string& required_path(const Config& config, const std::string& missin
 // For data that is built in: no data.path may be given.
 void expect_no_path(const Config& config);
 
+// optim.<name>, as a setting of an optimiser is called in a config.
+std::string of_optimizer(const std::string& setting);
+
 }  // namespace tapestry::key
+
+namespace tapestry {
+
+std::uint64_t seed_of(const Config& config);  // key::seed
+
+}  // namespace tapestry

@@ -28,7 +28,7 @@ Value parse(const std::string& name, const std::string& text, const Value& like)
 }  // namespace
 
 Options::Options(const std::vector<KeyInfo>& known) {
-  for (const KeyInfo& key : known) entries_.insert({key.name, {key, key.fallback}});
+  for (const KeyInfo& key : known) entries_.insert({key.name, {key, key.fallback, false}});
 }
 
 void Options::set(const std::string& name, const std::string& text) {
@@ -37,8 +37,9 @@ void Options::set(const std::string& name, const std::string& text) {
   const auto found = entries_.find(name);
   expect_input(found != entries_.end(), "--{}: this run takes {} here", name,
                names.empty() ? "no option" : fmt::format("{}", fmt::join(names, ", ")));
-  auto& [key, value] = found->second;
+  auto& [key, value, is_set] = found->second;
   value = parse(name, text, key.fallback);
+  is_set = true;
   const std::string complaint = range_error(key, value);
   expect_input(complaint.empty(), "--{} {}: {}", name, text, complaint);
 }

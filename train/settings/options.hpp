@@ -18,11 +18,17 @@ class Options {
   const T& operator[](const Key<T>& key) const {
     return std::get<T>(entries_.at(key.name).value);
   }
+  template <class Enum>
+  Enum operator[](const Choice<Enum>& key) const {
+    return key.value_of(std::get<std::string>(entries_.at(key.name).value));
+  }
+  bool is_set(const KeyInfo& key) const { return entries_.at(key.name).is_set; }
 
  private:
   struct Entry {
     KeyInfo key;
     Value value;
+    bool is_set = false;
   };
   std::map<std::string, Entry> entries_;
 };

@@ -13,18 +13,22 @@
 namespace tapestry {
 namespace {
 
-const Key<std::string> layer{"model.layer",
-                             "convolution",
-                             "how a node gathers from its neighbours",
-                             {.choices = {"convolution", "attention"}}};
-const Key<std::string> normalization{"model.normalization",
-                                     "symmetric",
-                                     "of a convolution's sum over neighbours",
-                                     {.choices = {"sum", "mean", "symmetric"}}};
-const Key<std::string> pooling{"model.pooling",
-                               "sum",
-                               "of a graph's nodes, to classify graphs",
-                               {.choices = {"sum", "mean", "max"}}};
+enum class Layer { convolution, attention };
+const Choice<Layer> layer{"model.layer",
+                          Layer::convolution,
+                          "how a node gathers from its neighbours",
+                          {{"convolution", Layer::convolution}, {"attention", Layer::attention}}};
+const Choice<Normalization> normalization{"model.normalization",
+                                          Normalization::symmetric,
+                                          "of a convolution's sum over neighbours",
+                                          {{"sum", Normalization::sum},
+                                           {"mean", Normalization::mean},
+                                           {"symmetric", Normalization::symmetric}}};
+const Choice<Pooling> pooling{
+    "model.pooling",
+    Pooling::sum,
+    "of a graph's nodes, to classify graphs",
+    {{"sum", Pooling::sum}, {"mean", Pooling::mean}, {"max", Pooling::max}}};
 const Key<std::int64_t> layers{
     "model.layers", 2, "steps along the edges", {.low = 1, .high = 1000}};
 const Key<std::int64_t> width{"model.width", 16, "columns of a node", {.low = 1, .high = 65536}};
@@ -42,20 +46,8 @@ std::vector<KeyInfo> keys() {
   return all;
 }
 
-Normalization normalization_of(const Config& config) {
-  const std::string& name = config[normalization];
-  if (name == "sum") return Normalization::sum;
-  return name == "mean" ? Normalization::mean : Normalization::symmetric;
-}
-
-Pooling pooling_of(const Config& config) {
-  const std::string& name = config[pooling];
-  if (name == "sum") return Pooling::sum;
-  return name == "mean" ? Pooling::mean : Pooling::max;
-}
-
 GraphNetwork network(const Config& config, const GraphData& data) {
-  const bool attention = config[layer] == "attention";
+  const bool attention = config[layer] == Layer::attention;
   config.expect(!attention || config[width] % config[heads] == 0, heads,
                 "must divide model.width = {}", config[width]);
   GraphNetworkOptions options{.inputs = data.inputs,
@@ -63,19 +55,16 @@ GraphNetwork network(const Config& config, const GraphData& data) {
                               .layers = config[layers],
                               .width = config[width],
                               .attention = attention,
-                              .normalization = normalization_of(config),
+                              .normalization = config[normalization],
                               .heads = config[heads],
                               .dropout = config[dropout]};
-  if (!data.whole) options.pooling = pooling_of(config);
-  Random init(static_cast<std::uint64_t>(config[key::seed]), Stream::init);
+  if (!data.whole) options.pooling = config[pooling];
+  Random init(seed_of(config), Stream::init);
   return GraphNetwork(options, init);
 }
 
-const RegisterTask registered("graph",
-                              {"a graph network, of a graph's nodes or of whole graphs", keys(),
-                               [](const TaskSetup& setup) -> std::unique_ptr<Task> {
-                                 return std::make_unique<GraphTask>(setup);
-                               }});
+const RegisterTask<GraphTask> registered{
+    "graph", "a graph network, of a graph's nodes or of whole graphs", keys()};
 
 }  // namespace
 

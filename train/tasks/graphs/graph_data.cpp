@@ -19,6 +19,18 @@ GraphData of_nodes(NodeGraph graph) {
           .whole = whole};
 }
 
+NodeGraph citations(const Config& config) {
+  const std::string& path = key::required_path(
+      config, "no graph", node_graph_formats().help() + " with --set data.path=FOLDER");
+  const NodeSplit split{.training = config[key::training_nodes],
+                        .validation = config[key::validation_nodes],
+                        .test = config[key::test_nodes]};
+  return with_keys(config,
+                   {{"training", key::training_nodes,
+                     "set it, data.validation_nodes and data.test_nodes to fit"}},
+                   [&] { return load_node_graph(path, split); });
+}
+
 GraphData of_graphs(const Config& config) {
   config.expect(config[key::least_nodes] <= config[key::most_nodes], key::most_nodes,
                 "is below data.least_nodes = {}", config[key::least_nodes]);
@@ -27,7 +39,7 @@ GraphData of_graphs(const Config& config) {
         .least_nodes = config[key::least_nodes],
         .most_nodes = config[key::most_nodes],
         .examples = config[split == Split::train ? key::drawn_graphs : key::drawn_held_back],
-        .seed = static_cast<std::uint64_t>(config[key::seed]),
+        .seed = seed_of(config),
         .split = split});
   };
   GraphData corpus{.inputs = 1, .classes = DrawnGraphs::classes(), .training = part(Split::train)};
@@ -46,20 +58,18 @@ std::vector<KeyInfo> graph_keys() {
 }
 
 GraphData load_graphs(const Config& config) {
-  if (config[key::graph_kind] != "citations") key::expect_no_path(config);
-  if (config[key::graph_kind] == "drawn") return of_graphs(config);
-  if (config[key::graph_kind] == "karate")
-    return of_nodes(with_keys(config, {{"labelled", key::labelled}},
-                              [&] { return karate_club(config[key::labelled]); }));
-  const std::string& path = key::required_path(
-      config, "no graph", node_graph_formats().help() + " with --set data.path=FOLDER");
-  const NodeSplit split{.training = config[key::training_nodes],
-                        .validation = config[key::validation_nodes],
-                        .test = config[key::test_nodes]};
-  return of_nodes(with_keys(config,
-                            {{"training", key::training_nodes,
-                              "set it, data.validation_nodes and data.test_nodes to fit"}},
-                            [&] { return load_node_graph(path, split); }));
+  switch (config[key::graph_kind]) {
+    case key::GraphKind::drawn:
+      key::expect_no_path(config);
+      return of_graphs(config);
+    case key::GraphKind::karate:
+      key::expect_no_path(config);
+      return of_nodes(with_keys(config, {{"labelled", key::labelled}},
+                                [&] { return karate_club(config[key::labelled]); }));
+    case key::GraphKind::citations:
+      return of_nodes(citations(config));
+  }
+  throw_unhandled(key::graph_kind);
 }
 
 }  // namespace tapestry

@@ -11,11 +11,14 @@ namespace tapestry {
 // The keys of graphs: drawn ones, or one that is built in or from data.path.
 namespace key {
 
-inline const Key<std::string> graph_kind{
+enum class GraphKind { drawn, karate, citations };
+inline const Choice<GraphKind> graph_kind{
     "data.kind",
-    "drawn",
+    GraphKind::drawn,
     "graphs to classify, or one graph's nodes: a club's, or cited papers",
-    {.choices = {"drawn", "karate", "citations"}}};
+    {{"drawn", GraphKind::drawn},
+     {"karate", GraphKind::karate},
+     {"citations", GraphKind::citations}}};
 inline const Key<std::int64_t> drawn_graphs{
     "data.examples", 100'000, "graphs to train on", {.low = 1, .high = 1e9}};
 inline const Key<std::int64_t> drawn_held_back{"data.held_back",

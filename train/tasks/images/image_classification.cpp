@@ -10,10 +10,10 @@ namespace {
 
 const Key<std::int64_t> patch{
     "model.patch", 4, "a side of a patch in pixels; divides the images'", {.low = 1, .high = 1024}};
-const Key<std::string> pooling{"model.pooling",
-                               "class",
-                               "what is read out: a class token, or the patches' mean",
-                               {.choices = {"class", "mean"}}};
+const Choice<Readout> pooling{"model.pooling",
+                              Readout::class_token,
+                              "what is read out: a class token, or the patches' mean",
+                              {{"class", Readout::class_token}, {"mean", Readout::mean}}};
 
 std::vector<KeyInfo> keys() {
   std::vector<KeyInfo> all = block_keys();
@@ -26,24 +26,20 @@ VisionTransformer make_model(const Config& config, const ImageData& images) {
   const std::int64_t side = config[patch];
   config.expect(images.height() % side == 0 && images.width() % side == 0, patch,
                 "does not divide images of {} × {} pixels", images.height(), images.width());
-  Random init(static_cast<std::uint64_t>(config[key::seed]), Stream::init);
-  return VisionTransformer(
-      {.height = images.height(),
-       .width = images.width(),
-       .patch = side,
-       .classes = std::ssize(images.class_names()),
-       .layers = config[key::layers],
-       .block = block_options(config),
-       .positions = positions_of(config),
-       .readout = config[pooling] == "class" ? Readout::class_token : Readout::mean},
-      init);
+  Random init(seed_of(config), Stream::init);
+  return VisionTransformer({.height = images.height(),
+                            .width = images.width(),
+                            .patch = side,
+                            .classes = std::ssize(images.class_names()),
+                            .layers = config[key::layers],
+                            .block = block_options(config),
+                            .positions = positions_of(config),
+                            .readout = config[pooling]},
+                           init);
 }
 
-const RegisterTask registered("image-classification",
-                              {"a vision transformer that tells what an image shows", keys(),
-                               [](const TaskSetup& setup) -> std::unique_ptr<Task> {
-                                 return std::make_unique<ImageClassification>(setup);
-                               }});
+const RegisterTask<ImageClassification> registered{
+    "image-classification", "a vision transformer that tells what an image shows", keys()};
 
 }  // namespace
 

@@ -33,8 +33,8 @@ ImageSplits load(const Config& config, const ImageOptions& options) {
         [&] { return load_images(path, options); });
   config.expect(options.classes == garment_classes, key::class_names, "expected {} names, found {}",
                 garment_classes, options.classes);
-  ImageSplits drawn = draw_clothes(config[key::training_images], config[key::test_images],
-                                   static_cast<std::uint64_t>(config[key::seed]));
+  ImageSplits drawn =
+      draw_clothes(config[key::training_images], config[key::test_images], seed_of(config));
   const std::int64_t height = drawn.train.height(), width = drawn.train.width();
   expect_input(options.height == 0 || (height == options.height && width == options.width),
                "the built-in clothes have {} x {} pixels; this model was trained on {} x {}; give "

@@ -20,15 +20,16 @@ const Key<std::vector<std::int64_t>> hidden{
     "widths of the encoder's hidden layers; the decoder mirrors them",
     {.low = 1, .high = 65536}};
 const Key<std::int64_t> latent{"model.latent", 3, "dimensions of z", {.low = 1, .high = 65536}};
-const Key<std::string> sigma{"model.sigma",
-                             "per-dimension",
-                             "log σ from a head, one learnt number, or none: a plain autoencoder",
-                             {.choices = {"per-dimension", "shared", "none"}}};
-const Key<std::string> likelihood{
+const Choice<Sigma> sigma{
+    "model.sigma",
+    Sigma::per_dimension,
+    "log σ from a head, one learnt number, or none: a plain autoencoder",
+    {{"per-dimension", Sigma::per_dimension}, {"shared", Sigma::shared}, {"none", Sigma::none}}};
+const Choice<Likelihood> likelihood{
     "model.likelihood",
-    "bernoulli",
+    Likelihood::bernoulli,
     "of a pixel: bernoulli, or gaussian of variance 1: half the squared error",
-    {.choices = {"bernoulli", "gaussian"}}};
+    {{"bernoulli", Likelihood::bernoulli}, {"gaussian", Likelihood::gaussian}}};
 const Key<double> reconstruction_weight{
     "model.reconstruction_weight",
     0,
@@ -46,32 +47,24 @@ std::vector<KeyInfo> keys() {
   return all;
 }
 
-Sigma sigma_of(const Config& config) {
-  if (config[sigma] == "none") return Sigma::none;
-  return config[sigma] == "shared" ? Sigma::shared : Sigma::per_dimension;
-}
-
 Vae make_model(const Config& config, const ImageData& images) {
   config.expect(!config[hidden].empty(), hidden, "expected at least one layer");
-  config.expect(sigma_of(config) != Sigma::none || config[beta] == 1, beta,
+  config.expect(config[sigma] != Sigma::none || config[beta] == 1, beta,
                 "a plain autoencoder has no KL term to weigh");
-  Random init(static_cast<std::uint64_t>(config[key::seed]), Stream::init);
+  Random init(seed_of(config), Stream::init);
   return Vae({.height = images.height(),
               .width = images.width(),
               .channels = config[channels],
               .hidden = config[hidden],
               .latent = config[latent],
-              .sigma = sigma_of(config),
-              .likelihood =
-                  config[likelihood] == "gaussian" ? Likelihood::gaussian : Likelihood::bernoulli,
-              .activation = activation_of(config)},
+              .sigma = config[sigma],
+              .likelihood = config[likelihood],
+              .activation = config[key::activation]},
              init);
 }
 
-const RegisterTask registered("vae", {"an autoencoder of images, variational or plain", keys(),
-                                      [](const TaskSetup& setup) -> std::unique_ptr<Task> {
-                                        return std::make_unique<VaeTask>(setup);
-                                      }});
+const RegisterTask<VaeTask> registered{"vae", "an autoencoder of images, variational or plain",
+                                       keys()};
 
 }  // namespace
 

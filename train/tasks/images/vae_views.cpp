@@ -11,10 +11,14 @@
 namespace tapestry {
 namespace {
 
-const Key<std::string> kind{"kind",
-                            "",
-                            "of an autoencoder: prior, reconstructions, around or interpolation",
-                            {.choices = {"prior", "reconstructions", "around", "interpolation"}}};
+enum class Kind { prior, reconstructions, around, interpolation };
+const Choice<Kind> kind{"kind",
+                        Kind::prior,
+                        "of an autoencoder: prior, reconstructions, around or interpolation",
+                        {{"prior", Kind::prior},
+                         {"reconstructions", Kind::reconstructions},
+                         {"around", Kind::around},
+                         {"interpolation", Kind::interpolation}}};
 const Key<std::int64_t> count{"count", 0, "how many", {.low = 1, .high = 100000}};
 const Key<double> temperature{"temperature", 1, "0: always the likeliest", {.low = 0, .high = 100}};
 const Key<std::int64_t> seed{"seed", 1, "another seed, another sample", {.low = 0}};
@@ -153,16 +157,24 @@ PictureGrid Pictures::interpolation() {
   return grid(rows, model_.options, steps + 2);
 }
 
-Sample sample(VaeTask& task, const Options& options) {
-  const std::map<std::string, PictureGrid (Pictures::*)()> kinds = {
-      {"prior", &Pictures::prior},
-      {"reconstructions", &Pictures::reconstructions},
-      {"around", &Pictures::around},
-      {"interpolation", &Pictures::interpolation}};
-  const std::string wanted = options[kind].empty() ? "prior" : options[kind];
+PictureGrid pictures_of(VaeTask& task, const Options& options) {
   Pictures pictures(task, options);
-  Sample sample{.figure = (pictures.*kinds.at(wanted))()};
-  if (!options[kind].empty()) sample.name = wanted;
+  switch (options[kind]) {
+    case Kind::prior:
+      return pictures.prior();
+    case Kind::reconstructions:
+      return pictures.reconstructions();
+    case Kind::around:
+      return pictures.around();
+    case Kind::interpolation:
+      return pictures.interpolation();
+  }
+  throw_unhandled(kind);
+}
+
+Sample sample(VaeTask& task, const Options& options) {
+  Sample sample{.figure = pictures_of(task, options)};
+  if (options.is_set(kind)) sample.name = kind.name_of(options[kind]);
   return sample;
 }
 

@@ -10,8 +10,11 @@
 namespace tapestry {
 namespace {
 
-const Key<std::string> data_kind{
-    "data.kind", "text", "one text, or a name a line", {.choices = {"text", "names"}}};
+enum class Kind { text, names };
+const Choice<Kind> data_kind{"data.kind",
+                             Kind::text,
+                             "one text, or a name a line",
+                             {{"text", Kind::text}, {"names", Kind::names}}};
 const Key<double> validation_fraction{"data.validation_fraction",
                                       0.1,
                                       "share of a text, from its end, to validate on",
@@ -66,9 +69,8 @@ Corpus read_names(const Config& config, const Symbols& known) {
                 "{} has a name of {} characters: expected at least {}", list.path, list.longest,
                 list.longest + 1);
   Corpus corpus{known.empty() ? name_vocabulary(list) : CharVocabulary(known)};
-  NameSplits splits = split_names(
-      list, corpus.vocabulary,
-      {.held_back = config[held_back], .seed = static_cast<std::uint64_t>(config[key::seed])});
+  NameSplits splits = split_names(list, corpus.vocabulary,
+                                  {.held_back = config[held_back], .seed = seed_of(config)});
   corpus.training = std::make_unique<NameDataset>(std::move(splits.train));
   corpus.validation = std::make_unique<NameDataset>(std::move(splits.test));
   return corpus;
@@ -80,15 +82,20 @@ std::vector<KeyInfo> corpus_keys() {
   return {data_kind, validation_fraction, held_back, key::data_source, key::context};
 }
 
-bool holds_names(const Config& config) { return config[data_kind] == "names"; }
+bool holds_names(const Config& config) { return config[data_kind] == Kind::names; }
 
 Corpus read_corpus(const TaskSetup& setup) {
   Symbols known;
   if (!setup.metadata.empty())
     known = nlohmann::json::parse(setup.metadata.at("vocabulary")).get<Symbols>();
   if (!setup.needs_data && !known.empty()) return {CharVocabulary(known)};
-  return holds_names(setup.config) ? read_names(setup.config, known)
-                                   : read_text(setup.config, known);
+  switch (setup.config[data_kind]) {
+    case Kind::text:
+      return read_text(setup.config, known);
+    case Kind::names:
+      return read_names(setup.config, known);
+  }
+  throw_unhandled(data_kind);
 }
 
 }  // namespace tapestry

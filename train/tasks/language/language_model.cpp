@@ -10,8 +10,12 @@
 namespace tapestry {
 namespace {
 
-const Key<std::string> model_kind{
-    "model.kind", "transformer", "of network", {.choices = {"transformer", "recurrent"}}};
+enum class Network { transformer, recurrent };
+const Choice<Network> model_kind{
+    "model.kind",
+    Network::transformer,
+    "of network",
+    {{"transformer", Network::transformer}, {"recurrent", Network::recurrent}}};
 
 std::vector<KeyInfo> keys() {
   std::vector<KeyInfo> all = decoder_only_keys();
@@ -22,17 +26,19 @@ std::vector<KeyInfo> keys() {
 }
 
 LanguageModel::Network make_network(const Config& config, std::int64_t vocabulary) {
-  Random init(static_cast<std::uint64_t>(config[key::seed]), Stream::init);
-  if (config[model_kind] == "recurrent")
-    return RecurrentNetwork(recurrent_options(config, vocabulary), init);
-  return Transformer(transformer_options(config, vocabulary, config[key::context]), init);
+  Random init(seed_of(config), Stream::init);
+  switch (config[model_kind]) {
+    case Network::recurrent:
+      return RecurrentNetwork(recurrent_options(config, vocabulary), init);
+    case Network::transformer:
+      return Transformer(transformer_options(config, vocabulary, config[key::context]), init);
+  }
+  throw_unhandled(model_kind);
 }
 
-const RegisterTask registered(
-    "language-model", {"a transformer or recurrent network that predicts the next character",
-                       keys(), [](const TaskSetup& setup) -> std::unique_ptr<Task> {
-                         return std::make_unique<LanguageModel>(setup);
-                       }});
+const RegisterTask<LanguageModel> registered{
+    "language-model", "a transformer or recurrent network that predicts the next character",
+    keys()};
 
 }  // namespace
 

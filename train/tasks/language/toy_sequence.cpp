@@ -11,10 +11,13 @@
 namespace tapestry {
 namespace {
 
-const Key<std::string> kind{"data.kind",
-                            "sort",
-                            "what to do with a sequence",
-                            {.choices = {"sort", "reverse", "copy", "addition"}}};
+const Choice<ToyTask> kind{"data.kind",
+                           ToyTask::sort,
+                           "what to do with a sequence",
+                           {{"sort", ToyTask::sort},
+                            {"reverse", ToyTask::reverse},
+                            {"copy", ToyTask::copy},
+                            {"addition", ToyTask::addition}}};
 const Key<std::int64_t> length{
     "data.length", 8, "symbols of a sequence, or digits of each number", {.low = 1, .high = 512}};
 const Key<std::int64_t> alphabet{
@@ -31,16 +34,11 @@ std::vector<KeyInfo> keys() {
 }
 
 ToySequences sequences(const Config& config, Split split) {
-  const std::string& name = config[kind];
-  const ToyTask task = name == "sort"      ? ToyTask::sort
-                       : name == "reverse" ? ToyTask::reverse
-                       : name == "copy"    ? ToyTask::copy
-                                           : ToyTask::addition;
-  const ToyOptions options{.task = task,
+  const ToyOptions options{.task = config[kind],
                            .length = config[length],
                            .alphabet = config[alphabet],
                            .examples = config[split == Split::train ? examples : held_back],
-                           .seed = static_cast<std::uint64_t>(config[key::seed]),
+                           .seed = seed_of(config),
                            .split = split};
   return with_keys(config, {{"length", length, "raise it"}}, [&] { return ToySequences(options); });
 }
@@ -65,15 +63,12 @@ double exact_matches(const Array& logits, const Array& targets) {
 }
 
 Transformer make_model(const Config& config, const ToySequences& data) {
-  Random init(static_cast<std::uint64_t>(config[key::seed]), Stream::init);
+  Random init(seed_of(config), Stream::init);
   return Transformer(transformer_options(config, data.vocabulary().size(), data.context()), init);
 }
 
-const RegisterTask registered("toy-sequence",
-                              {"a decoder-only transformer on built-in sequences", keys(),
-                               [](const TaskSetup& setup) -> std::unique_ptr<Task> {
-                                 return std::make_unique<ToySequence>(setup);
-                               }});
+const RegisterTask<ToySequence> registered{
+    "toy-sequence", "a decoder-only transformer on built-in sequences", keys()};
 
 }  // namespace
 

@@ -12,10 +12,6 @@ std::vector<std::int64_t> divisors(std::int64_t n) {
   return found;
 }
 
-NormPlacement norm_of(const Config& config) {
-  return config[key::norm] == "pre" ? NormPlacement::pre : NormPlacement::post;
-}
-
 // Fails where the heads do not divide the width.
 std::int64_t heads_of(const Config& config) {
   const std::int64_t width = config[key::width], heads = config[key::heads];
@@ -25,15 +21,13 @@ std::int64_t heads_of(const Config& config) {
 }
 
 std::optional<RandomFeaturesOptions> random_features(const Config& config) {
-  const bool wanted = config[key::attention] == "random-features";
+  const bool wanted = config[key::attention] == key::AttentionKind::random_features;
   config.expect(wanted || !config[key::gate], key::gate,
                 "needs model.attention = \"random-features\"");
   if (!wanted) return std::nullopt;
   config.expect(config[key::window] == 0, key::window, "random-feature attention has no window");
   return RandomFeaturesOptions{.features = config[key::features],
-                               .map = config[key::feature_map] == "positive"
-                                          ? FeatureMap::positive
-                                          : FeatureMap::trigonometric,
+                               .map = config[key::feature_map],
                                .gate = config[key::gate]};
 }
 
@@ -57,19 +51,12 @@ std::vector<KeyInfo> decoder_only_keys() {
   return all;
 }
 
-Activation activation_of(const Config& config) {
-  const std::string& name = config[key::activation];
-  return name == "relu"   ? Activation::relu
-         : name == "gelu" ? Activation::gelu
-                          : Activation::gelu_tanh;
-}
-
 TransformerBlockOptions block_options(const Config& config) {
   return {.width = config[key::width],
           .heads = heads_of(config),
           .hidden = config[key::feed_forward],
-          .norm = norm_of(config),
-          .activation = activation_of(config),
+          .norm = config[key::norm],
+          .activation = config[key::activation],
           .dropout = config[key::dropout],
           .input = {.bias = config[key::bias]},
           .residual = {.bias = config[key::bias]}};
@@ -77,13 +64,10 @@ TransformerBlockOptions block_options(const Config& config) {
 
 Positions positions_of(const Config& config) {
   const std::int64_t width = config[key::width], heads = config[key::heads];
-  const std::string& name = config[key::positions];
-  config.expect(name != "rotary" || width / heads % 2 == 0, key::positions,
+  const Positions positions = config[key::positions];
+  config.expect(positions != Positions::rotary || width / heads % 2 == 0, key::positions,
                 "needs an even model.width / model.heads, not {} / {}", width, heads);
-  return name == "learned"      ? Positions::learned
-         : name == "sinusoidal" ? Positions::sinusoidal
-         : name == "rotary"     ? Positions::rotary
-                                : Positions::none;
+  return positions;
 }
 
 TransformerOptions transformer_options(const Config& config, std::int64_t vocabulary,
@@ -97,8 +81,8 @@ TransformerOptions transformer_options(const Config& config, std::int64_t vocabu
           .positions = positions_of(config),
           .window = config[key::window],
           .random_features = random_features(config),
-          .norm = norm_of(config),
-          .activation = activation_of(config),
+          .norm = config[key::norm],
+          .activation = config[key::activation],
           .dropout = config[key::dropout],
           .bias = config[key::bias],
           .tied_embeddings = config[key::tied_embeddings],

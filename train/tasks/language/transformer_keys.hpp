@@ -22,29 +22,40 @@ inline const Key<std::int64_t> feed_forward{"model.feed_forward",
                                             {.low = 0, .high = 262144}};
 inline const Key<double> dropout{
     "model.dropout", 0, "of embeddings and residual branches", {.low = 0, .high = 0.99}};
-inline const Key<std::string> positions{"model.positions",
-                                        "learned",
-                                        "positional encoding",
-                                        {.choices = {"learned", "sinusoidal", "rotary", "none"}}};
-inline const Key<std::string> attention{"model.attention",
-                                        "softmax",
-                                        "exact, or linear in the context",
-                                        {.choices = {"softmax", "random-features"}}};
+inline const Choice<Positions> positions{"model.positions",
+                                         Positions::learned,
+                                         "positional encoding",
+                                         {{"learned", Positions::learned},
+                                          {"sinusoidal", Positions::sinusoidal},
+                                          {"rotary", Positions::rotary},
+                                          {"none", Positions::none}}};
+enum class AttentionKind { softmax, random_features };
+inline const Choice<AttentionKind> attention{
+    "model.attention",
+    AttentionKind::softmax,
+    "exact, or linear in the context",
+    {{"softmax", AttentionKind::softmax}, {"random-features", AttentionKind::random_features}}};
 inline const Key<std::int64_t> features{
     "model.features", 64, "random features of a head", {.low = 1, .high = 65536}};
-inline const Key<std::string> feature_map{
+inline const Choice<FeatureMap> feature_map{
     "model.feature_map",
-    "trigonometric",
+    FeatureMap::trigonometric,
     "sines and cosines of unit-norm queries and keys, or positive exponentials",
-    {.choices = {"trigonometric", "positive"}}};
+    {{"trigonometric", FeatureMap::trigonometric}, {"positive", FeatureMap::positive}}};
 inline const Key<bool> gate{"model.gate", false,
                             "causal attention by random features learns to forget"};
 inline const Key<std::int64_t> window{
     "model.window", 0, "tokens that attention sees, itself the last; 0: all", {.low = 0}};
-inline const Key<std::string> norm{
-    "model.norm", "pre", "layer norm before or after each branch", {.choices = {"pre", "post"}}};
-inline const Key<std::string> activation{
-    "model.activation", "gelu", "of the hidden layers", {.choices = {"relu", "gelu", "gelu_tanh"}}};
+inline const Choice<NormPlacement> norm{
+    "model.norm",
+    NormPlacement::pre,
+    "layer norm before or after each branch",
+    {{"pre", NormPlacement::pre}, {"post", NormPlacement::post}}};
+inline const Choice<Activation> activation{
+    "model.activation",
+    Activation::gelu,
+    "of the hidden layers",
+    {{"relu", Activation::relu}, {"gelu", Activation::gelu}, {"gelu_tanh", Activation::gelu_tanh}}};
 inline const Key<bool> bias{"model.bias", true, "biases in the projections"};
 inline const Key<bool> tied_embeddings{"model.tied_embeddings", true,
                                        "read out with the token embedding"};
@@ -63,7 +74,6 @@ inline const Key<bool> checkpoint_activations{
 std::vector<KeyInfo> block_keys();         // layers, their blocks and positions
 std::vector<KeyInfo> transformer_keys();   // the same, kinds of attention and tied_embeddings
 std::vector<KeyInfo> decoder_only_keys();  // the same with checkpoint_activations
-Activation activation_of(const Config& config);
 
 // All fail where the heads do not divide the width.
 TransformerBlockOptions block_options(const Config& config);

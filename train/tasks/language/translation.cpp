@@ -15,10 +15,11 @@
 namespace tapestry {
 namespace {
 
-const Key<std::string> kind{"data.kind",
-                            "dates",
-                            "built-in dates, or the sentence pairs of data.path",
-                            {.choices = {"dates", "text"}}};
+enum class Kind { dates, text };
+const Choice<Kind> kind{"data.kind",
+                        Kind::dates,
+                        "built-in dates, or the sentence pairs of data.path",
+                        {{"dates", Kind::dates}, {"text", Kind::text}}};
 const Key<std::int64_t> examples{
     "data.examples", 100'000, "dates to train on", {.low = 1, .high = 1e9}};
 const Key<std::int64_t> held_back{
@@ -72,8 +73,8 @@ std::vector<std::int32_t> without_ignored(std::span<const std::int32_t> tokens) 
 ParallelCorpus dates(const Config& config) {
   key::expect_no_path(config);
   const auto part = [&](Split which, std::int64_t count) {
-    return std::make_unique<DateDataset>(DateOptions{
-        .examples = count, .seed = static_cast<std::uint64_t>(config[key::seed]), .split = which});
+    return std::make_unique<DateDataset>(
+        DateOptions{.examples = count, .seed = seed_of(config), .split = which});
   };
   auto training = part(Split::train, config[examples]);
   const auto codec = std::make_shared<const DateDataset>(*training);
@@ -138,25 +139,30 @@ ParallelCorpus sentences(const TaskSetup& setup) {
 
 std::span<const std::int32_t> tokens_of(const Array& array) { return array.values<std::int32_t>(); }
 
+ParallelCorpus read_corpus(const TaskSetup& setup) {
+  switch (setup.config[kind]) {
+    case Kind::dates:
+      return dates(setup.config);
+    case Kind::text:
+      return sentences(setup);
+  }
+  throw_unhandled(kind);
+}
+
 EncoderDecoder make_model(const Config& config, const ParallelCorpus& corpus) {
-  Random init(static_cast<std::uint64_t>(config[key::seed]), Stream::init);
+  Random init(seed_of(config), Stream::init);
   return EncoderDecoder(encoder_decoder_options(config, corpus.vocabulary, corpus.context), init);
 }
 
-const RegisterTask registered("translation", {"an encoder-decoder transformer", keys(),
-                                              [](const TaskSetup& setup) -> std::unique_ptr<Task> {
-                                                return std::make_unique<Translation>(setup);
-                                              }});
+const RegisterTask<Translation> registered{"translation", "an encoder-decoder transformer", keys()};
 
 }  // namespace
 
 Translation::Translation(const TaskSetup& setup)
-    : config_(setup.config),
-      corpus_(config_[kind] == "dates" ? dates(config_) : sentences(setup)),
-      model_(make_model(config_, corpus_)) {}
+    : config_(setup.config), corpus_(read_corpus(setup)), model_(make_model(config_, corpus_)) {}
 
 Order Translation::order() const {
-  return config_[kind] == "text" ? Order::similar_lengths : Order::shuffled;
+  return config_[kind] == Kind::text ? Order::similar_lengths : Order::shuffled;
 }
 
 Loss Translation::loss(const Batch& batch, const Pass& pass) {
@@ -182,7 +188,7 @@ void Translation::judge(const Transcript& transcript, Metrics& metrics) const {
   for (std::size_t i = 0; i < transcript.written.size(); ++i)
     equal += transcript.written[i] == transcript.wanted[i];
   metrics["exact_match"] = equal / static_cast<double>(transcript.written.size());
-  if (config_[kind] == "text")
+  if (config_[kind] == Kind::text)
     metrics["bleu"] = corpus_bleu(transcript.written, transcript.wanted).score;
 }
 

@@ -37,7 +37,7 @@ Recall sequences(const Config& config, bool is_held_back) {
                               .keys = config[num_keys],
                               .values = config[num_values],
                               .examples = config[is_held_back ? held_back : examples],
-                              .seed = static_cast<std::uint64_t>(config[key::seed]),
+                              .seed = seed_of(config),
                               .held_back = is_held_back};
   return with_keys(config, {{"pairs", pairs}}, [&] { return Recall(options); });
 }
@@ -46,7 +46,7 @@ MemoryNetwork network(const Config& config, const Recall& data) {
   const std::int64_t C = config[width];
   config.expect(config[kind] != "multi-head" || C % config[heads] == 0, heads,
                 "must divide model.width = {}", C);
-  Random init(static_cast<std::uint64_t>(config[key::seed]), Stream::init);
+  Random init(seed_of(config), Stream::init);
   return MemoryNetwork(
       {.vocabulary = data.vocabulary(),
        .classes = config[num_values],
@@ -86,12 +86,10 @@ void measure_spread(const Array& weights, Averages& averages) {
   }
 }
 
-const RegisterTask registered("recall", {"a memory that is asked for one of the items that passed",
-                                         {length, pairs, num_keys, num_values, examples, held_back,
-                                          kind, width, heads, first_gamma, learn_gamma},
-                                         [](const TaskSetup& setup) -> std::unique_ptr<Task> {
-                                           return std::make_unique<RecallTask>(setup);
-                                         }});
+const RegisterTask<RecallTask> registered{"recall",
+                                          "a memory that is asked for one of the items that passed",
+                                          {length, pairs, num_keys, num_values, examples, held_back,
+                                           kind, width, heads, first_gamma, learn_gamma}};
 
 }  // namespace
 

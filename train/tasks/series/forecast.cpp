@@ -10,10 +10,11 @@
 namespace tapestry {
 namespace {
 
-const Key<std::string> kind{"model.kind",
-                            "patches",
-                            "a patch transformer, or one linear layer",
-                            {.choices = {"patches", "linear"}}};
+enum class Kind { patches, linear };
+const Choice<Kind> kind{"model.kind",
+                        Kind::patches,
+                        "a patch transformer, or one linear layer",
+                        {{"patches", Kind::patches}, {"linear", Kind::linear}}};
 const Key<std::int64_t> context{
     "model.context", 96, "steps the model sees", {.low = 1, .high = 100000}};
 const Key<std::int64_t> horizon{
@@ -21,10 +22,11 @@ const Key<std::int64_t> horizon{
 const Key<std::int64_t> patch{"model.patch", 16, "steps of a patch", {.low = 1, .high = 100000}};
 const Key<std::int64_t> stride{
     "model.stride", 8, "steps from patch to patch", {.low = 1, .high = 100000}};
-const Key<std::string> window_norm{"model.window_norm",
-                                   "instance",
-                                   "take a window's mean and deviation away, or its last value",
-                                   {.choices = {"instance", "last"}}};
+const Choice<WindowNorm> window_norm{
+    "model.window_norm",
+    WindowNorm::instance,
+    "take a window's mean and deviation away, or its last value",
+    {{"instance", WindowNorm::instance}, {"last", WindowNorm::last}}};
 
 std::vector<KeyInfo> keys() {
   std::vector<KeyInfo> all = block_keys();
@@ -35,21 +37,20 @@ std::vector<KeyInfo> keys() {
 
 Forecaster make_model(const Config& config) {
   const std::int64_t T = config[context], P = config[patch], S = config[stride];
-  const bool linear = config[kind] == "linear";
+  const bool linear = config[kind] == Kind::linear;
   config.expect(linear || (P <= T && (T - P) % S == 0), patch,
                 "patches every model.stride = {} steps do not end with model.context = {}; {} does",
                 S, T, linear ? T : P + std::max<std::int64_t>(0, T - P) / S * S);
-  Random init(static_cast<std::uint64_t>(config[key::seed]), Stream::init);
-  return Forecaster(
-      {.context = T,
-       .horizon = config[horizon],
-       .patch = P,
-       .stride = S,
-       .layers = linear ? 0 : config[key::layers],
-       .block = block_options(config),
-       .positions = positions_of(config),
-       .norm = config[window_norm] == "instance" ? WindowNorm::instance : WindowNorm::last},
-      init);
+  Random init(seed_of(config), Stream::init);
+  return Forecaster({.context = T,
+                     .horizon = config[horizon],
+                     .patch = P,
+                     .stride = S,
+                     .layers = linear ? 0 : config[key::layers],
+                     .block = block_options(config),
+                     .positions = positions_of(config),
+                     .norm = config[window_norm]},
+                    init);
 }
 
 double sum_of_distances(const Array& a, const Array& b) {
@@ -60,10 +61,8 @@ double sum_of_distances(const Array& a, const Array& b) {
   return sum;
 }
 
-const RegisterTask registered("forecast", {"what comes next in several time series", keys(),
-                                           [](const TaskSetup& setup) -> std::unique_ptr<Task> {
-                                             return std::make_unique<Forecast>(setup);
-                                           }});
+const RegisterTask<Forecast> registered{"forecast", "what comes next in several time series",
+                                        keys()};
 
 }  // namespace
 

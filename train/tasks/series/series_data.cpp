@@ -11,17 +11,21 @@ namespace tapestry {
 namespace {
 
 SeriesTable load(const Config& config) {
-  if (config[key::series_kind] == "csv") {
-    const std::string& path = key::required_path(
-        config, "nothing to forecast", series_formats().help() + " with --set data.path=FILE");
-    return with_keys(config, {{"gaps", key::gaps, "or set it to true, to allow gaps"}},
-                     [&] { return load_series(path, {.gaps = config[key::gaps]}); });
+  switch (config[key::series_kind]) {
+    case key::SeriesKind::csv: {
+      const std::string& path = key::required_path(
+          config, "nothing to forecast", series_formats().help() + " with --set data.path=FILE");
+      return with_keys(config, {{"gaps", key::gaps, "or set it to true, to allow gaps"}},
+                       [&] { return load_series(path, {.gaps = config[key::gaps]}); });
+    }
+    case key::SeriesKind::waves:
+      key::expect_no_path(config);
+      return make_waves({.series = config[key::num_waves],
+                         .rows = config[key::wave_rows],
+                         .noise = config[key::wave_noise],
+                         .seed = seed_of(config)});
   }
-  key::expect_no_path(config);
-  return make_waves({.series = config[key::num_waves],
-                     .rows = config[key::wave_rows],
-                     .noise = config[key::wave_noise],
-                     .seed = static_cast<std::uint64_t>(config[key::seed])});
+  throw_unhandled(key::series_kind);
 }
 
 std::vector<double> numbers(const std::string& text) {
@@ -63,7 +67,7 @@ SeriesData::Metadata SeriesData::metadata() const {
 }
 
 SeriesRanges SeriesData::ranges() const {
-  const bool by_months = config_[key::split_by] == "months";
+  const bool by_months = config_[key::split_by] == key::SplitBy::months;
   const double train = config_[key::train_fraction], validation = config_[key::validation_fraction];
   config_.expect(by_months || train + validation < 1, key::validation_fraction,
                  "with data.train_fraction = {} nothing is left to test on", train);

@@ -11,17 +11,23 @@ namespace tapestry {
 // The keys of several time series, built in or from data.path, and of their splits.
 namespace key {
 
-inline const Key<std::string> series_kind{
-    "data.kind", "waves", "built-in waves, or the CSV of data.path", {.choices = {"waves", "csv"}}};
+enum class SeriesKind { waves, csv };
+inline const Choice<SeriesKind> series_kind{
+    "data.kind",
+    SeriesKind::waves,
+    "built-in waves, or the CSV of data.path",
+    {{"waves", SeriesKind::waves}, {"csv", SeriesKind::csv}}};
 inline const Key<std::int64_t> num_waves{"data.series", 3, "of waves", {.low = 1, .high = 1000}};
 inline const Key<std::int64_t> wave_rows{"data.rows", 4000, "of waves", {.low = 2, .high = 1e7}};
 inline const Key<double> wave_noise{
     "data.noise", 0.3, "of waves: its standard deviation", {.low = 0, .high = 100}};
 inline const Key<bool> gaps{"data.gaps", false, "rows of the CSV may be missing: weekends"};
-inline const Key<std::string> split_by{"data.split",
-                                       "fractions",
-                                       "the rows into train, validation and test, in this order",
-                                       {.choices = {"fractions", "months"}}};
+enum class SplitBy { fractions, months };
+inline const Choice<SplitBy> split_by{
+    "data.split",
+    SplitBy::fractions,
+    "the rows into train, validation and test, in this order",
+    {{"fractions", SplitBy::fractions}, {"months", SplitBy::months}}};
 inline const Key<double> train_fraction{
     "data.train_fraction", 0.7, "share of the rows", {.low = 0.01, .high = 0.98}};
 inline const Key<double> validation_fraction{
