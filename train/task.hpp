@@ -99,7 +99,8 @@ struct RegisterTask {
   }
 };
 
-// A config with the keys of its task. CONFIG is a path or the name of a shipped config.
+// A config with the keys of its task, on top of its bases. CONFIG is a path or the name of a
+// shipped config; a text by itself can be based on shipped configs alone.
 Config load_config(const std::string& path_or_name, const std::vector<std::string>& overrides);
 Config parse_config(const std::string& text, const std::string& source,
                     const std::vector<std::string>& overrides);

@@ -1,14 +1,14 @@
 #include "train/settings/config.hpp"
 
 #include <fmt/ranges.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <sstream>
+#include <ranges>
 
 #include "data/text/text.hpp"
+#include "train/settings/toml.hpp"
 
 namespace tapestry {
 namespace {
@@ -19,47 +19,6 @@ const char* type_name(const Value& value) {
   return names[value.index()];
 }
 
-std::string position(const std::string& source, const toml::source_region& region) {
-  return fmt::format("{}:{}:{}", source, region.begin.line, region.begin.column);
-}
-
-toml::table parse_toml(const std::string& text, const std::string& source) {
-  try {
-    return toml::parse(text, source);
-  } catch (const toml::parse_error& error) {
-    throw InputError(fmt::format("{}: {}", position(source, error.source()), error.description()));
-  }
-}
-
-// A number as TOML that reads back as the same double, and as a float.
-std::string number(double value) {
-  if (!std::isfinite(value)) return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
-  std::string text = fmt::format("{}", value);
-  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
-}
-
-// The node as the type of `like`; nothing when it is of another type. Integers serve as numbers.
-std::optional<Value> convert(const toml::node& node, const Value& like) {
-  if (std::holds_alternative<bool>(like)) {
-    if (node.is_boolean()) return Value(node.as_boolean()->get());
-  } else if (std::holds_alternative<std::int64_t>(like)) {
-    if (node.is_integer()) return Value(node.as_integer()->get());
-  } else if (std::holds_alternative<double>(like)) {
-    if (node.is_floating_point()) return Value(node.as_floating_point()->get());
-    if (node.is_integer()) return Value(static_cast<double>(node.as_integer()->get()));
-  } else if (std::holds_alternative<std::string>(like)) {
-    if (node.is_string()) return Value(node.as_string()->get());
-  } else if (const toml::array* list = node.as_array()) {
-    std::vector<std::int64_t> values;
-    for (const toml::node& item : *list) {
-      if (!item.is_integer()) return std::nullopt;
-      values.push_back(item.as_integer()->get());
-    }
-    return Value(values);
-  }
-  return std::nullopt;
-}
-
 std::string describe_range(const Limits& limits, bool integer) {
   const auto show = [&](double bound) {
     return integer ? fmt::format("{:.0f}", bound) : fmt::format("{}", bound);
@@ -67,16 +26,6 @@ std::string describe_range(const Limits& limits, bool integer) {
   if (std::isinf(limits.high)) return "at least " + show(limits.low);
   if (std::isinf(limits.low)) return "at most " + show(limits.high);
   return fmt::format("between {} and {}", show(limits.low), show(limits.high));
-}
-
-// A value of the wrong type, on one line.
-std::string show(const toml::node& node) {
-  for (const Value& like : {Value(false), Value(std::int64_t{}), Value(0.0), Value(std::string())})
-    if (const std::optional<Value> value = convert(node, like)) return to_toml(*value);
-  if (node.is_array()) return "[…]";
-  std::ostringstream shown;
-  shown << toml::toml_formatter(node);
-  return shown.str();
 }
 
 struct Given {
@@ -114,6 +63,9 @@ Override parse_override(const std::string& text, bool is_string) {
   return {text.substr(0, equals), toml::table{{"value", value}}};
 }
 
+// A base's name and published result are its own.
+bool is_inherited(const std::string& key) { return key != "name" && !key.starts_with("expected."); }
+
 std::string name_of_override(const std::string& text) { return text.substr(0, text.find('=')); }
 
 }  // namespace
@@ -138,25 +90,6 @@ std::string range_error(const KeyInfo& key, const Value& value) {
   return {};
 }
 
-std::string to_toml(const Value& value) {
-  return std::visit(
-      [](const auto& held) -> std::string {
-        using T = std::decay_t<decltype(held)>;
-        if constexpr (std::is_same_v<T, bool>) return held ? "true" : "false";
-        if constexpr (std::is_same_v<T, std::int64_t>) return std::to_string(held);
-        if constexpr (std::is_same_v<T, double>) return number(held);
-        if constexpr (std::is_same_v<T, std::vector<std::int64_t>>)
-          return fmt::format("[{}]", fmt::join(held, ", "));
-        if constexpr (std::is_same_v<T, std::string>) {
-          std::ostringstream quoted;  // always one line: "a\nb"
-          const toml::value<std::string> node(held);
-          quoted << toml::toml_formatter(node, toml::format_flags::allow_unicode_strings);
-          return quoted.str();
-        }
-      },
-      value);
-}
-
 void throw_unhandled(const KeyInfo& key) {
   throw std::logic_error(fmt::format("key {}: one of its values is not handled", key.name));
 }
@@ -178,26 +111,38 @@ std::string nearest(const std::string& word, const std::vector<std::string>& can
   return candidates.empty() ? "" : *std::ranges::min_element(candidates, {}, edits);
 }
 
-std::string Config::peek(const std::string& text, const std::string& source,
-                         const std::vector<std::string>& overrides, const std::string& key) {
-  const toml::table table = parse_toml(text, source);
-  std::string found = table.at_path(key).value_or(std::string());
+Config::Found Config::peek(const std::vector<ConfigText>& texts,
+                           const std::vector<std::string>& overrides, const std::string& key) {
+  Found found{.origin = texts.front().source};
+  for (const ConfigText& text : texts | std::views::reverse) {
+    const toml::table table = parse_toml(text.text, text.source);
+    std::vector<Given> all;
+    flatten(table, "", text.source, all);
+    for (const Given& item : all)
+      if (item.name == key && item.node->is_string())
+        found = {item.node->as_string()->get(), item.origin};
+  }
   for (const std::string& given : overrides)
     if (name_of_override(given) == key)
-      found = parse_override(given, true).table["value"].value_or(std::string());
+      found = {parse_override(given, true).table["value"].value_or(std::string()), "--set"};
   return found;
 }
 
 Config::Config(const std::string& text, const std::string& source,
                const std::vector<std::string>& overrides, const std::vector<KeyInfo>& keys)
+    : Config(with_bases({source, text}), overrides, keys) {}
+
+Config::Config(const std::vector<ConfigText>& texts, const std::vector<std::string>& overrides,
+               const std::vector<KeyInfo>& keys)
     : keys_(keys) {
   std::vector<std::string> names;
   for (const KeyInfo& key : keys_) {
     names.push_back(key.name);
     entries_[key.name] = {key, key.fallback, "default"};
   }
+  names.emplace_back(base_key);
 
-  const auto accept = [&](const Given& given) {
+  const auto checked = [&](const Given& given) -> Entry {
     const auto found = entries_.find(given.name);
     if (found == entries_.end()) {
       const std::string last = given.name.substr(given.name.rfind('.') + 1);
@@ -207,27 +152,34 @@ Config::Config(const std::string& text, const std::string& source,
       throw InputError(fmt::format("{}: unknown key {}; did you mean {}?", given.origin,
                                    printable(given.name), meant));
     }
-    Entry& entry = found->second;
-    const std::optional<Value> value = convert(*given.node, entry.key.fallback);
+    const KeyInfo& key = found->second.key;
+    const std::optional<Value> value = convert(*given.node, key.fallback);
     expect_input(value.has_value(), "{}: {} = {}: expected {}", given.origin, given.name,
-                 show(*given.node), type_name(entry.key.fallback));
-    const std::string wrong = range_error(entry.key, *value);
+                 show(*given.node), type_name(key.fallback));
+    const std::string wrong = range_error(key, *value);
     expect_input(wrong.empty(), "{}: {} = {}: {}", given.origin, given.name, to_toml(*value),
                  wrong);
-    entry.value = *value;
-    entry.origin = given.origin;
+    return {key, *value, given.origin};
   };
 
-  const toml::table table = parse_toml(text, source);
-  std::vector<Given> given;
-  flatten(table, "", source, given);
-  for (const Given& item : given) accept(item);
+  for (const ConfigText& text : texts | std::views::reverse) {
+    const toml::table table = parse_toml(text.text, text.source);
+    std::vector<Given> given;
+    flatten(table, "", text.source, given);
+    std::erase_if(given, [](const Given& item) { return item.name == base_key; });
+    for (const Given& item : given) {
+      const Entry entry = checked(item);
+      if (&text == &texts.front() || is_inherited(item.name)) entries_[item.name] = entry;
+    }
+  }
   for (const std::string& override_text : overrides) {
-    const auto known = entries_.find(name_of_override(override_text));
+    const std::string name = name_of_override(override_text);
+    expect_input(name != base_key, "--set {}: a base can only stand in a file", override_text);
+    const auto known = entries_.find(name);
     const bool is_string =
         known != entries_.end() && std::holds_alternative<std::string>(known->second.key.fallback);
     const Override parsed = parse_override(override_text, is_string);
-    accept({parsed.name, "--set", parsed.table.get("value")});
+    entries_[name] = checked({name, "--set", parsed.table.get("value")});
   }
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "autograd/check.hpp"
+#include "train/settings/config_text.hpp"
 
 namespace tapestry {
 
@@ -73,15 +74,22 @@ std::string range_error(const KeyInfo& key, const Value& value);
 // A value for every declared key, and where it came from.
 class Config {
  public:
-  // `text` is TOML and `source` the name its errors give; `overrides` are "key=value" of --set.
+  // `texts` are a config's own and those of its bases, as with_bases gives them; `overrides` are
+  // "key=value" of --set. What an earlier text sets stands before what a later one does.
   // Throws InputError, with file:line:column and the nearest valid name, for a key that is not
   // declared, a value of another type or out of range, and for broken TOML.
+  Config(const std::vector<ConfigText>& texts, const std::vector<std::string>& overrides,
+         const std::vector<KeyInfo>& keys);
+  // Of a text without a file. `source` is the name its errors give.
   Config(const std::string& text, const std::string& source,
          const std::vector<std::string>& overrides, const std::vector<KeyInfo>& keys);
 
-  // The value of one key of a TOML text, before its keys are known; empty if it is not there.
-  static std::string peek(const std::string& text, const std::string& source,
-                          const std::vector<std::string>& overrides, const std::string& key);
+  // One key before all are known; empty if it is not there.
+  struct Found {
+    std::string value{}, origin;
+  };
+  static Found peek(const std::vector<ConfigText>& texts, const std::vector<std::string>& overrides,
+                    const std::string& key);
 
   template <class T>
   const T& operator[](const Key<T>& key) const {

@@ -1,0 +1,82 @@
+#include "train/settings/toml.hpp"
+
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <sstream>
+
+namespace tapestry {
+namespace {
+
+// A number as TOML that reads back as the same double, and as a float.
+std::string number(double value) {
+  if (!std::isfinite(value)) return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+  std::string text = fmt::format("{}", value);
+  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+}
+
+}  // namespace
+
+std::string position(const std::string& source, const toml::source_region& region) {
+  return fmt::format("{}:{}:{}", source, region.begin.line, region.begin.column);
+}
+
+toml::table parse_toml(const std::string& text, const std::string& source) {
+  try {
+    return toml::parse(text, source);
+  } catch (const toml::parse_error& error) {
+    throw InputError(fmt::format("{}: {}", position(source, error.source()), error.description()));
+  }
+}
+
+std::string to_toml(const Value& value) {
+  return std::visit(
+      [](const auto& held) -> std::string {
+        using T = std::decay_t<decltype(held)>;
+        if constexpr (std::is_same_v<T, bool>) return held ? "true" : "false";
+        if constexpr (std::is_same_v<T, std::int64_t>) return std::to_string(held);
+        if constexpr (std::is_same_v<T, double>) return number(held);
+        if constexpr (std::is_same_v<T, std::vector<std::int64_t>>)
+          return fmt::format("[{}]", fmt::join(held, ", "));
+        if constexpr (std::is_same_v<T, std::string>) {
+          std::ostringstream quoted;  // always one line: "a\nb"
+          const toml::value<std::string> node(held);
+          quoted << toml::toml_formatter(node, toml::format_flags::allow_unicode_strings);
+          return quoted.str();
+        }
+      },
+      value);
+}
+
+std::optional<Value> convert(const toml::node& node, const Value& like) {
+  if (std::holds_alternative<bool>(like)) {
+    if (node.is_boolean()) return Value(node.as_boolean()->get());
+  } else if (std::holds_alternative<std::int64_t>(like)) {
+    if (node.is_integer()) return Value(node.as_integer()->get());
+  } else if (std::holds_alternative<double>(like)) {
+    if (node.is_floating_point()) return Value(node.as_floating_point()->get());
+    if (node.is_integer()) return Value(static_cast<double>(node.as_integer()->get()));
+  } else if (std::holds_alternative<std::string>(like)) {
+    if (node.is_string()) return Value(node.as_string()->get());
+  } else if (const toml::array* list = node.as_array()) {
+    std::vector<std::int64_t> values;
+    for (const toml::node& item : *list) {
+      if (!item.is_integer()) return std::nullopt;
+      values.push_back(item.as_integer()->get());
+    }
+    return Value(values);
+  }
+  return std::nullopt;
+}
+
+std::string show(const toml::node& node) {
+  for (const Value& like : {Value(false), Value(std::int64_t{}), Value(0.0), Value(std::string())})
+    if (const std::optional<Value> value = convert(node, like)) return to_toml(*value);
+  if (node.is_array()) return "[…]";
+  if (node.is_table()) return "{…}";
+  std::ostringstream shown;
+  shown << toml::toml_formatter(node);
+  return shown.str();
+}
+
+}  // namespace tapestry

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <toml++/toml.h>
+
+#include <optional>
+
+#include "train/settings/config.hpp"
+
+// TOML as configs hold it. Private to train/settings/.
+namespace tapestry {
+
+// "source:line:column"
+std::string position(const std::string& source, const toml::source_region& region);
+
+// InputError says where the text is not TOML.
+toml::table parse_toml(const std::string& text, const std::string& source);
+
+// The node as the type of `like`; nothing when it is of another type. Integers serve as numbers.
+std::optional<Value> convert(const toml::node& node, const Value& like);
+
+// A value of any type, on one line.
+std::string show(const toml::node& node);
+
+}  // namespace tapestry
