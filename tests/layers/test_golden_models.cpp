@@ -150,12 +150,12 @@ TEST_CASE("golden: ten steps of every optimiser are PyTorch's") {
         return golden.has(key) ? golden[key].values<double>()[index] : otherwise;
       };
       Parameter parameter(golden["initial"].to(dtype).clone(), Role::weight);
-      const auto optimizer = optimizer_registry().at(name)(
-          {&parameter}, {.beta1 = setting("betas", 0, 0.9),
-                         .beta2 = setting("betas", 1, 0.999),
-                         .epsilon = setting("eps", 0, 1e-8),
-                         .momentum = setting("momentum", 0, 0),
-                         .weight_decay = setting("weight_decay", 0, 0)});
+      const auto optimizer = optimizer_registry().at(name).make(
+          {&parameter}, {{"beta1", setting("betas", 0, 0.9)},
+                         {"beta2", setting("betas", 1, 0.999)},
+                         {"epsilon", setting("eps", 0, 1e-8)},
+                         {"momentum", setting("momentum", 0, 0)},
+                         {"weight_decay", setting("weight_decay", 0, 0)}});
       const Tensor gradients = golden["gradients"], wanted = golden["parameters"];  // (steps, 10)
       for (std::int64_t step = 0; step < gradients.dim(0); ++step) {
         CAPTURE(step);

@@ -41,12 +41,12 @@ Gradients gradients_of(const std::vector<Parameter*>& parameters,
 }
 
 TEST_CASE("optim: a fixed parameter is never updated, and keeps no state") {
-  for (const auto& [name, make] : optimizer_registry()) {
+  for (const auto& [name, type] : optimizer_registry()) {
     CAPTURE(name);
     Parameters parameters;
     parameters.add(row({1, 2}));
     const Parameter& fixed = parameters.add(row({3, 4}), Role::fixed);
-    const auto optimizer = make(parameters.pointers, {.momentum = 0.9, .decay_all = true});
+    const auto optimizer = type.make(parameters.pointers, {{"momentum", 0.9}, {"decay_all", true}});
     Tape tape;
     const Tensor loss = sum(parameters.all[0].tensor * fixed.tensor);
     const Gradients gradients = tape.backward(loss);
@@ -155,14 +155,14 @@ TEST_CASE("clip: a float32 norm is summed in float64") {
 }
 
 TEST_CASE("clip: every optimiser applies the factor as if the gradients were scaled") {
-  for (const auto& [name, make] : optimizer_registry())
+  for (const auto& [name, type] : optimizer_registry())
     for (const DType dtype : {f32, f64}) {
       CAPTURE(name);
       std::vector<Array> after;
       for (const double scale : {0.25, 1.0}) {
         Parameters p;
         p.add(normal({37}, 1, dtype));
-        const auto optimizer = make(p.pointers, {.momentum = 0.9});
+        const auto optimizer = type.make(p.pointers, {{"momentum", 0.9}});
         for (std::uint64_t step = 2; step < 5; ++step) {
           const Tensor gradient = normal({37}, step, dtype);
           const Array given = (gradient * (0.25 / scale)).value();
@@ -177,10 +177,10 @@ TEST_CASE("clip: every optimiser applies the factor as if the gradients were sca
 // --- optimisers ---
 
 TEST_CASE("optimizer: names of the registry are those of the classes") {
-  CHECK(dynamic_cast<Adam*>(optimizer_registry().at("adam")({}, {}).get()));
-  CHECK_FALSE(dynamic_cast<Adam*>(optimizer_registry().at("adamw")({}, {}).get()));
-  CHECK(dynamic_cast<AdamW*>(optimizer_registry().at("adamw")({}, {}).get()));
-  CHECK(dynamic_cast<Sgd*>(optimizer_registry().at("sgd")({}, {}).get()));
+  CHECK(dynamic_cast<Adam*>(optimizer_registry().at("adam").make({}, {}).get()));
+  CHECK_FALSE(dynamic_cast<Adam*>(optimizer_registry().at("adamw").make({}, {}).get()));
+  CHECK(dynamic_cast<AdamW*>(optimizer_registry().at("adamw").make({}, {}).get()));
+  CHECK(dynamic_cast<Sgd*>(optimizer_registry().at("sgd").make({}, {}).get()));
 }
 
 TEST_CASE("optimizer: sgd with momentum and decoupled decay, by hand") {
@@ -203,7 +203,8 @@ TEST_CASE("optimizer: Adam's first step is the learning rate against the gradien
     Parameters p;
     p.add(row({1, 1, 1}));
     optimizer_registry()
-        .at(name)(p.pointers, {})
+        .at(name)
+        .make(p.pointers, {})
         ->step(gradients_of(p.pointers, {row({1e3, -1e-3, 0})}), 0.125);
     const std::vector<double> after = doubles(p.all[0].value());
     CHECK(after[0] == doctest::Approx(0.875));
@@ -222,13 +223,40 @@ TEST_CASE("optimizer: decay leaves biases, norms and embeddings alone, unless de
       for (const Role role : {Role::weight, Role::bias, Role::norm, Role::embedding})
         p.add(row({2}), role);
       optimizer_registry()
-          .at(name)(p.pointers, {.weight_decay = 0.5, .decay_all = all})
+          .at(name)
+          .make(p.pointers, {{"weight_decay", 0.5}, {"decay_all", all}})
           ->step(gradients_of(p.pointers, std::vector<Array>(4, row({0}))), 0.1);
       for (const Parameter& parameter : p.all) {
         const bool decays = name != "adam" && (all || parameter.role == Role::weight);
         CHECK(parameter.value().values<double>()[0] == doctest::Approx(decays ? 1.9 : 2));
       }
     }
+}
+
+TEST_CASE("optimizer: adam has no setting of decay, and ignores that of its options") {
+  CHECK_FALSE(optimizer_registry().at("adam").has("weight_decay"));
+  CHECK(optimizer_registry().at("adamw").has("weight_decay"));
+  Parameters p;
+  p.add(row({2}));
+  Adam(p.pointers, {.weight_decay = 0.5, .decay_all = true})
+      .step(gradients_of(p.pointers, {row({0})}), 0.1);
+  CHECK(doubles(p.all[0].value()) == std::vector<double>{2});
+}
+
+TEST_CASE("optimizer: settings that share a name are the same, and have the options' defaults") {
+  std::map<std::string, OptimizerSetting> met;
+  for (const auto& [name, type] : optimizer_registry())
+    for (const OptimizerSetting& setting : type.settings) {
+      CAPTURE(name);
+      CAPTURE(setting.name);
+      const OptimizerSetting& first = met.try_emplace(setting.name, setting).first->second;
+      CHECK((first.fallback == setting.fallback));
+      CHECK(first.help == setting.help);
+      CHECK(first.range.low == setting.range.low);
+      CHECK(first.range.high == setting.range.high);
+    }
+  CHECK((met.at("beta2").fallback == OptimizerValue(AdamOptions().beta2)));
+  CHECK((met.at("decay_all").fallback == OptimizerValue(false)));
 }
 
 TEST_CASE("optimizer: of a transformer, the weights of its Linears decay") {
@@ -257,12 +285,12 @@ TEST_CASE("optimizer: of a transformer, the weights of its Linears decay") {
 }
 
 TEST_CASE("optimizer: a parameter without a gradient is named, and nothing has moved") {
-  for (const auto& [name, make] : optimizer_registry()) {
+  for (const auto& [name, type] : optimizer_registry()) {
     CAPTURE(name);
     Parameters p;
     p.add(row({1, 2}));
     p.add(row({3})).name = "decoder.0.bias";
-    const auto optimizer = make(p.pointers, {});
+    const auto optimizer = type.make(p.pointers, {});
     const Gradients gradients = gradients_of({p.pointers[0]}, {row({1, 1})});
     CHECK_THROWS_WITH_AS(optimizer->step(gradients, 0.1),
                          "optimizer: parameter decoder.0.bias (1,) has no gradient",
@@ -277,13 +305,13 @@ TEST_CASE("optimizer: the state is named for a checkpoint, zeros before the firs
       {"adam", {"first_moment.0", "second_moment.0", "first_moment.1", "second_moment.1"}},
       {"adamw", {"first_moment.0", "second_moment.0", "first_moment.1", "second_moment.1"}},
       {"sgd", {"velocity.0", "velocity.1"}}};
-  for (const auto& [name, make] : optimizer_registry()) {
+  for (const auto& [name, type] : optimizer_registry()) {
     CAPTURE(name);
     Parameters p;
     p.add(normal({2, 3}, 1));
     p.add(normal({4}, 2, f32));
     Strings names;
-    for (const auto& [key, array] : make(p.pointers, {})->state()) {
+    for (const auto& [key, array] : type.make(p.pointers, {})->state()) {
       names.push_back(key);
       const Parameter& owner = *p.pointers[key.ends_with("1")];
       CHECK(array.shape() == owner.tensor.shape());
@@ -296,10 +324,10 @@ TEST_CASE("optimizer: the state is named for a checkpoint, zeros before the firs
 }
 
 TEST_CASE("optimizer: one that is given another's state goes on as the other does") {
-  for (const auto& [name, make] : optimizer_registry())
+  for (const auto& [name, type] : optimizer_registry())
     for (const DType dtype : {f32, f64}) {
       CAPTURE(name);
-      const OptimizerOptions options{.momentum = 0.9, .weight_decay = 0.1};
+      const OptimizerValues options{{"momentum", 0.9}, {"weight_decay", 0.1}};
       const auto step = [&](Optimizer& optimizer, const Parameters& p, std::uint64_t index) {
         optimizer.step(gradients_of(p.pointers, {normal({5}, 10 + index, dtype),
                                                  normal({2, 3}, 20 + index, dtype)}),
@@ -308,11 +336,12 @@ TEST_CASE("optimizer: one that is given another's state goes on as the other doe
       Parameters p, q;
       p.add(normal({5}, 1, dtype));
       p.add(normal({2, 3}, 2, dtype), Role::bias);
-      const auto original = make(p.pointers, options);
+      const auto original = type.make(p.pointers, options);
       for (std::uint64_t i = 0; i < 3; ++i) step(*original, p, i);
 
       for (const Parameter& parameter : p.all) q.add(parameter.value(), parameter.role);
-      const auto resumed = make(q.pointers, options), forgetful = make(q.pointers, options);
+      const auto resumed = type.make(q.pointers, options),
+                 forgetful = type.make(q.pointers, options);
       auto state = resumed->state();
       const auto saved = original->state();
       REQUIRE(state.size() == saved.size());
@@ -335,13 +364,13 @@ TEST_CASE("optimizer: one that is given another's state goes on as the other doe
 
 // ½ Σ a (θ - c)² with curvatures a from 0.5 to 2.
 TEST_CASE("optimizer: every registered one minimises a quadratic") {
-  for (const auto& [name, make] : optimizer_registry())
+  for (const auto& [name, type] : optimizer_registry())
     for (const DType dtype : {f32, f64}) {
       CAPTURE(name);
       Parameters p;
       const Parameter& theta = p.add(normal({6}, 1, dtype));
       const Tensor centre = normal({6}, 2, dtype), a = row({0.5, 0.8, 1, 1.2, 1.6, 2}).to(dtype);
-      const auto optimizer = make(p.pointers, {.momentum = 0.8});
+      const auto optimizer = type.make(p.pointers, {{"momentum", 0.8}});
       const Schedule schedule{.decay = Decay::linear, .peak = 0.1, .steps = 200};
       const auto loss = [&] { return 0.5 * sum(a * squared_error(theta, centre)); };
       const double before = loss().item();
@@ -357,7 +386,7 @@ TEST_CASE("optimizer: every registered one minimises a quadratic") {
 
 TEST_CASE("threads: every registered optimiser has the same bits on 1, 2, 3 and 8 threads") {
   const int before = num_threads();
-  for (const auto& [name, make] : optimizer_registry())
+  for (const auto& [name, type] : optimizer_registry())
     for (const DType dtype : {f32, f64}) {
       CAPTURE(name);
       std::vector<Array> first;
@@ -366,7 +395,7 @@ TEST_CASE("threads: every registered optimiser has the same bits on 1, 2, 3 and 
         set_num_threads(threads);
         Parameters p;
         p.add(normal({100003}, 1, dtype));
-        const auto optimizer = make(p.pointers, {.momentum = 0.9, .weight_decay = 0.1});
+        const auto optimizer = type.make(p.pointers, {{"momentum", 0.9}, {"weight_decay", 0.1}});
         std::vector<Array> result{p.all[0].value()};
         for (std::uint64_t step = 2; step < 5; ++step) {
           const Gradients gradients = gradients_of(p.pointers, {normal({100003}, step, dtype)});
@@ -383,14 +412,14 @@ TEST_CASE("threads: every registered optimiser has the same bits on 1, 2, 3 and 
 }
 
 TEST_CASE("optimizer: vectors and their remainders are updated alike") {
-  for (const auto& [name, make] : optimizer_registry())
+  for (const auto& [name, type] : optimizer_registry())
     for (const DType dtype : {f32, f64})
       for (const std::int64_t n : {1, 7, 16, 33, 16384 + 5}) {
         CAPTURE(name);
         CAPTURE(n);
         Parameters p;
         p.add(Array::full({n}, 1, dtype));
-        const auto optimizer = make(p.pointers, {.momentum = 0.9, .weight_decay = 0.1});
+        const auto optimizer = type.make(p.pointers, {{"momentum", 0.9}, {"weight_decay", 0.1}});
         for (int step = 0; step < 2; ++step)
           optimizer->step(gradients_of(p.pointers, {Array::full({n}, 0.3, dtype)}), 0.1);
         const std::vector<double> after = doubles(p.all[0].value());

@@ -12,10 +12,19 @@ namespace {
 const Key<bool> on{"on", false, "a switch"};
 const Key<std::string> text{"text", "none", "any words", {.free_on_resume = true}};
 const Key<std::string> color{"model.color", "red", "a choice", {.choices = {"red", "green"}}};
+
+// Names and values of a choice stand in this one place.
+enum class Outline { round, square, flat };
+const Choice<Outline> outline{
+    "model.outline",
+    Outline::square,
+    "another choice",
+    {{"round", Outline::round}, {"square", Outline::square}, {"flat", Outline::flat}}};
+
 const Key<std::int64_t> layers{"model.layers", 4, "an integer", {.low = 1, .high = 100}};
 const Key<double> rate{"optim.rate", 1e-3, "a number", {.low = 0, .high = 10}};
 const Key<std::vector<std::int64_t>> hidden{"model.hidden", {400}, "a list", {.low = 1}};
-const std::vector<KeyInfo> test_keys{on, text, color, layers, hidden, rate};
+const std::vector<KeyInfo> test_keys{on, text, color, outline, layers, hidden, rate};
 
 Config parse(const std::string& toml, const std::vector<std::string>& overrides = {}) {
   return Config(toml, "file.toml", overrides, test_keys);
@@ -47,6 +56,27 @@ TEST_CASE("config: values come from the defaults, the file and --set, which say 
       {"layers", {"layers = 2", "# file.toml:3:3: an integer"}},
       {"rate", {"rate = 0.5", "# --set: a number"}}};
   for (const auto& [key, parts] : origins) check_says(line_of(config, key), parts);
+}
+
+TEST_CASE("choice: a config holds the name, and hands out the value") {
+  CHECK((parse("")[outline] == Outline::square));
+  CHECK((parse("model.outline = \"round\"")[outline] == Outline::round));
+  CHECK((parse("model.outline = \"round\"", {"model.outline=flat"})[outline] == Outline::flat));
+  check_says(line_of(parse(""), "outline"), {"outline = \"square\"", "# default: another choice"});
+  check_says(error_of("model.outline = \"squre\""),
+             {"file.toml:1:7: model.outline = \"squre\": expected one of round, square, flat; did "
+              "you mean \"square\"?"});
+  check_says(error_of("model.outline = 1"), {"model.outline = 1: expected a string"});
+  CHECK(parse("model.outline = \"flat\"").differences(parse("")) ==
+        std::vector<std::string>{"model.outline (\"flat\", now \"square\")"});
+}
+
+TEST_CASE("choice: a default without a name and a name without a value are refused") {
+  CHECK_THROWS_AS(Choice<Outline>("a", Outline::flat, "", {{"round", Outline::round}}),
+                  std::invalid_argument);
+  const Choice<Outline> fewer{"model.outline", Outline::round, "", {{"round", Outline::round}}};
+  CHECK((parse("model.outline = \"round\"")[fewer] == Outline::round));
+  CHECK_THROWS_AS(parse("")[fewer], std::invalid_argument);
 }
 
 TEST_CASE("config: --set takes every type, bare strings, and the last word") {
@@ -245,9 +275,12 @@ TEST_CASE("config: every key of every task has a help text and a default it acce
 }
 
 TEST_CASE("config: optim.name knows every registered optimiser and no other") {
-  for (const std::string& choice : key::optimizer.limits.choices)
+  const std::vector<KeyInfo> keys = key::with_common_keys({});
+  const auto chosen = std::ranges::find(keys, key::optimizer.name, &KeyInfo::name);
+  REQUIRE(chosen != keys.end());
+  for (const std::string& choice : chosen->limits.choices)
     CHECK_MESSAGE(optimizer_registry().contains(choice), choice);
-  CHECK(key::optimizer.limits.choices.size() == optimizer_registry().size());
+  CHECK(chosen->limits.choices.size() == optimizer_registry().size());
 }
 
 TEST_CASE("config: shipped configs are those in train/configs/, parse and resolve to themselves") {
@@ -283,6 +316,120 @@ TEST_CASE("config: a file, a shipped name, or the nearest one") {
   check_says(message_of([&] { load_config(file, {"name=.."}); }), {"--set: name = \"..\""});
   const std::string huge = folder.write("huge.toml", std::string((1 << 20) + 1, '\n'));
   check_says(message_of([&] { load_config(huge, {}); }), {"huge.toml"});
+}
+
+// --- bases ---
+
+const std::string a_task = "task = \"toy-sequence\"\n";
+
+TEST_CASE("base: what a config does not set holds from its base, and its base's base") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path("shared"));
+  const std::string first =
+      folder.write("shared/first.toml", a_task + "[model]\nlayers = 1\nheads = 1\nwidth = 8\n");
+  const std::string second =
+      folder.write("shared/second.toml", "base = \"first.toml\"\n[model]\nheads = 2\nwidth = 16\n");
+  const std::string own =
+      folder.write("own.toml", "base = \"shared/second.toml\"\nmodel.width = 32\n");
+  const Config config = load_config(own, {"optim.momentum=0.5"});
+  const std::pair<std::string, std::string> lines[] = {{"task = \"toy-sequence\"", first + ":1:1:"},
+                                                       {"layers = 1", first + ":3:1:"},
+                                                       {"heads = 2", second + ":3:1:"},
+                                                       {"width = 32", own + ":2:7:"},
+                                                       {"momentum = 0.5", "--set:"},
+                                                       {"dropout = 0.0", "default:"}};
+  for (const auto& [value, origin] : lines)
+    check_says(line_of(config, value.substr(0, value.find(' '))), {value, "# " + origin});
+  CHECK(config[key::name] == "own");
+  check_says(load_config(own, {"model.layers=3"}).toml(), {"\nlayers = 3\n"});
+  CHECK(config.toml().find("base") == std::string::npos);  // the resolved one is flat
+  const std::string resolved = folder.write("resolved.toml", config.toml());
+  CHECK(load_config(resolved, {}).toml() == config.toml());
+}
+
+TEST_CASE("base: a shipped config, unless the folder has a file of that name") {
+  const TemporaryFolder folder;
+  const std::string own = folder.write("own.toml", "base = \"sort\"\nmodel.layers = 1\n");
+  CHECK(load_config(own, {})[key::batch_size] == 64);
+  check_says(line_of(load_config(own, {}), "batch_size"), {"# sort:"});
+  folder.write("sort", a_task + "train.batch_size = 3\n");
+  CHECK(load_config(own, {})[key::batch_size] == 3);
+  CHECK(parse_config("base = \"sort\"", "a text", {})[key::batch_size] == 64);
+  folder.write("absolute.toml", fmt::format("base = \"{}\"", folder.path("sort")));
+  CHECK(load_config(folder.path("absolute.toml"), {})[key::batch_size] == 3);
+}
+
+TEST_CASE("base: a name and a published result are a config's own") {
+  const TemporaryFolder folder;
+  const std::string base =
+      folder.write("base.toml", "name = \"published\"\n" + a_task +
+                                    "[expected]\nmetric = \"loss\"\nvalue = 0.5\n");
+  const Config config =
+      load_config(folder.write("own.toml", "base = \"base.toml\"\nexpected.value = 2\n"), {});
+  CHECK(config[key::name] == "own");
+  CHECK(config[key::expected_metric].empty());
+  CHECK(config[key::expected_value] == 2);
+  CHECK(load_config(base, {})[key::name] == "published");
+}
+
+TEST_CASE("base: what is wrong with one is said in one line, with its place") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path("folder.toml"));
+  folder.write("good.toml", a_task);
+  folder.write("misspelt.toml", a_task + "[model]\nlayrs = 2\n");
+  folder.write("wrong.toml", "expected.value = \"x\"\n" + a_task);
+  folder.write("no_task.toml", "task = \"srot\"\n");
+  folder.write("broken.toml", "task = \n");
+  folder.write("binary.toml", std::string("\0\xff", 2));
+  folder.write("huge.toml", std::string((1 << 20) + 1, '\n'));
+  folder.write("one.toml", "base = \"two.toml\"\n");
+  folder.write("two.toml", "\nbase = \"./one.toml\"\n");
+  for (int i = 0; i < 20; ++i)
+    folder.write(fmt::format("deep{}.toml", i), fmt::format("base = \"deep{}.toml\"", i + 1));
+  folder.write("linked.toml", "base = \"again.toml\"");
+  std::filesystem::create_symlink(folder.path("linked.toml"), folder.path("again.toml"));
+  struct Row {
+    std::string base;
+    std::vector<std::string> parts;
+  };
+  const Row rows[] = {
+      {"\"srot\"", {"own.toml:2:1: base = \"srot\"", "no shipped config", "mean \"sort\"?"}},
+      {"\"god.toml\"", {"base = \"god.toml\": no such file", "did you mean \"good.toml\"?"}},
+      {"\"\"", {"own.toml:2:1: base = \"\""}},
+      {"\".\"", {"base = \".\"", "no such file"}},
+      {"\"folder.toml\"", {"base = \"folder.toml\"", "no such file"}},
+      {"\"/dev/zero\"", {"base = \"/dev/zero\"", "no such file"}},
+      {"\"good.toml\\u0000\"", {"base = \"good.toml\\u0000\"", "no such file"}},
+      {"\"" + std::string(5000, 'x') + "\"", {"no such file"}},
+      {"\"a\\nb\"", {"base = \"a\\nb\"", "no such file"}},
+      {"3", {"own.toml:2:1: base = 3: expected a string"}},
+      {"[\"sort\"]", {"base = […]: expected a string"}},
+      {"{name = \"sort\"}", {"base = {…}: expected a string"}},
+      {"true", {"base = true: expected a string"}},
+      {"\"own.toml\"", {"own.toml:2:1: base = \"own.toml\"", "circle", "own.toml -> "}},
+      {"\"one.toml\"", {"two.toml:2:1: base = \"./one.toml\"", "circle", "one.toml -> "}},
+      {"\"linked.toml\"", {"linked.toml:1:1: base = \"again.toml\"", "circle"}},
+      {"\"deep0.toml\"", {"deep15.toml:1:1:", "more than 16 bases"}},
+      {"\"misspelt.toml\"", {"misspelt.toml:3:1: unknown key model.layrs", "model.layers?"}},
+      {"\"wrong.toml\"", {"wrong.toml:1:10: expected.value = \"x\": expected a number"}},
+      {"\"no_task.toml\"", {"no_task.toml:1:1: task = \"srot\": expected one of"}},
+      {"\"broken.toml\"", {"broken.toml:1:"}},
+      {"\"binary.toml\"", {"binary.toml:1:"}},
+      {"\"huge.toml\"", {"huge.toml: "}},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.base.substr(0, 80));
+    const std::string own = folder.write("own.toml", "\nbase = " + row.base + "\n");
+    const std::string message = message_of([&] { load_config(own, {}); });
+    CHECK(!message.empty());
+    check_says(message, row.parts);
+  }
+  const std::string good = folder.path("good.toml");
+  check_says(message_of([&] { load_config(good, {"base=sort"}); }), {"--set base=sort: "});
+  check_says(message_of([] { parse_config("base = \"good.toml\"", "a text", {}); }),
+             {"a text:1:1: base = \"good.toml\": no shipped config of that name"});
+  check_says(message_of([] { parse_config("model.base = \"sort\"\n" + a_task, "a text", {}); }),
+             {"a text:1:7: unknown key model.base"});
 }
 
 TEST_CASE("bug: the published result was not compared when data.path ended in a slash") {

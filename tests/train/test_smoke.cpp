@@ -83,7 +83,7 @@ TEST_CASE("smoke: every shipped config trains, evaluates, saves, resumes, sample
     CAPTURE(name);
     const std::string resolved = parse_config(text, name, {}).toml();
     const auto value = [&](const std::string& key) {
-      return Config::peek(resolved, "resolved config", {}, key);
+      return Config::peek({{"resolved config", resolved}}, {}, key).value;
     };
     const std::string task = value("task"), data = task + "/" + value("data.kind");
     const auto found = known.contains(data) ? known.find(data) : known.find(task);
