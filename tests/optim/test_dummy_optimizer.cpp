@@ -65,7 +65,7 @@ double loss_after(const std::vector<std::string>& more) {
   const Config config = config_of(more);
   const auto task = make_task({config});
   const std::atomic<bool> never = false;
-  Trainer trainer(*task, config, Run(folder.path()), nullptr, never, {.quiet = true});
+  Trainer trainer(*task, config, Run(folder.path()), nullptr, never, {});
   return trainer.train().at("loss");
 }
 
