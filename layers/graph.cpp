@@ -23,22 +23,7 @@ Tensor of_degrees(const Adjacency& graph, DType dtype, F f) {
   return column.to(dtype);
 }
 
-std::unique_ptr<GraphLayer> make_layer(const GraphNetworkOptions& options, std::int64_t in,
-                                       bool logits, Random& init) {
-  const std::int64_t out = logits ? options.classes : options.width;
-  const Activation activation = logits ? Activation::none : options.activation;
-  if (options.attention)
-    return std::make_unique<GraphAttention>(
-        in, out, init,
-        GraphAttention::Options{.heads = logits ? 1 : options.heads, .activation = activation});
-  return std::make_unique<GraphConvolution>(
-      in, out, init,
-      GraphConvolution::Options{.normalization = options.normalization, .activation = activation});
-}
-
 }  // namespace
-
-// --- layers ---
 
 Tensor GraphLayer::forward(const Adjacency& graph, const Tensor& x) const {
   const Scope scope(path());
@@ -110,31 +95,6 @@ Tensor pool(Pooling pooling, const Tensor& x, const Array& first_nodes) {
   if (pooling == Pooling::sum) return segment_sum(x, first_nodes);
   if (pooling == Pooling::mean) return segment_mean(x, first_nodes);
   return segment_max(x, first_nodes);
-}
-
-// --- the network ---
-
-GraphNetwork::GraphNetwork(const GraphNetworkOptions& options, Random& init)
-    : dropout(options.dropout), pooling(options.pooling) {
-  for (std::int64_t i = 0; i < options.layers; ++i)
-    layers.push_back(make_layer(options, i == 0 ? options.inputs : options.width,
-                                !pooling && i + 1 == options.layers, init));
-  if (pooling) head.emplace(options.width, options.classes, init, LinearOptions{.glorot = true});
-  parameters();  // names the modules
-}
-
-Tensor GraphNetwork::forward(const Adjacency& graph, const Tensor& x, const Array& first_nodes,
-                             Random* noise) const {
-  const Scope scope(path());
-  Tensor y = x;
-  for (const auto& layer : layers) y = layer->forward(graph, dropout.forward(y, noise));
-  return pooling ? head->forward(dropout.forward(pool(*pooling, y, first_nodes), noise)) : y;
-}
-
-void GraphNetwork::fields(FieldVisitor& visit) {
-  for (std::size_t i = 0; i < layers.size(); ++i) visit("layers." + std::to_string(i), *layers[i]);
-  visit("dropout", dropout);
-  if (head) visit("head", *head);
 }
 
 }  // namespace tapestry

@@ -6,7 +6,7 @@
 #include "autograd/ops.hpp"
 #include "data/graphs/drawn_graphs.hpp"
 #include "layers/convolution1d.hpp"
-#include "layers/graph.hpp"
+#include "layers/models/graph_network.hpp"
 #include "tests/support/graphs.hpp"
 #include "tests/support/layer_table.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "autograd/ops.hpp"
 #include "autograd/parallel.hpp"
-#include "layers/graph.hpp"
+#include "layers/models/graph_network.hpp"
 #include "layers/models/memory.hpp"
 #include "layers/models/recurrent_network.hpp"
 #include "layers/models/vae.hpp"

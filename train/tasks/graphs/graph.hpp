@@ -1,6 +1,6 @@
 #pragma once
 
-#include "layers/graph.hpp"
+#include "layers/models/graph_network.hpp"
 #include "train/task.hpp"
 #include "train/tasks/graphs/graph_data.hpp"
 

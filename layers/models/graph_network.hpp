@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+
+#include "layers/dropout.hpp"
+#include "layers/graph.hpp"
+
+namespace tapestry {
+
+struct GraphNetworkOptions {
+  std::int64_t inputs = 0, classes = 0;
+  std::int64_t layers = 2, width = 16;
+  bool attention = false;
+  Normalization normalization = Normalization::symmetric;  // of convolutions
+  std::int64_t heads = 1;                                  // of attention; must divide the width
+  Activation activation = Activation::relu;
+  double dropout = 0;
+  std::optional<Pooling> pooling{};  // none: it is nodes that are classified, not graphs
+};
+
+// Layers of graph convolution or attention, dropout before each. To classify nodes, the last layer
+// gives their logits (N, classes), in one head and without σ; to classify graphs, a linear map of
+// the pooled nodes gives the graphs' (G, classes).
+class GraphNetwork final : public Module {
+ public:
+  std::vector<std::unique_ptr<GraphLayer>> layers;
+  Dropout dropout;
+  std::optional<Pooling> pooling;
+  std::optional<Linear> head;  // with pooling
+
+  GraphNetwork(const GraphNetworkOptions& options, Random& init);
+
+  // x (N, F). `noise` is dropout's; null: evaluate.
+  Tensor forward(const Adjacency& graph, const Tensor& x, const Array& first_nodes,
+                 Random* noise = nullptr) const;
+  void fields(FieldVisitor& visit) override;
+};
+
+}  // namespace tapestry
