@@ -24,7 +24,7 @@ Convolution2d::Convolution2d(std::int64_t in, std::int64_t out, Random& init,
     : weight(uniform({out, in, wanted.kernel, wanted.kernel}, bound(in, wanted.kernel), init),
              Role::weight),
       bias(uniform({out}, bound(in, wanted.kernel), init), Role::bias),
-      options{wanted.stride, wanted.padding} {}
+      options{.stride = wanted.stride, .padding = wanted.padding} {}
 
 Tensor Convolution2d::forward(const Tensor& x) const {
   const Scope scope(path());
@@ -41,7 +41,7 @@ TransposedConvolution2d::TransposedConvolution2d(std::int64_t in, std::int64_t o
     : weight(uniform({in, out, wanted.kernel, wanted.kernel}, bound(out, wanted.kernel), init),
              Role::weight),
       bias(uniform({out}, bound(out, wanted.kernel), init), Role::bias),
-      options{wanted.stride, wanted.padding} {}
+      options{.stride = wanted.stride, .padding = wanted.padding} {}
 
 Tensor TransposedConvolution2d::forward(const Tensor& x, std::int64_t height,
                                         std::int64_t width) const {

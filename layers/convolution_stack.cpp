@@ -9,7 +9,7 @@ namespace {
 
 constexpr Convolution2dOptions halving{.kernel = 3, .stride = 2, .padding = 1};
 
-// Of an image, or of features of it.
+// The extents of an image, or of the features that a convolution makes of it.
 struct Planes {
   std::int64_t channels, height, width;
 };
@@ -17,9 +17,11 @@ struct Planes {
 // The image first, then what each convolution makes of the one before.
 std::vector<Planes> planes_of(const ConvolutionStackOptions& options) {
   require(!options.channels.empty(), "convolution stack: no channels");
-  std::vector<Planes> planes{{1, options.height, options.width}};
+  std::vector<Planes> planes{{.channels = 1, .height = options.height, .width = options.width}};
   for (const std::int64_t channels : options.channels)
-    planes.push_back({channels, (planes.back().height + 1) / 2, (planes.back().width + 1) / 2});
+    planes.push_back({.channels = channels,
+                      .height = (planes.back().height + 1) / 2,
+                      .width = (planes.back().width + 1) / 2});
   return planes;
 }
 

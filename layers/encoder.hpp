@@ -4,8 +4,8 @@
 
 namespace tapestry {
 
-// x (B, T, C) -> (B, T, C): transformer blocks in which every token sees every other, but for what
-// the context hides (padding, a window). A norm after the last, with pre-norm, is its owner's.
+// Transformer blocks in which every token sees every other, but for padding and what is outside a
+// window: x (B, T, C) -> (B, T, C). With pre-norm, the owner normalises what comes out.
 class Encoder final : public Module {
  public:
   std::vector<TransformerBlock> blocks;

@@ -29,12 +29,13 @@ class Module {
   // Calls visit("name", field) for every field.
   virtual void fields(FieldVisitor& visit) = 0;
 
-  // The parameters of the whole tree, with dotted names from here. Also gives every module its
-  // path, so that errors can name it.
+  // The parameters of the whole tree, with dotted names from here. The call also gives every module
+  // its path: whoever trains, loads or converts a model makes it before the first forward().
   std::vector<Parameter*> parameters();
 
   void convert(DType dtype);  // every parameter
 
+  // Dotted, from the module whose parameters() named it; errors name the module by it.
   const std::string& path() const { return path_; }
 
  private:

@@ -65,7 +65,7 @@ Features RandomFeatures::forward(const Tensor& x) const {
   const std::int64_t H = projection.tensor.dim(0), D = options.features, d = x.dim(-1);
   if (sigma) {
     const Tensor w = reshape(*sigma, {H, 1, d}) * projection;
-    return {sine_features(matmul(w, unit_rows(x), {.transpose_b = true})), {}};
+    return {.values = sine_features(matmul(w, unit_rows(x), {.transpose_b = true}))};
   }
   const Tensor scaled = x * std::pow(static_cast<double>(d), -0.25);
   const Tensor squares = sum(scaled * scaled, {-1});  // (..., H, T)
@@ -74,8 +74,8 @@ Features RandomFeatures::forward(const Tensor& x) const {
   const Tensor logs =
       matmul(projection, scaled, {.transpose_b = true}) - 0.5 * reshape(squares, row);
   const Array highest = max(logs.value(), {-2}, Keep::yes).value();
-  return {exp(logs - highest) * (1 / std::sqrt(static_cast<double>(D))),
-          highest.reshaped(squares.shape())};
+  return {.values = exp(logs - highest) * (1 / std::sqrt(static_cast<double>(D))),
+          .log_scales = highest.reshaped(squares.shape())};
 }
 
 void RandomFeatures::fields(FieldVisitor& visit) {

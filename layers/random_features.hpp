@@ -14,10 +14,10 @@ struct RandomFeaturesOptions {
   bool gate = false;  // of causal self-attention, see linear_attention
 };
 
-// What stands for queries and keys so that their products are those of linear attention.
+// Of queries or of keys: linear attention multiplies them where softmax takes exponentials.
 struct Features {
-  Tensor values;     // (..., H, F, T)
-  Array log_scales;  // (..., H, T): a key is e^it times its values; empty: 1
+  Tensor values;       // (..., H, F, T)
+  Array log_scales{};  // (..., H, T): a key is e^it times its values; empty: 1
 };
 
 // Random feature maps φ with φ(x) · φ(y) ≈ a softmax kernel, unbiased, its deviation ~ 1/√D.
@@ -40,7 +40,8 @@ class RandomFeatures final : public Module {
   std::int64_t width() const;  // F
   void fields(FieldVisitor& visit) override;
 
-  // What the trigonometric estimate of a mean weight, positive but for chance, is kept above.
+  // Linear attention keeps mean weights above it: they are positive, but their trigonometric
+  // estimates may by chance be 0 or less.
   double floor() const { return options.map == FeatureMap::trigonometric ? 0.01 : 0; }
 };
 

@@ -15,7 +15,6 @@ RecurrentNetwork::RecurrentNetwork(const RecurrentNetworkOptions& wanted, Random
     layers.emplace_back(options.width, options.width, init, options.bias);
   if (!options.tied_embeddings)
     head.emplace(options.width, options.vocabulary, init, LinearOptions{.bias = options.bias});
-  parameters();  // names the modules
 }
 
 Tensor RecurrentNetwork::forward(const Array& tokens, Random* noise) const {

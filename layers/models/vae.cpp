@@ -13,7 +13,10 @@ namespace tapestry {
 namespace {
 
 ConvolutionStackOptions stack_options(const VaeOptions& options) {
-  return {options.height, options.width, options.channels, options.activation};
+  return {.height = options.height,
+          .width = options.width,
+          .channels = options.channels,
+          .activation = options.activation};
 }
 
 // What the encoder reads and the decoder writes.
@@ -38,9 +41,11 @@ std::vector<std::int64_t> decoder_widths(const VaeOptions& options) {
 
 Vae::Vae(const VaeOptions& wanted, Random& init)
     : options(wanted),
-      encoder(encoder_widths(options), init, {options.activation, true}),
+      encoder(encoder_widths(options), init,
+              {.activation = options.activation, .activate_last = true}),
       mean(options.hidden.back(), options.latent, init),
-      decoder(decoder_widths(options), init, {options.activation, !options.channels.empty()}) {
+      decoder(decoder_widths(options), init,
+              {.activation = options.activation, .activate_last = !options.channels.empty()}) {
   if (options.sigma == Sigma::per_dimension)
     log_sigma.emplace(options.hidden.back(), options.latent, init);
   else if (options.sigma == Sigma::shared)
@@ -49,16 +54,15 @@ Vae::Vae(const VaeOptions& wanted, Random& init)
     convolutions.emplace(stack_options(options), init);
     transposed_convolutions.emplace(stack_options(options), init);
   }
-  parameters();  // names the modules
 }
 
 Vae::Posterior Vae::encode(const Tensor& x) const {
   const Scope scope(path());
   const Tensor hidden = encoder.forward(convolutions ? convolutions->forward(x) : x);
   const Tensor mu = mean.forward(hidden);  // (B, Z)
-  if (options.sigma == Sigma::none) return {mu, {}};
-  if (log_sigma) return {mu, log_sigma->forward(hidden)};
-  return {mu, shared_log_sigma->tensor + Array::zeros(mu.shape(), mu.dtype())};
+  if (options.sigma == Sigma::none) return {.mean = mu};
+  if (log_sigma) return {.mean = mu, .log_sigma = log_sigma->forward(hidden)};
+  return {.mean = mu, .log_sigma = shared_log_sigma->tensor + Array::zeros(mu.shape(), mu.dtype())};
 }
 
 Tensor Vae::sample(const Posterior& posterior, Random& noise) const {
@@ -88,10 +92,12 @@ Vae::Elbo Vae::elbo(const Tensor& x, Random& noise) const {
                         ? Tensor(Array::zeros({}, x.dtype()))
                         : sum(gaussian_kl(posterior.mean, posterior.log_sigma));
   if (options.likelihood == Likelihood::bernoulli)
-    return {sum(binary_cross_entropy(decoded, x)), kl, decoded};
+    return {.recon = sum(binary_cross_entropy(decoded, x)), .kl = kl, .decoded = decoded};
   const double nats = options.sigma == Sigma::none ? 0 : 0.5 * std::log(2 * std::numbers::pi);
   const double constant = nats * static_cast<double>(x.size());
-  return {0.5 * sum(squared_error(decoded, x)) + Array::full({}, constant, x.dtype()), kl, decoded};
+  return {.recon = 0.5 * sum(squared_error(decoded, x)) + Array::full({}, constant, x.dtype()),
+          .kl = kl,
+          .decoded = decoded};
 }
 
 void Vae::fields(FieldVisitor& visit) {

@@ -39,7 +39,7 @@ class Vae final : public Module {
   Vae(const VaeOptions& wanted, Random& init);
 
   struct Posterior {
-    Tensor mean, log_sigma;  // (B, Z) each; no log σ in a plain autoencoder
+    Tensor mean{}, log_sigma{};  // (B, Z) each; no log σ in a plain autoencoder
   };
   Posterior encode(const Tensor& x) const;  // x (B, F)
 
