@@ -1,16 +1,11 @@
 #pragma once
 
-#include <optional>
-
-#include "autograd/ops/attention.hpp"
-#include "autograd/ops/linear_attention.hpp"
-#include "layers/linear.hpp"
-#include "layers/random_features.hpp"
+#include "layers/attention_mechanism.hpp"
 
 namespace tapestry {
 
-// One head: softmax(Q Kᵀ / √D + M) V with Q = query(x), K = key(source), V = value(source).
-// x (B, T, C), source (B, S, C') -> (B, T, D).
+// One head: softmax(Q Kᵀ / √D + M) V with Q = query(x), K = key(source), V = value(source)
+// (Vaswani et al. 2017, arXiv 1706.03762, eq. 1). x (B, T, C), source (B, S, C') -> (B, T, D).
 class Attention final : public Module {
  public:
   Linear query, key, value;
@@ -21,24 +16,59 @@ class Attention final : public Module {
   void fields(FieldVisitor& visit) override;
 };
 
-// Keys and values of the tokens seen so far, so that a new token attends to them without their
-// being computed again, or under random features the sums that stand for them, however many they
-// are. For inference: nothing is recorded through it.
-struct KeyValueCache {
-  KeyValueCache(std::int64_t batch, std::int64_t capacity, std::int64_t width, DType dtype)
-      : keys({batch, capacity, width}, dtype), values({batch, capacity, width}, dtype) {}
-  explicit KeyValueCache(const LinearAttentionState& empty) : sums(empty) {}
+// Tokens attend to tokens of their own sequence, by H heads of C / H columns each, whose answers a
+// projection joins (ibid., §3.2.2). x (B, T, C) -> (B, T, C).
+class SelfAttention final : public Module {
+ public:
+  MultiHeadOptions options;
+  Linear output;           // (C, C), drawn before the others
+  Linear query_key_value;  // (3C, C)
+  std::unique_ptr<AttentionMechanism> mechanism;
 
-  Array keys, values;                        // (B, capacity, C); empty with sums
-  std::optional<LinearAttentionState> sums;  // of random features
-  std::int64_t length = 0;                   // how many tokens it has seen
+  // heads must divide width, and leave an even head width for rotary positions, else
+  // std::invalid_argument.
+  SelfAttention(std::int64_t width, Random& init, const MultiHeadOptions& wanted);
 
-  // Row b becomes what row rows[b] was: a beam goes on from another.
-  void select(const std::vector<std::int64_t>& rows);
+  // Queries, keys and values of x, whose first token stands at position `first`.
+  QueryKeyValue project(const Tensor& x, std::int64_t first = 0) const;
+
+  Tensor forward(const Tensor& x, const AttentionOptions& call = {}) const;
+
+  // The same for tokens that follow those in the cache, which then holds them as well.
+  KeyValueCache make_cache(std::int64_t batch, std::int64_t capacity) const;
+  Tensor forward(const Tensor& x, KeyValueCache& cache, const AttentionOptions& call = {}) const;
+
+  void fields(FieldVisitor& visit) override;
+
+ private:
+  AttentionOptions completed(AttentionOptions call) const;  // with this layer's heads and window
 };
 
-// While one is in scope, every MultiHeadAttention of this thread leaves its weights in it, but with
-// random features, which compute none, throws InputError.
+// The same, but tokens attend to those of another sequence.
+// x (B, T, C), source (B, S, C') -> (B, T, C).
+class CrossAttention final : public Module {
+ public:
+  MultiHeadOptions options;
+  Linear output;     // (C, C), drawn before the others
+  Linear query;      // (C, C)
+  Linear key_value;  // (2C, C')
+  std::unique_ptr<AttentionMechanism> mechanism;
+
+  // heads must divide width, and random features have no gate, else std::invalid_argument.
+  CrossAttention(std::int64_t width, std::int64_t source_width, Random& init,
+                 const MultiHeadOptions& wanted);
+
+  Tensor forward(const Tensor& x, const Tensor& source, const AttentionOptions& call = {}) const;
+
+  // In two steps, for a source that is attended to many times.
+  KeyValue project(const Tensor& source) const;
+  Tensor attend(const Tensor& x, const KeyValue& source, AttentionOptions call = {}) const;
+
+  void fields(FieldVisitor& visit) override;
+};
+
+// While one is in scope, each SelfAttention and CrossAttention of this thread leaves its weights in
+// it, but not where it reads from a cache. Random features compute none: InputError.
 class AttentionRecorder {
  public:
   AttentionRecorder();
@@ -54,56 +84,6 @@ class AttentionRecorder {
 
  private:
   AttentionRecorder* outer_;
-};
-
-// `heads` heads of C / heads columns each and an output projection (Vaswani et al. 2017, §3.2.2).
-// Self-attention: x (B, T, C) -> (B, T, C), with one projection to queries, keys and values.
-// Cross-attention: x (B, T, C), source (B, S, C') -> (B, T, C).
-// With random features both are linear in T and S (Peng et al. 2021, arXiv 2103.02143), know
-// causality and padding, but no window and no mask, and causal self-attention may have a gate.
-class MultiHeadAttention final : public Module {
- public:
-  std::optional<Linear> query_key_value;  // self: (3C, C)
-  std::optional<Linear> query;            // cross: (C, C)
-  std::optional<Linear> key_value;        // cross: (2C, C')
-  std::optional<RandomFeatures> features;
-  std::optional<Linear> gate;  // (H, C), with features
-  Linear output;
-  std::int64_t heads;
-  bool rotary_positions;
-
-  struct Options {
-    std::int64_t source_width = 0;  // C' of cross-attention; 0: self-attention
-    LinearOptions input, output;
-    bool rotary_positions = false;  // self-attention turns queries and keys by their positions
-    std::optional<RandomFeaturesOptions> random_features{};  // none: the softmax itself
-  };
-  // heads must divide width, and leave an even head width for rotary positions, which
-  // cross-attention has as little as a gate, else std::invalid_argument.
-  MultiHeadAttention(std::int64_t width, std::int64_t heads, Random& init, const Options& options);
-  MultiHeadAttention(std::int64_t width, std::int64_t num_heads, Random& init)
-      : MultiHeadAttention(width, num_heads, init, Options()) {}
-
-  Tensor forward(const Tensor& x, AttentionOptions options = {}) const;
-  Tensor forward(const Tensor& x, const Tensor& source, AttentionOptions options = {}) const;
-
-  // Cross-attention in two steps, for a source that is attended to many times.
-  Tensor project_source(const Tensor& source) const;  // (B, S, C') -> keys and values (B, S, 2C)
-  Tensor attend(const Tensor& x, const Tensor& projected, AttentionOptions options = {}) const;
-
-  // Appends x's keys and values to the cache, then attends to all of it. The cache must be of this
-  // layer's kind, of x's batch, width and dtype, and have room, else std::invalid_argument.
-  Tensor forward(const Tensor& x, KeyValueCache& cache, AttentionOptions options = {}) const;
-  KeyValueCache make_cache(std::int64_t batch, std::int64_t capacity) const;
-  void fields(FieldVisitor& visit) override;
-
- private:
-  Tensor project(const Tensor& x, std::int64_t first) const;  // (B, T, C) -> (B, T, 3C)
-  Tensor attend_by_features(const Tensor& x, const Tensor& qkv, const AttentionOptions& options,
-                            LinearAttentionState* state = nullptr) const;
-  Tensor attend_by_features(const Tensor& q, const Tensor& k, const Tensor& v,
-                            const Tensor& gate_logits, const AttentionOptions& options,
-                            LinearAttentionState* state = nullptr) const;
 };
 
 }  // namespace tapestry

@@ -4,6 +4,13 @@
 #include "autograd/tape.hpp"
 
 namespace tapestry {
+namespace {
+
+std::int64_t hidden_width(const FeedForwardOptions& options, std::int64_t width) {
+  return options.hidden > 0 ? options.hidden : 4 * width;
+}
+
+}  // namespace
 
 Tensor activate(Activation activation, const Tensor& x) {
   switch (activation) {
@@ -19,10 +26,9 @@ Tensor activate(Activation activation, const Tensor& x) {
   return x;
 }
 
-FeedForward::FeedForward(std::int64_t width, std::int64_t hidden, Random& init,
-                         const Options& options)
-    : expand(width, hidden, init, options.expand),
-      contract(hidden, width, init, options.contract),
+FeedForward::FeedForward(std::int64_t width, Random& init, const FeedForwardOptions& options)
+    : expand(width, hidden_width(options, width), init, options.expand),
+      contract(hidden_width(options, width), width, init, options.contract),
       activation(options.activation) {}
 
 Tensor FeedForward::forward(const Tensor& x) const {

@@ -7,20 +7,20 @@ namespace tapestry {
 enum class Activation { none, relu, gelu, gelu_tanh };
 Tensor activate(Activation activation, const Tensor& x);
 
-// x (..., C) -> contract(activation(expand(x))) (..., C), with `hidden` columns between.
+struct FeedForwardOptions {
+  std::int64_t hidden = 0;  // columns between the two maps; 0: 4 C
+  Activation activation = Activation::gelu;
+  LinearOptions expand{}, contract{};
+};
+
+// x (..., C) -> contract(activation(expand(x))) (..., C).
 class FeedForward final : public Module {
  public:
   Linear expand;
   Linear contract;
   Activation activation;
 
-  struct Options {
-    Activation activation = Activation::gelu;
-    LinearOptions expand, contract;
-  };
-  FeedForward(std::int64_t width, std::int64_t hidden, Random& init, const Options& options);
-  FeedForward(std::int64_t width, std::int64_t hidden, Random& init)
-      : FeedForward(width, hidden, init, Options()) {}
+  FeedForward(std::int64_t width, Random& init, const FeedForwardOptions& options = {});
   Tensor forward(const Tensor& x) const;
   void fields(FieldVisitor& visit) override;
 };

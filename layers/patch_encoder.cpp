@@ -9,23 +9,24 @@
 namespace tapestry {
 namespace {
 
-TransformerBlockOptions block_options(const PatchEncoderOptions& options) {
-  TransformerBlockOptions block = options.block;
-  block.rotary_positions = options.positions == Positions::rotary;
-  return block;
+std::optional<Parameter> make_class_token(const PatchEncoderOptions& options, Random& init) {
+  if (!options.class_token) return std::nullopt;
+  return Parameter(normal({1, options.block.width}, 0.02, init), Role::embedding);
 }
 
 }  // namespace
 
 PatchEncoder::PatchEncoder(const PatchEncoderOptions& wanted, Random& init)
     : options(wanted),
-      projection(options.values, options.block.width, init, options.block.input),
+      projection(options.values, options.block.width, init, options.block.attention.input),
       dropout(options.block.dropout),
-      encoder(options.layers, block_options(options), init) {
-  const std::int64_t C = options.block.width;
-  if (options.class_token) class_token.emplace(normal({1, C}, 0.02, init), Role::embedding);
-  if (options.positions == Positions::learned) position_embedding.emplace(tokens(), C, init);
-  if (options.block.norm == NormPlacement::pre) final_norm.emplace(C);
+      encoder(options.layers, options.block, init),
+      class_token(make_class_token(options, init)),
+      position_embedding({.kind = options.block.attention.positions,
+                          .context = tokens(),
+                          .width = options.block.width},
+                         init) {
+  if (options.block.norm == NormPlacement::pre) final_norm.emplace(options.block.width);
 }
 
 std::int64_t PatchEncoder::tokens() const { return options.patches + options.class_token; }
@@ -38,17 +39,15 @@ Tensor PatchEncoder::forward(const Tensor& x, Random* noise) const {
   Tensor y = projection.forward(x);  // (B, N, C)
   if (class_token)
     y = concat({Array::zeros({x.dim(0), 1, C}, x.dtype()) + class_token->tensor, y}, 1);
-  if (position_embedding) y = position_embedding->forward(y);
-  if (options.positions == Positions::sinusoidal) y = sinusoidal_positions.forward(y);
-  y = encoder.forward(dropout.forward(y, noise), {.attention = {}, .noise = noise});
+  y = dropout.forward(position_embedding.forward(y), noise);
+  y = encoder.forward(y, {.noise = noise});
   return final_norm ? final_norm->forward(y) : y;
 }
 
 void PatchEncoder::fields(FieldVisitor& visit) {
   visit("projection", projection);
   if (class_token) visit("class_token", *class_token);
-  if (position_embedding) visit("position_embedding", *position_embedding);
-  visit("sinusoidal_positions", sinusoidal_positions);
+  visit("position_embedding", position_embedding);
   visit("dropout", dropout);
   visit("encoder", encoder);
   if (final_norm) visit("final_norm", *final_norm);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "layers/encoder.hpp"
-#include "layers/positions.hpp"
 
 namespace tapestry {
 
@@ -10,7 +9,6 @@ struct PatchEncoderOptions {
   std::int64_t values = 16;   // P, of each patch
   std::int64_t layers = 4;
   TransformerBlockOptions block{};
-  Positions positions = Positions::learned;
   bool class_token = false;  // a learnt token before the patches, to gather what they say
 };
 
@@ -22,11 +20,10 @@ class PatchEncoder final : public Module {
  public:
   PatchEncoderOptions options;
   Linear projection;
-  std::optional<Parameter> class_token;  // (1, C)
-  std::optional<LearnedPositions> position_embedding;
-  SinusoidalPositions sinusoidal_positions;
   Dropout dropout;
   Encoder encoder;
+  std::optional<Parameter> class_token;  // (1, C)
+  PositionalEncoding position_embedding;
   std::optional<LayerNorm> final_norm;  // with pre-norm
 
   PatchEncoder(const PatchEncoderOptions& wanted, Random& init);

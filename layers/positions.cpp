@@ -8,10 +8,10 @@
 #include "layers/initial.hpp"
 
 namespace tapestry {
+namespace {
 
-Tensor SinusoidalPositions::forward(const Tensor& x, std::int64_t first) const {
-  const Scope scope(path());
-  const std::int64_t T = x.dim(-2), C = x.dim(-1);
+// The waves of positions first to first + T - 1: (T, C), float64.
+Array waves(std::int64_t first, std::int64_t T, std::int64_t C) {
   std::vector<double> rates;
   for (std::int64_t c = 0; c < C; ++c)
     rates.push_back(std::pow(10000.0, -static_cast<double>(c / 2 * 2) / static_cast<double>(C)));
@@ -22,18 +22,29 @@ Tensor SinusoidalPositions::forward(const Tensor& x, std::int64_t first) const {
       const double angle = static_cast<double>(first + t) * rates[c];
       *value++ = c % 2 == 0 ? std::sin(angle) : std::cos(angle);
     }
-  return x + table.to(x.dtype());
+  return table;
 }
 
-LearnedPositions::LearnedPositions(std::int64_t context, std::int64_t width, Random& init,
-                                   double standard_deviation)
-    : weight(normal({context, width}, standard_deviation, init), Role::embedding) {}
+}  // namespace
 
-Tensor LearnedPositions::forward(const Tensor& x, std::int64_t first) const {
+PositionalEncoding::PositionalEncoding(const PositionalEncodingOptions& wanted, Random& init)
+    : options(wanted) {
+  if (options.kind == Positions::learned)
+    weight.emplace(normal({options.context, options.width}, options.standard_deviation, init),
+                   Role::embedding);
+}
+
+Tensor PositionalEncoding::forward(const Tensor& x, std::int64_t first) const {
   const Scope scope(path());
-  return x + slice(weight, 0, first, first + x.dim(-2));
+  const std::int64_t T = x.dim(-2), C = x.dim(-1);
+  if (weight) return x + slice(*weight, 0, first, first + T);
+  if (options.kind != Positions::sinusoidal) return x;
+  const Tensor scaled = options.input_scale == 1 ? x : options.input_scale * x;
+  return scaled + waves(first, T, C).to(x.dtype());
 }
 
-void LearnedPositions::fields(FieldVisitor& visit) { visit("weight", weight); }
+void PositionalEncoding::fields(FieldVisitor& visit) {
+  if (weight) visit("weight", *weight);
+}
 
 }  // namespace tapestry

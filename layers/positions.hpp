@@ -1,29 +1,35 @@
 #pragma once
 
+#include <optional>
+
 #include "layers/module.hpp"
 
 namespace tapestry {
 
-// How a transformer tells where a token stands: an encoding that is added to the embeddings,
-// queries and keys turned by their positions (autograd/ops/rotary.hpp), or not at all.
+// How a transformer tells where a token stands: an encoding that is added to the embeddings
+// (learned, sinusoidal), queries and keys that self-attention turns by their positions (rotary,
+// autograd/ops/rotary.hpp), or not at all.
 enum class Positions { learned, sinusoidal, rotary, none };
 
-// x (B, T, C) -> x + p (T, C) where p is the encoding of positions first, first + 1, ….
-
-// p(pos, 2k) = sin(pos / 10000^(2k/C)), p(pos, 2k+1) = cos(the same) (Vaswani et al. 2017, §3.5).
-class SinusoidalPositions final : public Module {
- public:
-  Tensor forward(const Tensor& x, std::int64_t first = 0) const;
-  void fields(FieldVisitor&) override {}
+struct PositionalEncodingOptions {
+  Positions kind = Positions::learned;
+  std::int64_t context = 0, width = 0;  // learned: as many positions as the context has
+  double standard_deviation = 0.02;     // learned: of the normal distribution they start from
+  double input_scale = 1;               // sinusoidal: x is multiplied by it first
 };
 
-// p is rows of weight (context, C), which is learnt.
-class LearnedPositions final : public Module {
+// x (B, T, C) -> x + p (T, C) where p is the encoding of positions first, first + 1, ….
+// learned:      p is rows of weight (context, C).
+// sinusoidal:   p(pos, 2k) = sin(pos / 10000^(2k/C)), p(pos, 2k+1) = cos(the same) (Vaswani et al.
+//               2017, §3.5).
+// rotary, none: p is 0.
+// std::invalid_argument where learned positions end.
+class PositionalEncoding final : public Module {
  public:
-  Parameter weight;
+  PositionalEncodingOptions options;
+  std::optional<Parameter> weight;  // (context, C), learned
 
-  LearnedPositions(std::int64_t context, std::int64_t width, Random& init,
-                   double standard_deviation = 0.02);
+  PositionalEncoding(const PositionalEncodingOptions& wanted, Random& init);
   Tensor forward(const Tensor& x, std::int64_t first = 0) const;
   void fields(FieldVisitor& visit) override;
 };

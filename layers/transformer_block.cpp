@@ -7,23 +7,14 @@ namespace tapestry {
 
 TransformerBlock::TransformerBlock(const TransformerBlockOptions& options, Random& init)
     : attention_norm(options.width),
-      attention(options.width, options.heads, init,
-                {.input = options.input,
-                 .output = options.residual,
-                 .rotary_positions = options.rotary_positions,
-                 .random_features = options.random_features}),
+      attention(options.width, init, options.attention),
       feed_forward_norm(options.width),
-      feed_forward(options.width, options.hidden > 0 ? options.hidden : 4 * options.width, init,
-                   {options.activation, options.input, options.residual}),
+      feed_forward(options.width, init, options.feed_forward),
       dropout(options.dropout),
       norm(options.norm) {
   if (options.source_width == 0) return;
   cross_attention_norm.emplace(options.width);
-  cross_attention.emplace(options.width, options.heads, init,
-                          MultiHeadAttention::Options{.source_width = options.source_width,
-                                                      .input = options.input,
-                                                      .output = options.residual,
-                                                      .random_features = options.random_features});
+  cross_attention.emplace(options.width, options.source_width, init, options.attention);
 }
 
 template <class Branch>

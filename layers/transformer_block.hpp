@@ -10,16 +10,12 @@ namespace tapestry {
 enum class NormPlacement { pre, post };
 
 struct TransformerBlockOptions {
-  std::int64_t width = 128, heads = 4;
-  std::int64_t hidden = 0;        // of the feed-forward; 0: 4 · width
+  std::int64_t width = 128;       // C
   std::int64_t source_width = 0;  // C' of the sequence that is also attended to; 0: none
+  MultiHeadOptions attention{};   // of self- and cross-attention alike
+  FeedForwardOptions feed_forward{};
   NormPlacement norm = NormPlacement::pre;
-  Activation activation = Activation::gelu;
   double dropout = 0;
-  bool rotary_positions = false;
-  std::optional<RandomFeaturesOptions> random_features{};  // none: attention by softmax
-  LinearOptions input{};                                   // query, key, value and expand
-  LinearOptions residual{};  // the projections that add to the residual stream
 };
 
 // x (B, T, C) -> (B, T, C): self-attention, cross-attention to a source (B, S, C') where the block
@@ -29,9 +25,9 @@ struct TransformerBlockOptions {
 class TransformerBlock final : public Module {
  public:
   LayerNorm attention_norm;
-  MultiHeadAttention attention;
+  SelfAttention attention;
   std::optional<LayerNorm> cross_attention_norm;
-  std::optional<MultiHeadAttention> cross_attention;
+  std::optional<CrossAttention> cross_attention;
   LayerNorm feed_forward_norm;
   FeedForward feed_forward;
   Dropout dropout;
@@ -40,10 +36,10 @@ class TransformerBlock final : public Module {
   TransformerBlock(const TransformerBlockOptions& options, Random& init);
 
   struct Context {
-    AttentionOptions attention;
+    AttentionOptions attention{};
     Random* noise = nullptr;         // dropout's; null: evaluate
     KeyValueCache* cache = nullptr;  // null: attend to x alone
-    Tensor source{};  // its keys and values, as cross_attention.project_source gives them
+    KeyValue source{};               // as cross_attention.project gives it
     AttentionOptions source_attention{};
   };
   Tensor forward(const Tensor& x, const Context& context) const;

@@ -15,26 +15,32 @@ double embedding_deviation(const TransformerBlockOptions& block) {
   return 1 / std::sqrt(static_cast<double>(block.width));
 }
 
+std::optional<Embedding> make_target_embedding(const EncoderDecoderOptions& options, Random& init) {
+  require(!options.shared_embeddings || options.source_vocabulary == options.target_vocabulary,
+          "encoder-decoder: shared embeddings of {} and {} tokens", options.source_vocabulary,
+          options.target_vocabulary);
+  if (options.shared_embeddings) return std::nullopt;
+  return Embedding(options.target_vocabulary, options.block.width, init,
+                   embedding_deviation(options.block));
+}
+
+PositionalEncodingOptions position_options(const TransformerBlockOptions& block,
+                                           std::int64_t context) {
+  return {.kind = block.attention.positions, .context = context, .width = block.width};
+}
+
 }  // namespace
 
 EncoderDecoder::EncoderDecoder(const EncoderDecoderOptions& wanted, Random& init)
     : options(wanted),
       source_embedding(options.source_vocabulary, options.block.width, init,
                        embedding_deviation(options.block)),
+      target_embedding(make_target_embedding(options, init)),
+      source_positions(position_options(options.block, options.source_context), init),
+      target_positions(position_options(options.block, options.target_context), init),
       dropout(options.block.dropout) {
   const std::int64_t C = options.block.width;
-  require(!options.shared_embeddings || options.source_vocabulary == options.target_vocabulary,
-          "encoder-decoder: shared embeddings of {} and {} tokens", options.source_vocabulary,
-          options.target_vocabulary);
-  if (!options.shared_embeddings)
-    target_embedding.emplace(options.target_vocabulary, C, init,
-                             embedding_deviation(options.block));
-  if (options.positions == Positions::learned) {
-    source_positions.emplace(options.source_context, C, init);
-    target_positions.emplace(options.target_context, C, init);
-  }
   TransformerBlockOptions block = options.block;
-  block.rotary_positions = options.positions == Positions::rotary;
   for (std::int64_t i = 0; i < options.encoder_layers; ++i)
     encoder.blocks.emplace_back(block, init);
   block.source_width = C;
@@ -45,40 +51,35 @@ EncoderDecoder::EncoderDecoder(const EncoderDecoderOptions& wanted, Random& init
   }
   if (!options.tied_embeddings)
     head.emplace(C, options.target_vocabulary, init, LinearOptions{.bias = false});
-  parameters();  // names the modules
 }
 
 const Embedding& EncoderDecoder::target_table() const {
   return target_embedding ? *target_embedding : source_embedding;
 }
 
-// √C keeps tokens as loud as the positions' waves: Vaswani et al., §3.4.
-Tensor EncoderDecoder::embed(const Embedding& embedding,
-                             const std::optional<LearnedPositions>& positions, const Array& tokens,
-                             std::int64_t first, Random* noise) const {
-  Tensor x = std::sqrt(static_cast<double>(options.block.width)) * embedding.forward(tokens);
-  if (positions) x = positions->forward(x, first);
-  if (options.positions == Positions::sinusoidal) x = sinusoidal_positions.forward(x, first);
-  return dropout.forward(x, noise);
+// √C keeps embeddings as large as the positions' waves (Vaswani et al. 2017, §3.4).
+Tensor EncoderDecoder::embed(const Embedding& embedding, const Array& tokens) const {
+  return std::sqrt(static_cast<double>(options.block.width)) * embedding.forward(tokens);
 }
 
 EncoderDecoder::EncodedSource EncoderDecoder::encode(const Array& source, const Array& padding,
                                                      Random* noise) const {
   const Scope scope(path());
-  Tensor x = embed(source_embedding, source_positions, source, 0, noise);  // (B, S, C)
-  x = encoder.forward(
-      x, {.attention = {.window = options.window, .key_padding = padding}, .noise = noise});
+  Tensor x = source_positions.forward(embed(source_embedding, source));  // (B, S, C)
+  x = dropout.forward(x, noise);
+  x = encoder.forward(x, {.attention = {.key_padding = padding}, .noise = noise});
   if (encoder_norm) x = encoder_norm->forward(x);
-  EncodedSource encoded{{}, padding};
+  EncodedSource encoded{.padding = padding};
   for (const TransformerBlock& block : decoder)
-    encoded.projected.push_back(block.cross_attention->project_source(x));
+    encoded.projected.push_back(block.cross_attention->project(x));
   return encoded;
 }
 
 EncoderDecoder::EncodedSource EncoderDecoder::EncodedSource::select(
     const std::vector<std::int64_t>& rows) const {
-  EncodedSource selected{{}, padding.empty() ? padding : padding.select(rows)};
-  for (const Tensor& tensor : projected) selected.projected.push_back(tensor.value().select(rows));
+  EncodedSource selected{.padding = padding.empty() ? padding : padding.select(rows)};
+  for (const KeyValue& source : projected)
+    selected.projected.push_back({source.packed.value().select(rows)});
   return selected;
 }
 
@@ -98,9 +99,10 @@ Tensor EncoderDecoder::decode(const Array& target, const EncodedSource& encoded,
                               std::vector<KeyValueCache>* caches) const {
   const Scope scope(path());
   const std::int64_t seen = caches ? caches->front().length : 0;
-  Tensor x = embed(target_table(), target_positions, target, seen, noise);  // (B, T, C)
+  Tensor x = target_positions.forward(embed(target_table(), target), seen);  // (B, T, C)
+  x = dropout.forward(x, noise);
   for (std::size_t i = 0; i < decoder.size(); ++i)
-    x = decoder[i].forward(x, {.attention = {.causal = true, .window = options.window},
+    x = decoder[i].forward(x, {.attention = {.causal = true},
                                .noise = noise,
                                .cache = caches ? &(*caches)[i] : nullptr,
                                .source = encoded.projected[i],
@@ -116,9 +118,8 @@ std::vector<KeyValueCache> EncoderDecoder::make_caches(std::int64_t batch) const
 void EncoderDecoder::fields(FieldVisitor& visit) {
   visit("source_embedding", source_embedding);
   if (target_embedding) visit("target_embedding", *target_embedding);
-  visit("sinusoidal_positions", sinusoidal_positions);
-  if (source_positions) visit("source_positions", *source_positions);
-  if (target_positions) visit("target_positions", *target_positions);
+  visit("source_positions", source_positions);
+  visit("target_positions", target_positions);
   visit("dropout", dropout);
   visit("encoder", encoder);
   if (encoder_norm) visit("encoder_norm", *encoder_norm);

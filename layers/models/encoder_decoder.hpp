@@ -2,7 +2,6 @@
 
 #include "layers/embedding.hpp"
 #include "layers/encoder.hpp"
-#include "layers/positions.hpp"
 
 namespace tapestry {
 
@@ -10,9 +9,7 @@ struct EncoderDecoderOptions {
   std::int64_t source_vocabulary = 0, target_vocabulary = 0;
   std::int64_t source_context = 64, target_context = 64;  // with learned positions: at most
   std::int64_t encoder_layers = 3, decoder_layers = 3;
-  TransformerBlockOptions block{};
-  Positions positions = Positions::sinusoidal;
-  std::int64_t window = 0;         // of self-attention: how near a token must be to be seen; 0: all
+  TransformerBlockOptions block{.attention = {.positions = Positions::sinusoidal}};
   bool shared_embeddings = false;  // one table for both languages, whose vocabularies are one
   bool tied_embeddings = true;     // the head reads out with the target's embedding
 };
@@ -25,8 +22,7 @@ class EncoderDecoder final : public Module {
   EncoderDecoderOptions options;
   Embedding source_embedding;
   std::optional<Embedding> target_embedding;  // without shared embeddings
-  SinusoidalPositions sinusoidal_positions;
-  std::optional<LearnedPositions> source_positions, target_positions;
+  PositionalEncoding source_positions, target_positions;
   Dropout dropout;
   Encoder encoder;
   std::vector<TransformerBlock> decoder;
@@ -37,8 +33,8 @@ class EncoderDecoder final : public Module {
 
   // What the decoder attends to: each of its blocks' keys and values (B, S, 2C) of the source.
   struct EncodedSource {
-    std::vector<Tensor> projected;
-    Array padding;  // (B, S) int32, nonzero hides; or empty
+    std::vector<KeyValue> projected{};
+    Array padding{};  // (B, S) int32, nonzero hides; or empty
 
     EncodedSource select(const std::vector<std::int64_t>& rows) const;  // of the batch
   };
@@ -55,8 +51,7 @@ class EncoderDecoder final : public Module {
   void fields(FieldVisitor& visit) override;
 
  private:
-  Tensor embed(const Embedding& embedding, const std::optional<LearnedPositions>& positions,
-               const Array& tokens, std::int64_t first, Random* noise) const;
+  Tensor embed(const Embedding& embedding, const Array& tokens) const;
   const Embedding& target_table() const;
   Tensor decode(const Array& target, const EncodedSource& encoded, Random* noise,
                 std::vector<KeyValueCache>* caches) const;

@@ -22,8 +22,7 @@ PatchEncoderOptions patch_options(const ForecasterOptions& options) {
   return {.patches = num_patches(options.context, options.patch, options.stride),
           .values = options.patch,
           .layers = options.layers,
-          .block = options.block,
-          .positions = options.positions};
+          .block = options.block};
 }
 
 std::int64_t head_inputs(const ForecasterOptions& options) {
@@ -31,7 +30,7 @@ std::int64_t head_inputs(const ForecasterOptions& options) {
   return num_patches(options.context, options.patch, options.stride) * options.block.width;
 }
 
-// (R, 1) each.
+// Of each of R windows: (R, 1).
 struct Level {
   Tensor offset, scale;
 };
@@ -40,17 +39,19 @@ Level level_of(const Tensor& windows, WindowNorm norm) {
   constexpr double epsilon = 1e-5;  // for a series that stands still
   const std::int64_t T = windows.dim(1);
   if (norm == WindowNorm::last)
-    return {slice(windows, 1, T - 1, T), Array::full({1, 1}, 1, windows.dtype())};
+    return {.offset = slice(windows, 1, T - 1, T),
+            .scale = Array::full({1, 1}, 1, windows.dtype())};
   const Tensor centre = mean(windows, {1}, Keep::yes), centred = windows - centre;
   const Tensor variance = mean(centred * centred, {1}, Keep::yes);
-  return {centre, sqrt(variance + Array::full({1, 1}, epsilon, windows.dtype()))};
+  return {.offset = centre,
+          .scale = sqrt(variance + Array::full({1, 1}, epsilon, windows.dtype()))};
 }
 
 }  // namespace
 
 Tensor cut_windows(const Tensor& windows, std::int64_t patch, std::int64_t stride) {
   const std::int64_t R = windows.dim(0), T = windows.dim(1);
-  num_patches(T, patch, stride);  // they end with the window
+  num_patches(T, patch, stride);  // throws unless the last patch ends with the window
   return unfold(reshape(windows, {R, T, 1}), {.width = patch, .stride = stride});
 }
 
@@ -59,7 +60,6 @@ Forecaster::Forecaster(const ForecasterOptions& wanted, Random& init)
       dropout(options.block.dropout),
       head(head_inputs(options), options.horizon, init) {
   if (options.layers > 0) patches.emplace(patch_options(options), init);
-  parameters();  // names the modules
 }
 
 Tensor Forecaster::forward(const Tensor& x, Random* noise) const {

@@ -4,8 +4,8 @@
 
 namespace tapestry {
 
-// How a window of a series is brought to a common level, which its forecast is given back:
-// x -> (x - offset) / scale.
+// How a window of a series is normalised before the model sees it, x -> (x - offset) / scale; the
+// forecast is scaled and shifted back.
 enum class WindowNorm {
   instance,  // by its own mean and standard deviation (Kim et al. 2022, RevIN, without its affine)
   last,      // offset by its last value (Zeng et al. 2022, arXiv 2205.13504, NLinear)
@@ -16,7 +16,6 @@ struct ForecasterOptions {
   std::int64_t patch = 16, stride = 8;      // the last patch ends with the context
   std::int64_t layers = 3;                  // 0: linear, without patches
   TransformerBlockOptions block{};
-  Positions positions = Positions::learned;
   WindowNorm norm = WindowNorm::instance;
 };
 

@@ -19,7 +19,7 @@ Tensor last(const Tensor& x) { return slice(x, 1, x.dim(1) - 1, x.dim(1)); }
 // Without its axis: (B, 1, C) -> (B, C).
 Tensor alone(const Tensor& x) { return reshape(x, {x.dim(0), x.dim(2)}); }
 
-// What one query of each head looks at: q (B, 1, C), k (B, T, C) -> (B, H, T).
+// The weights that one query of each head gives to the keys: q (B, 1, C), k (B, T, C) -> (B, H, T).
 Array weights_of(const Tensor& q, const Tensor& k, std::int64_t heads) {
   const Array weights = attention_weights(q.value(), k.value(), {.heads = heads});
   return weights.reshaped({weights.dim(0), weights.dim(1), weights.dim(3)});
@@ -150,8 +150,8 @@ Tensor QueryKeyMemory::recall(const Tensor& x) const {
 void QueryKeyMemory::fields(FieldVisitor& visit) { visit("attention", attention); }
 
 Array MultiHeadMemory::weights(const Tensor& x) const {
-  const Tensor keys = slice(attention.project_source(x), -1, 0, x.dim(2));
-  return weights_of(attention.query->forward(last(x)), keys, attention.heads);
+  return weights_of(attention.query.forward(last(x)), attention.project(x).key(),
+                    attention.options.heads);
 }
 
 Tensor MultiHeadMemory::recall(const Tensor& x) const {
@@ -182,9 +182,7 @@ std::unique_ptr<Memory> make_memory(const MemoryOptions& options, Random& init) 
 MemoryNetwork::MemoryNetwork(const MemoryNetworkOptions& options, Random& init)
     : embedding(options.vocabulary, options.memory.width, init, 1),
       memory(make_memory(options.memory, init)),
-      readout({3 * options.memory.width, options.hidden, options.classes}, init) {
-  parameters();  // names the modules
-}
+      readout({3 * options.memory.width, options.hidden, options.classes}, init) {}
 
 // An item is the sum of its symbols: (B, T, S) -> (B, T, C).
 Tensor MemoryNetwork::embed(const Array& symbols) const {

@@ -11,7 +11,7 @@
 #include "layers/recurrent.hpp"
 
 // A ladder from memory to attention: eight ways to sum up a sequence x_1 … x_n at its last element,
-// each one idea further than another. All of one width C, so that what they keep can be compared.
+// each with one idea more than one before it. All give C columns, so that they can be compared.
 // θ are linear maps; x̄ is x with a 1 appended, that is, a map with a bias.
 namespace tapestry {
 
@@ -20,8 +20,8 @@ class Memory : public Module {
   // x (B, T, C) -> (B, C), n = T >= 1.
   Tensor forward(const Tensor& x) const;
 
-  // Of an attention, what each element counts for: (B, H, T). Of another memory, empty. To be
-  // looked at: nothing is recorded.
+  // How much each element counts, (B, H, T), where the memory is an attention; else empty. For
+  // display: nothing is recorded.
   virtual Array weights(const Tensor&) const { return {}; }
 
  private:
@@ -40,7 +40,7 @@ class CompositeSum final : public Memory {
   Tensor recall(const Tensor& x) const override;
 };
 
-// Σ γ^(n-i) θᵀx_i with 0 < γ < 1: what is old fades. A learnt γ is one a column.
+// Σ γ^(n-i) θᵀx_i with 0 < γ < 1: what is old fades. A learnt γ has a value a column.
 class ExponentialForgetting final : public Memory {
  public:
   Linear value;
@@ -135,13 +135,13 @@ class QueryKeyMemory final : public Memory {
   Tensor recall(const Tensor& x) const override;
 };
 
-// The same by several heads, each with questions of its own (ibid., §3.2.2).
+// The same by several heads, each with queries of its own (ibid., §3.2.2).
 class MultiHeadMemory final : public Memory {
  public:
-  MultiHeadAttention attention;
+  CrossAttention attention;
 
   MultiHeadMemory(std::int64_t width, std::int64_t heads, Random& init)
-      : attention(width, heads, init, {.source_width = width, .input = {}, .output = {}}) {}
+      : attention(width, width, init, {.heads = heads}) {}
   Array weights(const Tensor& x) const override;
   void fields(FieldVisitor& visit) override;
 

@@ -15,32 +15,37 @@ constexpr double initial_deviation = 0.02;
 
 TransformerBlockOptions block_options(const TransformerOptions& options) {
   const double branches = 2.0 * static_cast<double>(options.layers);
-  return {.width = options.width,
-          .heads = options.heads,
-          .hidden = options.hidden,
-          .norm = options.norm,
-          .activation = options.activation,
-          .dropout = options.dropout,
-          .rotary_positions = options.positions == Positions::rotary,
-          .random_features = options.random_features,
-          .input = {options.bias, initial_deviation},
-          .residual = {options.bias, initial_deviation / std::sqrt(branches)}};
+  TransformerBlockOptions block = options.block;
+  for (LinearOptions* input : {&block.attention.input, &block.feed_forward.expand})
+    input->standard_deviation = initial_deviation;
+  for (LinearOptions* residual : {&block.attention.output, &block.feed_forward.contract})
+    residual->standard_deviation = initial_deviation / std::sqrt(branches);
+  return block;
+}
+
+// Sinusoidal waves have amplitude 1 and would drown embeddings that start as small as ours, unless
+// these are multiplied by √C (Vaswani et al. 2017, §3.4).
+PositionalEncodingOptions position_options(const TransformerOptions& options) {
+  return {.kind = options.block.attention.positions,
+          .context = options.context,
+          .width = options.block.width,
+          .standard_deviation = initial_deviation,
+          .input_scale = std::sqrt(static_cast<double>(options.block.width))};
 }
 
 }  // namespace
 
 Transformer::Transformer(const TransformerOptions& wanted, Random& init)
     : options(wanted),
-      token_embedding(options.vocabulary, options.width, init, initial_deviation),
-      dropout(options.dropout) {
-  if (options.positions == Positions::learned)
-    position_embedding.emplace(options.context, options.width, init, initial_deviation);
+      token_embedding(options.vocabulary, options.block.width, init, initial_deviation),
+      position_embedding(position_options(options), init),
+      dropout(options.block.dropout) {
   for (std::int64_t i = 0; i < options.layers; ++i)
     blocks.emplace_back(block_options(options), init);
-  if (options.norm == NormPlacement::pre) final_norm.emplace(options.width);
+  if (options.block.norm == NormPlacement::pre) final_norm.emplace(options.block.width);
   if (!options.tied_embeddings)
-    head.emplace(options.width, options.vocabulary, init, LinearOptions{false, initial_deviation});
-  parameters();  // names the modules
+    head.emplace(options.block.width, options.vocabulary, init,
+                 LinearOptions{.bias = false, .standard_deviation = initial_deviation});
 }
 
 Tensor Transformer::forward(const Array& tokens, Random* noise) const {
@@ -61,12 +66,7 @@ Tensor Transformer::forward(const Array& tokens, Random* noise,
           "transformer: tokens {} after {} with a context of {}", to_string(tokens.shape()), seen,
           options.context);
   Tensor x = token_embedding.forward(tokens);  // (B, T, C)
-  if (position_embedding) x = position_embedding->forward(x, seen);
-  // Waves of amplitude 1 would drown embeddings as small as ours start: Vaswani et al., §3.4.
-  const double loudness = std::sqrt(static_cast<double>(options.width));
-  if (options.positions == Positions::sinusoidal)
-    x = sinusoidal_positions.forward(loudness * x, seen);
-  x = dropout.forward(x, noise);
+  x = dropout.forward(position_embedding.forward(x, seen), noise);
   for (std::size_t i = 0; i < blocks.size(); ++i)
     x = forward(i, x, noise, caches ? &(*caches)[i] : nullptr);
   if (final_norm) x = final_norm->forward(x);
@@ -76,9 +76,8 @@ Tensor Transformer::forward(const Array& tokens, Random* noise,
 Tensor Transformer::forward(std::size_t block, const Tensor& input, Random* dropout_noise,
                             KeyValueCache* cache) const {
   const auto run = [this, block, cache](const Tensor& x, Random* noise) {
-    return blocks[block].forward(
-        x,
-        {.attention = {.causal = true, .window = options.window}, .noise = noise, .cache = cache});
+    return blocks[block].forward(x,
+                                 {.attention = {.causal = true}, .noise = noise, .cache = cache});
   };
   return options.recompute_blocks ? recompute(input, dropout_noise, run)
                                   : run(input, dropout_noise);
@@ -90,8 +89,7 @@ std::vector<KeyValueCache> Transformer::make_caches(std::int64_t batch) const {
 
 void Transformer::fields(FieldVisitor& visit) {
   visit("token_embedding", token_embedding);
-  if (position_embedding) visit("position_embedding", *position_embedding);
-  visit("sinusoidal_positions", sinusoidal_positions);
+  visit("position_embedding", position_embedding);
   visit("dropout", dropout);
   for (std::size_t i = 0; i < blocks.size(); ++i) visit("blocks." + std::to_string(i), blocks[i]);
   if (final_norm) visit("final_norm", *final_norm);

@@ -1,24 +1,16 @@
 #pragma once
 
 #include "layers/embedding.hpp"
-#include "layers/positions.hpp"
 #include "layers/transformer_block.hpp"
 
 namespace tapestry {
 
 struct TransformerOptions {
   std::int64_t vocabulary = 0, context = 64;
-  std::int64_t layers = 4, heads = 4, width = 128;
-  std::int64_t hidden = 0;  // of the feed-forwards; 0: 4 · width
-  Positions positions = Positions::learned;
-  std::int64_t window = 0;  // a token sees so many, itself the last of them; 0: all before it
-  std::optional<RandomFeaturesOptions> random_features{};  // none: attention by softmax
-  NormPlacement norm = NormPlacement::pre;
-  Activation activation = Activation::gelu;
-  double dropout = 0;
-  bool bias = true;               // in every Linear
-  bool tied_embeddings = true;    // the head reads out with the token embedding
-  bool recompute_blocks = false;  // keep only their inputs for the backward pass
+  std::int64_t layers = 4;
+  TransformerBlockOptions block{};  // whose standard deviations are overwritten, see below
+  bool tied_embeddings = true;      // the head reads out with the token embedding
+  bool recompute_blocks = false;    // keep only their inputs for the backward pass
 };
 
 // A decoder-only transformer (GPT; Radford et al. 2019): the logits of the next token.
@@ -28,8 +20,7 @@ class Transformer final : public Module {
  public:
   TransformerOptions options;
   Embedding token_embedding;
-  std::optional<LearnedPositions> position_embedding;
-  SinusoidalPositions sinusoidal_positions;
+  PositionalEncoding position_embedding;
   Dropout dropout;
   std::vector<TransformerBlock> blocks;
   std::optional<LayerNorm> final_norm;  // with pre-norm

@@ -17,7 +17,6 @@ PatchEncoderOptions patch_options(const VisionTransformerOptions& options) {
           .values = P * P,
           .layers = options.layers,
           .block = options.block,
-          .positions = options.positions,
           .class_token = options.readout == Readout::class_token};
 }
 
@@ -33,9 +32,7 @@ Tensor cut_squares(const Tensor& images, std::int64_t width, std::int64_t patch)
 VisionTransformer::VisionTransformer(const VisionTransformerOptions& wanted, Random& init)
     : options(wanted),
       patches(patch_options(options), init),
-      head(options.block.width, options.classes, init) {
-  parameters();  // names the modules
-}
+      head(options.block.width, options.classes, init) {}
 
 Tensor VisionTransformer::forward(const Tensor& images, Random* noise) const {
   const Scope scope(path());

@@ -12,7 +12,6 @@ struct VisionTransformerOptions {
   std::int64_t classes = 10;
   std::int64_t layers = 4;
   TransformerBlockOptions block{};
-  Positions positions = Positions::learned;
   Readout readout = Readout::class_token;  // what is read out: that token, or the patches' mean
 };
 

@@ -172,7 +172,7 @@ TEST_CASE("series: a forecast moves with its window's level, and no series sees 
                         .patch = 4,
                         .stride = 2,
                         .layers = layers,
-                        .block = {.width = 8, .heads = 2, .input = {}, .residual = {}},
+                        .block = {.width = 8, .attention = {.heads = 2}},
                         .norm = norm},
                        init);
       model.convert(DType::float64);

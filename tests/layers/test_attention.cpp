@@ -32,10 +32,8 @@ std::vector<LayerRow> attention_layers() {
       return layer.forward(in[0], in[1], as(options, in[0].dtype()));
     };
   };
-  const auto self = [&] { return MultiHeadAttention(6, 2, r); };
-  const auto other = [&] {
-    return MultiHeadAttention(6, 3, r, {.source_width = 3, .input = {}, .output = {}});
-  };
+  const auto self = [&] { return SelfAttention(6, r, {.heads = 2}); };
+  const auto other = [&] { return CrossAttention(6, 3, r, {.heads = 3}); };
   const auto with_padding = masked({.key_padding = ints({0, 0, 0, 1, 1, 0, 0, 0}, {2, 4})});
   const AttentionOptions everything{.causal = true, .key_padding = hidden_keys, .mask = hide(4, 5)};
   std::vector<LayerRow> rows = {
@@ -47,32 +45,31 @@ std::vector<LayerRow> attention_layers() {
                  return layer.forward(in[0], in[0], {.causal = true});
                },
                {x}),
-      make_row("MultiHeadAttention: self", self(), forward, {x}),
-      make_row("MultiHeadAttention: self, causal", self(), masked({.causal = true}), {x}),
-      make_row("MultiHeadAttention: self, padded", self(), with_padding, {x}),
-      make_row("MultiHeadAttention: self, masked", self(), masked({.mask = hide(4, 4)}), {x}),
-      make_row("MultiHeadAttention: self, rotary",
-               MultiHeadAttention(6, 3, r, {.input = {}, .output = {}, .rotary_positions = true}),
+      make_row("SelfAttention", self(), forward, {x}),
+      make_row("SelfAttention: causal", self(), masked({.causal = true}), {x}),
+      make_row("SelfAttention: padded", self(), with_padding, {x}),
+      make_row("SelfAttention: masked", self(), masked({.mask = hide(4, 4)}), {x}),
+      make_row("SelfAttention: rotary",
+               SelfAttention(6, r, {.heads = 3, .positions = Positions::rotary}),
                masked({.causal = true}), {x}),
-      make_row("MultiHeadAttention: cross", other(), cross, {x, source}),
-      make_row("MultiHeadAttention: cross, padded", other(),
-               masked_cross({.key_padding = hidden_keys}), {x, source}),
-      make_row("MultiHeadAttention: cross, masked", other(), masked_cross({.mask = hide(4, 5)}),
+      make_row("SelfAttention: window", SelfAttention(6, r, {.heads = 2, .window = 2}), forward,
+               {x}),
+      make_row("CrossAttention", other(), cross, {x, source}),
+      make_row("CrossAttention: padded", other(), masked_cross({.key_padding = hidden_keys}),
                {x, source}),
-      make_row("MultiHeadAttention: cross, causal, padded and masked", other(),
-               masked_cross(everything), {x, source}),
+      make_row("CrossAttention: masked", other(), masked_cross({.mask = hide(4, 5)}), {x, source}),
+      make_row("CrossAttention: causal, padded and masked", other(), masked_cross(everything),
+               {x, source}),
   };
   for (const auto& [norm, name] :
        {std::pair{NormPlacement::pre, "pre"}, {NormPlacement::post, "post"}})
     for (const double rate : {0.0, 0.3})
       rows.push_back(make_row(fmt::format("TransformerBlock: {}, dropout {}", name, rate),
                               TransformerBlock({.width = 6,
-                                                .heads = 2,
-                                                .hidden = 5,
+                                                .attention = {.heads = 2},
+                                                .feed_forward = {.hidden = 5},
                                                 .norm = norm,
-                                                .dropout = rate,
-                                                .input = {},
-                                                .residual = {}},
+                                                .dropout = rate},
                                                r),
                               [](const TransformerBlock& block, In in) {
                                 Random noise(1, Stream::dropout);
@@ -86,6 +83,21 @@ std::vector<LayerRow> attention_layers() {
 namespace {
 
 TEST_SUITE_BEGIN("layers");
+
+TEST_CASE("layers: queries, keys and values are had by name, and are what attention is made of") {
+  Random r = init();
+  SelfAttention self(6, r, {.heads = 3, .positions = Positions::rotary});
+  CrossAttention other(6, 5, r, {.heads = 2});
+  randomised(self, f64), randomised(other, f64);
+  const Tensor x = normal({2, 4, 6}), source = normal({2, 3, 5});
+  const QueryKeyValue own = self.project(x);
+  const Tensor y = scaled_dot_product_attention(own.query(), own.key(), own.value(), {.heads = 3});
+  CHECK(distance(self.forward(x).value(), self.output.forward(y).value()) <= 1e-14);
+  const KeyValue given = other.project(source);
+  const Tensor z = scaled_dot_product_attention(other.query.forward(x), given.key(), given.value(),
+                                                {.heads = 2});
+  CHECK(distance(other.forward(x, source).value(), other.output.forward(z).value()) <= 1e-14);
+}
 
 TEST_CASE("layers: one head is the attention of the equation") {
   Random r = init();

@@ -9,7 +9,7 @@ namespace tapestry {
 std::vector<LayerRow> encoder_layers() {
   Random r = init();
   const TransformerBlockOptions block{
-      .width = 4, .heads = 2, .hidden = 6, .dropout = 0.2, .input = {}, .residual = {}};
+      .width = 4, .attention = {.heads = 2}, .feed_forward = {.hidden = 6}, .dropout = 0.2};
   TransformerBlockOptions post = block;
   post.norm = NormPlacement::post;
   const auto noisy = [](const auto& model, In in) {
@@ -29,16 +29,14 @@ std::vector<LayerRow> encoder_layers() {
   };
   for (const auto& [positions, name] : {std::pair{Positions::sinusoidal, "sinusoidal"},
                                         {Positions::rotary, "rotary"},
-                                        {Positions::none, "no positions"}})
-    rows.push_back(make_row(fmt::format("PatchEncoder: {}, class token, post-norm", name),
-                            PatchEncoder({.patches = 3,
-                                          .values = 5,
-                                          .layers = 1,
-                                          .block = post,
-                                          .positions = positions,
-                                          .class_token = true},
-                                         r),
-                            noisy, {patches}));
+                                        {Positions::none, "no positions"}}) {
+    post.attention.positions = positions;
+    rows.push_back(make_row(
+        fmt::format("PatchEncoder: {}, class token, post-norm", name),
+        PatchEncoder({.patches = 3, .values = 5, .layers = 1, .block = post, .class_token = true},
+                     r),
+        noisy, {patches}));
+  }
   for (const auto& [readout, name] :
        {std::pair{Readout::class_token, "class token"}, {Readout::mean, "mean"}})
     rows.push_back(make_row(fmt::format("VisionTransformer: {}", name),

@@ -50,12 +50,12 @@ TEST_CASE("layers: cached logits are the uncached ones, whatever the chunks") {
         Transformer model({.vocabulary = 11,
                            .context = 10,
                            .layers = 2,
-                           .heads = 2,
-                           .width = 12,
-                           .positions = positions,
-                           .window = positions == Positions::none ? 3 : 0,
-                           .norm = norm,
-                           .dropout = 0.5},
+                           .block = {.width = 12,
+                                     .attention = {.heads = 2,
+                                                   .positions = positions,
+                                                   .window = positions == Positions::none ? 3 : 0},
+                                     .norm = norm,
+                                     .dropout = 0.5}},
                           r);
         randomised(model, dtype);
         check_cached(model, tokens, dtype == f32 ? 1e-5 : 1e-12);
@@ -73,10 +73,11 @@ TEST_CASE("layers: cached logits of random features are the uncached ones, from 
               .vocabulary = 11,
               .context = 10,
               .layers = 2,
-              .heads = 2,
-              .width = 12,
-              .positions = positions,
-              .random_features = RandomFeaturesOptions{.map = map, .gate = gated}};
+              .block = {.width = 12,
+                        .attention = {
+                            .heads = 2,
+                            .positions = positions,
+                            .random_features = RandomFeaturesOptions{.map = map, .gate = gated}}}};
           Transformer model(options, r);
           randomised(model, dtype);
           check_cached(model, tokens, dtype == f32 ? 1e-4 : 1e-11);
@@ -133,7 +134,7 @@ TEST_CASE("layers: a cache is full at the model's context") {
 
 TEST_CASE("bug: a cache of another batch, width or dtype was written past its end") {
   Random r = init();
-  const MultiHeadAttention attention(4, 2, r);
+  const SelfAttention attention(4, r, {.heads = 2});
   const Array x = Array::zeros({2, 3, 4});
   for (KeyValueCache cache :
        {KeyValueCache(1, 3, 4, f32), KeyValueCache(2, 3, 2, f32), KeyValueCache(2, 3, 4, f64)}) {
@@ -171,7 +172,11 @@ std::vector<std::int32_t> continued(const Model& model, std::vector<std::int32_t
 
 TEST_CASE("generate: reads on as if it read the whole text again") {
   Random r = init(), chance(0, Stream::sample);
-  Transformer transformer({.vocabulary = 9, .context = 20, .layers = 2, .heads = 2, .width = 8}, r);
+  Transformer transformer({.vocabulary = 9,
+                           .context = 20,
+                           .layers = 2,
+                           .block = {.width = 8, .attention = {.heads = 2}}},
+                          r);
   RecurrentNetwork recurrent({.vocabulary = 9, .layers = 2, .width = 8}, r);
   randomised(transformer, f32);
   randomised(recurrent, f32);
@@ -186,7 +191,11 @@ TEST_CASE("generate: reads on as if it read the whole text again") {
 
 TEST_CASE("generate: a transformer whose context is full reads its later half again") {
   Random r = init(), chance(0, Stream::sample);
-  Transformer model({.vocabulary = 9, .context = 6, .layers = 1, .heads = 2, .width = 8}, r);
+  Transformer model({.vocabulary = 9,
+                     .context = 6,
+                     .layers = 1,
+                     .block = {.width = 8, .attention = {.heads = 2}}},
+                    r);
   randomised(model, f32);
   const SamplingOptions greedy{.temperature = 0};
   std::vector<std::int32_t> text = {8, 7, 0, 3, 1, 4, 1, 5};  // of which it sees the last six

@@ -44,13 +44,14 @@ TEST_CASE("golden: multi-head self- and cross-attention are PyTorch's") {
       CAPTURE(cross);
       const Golden golden(cross ? "multi_head_attention_cross" : "multi_head_attention_self");
       Random init(0, Stream::init);
-      MultiHeadAttention layer(12, 3, init,
-                               {.source_width = cross ? 12 : 0, .input = {}, .output = {}});
+      SelfAttention self(12, init, {.heads = 3});
+      CrossAttention other(12, 12, init, {.heads = 3});
+      Module& layer = cross ? static_cast<Module&>(other) : self;
       load(layer, golden, dtype);
       const Tensor x = Tensor::variable(golden["x"].to(dtype));
       const Tensor source = cross ? Tensor::variable(golden["source"].to(dtype)) : Tensor();
       Tape tape;
-      const Tensor y = cross ? layer.forward(x, source) : layer.forward(x, {.causal = true});
+      const Tensor y = cross ? other.forward(x, source) : self.forward(x, {.causal = true});
       CHECK(distance(y.value(), golden["y"]) <= tolerance(dtype));
       const Gradients gradients = tape.backward(y, golden["g"].to(dtype));
       CHECK(distance(gradients[x], golden["dx"]) <= tolerance(dtype));
@@ -69,8 +70,7 @@ TEST_CASE("golden: a transformer's logits, loss and gradients are PyTorch's") {
       Transformer model({.vocabulary = 11,
                          .context = 6,
                          .layers = 2,
-                         .heads = 2,
-                         .width = 8,
+                         .block = {.width = 8, .attention = {.heads = 2}},
                          .tied_embeddings = tied},
                         init);
       load(model, golden, dtype);
@@ -94,7 +94,9 @@ TEST_CASE("golden: an encoder-decoder's logits, loss and gradients are PyTorch's
                             .target_vocabulary = 11,
                             .encoder_layers = 2,
                             .decoder_layers = 2,
-                            .block = {.width = 8, .heads = 2, .norm = norm},
+                            .block = {.width = 8,
+                                      .attention = {.heads = 2, .positions = Positions::sinusoidal},
+                                      .norm = norm},
                             .shared_embeddings = true},
                            init);
       load(model, golden, dtype);

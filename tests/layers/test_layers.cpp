@@ -10,8 +10,8 @@
 #include "autograd/gradcheck.hpp"
 #include "autograd/ops.hpp"
 #include "layers/convolution1d.hpp"
-#include "layers/models/graph_network.hpp"
 #include "layers/models/forecaster.hpp"
+#include "layers/models/graph_network.hpp"
 #include "layers/models/memory.hpp"
 #include "layers/models/recurrent_network.hpp"
 #include "layers/models/vae.hpp"
@@ -136,8 +136,8 @@ TEST_CASE("layers: parameter names are a checkpoint's keys, and stay") {
   CHECK(of([](auto& o) { o.tied_embeddings = false; }) ==
         wanted({token, position}, {norm[0], norm[1], "head.weight"}));
   for (const Positions positions : {Positions::sinusoidal, Positions::rotary, Positions::none})
-    CHECK(of([=](auto& o) { o.positions = positions; }) == wanted({token}, norm));
-  CHECK(of([](auto& o) { o.norm = NormPlacement::post; }) == wanted({token, position}, {}));
+    CHECK(of([=](auto& o) { o.block.attention.positions = positions; }) == wanted({token}, norm));
+  CHECK(of([](auto& o) { o.block.norm = NormPlacement::post; }) == wanted({token, position}, {}));
 
   const auto vae = [&](Sigma sigma) {
     Vae model({.height = 1, .width = 6, .hidden = {5, 4}, .latent = 2, .sigma = sigma}, r);
@@ -171,7 +171,7 @@ TEST_CASE("layers: parameter names are a checkpoint's keys, and stay") {
                 "decoder.0.bias (4,)", "decoder.1.weight (5, 4)", "decoder.1.bias (5,)",
                 "decoder.2.weight (6, 5)", "decoder.2.bias (6,)"});
 
-  const TransformerBlockOptions block{.width = 4, .heads = 2, .input = {}, .residual = {}};
+  const TransformerBlockOptions block{.width = 4, .attention = {.heads = 2}};
   const auto encoded = [&](const Strings& before, const Strings& after) {
     Strings all = before;
     for (const std::string& field : block_fields) all.push_back("patches.encoder.0." + field);
@@ -189,7 +189,7 @@ TEST_CASE("layers: parameter names are a checkpoint's keys, and stay") {
                                      {"head.weight", "head.bias"}));
   CHECK(shapes(line) == Strings{"head.weight (96, 96)", "head.bias (96,)"});
 
-  MultiHeadAttention cross_attention(4, 2, r, {.source_width = 3, .input = {}, .output = {}});
+  CrossAttention cross_attention(4, 3, r, {.heads = 2});
   CHECK(names(cross_attention) == Strings{"query.weight", "query.bias", "key_value.weight",
                                           "key_value.bias", "output.weight", "output.bias"});
   RecurrentNetwork recurrent({.vocabulary = 5, .layers = 2, .width = 3}, r);
@@ -211,8 +211,8 @@ TEST_CASE("layers: parameter names are a checkpoint's keys, and stay") {
   CHECK(memory("softmax-attention") == Strings{"score.weight", "value.weight"});
   CHECK(memory("query-key").size() == 6);
   CHECK(memory("multi-head").front() == "attention.query.weight");
-  MultiHeadAttention features(
-      4, 2, r, {.input = {}, .output = {}, .random_features = RandomFeaturesOptions{.gate = true}});
+  SelfAttention features(4, r,
+                         {.heads = 2, .random_features = RandomFeaturesOptions{.gate = true}});
   CHECK(shapes(features) == Strings{"query_key_value.weight (12, 4)", "query_key_value.bias (12,)",
                                     "features.projection (2, 64, 2)", "features.sigma (2, 2)",
                                     "gate.weight (2, 4)", "gate.bias (2,)", "output.weight (4, 4)",
@@ -245,15 +245,26 @@ TEST_CASE("layers: parameter names are a checkpoint's keys, and stay") {
 
 // --- misuse ---
 
+// Self-attention takes no source; cross-attention needs one, and has no cache.
+template <class Layer, class... Inputs>
+concept Attends = requires(const Layer& layer, Inputs&... inputs) {
+  layer.forward(inputs...);
+};
+static_assert(Attends<SelfAttention, Tensor> && Attends<SelfAttention, Tensor, KeyValueCache>);
+static_assert(!Attends<SelfAttention, Tensor, Tensor>);
+static_assert(Attends<CrossAttention, Tensor, Tensor> && !Attends<CrossAttention, Tensor>);
+static_assert(!Attends<CrossAttention, Tensor, KeyValueCache>);
+
 TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
   Random r = init();
   const Transformer model(tiny, r);
-  const MultiHeadAttention self(4, 2, r);
-  const MultiHeadAttention other(4, 2, r, {.source_width = 3, .input = {}, .output = {}});
+  const SelfAttention self(4, r, {.heads = 2});
+  const CrossAttention other(4, 3, r, {.heads = 2});
   const Array x = Array::zeros({1, 2, 4}), source = Array::zeros({1, 5, 3});
   KeyValueCache cache(1, 4, 4, f32);
-  const MultiHeadAttention by_features(
-      4, 2, r, {.input = {}, .output = {}, .random_features = RandomFeaturesOptions{.gate = true}});
+  const RandomFeaturesOptions gated{.gate = true};
+  const SelfAttention by_features(4, r, {.heads = 2, .random_features = gated});
+  KeyValueCache sums = by_features.make_cache(1, 4);
   const std::vector<std::pair<std::string, std::function<void()>>> rows = {
       {"embedding: token 5 with table (5, 4)",
        [&] {
@@ -271,26 +282,27 @@ TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
        [&] {
          model.forward(ints({0, 1}, {2}));
        }},
-      {"multi-head attention: 3 heads do not divide width 4", [&] { MultiHeadAttention(4, 3, r); }},
-      {"multi-head attention: 0 heads do not divide width 4", [&] { MultiHeadAttention(4, 0, r); }},
-      {"multi-head attention: rotary positions need self-attention and an even head width, not 3",
-       [&] { MultiHeadAttention(6, 2, r, {.input = {}, .output = {}, .rotary_positions = true}); }},
+      {"multi-head attention: 3 heads do not divide width 4",
+       [&] { SelfAttention(4, r, {.heads = 3}); }},
+      {"multi-head attention: 3 heads do not divide width 4",
+       [&] { CrossAttention(4, 3, r, {.heads = 3}); }},
+      {"multi-head attention: 0 heads do not divide width 4",
+       [&] { SelfAttention(4, r, {.heads = 0}); }},
+      {"multi-head attention: rotary positions need an even head width, not 3",
+       [&] { SelfAttention(6, r, {.heads = 2, .positions = Positions::rotary}); }},
       {"multi-head attention: a gate needs self-attention",
-       [&] {
-         MultiHeadAttention(4, 2, r,
-                            {.source_width = 3,
-                             .input = {},
-                             .output = {},
-                             .random_features = RandomFeaturesOptions{.gate = true}});
-       }},
+       [&] { CrossAttention(4, 3, r, {.heads = 2, .random_features = gated}); }},
       {"multi-head attention: random features know no mask, window or first keys",
        [&] { by_features.forward(x, {.window = 2}); }},
+      {"multi-head attention: random features know no mask, window or first keys",
+       [&] {
+         SelfAttention(4, r, {.heads = 2, .window = 2, .random_features = gated}).forward(x);
+       }},
       {"multi-head attention: a cache of keys for attention by random features",
        [&] { by_features.forward(x, cache, {.causal = true}); }},
+      {"multi-head attention: a cache of sums for attention by softmax",
+       [&] { self.forward(x, sums, {.causal = true}); }},
       {"linear_attention: a gate without causality", [&] { by_features.forward(x); }},
-      {"multi-head attention: self-attention takes no source", [&] { self.forward(x, source); }},
-      {"multi-head attention: cross-attention needs a source", [&] { other.forward(x); }},
-      {"multi-head attention: cross-attention has no cache", [&] { other.forward(x, cache); }},
       {"linear: x (1, 5, 3) with weight (12, 4)", [&] { self.forward(source); }},
       {"linear: x (1, 2, 4) with weight (8, 3)", [&] { other.forward(x, x); }},
       {"mlp: needs at least an input and an output width", [&] { Mlp({3}, r); }},

@@ -159,7 +159,7 @@ TEST_CASE("layers: the weights that a memory tells are those it used") {
         1e-12);
   MultiHeadMemory three(C, 3, r);
   randomised(three, f64);
-  const Tensor packed = slice(three.attention.key_value->forward(x), 2, C, 2 * C);
+  const Tensor packed = three.attention.project(x).value();
   const Tensor split = permute(reshape(packed, {B, T, 3, C / 3}), {0, 2, 1, 3});  // (B, H, T, D)
   const Tensor mixed = matmul(reshape(three.weights(x), {B, 3, 1, T}), split);    // (B, H, 1, D)
   CHECK(distance(three.attention.output.forward(reshape(mixed, {B, C})).value(),

@@ -25,14 +25,15 @@ std::vector<LayerRow> random_feature_layers() {
   const Array x = normal({2, 5, 6}), source = normal({2, 4, 3});
   const Array hidden = ints({0, 0, 1, 0, 0, 0, 1, 1, 1, 0}, {2, 5});
   const Array hidden_source = ints({0, 0, 1, 0, 0, 1, 0, 1}, {2, 4});
-  const auto layer = [&](const RandomFeaturesOptions& features, bool cross_attends = false,
-                         bool rotary_positions = false) {
-    return MultiHeadAttention(6, rotary_positions ? 3 : 2, r,
-                              {.source_width = cross_attends ? 3 : 0,
-                               .input = {},
-                               .output = {},
-                               .rotary_positions = rotary_positions,
-                               .random_features = features});
+  const auto layer = [&](const RandomFeaturesOptions& features) {
+    return SelfAttention(6, r, {.heads = 2, .random_features = features});
+  };
+  const auto turning = [&](const RandomFeaturesOptions& features) {
+    return SelfAttention(6, r,
+                         {.heads = 3, .positions = Positions::rotary, .random_features = features});
+  };
+  const auto crossing = [&](const RandomFeaturesOptions& features) {
+    return CrossAttention(6, 3, r, {.heads = 2, .random_features = features});
   };
   const auto self = [](const AttentionOptions& options) {
     return [options](const auto& l, In in) { return l.forward(in[0], options); };
@@ -47,34 +48,31 @@ std::vector<LayerRow> random_feature_layers() {
     const RandomFeaturesOptions gated{.features = 40, .map = map, .gate = true};
     rows.push_back(make_row("RandomFeatures: " + name, RandomFeatures(2, 3, r, plain),
                             whole_features, {normal({2, 2, 4, 3})}));
-    const std::string prefix = "MultiHeadAttention: " + name + " features, ";
+    const std::string prefix = "SelfAttention: " + name + " features, ";
+    const std::string cross_prefix = "CrossAttention: " + name + " features";
     rows.push_back(make_row(prefix + "bidirectional", layer(plain), self({}), {x}));
     rows.push_back(make_row(prefix + "padded", layer(plain), self({.key_padding = hidden}), {x}));
     rows.push_back(make_row(prefix + "causal", layer(plain), self({.causal = true}), {x}));
     rows.push_back(make_row(prefix + "causal, padded", layer(plain),
                             self({.causal = true, .key_padding = hidden}), {x}));
     rows.push_back(make_row(prefix + "gate", layer(gated), self({.causal = true}), {x}));
-    rows.push_back(
-        make_row(prefix + "rotary", layer(gated, false, true), self({.causal = true}), {x}));
-    rows.push_back(make_row(prefix + "cross", layer(plain, true), cross, {x, source}));
-    rows.push_back(
-        make_row(prefix + "cross, padded", layer(plain, true), padded_cross, {x, source}));
+    rows.push_back(make_row(prefix + "rotary", turning(gated), self({.causal = true}), {x}));
+    rows.push_back(make_row(cross_prefix, crossing(plain), cross, {x, source}));
+    rows.push_back(make_row(cross_prefix + ", padded", crossing(plain), padded_cross, {x, source}));
   }
-  rows.push_back(make_row("TransformerBlock: random features",
-                          TransformerBlock({.width = 6,
-                                            .heads = 2,
-                                            .hidden = 5,
-                                            .dropout = 0.3,
-                                            .random_features = RandomFeaturesOptions{.gate = true},
-                                            .input = {},
-                                            .residual = {}},
-                                           r),
-                          [](const TransformerBlock& block, In in) {
-                            Random noise(1, Stream::dropout);
-                            return block.forward(in[0],
-                                                 {.attention = {.causal = true}, .noise = &noise});
-                          },
-                          {x}));
+  rows.push_back(make_row(
+      "TransformerBlock: random features",
+      TransformerBlock(
+          {.width = 6,
+           .attention = {.heads = 2, .random_features = RandomFeaturesOptions{.gate = true}},
+           .feed_forward = {.hidden = 5},
+           .dropout = 0.3},
+          r),
+      [](const TransformerBlock& block, In in) {
+        Random noise(1, Stream::dropout);
+        return block.forward(in[0], {.attention = {.causal = true}, .noise = &noise});
+      },
+      {x}));
   return rows;
 }
 
@@ -184,8 +182,7 @@ TEST_CASE("layers: positive features are drawn in orthogonal groups, all of them
 
 TEST_CASE("layers: attention by random features has no weights to record") {
   Random r = init();
-  const MultiHeadAttention layer(
-      4, 2, r, {.input = {}, .output = {}, .random_features = RandomFeaturesOptions{}});
+  const SelfAttention layer(4, r, {.heads = 2, .random_features = RandomFeaturesOptions{}});
   const AttentionRecorder recorder;
   CHECK_THROWS_WITH_AS(layer.forward(Tensor(Array::zeros({1, 2, 4}))),
                        "random-feature attention has no weights to look at", InputError);
@@ -208,9 +205,8 @@ TEST_CASE("layers: padding never leaks through random features") {
   for (const FeatureMap map : {FeatureMap::trigonometric, FeatureMap::positive}) {
     Random r = init();
     const RandomFeaturesOptions options{.map = map};
-    MultiHeadAttention self(4, 2, r, {.input = {}, .output = {}, .random_features = options});
-    MultiHeadAttention other(
-        4, 2, r, {.source_width = 3, .input = {}, .output = {}, .random_features = options});
+    SelfAttention self(4, r, {.heads = 2, .random_features = options});
+    CrossAttention other(4, 3, r, {.heads = 2, .random_features = options});
     randomised(self, f64), randomised(other, f64);
     const Array x = normal({2, 5, 4}), source = normal({2, 5, 3});
     for (const bool causal : {false, true}) {

@@ -25,15 +25,28 @@ std::vector<LayerRow> simple_layers() {
       make_row("Dropout", Dropout(0.4), noisy, {x}),
       make_row("Dropout: no noise", Dropout(0.4),
                [](const Dropout& layer, In in) { return layer.forward(in[0], nullptr); }, {x}),
-      make_row("FeedForward: gelu", FeedForward(6, 9, r), forward, {x}),
-      make_row("FeedForward: gelu_tanh", FeedForward(6, 9, r, {Activation::gelu_tanh, {}, {}}),
+      make_row("FeedForward: gelu", FeedForward(6, r, {.hidden = 9}), forward, {x}),
+      make_row("FeedForward: gelu_tanh",
+               FeedForward(6, r, {.hidden = 9, .activation = Activation::gelu_tanh}), forward, {x}),
+      make_row(
+          "FeedForward: relu",
+          FeedForward(6, r,
+                      {.hidden = 9, .activation = Activation::relu, .contract = {.bias = false}}),
+          forward, {x}),
+      make_row("PositionalEncoding: sinusoidal",
+               PositionalEncoding({.kind = Positions::sinusoidal}, r), forward, {x}),
+      make_row("PositionalEncoding: sinusoidal, of scaled inputs",
+               PositionalEncoding({.kind = Positions::sinusoidal, .input_scale = 3}, r), forward,
+               {x}),
+      make_row("PositionalEncoding: learned", PositionalEncoding({.context = 5, .width = 6}, r),
                forward, {x}),
-      make_row("FeedForward: relu", FeedForward(6, 9, r, {Activation::relu, {}, {.bias = false}}),
+      make_row("PositionalEncoding: learned, later",
+               PositionalEncoding({.context = 5, .width = 6}, r),
+               [](const PositionalEncoding& layer, In in) { return layer.forward(in[0], 2); }, {x}),
+      make_row("PositionalEncoding: rotary", PositionalEncoding({.kind = Positions::rotary}, r),
                forward, {x}),
-      make_row("SinusoidalPositions", SinusoidalPositions(), forward, {x}),
-      make_row("LearnedPositions", LearnedPositions(5, 6, r), forward, {x}),
-      make_row("LearnedPositions: later", LearnedPositions(5, 6, r),
-               [](const LearnedPositions& layer, In in) { return layer.forward(in[0], 2); }, {x}),
+      make_row("PositionalEncoding: none", PositionalEncoding({.kind = Positions::none}, r),
+               forward, {x}),
       make_row("Mlp: relu", Mlp({6, 5, 4, 3}, r), forward, {x}),
       make_row("Mlp: gelu to the end", Mlp({6, 5, 3}, r, {Activation::gelu, true}), forward, {x}),
       make_row("Mlp: one layer", Mlp({6, 2}, r), forward, {x}),
@@ -58,7 +71,9 @@ TEST_CASE("layers: a Linear starts as PyTorch's does") {
 
 TEST_CASE("layers: sinusoidal positions are those of the paper") {
   const auto encoding = [](const Shape& shape, std::int64_t first) {
-    return doubles(SinusoidalPositions().forward(Array::full(shape, 2, f64), first).value());
+    Random r = init();
+    const PositionalEncoding layer({.kind = Positions::sinusoidal}, r);
+    return doubles(layer.forward(Array::full(shape, 2, f64), first).value());
   };
   // sin and cos of 0, 0; 1, 0.01; 2, 0.02; 3, 0.03
   const std::vector<double> wanted = {0,
@@ -92,8 +107,8 @@ TEST_CASE("layers: sinusoidal positions are those of the paper") {
 
 TEST_CASE("layers: learned positions are rows of the table, and end with it") {
   Random r = init();
-  const LearnedPositions layer(3, 2, r);
-  const std::vector<double> table = doubles(layer.weight.value());
+  const PositionalEncoding layer({.context = 3, .width = 2}, r);
+  const std::vector<double> table = doubles(layer.weight->value());
   const Array zeros = Array::zeros({1, 2, 2});
   CHECK(doubles(layer.forward(zeros, 1).value()) ==
         std::vector<double>(table.begin() + 2, table.end()));
@@ -125,12 +140,12 @@ TEST_CASE("layers: scores of rotary queries and keys depend on the difference of
   // So a row of tokens gives the same wherever it starts, and its order matters.
   Random r = init();
   TransformerOptions options = tiny;
-  options.positions = Positions::rotary;
+  options.block.attention.positions = Positions::rotary;
   Transformer model(options, r);
   randomised(model, f64);
   const Tensor x = normal({1, 4, 4});
-  const MultiHeadAttention& layer = model.blocks[0].attention;
-  const Tensor qkv = layer.query_key_value->forward(x);
+  const SelfAttention& layer = model.blocks[0].attention;
+  const Tensor qkv = layer.query_key_value.forward(x);
   const auto attended = [&](std::int64_t first) {
     return packed_self_attention(rotary(qkv, {.head_width = 2, .columns = 8, .first = first}),
                                  {.heads = 2, .causal = true});
@@ -173,7 +188,7 @@ TEST_CASE("layers: a feed-forward has the activation that was asked for") {
   const std::vector<std::pair<Activation, Tensor (*)(const Tensor&)>> rows = {
       {Activation::relu, relu}, {Activation::gelu, gelu}, {Activation::gelu_tanh, gelu_tanh}};
   for (const auto& [activation, op] : rows) {
-    FeedForward layer(4, 5, r, {activation, {}, {}});
+    FeedForward layer(4, r, {.hidden = 5, .activation = activation});
     randomised(layer, f64);
     const Tensor y = layer.contract.forward(op(layer.expand.forward(x)));
     CHECK(same_bits(layer.forward(x).value(), y.value()));

@@ -60,9 +60,7 @@ TEST_CASE("threads: training steps of a transformer have the same bits on 1, 2, 
         Transformer model({.vocabulary = 65,
                            .context = 50,
                            .layers = 2,
-                           .heads = 4,
-                           .width = 96,
-                           .dropout = 0.1,
+                           .block = {.width = 96, .attention = {.heads = 4}, .dropout = 0.1},
                            .tied_embeddings = tied},
                           r);
         model.convert(dtype);
@@ -104,13 +102,15 @@ TEST_CASE(
     for (const FeatureMap map : {FeatureMap::trigonometric, FeatureMap::positive})
       check_threads([&] {
         Random r = init();
-        Transformer model({.vocabulary = 65,
-                           .context = 150,
-                           .layers = 2,
-                           .heads = 4,
-                           .width = 96,
-                           .random_features = RandomFeaturesOptions{.map = map, .gate = true}},
-                          r);
+        Transformer model(
+            {.vocabulary = 65,
+             .context = 150,
+             .layers = 2,
+             .block = {.width = 96,
+                       .attention = {.heads = 4,
+                                     .random_features =
+                                         RandomFeaturesOptions{.map = map, .gate = true}}}},
+            r);
         model.convert(dtype);
         const Array tokens = random_tokens({3, 150}, 65), targets = random_tokens({3, 150}, 65, 3);
         return train(model, [&](Random& noise) {

@@ -17,17 +17,24 @@ std::vector<LayerRow> causal_rows() {
   std::vector<std::pair<std::string, TransformerOptions>> variants(12, {"", tiny});
   variants[0].first = "tied, learned";
   variants[1].first = "untied", variants[1].second.tied_embeddings = false;
-  variants[2].first = "sinusoidal", variants[2].second.positions = Positions::sinusoidal;
-  variants[3].first = "post-norm", variants[3].second.norm = NormPlacement::post;
-  variants[4].first = "no bias", variants[4].second.bias = false;
-  variants[5].first = "dropout", variants[5].second.dropout = 0.2;
-  variants[6].first = "relu", variants[6].second.activation = Activation::relu;
-  variants[7].first = "rotary", variants[7].second.positions = Positions::rotary;
-  variants[8].first = "no positions", variants[8].second.positions = Positions::none;
-  variants[9].first = "window", variants[9].second.window = 2;
-  variants[10].first = "random features", variants[10].second.random_features = {.gate = true};
+  variants[2].first = "sinusoidal",
+  variants[2].second.block.attention.positions = Positions::sinusoidal;
+  variants[3].first = "post-norm", variants[3].second.block.norm = NormPlacement::post;
+  variants[4].first = "no bias";
+  TransformerBlockOptions& unbiased = variants[4].second.block;
+  for (LinearOptions* linear : {&unbiased.attention.input, &unbiased.attention.output,
+                                &unbiased.feed_forward.expand, &unbiased.feed_forward.contract})
+    linear->bias = false;
+  variants[5].first = "dropout", variants[5].second.block.dropout = 0.2;
+  variants[6].first = "relu", variants[6].second.block.feed_forward.activation = Activation::relu;
+  variants[7].first = "rotary", variants[7].second.block.attention.positions = Positions::rotary;
+  variants[8].first = "no positions",
+  variants[8].second.block.attention.positions = Positions::none;
+  variants[9].first = "window", variants[9].second.block.attention.window = 2;
+  variants[10].first = "random features",
+  variants[10].second.block.attention.random_features = {.gate = true};
   variants[11].first = "positive random features";
-  variants[11].second.random_features = {.map = FeatureMap::positive};
+  variants[11].second.block.attention.random_features = {.map = FeatureMap::positive};
   std::vector<LayerRow> rows;
   for (const auto& [name, options] : variants)
     rows.push_back(make_row("Transformer: " + name, Transformer(options, r),
@@ -50,18 +57,23 @@ std::vector<LayerRow> decoder_rows() {
       .target_context = 3,
       .encoder_layers = 1,
       .decoder_layers = 2,
-      .block = {.width = 4, .heads = 2, .hidden = 6, .dropout = 0.2, .input = {}, .residual = {}}};
+      .block = {.width = 4,
+                .attention = {.heads = 2, .positions = Positions::sinusoidal},
+                .feed_forward = {.hidden = 6},
+                .dropout = 0.2}};
   std::vector<LayerRow> rows;
   std::vector<std::pair<std::string, EncoderDecoderOptions>> pairs(7, {"", pair});
   pairs[0].first = "pre-norm, two tables";
   pairs[1].first = "post-norm", pairs[1].second.block.norm = NormPlacement::post;
-  pairs[2].first = "learned, shared", pairs[2].second.positions = Positions::learned;
+  pairs[2].first = "learned, shared",
+  pairs[2].second.block.attention.positions = Positions::learned;
   pairs[2].second.shared_embeddings = true;
-  pairs[4].first = "rotary, in a window", pairs[4].second.positions = Positions::rotary;
-  pairs[4].second.window = 2;
-  pairs[5].first = "no positions", pairs[5].second.positions = Positions::none;
+  pairs[4].first = "rotary, in a window",
+  pairs[4].second.block.attention.positions = Positions::rotary;
+  pairs[4].second.block.attention.window = 2;
+  pairs[5].first = "no positions", pairs[5].second.block.attention.positions = Positions::none;
   pairs[3].first = "untied", pairs[3].second.tied_embeddings = false;
-  pairs[6].first = "random features", pairs[6].second.block.random_features.emplace();
+  pairs[6].first = "random features", pairs[6].second.block.attention.random_features.emplace();
   for (const auto& [name, options] : pairs)
     rows.push_back(make_row("EncoderDecoder: " + name, EncoderDecoder(options, r),
                             [](const EncoderDecoder& model, In) {
@@ -70,8 +82,8 @@ std::vector<LayerRow> decoder_rows() {
                                           padding = ints({0, 0, 0, 0, 0, 0, 1, 1}, {2, 4}),
                                           target = ints({1, 2, 0, 3, 2, 4}, {2, 3}),
                                           next = ints({2, 0, 3, 2, 4, -1}, {2, 3});
-                              const auto memory = model.encode(source, padding, &noise);
-                              return cross_entropy(model.decode(target, memory, &noise), next);
+                              const auto encoded = model.encode(source, padding, &noise);
+                              return cross_entropy(model.decode(target, encoded, &noise), next);
                             },
                             {}));
   return rows;
@@ -91,8 +103,11 @@ TEST_SUITE_BEGIN("layers");
 
 TEST_CASE("layers: a transformer starts as GPT-2 does") {
   Random r = init();
-  Transformer model(
-      {.vocabulary = 100, .layers = 3, .heads = 2, .width = 64, .tied_embeddings = false}, r);
+  Transformer model({.vocabulary = 100,
+                     .layers = 3,
+                     .block = {.width = 64, .attention = {.heads = 2}},
+                     .tied_embeddings = false},
+                    r);
   for (const Parameter* parameter : model.parameters()) {
     CAPTURE(parameter->name);
     const std::vector<double> values = doubles(parameter->value());
@@ -114,8 +129,8 @@ TEST_CASE("layers: a transformer starts as GPT-2 does") {
 TEST_CASE("layers: blocks are the equations of their two norms, with dropout on both branches") {
   Random r = init();
   for (const NormPlacement norm : {NormPlacement::pre, NormPlacement::post}) {
-    TransformerBlock block(
-        {.width = 6, .heads = 2, .norm = norm, .dropout = 0.3, .input = {}, .residual = {}}, r);
+    TransformerBlock block({.width = 6, .attention = {.heads = 2}, .norm = norm, .dropout = 0.3},
+                           r);
     randomised(block, f64);
     CHECK(block.feed_forward.expand.weight.tensor.shape() == Shape{24, 6});  // 4 · width
     const Tensor x = normal({2, 4, 6});
@@ -140,13 +155,13 @@ TEST_CASE("layers: a transformer is its parts, with dropout on the embeddings to
   Random r = init();
   for (const NormPlacement norm : {NormPlacement::pre, NormPlacement::post}) {
     TransformerOptions options = tiny;
-    options.norm = norm;
-    options.dropout = 0.3;
+    options.block.norm = norm;
+    options.block.dropout = 0.3;
     Transformer model(options, r);
     randomised(model, f64);
     const Array tokens = ints({1, 2, 3, 4, 0, 1}, {2, 3});
     Random noise(1, Stream::dropout), same_noise = noise;
-    Tensor x = model.position_embedding->forward(model.token_embedding.forward(tokens));
+    Tensor x = model.position_embedding.forward(model.token_embedding.forward(tokens));
     x = model.dropout.forward(x, &noise);
     for (const TransformerBlock& block : model.blocks)
       x = block.forward(x, {.attention = {.causal = true}, .noise = &noise});
@@ -164,9 +179,7 @@ TEST_CASE("layers: recomputing blocks changes no bit, dropout included, and hold
     Transformer model({.vocabulary = 20,
                        .context = 64,
                        .layers = 6,
-                       .heads = 2,
-                       .width = 32,
-                       .dropout = 0.2,
+                       .block = {.width = 32, .attention = {.heads = 2}, .dropout = 0.2},
                        .recompute_blocks = recompute_blocks},
                       r);
     const Array tokens = random_tokens({8, 64}, 20), targets = random_tokens({8, 64}, 20, 3);
@@ -200,7 +213,7 @@ TEST_CASE("layers: a transformer sees no later token") {
 TEST_CASE("layers: a transformer with a window sees no token before it, a layer at a time") {
   Random r = init();
   TransformerOptions options = tiny;
-  options.window = 2;
+  options.block.attention.window = 2;
   Transformer model(options, r);
   randomised(model, f64);
   const auto last = [&](const std::vector<std::int32_t>& tokens) {
@@ -213,7 +226,7 @@ TEST_CASE("layers: a transformer with a window sees no token before it, a layer 
 TEST_CASE("layers: without positions, causality alone tells the order of earlier tokens") {
   Random r = init();
   TransformerOptions options = tiny;
-  options.positions = Positions::none;
+  options.block.attention.positions = Positions::none;
   options.layers = 1;
   Transformer model(options, r);
   randomised(model, f64);

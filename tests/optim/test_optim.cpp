@@ -264,8 +264,7 @@ TEST_CASE("optimizer: of a transformer, the weights of its Linears decay") {
   Transformer model({.vocabulary = 5,
                      .context = 4,
                      .layers = 1,
-                     .heads = 2,
-                     .width = 4,
+                     .block = {.width = 4, .attention = {.heads = 2}},
                      .tied_embeddings = false},
                     init);
   const std::vector<Parameter*> parameters = model.parameters();

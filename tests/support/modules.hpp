@@ -28,7 +28,10 @@ M& randomised(M& module, DType dtype) {
 }
 
 inline const TransformerOptions tiny{
-    .vocabulary = 5, .context = 4, .layers = 2, .heads = 2, .width = 4, .hidden = 6};
+    .vocabulary = 5,
+    .context = 4,
+    .layers = 2,
+    .block = {.width = 4, .attention = {.heads = 2}, .feed_forward = {.hidden = 6}}};
 
 inline Strings names(Module& module) {
   Strings result;

@@ -56,12 +56,13 @@ TEST_CASE("attention: its weights, times the values, are what the fused op gives
 // = 16.919.
 TEST_CASE("attention: three tokens of width 4 and two heads, by hand") {
   Random init(1, Stream::init);
-  MultiHeadAttention attention(4, 2, init, {.input = {.bias = false}, .output = {.bias = false}});
+  SelfAttention attention(4, init,
+                          {.heads = 2, .input = {.bias = false}, .output = {.bias = false}});
   attention.convert(f64);
   const std::vector<double> identity = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1};
   std::vector<double> thrice;
   for (int i = 0; i < 3; ++i) thrice.insert(thrice.end(), identity.begin(), identity.end());
-  set(attention.query_key_value->weight, thrice);
+  set(attention.query_key_value.weight, thrice);
   set(attention.output.weight, {1, 0, 1, 0, 0, 1, 0, 1, 1, 0, -1, 0, 0, 1, 0, -1});
   const Array x = numbers({1, 0, 0, 2,   // the
                            0, 1, 2, 0,   // cat
@@ -94,8 +95,8 @@ TEST_CASE("attention: three tokens of width 4 and two heads, by hand") {
 
 TEST_CASE("attention: a recorder sees the layers of its scope, with their paths") {
   Random init(1, Stream::init);
-  const MultiHeadAttention attention(6, 3, init),
-      crossing(6, 3, init, {.source_width = 4, .input = {}, .output = {}});
+  const SelfAttention attention(6, init, {.heads = 3});
+  const CrossAttention crossing(6, 4, init, {.heads = 3});
   Array x({2, 5, 6}), source({2, 7, 4});
   init.fill_normal(x, 0, 1);
   init.fill_normal(source, 0, 1);

@@ -26,9 +26,10 @@ EncoderDecoder make_model(const TransformerBlockOptions& kind = {}) {
                         .encoder_layers = 1,
                         .decoder_layers = 2,
                         .block = {.width = 8,
-                                  .heads = 2,
-                                  .norm = kind.norm,
-                                  .random_features = kind.random_features}},
+                                  .attention = {.heads = 2,
+                                                .positions = Positions::sinusoidal,
+                                                .random_features = kind.attention.random_features},
+                                  .norm = kind.norm}},
                        init);
   for (const Parameter* parameter : model.parameters()) {
     Array values = parameter->value();
@@ -38,10 +39,11 @@ EncoderDecoder make_model(const TransformerBlockOptions& kind = {}) {
 }
 
 const RandomFeaturesOptions positive{.features = 9, .map = FeatureMap::positive};
-const TransformerBlockOptions kinds[] = {{},
-                                         {.norm = NormPlacement::post},
-                                         {.random_features = RandomFeaturesOptions{.features = 9}},
-                                         {.random_features = positive}};
+const TransformerBlockOptions kinds[] = {
+    {},
+    {.norm = NormPlacement::post},
+    {.attention = {.random_features = RandomFeaturesOptions{.features = 9}}},
+    {.attention = {.random_features = positive}}};
 
 Array row(const Tokens& tokens) { return Array::of(tokens, {1, std::ssize(tokens)}); }
 

@@ -29,19 +29,19 @@ TEST_CASE("vision: without positions, the order of the patches says nothing") {
   Random init(1, Stream::init);
   for (const Readout readout : {Readout::class_token, Readout::mean})
     for (const Positions positions : {Positions::none, Positions::learned}) {
-      VisionTransformer model({.height = 4,
-                               .width = 4,
-                               .patch = 2,
-                               .classes = 3,
-                               .layers = 2,
-                               .block = {.width = 8, .heads = 2, .input = {}, .residual = {}},
-                               .positions = positions,
-                               .readout = readout},
-                              init);
+      VisionTransformer model(
+          {.height = 4,
+           .width = 4,
+           .patch = 2,
+           .classes = 3,
+           .layers = 2,
+           .block = {.width = 8, .attention = {.heads = 2, .positions = positions}},
+           .readout = readout},
+          init);
       model.convert(DType::float64);
       if (positions == Positions::learned)
         init.fill_normal(
-            const_cast<Array&>(model.patches.position_embedding->weight.tensor.value()), 0, 1);
+            const_cast<Array&>(model.patches.position_embedding.weight->tensor.value()), 0, 1);
       Array image({1, 16}, DType::float64);
       Random(2, Stream::data).fill_uniform(image, 0, 1);
       const Tensor halves = concat({slice(image, 1, 8, 16), slice(image, 1, 0, 8)}, 1);

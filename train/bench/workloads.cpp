@@ -29,10 +29,10 @@ double transformer_flops(Transformer& model, std::int64_t B, std::int64_t T) {
   for (const Parameter* parameter : model.parameters())
     if (parameter->role == Role::weight) weights += static_cast<double>(parameter->tensor.size());
   if (model.options.tied_embeddings)
-    weights += static_cast<double>(model.options.vocabulary * model.options.width);
+    weights += static_cast<double>(model.options.vocabulary * model.options.block.width);
   const auto tokens = static_cast<double>(B * T);
   const double attention =
-      6.0 * static_cast<double>(model.options.layers * model.options.width * T);
+      6.0 * static_cast<double>(model.options.layers * model.options.block.width * T);
   return tokens * (6 * weights + attention);
 }
 
@@ -112,16 +112,17 @@ BenchmarkResult vae_step() {
 }
 
 // One causal multi-head attention layer, 8 heads of 64, forward and backward.
-BenchmarkResult attention_step(std::int64_t T, const MultiHeadAttention::Options& options = {}) {
+BenchmarkResult attention_step(std::int64_t T,
+                               const std::optional<RandomFeaturesOptions>& random_features = {}) {
   constexpr std::int64_t C = 512;
   Random init(1, Stream::init);
-  const MultiHeadAttention layer(C, 8, init, options);
+  const SelfAttention layer(C, init, {.heads = 8, .random_features = random_features});
   Array values({1, T, C});
   init.fill_normal(values, 0, 1);
   const Tensor x = Tensor::variable(values);
   BenchmarkResult result = time_steps([&] {
     Tape tape;
-    tape.backward(sum(layer.forward(x, AttentionOptions{.causal = true})));
+    tape.backward(sum(layer.forward(x, {.causal = true})));
   });
   const auto length = static_cast<double>(T);
   result.units = length;
@@ -134,8 +135,7 @@ BenchmarkResult attention_step(std::int64_t T, const MultiHeadAttention::Options
 // a chunk of 64 and, twice, sums of 2 · 64 by 64 a head.
 BenchmarkResult random_feature_step(std::int64_t T) {
   constexpr double C = 512, D = 64;
-  BenchmarkResult result =
-      attention_step(T, {.input = {}, .output = {}, .random_features = RandomFeaturesOptions{}});
+  BenchmarkResult result = attention_step(T, RandomFeaturesOptions{});
   const double chunks = 32 * (2 * D + D) * C / D, sums = 2 * 2 * D * C;
   result.flops = static_cast<double>(T) * 6 * (4 * C * C + 2 * C * D + chunks + sums);
   return result;
@@ -160,10 +160,14 @@ BenchmarkResult generation(const TransformerOptions& options) {
 }
 
 constexpr TransformerOptions nano{.vocabulary = 65};
-constexpr TransformerOptions character{
-    .vocabulary = 65, .context = 256, .layers = 6, .heads = 6, .width = 384};
-constexpr TransformerOptions gpt2{
-    .vocabulary = 50257, .context = 64, .layers = 12, .heads = 12, .width = 768};
+constexpr TransformerOptions character{.vocabulary = 65,
+                                       .context = 256,
+                                       .layers = 6,
+                                       .block = {.width = 384, .attention = {.heads = 6}}};
+constexpr TransformerOptions gpt2{.vocabulary = 50257,
+                                  .context = 64,
+                                  .layers = 12,
+                                  .block = {.width = 768, .attention = {.heads = 12}}};
 
 TransformerOptions gpt2_long() {
   TransformerOptions options = gpt2;

@@ -33,7 +33,6 @@ VisionTransformer make_model(const Config& config, const ImageData& images) {
                             .classes = std::ssize(images.class_names()),
                             .layers = config[key::layers],
                             .block = block_options(config),
-                            .positions = positions_of(config),
                             .readout = config[pooling]},
                            init);
 }

@@ -20,6 +20,15 @@ std::int64_t heads_of(const Config& config) {
   return heads;
 }
 
+// Fails where rotary positions meet heads of an odd width.
+Positions positions_of(const Config& config) {
+  const std::int64_t width = config[key::width], heads = config[key::heads];
+  const Positions positions = config[key::positions];
+  config.expect(positions != Positions::rotary || width / heads % 2 == 0, key::positions,
+                "needs an even model.width / model.heads, not {} / {}", width, heads);
+  return positions;
+}
+
 std::optional<RandomFeaturesOptions> random_features(const Config& config) {
   const bool wanted = config[key::attention] == key::AttentionKind::random_features;
   config.expect(wanted || !config[key::gate], key::gate,
@@ -52,39 +61,38 @@ std::vector<KeyInfo> decoder_only_keys() {
 }
 
 TransformerBlockOptions block_options(const Config& config) {
+  const LinearOptions linear{.bias = config[key::bias]};
   return {.width = config[key::width],
-          .heads = heads_of(config),
-          .hidden = config[key::feed_forward],
+          .attention = {.heads = heads_of(config),
+                        .positions = positions_of(config),
+                        .input = linear,
+                        .output = linear},
+          .feed_forward = {.hidden = config[key::feed_forward],
+                           .activation = config[key::activation],
+                           .expand = linear,
+                           .contract = linear},
           .norm = config[key::norm],
-          .activation = config[key::activation],
-          .dropout = config[key::dropout],
-          .input = {.bias = config[key::bias]},
-          .residual = {.bias = config[key::bias]}};
+          .dropout = config[key::dropout]};
 }
 
-Positions positions_of(const Config& config) {
-  const std::int64_t width = config[key::width], heads = config[key::heads];
-  const Positions positions = config[key::positions];
-  config.expect(positions != Positions::rotary || width / heads % 2 == 0, key::positions,
-                "needs an even model.width / model.heads, not {} / {}", width, heads);
-  return positions;
+namespace {
+
+// block_options() with what transformer_keys adds to block_keys: a window and kinds of attention.
+TransformerBlockOptions block_options_with_attention(const Config& config) {
+  TransformerBlockOptions block = block_options(config);
+  block.attention.window = config[key::window];
+  block.attention.random_features = random_features(config);
+  return block;
 }
+
+}  // namespace
 
 TransformerOptions transformer_options(const Config& config, std::int64_t vocabulary,
                                        std::int64_t context) {
   return {.vocabulary = vocabulary,
           .context = context,
           .layers = config[key::layers],
-          .heads = heads_of(config),
-          .width = config[key::width],
-          .hidden = config[key::feed_forward],
-          .positions = positions_of(config),
-          .window = config[key::window],
-          .random_features = random_features(config),
-          .norm = config[key::norm],
-          .activation = config[key::activation],
-          .dropout = config[key::dropout],
-          .bias = config[key::bias],
+          .block = block_options_with_attention(config),
           .tied_embeddings = config[key::tied_embeddings],
           .recompute_blocks = config[key::checkpoint_activations]};
 }
@@ -93,17 +101,13 @@ EncoderDecoderOptions encoder_decoder_options(const Config& config, std::int64_t
                                               std::int64_t context) {
   const std::int64_t layers = config[key::layers], decoder_layers = config[key::decoder_layers];
   config.expect(!config[key::gate], key::gate, "an encoder and cross-attention have no gate");
-  TransformerBlockOptions block = block_options(config);
-  block.random_features = random_features(config);
   return {.source_vocabulary = vocabulary,
           .target_vocabulary = vocabulary,
           .source_context = context,
           .target_context = context,
           .encoder_layers = layers,
           .decoder_layers = decoder_layers > 0 ? decoder_layers : layers,
-          .block = block,
-          .positions = positions_of(config),
-          .window = config[key::window],
+          .block = block_options_with_attention(config),
           .shared_embeddings = true,
           .tied_embeddings = config[key::tied_embeddings]};
 }

@@ -75,9 +75,8 @@ std::vector<KeyInfo> block_keys();         // layers, their blocks and positions
 std::vector<KeyInfo> transformer_keys();   // the same, kinds of attention and tied_embeddings
 std::vector<KeyInfo> decoder_only_keys();  // the same with checkpoint_activations
 
-// All fail where the heads do not divide the width.
+// All fail where the heads do not divide the width, or are of an odd one and positions rotary.
 TransformerBlockOptions block_options(const Config& config);
-Positions positions_of(const Config& config);  // also where rotary meets heads of an odd width
 TransformerOptions transformer_options(const Config& config, std::int64_t vocabulary,
                                        std::int64_t context);
 

@@ -48,7 +48,6 @@ Forecaster make_model(const Config& config) {
                      .stride = S,
                      .layers = linear ? 0 : config[key::layers],
                      .block = block_options(config),
-                     .positions = positions_of(config),
                      .norm = config[window_norm]},
                     init);
 }

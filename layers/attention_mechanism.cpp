@@ -1,0 +1,173 @@
+#include "layers/attention_mechanism.hpp"
+
+#include <cstring>
+
+#include "autograd/check.hpp"
+#include "autograd/ops/shaping.hpp"
+
+namespace tapestry {
+namespace {
+
+// Columns [index · C, (index + 1) · C) of packed (..., parts · C).
+Tensor part_of(const Tensor& packed, std::int64_t index, std::int64_t parts) {
+  const std::int64_t C = packed.dim(-1) / parts;
+  return slice(packed, -1, index * C, (index + 1) * C);
+}
+
+// x (B, T, C) -> (B, H, T, D)
+Tensor split_heads(const Tensor& x, std::int64_t heads) {
+  return permute(reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads}), {0, 2, 1, 3});
+}
+
+// to (B, capacity, C)[:, first : first + T] = from (B, T, C).
+void write_rows(const Array& from, Array& to, std::int64_t first) {
+  const std::int64_t T = from.dim(1), row = from.dim(2) * size_of(from.dtype());  // in bytes
+  for (std::int64_t b = 0; b < from.dim(0); ++b)
+    std::memcpy(to.mutable_raw() + (b * to.dim(1) + first) * row, from.raw() + b * T * row,
+                T * row);
+}
+
+class SoftmaxMechanism final : public AttentionMechanism {
+ public:
+  Tensor attend(const Tensor&, const QueryKeyValue& qkv,
+                const AttentionOptions& options) const override {
+    return packed_self_attention(qkv.packed, options);
+  }
+
+  Tensor attend(const Tensor& x, const QueryKeyValue& qkv, KeyValueCache& cache,
+                const AttentionOptions& options) const override {
+    require(!cache.sums, "multi-head attention: a cache of sums for attention by softmax");
+    const Array& keys = cache.keys;
+    require(x.rank() == 3 && x.dim(0) == keys.dim(0) && cache.length + x.dim(1) <= keys.dim(1) &&
+                x.dim(2) == keys.dim(2) && x.dtype() == keys.dtype(),
+            "multi-head attention: x {} {} after {} in a cache of {} {}", to_string(x.shape()),
+            to_string(x.dtype()), cache.length, to_string(keys.shape()), to_string(keys.dtype()));
+    write_rows(qkv.key().value(), cache.keys, cache.length);
+    write_rows(qkv.value().value(), cache.values, cache.length);
+    cache.length += x.dim(1);
+    AttentionOptions so_far = options;
+    so_far.keys = cache.length;
+    return scaled_dot_product_attention(qkv.query(), cache.keys, cache.values, so_far);
+  }
+
+  KeyValueCache make_cache(const Shape& extent, DType dtype) const override {
+    return KeyValueCache(extent[0], extent[1], extent[2], dtype);
+  }
+
+  Tensor attend(const Tensor& query, const KeyValue& source,
+                const AttentionOptions& options) const override {
+    return packed_cross_attention(query, source.packed, options);
+  }
+
+  Array weights(const Tensor& query, const Tensor& key,
+                const AttentionOptions& options) const override {
+    return attention_weights(query.value(), key.value(), options);
+  }
+};
+
+// Biases from 1 to 5, so that heads start to forget after 1 / (1 - σ(bias)): 4 to 150 steps.
+void start_remembering(Linear& gate) {
+  const std::int64_t H = gate.weight.tensor.dim(0);
+  Array bias = gate.bias.value();
+  for (std::int64_t h = 0; h < H; ++h)
+    bias.mutable_values<float>()[h] =
+        H == 1 ? 3.0f : 1.0f + 4.0f * static_cast<float>(h) / static_cast<float>(H - 1);
+}
+
+class RandomFeatureMechanism final : public AttentionMechanism {
+ public:
+  RandomFeatureMechanism(std::int64_t width, Random& init, const MultiHeadOptions& options)
+      : heads_(options.heads), features_(heads_, width / heads_, init, *options.random_features) {
+    if (!options.random_features->gate) return;
+    gate_.emplace(width, heads_, init,
+                  LinearOptions{.standard_deviation = options.input.standard_deviation});
+    start_remembering(*gate_);
+  }
+
+  Tensor attend(const Tensor& x, const QueryKeyValue& qkv,
+                const AttentionOptions& options) const override {
+    return combine(operands(x, qkv), options);
+  }
+
+  Tensor attend(const Tensor& x, const QueryKeyValue& qkv, KeyValueCache& cache,
+                const AttentionOptions& options) const override {
+    require(cache.sums.has_value(),
+            "multi-head attention: a cache of keys for attention by random features");
+    cache.length += x.dim(1);
+    return combine(operands(x, qkv), options, &*cache.sums);
+  }
+
+  KeyValueCache make_cache(const Shape& extent, DType dtype) const override {
+    return KeyValueCache(
+        LinearAttentionState(extent[0], heads_, features_.width(), extent[2] / heads_, dtype));
+  }
+
+  Tensor attend(const Tensor& query, const KeyValue& source,
+                const AttentionOptions& options) const override {
+    return combine({.query = query, .key = source.key(), .value = source.value()}, options);
+  }
+
+  Array weights(const Tensor&, const Tensor&, const AttentionOptions&) const override {
+    throw InputError("random-feature attention has no weights to look at");
+  }
+
+  void fields(FieldVisitor& visit) override {
+    visit("features", features_);
+    if (gate_) visit("gate", *gate_);
+  }
+
+ private:
+  struct Operands {
+    Tensor query, key, value;  // (B, T, C), (B, S, C) twice
+    Tensor gate{};             // logits (B, S, H), or empty
+  };
+
+  Operands operands(const Tensor& x, const QueryKeyValue& qkv) const {
+    return {.query = qkv.query(),
+            .key = qkv.key(),
+            .value = qkv.value(),
+            .gate = gate_ ? gate_->forward(x) : Tensor()};
+  }
+
+  Tensor combine(const Operands& of, const AttentionOptions& options,
+                 LinearAttentionState* state = nullptr) const {
+    require(options.mask.empty() && options.window == 0 && options.keys < 0,
+            "multi-head attention: random features know no mask, window or first keys");
+    const Features keys = features_.forward(split_heads(of.key, heads_));
+    const Features queries = features_.forward(split_heads(of.query, heads_));
+    return linear_attention(queries.values, keys.values, of.value, of.gate,
+                            {.causal = options.causal,
+                             .key_padding = options.key_padding,
+                             .key_log_scales = keys.log_scales,
+                             .floor = features_.floor(),
+                             .state = state});
+  }
+
+  std::int64_t heads_;
+  RandomFeatures features_;
+  std::optional<Linear> gate_;  // (H, C)
+};
+
+}  // namespace
+
+Tensor QueryKeyValue::query() const { return part_of(packed, 0, 3); }
+Tensor QueryKeyValue::key() const { return part_of(packed, 1, 3); }
+Tensor QueryKeyValue::value() const { return part_of(packed, 2, 3); }
+
+Tensor KeyValue::key() const { return part_of(packed, 0, 2); }
+Tensor KeyValue::value() const { return part_of(packed, 1, 2); }
+
+void KeyValueCache::select(const std::vector<std::int64_t>& rows) {
+  if (sums) return sums->select(rows);
+  keys = keys.select(rows);
+  values = values.select(rows);
+}
+
+std::unique_ptr<AttentionMechanism> make_attention_mechanism(std::int64_t width, Random& init,
+                                                             const MultiHeadOptions& options) {
+  if (options.random_features)
+    return std::make_unique<RandomFeatureMechanism>(width, init, options);
+  return std::make_unique<SoftmaxMechanism>();
+}
+
+}  // namespace tapestry
