@@ -1,12 +1,12 @@
 #pragma once
 
+#include <any>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
-#include "autograd/adjacency.hpp"
 #include "autograd/array.hpp"
+#include "autograd/check.hpp"
 
 namespace tapestry {
 
@@ -16,16 +16,15 @@ struct Batch {
   Array targets;  // what it should say, first axis B
   double count;   // loss terms: targets that are not ignored, or images
 
-  // Only batches of pairs have these (see pair_batch), both (B, S) int32: what an encoder reads,
-  // and 1 where that is padding, else 0.
-  Array source{};
-  Array source_padding{};
-
-  // Only batches of graphs have these. The graphs stand side by side as one: inputs are its nodes'
-  // features, (N, F), and graph g has the nodes [first_nodes[g], first_nodes[g + 1]), int32. Where
-  // the examples are single nodes, first_nodes is empty.
-  std::optional<Adjacency> graph{};
-  Array first_nodes{};
+  // What one kind of model reads besides, asked for by its type: the SourceTokens of an encoder,
+  // the GraphPart of a graph network.
+  std::any besides{};
+  template <class T>
+  const T& part() const {
+    const T* found = std::any_cast<T>(&besides);
+    require(found != nullptr, "Batch: it has no such part");
+    return *found;
+  }
 };
 
 // In `targets` of token batches: no loss at this position.

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "autograd/check.hpp"
+#include "data/graphs/node_graph.hpp"
 #include "data/held_back.hpp"
 #include "data/text/text.hpp"
 
@@ -151,8 +152,8 @@ Batch DrawnGraphs::batch(std::span<const std::int64_t> examples) const {
   return {.inputs = Array::full({first_nodes.back(), 1}, 1),
           .targets = Array::of(labels, {G}),
           .count = static_cast<double>(G),
-          .graph = Adjacency::join(graphs),
-          .first_nodes = Array::of(first_nodes, {G + 1})};
+          .besides = GraphPart{.adjacency = Adjacency::join(graphs),
+                               .first_nodes = Array::of(first_nodes, {G + 1})}};
 }
 
 std::string edges_text(const Adjacency& graph) {

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "autograd/adjacency.hpp"
 #include "autograd/random.hpp"
 #include "data/dataset.hpp"
 

@@ -31,7 +31,7 @@ Batch NodeDataset::batch(std::span<const std::int64_t> examples) const {
   Batch batch{.inputs = whole_->features,
               .targets = Array::full({N}, ignored_target, DType::int32),
               .count = 0,
-              .graph = whole_->graph};
+              .besides = GraphPart{.adjacency = whole_->graph}};
   const auto targets = batch.targets.mutable_values<std::int32_t>();
   for (const std::int64_t example : examples) {
     const auto at = node(example);

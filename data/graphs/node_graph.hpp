@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "autograd/adjacency.hpp"
 #include "data/dataset.hpp"
 #include "data/formats.hpp"
 
@@ -19,6 +20,14 @@ struct NodeGraph {
   std::vector<std::int64_t> training{};    // the nodes to learn from,
   std::vector<std::int64_t> validation{};  // to validate on,
   std::vector<std::int64_t> test{};        // and, where there are more, to test on
+};
+
+// What a graph network reads beside the nodes' features, the batch's inputs (N, F): graphs side by
+// side as one, of which graph g has the nodes [first_nodes[g], first_nodes[g + 1]), int32. Where
+// the examples are single nodes, first_nodes is empty.
+struct GraphPart {
+  Adjacency adjacency{};
+  Array first_nodes{};
 };
 
 // Semi-supervised classification of nodes: an example is a node whose class is asked for, though

@@ -26,13 +26,13 @@ Batch pair_batch(std::span<const TokenPair> pairs) {
   const std::int64_t T = longest(pairs, &TokenPair::target) + 1;
   Batch batch{.inputs = Array::full({B, T}, pad_token, DType::int32),
               .targets = Array::full({B, T}, ignored_target, DType::int32),
-              .count = 0,
-              .source = Array::full({B, S}, pad_token, DType::int32),
-              .source_padding = Array::full({B, S}, 1, DType::int32)};
+              .count = 0};
+  SourceTokens read{.tokens = Array::full({B, S}, pad_token, DType::int32),
+                    .padding = Array::full({B, S}, 1, DType::int32)};
   auto input = batch.inputs.mutable_values<std::int32_t>().begin();
   auto target = batch.targets.mutable_values<std::int32_t>().begin();
-  auto source = batch.source.mutable_values<std::int32_t>().begin();
-  auto padding = batch.source_padding.mutable_values<std::int32_t>().begin();
+  auto source = read.tokens.mutable_values<std::int32_t>().begin();
+  auto padding = read.padding.mutable_values<std::int32_t>().begin();
   for (const TokenPair& pair : pairs) {
     require(!pair.source.empty(), "pair_batch: an empty source");
     std::ranges::copy(pair.source, source);
@@ -46,6 +46,7 @@ Batch pair_batch(std::span<const TokenPair> pairs) {
     input += T;
     target += T;
   }
+  batch.besides = std::move(read);
   return batch;
 }
 

@@ -16,10 +16,15 @@ struct TokenPair {
   std::vector<std::int32_t> target{};
 };
 
+// What an encoder reads, (B, S) int32, and 1 where that is padding, else 0.
+struct SourceTokens {
+  Array tokens{};
+  Array padding{};
+};
+
 // At least one pair, as an encoder–decoder model reads them. All int32, S being the longest source
 // and T the longest target and one more:
-//   source          (B, S)  the sources, then pad_token
-//   source_padding  (B, S)  1 where source is padded, else 0
+//   SourceTokens    (B, S)  the sources, then pad_token; the padding
 //   inputs          (B, T)  bos_token and the target, then pad_token
 //   targets         (B, T)  the target and eos_token, then ignored_target
 // count: the targets' tokens, eos_token among them.

@@ -92,7 +92,7 @@ TEST_CASE("DateDataset: batches hold source and target, and every character is k
   const Batch batch = dataset.batch(examples);
   CHECK(batch.inputs.shape() == Shape{400, 11});
   CHECK(batch.targets.shape() == Shape{400, 11});
-  CHECK(batch.source.dim(1) <= DateDataset::context());
+  CHECK(batch.part<SourceTokens>().tokens.dim(1) <= DateDataset::context());
   CHECK(batch.count == 400 * 11);
   CHECK(dataset.vocabulary_size() == 4 + 10 + 52 + 6);
   const auto row = [](const Array& array, std::int64_t example) {
@@ -101,13 +101,14 @@ TEST_CASE("DateDataset: batches hold source and target, and every character is k
   };
   std::set<std::string> sources;
   for (std::int64_t example = 0; example < 400; ++example) {
-    CHECK(dataset.decode(row(batch.source, example)) == dataset.source(example));
+    CHECK(dataset.decode(row(batch.part<SourceTokens>().tokens, example)) ==
+          dataset.source(example));
     CHECK(dataset.decode(row(batch.inputs, example)) == dataset.target(example));
     CHECK(row(batch.inputs, example).front() == bos_token);
     CHECK(row(batch.targets, example).back() == eos_token);
-    const auto padding = row(batch.source_padding, example);
+    const auto padding = row(batch.part<SourceTokens>().padding, example);
     CHECK(std::accumulate(padding.begin(), padding.end(), 0) ==
-          batch.source.dim(1) - std::ssize(dataset.source(example)));
+          batch.part<SourceTokens>().tokens.dim(1) - std::ssize(dataset.source(example)));
     sources.insert(dataset.source(example));
   }
   CHECK(sources.size() > 390);

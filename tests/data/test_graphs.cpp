@@ -103,12 +103,12 @@ TEST_CASE("drawn graphs: an example depends on the seed and its index alone") {
   CHECK_THROWS_AS(few.draw(10), std::invalid_argument);
   const std::int64_t examples[] = {4, 0, 4};
   const Batch batch = few.batch(examples);
-  const Ints first = ints_of(batch.first_nodes);
+  const Ints first = ints_of(batch.part<GraphPart>().first_nodes);
   CHECK(batch.count == 3);
   CHECK(first.front() == 0);
-  CHECK(first.back() == batch.graph->nodes());
+  CHECK(first.back() == batch.part<GraphPart>().adjacency.nodes());
   CHECK(first[1] == first[3] - first[2]);
-  CHECK(batch.inputs.shape() == Shape{batch.graph->nodes(), 1});
+  CHECK(batch.inputs.shape() == Shape{batch.part<GraphPart>().adjacency.nodes(), 1});
 }
 
 // The colours of the nodes after three rounds of refinement: the same for isomorphic graphs.

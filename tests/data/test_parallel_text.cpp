@@ -102,10 +102,10 @@ TEST_CASE("pair_batch: what goes where") {
                                         {.source = {13}, .target = {21, 22, 23}},
                                         {.source = {14, 15}, .target = {}}};
   const Batch batch = pair_batch(pairs);
-  CHECK(batch.source.shape() == Shape{3, 3});
+  CHECK(batch.part<SourceTokens>().tokens.shape() == Shape{3, 3});
   CHECK(batch.inputs.shape() == Shape{3, 4});
-  CHECK(ints_of(batch.source) == Tokens{10, 11, 12, 13, 0, 0, 14, 15, 0});
-  CHECK(ints_of(batch.source_padding) == Tokens{0, 0, 0, 0, 1, 1, 0, 0, 1});
+  CHECK(ints_of(batch.part<SourceTokens>().tokens) == Tokens{10, 11, 12, 13, 0, 0, 14, 15, 0});
+  CHECK(ints_of(batch.part<SourceTokens>().padding) == Tokens{0, 0, 0, 0, 1, 1, 0, 0, 1});
   CHECK(ints_of(batch.inputs) == Tokens{1, 20, 0, 0, 1, 21, 22, 23, 1, 0, 0, 0});
   CHECK(ints_of(batch.targets) == Tokens{20, 2, -1, -1, 21, 22, 23, 2, 2, -1, -1, -1});
   CHECK(batch.count == 7);
@@ -118,9 +118,10 @@ TEST_CASE("PairDataset: a batch is made of its examples alone") {
   CHECK(dataset.size() == 3);
   CHECK(dataset.num_cut() == 0);
   const Batch batch = dataset.batch(std::vector<std::int64_t>{2, 0});
-  CHECK(ints_of(batch.source) == Tokens{14, 0, 0, 10, 11, 12});
+  CHECK(ints_of(batch.part<SourceTokens>().tokens) == Tokens{14, 0, 0, 10, 11, 12});
   CHECK(ints_of(batch.inputs) == Tokens{1, 24, 1, 20});
-  CHECK(dataset.batch(std::vector<std::int64_t>{2}).source.shape() == Shape{1, 1});
+  CHECK(dataset.batch(std::vector<std::int64_t>{2}).part<SourceTokens>().tokens.shape() ==
+        Shape{1, 1});
   CHECK_THROWS_AS(dataset.batch(std::vector<std::int64_t>{3}), std::invalid_argument);
   CHECK_THROWS_AS(PairDataset({}, {}), std::invalid_argument);
   CHECK_THROWS_AS(PairDataset({{{}, {1}}}, {}), std::invalid_argument);
@@ -143,7 +144,7 @@ TEST_CASE("PairDataset: long sentences are refused by name, or cut") {
   CHECK(cut.num_cut() == 2);
   CHECK(cut.pairs()[0].source == Tokens{5});
   const Batch batch = cut.batch(std::vector<std::int64_t>{1});
-  CHECK(ints_of(batch.source) == Tokens{7, 7, 7, 7});
+  CHECK(ints_of(batch.part<SourceTokens>().tokens) == Tokens{7, 7, 7, 7});
   CHECK(ints_of(batch.targets) == Tokens{8, 8, 8, 2});
 }
 

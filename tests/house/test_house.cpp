@@ -69,6 +69,34 @@ TEST_CASE("house: autograd <- {layers, optim, data} <- train <- tests, and no ot
                     source.path, " includes ", included);
 }
 
+// Of train/, from what everybody there may include up to what nobody else does. The contract, task
+// and view, stands at the room's door.
+const std::vector<std::vector<std::string>> floors_of_train = {
+    {"settings"}, {"decode", "draw"}, {"bench"}, {"task.hpp", "task.cpp", "view.hpp", "view.cpp"},
+    {"run"},      {"tasks"},          {"loop"},  {"commands"}};
+
+// "train/loop/trainer.hpp" -> 6; -1 for what is not of train/, or on no floor: main.cpp.
+std::int64_t floor_of(const std::string& path) {
+  if (!path.starts_with("train/")) return -1;
+  const std::string place = path.substr(6, path.find('/', 6) - 6);
+  for (std::size_t floor = 0; floor < floors_of_train.size(); ++floor)
+    if (std::ranges::count(floors_of_train[floor], place) > 0) return floor;
+  return -1;
+}
+
+TEST_CASE("house: train's rooms stand one above another, and no arrow leads up") {
+  std::set<std::int64_t> seen;
+  for (const Source& source : sources()) {
+    if (source.room != "train" || source.path == "train/main.cpp") continue;
+    const std::int64_t floor = floor_of(source.path);
+    CHECK_MESSAGE(floor >= 0, source.path, " stands on no floor");
+    seen.insert(floor);
+    for (const std::string& included : matches(source.text, "^ *# *include +\"([^\"]*)\""))
+      CHECK_MESSAGE(floor_of(included) <= floor, source.path, " includes ", included);
+  }
+  CHECK(seen.size() == floors_of_train.size());
+}
+
 TEST_CASE("house: data knows arrays, but no tensor") {
   const std::set<std::string> allowed = {"adjacency", "array",  "check",
                                          "parallel",  "random", "shape"};

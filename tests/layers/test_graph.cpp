@@ -5,6 +5,7 @@
 
 #include "autograd/ops.hpp"
 #include "data/graphs/drawn_graphs.hpp"
+#include "data/graphs/node_graph.hpp"
 #include "layers/convolution1d.hpp"
 #include "layers/models/graph_network.hpp"
 #include "tests/support/graphs.hpp"
@@ -166,12 +167,13 @@ TEST_CASE("graphs: a batch of graphs is read as each of them is alone") {
   const DrawnGraphs data({.examples = 8});
   const std::int64_t all[] = {0, 1, 2, 3, 4, 5, 6, 7};
   const Batch batch = data.batch(all);
-  const Array together =
-      model.forward(*batch.graph, batch.inputs.to(f64), batch.first_nodes).value();
+  const auto answer = [&](const Batch& one) {
+    const auto& [graph, first_nodes] = one.part<GraphPart>();
+    return model.forward(graph, one.inputs.to(f64), first_nodes).value();
+  };
+  const Array together = answer(batch);
   for (std::int64_t i = 0; i < 8; ++i) {
-    const Batch one = data.batch({&all[i], 1});
-    check_close(model.forward(*one.graph, one.inputs.to(f64), one.first_nodes).value(),
-                together.select({i}), 1e-9);
+    check_close(answer(data.batch({&all[i], 1})), together.select({i}), 1e-9);
   }
 }
 

@@ -64,7 +64,8 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
   const Row rows[] = {
       {{},
        {"which command?",
-        "attention, bench, compare, config, eval, gradcheck, latent, list, sample, tokenizer, "
+        "attention, bench, compare, config, eval, gradcheck, latent, list, manual, sample, "
+        "tokenizer, "
         "train"}},
       {{""}, {"which command?"}},
       {{"trian"}, {"no command trian", "did you mean train?"}},

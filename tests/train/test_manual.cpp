@@ -30,27 +30,30 @@ std::vector<std::string> options_of(const std::vector<std::string>& command) {
   return options;
 }
 
-TEST_CASE("manual: the page names every command and option") {
-  std::string page = read_bytes(TAPESTRY_SOURCE_DIR "/train/manual/tapestry.1");
+TEST_CASE("manual: the page names every command, argument and option, and roff takes it") {
+  const std::string source = tapestry_run({"manual"}).out;
+  std::string page = source;
   std::erase(page, '\\');
   const std::vector<std::string> commands = listed({}, "Subcommands:");
   REQUIRE(commands.size() > 10);
   for (const std::string& command : commands) {
-    const std::size_t begin =
-        std::min(page.find(" " + command + " "), page.find("\"" + command + " "));
-    const std::size_t entry = std::min(begin, page.find(" " + command + "\n"));
+    const std::size_t entry = page.find("\n.TP\nfB" + command);
     CHECK_MESSAGE(entry != std::string::npos, command);
-    const std::string text = page.substr(entry, page.find(".TP", entry) - entry);
+    const std::string text = page.substr(entry + 4, page.find("\n.TP", entry + 4) - entry - 4);
     for (const std::string& option : options_of({command}))
       if (option != "--help")
         CHECK_MESSAGE(text.find(option) != std::string::npos, command, " ", option);
   }
+  CHECK(page.find("fBtrainfR fICONFIGfR\n") != std::string::npos);
+  CHECK(page.find("fBcomparefR fIRUN...fR\n") != std::string::npos);
+  for (const char* section : {".TH TAPESTRY 1", ".SH NAME", ".SH EXIT STATUS", ".SH ENVIRONMENT"})
+    CHECK(source.find(section) != std::string::npos);
 }
 
 TEST_CASE("manual: bash completes commands, options, shipped configs") {
   const std::string script =
       "PATH=\"${1%/*}:$PATH\"; . \"" TAPESTRY_SOURCE_DIR
-      "/train/manual/completion.bash\"; COMP_WORDS=(tapestry \"${@:2}\"); "
+      "/train/commands/completion.bash\"; COMP_WORDS=(tapestry \"${@:2}\"); "
       "COMP_CWORD=$(($# - 1)); _tapestry; printf '%s\\n' \"${COMPREPLY[@]}\"";
   const auto completed = [&](const std::vector<std::string>& words) {
     std::vector<std::string> command = {"bash", "-c", script, "bash", TAPESTRY_BINARY};

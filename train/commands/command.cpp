@@ -1,6 +1,9 @@
 #include "train/commands/command.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "train/commands/declare.hpp"
 
 namespace tapestry {
 
@@ -50,6 +53,22 @@ void Arguments::overrides(std::vector<std::string>& values) {
 
 void Arguments::threads(std::int64_t& value) {
   option("--threads", value, "by default one a physical core", {.low = 1, .high = 1024});
+}
+
+CLI::App& declare(CLI::App& app, const std::string& name, Command& command) {
+  const std::string& help = command_registry().at(name).help;
+  CLI::App* place = &app;
+  const std::size_t space = name.find(' ');
+  if (space != std::string::npos) {
+    const std::string group = name.substr(0, space);
+    const std::vector<CLI::App*> known = app.get_subcommands({});
+    const auto found = std::ranges::find(known, group, &CLI::App::get_name);
+    place = found != known.end() ? *found : app.add_subcommand(group, help)->require_subcommand(1);
+  }
+  place = place->add_subcommand(space == std::string::npos ? name : name.substr(space + 1), help);
+  Arguments arguments(*place);
+  command.declare(arguments);
+  return *place;
 }
 
 }  // namespace tapestry

@@ -8,6 +8,7 @@
 
 #include "autograd/check.hpp"
 #include "train/commands/command.hpp"
+#include "train/commands/declare.hpp"
 #include "train/run/version.hpp"
 #include "train/settings/config.hpp"
 
@@ -47,18 +48,6 @@ void expect_command(const CLI::App& app, int argc, char** argv) {
                fmt::join(names, ", "));
 }
 
-// Where a command stands: "tokenizer train" is train of the group tokenizer.
-CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& help) {
-  const std::size_t space = name.find(' ');
-  if (space == std::string::npos) return *app.add_subcommand(name, help);
-  const std::string group = name.substr(0, space);
-  const std::vector<CLI::App*> known = app.get_subcommands({});
-  const auto found = std::ranges::find(known, group, &CLI::App::get_name);
-  CLI::App* place =
-      found != known.end() ? *found : app.add_subcommand(group, help)->require_subcommand(1);
-  return *place->add_subcommand(name.substr(space + 1), help);
-}
-
 std::string one_line(std::string text) {
   while (text.ends_with('\n')) text.pop_back();
   return text;
@@ -74,10 +63,8 @@ int run_command_line(int argc, char** argv) {
   std::vector<std::unique_ptr<Command>> commands;
   Command* chosen = nullptr;
   for (const auto& [name, type] : command_registry()) {
-    CLI::App& place = add_command(app, name, type.help);
     Command& command = *commands.emplace_back(type.make());
-    Arguments arguments(place);
-    command.declare(arguments);
+    CLI::App& place = declare(app, name, command);
     place.callback([&chosen, &command] { chosen = &command; });
   }
   try {

@@ -167,8 +167,8 @@ Order Translation::order() const {
 
 Loss Translation::loss(const Batch& batch, const Pass& pass) {
   Random* noise = pass.training ? pass.noise : nullptr;
-  const EncoderDecoder::EncodedSource encoded =
-      model_.encode(batch.source, batch.source_padding, noise);
+  const auto& [source, padding] = batch.part<SourceTokens>();
+  const EncoderDecoder::EncodedSource encoded = model_.encode(source, padding, noise);
   const Tensor logits = model_.decode(batch.inputs, encoded, noise);
   const double smoothing = pass.training ? config_[label_smoothing] : 0;
   const Tensor total =
@@ -198,7 +198,8 @@ TranslateOptions Translation::decoding() const {
 
 Transcript Translation::transcript(const Batch& batch) const {
   Transcript transcript;
-  for (const auto& tokens : translate(model_, batch.source, batch.source_padding, decoding()))
+  const auto& [source, padding] = batch.part<SourceTokens>();
+  for (const auto& tokens : translate(model_, source, padding, decoding()))
     transcript.written.push_back(corpus_.decode(tokens));
   const std::int64_t T = batch.targets.dim(1);
   const auto targets = tokens_of(batch.targets);

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include "data/text/special_tokens.hpp"
+#include "data/text/pairs.hpp"
 #include "train/tasks/language/translation.hpp"
 #include "train/view.hpp"
 
@@ -36,9 +36,9 @@ Sample sample(Translation& task, const Options& options) {
   for (std::int64_t i = 0; i < std::min(options[count], corpus.validation->size()); ++i) {
     const Batch batch = corpus.validation->batch(std::array{i});
     const Transcript one = task.transcript(batch);
-    text +=
-        fmt::format("{}\n  {}\n  expected {}\n", corpus.decode(batch.source.values<std::int32_t>()),
-                    one.written.front(), one.wanted.front());
+    text += fmt::format("{}\n  {}\n  expected {}\n",
+                        corpus.decode(batch.part<SourceTokens>().tokens.values<std::int32_t>()),
+                        one.written.front(), one.wanted.front());
   }
   return {.text = text};
 }

@@ -1,0 +1,128 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "train/commands/declare.hpp"
+
+// The manual page, of which the commands' part is written from what they declare.
+namespace tapestry {
+namespace {
+
+constexpr const char* page_begin = R"(.TH TAPESTRY 1 "" "Tapestry" "User Commands"
+.SH NAME
+tapestry \- trains transformers, graph networks and autoencoders from one TOML file
+.SH SYNOPSIS
+.B tapestry
+.I COMMAND
+.RI [ ARGUMENTS ]
+.br
+.B tapestry \-\-help
+|
+.B \-\-version
+.SH DESCRIPTION
+Tapestry trains small transformers (language models, translation, images, time series), graph networks and
+variational autoencoders on a CPU. A training is described by a config: a TOML file, or the name of one of those
+that come with the program
+.RB ( "tapestry list" ).
+It leaves a folder, the run:
+.IR config.toml ", " metrics.jsonl ", " checkpoint.safetensors " and " best.safetensors .
+The same seed gives the same bits on any number of threads, and a run that was killed goes on to the same bits.
+.PP
+.I CONFIG
+stands for a config's path or name,
+.I RUN
+for a run's folder or a checkpoint.
+.B \-\-set
+.I KEY=VALUE
+changes one key of the config, and may be given several times. Every command explains itself with
+.BR "\-h" " or " "\-\-help" .
+)";
+
+constexpr const char* page_end = R"(.SH EXIT STATUS
+.TP
+.B 0
+done
+.TP
+.B 1
+failed while running
+.TP
+.B 2
+the command line, a config or an input file is wrong: one line says where and what was expected
+.TP
+.B 130
+interrupted, with a checkpoint written
+.SH ENVIRONMENT
+.TP
+.B TAPESTRY_LEVEL
+The instruction level to use,
+.BR v2 ", " v3 " or " v4
+of x86-64, instead of the best that the processor has. What the processor lacks is refused.
+.TP
+.B OMP_NUM_THREADS
+Threads, where neither
+.B \-\-threads
+nor the config says; by default one a physical core.
+.TP
+.B OPENBLAS_CORETYPE
+The kernels of OpenBLAS (float64, and float32 where it is the faster), by default those of the level.
+.SH FILES
+.TP
+.IR PREFIX /share/tapestry/configs
+The shipped configs, to copy and change.
+.SH EXAMPLES
+.nf
+tapestry train sort
+tapestry train shakespeare-char --set data.path=notes.txt --out runs/notes
+tapestry sample runs/notes --prompt "The " --tokens 500 --temperature 0.8
+.fi
+)";
+
+// As roff takes it: a hyphen that is typed, and no line that begins with a control character.
+std::string escaped(const std::string& text) {
+  std::string safe;
+  for (const char c : text) safe += c == '-' ? "\\-" : c == '\\' ? "\\e" : std::string(1, c);
+  return safe.starts_with('.') || safe.starts_with('\'') ? "\\&" + safe : safe;
+}
+
+// "train CONFIG"
+std::string synopsis(const std::string& name, const CLI::App& command) {
+  std::string text = fmt::format(".TP\n\\fB{}\\fR", escaped(name));
+  for (const CLI::Option* option : command.get_options()) {
+    if (!option->get_positional()) continue;
+    const bool many = option->get_expected_max() > 1;
+    const std::string place = option->get_name(true) + (many ? "..." : "");
+    const bool needed = option->get_required();
+    text += fmt::format(" {}\\fI{}\\fR{}", needed ? "" : "[", escaped(place), needed ? "" : "]");
+  }
+  return text + '\n';
+}
+
+std::string entry_of(const std::string& name, const CLI::App& command) {
+  std::string text = synopsis(name, command) + escaped(command.get_description()) + ".\n";
+  for (const CLI::Option* option : command.get_options())
+    if (!option->get_positional() && option->get_name() != "--help")
+      text += fmt::format(".br\n\\fB{}\\fR: {}\n", escaped(option->get_name()),
+                          escaped(option->get_description()));
+  return text;
+}
+
+class Manual final : public Command {
+ public:
+  void declare(Arguments&) override {}
+
+  int run() override {
+    std::string commands = ".SH COMMANDS\n";
+    for (const auto& [name, type] : command_registry()) {
+      CLI::App app;
+      const std::unique_ptr<Command> command = type.make();
+      commands += entry_of(name, tapestry::declare(app, name, *command));
+    }
+    fmt::print("{}{}{}", page_begin, commands, page_end);
+    return 0;
+  }
+};
+
+const RegisterCommand<Manual> registered("manual", "print the manual page, for man -l -");
+
+}  // namespace
+}  // namespace tapestry
