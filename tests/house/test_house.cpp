@@ -69,32 +69,19 @@ TEST_CASE("house: autograd <- {layers, optim, data} <- train <- tests, and no ot
                     source.path, " includes ", included);
 }
 
-// Of train/, from what everybody there may include up to what nobody else does. The contract, task
-// and view, stands at the room's door.
-const std::vector<std::vector<std::string>> floors_of_train = {
-    {"settings"}, {"decode", "draw"}, {"bench"}, {"task.hpp", "task.cpp", "view.hpp", "view.cpp"},
-    {"run"},      {"tasks"},          {"loop"},  {"commands"}};
-
-// "train/loop/trainer.hpp" -> 6; -1 for what is not of train/, or on no floor: main.cpp.
-std::int64_t floor_of(const std::string& path) {
-  if (!path.starts_with("train/")) return -1;
-  const std::string place = path.substr(6, path.find('/', 6) - 6);
-  for (std::size_t floor = 0; floor < floors_of_train.size(); ++floor)
-    if (std::ranges::count(floors_of_train[floor], place) > 0) return floor;
-  return -1;
-}
-
-TEST_CASE("house: train's rooms stand one above another, and no arrow leads up") {
-  std::set<std::int64_t> seen;
-  for (const Source& source : sources()) {
-    if (source.room != "train" || source.path == "train/main.cpp") continue;
-    const std::int64_t floor = floor_of(source.path);
-    CHECK_MESSAGE(floor >= 0, source.path, " stands on no floor");
-    seen.insert(floor);
-    for (const std::string& included : matches(source.text, "^ *# *include +\"([^\"]*)\""))
-      CHECK_MESSAGE(floor_of(included) <= floor, source.path, " includes ", included);
-  }
-  CHECK(seen.size() == floors_of_train.size());
+TEST_CASE("house: inside train/ the arrows run from commands down") {
+  const std::vector<std::string> order = {"main", "commands", "loop",   "tasks", "run",     "view",
+                                          "task", "bench",    "decode", "draw",  "settings"};
+  // "train/loop/trainer.hpp" -> the place of "loop"
+  const auto place = [&](const std::string& path) {
+    return std::ranges::find(order, path.substr(6, path.find_first_of("/.", 6) - 6));
+  };
+  for (const Source& source : sources())
+    if (source.room == "train")
+      for (const std::string& included : matches(source.text, "^#include \"(train/[^\"]*)\"")) {
+        REQUIRE_MESSAGE(place(included) != order.end(), included);
+        CHECK_MESSAGE(place(source.path) <= place(included), source.path, " includes ", included);
+      }
 }
 
 TEST_CASE("house: data knows arrays, but no tensor") {
@@ -212,6 +199,32 @@ TEST_CASE("house: the README's C++ example is the one that the install test buil
   const std::string example = read_bytes((root / "tests/example/main.cpp").string());
   const std::string readme = read_bytes((root / "README.md").string());
   CHECK(readme.find("```cpp\n" + example + "```\n") != std::string::npos);
+}
+
+TEST_CASE("house: every room has a README, and the first page is short") {
+  std::vector<std::string> with_readme = rooms;
+  with_readme.insert(with_readme.end(), {"train/tasks", "train/configs", "tests/bench"});
+  for (const std::string& room : with_readme)
+    CHECK_MESSAGE(fs::exists(root / room / "README.md"), room);
+  CHECK(lines_of(read_bytes((root / "README.md").string())).size() <= 150);
+}
+
+TEST_CASE("house: what READMEs link to is there") {
+  std::vector<fs::path> readmes = {root / "README.md"};
+  for (const std::string& room : rooms)
+    for (const auto& entry : fs::recursive_directory_iterator(root / room))
+      if (entry.path().filename() == "README.md") readmes.push_back(entry.path());
+  int links = 0;
+  for (const fs::path& readme : readmes) {
+    const std::string page =
+        std::regex_replace(read_bytes(readme.string()), std::regex("```[^`]*```"), "");  // no code
+    for (const std::string& link : matches(page, "\\]\\(([^)# ]*)[^) ]*\\)")) {
+      if (link.starts_with("http")) continue;
+      CHECK_MESSAGE(fs::exists(readme.parent_path() / link), readme.string(), " links to ", link);
+      ++links;
+    }
+  }
+  CHECK(links > 100);
 }
 
 TEST_SUITE_END();
