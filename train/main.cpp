@@ -14,8 +14,9 @@
 #include <vector>
 
 // The program itself runs on any processor: it chooses the library of an instruction level, loads
-// it and calls its tapestry_main, which train/command_line.hpp declares. (glibc would choose among
-// the same folders, but before main(), where neither TAPESTRY_LEVEL nor a refusal has a place.)
+// it and calls its tapestry_main, which train/commands/command_line.hpp declares. (glibc would
+// choose among the same folders, but before main(), where neither TAPESTRY_LEVEL nor a refusal has
+// a place.)
 namespace {
 
 constexpr int failed_status = 1, wrong_input_status = 2;

@@ -22,7 +22,7 @@ struct Benchmark {
   std::function<BenchmarkResult()> measure;
 };
 
-// Workloads by name; tests/bench/ registers them.
+// Workloads by name; workloads.cpp registers them.
 std::map<std::string, Benchmark>& benchmark_registry();
 
 struct RegisterBenchmark {
