@@ -32,8 +32,13 @@ void Optimizer::step(const Gradients& gradients, double learning_rate, double sc
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& parameter = *parameters_[i];
     const bool decays = decay_.all || parameter.role == Role::weight;
-    update({parameter.value(), gradients[parameter], slots_[i], scale, learning_rate,
-            decays ? decay_.rate : 0, steps_});
+    update({.parameter = parameter.value(),
+            .gradient = gradients[parameter],
+            .slots = slots_[i],
+            .scale = scale,
+            .learning_rate = learning_rate,
+            .weight_decay = decays ? decay_.rate : 0,
+            .step = steps_});
     bytes += parameter.value().bytes() * (3 + 2 * slots_[i].size());
   }
   profile::mark(profile::Phase::step, "optimizer", nullptr, bytes);

@@ -38,7 +38,7 @@ Config resolve(const std::vector<ConfigText>& texts, const std::vector<std::stri
   expect_input(type != task_registry().end(),
                "{}: task = {}: expected one of {}; did you mean \"{}\"?", origin,
                to_toml(Value(name)), fmt::join(tasks, ", "), nearest(name, tasks));
-  Config config(texts, overrides, key::with_common_keys(type->second.keys));
+  Config config(texts, overrides, key::with_common_keys(type->second.keys()));
   make_path_absolute(config);
   return config;
 }

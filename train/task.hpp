@@ -83,7 +83,7 @@ struct TaskSetup {
 
 struct TaskType {
   std::string help;
-  std::vector<KeyInfo> keys;
+  std::function<std::vector<KeyInfo>()> keys;  // its own, beside those that every task has
   std::function<std::unique_ptr<Task>(const TaskSetup&)> make;
 };
 
@@ -93,7 +93,8 @@ std::map<std::string, TaskType>& task_registry();
 // At namespace scope in its source file: registers the task T, which is made from a TaskSetup.
 template <class T>
 struct RegisterTask {
-  RegisterTask(const std::string& name, std::string help, std::vector<KeyInfo> keys) {
+  RegisterTask(const std::string& name, std::string help,
+               std::function<std::vector<KeyInfo>()> keys) {
     task_registry()[name] = {std::move(help), std::move(keys),
                              [](const TaskSetup& setup) { return std::make_unique<T>(setup); }};
   }

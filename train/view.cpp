@@ -23,7 +23,7 @@ std::map<std::string, View<Shown>>& views() {
 }
 
 template <class Shown>
-Shown show(const Config& config, Task& task, const std::map<std::string, std::string>& typed) {
+Shown look_at(const Config& config, Task& task, const std::map<std::string, std::string>& typed) {
   const auto view = views<Shown>().find(config[key::task]);
   expect_input(view != views<Shown>().end(), "{}", missing<Shown>);
   Options options(view->second.options);
@@ -34,8 +34,8 @@ Shown show(const Config& config, Task& task, const std::map<std::string, std::st
 template std::map<std::string, View<Sample>>& views();
 template std::map<std::string, View<AttentionMaps>>& views();
 template std::map<std::string, View<LatentCodes>>& views();
-template Sample show(const Config&, Task&, const std::map<std::string, std::string>&);
-template AttentionMaps show(const Config&, Task&, const std::map<std::string, std::string>&);
-template LatentCodes show(const Config&, Task&, const std::map<std::string, std::string>&);
+template Sample look_at(const Config&, Task&, const std::map<std::string, std::string>&);
+template AttentionMaps look_at(const Config&, Task&, const std::map<std::string, std::string>&);
+template LatentCodes look_at(const Config&, Task&, const std::map<std::string, std::string>&);
 
 }  // namespace tapestry

@@ -63,6 +63,6 @@ struct RegisterView {
 // Shows the model of a config's task, with what was typed for the view's options, by name.
 // InputError where the task has no such view, or an option is not the view's.
 template <class Shown>
-Shown show(const Config& config, Task& task, const std::map<std::string, std::string>& typed);
+Shown look_at(const Config& config, Task& task, const std::map<std::string, std::string>& typed);
 
 }  // namespace tapestry

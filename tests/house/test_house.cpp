@@ -84,6 +84,14 @@ TEST_CASE("house: inside train/ the arrows run from commands down") {
       }
 }
 
+TEST_CASE("house: no family of tasks includes another") {
+  for (const Source& source : sources())
+    for (const std::string& family : matches(source.path, "^train/tasks/([^/]*)/"))
+      for (const std::string& other :
+           matches(source.text, "^#include \"train/tasks/([^/\"]*)/[^\"]*\""))
+        CHECK_MESSAGE(other == family, source.path, " includes tasks/", other);
+}
+
 TEST_CASE("house: data knows arrays, but no tensor") {
   const std::set<std::string> allowed = {"adjacency", "array",  "check",
                                          "parallel",  "random", "shape"};

@@ -123,7 +123,7 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
       {{"attention", "run", "--prompt", "wall", "--layer", "3"},
        {"--layer 3", "blocks.0.attention"}},
       {{"attention", "run", "--prompt", "wall", "--head", "1"}, {"--head 1", "heads 0 to 0"}},
-      {{"tokenizer"}, {"subcommand is required"}},
+      {{"tokenizer"}, {"which command?", "train"}},
       {{"tokenizer", "train"}, {"FILE is required"}},
       {{"tokenizer", "train", "none.txt"}, {"none.txt", "No such file"}},
       {{"tokenizer", "train", "latin.txt"}, {"latin.txt", "byte 3", "UTF-8"}},

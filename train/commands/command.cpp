@@ -1,5 +1,7 @@
 #include "train/commands/command.hpp"
 
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
@@ -55,6 +57,21 @@ void Arguments::threads(std::int64_t& value) {
   option("--threads", value, "by default one a physical core", {.low = 1, .high = 1024});
 }
 
+namespace {
+
+// What the one command of a group does, or the second words of several.
+std::string group_help(const std::string& group) {
+  std::vector<std::string> words, helps;
+  for (const auto& [name, type] : command_registry()) {
+    if (!name.starts_with(group + " ")) continue;
+    words.push_back(name.substr(group.size() + 1));
+    helps.push_back(type.help);
+  }
+  return words.size() == 1 ? helps.front() : fmt::format("{}", fmt::join(words, ", "));
+}
+
+}  // namespace
+
 CLI::App& declare(CLI::App& app, const std::string& name, Command& command) {
   const std::string& help = command_registry().at(name).help;
   CLI::App* place = &app;
@@ -63,7 +80,8 @@ CLI::App& declare(CLI::App& app, const std::string& name, Command& command) {
     const std::string group = name.substr(0, space);
     const std::vector<CLI::App*> known = app.get_subcommands({});
     const auto found = std::ranges::find(known, group, &CLI::App::get_name);
-    place = found != known.end() ? *found : app.add_subcommand(group, help)->require_subcommand(1);
+    place = found != known.end() ? *found : app.add_subcommand(group, group_help(group));
+    place->require_subcommand(1);
   }
   place = place->add_subcommand(space == std::string::npos ? name : name.substr(space + 1), help);
   Arguments arguments(*place);

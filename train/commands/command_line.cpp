@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>
+#include <span>
 
 #include "autograd/check.hpp"
 #include "train/commands/command.hpp"
@@ -30,22 +31,29 @@ std::string advice(const CLI::App& app, const std::vector<std::string>& extras) 
     return fmt::format("unexpected {}; --help lists what is expected", extras.front());
   std::vector<std::string> names;
   for (const CLI::Option* option : typed_command(app).get_options())
-    names.push_back(option->get_name());
+    if (!option->get_positional()) names.push_back(option->get_name());
   return fmt::format("unexpected {}; did you mean {}?", extras.front(),
                      nearest(extras.front(), names));
 }
 
-// CLI11 would take a misspelt command for a missing one.
-void expect_command(const CLI::App& app, int argc, char** argv) {
+// CLI11 would take a misspelt command for a missing one. `words` are what was typed behind `app`,
+// the program or a group of commands.
+void expect_command(const CLI::App& app, std::span<char*> words) {
+  const std::vector<const CLI::App*> known = app.get_subcommands({});
+  if (known.empty()) return;
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-  const std::string first = argc > 1 ? argv[1] : "";
+  for (const CLI::App* command : known) names.push_back(command->get_name());
+  const std::string first = words.empty() ? "" : words.front();
   expect_input(!first.empty(), "which command? one of {}", fmt::join(names, ", "));
-  expect_input(!first.starts_with('-') || app.get_option_no_throw(first) != nullptr,
-               "no option {}; did you mean {}?", first, nearest(first, {"--help", "--version"}));
-  expect_input(first.starts_with('-') || std::ranges::find(names, first) != names.end(),
-               "no command {}; did you mean {}? ({})", first, nearest(first, names),
-               fmt::join(names, ", "));
+  if (first.starts_with('-')) {
+    expect_input(app.get_option_no_throw(first) != nullptr, "no option {}; did you mean {}?", first,
+                 nearest(first, {"--help", "--version"}));
+    return;
+  }
+  const auto found = std::ranges::find(names, first);
+  expect_input(found != names.end(), "no command {}; did you mean {}? ({})", first,
+               nearest(first, names), fmt::join(names, ", "));
+  expect_command(*known[found - names.begin()], words.subspan(1));
 }
 
 std::string one_line(std::string text) {
@@ -68,7 +76,7 @@ int run_command_line(int argc, char** argv) {
     place.callback([&chosen, &command] { chosen = &command; });
   }
   try {
-    expect_command(app, argc, argv);
+    expect_command(app, std::span(argv, argc).subspan(std::min(argc, 1)));
     app.parse(argc, argv);
     const int status = chosen->run();
     if (std::fflush(stdout) != 0) throw std::runtime_error("cannot write to the standard output");

@@ -27,9 +27,11 @@ class Eval final : public Command {
     const Metrics metrics = evaluate(*trained.task, data, trained.config);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     if (json_)
-      fmt::print(
-          "{}\n",
-          MetricsLine{trained.state.step, test ? "test" : "val", metrics, elapsed.count()}.json());
+      fmt::print("{}\n", MetricsLine{.step = trained.state.step,
+                                     .split = test ? "test" : "val",
+                                     .values = metrics,
+                                     .elapsed_s = elapsed.count()}
+                             .json());
     else
       fmt::print("step {}{}: {}\n", trained.state.step, test ? ", test" : "", show(metrics));
     return 0;

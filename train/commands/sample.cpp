@@ -20,7 +20,7 @@ class ShowSamples final : public Command {
     const TrainedModel trained = load_trained(run_, overrides_, false);
     use_machine_as(trained.config);
     expect_not_of_a_run(out_);
-    const Sample sample = show<Sample>(trained.config, *trained.task, typed_);
+    const Sample sample = look_at<Sample>(trained.config, *trained.task, typed_);
     const std::string out = out_.empty() ? in_run(run_, sample.name + ".png") : out_;
     if (sample.figure && sample.text.empty())
       write_figure(out, *sample.figure);

@@ -8,27 +8,33 @@
 
 namespace tapestry {
 
-// As the help shows it.
-inline const char* option_type(const Value& value) {
-  if (std::holds_alternative<std::int64_t>(value)) return "INT";
-  return std::holds_alternative<double>(value) ? "FLOAT" : "TEXT";
-}
+// "INT", as the help shows it.
+const char* option_type(const Value& value);
+
+using OptionOfTasks = std::vector<std::pair<std::string, KeyInfo>>;
+
+// What the option does; where that differs, for each task.
+std::string joined_help(const OptionOfTasks& of_tasks);
+
+// InputError where no task would take this text.
+void expect_suits_one(const OptionOfTasks& of_tasks, const std::string& text);
 
 // The options of a kind of view, of every task together: which of them a run takes is known when it
-// has been loaded. What is typed goes to `typed` by name.
+// has been loaded. What is typed is checked by each task that knows the option, must suit one of
+// them, and goes to `typed` by name.
 template <class Shown>
 void declare_options(Arguments& arguments, std::map<std::string, std::string>& typed) {
-  std::map<std::string, KeyInfo> known;
+  std::map<std::string, OptionOfTasks> known;
   for (const auto& [task, view] : views<Shown>())
-    for (const KeyInfo& option : view.options) {
-      const auto [found, is_new] = known.insert({option.name, option});
-      std::string& help = found->second.help;
-      if (!is_new && help.find(option.help) == std::string::npos) help += "; " + option.help;
-    }
-  for (const auto& [name, option] : known)
+    for (const KeyInfo& option : view.options) known[option.name].push_back({task, option});
+  for (const auto& [name, of_tasks] : known)
     arguments.option(
-        "--" + name, option_type(option.fallback),
-        [&typed, name = name](const std::string& text) { typed[name] = text; }, option.help);
+        "--" + name, option_type(of_tasks.front().second.fallback),
+        [&typed, name = name, of_tasks = of_tasks](const std::string& text) {
+          expect_suits_one(of_tasks, text);
+          typed[name] = text;
+        },
+        joined_help(of_tasks));
 }
 
 }  // namespace tapestry

@@ -202,7 +202,10 @@ std::vector<Batch> Trainer::next_batches() {
 
 void Trainer::log(const Averages& averages) {
   const std::string unit = task_.unit();
-  MetricsLine line{state_.step, "train", values_of(averages), elapsed_s()};
+  MetricsLine line{.step = state_.step,
+                   .split = "train",
+                   .values = values_of(averages),
+                   .elapsed_s = elapsed_s()};
   task_.derive(line.values);
   line.values["lr"] = schedule_.at(state_.step - 1);
   line.values["grad_norm"] = gradient_norm_;
@@ -214,8 +217,9 @@ void Trainer::log(const Averages& averages) {
 
 Metrics Trainer::evaluate_and_keep_best() try {
   const double before = elapsed_s();
-  const MetricsLine line{state_.step, "val", evaluate(task_, task_.validation_data(), config_),
-                         elapsed_s()};
+  Metrics measured = evaluate(task_, task_.validation_data(), config_);
+  const MetricsLine line{
+      .step = state_.step, .split = "val", .values = std::move(measured), .elapsed_s = elapsed_s()};
   if (!std::isfinite(line.values.at("loss")))
     throw std::runtime_error(
         fmt::format("the validation loss is {}; {}", line.values.at("loss"), advice));

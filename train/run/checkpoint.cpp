@@ -64,14 +64,16 @@ void save_checkpoint(const std::string& path, Task& task, const Optimizer& optim
 }
 
 Checkpoint load_checkpoint(const std::string& path) {
-  Checkpoint checkpoint{path, read_safetensors(path), {}, {}, {}, {}};
+  Checkpoint checkpoint{.path = path, .file = read_safetensors(path)};
   const std::string written = metadata(checkpoint, "format");
   expect_input(written == format, "{}: format \"{}\", expected \"{}\"", path, written, format);
   checkpoint.config = metadata(checkpoint, "config");
-  checkpoint.state = {
-      number<std::int64_t>(checkpoint, "step"), number<std::int64_t>(checkpoint, "position"),
-      number<double>(checkpoint, "best_loss"),  number<std::int64_t>(checkpoint, "metrics_bytes"),
-      number<double>(checkpoint, "elapsed_s"),  number<std::int64_t>(checkpoint, "examples")};
+  checkpoint.state = {.step = number<std::int64_t>(checkpoint, "step"),
+                      .position = number<std::int64_t>(checkpoint, "position"),
+                      .best_loss = number<double>(checkpoint, "best_loss"),
+                      .metrics_bytes = number<std::int64_t>(checkpoint, "metrics_bytes"),
+                      .elapsed_s = number<double>(checkpoint, "elapsed_s"),
+                      .examples = number<std::int64_t>(checkpoint, "examples")};
   for (const auto& [name, value] : checkpoint.file.metadata)
     if (name.starts_with("task.")) checkpoint.metadata[name.substr(5)] = value;
   if (const auto found = checkpoint.file.metadata.find("engines");

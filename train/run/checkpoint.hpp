@@ -24,12 +24,12 @@ struct TrainingState {
 // "optimizer.<slot>.<parameter>", and as metadata the state, the resolved config, the task's
 // metadata.
 struct Checkpoint {
-  std::string path;
-  Safetensors file;
-  std::string config;
-  TrainingState state;
-  std::map<std::string, std::string> metadata;
-  std::string engines;  // that computed it; empty: one of an earlier version, which does not say
+  std::string path{};
+  Safetensors file{};
+  std::string config{};
+  TrainingState state{};
+  std::map<std::string, std::string> metadata{};
+  std::string engines{};  // that computed it; empty: one of an earlier version, which does not say
 };
 
 void save_checkpoint(const std::string& path, Task& task, const Optimizer& optimizer,

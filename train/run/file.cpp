@@ -14,8 +14,9 @@ namespace {
 // A file descriptor that closes itself and whose errors are exceptions.
 class File {
  public:
-  File(const std::string& path, int flags)
-      : path_(path), descriptor_(::open(path.c_str(), flags, 0666)) {
+  // Errors name the file as `shown`.
+  File(const std::string& path, int flags, const std::string& shown)
+      : path_(shown), descriptor_(::open(path.c_str(), flags, 0666)) {
     if (descriptor_ < 0) fail("cannot open");
   }
   ~File() {
@@ -51,7 +52,7 @@ class File {
 void write_file_atomically(const std::string& path, const std::vector<std::string_view>& parts) {
   const std::string temporary = path + ".tmp";
   try {
-    File file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
+    File file(temporary, O_WRONLY | O_CREAT | O_TRUNC, path);
     for (std::string_view part : parts) file.write(part);
     file.sync();
     std::filesystem::rename(temporary, path);
@@ -60,7 +61,7 @@ void write_file_atomically(const std::string& path, const std::vector<std::strin
     throw;
   }
   const auto folder = std::filesystem::absolute(path).parent_path();
-  File(folder.string(), O_RDONLY | O_DIRECTORY).sync();  // the new name as well
+  File(folder.string(), O_RDONLY | O_DIRECTORY, path).sync();  // the new name as well
 }
 
 }  // namespace tapestry

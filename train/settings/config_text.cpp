@@ -58,10 +58,13 @@ std::optional<Base> base_of(const ConfigText& text) {
 }
 
 ConfigText read_base(const Base& base, const ConfigText& from) {
+  expect_input(!base.name.empty(), "{}: base = \"\": expected a shipped config's name{}",
+               base.origin, from.is_file ? ", or a path beside this file" : "");
   const fs::path folder = fs::path(from.source).parent_path();
-  const bool is_name = std::ranges::none_of(base.name, [](unsigned char c) { return c < ' '; });
+  const bool is_printable =
+      std::ranges::none_of(base.name, [](unsigned char c) { return c < ' '; });
   const std::string path = (folder / base.name).lexically_normal().string();
-  if (from.is_file && is_name && is_file(path))
+  if (from.is_file && is_printable && is_file(path))
     return {path, read_file(path, max_config_bytes), true};
   const auto shipped = shipped_configs().find(base.name);
   if (shipped != shipped_configs().end()) return {base.name, shipped->second};

@@ -64,7 +64,7 @@ GraphNetwork network(const Config& config, const GraphData& data) {
 }
 
 const RegisterTask<GraphTask> registered{
-    "graph", "a graph network, of a graph's nodes or of whole graphs", keys()};
+    "graph", "a graph network, of a graph's nodes or of whole graphs", keys};
 
 }  // namespace
 

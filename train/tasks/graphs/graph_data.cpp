@@ -42,11 +42,11 @@ GraphData of_graphs(const Config& config) {
         .seed = seed_of(config),
         .split = split});
   };
-  GraphData corpus{.inputs = 1, .classes = DrawnGraphs::classes(), .training = part(Split::train)};
+  GraphData graphs{.inputs = 1, .classes = DrawnGraphs::classes(), .training = part(Split::train)};
   auto validation = part(Split::held_back);
-  corpus.drawn = validation.get();
-  corpus.validation = std::move(validation);
-  return corpus;
+  graphs.drawn = validation.get();
+  graphs.validation = std::move(validation);
+  return graphs;
 }
 
 }  // namespace

@@ -2,13 +2,14 @@
 
 #include "train/tasks/classification.hpp"
 #include "train/tasks/graphs/graph.hpp"
+#include "train/tasks/view_options.hpp"
 #include "train/view.hpp"
 
 namespace tapestry {
 namespace {
 
-const Key<std::string> prompt{"prompt", "", "a graph's edges, or the name of a node"};
-const Key<std::int64_t> count{"count", 0, "how many", {.low = 1, .high = 100000}};
+const Key<std::string> prompt = prompt_option("a graph's edges, or the name of a node");
+const Key<std::int64_t> count = count_option(0);
 
 std::string verdict(const std::vector<std::string>& classes, std::int32_t predicted,
                     std::int32_t label) {
@@ -31,11 +32,9 @@ std::string sample_nodes(GraphTask& task, const Options& options) {
     nodes = {found - whole.names.begin()};
   }
   std::string text;
-  for (const std::int64_t node : nodes) {
-    const auto at = node;
-    text += fmt::format("{}  {}\n", whole.names[at],
-                        verdict(whole.classes, predicted[at], whole.labels[at]));
-  }
+  for (const std::int64_t node : nodes)
+    text += fmt::format("{}  {}\n", whole.names[node],
+                        verdict(whole.classes, predicted[node], whole.labels[node]));
   return text;
 }
 

@@ -3,7 +3,7 @@
 #include "autograd/ops/losses.hpp"
 #include "train/settings/keys.hpp"
 #include "train/tasks/classification.hpp"
-#include "train/tasks/language/transformer_keys.hpp"
+#include "train/tasks/transformer_keys.hpp"
 
 namespace tapestry {
 namespace {
@@ -38,7 +38,7 @@ VisionTransformer make_model(const Config& config, const ImageData& images) {
 }
 
 const RegisterTask<ImageClassification> registered{
-    "image-classification", "a vision transformer that tells what an image shows", keys()};
+    "image-classification", "a vision transformer that tells what an image shows", keys};
 
 }  // namespace
 

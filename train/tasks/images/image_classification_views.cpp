@@ -5,14 +5,14 @@
 #include "autograd/ops/shaping.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/images/image_classification.hpp"
+#include "train/tasks/view_options.hpp"
 #include "train/view.hpp"
 
 namespace tapestry {
 namespace {
 
-const Key<std::int64_t> index_of_first{
-    "index", 0, "the validation image, or the series, to look at", {.low = 0, .high = 1000000000}};
-const Key<std::int64_t> count{"count", 10, "how many", {.low = 1, .high = 100000}};
+const Key<std::int64_t> index_of_first = index_option("the validation image to look at");
+const Key<std::int64_t> count = count_option(10);
 
 // softmax(logits)[chosen]
 double probability(std::span<const float> logits, std::int32_t chosen) {

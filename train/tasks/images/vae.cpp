@@ -4,7 +4,7 @@
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "train/settings/keys.hpp"
-#include "train/tasks/language/transformer_keys.hpp"
+#include "train/tasks/transformer_keys.hpp"
 
 namespace tapestry {
 namespace {
@@ -64,7 +64,7 @@ Vae make_model(const Config& config, const ImageData& images) {
 }
 
 const RegisterTask<VaeTask> registered{"vae", "an autoencoder of images, variational or plain",
-                                       keys()};
+                                       keys};
 
 }  // namespace
 

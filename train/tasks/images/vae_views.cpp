@@ -6,6 +6,7 @@
 #include "autograd/ops/shaping.hpp"
 #include "train/draw/principal_components.hpp"
 #include "train/tasks/images/vae.hpp"
+#include "train/tasks/view_options.hpp"
 #include "train/view.hpp"
 
 namespace tapestry {
@@ -19,11 +20,10 @@ const Choice<Kind> kind{"kind",
                          {"reconstructions", Kind::reconstructions},
                          {"around", Kind::around},
                          {"interpolation", Kind::interpolation}}};
-const Key<std::int64_t> count{"count", 0, "how many", {.low = 1, .high = 100000}};
-const Key<double> temperature{"temperature", 1, "0: always the likeliest", {.low = 0, .high = 100}};
-const Key<std::int64_t> seed{"seed", 1, "another seed, another sample", {.low = 0}};
-const Key<std::int64_t> index_of_first{
-    "index", 0, "the validation image, or the series, to look at", {.low = 0, .high = 1000000000}};
+const Key<std::int64_t> count = count_option(0);
+const Key<double> temperature = temperature_option("of the noise: 0 is the mean");
+const Key<std::int64_t> seed = seed_option();
+const Key<std::int64_t> index_of_first = index_option("the validation image to start from");
 const Key<double> spread{"spread", 0.5, "of the new images around it", {.low = 0, .high = 100}};
 
 // Images (N, F) as N pictures, a row of `columns`.

@@ -5,7 +5,7 @@
 
 #include "autograd/ops/losses.hpp"
 #include "train/settings/keys.hpp"
-#include "train/tasks/language/transformer_keys.hpp"
+#include "train/tasks/transformer_keys.hpp"
 
 namespace tapestry {
 namespace {
@@ -37,8 +37,7 @@ LanguageModel::Network make_network(const Config& config, std::int64_t vocabular
 }
 
 const RegisterTask<LanguageModel> registered{
-    "language-model", "a transformer or recurrent network that predicts the next character",
-    keys()};
+    "language-model", "a transformer or recurrent network that predicts the next character", keys};
 
 }  // namespace
 

@@ -3,27 +3,29 @@
 #include "train/decode/generate.hpp"
 #include "train/tasks/language/decoder_attention.hpp"
 #include "train/tasks/language/language_model.hpp"
+#include "train/tasks/view_options.hpp"
 
 namespace tapestry {
 namespace {
 
 const std::string line_end = "\n";  // stands before a name and after it
 
-const Key<std::string> prompt{"prompt", "", "text to continue, or to read"};
-const Key<std::int64_t> count{"count", 0, "how many", {.low = 1, .high = 100000}};
+const Key<std::string> prompt = prompt_option("text to continue, or to read");
+const Key<std::int64_t> count = count_option(0);
 const Key<std::int64_t> tokens{"tokens", 0, "tokens to generate", {.low = 1, .high = 10000000}};
-const Key<double> temperature{"temperature", 1, "0: always the likeliest", {.low = 0, .high = 100}};
+const Key<double> temperature = temperature_option("0: always the likeliest");
 const Key<std::int64_t> top_k{
     "top-k", 0, "choose among the k likeliest tokens", {.low = 1, .high = 10000000}};
 const Key<double> top_p{"top-p", 1, "among the likeliest that share p", {.low = 0, .high = 1}};
-const Key<std::int64_t> seed{"seed", 1, "another seed, another sample", {.low = 0}};
+const Key<std::int64_t> seed = seed_option();
 
 // Writes with a trained model.
 class Writer {
  public:
   Writer(const LanguageModel& task, const Options& options)
       : task_(task),
-        sampling_{options[temperature], options[top_k], options[top_p]},
+        sampling_{
+            .temperature = options[temperature], .top_k = options[top_k], .top_p = options[top_p]},
         prompt_(options[prompt]),
         tokens_(options[tokens]) {}
 

@@ -6,7 +6,7 @@
 #include "autograd/ops/losses.hpp"
 #include "train/settings/keys.hpp"
 #include "train/settings/option_keys.hpp"
-#include "train/tasks/language/transformer_keys.hpp"
+#include "train/tasks/transformer_keys.hpp"
 
 namespace tapestry {
 namespace {
@@ -68,7 +68,7 @@ Transformer make_model(const Config& config, const ToySequences& data) {
 }
 
 const RegisterTask<ToySequence> registered{
-    "toy-sequence", "a decoder-only transformer on built-in sequences", keys()};
+    "toy-sequence", "a decoder-only transformer on built-in sequences", keys};
 
 }  // namespace
 

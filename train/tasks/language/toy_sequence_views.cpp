@@ -3,12 +3,13 @@
 #include "train/decode/generate.hpp"
 #include "train/tasks/language/decoder_attention.hpp"
 #include "train/tasks/language/toy_sequence.hpp"
+#include "train/tasks/view_options.hpp"
 
 namespace tapestry {
 namespace {
 
-const Key<std::string> prompt{"prompt", "", "a sequence to answer"};
-const Key<std::int64_t> count{"count", 8, "how many", {.low = 1, .high = 100000}};
+const Key<std::string> prompt = prompt_option("a sequence to answer");
+const Key<std::int64_t> count = count_option(8);
 
 std::string question(const std::string& text) { return text.ends_with('>') ? text : text + '>'; }
 

@@ -10,7 +10,7 @@
 #include "data/text/parallel_text.hpp"
 #include "data/toys/dates.hpp"
 #include "train/settings/keys.hpp"
-#include "train/tasks/language/transformer_keys.hpp"
+#include "train/tasks/transformer_keys.hpp"
 
 namespace tapestry {
 namespace {
@@ -139,7 +139,7 @@ ParallelCorpus sentences(const TaskSetup& setup) {
 
 std::span<const std::int32_t> tokens_of(const Array& array) { return array.values<std::int32_t>(); }
 
-ParallelCorpus read_corpus(const TaskSetup& setup) {
+ParallelCorpus read_pairs(const TaskSetup& setup) {
   switch (setup.config[kind]) {
     case Kind::dates:
       return dates(setup.config);
@@ -154,12 +154,12 @@ EncoderDecoder make_model(const Config& config, const ParallelCorpus& corpus) {
   return EncoderDecoder(encoder_decoder_options(config, corpus.vocabulary, corpus.context), init);
 }
 
-const RegisterTask<Translation> registered{"translation", "an encoder-decoder transformer", keys()};
+const RegisterTask<Translation> registered{"translation", "an encoder-decoder transformer", keys};
 
 }  // namespace
 
 Translation::Translation(const TaskSetup& setup)
-    : config_(setup.config), corpus_(read_corpus(setup)), model_(make_model(config_, corpus_)) {}
+    : config_(setup.config), corpus_(read_pairs(setup)), model_(make_model(config_, corpus_)) {}
 
 Order Translation::order() const {
   return config_[kind] == Kind::text ? Order::similar_lengths : Order::shuffled;

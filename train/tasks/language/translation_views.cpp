@@ -3,6 +3,7 @@
 
 #include "data/text/pairs.hpp"
 #include "train/tasks/language/translation.hpp"
+#include "train/tasks/view_options.hpp"
 #include "train/view.hpp"
 
 namespace tapestry {
@@ -10,8 +11,8 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-const Key<std::string> prompt{"prompt", "", "a sentence to translate"};
-const Key<std::int64_t> count{"count", 8, "how many", {.low = 1, .high = 100000}};
+const Key<std::string> prompt = prompt_option("a sentence to translate");
+const Key<std::int64_t> count = count_option(8);
 
 Tokens prompt_tokens(const ParallelCorpus& corpus, const std::string& sentence) {
   const Tokens tokens = corpus.encode(sentence);

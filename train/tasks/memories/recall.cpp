@@ -31,6 +31,11 @@ const Key<double> first_gamma{
     "model.gamma", 0.9, "of forgetting: what a step leaves", {.low = 1e-3, .high = 0.999}};
 const Key<bool> learn_gamma{"model.learn_gamma", false, "of forgetting: one γ a column, learnt"};
 
+std::vector<KeyInfo> keys() {
+  return {length, pairs, num_keys, num_values,  examples,   held_back,
+          kind,   width, heads,    first_gamma, learn_gamma};
+}
+
 Recall sequences(const Config& config, bool is_held_back) {
   const RecallOptions options{.length = config[length],
                               .pairs = config[pairs],
@@ -86,10 +91,8 @@ void measure_spread(const Array& weights, Averages& averages) {
   }
 }
 
-const RegisterTask<RecallTask> registered{"recall",
-                                          "a memory that is asked for one of the items that passed",
-                                          {length, pairs, num_keys, num_values, examples, held_back,
-                                           kind, width, heads, first_gamma, learn_gamma}};
+const RegisterTask<RecallTask> registered{
+    "recall", "a memory that is asked for one of the items that passed", keys};
 
 }  // namespace
 

@@ -4,13 +4,14 @@
 
 #include "autograd/argmax.hpp"
 #include "train/tasks/memories/recall.hpp"
+#include "train/tasks/view_options.hpp"
 #include "train/view.hpp"
 
 namespace tapestry {
 namespace {
 
-const Key<std::string> prompt{"prompt", "", "items and a question: \". c7 . a12 a?\""};
-const Key<std::int64_t> count{"count", 4, "how many", {.low = 1, .high = 100000}};
+const Key<std::string> prompt = prompt_option("items and a question: \". c7 . a12 a?\"");
+const Key<std::int64_t> count = count_option(4);
 
 Array one_row(const Recall::Symbols& symbols) {
   return Array::of(symbols, {1, std::ssize(symbols) / 2, 2});

@@ -5,7 +5,7 @@
 
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
-#include "train/tasks/language/transformer_keys.hpp"
+#include "train/tasks/transformer_keys.hpp"
 
 namespace tapestry {
 namespace {
@@ -60,8 +60,7 @@ double sum_of_distances(const Array& a, const Array& b) {
   return sum;
 }
 
-const RegisterTask<Forecast> registered{"forecast", "what comes next in several time series",
-                                        keys()};
+const RegisterTask<Forecast> registered{"forecast", "what comes next in several time series", keys};
 
 }  // namespace
 

@@ -2,15 +2,15 @@
 
 #include "train/tasks/series/forecast.hpp"
 #include "train/tasks/series/forecast_figure.hpp"
+#include "train/tasks/view_options.hpp"
 #include "train/view.hpp"
 
 namespace tapestry {
 namespace {
 
-const Key<std::string> prompt{"prompt", "", "the time to forecast from, or \"end\""};
-const Key<std::int64_t> count{"count", 8, "how many", {.low = 1, .high = 100000}};
-const Key<std::int64_t> index_of_series{
-    "index", 0, "the validation image, or the series, to look at", {.low = 0, .high = 1000000000}};
+const Key<std::string> prompt = prompt_option("the time to forecast from, or \"end\"");
+const Key<std::int64_t> count = count_option(8);
+const Key<std::int64_t> index_of_series = index_option("the series to look at");
 
 // The row whose time the prompt names; by default the last that leaves a horizon of rows.
 std::int64_t first_row(const SeriesTable& table, const ForecasterOptions& window,
