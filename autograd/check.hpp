@@ -28,4 +28,9 @@ void expect_input(bool holds, fmt::format_string<Args...> message, Args&&... arg
     throw InputError(fmt::format(message, std::forward<Args>(args)...));
 }
 
+// After a switch with a case for each value: this one has none, of which the compiler warned.
+[[noreturn]] inline void throw_unhandled(const char* what) {
+  throw std::logic_error(fmt::format("{}: one of its values is not handled", what));
+}
+
 }  // namespace tapestry

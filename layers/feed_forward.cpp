@@ -1,5 +1,6 @@
 #include "layers/feed_forward.hpp"
 
+#include "autograd/check.hpp"
 #include "autograd/ops/activations.hpp"
 #include "autograd/tape.hpp"
 
@@ -23,7 +24,7 @@ Tensor activate(Activation activation, const Tensor& x) {
     case Activation::gelu_tanh:
       return gelu_tanh(x);
   }
-  return x;
+  throw_unhandled("activation");
 }
 
 FeedForward::FeedForward(std::int64_t width, Random& init, const FeedForwardOptions& options)

@@ -48,13 +48,20 @@ GraphConvolution::GraphConvolution(std::int64_t in, std::int64_t out, Random& in
 
 Tensor GraphConvolution::gather(const Adjacency& graph, const Tensor& x) const {
   const Tensor z = neighbours.forward(x);  // (N, C)
-  if (normalization == Normalization::sum) return neighbour_sum(graph, z);
-  if (normalization == Normalization::mean)
-    return neighbour_sum(graph, z) *
-           of_degrees(graph, x.dtype(), [](double d) { return d > 0 ? 1 / d : 0; });
-  const Tensor root = of_degrees(graph, x.dtype(), [](double d) { return 1 / std::sqrt(1 + d); });
-  const Tensor scaled = z * root;
-  return (neighbour_sum(graph, scaled) + scaled) * root;
+  switch (normalization) {
+    case Normalization::sum:
+      return neighbour_sum(graph, z);
+    case Normalization::mean:
+      return neighbour_sum(graph, z) *
+             of_degrees(graph, x.dtype(), [](double d) { return d > 0 ? 1 / d : 0; });
+    case Normalization::symmetric: {
+      const Tensor root =
+          of_degrees(graph, x.dtype(), [](double d) { return 1 / std::sqrt(1 + d); });
+      const Tensor scaled = z * root;
+      return (neighbour_sum(graph, scaled) + scaled) * root;
+    }
+  }
+  throw_unhandled("graph convolution");
 }
 
 void GraphConvolution::fields(FieldVisitor& visit) {
@@ -92,9 +99,15 @@ void GraphAttention::fields(FieldVisitor& visit) {
 }
 
 Tensor pool(Pooling pooling, const Tensor& x, const Array& first_nodes) {
-  if (pooling == Pooling::sum) return segment_sum(x, first_nodes);
-  if (pooling == Pooling::mean) return segment_mean(x, first_nodes);
-  return segment_max(x, first_nodes);
+  switch (pooling) {
+    case Pooling::sum:
+      return segment_sum(x, first_nodes);
+    case Pooling::mean:
+      return segment_mean(x, first_nodes);
+    case Pooling::max:
+      return segment_max(x, first_nodes);
+  }
+  throw_unhandled("pooling");
 }
 
 }  // namespace tapestry

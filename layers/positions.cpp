@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "autograd/check.hpp"
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/shaping.hpp"
 #include "autograd/tape.hpp"
@@ -37,10 +38,18 @@ PositionalEncoding::PositionalEncoding(const PositionalEncodingOptions& wanted, 
 Tensor PositionalEncoding::forward(const Tensor& x, std::int64_t first) const {
   const Scope scope(path());
   const std::int64_t T = x.dim(-2), C = x.dim(-1);
-  if (weight) return x + slice(*weight, 0, first, first + T);
-  if (options.kind != Positions::sinusoidal) return x;
-  const Tensor scaled = options.input_scale == 1 ? x : options.input_scale * x;
-  return scaled + waves(first, T, C).to(x.dtype());
+  switch (options.kind) {
+    case Positions::learned:
+      return x + slice(*weight, 0, first, first + T);
+    case Positions::sinusoidal: {
+      const Tensor scaled = options.input_scale == 1 ? x : options.input_scale * x;
+      return scaled + waves(first, T, C).to(x.dtype());
+    }
+    case Positions::rotary:
+    case Positions::none:
+      return x;
+  }
+  throw_unhandled("positional encoding");
 }
 
 void PositionalEncoding::fields(FieldVisitor& visit) {

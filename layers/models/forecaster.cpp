@@ -38,13 +38,18 @@ struct Level {
 Level level_of(const Tensor& windows, WindowNorm norm) {
   constexpr double epsilon = 1e-5;  // for a series that stands still
   const std::int64_t T = windows.dim(1);
-  if (norm == WindowNorm::last)
-    return {.offset = slice(windows, 1, T - 1, T),
-            .scale = Array::full({1, 1}, 1, windows.dtype())};
-  const Tensor centre = mean(windows, {1}, Keep::yes), centred = windows - centre;
-  const Tensor variance = mean(centred * centred, {1}, Keep::yes);
-  return {.offset = centre,
-          .scale = sqrt(variance + Array::full({1, 1}, epsilon, windows.dtype()))};
+  switch (norm) {
+    case WindowNorm::instance: {
+      const Tensor centre = mean(windows, {1}, Keep::yes), centred = windows - centre;
+      const Tensor variance = mean(centred * centred, {1}, Keep::yes);
+      return {.offset = centre,
+              .scale = sqrt(variance + Array::full({1, 1}, epsilon, windows.dtype()))};
+    }
+    case WindowNorm::last:
+      return {.offset = slice(windows, 1, T - 1, T),
+              .scale = Array::full({1, 1}, 1, windows.dtype())};
+  }
+  throw_unhandled("window norm");
 }
 
 }  // namespace

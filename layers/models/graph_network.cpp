@@ -1,5 +1,6 @@
 #include "layers/models/graph_network.hpp"
 
+#include "autograd/check.hpp"
 #include "autograd/tape.hpp"
 
 namespace tapestry {
@@ -9,13 +10,18 @@ std::unique_ptr<GraphLayer> make_layer(const GraphNetworkOptions& options, std::
                                        bool logits, Random& init) {
   const std::int64_t out = logits ? options.classes : options.width;
   const Activation activation = logits ? Activation::none : options.activation;
-  if (options.attention)
-    return std::make_unique<GraphAttention>(
-        in, out, init,
-        GraphAttention::Options{.heads = logits ? 1 : options.heads, .activation = activation});
-  return std::make_unique<GraphConvolution>(
-      in, out, init,
-      GraphConvolution::Options{.normalization = options.normalization, .activation = activation});
+  switch (options.layer) {
+    case GraphLayerKind::convolution:
+      return std::make_unique<GraphConvolution>(
+          in, out, init,
+          GraphConvolution::Options{.normalization = options.normalization,
+                                    .activation = activation});
+    case GraphLayerKind::attention:
+      return std::make_unique<GraphAttention>(
+          in, out, init,
+          GraphAttention::Options{.heads = logits ? 1 : options.heads, .activation = activation});
+  }
+  throw_unhandled("graph network's layer");
 }
 
 }  // namespace

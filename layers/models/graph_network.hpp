@@ -7,10 +7,12 @@
 
 namespace tapestry {
 
+enum class GraphLayerKind { convolution, attention };
+
 struct GraphNetworkOptions {
   std::int64_t inputs = 0, classes = 0;
   std::int64_t layers = 2, width = 16;
-  bool attention = false;
+  GraphLayerKind layer = GraphLayerKind::convolution;
   Normalization normalization = Normalization::symmetric;  // of convolutions
   std::int64_t heads = 1;                                  // of attention; must divide the width
   Activation activation = Activation::relu;

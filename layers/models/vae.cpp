@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "autograd/check.hpp"
 #include "autograd/ops/activations.hpp"
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/losses.hpp"
@@ -60,9 +61,16 @@ Vae::Posterior Vae::encode(const Tensor& x) const {
   const Scope scope(path());
   const Tensor hidden = encoder.forward(convolutions ? convolutions->forward(x) : x);
   const Tensor mu = mean.forward(hidden);  // (B, Z)
-  if (options.sigma == Sigma::none) return {.mean = mu};
-  if (log_sigma) return {.mean = mu, .log_sigma = log_sigma->forward(hidden)};
-  return {.mean = mu, .log_sigma = shared_log_sigma->tensor + Array::zeros(mu.shape(), mu.dtype())};
+  switch (options.sigma) {
+    case Sigma::none:
+      return {.mean = mu};
+    case Sigma::per_dimension:
+      return {.mean = mu, .log_sigma = log_sigma->forward(hidden)};
+    case Sigma::shared:
+      return {.mean = mu,
+              .log_sigma = shared_log_sigma->tensor + Array::zeros(mu.shape(), mu.dtype())};
+  }
+  throw_unhandled("VAE's sigma");
 }
 
 Tensor Vae::sample(const Posterior& posterior, Random& noise) const {
@@ -80,7 +88,13 @@ Tensor Vae::decode(const Tensor& z) const {
 }
 
 Tensor Vae::mean_of(const Tensor& decoded) const {
-  return options.likelihood == Likelihood::bernoulli ? sigmoid(decoded) : decoded;
+  switch (options.likelihood) {
+    case Likelihood::bernoulli:
+      return sigmoid(decoded);
+    case Likelihood::gaussian:
+      return decoded;
+  }
+  throw_unhandled("VAE's likelihood");
 }
 
 Tensor Vae::expected_image(const Tensor& z) const { return mean_of(decode(z)); }
@@ -91,13 +105,18 @@ Vae::Elbo Vae::elbo(const Tensor& x, Random& noise) const {
   const Tensor kl = options.sigma == Sigma::none
                         ? Tensor(Array::zeros({}, x.dtype()))
                         : sum(gaussian_kl(posterior.mean, posterior.log_sigma));
-  if (options.likelihood == Likelihood::bernoulli)
-    return {.recon = sum(binary_cross_entropy(decoded, x)), .kl = kl, .decoded = decoded};
-  const double nats = options.sigma == Sigma::none ? 0 : 0.5 * std::log(2 * std::numbers::pi);
-  const double constant = nats * static_cast<double>(x.size());
-  return {.recon = 0.5 * sum(squared_error(decoded, x)) + Array::full({}, constant, x.dtype()),
-          .kl = kl,
-          .decoded = decoded};
+  switch (options.likelihood) {
+    case Likelihood::bernoulli:
+      return {.recon = sum(binary_cross_entropy(decoded, x)), .kl = kl, .decoded = decoded};
+    case Likelihood::gaussian: {
+      const double nats = options.sigma == Sigma::none ? 0 : 0.5 * std::log(2 * std::numbers::pi);
+      const double constant = nats * static_cast<double>(x.size());
+      return {.recon = 0.5 * sum(squared_error(decoded, x)) + Array::full({}, constant, x.dtype()),
+              .kl = kl,
+              .decoded = decoded};
+    }
+  }
+  throw_unhandled("VAE's likelihood");
 }
 
 void Vae::fields(FieldVisitor& visit) {

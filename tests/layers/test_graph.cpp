@@ -44,7 +44,9 @@ std::vector<LayerRow> graph_layers() {
                    GraphNetwork({.inputs = 3,
                                  .classes = 2,
                                  .width = 4,
-                                 .attention = normalization == Normalization::sum && i % 2 == 1,
+                                 .layer = normalization == Normalization::sum && i % 2 == 1
+                                              ? GraphLayerKind::attention
+                                              : GraphLayerKind::convolution,
                                  .normalization = normalization,
                                  .heads = 2,
                                  .activation = Activation::gelu,
@@ -136,7 +138,7 @@ TEST_CASE("graphs: permuting nodes permutes the output, and leaves the pooled ou
   Edges moved;
   for (const auto& [from, to] : graph.list()) moved.push_back({renamed[from], renamed[to]});
   const Adjacency permuted(N, moved);
-  for (const bool attention : {false, true})
+  for (const GraphLayerKind layer : {GraphLayerKind::convolution, GraphLayerKind::attention})
     for (const Normalization normalization :
          {Normalization::sum, Normalization::mean, Normalization::symmetric})
       for (const std::optional<Pooling> pooling :
@@ -146,7 +148,7 @@ TEST_CASE("graphs: permuting nodes permutes the output, and leaves the pooled ou
         GraphNetwork model({.inputs = 4,
                             .classes = 3,
                             .width = 8,
-                            .attention = attention,
+                            .layer = layer,
                             .normalization = normalization,
                             .heads = 2,
                             .pooling = pooling},

@@ -233,9 +233,10 @@ TEST_CASE("layers: parameter names are a checkpoint's keys, and stay") {
                        .pooling = Pooling::sum}) ==
         Strings{"layers.0.own.weight (4, 5)", "layers.0.bias (4,)",
                 "layers.0.neighbours.weight (4, 5)", "head.weight (3, 4)", "head.bias (3,)"});
-  CHECK(graph_network({.inputs = 5, .classes = 3, .layers = 1, .attention = true}) ==
-        Strings{"layers.0.own.weight (3, 5)", "layers.0.bias (3,)", "layers.0.query.weight (3, 5)",
-                "layers.0.key.weight (3, 5)", "layers.0.value.weight (3, 5)"});
+  CHECK(
+      graph_network({.inputs = 5, .classes = 3, .layers = 1, .layer = GraphLayerKind::attention}) ==
+      Strings{"layers.0.own.weight (3, 5)", "layers.0.bias (3,)", "layers.0.query.weight (3, 5)",
+              "layers.0.key.weight (3, 5)", "layers.0.value.weight (3, 5)"});
   Convolution1d convolution(3, 2, r);
   CHECK(shapes(convolution) == Strings{"kernel.weight (2, 9)", "kernel.bias (2,)"});
 

@@ -129,13 +129,13 @@ TEST_CASE("threads: training steps of graph networks have the same bits on 1, 2,
   const Array first_nodes = ints({0, 3, 3, 200, 500}, {5}), targets = ints({1, 0, 2, 1}, {4});
   for (const DType dtype : {f32, f64})
     for (const Pooling pooling : {Pooling::sum, Pooling::mean, Pooling::max})
-      for (const bool attention : {false, true})
+      for (const GraphLayerKind layer : {GraphLayerKind::convolution, GraphLayerKind::attention})
         check_threads([&] {
           Random r = init();
           GraphNetwork model({.inputs = 70,
                               .classes = 3,
                               .width = 66,
-                              .attention = attention,
+                              .layer = layer,
                               .heads = 2,
                               .dropout = 0.1,
                               .pooling = pooling},

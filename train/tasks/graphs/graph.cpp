@@ -13,11 +13,11 @@
 namespace tapestry {
 namespace {
 
-enum class Layer { convolution, attention };
-const Choice<Layer> layer{"model.layer",
-                          Layer::convolution,
-                          "how a node gathers from its neighbours",
-                          {{"convolution", Layer::convolution}, {"attention", Layer::attention}}};
+const Choice<GraphLayerKind> layer{
+    "model.layer",
+    GraphLayerKind::convolution,
+    "how a node gathers from its neighbours",
+    {{"convolution", GraphLayerKind::convolution}, {"attention", GraphLayerKind::attention}}};
 const Choice<Normalization> normalization{"model.normalization",
                                           Normalization::symmetric,
                                           "of a convolution's sum over neighbours",
@@ -47,14 +47,13 @@ std::vector<KeyInfo> keys() {
 }
 
 GraphNetwork network(const Config& config, const GraphData& data) {
-  const bool attention = config[layer] == Layer::attention;
-  config.expect(!attention || config[width] % config[heads] == 0, heads,
-                "must divide model.width = {}", config[width]);
+  config.expect(config[layer] != GraphLayerKind::attention || config[width] % config[heads] == 0,
+                heads, "must divide model.width = {}", config[width]);
   GraphNetworkOptions options{.inputs = data.inputs,
                               .classes = std::ssize(data.classes),
                               .layers = config[layers],
                               .width = config[width],
-                              .attention = attention,
+                              .layer = config[layer],
                               .normalization = config[normalization],
                               .heads = config[heads],
                               .dropout = config[dropout]};
