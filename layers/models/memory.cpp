@@ -31,38 +31,6 @@ double logit(double gamma) {
   return std::log(gamma / (1 - gamma));
 }
 
-using Made = std::unique_ptr<Memory>;
-
-template <class M>
-Made make(const MemoryOptions& options, Random& init) {
-  return std::make_unique<M>(options.width, init);
-}
-
-template <class M>
-Made make_fading(const MemoryOptions& options, Random& init) {
-  return std::make_unique<M>(options.width, init, options.decay.gamma);
-}
-
-struct Kind {
-  std::string_view name;
-  Made (*make)(const MemoryOptions& options, Random& init);
-};
-
-constexpr Kind kinds[] = {
-    {"sum", make<CompositeSum>},
-    {"forgetting",
-     [](const MemoryOptions& options, Random& init) -> Made {
-       return std::make_unique<ExponentialForgetting>(options.width, init, options.decay);
-     }},
-    {"recurrent", make_fading<RecurrentMemory>},
-    {"gated", make_fading<ForgettingGate>},
-    {"sigmoid-attention", make<SigmoidAttention>},
-    {"softmax-attention", make<SoftmaxAttention>},
-    {"query-key", make<QueryKeyMemory>},
-    {"multi-head", [](const MemoryOptions& options, Random& init) -> Made {
-       return std::make_unique<MultiHeadMemory>(options.width, options.heads, init);
-     }}};
-
 }  // namespace
 
 Tensor Memory::forward(const Tensor& x) const {
@@ -160,21 +128,29 @@ Tensor MultiHeadMemory::recall(const Tensor& x) const {
 
 void MultiHeadMemory::fields(FieldVisitor& visit) { visit("attention", attention); }
 
-// --- by name ---
-
-const std::vector<std::string>& memory_kinds() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> all;
-    for (const Kind& kind : kinds) all.emplace_back(kind.name);
-    return all;
-  }();
-  return names;
-}
+// --- by kind ---
 
 std::unique_ptr<Memory> make_memory(const MemoryOptions& options, Random& init) {
-  for (const Kind& kind : kinds)
-    if (kind.name == options.kind) return kind.make(options, init);
-  throw std::invalid_argument(fmt::format("memory: no kind {}", options.kind));
+  const std::int64_t C = options.width;
+  switch (options.kind) {
+    case MemoryKind::sum:
+      return std::make_unique<CompositeSum>(C, init);
+    case MemoryKind::forgetting:
+      return std::make_unique<ExponentialForgetting>(C, init, options.decay);
+    case MemoryKind::recurrent:
+      return std::make_unique<RecurrentMemory>(C, init, options.decay.gamma);
+    case MemoryKind::gated:
+      return std::make_unique<ForgettingGate>(C, init, options.decay.gamma);
+    case MemoryKind::sigmoid_attention:
+      return std::make_unique<SigmoidAttention>(C, init);
+    case MemoryKind::softmax_attention:
+      return std::make_unique<SoftmaxAttention>(C, init);
+    case MemoryKind::query_key:
+      return std::make_unique<QueryKeyMemory>(C, init);
+    case MemoryKind::multi_head:
+      return std::make_unique<MultiHeadMemory>(C, options.heads, init);
+  }
+  throw_unhandled("memory");
 }
 
 // --- the network around it ---

@@ -149,12 +149,20 @@ class MultiHeadMemory final : public Memory {
   Tensor recall(const Tensor& x) const override;
 };
 
-// The names of the above, in their order: sum, forgetting, recurrent, gated, sigmoid-attention,
-// softmax-attention, query-key, multi-head.
-const std::vector<std::string>& memory_kinds();
+// The above, in their order.
+enum class MemoryKind {
+  sum,
+  forgetting,
+  recurrent,
+  gated,
+  sigmoid_attention,
+  softmax_attention,
+  query_key,
+  multi_head,
+};
 
 struct MemoryOptions {
-  std::string kind = "query-key";
+  MemoryKind kind = MemoryKind::query_key;
   std::int64_t width = 32;
   std::int64_t heads = 4;                  // of multi-head; must divide the width
   ExponentialForgetting::Options decay{};  // of forgetting

@@ -198,19 +198,21 @@ TEST_CASE("layers: parameter names are a checkpoint's keys, and stay") {
                 "layers.0.input.bias (3,)", "layers.0.hidden.weight (3, 3)",
                 "layers.1.input.weight (3, 3)", "layers.1.input.bias (3,)",
                 "layers.1.hidden.weight (3, 3)", "head.weight (5, 3)", "head.bias (5,)"});
-  const auto memory = [&](const std::string& kind, bool learn = false) {
+  const auto memory = [&](MemoryKind kind, bool learn = false) {
     return names(*make_memory({.kind = kind, .width = 4, .decay = {.learn = learn}}, r));
   };
-  CHECK(memory("sum") == Strings{"value.weight", "value.bias"});
-  CHECK(memory("forgetting") == Strings{"value.weight"});
-  CHECK(memory("forgetting", true) == Strings{"value.weight", "decay"});
-  CHECK(memory("recurrent") ==
+  CHECK(memory(MemoryKind::sum) == Strings{"value.weight", "value.bias"});
+  CHECK(memory(MemoryKind::forgetting) == Strings{"value.weight"});
+  CHECK(memory(MemoryKind::forgetting, true) == Strings{"value.weight", "decay"});
+  CHECK(memory(MemoryKind::recurrent) ==
         Strings{"network.input.weight", "network.input.bias", "network.hidden.weight"});
-  CHECK(memory("gated") == Strings{"gate.weight", "gate.bias", "value.weight", "value.bias"});
-  CHECK(memory("sigmoid-attention") == Strings{"score.weight", "score.bias", "value.weight"});
-  CHECK(memory("softmax-attention") == Strings{"score.weight", "value.weight"});
-  CHECK(memory("query-key").size() == 6);
-  CHECK(memory("multi-head").front() == "attention.query.weight");
+  CHECK(memory(MemoryKind::gated) ==
+        Strings{"gate.weight", "gate.bias", "value.weight", "value.bias"});
+  CHECK(memory(MemoryKind::sigmoid_attention) ==
+        Strings{"score.weight", "score.bias", "value.weight"});
+  CHECK(memory(MemoryKind::softmax_attention) == Strings{"score.weight", "value.weight"});
+  CHECK(memory(MemoryKind::query_key).size() == 6);
+  CHECK(memory(MemoryKind::multi_head).front() == "attention.query.weight");
   SelfAttention features(4, r,
                          {.heads = 2, .random_features = RandomFeaturesOptions{.gate = true}});
   CHECK(shapes(features) == Strings{"query_key_value.weight (12, 4)", "query_key_value.bias (12,)",
@@ -315,7 +317,6 @@ TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
        [&] {
          CompositeSum(4, r).forward(Array::zeros({2, 0, 4}));
        }},
-      {"memory: no kind sun", [&] { make_memory({.kind = "sun"}, r); }},
       {"memory: γ = 1, expected between 0 and 1",
        [&] { ExponentialForgetting(4, r, {.gamma = 1}); }},
       {"multi-head attention: 3 heads do not divide width 4", [&] { MultiHeadMemory(4, 3, r); }},

@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "autograd/ops.hpp"
-#include "layers/models/memory.hpp"
 #include "layers/models/recurrent_network.hpp"
 #include "tests/support/layer_table.hpp"
+#include "tests/support/memories.hpp"
 
 namespace tapestry {
 std::vector<LayerRow> memory_layers() {
@@ -35,8 +35,8 @@ std::vector<LayerRow> memory_layers() {
       make_row("QueryKeyMemory: one element", QueryKeyMemory(6, r), forward, {one}),
       make_row("MultiHeadMemory", MultiHeadMemory(6, 2, r), forward, {x}),
   };
-  for (const std::string& kind : memory_kinds())
-    rows.push_back(make_row("MemoryNetwork: " + kind,
+  for (const auto& [kind, name] : memory_kinds)
+    rows.push_back(make_row(fmt::format("MemoryNetwork: {}", name),
                             MemoryNetwork({.vocabulary = 5,
                                            .classes = 3,
                                            .hidden = 7,
@@ -137,17 +137,18 @@ TEST_CASE("layers: the weights that a memory tells are those it used") {
   constexpr std::int64_t B = 2, T = 5, C = 6;
   Random r = init();
   const Tensor x = normal({B, T, C});
-  for (const std::string& kind : memory_kinds()) {
-    CAPTURE(kind);
+  for (const auto& row : memory_kinds) {
+    CAPTURE(row.second);
+    const MemoryKind kind = row.first;
     const auto memory = make_memory({.kind = kind, .width = C, .heads = 3}, r);
     randomised(*memory, f64);
     const Tensor weights = memory->weights(x);
-    const bool attends = kind.ends_with("attention") || kind == "query-key" || kind == "multi-head";
+    const bool attends = kind >= MemoryKind::sigmoid_attention;
     REQUIRE(weights.value().empty() == !attends);
     if (!attends) continue;
-    const std::int64_t H = kind == "multi-head" ? 3 : 1;
+    const std::int64_t H = kind == MemoryKind::multi_head ? 3 : 1;
     REQUIRE(weights.shape() == Shape{B, H, T});
-    if (kind != "sigmoid-attention")
+    if (kind != MemoryKind::sigmoid_attention)
       for (const double total : doubles(sum(weights, {2}).value()))
         CHECK(total == doctest::Approx(1));
   }

@@ -3,11 +3,11 @@
 #include "autograd/ops.hpp"
 #include "autograd/parallel.hpp"
 #include "layers/models/graph_network.hpp"
-#include "layers/models/memory.hpp"
 #include "layers/models/recurrent_network.hpp"
 #include "layers/models/vae.hpp"
 #include "optim/adam.hpp"
 #include "optim/clip.hpp"
+#include "tests/support/memories.hpp"
 #include "tests/support/modules.hpp"
 
 namespace tapestry {
@@ -83,11 +83,11 @@ TEST_CASE("threads: training steps of recurrent networks and memories have the s
         return cross_entropy(model.forward(tokens, &noise), targets);
       });
     });
-    for (const std::string& kind : memory_kinds())
-      check_threads([&] {
+    for (const auto& [kind, name] : memory_kinds)
+      check_threads([&, memory = kind] {
         Random r = init();
         MemoryNetwork model(
-            {.vocabulary = 65, .classes = 10, .memory = {.kind = kind, .width = 130, .heads = 2}},
+            {.vocabulary = 65, .classes = 10, .memory = {.kind = memory, .width = 130, .heads = 2}},
             r);
         model.convert(dtype);
         const Array items = tokens.reshaped({19, 20, 2});

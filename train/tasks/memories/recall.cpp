@@ -21,8 +21,17 @@ const Key<std::int64_t> examples{
 const Key<std::int64_t> held_back{
     "data.held_back", 2000, "sequences to validate on, never trained on", {.low = 1, .high = 1e6}};
 
-const Key<std::string> kind{
-    "model.memory", "query-key", "how the items are summed up", {.choices = memory_kinds()}};
+const Choice<MemoryKind> kind{"model.memory",
+                              MemoryKind::query_key,
+                              "how the items are summed up",
+                              {{"sum", MemoryKind::sum},
+                               {"forgetting", MemoryKind::forgetting},
+                               {"recurrent", MemoryKind::recurrent},
+                               {"gated", MemoryKind::gated},
+                               {"sigmoid-attention", MemoryKind::sigmoid_attention},
+                               {"softmax-attention", MemoryKind::softmax_attention},
+                               {"query-key", MemoryKind::query_key},
+                               {"multi-head", MemoryKind::multi_head}}};
 const Key<std::int64_t> width{
     "model.width", 32, "columns of an item and of the memory", {.low = 1, .high = 65536}};
 const Key<std::int64_t> heads{
@@ -49,7 +58,7 @@ Recall sequences(const Config& config, bool is_held_back) {
 
 MemoryNetwork network(const Config& config, const Recall& data) {
   const std::int64_t C = config[width];
-  config.expect(config[kind] != "multi-head" || C % config[heads] == 0, heads,
+  config.expect(config[kind] != MemoryKind::multi_head || C % config[heads] == 0, heads,
                 "must divide model.width = {}", C);
   Random init(seed_of(config), Stream::init);
   return MemoryNetwork(

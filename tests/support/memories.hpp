@@ -1,0 +1,20 @@
+#pragma once
+
+#include <utility>
+
+#include "layers/models/memory.hpp"
+
+namespace tapestry {
+
+// Every kind of memory, as model.memory calls it.
+inline constexpr std::pair<MemoryKind, const char*> memory_kinds[] = {
+    {MemoryKind::sum, "sum"},
+    {MemoryKind::forgetting, "forgetting"},
+    {MemoryKind::recurrent, "recurrent"},
+    {MemoryKind::gated, "gated"},
+    {MemoryKind::sigmoid_attention, "sigmoid-attention"},
+    {MemoryKind::softmax_attention, "softmax-attention"},
+    {MemoryKind::query_key, "query-key"},
+    {MemoryKind::multi_head, "multi-head"}};
+
+}  // namespace tapestry
