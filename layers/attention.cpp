@@ -76,14 +76,15 @@ Tensor SelfAttention::forward(const Tensor& x, const AttentionOptions& call) con
   return output.forward(mechanism->attend(x, qkv, all));
 }
 
-Tensor SelfAttention::forward(const Tensor& x, KeyValueCache& cache,
+Tensor SelfAttention::forward(const Tensor& x, AttentionCache& cache,
                               const AttentionOptions& call) const {
   const Scope scope(path());
-  const QueryKeyValue qkv = project(x, cache.length);
+  const QueryKeyValue qkv = project(x, cache.length());
   return output.forward(mechanism->attend(x, qkv, cache, completed(call)));
 }
 
-KeyValueCache SelfAttention::make_cache(std::int64_t batch, std::int64_t capacity) const {
+std::unique_ptr<AttentionCache> SelfAttention::make_cache(std::int64_t batch,
+                                                          std::int64_t capacity) const {
   const Tensor& weight = output.weight;
   return mechanism->make_cache({batch, capacity, weight.dim(0)}, weight.dtype());
 }

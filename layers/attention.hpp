@@ -35,8 +35,8 @@ class SelfAttention final : public Module {
   Tensor forward(const Tensor& x, const AttentionOptions& call = {}) const;
 
   // The same for tokens that follow those in the cache, which then holds them as well.
-  KeyValueCache make_cache(std::int64_t batch, std::int64_t capacity) const;
-  Tensor forward(const Tensor& x, KeyValueCache& cache, const AttentionOptions& call = {}) const;
+  std::unique_ptr<AttentionCache> make_cache(std::int64_t batch, std::int64_t capacity) const;
+  Tensor forward(const Tensor& x, AttentionCache& cache, const AttentionOptions& call = {}) const;
 
   void fields(FieldVisitor& visit) override;
 

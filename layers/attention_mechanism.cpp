@@ -27,6 +27,40 @@ void write_rows(const Array& from, Array& to, std::int64_t first) {
                 T * row);
 }
 
+// The cache as the kind that its mechanism makes; else std::invalid_argument, which says `mistake`.
+template <class Cache>
+Cache& as(AttentionCache& cache, const char* mistake) {
+  auto* own = dynamic_cast<Cache*>(&cache);
+  require(own != nullptr, "multi-head attention: {}", mistake);
+  return *own;
+}
+
+// The keys and values of the tokens.
+class KeyValueCache final : public AttentionCache {
+ public:
+  KeyValueCache(const Shape& extent, DType dtype) : keys_(extent, dtype), values_(extent, dtype) {}
+
+  std::int64_t length() const override { return length_; }
+  const Array& keys() const { return keys_; }  // (B, capacity, C), of which `length` are filled
+  const Array& values() const { return values_; }
+
+  void append(const QueryKeyValue& qkv) {
+    const Array key = qkv.key().value(), value = qkv.value().value();
+    write_rows(key, keys_, length_);
+    write_rows(value, values_, length_);
+    length_ += key.dim(1);
+  }
+
+  void select(const std::vector<std::int64_t>& rows) override {
+    keys_ = keys_.select(rows);
+    values_ = values_.select(rows);
+  }
+
+ private:
+  Array keys_, values_;
+  std::int64_t length_ = 0;
+};
+
 class SoftmaxMechanism final : public AttentionMechanism {
  public:
   Tensor attend(const Tensor&, const QueryKeyValue& qkv,
@@ -34,24 +68,22 @@ class SoftmaxMechanism final : public AttentionMechanism {
     return packed_self_attention(qkv.packed, options);
   }
 
-  Tensor attend(const Tensor& x, const QueryKeyValue& qkv, KeyValueCache& cache,
+  Tensor attend(const Tensor& x, const QueryKeyValue& qkv, AttentionCache& cache,
                 const AttentionOptions& options) const override {
-    require(!cache.sums, "multi-head attention: a cache of sums for attention by softmax");
-    const Array& keys = cache.keys;
-    require(x.rank() == 3 && x.dim(0) == keys.dim(0) && cache.length + x.dim(1) <= keys.dim(1) &&
+    auto& seen = as<KeyValueCache>(cache, "a cache of sums for attention by softmax");
+    const Array& keys = seen.keys();
+    require(x.rank() == 3 && x.dim(0) == keys.dim(0) && seen.length() + x.dim(1) <= keys.dim(1) &&
                 x.dim(2) == keys.dim(2) && x.dtype() == keys.dtype(),
             "multi-head attention: x {} {} after {} in a cache of {} {}", to_string(x.shape()),
-            to_string(x.dtype()), cache.length, to_string(keys.shape()), to_string(keys.dtype()));
-    write_rows(qkv.key().value(), cache.keys, cache.length);
-    write_rows(qkv.value().value(), cache.values, cache.length);
-    cache.length += x.dim(1);
+            to_string(x.dtype()), seen.length(), to_string(keys.shape()), to_string(keys.dtype()));
+    seen.append(qkv);
     AttentionOptions so_far = options;
-    so_far.keys = cache.length;
-    return scaled_dot_product_attention(qkv.query(), cache.keys, cache.values, so_far);
+    so_far.keys = seen.length();
+    return scaled_dot_product_attention(qkv.query(), keys, seen.values(), so_far);
   }
 
-  KeyValueCache make_cache(const Shape& extent, DType dtype) const override {
-    return KeyValueCache(extent[0], extent[1], extent[2], dtype);
+  std::unique_ptr<AttentionCache> make_cache(const Shape& extent, DType dtype) const override {
+    return std::make_unique<KeyValueCache>(extent, dtype);
   }
 
   Tensor attend(const Tensor& query, const KeyValue& source,
@@ -74,6 +106,21 @@ void start_remembering(Linear& gate) {
         H == 1 ? 3.0f : 1.0f + 4.0f * static_cast<float>(h) / static_cast<float>(H - 1);
 }
 
+// What the keys and values of the tokens add up to.
+class SumsCache final : public AttentionCache {
+ public:
+  explicit SumsCache(const LinearAttentionState& empty) : sums_(empty) {}
+
+  std::int64_t length() const override { return length_; }
+  LinearAttentionState& sums() { return sums_; }
+  void count(std::int64_t tokens) { length_ += tokens; }
+  void select(const std::vector<std::int64_t>& rows) override { sums_.select(rows); }
+
+ private:
+  LinearAttentionState sums_;
+  std::int64_t length_ = 0;
+};
+
 class RandomFeatureMechanism final : public AttentionMechanism {
  public:
   RandomFeatureMechanism(std::int64_t width, Random& init, const MultiHeadOptions& options)
@@ -89,16 +136,16 @@ class RandomFeatureMechanism final : public AttentionMechanism {
     return combine(operands(x, qkv), options);
   }
 
-  Tensor attend(const Tensor& x, const QueryKeyValue& qkv, KeyValueCache& cache,
+  Tensor attend(const Tensor& x, const QueryKeyValue& qkv, AttentionCache& cache,
                 const AttentionOptions& options) const override {
-    require(cache.sums.has_value(),
-            "multi-head attention: a cache of keys for attention by random features");
-    cache.length += x.dim(1);
-    return combine(operands(x, qkv), options, &*cache.sums);
+    auto& seen = as<SumsCache>(cache, "a cache of keys for attention by random features");
+    const Tensor y = combine(operands(x, qkv), options, &seen.sums());
+    seen.count(x.dim(1));
+    return y;
   }
 
-  KeyValueCache make_cache(const Shape& extent, DType dtype) const override {
-    return KeyValueCache(
+  std::unique_ptr<AttentionCache> make_cache(const Shape& extent, DType dtype) const override {
+    return std::make_unique<SumsCache>(
         LinearAttentionState(extent[0], heads_, features_.width(), extent[2] / heads_, dtype));
   }
 
@@ -156,12 +203,6 @@ Tensor QueryKeyValue::value() const { return part_of(packed, 2, 3); }
 
 Tensor KeyValue::key() const { return part_of(packed, 0, 2); }
 Tensor KeyValue::value() const { return part_of(packed, 1, 2); }
-
-void KeyValueCache::select(const std::vector<std::int64_t>& rows) {
-  if (sums) return sums->select(rows);
-  keys = keys.select(rows);
-  values = values.select(rows);
-}
 
 std::unique_ptr<AttentionMechanism> make_attention_mechanism(std::int64_t width, Random& init,
                                                              const MultiHeadOptions& options) {

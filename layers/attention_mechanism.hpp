@@ -41,21 +41,19 @@ struct KeyValue {
 };
 
 // What an attention keeps of the tokens it has seen, so that a new token attends to them without
-// their being computed again: the softmax their keys and values, random features sums whose size
-// does not depend on their number. For inference: nothing is recorded through it.
-struct KeyValueCache {
-  KeyValueCache(std::int64_t batch, std::int64_t capacity, std::int64_t width, DType dtype)
-      : keys({batch, capacity, width}, dtype), values({batch, capacity, width}, dtype) {}
-  explicit KeyValueCache(const LinearAttentionState& empty) : sums(empty) {}
+// their being computed again. For inference: nothing is recorded through it.
+class AttentionCache {
+ public:
+  virtual ~AttentionCache() = default;
 
-  Array keys, values;                        // (B, capacity, C); empty with sums
-  std::optional<LinearAttentionState> sums;  // of random features
-  std::int64_t length = 0;                   // how many tokens it has seen
+  virtual std::int64_t length() const = 0;  // how many tokens it has seen
 
   // Row b becomes a copy of what row rows[b] was: in beam search one hypothesis may continue
   // several.
-  void select(const std::vector<std::int64_t>& rows);
+  virtual void select(const std::vector<std::int64_t>& rows) = 0;
 };
+
+using AttentionCaches = std::vector<std::unique_ptr<AttentionCache>>;  // one a layer
 
 class AttentionMechanism {
  public:
@@ -67,11 +65,12 @@ class AttentionMechanism {
 
   // The same after the tokens in the cache, to which x's are appended. The cache must be of this
   // mechanism, of x's batch, width and dtype, and have room, else std::invalid_argument.
-  virtual Tensor attend(const Tensor& x, const QueryKeyValue& qkv, KeyValueCache& cache,
+  virtual Tensor attend(const Tensor& x, const QueryKeyValue& qkv, AttentionCache& cache,
                         const AttentionOptions& options) const = 0;
 
-  // An empty cache for `extent` (B, capacity, C).
-  virtual KeyValueCache make_cache(const Shape& extent, DType dtype) const = 0;
+  // An empty cache for `extent` (B, capacity, C): the softmax keeps keys and values, random
+  // features sums whose size does not depend on the capacity.
+  virtual std::unique_ptr<AttentionCache> make_cache(const Shape& extent, DType dtype) const = 0;
 
   // Cross-attention: query (B, T, C), source (B, S, 2C) -> (B, T, C).
   virtual Tensor attend(const Tensor& query, const KeyValue& source,

@@ -51,9 +51,9 @@ void TransformerBlock::fields(FieldVisitor& visit) {
   visit("dropout", dropout);
 }
 
-std::vector<KeyValueCache> make_caches(const std::vector<TransformerBlock>& blocks,
-                                       std::int64_t batch, std::int64_t tokens) {
-  std::vector<KeyValueCache> caches;
+AttentionCaches make_caches(const std::vector<TransformerBlock>& blocks, std::int64_t batch,
+                            std::int64_t tokens) {
+  AttentionCaches caches;
   for (const TransformerBlock& block : blocks)
     caches.push_back(block.attention.make_cache(batch, tokens));
   return caches;

@@ -37,9 +37,9 @@ class TransformerBlock final : public Module {
 
   struct Context {
     AttentionOptions attention{};
-    Random* noise = nullptr;         // dropout's; null: evaluate
-    KeyValueCache* cache = nullptr;  // null: attend to x alone
-    KeyValue source{};               // as cross_attention.project gives it
+    Random* noise = nullptr;          // dropout's; null: evaluate
+    AttentionCache* cache = nullptr;  // null: attend to x alone
+    KeyValue source{};                // as cross_attention.project gives it
     AttentionOptions source_attention{};
   };
   Tensor forward(const Tensor& x, const Context& context) const;
@@ -52,7 +52,7 @@ class TransformerBlock final : public Module {
 };
 
 // A cache for each block's own attention, of that many tokens.
-std::vector<KeyValueCache> make_caches(const std::vector<TransformerBlock>& blocks,
-                                       std::int64_t batch, std::int64_t tokens);
+AttentionCaches make_caches(const std::vector<TransformerBlock>& blocks, std::int64_t batch,
+                            std::int64_t tokens);
 
 }  // namespace tapestry

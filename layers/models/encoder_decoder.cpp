@@ -89,29 +89,29 @@ Tensor EncoderDecoder::decode(const Array& target, const EncodedSource& encoded,
 }
 
 Tensor EncoderDecoder::decode(const Array& target, const EncodedSource& encoded,
-                              std::vector<KeyValueCache>& caches) const {
+                              AttentionCaches& caches) const {
   require(caches.size() == decoder.size(), "encoder-decoder: {} caches for {} blocks",
           caches.size(), decoder.size());
   return decode(target, encoded, nullptr, &caches);
 }
 
 Tensor EncoderDecoder::decode(const Array& target, const EncodedSource& encoded, Random* noise,
-                              std::vector<KeyValueCache>* caches) const {
+                              AttentionCaches* caches) const {
   const Scope scope(path());
-  const std::int64_t seen = caches ? caches->front().length : 0;
+  const std::int64_t seen = caches ? caches->front()->length() : 0;
   Tensor x = target_positions.forward(embed(target_table(), target), seen);  // (B, T, C)
   x = dropout.forward(x, noise);
   for (std::size_t i = 0; i < decoder.size(); ++i)
     x = decoder[i].forward(x, {.attention = {.causal = true},
                                .noise = noise,
-                               .cache = caches ? &(*caches)[i] : nullptr,
+                               .cache = caches ? (*caches)[i].get() : nullptr,
                                .source = encoded.projected[i],
                                .source_attention = {.key_padding = encoded.padding}});
   if (decoder_norm) x = decoder_norm->forward(x);
   return head ? head->forward(x) : linear(x, target_table().weight);  // (B, T, V)
 }
 
-std::vector<KeyValueCache> EncoderDecoder::make_caches(std::int64_t batch) const {
+AttentionCaches EncoderDecoder::make_caches(std::int64_t batch) const {
   return tapestry::make_caches(decoder, batch, options.target_context);
 }
 

@@ -44,9 +44,8 @@ class EncoderDecoder final : public Module {
   Tensor decode(const Array& target, const EncodedSource& encoded, Random* noise = nullptr) const;
 
   // The same for tokens that follow those in the caches, one cache a decoder block.
-  std::vector<KeyValueCache> make_caches(std::int64_t batch) const;
-  Tensor decode(const Array& target, const EncodedSource& encoded,
-                std::vector<KeyValueCache>& caches) const;
+  AttentionCaches make_caches(std::int64_t batch) const;
+  Tensor decode(const Array& target, const EncodedSource& encoded, AttentionCaches& caches) const;
 
   void fields(FieldVisitor& visit) override;
 
@@ -54,7 +53,7 @@ class EncoderDecoder final : public Module {
   Tensor embed(const Embedding& embedding, const Array& tokens) const;
   const Embedding& target_table() const;
   Tensor decode(const Array& target, const EncodedSource& encoded, Random* noise,
-                std::vector<KeyValueCache>* caches) const;
+                AttentionCaches* caches) const;
 };
 
 }  // namespace tapestry

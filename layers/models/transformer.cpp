@@ -52,29 +52,28 @@ Tensor Transformer::forward(const Array& tokens, Random* noise) const {
   return forward(tokens, noise, nullptr);
 }
 
-Tensor Transformer::forward(const Array& tokens, std::vector<KeyValueCache>& caches) const {
+Tensor Transformer::forward(const Array& tokens, AttentionCaches& caches) const {
   return forward(tokens, nullptr, &caches);
 }
 
-Tensor Transformer::forward(const Array& tokens, Random* noise,
-                            std::vector<KeyValueCache>* caches) const {
+Tensor Transformer::forward(const Array& tokens, Random* noise, AttentionCaches* caches) const {
   const Scope scope(path());
   require(!caches || (!caches->empty() && caches->size() == blocks.size()),
           "transformer: {} caches for {} blocks", caches ? caches->size() : 0, blocks.size());
-  const std::int64_t seen = caches ? caches->front().length : 0;
+  const std::int64_t seen = caches ? caches->front()->length() : 0;
   require(tokens.rank() == 2 && seen + tokens.dim(1) <= options.context,
           "transformer: tokens {} after {} with a context of {}", to_string(tokens.shape()), seen,
           options.context);
   Tensor x = token_embedding.forward(tokens);  // (B, T, C)
   x = dropout.forward(position_embedding.forward(x, seen), noise);
   for (std::size_t i = 0; i < blocks.size(); ++i)
-    x = forward(i, x, noise, caches ? &(*caches)[i] : nullptr);
+    x = forward(i, x, noise, caches ? (*caches)[i].get() : nullptr);
   if (final_norm) x = final_norm->forward(x);
   return head ? head->forward(x) : linear(x, token_embedding.weight);  // (B, T, V)
 }
 
 Tensor Transformer::forward(std::size_t block, const Tensor& input, Random* dropout_noise,
-                            KeyValueCache* cache) const {
+                            AttentionCache* cache) const {
   const auto run = [this, block, cache](const Tensor& x, Random* noise) {
     return blocks[block].forward(x,
                                  {.attention = {.causal = true}, .noise = noise, .cache = cache});
@@ -83,7 +82,7 @@ Tensor Transformer::forward(std::size_t block, const Tensor& input, Random* drop
                                   : run(input, dropout_noise);
 }
 
-std::vector<KeyValueCache> Transformer::make_caches(std::int64_t batch) const {
+AttentionCaches Transformer::make_caches(std::int64_t batch) const {
   return tapestry::make_caches(blocks, batch, options.context);
 }
 

@@ -32,14 +32,14 @@ class Transformer final : public Module {
   Tensor forward(const Array& tokens, Random* noise = nullptr) const;
 
   // The same for tokens that follow those in the caches, one cache a block: generation.
-  std::vector<KeyValueCache> make_caches(std::int64_t batch) const;
-  Tensor forward(const Array& tokens, std::vector<KeyValueCache>& caches) const;
+  AttentionCaches make_caches(std::int64_t batch) const;
+  Tensor forward(const Array& tokens, AttentionCaches& caches) const;
 
   void fields(FieldVisitor& visit) override;
 
  private:
-  Tensor forward(const Array& tokens, Random* noise, std::vector<KeyValueCache>* caches) const;
-  Tensor forward(std::size_t block, const Tensor& x, Random* noise, KeyValueCache* cache) const;
+  Tensor forward(const Array& tokens, Random* noise, AttentionCaches* caches) const;
+  Tensor forward(std::size_t block, const Tensor& x, Random* noise, AttentionCache* cache) const;
 };
 
 }  // namespace tapestry

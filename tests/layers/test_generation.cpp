@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autograd/buffer_pool.hpp"
 #include "autograd/ops.hpp"
 #include "layers/models/recurrent_network.hpp"
 #include "tests/support/modules.hpp"
@@ -26,14 +27,14 @@ void check_cached(const Transformer& model, const Array& tokens, double toleranc
       {8}, {1, 1, 1, 1, 1, 1, 1, 1}, {5, 1, 1, 1}, {1, 7}, {3, 5}, {2, 4, 1, 1}};
   const Tensor whole = model.forward(tokens);  // (B, T, V)
   for (const std::vector<std::int64_t>& chunks : chunkings) {
-    std::vector<KeyValueCache> caches = model.make_caches(B);
+    AttentionCaches caches = model.make_caches(B);
     std::vector<Tensor> logits;
     std::int64_t t = 0;
     for (const std::int64_t chunk : chunks) {
       logits.push_back(model.forward(columns_of(tokens, t, t + chunk), caches));
       t += chunk;
     }
-    CHECK(caches.back().length == T);
+    CHECK(caches.back()->length() == T);
     CHECK(distance(concat(logits, 1).value(), whole.value()) <= tolerance);
   }
 }
@@ -82,13 +83,16 @@ TEST_CASE("layers: cached logits of random features are the uncached ones, from 
           randomised(model, dtype);
           check_cached(model, tokens, dtype == f32 ? 1e-4 : 1e-11);
 
-          const auto bytes = [](const KeyValueCache& cache) {
-            return cache.sums->sums.bytes() + cache.sums->weights.bytes();
+          const auto bytes = [](const Transformer& of) {
+            const std::int64_t before = memory_use().bytes_in_use;
+            const AttentionCaches caches = of.make_caches(3);
+            return memory_use().bytes_in_use - before;
           };
+          CHECK(bytes(model) > 0);
           options.context = 100000;
           Transformer longer(options, r);
           longer.convert(dtype);
-          CHECK(bytes(longer.make_caches(3)[0]) == bytes(model.make_caches(3)[0]));
+          CHECK(bytes(longer) == bytes(model));
         }
 }
 
@@ -118,16 +122,16 @@ TEST_CASE("layers: a recurrent network's logits are the same whatever the chunks
 TEST_CASE("layers: a cache is full at the model's context") {
   Random r = init();
   const Transformer model(tiny, r);
-  std::vector<KeyValueCache> caches = model.make_caches(1);
+  AttentionCaches caches = model.make_caches(1);
   CHECK(caches.size() == 2);
   model.forward(ints({1, 2, 3}, {1, 3}), caches);
   CHECK_THROWS_WITH_AS(model.forward(ints({1, 2}, {1, 2}), caches),
                        "transformer: tokens (1, 2) after 3 with a context of 4",
                        std::invalid_argument);
-  CHECK(caches[0].length == 3);
-  KeyValueCache small(1, 2, 4, f32);
+  CHECK(caches[0]->length() == 3);
+  const auto small = model.blocks[0].attention.make_cache(1, 2);
   CHECK_THROWS_WITH_AS(
-      model.blocks[0].attention.forward(Array::zeros({1, 3, 4}), small),
+      model.blocks[0].attention.forward(Array::zeros({1, 3, 4}), *small),
       "multi-head attention: x (1, 3, 4) float32 after 0 in a cache of (1, 2, 4) float32",
       std::invalid_argument);
 }
@@ -136,21 +140,22 @@ TEST_CASE("bug: a cache of another batch, width or dtype was written past its en
   Random r = init();
   const SelfAttention attention(4, r, {.heads = 2});
   const Array x = Array::zeros({2, 3, 4});
-  for (KeyValueCache cache :
-       {KeyValueCache(1, 3, 4, f32), KeyValueCache(2, 3, 2, f32), KeyValueCache(2, 3, 4, f64)}) {
-    CHECK_THROWS_AS(attention.forward(x, cache), std::invalid_argument);
-    CHECK(cache.length == 0);
+  for (const auto& [extent, dtype] :
+       {std::pair{Shape{1, 3, 4}, f32}, {Shape{2, 3, 2}, f32}, {Shape{2, 3, 4}, f64}}) {
+    const auto cache = attention.mechanism->make_cache(extent, dtype);
+    CHECK_THROWS_AS(attention.forward(x, *cache), std::invalid_argument);
+    CHECK(cache->length() == 0);
   }
-  KeyValueCache fits(2, 3, 4, f32);
-  attention.forward(x, fits);
-  CHECK(fits.length == 3);
+  const auto fits = attention.mechanism->make_cache({2, 3, 4}, f32);
+  attention.forward(x, *fits);
+  CHECK(fits->length() == 3);
 }
 
 TEST_CASE("bug: a transformer read past the end of too few caches") {
   Random r = init();
   const Transformer model(tiny, r);
-  std::vector<KeyValueCache> none, one;
-  one.emplace_back(1, 4, 4, f32);
+  AttentionCaches none, one;
+  one.push_back(model.blocks[0].attention.make_cache(1, 4));
   for (auto* caches : {&none, &one})
     CHECK_THROWS_WITH_AS(model.forward(ints({1}, {1, 1}), *caches),
                          fmt::format("transformer: {} caches for 2 blocks", caches->size()).c_str(),

@@ -253,10 +253,10 @@ template <class Layer, class... Inputs>
 concept Attends = requires(const Layer& layer, Inputs&... inputs) {
   layer.forward(inputs...);
 };
-static_assert(Attends<SelfAttention, Tensor> && Attends<SelfAttention, Tensor, KeyValueCache>);
+static_assert(Attends<SelfAttention, Tensor> && Attends<SelfAttention, Tensor, AttentionCache>);
 static_assert(!Attends<SelfAttention, Tensor, Tensor>);
 static_assert(Attends<CrossAttention, Tensor, Tensor> && !Attends<CrossAttention, Tensor>);
-static_assert(!Attends<CrossAttention, Tensor, KeyValueCache>);
+static_assert(!Attends<CrossAttention, Tensor, AttentionCache>);
 
 TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
   Random r = init();
@@ -264,10 +264,10 @@ TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
   const SelfAttention self(4, r, {.heads = 2});
   const CrossAttention other(4, 3, r, {.heads = 2});
   const Array x = Array::zeros({1, 2, 4}), source = Array::zeros({1, 5, 3});
-  KeyValueCache cache(1, 4, 4, f32);
+  const auto keys = self.make_cache(1, 4);
   const RandomFeaturesOptions gated{.gate = true};
   const SelfAttention by_features(4, r, {.heads = 2, .random_features = gated});
-  KeyValueCache sums = by_features.make_cache(1, 4);
+  const auto sums = by_features.make_cache(1, 4);
   const std::vector<std::pair<std::string, std::function<void()>>> rows = {
       {"embedding: token 5 with table (5, 4)",
        [&] {
@@ -302,9 +302,9 @@ TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
          SelfAttention(4, r, {.heads = 2, .window = 2, .random_features = gated}).forward(x);
        }},
       {"multi-head attention: a cache of keys for attention by random features",
-       [&] { by_features.forward(x, cache, {.causal = true}); }},
+       [&] { by_features.forward(x, *keys, {.causal = true}); }},
       {"multi-head attention: a cache of sums for attention by softmax",
-       [&] { self.forward(x, sums, {.causal = true}); }},
+       [&] { self.forward(x, *sums, {.causal = true}); }},
       {"linear_attention: a gate without causality", [&] { by_features.forward(x); }},
       {"linear: x (1, 5, 3) with weight (12, 4)", [&] { self.forward(source); }},
       {"linear: x (1, 2, 4) with weight (8, 3)", [&] { other.forward(x, x); }},

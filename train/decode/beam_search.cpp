@@ -111,7 +111,7 @@ class Beam {
 // Log-probabilities (rows, V), float32, of the token that follows each row's last one.
 Array next_log_probabilities(const EncoderDecoder& model, const Array& tokens,
                              const EncoderDecoder::EncodedSource& encoded,
-                             std::vector<KeyValueCache>& caches) {
+                             AttentionCaches& caches) {
   const Tensor logits = model.decode(tokens, encoded, caches);  // (rows, 1, V)
   return log_softmax(logits).value().to(DType::float32);
 }
@@ -129,7 +129,7 @@ std::vector<Tokens> translate(const EncoderDecoder& model, const Array& source,
   std::vector<std::int64_t> rows(B * K);
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int64_t>(i) / K;
   const EncoderDecoder::EncodedSource encoded = model.encode(source, padding).select(rows);
-  std::vector<KeyValueCache> caches = model.make_caches(B * K);
+  AttentionCaches caches = model.make_caches(B * K);
   std::vector<Beam> beams;
   for (std::int64_t b = 0; b < B; ++b) beams.emplace_back(b, options);
 
@@ -150,7 +150,7 @@ std::vector<Tokens> translate(const EncoderDecoder& model, const Array& source,
     }
     if (!living) break;
     if (K > 1)
-      for (KeyValueCache& cache : caches) cache.select(rows);
+      for (const auto& cache : caches) cache->select(rows);
   }
   std::vector<Tokens> targets;
   for (const Beam& beam : beams) targets.push_back(beam.best());

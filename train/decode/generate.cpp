@@ -27,7 +27,7 @@ class TransformerReader final : public Reader {
       : model_(model), caches_(model.make_caches(1)) {}
 
   Array read(const Tokens& tokens) override {
-    const std::int64_t context = model_.options.context, seen = caches_.front().length;
+    const std::int64_t context = model_.options.context, seen = caches_.front()->length();
     text_.insert(text_.end(), tokens.begin(), tokens.end());
     if (seen + std::ssize(tokens) <= context) return read_last(std::ssize(tokens));
     if (seen > 0) caches_ = model_.make_caches(1);
@@ -41,7 +41,7 @@ class TransformerReader final : public Reader {
   }
 
   const Transformer& model_;
-  std::vector<KeyValueCache> caches_;
+  AttentionCaches caches_;
   Tokens text_;
 };
 
