@@ -55,10 +55,12 @@ SelfAttention::SelfAttention(std::int64_t width, Random& init, const MultiHeadOp
 }
 
 QueryKeyValue SelfAttention::project(const Tensor& x, std::int64_t first) const {
-  const Tensor packed = query_key_value.forward(x);
-  if (options.positions != Positions::rotary) return {packed};
-  const std::int64_t C = packed.dim(-1) / 3;
-  return {rotary(packed, {.head_width = C / options.heads, .columns = 2 * C, .first = first})};
+  QueryKeyValue qkv{.packed = query_key_value.forward(x), .width = output.weight.tensor.dim(0)};
+  if (options.positions == Positions::rotary)
+    qkv.packed = rotary(qkv.packed, {.head_width = qkv.width / options.heads,
+                                     .columns = qkv.columns_before_value(),
+                                     .first = first});
+  return qkv;
 }
 
 AttentionOptions SelfAttention::completed(AttentionOptions call) const {
@@ -110,7 +112,7 @@ CrossAttention::CrossAttention(std::int64_t width, std::int64_t source_width, Ra
 
 KeyValue CrossAttention::project(const Tensor& source) const {
   const Scope scope(path());
-  return {key_value.forward(source)};
+  return {.packed = key_value.forward(source), .width = output.weight.tensor.dim(0)};
 }
 
 Tensor CrossAttention::attend(const Tensor& x, const KeyValue& source,

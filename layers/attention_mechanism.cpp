@@ -8,10 +8,9 @@
 namespace tapestry {
 namespace {
 
-// Columns [index · C, (index + 1) · C) of packed (..., parts · C).
-Tensor part_of(const Tensor& packed, std::int64_t index, std::int64_t parts) {
-  const std::int64_t C = packed.dim(-1) / parts;
-  return slice(packed, -1, index * C, (index + 1) * C);
+// Columns [begin, begin + width) of packed.
+Tensor part_of(const Tensor& packed, std::int64_t begin, std::int64_t width) {
+  return slice(packed, -1, begin, begin + width);
 }
 
 // x (B, T, C) -> (B, H, T, D)
@@ -197,12 +196,12 @@ class RandomFeatureMechanism final : public AttentionMechanism {
 
 }  // namespace
 
-Tensor QueryKeyValue::query() const { return part_of(packed, 0, 3); }
-Tensor QueryKeyValue::key() const { return part_of(packed, 1, 3); }
-Tensor QueryKeyValue::value() const { return part_of(packed, 2, 3); }
+Tensor QueryKeyValue::query() const { return part_of(packed, 0, width); }
+Tensor QueryKeyValue::key() const { return part_of(packed, width, width); }
+Tensor QueryKeyValue::value() const { return part_of(packed, columns_before_value(), width); }
 
-Tensor KeyValue::key() const { return part_of(packed, 0, 2); }
-Tensor KeyValue::value() const { return part_of(packed, 1, 2); }
+Tensor KeyValue::key() const { return part_of(packed, 0, width); }
+Tensor KeyValue::value() const { return part_of(packed, width, width); }
 
 std::unique_ptr<AttentionMechanism> make_attention_mechanism(std::int64_t width, Random& init,
                                                              const MultiHeadOptions& options) {

@@ -25,16 +25,19 @@ struct MultiHeadOptions {
 
 // Queries, keys and values (B, T, C) of one sequence, side by side.
 struct QueryKeyValue {
-  Tensor packed;  // (B, T, 3C)
+  Tensor packed{};         // (B, T, 3C)
+  std::int64_t width = 0;  // C
 
   Tensor query() const;
   Tensor key() const;
   Tensor value() const;
+  std::int64_t columns_before_value() const { return 2 * width; }
 };
 
 // Keys and values (B, S, C) of a source, side by side.
 struct KeyValue {
-  Tensor packed;  // (B, S, 2C)
+  Tensor packed{};         // (B, S, 2C)
+  std::int64_t width = 0;  // C
 
   Tensor key() const;
   Tensor value() const;

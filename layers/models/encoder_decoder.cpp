@@ -79,7 +79,8 @@ EncoderDecoder::EncodedSource EncoderDecoder::EncodedSource::select(
     const std::vector<std::int64_t>& rows) const {
   EncodedSource selected{.padding = padding.empty() ? padding : padding.select(rows)};
   for (const KeyValue& source : projected)
-    selected.projected.push_back({source.packed.value().select(rows)});
+    selected.projected.push_back(
+        {.packed = source.packed.value().select(rows), .width = source.width});
   return selected;
 }
 
