@@ -18,9 +18,25 @@ std::string stem_of(const std::string& out) {
   return out;
 }
 
-void write_and_tell(const std::string& path, const std::string& bytes) {
-  write_bytes(path, bytes);
-  fmt::print("{}\n", path);
+struct File {
+  std::string path, bytes;
+};
+
+// The files that show a figure, all of them drawn before the first is written.
+std::vector<File> rendered(const std::string& out, const Figure& figure) {
+  const std::vector<Format> formats = formats_of(figure);
+  if (formats.size() == 1) return {{out, render(figure, formats.front())}};
+  std::vector<File> files;
+  for (const Format format : formats)
+    files.push_back({stem_of(out) + ending_of(format), render(figure, format)});
+  return files;
+}
+
+void write_files(const std::vector<File>& files) {
+  for (const File& file : files) {
+    write_bytes(file.path, file.bytes);
+    fmt::print("{}\n", file.path);
+  }
 }
 
 }  // namespace
@@ -35,15 +51,13 @@ void write_bytes(const std::string& path, const std::string& bytes) {
 }
 
 void write_figure(const std::string& out, const Figure& figure) {
-  const std::vector<Format> formats = formats_of(figure);
-  if (formats.size() == 1) return write_and_tell(out, render(figure, formats.front()));
-  for (const Format format : formats)
-    write_and_tell(stem_of(out) + ending_of(format), render(figure, format));
+  write_files(rendered(out, figure));
 }
 
 void write_table_and_figure(const std::string& out, const std::string& csv, const Figure& figure) {
-  write_and_tell(stem_of(out) + ".csv", csv);
-  write_figure(out, figure);
+  std::vector<File> files = rendered(out, figure);
+  files.push_back({stem_of(out) + ".csv", csv});
+  write_files(files);
 }
 
 std::string in_run(const std::string& run, const std::string& name) {
