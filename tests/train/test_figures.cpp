@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "tests/support/process.hpp"
+#include "tests/support/workshop.hpp"
 #include "train/draw/render.hpp"
 
 // Figures are values; what draws them gives bytes.
@@ -41,6 +41,57 @@ TEST_CASE("figures: text of a figure is never a command") {
     CHECK(render(figure, Format::svg).find("</svg>") != std::string::npos);
     CHECK(!std::filesystem::exists(ran));
   }
+}
+
+// A folder that stands first in PATH as long as its test, with a program of ours in it.
+class InsteadOf {
+ public:
+  InsteadOf(const std::string& program, const std::string& script) : path_(std::getenv("PATH")) {
+    const std::string file = folder_.write(program, "#!/bin/sh\n" + script);
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+    setenv("PATH", (folder_.path() + ":" + path_).c_str(), 1);
+  }
+  ~InsteadOf() { setenv("PATH", path_.c_str(), 1); }
+
+ private:
+  const TemporaryFolder folder_{std::filesystem::temp_directory_path().string()};
+  std::string path_;
+};
+
+TEST_CASE("bug: a path that a picture is written to could run commands") {
+  const Workshop shop;
+  for (const std::string name : {"|touch pwned;", "`touch pwned`", "$(touch pwned)",
+                                 "';system(\"touch pwned\")#", "\nsystem('touch pwned')\n"}) {
+    CAPTURE(name);
+    shop.must_train("toy", name, {"train.steps=2", "train.eval_every=0"});
+    const RunOptions here{.folder = shop.folder.path()};
+    const Finished into_run = tapestry_run({"attention", name, "--prompt", "020>"}, here);
+    CHECK_MESSAGE(into_run.status == 0, into_run.err);
+    const Finished to_path =
+        tapestry_run({"attention", name, "--prompt", "020>", "--out", name + ".png"}, here);
+    CHECK_MESSAGE(to_path.status == 0, to_path.err);
+    CHECK(read_bytes(shop.folder.path(name + ".png")).starts_with(png_begin));
+    for (const std::string& ran : {shop.folder.path("pwned"), shop.folder.path(name + "/pwned")})
+      CHECK(!std::filesystem::exists(ran));
+  }
+}
+
+TEST_CASE("bug: an empty picture was called a success") {
+  const InsteadOf gnuplot("gnuplot", "exit 0\n");
+  CHECK_THROWS_WITH(render(LineCharts{{{"a", {{"b", 0, {1, 2}}}}}, "c"}, Format::svg),
+                    "gnuplot could not draw the picture");
+}
+
+TEST_CASE("bug: a table was written beside a picture that could not be drawn") {
+  const Workshop shop;
+  shop.must_train("toy", "run", {"train.steps=2", "train.eval_every=0"});
+  const InsteadOf gnuplot("gnuplot", "exit 1\n");
+  const Finished finished = tapestry_run({"attention", shop.folder.path("run"), "--prompt", "020>",
+                                          "--out", shop.folder.path("map.png")});
+  CHECK(finished.status == 1);
+  check_says(finished.err, {"gnuplot could not draw the picture"});
+  for (const char* name : {"map.csv", "map.png", "map.svg"})
+    CHECK(!std::filesystem::exists(shop.folder.path(name)));
 }
 
 TEST_CASE("figures: a grid of pictures is a PNG alone, with a dark pixel between them") {
