@@ -76,6 +76,18 @@ TEST_CASE("bug: a path that a picture is written to could run commands") {
   }
 }
 
+TEST_CASE("bug: attention to dates asked for a prompt that README.md leaves out") {
+  const Workshop shop;
+  const std::string run = shop.folder.path("dates");
+  const Finished trained = tapestry_run(
+      with_sets({"train", "dates", "--quiet", "--out", run, "train.steps=1", "train.batch_size=4",
+                 "model.width=8", "model.heads=2", "data.held_back=10"}));
+  REQUIRE_MESSAGE(trained.status == 0, trained.err);
+  const Finished drawn = tapestry_run({"attention", run});
+  CHECK_MESSAGE(drawn.status == 0, drawn.err);
+  CHECK(read_bytes(run + "/attention.png").starts_with(png_begin));
+}
+
 TEST_CASE("bug: an empty picture was called a success") {
   const InsteadOf gnuplot("gnuplot", "exit 0\n");
   CHECK_THROWS_WITH(render(LineCharts{{{"a", {{"b", 0, {1, 2}}}}}, "c"}, Format::svg),

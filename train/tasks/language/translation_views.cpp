@@ -22,6 +22,15 @@ Tokens prompt_tokens(const ParallelCorpus& corpus, const std::string& sentence) 
   return tokens;
 }
 
+// The prompt, or the first sentence that was held back.
+Tokens source_tokens(const ParallelCorpus& corpus, const Options& options) {
+  if (!options[prompt].empty() || !corpus.validation) return prompt_tokens(corpus, options[prompt]);
+  const Array tokens =
+      corpus.validation->batch(std::array<std::int64_t, 1>{0}).part<SourceTokens>().tokens;
+  const auto values = tokens.values<std::int32_t>();
+  return {values.begin(), values.end()};
+}
+
 Array one_row(const Tokens& tokens) { return Array::of(tokens, {1, std::ssize(tokens)}); }
 
 Tokens translated(Translation& task, const Tokens& source) {
@@ -53,7 +62,7 @@ std::vector<std::string> labels(const ParallelCorpus& corpus, const Tokens& toke
 // While it reads the prompt and writes its translation.
 AttentionMaps attention(Translation& task, const Options& options) {
   const ParallelCorpus& corpus = task.corpus();
-  const Tokens source = prompt_tokens(corpus, options[prompt]);
+  const Tokens source = source_tokens(corpus, options);
   Tokens target = translated(task, source);
   const std::vector<std::string> columns = labels(corpus, source);
   std::vector<std::string> rows = labels(corpus, target);
