@@ -7,6 +7,7 @@
 
 #include "autograd/array.hpp"
 #include "autograd/check.hpp"
+#include "autograd/checksum.hpp"
 
 namespace tapestry {
 
@@ -42,6 +43,9 @@ class Dataset {
   // The length of every example, in any unit, for Order::similar_lengths; empty where all are
   // alike.
   virtual std::vector<std::int64_t> lengths() const { return {}; }
+  // Adds what the examples are made of, so that a resumed run knows its data again; nothing where
+  // options and a seed say it all.
+  virtual void add_to(Checksum&) const {}
 };
 
 }  // namespace tapestry

@@ -26,6 +26,14 @@ std::int64_t NodeDataset::node(std::int64_t example) const {
   return nodes_[example];
 }
 
+void NodeDataset::add_to(Checksum& sum) const {
+  sum.add(whole_->graph.incoming().offsets);
+  sum.add(whole_->graph.incoming().neighbours);
+  sum.add(whole_->features);
+  sum.add(whole_->labels);
+  sum.add(nodes_);
+}
+
 Batch NodeDataset::batch(std::span<const std::int64_t> examples) const {
   const std::int64_t N = whole_->graph.nodes();
   Batch batch{.inputs = whole_->features,

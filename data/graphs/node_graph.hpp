@@ -39,6 +39,7 @@ class NodeDataset final : public Dataset {
 
   std::int64_t size() const override { return std::ssize(nodes_); }
   Batch batch(std::span<const std::int64_t> examples) const override;
+  void add_to(Checksum& sum) const override;
 
   std::int64_t node(std::int64_t example) const;
 

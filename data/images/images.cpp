@@ -42,6 +42,11 @@ ImageDataset::ImageDataset(const Array& images, std::vector<std::int32_t> labels
   images_ = images.reshaped({images.dim(0), height_ * width_});
 }
 
+void ImageDataset::add_to(Checksum& sum) const {
+  sum.add(images_);
+  sum.add(labels_);
+}
+
 Batch ImageDataset::batch(std::span<const std::int64_t> examples) const {
   const std::int64_t B = std::ssize(examples);
   const std::int64_t pixels = images_.dim(1);

@@ -18,6 +18,7 @@ class ImageDataset final : public Dataset {
 
   std::int64_t size() const override { return images_.dim(0); }
   Batch batch(std::span<const std::int64_t> examples) const override;
+  void add_to(Checksum& sum) const override;
 
   std::int64_t height() const { return height_; }
   std::int64_t width() const { return width_; }

@@ -97,6 +97,8 @@ SeriesDataset::SeriesDataset(Array values, const RowRange& rows, const Window& w
           rows.end, to_string(values_.shape()), window.context, window.horizon);
 }
 
+void SeriesDataset::add_to(Checksum& sum) const { sum.add(values_); }
+
 Batch SeriesDataset::batch(std::span<const std::int64_t> examples) const {
   const std::int64_t B = std::ssize(examples);
   const std::int64_t T = window_.context, horizon = window_.horizon, M = values_.dim(1);

@@ -84,6 +84,7 @@ class SeriesDataset final : public Dataset {
 
   std::int64_t size() const override { return last_ - first_ + 1; }
   Batch batch(std::span<const std::int64_t> examples) const override;
+  void add_to(Checksum& sum) const override;
   std::int64_t target_row(std::int64_t example) const { return first_ + example; }  // its first
 
  private:

@@ -89,6 +89,10 @@ const NameDataset::Word& NameDataset::word(std::int64_t example) const {
   return words_[example];
 }
 
+void NameDataset::add_to(Checksum& sum) const {
+  for (const Word& word : words_) sum.add_list(word);
+}
+
 Batch NameDataset::batch(std::span<const std::int64_t> examples) const {
   const std::int64_t B = std::ssize(examples);
   std::int64_t T = 0;

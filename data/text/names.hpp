@@ -30,6 +30,7 @@ class NameDataset final : public Dataset {
 
   std::int64_t size() const override { return std::ssize(words_); }
   Batch batch(std::span<const std::int64_t> examples) const override;
+  void add_to(Checksum& sum) const override;
   const Word& word(std::int64_t example) const;
 
  private:

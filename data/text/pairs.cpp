@@ -75,6 +75,13 @@ void PairDataset::fit(std::vector<std::int32_t>& tokens, std::int64_t limit,
   ++num_cut_;
 }
 
+void PairDataset::add_to(Checksum& sum) const {
+  for (const TokenPair& pair : pairs_) {
+    sum.add_list(pair.source);
+    sum.add_list(pair.target);
+  }
+}
+
 Batch PairDataset::batch(std::span<const std::int64_t> examples) const {
   std::vector<TokenPair> chosen;
   chosen.reserve(examples.size());

@@ -50,6 +50,7 @@ class PairDataset final : public Dataset {
 
   std::int64_t size() const override { return std::ssize(pairs_); }
   Batch batch(std::span<const std::int64_t> examples) const override;
+  void add_to(Checksum& sum) const override;
   std::vector<std::int64_t> lengths() const override;  // by the target's, then by the source's
 
   const std::vector<TokenPair>& pairs() const { return pairs_; }

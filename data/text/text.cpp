@@ -139,4 +139,8 @@ Batch TextDataset::batch(std::span<const std::int64_t> examples) const {
   return batch;
 }
 
+void TextDataset::add_to(Checksum& sum) const {
+  sum.add(std::as_bytes(std::span(*tokens_).subspan(range_.begin, range_.end - range_.begin)));
+}
+
 }  // namespace tapestry

@@ -76,6 +76,7 @@ class TextDataset final : public Dataset {
 
   std::int64_t size() const override;
   Batch batch(std::span<const std::int64_t> examples) const override;
+  void add_to(Checksum& sum) const override;
 
  private:
   std::shared_ptr<const std::vector<std::int32_t>> tokens_;

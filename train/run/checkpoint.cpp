@@ -1,8 +1,11 @@
 #include "train/run/checkpoint.hpp"
 
 #include <charconv>
+#include <cmath>
 #include <set>
 
+#include "autograd/checksum.hpp"
+#include "autograd/kernels/broadcast.hpp"
 #include "train/run/version.hpp"
 
 namespace tapestry {
@@ -10,6 +13,7 @@ namespace {
 
 constexpr const char* format = "tapestry 1";
 constexpr const char* optimizer_prefix = "optimizer.";
+constexpr const char* checksum_prefix = "xxh3.";
 
 const std::string& metadata(const Checkpoint& checkpoint, const std::string& name) {
   const auto found = checkpoint.file.metadata.find(name);
@@ -17,6 +21,12 @@ const std::string& metadata(const Checkpoint& checkpoint, const std::string& nam
                "{}: not a checkpoint of tapestry: its metadata lacks \"{}\"", checkpoint.path,
                name);
   return found->second;
+}
+
+// Empty where an earlier version did not write it.
+std::string metadata_or_none(const Checkpoint& checkpoint, const std::string& name) {
+  const auto found = checkpoint.file.metadata.find(name);
+  return found == checkpoint.file.metadata.end() ? "" : found->second;
 }
 
 template <class Number>
@@ -38,6 +48,10 @@ void restore(const Checkpoint& checkpoint, const std::string& name, Array into) 
                "{}: tensor {} is {} {}, the config asks for {} {}", checkpoint.path, name,
                to_string(saved->dtype()), to_string(saved->shape()), to_string(into.dtype()),
                to_string(into.shape()));
+  const auto written = checkpoint.file.metadata.find(checksum_prefix + name);
+  expect_input(written == checkpoint.file.metadata.end() || written->second == checksum(*saved),
+               "{}: tensor {} is damaged: its bytes are not those that were written",
+               checkpoint.path, name);
   into.copy_from(*saved);
 }
 
@@ -59,7 +73,10 @@ void save_checkpoint(const std::string& path, Task& task, const Optimizer& optim
                    {"elapsed_s", fmt::format("{}", state.elapsed_s)},
                    {"examples", std::to_string(state.examples)},
                    {"engines", engines()}};
+  if (!state.data.empty()) file.metadata["data"] = state.data;
   for (const auto& [name, value] : task.metadata()) file.metadata["task." + name] = value;
+  for (const auto& [name, array] : file.tensors)
+    file.metadata[checksum_prefix + name] = checksum(array);
   write_safetensors(path, file);
 }
 
@@ -73,12 +90,11 @@ Checkpoint load_checkpoint(const std::string& path) {
                       .best_loss = number<double>(checkpoint, "best_loss"),
                       .metrics_bytes = number<std::int64_t>(checkpoint, "metrics_bytes"),
                       .elapsed_s = number<double>(checkpoint, "elapsed_s"),
-                      .examples = number<std::int64_t>(checkpoint, "examples")};
+                      .examples = number<std::int64_t>(checkpoint, "examples"),
+                      .data = metadata_or_none(checkpoint, "data")};
   for (const auto& [name, value] : checkpoint.file.metadata)
     if (name.starts_with("task.")) checkpoint.metadata[name.substr(5)] = value;
-  if (const auto found = checkpoint.file.metadata.find("engines");
-      found != checkpoint.file.metadata.end())
-    checkpoint.engines = found->second;
+  checkpoint.engines = metadata_or_none(checkpoint, "engines");
   return checkpoint;
 }
 
@@ -106,6 +122,9 @@ void restore_parameters(const Checkpoint& checkpoint, Module& model) {
   std::set<std::string> names;
   for (const Parameter* parameter : model.parameters()) {
     restore(checkpoint, parameter->name, parameter->value());
+    expect_input(std::isfinite(sum_of_squares(parameter->value())),
+                 "{}: tensor {} holds numbers that are not finite: this model cannot be used",
+                 checkpoint.path, parameter->name);
     names.insert(parameter->name);
   }
   for (const auto& [name, array] : checkpoint.file.tensors)

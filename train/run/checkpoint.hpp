@@ -18,11 +18,12 @@ struct TrainingState {
   std::int64_t metrics_bytes = 0;  // length of metrics.jsonl; earlier versions cut it by this
   double elapsed_s = 0;
   std::int64_t examples = 0;  // of the training data, which a resumed run must find again
+  std::string data{};         // its checksum; empty where it was drawn, or by an earlier version
 };
 
 // A checkpoint is a safetensors file: parameters by their own names, the optimiser's arrays as
 // "optimizer.<slot>.<parameter>", and as metadata the state, the resolved config, the task's
-// metadata.
+// metadata, and each tensor's checksum as "xxh3.<tensor>", which earlier versions lack.
 struct Checkpoint {
   std::string path{};
   Safetensors file{};
@@ -44,7 +45,8 @@ std::int64_t count_parameters(const Checkpoint& checkpoint);  // numbers, of the
 std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& config,
                                 bool needs_data = true);
 
-// Copy tensors into place. InputError for one that is missing, or of another shape or dtype.
+// Copy tensors into place. InputError for one that is missing, of another shape or dtype, or not as
+// it was written; a parameter must also be finite.
 void restore_parameters(const Checkpoint& checkpoint, Module& model);
 void restore_optimizer(const Checkpoint& checkpoint, Optimizer& optimizer);
 
