@@ -176,7 +176,7 @@ TEST_CASE("bug: a run went on with other data without a word") {
 TEST_CASE("bug: two processes could train into one folder") {
   const Workshop shop;
   std::filesystem::create_directories(shop.folder.path("run"));
-  const RunLock lock{Run(shop.folder.path("run"))};
+  const RunLock lock(Run(shop.folder.path("run")), RunLock::Folder::find);
   const Finished second = shop.train("toy", "run");
   CHECK(second.status == 2);
   check_says(second.err, {"another process trains into this folder"});

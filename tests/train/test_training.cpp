@@ -65,12 +65,13 @@ TEST_CASE("training: a run that is killed at any moment and resumed ends as one 
         when_holds(tail),
         when_holds(metrics, 1500)};
     int killed = 0;
-    for (const auto& moment : moments)
-      killed += shop.train(config, run, {"--resume"}, {.when = moment}).status == 128 + SIGKILL;
-    for (int delay = 12; delay < 60; delay += 3)
-      killed +=
-          shop.train(config, run, {"--resume"}, {.when = after(std::chrono::milliseconds(delay))})
-              .status == 128 + SIGKILL;
+    const auto kill_at = [&](const std::function<bool()>& moment) {
+      std::vector<std::string> more;
+      if (std::filesystem::exists(shop.folder.path(run))) more = {"--resume"};
+      killed += shop.train(config, run, more, {.when = moment}).status == 128 + SIGKILL;
+    };
+    for (const auto& moment : moments) kill_at(moment);
+    for (int delay = 12; delay < 60; delay += 3) kill_at(after(std::chrono::milliseconds(delay)));
     CHECK(killed >= 3);
     shop.must_train(config, run, {"--resume"});
     check_same_run(shop, config + "-whole", run);
@@ -98,8 +99,10 @@ TEST_CASE("training: Ctrl-C and SIGTERM write a checkpoint, exit 130, and resumi
 
   // The schedule depends on train.steps, so what is compared is stopped with the same.
   for (int attempt = 0; attempt < 20; ++attempt) {
+    std::vector<std::string> more = {"train.checkpoint_every=0"};
+    if (std::filesystem::exists(shop.folder.path("again"))) more.push_back("--resume");
     const Finished stopped =
-        shop.train("toy", "again", {"--resume", "train.checkpoint_every=0"},
+        shop.train("toy", "again", more,
                    {.when = attempt % 2 == 0 ? when_holds(shop.folder.path("again/metrics.jsonl"))
                                              : after(std::chrono::milliseconds(9 + attempt)),
                     .signal = SIGINT});

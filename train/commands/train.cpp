@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 
@@ -36,7 +37,7 @@ struct SeedRun {
 };
 
 // Those that are there go on, or are only evaluated, with --resume, and the others begin. Fails
-// before any of them starts.
+// before any of them starts. The folder of them all is locked; each is once more when it starts.
 std::vector<SeedRun> seed_runs(const Run& runs, const Config& config,
                                const TrainingOptions& options, std::int64_t seeds) {
   const std::int64_t first = config[key::seed];
@@ -53,6 +54,11 @@ std::vector<SeedRun> seed_runs(const Run& runs, const Config& config,
     open_run(one.run, one.config, one.options.resume);
     all.push_back(std::move(one));
   }
+  const bool begun =
+      std::ranges::any_of(all, [](const SeedRun& one) { return one.options.resume; });
+  expect_input(!options.resume || begun || fs::is_empty(runs.folder()),
+               "{}: no run of these seeds to go on with; give another --out, or leave --resume out",
+               runs.folder());
   return all;
 }
 
@@ -93,6 +99,7 @@ class Train final : public Command {
  private:
   // Trains so many seeds, each into RUN/seed-N.
   int train_seeds(const Config& config, const Run& runs) const {
+    const RunLock lock(runs, options_.resume ? RunLock::Folder::find : RunLock::Folder::make);
     std::vector<Metrics> reached;
     for (const SeedRun& one : seed_runs(runs, config, options_, seeds_)) {
       const std::int64_t seed = one.config[key::seed];

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "autograd/checksum.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/parallel.hpp"
@@ -31,6 +32,15 @@ std::int64_t size_of_file(const std::string& path) {
   std::error_code missing;
   const std::uintmax_t size = std::filesystem::file_size(path, missing);
   return missing ? 0 : static_cast<std::int64_t>(size);
+}
+
+// Of what was read from data.path; empty where the config alone says what the data are.
+std::string data_checksum(Task& task, const Config& config) {
+  if (config[key::data_path].empty()) return "";
+  Checksum sum;
+  task.training_data().add_to(sum);
+  task.validation_data().add_to(sum);
+  return sum.hex();
 }
 
 bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
@@ -86,17 +96,24 @@ Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* ch
       profile_(options.profile) {
   set_check_finite(config[key::check_finite]);
   const std::int64_t examples = task.training_data().size();
+  const std::string data = data_checksum(task, config);
   if (checkpoint) {
     expect_input(state_.examples == examples,
                  "{}: trained on {} examples so far, {} = {} holds {}: not the same data",
                  run_.folder(), state_.examples, key::data_path.name, config[key::data_path],
                  examples);
+    expect_input(
+        state_.data.empty() || state_.data == data,
+        "{}: {} = {} holds as many examples as were trained on so far, but others: not the "
+        "same data; give the run its own again, or begin another with --out",
+        run_.folder(), key::data_path.name, config[key::data_path]);
     restore_parameters(*checkpoint, task.model());
     restore_optimizer(*checkpoint, *optimizer_);
     sampler_.seek(state_.position);
+    if (checkpoint->path == run_.checkpoint()) saved_step_ = state_.step;
   }
   state_.examples = examples;
-  for (Recorder* recorder : recorders_) recorder->resume_at(state_.step);
+  state_.data = data;
   started_at_s_ = now_s() - state_.elapsed_s;
   logged_at_s_ = elapsed_s();
 }
@@ -113,20 +130,19 @@ double Trainer::elapsed_s() const { return now_s() - started_at_s_; }
 
 Metrics Trainer::train() {
   const std::int64_t steps = config_[key::steps];
+  for (Recorder* recorder : recorders_) recorder->resume_at(state_.step);
   Metrics last;
   while (state_.step < steps && !stop_) {
     const Averages averages = profile_ ? profiled_step() : step();
     if (due(state_.step, config_[key::log_every])) log(averages);
     const bool finished = state_.step == steps;
     if (finished || due(state_.step, config_[key::eval_every])) last = evaluate_and_keep_best();
-    if (finished || due(state_.step, config_[key::checkpoint_every])) save(run_.checkpoint());
+    if (finished || due(state_.step, config_[key::checkpoint_every])) save_checkpoint_of_step();
   }
   for (Recorder* recorder : recorders_) recorder->finish();
   if (profile_) report_profile();
-  if (state_.step < steps) {
-    save(run_.checkpoint());
-    return {};
-  }
+  if (saved_step_ != state_.step) save_checkpoint_of_step();
+  if (state_.step < steps) return {};
   return last.empty() ? evaluate(task_, task_.validation_data(), config_) : last;
 }
 
@@ -234,6 +250,11 @@ Metrics Trainer::evaluate_and_keep_best() try {
   throw;
 } catch (const std::runtime_error& error) {
   throw failure(state_.step, error);
+}
+
+void Trainer::save_checkpoint_of_step() {
+  save(run_.checkpoint());
+  saved_step_ = state_.step;
 }
 
 // A step may overflow the parameters after a finite loss: such a checkpoint would replace a good

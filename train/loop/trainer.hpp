@@ -22,7 +22,8 @@ struct TrainerOptions {
 // The only loop: trains a task and keeps its run folder.
 class Trainer {
  public:
-  // Continues from `checkpoint` if there is one. `stop` is looked at after each step.
+  // Continues from `checkpoint` if there is one: InputError where it does not fit task and data,
+  // before anything is written. `stop` is looked at after each step.
   Trainer(Task& task, const Config& config, Run run, const Checkpoint* checkpoint,
           const std::atomic<bool>& stop, const TrainerOptions& options);
 
@@ -42,6 +43,7 @@ class Trainer {
   std::runtime_error failure(std::int64_t step, const std::runtime_error& error) const;
   void record(const MetricsLine& line);
   void note(const std::string& text);
+  void save_checkpoint_of_step();
   void save(const std::string& path);
   double elapsed_s() const;
 
@@ -54,6 +56,7 @@ class Trainer {
   Schedule schedule_;
   Sampler sampler_;
   TrainingState state_;
+  std::int64_t saved_step_ = -1;  // of checkpoint.safetensors
   std::vector<Recorder*> recorders_;
   bool profile_;
   std::int64_t steps_here_ = 0;  // of this process

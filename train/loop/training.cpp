@@ -42,6 +42,29 @@ Metrics test_best(const Run& run, Task& task, const Dataset& test, const Config&
   return named;
 }
 
+void expect_same(const Config& before, const Config& config, const Run& run) {
+  const std::vector<std::string> differences = before.differences(config);
+  expect_input(differences.empty(), "{}: cannot go on under another config: {}", run.folder(),
+               fmt::join(differences, ", "));
+}
+
+// A folder of a run that was ended before it had written anything whole.
+bool is_blank(const Run& run) {
+  return std::ranges::all_of(fs::directory_iterator(run.folder()),
+                             [](const auto& entry) { return entry.path().extension() == ".tmp"; });
+}
+
+// Of a run that was ended before its first checkpoint: the same config makes again what it had
+// measured.
+void expect_begun_as(const Run& run, const Config& config) {
+  if (is_blank(run)) return;
+  expect_input(fs::exists(run.config()),
+               "{}: no run to go on with: it holds neither checkpoint.safetensors, "
+               "best.safetensors nor config.toml; give another --out, or leave --resume out",
+               run.folder());
+  expect_same(load_config(run.config(), {}), config, run);
+}
+
 }  // namespace
 
 void check_training_keys(const Config& config) {
@@ -51,49 +74,42 @@ void check_training_keys(const Config& config) {
 }
 
 std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume) {
-  if (!fs::exists(run.checkpoint())) {
-    expect_input(resume || !fs::exists(run.metrics()),
-                 "{}: holds an unfinished run: --resume goes on with it, another --out keeps it",
-                 run.folder());
+  const bool saved = fs::exists(run.checkpoint()) || fs::exists(run.best());
+  const bool begun = saved || fs::exists(run.config()) || fs::exists(run.metrics());
+  expect_input(resume || !begun,
+               "{}: holds {} run: --resume goes on with it, another --out keeps it", run.folder(),
+               saved ? "a" : "an unfinished");
+  if (!resume) return std::nullopt;
+
+  std::optional<Checkpoint> checkpoint = latest_checkpoint(run);
+  if (!checkpoint) {
+    expect_begun_as(run, config);
     return std::nullopt;
   }
-  expect_input(resume, "{}: holds a run: --resume goes on with it, another --out keeps it",
-               run.folder());
-  Checkpoint checkpoint = load_checkpoint(run.checkpoint());
-  const Config before = parse_config(checkpoint.config, run.checkpoint() + " (its config)", {});
-  const std::vector<std::string> differences = before.differences(config);
-  expect_input(differences.empty(), "{}: cannot go on under another config: {}", run.folder(),
-               fmt::join(differences, ", "));
-  config.expect(config[key::steps] >= checkpoint.state.step, key::steps,
+  const Config before = parse_config(checkpoint->config, checkpoint->path + " (its config)", {});
+  expect_same(before, config, run);
+  config.expect(config[key::steps] >= checkpoint->state.step, key::steps,
                 "{} has done {} already; give as many or more", run.folder(),
-                checkpoint.state.step);
+                checkpoint->state.step);
   return checkpoint;
 }
 
 Training train_into(const Run& run, const Config& config, const TrainingOptions& options) {
+  const RunLock lock(run, options.resume ? RunLock::Folder::find : RunLock::Folder::make);
   const std::optional<Checkpoint> checkpoint = open_run(run, config, options.resume);
   const std::unique_ptr<Task> task =
       checkpoint ? make_task(*checkpoint, config) : make_task({config});
-  task->training_data();
-
-  std::error_code failed;
-  fs::create_directories(run.folder(), failed);
-  if (failed)
-    throw std::runtime_error(
-        fmt::format("{}: cannot be made a run's folder: {}; give another --out", run.folder(),
-                    failed.message()));
-  const RunLock lock(run);
-  if (!checkpoint) {
-    fs::remove(run.best());
-    if (options.resume) fmt::print("{}: no checkpoint yet: starting from step 0\n", run.folder());
-  }
-  write_file_atomically(run.config(), {config.toml()});
-  std::signal(SIGINT, request_stop);
-  std::signal(SIGTERM, request_stop);
   JsonLinesRecorder metrics_file(run.metrics());
   Progress progress({.steps = config[key::steps], .unit = task->unit(), .quiet = options.quiet});
   Trainer trainer(*task, config, run, checkpoint ? &*checkpoint : nullptr, stop_requested,
                   {.recorders = {&metrics_file, &progress}, .profile = options.profile});
+
+  // Nothing is refused from here on, and nothing was written before.
+  write_file_atomically(run.config(), {config.toml()});
+  std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);
+  if (options.resume && !checkpoint)
+    fmt::print("{}: no checkpoint and no best model yet: starts over from step 0\n", run.folder());
   if (config[key::precision] == MatmulPrecision::bfloat16 && !has_bfloat16_products())
     fmt::print(
         "{} = \"bf16\": this processor has no bfloat16 products: operands are rounded to it "

@@ -23,7 +23,7 @@ struct Training {
 Training train_into(const Run& run, const Config& config, const TrainingOptions& options);
 
 // The checkpoint to go on from, if the folder has one. InputError where the folder holds a run that
-// is not to be resumed, or one of another config.
+// is not to be resumed, one of another config, or something else than a run. It writes nothing.
 std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume);
 
 // Of keys that concern one another: InputError before anything is written.

@@ -2,12 +2,25 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 namespace tapestry {
 namespace fs = std::filesystem;
+namespace {
+
+// Whether the name still leads to the folder that was opened.
+bool is_at(int descriptor, const std::string& folder) {
+  struct stat opened = {}, named = {};
+  return ::fstat(descriptor, &opened) == 0 && ::stat(folder.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+}  // namespace
 
 std::string Run::default_folder(const std::string& name, bool resume) {
   const std::string base = "runs/" + name;
@@ -19,14 +32,60 @@ std::string Run::default_folder(const std::string& name, bool resume) {
   return resume ? last : next;
 }
 
-RunLock::RunLock(const Run& run)
-    : descriptor_(::open(run.folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-  if (descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
-  if (descriptor_ >= 0) ::close(descriptor_);
-  throw InputError(fmt::format("{}: another process trains into this folder", run.folder()));
+// Delegates first, so that what was made goes again where this fails.
+RunLock::RunLock(const Run& run, Folder folder) : RunLock() {
+  do {
+    if (folder == Folder::make) make(run.folder());
+    open(run.folder());
+    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      made_.clear();  // they are the other's now
+      throw InputError(fmt::format("{}: another process trains into this folder", run.folder()));
+    }
+  } while (!is_at(descriptor_, run.folder()));  // the other took away what it had made
 }
 
-RunLock::~RunLock() { ::close(descriptor_); }
+RunLock::~RunLock() {
+  while (!made_.empty()) {
+    ::rmdir(made_.back().c_str());  // fails where there is something in it
+    made_.pop_back();
+  }
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void RunLock::make(const std::string& folder) {
+  fs::path at;
+  for (const fs::path& part : fs::path(folder)) {
+    at /= part;
+    std::error_code failed;
+    if (fs::is_directory(at, failed)) continue;
+    expect_input(!fs::exists(at, failed), "{}: {} is a file, not a folder; give another --out",
+                 folder, at.string());
+    if (fs::create_directory(at, failed)) made_.push_back(at.string());
+    if (failed)
+      throw std::runtime_error(fmt::format(
+          "{}: cannot be made a run's folder: {}; give another --out", folder, failed.message()));
+  }
+}
+
+void RunLock::open(const std::string& folder) {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  descriptor_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  expect_input(descriptor_ >= 0 || (errno != ENOENT && errno != ENOTDIR),
+               "{}: no such run to go on with; check the name, or leave --resume out to begin one",
+               folder);
+  if (descriptor_ < 0)
+    throw std::runtime_error(fmt::format("{}: cannot open: {}", folder, std::strerror(errno)));
+}
+
+std::optional<Checkpoint> latest_checkpoint(const Run& run) {
+  std::optional<Checkpoint> latest;
+  for (const std::string& path : {run.best(), run.checkpoint()}) {
+    if (!fs::exists(path)) continue;
+    Checkpoint found = load_checkpoint(path);
+    if (!latest || found.state.step >= latest->state.step) latest = std::move(found);
+  }
+  return latest;
+}
 
 std::string trained_checkpoint(const std::string& run) {
   expect_input(fs::exists(run), "{}: no such run; `tapestry train CONFIG --out {}` would make it",

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "train/run/checkpoint.hpp"
 
@@ -27,16 +29,30 @@ class Run {
 };
 
 // Keeps other processes from training into the same folder, until it goes or the process ends.
+// What is in the folder is looked at under the lock: before, it may still change.
 class RunLock {
  public:
-  explicit RunLock(const Run& run);  // InputError when another holds it
-  ~RunLock();
+  enum class Folder { make, find };
+
+  // Makes the folder where it is missing, with those above it, or else refuses that (InputError),
+  // as when another process holds the lock. std::runtime_error where it cannot be made.
+  RunLock(const Run& run, Folder folder);
+  ~RunLock();  // takes the folders that it made away again, as far as nothing was put into them
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
  private:
-  int descriptor_;
+  RunLock() = default;
+  void make(const std::string& folder);
+  void open(const std::string& folder);
+
+  int descriptor_ = -1;
+  std::vector<std::string> made_;  // the outermost first
 };
+
+// The later one of the states that a run keeps, for the best model is a whole checkpoint as well;
+// nothing where it has written none. InputError where one is damaged.
+std::optional<Checkpoint> latest_checkpoint(const Run& run);
 
 // The checkpoint that RUN means: of a folder its best, or the last where there is no best; or the
 // file itself. InputError where there is none.

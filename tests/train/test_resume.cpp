@@ -1,0 +1,225 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "tests/support/workshop.hpp"
+#include "train/run/run.hpp"
+
+// What --resume goes on from, what it refuses, and that a refusal changes nothing.
+namespace tapestry {
+namespace {
+namespace fs = std::filesystem;
+
+// Every file of a folder.
+std::map<std::string, std::string> contents_of(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder))
+    files[entry.path().filename().string()] = read_bytes(entry.path().string());
+  return files;
+}
+
+// Trains once more with --resume, which must be refused in one line and leave the run as it was.
+std::string refusal(const Workshop& shop, const std::string& config, const std::string& run,
+                    std::vector<std::string> more = {}) {
+  const auto before = contents_of(shop.folder.path(run));
+  more.push_back("--resume");
+  const Finished refused = shop.train(config, run, more);
+  CHECK(refused.status == 2);
+  CHECK(lines_of(refused.err).size() == 1);
+  CHECK(contents_of(shop.folder.path(run)) == before);
+  return refused.err;
+}
+
+// Flips the lowest bit of a tensor's last byte.
+void damage(const std::string& path, const std::string& tensor) {
+  std::string bytes = read_bytes(path);
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), 8);
+  const Json header = Json::parse(bytes.substr(8, length));
+  const std::size_t end = header.at(tensor).at("data_offsets")[1];
+  bytes[8 + length + end - 1] ^= 1;
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+const std::vector<std::string> steady = {"optim.schedule=constant"};
+
+TEST_SUITE_BEGIN("training");
+
+TEST_CASE("bug: --resume deleted the best model where there was no checkpoint") {
+  const Workshop shop;
+  shop.must_train("toy", "whole");
+  shop.must_train("toy", "run");
+  const std::int64_t best_step = load_checkpoint(shop.best("run")).state.step;
+  fs::remove(shop.checkpoint("run"));
+  check_says(refusal(shop, "toy", "run", {"model.width=8"}), {"model.width (16, now 8)"});
+  const Finished refused = shop.train("toy", "run");
+  CHECK(refused.status == 2);
+  check_says(refused.err, {"holds a run: --resume"});
+  const Finished resumed = tapestry_run(
+      {"train", shop.folder.path("toy.toml"), "--resume", "--out", shop.folder.path("run")});
+  REQUIRE(resumed.status == 0);
+  check_says(resumed.out, {fmt::format("from step {}", best_step)});
+  check_same_run(shop, "whole", "run");
+}
+
+TEST_CASE("bug: --resume went on from an older checkpoint than the best model") {
+  const Workshop shop;
+  const auto to = [](const char* steps) {
+    return std::vector<std::string>{"optim.schedule=constant", std::string("train.steps=") + steps};
+  };
+  shop.must_train("toy", "whole", to("40"));
+  shop.must_train("toy", "run", to("5"));
+  const std::string older = read_bytes(shop.checkpoint("run"));
+  std::vector<std::string> rest = to("40");
+  rest.push_back("--resume");
+  shop.must_train("toy", "run", rest);
+  const std::int64_t best_step = load_checkpoint(shop.best("run")).state.step;
+  REQUIRE(best_step > 5);
+  shop.folder.write("run/checkpoint.safetensors", older);
+  shop.must_train("toy", "run", rest);
+  CHECK(load_checkpoint(shop.checkpoint("run")).state.step == 40);
+  CHECK(shop.metrics("run").back()["step"] == 40);
+}
+
+TEST_CASE("bug: a run's folder was looked at before it was locked") {
+  const Workshop shop;
+  shop.must_train("toy", "run", {"train.steps=2"});
+  const std::string run = shop.folder.path("run");
+  const auto train = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"train", shop.folder.path("toy.toml"), "--out", run};
+    words.insert(words.end(), more.begin(), more.end());
+    const Finished finished = tapestry_run(words);
+    CHECK(finished.status == 2);
+    return finished.err;
+  };
+  {
+    const RunLock other(Run(run), RunLock::Folder::find);
+    for (const auto& more : std::vector<std::vector<std::string>>{
+             {}, {"--resume"}, {"--seeds", "2"}, {"--seeds", "2", "--resume"}})
+      check_says(train(more), {"run: another process trains into this folder"});
+  }
+  check_says(train({}), {"holds a run"});
+}
+
+TEST_CASE("bug: the lock of a folder that was removed meanwhile held nothing") {
+  const TemporaryFolder folder;
+  const Run run(folder.path("outer/run"));
+  {
+    const RunLock lock(run, RunLock::Folder::make);
+    CHECK(!message_of([&] { RunLock(run, RunLock::Folder::make); }).empty());
+    CHECK(fs::exists(run.folder()));  // which the one that was refused had not made
+  }
+  CHECK(!fs::exists(folder.path("outer")));
+  CHECK(!message_of([&] { RunLock(run, RunLock::Folder::find); }).empty());
+  {
+    const RunLock lock(run, RunLock::Folder::make);
+    folder.write("outer/run/config.toml", "");
+  }
+  CHECK(fs::exists(run.config()));
+}
+
+TEST_CASE("bug: a training that was refused left its folders behind") {
+  const Workshop shop;
+  fs::create_directory(shop.folder.path("mine"));
+  for (const std::string out : {"new", "mine", "mine/a/b"}) {
+    const Finished refused = shop.train("text", out, {"data.path=" + shop.folder.path("none.txt")});
+    CHECK(refused.status == 2);
+    check_says(refused.err, {"no such file"});
+  }
+  CHECK(!fs::exists(shop.folder.path("new")));
+  CHECK(fs::is_empty(shop.folder.path("mine")));
+}
+
+TEST_CASE("bug: a resumption that was refused rewrote the config and cut the metrics") {
+  const Workshop shop;
+  shop.must_train("text", "run", steady);
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), steady.begin(), steady.end());
+    return refusal(shop, "text", "run", more);
+  };
+  std::ofstream(shop.folder.path("run/metrics.jsonl"), std::ios::app) << R"({"step":90,"split)";
+  const std::string longer = shop.folder.write("longer.txt", story(20) + story(20));
+  check_says(with({"train.steps=50", "data.path=" + longer}), {"examples", "not the same data"});
+  std::string other = story(20);
+  std::swap(other[3], other[4]);
+  const std::string path = shop.folder.write("other.txt", other);
+  check_says(with({"train.steps=50", "data.path=" + path}),
+             {"other.txt", "as many examples", "not the same data"});
+  const std::string tensor = "blocks.0.feed_forward.expand.weight";
+  for (const std::string prefix : {"", "optimizer.second_moment."}) {
+    const std::string good = read_bytes(shop.checkpoint("run"));
+    damage(shop.checkpoint("run"), prefix + tensor);
+    check_says(with({"train.steps=50"}),
+               {"checkpoint.safetensors: tensor " + prefix + tensor + " is damaged"});
+    shop.folder.write("run/checkpoint.safetensors", good);
+  }
+  // The same text elsewhere is the same data.
+  const std::string same = shop.folder.write("same.txt", story(20));
+  std::vector<std::string> more = {"--resume", "train.steps=50", "data.path=" + same};
+  more.insert(more.end(), steady.begin(), steady.end());
+  shop.must_train("text", "run", more);
+}
+
+TEST_CASE("bug: a checkpoint with a flipped bit was used") {
+  const Workshop shop;
+  shop.must_train("toy", "run", {"train.steps=10"});
+  damage(shop.best("run"), "final_norm.weight");
+  for (const std::string command : {"eval", "sample"}) {
+    const Finished refused = tapestry_run({command, shop.folder.path("run")});
+    CHECK(refused.status == 2);
+    check_says(refused.err, {"best.safetensors: tensor final_norm.weight is damaged"});
+  }
+}
+
+TEST_CASE("bug: weights that are not numbers were sampled with status 0") {
+  const Workshop shop;
+  shop.must_train("toy", "run", {"train.steps=10"});
+  Safetensors file = read_safetensors(shop.best("run"));
+  auto weight =
+      std::ranges::find(file.tensors, "final_norm.weight", &std::pair<std::string, Array>::first);
+  REQUIRE(weight != file.tensors.end());
+  weight->second.mutable_values<float>()[3] = std::numeric_limits<float>::quiet_NaN();
+  std::erase_if(file.metadata, [](const auto& entry) { return entry.first.starts_with("xxh3."); });
+  write_safetensors(shop.best("run"), file);
+  for (const std::string command : {"eval", "sample", "attention"}) {
+    const Finished refused = tapestry_run({command, shop.folder.path("run")});
+    CHECK(refused.status == 2);
+    CHECK(refused.out.empty());
+    check_says(refused.err, {"best.safetensors: tensor final_norm.weight", "not finite"});
+  }
+}
+
+TEST_CASE("bug: --resume trained anew where there was nothing to go on with") {
+  const Workshop shop;
+  const Finished typo = shop.train("toy", "typo", {"--resume"});
+  CHECK(typo.status == 2);
+  check_says(typo.err, {"typo: no such run to go on with"});
+  CHECK(!fs::exists(shop.folder.path("typo")));
+  fs::create_directory(shop.folder.path("letters"));
+  shop.folder.write("letters/one.txt", "dear");
+  check_says(refusal(shop, "toy", "letters"), {"letters: no run to go on with"});
+  check_says(refusal(shop, "toy", "letters", {"--seeds", "2"}), {"letters: no run of these seeds"});
+}
+
+TEST_CASE(
+    "training: a run that was ended before its first checkpoint starts over, if it is the same") {
+  const Workshop shop;
+  shop.must_train("toy", "whole");
+  shop.must_train("toy", "run");
+  fs::remove(shop.checkpoint("run"));
+  fs::remove(shop.best("run"));
+  check_says(refusal(shop, "toy", "run", {"model.width=8"}), {"model.width (16, now 8)"});
+  const Finished resumed = shop.train("toy", "run", {"--resume"});
+  REQUIRE(resumed.status == 0);
+  check_says(resumed.out, {"run: no checkpoint and no best model yet: starts over from step 0"});
+  check_same_run(shop, "whole", "run");
+  fs::create_directory(shop.folder.path("empty"));
+  shop.folder.write("empty/config.toml.tmp", "task");
+  shop.must_train("toy", "empty", {"--resume"});
+  check_same_run(shop, "whole", "empty");
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
