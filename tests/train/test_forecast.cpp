@@ -148,6 +148,41 @@ TEST_CASE(
   check_says(three.err, {"three.csv: 3 series; this model was trained on 2"});
 }
 
+TEST_CASE("bug: permuted columns were given to a trained forecaster, each with another's scale") {
+  const Station station;
+  std::string swapped, renamed;
+  for (const std::string& line : lines_of(csv(200))) {
+    const std::size_t first = line.find(','), second = line.rfind(',');
+    swapped += line.substr(0, first) + line.substr(second) + line.substr(first, second - first);
+    swapped += '\n';
+  }
+  renamed = "date,load,gas" + csv(200).substr(csv(200).find('\n'));
+  station.folder.write("swapped.csv", swapped);
+  station.folder.write("renamed.csv", renamed);
+  const std::string before = read_bytes(station.folder.path("run/checkpoint.safetensors"));
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"eval", "run"},
+           {"eval", "run", "--test"},
+           {"sample", "run"},
+           {"attention", "run"},
+           {"train", "run/config.toml", "--out", "run", "--resume", "train.steps=9"}})
+    for (const auto& [file, said] :
+         {std::pair{"swapped.csv",
+                    "swapped.csv: series 1 is oil; this model was trained on load "
+                    "there; put the columns in its order: load, oil"},
+          std::pair{"renamed.csv",
+                    "renamed.csv: series 2 is gas; this model was trained on oil "
+                    "there; give the series that it was trained on: load, oil"}}) {
+      std::vector<std::string> words = command;
+      words.push_back(std::string("data.path=") + file);
+      const Finished finished = station.run(words);
+      CHECK(finished.status == 2);
+      CHECK(lines_of(finished.err).size() == 1);
+      check_says(finished.err, {said});
+    }
+  CHECK(read_bytes(station.folder.path("run/checkpoint.safetensors")) == before);
+}
+
 TEST_CASE("forecast: a file may move between a run and its resumption, test included") {
   const Station station;
   std::filesystem::rename(station.folder.path("station.csv"), station.folder.path("moved.csv"));

@@ -3,12 +3,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "data/file.hpp"
+#include "data/text/text.hpp"
 #include "train/settings/option_keys.hpp"
 
 namespace tapestry {
 namespace {
+
+constexpr const char* columns = "columns";  // in metadata
 
 SeriesTable load(const Config& config) {
   switch (config[key::series_kind]) {
@@ -58,12 +62,30 @@ SeriesScale SeriesData::scale_from(const Metadata& trained) const {
   expect_input(scale.means.size() == table_.names.size(),
                "{}: {} series; this model was trained on {}", table_.path, table_.names.size(),
                scale.means.size());
+  expect_columns(trained);
   return scale;
+}
+
+// Each series has a scale of its own: a file whose columns stand in another order would be read
+// wrongly. Earlier versions did not keep the names.
+void SeriesData::expect_columns(const Metadata& trained) const {
+  const auto found = trained.find(columns);
+  if (found == trained.end()) return;
+  const auto names = nlohmann::json::parse(found->second).get<std::vector<std::string>>();
+  const auto [wanted, given] = std::ranges::mismatch(names, table_.names);
+  if (wanted == names.end()) return;
+  const bool only_moved = std::ranges::is_permutation(names, table_.names);
+  throw InputError(fmt::format(
+      "{}: series {} is {}; this model was trained on {} there; {}: {}", table_.path,
+      given - table_.names.begin() + 1, printable(*given), printable(*wanted),
+      only_moved ? "put the columns in its order" : "give the series that it was trained on",
+      printable(fmt::format("{}", fmt::join(names, ", ")))));
 }
 
 SeriesData::Metadata SeriesData::metadata() const {
   return {{"means", fmt::format("{}", fmt::join(scale_.means, ","))},
-          {"deviations", fmt::format("{}", fmt::join(scale_.deviations, ","))}};
+          {"deviations", fmt::format("{}", fmt::join(scale_.deviations, ","))},
+          {columns, nlohmann::json(table_.names).dump()}};
 }
 
 SeriesRanges SeriesData::ranges() const {

@@ -66,6 +66,7 @@ class SeriesData {
  private:
   SeriesRanges ranges() const;
   SeriesScale scale_from(const Metadata& trained) const;
+  void expect_columns(const Metadata& trained) const;
 
   Config config_;
   SeriesDataset::Window window_;
