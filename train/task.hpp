@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,8 @@ struct Pass {
   bool training = false;
   std::int64_t step = 0;
   Random* noise = nullptr;  // for dropout while training, and for what a model samples
+  // In an evaluation, of each example its own, so that no figure depends on how they are batched.
+  std::span<Random> noise_of_examples{};
 };
 
 // What a config's `task` selects: dataset, model, loss and metrics. What shows a trained model is a

@@ -8,6 +8,7 @@
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
+#include "autograd/ops/shaping.hpp"
 #include "autograd/tape.hpp"
 
 namespace tapestry {
@@ -36,6 +37,20 @@ std::vector<std::int64_t> decoder_widths(const VaeOptions& options) {
   widths.insert(widths.end(), options.hidden.rbegin(), options.hidden.rend());
   widths.push_back(outer_width(options));
   return widths;
+}
+
+// (B, Z) of the dtype, from N(0, 1): all from one source, or each row from its own.
+Array standard_normal(const Shape& shape, DType dtype, std::span<Random> noise) {
+  require(noise.size() == 1 || std::ssize(noise) == shape[0],
+          "Vae: {} sources of noise for {} images", noise.size(), shape[0]);
+  const std::int64_t rows = shape[0] / std::ssize(noise);
+  std::vector<Tensor> drawn;
+  for (Random& source : noise) {
+    Array some({rows, shape[1]}, dtype);
+    source.fill_normal(some, 0, 1);
+    drawn.push_back(some);
+  }
+  return concat(drawn, 0).value();
 }
 
 }  // namespace
@@ -74,10 +89,13 @@ Vae::Posterior Vae::encode(const Tensor& x) const {
 }
 
 Tensor Vae::sample(const Posterior& posterior, Random& noise) const {
+  return sample(posterior, std::span(&noise, 1));
+}
+
+Tensor Vae::sample(const Posterior& posterior, std::span<Random> noise) const {
   if (options.sigma == Sigma::none) return posterior.mean;
   const Scope scope(path());
-  Array epsilon(posterior.mean.shape(), posterior.mean.dtype());
-  noise.fill_normal(epsilon, 0, 1);
+  const Array epsilon = standard_normal(posterior.mean.shape(), posterior.mean.dtype(), noise);
   return posterior.mean + exp(posterior.log_sigma) * epsilon;
 }
 
@@ -99,7 +117,9 @@ Tensor Vae::mean_of(const Tensor& decoded) const {
 
 Tensor Vae::expected_image(const Tensor& z) const { return mean_of(decode(z)); }
 
-Vae::Elbo Vae::elbo(const Tensor& x, Random& noise) const {
+Vae::Elbo Vae::elbo(const Tensor& x, Random& noise) const { return elbo(x, std::span(&noise, 1)); }
+
+Vae::Elbo Vae::elbo(const Tensor& x, std::span<Random> noise) const {
   const Posterior posterior = encode(x);
   const Tensor decoded = decode(sample(posterior, noise));  // (B, F)
   const Tensor kl = options.sigma == Sigma::none

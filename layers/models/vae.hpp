@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
 #include "layers/convolution_stack.hpp"
 #include "layers/mlp.hpp"
@@ -43,8 +44,10 @@ class Vae final : public Module {
   };
   Posterior encode(const Tensor& x) const;  // x (B, F)
 
-  // z = μ + σ ⊙ ε with ε ~ N(0, 1) (ibid., eq. 10); μ in a plain autoencoder.
+  // z = μ + σ ⊙ ε with ε ~ N(0, 1) (ibid., eq. 10); μ in a plain autoencoder. Of one source of
+  // noise the rows are drawn one after the other; of B, each from its own.
   Tensor sample(const Posterior& posterior, Random& noise) const;
+  Tensor sample(const Posterior& posterior, std::span<Random> noise) const;
 
   // (B, Z) -> (B, F): logits under a Bernoulli likelihood, means under a Gaussian one.
   Tensor decode(const Tensor& z) const;
@@ -59,6 +62,7 @@ class Vae final : public Module {
     Tensor decoded;  // (B, F)
   };
   Elbo elbo(const Tensor& x, Random& noise) const;
+  Elbo elbo(const Tensor& x, std::span<Random> noise) const;  // one, or B, as in sample
 
   void fields(FieldVisitor& visit) override;
 };

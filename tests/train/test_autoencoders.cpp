@@ -98,6 +98,23 @@ TEST_CASE("latent: every image's code as CSV, and the cloud as PNG and SVG") {
         "clothes-vae/latent.csv\nclothes-vae/latent.png\nclothes-vae/latent.svg\n");
 }
 
+TEST_CASE("bug: what an autoencoder was measured at depended on train.eval_batch_size") {
+  const Wardrobe shop;
+  const auto eval = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"eval", "clothes-vae", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return nlohmann::json::parse(shop.run(words).out);
+  };
+  const auto whole = eval({"train.eval_batch_size=100"});
+  for (const int size : {1, 3, 7})
+    for (const char* figure : {"loss", "recon", "kl", "mse"}) {
+      CAPTURE(size);
+      CAPTURE(figure);
+      const double part = eval({fmt::format("train.eval_batch_size={}", size)})[figure];
+      CHECK(part == doctest::Approx(whole[figure].get<double>()).epsilon(2e-6));  // sums' rounding
+    }
+}
+
 TEST_CASE("clothes: what is wrong is one line, and nothing of the run is lost") {
   const Wardrobe shop;
   const auto big_endian = [](int value) {

@@ -5,7 +5,8 @@
 #include "tests/support/workshop.hpp"
 
 // Checkpoints in tests/golden/runs/ were written by commit 4e34a53, after 6 steps of small models.
-// What it measured then, and after 6 steps more, was noted here.
+// What it measured then, and after 6 steps more, was noted here; clothes-vae is measured anew,
+// since an image's noise depends on its number alone.
 namespace tapestry {
 namespace {
 
@@ -22,7 +23,7 @@ const EarlierRun runs[] = {{"sort", 2.3521463871002197, 2.335092067718506},
                            {"memory-multi-head", 2.8113832473754883, 2.8120126724243164},
                            {"waves", 1.149410607679835, 1.1102218148093554},
                            {"clothes-vit", 2.4476154327392576, 2.434500503540039},
-                           {"clothes-vae", 570.9891426563263, 568.3633295059204},
+                           {"clothes-vae", 565.3033516407013, 563.7522943496704},
                            {"karate", 0.6610850095748901, 0.5976523160934448},
                            {"graphs", 2.6554617881774902, 2.4010066986083984},
                            {"shakespeare-char", 3.191335577713816, 3.1783235784162556},
@@ -54,7 +55,8 @@ TEST_CASE("earlier versions: their checkpoints load, and their runs go on") {
     std::vector<std::string> more = {"--resume", "train.steps=12"};
     more.insert(more.end(), data.begin(), data.end());
     shop.must_train(name + "/config", name, more);
-    const std::vector<Json> lines = shop.metrics(name);
+    std::vector<Json> lines = shop.metrics(name);
+    std::erase_if(lines, [](const Json& line) { return line["split"] == "test"; });
     CHECK(lines.back()["step"] == 12);
     CHECK(lines.back()["loss"].get<double>() == doctest::Approx(loss_after_12).epsilon(1e-4));
   }

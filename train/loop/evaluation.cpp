@@ -21,8 +21,10 @@ Metrics evaluate(Task& task, const Dataset& data, const Config& config) {
   for (std::int64_t begin = 0; begin < size; begin += batch_size) {
     std::vector<std::int64_t> examples(std::min(batch_size, size - begin));
     std::iota(examples.begin(), examples.end(), begin);
-    Random noise(seed_of(config), Stream::eval, begin);
-    const Loss loss = task.loss(data.batch(examples), {.noise = &noise});
+    std::vector<Random> noise;
+    for (const std::int64_t example : examples)
+      noise.emplace_back(seed_of(config), Stream::eval, static_cast<std::uint64_t>(example));
+    const Loss loss = task.loss(data.batch(examples), {.noise_of_examples = noise});
     for (const auto& [name, average] : loss.averages) averages[name] += average;
     append(transcript.written, loss.transcript.written);
     append(transcript.wanted, loss.transcript.wanted);

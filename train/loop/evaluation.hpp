@@ -5,7 +5,7 @@
 namespace tapestry {
 
 // Averages over the whole of a dataset, no example left out, and what the task derives from them.
-// Draws from a random stream of its own, the same at every call.
+// Draws from random streams of its own, one an example, the same at every call.
 Metrics evaluate(Task& task, const Dataset& data, const Config& config);
 
 Metrics values_of(const Averages& averages);

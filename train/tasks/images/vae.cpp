@@ -72,7 +72,8 @@ VaeTask::VaeTask(const TaskSetup& setup)
     : config_(setup.config), data_(setup), model_(make_model(config_, data_)) {}
 
 Loss VaeTask::loss(const Batch& batch, const Pass& pass) {
-  const Vae::Elbo elbo = model_.elbo(batch.inputs, *pass.noise);
+  const Vae::Elbo elbo = pass.noise != nullptr ? model_.elbo(batch.inputs, *pass.noise)
+                                               : model_.elbo(batch.inputs, pass.noise_of_examples);
   const double recon = elbo.recon.item(), kl = elbo.kl.item(), w = weight_of_reconstruction();
   Loss loss{w * elbo.recon + weight_of_kl(pass) * elbo.kl,
             {{"loss", {w * recon + config_[beta] * kl, batch.count}}}};
