@@ -26,10 +26,13 @@ struct Average {
 };
 using Averages = std::map<std::string, Average>;
 using Metrics = std::map<std::string, double>;
+// Of figures that can be computed in several ways, by their names: which way was taken.
+using Signatures = std::map<std::string, std::string>;
 
 // What a model wrote in an evaluation, and what it should have written.
 struct Transcript {
   std::vector<std::string> written{}, wanted{};
+  std::int64_t cut_sources = 0;  // of which the model read the beginning alone
 };
 
 // One pass of a model over a batch.
@@ -67,6 +70,7 @@ class Task {
   virtual void derive(Metrics&) const {}
   // Adds what the whole transcript of an evaluation says: "bleu".
   virtual void judge(const Transcript&, Metrics&) const {}
+  virtual Signatures signatures() const { return {}; }     // of figures that it derives or judges
   virtual const char* unit() const { return "examples"; }  // of the speed
   virtual double units(const Batch& batch) const {
     return static_cast<double>(batch.inputs.dim(0));

@@ -1,5 +1,7 @@
 #include "data/text/bleu.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -124,6 +126,11 @@ double geometric_mean(const std::array<double, max_order>& precisions) {
 }
 
 }  // namespace
+
+std::string bleu_signature(const BleuOptions& options) {
+  return fmt::format("nrefs:1|case:{}|eff:no|tok:13a|smooth:exp",
+                     options.lower_case ? "lc" : "mixed");
+}
 
 std::vector<std::string> tokenize_13a(std::string_view line) {
   std::string text(without_trailing_space(line));

@@ -27,6 +27,9 @@ struct BleuScore {
 BleuScore corpus_bleu(std::span<const std::string> hypotheses,
                       std::span<const std::string> references, const BleuOptions& options = {});
 
+// How corpus_bleu computes it, as sacreBLEU's signature says it, but for the version.
+std::string bleu_signature(const BleuOptions& options = {});
+
 // The tokens of mteval-v13a, the tokenizer of that signature: entities such as &quot; are resolved,
 // punctuation is split off, but not periods and commas between digits, nor hyphens between letters.
 std::vector<std::string> tokenize_13a(std::string_view line);

@@ -41,6 +41,7 @@ Batch pair_batch(std::span<const TokenPair> pairs) {
     std::ranges::copy(pair.target, input + 1);
     *std::ranges::copy(pair.target, target).out = eos_token;
     batch.count += static_cast<double>(pair.target.size() + 1);
+    read.references.push_back({pair.reference, pair.source_cut});
     source += S;
     padding += S;
     input += T;
@@ -59,20 +60,21 @@ PairDataset::PairDataset(std::vector<TokenPair> pairs, const PairOptions& option
     const auto place = [&](const std::string& path) {
       return fmt::format("{}: line {}", path, i + 1);
     };
-    fit(pairs_[i].source, options.context, place(options.source_path));
+    pairs_[i].source_cut = fit(pairs_[i].source, options.context, place(options.source_path));
     fit(pairs_[i].target, options.context - 1, place(options.target_path));
   }
 }
 
-void PairDataset::fit(std::vector<std::int32_t>& tokens, std::int64_t limit,
+bool PairDataset::fit(std::vector<std::int32_t>& tokens, std::int64_t limit,
                       const std::string& place) {
-  if (length_of(tokens) <= limit) return;
+  if (length_of(tokens) <= limit) return false;
   expect_option(overlong_ == Overlong::cut, "context",
                 "{}: the sentence has {} tokens, expected at most {}; shorten it, or let long "
                 "sentences be cut",
                 place, tokens.size(), limit);
   tokens.resize(limit);
   ++num_cut_;
+  return true;
 }
 
 void PairDataset::add_to(Checksum& sum) const {

@@ -14,17 +14,27 @@ namespace tapestry {
 struct TokenPair {
   std::vector<std::int32_t> source{};  // at least one token
   std::vector<std::int32_t> target{};
+  std::string reference{};  // the target as it was written, where the pair is to be judged by it
+  bool source_cut = false;  // the source lost tokens
 };
 
-// What an encoder reads, (B, S) int32, and 1 where that is padding, else 0.
+// What a translation of a pair is judged by.
+struct Reference {
+  std::string line{};
+  bool source_cut = false;
+};
+
+// What an encoder reads, (B, S) int32, and 1 where that is padding, else 0. And what the answer is
+// judged by, B of them.
 struct SourceTokens {
   Array tokens{};
   Array padding{};
+  std::vector<Reference> references{};
 };
 
 // At least one pair, as an encoder–decoder model reads them. All int32, S being the longest source
 // and T the longest target and one more:
-//   SourceTokens    (B, S)  the sources, then pad_token; the padding
+//   SourceTokens    (B, S)  the sources, then pad_token; the padding; the references
 //   inputs          (B, T)  bos_token and the target, then pad_token
 //   targets         (B, T)  the target and eos_token, then ignored_target
 // count: the targets' tokens, eos_token among them.
@@ -57,7 +67,8 @@ class PairDataset final : public Dataset {
   std::int64_t num_cut() const { return num_cut_; }  // sentences that lost tokens
 
  private:
-  void fit(std::vector<std::int32_t>& tokens, std::int64_t limit, const std::string& place);
+  // Whether it had to be cut.
+  bool fit(std::vector<std::int32_t>& tokens, std::int64_t limit, const std::string& place);
 
   std::vector<TokenPair> pairs_;
   Overlong overlong_;

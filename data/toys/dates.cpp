@@ -158,7 +158,9 @@ Batch DateDataset::batch(std::span<const std::int64_t> examples) const {
   pairs.reserve(examples.size());
   for (const std::int64_t example : examples) {
     const Example drawn = draw(example);
-    pairs.push_back({.source = encode(drawn.source), .target = encode(drawn.target)});
+    pairs.push_back({.source = encode(drawn.source),
+                     .target = encode(drawn.target),
+                     .reference = drawn.target});
   }
   return pair_batch(pairs);
 }

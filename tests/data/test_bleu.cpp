@@ -64,6 +64,8 @@ TEST_CASE("corpus_bleu: the values of sacreBLEU") {
     CHECK(std::abs(mixed.precisions[n] - precision) < 1e-6);
   const BleuScore lower = corpus_bleu(hypotheses(), references(), {.lower_case = true});
   CHECK(std::abs(lower.score - 48.567820) < 1e-6);
+  CHECK(bleu_signature() == "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp");
+  CHECK(bleu_signature({.lower_case = true}) == "nrefs:1|case:lc|eff:no|tok:13a|smooth:exp");
 }
 
 TEST_CASE("corpus_bleu: smoothing, short and empty sentences, as in sacreBLEU") {

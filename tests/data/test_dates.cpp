@@ -104,6 +104,7 @@ TEST_CASE("DateDataset: batches hold source and target, and every character is k
     CHECK(dataset.decode(row(batch.part<SourceTokens>().tokens, example)) ==
           dataset.source(example));
     CHECK(dataset.decode(row(batch.inputs, example)) == dataset.target(example));
+    CHECK(batch.part<SourceTokens>().references[example].line == dataset.target(example));
     CHECK(row(batch.inputs, example).front() == bos_token);
     CHECK(row(batch.targets, example).back() == eos_token);
     const auto padding = row(batch.part<SourceTokens>().padding, example);

@@ -109,6 +109,7 @@ TEST_CASE("pair_batch: what goes where") {
   CHECK(ints_of(batch.inputs) == Tokens{1, 20, 0, 0, 1, 21, 22, 23, 1, 0, 0, 0});
   CHECK(ints_of(batch.targets) == Tokens{20, 2, -1, -1, 21, 22, 23, 2, 2, -1, -1, -1});
   CHECK(batch.count == 7);
+  CHECK(batch.part<SourceTokens>().references.size() == 3);
   CHECK_THROWS_AS(pair_batch({}), std::invalid_argument);
   CHECK_THROWS_AS(pair_batch(std::vector<TokenPair>{{.target = {1}}}), std::invalid_argument);
 }
@@ -146,6 +147,8 @@ TEST_CASE("PairDataset: long sentences are refused by name, or cut") {
   const Batch batch = cut.batch(std::vector<std::int64_t>{1});
   CHECK(ints_of(batch.part<SourceTokens>().tokens) == Tokens{7, 7, 7, 7});
   CHECK(ints_of(batch.targets) == Tokens{8, 8, 8, 2});
+  CHECK(batch.part<SourceTokens>().references.front().source_cut);
+  CHECK(!make(4, 9, Overlong::cut).pairs()[1].source_cut);
 }
 
 // --- order ---

@@ -329,7 +329,7 @@ TEST_CASE("tokenizer: is trained on files, and is what a translation is trained 
   const auto tokenizer = BytePairTokenizer::load(shop.folder.path("bottles.json"));
   CHECK(tokenizer.decode(tokenizer.encode("green bottles")) == "green bottles");
   CHECK(tokenizer.encode("green bottles").size() < 7);  // of 13 bytes
-  for (const char* name : {"train.de", "train.en", "val.de", "val.en"})
+  for (const char* name : {"train.de", "train.en", "val.de", "val.en", "test.de", "test.en"})
     shop.folder.write(name, story());
   const Finished trained = shop.run(
       {"train", "multi30k", "--out", "pairs", "data.path=.", "data.tokenizer=bottles.json",

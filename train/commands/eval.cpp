@@ -30,10 +30,12 @@ class Eval final : public Command {
       fmt::print("{}\n", MetricsLine{.step = trained.state.step,
                                      .split = test ? "test" : "val",
                                      .values = metrics,
-                                     .elapsed_s = elapsed.count()}
+                                     .elapsed_s = elapsed.count(),
+                                     .signatures = trained.task->signatures()}
                              .json());
     else
-      fmt::print("step {}{}: {}\n", trained.state.step, test ? ", test" : "", show(metrics));
+      fmt::print("step {}{}: {}\n", trained.state.step, test ? ", test" : "",
+                 show(metrics, trained.task->signatures()));
     return 0;
   }
 

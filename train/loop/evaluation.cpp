@@ -28,6 +28,7 @@ Metrics evaluate(Task& task, const Dataset& data, const Config& config) {
     for (const auto& [name, average] : loss.averages) averages[name] += average;
     append(transcript.written, loss.transcript.written);
     append(transcript.wanted, loss.transcript.wanted);
+    transcript.cut_sources += loss.transcript.cut_sources;
   }
   Metrics metrics = values_of(averages);
   task.derive(metrics);
@@ -58,10 +59,14 @@ Metrics deviation_of(const std::vector<Metrics>& runs) {
   return deviations;
 }
 
-std::string show(const Metrics& values) {
+std::string show(const Metrics& values, const Signatures& signatures) {
   std::string text = fmt::format("loss {:.4f}", values.at("loss"));
-  for (const auto& [name, value] : values)
-    if (name != "loss") text += fmt::format("  {} {:.4g}", name, value);
+  for (const auto& [name, value] : values) {
+    if (name == "loss") continue;
+    text += fmt::format("  {} {:.4g}", name, value);
+    const auto signature = signatures.find(name);
+    if (signature != signatures.end()) text += fmt::format(" ({})", signature->second);
+  }
   return text;
 }
 

@@ -15,7 +15,8 @@ Metrics values_of(const Averages& averages);
 Metrics mean_of(const std::vector<Metrics>& runs);
 Metrics deviation_of(const std::vector<Metrics>& runs);
 
-std::string show(const Metrics& values);  // "loss 1.8832  bits_per_char 2.717"
+// "loss 1.8832  bits_per_char 2.717", a figure's signature after it, in parentheses
+std::string show(const Metrics& values, const Signatures& signatures = {});
 // "loss 1.8832 ± 0.0041  bits_per_char 2.7170 ± 0.0059"
 std::string show(const Metrics& means, const Metrics& deviations);
 

@@ -56,7 +56,9 @@ void Progress::training(const MetricsLine& line) {
 
 void Progress::evaluation(const MetricsLine& line) {
   clear_line();
-  fmt::print("step {}/{}  validation: {}\n", line.step, options_.steps, show(line.values));
+  fmt::print("step {}/{}  {}: {}\n", line.step, options_.steps,
+             line.split == "test" ? "test of the best" : "validation",
+             show(line.values, line.signatures));
   std::fflush(stdout);
 }
 

@@ -234,8 +234,11 @@ void Trainer::log(const Averages& averages) {
 Metrics Trainer::evaluate_and_keep_best() try {
   const double before = elapsed_s();
   Metrics measured = evaluate(task_, task_.validation_data(), config_);
-  const MetricsLine line{
-      .step = state_.step, .split = "val", .values = std::move(measured), .elapsed_s = elapsed_s()};
+  const MetricsLine line{.step = state_.step,
+                         .split = "val",
+                         .values = std::move(measured),
+                         .elapsed_s = elapsed_s(),
+                         .signatures = task_.signatures()};
   if (!std::isfinite(line.values.at("loss")))
     throw std::runtime_error(
         fmt::format("the validation loss is {}; {}", line.values.at("loss"), advice));

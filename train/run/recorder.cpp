@@ -38,6 +38,7 @@ std::string MetricsLine::json() const {
   if (const auto loss = values.find("loss"); loss != values.end()) object["loss"] = loss->second;
   object["elapsed_s"] = elapsed_s;
   for (const auto& [name, value] : values) object[name] = value;
+  for (const auto& [name, signature] : signatures) object[name + "_signature"] = signature;
   return object.dump();
 }
 

@@ -14,8 +14,10 @@ struct MetricsLine {
   std::string split;  // "train", "val" or "test"
   Metrics values;
   double elapsed_s = 0;
+  Signatures signatures{};
 
-  std::string json() const;  // step, split, loss, elapsed_s, then the rest by name
+  // step, split, loss, elapsed_s, then the rest by name; a signature as "bleu_signature"
+  std::string json() const;
 };
 
 // Takes down what is measured while a run trains.

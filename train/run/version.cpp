@@ -10,9 +10,11 @@
 
 namespace tapestry {
 
+std::string release() { return TAPESTRY_VERSION; }
+
 std::string version() {
   const std::string commit = TAPESTRY_COMMIT;
-  return TAPESTRY_VERSION + (commit.empty() ? "" : " (commit " + commit + ")");
+  return release() + (commit.empty() ? "" : " (commit " + commit + ")");
 }
 
 std::string engines() { return fmt::format("{}, {}", instruction_level(), matrix_engine_names()); }

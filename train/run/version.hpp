@@ -4,6 +4,7 @@
 
 namespace tapestry {
 
+std::string release();  // "0.1.0"
 std::string version();  // "0.1.0 (commit 4e34a53)", of the commit it was built from, where known
 
 // What a training's bits depend on beside its config and data: instruction level and engines, as

@@ -4,11 +4,12 @@
 #include <optional>
 
 #include "autograd/ops/losses.hpp"
-#include "data/text/bleu.hpp"
 #include "data/text/byte_pair.hpp"
 #include "data/text/pairs.hpp"
 #include "data/text/parallel_text.hpp"
+#include "data/text/unicode.hpp"
 #include "data/toys/dates.hpp"
+#include "train/run/version.hpp"
 #include "train/settings/keys.hpp"
 #include "train/tasks/transformer_keys.hpp"
 
@@ -36,11 +37,16 @@ const Key<std::string> validation_split{"data.validation",
                                         "val",
                                         "the same, of the sentences to evaluate on",
                                         {.free_on_resume = true}};
+const Key<std::string> test_split{"data.test",
+                                  "",
+                                  "the same, of those to test the best model on; empty: none",
+                                  {.free_on_resume = true}};
 const Key<std::string> tokenizer_path{"data.tokenizer", "",
                                       "a tokenizer.json; empty: trained on the training sentences"};
 const Key<std::int64_t> vocabulary{
     "data.vocabulary", 8000, "tokens of a tokenizer to train", {.low = 300, .high = 1e6}};
-const Key<bool> lower_case{"data.lower_case", false, "read and write lower case only"};
+const Key<bool> lower_cased{"data.lower_case", false,
+                            "read and write lower case only, and so is the BLEU"};
 const Key<std::int64_t> context{"model.context",
                                 64,
                                 "tokens of a source or target; longer ones are cut",
@@ -58,16 +64,9 @@ std::vector<KeyInfo> keys() {
   std::vector<KeyInfo> all = transformer_keys();
   all.insert(all.end(),
              {kind, key::data_source, examples, held_back, source_language, target_language,
-              training_split, validation_split, tokenizer_path, vocabulary, lower_case, context,
-              key::decoder_layers, label_smoothing, beams});
+              training_split, validation_split, test_split, tokenizer_path, vocabulary, lower_cased,
+              context, key::decoder_layers, label_smoothing, beams});
   return all;
-}
-
-std::vector<std::int32_t> without_ignored(std::span<const std::int32_t> tokens) {
-  std::vector<std::int32_t> kept;
-  for (const std::int32_t token : tokens)
-    if (token != ignored_target) kept.push_back(token);
-  return kept;
 }
 
 ParallelCorpus dates(const Config& config) {
@@ -102,19 +101,29 @@ BytePairTokenizer make_tokenizer(const Config& config, const ParallelText& text)
   std::vector<std::string> sentences = text.sources;
   sentences.insert(sentences.end(), text.targets.begin(), text.targets.end());
   return BytePairTokenizer::train(
-      sentences, {.vocabulary = config[vocabulary], .lower_case = config[lower_case]});
+      sentences, {.vocabulary = config[vocabulary], .lower_case = config[lower_cased]});
 }
 
-std::unique_ptr<Dataset> encoded(const ParallelText& text, const BytePairTokenizer& tokenizer,
-                                 std::int64_t limit) {
+std::vector<TokenPair> encoded(const ParallelText& text, const BytePairTokenizer& tokenizer) {
   std::vector<TokenPair> pairs;
   for (std::size_t i = 0; i < text.sources.size(); ++i)
-    pairs.push_back({tokenizer.encode(text.sources[i]), tokenizer.encode(text.targets[i])});
+    pairs.push_back(
+        {.source = tokenizer.encode(text.sources[i]), .target = tokenizer.encode(text.targets[i])});
+  return pairs;
+}
+
+std::unique_ptr<Dataset> cut_to(std::int64_t limit, std::vector<TokenPair> pairs) {
   return std::make_unique<PairDataset>(std::move(pairs),
-                                       PairOptions{.context = limit,
-                                                   .overlong = Overlong::cut,
-                                                   .source_path = text.source_path,
-                                                   .target_path = text.target_path});
+                                       PairOptions{.context = limit, .overlong = Overlong::cut});
+}
+
+// Of a split to evaluate on: judged by its lines, however much of them the context holds.
+std::unique_ptr<Dataset> judged(const Config& config, const Key<std::string>& split,
+                                const BytePairTokenizer& tokenizer) {
+  ParallelText text = load(config, split);
+  std::vector<TokenPair> pairs = encoded(text, tokenizer);
+  for (std::size_t i = 0; i < pairs.size(); ++i) pairs[i].reference = std::move(text.targets[i]);
+  return cut_to(config[context], std::move(pairs));
 }
 
 ParallelCorpus sentences(const TaskSetup& setup) {
@@ -130,14 +139,14 @@ ParallelCorpus sentences(const TaskSetup& setup) {
       .context = config[context],
       .encode = [tokenizer](std::string_view line) { return tokenizer->encode(line); },
       .decode = [tokenizer](std::span<const std::int32_t> t) { return tokenizer->decode(t); },
+      .lower_case = tokenizer->model().lower_case,
       .metadata = {{"tokenizer", tokenizer->to_json()}}};
   if (!training) return corpus;
-  corpus.training = encoded(*training, *tokenizer, corpus.context);
-  corpus.validation = encoded(load(config, validation_split), *tokenizer, corpus.context);
+  corpus.training = cut_to(corpus.context, encoded(*training, *tokenizer));
+  corpus.validation = judged(config, validation_split, *tokenizer);
+  if (!config[test_split].empty()) corpus.test = judged(config, test_split, *tokenizer);
   return corpus;
 }
-
-std::span<const std::int32_t> tokens_of(const Array& array) { return array.values<std::int32_t>(); }
 
 ParallelCorpus read_pairs(const TaskSetup& setup) {
   switch (setup.config[kind]) {
@@ -167,7 +176,7 @@ Order Translation::order() const {
 
 Loss Translation::loss(const Batch& batch, const Pass& pass) {
   Random* noise = pass.training ? pass.noise : nullptr;
-  const auto& [source, padding] = batch.part<SourceTokens>();
+  const auto& [source, padding, references] = batch.part<SourceTokens>();
   const EncoderDecoder::EncodedSource encoded = model_.encode(source, padding, noise);
   const Tensor logits = model_.decode(batch.inputs, encoded, noise);
   const double smoothing = pass.training ? config_[label_smoothing] : 0;
@@ -185,11 +194,21 @@ void Translation::derive(Metrics& metrics) const {
 
 void Translation::judge(const Transcript& transcript, Metrics& metrics) const {
   double equal = 0;
-  for (std::size_t i = 0; i < transcript.written.size(); ++i)
-    equal += transcript.written[i] == transcript.wanted[i];
+  for (std::size_t i = 0; i < transcript.written.size(); ++i) {
+    const std::string& wanted = transcript.wanted[i];
+    equal += transcript.written[i] == (corpus_.lower_case ? lower_case(wanted) : wanted);
+  }
   metrics["exact_match"] = equal / static_cast<double>(transcript.written.size());
-  if (config_[kind] == Kind::text)
-    metrics["bleu"] = corpus_bleu(transcript.written, transcript.wanted).score;
+  if (config_[kind] != Kind::text) return;
+  metrics["bleu"] = corpus_bleu(transcript.written, transcript.wanted, bleu()).score;
+  metrics["cut_sources"] = static_cast<double>(transcript.cut_sources);
+}
+
+BleuOptions Translation::bleu() const { return {.lower_case = corpus_.lower_case}; }
+
+Signatures Translation::signatures() const {
+  if (config_[kind] != Kind::text) return {};
+  return {{"bleu", fmt::format("{}|version:tapestry-{}", bleu_signature(bleu()), release())}};
 }
 
 TranslateOptions Translation::decoding() const {
@@ -198,13 +217,13 @@ TranslateOptions Translation::decoding() const {
 
 Transcript Translation::transcript(const Batch& batch) const {
   Transcript transcript;
-  const auto& [source, padding] = batch.part<SourceTokens>();
+  const auto& [source, padding, references] = batch.part<SourceTokens>();
   for (const auto& tokens : translate(model_, source, padding, decoding()))
     transcript.written.push_back(corpus_.decode(tokens));
-  const std::int64_t T = batch.targets.dim(1);
-  const auto targets = tokens_of(batch.targets);
-  for (std::int64_t b = 0; b < batch.targets.dim(0); ++b)
-    transcript.wanted.push_back(corpus_.decode(without_ignored(targets.subspan(b * T, T))));
+  for (const auto& [line, source_cut] : references) {
+    transcript.wanted.push_back(line);
+    transcript.cut_sources += source_cut;
+  }
   return transcript;
 }
 

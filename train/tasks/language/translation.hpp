@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "data/text/bleu.hpp"
 #include "layers/models/encoder_decoder.hpp"
 #include "train/decode/beam_search.hpp"
 #include "train/task.hpp"
@@ -13,7 +14,9 @@ struct ParallelCorpus {
   std::int64_t vocabulary = 0, context = 0;
   std::function<std::vector<std::int32_t>(std::string_view)> encode{};
   std::function<std::string(std::span<const std::int32_t>)> decode{};
+  bool lower_case = false;                            // all that is decoded is
   std::unique_ptr<Dataset> training{}, validation{};  // null where no data was needed
+  std::unique_ptr<Dataset> test{};                    // null, too, where there is none
   std::map<std::string, std::string> metadata{};
 };
 
@@ -25,6 +28,7 @@ class Translation final : public Task {
   EncoderDecoder& model() override { return model_; }
   const Dataset& training_data() override { return *corpus_.training; }
   const Dataset& validation_data() override { return *corpus_.validation; }
+  const Dataset* test_data() override { return corpus_.test.get(); }
   Order order() const override;
   const char* unit() const override { return "tokens"; }
   double units(const Batch& batch) const override { return batch.count; }
@@ -32,12 +36,15 @@ class Translation final : public Task {
   Loss loss(const Batch& batch, const Pass& pass) override;
   void derive(Metrics& metrics) const override;
   void judge(const Transcript& transcript, Metrics& metrics) const override;
+  Signatures signatures() const override;
 
   const ParallelCorpus& corpus() const { return corpus_; }
   TranslateOptions decoding() const;
   Transcript transcript(const Batch& batch) const;  // what the model writes, and what it should
 
  private:
+  BleuOptions bleu() const;
+
   Config config_;
   ParallelCorpus corpus_;
   EncoderDecoder model_;
