@@ -32,6 +32,20 @@ TEST_CASE("recorder: a run that goes on keeps what was measured up to its checkp
   }
 }
 
+TEST_CASE("recorder: a run that goes on is tested again at its end") {
+  const TemporaryFolder folder;
+  const std::string path =
+      folder.write("metrics.jsonl", line_of(10) + line_of(10, "val") + line_of(10, "test"));
+  JsonLinesRecorder(path).resume_at(10);
+  CHECK(read_bytes(path) == line_of(10) + line_of(10, "val"));
+}
+
+TEST_CASE("recorder: a signature stands beside its figure") {
+  CHECK(
+      MetricsLine{3, "val", {{"bleu", 5}, {"loss", 2}}, 0.25, {{"bleu", "case:lc"}}}.json() ==
+      R"({"step":3,"split":"val","loss":2.0,"elapsed_s":0.25,"bleu":5.0,"bleu_signature":"case:lc"})");
+}
+
 TEST_CASE("recorder: a new run begins an empty file") {
   const TemporaryFolder folder;
   const std::string path = folder.write("metrics.jsonl", line_of(10));

@@ -114,7 +114,9 @@ TEST_CASE("smoke: every shipped config trains, evaluates, saves, resumes, sample
     const std::string expected = value("expected.data");
     if (expected.empty() || expected == "built-in") check_says(said, {" reached, ", " expected ("});
     const auto metrics = lines_of(read_bytes(folder.path("run/metrics.jsonl")));
-    CHECK(metrics.size() == 5 + 4);  // evaluated at 2, 3, 4 and 5
+    const bool tests = Json::parse(metrics.back())["split"] == "test";
+    CHECK(tests == (said.find("test_loss") != std::string::npos));
+    CHECK(metrics.size() == 5 + 4 + tests);  // evaluated at 2, 3, 4 and 5
     const Json result = Json::parse(run({"eval", "run", "--json"}, {}));
     CHECK(result["loss"].get<double>() > 0);
     CHECK(load_checkpoint(folder.path("run/checkpoint.safetensors")).state.step == 5);
@@ -133,7 +135,7 @@ TEST_CASE("smoke: every shipped config trains, evaluates, saves, resumes, sample
       for (const std::string kind : {"prior", "reconstructions", "around", "interpolation"})
         CHECK(run({"sample", "run", "--kind", kind}, {}) == "run/" + kind + ".png\n");
       check_says(run({"latent", "run"}, {}), {"run/latent.csv", "run/latent.png"});
-      CHECK(lines_of(read_bytes(folder.path("run/latent.csv"))).size() == 1 + 220);
+      CHECK(lines_of(read_bytes(folder.path("run/latent.csv"))).size() == 1 + 240);
     } else if (task == "forecast") {
       CHECK(run({"sample", "run"}, {}) == "run/samples.csv\nrun/samples.png\nrun/samples.svg\n");
     } else {

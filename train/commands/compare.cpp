@@ -18,11 +18,18 @@ using Json = nlohmann::ordered_json;
 struct Summary {
   std::string name;
   std::int64_t parameters;
-  Json evaluation;  // the last: step, loss, elapsed_s and the task's own figures
+  Json evaluation;  // the last: step, loss, elapsed_s and the task's own figures, tests as test_…
 };
 
-// The last evaluation of a run. InputError where there is none, or where a line is damaged; a last
-// line without its end is one that is being written.
+// Adds what a test measured as "test_loss" and so on.
+void add_test(const Json& test, Json& evaluation) {
+  for (const auto& [name, value] : test.items())
+    if (name != "step" && name != "split" && name != "elapsed_s")
+      evaluation["test_" + name] = value;
+}
+
+// The last evaluation of a run, and the test after it. InputError where there is none, or where a
+// line is damaged; a last line without its end is one that is being written.
 Json last_evaluation(const Run& run) {
   constexpr std::int64_t max_bytes = std::int64_t{1} << 30;
   expect_input(fs::exists(run.folder()), "{}: no such run", run.folder());
@@ -38,6 +45,7 @@ Json last_evaluation(const Run& run) {
     expect_input(entry.is_object() && entry.contains("split") && entry.contains("step"),
                  "{}: line {}: not a line of metrics", run.metrics(), line);
     if (entry["split"] == "val") last = entry;
+    if (entry["split"] == "test" && !last.is_null()) add_test(entry, last);
     begin = end + 1;
   }
   expect_input(!last.is_null(), "{}: has not been evaluated yet", run.folder());
@@ -50,12 +58,16 @@ Summary summarize(std::string name) {
   return {name, count_parameters(load_checkpoint(trained_checkpoint(name))), evaluation};
 }
 
+// A number, or how one was computed.
+bool is_figure(const Json& value) { return value.is_number() || value.is_string(); }
+
 // The figures of any of the runs, the loss first, then in the order of the alphabet.
 std::vector<std::string> figures_of(const std::vector<Summary>& runs) {
   std::set<std::string> names;
   for (const Summary& run : runs)
     for (const auto& [name, value] : run.evaluation.items())
-      if (value.is_number() && name != "step" && name != "elapsed_s" && name != "loss")
+      if (is_figure(value) && name != "step" && name != "split" && name != "elapsed_s" &&
+          name != "loss")
         names.insert(name);
   std::vector<std::string> all = {"loss"};
   all.insert(all.end(), names.begin(), names.end());
@@ -70,7 +82,9 @@ Row row_of(const Summary& run, const std::vector<std::string>& figures) {
              fmt::format("{:.0f}", run.evaluation["elapsed_s"].get<double>())};
   for (const std::string& figure : figures) {
     const Json value = run.evaluation.value(figure, Json());
-    row.push_back(value.is_number() ? fmt::format("{:.4f}", value.get<double>()) : "-");
+    row.push_back(value.is_number()   ? fmt::format("{:.4f}", value.get<double>())
+                  : value.is_string() ? value.get<std::string>()
+                                      : "-");
   }
   return row;
 }

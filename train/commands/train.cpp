@@ -90,7 +90,8 @@ class Train final : public Command {
                  training.state.step, run.config(), run.folder());
       return interrupted_status;
     }
-    fmt::print("done after {:.1f} s: {}\n", training.state.elapsed_s, show(training.metrics));
+    fmt::print("done after {:.1f} s: {}\n", training.state.elapsed_s,
+               show(training.metrics, training.signatures));
     compare_with_expected(config, training.metrics);
     if (!options_.quiet) fmt::print("tapestry sample {} shows what it learnt\n", run.folder());
     return 0;
@@ -114,7 +115,7 @@ class Train final : public Command {
             training.state.step, seed, runs.folder());
         return interrupted_status;
       }
-      fmt::print("seed {}: {}  ({:.1f} s)\n", seed, show(training.metrics),
+      fmt::print("seed {}: {}  ({:.1f} s)\n", seed, show(training.metrics, training.signatures),
                  training.state.elapsed_s);
       std::fflush(stdout);
       reached.push_back(training.metrics);

@@ -33,13 +33,21 @@ std::int64_t count_parameters(Module& model) {
   return count;
 }
 
-// What the run's best model comes to on the split that had no part in training or choosing it, as
-// "test_loss" and so on.
-Metrics test_best(const Run& run, Task& task, const Dataset& test, const Config& config) {
-  restore_parameters(load_checkpoint(run.best()), task.model());
-  Metrics named;
-  for (const auto& [name, value] : evaluate(task, test, config)) named["test_" + name] = value;
-  return named;
+// What the run's best model comes to on the split that had no part in training or choosing it.
+MetricsLine test_best(const Run& run, Task& task, const Config& config, double elapsed_s) {
+  const Checkpoint best = load_checkpoint(trained_checkpoint(run.folder()));
+  restore_parameters(best, task.model());
+  return {.step = best.state.step,
+          .split = "test",
+          .values = evaluate(task, *task.test_data(), config),
+          .elapsed_s = elapsed_s,
+          .signatures = task.signatures()};
+}
+
+// Adds those of a test as "test_loss" and so on.
+template <class Value>
+void add_as_test(std::map<std::string, Value>& to, const std::map<std::string, Value>& tested) {
+  for (const auto& [name, value] : tested) to["test_" + name] = value;
 }
 
 void expect_same(const Config& before, const Config& config, const Run& run) {
@@ -123,10 +131,15 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   if (checkpoint && !checkpoint->engines.empty() && checkpoint->engines != engines())
     fmt::print("so far it was trained by {:?}: it goes on by \"{}\", whose last digits differ\n",
                checkpoint->engines, engines());
-  Metrics metrics = trainer.train();
-  const Dataset* test = task->test_data();
-  if (!metrics.empty() && test) metrics.merge(test_best(run, *task, *test, config));
-  return {std::move(metrics), trainer.state()};
+  Training training{
+      .metrics = trainer.train(), .signatures = task->signatures(), .state = trainer.state()};
+  if (training.metrics.empty() || task->test_data() == nullptr) return training;
+  const MetricsLine tested = test_best(run, *task, config, training.state.elapsed_s);
+  metrics_file.write(tested);
+  progress.write(tested);
+  add_as_test(training.metrics, tested.values);
+  add_as_test(training.signatures, tested.signatures);
+  return training;
 }
 
 }  // namespace tapestry

@@ -15,6 +15,7 @@ struct TrainingOptions {
 // What a training came to.
 struct Training {
   Metrics metrics;  // of the last evaluation, and of the best model's test; empty: it was stopped
+  Signatures signatures;
   TrainingState state;
 };
 

@@ -11,10 +11,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether a line was measured at this step or before. A damaged one is nobody's.
+// Whether a line was measured at this step or before. A damaged one is nobody's, and a test, which
+// ends a training, is to be made again.
 bool is_of_step(const std::string& line, std::int64_t step) {
   const auto entry = nlohmann::json::parse(line, nullptr, false);
-  if (!entry.is_object()) return false;
+  if (!entry.is_object() || entry.value("split", nlohmann::json()) == "test") return false;
   const auto found = entry.find("step");
   return found != entry.end() && found->is_number_integer() && found->get<std::int64_t>() <= step;
 }

@@ -29,7 +29,7 @@ class Recorder {
   virtual void resume_at(std::int64_t step) = 0;
   virtual void write(const MetricsLine& line) = 0;
   virtual void note(const std::string&) {}  // a text for whoever watches
-  virtual void finish() {}                  // nothing follows
+  virtual void finish() {}                  // the last step is done; a test may follow
 };
 
 // metrics.jsonl, flushed a line at a time.
