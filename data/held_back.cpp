@@ -1,5 +1,10 @@
 #include "data/held_back.hpp"
 
+#include <algorithm>
+#include <numeric>
+
+#include "autograd/check.hpp"
+
 namespace tapestry {
 namespace {
 
@@ -25,6 +30,17 @@ Split split_of(const std::vector<std::int32_t>& symbols) {
   for (const std::int32_t symbol : symbols)
     hash = (hash ^ static_cast<std::uint64_t>(symbol)) * 0x100000001B3;
   return one_in_eight(first_round(hash));
+}
+
+std::vector<std::int64_t> held_back(std::int64_t size, std::int64_t count) {
+  require(count >= 0 && count <= size, "held_back: {} of {} examples", count, size);
+  std::vector<std::int64_t> examples(size);
+  std::iota(examples.begin(), examples.end(), 0);
+  std::ranges::nth_element(examples, examples.begin() + count, {},
+                           [](std::int64_t i) { return mix(static_cast<std::uint64_t>(i)); });
+  examples.resize(count);
+  std::ranges::sort(examples);
+  return examples;
 }
 
 }  // namespace tapestry

@@ -1,32 +1,26 @@
 #include "data/images/images.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <numeric>
 
 #include "autograd/check.hpp"
 #include "autograd/parallel.hpp"
 #include "autograd/random.hpp"
+#include "data/held_back.hpp"
 #include "data/images/clothes.hpp"
+#include "data/option_error.hpp"
 
 namespace tapestry {
 namespace {
 
-// Draws images first, first + 1, …: the class of each is its place modulo garment_classes.
-ImageDataset draw_split(std::int64_t count, std::uint64_t seed, std::uint64_t first) {
-  require(count >= 1, "draw_clothes: {} images", count);
-  constexpr std::int64_t side = 28;
-  Array images({count, side, side});
-  std::vector<std::int32_t> labels(count);
-  float* pixels = images.mutable_values<float>().data();
-  parallel_for(count, 16, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const auto garment_class = static_cast<std::int32_t>(i % garment_classes);
-      Random random(seed, Stream::data, first + static_cast<std::uint64_t>(i));
-      const Array image = draw_garment(garment_class, random);
-      std::ranges::copy(image.values<float>(), pixels + i * side * side);
-      labels[i] = garment_class;
-    }
-  });
-  return ImageDataset(images, std::move(labels));
+ImageDataset some_of(const ImageDataset& images, const std::vector<std::int64_t>& chosen) {
+  std::vector<std::int32_t> labels;
+  for (const std::int64_t image : chosen) labels.push_back(images.labels()[image]);
+  return ImageDataset(images.images().select(chosen).reshaped(
+                          {std::ssize(chosen), images.height(), images.width()}),
+                      std::move(labels));
 }
 
 }  // namespace
@@ -72,9 +66,35 @@ ImageSplits load_images(const std::string& path, const ImageOptions& options) {
   return image_formats().read(path, options);
 }
 
-ImageSplits draw_clothes(std::int64_t train_count, std::int64_t test_count, std::uint64_t seed) {
-  constexpr std::uint64_t first_test = std::uint64_t{1} << 40;
-  return {draw_split(train_count, seed, 0), draw_split(test_count, seed, first_test)};
+HeldBack hold_back(const ImageDataset& images, double share) {
+  const std::int64_t N = images.size();
+  const auto wanted = std::llround(share * static_cast<double>(N));
+  const std::int64_t count = std::max<std::int64_t>(1, wanted);
+  expect_option(count < N, "share", "{} of {} images to hold back, which leaves none", count, N);
+  const std::vector<std::int64_t> chosen = held_back(N, count);
+  std::vector<std::int64_t> all(N), left;
+  std::iota(all.begin(), all.end(), 0);
+  std::ranges::set_difference(all, chosen, std::back_inserter(left));
+  return {some_of(images, left), some_of(images, chosen)};
+}
+
+ImageDataset draw_clothes(std::int64_t count, std::uint64_t seed, DrawnSplit split) {
+  require(count >= 1, "draw_clothes: {} images", count);
+  const std::uint64_t first = static_cast<std::uint64_t>(split) << 40;
+  constexpr std::int64_t side = 28;
+  Array images({count, side, side});
+  std::vector<std::int32_t> labels(count);
+  float* pixels = images.mutable_values<float>().data();
+  parallel_for(count, 16, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const auto garment_class = static_cast<std::int32_t>(i % garment_classes);
+      Random random(seed, Stream::data, first + static_cast<std::uint64_t>(i));
+      const Array image = draw_garment(garment_class, random);
+      std::ranges::copy(image.values<float>(), pixels + i * side * side);
+      labels[i] = garment_class;
+    }
+  });
+  return ImageDataset(images, std::move(labels));
 }
 
 }  // namespace tapestry

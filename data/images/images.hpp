@@ -32,10 +32,20 @@ class ImageDataset final : public Dataset {
   std::vector<std::int32_t> labels_;
 };
 
+// As they are published.
 struct ImageSplits {
   ImageDataset train;
   ImageDataset test;
 };
+
+// Some of a data set's images, and those that are left.
+struct HeldBack {
+  ImageDataset left;
+  ImageDataset held_back;
+};
+// Holds a share of the images back, at least one, by held_back (data/held_back.hpp). Both parts
+// keep the images' order. OptionError of "share" where no image is left.
+HeldBack hold_back(const ImageDataset& images, double share);
 
 struct ImageOptions {
   std::int32_t classes = 10;           // labels are in [0, classes)
@@ -51,8 +61,9 @@ ImageFormats& image_formats();
 // one size; OptionError: of another size than expected, or of more classes.
 ImageSplits load_images(const std::string& path, const ImageOptions& options = {});
 
-// Draws both splits with draw_garment: image i is of class i mod garment_classes and depends on
+// Draws images with draw_garment: image i is of class i mod garment_classes and depends on
 // (seed, split, i) alone.
-ImageSplits draw_clothes(std::int64_t train_count, std::int64_t test_count, std::uint64_t seed);
+enum class DrawnSplit { train, validation, test };
+ImageDataset draw_clothes(std::int64_t count, std::uint64_t seed, DrawnSplit split);
 
 }  // namespace tapestry

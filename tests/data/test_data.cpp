@@ -481,22 +481,44 @@ TEST_CASE("load_images: images of another size than a model's, and labels of mor
              {"train-labels-idx1-ubyte", "byte 13", "from 0 to 4", "found 5"});
 }
 
-TEST_CASE("draw_clothes: the same bits at any thread count, and no test image among the training") {
+TEST_CASE("draw_clothes: the same bits at any thread count, and no image in two splits") {
   const int threads = num_threads();
-  set_num_threads(1);
-  const ImageSplits one = draw_clothes(60, 40, 11);
-  set_num_threads(2);
-  const ImageSplits two = draw_clothes(60, 40, 11);
-  set_num_threads(threads);
-  CHECK(to_vector<float>(one.train.images()) == to_vector<float>(two.train.images()));
-  CHECK(to_vector<float>(one.test.images()) == to_vector<float>(two.test.images()));
-  CHECK(one.train.labels()[13] == 13 % garment_classes);
-  CHECK(one.train.images().shape() == Shape{60, 28 * 28});
   std::set<std::vector<float>> distinct;
-  for (const ImageDataset* split : {&one.train, &one.test})
-    for (std::int64_t i = 0; i < split->size(); ++i)
-      distinct.insert(to_vector<float>(split->batch(std::vector<std::int64_t>{i}).inputs));
-  CHECK(distinct.size() == 100);
+  for (const DrawnSplit split : {DrawnSplit::train, DrawnSplit::validation, DrawnSplit::test}) {
+    set_num_threads(1);
+    const ImageDataset one = draw_clothes(40, 11, split);
+    set_num_threads(2);
+    const ImageDataset two = draw_clothes(40, 11, split);
+    set_num_threads(threads);
+    CHECK(to_vector<float>(one.images()) == to_vector<float>(two.images()));
+    CHECK(one.labels()[13] == 13 % garment_classes);
+    CHECK(one.images().shape() == Shape{40, 28 * 28});
+    for (std::int64_t i = 0; i < one.size(); ++i)
+      distinct.insert(to_vector<float>(one.batch(std::vector<std::int64_t>{i}).inputs));
+  }
+  CHECK(distinct.size() == 120);
+}
+
+TEST_CASE("hold_back: a share of the images, each in one part, and more of them hold the fewer") {
+  std::vector<float> numbers(50);
+  std::iota(numbers.begin(), numbers.end(), 0.0F);
+  const ImageDataset images(Array::of(numbers, {50, 1, 1}),
+                            std::vector<std::int32_t>(numbers.begin(), numbers.end()));
+  std::vector<std::int32_t> fewer;
+  for (const auto& [share, count] : {std::pair{0.001, 1}, {0.1, 5}, {0.5, 25}, {0.98, 49}}) {
+    const auto [left, held] = hold_back(images, share);
+    CHECK(held.size() == count);
+    std::vector<std::int32_t> all = left.labels();
+    CHECK(std::ranges::is_sorted(all));
+    CHECK(std::ranges::is_sorted(held.labels()));
+    CHECK(std::ranges::includes(held.labels(), fewer));
+    CHECK(held.images().values<float>()[0] == static_cast<float>(held.labels()[0]));
+    fewer = held.labels();
+    all.insert(all.end(), fewer.begin(), fewer.end());
+    std::ranges::sort(all);
+    CHECK(all == images.labels());
+  }
+  check_says(message_of([&] { hold_back(images, 1); }), {"50 of 50 images to hold back"});
 }
 
 // --- sampler ---

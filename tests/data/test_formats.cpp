@@ -17,12 +17,12 @@ namespace {
 ImageSplits read_dot(const std::string& path, const ImageOptions& options) {
   expect_option(options.classes > 1, "classes", "{}: a dot is of 2 classes", path);
   const bool light = path.ends_with("light.dot");
-  const ImageDataset dot(Array::full({1, 1, 1}, light ? 1 : 0), {light ? 1 : 0});
-  return {dot, dot};
+  const ImageDataset dots(Array::full({2, 1, 1}, light ? 1 : 0), {light, light});
+  return {dots, dots};
 }
 
 const RegisterFormat registered(image_formats(), "dot",
-                                {.help = "the path of a dot",
+                                {.help = "the path of dots",
                                  .read = read_dot,
                                  .recognises = [](const std::string& path) {
                                    return path.ends_with(".dot");
@@ -31,12 +31,12 @@ const RegisterFormat registered(image_formats(), "dot",
 TEST_SUITE_BEGIN("formats");
 
 TEST_CASE("formats: one that registers itself is read by whoever asks for its kind") {
-  CHECK(load_images("light.dot").train.labels() == std::vector{1});
-  check_says(image_formats().help(), {"the path of a dot, or a folder with the four IDX files"});
+  CHECK(load_images("light.dot").train.labels() == std::vector{1, 1});
+  check_says(image_formats().help(), {"the path of dots, or a folder with the four IDX files"});
   const Config config = parse_config("task = \"vae\"", "dots", {"data.path=/dark.dot"});
   ImageData images({.config = config});
   CHECK(images.height() == 1);
-  CHECK(images.splits().test.images().values<float>()[0] == 0);
+  CHECK(images.splits().validation.images().values<float>()[0] == 0);
   const Config one =
       parse_config("task = \"vae\"", "dots", {"data.path=/dark.dot", "data.class_names=all"});
   check_says(message_of([&] { ImageData({.config = one}); }),

@@ -86,10 +86,11 @@ TEST_CASE("latent: every image's code as CSV, and the cloud as PNG and SVG") {
     CHECK(finished.status == 0);
     CHECK(finished.out == "cloud.csv\ncloud.png\ncloud.svg\n");
     const auto lines = lines_of(read_bytes(shop.folder.path("cloud.csv")));
-    CHECK(lines.size() == 1 + 30 + 10);
+    CHECK(lines.size() == 1 + 30 + 10 + 10);
     CHECK(lines[0] == "image,split,class,z1,z2,z3");
     CHECK(lines[12].starts_with("11,train,trousers,"));
     CHECK(lines[40].starts_with("9,validation,"));
+    CHECK(lines[50].starts_with("9,test,"));
     const std::string svg = read_bytes(shop.folder.path("cloud.svg"));
     for (int garment = 0; garment < garment_classes; ++garment)
       check_says(svg, {garment_name(garment)});

@@ -13,6 +13,8 @@
 namespace tapestry {
 namespace {
 
+constexpr const char* holds_back_mark = "holds_back_training_images";  // in metadata
+
 std::vector<std::string> class_names_of(const Config& config) {
   const std::vector<std::string_view> parts = split(config[key::class_names], ',');
   const std::vector<std::string> names(parts.begin(), parts.end());
@@ -23,18 +25,31 @@ std::vector<std::string> class_names_of(const Config& config) {
   return names;
 }
 
-ImageSplits load(const Config& config, const ImageOptions& options) {
-  const std::string& path = config[key::data_path];
-  if (!path.empty())
-    return with_keys(
-        config,
-        {{"height", key::data_path, "give images of the size this model was trained on"},
-         {"classes", key::class_names, "or name all of the file's classes here"}},
-        [&] { return load_images(path, options); });
+// Validated on a part of the published training images, and tested on the published test images.
+// An earlier version's run learnt from all of the former, and validates on the latter.
+ImageTaskSplits read(const Config& config, const ImageOptions& options, bool holds_back) {
+  return with_keys(
+      config,
+      {{"height", key::data_path, "give images of the size this model was trained on"},
+       {"classes", key::class_names, "or name all of the file's classes here"},
+       {"share", key::image_validation_fraction, "lower it, or give more images"}},
+      [&]() -> ImageTaskSplits {
+        ImageSplits published = load_images(config[key::data_path], options);
+        if (!holds_back) return {std::move(published.train), std::move(published.test)};
+        HeldBack parts = hold_back(published.train, config[key::image_validation_fraction]);
+        return {std::move(parts.left), std::move(parts.held_back), std::move(published.test)};
+      });
+}
+
+ImageTaskSplits draw(const Config& config, const ImageOptions& options) {
   config.expect(options.classes == garment_classes, key::class_names, "expected {} names, found {}",
                 garment_classes, options.classes);
-  ImageSplits drawn =
-      draw_clothes(config[key::training_images], config[key::test_images], seed_of(config));
+  const auto part = [&](const Key<std::int64_t>& count, DrawnSplit split) {
+    return draw_clothes(config[count], seed_of(config), split);
+  };
+  ImageTaskSplits drawn{part(key::training_images, DrawnSplit::train),
+                        part(key::test_images, DrawnSplit::validation),
+                        part(key::test_images, DrawnSplit::test)};
   const std::int64_t height = drawn.train.height(), width = drawn.train.width();
   expect_input(options.height == 0 || (height == options.height && width == options.width),
                "the built-in clothes have {} x {} pixels; this model was trained on {} x {}; give "
@@ -53,7 +68,7 @@ std::string garment_names() {
 }
 
 std::vector<KeyInfo> image_keys() {
-  return {key::training_images, key::test_images, key::class_names};
+  return {key::training_images, key::test_images, key::image_validation_fraction, key::class_names};
 }
 
 ImageData::ImageData(const TaskSetup& setup)
@@ -61,26 +76,31 @@ ImageData::ImageData(const TaskSetup& setup)
   if (!setup.metadata.empty()) {
     height_ = std::stoll(setup.metadata.at("height"));
     width_ = std::stoll(setup.metadata.at("width"));
+    holds_back_ = setup.metadata.contains(holds_back_mark);
   }
   if (setup.needs_data) splits();
 }
 
-const ImageSplits& ImageData::splits() {
+const ImageTaskSplits& ImageData::splits() {
   if (splits_) return *splits_;
-  splits_.emplace(load(config_, {.classes = static_cast<std::int32_t>(class_names_.size()),
-                                 .height = height_,
-                                 .width = width_}));
+  const ImageOptions options{.classes = static_cast<std::int32_t>(class_names_.size()),
+                             .height = height_,
+                             .width = width_};
+  splits_.emplace(config_[key::data_path].empty() ? draw(config_, options)
+                                                  : read(config_, options, holds_back_));
   height_ = splits_->train.height();
   width_ = splits_->train.width();
   return *splits_;
 }
 
-std::map<std::string, std::string> ImageData::metadata() const {
-  return {{"height", std::to_string(height_)}, {"width", std::to_string(width_)}};
+ImageData::Metadata ImageData::metadata() const {
+  Metadata kept{{"height", std::to_string(height_)}, {"width", std::to_string(width_)}};
+  if (holds_back_) kept[holds_back_mark] = "true";
+  return kept;
 }
 
 Batch ImageData::validation(std::int64_t first, std::int64_t count) {
-  const ImageDataset& images = splits().test;
+  const ImageDataset& images = splits().validation;
   expect_input(first < images.size(), "--index {}: the validation images are 0 to {}", first,
                images.size() - 1);
   std::vector<std::int64_t> chosen(std::min(count, images.size() - first));

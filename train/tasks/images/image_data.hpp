@@ -16,8 +16,15 @@ inline const Key<std::int64_t> training_images{"data.training_images",
                                                10'000,
                                                "clothes to draw when data.path is empty",
                                                {.low = 1, .high = 1e6}};
-inline const Key<std::int64_t> test_images{
-    "data.test_images", 1000, "clothes to draw for validation", {.low = 1, .high = 1e6}};
+inline const Key<std::int64_t> test_images{"data.test_images",
+                                           1000,
+                                           "clothes to draw for validation, and others to test on",
+                                           {.low = 1, .high = 1e6}};
+inline const Key<double> image_validation_fraction{
+    "data.validation_fraction",
+    0.1,
+    "share of data.path's training images, to validate on",
+    {.low = 0.0001, .high = 0.9}};
 inline const Key<std::string> class_names{"data.class_names", garment_names(),
                                           "of labels 0, 1, …, with a comma between them"};
 
@@ -25,17 +32,27 @@ inline const Key<std::string> class_names{"data.class_names", garment_names(),
 
 std::vector<KeyInfo> image_keys();
 
+// What a task learns from, what chooses its best model, and what that is tested on.
+struct ImageTaskSplits {
+  ImageDataset train, validation;
+  std::optional<ImageDataset> test{};
+};
+
 // The images of a task, and their size, which a trained model keeps.
 class ImageData {
  public:
+  using Metadata = std::map<std::string, std::string>;
+
   // InputError where a trained model's images had another size.
   explicit ImageData(const TaskSetup& setup);
 
-  const ImageSplits& splits();  // read or drawn when first asked for: a trained model does without
+  const ImageTaskSplits&
+  splits();  // read or drawn when first asked for: a trained model does without
   std::int64_t height() const { return height_; }
   std::int64_t width() const { return width_; }
   const std::vector<std::string>& class_names() const { return class_names_; }
-  std::map<std::string, std::string> metadata() const;
+  Metadata metadata() const;
+  const ImageDataset* test() { return splits().test ? &*splits().test : nullptr; }
 
   // Of the validation split, from image `first` on: as many as there are of `count` wanted.
   // InputError names --index where there is none.
@@ -45,7 +62,8 @@ class ImageData {
   Config config_;
   std::vector<std::string> class_names_;
   std::int64_t height_ = 0, width_ = 0;
-  std::optional<ImageSplits> splits_;
+  bool holds_back_ = true;  // of a folder's training images, as earlier versions did not
+  std::optional<ImageTaskSplits> splits_;
 };
 
 }  // namespace tapestry

@@ -12,7 +12,8 @@ class VaeTask final : public Task {
 
   Vae& model() override { return model_; }
   const Dataset& training_data() override { return data_.splits().train; }
-  const Dataset& validation_data() override { return data_.splits().test; }
+  const Dataset& validation_data() override { return data_.splits().validation; }
+  const Dataset* test_data() override { return data_.test(); }
   Loss loss(const Batch& batch, const Pass& pass) override;
   void derive(Metrics& metrics) const override;
   std::map<std::string, std::string> metadata() const override { return data_.metadata(); }

@@ -180,10 +180,12 @@ Sample sample(VaeTask& task, const Options& options) {
 
 LatentCodes latent_codes(VaeTask& task, const Options&) {
   LatentCodes codes{.class_names = task.data().class_names()};
-  const ImageSplits& splits = task.data().splits();
+  const ImageTaskSplits& splits = task.data().splits();
   for (const auto& [name, images] :
-       {std::pair{"train", &splits.train}, std::pair{"validation", &splits.test}})
-    codes.splits.push_back({name, latent_codes_of(task.model(), *images), images->labels()});
+       {std::pair{"train", &splits.train}, std::pair{"validation", &splits.validation},
+        std::pair{"test", task.data().test()}})
+    if (images != nullptr)
+      codes.splits.push_back({name, latent_codes_of(task.model(), *images), images->labels()});
   return codes;
 }
 

@@ -1,0 +1,219 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/hours.hpp"
+#include "tests/support/idx.hpp"
+#include "tests/support/papers.hpp"
+#include "tests/support/process.hpp"
+#include "train/run/safetensors.hpp"
+
+// What chooses a model does not judge it: validation chooses, and the test split is measured once.
+namespace tapestry {
+namespace {
+
+using Json = nlohmann::json;
+using Words = std::vector<std::string>;
+
+// A folder to run commands in.
+struct Place {
+  Finished run(const Words& words, const Words& more = {}) const {
+    Words all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    const Finished finished = tapestry_run(with_sets(all), {.folder = folder.path()});
+    INFO(finished.err);
+    REQUIRE(finished.status == 0);
+    return finished;
+  }
+  std::vector<Json> metrics(const std::string& run, const std::string& split) const {
+    std::vector<Json> lines;
+    for (const std::string& line : lines_of(read_bytes(folder.path(run + "/metrics.jsonl"))))
+      if (const Json entry = Json::parse(line); entry["split"] == split) lines.push_back(entry);
+    return lines;
+  }
+  TemporaryFolder folder;
+};
+
+TEST_SUITE_BEGIN("splits");
+
+const Words small_vit = {"data.class_names=shirt, shoe",
+                         "model.patch=3",
+                         "model.width=8",
+                         "model.heads=2",
+                         "model.layers=1",
+                         "train.steps=6",
+                         "train.eval_every=2",
+                         "train.batch_size=4"};
+const Words small_vae = {"data.class_names=shirt, shoe", "model.hidden=[4]", "train.steps=6",
+                         "train.eval_every=2", "train.batch_size=4"};
+
+TEST_CASE("bug: the test images chose the model that they judged") {
+  const Place place;
+  write_images(place.folder, "images", 6);
+  for (const auto& [config, keys] :
+       {std::pair{"clothes-vit", small_vit}, std::pair{"clothes-vae", small_vae},
+        std::pair{"clothes-autoencoder", small_vae}}) {
+    CAPTURE(config);
+    const auto train = [&](const std::string& run) {
+      const auto all =
+          lines_of(place.run({"train", config, "--out", run, "data.path=images"}, keys).out);
+      check_says(all.front(), {" 18 training examples"});
+      return read_bytes(place.folder.path(run + "/best.safetensors")).size();
+    };
+    const std::string one = std::string(config) + "-one", other = std::string(config) + "-other";
+    train(one);
+    write_idx(place.folder, "images", {.name = "t10k", .count = 5, .side = 6, .bright = 90});
+    train(other);
+    write_images(place.folder, "images", 6);
+    // Other test images: all that is chosen stays, and the test's figures alone change.
+    const auto untimed = [&](const std::string& run, const char* split) {
+      std::vector<Json> lines = place.metrics(run, split);
+      for (Json& line : lines) line.erase("elapsed_s");
+      return lines;
+    };
+    CHECK(untimed(one, "val") == untimed(other, "val"));
+    CHECK(untimed(one, "val").size() == 3);
+    CHECK(untimed(one, "test") != untimed(other, "test"));
+    const Json test = place.metrics(one, "test").front();
+    const Json again = Json::parse(place.run({"eval", one, "--test", "--json"}).out);
+    CHECK(test["loss"] == again["loss"]);
+    CHECK(test["step"] == again["step"]);
+  }
+}
+
+// Trains, looks for the test's figures in all places, resumes, and looks again.
+void check_is_tested(const Place& place, Words train, const Words& keys) {
+  train.insert(train.end(), {"--out", "run"});
+  std::string said = place.run(train, keys).out;
+  train.push_back("--resume");
+  for (const int attempt : {1, 2}) {
+    CAPTURE(attempt);
+    check_says(said, {"  test of the best: loss ", "  test_loss "});
+    const std::vector<Json> tests = place.metrics("run", "test");
+    REQUIRE(tests.size() == 1);
+    const Json compared = Json::parse(place.run({"compare", "run", "--json"}).out);
+    for (const auto& [name, value] : tests.front().items())
+      if (name != "split" && name != "step" && name != "elapsed_s")
+        CHECK(compared["test_" + name] == value);
+    CHECK(compared["loss"] == place.metrics("run", "val").back()["loss"]);
+    check_says(place.run({"compare", "run"}).out, {"  test_loss"});
+    const Json evaluated = Json::parse(place.run({"eval", "run", "--test", "--json"}).out);
+    CHECK(evaluated["loss"] == tests.front()["loss"]);
+    said = place.run(train, keys).out;  // a finished run is only tested again
+  }
+}
+
+TEST_CASE("bug: what the best model came to on its test split was printed, and kept nowhere") {
+  const Place place;
+  SUBCASE("images") {
+    check_is_tested(
+        place, {"train", "clothes-vae"},
+        {"model.hidden=[4]", "data.training_images=20", "data.test_images=5", "train.steps=2"});
+  }
+  SUBCASE("series") {
+    place.folder.write("station.csv", csv(200));
+    check_is_tested(place, {"train", "etth1"},
+                    {"data.path=station.csv", "data.split=fractions", "model.context=16",
+                     "model.horizon=8", "model.patch=4", "model.stride=4", "model.layers=1",
+                     "train.steps=2", "train.batch_size=8"});
+  }
+  SUBCASE("graphs") {
+    place.folder.write("small.content", content);
+    place.folder.write("small.cites", cites);
+    check_is_tested(place, {"train", "cora"},
+                    {"data.path=.", "data.training_nodes=2", "data.validation_nodes=2",
+                     "data.test_nodes=3", "train.steps=2", "train.batch_size=2"});
+  }
+  SUBCASE("sentence pairs") {
+    for (const char* name : {"train.de", "train.en", "val.de", "val.en", "test.de", "test.en"})
+      place.folder.write(name, "one two three four\nfive six seven eight\n");
+    check_is_tested(place, {"train", "multi30k"},
+                    {"data.path=.", "data.vocabulary=300", "model.layers=1", "model.width=8",
+                     "model.heads=2", "model.context=40", "train.steps=2", "train.batch_size=2"});
+  }
+}
+
+TEST_CASE("splits: a run of an earlier version goes on with the images that it has learnt from") {
+  const Place place;
+  write_images(place.folder, "images", 6);
+  Words train = {"train", "clothes-vit", "--out", "run", "data.path=images"};
+  place.run(train, small_vit);
+  // As earlier versions wrote it: nothing held back, and so 20 examples.
+  for (const char* name : {"run/checkpoint.safetensors", "run/best.safetensors"}) {
+    Safetensors file = read_safetensors(place.folder.path(name));
+    CHECK(file.metadata.erase("task.holds_back_training_images") == 1);
+    file.metadata.at("examples") = "20";
+    write_safetensors(place.folder.path(name), file);
+  }
+  train.push_back("--resume");
+  Words longer = small_vit;
+  longer.push_back("train.steps=8");
+  const std::string said = place.run(train, longer).out;
+  check_says(said, {" 20 training examples", "from step 6"});
+  CHECK(said.find("test") == std::string::npos);
+  CHECK(lines_of(place.run({"sample", "run"}).out).size() == 6);  // the test images validate
+}
+
+// --- what a translation is judged by ---
+
+const char* const german = "Der Mann im roten Hemd geht heute mit seinem Hund die Straße entlang\n";
+const char* const english =
+    "The Man in a red shirt is walking down the busy street with his little brown dog today\n";
+
+// A model that has learnt the beginning of one sentence by heart, which is all it was shown.
+struct Parrot : Place {
+  explicit Parrot(const Words& more = {}) {
+    for (const std::string split : {"train", "val", "test"}) {
+      folder.write(split + ".de", std::string(german) + german);
+      folder.write(split + ".en", std::string(english) + english);
+    }
+    said = run({"train", "multi30k", "--out", "run", "data.path=.", "data.vocabulary=300",
+                "model.context=6", "model.layers=1", "model.width=32", "model.heads=2",
+                "model.dropout=0", "train.steps=60", "train.batch_size=2", "train.eval_every=30",
+                "optim.learning_rate=1e-2", "optim.warmup_steps=5"},
+               more)
+               .out;
+  }
+  std::string said;
+};
+
+TEST_CASE("bug: BLEU and exact match were of references cut to the context") {
+  const Parrot parrot;
+  for (const Words& split : {Words{}, Words{"--test"}}) {
+    const Json measured = Json::parse(parrot.run({"eval", "run", "--json"}, split).out);
+    CHECK(measured["perplexity"].get<double>() < 1.5);  // it has learnt what it was shown
+    CHECK(measured["exact_match"] == 0);
+    CHECK(measured["bleu"].get<double>() < 5);
+    CHECK(measured["cut_sources"] == 2);
+  }
+}
+
+TEST_CASE("bug: nothing beside a lower-cased BLEU said that it was one") {
+  const std::string lower = "nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:tapestry-";
+  std::string mixed = lower;
+  mixed.replace(mixed.find("lc"), 2, "mixed");
+  for (const auto& [key, signature] :
+       {std::pair{"data.lower_case=true", lower}, std::pair{"data.lower_case=false", mixed}}) {
+    const Parrot parrot({key, "train.steps=1", "train.eval_every=0"});
+    check_says(parrot.said, {"(" + signature, "  test_bleu "});
+    check_says(parrot.run({"eval", "run"}).out, {"  bleu ", " (" + signature});
+    check_says(parrot.run({"compare", "run"}).out, {"  bleu_signature", "  " + signature});
+    const Json measured = Json::parse(parrot.run({"eval", "run", "--json"}).out);
+    CHECK(measured["bleu"].is_number());
+    CHECK(measured["bleu_signature"].get<std::string>().starts_with(signature));
+  }
+}
+
+TEST_CASE("splits: a model that writes lower case is judged by references in lower case") {
+  const Parrot parrot({"model.context=100"});
+  const Json measured = Json::parse(parrot.run({"eval", "run", "--json"}).out);
+  CHECK(measured["exact_match"] == 1);
+  CHECK(measured["bleu"].get<double>() == doctest::Approx(100));
+  CHECK(measured["cut_sources"] == 0);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
