@@ -9,6 +9,7 @@
 
 #include "autograd/check.hpp"
 #include "data/file.hpp"
+#include "data/option_error.hpp"
 #include "data/text/unicode.hpp"
 
 namespace tapestry {
@@ -53,13 +54,14 @@ std::string stem_for(const std::string& folder, const std::vector<std::string>& 
       stems.insert(name.substr(0, name.size() - language.size() - 1));
   }
   if (stems.contains(files.split)) return files.split;
-  expect_input(!stems.empty(),
-               "{}: expected a file {}*.{} or {}*.{}.gz, found {}; check the folder, the languages "
-               "and the split",
-               folder, files.split, language, files.split, language, list_briefly(names));
-  expect_input(stems.size() == 1,
-               "{}: expected one file {}*.{}, found several: {}; give more of the split's name",
-               folder, files.split, language, list_briefly({stems.begin(), stems.end()}));
+  expect_option(
+      !stems.empty(), "split",
+      "{}: expected a file {}*.{} or {}*.{}.gz, found {}; check the folder, the languages "
+      "and the split",
+      folder, files.split, language, files.split, language, list_briefly(names));
+  expect_option(stems.size() == 1, "split",
+                "{}: expected one file {}*.{}, found several: {}; give more of the split's name",
+                folder, files.split, language, list_briefly({stems.begin(), stems.end()}));
   return *stems.begin();
 }
 

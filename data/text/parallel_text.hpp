@@ -32,7 +32,8 @@ ParallelFormats& parallel_formats();
 
 // Reads two texts in the format of their path. Of a folder, these are the two files named
 // <split>.<language>, or the only one named <split>*.<language>, such as test_2016_flickr.de; or
-// .gz of them. InputError: no such files, or several (it lists what the folder has), and as above.
+// .gz of them. OptionError of "split": no such files, or several (it lists what the folder has).
+// InputError: a file without its translation, and as above.
 ParallelText load_parallel_text(const std::string& path, const ParallelFiles& files);
 
 }  // namespace tapestry

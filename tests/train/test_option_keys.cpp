@@ -27,6 +27,8 @@ TEST_CASE("option keys: what data/ says of an option names the key, its origin a
   folder.write("gap.csv", "date,a\n2020-01-01,1\n2020-01-02,1\n2020-01-04,2\n");
   folder.write("small.content", content);
   folder.write("small.cites", cites);
+  for (const char* name : {"train.de", "train.en", "val.de", "val.en"})
+    folder.write(name, "one\ntwo\n");
   write_images(folder, "train", 3);
   write_images(folder, "t10k", 3);
 
@@ -62,6 +64,14 @@ TEST_CASE("option keys: what data/ says of an option names the key, its origin a
        {"data.path=" + folder.path(), "data.class_names=a,b"},
        {"--set: data.class_names = \"a,b\": ", "train-labels-idx1-ubyte: byte 10: expected a label",
         "from 0 to 1, found 2", "; or name all of the file's classes here"}},
+      {"vae",
+       {"data.path=" + folder.path(), "data.validation_fraction=0.9"},
+       {"--set: data.validation_fraction = 0.9: 3 of 3 images to hold back, which leaves none",
+        "; lower it, or give more images"}},
+      {"translation",
+       {"data.path=" + folder.path(), "data.kind=text", "data.test=test"},
+       {"--set: data.test = \"test\": ", "expected a file test*.de",
+        "; leave it empty where there is nothing to test on"}},
       {"recall", {"data.pairs=20"}, {"--set: data.pairs = 20: pairs = 20: expected 1 to 16"}},
       {"toy-sequence",
        {"data.length=2", "data.alphabet=3"},

@@ -11,6 +11,7 @@
 #include "data/toys/dates.hpp"
 #include "train/run/version.hpp"
 #include "train/settings/keys.hpp"
+#include "train/settings/option_keys.hpp"
 #include "train/tasks/transformer_keys.hpp"
 
 namespace tapestry {
@@ -85,15 +86,18 @@ ParallelCorpus dates(const Config& config) {
           .validation = part(Split::held_back, config[held_back])};
 }
 
-ParallelText load(const Config& config, const Key<std::string>& split) {
+ParallelText load(const Config& config, const Key<std::string>& split,
+                  const std::string& advice = "") {
   const std::string path = key::required_path(
       config, "nothing to translate",
       fmt::format("{2}, here train.{0}, train.{1}, val.{0}, val.{1} and their like, with --set "
                   "data.path=FOLDER",
                   config[source_language], config[target_language], parallel_formats().help()));
-  return load_parallel_text(path, {.split = config[split],
-                                   .source = config[source_language],
-                                   .target = config[target_language]});
+  return with_keys(config, {{"split", split, advice}}, [&] {
+    return load_parallel_text(path, {.split = config[split],
+                                     .source = config[source_language],
+                                     .target = config[target_language]});
+  });
 }
 
 BytePairTokenizer make_tokenizer(const Config& config, const ParallelText& text) {
@@ -119,8 +123,9 @@ std::unique_ptr<Dataset> cut_to(std::int64_t limit, std::vector<TokenPair> pairs
 
 // Of a split to evaluate on: judged by its lines, however much of them the context holds.
 std::unique_ptr<Dataset> judged(const Config& config, const Key<std::string>& split,
-                                const BytePairTokenizer& tokenizer) {
-  ParallelText text = load(config, split);
+                                const BytePairTokenizer& tokenizer,
+                                const std::string& advice = "") {
+  ParallelText text = load(config, split, advice);
   std::vector<TokenPair> pairs = encoded(text, tokenizer);
   for (std::size_t i = 0; i < pairs.size(); ++i) pairs[i].reference = std::move(text.targets[i]);
   return cut_to(config[context], std::move(pairs));
@@ -144,7 +149,9 @@ ParallelCorpus sentences(const TaskSetup& setup) {
   if (!training) return corpus;
   corpus.training = cut_to(corpus.context, encoded(*training, *tokenizer));
   corpus.validation = judged(config, validation_split, *tokenizer);
-  if (!config[test_split].empty()) corpus.test = judged(config, test_split, *tokenizer);
+  if (!config[test_split].empty())
+    corpus.test =
+        judged(config, test_split, *tokenizer, "leave it empty where there is nothing to test on");
   return corpus;
 }
 
