@@ -108,6 +108,12 @@ class Workshop {
       lines.push_back(Json::parse(line));
     return lines;
   }
+  Json last_validation(const std::string& run) const {
+    Json last;
+    for (const Json& line : metrics(run))
+      if (line["split"] == "val") last = line;
+    return last;
+  }
   std::string checkpoint(const std::string& run) const {
     return folder.path(run + "/checkpoint.safetensors");
   }

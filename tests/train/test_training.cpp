@@ -140,9 +140,9 @@ TEST_CASE("training: evaluating, logging or saving more often changes nothing") 
     for (std::size_t i = 0; i < a.file.tensors.size(); ++i)
       CHECK(std::memcmp(a.file.tensors[i].second.raw(), b.file.tensors[i].second.raw(),
                         a.file.tensors[i].second.bytes()) == 0);
-    const std::vector<Json> often = shop.metrics(config + "-often");
-    CHECK(often.size() == 80);
-    CHECK(untimed({often.back()}) == untimed({shop.metrics(config).back()}));
+    CHECK(shop.metrics(config + "-often").size() == (config == "vae" ? 81 : 80));  // and a test
+    CHECK(untimed({shop.last_validation(config + "-often")}) ==
+          untimed({shop.last_validation(config)}));
   }
 }
 
