@@ -1,50 +1,28 @@
 #include "data/file.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <memory>
 
 #include "autograd/check.hpp"
 
 namespace tapestry {
 namespace {
 
-constexpr std::int64_t chunk_bytes = 1 << 20;
-
-struct Close {
-  void operator()(gzFile file) const { gzclose(file); }
-};
-using File = std::unique_ptr<gzFile_s, Close>;
-
-File open(const std::string& path) {
-  std::error_code ignored;
-  expect_input(!std::filesystem::is_directory(path, ignored),
-               "{}: is a folder; give the path of a file", path);
-  errno = 0;
-  File file(gzopen(path.c_str(), "rb"));
-  expect_input(file != nullptr, "{}: cannot be opened: {}; check the path", path,
-               std::strerror(errno));
-  return file;
-}
-
-// zlib reports a cut or damaged stream here, whatever gzread returned.
-void check_read(gzFile file, const std::string& path) {
-  int code = Z_OK;
-  const char* reason = gzerror(file, &code);
-  if (code == Z_OK || code == Z_STREAM_END) return;
-  const char* what = code == Z_BUF_ERROR    ? "the gzip data is cut short"
-                     : code == Z_DATA_ERROR ? "the gzip data is damaged"
-                                            : reason;
-  throw InputError(fmt::format("{}: byte {}: {}; copy or download the file again", path,
-                               static_cast<std::int64_t>(gzoffset(file)), what));
-}
+constexpr std::int64_t piece_bytes = 1 << 20, least_piece_bytes = 1 << 12;
+constexpr std::int64_t inflated_bytes = 32 << 20, inflated_ratio = 200;
 
 // The lead byte's free bits, and the least value that needs this many bytes.
 struct Form {
@@ -61,28 +39,78 @@ int bytes_by_lead(unsigned char lead) {
 
 }  // namespace
 
-std::string read_start(const std::string& path, std::int64_t bytes) {
-  const File file = open(path);
-  std::string content;
-  for (bool more = true; more;) {
-    const std::size_t before = content.size();
-    const auto wanted =
-        static_cast<unsigned>(std::min(chunk_bytes, bytes - static_cast<std::int64_t>(before)));
-    content.resize(before + wanted);
-    const int got = gzread(file.get(), content.data() + before, wanted);
-    check_read(file.get(), path);
-    content.resize(before + std::max(got, 0));
-    more = content.size() == before + wanted && std::ssize(content) < bytes;
+void require_file(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status found = std::filesystem::status(path, error);
+  expect_input(!is_directory(found), "{}: is a folder; give the path of a file", path);
+  expect_input(!error && exists(found), "{}: cannot be opened: {}; check the path", path,
+               std::strerror(error ? error.value() : ENOENT));
+  expect_input(is_regular_file(found), "{}: is a pipe or a device; give the path of a file", path);
+}
+
+InputFile::InputFile(const std::string& path) : path_(path) {
+  require_file(path);
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  expect_input(descriptor >= 0, "{}: cannot be opened: {}; check the path", path,
+               std::strerror(errno));
+  struct stat status = {};
+  ::fstat(descriptor, &status);
+  stored_bytes_ = status.st_size;
+  file_ = gzdopen(descriptor, "rb");
+  if (file_ == nullptr) {
+    ::close(descriptor);
+    throw std::bad_alloc();
   }
-  return content;
+  is_gzip_ = gzdirect(file_) == 0;
+}
+
+InputFile::~InputFile() { gzclose(file_); }
+
+std::int64_t InputFile::most_bytes() const {
+  return is_gzip_ ? std::max(inflated_bytes, inflated_ratio * stored_bytes_) : stored_bytes_;
+}
+
+std::int64_t InputFile::read(std::span<char> into) {
+  const int got = gzread(file_, into.data(), static_cast<unsigned>(into.size()));
+  int code = Z_OK;  // zlib reports a cut or damaged stream here, whatever gzread returned
+  const char* reason = gzerror(file_, &code);
+  if (code != Z_OK && code != Z_STREAM_END) {
+    const char* what = code == Z_BUF_ERROR    ? "the gzip data is cut short"
+                       : code == Z_DATA_ERROR ? "the gzip data is damaged"
+                                              : reason;
+    throw InputError(fmt::format("{}: byte {}: {}; copy or download the file again", path_,
+                                 static_cast<std::int64_t>(gzoffset(file_)), what));
+  }
+  read_bytes_ += got;
+  expect_input(!is_gzip_ || read_bytes_ <= most_bytes(),
+               "{}: {} bytes of gzip hold more than {} of content; give the file unpacked", path_,
+               stored_bytes_, most_bytes());
+  return got;
 }
 
 std::string read_file(const std::string& path, std::int64_t max_bytes) {
-  std::string content = read_start(path, max_bytes + 1);
-  expect_input(std::ssize(content) <= max_bytes,
-               "{}: byte {}: the content goes on beyond the {} bytes that can be read; "
-               "give a smaller file",
-               path, max_bytes, max_bytes);
+  InputFile file(path);
+  const auto check = [&](std::int64_t bytes) {
+    expect_input(bytes <= max_bytes,
+                 "{}: byte {}: the content goes on beyond the {} bytes that can be read; "
+                 "give a smaller file",
+                 path, max_bytes, max_bytes);
+  };
+  std::string content;
+  if (!file.is_gzip()) {
+    check(file.most_bytes());
+    content.reserve(file.most_bytes() + least_piece_bytes);
+  }
+  for (bool more = true; more;) {
+    const std::int64_t before = std::ssize(content);
+    const std::int64_t left = file.is_gzip() ? before : file.most_bytes() - before;
+    const std::int64_t wanted = std::clamp(left, least_piece_bytes, piece_bytes);
+    content.resize(before + wanted);
+    const std::int64_t got = file.read({content.data() + before, content.data() + before + wanted});
+    content.resize(before + got);
+    check(std::ssize(content));
+    more = got == wanted;
+  }
   return content;
 }
 
@@ -124,15 +152,12 @@ std::string read_text(const std::string& path) {
   return text;
 }
 
-std::vector<std::string_view> cut_lines(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    lines.push_back(line);
-  }
-  return lines;
+std::optional<std::string_view> next_line(std::string_view& text) {
+  if (text.empty()) return std::nullopt;
+  std::string_view line = text.substr(0, text.find('\n'));
+  text.remove_prefix(std::min(line.size() + 1, text.size()));
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -150,6 +175,15 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
   return parts;
+}
+
+std::optional<float> parse_float(std::string_view text) {
+  float value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::invalid_argument || end != text.data() + text.size()) return std::nullopt;
+  if (error == std::errc::result_out_of_range)  // which does not say on which side
+    value = std::strtof(std::string(text).c_str(), nullptr);
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
 std::vector<std::string> file_names(const std::string& folder) {

@@ -1,7 +1,6 @@
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
@@ -51,10 +50,9 @@ std::vector<std::string_view> words_of(std::string_view line) {
 template <class F>
 void for_each_line(const std::string& path, F fn) {
   const std::string text = read_text(path);
-  std::int64_t number = 0;
-  for (const std::string_view line : cut_lines(text)) {
-    const std::vector<std::string_view> words = words_of(line);
-    ++number;
+  std::string_view rest = text;
+  for (std::int64_t number = 1; const auto line = next_line(rest); ++number) {
+    const std::vector<std::string_view> words = words_of(*line);
     if (!words.empty()) fn(words, number);
   }
 }
@@ -69,13 +67,11 @@ struct Papers {
 };
 
 float read_feature(const Papers& papers, std::int64_t line, std::string_view word) {
-  float value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  expect_input(error == std::errc() && end == word.data() + word.size() && std::isfinite(value) &&
-                   value >= 0,
+  const std::optional<float> value = parse_float(word);
+  expect_input(value && *value >= 0,
                "{}: line {}: feature '{}': expected a number of float32, at least 0", papers.path,
                line, printable(word));
-  return value;
+  return *value;
 }
 
 void add_paper(Papers& papers, const std::vector<std::string_view>& words, std::int64_t line) {

@@ -1,9 +1,9 @@
 #include "data/images/idx.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "autograd/check.hpp"
 #include "data/file.hpp"
@@ -15,12 +15,7 @@ namespace {
 constexpr std::uint32_t labels_magic = 0x00000801;  // unsigned bytes, 1 axis
 constexpr std::uint32_t images_magic = 0x00000803;  // unsigned bytes, 3 axes
 constexpr std::int64_t max_bytes = std::int64_t{1} << 30;
-
-struct Idx {
-  std::vector<std::int64_t> extents{};
-  std::string bytes{};      // the whole file
-  std::size_t payload = 0;  // where the values start
-};
+constexpr std::int64_t piece_bytes = 1 << 16;
 
 const char* describe(std::uint32_t magic) {
   if (magic == labels_magic) return "IDX labels";
@@ -74,49 +69,81 @@ std::int64_t payload_bytes(const std::string& path, const std::vector<std::int64
   return bytes;
 }
 
-Idx read_idx(const std::string& path, std::uint32_t magic) {
-  const int rank = static_cast<int>(magic & 0xFF);
-  const std::int64_t header = 4 + 4 * rank;
-  const std::string start = read_start(path, header);
-  check_magic(path, start, magic);
-  Idx idx{.extents = read_extents(path, start, rank), .payload = static_cast<std::size_t>(header)};
-  const std::int64_t expected = header + payload_bytes(path, idx.extents);
-  idx.bytes = read_start(path, expected + 1);
-  const std::int64_t found = std::ssize(idx.bytes);
-  const std::string promise = fmt::format("{}", fmt::join(idx.extents, " x "));
-  expect_input(found >= expected,
-               "{}: byte {}: the file ends, expected {} bytes (its header promises {} values); "
-               "copy or download it again",
-               path, found, expected, promise);
-  expect_input(found == expected,
-               "{}: byte {}: the file goes on, expected its end (its header promises {} values); "
-               "copy or download it again",
-               path, expected, promise);
-  return idx;
-}
+// A file whose header has been read: what it promises can be there.
+class IdxFile final {
+ public:
+  IdxFile(const std::string& path, std::uint32_t magic) : file_(path), path_(path) {
+    const int rank = static_cast<int>(magic & 0xFF);
+    std::string start(4 + 4 * rank, '\0');
+    start.resize(file_.read(start));
+    check_magic(path, start, magic);
+    extents_ = read_extents(path, start, rank);
+    header_bytes_ = std::ssize(start);
+    values_ = payload_bytes(path, extents_);
+    const std::int64_t most = file_.most_bytes();
+    if (!file_.is_gzip() && header_bytes_ + values_ > most) fail_short(most);
+    expect_input(header_bytes_ + values_ <= most,
+                 "{}: byte 4: the header promises {} values, more than the {} bytes that gzip of "
+                 "this size may hold; give the file unpacked",
+                 path, fmt::join(extents_, " x "), most);
+  }
+
+  const std::vector<std::int64_t>& extents() const { return extents_; }
+  std::int64_t values() const { return values_; }  // how many, a byte each
+
+  // fn(value, byte offset in the file) for each value.
+  template <class F>
+  void for_each_value(F fn) {
+    std::string piece;
+    for (std::int64_t done = 0; done < values_; done += std::ssize(piece)) {
+      piece.resize(std::min(piece_bytes, values_ - done));
+      const std::int64_t got = file_.read(piece);
+      const std::int64_t offset = header_bytes_ + done;
+      if (got < std::ssize(piece)) fail_short(offset + got);
+      for (std::size_t i = 0; i < piece.size(); ++i)
+        fn(static_cast<unsigned char>(piece[i]), offset + static_cast<std::int64_t>(i));
+    }
+    piece.resize(1);
+    expect_input(file_.read(piece) == 0,
+                 "{}: byte {}: the file goes on, expected its end (its header promises {} values); "
+                 "copy or download it again",
+                 path_, header_bytes_ + values_, fmt::join(extents_, " x "));
+  }
+
+ private:
+  [[noreturn]] void fail_short(std::int64_t found) const {
+    throw InputError(fmt::format(
+        "{}: byte {}: the file ends, expected {} bytes (its header promises {} values); "
+        "copy or download it again",
+        path_, found, header_bytes_ + values_, fmt::join(extents_, " x ")));
+  }
+
+  InputFile file_;
+  std::string path_;
+  std::vector<std::int64_t> extents_;
+  std::int64_t header_bytes_ = 0, values_ = 0;
+};
 
 }  // namespace
 
 Array read_idx_images(const std::string& path) {
-  const Idx idx = read_idx(path, images_magic);
-  Array images({idx.extents[0], idx.extents[1], idx.extents[2]});
-  std::transform(idx.bytes.begin() + static_cast<std::ptrdiff_t>(idx.payload), idx.bytes.end(),
-                 images.mutable_values<float>().begin(), [](char byte) {
-                   return static_cast<float>(static_cast<unsigned char>(byte)) / 255;
-                 });
+  IdxFile file(path, images_magic);
+  Array images({file.extents()[0], file.extents()[1], file.extents()[2]});
+  auto pixel = images.mutable_values<float>().begin();
+  file.for_each_value([&](int value, std::int64_t) { *pixel++ = static_cast<float>(value) / 255; });
   return images;
 }
 
 std::vector<std::int32_t> read_idx_labels(const std::string& path, std::int32_t classes) {
-  const Idx idx = read_idx(path, labels_magic);
+  IdxFile file(path, labels_magic);
   std::vector<std::int32_t> labels;
-  labels.reserve(idx.bytes.size());
-  for (std::size_t offset = idx.payload; offset < idx.bytes.size(); ++offset) {
-    labels.push_back(static_cast<unsigned char>(idx.bytes[offset]));
-    expect_option(labels.back() < classes, "classes",
+  labels.reserve(file.values());
+  file.for_each_value([&](int label, std::int64_t offset) {
+    expect_option(label < classes, "classes",
                   "{}: byte {}: expected a label from 0 to {}, found {}; give labels of {} classes",
-                  path, offset, classes - 1, labels.back(), classes);
-  }
+                  path, offset, classes - 1, label, classes);
+    labels.push_back(label);
+  });
   return labels;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 #include <string_view>
+#include <unordered_set>
 
 #include "autograd/check.hpp"
 #include "data/file.hpp"
@@ -24,12 +25,52 @@ std::optional<T> number(std::string_view text) {
   return value;
 }
 
-// A CSV's line, without the quotes that may stand around a cell.
-std::vector<std::string_view> cells_of(std::string_view line) {
-  std::vector<std::string_view> cells = split(line, ',');
-  for (std::string_view& cell : cells)
-    if (cell.size() >= 2 && cell.starts_with('"') && cell.ends_with('"'))
-      cell = cell.substr(1, cell.size() - 2);
+// What was found, for a message.
+std::string shown(std::string_view text) {
+  constexpr std::size_t most = 40;
+  return printable(text.substr(0, most)) + (text.size() > most ? "..." : "");
+}
+
+// Where in a file something is wrong.
+struct Place {
+  const std::string& path;
+  std::int64_t line;
+};
+
+template <class... Args>
+[[noreturn]] void fail_at(const Place& place, fmt::format_string<Args...> message, Args&&... args) {
+  throw InputError(fmt::format("{}: line {}: {}", place.path, place.line,
+                               fmt::format(message, std::forward<Args>(args)...)));
+}
+
+// How many bytes of a line that begins with a quote are quoted, both quotes included; 0 where it
+// does not. A doubled quote is one within.
+std::size_t quoted_length(std::string_view line, const Place& place) {
+  if (!line.starts_with('"')) return 0;
+  for (std::size_t i = 1; i < line.size(); ++i) {
+    if (line[i] != '"') continue;
+    if (!line.substr(i + 1).starts_with('"')) return i + 1;
+    ++i;
+  }
+  fail_at(place, "{}: a quote without the one that ends it", shown(line));
+}
+
+// The cells of a line, trimmed. One in quotes may hold commas (RFC 4180); what is within them is
+// given as it is written, with a quote of its own doubled.
+std::vector<std::string_view> cells_of(std::string_view line, const Place& place) {
+  std::vector<std::string_view> cells;
+  for (bool more = true; more;) {
+    line = trimmed(line);
+    const std::size_t quotes = quoted_length(line, place);
+    const std::size_t comma = line.find(',', quotes);
+    const std::string_view cell = trimmed(line.substr(0, comma));
+    if (quotes > 0 && cell.size() != quotes)
+      fail_at(place, "{}: a quote within a cell; expected one that ends it, before a comma",
+              shown(cell));
+    cells.push_back(quotes == 0 ? cell : cell.substr(1, quotes - 2));
+    more = comma != std::string_view::npos;
+    if (more) line.remove_prefix(comma + 1);
+  }
   return cells;
 }
 
@@ -62,47 +103,26 @@ std::optional<std::int64_t> parse_time(std::string_view text) {
   return std::chrono::sys_days(date).time_since_epoch().count() * day_s + *time;
 }
 
-// What was found, for a message.
-std::string shown(std::string_view text) {
-  constexpr std::size_t most = 40;
-  return printable(text.substr(0, most)) + (text.size() > most ? "..." : "");
-}
-
-// Where in a file something is wrong.
-struct Place {
-  const std::string& path;
-  std::int64_t line;
-};
-
-template <class... Args>
-void expect_at(bool holds, const Place& place, fmt::format_string<Args...> message,
-               Args&&... args) {
-  expect_input(holds, "{}: line {}: {}", place.path, place.line,
-               fmt::format(message, std::forward<Args>(args)...));
-}
-
 float cell(std::string_view text, const Place& place, const std::string& column) {
-  expect_at(!text.empty(), place,
-            "column {}: a gap; give a number here, or leave the column or the row out", column);
-  const std::optional<float> value = number<float>(text.starts_with('+') ? text.substr(1) : text);
-  expect_at(value && std::isfinite(*value), place, "column {}: \"{}\" is not a number", column,
-            shown(text));
-  return *value;
+  const std::optional<float> value = parse_float(text.starts_with('+') ? text.substr(1) : text);
+  if (value) return *value;
+  if (text.empty())
+    fail_at(place, "column {}: a gap; give a number here, or leave the column or the row out",
+            shown(column));
+  fail_at(place, "column {}: \"{}\" is not a number of float32", shown(column), shown(text));
 }
 
 std::int64_t row_time(std::string_view text, const Place& place, const std::string& column) {
-  const std::optional<std::int64_t> time = parse_time(text);
-  expect_at(time.has_value(), place,
-            "column {}: \"{}\" is no date or time; expected 2016-07-31 or 2016-07-31 12:00:00",
-            column, shown(text));
-  return *time;
+  if (const std::optional<std::int64_t> time = parse_time(text)) return *time;
+  fail_at(place, "column {}: \"{}\" is no date or time; expected 2016-07-31 or 2016-07-31 12:00:00",
+          shown(column), shown(text));
 }
 
 void check_order(const std::vector<std::int64_t>& times, const Place& place, bool gaps) {
   if (times.size() < 2) return;
   const std::int64_t last = times[times.size() - 2], step = times[1] - times[0];
-  expect_at(times.back() > last, place, "{} is not after the line before, {}",
-            time_text(times.back()), time_text(last));
+  if (times.back() <= last)
+    fail_at(place, "{} is not after the line before, {}", time_text(times.back()), time_text(last));
   if (gaps || times.back() - last == step) return;
   const std::string fact = fmt::format("{}: line {}: expected {}, found {}", place.path, place.line,
                                        time_text(last + step), time_text(times.back()));
@@ -111,51 +131,58 @@ void check_order(const std::vector<std::int64_t>& times, const Place& place, boo
 }
 
 void check_names(const SeriesTable& table) {
-  expect_input(!std::ranges::all_of(
-                   table.names, [](const auto& name) { return number<float>(name).has_value(); }),
+  expect_input(!std::ranges::all_of(table.names,
+                                    [](const auto& name) { return parse_float(name).has_value(); }),
                "{}: line 1: expected the names of the columns, found numbers; put a header above",
                table.path);
-  for (auto name = table.names.begin(); name != table.names.end(); ++name) {
-    expect_input(!name->empty(), "{}: line 1: column {} has no name", table.path,
-                 name - table.names.begin() + 2);
-    expect_input(std::find(table.names.begin(), name, *name) == name,
-                 "{}: line 1: two columns named {}", table.path, printable(*name));
+  std::unordered_set<std::string_view> seen;
+  for (const std::string& name : table.names) {
+    expect_input(!name.empty(), "{}: line 1: column {} has no name", table.path, seen.size() + 2);
+    expect_input(seen.insert(name).second, "{}: line 1: two columns named {}", table.path,
+                 shown(name));
   }
 }
 
-std::vector<std::string_view> lines_of(const std::string& content, const std::string& path) {
-  std::vector<std::string_view> lines = cut_lines(content);
-  while (!lines.empty() && trimmed(lines.back()).empty()) lines.pop_back();
-  expect_input(!lines.empty(), "{}: the file is empty; give a CSV with a header", path);
-  return lines;
+// A name without the doubling of quotes within it.
+std::string unquoted(std::string_view cell) {
+  std::string name;
+  for (std::size_t i = 0; i < cell.size(); ++i) {
+    name += cell[i];
+    if (cell.substr(i).starts_with("\"\"")) ++i;
+  }
+  return name;
 }
 
-// A table with the names that stand in the first line, and no rows yet.
-SeriesTable read_header(std::string_view line, const std::string& path) {
-  const std::vector<std::string_view> header = cells_of(line);
-  expect_input(header.size() >= 2,
-               "{}: line 1: expected a date and at least one series, separated by commas, found "
-               "\"{}\"",
-               path, shown(line));
-  SeriesTable table{.path = path, .names = {header.begin() + 1, header.end()}};
-  check_names(table);
-  return table;
+// The columns' names, that of the times first.
+std::vector<std::string> read_header(std::string_view line, const Place& place) {
+  std::vector<std::string> names;
+  for (const std::string_view cell : cells_of(line, place)) names.push_back(unquoted(cell));
+  if (names.size() < 2)
+    fail_at(place, "expected a date and at least one series, separated by commas, found \"{}\"",
+            shown(line));
+  return names;
 }
 
 SeriesTable read_csv(const std::string& path, const SeriesOptions& options) {
   const std::string content = read_text(path);
-  const std::vector<std::string_view> lines = lines_of(content, path);
-  SeriesTable table = read_header(lines.front(), path);
-  const std::string time_column(cells_of(lines.front()).front());
-  const std::size_t width = table.names.size() + 1;
+  std::string_view rest = content;
+  rest = rest.substr(0, rest.find_last_not_of(" \t\r\n\v\f") + 1);
+  Place place{path, 1};
+  const auto header = next_line(rest);
+  expect_input(header.has_value(), "{}: the file is empty; give a CSV with a header", path);
+  std::vector<std::string> names = read_header(*header, place);
+  const std::string time_column = names.front();
+  const std::size_t width = names.size();
+  names.erase(names.begin());
+  SeriesTable table{.path = path, .names = std::move(names)};
+  check_names(table);
   std::vector<float> values;
-  values.reserve(lines.size() * (width - 1));
-  for (std::size_t i = 1; i < lines.size(); ++i) {
-    const Place place{path, static_cast<std::int64_t>(i) + 1};
-    expect_at(!trimmed(lines[i]).empty(), place, "an empty line");
-    const std::vector<std::string_view> cells = cells_of(lines[i]);
-    expect_at(cells.size() == width, place, "{} columns, expected {} as in the header",
-              cells.size(), width);
+  while (const auto line = next_line(rest)) {
+    ++place.line;
+    if (trimmed(*line).empty()) fail_at(place, "an empty line");
+    const std::vector<std::string_view> cells = cells_of(*line, place);
+    if (cells.size() != width)
+      fail_at(place, "{} columns, expected {} as in the header", cells.size(), width);
     table.times.push_back(row_time(cells[0], place, time_column));
     check_order(table.times, place, options.gaps);
     for (std::size_t j = 1; j < width; ++j)

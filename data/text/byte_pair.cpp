@@ -13,7 +13,7 @@
 namespace tapestry {
 namespace {
 
-constexpr std::int64_t max_file_bytes = std::int64_t{1} << 28;
+constexpr std::int64_t max_file_bytes = std::int64_t{1} << 26;
 
 std::uint64_t key_of(std::int32_t left, std::int32_t right) {
   return static_cast<std::uint64_t>(left) << 32 | static_cast<std::uint32_t>(right);

@@ -45,7 +45,8 @@ class BytePairTokenizer final {
                                  const BytePairOptions& options = {});
 
   // Hugging Face's tokenizer.json: model BPE; ByteLevel pre-tokenizer and decoder; normalizer null
-  // or Lowercase; tokens 0 to 3 those of special_tokens. InputError names the file and the field.
+  // or Lowercase; tokens 0 to 3 those of special_tokens. InputError names the file and the field;
+  // also above 64 MiB.
   static BytePairTokenizer load(const std::string& path);
   static BytePairTokenizer from_json(std::string_view json, const std::string& path);
   void save(const std::string& path) const;  // std::runtime_error where it cannot be written

@@ -4,6 +4,7 @@
 
 #include "autograd/check.hpp"
 #include "data/file.hpp"
+#include "data/json.hpp"
 #include "data/text/byte_pair.hpp"
 #include "data/text/unicode.hpp"
 
@@ -38,6 +39,10 @@ const std::string vocabulary_field = field_at(vocabulary_pointer),
                   merges_field = field_at(merges_pointer);
 
 Json parse(std::string_view json, const std::string& path) {
+  const int depth = json_depth(json);
+  expect_input(depth <= max_json_depth,
+               "{}: lists and objects within each other, {} deep; expected at most {}", path, depth,
+               max_json_depth);
   try {
     return Json::parse(json);
   } catch (const Json::parse_error& error) {

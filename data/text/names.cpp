@@ -35,10 +35,9 @@ NameList load_names(const std::string& path, bool distinct) {
   const std::string content = read_text(path);
   NameList list{.path = path};
   std::unordered_set<std::string> seen;
-  std::int64_t line = 0;
-  for (const std::string_view text : cut_lines(content)) {
-    ++line;
-    const std::string name(trimmed(text));
+  std::string_view rest = content;
+  for (std::int64_t line = 1; const auto text = next_line(rest); ++line) {
+    const std::string name(trimmed(*text));
     const std::int64_t length = count_characters(name);
     expect_input(length <= max_characters,
                  "{}: line {}: a word of {} characters, expected at most {}; give one word a line",

@@ -26,21 +26,20 @@ bool is_blank(std::string_view line) {
   return true;
 }
 
-std::vector<std::string> read_lines(const std::string& path) {
+std::vector<std::string> read_sentences(const std::string& path, const std::string& partner) {
   const std::string text = read_text(path);
-  const std::vector<std::string_view> lines = cut_lines(text);
-  expect_input(!lines.empty(), "{}: line 1: the file is empty; give one sentence a line", path);
-  return {lines.begin(), lines.end()};
-}
-
-void require_sentences(const std::vector<std::string>& lines, const std::string& path,
-                       const std::string& partner) {
-  const auto blank = std::ranges::find_if(lines, is_blank);
-  expect_input(
-      blank == lines.end(),
-      "{}: line {}: expected a sentence, found an empty line; remove that line here and in "
-      "{}",
-      path, blank - lines.begin() + 1, partner);
+  std::vector<std::string> sentences;
+  sentences.reserve(std::ranges::count(text, '\n') + 1);
+  std::string_view rest = text;
+  while (const auto line = next_line(rest)) {
+    expect_input(!is_blank(*line),
+                 "{}: line {}: expected a sentence, found an empty line; remove that line here and "
+                 "in {}",
+                 path, sentences.size() + 1, partner);
+    sentences.emplace_back(*line);
+  }
+  expect_input(!sentences.empty(), "{}: line 1: the file is empty; give one sentence a line", path);
+  return sentences;
 }
 
 // The files' names up to the language, such as "test_2016_flickr".
@@ -82,16 +81,14 @@ std::string path_of(const std::string& folder, const std::vector<std::string>& n
 ParallelText load_parallel_text(const std::string& source_path, const std::string& target_path) {
   ParallelText text{.source_path = source_path,
                     .target_path = target_path,
-                    .sources = read_lines(source_path),
-                    .targets = read_lines(target_path)};
+                    .sources = read_sentences(source_path, target_path),
+                    .targets = read_sentences(target_path, source_path)};
   const std::size_t sources = text.sources.size(), targets = text.targets.size();
   expect_input(sources == targets,
                "{}: line {}: has no partner: {} has {} lines, {} has {}; give files whose lines "
                "translate each other",
                sources > targets ? source_path : target_path, std::min(sources, targets) + 1,
                source_path, sources, target_path, targets);
-  require_sentences(text.sources, source_path, target_path);
-  require_sentences(text.targets, target_path, source_path);
   return text;
 }
 

@@ -1,8 +1,10 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 
+#include "data/file.hpp"
 #include "data/series/series.hpp"
 #include "layers/models/forecaster.hpp"
 #include "tests/support/hours.hpp"
@@ -69,6 +71,11 @@ TEST_CASE("series: what is wrong with a CSV is told with its line and column") {
        {"line 4: expected 2020-01-01 02:00:00, found 2020-01-01 03:00:00; fill in",
         "put the rows in order"}},
       {head + first + "2020-01-01 01:00:00,\xff,6\n", {"line 3", "not UTF-8"}},
+      {head + first + "2020-01-01 01:00:00,1e400,4\n", {"line 3", "\"1e400\" is not a number"}},
+      {head + first + "2020-01-01 01:00:00,-inf,4\n", {"line 3", "\"-inf\" is not a number"}},
+      {head + first + "2020-01-01 01:00:00,0x1p3,4\n", {"line 3", "\"0x1p3\" is not a number"}},
+      {head + first + "2020-01-01 01:00:00,\"3,4\n", {"line 3: \"3,4: a quote without the one"}},
+      {head + first + "2020-01-01 01:00:00,\"3\"3,4\n", {"line 3: \"3\"3: a quote within a cell"}},
   };
   const TemporaryFolder folder;
   for (const auto& [text, parts] : rows) {
@@ -78,6 +85,30 @@ TEST_CASE("series: what is wrong with a CSV is told with its line and column") {
     check_says(message, parts);
   }
   check_says(message_of([&] { load_series(folder.path("none.csv")); }), {"none.csv"});
+}
+
+TEST_CASE("bug: a comma within quotes cut a CSV's cell in two") {
+  const TemporaryFolder folder;
+  const std::string text =
+      "\"date, local\",\"load, kW\", \"the \"\"oil\"\"\" ,\"\"\",\"\n"
+      "2020-01-01,1,\"2\",3\n2020-01-02,\"4\",5,6\n";
+  const SeriesTable table = load_series(folder.write("a.csv", text));
+  CHECK(table.names == std::vector<std::string>{"load, kW", "the \"oil\"", "\","});
+  CHECK(floats(table.values) == std::vector<float>{1, 2, 3, 4, 5, 6});
+}
+
+TEST_CASE("bug: a number too small for a float32 was no number") {
+  CHECK(parse_float("1e-50") == 0.0f);
+  CHECK(parse_float("-1e-400") == 0.0f);
+  CHECK(parse_float("0." + std::string(500, '0') + "1") == 0.0f);
+  CHECK(parse_float("1e-40") == 1e-40f);  // below the normal numbers
+  CHECK(parse_float("3.4028235e38") == std::numeric_limits<float>::max());
+  for (const char* none : {"1e39", "-1e400", "nan", "inf", "-inf", "infinity", "0x1p3", "", " 1",
+                           "1 ", "+1", "1,5", "1e", "e1", "1f", "."})
+    CHECK_MESSAGE(!parse_float(none), none);
+  const TemporaryFolder folder;
+  const std::string text = "date,a\n2020-01-01,1e-50\n2020-01-02,-1e-400\n";
+  CHECK(floats(load_series(folder.write("a.csv", text)).values) == std::vector<float>{0, 0});
 }
 
 TEST_CASE("series: splits by months are those of the ETT papers, by fractions those of the rows") {

@@ -249,9 +249,9 @@ TEST_CASE("safetensors: header lengths that lie, and what is no file") {
     check_says(read_error(folder.write("lie", lie)), {"lie: "});
   }
   CHECK(read_error(folder.write("good", good)).empty());
-  check_says(read_error(folder.path("missing")), {"missing: cannot open"});
-  check_says(read_error(folder.path()), {folder.path() + ": cannot open"});
-  check_says(read_error("/dev/null"), {"/dev/null"});
+  check_says(read_error(folder.path("missing")), {"missing: cannot be opened: No such file"});
+  check_says(read_error(folder.path()), {folder.path() + ": is a folder"});
+  check_says(read_error("/dev/null"), {"/dev/null: is a pipe or a device"});
 }
 
 TEST_CASE("safetensors: a tensor's name cannot break a message into lines") {

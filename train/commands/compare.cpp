@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "data/file.hpp"
 #include "train/commands/command.hpp"
+#include "train/run/metrics_line.hpp"
 #include "train/run/run.hpp"
 
 namespace tapestry {
@@ -41,11 +41,12 @@ Json last_evaluation(const Run& run) {
   for (std::int64_t line = 1; begin < text.size(); ++line) {
     const std::size_t end = text.find('\n', begin);
     if (end == std::string::npos) break;
-    const Json entry = Json::parse(text.substr(begin, end - begin), nullptr, false);
-    expect_input(entry.is_object() && entry.contains("split") && entry.contains("step"),
-                 "{}: line {}: not a line of metrics", run.metrics(), line);
-    if (entry["split"] == "val") last = entry;
-    if (entry["split"] == "test" && !last.is_null()) add_test(entry, last);
+    const auto entry = parse_metrics_line(std::string_view(text).substr(begin, end - begin));
+    expect_input(entry.has_value(),
+                 "{}: line {}: not a line of metrics: an object with step, split and elapsed_s",
+                 run.metrics(), line);
+    if ((*entry)["split"] == "val") last = *entry;
+    if ((*entry)["split"] == "test" && !last.is_null()) add_test(*entry, last);
     begin = end + 1;
   }
   expect_input(!last.is_null(), "{}: has not been evaluated yet", run.folder());

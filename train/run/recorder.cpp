@@ -4,7 +4,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
+
+#include "train/run/metrics_line.hpp"
 
 namespace tapestry {
 namespace {
@@ -14,10 +15,8 @@ namespace fs = std::filesystem;
 // Whether a line was measured at this step or before. A damaged one is nobody's, and a test, which
 // ends a training, is to be made again.
 bool is_of_step(const std::string& line, std::int64_t step) {
-  const auto entry = nlohmann::json::parse(line, nullptr, false);
-  if (!entry.is_object() || entry.value("split", nlohmann::json()) == "test") return false;
-  const auto found = entry.find("step");
-  return found != entry.end() && found->is_number_integer() && found->get<std::int64_t>() <= step;
+  const auto entry = parse_metrics_line(line);
+  return entry && (*entry)["split"] != "test" && (*entry)["step"].get<std::int64_t>() <= step;
 }
 
 // How many bytes stand before what was measured after this step: up to the last line that was not.

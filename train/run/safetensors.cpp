@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "autograd/check.hpp"
+#include "data/file.hpp"
 #include "data/text/text.hpp"
 #include "train/run/file.hpp"
 
@@ -16,9 +18,12 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "safetensors are little-endian");
 
 using Json = nlohmann::ordered_json;
+using HeaderJson = nlohmann::json;  // to read: it finds a key in less than linear time
 
-constexpr std::uint64_t max_header = 100'000'000;  // the format's own limit
+constexpr std::uint64_t max_header = 32 << 20;
+constexpr std::size_t max_reason = 200;  // the JSON library quotes all that it has read
 constexpr std::uint64_t max_elements = 1ull << 40;
+constexpr const char* metadata_name = "__metadata__";
 
 struct DTypeName {
   DType dtype;
@@ -32,17 +37,18 @@ const char* name_of(DType dtype) {
 }
 
 std::string make_header(const Safetensors& file) {
-  Json header;
-  if (!file.metadata.empty()) header["__metadata__"] = file.metadata;
+  Json::object_t header;  // appended to, for looking each name up first takes quadratic time
+  if (!file.metadata.empty()) header.emplace_back(metadata_name, file.metadata);
   std::uint64_t offset = 0;
   for (const auto& [name, array] : file.tensors) {
     const std::vector<std::int64_t> shape(array.shape().begin(), array.shape().end());
-    header[name] = {{"dtype", name_of(array.dtype())},
-                    {"shape", shape},
-                    {"data_offsets", {offset, offset + array.bytes()}}};
+    const Json entry = {{"dtype", name_of(array.dtype())},
+                        {"shape", shape},
+                        {"data_offsets", {offset, offset + array.bytes()}}};
+    header.emplace_back(name, entry);
     offset += array.bytes();
   }
-  std::string text = header.is_null() ? "{}" : header.dump();
+  std::string text = Json(std::move(header)).dump();
   text.append((8 - text.size() % 8) % 8, ' ');
   return text;
 }
@@ -54,7 +60,7 @@ struct Entry {
   std::uint64_t begin, end;
 };
 
-Entry parse_entry(const std::string& path, const std::string& name, const Json& json) {
+Entry parse_entry(const std::string& path, const std::string& name, const HeaderJson& json) {
   try {
     Entry entry{name, DType::float32, {}, 0, 0};
     const auto dtype = json.at("dtype").get<std::string>();
@@ -63,8 +69,8 @@ Entry parse_entry(const std::string& path, const std::string& name, const Json& 
                  "{}: tensor {}: dtype {}, expected F32, F64 or I32", path, name, dtype);
     entry.dtype = known->dtype;
     const auto natural_numbers = [&](const char* key) {  // the library would convert 1.5 and true
-      const Json& list = json.at(key);
-      expect_input(list.is_array() && std::ranges::all_of(list, &Json::is_number_unsigned),
+      const HeaderJson& list = json.at(key);
+      expect_input(list.is_array() && std::ranges::all_of(list, &HeaderJson::is_number_unsigned),
                    "{}: tensor {}: {}: expected a list of natural numbers", path, name, key);
       return list.get<std::vector<std::uint64_t>>();
     };
@@ -92,22 +98,48 @@ Entry parse_entry(const std::string& path, const std::string& name, const Json& 
   }
 }
 
-// Refuses a name that stands twice, of which the JSON library would keep the last, and deep
-// nesting, which it would copy recursively.
-Json parse_header(const std::string& path, const std::string& text) {
-  std::vector<std::string> names;
-  const auto callback = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    expect_input(depth <= 3, "{}: header at byte 8: lists within lists", path);
-    if (event == Json::parse_event_t::key && depth == 1) names.push_back(parsed.get<std::string>());
-    return true;
-  };
-  Json header;
-  try {
-    header = Json::parse(text, callback);
-  } catch (const nlohmann::json::exception& error) {
-    throw InputError(fmt::format("{}: header at byte 8: {}", path, error.what()));
+struct Header {
+  std::vector<Entry> entries{};  // in its order
+  std::map<std::string, std::string> metadata{};
+};
+
+// Takes down what a name of the header stands for.
+void take(const std::string& path, const std::string& name, const HeaderJson& json,
+          Header& header) {
+  if (name != metadata_name) {
+    header.entries.push_back(parse_entry(path, name, json));
+    return;
   }
-  expect_input(header.is_object(), "{}: header at byte 8: expected a JSON object", path);
+  try {
+    header.metadata = json.get<std::map<std::string, std::string>>();
+  } catch (const nlohmann::json::exception&) {
+    throw InputError(fmt::format("{}: __metadata__: expected a map of strings", path));
+  }
+}
+
+// Takes each tensor down as soon as it is parsed, so that no more of the header is held. Refuses a
+// name that stands twice, and deep nesting, which the JSON library would follow recursively.
+Header parse_header(const std::string& path, const std::string& text) {
+  Header header;
+  std::vector<std::string> names;
+  const auto callback = [&](int depth, HeaderJson::parse_event_t event, HeaderJson& parsed) {
+    using Event = HeaderJson::parse_event_t;
+    expect_input(depth <= 3, "{}: header at byte 8: lists within lists", path);
+    if (event == Event::key && depth == 1) names.push_back(parsed.get<std::string>());
+    const bool ends =
+        event == Event::value || event == Event::object_end || event == Event::array_end;
+    if (!ends || depth != 1 || names.empty()) return true;
+    take(path, names.back(), parsed, header);
+    return false;  // not to be kept
+  };
+  HeaderJson root;
+  try {
+    root = HeaderJson::parse(text, callback);
+  } catch (const nlohmann::json::exception& error) {
+    throw InputError(fmt::format("{}: header at byte 8: {}", path,
+                                 std::string_view(error.what()).substr(0, max_reason)));
+  }
+  expect_input(root.is_object(), "{}: header at byte 8: expected a JSON object", path);
   std::ranges::sort(names);
   const auto twice = std::ranges::adjacent_find(names);
   expect_input(twice == names.end(), "{}: tensor {} stands twice in the header", path,
@@ -148,33 +180,24 @@ void write_safetensors(const std::string& path, const Safetensors& file) {
 }
 
 Safetensors read_safetensors(const std::string& path) try {
+  require_file(path);
   std::ifstream stream(path, std::ios::binary | std::ios::ate);
-  expect_input(stream.good() && !std::filesystem::is_directory(path),
-               "{}: cannot open this safetensors file", path);
+  expect_input(stream.good(), "{}: cannot be opened: {}", path, std::strerror(errno));
   const auto file_bytes = static_cast<std::uint64_t>(stream.tellg());
   stream.seekg(0);
   std::uint64_t header_bytes = 0;
   stream.read(reinterpret_cast<char*>(&header_bytes), sizeof(header_bytes));
-  expect_input(file_bytes >= 8 && header_bytes <= max_header && header_bytes <= file_bytes - 8,
+  expect_input(file_bytes >= 8 && header_bytes <= file_bytes - 8,
                "{}: byte 0: a header of {} bytes in a file of {}: cut short, or not safetensors",
                path, header_bytes, file_bytes);
+  expect_input(header_bytes <= max_header, "{}: byte 0: a header of {} bytes, expected at most {}",
+               path, header_bytes, max_header);
   std::string text(header_bytes, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(header_bytes));
 
-  Safetensors file;
-  std::vector<Entry> entries;
-  const Json header = parse_header(path, text);
-  for (const auto& [name, json] : header.items()) {
-    if (name != "__metadata__") {
-      entries.push_back(parse_entry(path, name, json));
-      continue;
-    }
-    try {
-      file.metadata = json.get<std::map<std::string, std::string>>();
-    } catch (const nlohmann::json::exception&) {
-      throw InputError(fmt::format("{}: __metadata__: expected a map of strings", path));
-    }
-  }
+  const Header header = parse_header(path, text);
+  const std::vector<Entry>& entries = header.entries;
+  Safetensors file{.tensors = {}, .metadata = header.metadata};
   const std::uint64_t data_begin = 8 + header_bytes;
   check_offsets(path, entries, file_bytes - data_begin);
   for (const Entry& entry : entries) {

@@ -55,6 +55,7 @@ Override parse_override(const std::string& text, bool is_string) {
   const std::size_t equals = text.find('=');
   expect_input(equals != std::string::npos && equals > 0, "--set {}: expected key=value", text);
   const std::string value = text.substr(equals + 1);
+  require_few_dots(text, "--set " + text.substr(0, std::min<std::size_t>(equals, 100)));
   try {
     toml::table table = toml::parse("value = " + value);
     if (!is_string || table.get("value")->is_string()) return {text.substr(0, equals), table};

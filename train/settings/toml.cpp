@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
@@ -21,7 +22,15 @@ std::string position(const std::string& source, const toml::source_region& regio
   return fmt::format("{}:{}:{}", source, region.begin.line, region.begin.column);
 }
 
+void require_few_dots(std::string_view text, const std::string& source) {
+  constexpr std::ptrdiff_t most = 1000;
+  expect_input(std::ranges::count(text, '.') <= most,
+               "{}: over {} dots, which no config needs: its keys may be nested too deep", source,
+               most);
+}
+
 toml::table parse_toml(const std::string& text, const std::string& source) {
+  require_few_dots(text, source);
   try {
     return toml::parse(text, source);
   } catch (const toml::parse_error& error) {

@@ -3,6 +3,7 @@
 #include <toml++/toml.h>
 
 #include <optional>
+#include <string_view>
 
 #include "train/settings/config.hpp"
 
@@ -11,6 +12,10 @@ namespace tapestry {
 
 // "source:line:column"
 std::string position(const std::string& source, const toml::source_region& region);
+
+// InputError where a text has so many dots that its keys may be nested deeper than the TOML
+// library, which follows them recursively, can stand.
+void require_few_dots(std::string_view text, const std::string& source);
 
 // InputError says where the text is not TOML.
 toml::table parse_toml(const std::string& text, const std::string& source);

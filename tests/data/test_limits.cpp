@@ -1,0 +1,201 @@
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <chrono>
+
+#include "data/file.hpp"
+#include "data/graphs/node_graph.hpp"
+#include "data/images/idx.hpp"
+#include "data/json.hpp"
+#include "data/series/series.hpp"
+#include "data/text/byte_pair.hpp"
+#include "data/text/names.hpp"
+#include "data/text/parallel_text.hpp"
+#include "data/text/text.hpp"
+#include "tests/support/gzip.hpp"
+#include "tests/support/peak_memory.hpp"
+#include "tests/support/process.hpp"
+#include "train/run/metrics_line.hpp"
+#include "train/run/recorder.hpp"
+#include "train/run/safetensors.hpp"
+#include "train/task.hpp"
+
+// Small files that crash, hang or fill the memory: each reader has a limit, and says so.
+namespace tapestry {
+namespace {
+
+constexpr std::int64_t megabyte = 1 << 20;
+
+// What a reader says of a file, and that it takes no more memory than this.
+template <class Read>
+void check_refused(Read read, const std::vector<std::string>& parts, std::int64_t most_bytes) {
+  std::string message;
+  const std::int64_t peak = peak_memory([&] { message = message_of(read); });
+  check_says(message, parts);
+  CHECK(message.size() < 1000);
+  CHECK_MESSAGE(peak <= most_bytes, parts.front(), ": ", peak, " bytes");
+}
+
+std::string nested(const std::string& open, int depth, const std::string& close) {
+  std::string text;
+  for (int i = 0; i < depth; ++i) text += open;
+  for (int i = 0; i < depth; ++i) text += close;
+  return text;
+}
+
+TEST_SUITE_BEGIN("limits");
+
+TEST_CASE("bug: a small gzip file became gigabytes of text") {
+  const TemporaryFolder folder;
+  const std::string lines = folder.write("lines.gz", gzip(std::string(60 * megabyte, '\n')));
+  const std::vector<std::string> says = {"lines.gz: ", "bytes of gzip hold more than 33554432",
+                                         "unpacked"};
+  check_refused([&] { load_text(lines); }, says, 100 * megabyte);
+  check_refused([&] { load_names(lines); }, says, 100 * megabyte);
+  check_refused([&] { load_series(lines); }, says, 100 * megabyte);
+  check_refused([&] { load_parallel_text(lines, lines); }, says, 100 * megabyte);
+  check_refused([&] { BytePairTokenizer::load(lines); }, says, 100 * megabyte);
+}
+
+TEST_CASE("limits: a gzip file of data is inflated whatever its size") {
+  const TemporaryFolder folder;
+  std::string text;  // three quarters of it repeat
+  for (int i = 0; std::ssize(text) < 36 * megabyte; ++i) text += fmt::format("{} of data ", i);
+  CHECK(read_file(folder.write("text.gz", gzip(text)), 64 * megabyte) == text);
+}
+
+TEST_CASE("bug: lines of nothing took sixteen times a file's memory") {
+  const TemporaryFolder folder;
+  const std::string lines = folder.write("lines", std::string(30 * megabyte, '\n'));
+  check_refused([&] { load_names(lines); }, {"at least 10 words"}, 40 * megabyte);
+  check_refused([&] { load_series(lines); }, {"lines: the file is empty"}, 40 * megabyte);
+}
+
+TEST_CASE("bug: an IDX header's promise was kept before the file was looked at") {
+  const TemporaryFolder folder;
+  const std::string header("\0\0\x08\x03\0\0\x40\0\0\0\x01\0\0\0\x01\0", 16);  // 2^30 values
+  const std::string bomb = header + std::string(60 * megabyte, '\0');
+  const auto images = [](const std::string& path) { return [path] { read_idx_images(path); }; };
+  check_refused(images(folder.write("images", header)),
+                {"images: byte 16: the file ends, expected 1073741840 bytes"}, megabyte);
+  check_refused(images(folder.write("images.gz", gzip(bomb))),
+                {"images.gz: byte 4: the header promises 16384 x 256 x 256 values", "unpacked"},
+                2 * megabyte);
+  const std::string black("\0\0\x08\x03\0\0\x01\0\0\0\x01\0\0\0\x01\0", 16);  // 2^24 values
+  const std::string path = folder.write("black.gz", gzip(black + std::string(1 << 24, '\0')));
+  const std::int64_t peak = peak_memory([&] { CHECK(read_idx_images(path).size() == 1 << 24); });
+  CHECK(peak < (4 << 24) + 2 * megabyte);  // its numbers alone
+}
+
+TEST_CASE("bug: a wide header made room for more numbers than a CSV has bytes") {
+  const TemporaryFolder folder;
+  std::string wide = "date";
+  for (int i = 0; i < 100'000; ++i) wide += fmt::format(",c{}", i);
+  const std::string path = folder.write("wide.csv", wide + "\n" + std::string(100'000, '\n') + "x");
+  check_refused([&] { load_series(path); }, {"wide.csv: line 2: an empty line"}, 40 * megabyte);
+}
+
+TEST_CASE("bug: lists within lists overflowed the stack") {
+  CHECK(json_depth(R"({"a": ["]]]", {}, "\"["], "b": [[[)") == 4);
+  CHECK(json_depth("\"[[[[\"") == 0);
+  const std::string lists = nested("[", 300'000, "]"), objects = nested("{\"a\":", 100'000, "}");
+  for (const std::string& deep : {lists, objects, "{\"model\": " + lists + "}"}) {
+    check_refused([&] { BytePairTokenizer::from_json(deep, "tokenizer.json"); },
+                  {"tokenizer.json: lists and objects within each other", "at most 32"}, megabyte);
+    CHECK(!parse_metrics_line(deep));
+  }
+  const TemporaryFolder folder;
+  const std::string line = R"({"step": 1, "split": "val", "elapsed_s": 1, "a": )" + lists + "}\n";
+  const std::string metrics = folder.write("metrics.jsonl", line);
+  const Finished compared = tapestry_run({"compare", folder.path()});
+  CHECK(compared.status == 2);
+  check_says(compared.err, {"metrics.jsonl: line 1: not a line of metrics"});
+  JsonLinesRecorder(metrics).resume_at(1);
+  CHECK(read_bytes(metrics).empty());
+}
+
+TEST_CASE("bug: a config's keys within keys overflowed the stack") {
+  std::string key = "a";
+  for (int i = 0; i < 300'000; ++i) key += ".a";
+  for (const std::string& text : {key + " = 1", "[" + key + "]", "a = {" + key + " = 1}"})
+    check_says(message_of([&] { parse_config(text, "deep.toml", {}); }),
+               {"deep.toml: over 1000 dots"});
+  check_says(message_of([&] { parse_config("task = \"vae\"", "x", {"seed={" + key + "=1}"}); }),
+             {"--set seed: over 1000 dots"});
+  const std::string arrays = "a = " + nested("[", 100'000, "]");
+  check_says(message_of([&] { parse_config(arrays, "deep.toml", {}); }), {"deep.toml:1:", "depth"});
+}
+
+TEST_CASE("bug: a metrics line without elapsed_s ended compare with a library's message") {
+  const TemporaryFolder folder;
+  folder.write("metrics.jsonl", "{\"step\": 1, \"split\": \"val\", \"loss\": 2}\n");
+  const Finished compared = tapestry_run({"compare", folder.path()});
+  CHECK(compared.status == 2);
+  check_says(compared.err, {"metrics.jsonl: line 1: not a line of metrics", "elapsed_s"});
+}
+
+// A safetensors file of so many tensors, each of one number.
+std::string many_tensors(int count) {
+  std::string header = "{";
+  for (int i = 0; i < count; ++i)
+    header += fmt::format(R"({}"t{}":{{"dtype":"F32","shape":[],"data_offsets":[{},{}]}})",
+                          i ? "," : "", i, 4 * i, 4 * i + 4);
+  header += "}";
+  const std::uint64_t length = header.size();
+  return std::string(reinterpret_cast<const char*>(&length), 8) + header +
+         std::string(4 * count, '\0');
+}
+
+TEST_CASE("bug: a safetensors header took time in the square of its tensors") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("many", many_tensors(50'000));
+  const auto begin = std::chrono::steady_clock::now();
+  const Safetensors file = read_safetensors(path);
+  CHECK(file.tensors.size() == 50'000);
+  CHECK(file.tensors.back().first == "t49999");
+  write_safetensors(path, file);
+  CHECK(read_safetensors(path).tensors.size() == 50'000);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(3));  // was a minute
+}
+
+TEST_CASE("limits: a safetensors header's memory is at most 40 times its bytes") {
+  const TemporaryFolder folder;
+  const auto file_of = [&](const std::string& header) {
+    const std::uint64_t length = header.size();
+    const std::string begin(reinterpret_cast<const char*>(&length), 8);
+    const std::string path = folder.write("file", begin + header);
+    return [path] { read_safetensors(path); };
+  };
+  std::string metadata = "{\"__metadata__\":{\"\":\"\"";
+  for (int i = 0; i < 300'000; ++i) metadata += fmt::format(",\"{}\":\"\"", i);
+  CHECK(peak_memory(file_of(metadata + "}}")) < 40 * std::ssize(metadata));
+  const std::string list = std::string(3'000'000, '0');
+  std::string zeros = "[0";
+  for (int i = 0; i < 1'000'000; ++i) zeros += ",0";
+  check_refused(file_of("{\"t\":{\"dtype\":\"F32\",\"shape\":" + zeros + "]}}"),
+                {"tensor t: a shape of over 6 axes"}, 40 * std::ssize(zeros));
+  check_refused(file_of(std::string((32 << 20) + 1, ' ')),
+                {"file: byte 0: a header of 33554433 bytes, expected at most 33554432"}, megabyte);
+}
+
+TEST_CASE("bug: a pipe or a device for a file was waited for") {
+  const TemporaryFolder folder;
+  const std::string pipe = folder.path("pipe");
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  for (const std::string& path : {pipe, std::string("/dev/zero")}) {
+    const std::string says = path + ": is a pipe or a device; give the path of a file";
+    check_says(message_of([&] { load_text(path); }), {says});
+    check_says(message_of([&] { load_names(path); }), {says});
+    check_says(message_of([&] { load_series(path); }), {says});
+    check_says(message_of([&] { load_parallel_text(path, path); }), {says});
+    check_says(message_of([&] { read_idx_images(path); }), {says});
+    check_says(message_of([&] { read_idx_labels(path, 10); }), {says});
+    check_says(message_of([&] { BytePairTokenizer::load(path); }), {says});
+    check_says(message_of([&] { read_safetensors(path); }), {says});
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
