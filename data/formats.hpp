@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "autograd/check.hpp"
 
@@ -33,6 +34,12 @@ class Formats {
     }
     expect_input(chosen != nullptr, "{}: in no known format; give {}", path, help());
     return chosen->read(path, options...);
+  }
+
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const auto& [name, format] : formats_) all.push_back(name);
+    return all;
   }
 
   // "a CSV, or …"

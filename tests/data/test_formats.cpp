@@ -7,6 +7,7 @@
 #include "data/series/series.hpp"
 #include "data/text/parallel_text.hpp"
 #include "data/text/text.hpp"
+#include "tests/fuzz/target.hpp"
 #include "tests/support/process.hpp"
 #include "train/tasks/images/image_data.hpp"
 
@@ -27,6 +28,9 @@ const RegisterFormat registered(image_formats(), "dot",
                                  .recognises = [](const std::string& path) {
                                    return path.ends_with(".dot");
                                  }});
+const RegisterFuzzTarget fuzzed("dot", [](std::string_view bytes) {
+  load_images(std::string(bytes) + ".dot");
+});
 
 TEST_SUITE_BEGIN("formats");
 

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <sstream>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "autograd/check.hpp"
+#include "tests/support/folder.hpp"
 
 // What the tests of files and of the command line need: folders, files and processes.
 namespace tapestry {
@@ -29,39 +29,6 @@ inline std::string read_bytes(const std::string& path) {
   bytes << file.rdbuf();
   return bytes.str();
 }
-
-// A folder that lasts as long as its test: in memory where it can be, for these tests write
-// thousands of files.
-class TemporaryFolder {
- public:
-  explicit TemporaryFolder(const std::string& parent = default_parent()) {
-    static int made = 0;
-    path_ = std::filesystem::path(parent) / fmt::format("tapestry-test-{}-{}", getpid(), made++);
-    std::filesystem::create_directories(path_);
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  std::string path(const std::string& name = "") const {
-    return name.empty() ? path_.string() : (path_ / name).string();
-  }
-  std::string write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(path_ / name, std::ios::binary) << bytes;
-    return path(name);
-  }
-
- private:
-  static std::string default_parent() {
-    const bool memory = access("/dev/shm", R_OK | W_OK | X_OK) == 0;
-    return memory ? "/dev/shm" : std::filesystem::temp_directory_path().string();
-  }
-
-  std::filesystem::path path_;
-};
 
 struct Finished {
   int status = 0;  // of exit, or 128 + the signal that killed it

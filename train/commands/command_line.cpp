@@ -63,36 +63,41 @@ std::string one_line(std::string text) {
 
 }  // namespace
 
-int run_command_line(int argc, char** argv) {
+CommandLine parse_command_line(int argc, char** argv) {
   CLI::App app("Trains transformers, graph networks and autoencoders from one TOML file.",
                "tapestry");
   app.set_version_flag("--version", fmt::format("tapestry {}, {}", version(), machine()));
   app.require_subcommand(1);
   std::vector<std::unique_ptr<Command>> commands;
-  Command* chosen = nullptr;
+  CommandLine typed;
   for (const auto& [name, type] : command_registry()) {
-    Command& command = *commands.emplace_back(type.make());
-    CLI::App& place = declare(app, name, command);
-    place.callback([&chosen, &command] { chosen = &command; });
+    commands.push_back(type.make());
+    CLI::App& place = declare(app, name, *commands.back());
+    place.callback(
+        [&typed, &commands, i = commands.size() - 1] { typed.command = std::move(commands[i]); });
   }
   try {
     expect_command(app, std::span(argv, argc).subspan(std::min(argc, 1)));
     app.parse(argc, argv);
-    const int status = chosen->run();
+    return typed;
+  } catch (const CLI::CallForHelp&) {
+    return {.text = typed_command(app).help()};
+  } catch (const CLI::CallForVersion& version) {
+    return {.text = fmt::format("{}\n", version.what())};
+  } catch (const CLI::ExtrasError&) {
+    throw InputError(advice(app, app.remaining(true)));
+  } catch (const CLI::ParseError& error) {
+    throw InputError(one_line(error.what()) + "; --help lists what is expected");
+  }
+}
+
+int run_command_line(int argc, char** argv) {
+  try {
+    const CommandLine typed = parse_command_line(argc, argv);
+    fmt::print("{}", typed.text);
+    const int status = typed.command ? typed.command->run() : 0;
     if (std::fflush(stdout) != 0) throw std::runtime_error("cannot write to the standard output");
     return status;
-  } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", typed_command(app).help());
-    return 0;
-  } catch (const CLI::CallForVersion& version) {
-    fmt::print("{}\n", version.what());
-    return 0;
-  } catch (const CLI::ExtrasError&) {
-    fmt::print(stderr, "tapestry: {}\n", advice(app, app.remaining(true)));
-    return wrong_input_status;
-  } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "tapestry: {}; --help lists what is expected\n", one_line(error.what()));
-    return wrong_input_status;
   } catch (const InputError& error) {
     fmt::print(stderr, "tapestry: {}\n", error.what());
     return wrong_input_status;

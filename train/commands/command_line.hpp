@@ -1,10 +1,23 @@
 #pragma once
 
+#include <memory>
+#include <string>
+
+#include "train/commands/command.hpp"
+
 // Reads the command line, runs the command, and turns exceptions into one line and a status:
 // 0 done, 1 failed while running, 2 wrong input, 130 interrupted.
 namespace tapestry {
 int run_command_line(int argc, char** argv);
-}
+
+// What a command line asks for: a command with its arguments, or a text to print, which is its help
+// or the version. Throws InputError.
+struct CommandLine {
+  std::unique_ptr<Command> command{};
+  std::string text{};
+};
+CommandLine parse_command_line(int argc, char** argv);
+}  // namespace tapestry
 
 // The same, by the name that train/main.cpp looks for in the library that it loads.
 extern "C" int tapestry_main(int argc, char** argv);

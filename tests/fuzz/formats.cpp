@@ -1,0 +1,62 @@
+#include <algorithm>
+
+#include "data/file.hpp"
+#include "data/graphs/node_graph.hpp"
+#include "data/images/idx.hpp"
+#include "data/series/series.hpp"
+#include "data/text/names.hpp"
+#include "data/text/parallel_text.hpp"
+#include "data/text/text.hpp"
+#include "tests/fuzz/target.hpp"
+
+// The file formats of data/. What is two files lies on both sides of the first zero byte.
+namespace tapestry {
+namespace {
+
+std::string two_files(std::string_view bytes, const std::string& first, const std::string& second) {
+  const std::size_t cut = std::min(bytes.find('\0'), bytes.size());
+  written_file(first, bytes.substr(0, cut));
+  return written_file(second, bytes.substr(std::min(cut + 1, bytes.size())));
+}
+
+const RegisterFuzzTarget file("file", [](std::string_view bytes) {
+  read_file(written_file("file", bytes), std::int64_t{1} << 30);
+});
+
+const RegisterFuzzTarget csv("csv", [](std::string_view bytes) {
+  load_series(written_file("series.csv", bytes), {.gaps = bytes.size() % 2 == 0});
+});
+
+const RegisterFuzzTarget citations("citations", [](std::string_view bytes) {
+  two_files(bytes, "papers.content", "papers.cites");
+  load_node_graph(scratch_folder(), {.training = 2, .validation = 1, .test = 1});
+});
+
+const RegisterFuzzTarget lines("lines", [](std::string_view bytes) {
+  two_files(bytes, "train.de", "train.en");
+  load_parallel_text(scratch_folder(), ParallelFiles{});
+});
+
+const RegisterFuzzTarget plain("plain", [](std::string_view bytes) {
+  const Text text = load_text(written_file("text.txt", bytes));
+  const CharVocabulary vocabulary = CharVocabulary::of_text(text.content);
+  if (vocabulary.decode(vocabulary.encode(text.content)) != text.content)
+    throw std::logic_error("plain: another text came back");
+});
+
+const RegisterFuzzTarget names("names", [](std::string_view bytes) {
+  const NameList list = load_names(written_file("names.txt", bytes), bytes.size() % 2 == 0);
+  split_names(list, name_vocabulary(list));
+});
+
+// Its four files are of two kinds.
+const RegisterFuzzTarget idx("idx", [](std::string_view bytes) {
+  const std::string path = written_file("idx", bytes);
+  if (bytes.size() % 2 == 0)
+    read_idx_labels(path, 10);
+  else
+    read_idx_images(path);
+});
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,46 @@
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/fuzz/target.hpp"
+
+// libFuzzer's side: tapestry-fuzz TARGET [libFuzzer's options and folders of inputs].
+namespace {
+
+constexpr const char* variable = "TAPESTRY_FUZZ_TARGET";  // libFuzzer's own children find it there
+const tapestry::FuzzTarget* chosen = nullptr;
+
+void choose(const char* name) {
+  const auto found = tapestry::fuzz_targets().find(name);
+  if (found != tapestry::fuzz_targets().end()) {
+    chosen = &found->second;
+    return;
+  }
+  std::fprintf(stderr, "tapestry-fuzz TARGET [OPTION...] [FOLDER...], with TARGET one of:\n");
+  for (const auto& [known, target] : tapestry::fuzz_targets())
+    std::fprintf(stderr, "  %s\n", known.c_str());
+  std::exit(2);
+}
+
+}  // namespace
+
+// What was freed is kept to be noticed, but not so much of it that it hides what is used.
+extern "C" const char* __asan_default_options() { return "quarantine_size_mb=16"; }
+
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
+  if (const char* given = std::getenv(variable)) {
+    choose(given);
+    return 0;
+  }
+  choose(*argc > 1 ? (*argv)[1] : "");
+  setenv(variable, (*argv)[1], 1);
+  (*argv)[1] = (*argv)[0];  // the name goes
+  ++*argv;
+  --*argc;
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  tapestry::feed(*chosen, {reinterpret_cast<const char*>(data), size});
+  return 0;
+}

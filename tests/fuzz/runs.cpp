@@ -1,0 +1,60 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "data/file.hpp"
+#include "tests/fuzz/target.hpp"
+#include "train/run/checkpoint.hpp"
+#include "train/run/metrics_line.hpp"
+#include "train/run/recorder.hpp"
+#include "train/run/safetensors.hpp"
+
+// What a run's folder holds.
+namespace tapestry {
+namespace {
+
+const RegisterFuzzTarget safetensors("safetensors", [](std::string_view bytes) {
+  read_safetensors(written_file("file.safetensors", bytes));
+});
+
+// What `compare` reads, and what a run that goes on keeps.
+const RegisterFuzzTarget metrics("metrics", [](std::string_view bytes) {
+  std::string_view rest = bytes;
+  while (const auto line = next_line(rest))
+    if (const auto entry = parse_metrics_line(*line)) entry->dump();
+  JsonLinesRecorder(written_file("metrics.jsonl", bytes)).resume_at(20);
+});
+
+// A checkpoint's header alone, as it stands in a file without tensors.
+std::string file_with_metadata(const std::map<std::string, std::string>& metadata) {
+  const nlohmann::json header = {{"__metadata__", metadata}};
+  const std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::uint64_t length = text.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + text;
+}
+
+// Large models are refused by the size of their file; to fuzz, they are small.
+bool is_small(const Config& config, const std::vector<KeyInfo>& keys) {
+  return std::ranges::all_of(keys, [&](const KeyInfo& key) {
+    const auto* integer = std::get_if<std::int64_t>(&config.value(key.name));
+    const auto* list = std::get_if<std::vector<std::int64_t>>(&config.value(key.name));
+    return (!integer || *integer <= 64) &&
+           (!list || std::ranges::all_of(*list, [](std::int64_t i) { return i <= 64; }));
+  });
+}
+
+// Names and values, with a zero byte after each.
+const RegisterFuzzTarget checkpoint("checkpoint", [](std::string_view bytes) {
+  const std::vector<std::string_view> parts = cut_at_zeros(bytes);
+  std::map<std::string, std::string> metadata;
+  for (std::size_t i = 0; i + 1 < parts.size(); i += 2) metadata.emplace(parts[i], parts[i + 1]);
+  const Checkpoint loaded =
+      load_checkpoint(written_file("checkpoint.safetensors", file_with_metadata(metadata)));
+  const Config config = parse_config(loaded.config, loaded.path, {});
+  const TaskType& type = task_registry().at(std::get<std::string>(config.value("task")));
+  if (!is_small(config, type.keys())) return;
+  const std::unique_ptr<Task> task = make_task(loaded, config, false);
+  restore_parameters(loaded, task->model());
+});
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,73 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "autograd/check.hpp"
+#include "data/graphs/node_graph.hpp"
+#include "data/images/images.hpp"
+#include "data/series/series.hpp"
+#include "data/text/parallel_text.hpp"
+#include "data/text/text.hpp"
+#include "tests/fuzz/target.hpp"
+#include "tests/support/process.hpp"
+
+namespace tapestry {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path inputs = fs::path(TAPESTRY_SOURCE_DIR) / "tests/fuzz/inputs";
+
+TEST_SUITE_BEGIN("fuzz");
+
+TEST_CASE("fuzz: every seed, and every input that ever failed") {
+  for (const auto& [name, target] : fuzz_targets()) {
+    int read = 0;
+    for (const auto& entry : fs::directory_iterator(inputs / name)) {
+      CAPTURE(entry.path());
+      CHECK_NOTHROW(feed(target, read_bytes(entry.path().string())));
+      ++read;
+    }
+    CHECK_MESSAGE(read > 0, name, " has no inputs");
+  }
+  for (const auto& entry : fs::directory_iterator(inputs))
+    CHECK_MESSAGE(fuzz_targets().contains(entry.path().filename().string()), entry.path());
+}
+
+TEST_CASE("fuzz: what is no answer to bytes is a finding") {
+  const auto finds = [](const FuzzTarget& target) {
+    try {
+      feed(target, "");
+    } catch (const std::exception&) {
+      return true;
+    }
+    return false;
+  };
+  CHECK(!finds([](std::string_view) {}));
+  CHECK(!finds([](std::string_view) { throw InputError("line 3: not a number"); }));
+  CHECK(finds([](std::string_view) { throw InputError("of two\nlines"); }));
+  CHECK(finds([](std::string_view) { throw std::runtime_error("of another type"); }));
+}
+
+template <class Formats>
+void check_targets(const Formats& formats) {
+  CHECK(!formats.names().empty());
+  for (const std::string& name : formats.names())
+    CHECK_MESSAGE(fuzz_targets().contains(name), "the format ", name, " has no fuzz target");
+}
+
+TEST_CASE("fuzz: every registered file format is a target") {
+  check_targets(image_formats());
+  check_targets(text_formats());
+  check_targets(parallel_formats());
+  check_targets(series_formats());
+  check_targets(node_graph_formats());
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
