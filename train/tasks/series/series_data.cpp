@@ -72,6 +72,8 @@ void SeriesData::expect_columns(const Metadata& trained) const {
   const auto found = trained.find(columns);
   if (found == trained.end()) return;
   const auto names = nlohmann::json::parse(found->second).get<std::vector<std::string>>();
+  require(names.size() == table_.names.size(), "{} names of {} series", names.size(),
+          table_.names.size());
   const auto [wanted, given] = std::ranges::mismatch(names, table_.names);
   if (wanted == names.end()) return;
   const bool only_moved = std::ranges::is_permutation(names, table_.names);
