@@ -1,20 +1,31 @@
 #pragma once
 
+#include <cstdint>
+#include <stdexcept>
+
 #include "autograd/random.hpp"
 
 // Initial values of parameters, float32.
 namespace tapestry {
 
-inline Array normal(const Shape& shape, double standard_deviation, Random& init) {
-  Array values(shape);
-  init.fill_normal(values, 0, standard_deviation);
-  return values;
-}
+// While it lives, the initial values that this thread draws may take so many bytes together: a
+// model that is too large for its checkpoint is known before it fills the memory. Beyond,
+// InitialTooLarge.
+class InitialLimit {
+ public:
+  explicit InitialLimit(std::int64_t bytes);
+  ~InitialLimit();
+  InitialLimit(const InitialLimit&) = delete;
+  InitialLimit& operator=(const InitialLimit&) = delete;
 
-inline Array uniform(const Shape& shape, double bound, Random& init) {
-  Array values(shape);
-  init.fill_uniform(values, -bound, bound);
-  return values;
-}
+ private:
+  std::int64_t outer_;
+};
+struct InitialTooLarge : std::length_error {
+  using std::length_error::length_error;
+};
+
+Array normal(const Shape& shape, double standard_deviation, Random& init);
+Array uniform(const Shape& shape, double bound, Random& init);  // in [-bound, bound)
 
 }  // namespace tapestry

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "autograd/buffer_pool.hpp"
 #include "tests/support/workshop.hpp"
 #include "train/run/run.hpp"
 
@@ -199,6 +200,27 @@ TEST_CASE("bug: --resume trained anew where there was nothing to go on with") {
   shop.folder.write("letters/one.txt", "dear");
   check_says(refusal(shop, "toy", "letters"), {"letters: no run to go on with"});
   check_says(refusal(shop, "toy", "letters", {"--seeds", "2"}), {"letters: no run of these seeds"});
+}
+
+TEST_CASE("bug: a small checkpoint of a large config filled the memory") {
+  const Workshop shop;
+  shop.must_train("toy", "run", {"train.steps=2"});
+  Safetensors file = read_safetensors(shop.best("run"));
+  file.tensors.clear();
+  std::string& config = file.metadata.at("config");
+  for (const auto& [small, large] : std::map<std::string, std::string>{
+           {"layers = 1\n", "layers = 1000\n"}, {"width = 16\n", "width = 4096\n"}}) {
+    REQUIRE(config.find(small) != std::string::npos);
+    config.replace(config.find(small), small.size(), large);
+  }
+  const std::string path = shop.folder.path("bomb.safetensors");
+  write_safetensors(path, file);
+  reset_peak_memory();
+  const std::int64_t before = memory_use().peak_bytes_in_use;
+  check_says(message_of([&] { load_trained(path, {}, false); }),
+             {"bomb.safetensors: holds 0 bytes of parameters", "another model wrote this file"});
+  CHECK(memory_use().peak_bytes_in_use - before < 100 << 20);
+  CHECK(tapestry_run({"eval", path}).status == 2);
 }
 
 TEST_CASE(

@@ -6,6 +6,7 @@
 
 #include "autograd/checksum.hpp"
 #include "autograd/kernels/broadcast.hpp"
+#include "layers/initial.hpp"
 #include "train/run/version.hpp"
 
 namespace tapestry {
@@ -107,8 +108,19 @@ std::int64_t count_parameters(const Checkpoint& checkpoint) {
 
 std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& config,
                                 bool needs_data) {
+  std::int64_t bytes = 0;
+  for (const auto& [name, array] : checkpoint.file.tensors)
+    if (!name.starts_with(optimizer_prefix)) bytes += static_cast<std::int64_t>(array.bytes());
+  // One that is a little too large may be built, for the tensor that does not fit to be named.
+  constexpr std::int64_t slack = 64 << 20;
+  const InitialLimit limit(bytes + slack);
   try {
     return make_task({config, checkpoint.metadata, needs_data});
+  } catch (const InitialTooLarge&) {
+    throw InputError(
+        fmt::format("{}: holds {} bytes of parameters, and the config asks for over {}: another "
+                    "model wrote this file",
+                    checkpoint.path, bytes, bytes + slack));
   } catch (const InputError&) {
     throw;
   } catch (const std::bad_alloc&) {

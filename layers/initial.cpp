@@ -1,0 +1,35 @@
+#include "layers/initial.hpp"
+
+#include <limits>
+
+namespace tapestry {
+namespace {
+
+constexpr std::int64_t no_limit = std::numeric_limits<std::int64_t>::max();
+thread_local std::int64_t bytes_left = no_limit;
+
+Array room_for(const Shape& shape) {
+  const auto bytes = static_cast<std::int64_t>(shape.elements() * sizeof(float));
+  if (bytes > bytes_left) throw InitialTooLarge("initial values beyond the limit");
+  if (bytes_left != no_limit) bytes_left -= bytes;
+  return Array(shape);
+}
+
+}  // namespace
+
+InitialLimit::InitialLimit(std::int64_t bytes) : outer_(bytes_left) { bytes_left = bytes; }
+InitialLimit::~InitialLimit() { bytes_left = outer_; }
+
+Array normal(const Shape& shape, double standard_deviation, Random& init) {
+  Array values = room_for(shape);
+  init.fill_normal(values, 0, standard_deviation);
+  return values;
+}
+
+Array uniform(const Shape& shape, double bound, Random& init) {
+  Array values = room_for(shape);
+  init.fill_uniform(values, -bound, bound);
+  return values;
+}
+
+}  // namespace tapestry
