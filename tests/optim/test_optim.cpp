@@ -69,9 +69,9 @@ TEST_CASE("schedule: the learning rates of a hand's computation") {
     double wanted;
   };
   const Schedule constant{.peak = 0.5, .warmup = 4, .steps = 14};
-  const Schedule linear{.decay = Decay::linear, .peak = 1, .floor = 0.1, .warmup = 4, .steps = 14};
-  const Schedule cosine{.decay = Decay::cosine, .peak = 1, .floor = 0.1, .warmup = 4, .steps = 16};
-  const Schedule plain{.decay = Decay::cosine, .peak = 2, .steps = 8};
+  const Schedule linear{.decay = Decay::linear, .peak = 1, .floor = 0.1, .warmup = 4, .steps = 15};
+  const Schedule cosine{.decay = Decay::cosine, .peak = 1, .floor = 0.1, .warmup = 4, .steps = 17};
+  const Schedule plain{.decay = Decay::cosine, .peak = 2, .steps = 9};
   const Schedule short_run{.decay = Decay::linear, .peak = 1, .warmup = 9, .steps = 5};
   const Schedule one{.decay = Decay::cosine, .peak = 3};
   const double root = std::numbers::sqrt2 / 2;
@@ -85,8 +85,8 @@ TEST_CASE("schedule: the learning rates of a hand's computation") {
       {linear, 3, 0.8},
       {linear, 4, 1},
       {linear, 9, 0.55},
-      {linear, 13, 0.19},  // the last step is one short of the floor
-      {linear, 14, 0.1},
+      {linear, 13, 0.19},
+      {linear, 14, 0.1},  // the last step
       {linear, 1000, 0.1},
       {cosine, 3, 0.8},
       {cosine, 4, 1},

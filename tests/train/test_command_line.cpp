@@ -263,7 +263,7 @@ TEST_CASE("command line: a run goes to runs/NAME, the next beside it, and the la
   };
   CHECK(train({}) == 0);
   CHECK(train({}) == 0);
-  CHECK(train({"--resume", "train.steps=4", "optim.schedule=cosine"}) == 0);
+  CHECK(train({"--resume", "train.steps=4", "optim.decay_steps=4"}) == 0);
   CHECK(train({"name=mine"}) == 0);
   CHECK(step_of("copy") == 2);
   CHECK(step_of("copy-2") == 4);

@@ -202,6 +202,37 @@ TEST_CASE("bug: --resume trained anew where there was nothing to go on with") {
   check_says(refusal(shop, "toy", "letters", {"--seeds", "2"}), {"letters: no run of these seeds"});
 }
 
+TEST_CASE("bug: other train.steps on --resume let the learning rate jump") {
+  const Workshop shop;
+  shop.must_train("toy", "run", {"train.steps=20", "optim.final_learning_rate=1e-5"});
+  const auto to_40 = [](std::vector<std::string> more) {
+    more.insert(more.end(), {"train.steps=40", "optim.final_learning_rate=1e-5"});
+    return more;
+  };
+  check_says(refusal(shop, "toy", "run", to_40({})),
+             {"train.steps = 40", "end with step 20", "from 1e-05 to 0.00",
+              "--set optim.decay_steps=20", "=40 moves it"});
+  shop.must_train("toy", "run", to_40({"--resume", "optim.decay_steps=20"}));
+  for (const Json& line : shop.metrics("run"))
+    if (line["split"] == "train" && line["step"] >= 20) CHECK(line["lr"] == 1e-5);
+  shop.must_train("toy", "run", to_40({"--resume", "optim.decay_steps=20"}));
+  check_says(refusal(shop, "toy", "run", to_40({})), {"end with step 20"});
+}
+
+TEST_CASE("bug: the last step's learning rate was not the final one") {
+  const Workshop shop;
+  for (const std::string schedule : {"linear", "cosine"}) {
+    shop.must_train("toy", schedule,
+                    {"train.steps=12", "train.log_every=1", "optim.final_learning_rate=1e-5",
+                     "optim.schedule=" + schedule});
+    const std::vector<Json> lines = shop.metrics(schedule);
+    const auto last = std::ranges::find_if(
+        lines, [](const Json& line) { return line["split"] == "train" && line["step"] == 12; });
+    REQUIRE(last != lines.end());
+    CHECK((*last)["lr"].get<double>() == doctest::Approx(1e-5).epsilon(1e-12));
+  }
+}
+
 TEST_CASE("bug: a small checkpoint of a large config filled the memory") {
   const Workshop shop;
   shop.must_train("toy", "run", {"train.steps=2"});

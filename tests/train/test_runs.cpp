@@ -159,8 +159,9 @@ TEST_CASE("bug: the command that Ctrl-C advises to go on with forgot what --set 
   const std::string config = shop.folder.path("run/config.toml");
   check_says(stopped.out, {"tapestry train " + config});
   const auto step = std::to_string(load_checkpoint(shop.checkpoint("run")).state.step);
-  const Finished resumed = tapestry_run(with_sets(
-      {"train", config, "--out", shop.folder.path("run"), "--resume", "train.steps=" + step}));
+  const Finished resumed =
+      tapestry_run(with_sets({"train", config, "--out", shop.folder.path("run"), "--resume",
+                              "train.steps=" + step, "optim.decay_steps=100000"}));
   CHECK(resumed.status == 0);
 }
 

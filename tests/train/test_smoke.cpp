@@ -108,6 +108,7 @@ TEST_CASE("smoke: every shipped config trains, evaluates, saves, resumes, sample
     std::vector<std::string> more = few;
     few.push_back("train.steps=3");
     more.insert(more.end(), {"train.steps=5", "--resume"});
+    if (value("optim.schedule") != "constant") more.push_back("optim.decay_steps=5");
     run({"train", name, "--out", "run"}, few);
     const std::string said = run({"train", name, "--out", "run"}, more);
     check_says(said, {"from step 3", "done after", "loss"});

@@ -76,7 +76,7 @@ Schedule make_schedule(const Config& config) {
           .peak = config[key::learning_rate],
           .floor = config[key::final_learning_rate],
           .warmup = config[key::warmup_steps],
-          .steps = config[key::steps]};
+          .steps = config[config[key::decay_steps] > 0 ? key::decay_steps : key::steps]};
 }
 
 Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* checkpoint,

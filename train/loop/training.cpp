@@ -73,6 +73,18 @@ void expect_begun_as(const Run& run, const Config& config) {
   expect_same(load_config(run.config(), {}), config, run);
 }
 
+// With other train.steps a schedule that ends with them would jump to another rate at once: who
+// resumes has to say that it is stretched, or where it ended.
+void expect_same_schedule(const Config& before, const Config& config, std::int64_t step) {
+  const Schedule was = make_schedule(before), now = make_schedule(config);
+  config.expect(
+      now.decay == Decay::constant || now.steps == was.steps || config[key::decay_steps] > 0,
+      key::steps,
+      "so far the learning rate was to end with step {}, and would go from {:.3g} to "
+      "{:.3g} now; --set {}={} keeps that end, ={} moves it",
+      was.steps, was.at(step), now.at(step), key::decay_steps.name, was.steps, now.steps);
+}
+
 }  // namespace
 
 void check_training_keys(const Config& config) {
@@ -99,6 +111,7 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
   config.expect(config[key::steps] >= checkpoint->state.step, key::steps,
                 "{} has done {} already; give as many or more", run.folder(),
                 checkpoint->state.step);
+  expect_same_schedule(before, config, checkpoint->state.step);
   return checkpoint;
 }
 

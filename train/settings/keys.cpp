@@ -43,7 +43,7 @@ std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys) {
   append_section("data.");
   append_section("model.");
   keys.push_back(named_optimizer());
-  append({learning_rate, final_learning_rate, schedule, warmup_steps});
+  append({learning_rate, final_learning_rate, schedule, warmup_steps, decay_steps});
   append(optimizer_keys());
   keys.push_back(clip_norm);
   append({steps, batch_size, micro_batches, eval_every, eval_batch_size, checkpoint_every,

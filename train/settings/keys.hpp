@@ -40,6 +40,12 @@ inline const Key<std::int64_t> warmup_steps{
 inline const Key<double> clip_norm{
     "optim.clip_norm", 0, "limit of the gradient's global norm; 0: none", {.low = 0}};
 
+inline const Key<std::int64_t> decay_steps{
+    "optim.decay_steps",
+    0,
+    "after which linear and cosine have ended; 0: train.steps",
+    {.low = 0, .high = 1e12, .free_on_resume = true}};
+
 inline const Key<std::int64_t> steps{
     "train.steps", 1000, "of the optimiser", {.low = 1, .high = 1e12, .free_on_resume = true}};
 inline const Key<std::int64_t> batch_size{
