@@ -55,7 +55,13 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
   write_pair("gap", "eins\nzwei\n", "\ntwo\n");
   write_pair("latin", "zw\xf6lf\n", "twelve\n");
   std::filesystem::create_directories(folder.path("scratched"));
-  folder.write("scratched/metrics.jsonl", "{\"step\":1,\"split\":\"val\"}\n\x01\n");
+  std::filesystem::create_directories(folder.path("endless"));
+  folder.write("endless/metrics.jsonl", std::string((1 << 14) + 1, ' ') + "\n");
+  const std::string line = R"({"step":1,"split":"val","elapsed_s":2})";
+  folder.write("scratched/metrics.jsonl", line + "\n\x01\n");
+  std::filesystem::create_directories(folder.path("timeless"));
+  folder.write("timeless/metrics.jsonl", R"({"step":1,"split":"val","loss":2})"
+                                         "\n");
   const std::string good = read_bytes(folder.path("run/checkpoint.safetensors"));
   folder.write("damaged/checkpoint.safetensors", good.substr(0, good.size() / 2));
   struct Row {
@@ -98,6 +104,10 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
       {{"train", "sort", "--threads", "0"}, {"--threads"}},
       {{"train", "sort", "--threads", "two"}, {"--threads"}},
       {{"train", "sort", "--out"}, {"--out"}},
+      {{"train", "sort", "--out", ""}, {"--out", "expected a name"}},
+      {{"train", "sort", "--out", "notes.txt"}, {"notes.txt is a file, not a folder"}},
+      {{"train", "sort", "--out", "notes.txt/run"}, {"notes.txt is a file, not a folder"}},
+      {{"train", "sort", "--resume"}, {"runs/sort: no such run to go on with"}},
       {{"train", "sort", "--seeds", "0"}, {"--seeds"}},
       {{"train", "text.toml", "--out", "run"}, {"run: holds a run: --resume"}},
       {{"train", "text.toml", "--out", "unfinished"}, {"unfinished: holds an unfinished run"}},
@@ -138,7 +148,9 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
       {{"compare", "run", "none"}, {"none: no such run"}},
       {{"compare", "empty"}, {"empty: not a run: it holds no metrics.jsonl"}},
       {{"compare", "unfinished"}, {"unfinished: has not been evaluated yet"}},
-      {{"compare", "scratched"}, {"scratched/metrics.jsonl: line 2: not a line of metrics"}},
+      {{"compare", "scratched"}, {"scratched/metrics.jsonl:2: not a line of metrics"}},
+      {{"compare", "timeless"}, {"timeless/metrics.jsonl:1: not a line", "elapsed_s"}},
+      {{"compare", "endless"}, {"endless/metrics.jsonl:1: not a line", "at most 16384 bytes"}},
       {{"bench", "vaee"}, {"no benchmark vaee; did you mean vae?"}},
   };
   for (const Row& row : rows) {
@@ -183,9 +195,8 @@ TEST_CASE("command line: --resume under another config names the keys and both v
 
 TEST_CASE("command line: a disk or folder that cannot be written is a failure: status 1") {
   const Workshop shop;
-  shop.folder.write("file", "");
   const std::vector<std::string> rows[] = {
-      {"train", "sort", "--out", "file/run", "train.steps=1"},
+      {"train", "sort", "--out", "/proc/run", "train.steps=1"},
       {"sample", "run", "--out", "no/such/folder/text"},
   };
   for (const auto& words : rows) {

@@ -24,7 +24,9 @@ void Arguments::places(const std::string& name, std::vector<std::string>& values
 }
 
 void Arguments::option(const std::string& name, std::string& value, const std::string& help) {
-  app_.add_option(name, value, help);
+  app_.add_option(name, value, help)->check([](const std::string& text) {
+    return text.empty() ? "expected a name" : "";
+  });
 }
 
 void Arguments::option(const std::string& name, std::int64_t& value, const std::string& help,

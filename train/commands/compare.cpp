@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <set>
 
-#include "data/file.hpp"
 #include "train/commands/command.hpp"
+#include "train/run/line_reader.hpp"
 #include "train/run/metrics_line.hpp"
 #include "train/run/run.hpp"
 
@@ -31,23 +31,18 @@ void add_test(const Json& test, Json& evaluation) {
 // The last evaluation of a run, and the test after it. InputError where there is none, or where a
 // line is damaged; a last line without its end is one that is being written.
 Json last_evaluation(const Run& run) {
-  constexpr std::int64_t max_bytes = std::int64_t{1} << 30;
   expect_input(fs::exists(run.folder()), "{}: no such run", run.folder());
   expect_input(fs::is_regular_file(run.metrics()), "{}: not a run: it holds no metrics.jsonl",
                run.folder());
-  const std::string text = read_file(run.metrics(), max_bytes);
   Json last;
-  std::size_t begin = 0;
-  for (std::int64_t line = 1; begin < text.size(); ++line) {
-    const std::size_t end = text.find('\n', begin);
-    if (end == std::string::npos) break;
-    const auto entry = parse_metrics_line(std::string_view(text).substr(begin, end - begin));
-    expect_input(entry.has_value(),
-                 "{}: line {}: not a line of metrics: an object with step, split and elapsed_s",
-                 run.metrics(), line);
+  for (LineReader line(run.metrics()); line.next();) {
+    const auto entry = parse_metrics_line(line.text());
+    expect_input(entry && !line.too_long(),
+                 "{}:{}: not a line of metrics: an object with step, split and elapsed_s, of at "
+                 "most {} bytes",
+                 run.metrics(), line.number(), LineReader::max_bytes);
     if ((*entry)["split"] == "val") last = *entry;
     if ((*entry)["split"] == "test" && !last.is_null()) add_test(*entry, last);
-    begin = end + 1;
   }
   expect_input(!last.is_null(), "{}: has not been evaluated yet", run.folder());
   return last;

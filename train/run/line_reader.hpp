@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+
+namespace tapestry {
+
+// The lines of a file that grows, such as metrics.jsonl, one at a time, in bounded memory whatever
+// has become of the file. A last line without its end is one that is being written: it is left out.
+class LineReader {
+ public:
+  static constexpr std::int64_t max_bytes = 1 << 14;  // of a line
+
+  explicit LineReader(const std::string& path);  // a file that is not there has no lines
+
+  bool next();  // false: there is no other
+  const std::string& text() const { return text_; }
+  bool too_long() const { return too_long_; }      // then the text is its first max_bytes
+  std::int64_t number() const { return number_; }  // from 1
+  std::int64_t end() const { return end_; }        // bytes of the file up to and with this line
+
+ private:
+  std::ifstream file_;
+  std::string text_;
+  bool too_long_ = false;
+  std::int64_t number_ = 0, end_ = 0;
+};
+
+}  // namespace tapestry
