@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/support/process.hpp"
+#include "train/run/line_reader.hpp"
 #include "train/run/recorder.hpp"
 
 namespace tapestry {
@@ -44,6 +45,33 @@ TEST_CASE("recorder: a signature stands beside its figure") {
   CHECK(
       MetricsLine{3, "val", {{"bleu", 5}, {"loss", 2}}, 0.25, {{"bleu", "case:lc"}}}.json() ==
       R"({"step":3,"split":"val","loss":2.0,"elapsed_s":0.25,"bleu":5.0,"bleu_signature":"case:lc"})");
+}
+
+TEST_CASE(
+    "recorder: an evaluation that is to be made again is forgotten, its step's training not") {
+  const TemporaryFolder folder;
+  const std::string seen = line_of(10) + line_of(10, "val") + line_of(20);
+  const std::string path = folder.write("metrics.jsonl", seen + line_of(20, "val"));
+  JsonLinesRecorder(path).resume_at(20, false);
+  CHECK(read_bytes(path) == seen);
+}
+
+TEST_CASE("bug: a line of metrics without an end was read whole") {
+  const TemporaryFolder folder;
+  const std::string endless(LineReader::max_bytes + 1, '[');
+  const std::string path = folder.write("metrics.jsonl", endless + "\n" + line_of(10) + endless);
+  LineReader line(path);
+  REQUIRE(line.next());
+  CHECK(line.too_long());
+  CHECK(std::ssize(line.text()) == LineReader::max_bytes);
+  REQUIRE(line.next());
+  CHECK(!line.too_long());
+  CHECK(line.text() + "\n" == line_of(10));
+  CHECK(line.number() == 2);
+  CHECK(line.end() == std::ssize(endless + "\n" + line_of(10)));
+  CHECK(!line.next());
+  JsonLinesRecorder(path).resume_at(10);
+  CHECK(read_bytes(path) == endless + "\n" + line_of(10));
 }
 
 TEST_CASE("recorder: a new run begins an empty file") {

@@ -81,10 +81,11 @@ TEST_CASE("training: a run that is killed at any moment and resumed ends as one 
   }
 }
 
-TEST_CASE("training: Ctrl-C and SIGTERM write a checkpoint, exit 130, and resuming equals") {
+TEST_CASE(
+    "training: Ctrl-C, SIGTERM and SIGHUP write a checkpoint, exit 130, and resuming equals") {
   const Workshop shop;
   shop.must_train("toy", "whole", {"train.checkpoint_every=0"});
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     CAPTURE(signal);
     const std::string run = fmt::format("stopped-{}", signal);
     // No checkpoint is due before the end: the one found is the signal's.

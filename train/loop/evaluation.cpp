@@ -14,11 +14,13 @@ void append(std::vector<std::string>& to, const std::vector<std::string>& from) 
 
 }  // namespace
 
-Metrics evaluate(Task& task, const Dataset& data, const Config& config) {
+Metrics evaluate(Task& task, const Dataset& data, const Config& config,
+                 const std::atomic<bool>* stop) {
   Averages averages;
   Transcript transcript;
   const std::int64_t size = data.size(), batch_size = config[key::eval_batch_size];
   for (std::int64_t begin = 0; begin < size; begin += batch_size) {
+    if (stop && *stop) return {};
     std::vector<std::int64_t> examples(std::min(batch_size, size - begin));
     std::iota(examples.begin(), examples.end(), begin);
     std::vector<Random> noise;

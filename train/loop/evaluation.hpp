@@ -1,12 +1,16 @@
 #pragma once
 
+#include <atomic>
+
 #include "train/task.hpp"
 
 namespace tapestry {
 
 // Averages over the whole of a dataset, no example left out, and what the task derives from them.
-// Draws from random streams of its own, one an example, the same at every call.
-Metrics evaluate(Task& task, const Dataset& data, const Config& config);
+// Draws from random streams of its own, one an example, the same at every call. Empty where `stop`
+// became true before the last batch.
+Metrics evaluate(Task& task, const Dataset& data, const Config& config,
+                 const std::atomic<bool>* stop = nullptr);
 
 Metrics values_of(const Averages& averages);
 

@@ -9,10 +9,21 @@ namespace tapestry {
 
 using std::chrono::duration;
 
+namespace {
+
+// What cannot be shown, as on a terminal that was closed, ends no training.
+template <class... Args>
+void say(fmt::format_string<Args...> format, Args&&... args) {
+  const std::string text = fmt::format(format, std::forward<Args>(args)...);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+}  // namespace
+
 Progress::Progress(const ProgressOptions& options)
     : options_(options), terminal_(isatty(STDOUT_FILENO) != 0) {}
 
-void Progress::resume_at(std::int64_t step) {
+void Progress::resume_at(std::int64_t step, bool) {
   first_step_ = step;
   start_ = last_shown_ = Clock::now();
 }
@@ -36,7 +47,7 @@ std::string Progress::time_left(std::int64_t step) const {
 }
 
 void Progress::clear_line() {
-  if (line_shown_) fmt::print("\r\033[K");
+  if (line_shown_) say("\r\033[K");
   line_shown_ = false;
 }
 
@@ -47,24 +58,23 @@ void Progress::training(const MetricsLine& line) {
   if (since < (terminal_ ? 0.1 : 5.0)) return;
   last_shown_ = now;
   clear_line();
-  fmt::print("step {}/{}  loss {:.4f}  {:.0f} {}/s  {} left{}", line.step, options_.steps,
-             line.values.at("loss"), line.values.at(unit + "_per_s"), unit, time_left(line.step),
-             terminal_ ? "" : "\n");
+  say("step {}/{}  loss {:.4f}  {:.0f} {}/s  {} left{}", line.step, options_.steps,
+      line.values.at("loss"), line.values.at(unit + "_per_s"), unit, time_left(line.step),
+      terminal_ ? "" : "\n");
   line_shown_ = terminal_;
   std::fflush(stdout);
 }
 
 void Progress::evaluation(const MetricsLine& line) {
   clear_line();
-  fmt::print("step {}/{}  {}: {}\n", line.step, options_.steps,
-             line.split == "test" ? "test of the best" : "validation",
-             show(line.values, line.signatures));
+  say("step {}/{}  {}: {}\n", line.step, options_.steps,
+      line.split == "test" ? "test of the best" : "validation", show(line.values, line.signatures));
   std::fflush(stdout);
 }
 
 void Progress::note(const std::string& text) {
   clear_line();
-  fmt::print("{}", text);
+  say("{}", text);
   std::fflush(stdout);
 }
 

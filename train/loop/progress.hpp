@@ -17,8 +17,11 @@ struct ProgressOptions {
 class Progress final : public Recorder {
  public:
   explicit Progress(const ProgressOptions& options);
+  ~Progress() override { finish(); }  // what an error says has a line of its own
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
 
-  void resume_at(std::int64_t step) override;
+  void resume_at(std::int64_t step, bool evaluated) override;
   void write(const MetricsLine& line) override;
   void note(const std::string& text) override;
   void finish() override;  // leaves the cursor on a new line

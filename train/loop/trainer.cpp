@@ -130,20 +130,25 @@ double Trainer::elapsed_s() const { return now_s() - started_at_s_; }
 
 Metrics Trainer::train() {
   const std::int64_t steps = config_[key::steps];
-  for (Recorder* recorder : recorders_) recorder->resume_at(state_.step);
+  for (Recorder* recorder : recorders_) recorder->resume_at(state_.step, !state_.evaluation_due);
   Metrics last;
+  if (state_.evaluation_due) {
+    last = evaluate_and_keep_best();
+    saved_step_ = -1;  // what was saved does not know of it
+  }
   while (state_.step < steps && !stop_) {
     const Averages averages = profile_ ? profiled_step() : step();
     if (due(state_.step, config_[key::log_every])) log(averages);
     const bool finished = state_.step == steps;
-    if (finished || due(state_.step, config_[key::eval_every])) last = evaluate_and_keep_best();
+    state_.evaluation_due = finished || due(state_.step, config_[key::eval_every]);
+    if (state_.evaluation_due) last = evaluate_and_keep_best();
     if (finished || due(state_.step, config_[key::checkpoint_every])) save_checkpoint_of_step();
   }
   for (Recorder* recorder : recorders_) recorder->finish();
   if (profile_) report_profile();
   if (saved_step_ != state_.step) save_checkpoint_of_step();
-  if (state_.step < steps) return {};
-  return last.empty() ? evaluate(task_, task_.validation_data(), config_) : last;
+  if (state_.step < steps || state_.evaluation_due) return {};
+  return last.empty() ? evaluate(task_, task_.validation_data(), config_, &stop_) : last;
 }
 
 Averages Trainer::profiled_step() {
@@ -233,7 +238,9 @@ void Trainer::log(const Averages& averages) {
 
 Metrics Trainer::evaluate_and_keep_best() try {
   const double before = elapsed_s();
-  Metrics measured = evaluate(task_, task_.validation_data(), config_);
+  Metrics measured = evaluate(task_, task_.validation_data(), config_, &stop_);
+  if (measured.empty()) return {};  // stopped: it is still due
+  state_.evaluation_due = false;
   const MetricsLine line{.step = state_.step,
                          .split = "val",
                          .values = std::move(measured),

@@ -23,7 +23,7 @@ struct TrainerOptions {
 class Trainer {
  public:
   // Continues from `checkpoint` if there is one: InputError where it does not fit task and data,
-  // before anything is written. `stop` is looked at after each step.
+  // before anything is written. `stop` is looked at after each step, and while evaluating.
   Trainer(Task& task, const Config& config, Run run, const Checkpoint* checkpoint,
           const std::atomic<bool>& stop, const TrainerOptions& options);
 

@@ -27,19 +27,26 @@ void request_stop(int signal) {
   std::signal(signal, SIG_DFL);
 }
 
+// But for a signal that was ignored when the program began, as nohup has SIGHUP.
+void stop_at_signals() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+    if (std::signal(signal, request_stop) == SIG_IGN) std::signal(signal, SIG_IGN);
+}
+
 std::int64_t count_parameters(Module& model) {
   std::int64_t count = 0;
   for (const Parameter* parameter : model.parameters()) count += parameter->tensor.size();
   return count;
 }
 
-// What the run's best model comes to on the split that had no part in training or choosing it.
+// What the run's best model comes to on the split that had no part in training or choosing it;
+// without values where it was stopped.
 MetricsLine test_best(const Run& run, Task& task, const Config& config, double elapsed_s) {
   const Checkpoint best = load_checkpoint(trained_checkpoint(run.folder()));
   restore_parameters(best, task.model());
   return {.step = best.state.step,
           .split = "test",
-          .values = evaluate(task, *task.test_data(), config),
+          .values = evaluate(task, *task.test_data(), config, &stop_requested),
           .elapsed_s = elapsed_s,
           .signatures = task.signatures()};
 }
@@ -127,8 +134,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
 
   // Nothing is refused from here on, and nothing was written before.
   write_file_atomically(run.config(), {config.toml()});
-  std::signal(SIGINT, request_stop);
-  std::signal(SIGTERM, request_stop);
+  stop_at_signals();
   if (options.resume && !checkpoint)
     fmt::print("{}: no checkpoint and no best model yet: starts over from step 0\n", run.folder());
   if (config[key::precision] == MatmulPrecision::bfloat16 && !has_bfloat16_products())
@@ -148,6 +154,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
       .metrics = trainer.train(), .signatures = task->signatures(), .state = trainer.state()};
   if (training.metrics.empty() || task->test_data() == nullptr) return training;
   const MetricsLine tested = test_best(run, *task, config, training.state.elapsed_s);
+  if (tested.values.empty()) return {.metrics = {}, .state = training.state};
   metrics_file.write(tested);
   progress.write(tested);
   add_as_test(training.metrics, tested.values);

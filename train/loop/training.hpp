@@ -20,7 +20,8 @@ struct Training {
 };
 
 // Trains what a config says into a run's folder, keeps it, and tests the best model where the task
-// has a test split. SIGINT and SIGTERM end it after a step, with a checkpoint.
+// has a test split. SIGINT, SIGTERM and SIGHUP end it after a step, with a
+// checkpoint.
 Training train_into(const Run& run, const Config& config, const TrainingOptions& options);
 
 // The checkpoint to go on from, if the folder has one. InputError where the folder holds a run that

@@ -74,6 +74,7 @@ void save_checkpoint(const std::string& path, Task& task, const Optimizer& optim
                    {"elapsed_s", fmt::format("{}", state.elapsed_s)},
                    {"examples", std::to_string(state.examples)},
                    {"engines", engines()}};
+  if (state.evaluation_due) file.metadata["evaluation"] = "due";
   if (!state.data.empty()) file.metadata["data"] = state.data;
   for (const auto& [name, value] : task.metadata()) file.metadata["task." + name] = value;
   for (const auto& [name, array] : file.tensors)
@@ -89,6 +90,7 @@ Checkpoint load_checkpoint(const std::string& path) {
   checkpoint.state = {.step = number<std::int64_t>(checkpoint, "step"),
                       .position = number<std::int64_t>(checkpoint, "position"),
                       .best_loss = number<double>(checkpoint, "best_loss"),
+                      .evaluation_due = metadata_or_none(checkpoint, "evaluation") == "due",
                       .metrics_bytes = number<std::int64_t>(checkpoint, "metrics_bytes"),
                       .elapsed_s = number<double>(checkpoint, "elapsed_s"),
                       .examples = number<std::int64_t>(checkpoint, "examples"),

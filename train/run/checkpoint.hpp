@@ -15,6 +15,7 @@ struct TrainingState {
   std::int64_t step = 0;      // optimiser steps done
   std::int64_t position = 0;  // training examples read
   double best_loss = std::numeric_limits<double>::infinity();
+  bool evaluation_due = false;     // of this step; a signal came before its end
   std::int64_t metrics_bytes = 0;  // length of metrics.jsonl; earlier versions cut it by this
   double elapsed_s = 0;
   std::int64_t examples = 0;  // of the training data, which a resumed run must find again

@@ -3,8 +3,8 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
+#include "train/run/line_reader.hpp"
 #include "train/run/metrics_line.hpp"
 
 namespace tapestry {
@@ -12,22 +12,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether a line was measured at this step or before. A damaged one is nobody's, and a test, which
-// ends a training, is to be made again.
-bool is_of_step(const std::string& line, std::int64_t step) {
+// Whether a line was measured at this step or before; of the step itself, where it is yet to be
+// evaluated, only in training. A damaged one is nobody's, and a test, which ends a training, is to
+// be made again.
+bool is_of_step(const std::string& line, std::int64_t step, bool evaluated) {
   const auto entry = parse_metrics_line(line);
-  return entry && (*entry)["split"] != "test" && (*entry)["step"].get<std::int64_t>() <= step;
+  if (!entry || (*entry)["split"] == "test") return false;
+  const std::int64_t own = (*entry)["step"].get<std::int64_t>();
+  return own < step || (own == step && (evaluated || (*entry)["split"] == "train"));
 }
 
 // How many bytes stand before what was measured after this step: up to the last line that was not.
-std::int64_t bytes_until(const std::string& path, std::int64_t step) {
-  std::ifstream file(path, std::ios::binary);
-  std::int64_t bytes = 0, kept = 0;
-  for (std::string line; std::getline(file, line);) {
-    if (file.eof()) break;  // without its end: one that was being written
-    bytes += std::ssize(line) + 1;
-    if (is_of_step(line, step)) kept = bytes;
-  }
+std::int64_t bytes_until(const std::string& path, std::int64_t step, bool evaluated) {
+  std::int64_t kept = 0;
+  for (LineReader line(path); line.next();)
+    if (!line.too_long() && is_of_step(line.text(), step, evaluated)) kept = line.end();
   return kept;
 }
 
@@ -42,8 +41,8 @@ std::string MetricsLine::json() const {
   return object.dump();
 }
 
-void JsonLinesRecorder::resume_at(std::int64_t step) {
-  if (fs::exists(path_)) fs::resize_file(path_, step > 0 ? bytes_until(path_, step) : 0);
+void JsonLinesRecorder::resume_at(std::int64_t step, bool evaluated) {
+  if (fs::exists(path_)) fs::resize_file(path_, step > 0 ? bytes_until(path_, step, evaluated) : 0);
   file_.reset(std::fopen(path_.c_str(), "a"));
   if (!file_)
     throw std::runtime_error(fmt::format("{}: cannot open: {}", path_, std::strerror(errno)));

@@ -25,8 +25,9 @@ class Recorder {
  public:
   virtual ~Recorder() = default;
   // Comes first: the training goes on after this step, 0 for a new run. What was taken down of a
-  // later one, before the run was interrupted, is to be forgotten.
-  virtual void resume_at(std::int64_t step) = 0;
+  // later one, before the run was interrupted, is to be forgotten; the step's own evaluation as
+  // well, where it is still to be made.
+  virtual void resume_at(std::int64_t step, bool evaluated) = 0;
   virtual void write(const MetricsLine& line) = 0;
   virtual void note(const std::string&) {}  // a text for whoever watches
   virtual void finish() {}                  // the last step is done; a test may follow
@@ -37,7 +38,7 @@ class JsonLinesRecorder final : public Recorder {
  public:
   explicit JsonLinesRecorder(std::string path) : path_(std::move(path)) {}
 
-  void resume_at(std::int64_t step) override;
+  void resume_at(std::int64_t step, bool evaluated = true) override;
   void write(const MetricsLine& line) override;
 
  private:

@@ -1,0 +1,86 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "tests/support/workshop.hpp"
+
+// How a training ends that is told to, or that fails.
+namespace tapestry {
+namespace {
+
+TEST_SUITE_BEGIN("training");
+
+TEST_CASE("bug: Ctrl-C was not noticed before an evaluation had ended") {
+  const Workshop shop;
+  shop.folder.write("long.txt", story(400));
+  // An evaluation of 13000 batches after each of two steps.
+  const std::vector<std::string> keys = {"data.path=" + shop.folder.path("long.txt"),
+                                         "data.validation_fraction=0.8",
+                                         "train.eval_batch_size=1",
+                                         "model.context=1",
+                                         "train.steps=2",
+                                         "train.eval_every=1",
+                                         "train.log_every=1"};
+  shop.must_train("text", "whole", keys);
+  std::vector<std::string> more = keys;
+  for (const std::int64_t step : {1, 2}) {
+    CAPTURE(step);
+    const std::string trained = fmt::format("{{\"step\":{},\"split\":\"train\"", step);
+    const std::string metrics = shop.folder.path("run/metrics.jsonl");
+    const Finished stopped =
+        shop.train("text", "run", more,
+                   {.when =
+                        [&] {
+                          return std::filesystem::exists(metrics) &&
+                                 read_bytes(metrics).find(trained) != std::string::npos;
+                        },
+                    .signal = SIGINT});
+    CHECK(stopped.status == 130);
+    check_says(stopped.out, {fmt::format("stopped after step {};", step)});
+    CHECK(shop.metrics("run").back()["split"] == "train");
+    CHECK(load_checkpoint(shop.checkpoint("run")).state.evaluation_due);
+    if (step == 1) more.push_back("--resume");
+  }
+  shop.must_train("text", "run", more);
+  check_same_run(shop, "whole", "run");
+}
+
+TEST_CASE("training: nohup keeps SIGHUP from ending it") {
+  const Workshop shop;
+  const std::string run = shop.folder.path("run");
+  const Finished finished = run_program(
+      with_sets({"nohup", TAPESTRY_BINARY, "train", shop.folder.path("toy.toml"), "--out", run}),
+      {.when = when_holds(run + "/metrics.jsonl"), .signal = SIGHUP});
+  CHECK(finished.status == 0);
+  CHECK(load_checkpoint(shop.checkpoint("run")).state.step == 40);
+}
+
+TEST_CASE("bug: a terminal that was closed ended the training, without a checkpoint") {
+  const Workshop shop;
+  const std::string command = fmt::format(
+      "{} train {} --out {} --set train.eval_every=1 --set train.steps=200 "
+      "--set train.checkpoint_every=0 > /dev/full",
+      TAPESTRY_BINARY, shop.folder.path("toy.toml"), shop.folder.path("run"));
+  const Finished finished = run_program({"sh", "-c", command});
+  CHECK(finished.status == 1);  // what it came to could not be said
+  CHECK(load_checkpoint(shop.checkpoint("run")).state.step == 200);
+}
+
+TEST_CASE("bug: an error was written behind the line of progress") {
+  const Workshop shop;
+  std::string command = fmt::format("{} train {} --out {}", TAPESTRY_BINARY,
+                                    shop.folder.path("toy.toml"), shop.folder.path("run"));
+  for (const char* key :
+       {"optim.name=sgd", "optim.learning_rate=1000", "train.log_every=1", "train.eval_every=0",
+        "optim.warmup_steps=1000000", "train.batch_size=64", "train.steps=1000000",
+        "optim.momentum=1", "optim.clip_norm=0", "optim.weight_decay=0"})
+    command += fmt::format(" --set {}", key);
+  const Finished finished = run_program({"script", "-qec", command, "/dev/null"});  // a terminal
+  CHECK(finished.status == 1);
+  check_says(finished.out, {" left\r\033[Ktapestry: step "});
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
