@@ -56,7 +56,7 @@ void write_figure(const std::string& out, const Figure& figure) {
 
 void write_table_and_figure(const std::string& out, const std::string& csv, const Figure& figure) {
   std::vector<File> files = rendered(out, figure);
-  files.push_back({stem_of(out) + ".csv", csv});
+  files.insert(files.begin(), File{stem_of(out) + ".csv", csv});
   write_files(files);
 }
 
