@@ -46,8 +46,8 @@ class ImageData {
   // InputError where a trained model's images had another size.
   explicit ImageData(const TaskSetup& setup);
 
-  const ImageTaskSplits&
-  splits();  // read or drawn when first asked for: a trained model does without
+  // Read or drawn when first asked for: a trained model does without.
+  const ImageTaskSplits& splits();
   std::int64_t height() const { return height_; }
   std::int64_t width() const { return width_; }
   const std::vector<std::string>& class_names() const { return class_names_; }
