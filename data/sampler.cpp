@@ -43,16 +43,21 @@ std::int64_t Sampler::at(std::int64_t position) {
   if (order_ == Order::sequential) return position % size_;
   if (order_ == Order::with_replacement) return random_for(seed_, position).below(size_);
   if (epoch_ != position / epoch_size_) shuffle(position / epoch_size_);
-  return permutation_[position % epoch_size_];
+  const std::int64_t place = position % epoch_size_;
+  return computed_ ? (*computed_)[place] : permutation_[place];
 }
 
 void Sampler::shuffle(std::int64_t epoch) {
+  epoch_ = epoch;
+  Random random = random_for(seed_, epoch);
+  if (order_ == Order::shuffled && size_ > most_indexed) {
+    computed_.emplace(size_, random);
+    return;
+  }
   permutation_.resize(size_);
   std::iota(permutation_.begin(), permutation_.end(), 0);
-  Random random = random_for(seed_, epoch);
   random.shuffle(permutation_);
   if (order_ == Order::similar_lengths) group_by_length(random);
-  epoch_ = epoch;
 }
 
 void Sampler::group_by_length(Random& random) {

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "autograd/random.hpp"
+#include "data/permutation.hpp"
 
 namespace tapestry {
 
@@ -18,16 +20,19 @@ enum class Order {
 // and cut into batches, and the batches of all pools are shuffled. Fewer than `batch` examples,
 // others each time, sit an epoch out.
 struct SimilarLengths {
-  std::int64_t batch = 1;               // examples of each call of next()
+  std::int64_t batch = 1;               // examples of a step: of each call of next()
   std::int64_t pool = 100;              // batches sorted together: more saves padding, less mixes
   std::vector<std::int64_t> lengths{};  // of each example, in any unit
 };
 
 // Which examples a step reads: a function of (seed, position) alone, so a resumed run that seeks to
 // its old position reads what it would have read. A batch may straddle two epochs, but for similar
-// lengths.
+// lengths. An index of the shuffled epoch takes 8 bytes an example; above most_indexed examples
+// there is none, and each place is computed.
 class Sampler {
  public:
+  static constexpr std::int64_t most_indexed = 1 << 24;
+
   Sampler(std::int64_t size, Order order, std::uint64_t seed,
           SimilarLengths similar = {});  // size >= 1
 
@@ -48,8 +53,9 @@ class Sampler {
   SimilarLengths similar_;
   std::int64_t epoch_size_;
   std::int64_t position_ = 0;
-  std::int64_t epoch_ = -1;  // of permutation_
-  std::vector<std::int64_t> permutation_;
+  std::int64_t epoch_ = -1;                // that was shuffled last
+  std::vector<std::int64_t> permutation_;  // its order, as an index
+  std::optional<Permutation> computed_;    // or without
 };
 
 }  // namespace tapestry
