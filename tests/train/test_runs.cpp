@@ -18,8 +18,8 @@ TEST_CASE("training: --profile prints where the time goes, and leaves a trace of
   const Finished finished = shop.train("toy", "profiled", {"--profile"});
   REQUIRE(finished.status == 0);
   check_says(finished.out, {"over 20 steps", "GFLOP/s", "GB/s", "linear", "packed_self_attention",
-                            "cross_entropy", "forward", "backward", "optimizer", "clip", "batch",
-                            "trace.json", "ui.perfetto.dev"});
+                            "cross_entropy", "forward", "backward", "optimizer", "clip",
+                            "wait for batch", "trace.json", "ui.perfetto.dev"});
   const Json trace = Json::parse(read_bytes(shop.folder.path("profiled/trace.json")));
   double end = 0, flops = 0;
   for (const Json& event : trace["traceEvents"]) {

@@ -88,9 +88,11 @@ Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* ch
       parameters_(task.model().parameters()),
       optimizer_(make_optimizer(config, parameters_)),
       schedule_(make_schedule(config)),
-      sampler_(task.training_data().size(), task.order(), seed_of(config),
-               {.batch = config[key::batch_size] / config[key::micro_batches],
-                .lengths = task.training_data().lengths()}),
+      loader_(
+          task.training_data(),
+          Sampler(task.training_data().size(), task.order(), seed_of(config),
+                  {.batch = config[key::batch_size], .lengths = task.training_data().lengths()}),
+          {.batch_size = config[key::batch_size], .parts = config[key::micro_batches]}),
       state_(checkpoint ? checkpoint->state : TrainingState{}),
       recorders_(options.recorders),
       profile_(options.profile) {
@@ -109,7 +111,7 @@ Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* ch
         run_.folder(), key::data_path.name, config[key::data_path]);
     restore_parameters(*checkpoint, task.model());
     restore_optimizer(*checkpoint, *optimizer_);
-    sampler_.seek(state_.position);
+    loader_.seek(state_.position);
     if (checkpoint->path == run_.checkpoint()) saved_step_ = state_.step;
   }
   state_.examples = examples;
@@ -175,11 +177,11 @@ void Trainer::report_profile() {
 // One optimiser step. The micro-batches' sums are divided by the count of them all, so that they
 // weigh as they would in one batch.
 Averages Trainer::step() try {
-  const std::vector<Batch> batches = next_batches();
+  const std::vector<Batch> batches = loader_.next();
   const double count =
       std::accumulate(batches.begin(), batches.end(), 0.0,
                       [](double sum, const Batch& batch) { return sum + batch.count; });
-  profile::mark(profile::Phase::step, "batch", nullptr, 0);
+  profile::mark(profile::Phase::step, "wait for batch", nullptr, 0);
   Gradients gradients;
   Averages averages;
   for (std::size_t i = 0; i < batches.size(); ++i) {
@@ -199,7 +201,7 @@ Averages Trainer::step() try {
   gradient_norm_ = clipped.norm;
   optimizer_->step(gradients, schedule_.at(state_.step), clipped.scale);
   ++state_.step;
-  state_.position = sampler_.position();
+  state_.position = loader_.position();
   return averages;
 } catch (const InputError&) {
   throw;
@@ -211,14 +213,6 @@ Averages Trainer::step() try {
 std::runtime_error Trainer::failure(std::int64_t step, const std::runtime_error& error) const {
   return std::runtime_error(fmt::format("step {}: {}; what was saved before stays in {}", step,
                                         error.what(), run_.folder()));
-}
-
-std::vector<Batch> Trainer::next_batches() {
-  const std::int64_t parts = config_[key::micro_batches];
-  std::vector<Batch> batches;
-  for (std::int64_t i = 0; i < parts; ++i)
-    batches.push_back(task_.training_data().batch(sampler_.next(config_[key::batch_size] / parts)));
-  return batches;
 }
 
 void Trainer::log(const Averages& averages) {

@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "autograd/profile.hpp"
+#include "data/loader.hpp"
 #include "optim/schedule.hpp"
 #include "train/run/recorder.hpp"
 #include "train/run/run.hpp"
@@ -37,7 +38,6 @@ class Trainer {
   Averages step();
   Averages profiled_step();
   void report_profile();
-  std::vector<Batch> next_batches();
   void log(const Averages& averages);
   Metrics evaluate_and_keep_best();
   std::runtime_error failure(std::int64_t step, const std::runtime_error& error) const;
@@ -54,7 +54,7 @@ class Trainer {
   std::vector<Parameter*> parameters_;
   std::unique_ptr<Optimizer> optimizer_;
   Schedule schedule_;
-  Sampler sampler_;
+  Loader loader_;
   TrainingState state_;
   std::int64_t saved_step_ = -1;  // of checkpoint.safetensors
   std::vector<Recorder*> recorders_;
