@@ -22,6 +22,8 @@ namespace tapestry {
 namespace {
 
 constexpr std::int64_t piece_bytes = 1 << 20, least_piece_bytes = 1 << 12;
+constexpr std::size_t max_character_bytes = 4;
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 constexpr std::int64_t inflated_bytes = 32 << 20, inflated_ratio = 200;
 
 // The lead byte's free bits, and the least value that needs this many bytes.
@@ -35,6 +37,34 @@ int bytes_by_lead(unsigned char lead) {
   const int ones = std::countl_one(lead);
   if (ones == 0) return 1;
   return ones >= 2 && ones <= 4 ? ones : 0;
+}
+
+// How many bytes there are before the first that is not UTF-8.
+std::size_t utf8_bytes(std::string_view text) {
+  std::size_t offset = 0;
+  while (offset < text.size()) {
+    const int bytes = code_point_at(text, offset).bytes;
+    if (bytes == 0) break;
+    offset += bytes;
+  }
+  return offset;
+}
+
+// Where a part of a file begins: in bytes and in lines, both from 0.
+struct Position {
+  std::int64_t byte = 0, line = 0;
+  Position after(std::string_view part) const {
+    return {byte + std::ssize(part), line + std::ranges::count(part, '\n')};
+  }
+};
+
+[[noreturn]] void throw_not_utf8(const std::string& path, const Position& begin,
+                                 std::string_view part, std::size_t offset) {
+  const Position found = begin.after(part.substr(0, offset));
+  throw InputError(
+      fmt::format("{}: byte {} (line {}): 0x{:02x} is not UTF-8; convert the file "
+                  "to UTF-8, for example with iconv",
+                  path, found.byte, found.line + 1, static_cast<unsigned char>(part[offset])));
 }
 
 }  // namespace
@@ -130,22 +160,34 @@ CodePoint code_point_at(std::string_view text, std::size_t offset) {
 }
 
 void require_utf8(std::string_view text, const std::string& path) {
-  for (std::size_t offset = 0; offset < text.size();) {
-    const int bytes = code_point_at(text, offset).bytes;
-    if (bytes == 0) {
-      const auto line = 1 + std::ranges::count(text.substr(0, offset), '\n');
-      throw InputError(
-          fmt::format("{}: byte {} (line {}): 0x{:02x} is not UTF-8; convert the file "
-                      "to UTF-8, for example with iconv",
-                      path, offset, line, static_cast<unsigned char>(text[offset])));
-    }
-    offset += bytes;
+  if (const std::size_t bytes = utf8_bytes(text); bytes < text.size())
+    throw_not_utf8(path, {}, text, bytes);
+}
+
+void read_text_parts(const std::string& path,
+                     const std::function<void(std::string_view part)>& take) {
+  InputFile file(path);
+  Position position;
+  std::string part;
+  for (bool more = true; more;) {
+    const std::size_t before = part.size();
+    part.resize(before + piece_bytes);
+    const std::int64_t got = file.read(std::span(part).subspan(before));
+    part.resize(before + got);
+    more = got == piece_bytes;
+    const std::size_t bytes = utf8_bytes(part);
+    const bool cut = more && part.size() - bytes < max_character_bytes;
+    if (bytes < part.size() && !cut) throw_not_utf8(path, position, part, bytes);
+    const std::string_view whole = std::string_view(part).substr(0, bytes);
+    const bool marked = position.byte == 0 && whole.starts_with(byte_order_mark);
+    take(whole.substr(marked ? byte_order_mark.size() : 0));
+    position = position.after(whole);
+    part.erase(0, bytes);
   }
 }
 
 std::string read_text(const std::string& path) {
   constexpr std::int64_t max_bytes = std::int64_t{1} << 30;
-  constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
   std::string text = read_file(path, max_bytes);
   require_utf8(text, path);
   if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());

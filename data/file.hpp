@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -59,6 +60,10 @@ void require_utf8(std::string_view text, const std::string& path);
 // A whole file of UTF-8, plain or gzip, without the byte order mark that it may begin with.
 // InputError as of read_file and require_utf8, and where it holds more than 1 GiB.
 std::string read_text(const std::string& path);
+
+// The same of any size, given on in parts of whole characters, about 1 MiB each, and not kept.
+void read_text_parts(const std::string& path,
+                     const std::function<void(std::string_view part)>& take);
 
 // Takes the first line off `text`, without what ends it, "\n" or "\r\n", which the last may lack.
 // Nothing at the end: while (const auto line = next_line(rest)) …

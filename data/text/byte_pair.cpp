@@ -48,18 +48,6 @@ Run run_of(CharacterKind kind, std::string_view text, std::size_t offset) {
   return run;
 }
 
-std::size_t piece_end(std::string_view text, std::size_t begin) {
-  for (const std::string_view ending : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"})
-    if (text.substr(begin).starts_with(ending)) return begin + ending.size();
-  const std::size_t word = begin + (text[begin] == ' ' ? 1 : 0);
-  if (word < text.size())
-    if (const CharacterKind kind = kind_at(text, word); kind != CharacterKind::space)
-      return run_of(kind, text, word).end;
-  // White space leaves its last character to what follows, which takes it in where it is ' '.
-  const Run spaces = run_of(CharacterKind::space, text, begin);
-  return spaces.end == text.size() || spaces.last == begin ? spaces.end : spaces.last;
-}
-
 // In lower case where that is wanted.
 std::string prepared(std::string_view text, bool lower) {
   for (std::size_t offset = 0; offset < text.size();) {
@@ -106,12 +94,23 @@ char32_t visible_character(std::uint8_t byte) {
   return alphabet[byte];
 }
 
+std::size_t first_piece_bytes(std::string_view text) {
+  for (const std::string_view ending : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"})
+    if (text.starts_with(ending)) return ending.size();
+  const std::size_t word = text.front() == ' ' ? 1 : 0;
+  if (word < text.size())
+    if (const CharacterKind kind = kind_at(text, word); kind != CharacterKind::space)
+      return run_of(kind, text, word).end;
+  // White space leaves its last character to what follows, which takes it in where it is ' '.
+  const Run spaces = run_of(CharacterKind::space, text, 0);
+  return spaces.end == text.size() || spaces.last == 0 ? spaces.end : spaces.last;
+}
+
 std::vector<std::string_view> byte_level_pieces(std::string_view text) {
   std::vector<std::string_view> pieces;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = piece_end(text, begin);
-    pieces.push_back(text.substr(begin, end - begin));
-    begin = end;
+  while (!text.empty()) {
+    pieces.push_back(text.substr(0, first_piece_bytes(text)));
+    text.remove_prefix(pieces.back().size());
   }
   return pieces;
 }

@@ -44,6 +44,11 @@ class BytePairTokenizer final {
   static BytePairTokenizer train(std::span<const std::string> texts,
                                  const BytePairOptions& options = {});
 
+  // The same from files of plain text, which are read part by part: memory is taken by their
+  // distinct pieces alone, which may be 256 MiB. A piece above 1 MiB counts as several.
+  static BytePairTokenizer train_on_files(std::span<const std::string> paths,
+                                          const BytePairOptions& options = {});
+
   // Hugging Face's tokenizer.json: model BPE; ByteLevel pre-tokenizer and decoder; normalizer null
   // or Lowercase; tokens 0 to 3 those of special_tokens. InputError names the file and the field;
   // also above 64 MiB.
@@ -82,6 +87,7 @@ class BytePairTokenizer final {
 // with the letters, numbers and spaces of data/text/unicode.hpp. Together they are the text
 // (UTF-8).
 std::vector<std::string_view> byte_level_pieces(std::string_view text);
+std::size_t first_piece_bytes(std::string_view text);  // of a text that is not empty
 
 // The character that stands for a byte in tokenizer.json, in GPT-2's way: itself where that can be
 // seen, as in "a" and "é", else one from U+0100 on, as "Ġ" for the space.

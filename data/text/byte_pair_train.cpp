@@ -1,12 +1,17 @@
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <queue>
 #include <unordered_set>
+#include <utility>
 
 #include "autograd/check.hpp"
 #include "data/file.hpp"
 #include "data/option_error.hpp"
 #include "data/text/byte_pair.hpp"
+#include "data/text/text.hpp"
 #include "data/text/unicode.hpp"
+#include "data/text/word_counts.hpp"
 
 namespace tapestry {
 namespace {
@@ -17,20 +22,32 @@ std::uint64_t key_of(const Pair& pair) {
   return static_cast<std::uint64_t>(pair[0]) << 32 | static_cast<std::uint32_t>(pair[1]);
 }
 
-// The special tokens and the 256 bytes.
-BytePairModel first_tokens(const BytePairOptions& options) {
-  BytePairModel model{.lower_case = options.lower_case};
-  model.tokens.assign(special_tokens.begin(), special_tokens.end());
+void check(const BytePairOptions& options) {
+  const std::int64_t least = std::ssize(special_tokens) + std::ssize(options.special_tokens) + 256;
+  expect_option(options.vocabulary >= least, "vocabulary",
+                "{} tokens, expected at least {}, for the special tokens and 256 bytes",
+                options.vocabulary, least);
+  require(options.least_count >= 1, "BytePairTokenizer::train: least_count {}",
+          options.least_count);
+  std::vector<std::string> names(special_tokens.begin(), special_tokens.end());
   for (const std::string& token : options.special_tokens) {
     require_utf8(token, "a special token");
     expect_input(byte_level_pieces(token).size() > 1,
                  "special token '{}': expected a name that no word or run of signs can be, "
                  "such as <{}>",
                  token, token.empty() ? "sep" : token);
-    expect_input(std::ranges::find(model.tokens, token) == model.tokens.end(),
+    expect_input(std::ranges::find(names, token) == names.end(),
                  "special token '{}' is there twice; name it once", token);
-    model.tokens.push_back(token);
+    names.push_back(token);
   }
+}
+
+// The special tokens and the 256 bytes.
+BytePairModel first_tokens(const BytePairOptions& options) {
+  BytePairModel model{.lower_case = options.lower_case};
+  model.tokens.assign(special_tokens.begin(), special_tokens.end());
+  model.tokens.insert(model.tokens.end(), options.special_tokens.begin(),
+                      options.special_tokens.end());
   model.special.assign(model.tokens.size(), true);
   std::vector<int> bytes(256);
   for (int byte = 0; byte < 256; ++byte) bytes[byte] = byte;
@@ -41,46 +58,83 @@ BytePairModel first_tokens(const BytePairOptions& options) {
   return model;
 }
 
-// Learns merges from the distinct pieces of a text and their counts. The counts of pairs are kept
-// up to date, and the heap of candidates is not: one whose count has fallen goes back when met.
-class Trainer final {
+// All words' tokens, byte by byte, with a border before each word and after the last. A token of
+// more than one byte stands at the first and at the last of its bytes' places, so that from either
+// end it is one step to its neighbour. Words of the same count stand side by side.
+class WordTokens final {
  public:
-  explicit Trainer(const BytePairOptions& options) : model_(first_tokens(options)) {
-    for (std::size_t id = 0; id < model_.tokens.size(); ++id)
-      ids_.emplace(model_.tokens[id], static_cast<std::int32_t>(id));
-  }
+  using Place = std::uint32_t;
+  static constexpr std::int32_t border = -1, inside = -2;
+  static_assert(2 * WordCounts::default_limit < std::numeric_limits<Place>::max());
 
-  void add(std::string_view text) {
-    for (const std::string_view piece : byte_level_pieces(text)) {
-      const auto [place, is_new] = words_by_text_.try_emplace(std::string(piece), words_.size());
-      if (is_new) words_.push_back({bytes_of(piece), 0});
-      ++words_[place->second].count;
+  WordTokens(const WordCounts& words, std::span<const std::int32_t, 256> byte_tokens) {
+    std::vector<const WordCounts::Counts::value_type*> by_count;
+    by_count.reserve(words.counts().size());
+    for (const auto& word : words.counts()) by_count.push_back(&word);
+    std::ranges::sort(by_count, {}, [](const auto* word) { return word->second; });
+
+    tokens_.reserve(words.bytes() + by_count.size() + 1);
+    for (const auto* word : by_count) {
+      if (counts_.empty() || counts_.back().count != word->second)
+        counts_.push_back({static_cast<Place>(tokens_.size()), word->second});
+      tokens_.push_back(border);
+      for (const char byte : word->first)
+        tokens_.push_back(byte_tokens[static_cast<unsigned char>(byte)]);
     }
+    tokens_.push_back(border);
   }
 
-  BytePairModel learn(std::int64_t vocabulary, std::int64_t least_count) {
-    for (std::size_t word = 0; word < words_.size(); ++word) count_pairs(word, 1, any_token);
-    for (const Pair& pair : counted_) offer(pair);
-    while (std::ssize(model_.tokens) < vocabulary && !candidates_.empty()) {
+  std::int32_t operator[](Place place) const { return tokens_[place]; }
+  Place size() const { return static_cast<Place>(tokens_.size()); }
+
+  // How often the word at a place occurs in the texts.
+  std::int64_t count_at(Place place) const {
+    return (std::ranges::upper_bound(counts_, place, {}, &CountsFrom::first) - 1)->count;
+  }
+
+  // Makes the tokens of places [first, second) and [second, end) one.
+  void join(Place first, Place second, Place end, std::int32_t token) {
+    tokens_[second - 1] = tokens_[second] = inside;
+    tokens_[first] = tokens_[end - 1] = token;
+  }
+
+ private:
+  struct CountsFrom {
+    Place first;
+    std::int64_t count;
+  };
+  std::vector<std::int32_t> tokens_;
+  std::vector<CountsFrom> counts_;
+};
+
+// Learns merges. The counts of pairs are kept up to date, and the heap of candidates is not: one
+// whose count has fallen goes back when met. A merge looks at the places of its pair alone, and
+// each leaves a token less: all together take time in proportion to the distinct words' bytes and
+// the logarithm of the candidates.
+class Learner final {
+ public:
+  Learner(BytePairModel first, const WordCounts& words, const BytePairOptions& options)
+      : options_(options), model_(std::move(first)), words_(words, byte_tokens()) {}
+
+  BytePairModel learn() {
+    count_all_pairs();
+    while (std::ssize(model_.tokens) < options_.vocabulary && !candidates_.empty()) {
       const Candidate best = candidates_.top();
       candidates_.pop();
-      const std::int64_t count = uses_.at(key_of(best.pair)).count;
-      if (best.count != count && count >= least_count) offer(best.pair);
-      if (best.count == count && count >= least_count) merge(best.pair);
+      if (best.count == count_of(best.pair))
+        merge(best.pair);
+      else
+        offer(best.pair);
     }
     return std::move(model_);
   }
 
  private:
-  static constexpr std::int32_t any_token = -1;
-
-  struct Word {
-    std::vector<std::int32_t> tokens;
-    std::int64_t count;  // in the text
-  };
+  using Place = WordTokens::Place;
   struct Use {
     std::int64_t count = 0;
-    std::vector<std::size_t> words{};  // all that hold the pair, and some that did
+    std::int64_t grown_in = -1;   // the merge that it was last found in
+    std::vector<Place> places{};  // of its left token: all that hold the pair, and some that did
   };
   struct Candidate {
     std::int64_t count;
@@ -90,88 +144,141 @@ class Trainer final {
     }
   };
 
-  std::vector<std::int32_t> bytes_of(std::string_view piece) const {
-    std::vector<std::int32_t> tokens;
-    for (const char byte : piece) tokens.push_back(ids_.at(std::string(1, byte)));
+  // Also notes all tokens' ids.
+  std::array<std::int32_t, 256> byte_tokens() {
+    std::array<std::int32_t, 256> tokens{};
+    for (std::size_t id = 0; id < model_.tokens.size(); ++id) {
+      ids_.emplace(model_.tokens[id], static_cast<std::int32_t>(id));
+      if (!model_.special[id])
+        tokens[static_cast<unsigned char>(model_.tokens[id].front())] =
+            static_cast<std::int32_t>(id);
+    }
     return tokens;
   }
 
-  void offer(const Pair& pair) { candidates_.push({uses_.at(key_of(pair)).count, pair}); }
-
-  // Adds a word's pairs, or takes them away (sign -1). Pairs with `token` are noted as counted.
-  void count_pairs(std::size_t word, std::int64_t sign, std::int32_t token) {
-    const auto& [tokens, count] = words_[word];
-    for (std::size_t i = 1; i < tokens.size(); ++i) {
-      const Pair pair{tokens[i - 1], tokens[i]};
-      Use& use = uses_[key_of(pair)];
-      use.count += sign * count;
-      if (sign < 0 || (token != any_token && pair[0] != token && pair[1] != token)) continue;
-      if (use.words.empty() || use.words.back() != word) use.words.push_back(word);
-      if (noted_.insert(key_of(pair)).second) counted_.push_back(pair);
-    }
+  Place length_of(std::int32_t token) const {
+    return static_cast<Place>(model_.tokens[token].size());
   }
 
-  void merge(const Pair& pair) {
+  std::int64_t count_of(const Pair& pair) const {
+    const auto use = uses_.find(key_of(pair));
+    return use == uses_.end() ? 0 : use->second.count;
+  }
+
+  void count_all_pairs() {
+    for (Place place = 1; place + 1 < words_.size(); ++place)
+      if (words_[place] != WordTokens::border && words_[place + 1] != WordTokens::border)
+        gain({words_[place], words_[place + 1]}, words_.count_at(place), place);
+    offer_grown();
+  }
+
+  void offer(const Pair& pair) {
+    if (const std::int64_t count = count_of(pair); count >= options_.least_count)
+      candidates_.push({count, pair});
+  }
+
+  void offer_grown() {
+    for (const Pair& pair : grown_) offer(pair);
+    grown_.clear();
+    ++merges_done_;
+  }
+
+  void gain(const Pair& pair, std::int64_t count, Place place) {
+    Use& use = uses_[key_of(pair)];
+    use.count += count;
+    use.places.push_back(place);
+    if (use.grown_in == merges_done_) return;
+    use.grown_in = merges_done_;
+    grown_.push_back(pair);
+  }
+
+  // The pair that is being merged is not counted any more.
+  void lose(const Pair& pair, std::int64_t count) {
+    const auto use = uses_.find(key_of(pair));
+    if (use == uses_.end()) return;
+    use->second.count -= count;
+    if (use->second.count == 0) uses_.erase(use);
+  }
+
+  // The token that a pair becomes. Two pairs may give the same bytes.
+  std::int32_t result_of(const Pair& pair) {
     const std::string bytes = model_.tokens[pair[0]] + model_.tokens[pair[1]];
-    const auto id = static_cast<std::int32_t>(model_.tokens.size());
-    const auto [known, is_new] = ids_.try_emplace(bytes, id);  // two merges may give the same bytes
+    const auto [known, is_new] =
+        ids_.try_emplace(bytes, static_cast<std::int32_t>(model_.tokens.size()));
     if (is_new) {
       model_.tokens.push_back(bytes);
       model_.special.push_back(false);
     }
     if (merged_.insert(key_of(pair)).second) model_.merges.push_back(pair);
-
-    counted_.clear();
-    noted_.clear();
-    const std::vector<std::size_t> words = std::move(uses_.at(key_of(pair)).words);
-    uses_.at(key_of(pair)).words.clear();
-    for (const std::size_t word : words) {
-      std::vector<std::int32_t>& tokens = words_[word].tokens;
-      if (std::ranges::search(tokens, pair).empty()) continue;
-      count_pairs(word, -1, any_token);
-      replace(tokens, pair, known->second);
-      count_pairs(word, 1, known->second);
-    }
-    for (const Pair& grown : counted_) offer(grown);
+    return known->second;
   }
 
-  static void replace(std::vector<std::int32_t>& tokens, const Pair& pair, std::int32_t result) {
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-      const bool here = i + 1 < tokens.size() && tokens[i] == pair[0] && tokens[i + 1] == pair[1];
-      tokens[kept++] = here ? result : tokens[i];
-      if (here) ++i;
-    }
-    tokens.resize(kept);
+  void merge(const Pair& pair) {
+    const std::int32_t result = result_of(pair);
+    std::vector<Place> places = std::move(uses_.at(key_of(pair)).places);
+    uses_.erase(key_of(pair));
+    std::ranges::sort(places);  // leftmost first, which matters where they overlap, as in "aaa"
+    for (const Place place : places)
+      if (words_[place] == pair[0] && words_[place + length_of(pair[0])] == pair[1])
+        merge_at(place, pair, result);
+    offer_grown();
   }
 
+  void merge_at(Place place, const Pair& pair, std::int32_t result) {
+    const Place second = place + length_of(pair[0]), end = second + length_of(pair[1]);
+    const std::int32_t before = words_[place - 1], after = words_[end];
+    const std::int64_t count = words_.count_at(place);
+    if (before != WordTokens::border) {
+      lose({before, pair[0]}, count);
+      gain({before, result}, count, place - length_of(before));
+    }
+    if (after != WordTokens::border) {
+      lose({pair[1], after}, count);
+      gain({result, after}, count, place);
+    }
+    words_.join(place, second, end, result);
+  }
+
+  BytePairOptions options_;
   BytePairModel model_;
   std::unordered_map<std::string, std::int32_t> ids_;
-  std::unordered_map<std::string, std::size_t> words_by_text_;
-  std::vector<Word> words_;
+  WordTokens words_;
   std::unordered_map<std::uint64_t, Use> uses_;
   std::unordered_set<std::uint64_t> merged_;
-  std::unordered_set<std::uint64_t> noted_;  // counted_, as a set
-  std::vector<Pair> counted_;
   std::priority_queue<Candidate> candidates_;
+  std::int64_t merges_done_ = 0;
+  std::vector<Pair> grown_;  // by the merge being done
 };
+
+// The words' counts are given up before pairs are counted, which takes the most memory.
+BytePairTokenizer learn(const BytePairOptions& options, WordCounts&& words) {
+  Learner learner(first_tokens(options), std::exchange(words, WordCounts(false)), options);
+  return BytePairTokenizer(learner.learn());
+}
 
 }  // namespace
 
 BytePairTokenizer BytePairTokenizer::train(std::span<const std::string> texts,
                                            const BytePairOptions& options) {
-  Trainer trainer(options);
-  const std::int64_t least = std::ssize(special_tokens) + std::ssize(options.special_tokens) + 256;
-  expect_option(options.vocabulary >= least, "vocabulary",
-                "{} tokens, expected at least {}, for the special tokens and 256 bytes",
-                options.vocabulary, least);
-  require(options.least_count >= 1, "BytePairTokenizer::train: least_count {}",
-          options.least_count);
+  check(options);
+  WordCounts words(options.lower_case);
   for (std::size_t i = 0; i < texts.size(); ++i) {
     require_utf8(texts[i], fmt::format("text {}", i));
-    trainer.add(options.lower_case ? lower_case(texts[i]) : texts[i]);
+    words.add(texts[i]);
+    words.end_text();
   }
-  return BytePairTokenizer(trainer.learn(options.vocabulary, options.least_count));
+  return learn(options, std::move(words));
+}
+
+BytePairTokenizer BytePairTokenizer::train_on_files(std::span<const std::string> paths,
+                                                    const BytePairOptions& options) {
+  check(options);
+  WordCounts words(options.lower_case);
+  for (const std::string& path : paths) {
+    read_plain_text(path, [&](std::string_view part) { words.add(part); });
+    words.end_text();
+  }
+  return learn(options, std::move(words));
 }
 
 }  // namespace tapestry

@@ -23,12 +23,19 @@ std::string only_text_file(const std::string& folder) {
   return (fs::path(folder) / texts.front()).string();
 }
 
-Text load_plain_text(const std::string& path) {
+std::string text_file(const std::string& path) {
   std::error_code ignored;
-  Text text{fs::is_directory(path, ignored) ? only_text_file(path) : path, {}};
+  return fs::is_directory(path, ignored) ? only_text_file(path) : path;
+}
+
+void expect_text(bool found, const std::string& path) {
+  expect_input(found, "{}: byte 0: the file is empty; give a text to learn from", path);
+}
+
+Text load_plain_text(const std::string& path) {
+  Text text{text_file(path), {}};
   text.content = read_text(text.path);
-  expect_input(!text.content.empty(), "{}: byte 0: the file is empty; give a text to learn from",
-               text.path);
+  expect_text(!text.content.empty(), text.path);
   return text;
 }
 
@@ -36,4 +43,16 @@ const RegisterFormat registered(text_formats(), "plain",
                                 {.help = "a UTF-8 text file", .read = load_plain_text});
 
 }  // namespace
+
+void read_plain_text(const std::string& path,
+                     const std::function<void(std::string_view part)>& take) {
+  const std::string file = text_file(path);
+  bool found = false;
+  read_text_parts(file, [&](std::string_view part) {
+    found = found || !part.empty();
+    take(part);
+  });
+  expect_text(found, file);
+}
+
 }  // namespace tapestry

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -50,6 +51,11 @@ TextFormats& text_formats();
 // Reads a text in the format of its path: a file of plain text, which may be gzip, or the one *.txt
 // file of a folder. InputError: none or several *.txt files, an empty file, not UTF-8, above 1 GiB.
 Text load_text(const std::string& path);
+
+// Gives on a plain text part by part, as read_text_parts. InputError as of load_text, but a text of
+// any size is read.
+void read_plain_text(const std::string& path,
+                     const std::function<void(std::string_view part)>& take);
 
 // How examples of T tokens are cut from a text of n tokens.
 enum class Windows {

@@ -1,5 +1,4 @@
 #include "data/text/byte_pair.hpp"
-#include "data/text/text.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
 
@@ -16,10 +15,8 @@ class TrainTokenizer final : public Command {
   }
 
   int run() override {
-    std::vector<std::string> texts;
-    for (const std::string& file : files_) texts.push_back(load_text(file).content);
-    const BytePairTokenizer tokenizer =
-        BytePairTokenizer::train(texts, {.vocabulary = vocabulary_, .lower_case = lower_case_});
+    const BytePairTokenizer tokenizer = BytePairTokenizer::train_on_files(
+        files_, {.vocabulary = vocabulary_, .lower_case = lower_case_});
     write_bytes(out_, tokenizer.to_json());
     fmt::print("{}: {} tokens\n", out_, tokenizer.size());
     return 0;
