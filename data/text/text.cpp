@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "autograd/check.hpp"
 #include "data/file.hpp"
@@ -22,14 +21,40 @@ void check_length(const TextRange& range) {
 
 }  // namespace
 
-std::string printable(std::string_view text) {
+namespace {
+
+// Code points that no terminal shows as a character: controls, and those that break lines or
+// change the direction of what stands around them.
+bool is_hidden(char32_t point) {
+  return point < 0x20 || (point >= 0x7F && point < 0xA0) || point == 0x061C ||
+         (point >= 0x200E && point <= 0x200F) || (point >= 0x2028 && point <= 0x202E) ||
+         (point >= 0x2066 && point <= 0x2069);
+}
+
+bool ends_line(std::string_view rest) { return rest.starts_with('\n') || rest.starts_with("\r\n"); }
+
+std::string without_hidden(std::string_view text, bool keeps_lines) {
   std::string result;
-  for (const char character : text) {
-    const auto byte = static_cast<unsigned char>(character);
-    result += std::iscntrl(byte) ? fmt::format("\\x{:02x}", byte) : std::string(1, character);
+  for (std::size_t offset = 0; offset < text.size();) {
+    const std::string_view rest = text.substr(offset);
+    const auto [point, bytes] = code_point_at(text, offset);
+    const bool kept = keeps_lines && (rest.front() == '\t' || ends_line(rest));
+    if (bytes == 0 || (point < 0x20 && !kept))
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(rest.front()));
+    else if (is_hidden(point) && !kept)
+      result += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(point));
+    else
+      result += rest.substr(0, bytes);
+    offset += std::max(bytes, 1);
   }
   return result;
 }
+
+}  // namespace
+
+std::string printable(std::string_view text) { return without_hidden(text, false); }
+
+std::string printable_lines(std::string_view text) { return without_hidden(text, true); }
 
 CharVocabulary::CharVocabulary(std::vector<std::string> symbols) : symbols_(std::move(symbols)) {
   for (std::size_t i = 0; i < symbols_.size(); ++i) {

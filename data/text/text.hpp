@@ -13,9 +13,12 @@
 
 namespace tapestry {
 
-// The text with its control characters written as \x0a, so that a message that quotes it is one
-// line.
+// The text with what a terminal would obey, or show to mislead, written out: control characters as
+// \x1b and \u009b, marks of direction and breaks of lines as \u202e, bytes that are not UTF-8 as
+// \xff. It is one line.
 std::string printable(std::string_view text);
+// The same, but tabs and the ends of lines stay as they are.
+std::string printable_lines(std::string_view text);
 
 // Numbers the characters (Unicode code points) of a language: token i is the i-th symbol.
 class CharVocabulary {

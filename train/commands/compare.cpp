@@ -7,6 +7,7 @@
 #include "train/run/line_reader.hpp"
 #include "train/run/metrics_line.hpp"
 #include "train/run/run.hpp"
+#include "train/run/terminal.hpp"
 
 namespace tapestry {
 namespace {
@@ -91,9 +92,9 @@ void print_table(const std::vector<Row>& rows) {
   for (const Row& row : rows)
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   for (const Row& row : rows) {
-    fmt::print("{:<{}}", row.front(), widths.front());
-    for (std::size_t i = 1; i < row.size(); ++i) fmt::print("  {:>{}}", row[i], widths[i]);
-    fmt::print("\n");
+    say("{:<{}}", row.front(), widths.front());
+    for (std::size_t i = 1; i < row.size(); ++i) say("  {:>{}}", row[i], widths[i]);
+    say("\n");
   }
 }
 
@@ -111,7 +112,7 @@ class Compare final : public Command {
       for (const Summary& run : runs) {
         Json object{{"run", run.name}, {"parameters", run.parameters}};
         object.update(run.evaluation);
-        fmt::print("{}\n", object.dump());
+        say("{}\n", object.dump());
       }
       return 0;
     }

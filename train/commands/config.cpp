@@ -1,4 +1,5 @@
 #include "train/commands/command.hpp"
+#include "train/run/terminal.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {
@@ -12,7 +13,7 @@ class ShowConfig final : public Command {
   }
 
   int run() override {
-    fmt::print("{}", load_config(config_, overrides_).explain());
+    say("{}", load_config(config_, overrides_).explain());
     return 0;
   }
 

@@ -3,6 +3,7 @@
 #include "train/commands/command.hpp"
 #include "train/loop/evaluation.hpp"
 #include "train/loop/trainer.hpp"
+#include "train/run/terminal.hpp"
 
 namespace tapestry {
 namespace {
@@ -27,15 +28,15 @@ class Eval final : public Command {
     const Metrics metrics = evaluate(*trained.task, data, trained.config);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     if (json_)
-      fmt::print("{}\n", MetricsLine{.step = trained.state.step,
-                                     .split = test ? "test" : "val",
-                                     .values = metrics,
-                                     .elapsed_s = elapsed.count(),
-                                     .signatures = trained.task->signatures()}
-                             .json());
+      say("{}\n", MetricsLine{.step = trained.state.step,
+                              .split = test ? "test" : "val",
+                              .values = metrics,
+                              .elapsed_s = elapsed.count(),
+                              .signatures = trained.task->signatures()}
+                      .json());
     else
-      fmt::print("step {}{}: {}\n", trained.state.step, test ? ", test" : "",
-                 show(metrics, trained.task->signatures()));
+      say("step {}{}: {}\n", trained.state.step, test ? ", test" : "",
+          show(metrics, trained.task->signatures()));
     return 0;
   }
 

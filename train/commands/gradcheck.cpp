@@ -5,6 +5,7 @@
 
 #include "train/commands/command.hpp"
 #include "train/loop/trainer.hpp"
+#include "train/run/terminal.hpp"
 #include "train/settings/keys.hpp"
 
 namespace tapestry {
@@ -47,14 +48,14 @@ void print_json(const std::vector<GradcheckResult>& results, bool passed) {
   for (const GradcheckResult& result : results)
     parameters.push_back(
         {{"parameter", result.name}, {"error", result.error}, {"passed", result.passed}});
-  fmt::print("{}\n", nlohmann::ordered_json{{"passed", passed}, {"parameters", parameters}}.dump());
+  say("{}\n", nlohmann::ordered_json{{"passed", passed}, {"parameters", parameters}}.dump());
 }
 
 void print_lines(const std::vector<GradcheckResult>& results, bool passed) {
   for (const GradcheckResult& result : results)
-    fmt::print("{:<48} {:.1e}  {}\n", result.name, result.error, result.passed ? "ok" : "WRONG");
-  fmt::print("{} arrays of parameters: {}\n", results.size(),
-             passed ? "every gradient is right" : "some gradients are wrong");
+    say("{:<48} {:.1e}  {}\n", result.name, result.error, result.passed ? "ok" : "WRONG");
+  say("{} arrays of parameters: {}\n", results.size(),
+      passed ? "every gradient is right" : "some gradients are wrong");
 }
 
 class CheckGradients final : public Command {

@@ -1,4 +1,5 @@
 #include "train/commands/command.hpp"
+#include "train/run/terminal.hpp"
 #include "train/settings/keys.hpp"
 #include "train/settings/shipped_configs.hpp"
 #include "train/task.hpp"
@@ -16,12 +17,12 @@ class List final : public Command {
     for (const auto& [name, text] : shipped_configs()) {
       const Config config = parse_config(text, name, {});
       const std::string first = text.substr(0, text.find('\n'));
-      fmt::print("{:<{}}  {}\n", name, width, first.substr(first.find_first_not_of("# ")));
+      say("{:<{}}  {}\n", name, width, first.substr(first.find_first_not_of("# ")));
       const std::string& metric = config[key::expected_metric];
       if (metric.empty()) continue;
       const std::string& data = config[key::expected_data];
-      fmt::print("{:<{}}  {} {} ({}{}{})\n", "", width, metric, config[key::expected_value], data,
-                 data.empty() ? "" : ": ", config[key::expected_source]);
+      say("{:<{}}  {} {} ({}{}{})\n", "", width, metric, config[key::expected_value], data,
+          data.empty() ? "" : ": ", config[key::expected_source]);
     }
     return 0;
   }

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "train/commands/declare.hpp"
+#include "train/run/terminal.hpp"
 
 // The manual page, of which the commands' part is written from what they declare.
 namespace tapestry {
@@ -117,7 +118,7 @@ class Manual final : public Command {
       const std::unique_ptr<Command> command = type.make();
       commands += entry_of(name, tapestry::declare(app, name, *command));
     }
-    fmt::print("{}{}{}", page_begin, commands, page_end);
+    say("{}{}{}", page_begin, commands, page_end);
     return 0;
   }
 };

@@ -3,6 +3,7 @@
 #include "train/commands/view_arguments.hpp"
 #include "train/loop/trainer.hpp"
 #include "train/run/run.hpp"
+#include "train/run/terminal.hpp"
 
 namespace tapestry {
 namespace {
@@ -27,7 +28,7 @@ class ShowSamples final : public Command {
     else if (sample.figure)
       write_table_and_figure(out, sample.text, *sample.figure);
     else if (out_.empty())
-      fmt::print("{}", sample.text);
+      say("{}", sample.text);
     else
       write_bytes(out, sample.text);
     return 0;

@@ -1,6 +1,7 @@
 #include "data/text/byte_pair.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
+#include "train/run/terminal.hpp"
 
 namespace tapestry {
 namespace {
@@ -18,7 +19,7 @@ class TrainTokenizer final : public Command {
     const BytePairTokenizer tokenizer = BytePairTokenizer::train_on_files(
         files_, {.vocabulary = vocabulary_, .lower_case = lower_case_});
     write_bytes(out_, tokenizer.to_json());
-    fmt::print("{}: {} tokens\n", out_, tokenizer.size());
+    say("{}: {} tokens\n", out_, tokenizer.size());
     return 0;
   }
 

@@ -12,6 +12,7 @@
 #include <cmath>
 
 #include "autograd/check.hpp"
+#include "data/text/text.hpp"
 
 namespace tapestry {
 namespace {
@@ -21,13 +22,11 @@ namespace {
 // as one that can be seen.
 std::string quoted(const std::string& text) {
   if (text == " ") return "'␣'";
+  std::string shown;
+  for (const char c : text) shown += c == '\n' ? "↵" : c == '\t' ? "⇥" : std::string(1, c);
   std::string safe = "'";
-  for (const char c : text)
-    safe += c == '\'' && safe.size() == 1 ? "’"
-            : c == '\''                   ? "''"
-            : c == '\n'                   ? "↵"
-            : c == '\t'                   ? "⇥"
-                                          : std::string(1, c);
+  for (const char c : printable(shown))
+    safe += c == '\'' && safe.size() == 1 ? "’" : c == '\'' ? "''" : std::string(1, c);
   return safe + "'";
 }
 

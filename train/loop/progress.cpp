@@ -4,21 +4,11 @@
 #include <unistd.h>
 
 #include "train/loop/evaluation.hpp"
+#include "train/run/terminal.hpp"
 
 namespace tapestry {
 
 using std::chrono::duration;
-
-namespace {
-
-// What cannot be shown, as on a terminal that was closed, ends no training.
-template <class... Args>
-void say(fmt::format_string<Args...> format, Args&&... args) {
-  const std::string text = fmt::format(format, std::forward<Args>(args)...);
-  std::fwrite(text.data(), 1, text.size(), stdout);
-}
-
-}  // namespace
 
 Progress::Progress(const ProgressOptions& options)
     : options_(options), terminal_(isatty(STDOUT_FILENO) != 0) {}
@@ -47,7 +37,7 @@ std::string Progress::time_left(std::int64_t step) const {
 }
 
 void Progress::clear_line() {
-  if (line_shown_) say("\r\033[K");
+  if (line_shown_) erase_line();
   line_shown_ = false;
 }
 

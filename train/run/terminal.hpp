@@ -1,0 +1,27 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+// All that the program prints goes through here. Names in data, paths and prompts may hold what a
+// terminal obeys: it is shown as text. Files, those of --out too, keep what they are given.
+namespace tapestry {
+
+// To the standard output. What cannot be shown, as on a terminal that was closed, ends no training:
+// run_command_line looks for it when all is done.
+void print_lines(std::string_view text);
+
+// To the standard output, as fmt::print does.
+template <class... Args>
+void say(fmt::format_string<Args...> message, Args&&... args) {
+  print_lines(fmt::format(message, std::forward<Args>(args)...));
+}
+
+// "tapestry: …" to the standard error, one line whatever the message holds.
+void complain(std::string_view message);
+
+void erase_line();  // of a terminal, where text without an end of line was printed
+
+}  // namespace tapestry
