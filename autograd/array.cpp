@@ -31,8 +31,21 @@ void throw_not_floating(DType dtype) {
   throw std::invalid_argument(fmt::format("expected float32 or float64, got {}", to_string(dtype)));
 }
 
+namespace {
+
+std::shared_ptr<std::byte[]> memory_for(const Shape& shape, DType dtype) {
+  try {
+    return allocate(shape.elements() * size_of(dtype));
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory(
+        fmt::format("{} {} array: {}", to_string(dtype), to_string(shape), error.what()));
+  }
+}
+
+}  // namespace
+
 Array::Array(const Shape& shape, DType dtype)
-    : shape_(shape), dtype_(dtype), buffer_(allocate(shape.elements() * size_of(dtype))) {}
+    : shape_(shape), dtype_(dtype), buffer_(memory_for(shape, dtype)) {}
 
 Array Array::zeros(const Shape& shape, DType dtype) {
   Array array(shape, dtype);

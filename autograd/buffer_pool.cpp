@@ -1,9 +1,12 @@
 #include "autograd/buffer_pool.hpp"
 
+#include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <new>
@@ -19,6 +22,13 @@ constexpr bool recycle = false;
 #else
 constexpr bool recycle = true;
 #endif
+
+// Memory and swap, in bytes.
+std::size_t machine_memory() {
+  struct sysinfo machine {};
+  if (sysinfo(&machine) != 0) return std::numeric_limits<std::size_t>::max();
+  return (machine.totalram + machine.totalswap) * machine.mem_unit;
+}
 
 std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
@@ -45,7 +55,7 @@ class Chunks {
   static std::byte* map(std::size_t bytes) {
     const std::size_t rounded = round_up(bytes, huge_page);
     void* memory = std::aligned_alloc(huge_page, rounded);
-    if (!memory) throw std::bad_alloc();
+    if (!memory) throw std::bad_alloc();      // of a limit on the process
     madvise(memory, rounded, MADV_HUGEPAGE);  // advice: nothing is lost where it is not taken
     return static_cast<std::byte*>(memory);
   }
@@ -58,24 +68,27 @@ class Pool {
  public:
   std::byte* take(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
+    std::byte* memory = nullptr;
+    if (const auto block = idle_.find(bytes); block != idle_.end()) {
+      memory = block->second;
+      idle_.erase(block);
+    } else {
+      memory = ask_system(bytes);
+    }
     use_.bytes_in_use += bytes;
     use_.peak_bytes_in_use = std::max(use_.peak_bytes_in_use, use_.bytes_in_use);
-    if (const auto block = idle_.find(bytes); block != idle_.end()) {
-      std::byte* memory = block->second;
-      idle_.erase(block);
-      return memory;
-    }
-    ++use_.system_allocations;
-    return recycle ? chunks_.carve(bytes) : new (alignment) std::byte[bytes];
+    return memory;
   }
 
   void give_back(std::byte* memory, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     use_.bytes_in_use -= bytes;
-    if (recycle)
+    if (recycle) {
       idle_.emplace(bytes, memory);
-    else
+    } else {
       ::operator delete[](memory, alignment);
+      held_ -= bytes;
+    }
   }
 
   MemoryUse use() {
@@ -89,7 +102,25 @@ class Pool {
   }
 
  private:
+  std::byte* ask_system(std::size_t bytes) {
+    static const std::size_t limit = machine_memory();
+    try {
+      if (bytes > limit - std::min(limit, held_)) throw std::bad_alloc();
+      std::byte* memory = recycle ? chunks_.carve(bytes) : new (alignment) std::byte[bytes];
+      held_ += bytes;
+      ++use_.system_allocations;
+      return memory;
+    } catch (const std::bad_alloc&) {
+      const auto gigabytes = [](std::size_t n) { return static_cast<double>(n) * 1e-9; };
+      throw OutOfMemory(
+          fmt::format("out of memory: {:.3g} GB more are wanted beside {:.3g} GB in use; the "
+                      "machine has {:.3g} GB",
+                      gigabytes(bytes), gigabytes(held_), gigabytes(limit)));
+    }
+  }
+
   std::mutex mutex_;
+  std::size_t held_ = 0;  // of the system's memory, idle blocks included
   Chunks chunks_;
   std::multimap<std::size_t, std::byte*> idle_;
   MemoryUse use_{};

@@ -87,6 +87,7 @@ std::int64_t Random::below(std::int64_t bound) {
 // Each block gives two elements: element 2i and 2i+1 depend on block next_ + i alone.
 template <class T, class Draw>
 void Random::fill(Array& array, Draw draw) {
+  if (is_blank_) return;
   const auto values = array.mutable_values<T>();
   const std::int64_t size = std::ssize(values);
   const std::int64_t pairs = (size + 1) / 2;
@@ -101,6 +102,12 @@ void Random::fill(Array& array, Draw draw) {
   });
   next_ += pairs;
   unused_ = 0;
+}
+
+Random Random::blank() {
+  Random random(0, Stream::init);
+  random.is_blank_ = true;
+  return random;
 }
 
 void Random::fill_uniform(Array& array, double low, double high) {

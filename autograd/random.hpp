@@ -18,6 +18,9 @@ class Random {
  public:
   Random(std::uint64_t seed, Stream stream, std::uint64_t step = 0);
 
+  // One that fills nothing: arrays keep what their memory held. For what is made to be measured.
+  static Random blank();
+
   std::uint32_t bits();
   double uniform();  // in [0, 1), 53 bits
   double uniform(double low, double high);
@@ -57,6 +60,7 @@ class Random {
   std::uint64_t next_ = 0;             // the next block
   Blocks<1> current_{};
   int unused_ = 0;  // words of current_ not yet given
+  bool is_blank_ = false;
 };
 
 }  // namespace tapestry

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "autograd/buffer_pool.hpp"
 #include "train/settings/keys.hpp"
 
 namespace tapestry {
@@ -15,7 +16,7 @@ void append(std::vector<std::string>& to, const std::vector<std::string>& from) 
 }  // namespace
 
 Metrics evaluate(Task& task, const Dataset& data, const Config& config,
-                 const std::atomic<bool>* stop) {
+                 const std::atomic<bool>* stop) try {
   Averages averages;
   Transcript transcript;
   const std::int64_t size = data.size(), batch_size = config[key::eval_batch_size];
@@ -36,6 +37,8 @@ Metrics evaluate(Task& task, const Dataset& data, const Config& config,
   task.derive(metrics);
   if (!transcript.written.empty()) task.judge(transcript, metrics);
   return metrics;
+} catch (const OutOfMemory& error) {
+  config.fail(key::eval_batch_size, fmt::format("{}; lower it", error.what()));
 }
 
 Metrics values_of(const Averages& averages) {
