@@ -35,9 +35,8 @@ Config resolve(const std::vector<ConfigText>& texts, const std::vector<std::stri
   for (const auto& [known, registered] : task_registry()) tasks.push_back(known);
   expect_input(!name.empty(), "{}: no task; the first line of a config is task = \"{}\"",
                texts.front().source, tasks.front());
-  expect_input(type != task_registry().end(),
-               "{}: task = {}: expected one of {}; did you mean \"{}\"?", origin,
-               to_toml(Value(name)), fmt::join(tasks, ", "), nearest(name, tasks));
+  expect_input(type != task_registry().end(), "{}: task = {}: expected one of {}{}", origin,
+               to_toml(Value(name)), fmt::join(tasks, ", "), did_you_mean(name, tasks, "\""));
   Config config(texts, overrides, key::with_common_keys(type->second.keys()));
   make_path_absolute(config);
   return config;
@@ -48,6 +47,11 @@ Config resolve(const std::vector<ConfigText>& texts, const std::vector<std::stri
 Config parse_config(const std::string& text, const std::string& source,
                     const std::vector<std::string>& overrides) {
   return resolve(with_bases({source, text}), overrides);
+}
+
+Config resolved_config(const std::string& text, const std::string& source,
+                       const std::vector<std::string>& overrides) {
+  return resolve({{.source = source, .text = text, .is_resolved = true}}, overrides);
 }
 
 Config load_config(const std::string& path_or_name, const std::vector<std::string>& overrides) {

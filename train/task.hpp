@@ -112,6 +112,9 @@ struct RegisterTask {
 Config load_config(const std::string& path_or_name, const std::vector<std::string>& overrides);
 Config parse_config(const std::string& text, const std::string& source,
                     const std::vector<std::string>& overrides);
+// Of Config::toml(), as checkpoints keep it. Idle keys, which earlier versions wrote, set nothing.
+Config resolved_config(const std::string& text, const std::string& source,
+                       const std::vector<std::string>& overrides);
 
 std::unique_ptr<Task> make_task(const TaskSetup& setup);
 

@@ -28,6 +28,7 @@ Shown look_at(const Config& config, Task& task, const std::map<std::string, std:
   expect_input(view != views<Shown>().end(), "{}", missing<Shown>);
   Options options(view->second.options);
   for (const auto& [name, text] : typed) options.set(name, text);
+  options.expect_all_used();
   return view->second.show(task, options);
 }
 

@@ -105,12 +105,13 @@ TEST_CASE("names: a model of them writes names, a line each, and forgets one bef
     return tapestry_run(with_sets(words), {.folder = folder.path()});
   };
   const std::vector<std::string> small = {
-      "model.layers=1",  "model.heads=1",   "model.width=16",      "model.context=5",
-      "model.dropout=0", "train.steps=200", "train.batch_size=16", "optim.learning_rate=1e-2"};
+      "model.layers=1",  "model.width=16",      "model.context=5",         "model.dropout=0",
+      "train.steps=200", "train.batch_size=16", "optim.learning_rate=1e-2"};
   for (const std::string kind : {"transformer", "recurrent"}) {
     std::vector<std::string> words = {
         "train", "names", "--quiet", "--out", kind, "data.path=names.txt", "model.kind=" + kind};
     words.insert(words.end(), small.begin(), small.end());
+    if (kind == "transformer") words.push_back("model.heads=1");
     REQUIRE(run(words).status == 0);
     const std::vector<std::string> invented = lines_of(run({"sample", kind}).out);
     CHECK(invented.size() == 20);

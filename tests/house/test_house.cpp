@@ -156,6 +156,15 @@ TEST_CASE("house: nothing below train/ prints or ends the program") {
   CHECK(matches("x = abort();", "\\b(abort) *[(<]").size() == 1);
 }
 
+TEST_CASE("house: what train/ prints goes through one place, which knows what terminals obey") {
+  for (const Source& source : sources())
+    if (source.room == "train" && source.path != "train/main.cpp" &&
+        source.path != "train/run/terminal.cpp")
+      for (const std::string& call :
+           matches(source.text, "\\b(fmt::print|printf|fputs|puts|std::cout|std::cerr) *[(<]"))
+        CHECK_MESSAGE(false, source.path, " calls ", call);
+}
+
 TEST_CASE("house: nothing is left to do") {
   const std::string words = std::string("\\b(TO") + "DO|FIX" + "ME|XX" + "X|HA" + "CK)\\b";
   for (const Source& source : sources())

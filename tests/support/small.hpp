@@ -14,11 +14,10 @@ inline std::vector<std::string> small(const std::string& task) {
     return {"data.training_images=20", "data.test_images=10", "model.hidden=[6]", "model.latent=2",
             "train.batch_size=5"};
   if (task == "recall")
-    return {"data.length=8", "data.pairs=3",  "data.keys=4",       "data.values=3",
-            "model.width=8", "model.heads=2", "train.batch_size=4"};
+    return {"data.length=8", "data.pairs=3",  "data.keys=4",
+            "data.values=3", "model.width=8", "train.batch_size=4"};
   if (task == "graph") return {"model.width=4", "model.dropout=0", "train.batch_size=2"};
-  std::vector<std::string> keys = {"model.layers=1", "model.heads=2", "model.width=8",
-                                   "train.batch_size=4"};
+  std::vector<std::string> keys = {"model.layers=1", "model.width=8", "train.batch_size=4"};
   if (task == "image-classification")
     keys.insert(keys.end(), {"data.training_images=20", "data.test_images=10", "model.patch=14"});
   else if (task == "forecast")

@@ -225,9 +225,19 @@ TEST_CASE("config: expect gives the place and the value of the key it complains 
 
 TEST_CASE("nearest: fewest edits, the first of equals, nothing of nothing") {
   CHECK(nearest("trian", {"eval", "train", "sample"}) == "train");
-  CHECK(nearest("", {"eval", "ab"}) == "ab");
   CHECK(nearest("b", {"a", "c"}) == "a");
   CHECK(nearest("x", {}).empty());
+  CHECK(nearest("clothes", {"copy", "clothes-vit"}) == "clothes-vit");
+  CHECK(nearest("vea", {"graph", "vae"}) == "vae");
+}
+
+TEST_CASE("bug: the nearest name was proposed however far it was") {
+  CHECK(nearest("frobnicate", {"compare", "config", "gradcheck"}).empty());
+  CHECK(nearest("", {"eval", "ab"}).empty());
+  CHECK(nearest("fifo", {"copy", "sort"}).empty());
+  CHECK(nearest(std::string(1 << 20, 'x'), {"copy"}).empty());
+  CHECK(did_you_mean("srot", {"sort"}, "\"") == "; did you mean \"sort\"?");
+  CHECK(did_you_mean("zzzz", {"sort"}).empty());
 }
 
 TEST_CASE("config: the task comes first") {
@@ -331,7 +341,7 @@ TEST_CASE("base: what a config does not set holds from its base, and its base's 
       folder.write("shared/second.toml", "base = \"first.toml\"\n[model]\nheads = 2\nwidth = 16\n");
   const std::string own =
       folder.write("own.toml", "base = \"shared/second.toml\"\nmodel.width = 32\n");
-  const Config config = load_config(own, {"optim.momentum=0.5"});
+  const Config config = load_config(own, {"optim.name=sgd", "optim.momentum=0.5"});
   const std::pair<std::string, std::string> lines[] = {{"task = \"toy-sequence\"", first + ":1:1:"},
                                                        {"layers = 1", first + ":3:1:"},
                                                        {"heads = 2", second + ":3:1:"},
@@ -454,10 +464,10 @@ TEST_CASE("config: values that only fit together with others") {
        {"model.positions = \"rotary\": needs an even model.width / model.heads, not 12 / 4"}},
       {"toy-sequence",
        {"model.attention=random-features", "model.window=4"},
-       {"model.window = 4: random-feature attention has no window"}},
+       {"model.window = 4: is not used with model.attention = \"random-features\""}},
       {"toy-sequence",
        {"model.gate=true"},
-       {"model.gate = true: needs model.attention = \"random-features\""}},
+       {"model.gate = true: is not used with model.attention = \"softmax\""}},
       {"translation",
        {"model.attention=random-features", "model.gate=true"},
        {"model.gate = true: an encoder and cross-attention have no gate"}},

@@ -6,6 +6,7 @@
 #include "train/bench/benchmark.hpp"
 #include "train/bench/peaks.hpp"
 #include "train/commands/command.hpp"
+#include "train/run/terminal.hpp"
 #include "train/run/version.hpp"
 #include "train/settings/config.hpp"
 
@@ -14,14 +15,13 @@ namespace {
 
 void print_row(const std::string& name, const BenchmarkResult& result, double peak) {
   const double gflops = result.flops / result.step_s / 1e9;
-  fmt::print("{:<16} {:>9.2f} ms ({:.2f} to {:.2f})  {:>8.0f} {}/s  ", name, result.step_s * 1e3,
-             result.fastest_s * 1e3, result.slowest_s * 1e3, result.units / result.step_s,
-             result.unit);
+  say("{:<16} {:>9.2f} ms ({:.2f} to {:.2f})  {:>8.0f} {}/s  ", name, result.step_s * 1e3,
+      result.fastest_s * 1e3, result.slowest_s * 1e3, result.units / result.step_s, result.unit);
   if (result.flops > 0)
-    fmt::print("{:>6.1f} GFLOP/s, {:>3.0f} % of {:.0f}  ", gflops, 100 * gflops / peak, peak);
-  fmt::print("{:>5.0f} MB", result.peak_bytes / 1e6);
-  if (result.first_step_s > 0) fmt::print("  first step after {:.2f} s", result.first_step_s);
-  fmt::print("\n");
+    say("{:>6.1f} GFLOP/s, {:>3.0f} % of {:.0f}  ", gflops, 100 * gflops / peak, peak);
+  say("{:>5.0f} MB", result.peak_bytes / 1e6);
+  if (result.first_step_s > 0) say("  first step after {:.2f} s", result.first_step_s);
+  say("\n");
 }
 
 void print_json(const std::string& name, const BenchmarkResult& result, double peak) {
@@ -37,7 +37,7 @@ void print_json(const std::string& name, const BenchmarkResult& result, double p
                                 {"share_of_peak", gflops / peak},
                                 {"peak_bytes", result.peak_bytes}};
   if (result.first_step_s > 0) object["first_step_s"] = result.first_step_s;
-  fmt::print("{}\n", object.dump());
+  say("{}\n", object.dump());
 }
 
 class Bench final : public Command {
@@ -53,11 +53,11 @@ class Bench final : public Command {
     std::vector<std::string> known, wanted = names_;
     for (const auto& [name, benchmark] : registry) known.push_back(name);
     for (const std::string& name : wanted)
-      expect_input(registry.contains(name), "no benchmark {}; did you mean {}? ({})", name,
-                   nearest(name, known), fmt::join(known, ", "));
+      expect_input(registry.contains(name), "no benchmark {}{} ({})", name,
+                   did_you_mean(name, known), fmt::join(known, ", "));
     if (wanted.empty()) wanted = known;
     if (threads_ > 0) set_num_threads(static_cast<int>(threads_));
-    if (!json_) fmt::print("{}\n", machine());
+    if (!json_) say("{}\n", machine());
     for (const std::string& name : wanted) {
       const BenchmarkResult result = registry.at(name).measure();
       const double peak = measure_matrix_peak();  // of the same moment: machines drift

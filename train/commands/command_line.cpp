@@ -7,9 +7,11 @@
 #include <functional>
 #include <span>
 
+#include "autograd/buffer_pool.hpp"
 #include "autograd/check.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/declare.hpp"
+#include "train/run/terminal.hpp"
 #include "train/run/version.hpp"
 #include "train/settings/config.hpp"
 
@@ -32,28 +34,27 @@ std::string advice(const CLI::App& app, const std::vector<std::string>& extras) 
   std::vector<std::string> names;
   for (const CLI::Option* option : typed_command(app).get_options())
     if (!option->get_positional()) names.push_back(option->get_name());
-  return fmt::format("unexpected {}; did you mean {}?", extras.front(),
-                     nearest(extras.front(), names));
+  return fmt::format("unexpected {}{}", extras.front(), did_you_mean(extras.front(), names));
 }
 
 // CLI11 would take a misspelt command for a missing one. `words` are what was typed behind `app`,
-// the program or a group of commands.
-void expect_command(const CLI::App& app, std::span<char*> words) {
+// the program or a group of commands, of which `group` is the name and a space.
+void expect_command(const CLI::App& app, std::span<char*> words, const std::string& group = "") {
   const std::vector<const CLI::App*> known = app.get_subcommands({});
   if (known.empty()) return;
   std::vector<std::string> names;
-  for (const CLI::App* command : known) names.push_back(command->get_name());
+  for (const CLI::App* command : known) names.push_back(group + command->get_name());
   const std::string first = words.empty() ? "" : words.front();
   expect_input(!first.empty(), "which command? one of {}", fmt::join(names, ", "));
   if (first.starts_with('-')) {
-    expect_input(app.get_option_no_throw(first) != nullptr, "no option {}; did you mean {}?", first,
-                 nearest(first, {"--help", "--version"}));
+    expect_input(app.get_option_no_throw(first) != nullptr, "no option {}{}", first,
+                 did_you_mean(first, {"--help", "--version"}));
     return;
   }
-  const auto found = std::ranges::find(names, first);
-  expect_input(found != names.end(), "no command {}; did you mean {}? ({})", first,
-               nearest(first, names), fmt::join(names, ", "));
-  expect_command(*known[found - names.begin()], words.subspan(1));
+  const auto found = std::ranges::find(names, group + first);
+  expect_input(found != names.end(), "no command {}{} ({})", group + first,
+               did_you_mean(group + first, names), fmt::join(names, ", "));
+  expect_command(*known[found - names.begin()], words.subspan(1), *found + " ");
 }
 
 std::string one_line(std::string text) {
@@ -94,15 +95,22 @@ CommandLine parse_command_line(int argc, char** argv) {
 int run_command_line(int argc, char** argv) {
   try {
     const CommandLine typed = parse_command_line(argc, argv);
-    fmt::print("{}", typed.text);
+    print_lines(typed.text);
     const int status = typed.command ? typed.command->run() : 0;
-    if (std::fflush(stdout) != 0) throw std::runtime_error("cannot write to the standard output");
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      throw std::runtime_error("cannot write to the standard output");
     return status;
   } catch (const InputError& error) {
-    fmt::print(stderr, "tapestry: {}\n", error.what());
+    complain(error.what());
     return wrong_input_status;
+  } catch (const OutOfMemory& error) {
+    complain(error.what());
+    return failed_status;
+  } catch (const std::bad_alloc&) {
+    complain("out of memory; give less data at a time, or a smaller model");
+    return failed_status;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "tapestry: {}\n", error.what());
+    complain(error.what());
     return failed_status;
   }
 }

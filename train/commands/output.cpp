@@ -1,11 +1,16 @@
 #include "train/commands/output.hpp"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 
 #include "autograd/check.hpp"
 #include "train/draw/render.hpp"
 #include "train/run/file.hpp"
+#include "train/run/terminal.hpp"
 
 namespace tapestry {
 namespace {
@@ -22,9 +27,22 @@ struct File {
   std::string path, bytes;
 };
 
+// InputError where the name ends as a file of another kind does: ".pdf", but not "-0.5".
+void expect_ending(const std::string& out, const std::vector<Format>& formats) {
+  const std::string ending = fs::path(out).extension().string();
+  std::vector<std::string> known;
+  for (const Format format : formats) known.push_back(ending_of(format));
+  const bool is_of_figures = ending == ".csv" && formats.size() > 1;  // whose numbers it holds
+  expect_input(ending.size() < 2 || !std::isalpha(static_cast<unsigned char>(ending[1])) ||
+                   is_of_figures || std::ranges::count(known, ending) > 0,
+               "--out {}: no {} can be drawn; end the name in {}, or in nothing", out, ending,
+               fmt::join(known, " or "));
+}
+
 // The files that show a figure, all of them drawn before the first is written.
 std::vector<File> rendered(const std::string& out, const Figure& figure) {
   const std::vector<Format> formats = formats_of(figure);
+  expect_ending(out, formats);
   if (formats.size() == 1) return {{out, render(figure, formats.front())}};
   std::vector<File> files;
   for (const Format format : formats)
@@ -35,7 +53,7 @@ std::vector<File> rendered(const std::string& out, const Figure& figure) {
 void write_files(const std::vector<File>& files) {
   for (const File& file : files) {
     write_bytes(file.path, file.bytes);
-    fmt::print("{}\n", file.path);
+    say("{}\n", file.path);
   }
 }
 

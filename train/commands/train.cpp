@@ -6,6 +6,7 @@
 #include "train/loop/evaluation.hpp"
 #include "train/loop/trainer.hpp"
 #include "train/loop/training.hpp"
+#include "train/run/terminal.hpp"
 #include "train/settings/keys.hpp"
 
 namespace tapestry {
@@ -23,10 +24,10 @@ void compare_with_expected(const Config& config, const Metrics& metrics) {
   if (!data.empty() && given != data) return;
   const auto reached = metrics.find(metric);
   if (reached == metrics.end())
-    fmt::print("expected.metric = \"{}\": the evaluation has no such figure\n", metric);
+    say("expected.metric = \"{}\": the evaluation has no such figure\n", metric);
   else
-    fmt::print("{}: {:.4f} reached, {:.4f} expected ({})\n", metric, reached->second,
-               config[key::expected_value], config[key::expected_source]);
+    say("{}: {:.4f} reached, {:.4f} expected ({})\n", metric, reached->second,
+        config[key::expected_value], config[key::expected_source]);
 }
 
 // One of several trainings that differ in their seed alone, into RUN/seed-N.
@@ -81,19 +82,21 @@ class Train final : public Command {
     if (threads_ > 0) overrides.push_back(fmt::format("train.threads={}", threads_));
     const Config config = load_config(config_, overrides);
     check_training_keys(config);
+    for (const std::string& dropped : config.dropped())
+      if (!options_.quiet) say("{}\n", dropped);
     use_machine_as(config);
     const Run run(out_.empty() ? Run::default_folder(config[key::name], options_.resume) : out_);
     if (seeds_ > 0) return train_seeds(config, run);
     const Training training = train_into(run, config, options_);
     if (training.metrics.empty()) {
-      fmt::print("stopped after step {}; tapestry train {} --out {} --resume goes on\n",
-                 training.state.step, run.config(), run.folder());
+      say("stopped after step {}; tapestry train {} --out {} --resume goes on\n",
+          training.state.step, run.config(), run.folder());
       return interrupted_status;
     }
-    fmt::print("done after {:.1f} s: {}\n", training.state.elapsed_s,
-               show(training.metrics, training.signatures));
+    say("done after {:.1f} s: {}\n", training.state.elapsed_s,
+        show(training.metrics, training.signatures));
     compare_with_expected(config, training.metrics);
-    if (!options_.quiet) fmt::print("tapestry sample {} shows what it learnt\n", run.folder());
+    if (!options_.quiet) say("tapestry sample {} shows what it learnt\n", run.folder());
     return 0;
   }
 
@@ -105,23 +108,22 @@ class Train final : public Command {
     for (const SeedRun& one : seed_runs(runs, config, options_, seeds_)) {
       const std::int64_t seed = one.config[key::seed];
       if (!options_.quiet) {
-        fmt::print("seed {}: into {}\n", seed, one.run.folder());
+        say("seed {}: into {}\n", seed, one.run.folder());
         std::fflush(stdout);
       }
       const Training training = train_into(one.run, one.config, one.options);
       if (training.metrics.empty()) {
-        fmt::print(
-            "stopped after step {} of seed {}; the same command with --out {} --resume goes on\n",
+        say("stopped after step {} of seed {}; the same command with --out {} --resume goes on\n",
             training.state.step, seed, runs.folder());
         return interrupted_status;
       }
-      fmt::print("seed {}: {}  ({:.1f} s)\n", seed, show(training.metrics, training.signatures),
-                 training.state.elapsed_s);
+      say("seed {}: {}  ({:.1f} s)\n", seed, show(training.metrics, training.signatures),
+          training.state.elapsed_s);
       std::fflush(stdout);
       reached.push_back(training.metrics);
     }
     const Metrics means = mean_of(reached);
-    fmt::print("mean of {} seeds: {}\n", seeds_, show(means, deviation_of(reached)));
+    say("mean of {} seeds: {}\n", seeds_, show(means, deviation_of(reached)));
     compare_with_expected(config, means);
     return 0;
   }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "autograd/buffer_pool.hpp"
 #include "autograd/checksum.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/kernels/matmul.hpp"
@@ -58,17 +59,6 @@ std::unique_ptr<Optimizer> make_optimizer(const Config& config,
         },
         setting.fallback);
   return type.make(std::move(parameters), values);
-}
-
-void check_optimizer(const Config& config) {
-  const std::string& name = config[key::optimizer];
-  if (optimizer_registry().at(name).has(weight_decay_setting)) return;
-  std::vector<std::string> decaying;
-  for (const auto& [other, type] : optimizer_registry())
-    if (type.has(weight_decay_setting)) decaying.push_back(other);
-  const Key<double> decay{key::of_optimizer(weight_decay_setting), 0, ""};
-  config.expect(config[decay] == 0, decay, "{} does not decay weights; optim.name = \"{}\" does",
-                name, nearest(name, decaying));
 }
 
 Schedule make_schedule(const Config& config) {
@@ -203,6 +193,9 @@ Averages Trainer::step() try {
   ++state_.step;
   state_.position = loader_.position();
   return averages;
+} catch (const OutOfMemory& error) {
+  config_.fail(key::batch_size, fmt::format("step {}: {}; lower it, or raise train.micro_batches",
+                                            state_.step + 1, error.what()));
 } catch (const InputError&) {
   throw;
 } catch (const std::runtime_error& error) {

@@ -11,8 +11,6 @@
 namespace tapestry {
 
 std::unique_ptr<Optimizer> make_optimizer(const Config& config, std::vector<Parameter*> parameters);
-// InputError where weights are to decay by an optimiser that does not.
-void check_optimizer(const Config& config);
 Schedule make_schedule(const Config& config);
 
 struct TrainerOptions {

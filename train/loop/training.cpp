@@ -12,6 +12,7 @@
 #include "train/loop/progress.hpp"
 #include "train/loop/trainer.hpp"
 #include "train/run/file.hpp"
+#include "train/run/terminal.hpp"
 #include "train/run/version.hpp"
 #include "train/settings/keys.hpp"
 
@@ -77,7 +78,7 @@ void expect_begun_as(const Run& run, const Config& config) {
                "{}: no run to go on with: it holds neither checkpoint.safetensors, "
                "best.safetensors nor config.toml; give another --out, or leave --resume out",
                run.folder());
-  expect_same(load_config(run.config(), {}), config, run);
+  expect_same(resolved_config(read_text(run.config()), run.config(), {}), config, run);
 }
 
 // With other train.steps a schedule that ends with them would jump to another rate at once: who
@@ -97,7 +98,6 @@ void expect_same_schedule(const Config& before, const Config& config, std::int64
 void check_training_keys(const Config& config) {
   const std::int64_t batch = config[key::batch_size], parts = config[key::micro_batches];
   config.expect(batch % parts == 0, key::micro_batches, "must divide train.batch_size = {}", batch);
-  check_optimizer(config);
 }
 
 std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume) {
@@ -113,7 +113,7 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
     expect_begun_as(run, config);
     return std::nullopt;
   }
-  const Config before = parse_config(checkpoint->config, checkpoint->path + " (its config)", {});
+  const Config before = resolved_config(checkpoint->config, checkpoint->path + " (its config)", {});
   expect_same(before, config, run);
   config.expect(config[key::steps] >= checkpoint->state.step, key::steps,
                 "{} has done {} already; give as many or more", run.folder(),
@@ -136,20 +136,18 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   write_file_atomically(run.config(), {config.toml()});
   stop_at_signals();
   if (options.resume && !checkpoint)
-    fmt::print("{}: no checkpoint and no best model yet: starts over from step 0\n", run.folder());
+    say("{}: no checkpoint and no best model yet: starts over from step 0\n", run.folder());
   if (config[key::precision] == MatmulPrecision::bfloat16 && !has_bfloat16_products())
-    fmt::print(
-        "{} = \"bf16\": this processor has no bfloat16 products: operands are rounded to it "
+    say("{} = \"bf16\": this processor has no bfloat16 products: operands are rounded to it "
         "and multiplied in float32, at no gain in speed\n",
         key::precision.name);
   if (!options.quiet)
-    fmt::print("{}: {} parameters, {} training examples, {}, into {}{}\n", config[key::name],
-               count_parameters(task->model()), task->training_data().size(), machine(),
-               run.folder(),
-               checkpoint ? fmt::format(", from step {}", checkpoint->state.step) : "");
+    say("{}: {} parameters, {} training examples, {}, into {}{}\n", config[key::name],
+        count_parameters(task->model()), task->training_data().size(), machine(), run.folder(),
+        checkpoint ? fmt::format(", from step {}", checkpoint->state.step) : "");
   if (checkpoint && !checkpoint->engines.empty() && checkpoint->engines != engines())
-    fmt::print("so far it was trained by {:?}: it goes on by \"{}\", whose last digits differ\n",
-               checkpoint->engines, engines());
+    say("so far it was trained by {:?}: it goes on by \"{}\", whose last digits differ\n",
+        checkpoint->engines, engines());
   Training training{
       .metrics = trainer.train(), .signatures = task->signatures(), .state = trainer.state()};
   if (training.metrics.empty() || task->test_data() == nullptr) return training;

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "data/file.hpp"
+
 namespace tapestry {
 namespace fs = std::filesystem;
 namespace {
@@ -93,24 +95,26 @@ std::string trained_checkpoint(const std::string& run) {
   if (!fs::is_directory(run)) return run;
   const Run folder(run);
   const std::string path = fs::exists(folder.best()) ? folder.best() : folder.checkpoint();
-  if (!fs::exists(path) && fs::is_directory(run))
-    for (const auto& entry : fs::directory_iterator(run))
-      expect_input(!fs::exists(Run(entry.path().string()).best()),
-                   "{}: holds runs of several seeds; name one of them, such as {}", run,
-                   entry.path().string());
-  expect_input(fs::exists(path),
-               "{}: holds neither best.safetensors nor checkpoint.safetensors: "
-               "not a run, or one that has written no checkpoint yet",
-               run);
-  return path;
+  if (fs::exists(path)) return path;
+  std::error_code ignored;
+  for (const std::string& name : file_names(run)) {
+    const std::string inner = (fs::path(run) / name).string();
+    expect_input(
+        !fs::exists(Run(inner).best(), ignored) && !fs::exists(Run(inner).checkpoint(), ignored),
+        "{}: holds runs; name one of them, such as {}", run, inner);
+  }
+  throw InputError(
+      fmt::format("{}: holds neither best.safetensors nor checkpoint.safetensors: "
+                  "not a run, or one that has written no checkpoint yet",
+                  run));
 }
 
 TrainedModel load_trained(const std::string& run, const std::vector<std::string>& overrides,
                           bool needs_data) {
   const std::string path = trained_checkpoint(run);
   const Checkpoint checkpoint = load_checkpoint(path);
-  TrainedModel trained{parse_config(checkpoint.config, path + " (its config)", overrides), nullptr,
-                       checkpoint.state};
+  TrainedModel trained{resolved_config(checkpoint.config, path + " (its config)", overrides),
+                       nullptr, checkpoint.state};
   trained.task = make_task(checkpoint, trained.config, needs_data);
   restore_parameters(checkpoint, trained.task->model());
   return trained;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 #include <ranges>
+#include <utility>
 
 #include "data/text/text.hpp"
 #include "train/settings/toml.hpp"
@@ -23,7 +24,8 @@ std::string describe_range(const Limits& limits, bool integer) {
   const auto show = [&](double bound) {
     return integer ? fmt::format("{:.0f}", bound) : fmt::format("{}", bound);
   };
-  if (std::isinf(limits.high)) return "at least " + show(limits.low);
+  if (std::isinf(limits.low) && std::isinf(limits.high)) return "a finite number";
+  if (std::isinf(limits.high)) return "at least " + show(limits.low) + (integer ? "" : ", finite");
   if (std::isinf(limits.low)) return "at most " + show(limits.high);
   return fmt::format("between {} and {}", show(limits.low), show(limits.high));
 }
@@ -51,17 +53,38 @@ struct Override {
   toml::table table;
 };
 
+// Whether the table's only value ends where the text does: no comment and no other line follow it.
+bool is_whole(const toml::table& table, std::string_view text) {
+  toml::source_position end{1, 1};
+  for (const char c : text.substr(0, text.find_last_not_of(" \t") + 1)) {
+    const bool goes_on = (c & 0xC0) == 0x80;  // of a character in UTF-8: columns count characters
+    end = c == '\n' ? toml::source_position{end.line + 1, 1}
+                    : toml::source_position{end.line, end.column + !goes_on};
+  }
+  return table.size() == 1 && table.begin()->second.source().end == end;
+}
+
 Override parse_override(const std::string& text, bool is_string) {
   const std::size_t equals = text.find('=');
   expect_input(equals != std::string::npos && equals > 0, "--set {}: expected key=value", text);
-  const std::string value = text.substr(equals + 1);
-  require_few_dots(text, "--set " + text.substr(0, std::min<std::size_t>(equals, 100)));
+  const std::string name = text.substr(0, equals), value = text.substr(equals + 1);
+  require_few_dots(text, "--set " + name.substr(0, 100));
+  const std::string written = "value = " + value;
   try {
-    toml::table table = toml::parse("value = " + value);
-    if (!is_string || table.get("value")->is_string()) return {text.substr(0, equals), table};
+    toml::table table = toml::parse(written);
+    const bool whole = is_whole(table, written);
+    if (is_string ? whole && table.get("value")->is_string() : whole) return {name, table};
   } catch (const toml::parse_error&) {
   }
-  return {text.substr(0, equals), toml::table{{"value", value}}};
+  return {name, toml::table{{"value", value}}};
+}
+
+// What a value that is not of the key's type should have been.
+std::string expected_type(const KeyInfo& key, const toml::node& given) {
+  const std::string text = given.value_or(std::string());
+  const bool is_long = text.size() > 18 && text.find_first_not_of("+-0123456789") == text.npos;
+  const bool is_integer = std::holds_alternative<std::int64_t>(key.fallback);
+  return std::string(type_name(key.fallback)) + (is_integer && is_long ? " of 64 bits" : "");
 }
 
 // A base's name and published result are its own.
@@ -74,7 +97,7 @@ std::string name_of_override(const std::string& text) { return text.substr(0, te
 std::string range_error(const KeyInfo& key, const Value& value) {
   const Limits& limits = key.limits;
   const auto outside = [&](double number) {
-    return !(number >= limits.low && number <= limits.high);
+    return !(std::isfinite(number) && number >= limits.low && number <= limits.high);
   };
   if (const auto* integer = std::get_if<std::int64_t>(&value))
     if (outside(static_cast<double>(*integer))) return "expected " + describe_range(limits, true);
@@ -86,8 +109,8 @@ std::string range_error(const KeyInfo& key, const Value& value) {
         return "expected integers " + describe_range(limits, true);
   if (const auto* text = std::get_if<std::string>(&value))
     if (!limits.choices.empty() && std::ranges::find(limits.choices, *text) == limits.choices.end())
-      return fmt::format("expected one of {}; did you mean \"{}\"?",
-                         fmt::join(limits.choices, ", "), nearest(*text, limits.choices));
+      return fmt::format("expected one of {}{}", fmt::join(limits.choices, ", "),
+                         did_you_mean(*text, limits.choices, "\""));
   return {};
 }
 
@@ -95,21 +118,52 @@ void throw_unhandled(const KeyInfo& key) {
   throw std::logic_error(fmt::format("key {}: one of its values is not handled", key.name));
 }
 
-std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
-  const auto edits = [&](const std::string& other) {  // Levenshtein's distance
-    std::vector<std::size_t> row(other.size() + 1);
-    std::iota(row.begin(), row.end(), std::size_t{0});
-    for (std::size_t i = 0; i < word.size(); ++i) {
-      std::size_t diagonal = row[0]++;
-      for (std::size_t j = 0; j < other.size(); ++j) {
-        const std::size_t change = diagonal + (word[i] != other[j]);
-        diagonal = row[j + 1];
-        row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, change});
-      }
+std::string one_of(const std::vector<Value>& values) {
+  std::vector<std::string> names;
+  for (const Value& value : values) names.push_back(to_toml(value));
+  return fmt::format("{}", fmt::join(names, " or "));
+}
+
+namespace {
+
+// Damerau's distance, in which no letters are changed twice ("optimal string alignment").
+std::size_t edits_between(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> two_before, before(b.size() + 1), row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    two_before = std::exchange(before, row);
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({row[j - 1] + 1, before[j] + 1, before[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], two_before[j - 2] + 1);
     }
-    return row.back();
-  };
-  return candidates.empty() ? "" : *std::ranges::min_element(candidates, {}, edits);
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
+  constexpr std::size_t longest = 100;  // of what is compared letter by letter
+  if (word.empty() || word.size() > longest) return "";
+  std::string best;
+  std::size_t fewest = std::numeric_limits<std::size_t>::max();
+  for (const std::string& candidate : candidates) {
+    const std::size_t edits =
+        candidate.starts_with(word) && word.size() > 2 ? 1 : edits_between(word, candidate);
+    if (edits < fewest && edits <= 1 + std::max(word.size(), candidate.size()) / 4) {
+      fewest = edits;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& candidates,
+                         const std::string& quote) {
+  const std::string meant = nearest(word, candidates);
+  return meant.empty() ? "" : fmt::format("; did you mean {0}{1}{0}?", quote, meant);
 }
 
 Config::Found Config::peek(const std::vector<ConfigText>& texts,
@@ -119,9 +173,12 @@ Config::Found Config::peek(const std::vector<ConfigText>& texts,
     const toml::table table = parse_toml(text.text, text.source);
     std::vector<Given> all;
     flatten(table, "", text.source, all);
-    for (const Given& item : all)
-      if (item.name == key && item.node->is_string())
-        found = {item.node->as_string()->get(), item.origin};
+    for (const Given& item : all) {
+      if (item.name != key) continue;
+      expect_input(item.node->is_string(), "{}: {} = {}: expected a string", item.origin, key,
+                   show(*item.node));
+      found = {item.node->as_string()->get(), item.origin};
+    }
   }
   for (const std::string& given : overrides)
     if (name_of_override(given) == key)
@@ -139,7 +196,7 @@ Config::Config(const std::vector<ConfigText>& texts, const std::vector<std::stri
   std::vector<std::string> names;
   for (const KeyInfo& key : keys_) {
     names.push_back(key.name);
-    entries_[key.name] = {key, key.fallback, "default"};
+    entries_[key.name] = {.key = key, .value = key.fallback, .origin = "default"};
   }
   names.emplace_back(base_key);
 
@@ -149,30 +206,36 @@ Config::Config(const std::vector<ConfigText>& texts, const std::vector<std::stri
       const std::string last = given.name.substr(given.name.rfind('.') + 1);
       const auto elsewhere = std::ranges::find_if(
           names, [&](const std::string& name) { return name.substr(name.rfind('.') + 1) == last; });
-      const std::string& meant = elsewhere != names.end() ? *elsewhere : nearest(given.name, names);
-      throw InputError(fmt::format("{}: unknown key {}; did you mean {}?", given.origin,
-                                   printable(given.name), meant));
+      throw InputError(fmt::format("{}: unknown key {}{}", given.origin, printable(given.name),
+                                   elsewhere != names.end()
+                                       ? fmt::format("; did you mean {}?", *elsewhere)
+                                       : did_you_mean(given.name, names)));
     }
     const KeyInfo& key = found->second.key;
     const std::optional<Value> value = convert(*given.node, key.fallback);
     expect_input(value.has_value(), "{}: {} = {}: expected {}", given.origin, given.name,
-                 show(*given.node), type_name(key.fallback));
+                 show(*given.node), expected_type(key, *given.node));
     const std::string wrong = range_error(key, *value);
     expect_input(wrong.empty(), "{}: {} = {}: {}", given.origin, given.name, to_toml(*value),
                  wrong);
-    return {key, *value, given.origin};
+    return {.key = key, .value = *value, .origin = given.origin};
   };
 
+  int layer = 0;
   for (const ConfigText& text : texts | std::views::reverse) {
+    ++layer;
     const toml::table table = parse_toml(text.text, text.source);
     std::vector<Given> given;
     flatten(table, "", text.source, given);
     std::erase_if(given, [](const Given& item) { return item.name == base_key; });
     for (const Given& item : given) {
-      const Entry entry = checked(item);
+      Entry entry = checked(item);
+      entry.layer = layer;
+      entry.resolved = text.is_resolved;
       if (&text == &texts.front() || is_inherited(item.name)) entries_[item.name] = entry;
     }
   }
+  ++layer;
   for (const std::string& override_text : overrides) {
     const std::string name = name_of_override(override_text);
     expect_input(name != base_key, "--set {}: a base can only stand in a file", override_text);
@@ -181,6 +244,49 @@ Config::Config(const std::vector<ConfigText>& texts, const std::vector<std::stri
         known != entries_.end() && std::holds_alternative<std::string>(known->second.key.fallback);
     const Override parsed = parse_override(override_text, is_string);
     entries_[name] = checked({name, "--set", parsed.table.get("value")});
+    entries_[name].layer = layer;
+  }
+  drop_idle_keys();
+}
+
+bool Condition::holds(const Value& value) const {
+  return (std::ranges::count(values, value) > 0) != excludes;
+}
+
+std::string Condition::wish() const {
+  return excludes ? fmt::format("give another {}", key)
+                  : fmt::format("set {} = {}", key, one_of(values));
+}
+
+// The conditions of the key that do not hold.
+std::vector<const Condition*> Config::unmet(const KeyInfo& key) const {
+  std::vector<const Condition*> conditions;
+  for (const Condition& condition : key.limits.used_if)
+    if (!condition.holds(value(condition.key))) conditions.push_back(&condition);
+  return conditions;
+}
+
+void Config::drop_idle_keys() {
+  std::vector<std::string> idle;
+  for (const KeyInfo& key : keys_) {
+    const std::vector<const Condition*> conditions = unmet(key);
+    if (conditions.empty()) continue;
+    Entry& found = entries_.at(key.name);
+    const Condition& first = *conditions.front();
+    found.idle = fmt::format("is not used with {} = {}", first.key, to_toml(value(first.key)));
+    idle.push_back(key.name);
+    if (found.value == key.fallback || found.resolved) continue;
+    for (const Condition* condition : conditions)
+      if (entry(condition->key).layer <= found.layer)
+        fail(key, fmt::format("is not used with {} = {}; leave it out, or {}", condition->key,
+                              to_toml(value(condition->key)), condition->wish()));
+    dropped_.push_back(
+        fmt::format("{}: {} = {}: {}", found.origin, key.name, to_toml(found.value), found.idle));
+  }
+  for (const std::string& name : idle) {  // after all conditions were looked at
+    Entry& found = entries_.at(name);
+    found.value = found.key.fallback;
+    found.origin = "default";
   }
 }
 
@@ -196,41 +302,46 @@ void Config::fail(const KeyInfo& key, const std::string& message) const {
       fmt::format("{}: {} = {}: {}", found.origin, key.name, to_toml(found.value), message));
 }
 
-template <class Comment>
-std::string Config::write(Comment comment) const {
+// `written` makes lines of an entry and of "key = value".
+template <class Written>
+std::string Config::write(Written written) const {
   std::string text, section;
   for (const KeyInfo& key : keys_) {
     const std::size_t dot = key.name.find('.');
     const std::string own = dot == std::string::npos ? "" : key.name.substr(0, dot);
     if (own != section) text += fmt::format("\n[{}]\n", section = own);
     const Entry& found = entries_.at(key.name);
-    const std::string line =
-        fmt::format("{} = {}", key.name.substr(own.empty() ? 0 : dot + 1), to_toml(found.value));
-    text += line + comment(found, line.size()) + "\n";
+    text += written(found, fmt::format("{} = {}", key.name.substr(own.empty() ? 0 : dot + 1),
+                                       to_toml(found.value)));
   }
   return text;
 }
 
 std::string Config::toml() const {
-  return write([](const Entry&, std::size_t) { return std::string(); });
+  return write([](const Entry& found, const std::string& line) {
+    return found.idle.empty() ? line + "\n" : "";
+  });
 }
 
 std::string Config::explain() const {
-  return write([](const Entry& found, std::size_t width) {
-    return fmt::format("{:{}}# {}: {}", "", width < 36 ? 36 - width : 1, found.origin,
-                       found.key.help);
+  return write([](const Entry& found, const std::string& line) {
+    if (found.idle.empty())
+      return fmt::format("{:<35} # {}: {}\n", line, found.origin, found.key.help);
+    return fmt::format("{:<35} # {}: {}; {}\n", "# " + line, found.origin, found.key.help,
+                       found.idle);
   });
 }
 
 std::vector<std::string> Config::differences(const Config& resumed) const {
   std::vector<std::string> differing;
   for (const KeyInfo& key : keys_) {
-    const Value& mine = entries_.at(key.name).value;
+    const Entry& mine = entries_.at(key.name);
     const auto other = resumed.entries_.find(key.name);
     if (key.limits.free_on_resume || other == resumed.entries_.end()) continue;
-    if (mine != other->second.value)
+    const Entry& now = other->second;
+    if (mine.idle.empty() && now.idle.empty() && mine.value != now.value)
       differing.push_back(
-          fmt::format("{} ({}, now {})", key.name, to_toml(mine), to_toml(other->second.value)));
+          fmt::format("{} ({}, now {})", key.name, to_toml(mine.value), to_toml(now.value)));
   }
   return differing;
 }

@@ -21,6 +21,13 @@ bool is_file(const std::string& path) {
   return fs::is_regular_file(path, ignored);
 }
 
+// Whether a run has written this config: what else it writes lies beside it.
+bool is_of_a_run(const fs::path& path) {
+  const fs::path folder = path.parent_path();
+  return path.filename() == "config.toml" &&
+         (is_file(folder / "metrics.jsonl") || is_file(folder / "checkpoint.safetensors"));
+}
+
 std::vector<std::string> shipped_names() {
   std::vector<std::string> names;
   for (const auto& [name, text] : shipped_configs()) names.push_back(name);
@@ -69,22 +76,29 @@ ConfigText read_base(const Base& base, const ConfigText& from) {
   const auto shipped = shipped_configs().find(base.name);
   if (shipped != shipped_configs().end()) return {base.name, shipped->second};
   throw InputError(fmt::format(
-      "{}: base = {}: no {}shipped config of that name; did you mean {}?", base.origin,
-      to_toml(Value(base.name)), from.is_file ? "such file and no " : "",
-      to_toml(Value(nearest(base.name, from.is_file ? candidates(folder) : shipped_names())))));
+      "{}: base = {}: no {}shipped config of that name{}", base.origin, to_toml(Value(base.name)),
+      from.is_file ? "such file and no " : "",
+      did_you_mean(base.name, from.is_file ? candidates(folder) : shipped_names(), "\"")));
 }
 
 }  // namespace
 
 ConfigText read_config(const std::string& path_or_name) {
-  if (is_file(path_or_name)) return {path_or_name, read_file(path_or_name, max_config_bytes), true};
+  if (is_file(path_or_name))
+    return {.source = path_or_name,
+            .text = read_file(path_or_name, max_config_bytes),
+            .is_file = true,
+            .is_resolved = is_of_a_run(path_or_name)};
   const auto shipped = shipped_configs().find(path_or_name);
+  if (shipped != shipped_configs().end()) return {path_or_name, shipped->second};
+  std::error_code ignored;
+  expect_input(!fs::exists(path_or_name, ignored),
+               "{}: is a folder, a pipe or a device; give a TOML file, or a shipped config's name",
+               path_or_name);
   const std::vector<std::string> names = shipped_names();
-  expect_input(
-      shipped != shipped_configs().end(),
-      "{}: no such file and no shipped config of that name; did you mean {}? (shipped: {})",
-      path_or_name, nearest(path_or_name, names), fmt::join(names, ", "));
-  return {path_or_name, shipped->second};
+  throw InputError(
+      fmt::format("{}: no such file and no shipped config of that name{} (shipped: {})",
+                  path_or_name, did_you_mean(path_or_name, names), fmt::join(names, ", ")));
 }
 
 std::vector<ConfigText> with_bases(ConfigText text) {

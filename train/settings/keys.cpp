@@ -13,6 +13,14 @@ KeyInfo named_optimizer() {
   return key;
 }
 
+// Holds for the optimisers that have the setting.
+Condition has_setting(const std::string& setting) {
+  Condition condition{.key = optimizer.name, .values = {}};
+  for (const auto& [optimizer_name, type] : optimizer_registry())
+    if (type.has(setting)) condition.values.emplace_back(optimizer_name);
+  return condition;
+}
+
 // The settings of every optimiser, each once. What several share stands after their own.
 std::vector<KeyInfo> optimizer_keys() {
   std::vector<KeyInfo> keys;
@@ -22,7 +30,9 @@ std::vector<KeyInfo> optimizer_keys() {
       const KeyInfo key{of_optimizer(setting.name),
                         fallback,
                         setting.help,
-                        {.low = setting.range.low, .high = setting.range.high}};
+                        {.low = setting.range.low,
+                         .high = setting.range.high,
+                         .used_if = {has_setting(setting.name)}}};
       std::erase_if(keys, [&](const KeyInfo& other) { return other.name == key.name; });
       keys.push_back(key);
     }

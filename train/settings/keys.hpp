@@ -26,15 +26,16 @@ inline const Key<std::string> data_source{
 inline const Key<std::string> optimizer{"optim.name", "adamw", "the optimiser"};
 inline const Key<double> learning_rate{
     "optim.learning_rate", 1e-3, "after warm-up", {.low = 0, .high = 1e3}};
-inline const Key<double> final_learning_rate{"optim.final_learning_rate",
-                                             0,
-                                             "at the last step, for linear and cosine",
-                                             {.low = 0, .high = 1e3}};
 inline const Choice<Decay> schedule{
     "optim.schedule",
     Decay::constant,
     "of the learning rate",
     {{"constant", Decay::constant}, {"linear", Decay::linear}, {"cosine", Decay::cosine}}};
+inline const Key<double> final_learning_rate{
+    "optim.final_learning_rate",
+    0,
+    "at the last step, for linear and cosine",
+    {.low = 0, .high = 1e3, .used_if = {schedule.is(Decay::linear, Decay::cosine)}}};
 inline const Key<std::int64_t> warmup_steps{
     "optim.warmup_steps", 0, "of a linear rise of the learning rate", {.low = 0}};
 inline const Key<double> clip_norm{
@@ -44,7 +45,10 @@ inline const Key<std::int64_t> decay_steps{
     "optim.decay_steps",
     0,
     "after which linear and cosine have ended; 0: train.steps",
-    {.low = 0, .high = 1e12, .free_on_resume = true}};
+    {.low = 0,
+     .high = 1e12,
+     .free_on_resume = true,
+     .used_if = {schedule.is(Decay::linear, Decay::cosine)}}};
 
 inline const Key<std::int64_t> steps{
     "train.steps", 1000, "of the optimiser", {.low = 1, .high = 1e12, .free_on_resume = true}};

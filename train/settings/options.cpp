@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace tapestry {
@@ -25,6 +26,11 @@ Value parse(const std::string& name, const std::string& text, const Value& like)
   return text;
 }
 
+std::string shown(const Value& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  return text && !text->empty() ? *text : to_toml(value);
+}
+
 }  // namespace
 
 Options::Options(const std::vector<KeyInfo>& known) {
@@ -42,6 +48,20 @@ void Options::set(const std::string& name, const std::string& text) {
   is_set = true;
   const std::string complaint = range_error(key, value);
   expect_input(complaint.empty(), "--{} {}: {}", name, text, complaint);
+}
+
+void Options::expect_all_used() const {
+  for (const auto& [name, entry] : entries_)
+    for (const Condition& condition : entry.key.limits.used_if) {
+      const Value& given = entries_.at(condition.key).value;
+      std::string used_with;
+      for (const Value& value : condition.values)
+        used_with +=
+            fmt::format("{}--{} {}", used_with.empty() ? "" : " or ", condition.key, shown(value));
+      expect_input(!entry.is_set || condition.holds(given),
+                   "--{} {}: is not used with --{} {}, but with {}", name, shown(entry.value),
+                   condition.key, shown(given), used_with);
+    }
 }
 
 }  // namespace tapestry

@@ -13,6 +13,8 @@ class Options {
   // Takes what was typed. InputError names the option, for one that is not known, and for a value
   // of another type or out of range.
   void set(const std::string& name, const std::string& text);
+  // When all are set. InputError names an option that another one makes idle (Limits::used_if).
+  void expect_all_used() const;
 
   template <class T>
   const T& operator[](const Key<T>& key) const {

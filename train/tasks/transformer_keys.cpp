@@ -28,16 +28,25 @@ const Choice<AttentionKind> attention{
     AttentionKind::softmax,
     "exact, or linear in the context",
     {{"softmax", AttentionKind::softmax}, {"random-features", AttentionKind::random_features}}};
-const Key<std::int64_t> features{
-    "model.features", 64, "random features of a head", {.low = 1, .high = 65536}};
+const Condition by_features = attention.is(AttentionKind::random_features);
+const Key<std::int64_t> features{"model.features",
+                                 64,
+                                 "random features of a head",
+                                 {.low = 1, .high = 65536, .used_if = {by_features}}};
 const Choice<FeatureMap> feature_map{
     "model.feature_map",
     FeatureMap::trigonometric,
     "sines and cosines of unit-norm queries and keys, or positive exponentials",
-    {{"trigonometric", FeatureMap::trigonometric}, {"positive", FeatureMap::positive}}};
-const Key<bool> gate{"model.gate", false, "causal attention by random features learns to forget"};
-const Key<std::int64_t> window{
-    "model.window", 0, "tokens that attention sees, itself the last; 0: all", {.low = 0}};
+    {{"trigonometric", FeatureMap::trigonometric}, {"positive", FeatureMap::positive}},
+    {by_features}};
+const Key<bool> gate{"model.gate",
+                     false,
+                     "causal attention by random features learns to forget",
+                     {.used_if = {by_features}}};
+const Key<std::int64_t> window{"model.window",
+                               0,
+                               "tokens that attention sees, itself the last; 0: all",
+                               {.low = 0, .used_if = {attention.is(AttentionKind::softmax)}}};
 const Choice<NormPlacement> norm{"model.norm",
                                  NormPlacement::pre,
                                  "layer norm before or after each branch",
@@ -74,10 +83,7 @@ Positions positions_of(const Config& config) {
 }
 
 std::optional<RandomFeaturesOptions> random_features(const Config& config) {
-  const bool wanted = config[attention] == AttentionKind::random_features;
-  config.expect(wanted || !config[gate], gate, "needs model.attention = \"random-features\"");
-  if (!wanted) return std::nullopt;
-  config.expect(config[window] == 0, window, "random-feature attention has no window");
+  if (config[attention] != AttentionKind::random_features) return std::nullopt;
   return RandomFeaturesOptions{
       .features = config[features], .map = config[feature_map], .gate = config[gate]};
 }
@@ -150,6 +156,10 @@ EncoderDecoderOptions encoder_decoder_options(const Config& config, std::int64_t
           .block = block_options_with_attention(config),
           .shared_embeddings = true,
           .tied_embeddings = config[tied_embeddings]};
+}
+
+std::vector<KeyInfo> recurrent_keys() {
+  return {key::layers, width, dropout, bias, tied_embeddings};
 }
 
 RecurrentNetworkOptions recurrent_options(const Config& config, std::int64_t vocabulary) {

@@ -37,7 +37,7 @@ TransformerOptions transformer_options(const Config& config, std::int64_t vocabu
 EncoderDecoderOptions encoder_decoder_options(const Config& config, std::int64_t vocabulary,
                                               std::int64_t context);
 
-// Those of the keys that a recurrent network has: layers, width, dropout, bias, tied_embeddings.
+std::vector<KeyInfo> recurrent_keys();  // those of a transformer's that a recurrent network has
 RecurrentNetworkOptions recurrent_options(const Config& config, std::int64_t vocabulary);
 
 }  // namespace tapestry

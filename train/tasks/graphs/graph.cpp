@@ -9,6 +9,7 @@
 #include "autograd/ops/reduce.hpp"
 #include "train/settings/keys.hpp"
 #include "train/tasks/classification.hpp"
+#include "train/tasks/initialised.hpp"
 
 namespace tapestry {
 namespace {
@@ -23,17 +24,22 @@ const Choice<Normalization> normalization{"model.normalization",
                                           "of a convolution's sum over neighbours",
                                           {{"sum", Normalization::sum},
                                            {"mean", Normalization::mean},
-                                           {"symmetric", Normalization::symmetric}}};
+                                           {"symmetric", Normalization::symmetric}},
+                                          {layer.is(GraphLayerKind::convolution)}};
 const Choice<Pooling> pooling{
     "model.pooling",
     Pooling::sum,
     "of a graph's nodes, to classify graphs",
-    {{"sum", Pooling::sum}, {"mean", Pooling::mean}, {"max", Pooling::max}}};
+    {{"sum", Pooling::sum}, {"mean", Pooling::mean}, {"max", Pooling::max}},
+    {key::of_drawn}};
 const Key<std::int64_t> layers{
     "model.layers", 2, "steps along the edges", {.low = 1, .high = 1000}};
 const Key<std::int64_t> width{"model.width", 16, "columns of a node", {.low = 1, .high = 65536}};
 const Key<std::int64_t> heads{
-    "model.heads", 1, "of attention; must divide the width", {.low = 1, .high = 1024}};
+    "model.heads",
+    1,
+    "of attention; must divide the width",
+    {.low = 1, .high = 1024, .used_if = {layer.is(GraphLayerKind::attention)}}};
 const Key<double> dropout{"model.dropout", 0, "of what each layer reads", {.low = 0, .high = 0.99}};
 const Key<double> l2{"model.l2",
                      0,
@@ -47,8 +53,8 @@ std::vector<KeyInfo> keys() {
 }
 
 GraphNetwork network(const Config& config, const GraphData& data) {
-  config.expect(config[layer] != GraphLayerKind::attention || config[width] % config[heads] == 0,
-                heads, "must divide model.width = {}", config[width]);
+  config.expect(config[width] % config[heads] == 0, heads, "must divide model.width = {}",
+                config[width]);
   GraphNetworkOptions options{.inputs = data.inputs,
                               .classes = std::ssize(data.classes),
                               .layers = config[layers],
@@ -58,8 +64,7 @@ GraphNetwork network(const Config& config, const GraphData& data) {
                               .heads = config[heads],
                               .dropout = config[dropout]};
   if (!data.whole) options.pooling = config[pooling];
-  Random init(seed_of(config), Stream::init);
-  return GraphNetwork(options, init);
+  return initialised(config, [&](Random& init) { return GraphNetwork(options, init); });
 }
 
 const RegisterTask<GraphTask> registered{

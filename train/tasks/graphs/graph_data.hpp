@@ -19,24 +19,33 @@ inline const Choice<GraphKind> graph_kind{
     {{"drawn", GraphKind::drawn},
      {"karate", GraphKind::karate},
      {"citations", GraphKind::citations}}};
+inline const Condition of_drawn = graph_kind.is(GraphKind::drawn),
+                       of_citations = graph_kind.is(GraphKind::citations);
 inline const Key<std::int64_t> drawn_graphs{
-    "data.examples", 100'000, "graphs to train on", {.low = 1, .high = 1e9}};
+    "data.examples", 100'000, "graphs to train on", {.low = 1, .high = 1e9, .used_if = {of_drawn}}};
 inline const Key<std::int64_t> drawn_held_back{"data.held_back",
                                                1000,
                                                "graphs to validate on, unlike any trained on",
-                                               {.low = 1, .high = 1e6}};
+                                               {.low = 1, .high = 1e6, .used_if = {of_drawn}}};
 inline const Key<std::int64_t> least_nodes{
-    "data.least_nodes", 12, "of a drawn graph", {.low = 12, .high = 1000}};
+    "data.least_nodes", 12, "of a drawn graph", {.low = 12, .high = 1000, .used_if = {of_drawn}}};
 inline const Key<std::int64_t> most_nodes{
-    "data.most_nodes", 24, "of a drawn graph", {.low = 12, .high = 1000}};
+    "data.most_nodes", 24, "of a drawn graph", {.low = 12, .high = 1000, .used_if = {of_drawn}}};
 inline const Key<std::vector<std::int64_t>> labelled{
-    "data.labelled", {1, 34}, "members of the club whose side is known", {.low = 1, .high = 34}};
-inline const Key<std::int64_t> training_nodes{
-    "data.training_nodes", 140, "the first lines of the content file", {.low = 1, .high = 1e9}};
-inline const Key<std::int64_t> validation_nodes{
-    "data.validation_nodes", 500, "the lines after these", {.low = 1, .high = 1e9}};
+    "data.labelled",
+    {1, 34},
+    "members of the club whose side is known",
+    {.low = 1, .high = 34, .used_if = {graph_kind.is(GraphKind::karate)}}};
+inline const Key<std::int64_t> training_nodes{"data.training_nodes",
+                                              140,
+                                              "the first lines of the content file",
+                                              {.low = 1, .high = 1e9, .used_if = {of_citations}}};
+inline const Key<std::int64_t> validation_nodes{"data.validation_nodes",
+                                                500,
+                                                "the lines after these",
+                                                {.low = 1, .high = 1e9, .used_if = {of_citations}}};
 inline const Key<std::int64_t> test_nodes{
-    "data.test_nodes", 1000, "the last lines", {.low = 1, .high = 1e9}};
+    "data.test_nodes", 1000, "the last lines", {.low = 1, .high = 1e9, .used_if = {of_citations}}};
 
 }  // namespace key
 

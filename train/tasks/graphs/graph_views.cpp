@@ -9,7 +9,7 @@ namespace tapestry {
 namespace {
 
 const Key<std::string> prompt = prompt_option("a graph's edges, or the name of a node");
-const Key<std::int64_t> count = count_option(0);
+const Key<std::int64_t> count = count_option(0, {prompt.is("")});
 
 std::string verdict(const std::vector<std::string>& classes, std::int32_t predicted,
                     std::int32_t label) {

@@ -3,6 +3,7 @@
 #include "autograd/ops/losses.hpp"
 #include "train/settings/keys.hpp"
 #include "train/tasks/classification.hpp"
+#include "train/tasks/initialised.hpp"
 #include "train/tasks/transformer_keys.hpp"
 
 namespace tapestry {
@@ -26,15 +27,14 @@ VisionTransformer make_model(const Config& config, const ImageData& images) {
   const std::int64_t side = config[patch];
   config.expect(images.height() % side == 0 && images.width() % side == 0, patch,
                 "does not divide images of {} × {} pixels", images.height(), images.width());
-  Random init(seed_of(config), Stream::init);
-  return VisionTransformer({.height = images.height(),
-                            .width = images.width(),
-                            .patch = side,
-                            .classes = std::ssize(images.class_names()),
-                            .layers = config[key::layers],
-                            .block = block_options(config),
-                            .readout = config[pooling]},
-                           init);
+  const VisionTransformerOptions options{.height = images.height(),
+                                         .width = images.width(),
+                                         .patch = side,
+                                         .classes = std::ssize(images.class_names()),
+                                         .layers = config[key::layers],
+                                         .block = block_options(config),
+                                         .readout = config[pooling]};
+  return initialised(config, [&](Random& init) { return VisionTransformer(options, init); });
 }
 
 const RegisterTask<ImageClassification> registered{

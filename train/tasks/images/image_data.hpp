@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "data/images/images.hpp"
+#include "train/settings/keys.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {
@@ -12,19 +13,20 @@ std::string garment_names();  // of the clothes' classes, with a comma between t
 // The keys of images, drawn or from data.path, and of their classes.
 namespace key {
 
-inline const Key<std::int64_t> training_images{"data.training_images",
-                                               10'000,
-                                               "clothes to draw when data.path is empty",
-                                               {.low = 1, .high = 1e6}};
+inline const Key<std::int64_t> training_images{
+    "data.training_images",
+    10'000,
+    "clothes to draw when data.path is empty",
+    {.low = 1, .high = 1e6, .used_if = {data_path.is("")}}};
 inline const Key<std::int64_t> test_images{"data.test_images",
                                            1000,
                                            "clothes to draw for validation, and others to test on",
-                                           {.low = 1, .high = 1e6}};
+                                           {.low = 1, .high = 1e6, .used_if = {data_path.is("")}}};
 inline const Key<double> image_validation_fraction{
     "data.validation_fraction",
     0.1,
     "share of data.path's training images, to validate on",
-    {.low = 0.0001, .high = 0.9}};
+    {.low = 0.0001, .high = 0.9, .used_if = {data_path.is_not("")}}};
 inline const Key<std::string> class_names{"data.class_names", garment_names(),
                                           "of labels 0, 1, …, with a comma between them"};
 

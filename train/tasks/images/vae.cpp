@@ -4,6 +4,7 @@
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "train/settings/keys.hpp"
+#include "train/tasks/initialised.hpp"
 #include "train/tasks/transformer_keys.hpp"
 
 namespace tapestry {
@@ -35,10 +36,15 @@ const Key<double> reconstruction_weight{
     0,
     "of the mean over m pixels against the mean KL over n dimensions of z; 0: m/n, the ELBO",
     {.low = 0, .high = 1e9}};
-const Key<double> beta{
-    "model.beta", 1, "weight of the KL term in training", {.low = 0, .high = 1e6}};
-const Key<std::int64_t> kl_warmup_steps{
-    "model.kl_warmup_steps", 0, "steps over which the KL term's weight rises from 0", {.low = 0}};
+const Condition variational = sigma.is(Sigma::per_dimension, Sigma::shared);
+const Key<double> beta{"model.beta",
+                       1,
+                       "weight of the KL term in training",
+                       {.low = 0, .high = 1e6, .used_if = {variational}}};
+const Key<std::int64_t> kl_warmup_steps{"model.kl_warmup_steps",
+                                        0,
+                                        "steps over which the KL term's weight rises from 0",
+                                        {.low = 0, .used_if = {variational}}};
 
 std::vector<KeyInfo> keys() {
   std::vector<KeyInfo> all = image_keys();
@@ -49,18 +55,15 @@ std::vector<KeyInfo> keys() {
 
 Vae make_model(const Config& config, const ImageData& images) {
   config.expect(!config[hidden].empty(), hidden, "expected at least one layer");
-  config.expect(config[sigma] != Sigma::none || config[beta] == 1, beta,
-                "a plain autoencoder has no KL term to weigh");
-  Random init(seed_of(config), Stream::init);
-  return Vae({.height = images.height(),
-              .width = images.width(),
-              .channels = config[channels],
-              .hidden = config[hidden],
-              .latent = config[latent],
-              .sigma = config[sigma],
-              .likelihood = config[likelihood],
-              .activation = config[key::activation]},
-             init);
+  const VaeOptions options{.height = images.height(),
+                           .width = images.width(),
+                           .channels = config[channels],
+                           .hidden = config[hidden],
+                           .latent = config[latent],
+                           .sigma = config[sigma],
+                           .likelihood = config[likelihood],
+                           .activation = config[key::activation]};
+  return initialised(config, [&](Random& init) { return Vae(options, init); });
 }
 
 const RegisterTask<VaeTask> registered{"vae", "an autoencoder of images, variational or plain",

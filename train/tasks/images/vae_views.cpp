@@ -21,10 +21,16 @@ const Choice<Kind> kind{"kind",
                          {"around", Kind::around},
                          {"interpolation", Kind::interpolation}}};
 const Key<std::int64_t> count = count_option(0);
-const Key<double> temperature = temperature_option("of the noise: 0 is the mean");
-const Key<std::int64_t> seed = seed_option();
-const Key<std::int64_t> index_of_first = index_option("the validation image to start from");
-const Key<double> spread{"spread", 0.5, "of the new images around it", {.low = 0, .high = 100}};
+const Key<double> temperature =
+    temperature_option("of the noise: 0 is the mean", {kind.is(Kind::prior)});
+const Key<std::int64_t> seed = seed_option({kind.is(Kind::prior, Kind::around)});
+const Key<std::int64_t> index_of_first =
+    index_option("the validation image to start from",
+                 {kind.is(Kind::reconstructions, Kind::around, Kind::interpolation)});
+const Key<double> spread{"spread",
+                         0.5,
+                         "of the new images around it",
+                         {.low = 0, .high = 100, .used_if = {kind.is(Kind::around)}}};
 
 // Images (N, F) as N pictures, a row of `columns`.
 PictureGrid grid(const Tensor& images, const VaeOptions& size, std::int64_t columns) {

@@ -15,14 +15,15 @@ const Choice<Kind> data_kind{"data.kind",
                              Kind::text,
                              "one text, or a name a line",
                              {{"text", Kind::text}, {"names", Kind::names}}};
-const Key<double> validation_fraction{"data.validation_fraction",
-                                      0.1,
-                                      "share of a text, from its end, to validate on",
-                                      {.low = 0, .high = 0.9}};
+const Key<double> validation_fraction{
+    "data.validation_fraction",
+    0.1,
+    "share of a text, from its end, to validate on",
+    {.low = 0, .high = 0.9, .used_if = {data_kind.is(Kind::text)}}};
 const Key<std::int64_t> held_back{"data.held_back",
                                   1000,
                                   "names to validate on, but a tenth of them at most",
-                                  {.low = 1, .high = 1e9}};
+                                  {.low = 1, .high = 1e9, .used_if = {data_kind.is(Kind::names)}}};
 using Symbols = std::vector<std::string>;
 
 const std::string& path_of(const Config& config) {

@@ -1,10 +1,12 @@
 #include "train/tasks/language/language_model.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numbers>
 
 #include "autograd/ops/losses.hpp"
 #include "train/settings/keys.hpp"
+#include "train/tasks/initialised.hpp"
 #include "train/tasks/transformer_keys.hpp"
 
 namespace tapestry {
@@ -17,8 +19,18 @@ const Choice<Network> model_kind{
     "of network",
     {{"transformer", Network::transformer}, {"recurrent", Network::recurrent}}};
 
-std::vector<KeyInfo> keys() {
+// Those of a transformer, of which a recurrent network has only some.
+std::vector<KeyInfo> network_keys() {
+  const std::vector<KeyInfo> shared = recurrent_keys();
   std::vector<KeyInfo> all = decoder_only_keys();
+  for (KeyInfo& key : all)
+    if (std::ranges::find(shared, key.name, &KeyInfo::name) == shared.end())
+      key.limits.used_if.push_back(model_kind.is(Network::transformer));
+  return all;
+}
+
+std::vector<KeyInfo> keys() {
+  std::vector<KeyInfo> all = network_keys();
   const std::vector<KeyInfo> reading = corpus_keys();
   all.insert(all.end(), reading.begin(), reading.end());
   all.push_back(model_kind);
@@ -26,14 +38,15 @@ std::vector<KeyInfo> keys() {
 }
 
 LanguageModel::Network make_network(const Config& config, std::int64_t vocabulary) {
-  Random init(seed_of(config), Stream::init);
-  switch (config[model_kind]) {
-    case Network::recurrent:
-      return RecurrentNetwork(recurrent_options(config, vocabulary), init);
-    case Network::transformer:
-      return Transformer(transformer_options(config, vocabulary, config[key::context]), init);
-  }
-  throw_unhandled(model_kind);
+  return initialised(config, [&](Random& init) -> LanguageModel::Network {
+    switch (config[model_kind]) {
+      case Network::recurrent:
+        return RecurrentNetwork(recurrent_options(config, vocabulary), init);
+      case Network::transformer:
+        return Transformer(transformer_options(config, vocabulary, config[key::context]), init);
+    }
+    throw_unhandled(model_kind);
+  });
 }
 
 const RegisterTask<LanguageModel> registered{

@@ -6,6 +6,7 @@
 #include "autograd/ops/losses.hpp"
 #include "train/settings/keys.hpp"
 #include "train/settings/option_keys.hpp"
+#include "train/tasks/initialised.hpp"
 #include "train/tasks/transformer_keys.hpp"
 
 namespace tapestry {
@@ -21,7 +22,10 @@ const Choice<ToyTask> kind{"data.kind",
 const Key<std::int64_t> length{
     "data.length", 8, "symbols of a sequence, or digits of each number", {.low = 1, .high = 512}};
 const Key<std::int64_t> alphabet{
-    "data.alphabet", 10, "different symbols: 0-9, then a-z", {.low = 2, .high = 36}};
+    "data.alphabet",
+    10,
+    "different symbols: 0-9, then a-z",
+    {.low = 2, .high = 36, .used_if = {kind.is(ToyTask::sort, ToyTask::reverse, ToyTask::copy)}}};
 const Key<std::int64_t> examples{
     "data.examples", 100'000, "training sequences", {.low = 1, .high = 1e9}};
 const Key<std::int64_t> held_back{
@@ -63,8 +67,9 @@ double exact_matches(const Array& logits, const Array& targets) {
 }
 
 Transformer make_model(const Config& config, const ToySequences& data) {
-  Random init(seed_of(config), Stream::init);
-  return Transformer(transformer_options(config, data.vocabulary().size(), data.context()), init);
+  const TransformerOptions options =
+      transformer_options(config, data.vocabulary().size(), data.context());
+  return initialised(config, [&](Random& init) { return Transformer(options, init); });
 }
 
 const RegisterTask<ToySequence> registered{

@@ -9,7 +9,7 @@ namespace tapestry {
 namespace {
 
 const Key<std::string> prompt = prompt_option("a sequence to answer");
-const Key<std::int64_t> count = count_option(8);
+const Key<std::int64_t> count = count_option(8, {prompt.is("")});
 
 std::string question(const std::string& text) { return text.ends_with('>') ? text : text + '>'; }
 

@@ -12,6 +12,7 @@
 #include "train/run/version.hpp"
 #include "train/settings/keys.hpp"
 #include "train/settings/option_keys.hpp"
+#include "train/tasks/initialised.hpp"
 #include "train/tasks/transformer_keys.hpp"
 
 namespace tapestry {
@@ -22,36 +23,50 @@ const Choice<Kind> kind{"data.kind",
                         Kind::dates,
                         "built-in dates, or the sentence pairs of data.path",
                         {{"dates", Kind::dates}, {"text", Kind::text}}};
+const Condition of_dates = kind.is(Kind::dates), of_text = kind.is(Kind::text);
 const Key<std::int64_t> examples{
-    "data.examples", 100'000, "dates to train on", {.low = 1, .high = 1e9}};
-const Key<std::int64_t> held_back{
-    "data.held_back", 1000, "dates to validate on, never trained on", {.low = 1, .high = 1e6}};
+    "data.examples", 100'000, "dates to train on", {.low = 1, .high = 1e9, .used_if = {of_dates}}};
+const Key<std::int64_t> held_back{"data.held_back",
+                                  1000,
+                                  "dates to validate on, never trained on",
+                                  {.low = 1, .high = 1e6, .used_if = {of_dates}}};
 const Key<std::string> source_language{"data.source_language",
                                        "de",
                                        "the source files' last part: train.de",
-                                       {.free_on_resume = true}};
-const Key<std::string> target_language{
-    "data.target_language", "en", "the target files' last part", {.free_on_resume = true}};
-const Key<std::string> training_split{
-    "data.train", "train", "the files' first part: train.de", {.free_on_resume = true}};
+                                       {.free_on_resume = true, .used_if = {of_text}}};
+const Key<std::string> target_language{"data.target_language",
+                                       "en",
+                                       "the target files' last part",
+                                       {.free_on_resume = true, .used_if = {of_text}}};
+const Key<std::string> training_split{"data.train",
+                                      "train",
+                                      "the files' first part: train.de",
+                                      {.free_on_resume = true, .used_if = {of_text}}};
 const Key<std::string> validation_split{"data.validation",
                                         "val",
                                         "the same, of the sentences to evaluate on",
-                                        {.free_on_resume = true}};
+                                        {.free_on_resume = true, .used_if = {of_text}}};
 const Key<std::string> test_split{"data.test",
                                   "",
                                   "the same, of those to test the best model on; empty: none",
-                                  {.free_on_resume = true}};
-const Key<std::string> tokenizer_path{"data.tokenizer", "",
-                                      "a tokenizer.json; empty: trained on the training sentences"};
+                                  {.free_on_resume = true, .used_if = {of_text}}};
+const Key<std::string> tokenizer_path{"data.tokenizer",
+                                      "",
+                                      "a tokenizer.json; empty: trained on the training sentences",
+                                      {.used_if = {of_text}}};
 const Key<std::int64_t> vocabulary{
-    "data.vocabulary", 8000, "tokens of a tokenizer to train", {.low = 300, .high = 1e6}};
-const Key<bool> lower_cased{"data.lower_case", false,
-                            "read and write lower case only, and so is the BLEU"};
+    "data.vocabulary",
+    8000,
+    "tokens of a tokenizer to train",
+    {.low = 300, .high = 1e6, .used_if = {of_text, tokenizer_path.is("")}}};
+const Key<bool> lower_cased{"data.lower_case",
+                            false,
+                            "read and write lower case only, and so is the BLEU",
+                            {.used_if = {of_text, tokenizer_path.is("")}}};
 const Key<std::int64_t> context{"model.context",
                                 64,
                                 "tokens of a source or target; longer ones are cut",
-                                {.low = 2, .high = 4096}};
+                                {.low = 2, .high = 4096, .used_if = {of_text}}};
 const Key<double> label_smoothing{"model.label_smoothing",
                                   0,
                                   "share of a target spread over all tokens",
@@ -166,8 +181,9 @@ ParallelCorpus read_pairs(const TaskSetup& setup) {
 }
 
 EncoderDecoder make_model(const Config& config, const ParallelCorpus& corpus) {
-  Random init(seed_of(config), Stream::init);
-  return EncoderDecoder(encoder_decoder_options(config, corpus.vocabulary, corpus.context), init);
+  const EncoderDecoderOptions options =
+      encoder_decoder_options(config, corpus.vocabulary, corpus.context);
+  return initialised(config, [&](Random& init) { return EncoderDecoder(options, init); });
 }
 
 const RegisterTask<Translation> registered{"translation", "an encoder-decoder transformer", keys};

@@ -12,7 +12,7 @@ namespace {
 using Tokens = std::vector<std::int32_t>;
 
 const Key<std::string> prompt = prompt_option("a sentence to translate");
-const Key<std::int64_t> count = count_option(8);
+const Key<std::int64_t> count = count_option(8, {prompt.is("")});
 
 Tokens prompt_tokens(const ParallelCorpus& corpus, const std::string& sentence) {
   const Tokens tokens = corpus.encode(sentence);

@@ -4,6 +4,7 @@
 #include "autograd/ops/losses.hpp"
 #include "train/settings/keys.hpp"
 #include "train/settings/option_keys.hpp"
+#include "train/tasks/initialised.hpp"
 
 namespace tapestry {
 namespace {
@@ -35,10 +36,19 @@ const Choice<MemoryKind> kind{"model.memory",
 const Key<std::int64_t> width{
     "model.width", 32, "columns of an item and of the memory", {.low = 1, .high = 65536}};
 const Key<std::int64_t> heads{
-    "model.heads", 4, "of multi-head; must divide the width", {.low = 1, .high = 1024}};
+    "model.heads",
+    4,
+    "of multi-head; must divide the width",
+    {.low = 1, .high = 1024, .used_if = {kind.is(MemoryKind::multi_head)}}};
 const Key<double> first_gamma{
-    "model.gamma", 0.9, "of forgetting: what a step leaves", {.low = 1e-3, .high = 0.999}};
-const Key<bool> learn_gamma{"model.learn_gamma", false, "of forgetting: one γ a column, learnt"};
+    "model.gamma",
+    0.9,
+    "of forgetting: what a step leaves",
+    {.low = 1e-3, .high = 0.999, .used_if = {kind.is(MemoryKind::forgetting)}}};
+const Key<bool> learn_gamma{"model.learn_gamma",
+                            false,
+                            "of forgetting: one γ a column, learnt",
+                            {.used_if = {kind.is(MemoryKind::forgetting)}}};
 
 std::vector<KeyInfo> keys() {
   return {length, pairs, num_keys, num_values,  examples,   held_back,
@@ -60,15 +70,14 @@ MemoryNetwork network(const Config& config, const Recall& data) {
   const std::int64_t C = config[width];
   config.expect(config[kind] != MemoryKind::multi_head || C % config[heads] == 0, heads,
                 "must divide model.width = {}", C);
-  Random init(seed_of(config), Stream::init);
-  return MemoryNetwork(
-      {.vocabulary = data.vocabulary(),
-       .classes = config[num_values],
-       .memory = {.kind = config[kind],
-                  .width = C,
-                  .heads = config[heads],
-                  .decay = {.gamma = config[first_gamma], .learn = config[learn_gamma]}}},
-      init);
+  const MemoryNetworkOptions options{
+      .vocabulary = data.vocabulary(),
+      .classes = config[num_values],
+      .memory = {.kind = config[kind],
+                 .width = C,
+                 .heads = config[heads],
+                 .decay = {.gamma = config[first_gamma], .learn = config[learn_gamma]}}};
+  return initialised(config, [&](Random& init) { return MemoryNetwork(options, init); });
 }
 
 // Of all answers, and of those that stood in the first and in the last quarter of the items.

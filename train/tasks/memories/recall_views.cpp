@@ -11,7 +11,7 @@ namespace tapestry {
 namespace {
 
 const Key<std::string> prompt = prompt_option("items and a question: \". c7 . a12 a?\"");
-const Key<std::int64_t> count = count_option(4);
+const Key<std::int64_t> count = count_option(4, {prompt.is("")});
 
 Array one_row(const Recall::Symbols& symbols) {
   return Array::of(symbols, {1, std::ssize(symbols) / 2, 2});

@@ -5,6 +5,7 @@
 
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
+#include "train/tasks/initialised.hpp"
 #include "train/tasks/transformer_keys.hpp"
 
 namespace tapestry {
@@ -30,7 +31,9 @@ const Choice<WindowNorm> window_norm{
 
 std::vector<KeyInfo> keys() {
   std::vector<KeyInfo> all = block_keys();
-  all.insert(all.end(), {kind, context, horizon, patch, stride, window_norm});
+  all.insert(all.end(), {patch, stride});
+  for (KeyInfo& key : all) key.limits.used_if.push_back(kind.is(Kind::patches));
+  all.insert(all.end(), {kind, context, horizon, window_norm});
   for (KeyInfo& key : series_keys()) all.push_back(std::move(key));
   return all;
 }
@@ -41,15 +44,14 @@ Forecaster make_model(const Config& config) {
   config.expect(linear || (P <= T && (T - P) % S == 0), patch,
                 "patches every model.stride = {} steps do not end with model.context = {}; {} does",
                 S, T, linear ? T : P + std::max<std::int64_t>(0, T - P) / S * S);
-  Random init(seed_of(config), Stream::init);
-  return Forecaster({.context = T,
-                     .horizon = config[horizon],
-                     .patch = P,
-                     .stride = S,
-                     .layers = linear ? 0 : config[key::layers],
-                     .block = block_options(config),
-                     .norm = config[window_norm]},
-                    init);
+  const ForecasterOptions options{.context = T,
+                                  .horizon = config[horizon],
+                                  .patch = P,
+                                  .stride = S,
+                                  .layers = linear ? 0 : config[key::layers],
+                                  .block = block_options(config),
+                                  .norm = config[window_norm]};
+  return initialised(config, [&](Random& init) { return Forecaster(options, init); });
 }
 
 double sum_of_distances(const Array& a, const Array& b) {

@@ -17,27 +17,46 @@ inline const Choice<SeriesKind> series_kind{
     SeriesKind::waves,
     "built-in waves, or the CSV of data.path",
     {{"waves", SeriesKind::waves}, {"csv", SeriesKind::csv}}};
-inline const Key<std::int64_t> num_waves{"data.series", 3, "of waves", {.low = 1, .high = 1000}};
-inline const Key<std::int64_t> wave_rows{"data.rows", 4000, "of waves", {.low = 2, .high = 1e7}};
-inline const Key<double> wave_noise{
-    "data.noise", 0.3, "of waves: its standard deviation", {.low = 0, .high = 100}};
-inline const Key<bool> gaps{"data.gaps", false, "rows of the CSV may be missing: weekends"};
+inline const Condition of_waves = series_kind.is(SeriesKind::waves);
+inline const Key<std::int64_t> num_waves{
+    "data.series", 3, "of waves", {.low = 1, .high = 1000, .used_if = {of_waves}}};
+inline const Key<std::int64_t> wave_rows{
+    "data.rows", 4000, "of waves", {.low = 2, .high = 1e7, .used_if = {of_waves}}};
+inline const Key<double> wave_noise{"data.noise",
+                                    0.3,
+                                    "of waves: its standard deviation",
+                                    {.low = 0, .high = 100, .used_if = {of_waves}}};
+inline const Key<bool> gaps{"data.gaps",
+                            false,
+                            "rows of the CSV may be missing: weekends",
+                            {.used_if = {series_kind.is(SeriesKind::csv)}}};
 enum class SplitBy { fractions, months };
 inline const Choice<SplitBy> split_by{
     "data.split",
     SplitBy::fractions,
     "the rows into train, validation and test, in this order",
     {{"fractions", SplitBy::fractions}, {"months", SplitBy::months}}};
-inline const Key<double> train_fraction{
-    "data.train_fraction", 0.7, "share of the rows", {.low = 0.01, .high = 0.98}};
+inline const Condition by_fractions = split_by.is(SplitBy::fractions),
+                       by_months = split_by.is(SplitBy::months);
+inline const Key<double> train_fraction{"data.train_fraction",
+                                        0.7,
+                                        "share of the rows",
+                                        {.low = 0.01, .high = 0.98, .used_if = {by_fractions}}};
 inline const Key<double> validation_fraction{
-    "data.validation_fraction", 0.1, "share of the rows after them", {.low = 0.01, .high = 0.98}};
-inline const Key<std::int64_t> train_months{
-    "data.train_months", 12, "months of 30 days", {.low = 1, .high = 12000}};
-inline const Key<std::int64_t> validation_months{
-    "data.validation_months", 4, "months of 30 days", {.low = 1, .high = 12000}};
+    "data.validation_fraction",
+    0.1,
+    "share of the rows after them",
+    {.low = 0.01, .high = 0.98, .used_if = {by_fractions}}};
+inline const Key<std::int64_t> train_months{"data.train_months",
+                                            12,
+                                            "months of 30 days",
+                                            {.low = 1, .high = 12000, .used_if = {by_months}}};
+inline const Key<std::int64_t> validation_months{"data.validation_months",
+                                                 4,
+                                                 "months of 30 days",
+                                                 {.low = 1, .high = 12000, .used_if = {by_months}}};
 inline const Key<std::int64_t> test_months{
-    "data.test_months", 4, "months of 30 days", {.low = 1, .high = 12000}};
+    "data.test_months", 4, "months of 30 days", {.low = 1, .high = 12000, .used_if = {by_months}}};
 
 }  // namespace key
 

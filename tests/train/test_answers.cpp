@@ -1,0 +1,169 @@
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "data/text/text.hpp"
+#include "tests/support/process.hpp"
+#include "train/settings/config.hpp"
+
+// What is answered to odd input, and how text from outside is shown on a terminal.
+namespace tapestry {
+namespace {
+
+// A folder with a tiny run of digits to sort, and one of an autoencoder.
+class Workshop {
+ public:
+  Workshop() {
+    run({"train", "sort", "--out", "toy", "model.layers=1", "model.width=4", "data.held_back=8",
+         "train.steps=1"});
+    run({"train", "clothes-vae", "--out", "vae", "data.training_images=8", "data.test_images=4",
+         "train.steps=1"});
+  }
+  Finished run(const std::vector<std::string>& words) const {
+    return tapestry_run(with_sets(words), {.folder = folder.path()});
+  }
+  TemporaryFolder folder;
+};
+
+// Under a limit of the process's memory, in KiB.
+Finished run_within(std::int64_t memory, const TemporaryFolder& folder, const std::string& words) {
+  return run_program(
+      {"sh", "-c", fmt::format("ulimit -v {}; exec {} {}", memory, TAPESTRY_BINARY, words)},
+      {.folder = folder.path()});
+}
+
+TEST_SUITE_BEGIN("answers");
+
+TEST_CASE("bug: odd values were taken, half read, or answered with what did not help") {
+  const Workshop shop;
+  REQUIRE(mkfifo(shop.folder.path("pipe").c_str(), 0600) == 0);
+  REQUIRE(mkfifo(shop.folder.path("pipe.toml").c_str(), 0600) == 0);
+  shop.folder.write("number.toml", "\ntask = 5\n");
+  shop.folder.write("list.toml", "task = [\"vae\"]\n");
+  shop.folder.write("on_pipe.toml", "base = \"pipe\"\n");
+  shop.folder.write("seed.toml", "task = \"vae\"\nseed = 9223372036854775808\n");
+  std::filesystem::create_directory(shop.folder.path("folder"));
+  struct Row {
+    std::vector<std::string> words, parts;
+  };
+  const Row rows[] = {
+      {{"train", "sort", "optim.epsilon=0"}, {"optim.epsilon = 0.0: expected between 1e-30 and 1"}},
+      {{"train", "sort", "expected.value=nan"}, {"expected.value = nan: expected a finite number"}},
+      {{"train", "sort", "expected.value=inf"}, {"expected.value = inf: expected a finite number"}},
+      {{"train", "sort", "optim.clip_norm=inf"},
+       {"optim.clip_norm = inf: expected at least 0, fi"}},
+      {{"config", "sort", "seed=9223372036854775808"},
+       {"seed = ", "expected an integer of 64 bits"}},
+      {{"config", "seed.toml"}, {"seed.toml:2:", "not representable in 64 bits"}},
+      {{"config", "number.toml"}, {"number.toml:2:1: task = 5: expected a string"}},
+      {{"config", "list.toml"}, {"list.toml:1:1: task = […]: expected a string"}},
+      {{"config", "pipe"}, {"pipe: is a folder, a pipe or a device; give a TOML file"}},
+      {{"train", "pipe.toml"}, {"pipe.toml: is a folder, a pipe or a device"}},
+      {{"config", "folder"}, {"folder: is a folder, a pipe or a device"}},
+      {{"config", "on_pipe.toml"}, {"on_pipe.toml:1:1: base = \"pipe\": no such file"}},
+      {{"config", "sort", "seed=4\nname=\"x\""},
+       {"seed = \"4\\nname=\\\"x\\\"\": expected an int"}},
+      {{"config", "sort", "seed=4 # or 5"}, {"seed = \"4 # or 5\": expected an integer"}},
+      {{"config", "clothes-vae", "model.hidden=[8]\n# more"}, {"expected a list of integers"}},
+      {{"sample", "toy", "--count", "-1"}, {"--count -1: expected between 1 and"}},
+      {{"sample", "vae", "--seed", "-1"}, {"--seed -1: expected at least 0"}},
+      {{"attention", "toy", "--out", "map.pdf"},
+       {"--out map.pdf: no .pdf can be drawn; end the n"}},
+      {{"latent", "vae", "--out", "map.jpg"},
+       {"no .jpg can be drawn; end the name in .png or .svg"}},
+      {{"sample", "vae", "--out", "map.svg"}, {"no .svg can be drawn; end the name in .png, or"}},
+      {{"eval", "."}, {".: holds runs; name one of them, such as ./toy"}},
+      {{"eval", "folder"}, {"folder: holds neither best.safetensors nor checkpoint.safetensors"}},
+      {{"tokenizer", "trian"}, {"no command tokenizer trian; did you mean tokenizer train?"}},
+      {{"train", "sort", "model.layers=1000", "model.width=65536"},
+       {"the configured model is too large", "float32 (", "GB more are wanted beside",
+        "the machine has", "lower model.width"}},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.words.back());
+    const Finished finished = shop.run(row.words);
+    CHECK(finished.status == 2);
+    CHECK(finished.out.empty());
+    CHECK(lines_of(finished.err).size() == 1);
+    check_says(finished.err, row.parts);
+  }
+  CHECK(!std::filesystem::exists(shop.folder.path("runs")));
+  const Finished unknown = shop.run({"frobnicate"});
+  CHECK(unknown.err.find("did you mean") == std::string::npos);
+  CHECK(shop.run({"attention", "toy", "--out", "maps-0.5"}).out == "maps-0.5.png\nmaps-0.5.svg\n");
+  CHECK(lines_of(shop.run({"config", "sort", "name=two\nlines"}).out)[1].starts_with(
+      "name = \"two\\nlines\""));
+}
+
+TEST_CASE("bug: what did not fit into memory ended with std::bad_alloc") {
+  const TemporaryFolder folder;
+  const std::string recall =
+      "train memory-sum --out run --set data.length=512 --set data.pairs=8 --set model.width=1024 "
+      "--set train.steps=1 --set data.held_back=10 ";
+  const Finished batch = run_within(4'000'000, folder, recall + "--set train.batch_size=4000");
+  CHECK(batch.status == 2);
+  CHECK(lines_of(batch.err).size() == 1);
+  check_says(batch.err, {"--set: train.batch_size = 4000: step 1: float32 (", "GB more are wanted",
+                         "; lower it, or raise train.micro_batches"});
+  const Finished model = run_within(4'000'000, folder, "train sort --set model.width=16384");
+  CHECK(model.status == 2);
+  check_says(model.err, {"the configured model is too large: float32 ("});
+}
+
+TEST_CASE("bug: escapes in names and paths reached the terminal") {
+  CHECK(printable("a\x1b[31mb\n\x7f") == "a\\x1b[31mb\\x0a\\u007f");
+  CHECK(printable("\u009b2J \u202egnp.\u2066") == "\\u009b2J \\u202egnp.\\u2066");
+  CHECK(printable("caf\xe9 \x9b \xed\xa0\x80") == "caf\\xe9 \\x9b \\xed\\xa0\\x80");
+  CHECK(printable("naïve β 日本 🙂") == "naïve β 日本 🙂");
+  CHECK(printable_lines("a\tb\r\nc\n\rd\x1b") == "a\tb\r\nc\n\\x0dd\\x1b");
+
+  const Workshop shop;
+  const std::string evil = "\x1b]0;owned\x07\u009b31m\u202e";
+  const std::string shown = "\\x1b]0;owned\\x07\\u009b31m\\u202e";
+  shop.folder.write("evil.toml", "task = \"vae\"\n[expected]\nsource = \"\u009b31m\"\n");
+  std::filesystem::copy(shop.folder.path("toy"), shop.folder.path(evil));
+  shop.folder.write("evil.content", evil + " 1 0 x\nb 0 1 y\nc 1 0 x\nd 0 1 y\n");
+  shop.folder.write("evil.cites", evil + " c\nb d\n");
+  REQUIRE(shop.run({"train", "cora", "--out", "graph", "data.path=.", "data.training_nodes=2",
+                    "data.validation_nodes=1", "data.test_nodes=1", "train.steps=1"})
+              .status == 0);
+  const std::pair<std::vector<std::string>, std::string> rows[] = {
+      {{"eval", evil + "none"}, shown + "none: no such run"},
+      {{evil}, "no command " + shown},
+      {{"train", "sort", "--" + evil}, "unexpected --" + shown},
+      {{"config", "sort", evil + "=1"}, "unknown key " + shown},
+      {{"sample", "toy", "--prompt", evil}, shown},
+      {{"sample", "graph", "--prompt", evil}, shown + "  "},
+      {{"config", "evil.toml"}, "\\u009b31m"},
+      {{"compare", evil}, shown},
+      {{"compare", evil, "--json"}, "\\u009b31m\\u202e"},
+      {{"attention", "toy", "--out", evil}, shown + ".png"},
+  };
+  for (const auto& [words, part] : rows) {
+    CAPTURE(printable(words.front()));
+    const Finished finished = shop.run(words);
+    const std::string said = finished.out + finished.err;
+    check_says(said, {part});
+    for (const char* raw : {"\x1b", "\x07", "\u009b", "\u202e"})
+      CHECK(said.find(raw) == std::string::npos);
+  }
+  CHECK(std::filesystem::exists(shop.folder.path(evil + ".svg")));
+}
+
+TEST_CASE("bug: escapes in labels broke the SVG") {
+  const Workshop shop;
+  const Finished drawn =
+      shop.run({"latent", "vae", "--out", "cloud", "data.class_names=a\x1b[31m,b,c,d,e,f,g,h,i,j"});
+  INFO(drawn.err);
+  CHECK(drawn.status == 0);
+  const std::string svg = read_bytes(shop.folder.path("cloud.svg"));
+  check_says(svg, {"a\\x1b[31m"});
+  CHECK(svg.find('\x1b') == std::string::npos);
+  CHECK(read_bytes(shop.folder.path("cloud.csv")).find("a\x1b[31m") != std::string::npos);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

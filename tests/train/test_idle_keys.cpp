@@ -1,0 +1,210 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "tests/support/process.hpp"
+#include "train/settings/keys.hpp"
+#include "train/settings/options.hpp"
+#include "train/settings/shipped_configs.hpp"
+#include "train/task.hpp"
+
+// Keys and options that the choice of another makes idle.
+namespace tapestry {
+namespace {
+
+TEST_SUITE_BEGIN("idle keys");
+
+TEST_CASE("bug: a key that another's choice makes idle was ignored in silence") {
+  struct Row {
+    std::string task;
+    std::vector<std::string> sets;
+    std::string says;
+  };
+  const std::string recurrent = "model.kind=recurrent", linear = "model.kind=linear";
+  const Row rows[] = {
+      {"vae", {"optim.momentum=0.9"}, "optim.momentum = 0.9: is not used with optim.name = "},
+      {"vae", {"optim.name=sgd", "optim.beta1=0.8"}, "optim.beta1 = 0.8: is not used with optim."},
+      {"vae", {"optim.name=sgd", "optim.epsilon=1e-6"}, "optim.epsilon = 1e-06: is not used with"},
+      {"vae", {"optim.name=adam", "optim.decay_all=true"}, "optim.decay_all = true: is not used"},
+      {"vae", {"optim.final_learning_rate=1e-5"}, "is not used with optim.schedule = \"constant\""},
+      {"vae", {"model.sigma=none", "model.kl_warmup_steps=5"}, "model.kl_warmup_steps = 5: is not"},
+      {"vae",
+       {"data.path=/images", "data.test_images=5"},
+       "data.test_images = 5: is not used with"},
+      {"language-model", {recurrent, "model.heads=2"}, "model.heads = 2: is not used with model."},
+      {"language-model", {recurrent, "model.positions=rotary"}, "model.positions = \"rotary\": is"},
+      {"language-model",
+       {recurrent, "model.window=8"},
+       "is not used with model.kind = \"recurrent"},
+      {"language-model", {recurrent, "model.attention=random-features"}, "model.attention = \"ran"},
+      {"language-model",
+       {recurrent, "train.checkpoint_activations=true"},
+       "is not used with model"},
+      {"language-model", {"data.held_back=5"}, "data.held_back = 5: is not used with data.kind = "},
+      {"language-model",
+       {"data.kind=names", "data.validation_fraction=0.2"},
+       "is not used with dat"},
+      {"toy-sequence",
+       {"model.features=8"},
+       "model.features = 8: is not used with model.attention"},
+      {"toy-sequence", {"data.kind=addition", "data.alphabet=3"}, "data.alphabet = 3: is not used"},
+      {"translation", {"data.vocabulary=500"}, "is not used with data.kind = \"dates\""},
+      {"translation",
+       {"data.kind=text", "data.tokenizer=t.json", "data.vocabulary=500"},
+       "data.vocabulary = 500: is not used with data.tokenizer = \"t.json\"; leave it out, or set "
+       "data.tokenizer = \"\""},
+      {"translation", {"data.kind=text", "data.examples=5"}, "data.examples = 5: is not used with"},
+      {"forecast", {linear, "model.width=8"}, "is not used with model.kind = \"linear\""},
+      {"forecast", {linear, "model.patch=8"}, "model.patch = 8: is not used with model.kind"},
+      {"forecast", {"data.kind=csv", "data.noise=0.1"}, "data.noise = 0.1: is not used with data."},
+      {"forecast", {"data.gaps=true"}, "data.gaps = true: is not used with data.kind = \"waves\""},
+      {"forecast", {"data.train_months=3"}, "is not used with data.split = \"fractions\""},
+      {"graph",
+       {"model.heads=4"},
+       "model.heads = 4: is not used with model.layer = \"convolution\""},
+      {"graph",
+       {"model.layer=attention", "model.normalization=sum"},
+       "is not used with model.layer"},
+      {"graph",
+       {"data.kind=karate", "model.pooling=max"},
+       "is not used with data.kind = \"karate\""},
+      {"graph", {"data.training_nodes=3"}, "data.training_nodes = 3: is not used with data.kind"},
+      {"recall",
+       {"model.heads=2"},
+       "model.heads = 2: is not used with model.memory = \"query-key\""},
+      {"recall",
+       {"model.gamma=0.5"},
+       "is not used with model.memory = \"query-key\"; leave it out,"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.says);
+    const std::string message =
+        message_of([&] { parse_config(fmt::format("task = \"{}\"", row.task), "text", row.sets); });
+    check_says(message, {"--set: ", row.says, "; leave it out, or set "});
+  }
+}
+
+TEST_CASE("idle keys: conditions are of keys that the task has, and of values that these take") {
+  for (const auto& [task, type] : task_registry()) {
+    CAPTURE(task);
+    const std::vector<KeyInfo> keys = key::with_common_keys(type.keys());
+    for (const KeyInfo& key : keys)
+      for (const Condition& condition : key.limits.used_if) {
+        CAPTURE(key.name);
+        const auto other = std::ranges::find(keys, condition.key, &KeyInfo::name);
+        REQUIRE(other != keys.end());
+        CHECK(!condition.values.empty());
+        for (const Value& value : condition.values) {
+          CHECK(value.index() == other->fallback.index());
+          CHECK(range_error(*other, value).empty());
+        }
+      }
+  }
+}
+
+const std::string a_task = "task = \"toy-sequence\"\n";
+
+TEST_CASE("idle keys: one at its default, or set before the choice, does not count") {
+  const TemporaryFolder folder;
+  CHECK_NOTHROW(parse_config(a_task, "text", {"optim.momentum=0"}));
+  const Config config = parse_config(a_task + "optim.beta2 = 0.9", "text", {"optim.name=sgd"});
+  CHECK(std::get<double>(config.value("optim.beta2")) == 0.999);
+  CHECK(config.dropped() ==
+        std::vector<std::string>{
+            "text:2:7: optim.beta2 = 0.9: is not used with optim.name = \"sgd\""});
+  check_says(
+      message_of([] { parse_config(a_task + "[optim]\nname = \"sgd\"\nbeta2 = 0.9", "text", {}); }),
+      {"text:4:1: optim.beta2 = 0.9: is not used with optim.name = \"sgd\"; leave it out, or "
+       "set optim.name = \"adam\" or \"adamw\""});
+
+  folder.write("adam.toml", a_task + "optim.beta2 = 0.9\n");
+  folder.write("sgd.toml", "base = \"adam.toml\"\noptim.name = \"sgd\"\n");
+  const std::string wrong = folder.write("wrong.toml", "base = \"sgd.toml\"\noptim.beta2 = 0.95\n");
+  CHECK(load_config(folder.path("sgd.toml"), {}).dropped().size() == 1);
+  CHECK(load_config(folder.path("sgd.toml"), {"optim.name=adam"}).dropped().empty());
+  check_says(message_of([&] { load_config(wrong, {}); }), {"wrong.toml:2:7: optim.beta2 = 0.95: "});
+}
+
+TEST_CASE("idle keys: every shipped config takes another optimiser, and says what it drops") {
+  for (const auto& [name, text] : shipped_configs()) {
+    CAPTURE(name);
+    for (const char* optimizer : {"adam", "adamw", "sgd"}) {
+      const Config config = load_config(name, {fmt::format("optim.name={}", optimizer)});
+      CHECK_NOTHROW(parse_config(config.toml(), "resolved", {}));
+    }
+  }
+  const Finished said = tapestry_run(with_sets({"config", "sort", "optim.name=sgd"}));
+  check_says(said.out, {"\n# beta2 = 0.999 ", "; is not used with optim.name = \"sgd\"\n",
+                        "\nmomentum = 0.0 "});
+}
+
+TEST_CASE("idle keys: what a run has resolved loads, though an earlier version wrote them all") {
+  const TemporaryFolder folder;
+  const std::string text = a_task + "[optim]\nname = \"adam\"\nmomentum = 0.9\n";
+  const Config config = resolved_config(text, "a checkpoint", {});
+  CHECK(std::get<double>(config.value("optim.momentum")) == 0);
+  CHECK(config.dropped().empty());
+  check_says(message_of([&] { resolved_config(text, "a checkpoint", {"optim.momentum=0.5"}); }),
+             {"--set: optim.momentum = 0.5: is not used"});
+  CHECK(config.toml().find("momentum") == std::string::npos);
+  CHECK(config.toml().find("final_learning_rate") == std::string::npos);
+  CHECK(config.differences(parse_config(a_task + "optim.name = \"adam\"", "text", {})).empty());
+
+  const std::string path = folder.write("config.toml", text);
+  check_says(message_of([&] { load_config(path, {}); }), {"config.toml:4:1: optim.momentum = 0.9"});
+  folder.write("metrics.jsonl", "");
+  CHECK_NOTHROW(load_config(path, {}));
+}
+
+TEST_CASE("bug: options that another one makes idle were ignored in silence") {
+  const Key<std::string> prompt{"prompt", "", "a text"};
+  const Key<std::int64_t> count{"count", 4, "how many", {.used_if = {prompt.is("")}}};
+  const auto typed = [&](const std::vector<std::pair<std::string, std::string>>& words) {
+    return message_of([&] {
+      Options options({prompt, count});
+      for (const auto& [name, text] : words) options.set(name, text);
+      options.expect_all_used();
+    });
+  };
+  CHECK(typed({}).empty());
+  CHECK(typed({{"count", "3"}}).empty());
+  CHECK(typed({{"prompt", "a"}}).empty());
+  CHECK(typed({{"count", "3"}, {"prompt", "a"}}) ==
+        "--count 3: is not used with --prompt a, but with --prompt \"\"");
+
+  const TemporaryFolder folder;
+  const RunOptions here{.folder = folder.path()};
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"train", "sort", "--out", "toy", "model.layers=1", "model.width=4",
+                                 "data.held_back=8", "train.steps=1"},
+        {"train", "clothes-vae", "--out", "vae", "data.training_images=8", "data.test_images=4",
+         "train.steps=1"}})
+    REQUIRE(tapestry_run(with_sets(words), here).status == 0);
+  struct Row {
+    std::vector<std::string> words;
+    std::string says;
+  };
+  const Row rows[] = {
+      {{"sample", "toy", "--prompt", "31415926", "--count", "2"},
+       "--count 2: is not used with --p"},
+      {{"sample", "vae", "--index", "3"},
+       "--index 3: is not used with --kind prior, but with --ki"},
+      {{"sample", "vae", "--spread", "2"}, "is not used with --kind prior, but with --kind around"},
+      {{"sample", "vae", "--kind", "reconstructions", "--seed", "2"}, "--seed 2: is not used with"},
+      {{"sample", "vae", "--kind", "around", "--temperature", "2"}, "--temperature 2.0: is not us"},
+      {{"sample", "vae", "--prompt", "a"}, "--prompt"},
+      {{"sample", "toy", "--top-k", "3"}, "--top-k: this run takes --count, --prompt here"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.says);
+    const Finished finished = tapestry_run(row.words, here);
+    CHECK(finished.status == 2);
+    CHECK(finished.out.empty());
+    check_says(finished.err, {row.says});
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
