@@ -152,7 +152,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
       .metrics = trainer.train(), .signatures = task->signatures(), .state = trainer.state()};
   if (training.metrics.empty() || task->test_data() == nullptr) return training;
   const MetricsLine tested = test_best(run, *task, config, training.state.elapsed_s);
-  if (tested.values.empty()) return {.metrics = {}, .state = training.state};
+  if (tested.values.empty()) return {.metrics = {}, .signatures = {}, .state = training.state};
   metrics_file.write(tested);
   progress.write(tested);
   add_as_test(training.metrics, tested.values);

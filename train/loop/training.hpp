@@ -20,7 +20,7 @@ struct Training {
 };
 
 // Trains what a config says into a run's folder, keeps it, and tests the best model where the task
-// has a test split. SIGINT, SIGTERM and SIGHUP end it after a step, with a
+// has a test split. SIGINT, SIGTERM and SIGHUP end it after a step, or while it evaluates, with a
 // checkpoint.
 Training train_into(const Run& run, const Config& config, const TrainingOptions& options);
 
