@@ -10,8 +10,8 @@
 // it (tests/fuzz/main.cpp), and the tests feed it all of tests/fuzz/inputs/<target>/.
 namespace tapestry {
 
-// Reads bytes as a user's file. A return and an InputError of one line are right answers; any
-// other exception, a crash, a sanitizer's report, a hang and a flood of memory are findings.
+// Reads bytes as a user's file. A return and an InputError are right answers; any other exception,
+// a crash, a sanitizer's report, a hang and a flood of memory are findings.
 using FuzzTarget = std::function<void(std::string_view bytes)>;
 
 // By name; of a registered file format, the format's.
@@ -22,7 +22,8 @@ struct RegisterFuzzTarget {
   RegisterFuzzTarget(const std::string& name, FuzzTarget target);
 };
 
-// Reads the bytes. std::logic_error where an InputError is not one line, else what is thrown.
+// Reads the bytes. Throws what is a finding: std::logic_error where an InputError says nothing or
+// more than anyone reads, else what the target throws.
 void feed(const FuzzTarget& target, std::string_view bytes);
 
 // Targets that read paths: the file of this name in a folder in memory, and that folder.
