@@ -206,6 +206,8 @@ TEST_CASE("command line: a disk or folder that cannot be written is a failure: s
     CHECK(lines_of(finished.err).size() == 1);
     CHECK(finished.err.starts_with("tapestry: "));
   }
+  check_says(shop.run({"sample", "run", "--out", "no/such/folder/text"}).err,
+             {"no/such/folder/text: cannot open: there is no folder no/such/folder"});
   // A checkpoint that cannot be written: the one before stays.
   const std::string path = shop.folder.path("run/checkpoint.safetensors");
   const std::string before = read_bytes(path);

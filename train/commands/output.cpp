@@ -1,11 +1,11 @@
 #include "train/commands/output.hpp"
 
+#include <fcntl.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <fstream>
 
 #include "autograd/check.hpp"
 #include "train/draw/render.hpp"
@@ -23,7 +23,7 @@ std::string stem_of(const std::string& out) {
   return out;
 }
 
-struct File {
+struct NamedBytes {
   std::string path, bytes;
 };
 
@@ -40,18 +40,18 @@ void expect_ending(const std::string& out, const std::vector<Format>& formats) {
 }
 
 // The files that show a figure, all of them drawn before the first is written.
-std::vector<File> rendered(const std::string& out, const Figure& figure) {
+std::vector<NamedBytes> rendered(const std::string& out, const Figure& figure) {
   const std::vector<Format> formats = formats_of(figure);
   expect_ending(out, formats);
   if (formats.size() == 1) return {{out, render(figure, formats.front())}};
-  std::vector<File> files;
+  std::vector<NamedBytes> files;
   for (const Format format : formats)
     files.push_back({stem_of(out) + ending_of(format), render(figure, format)});
   return files;
 }
 
-void write_files(const std::vector<File>& files) {
-  for (const File& file : files) {
+void write_files(const std::vector<NamedBytes>& files) {
+  for (const NamedBytes& file : files) {
     write_bytes(file.path, file.bytes);
     say("{}\n", file.path);
   }
@@ -63,9 +63,9 @@ void write_bytes(const std::string& path, const std::string& bytes) {
   const fs::file_status status = fs::symlink_status(path);
   if (!fs::exists(status) || fs::is_regular_file(status))
     return write_file_atomically(path, {bytes});
-  std::ofstream stream(path, std::ios::binary);
-  stream << bytes << std::flush;
-  if (!stream) throw std::runtime_error(fmt::format("{}: cannot write", path));
+  File file(path, O_WRONLY | O_CREAT | O_TRUNC);
+  file.write(bytes);
+  file.close();
 }
 
 void write_figure(const std::string& out, const Figure& figure) {
@@ -73,8 +73,8 @@ void write_figure(const std::string& out, const Figure& figure) {
 }
 
 void write_table_and_figure(const std::string& out, const std::string& csv, const Figure& figure) {
-  std::vector<File> files = rendered(out, figure);
-  files.insert(files.begin(), File{stem_of(out) + ".csv", csv});
+  std::vector<NamedBytes> files = rendered(out, figure);
+  files.insert(files.begin(), NamedBytes{stem_of(out) + ".csv", csv});
   write_files(files);
 }
 

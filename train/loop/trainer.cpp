@@ -261,6 +261,7 @@ void Trainer::save(const std::string& path) {
     if (!std::isfinite(sum_of_squares(parameter->value())))
       throw failure(state_.step, std::runtime_error(fmt::format("parameter {} is not finite; {}",
                                                                 parameter->name, advice)));
+  for (Recorder* recorder : recorders_) recorder->sync();
   state_.metrics_bytes = size_of_file(run_.metrics());
   state_.elapsed_s = elapsed_s();
   save_checkpoint(path, task_, *optimizer_, config_, state_);

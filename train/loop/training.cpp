@@ -133,6 +133,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
                   {.recorders = {&metrics_file, &progress}, .profile = options.profile});
 
   // Nothing is refused from here on, and nothing was written before.
+  remove_unfinished(run);
   write_file_atomically(run.config(), {config.toml()});
   stop_at_signals();
   if (options.resume && !checkpoint)

@@ -7,61 +7,104 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <stdexcept>
+#include <utility>
+
+#include "train/run/system_calls.hpp"
 
 namespace tapestry {
 namespace {
 
-// A file descriptor that closes itself and whose errors are exceptions.
-class File {
- public:
-  // Errors name the file as `shown`.
-  File(const std::string& path, int flags, const std::string& shown)
-      : path_(shown), descriptor_(::open(path.c_str(), flags, 0666)) {
-    if (descriptor_ < 0) fail("cannot open");
-  }
-  ~File() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
+namespace fs = std::filesystem;
 
-  void write(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) fail("cannot write");
-      bytes.remove_prefix(written);
-    }
-  }
+[[noreturn]] void fail(const std::string& path, const char* what) {
+  throw std::runtime_error(fmt::format("{}: {}: {}", path, what, std::strerror(errno)));
+}
 
-  void sync() {
-    if (::fsync(descriptor_) != 0) fail("cannot sync");
-  }
+std::string temporary_of(const std::string& path) { return path + ".tmp"; }
 
- private:
-  [[noreturn]] void fail(const char* what) const {
-    throw std::runtime_error(fmt::format("{}: {}: {}", path_, what, std::strerror(errno)));
-  }
-
-  std::string path_;
-  int descriptor_;
-};
+bool is_folder(const std::string& path) {
+  std::error_code unseen;
+  return fs::is_directory(path, unseen);
+}
 
 }  // namespace
 
+File::File(const std::string& path, int flags, const std::string& shown)
+    : path_(shown.empty() ? path : shown), descriptor_(system_calls().open(path.c_str(), flags)) {
+  if (descriptor_ >= 0) return;
+  const int error = errno;
+  if (error == ENOENT && !is_folder(folder_of(path)))
+    throw std::runtime_error(
+        fmt::format("{}: cannot open: there is no folder {}", path_, folder_of(path)));
+  errno = error;
+  fail(path_, "cannot open");
+}
+
+File::~File() {
+  if (descriptor_ >= 0) system_calls().close(descriptor_);
+}
+
+void File::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = system_calls().write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail(path_, "cannot write");
+    bytes.remove_prefix(written);
+  }
+}
+
+void File::truncate(std::int64_t bytes) {
+  if (system_calls().ftruncate(descriptor_, bytes) != 0) fail(path_, "cannot cut");
+}
+
+void File::sync() {
+  if (system_calls().fsync(descriptor_) != 0) fail(path_, "cannot sync");
+}
+
+void File::close() {
+  if (system_calls().close(std::exchange(descriptor_, -1)) != 0) fail(path_, "cannot close");
+}
+
 void write_file_atomically(const std::string& path, const std::vector<std::string_view>& parts) {
-  const std::string temporary = path + ".tmp";
+  const std::string temporary = temporary_of(path);
   try {
     File file(temporary, O_WRONLY | O_CREAT | O_TRUNC, path);
-    for (std::string_view part : parts) file.write(part);
+    for (const std::string_view part : parts) file.write(part);
     file.sync();
-    std::filesystem::rename(temporary, path);
+    file.close();
+    if (system_calls().rename(temporary.c_str(), path.c_str()) != 0) fail(path, "cannot rename");
   } catch (...) {
-    ::unlink(temporary.c_str());
+    system_calls().unlink(temporary.c_str());
     throw;
   }
-  const auto folder = std::filesystem::absolute(path).parent_path();
-  File(folder.string(), O_RDONLY | O_DIRECTORY, path).sync();  // the new name as well
+  sync_folder(folder_of(path), path);
+}
+
+void remove_unfinished(const std::string& path) {
+  const std::string temporary = temporary_of(path);
+  std::error_code unseen;
+  if (!fs::is_regular_file(fs::symlink_status(temporary, unseen))) return;
+  if (system_calls().unlink(temporary.c_str()) != 0) fail(temporary, "cannot remove");
+}
+
+bool make_folder(const std::string& path) {
+  if (system_calls().mkdir(path.c_str()) == 0) return true;
+  if (errno == EEXIST && is_folder(path)) return false;
+  fail(path, "cannot be made a folder");
+}
+
+std::string folder_of(const std::string& path) {
+  const fs::path named(path.ends_with('/') ? path.substr(0, path.find_last_not_of('/') + 1) : path);
+  const std::string folder = named.parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+void sync_folder(const std::string& folder, const std::string& shown) {
+  if (::access(folder.c_str(), R_OK) != 0 && errno == EACCES) return;  // syncing takes reading it
+  File file(folder, O_RDONLY | O_DIRECTORY, shown);
+  file.sync();
+  file.close();
 }
 
 }  // namespace tapestry

@@ -1,13 +1,48 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+// All that is written to a disk is written by these. Errors are std::runtime_error, in one line:
+// "runs/sort/config.toml: cannot write: No space left on device".
 namespace tapestry {
 
-// Writes beside `path`, fsyncs and renames: whatever happens, `path` holds the old file or the
-// new one, whole. Throws std::runtime_error when the disk is full or the folder not writable.
+// A file that is open to be written to.
+class File {
+ public:
+  // `flags` as open(2) has them. Errors name the file as `shown`, or else by its path.
+  File(const std::string& path, int flags, const std::string& shown = "");
+  ~File();
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  void write(std::string_view bytes);
+  void truncate(std::int64_t bytes);
+  void sync();   // returns when the bytes would outlast a loss of power
+  void close();  // without it the destructor closes, and what that says is lost
+
+ private:
+  std::string path_;
+  int descriptor_;
+};
+
+// Writes beside `path`, syncs and renames: whatever happens, `path` holds the old file or the new
+// one, whole.
 void write_file_atomically(const std::string& path, const std::vector<std::string_view>& parts);
+
+// Removes what a process left that was killed while it wrote `path` so.
+void remove_unfinished(const std::string& path);
+
+// In a folder that is there. Whether it was made: another may have been faster.
+bool make_folder(const std::string& path);
+
+// The folder that `path` lies in, "." where it names none.
+std::string folder_of(const std::string& path);
+
+// A name that was made, changed or removed in a folder outlasts a loss of power only when the
+// folder is synced too. Errors name it as `shown`.
+void sync_folder(const std::string& folder, const std::string& shown);
 
 }  // namespace tapestry

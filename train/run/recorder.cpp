@@ -1,16 +1,12 @@
 #include "train/run/recorder.hpp"
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
+#include <fcntl.h>
 
 #include "train/run/line_reader.hpp"
 #include "train/run/metrics_line.hpp"
 
 namespace tapestry {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Whether a line was measured at this step or before; of the step itself, where it is yet to be
 // evaluated, only in training. A damaged one is nobody's, and a test, which ends a training, is to
@@ -42,17 +38,14 @@ std::string MetricsLine::json() const {
 }
 
 void JsonLinesRecorder::resume_at(std::int64_t step, bool evaluated) {
-  if (fs::exists(path_)) fs::resize_file(path_, step > 0 ? bytes_until(path_, step, evaluated) : 0);
-  file_.reset(std::fopen(path_.c_str(), "a"));
-  if (!file_)
-    throw std::runtime_error(fmt::format("{}: cannot open: {}", path_, std::strerror(errno)));
+  const std::int64_t kept = step > 0 ? bytes_until(path_, step, evaluated) : 0;
+  file_.emplace(path_, O_WRONLY | O_CREAT | O_APPEND);
+  file_->truncate(kept);
+  sync_folder(folder_of(path_), path_);
 }
 
-void JsonLinesRecorder::write(const MetricsLine& line) {
-  const std::string text = line.json() + "\n";
-  if (std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size() ||
-      std::fflush(file_.get()) != 0)
-    throw std::runtime_error(fmt::format("{}: cannot write: {}", path_, std::strerror(errno)));
-}
+void JsonLinesRecorder::write(const MetricsLine& line) { file_->write(line.json() + "\n"); }
+
+void JsonLinesRecorder::sync() { file_->sync(); }
 
 }  // namespace tapestry

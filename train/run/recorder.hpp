@@ -1,9 +1,9 @@
 #pragma once
 
-#include <cstdio>
-#include <memory>
+#include <optional>
 #include <string>
 
+#include "train/run/file.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {
@@ -29,24 +29,24 @@ class Recorder {
   // well, where it is still to be made.
   virtual void resume_at(std::int64_t step, bool evaluated) = 0;
   virtual void write(const MetricsLine& line) = 0;
+  // A checkpoint is about to be written: what was taken down before it has to last as long.
+  virtual void sync() {}
   virtual void note(const std::string&) {}  // a text for whoever watches
   virtual void finish() {}                  // the last step is done; a test may follow
 };
 
-// metrics.jsonl, flushed a line at a time.
+// metrics.jsonl, written a line at a time.
 class JsonLinesRecorder final : public Recorder {
  public:
   explicit JsonLinesRecorder(std::string path) : path_(std::move(path)) {}
 
   void resume_at(std::int64_t step, bool evaluated = true) override;
   void write(const MetricsLine& line) override;
+  void sync() override;
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
   std::string path_;
-  std::unique_ptr<std::FILE, Close> file_;
+  std::optional<File> file_;
 };
 
 }  // namespace tapestry

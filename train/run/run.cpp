@@ -10,6 +10,8 @@
 #include <filesystem>
 
 #include "data/file.hpp"
+#include "train/run/file.hpp"
+#include "train/run/system_calls.hpp"
 
 namespace tapestry {
 namespace fs = std::filesystem;
@@ -44,11 +46,13 @@ RunLock::RunLock(const Run& run, Folder folder) : RunLock() {
       throw InputError(fmt::format("{}: another process trains into this folder", run.folder()));
     }
   } while (!is_at(descriptor_, run.folder()));  // the other took away what it had made
+  // Also of a folder that was there: who made it may have been killed before this.
+  sync_folder(folder_of(run.folder()), run.folder());
 }
 
 RunLock::~RunLock() {
   while (!made_.empty()) {
-    ::rmdir(made_.back().c_str());  // fails where there is something in it
+    system_calls().rmdir(made_.back().c_str());  // fails where there is something in it
     made_.pop_back();
   }
   if (descriptor_ >= 0) ::close(descriptor_);
@@ -62,10 +66,8 @@ void RunLock::make(const std::string& folder) {
     if (fs::is_directory(at, failed)) continue;
     expect_input(!fs::exists(at, failed), "{}: {} is a file, not a folder; give another --out",
                  folder, at.string());
-    if (fs::create_directory(at, failed)) made_.push_back(at.string());
-    if (failed)
-      throw std::runtime_error(fmt::format(
-          "{}: cannot be made a run's folder: {}; give another --out", folder, failed.message()));
+    if (make_folder(at)) made_.push_back(at);
+    sync_folder(folder_of(at), at);
   }
 }
 
@@ -87,6 +89,11 @@ std::optional<Checkpoint> latest_checkpoint(const Run& run) {
     if (!latest || found.state.step >= latest->state.step) latest = std::move(found);
   }
   return latest;
+}
+
+void remove_unfinished(const Run& run) {
+  for (const std::string& path : {run.config(), run.checkpoint(), run.best(), run.trace()})
+    remove_unfinished(path);
 }
 
 std::string trained_checkpoint(const std::string& run) {

@@ -54,6 +54,9 @@ class RunLock {
 // nothing where it has written none. InputError where one is damaged.
 std::optional<Checkpoint> latest_checkpoint(const Run& run);
 
+// Removes what a process left half written in the run's folder when it was killed.
+void remove_unfinished(const Run& run);
+
 // The checkpoint that RUN means: of a folder its best, or the last where there is no best; or the
 // file itself. InputError where there is none.
 std::string trained_checkpoint(const std::string& run);
