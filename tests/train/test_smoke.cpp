@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/series/series.hpp"
+#include "tests/support/fixtures.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/small.hpp"
 #include "train/run/checkpoint.hpp"
@@ -34,15 +35,7 @@ std::uint32_t big_endian(const std::string& bytes, std::size_t at) {
 
 TEST_SUITE_BEGIN("command line");
 
-// What is trained on here, of a kind of data: files, and few of what is drawn.
-struct Fixture {
-  std::map<std::string, std::string> files = {};  // text by name
-  std::vector<std::string> data = {};             // keys to find and split it by
-  std::vector<std::string> few = {};              // keys that keep trainings short
-  std::vector<std::string> sample = {};           // what is asked of the trained model
-};
-
-// By "task/kind", data.kind being the kind, or by "task" alone.
+// By "task/kind", or by "task" alone.
 std::map<std::string, Fixture> fixtures() {
   std::string names;
   for (int i = 0; i < 100; ++i) names += fmt::format("n{}\n", i);
@@ -79,17 +72,26 @@ std::map<std::string, Fixture> fixtures() {
   };
 }
 
+}  // namespace
+
+Fixture fixture_of(const std::string& task, const std::string& kind) {
+  static const std::map<std::string, Fixture> known = fixtures();
+  const auto found = known.find(task + "/" + kind), of_task = known.find(task);
+  if (found != known.end()) return found->second;
+  return of_task == known.end() ? Fixture() : of_task->second;
+}
+
+namespace {
+
 TEST_CASE("smoke: every shipped config trains, evaluates, saves, resumes, samples and gradchecks") {
-  const std::map<std::string, Fixture> known = fixtures();
   for (const auto& [name, text] : shipped_configs()) {
     CAPTURE(name);
     const std::string resolved = parse_config(text, name, {}).toml();
     const auto value = [&](const std::string& key) {
       return Config::peek({{"resolved config", resolved}}, {}, key).value;
     };
-    const std::string task = value("task"), data = task + "/" + value("data.kind");
-    const auto found = known.contains(data) ? known.find(data) : known.find(task);
-    const Fixture fixture = found == known.end() ? Fixture() : found->second;
+    const std::string task = value("task");
+    const Fixture fixture = fixture_of(task, value("data.kind"));
     const TemporaryFolder folder;
     for (const auto& [file, content] : fixture.files) folder.write(file, content);
     const auto run = [&](std::vector<std::string> words, const std::vector<std::string>& more) {

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tapestry {
+
+// What is trained on in tests, of a kind of data: files, and few of what is drawn.
+struct Fixture {
+  std::map<std::string, std::string> files = {};  // text by name
+  std::vector<std::string> data = {};             // keys to find and split it by
+  std::vector<std::string> few = {};              // keys that keep trainings short
+  std::vector<std::string> sample = {};           // what is asked of the trained model
+};
+
+// `kind` as data.kind has it. Defined beside the smoke test.
+Fixture fixture_of(const std::string& task, const std::string& kind);
+
+}  // namespace tapestry
