@@ -113,8 +113,8 @@ TEST_CASE("forecast: a run whose file goes wrong is not touched") {
   const Station station;
   const std::string before = read_bytes(station.folder.path("run/checkpoint.safetensors"));
   station.folder.write("station.csv", csv(100) + "2020-03-04 02:00:00,oops,1\n");
-  const Finished resumed =
-      station.run({"train", "run/config.toml", "--out", "run", "--resume", "train.steps=9"});
+  const Finished resumed = station.run({"train", "run/config.toml", "--out", "run", "--resume",
+                                        "train.steps=9", "optim.decay_steps=9"});
   CHECK(resumed.status == 2);
   check_says(resumed.err, {"station.csv: line 102: column load: \"oops\" is not a number"});
   CHECK(read_bytes(station.folder.path("run/checkpoint.safetensors")) == before);
@@ -160,12 +160,13 @@ TEST_CASE("bug: permuted columns were given to a trained forecaster, each with a
   station.folder.write("swapped.csv", swapped);
   station.folder.write("renamed.csv", renamed);
   const std::string before = read_bytes(station.folder.path("run/checkpoint.safetensors"));
-  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
-           {"eval", "run"},
-           {"eval", "run", "--test"},
-           {"sample", "run"},
-           {"attention", "run"},
-           {"train", "run/config.toml", "--out", "run", "--resume", "train.steps=9"}})
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"eval", "run"},
+                                             {"eval", "run", "--test"},
+                                             {"sample", "run"},
+                                             {"attention", "run"},
+                                             {"train", "run/config.toml", "--out", "run",
+                                              "--resume", "train.steps=9", "optim.decay_steps=9"}})
     for (const auto& [file, said] :
          {std::pair{"swapped.csv",
                     "swapped.csv: series 1 is oil; this model was trained on load "
@@ -186,8 +187,9 @@ TEST_CASE("bug: permuted columns were given to a trained forecaster, each with a
 TEST_CASE("forecast: a file may move between a run and its resumption, test included") {
   const Station station;
   std::filesystem::rename(station.folder.path("station.csv"), station.folder.path("moved.csv"));
-  const Finished resumed = station.run({"train", "run/config.toml", "--out", "run", "--resume",
-                                        "train.steps=9", "data.path=moved.csv"});
+  const Finished resumed =
+      station.run({"train", "run/config.toml", "--out", "run", "--resume", "train.steps=9",
+                   "optim.decay_steps=9", "data.path=moved.csv"});
   INFO(resumed.err);
   CHECK(resumed.status == 0);
   check_says(resumed.out, {"test_mse"});

@@ -84,7 +84,7 @@ TEST_CASE("vision: learns an IDX folder's images, names them, and shows what it 
       {{"eval", "mean", "data.path=large"},
        {"large/train-images-idx3-ubyte", "bytes 8 to 15", "images of 6 x 6", "found 9 x 9"}},
       {{"train", "mean/config.toml", "--out", "mean", "--resume", "train.steps=70",
-        "data.path=large"},
+        "optim.decay_steps=70", "data.path=large"},
        {"large/train-images-idx3-ubyte", "bytes 8 to 15", "images of 6 x 6", "found 9 x 9"}},
       {{"train", "clothes-vit", "--out", "new", "data.path=small"},
        {"model.patch = 4: does not divide images of 6 × 6 pixels"}},
