@@ -148,9 +148,10 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
       {{"compare", "run", "none"}, {"none: no such run"}},
       {{"compare", "empty"}, {"empty: not a run: it holds no metrics.jsonl"}},
       {{"compare", "unfinished"}, {"unfinished: has not been evaluated yet"}},
-      {{"compare", "scratched"}, {"scratched/metrics.jsonl:2: not a line of metrics"}},
-      {{"compare", "timeless"}, {"timeless/metrics.jsonl:1: not a line", "elapsed_s"}},
-      {{"compare", "endless"}, {"endless/metrics.jsonl:1: not a line", "at most 16384 bytes"}},
+      {{"compare", "scratched"}, {"scratched/metrics.jsonl: line 2: not a line of metrics"}},
+      {{"compare", "timeless"}, {"timeless/metrics.jsonl: line 1: not a line", "elapsed_s"}},
+      {{"compare", "endless"},
+       {"endless/metrics.jsonl: line 1: not a line", "at most 16384 bytes"}},
       {{"bench", "vaee"}, {"no benchmark vaee; did you mean vae?"}},
   };
   for (const Row& row : rows) {

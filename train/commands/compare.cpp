@@ -38,10 +38,11 @@ Json last_evaluation(const Run& run) {
   Json last;
   for (LineReader line(run.metrics()); line.next();) {
     const auto entry = parse_metrics_line(line.text());
-    expect_input(entry && !line.too_long(),
-                 "{}:{}: not a line of metrics: an object with step, split and elapsed_s, of at "
-                 "most {} bytes",
-                 run.metrics(), line.number(), LineReader::max_bytes);
+    expect_input(
+        entry && !line.too_long(),
+        "{}: line {}: not a line of metrics: an object with step, split and elapsed_s, of at "
+        "most {} bytes",
+        run.metrics(), line.number(), LineReader::max_bytes);
     if ((*entry)["split"] == "val") last = *entry;
     if ((*entry)["split"] == "test" && !last.is_null()) add_test(*entry, last);
   }
