@@ -23,7 +23,7 @@ std::int64_t from_environment(const char* name, std::int64_t otherwise) {
   return text ? std::atoll(text) : otherwise;
 }
 
-constexpr std::int64_t steps = 12;
+constexpr std::int64_t steps = 40;
 
 // A shipped config made small, on data of its own; with seeds, a training for each of them.
 class Victim {
@@ -39,7 +39,7 @@ class Victim {
     for (const auto& keys : {fixture.few, fixture.data, small(value("task"))})
       keys_.insert(keys_.end(), keys.begin(), keys.end());
     keys_.insert(keys_.end(),
-                 {fmt::format("train.steps={}", steps), "train.eval_every=2",
+                 {fmt::format("train.steps={}", steps), "train.eval_every=3",
                   fmt::format("train.checkpoint_every={}", checkpoint_every), "train.log_every=1"});
     const auto start = std::chrono::steady_clock::now();
     whole_ = train("whole");
@@ -143,7 +143,7 @@ void kill_and_resume(const std::vector<std::string>& configs, std::int64_t kills
   };
   std::vector<std::unique_ptr<Victim>> victims;
   for (std::size_t i = 0; i < configs.size(); ++i) {
-    const std::int64_t checkpoint_every[] = {1, 0, 3};
+    const std::int64_t checkpoint_every[] = {1, 0, 5};
     victims.push_back(std::make_unique<Victim>(configs[i], checkpoint_every[i % 3], seeds));
     INFO(configs[i], ": ", victims.back()->whole().err);
     REQUIRE(victims.back()->whole().status == 0);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "tests/support/disk.hpp"
@@ -63,15 +64,16 @@ class Trial {
   std::string train(const Run& run) const {
     const bool begun = fs::exists(run.checkpoint()) || fs::exists(run.best());
     if (!begun) fs::remove_all(run.folder());
-    const auto interrupt = std::signal(SIGINT, SIG_DFL), terminate = std::signal(SIGTERM, SIG_DFL);
+    std::map<int, void (*)(int)> handlers;  // that a training puts others in place of
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+      handlers[signal] = std::signal(signal, SIG_DFL);
     std::string message;
     try {
       train_into(run, config_, {.resume = begun, .quiet = true});
     } catch (const std::runtime_error& error) {
       message = error.what();
     }
-    std::signal(SIGINT, interrupt);
-    std::signal(SIGTERM, terminate);
+    for (const auto& [signal, handler] : handlers) std::signal(signal, handler);
     return message;
   }
 
