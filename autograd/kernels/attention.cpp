@@ -100,16 +100,35 @@ class ForwardTile {
       if (key > keys_.range.first) shrink_output(count);
       add_values(pair);
     }
+    const std::span totals(softmax_.total.data(), count);
+    const bool all_sum = std::ranges::find(totals, T(0)) == totals.end();
+    const std::array<bool, tile> sees = all_sum ? std::array<bool, tile>{} : see_keys(first_query);
     for (std::int64_t r = 0; r < count; ++r) {
-      const bool sees = softmax_.total[r] != 0;  // NaN, too
-      highs[r] = sees ? softmax_.high[r] : T(0);
-      weights[r] = sees ? T(1) / softmax_.total[r] : T(0);
+      const bool sums = totals[r] != 0;  // NaN, too
+      highs[r] = sums ? softmax_.high[r] : T(0);
+      weights[r] = sums ? T(1) / totals[r] : sees[r] ? std::numeric_limits<T>::quiet_NaN() : T(0);
       map_span(shape_.D, {y_tile_ + r * width_}, y[first_query + r],
                [weight = weights[r]](auto x) { return x * weight; });
     }
   }
 
  private:
+  // Which of the tile's queries see a key, whatever their scores: one whose scores are all -inf has
+  // overflowed, and must not pass for one that sees none.
+  std::array<bool, tile> see_keys(std::int64_t first_query) {
+    std::array<bool, tile> sees{};
+    for (std::int64_t key = keys_.range.first; key < keys_.range.last; key += tile) {
+      const TilePair pair(shape_, first_query, key);
+      if (pair.hidden()) continue;
+      std::fill_n(scores_, tile * tile, T(0));
+      masks_.apply(pair, 1, tile, scores_);
+      for (std::int64_t j = 0; j < pair.keys; ++j)
+        for (std::int64_t r = 0; r < pair.queries; ++r)
+          sees[r] |= scores_[j * tile + r] != -infinity<T>;
+    }
+    return sees;
+  }
+
   // Sᵀ = K Qᵀ
   void multiply_queries_and_keys(const TilePair& pair) {
     const Rows<T> k = keys_.k.from(pair.first_key - keys_.range.first);

@@ -40,30 +40,43 @@ void fold_row(T* into, const T* row, std::int64_t n) {
   map_span(n, {into, row}, into, fold);
 }
 
-// (outer, along) -> (outer): contiguous rows.
+// in (outer, along) -> out (outer): contiguous rows. Threads share the pieces of long ones, whose
+// results are reduced in their turn.
 template <class T, Reduction reduction>
-void reduce_rows(const Split& split, T* out, const T* in) {
-  const std::int64_t grain =
-      std::max<std::int64_t>(1, 32768 / std::max<std::int64_t>(1, split.along));
-  parallel_for(split.outer, grain, [=](std::int64_t begin, std::int64_t end) {
+void reduce_rows(std::int64_t outer, std::int64_t along, T* out, const T* in) {
+  constexpr std::int64_t piece = 32768;
+  const std::int64_t pieces = (along + piece - 1) / piece;
+  if (pieces > 1) {
+    Array partial({outer, pieces}, dtype_of<T>);
+    T* parts = partial.mutable_values<T>().data();
+    parallel_for(outer * pieces, 1, [=](std::int64_t i, std::int64_t) {
+      const std::int64_t first = i % pieces * piece;
+      parts[i] =
+          reduce_row<T, reduction>(in + i / pieces * along + first, std::min(piece, along - first));
+    });
+    return reduce_rows<T, reduction>(outer, pieces, out, parts);
+  }
+  const std::int64_t grain = std::max<std::int64_t>(1, piece / std::max<std::int64_t>(1, along));
+  parallel_for(outer, grain, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
-      out[i] = reduce_row<T, reduction>(in + i * split.along, split.along);
+      out[i] = reduce_row<T, reduction>(in + i * along, along);
   });
 }
 
-// (along, inner) -> (inner), in pieces of rows whose partial results are folded in order.
+// in (along, inner) -> out (inner), in pieces of rows whose partial results are folded in order.
 template <class T, Reduction reduction>
-void reduce_columns(const Split& split, T* out, const T* in) {
+void reduce_columns(std::int64_t along, std::int64_t inner, T* out, const T* in) {
   constexpr T identity = reduction == Reduction::sum ? T(0) : -std::numeric_limits<T>::infinity();
-  const std::int64_t inner = split.inner;
-  const std::int64_t rows = std::max<std::int64_t>(64, 32768 / std::max<std::int64_t>(1, inner));
-  const std::int64_t pieces = std::max<std::int64_t>(1, (split.along + rows - 1) / rows);
+  const std::int64_t rows =
+      std::clamp<std::int64_t>(32768 / std::max<std::int64_t>(1, inner), 64, longest_run);
+  const std::int64_t pieces = std::max<std::int64_t>(1, (along + rows - 1) / rows);
   Array partial = Array::full({pieces, inner}, identity, dtype_of<T>);
   T* sums = partial.mutable_values<T>().data();
-  parallel_for(split.along, rows, [=](std::int64_t begin, std::int64_t end) {
+  parallel_for(along, rows, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row)
       fold_row<T, reduction>(sums + begin / rows * inner, in + row * inner, inner);
   });
+  if (pieces > longest_run) return reduce_columns<T, reduction>(pieces, inner, out, sums);
   for (std::int64_t piece = 1; piece < pieces; ++piece)
     fold_row<T, reduction>(sums, sums + piece * inner, inner);
   std::copy_n(sums, inner, out);
@@ -71,9 +84,10 @@ void reduce_columns(const Split& split, T* out, const T* in) {
 
 template <class T, Reduction reduction>
 void reduce(const Split& split, T* out, const T* in) {
-  if (split.inner == 1) return reduce_rows<T, reduction>(split, out, in);
-  for (std::int64_t i = 0; i < split.outer; ++i)
-    reduce_columns<T, reduction>(split, out + i * split.inner, in + i * split.along * split.inner);
+  const auto [outer, along, inner] = split;
+  if (inner == 1) return reduce_rows<T, reduction>(outer, along, out, in);
+  for (std::int64_t i = 0; i < outer; ++i)
+    reduce_columns<T, reduction>(along, inner, out + i * inner, in + i * along * inner);
 }
 
 // Whether an array of shape `own` broadcasts to `shape` by being repeated as a whole: after leading

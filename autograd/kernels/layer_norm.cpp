@@ -19,8 +19,8 @@ void layer_norm_forward(const Array& x, const Array& weight, const Array& bias, 
       const T* xs = in + row * C;
       const T m = sum_span(C, xs) / C;
       const auto add_square = [m](auto sum, auto v) { return fma(v - m, v - m, sum); };
-      const T variance = sum_lanes(fold_span(C, {xs}, Simd<T>(T(0)), m, add_square)) / C;
-      const T s = T(1) / std::sqrt(variance + T(epsilon));
+      const T variance = sum_lanes(sum_terms(C, {xs}, m, add_square)) / C;
+      const T s = inverse_of_sum(std::sqrt(variance + T(epsilon)));
       map_span(C, {xs, w, b}, out + row * C,
                [m, s](auto v, auto g, auto c) { return fma((v - m) * s, g, c); });
       means[row] = m;
@@ -32,7 +32,8 @@ void layer_norm_forward(const Array& x, const Array& weight, const Array& bias, 
 void layer_norm_backward(const Array& dy, const Array& x, const Array& weight, const Array& mean,
                          const Array& scale, Array& dx, Array& dweight, Array& dbias) {
   const std::int64_t C = weight.size(), rows = mean.size();
-  const std::int64_t piece = std::max<std::int64_t>(16, 16384 / std::max<std::int64_t>(1, C));
+  const std::int64_t piece =
+      std::clamp<std::int64_t>(16384 / std::max<std::int64_t>(1, C), 16, longest_run);
   const std::int64_t pieces = (rows + piece - 1) / piece;
   Array weight_parts = Array::zeros({pieces, C}, x.dtype());
   Array bias_parts = Array::zeros({pieces, C}, x.dtype());
@@ -57,8 +58,7 @@ void layer_norm_backward(const Array& dy, const Array& x, const Array& weight, c
         const auto add_product = [m](auto sum, auto a, auto b, auto c) {
           return fma(a * b, c - m, sum);
         };
-        const T hx_mean =
-            sum_lanes(fold_span(C, {g, w, v}, Simd<T>(T(0)), T(0), add_product)) * s / C;
+        const T hx_mean = sum_lanes(sum_terms(C, {g, w, v}, T(0), add_product)) * s / C;
         map_span(C, {g, w, v}, out + row * C, [=](auto a, auto b, auto c) {
           return s * (a * b - h_mean - (c - m) * s * hx_mean);
         });

@@ -91,10 +91,33 @@ Simd<T> fold_span(std::int64_t n, const T* const (&in)[inputs], Simd<T> start, T
   return std::apply(run, std::to_array(in));
 }
 
+// So many numbers may be added one after the other: they lose a few units in the last place. Longer
+// sums are the sum of their halves.
+inline constexpr std::int64_t longest_run = 512;
+
+// The same for a span, whose lanes are added side by side; and where a longer one is cut.
+template <class T>
+inline constexpr std::int64_t run_of_span = longest_run* simd_width<T>;
+
+template <class T>
+std::int64_t first_half(std::int64_t n) {
+  return (n / run_of_span<T> + 1) / 2 * run_of_span<T>;
+}
+
+// The lanes of a sum, where add(sum, x…) returns `sum` and a term.
+template <class T, std::size_t inputs, class Add>
+Simd<T> sum_terms(std::int64_t n, const T* const (&in)[inputs], T padding, Add add) {
+  if (n <= run_of_span<T>) return fold_span(n, in, Simd<T>(T(0)), padding, add);
+  const std::int64_t half = first_half<T>(n);
+  const T* rest[inputs];
+  std::transform(in, in + inputs, rest, [half](const T* x) { return x + half; });
+  return sum_terms(half, in, padding, add) + sum_terms(n - half, rest, padding, add);
+}
+
 template <class T>
 T sum_span(std::int64_t n, const T* in) {
   const auto add = [](auto sum, auto x) { return sum + x; };
-  return sum_lanes(fold_span(n, {in}, Simd<T>(T(0)), T(0), add));
+  return sum_lanes(sum_terms(n, {in}, T(0), add));
 }
 
 template <class T>

@@ -15,17 +15,13 @@ struct EdgeRows {
         edges(adjacency.edges.values<std::int32_t>().data()) {}
 };
 
-// begin(node), then fn(node, place) for each place of the node's row, for all nodes; one thread
-// walks a row, in order. `width` is how many elements fn reads at a place.
-template <class Begin, class F>
-void for_each_edge(const Adjacency& graph, const EdgeRows& rows, std::int64_t width, Begin begin,
-                   F fn) {
+// fn(node, first, last) for all nodes, whose row has the places [first, last); one thread walks a
+// row, in order. `width` is how many elements fn reads at a place.
+template <class F>
+void for_each_node(const Adjacency& graph, const EdgeRows& rows, std::int64_t width, F fn) {
   const std::int64_t degree = graph.nodes() == 0 ? 1 : 1 + graph.edges() / graph.nodes();
-  for_each_row(graph.nodes(), degree * width, [=](std::int64_t node) {
-    begin(node);
-    for (std::int32_t place = rows.offsets[node]; place < rows.offsets[node + 1]; ++place)
-      fn(node, place);
-  });
+  for_each_row(graph.nodes(), degree * width,
+               [=](std::int64_t node) { fn(node, rows.offsets[node], rows.offsets[node + 1]); });
 }
 
 // y_v = Σ w x_u over the edges between v and u of an adjacency: x (N, F), weights (E, H) or empty.
@@ -37,14 +33,17 @@ Array gather(const Adjacency& graph, const SparseRows& adjacency, const Array& x
     const T* in = x.values<T>().data();
     const T* weight = weights.empty() ? nullptr : weights.values<T>().data();
     T* out = y.mutable_values<T>().data();
-    const auto start = [=](std::int64_t node) { std::fill_n(out + node * F, F, T(0)); };
-    for_each_edge(graph, rows, F, start, [=](std::int64_t node, std::int32_t place) {
+    const auto add = [=](std::int64_t place, T* sums) {
       for (std::int64_t h = 0; h < H; ++h) {
         const Simd<T> w(weight ? weight[rows.edges[place] * H + h] : T(1));
-        T* to = out + node * F + h * D;
+        T* to = sums + h * D;
         map_span(D, {to, in + rows.neighbours[place] * F + h * D}, to,
                  [w](auto sum, auto v) { return fma(w, v, sum); });
       }
+    };
+    for_each_node(graph, rows, F, [=](std::int64_t node, std::int64_t first, std::int64_t last) {
+      std::fill_n(out + node * F, F, T(0));
+      add_rows(first, last, F, out + node * F, add);
     });
   });
   return y;
@@ -57,11 +56,11 @@ Array products(const Adjacency& graph, const Array& a, const Array& b, std::int6
   dispatch(a.dtype(), [&, rows = EdgeRows(graph.incoming())]<class T>() {
     const T *at_target = a.values<T>().data(), *at_source = b.values<T>().data();
     T* out = y.mutable_values<T>().data();
-    const auto start = [](std::int64_t) {};
-    for_each_edge(graph, rows, F, start, [=](std::int64_t node, std::int32_t place) {
-      for (std::int64_t h = 0; h < H; ++h)
-        out[place * H + h] = dot_span(D, at_target + node * F + h * D,
-                                      at_source + rows.neighbours[place] * F + h * D);
+    for_each_node(graph, rows, F, [=](std::int64_t node, std::int64_t first, std::int64_t last) {
+      for (std::int64_t place = first; place < last; ++place)
+        for (std::int64_t h = 0; h < H; ++h)
+          out[place * H + h] = dot_span(D, at_target + node * F + h * D,
+                                        at_source + rows.neighbours[place] * F + h * D);
     });
   });
   return y;

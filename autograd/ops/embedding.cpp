@@ -1,22 +1,41 @@
 #include "autograd/ops/embedding.hpp"
 
+#include <numeric>
+#include <vector>
+
+#include "autograd/kernels/rows.hpp"
 #include "autograd/ops/elementwise.hpp"
 
 namespace tapestry {
 namespace {
 
+// Where each token of a vocabulary stands in a text: token v at places[offsets[v]] to
+// places[offsets[v + 1] - 1], in the text's order.
+struct Places {
+  std::vector<std::int64_t> offsets, places;
+
+  Places(std::span<const std::int32_t> tokens, std::int64_t vocabulary)
+      : offsets(vocabulary + 1), places(tokens.size()) {
+    for (const std::int32_t token : tokens) ++offsets[token + 1];
+    std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
+    std::vector<std::int64_t> next(offsets.begin(), offsets.end() - 1);
+    for (std::size_t i = 0; i < tokens.size(); ++i) places[next[tokens[i]]++] = i;
+  }
+};
+
 // table[token] += gradient row, in the order of the tokens; threads share out the columns.
 template <class T>
-void scatter_add(std::span<const std::int32_t> tokens, std::int64_t width, const T* gradient,
-                 T* table) {
+void scatter_add(const Places& text, std::int64_t width, const T* gradient, T* table) {
   const std::int64_t grain =
-      std::max<std::int64_t>(64, 32768 / std::max<std::size_t>(1, tokens.size()));
-  parallel_for(width, grain, [=](std::int64_t begin, std::int64_t end) {
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-      T* row = table + tokens[i] * width + begin;
-      map_span(end - begin, {row, gradient + i * width + begin}, row,
+      std::max<std::int64_t>(64, 32768 / std::max<std::size_t>(1, text.places.size()));
+  parallel_for(width, grain, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t n = end - begin;
+    const auto add = [&](std::int64_t i, T* sum) {
+      map_span(n, {sum, gradient + text.places[i] * width + begin}, sum,
                [](auto x, auto y) { return x + y; });
-    }
+    };
+    for (std::size_t token = 0; token + 1 < text.offsets.size(); ++token)
+      add_rows(text.offsets[token], text.offsets[token + 1], n, table + token * width + begin, add);
   });
 }
 
@@ -45,8 +64,8 @@ Tensor embedding(const Tensor& table, const Array& tokens) {
     into.accumulate(0, [&](Array& dtable, bool accumulate) {
       if (!accumulate) std::fill_n(dtable.mutable_raw(), dtable.bytes(), std::byte{0});
       dispatch(gradient.dtype(), [&]<class T>() {
-        scatter_add(tokens.values<std::int32_t>(), C, gradient.values<T>().data(),
-                    dtable.mutable_values<T>().data());
+        scatter_add(Places(tokens.values<std::int32_t>(), dtable.dim(0)), C,
+                    gradient.values<T>().data(), dtable.mutable_values<T>().data());
       });
     });
   });

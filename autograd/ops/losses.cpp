@@ -42,7 +42,7 @@ Array losses_of(const Array& logits, const Array& targets, const CrossEntropyOpt
       loss[row] = rest[row] - (T(1) - smoothing) * (values[target[row]] - shift);
       if (smoothing == 0) return;
       const auto add = [shift](auto sum, auto v) { return sum + (v - shift); };
-      const T sum = sum_lanes(fold_span(V, {values}, Simd<T>(T(0)), shift, add));
+      const T sum = sum_lanes(sum_terms(V, {values}, shift, add));
       loss[row] -= smoothing * sum / V;
     });
   });

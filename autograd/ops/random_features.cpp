@@ -23,6 +23,25 @@ void sines_and_cosines(std::int64_t n, T factor, const T* x, T* sine, T* cosine)
   store_partial<T>(factor * c, cosine + i, n - i);
 }
 
+// y = x · factor where the factor, which is returned, is 1 / |x|, or 0 for a row of zeros.
+template <class T>
+T write_unit_row(std::int64_t n, const T* x, T* y) {
+  const T squares = dot_span(n, x, x);
+  if (std::isnormal(squares)) {
+    const T factor = T(1) / std::sqrt(squares);
+    map_span(n, {x}, y, [factor](auto v) { return v * factor; });
+    return factor;
+  }
+  // They overflow or vanish. Those of x by its largest element do neither.
+  map_span(n, {x}, y, [](auto v) { return abs(v); });
+  const T high = max_span(n, y);
+  if (squares == 0 && high <= 0) return T(0);  // y is 0 already
+  map_span(n, {x}, y, [high](auto v) { return v / high; });
+  const T factor = T(1) / std::sqrt(dot_span(n, y, y));
+  map_span(n, {y}, y, [factor](auto v) { return v * factor; });
+  return factor / high;
+}
+
 }  // namespace
 
 Tensor sine_features(const Tensor& x) {
@@ -68,9 +87,7 @@ Tensor unit_rows(const Tensor& x) {
     T* out = y.mutable_values<T>().data();
     T* factor = factors.mutable_values<T>().data();
     for_each_row(rows, n, [=](std::int64_t row) {
-      const T length = std::sqrt(dot_span(n, in + row * n, in + row * n));
-      factor[row] = length == 0 ? T(0) : T(1) / length;
-      map_span(n, {in + row * n}, out + row * n, [f = factor[row]](auto v) { return v * f; });
+      factor[row] = write_unit_row(n, in + row * n, out + row * n);
     });
   });
   // dx = (dy - y Σ dy y) / |x|
