@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "autograd/branches.hpp"
 #include "autograd/check.hpp"
 #include "autograd/random.hpp"
 #include "autograd/tape.hpp"
@@ -67,8 +68,8 @@ double relative_error(double by_tape, double by_difference, double size) {
   return std::isnan(error) ? HUGE_VAL : error;
 }
 
-// The error at the step that suits f best: a long step suffers from curvature and kinks, a short
-// one from rounding, and a wrong gradient agrees at none.
+// The error at the step that suits f best: a long step suffers from curvature, a short one from
+// rounding, and a wrong gradient agrees at none.
 double least_error(const GradcheckOptions& options, const std::function<double(double)>& error_at) {
   double least = HUGE_VAL;
   for (double step = options.step; step > options.step / 500 && !(least <= options.tolerance);
@@ -77,9 +78,10 @@ double least_error(const GradcheckOptions& options, const std::function<double(d
   return least;
 }
 
-// The error of uᵀ J v for random u and v, relative to the length of Jᵀ u.
-double projection_error(const Function& f, const Tensor& x, const Shape& output,
-                        const GradcheckOptions& options) {
+// The error of uᵀ J v for random u and v, relative to the length of Jᵀ u. `held` is f, held to its
+// branches at x.
+double projection_error(const Function& f, const Function& held, const Tensor& x,
+                        const Shape& output, const GradcheckOptions& options) {
   double worst = 0;
   Random random(options.seed, Stream::eval);
   for (int i = 0; i < options.directions; ++i) {
@@ -88,7 +90,7 @@ double projection_error(const Function& f, const Tensor& x, const Shape& output,
     const Values g = gradient.values<double>();
     worst = std::max(worst, least_error(options, [&](double step) {
                        return relative_error(dot(g, v.values<double>()),
-                                             dot(u.values<double>(), numeric(f, x, v, step)),
+                                             dot(u.values<double>(), numeric(held, x, v, step)),
                                              std::sqrt(dot(g, g)));
                      }));
   }
@@ -96,7 +98,7 @@ double projection_error(const Function& f, const Tensor& x, const Shape& output,
 }
 
 // The largest error of an element of J, whose rows come from the tape and columns from differences.
-double jacobian_error(const Function& f, const Tensor& x, const Shape& output,
+double jacobian_error(const Function& f, const Function& held, const Tensor& x, const Shape& output,
                       const GradcheckOptions& options) {
   std::vector<Array> rows;
   for (std::int64_t i = 0; i < output.elements(); ++i)
@@ -105,7 +107,7 @@ double jacobian_error(const Function& f, const Tensor& x, const Shape& output,
   for (std::int64_t j = 0; j < x.size(); ++j)
     worst = std::max(
         worst, least_error(options, [&](double step) {
-          const std::vector<double> column = numeric(f, x, axis_direction(x.shape(), j), step);
+          const std::vector<double> column = numeric(held, x, axis_direction(x.shape(), j), step);
           double error = 0;
           for (std::size_t i = 0; i < rows.size(); ++i) {
             const double element = rows[i].values<double>()[j];
@@ -136,17 +138,27 @@ std::vector<GradcheckResult> gradcheck(const std::function<Tensor(const std::vec
 std::vector<GradcheckResult> gradcheck_parameters(const std::function<Tensor()>& loss,
                                                   const std::vector<Parameter*>& parameters,
                                                   const GradcheckOptions& options) {
+  for (const Parameter* parameter : parameters)
+    require(parameter->role == Role::fixed || parameter->tensor.dtype() == DType::float64,
+            "gradcheck: {} {} is {}, not float64", parameter->name,
+            to_string(parameter->tensor.shape()), to_string(parameter->tensor.dtype()));
+  Shape output;
+  Branches branches([&] {
+    const Tensor y = loss();
+    output = y.shape();
+    return y;
+  });
+  const auto held_loss = [&] { return branches.hold(loss); };
   std::vector<GradcheckResult> results;
   for (const Parameter* parameter : parameters) {
     if (parameter->role == Role::fixed) continue;
     const Tensor& x = parameter->tensor;
-    require(x.dtype() == DType::float64, "gradcheck: {} {} is {}, not float64", parameter->name,
-            to_string(x.shape()), to_string(x.dtype()));
-    const Shape output = loss().shape();
-    double error = projection_error(loss, x, output, options);
+    const std::int64_t held_before = branches.held();
+    double error = projection_error(loss, held_loss, x, output, options);
     if (x.size() * output.elements() <= options.jacobian_limit)
-      error = std::max(error, jacobian_error(loss, x, output, options));
-    results.push_back({parameter->name, error, error <= options.tolerance});
+      error = std::max(error, jacobian_error(loss, held_loss, x, output, options));
+    results.push_back(
+        {parameter->name, error, error <= options.tolerance, branches.held() - held_before});
   }
   return results;
 }

@@ -17,15 +17,16 @@ struct GradcheckOptions {
 };
 
 struct GradcheckResult {
-  std::string name;    // the input or parameter
-  double error = 0;    // the worst relative error found
-  bool passed = true;  // error <= tolerance, and nothing was NaN
+  std::string name;       // the input or parameter
+  double error = 0;       // the worst relative error found
+  bool passed = true;     // error <= tolerance, and nothing was NaN
+  std::int64_t held = 0;  // elements of relu or max that a step took over a kink: see Branches
 };
 
 // Compares the tape's gradient of f with central differences of f itself, in float64: by
 // projection (uᵀ J v for random u, v), and element by element where the Jacobian J is small. One
-// result an input. f must be a function of its inputs alone (the same random numbers each call),
-// and smooth within `step` of them (no ties of a max, no relu at 0).
+// result an input. f must be a function of its inputs alone (the same random numbers each call).
+// Piecewise ops are held to the pieces of the inputs, of which the tape gives the gradient.
 std::vector<GradcheckResult> gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
                                        const std::vector<Array>& inputs,
                                        const GradcheckOptions& options = {});

@@ -1,6 +1,7 @@
 #include "autograd/kernels/linear_attention.hpp"
 
 #include "autograd/kernels/linear_attention_head.hpp"
+#include "autograd/kernels/rows.hpp"
 #include "autograd/profile.hpp"
 
 namespace tapestry {
@@ -16,6 +17,7 @@ class ForwardHead {
         i_(i),
         y_(rows_of<T>(views.y, i / shape.H, i % shape.H)),
         scales_(scales),
+        floored_(shape.floored.empty() ? nullptr : shape.floored.values<T>().data() + i * shape.T),
         state_(state),
         head_(shape, i / shape.H, i % shape.H, views, carried(),
               tile * (padded<T>(shape.D + 1) + tile)),
@@ -86,8 +88,8 @@ class ForwardHead {
     for (std::int64_t r = 0; r < head_.count; ++r) {
       const T* n = n_tile_ + r * head_.W;
       const T least = floor * head_.weights.total[head_.first + r];
-      const bool floored = n[D] < least;
-      const T sum = floored ? least : n[D], scale = sum == 0 ? T(0) : T(1) / sum;
+      const bool floored = floored_ ? floored_[head_.first + r] != 0 : n[D] < least;
+      const T scale = inverse_of_sum(floored ? least : n[D]);
       scales_[head_.first + r] = floored ? -scale : scale;
       map_span(D, {n}, y_[head_.first + r], [scale](auto x) { return x * scale; });
     }
@@ -96,7 +98,8 @@ class ForwardHead {
   const LinearAttentionShape& shape_;
   std::int64_t i_;
   Rows<T> y_;
-  T* scales_;  // (T), of this head
+  T* scales_;         // (T), of this head
+  const T* floored_;  // the same, or null
   LinearAttentionState* state_;
   LinearAttentionHead<T> head_;
   T* n_tile_;  // (tile, W)

@@ -16,6 +16,7 @@ struct LinearAttentionShape {
   Array key_padding;     // (B, S) int32, nonzero hides the key; or empty
   Array key_log_scales;  // (B, H, S); or empty
   Array gate;            // (B, S, H) logits; or empty
+  Array floored{};       // (B, H, T), nonzero where the floor counts whatever is larger; or empty
 };
 
 // What the keys and values so far add up to, so that later queries need neither: its size does not

@@ -2,6 +2,7 @@
 
 #include <numbers>
 
+#include "autograd/branches.hpp"
 #include "autograd/ops/elementwise.hpp"
 
 namespace tapestry {
@@ -19,6 +20,14 @@ X normal_pdf(const X& x) {
   using T = Scalar<X>;
   constexpr T inverse_sqrt_2pi = T(std::numbers::inv_sqrtpi / std::numbers::sqrt2);
   return inverse_sqrt_2pi * exp(T(-0.5) * x * x);
+}
+
+// x where |x| <= 16, else ±16: from there on tanh of gelu_tanh's argument is ±1 exactly, and the
+// cube of x cannot overflow.
+template <class X>
+X where_tanh_bends(const X& x) {
+  const X far(Scalar<X>(16));
+  return select(x > far, far, select(x < -far, -far, x));
 }
 
 // √(2/π) (x + 0.044715 x³), the argument of gelu_tanh's tanh.
@@ -68,9 +77,17 @@ Tensor sigmoid(const Tensor& x) {
 }
 
 Tensor relu(const Tensor& x) {
-  return unary<Saves::output>(
+  const Tensor y = unary<Saves::output>(
       "relu", x, [](auto v) { return select(v < decltype(v)(0), decltype(v)(0), v); },
-      [](auto g, auto y) { return select(y > decltype(y)(0), g, decltype(g)(0)); });
+      [](auto g, auto v) { return select(v > decltype(v)(0), g, decltype(g)(0)); });
+  const auto is_positive = [](auto v) {
+    return select(v > decltype(v)(0), decltype(v)(1), decltype(v)(0));
+  };
+  return in_held_branches(
+      y, [&] { return map_arrays(is_positive, x.value()); },
+      [&](const Array& positive) {
+        return map_arrays([](auto v, auto p) { return v * p; }, x.value(), positive);
+      });
 }
 
 Tensor softplus(const Tensor& x) {
@@ -95,9 +112,10 @@ Tensor gelu_tanh(const Tensor& x) {
       [](auto g, auto v) {
         using T = Scalar<decltype(v)>;
         constexpr T scale = T(std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
-        const auto t = tanh(gelu_argument(v));
-        const auto slope = scale * (T(1) + T(3 * 0.044715) * v * v);
-        return g * T(0.5) * (T(1) + t + v * (T(1) - t * t) * slope);
+        const auto near = where_tanh_bends(v);
+        const auto t = tanh(gelu_argument(near));
+        const auto slope = scale * (T(1) + T(3 * 0.044715) * near * near);
+        return g * T(0.5) * (T(1) + t + near * (T(1) - t * t) * slope);
       });
 }
 

@@ -1,5 +1,9 @@
 #include "autograd/ops/linear_attention.hpp"
 
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/branches.hpp"
 #include "autograd/ops/elementwise.hpp"
 
 namespace tapestry {
@@ -20,6 +24,16 @@ HeadsView view_values(const Array& array, std::int64_t D) {  // (B, times, H · 
           .batch = array.dim(1) * array.dim(2),
           .head = D,
           .time = array.dim(2)};
+}
+
+// 1 where the floor took the denominator's place, else 0.
+Array floored_of(const Array& scales) {
+  Array floored(scales.shape(), scales.dtype());
+  dispatch(scales.dtype(), [&]<class T>() {
+    std::ranges::transform(scales.values<T>(), floored.mutable_values<T>().begin(),
+                           [](T scale) { return T(std::signbit(scale)); });
+  });
+  return floored;
 }
 
 void check_gate(const Array& gate, const LinearAttentionShape& shape) {
@@ -101,7 +115,7 @@ Tensor linear_attention(const Tensor& q, const Tensor& k, const Tensor& v, const
   };
   linear_attention_forward(shape, views(values, y), scales, options.state);
   if (options.state) return y;
-  return record(name, y, inputs, [=](const Array& gradient, InputGradients& into) {
+  const Tensor result = record(name, y, inputs, [=](const Array& gradient, InputGradients& into) {
     std::vector<Array> sent;
     for (const Array& value : values) sent.emplace_back(value.shape(), value.dtype());
     const LinearAttentionViews d = views(sent, gradient);
@@ -110,6 +124,14 @@ Tensor linear_attention(const Tensor& q, const Tensor& k, const Tensor& v, const
         {.dy = d.y, .dq = d.q, .dk = d.k, .dv = d.v, .dgate = sent.size() > 3 ? sent[3] : Array()});
     for (std::size_t i = 0; i < sent.size(); ++i) into.add(i, sent[i]);
   });
+  return in_held_branches(
+      result, [&] { return floored_of(scales); },
+      [&](const Array& floored) {
+        LinearAttentionShape held = shape;
+        held.floored = floored;
+        linear_attention_forward(held, views(values, y), scales, nullptr);
+        return y;
+      });
 }
 
 }  // namespace tapestry

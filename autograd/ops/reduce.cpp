@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "autograd/branches.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/ops/elementwise.hpp"
 
@@ -57,6 +58,21 @@ Tensor scaled_sum(const char* op, const Tensor& x, const std::vector<int>& axes,
                 });
 }
 
+// 1 for each element that is a maximum, else 0; `best` keeps the reduced axes.
+Array winners_of(const Array& x, const Array& best) {
+  const auto is_best = [](auto v, auto b) {
+    return select(v == b, decltype(v)(1), decltype(v)(0));
+  };
+  return map_arrays(is_best, x, broadcast_to(best, x.shape()));
+}
+
+// The mean of the winners, which are the maxima that the pullback gives the gradient to.
+Array mean_of_winners(const Array& x, const Array& winners, const Shape& kept) {
+  const auto chosen = [](auto v, auto w) { return select(w == decltype(w)(0), w, v); };
+  return map_arrays([](auto total, auto n) { return total / n; },
+                    sum_to(map_arrays(chosen, x, winners), kept), sum_to(winners, kept));
+}
+
 }  // namespace
 
 Tensor sum(const Tensor& x, const std::vector<int>& axes, Keep keep) {
@@ -69,18 +85,20 @@ Tensor mean(const Tensor& x, const std::vector<int>& axes, Keep keep) {
 
 Tensor max(const Tensor& x, const std::vector<int>& axes, Keep keep) {
   const Reduced reduced = reduce("max", x, axes, Reduction::max);
-  return record("max", shaped(reduced, keep), {x},
-                [x = x.value(), best = reduced.kept](const Array& gradient, InputGradients& into) {
-                  const auto is_best = [](auto v, auto b) {
-                    return select(v == b, decltype(v)(1), decltype(v)(0));
-                  };
-                  const Array winners = map_arrays(is_best, x, broadcast_to(best, x.shape()));
-                  const Array ties = sum_to(winners, best.shape());
-                  const Array share = map_arrays([](auto g, auto n) { return g / n; },
-                                                 gradient.reshaped(best.shape()), ties);
-                  into.add(0, map_arrays([](auto w, auto s) { return w * s; }, winners,
-                                         broadcast_to(share, x.shape())));
-                });
+  const Tensor y =
+      record("max", shaped(reduced, keep), {x},
+             [x = x.value(), best = reduced.kept](const Array& gradient, InputGradients& into) {
+               const Array winners = winners_of(x, best), ties = sum_to(winners, best.shape());
+               const Array share = map_arrays([](auto g, auto n) { return g / n; },
+                                              gradient.reshaped(best.shape()), ties);
+               into.add(0, map_arrays([](auto w, auto s) { return w * s; }, winners,
+                                      broadcast_to(share, x.shape())));
+             });
+  return in_held_branches(
+      y, [&] { return winners_of(x.value(), reduced.kept); },
+      [&](const Array& winners) {
+        return mean_of_winners(x.value(), winners, reduced.kept.shape()).reshaped(y.shape());
+      });
 }
 
 }  // namespace tapestry

@@ -1,5 +1,6 @@
 #include "autograd/ops/segments.hpp"
 
+#include "autograd/branches.hpp"
 #include "autograd/kernels/rows.hpp"
 #include "autograd/ops/elementwise.hpp"
 
@@ -32,27 +33,71 @@ struct Segments {
   }
 };
 
-// into (F) = fold(into, row) over the rows [begin, end) of x (N, F).
-template <class T, class Fold>
-void fold_rows(std::int64_t begin, std::int64_t end, std::int64_t F, const T* x, T* into,
-               Fold fold) {
-  for (std::int64_t row = begin; row < end; ++row) map_span(F, {into, x + row * F}, into, fold);
-}
-
 constexpr auto plus = [](auto a, auto b) { return a + b; };
 constexpr auto larger = [](auto a, auto b) { return xsimd::max(a, b); };
+
+// into (F) += the rows [begin, end) of x (N, F).
+template <class T>
+void sum_rows(std::int64_t begin, std::int64_t end, std::int64_t F, const T* x, T* into) {
+  add_rows(begin, end, F, into, [=](std::int64_t row, T* sum) {
+    map_span(F, {sum, x + row * F}, sum, plus);
+  });
+}
+
+// into (F) = the largest of the rows [begin, end), of which there is one, of x (N, F).
+template <class T>
+void max_rows(std::int64_t begin, std::int64_t end, std::int64_t F, const T* x, T* into) {
+  std::copy_n(x + begin * F, F, into);
+  for (std::int64_t row = begin + 1; row < end; ++row)
+    map_span(F, {into, x + row * F}, into, larger);
+}
+
+// (S, F): the sum of each segment's rows of x (N, F).
+Array sums_of(const Segments& segments, const Array& x) {
+  Array sums = Array::zeros({segments.S, segments.F}, x.dtype());
+  dispatch(x.dtype(), [&]<class T>() {
+    const T* in = x.values<T>().data();
+    T* out = sums.mutable_values<T>().data();
+    segments.for_each([&, F = segments.F](std::int64_t s, std::int64_t begin, std::int64_t end) {
+      sum_rows(begin, end, F, in, out + s * F);
+    });
+  });
+  return sums;
+}
+
+// (N, F): 1 for each element of x that is its segment's maximum, else 0; best (S, F).
+Array winners_of(const Segments& segments, const Array& x, const Array& best) {
+  Array winners(x.shape(), x.dtype());
+  dispatch(x.dtype(), [&]<class T>() {
+    const T *in = x.values<T>().data(), *high = best.values<T>().data();
+    T* out = winners.mutable_values<T>().data();
+    segments.for_each([&, F = segments.F](std::int64_t s, std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row)
+        map_span(F, {in + row * F, high + s * F}, out + row * F, [](auto v, auto b) {
+          return select(v == b, decltype(v)(T(1)), decltype(v)(T(0)));
+        });
+    });
+  });
+  return winners;
+}
+
+// (S, F): the mean of each segment's winners, which the pullback gives the gradient to; empty: 0.
+Array means_of_winners(const Segments& segments, const Array& x, const Array& winners) {
+  const auto chosen = [](auto v, auto w) { return select(w == decltype(w)(0), w, v); };
+  const auto share = [](auto total, auto n) { return select(n == decltype(n)(0), n, total / n); };
+  return map_arrays(share, sums_of(segments, map_arrays(chosen, x, winners)),
+                    sums_of(segments, winners));
+}
 
 Tensor scaled_sum(const char* op, const Tensor& x, const Array& offsets, bool average) {
   const Segments segments(op, x, offsets);
   const auto share = [average](std::int64_t rows) {
     return average ? 1.0 / std::max<std::int64_t>(1, rows) : 1.0;
   };
-  Array y = Array::zeros({segments.S, segments.F}, x.dtype());
+  Array y = sums_of(segments, x.value());
   dispatch(x.dtype(), [&]<class T>() {
-    const T* in = x.value().values<T>().data();
     T* out = y.mutable_values<T>().data();
     segments.for_each([&, F = segments.F](std::int64_t s, std::int64_t begin, std::int64_t end) {
-      fold_rows(begin, end, F, in, out + s * F, plus);
       const Simd<T> factor(T(share(end - begin)));
       map_span(F, {out + s * F}, out + s * F, [factor](auto v) { return v * factor; });
     });
@@ -89,36 +134,30 @@ Tensor segment_max(const Tensor& x, const Array& offsets) {
     const T* in = x.value().values<T>().data();
     T* out = y.mutable_values<T>().data();
     segments.for_each([&, F = segments.F](std::int64_t s, std::int64_t begin, std::int64_t end) {
-      if (begin == end) return;
-      std::copy_n(in + begin * F, F, out + s * F);
-      fold_rows(begin + 1, end, F, in, out + s * F, larger);
+      if (begin < end) max_rows(begin, end, F, in, out + s * F);
     });
   });
-  return record(
-      "segment_max", y, {x},
-      [segments, x = x.value(), y](const Array& gradient, InputGradients& into) {
-        Array dx(x.shape(), x.dtype());
-        Array ties = Array::zeros(y.shape(), y.dtype());
-        dispatch(x.dtype(), [&]<class T>() {
-          const T *in = x.values<T>().data(), *dy = gradient.values<T>().data();
-          const T* best = y.values<T>().data();
-          T *out = dx.mutable_values<T>().data(), *count = ties.mutable_values<T>().data();
-          const auto wins = [](auto v, auto b) {
-            return select(v == b, decltype(v)(T(1)), decltype(v)(T(0)));
-          };
-          segments.for_each(
-              [&, F = segments.F](std::int64_t s, std::int64_t begin, std::int64_t end) {
-                const std::int64_t at = s * F;
-                for (std::int64_t row = begin; row < end; ++row)
-                  map_span(F, {count + at, in + row * F, best + at}, count + at,
-                           [=](auto n, auto v, auto b) { return n + wins(v, b); });
-                for (std::int64_t row = begin; row < end; ++row)
-                  map_span(F, {in + row * F, best + at, dy + at, count + at}, out + row * F,
-                           [=](auto v, auto b, auto g, auto n) { return wins(v, b) * (g / n); });
-              });
-        });
-        into.add(0, dx);
-      });
+  const Tensor best =
+      record("segment_max", y, {x},
+             [segments, x = x.value(), y](const Array& gradient, InputGradients& into) {
+               const Array winners = winners_of(segments, x, y), ties = sums_of(segments, winners);
+               Array dx(x.shape(), x.dtype());
+               dispatch(x.dtype(), [&]<class T>() {
+                 const T *wins = winners.values<T>().data(), *count = ties.values<T>().data();
+                 const T* dy = gradient.values<T>().data();
+                 T* out = dx.mutable_values<T>().data();
+                 segments.for_each(
+                     [&, F = segments.F](std::int64_t s, std::int64_t begin, std::int64_t end) {
+                       for (std::int64_t row = begin; row < end; ++row)
+                         map_span(F, {wins + row * F, dy + s * F, count + s * F}, out + row * F,
+                                  [](auto w, auto g, auto n) { return w * (g / n); });
+                     });
+               });
+               into.add(0, dx);
+             });
+  return in_held_branches(
+      best, [&] { return winners_of(segments, x.value(), y); },
+      [&](const Array& winners) { return means_of_winners(segments, x.value(), winners); });
 }
 
 Tensor segment_softmax(const Tensor& x, const Array& offsets) {
@@ -133,12 +172,11 @@ Tensor segment_softmax(const Tensor& x, const Array& offsets) {
     segments.for_each([&, F = segments.F](std::int64_t s, std::int64_t begin, std::int64_t end) {
       if (begin == end) return;
       T *high = highest + s * F, *total = sums + s * F;
-      std::copy_n(in + begin * F, F, high);
-      fold_rows(begin + 1, end, F, in, high, larger);
+      max_rows(begin, end, F, in, high);
       for (std::int64_t row = begin; row < end; ++row)
         map_span(F, {in + row * F, high}, out + row * F,
                  [](auto v, auto shift) { return exp(v - shift); });
-      fold_rows(begin, end, F, out, total, plus);
+      sum_rows(begin, end, F, out, total);
       for (std::int64_t row = begin; row < end; ++row)
         map_span(F, {out + row * F, total}, out + row * F,
                  [](auto v, auto sum) { return v / sum; });
@@ -155,9 +193,10 @@ Tensor segment_softmax(const Tensor& x, const Array& offsets) {
           segments.for_each(
               [&, F = segments.F](std::int64_t s, std::int64_t begin, std::int64_t end) {
                 const std::int64_t at = s * F;
-                for (std::int64_t row = begin; row < end; ++row)
-                  map_span(F, {mean + at, p + row * F, dy + row * F}, mean + at,
+                add_rows(begin, end, F, mean + at, [=](std::int64_t row, T* sum) {
+                  map_span(F, {sum, p + row * F, dy + row * F}, sum,
                            [](auto m, auto v, auto g) { return fma(v, g, m); });
+                });
                 for (std::int64_t row = begin; row < end; ++row)
                   map_span(F, {p + row * F, dy + row * F, mean + at}, out + row * F,
                            [](auto v, auto g, auto m) { return v * (g - m); });

@@ -209,6 +209,94 @@ TEST_CASE("gradcheck: parameters are named, checked and put back exactly") {
                        std::invalid_argument);
 }
 
+// --- kinks ---
+
+// A feed-forward network of the size of a translation model's, in whose many features some step
+// always crosses a kink.
+struct WideNetwork {
+  Parameter expand{normal({1024, 64}), Role::weight}, bias{normal({1024}), Role::bias};
+  Parameter contract{normal({64, 1024}), Role::weight};
+  Array x = normal({96, 64}), wanted = normal({96, 64});
+
+  WideNetwork() { expand.name = "expand", bias.name = "bias", contract.name = "contract"; }
+
+  std::vector<GradcheckResult> check(const std::function<Tensor(const Tensor&)>& bend) {
+    const auto loss = [&] {
+      const Tensor y = linear(bend(linear(x, expand, bias)), contract);
+      return scale(sum(squared_error(y, wanted)), 1e-3);
+    };
+    return gradcheck_parameters(loss, {&expand, &bias, &contract},
+                                {.directions = 2, .jacobian_limit = 0});
+  }
+};
+
+TEST_CASE("bug: right gradients of a wide network with kinks were called wrong") {
+  WideNetwork network;
+  const auto right = network.check(relu);
+  for (const GradcheckResult& result : right) {
+    CAPTURE(result.name);
+    CHECK(result.passed);
+  }
+  CHECK(right[0].held > 0);   // a step of the first weights moves features across their kink
+  CHECK(right[2].held == 0);  // one of the last weights does not
+}
+
+TEST_CASE("gradcheck: a 0.05 % error is caught in a wide network with kinks") {
+  // relu with a gradient that is 0.05 % too large, everywhere or for one feature in eight.
+  const auto spoiled = [](std::int64_t every) {
+    return [every](const Tensor& x) {
+      const Tensor y = relu(x);
+      return record("spoiled", y.value(), {y}, [every](const Array& dy, InputGradients& into) {
+        Array dx = dy.clone();
+        const auto values = dx.mutable_values<double>();
+        for (std::size_t i = 0; i < values.size(); i += every) values[i] *= 1.0005;
+        into.add(0, dx);
+      });
+    };
+  };
+  for (const std::int64_t every : {1, 8}) {
+    const auto results = WideNetwork().check(spoiled(every));
+    CHECK_FALSE(results[0].passed);
+    CHECK_FALSE(results[1].passed);
+    CHECK(results[2].passed);  // its gradient does not pass the spoiled one
+  }
+}
+
+TEST_CASE("gradcheck: every op in pieces is held to the pieces of the point") {
+  // Elements that stand less than a step from the kink, or on it.
+  const Array near = row({-1e-5, 1e-5, 0, 3e-6, -3e-6, 0.5}).reshaped({2, 3});
+  const Array offsets = ints({0, 2}, {2});
+  const std::vector<OpRow> rows{
+      {"relu", [](In in) { return relu(in[0]); }, {near}},
+      {"max of rows", [](In in) { return max(in[0], {1}); }, {near}},
+      {"max of columns", [](In in) { return max(in[0], {0}); }, {near}},
+      {"segment_max", [=](In in) { return segment_max(in[0], offsets); }, {near}},
+      {"a chain", [](In in) { return max(relu(in[0]) * relu(scale(in[0], 2)), {1}); }, {near}},
+  };
+  for (const OpRow& row : rows)
+    for (const GradcheckOptions& options : {only_projections, only_jacobian}) {
+      CAPTURE(row.name);
+      const auto results = gradcheck(row.f, row.inputs, options);
+      CHECK(results[0].passed);
+      CHECK(results[0].held > 0);
+    }
+  // A denominator of linear attention beside its floor.
+  const auto floored = [](In in) {
+    return linear_attention(in[0], in[1], in[2], {}, {.causal = true, .floor = 1});
+  };
+  const Array q = row({1.00001, 0.99999}).reshaped({1, 1, 1, 2});
+  const auto results =
+      gradcheck(floored, {q, Array::full({1, 1, 1, 2}, 1, f64), normal({1, 2, 3})});
+  for (const GradcheckResult& result : results) CHECK(result.passed);
+  CHECK(results[0].held > 0);
+}
+
+TEST_CASE("gradcheck: what takes other ops at each call is refused") {
+  int calls = 0;
+  const Function fickle = [&](In in) { return ++calls > 1 ? relu(relu(in[0])) : relu(in[0]); };
+  CHECK_THROWS_AS(gradcheck(fickle, {apart({2})}), std::invalid_argument);
+}
+
 TEST_SUITE_END();
 
 }  // namespace

@@ -417,6 +417,16 @@ TEST_CASE("command line: gradcheck says which parameters it checked") {
   }
 }
 
+TEST_CASE(
+    "bug: gradcheck called right gradients wrong where a step crosses a kink, and said nothing") {
+  const std::vector<std::string> command =
+      with_sets({"gradcheck", "addition", "model.layers=1", "model.activation=relu"});
+  const Finished finished = tapestry_run(command);
+  CHECK(finished.status == 0);
+  CHECK(finished.out.find("held: elements of relu or max") != std::string::npos);
+  CHECK(finished.out.find("every gradient is right") != std::string::npos);
+}
+
 TEST_CASE("command line: bench measures a step") {
   const Finished finished = tapestry_run({"bench", "vae", "--json"});
   REQUIRE(finished.status == 0);

@@ -46,14 +46,23 @@ std::vector<GradcheckResult> check(const Config& config) {
 void print_json(const std::vector<GradcheckResult>& results, bool passed) {
   auto parameters = nlohmann::ordered_json::array();
   for (const GradcheckResult& result : results)
-    parameters.push_back(
-        {{"parameter", result.name}, {"error", result.error}, {"passed", result.passed}});
+    parameters.push_back({{"parameter", result.name},
+                          {"error", result.error},
+                          {"passed", result.passed},
+                          {"held", result.held}});
   say("{}\n", nlohmann::ordered_json{{"passed", passed}, {"parameters", parameters}}.dump());
 }
 
 void print_lines(const std::vector<GradcheckResult>& results, bool passed) {
-  for (const GradcheckResult& result : results)
-    say("{:<48} {:.1e}  {}\n", result.name, result.error, result.passed ? "ok" : "WRONG");
+  bool any_held = false;
+  for (const GradcheckResult& result : results) {
+    any_held |= result.held > 0;
+    say("{:<48} {:.1e}  {}{}\n", result.name, result.error, result.passed ? "ok" : "WRONG",
+        result.held > 0 ? fmt::format(", {} held", result.held) : "");
+  }
+  if (any_held)
+    say("held: elements of relu or max that a step took over a kink, and that stayed in "
+        "their piece\n");
   say("{} arrays of parameters: {}\n", results.size(),
       passed ? "every gradient is right" : "some gradients are wrong");
 }

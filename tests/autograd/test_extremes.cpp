@@ -1,0 +1,120 @@
+#include <doctest/doctest.h>
+
+#include "autograd/ops.hpp"
+#include "tests/support/arrays.hpp"
+
+// Ops at numbers whose squares, products or exponentials overflow: the right value, or one that is
+// not finite, but never one that looks right.
+namespace tapestry {
+namespace {
+
+TEST_SUITE_BEGIN("ops");
+
+TEST_CASE("bug: gelu_tanh had the gradient NaN at large numbers") {
+  for (const DType dtype : {f32, f64}) {
+    const Array x = row({-1e20, -1e5, -30, 30, 1e5, 1e20});
+    const Outcome outcome =
+        run([](In in) { return gelu_tanh(in[0]); }, {x}, dtype, Array::full({6}, 1));
+    check_close(outcome.y, row({0, 0, 0, 30, 1e5, 1e20}, dtype), 0);
+    check_close(outcome.gradients[0], row({0, 0, 0, 1, 1, 1}, dtype), 0);
+    const Array nan = row({std::nan("")});
+    CHECK(std::isnan(
+        doubles(run([](In in) { return gelu_tanh(in[0]); }, {nan}, dtype, Array::full({1}, 1))
+                    .gradients[0])[0]));
+  }
+}
+
+// Activations and losses with their limits at ±1e20 and ±inf, where they have one.
+TEST_CASE("ops: activations reach their limits, with their gradients") {
+  struct Limits {
+    const char* name;
+    Function f;
+    std::vector<double> y, dy;  // at -inf, -1e20, 1e20, inf
+  };
+  const std::vector<Limits> table{
+      {"sigmoid", [](In in) { return sigmoid(in[0]); }, {0, 0, 1, 1}, {0, 0, 0, 0}},
+      {"tanh", [](In in) { return tanh(in[0]); }, {-1, -1, 1, 1}, {0, 0, 0, 0}},
+      {"relu", [](In in) { return relu(in[0]); }, {0, 0, 1e20, infinity}, {0, 0, 1, 1}},
+      {"softplus", [](In in) { return softplus(in[0]); }, {0, 0, 1e20, infinity}, {0, 0, 1, 1}},
+      {"exp",
+       [](In in) { return exp(in[0]); },
+       {0, 0, infinity, infinity},
+       {0, 0, infinity, infinity}},
+  };
+  for (const DType dtype : {f32, f64})
+    for (const Limits& limits : table) {
+      CAPTURE(limits.name);
+      const Array x = row({-infinity, -1e20, 1e20, infinity});
+      const Outcome outcome = run(limits.f, {x}, dtype, Array::full({4}, 1));
+      CHECK(distance(outcome.y, row(limits.y, dtype)) == 0);
+      CHECK(distance(outcome.gradients[0], row(limits.dy, dtype)) == 0);
+    }
+}
+
+TEST_CASE("bug: gelu and gelu_tanh keep what is not finite visible, and reach their limits") {
+  for (const DType dtype : {f32, f64}) {
+    const Array x = row({-1e20, 1e20});
+    for (const Function& f : {Function([](In in) { return gelu(in[0]); }),
+                              Function([](In in) { return gelu_tanh(in[0]); })}) {
+      const Outcome outcome = run(f, {x}, dtype, Array::full({2}, 1));
+      check_close(outcome.y, row({0, 1e20}, dtype), 0);
+      check_close(outcome.gradients[0], row({0, 1}, dtype), 0);
+      CHECK_FALSE(std::isfinite(doubles(f({Tensor(row({infinity}, dtype))}).value())[0]));
+    }
+  }
+}
+
+TEST_CASE("bug: layer_norm hid an overflow as zeros") {
+  const Array ones = Array::full({4}, 1), zeros = Array::zeros({4});
+  const Function norm = [&](In in) { return layer_norm(in[0], ones, zeros); };
+  for (const auto& values :
+       {std::vector<double>{1e20, -1e20, 2e20, 0}, std::vector<double>{3e38, 3e38, 3e38, 3e38},
+        std::vector<double>{1, infinity, 2, 3}}) {
+    const Outcome outcome = run(norm, {row(values).reshaped({1, 4})}, f32, Array::full({1, 4}, 1));
+    for (const double y : doubles(outcome.y)) CHECK_FALSE(std::isfinite(y));
+    for (const double dx : doubles(outcome.gradients[0])) CHECK_FALSE(std::isfinite(dx));
+  }
+  // What a float32 square still holds is right.
+  const Array large = row({1e18, -1e18, 1e18, -1e18}).reshaped({1, 4});
+  check_close(layer_norm(large.to(f32), ones, zeros).value(),
+              row({1, -1, 1, -1}, f32).reshaped({1, 4}), 1e-6);
+}
+
+TEST_CASE("bug: unit_rows hid an overflow, and what is small, as zeros") {
+  const Function unit = [](In in) { return unit_rows(in[0]); };
+  const double third = 1 / std::sqrt(3);
+  for (const double size : {1e-40, 1e-30, 1e-20, 1.0, 1e18, 1e20, 3e38}) {
+    CAPTURE(size);
+    const Array x = row({size, -size, 0, size}, f32);
+    check_close(unit({Tensor(x)}).value(), row({third, -third, 0, third}, f32), 1e-6);
+  }
+  const Outcome outcome = run(unit, {row({3e20, 4e20})}, f32, row({1, 0}));
+  check_close(outcome.y, row({0.6, 0.8}, f32), 1e-6);
+  const auto gradient = doubles(outcome.gradients[0]);  // (dy - y Σ dy y) / |x|
+  CHECK(gradient[0] == doctest::Approx(0.64 / 5e20).epsilon(1e-5));
+  CHECK(gradient[1] == doctest::Approx(-0.48 / 5e20).epsilon(1e-5));
+  for (const double y : doubles(unit({Tensor(row({1, infinity}, f32))}).value()))
+    CHECK_FALSE(std::isfinite(y));
+  check_close(unit({Tensor(row({0, 0}, f32))}).value(), row({0, 0}, f32), 0);
+}
+
+TEST_CASE("bug: attention whose scores all overflowed was taken for one that sees no key") {
+  const Array q = Array::full({1, 2, 4}, 1e20), k = Array::full({1, 3, 4}, -1e20);
+  const Array v = Array::full({1, 3, 4}, 1);
+  for (const double y : doubles(scaled_dot_product_attention(q, k, v).value()))
+    CHECK_FALSE(std::isfinite(y));
+  // A query that sees no key still gets zeros.
+  const Array hidden = ints({1, 1, 1}, {1, 3});
+  check_close(scaled_dot_product_attention(q, k, v, {.key_padding = hidden}).value(),
+              Array::zeros({1, 2, 4}), 0);
+}
+
+TEST_CASE("bug: linear attention hid the overflow of its denominator as zeros") {
+  const Array q = Array::full({1, 1, 2, 1}, 1e20), v = Array::full({1, 1, 1}, 1e-10);
+  for (const double y : doubles(linear_attention(q, q, v).value())) CHECK_FALSE(std::isfinite(y));
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
