@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <complex>  // xflens needs it and does not include it
 #include <map>
-#include <optional>
 #include <tuple>
 #include <xtensor-blas/xblas_config.hpp>
 
@@ -16,26 +15,17 @@
 #error "xtensor-blas is not configured to call a BLAS"
 #endif
 
-#ifdef TAPESTRY_ONEDNN
-#include <dnnl.hpp>
-#endif
-
 extern "C" char* openblas_get_config();  // xflens declares none but the functions of a BLAS
 extern "C" char* openblas_get_corename();
 
 #include "autograd/buffer_pool.hpp"
 #include "autograd/kernels/bfloat16.hpp"
+#include "autograd/kernels/onednn.hpp"
 #include "autograd/kernels/rows.hpp"
 #include "autograd/profile.hpp"
 
 namespace tapestry {
 namespace {
-
-#ifdef TAPESTRY_ONEDNN
-bool use_onednn = true;
-#else
-constexpr bool use_onednn = false;
-#endif
 
 MatmulPrecision precision = MatmulPrecision::float32;
 
@@ -50,111 +40,6 @@ class OneThread {
  private:
   int before_;
 };
-
-// The product of one block of C; row_a, row_b and row_c are the distances between stored rows.
-struct Block {
-  std::int64_t m, n, k;
-  bool transpose_a, transpose_b, accumulate;
-  std::int64_t row_a, row_b, row_c;
-  bool bfloat16 = false;  // the elements of A and B, but never those of C
-  auto operator<=>(const Block&) const = default;
-};
-
-#ifdef TAPESTRY_ONEDNN
-
-struct CachedProduct {
-  dnnl::matmul product;
-  dnnl::memory a, b, c;
-  std::unordered_map<int, dnnl::memory> arguments;
-};
-
-// oneDNN's engine. Before it is made, oneDNN is told to use no newer instructions than those that
-// this library is compiled for.
-const dnnl::engine& engine() {
-  static const dnnl::engine cpu = [] {
-#if !defined(__AVX2__)
-    dnnl::set_max_cpu_isa(dnnl::cpu_isa::sse41);
-#elif !defined(__AVX512F__)
-    dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx2);
-#endif
-    return dnnl::engine(dnnl::engine::kind::cpu, 0);
-  }();
-  return cpu;
-}
-
-// Empty where oneDNN has no such product.
-std::optional<CachedProduct> make_product(const Block& block) try {
-  using dnnl::memory;
-  const auto matrix = [](memory::data_type type, std::int64_t rows, std::int64_t columns,
-                         std::int64_t row, bool transpose) {
-    return memory::desc({rows, columns}, type,
-                        transpose ? memory::dims{1, row} : memory::dims{row, 1});
-  };
-  const auto type = block.bfloat16 ? memory::data_type::bf16 : memory::data_type::f32;
-  const auto a = matrix(type, block.m, block.k, block.row_a, block.transpose_a);
-  const auto b = matrix(type, block.k, block.n, block.row_b, block.transpose_b);
-  const auto c = matrix(memory::data_type::f32, block.m, block.n, block.row_c, false);
-  dnnl::primitive_attr attributes;
-  if (block.accumulate) {
-    dnnl::post_ops sum;
-    sum.append_sum();
-    attributes.set_post_ops(sum);
-  }
-#if DNNL_VERSION_MAJOR < 3
-  const dnnl::matmul::primitive_desc description({a, b, c}, attributes, engine());
-#else
-  const dnnl::matmul::primitive_desc description(engine(), a, b, c, attributes);
-#endif
-  CachedProduct cached{dnnl::matmul(description),
-                       memory(a, engine(), nullptr),
-                       memory(b, engine(), nullptr),
-                       memory(c, engine(), nullptr),
-                       {}};
-  cached.arguments = {
-      {DNNL_ARG_SRC, cached.a}, {DNNL_ARG_WEIGHTS, cached.b}, {DNNL_ARG_DST, cached.c}};
-  return cached;
-} catch (const dnnl::error& error) {
-  if (error.status == dnnl_unimplemented) return std::nullopt;
-  throw;
-}
-
-bool processor_has(dnnl_cpu_isa_t wanted) {
-  engine();
-  return (int(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
-}
-
-// Without AVX-512, oneDNN reads operands where they stand. That is slow where A is transposed and
-// the sum long (512×128×768: 64 GFLOP/s a core, OpenBLAS 91), and where rows are a multiple of 4 KB
-// apart (256×3072×768: 84 on two cores, OpenBLAS 142); elsewhere oneDNN is faster by a tenth.
-// oneDNN 3.7 must not compute a single column of a wider C, which it stores as if it were dense.
-bool suits_onednn(const Block& block) {
-  if (block.n == 1 && block.row_c > 1) return false;
-  static const bool has_avx512 = processor_has(dnnl_cpu_isa_avx512_core);
-  constexpr std::int64_t page = 1024;
-  return has_avx512 || (block.transpose_a ? block.k <= 256 && block.row_a % page != 0
-                                          : block.row_a % page != 0 && block.row_b % page != 0);
-}
-
-// False where oneDNN is not to be used for such a block. Primitives are cached per thread: the
-// memory objects inside them are not shared.
-template <class In>
-bool multiply_onednn(const Block& block, const In* a, const In* b, float* c) {
-  if (!use_onednn || !suits_onednn(block)) return false;
-  thread_local std::map<Block, std::optional<CachedProduct>> cache;
-  thread_local dnnl::stream stream(engine());
-  auto found = cache.find(block);
-  if (found == cache.end()) found = cache.emplace(block, make_product(block)).first;
-  std::optional<CachedProduct>& cached = found->second;
-  if (!cached) return false;
-  cached->a.set_data_handle(const_cast<In*>(a));
-  cached->b.set_data_handle(const_cast<In*>(b));
-  cached->c.set_data_handle(c);
-  cached->product.execute(stream, cached->arguments);
-  stream.wait();
-  return true;
-}
-
-#endif
 
 template <class T>
 void multiply_openblas(const Block& block, const T* a, const T* b, T* c) {
@@ -182,10 +67,8 @@ template <class T>
 void multiply(const Block& block, const T* a, const T* b, T* c) {
   if (block.m == 1 && block.transpose_b && !block.transpose_a) return multiply_row(block, a, b, c);
   const OneThread one_thread;
-#ifdef TAPESTRY_ONEDNN
   if constexpr (std::is_same_v<T, float>)
-    if (multiply_onednn(block, a, b, c)) return;
-#endif
+    if (onednn::multiply(block, a, b, c)) return;
   multiply_openblas(block, a, b, c);
 }
 
@@ -198,14 +81,12 @@ Array widened(const BFloat16* from, std::int64_t rows, std::int64_t columns, std
 
 // Where oneDNN has no such product, the operands become float32, which holds them exactly.
 void multiply(Block block, const BFloat16* a, const BFloat16* b, float* c) {
-#ifdef TAPESTRY_ONEDNN
   {
     const OneThread one_thread;
     block.bfloat16 = true;
-    if (multiply_onednn(block, a, b, c)) return;
+    if (onednn::multiply(block, a, b, c)) return;
     block.bfloat16 = false;
   }
-#endif
   const auto [m, n, k] = std::tuple(block.m, block.n, block.k);
   const Array wide_a =
       widened(a, block.transpose_a ? k : m, block.transpose_a ? m : k, block.row_a);
@@ -287,8 +168,7 @@ void write_empty_sum(const Matmul& matmul, const MatmulOperands& operands) {
 
 // The products of a batch, whose operands are of type In.
 template <class In, class T>
-void run_batch(const Matmul& matmul, const std::vector<MatmulOperands>& batch) {
-  const Cut cut(matmul);
+void run_batch(const Matmul& matmul, const std::vector<MatmulOperands>& batch, const Cut& cut) {
   // Small products of a large batch share a piece.
   const double flops = std::max(1.0, flops_of(matmul) / cut.pieces);
   const std::int64_t grain = std::max(1.0, 4e6 / flops);
@@ -298,6 +178,38 @@ void run_batch(const Matmul& matmul, const std::vector<MatmulOperands>& batch) {
       run_block<In, T>(matmul, batch[i / cut.pieces], cut, i % cut.pieces);
   });
 }
+
+// Copies of the batch's operands of Aᵀ B with rows of zeros behind, up to k = terms.
+class LengthenedOperands {
+ public:
+  LengthenedOperands(const Matmul& matmul, const std::vector<MatmulOperands>& batch,
+                     std::int64_t terms)
+      : batch_(batch) {
+    const std::size_t size = size_of(matmul.dtype);
+    for (MatmulOperands& operands : batch_) {
+      operands.a = lengthen(operands.a, matmul.k, terms, matmul.m * size);
+      operands.b = lengthen(operands.b, matmul.k, terms, matmul.n * size);
+    }
+  }
+  const std::vector<MatmulOperands>& batch() const { return batch_; }
+
+ private:
+  // Rows of so many bytes.
+  const std::byte* lengthen(const std::byte* operand, std::int64_t rows, std::int64_t wanted,
+                            std::size_t bytes) {
+    copies_.push_back(allocate(wanted * bytes));
+    std::byte* copy = copies_.back().get();
+    const std::int64_t grain = 1 + (1 << 18) / bytes;
+    parallel_for(rows, grain, [=](std::int64_t begin, std::int64_t end) {
+      std::copy(operand + begin * bytes, operand + end * bytes, copy + begin * bytes);
+    });
+    std::fill(copy + rows * bytes, copy + wanted * bytes, std::byte{0});
+    return copy;
+  }
+
+  std::vector<MatmulOperands> batch_;
+  std::vector<std::shared_ptr<std::byte[]>> copies_;
+};
 
 // Copies of the batch's operands, rounded to bfloat16 and stored as Rounded.
 template <class Rounded>
@@ -337,58 +249,38 @@ void multiply_matrices(const Matmul& matmul, const std::vector<MatmulOperands>& 
     return;
   }
   profile::add_flops(flops_of(matmul) * batch.size());
+  const Cut cut(matmul);
   if (precision == MatmulPrecision::bfloat16 && matmul.dtype == DType::float32 && matmul.m > 1) {
     if (has_bfloat16_products())
-      run_batch<BFloat16, float>(matmul, RoundedOperands<BFloat16>(matmul, batch).batch());
+      run_batch<BFloat16, float>(matmul, RoundedOperands<BFloat16>(matmul, batch).batch(), cut);
     else
-      run_batch<float, float>(matmul, RoundedOperands<float>(matmul, batch).batch());
+      run_batch<float, float>(matmul, RoundedOperands<float>(matmul, batch).batch(), cut);
     return;
   }
-  dispatch(matmul.dtype, [&]<class T>() { run_batch<T, T>(matmul, batch); });
+  const bool lengthens =
+      matmul.dtype == DType::float32 && matmul.transpose_a && !matmul.transpose_b;
+  const std::int64_t terms = lengthens ? onednn::round_up_terms(matmul.k) : matmul.k;
+  if (terms != matmul.k) {
+    const LengthenedOperands lengthened(matmul, batch, terms);
+    Matmul longer = matmul;
+    longer.k = terms;
+    return run_batch<float, float>(longer, lengthened.batch(), cut);
+  }
+  dispatch(matmul.dtype, [&]<class T>() { run_batch<T, T>(matmul, batch, cut); });
 }
 
 void set_matmul_precision(MatmulPrecision wanted) { precision = wanted; }
 
-bool has_bfloat16_products() {
-#ifdef TAPESTRY_ONEDNN
-  static const bool has = processor_has(dnnl_cpu_isa_avx512_core_bf16);
-  return has;
-#else
-  return false;
-#endif
-}
-
-#ifdef TAPESTRY_ONEDNN
-// The best instructions that oneDNN uses here; in a library of level v4, newer ones than v4 has.
-const char* onednn_instructions() {
-  constexpr std::pair<dnnl_cpu_isa_t, const char*> known[] = {
-      {dnnl_cpu_isa_avx512_core_amx, "AMX"},
-      {dnnl_cpu_isa_avx512_core_bf16, "AVX512-BF16"},
-      {dnnl_cpu_isa_avx512_core, "AVX-512"},
-      {dnnl_cpu_isa_avx2, "AVX2"},
-      {dnnl_cpu_isa_sse41, "SSE4.1"}};
-  for (const auto& [isa, name] : known)
-    if (processor_has(isa)) return name;
-  return "reference";
-}
-#endif
+bool has_bfloat16_products() { return onednn::has_bfloat16_products(); }
 
 std::string matrix_engine_names() {
   const std::string configuration = openblas_get_config();  // "OpenBLAS 0.3.21 DYNAMIC_ARCH …"
   const std::string blas = configuration.substr(0, configuration.find(' ', sizeof("OpenBLAS")));
-  std::string names = fmt::format("{} ({})", blas, openblas_get_corename());
-#ifdef TAPESTRY_ONEDNN
-  const dnnl_version_t* version = dnnl_version();
-  names = fmt::format("oneDNN {}.{}.{} ({}), {}", version->major, version->minor, version->patch,
-                      onednn_instructions(), names);
-#endif
-  return names;
+  const std::string openblas = fmt::format("{} ({})", blas, openblas_get_corename());
+  const std::string other = onednn::name();
+  return other.empty() ? openblas : fmt::format("{}, {}", other, openblas);
 }
 
-void set_use_onednn([[maybe_unused]] bool use) {
-#ifdef TAPESTRY_ONEDNN
-  use_onednn = use;
-#endif
-}
+void set_use_onednn(bool use) { onednn::set_use(use); }
 
 }  // namespace tapestry
