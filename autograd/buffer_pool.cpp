@@ -11,17 +11,15 @@
 #include <mutex>
 #include <new>
 
+#include "autograd/sanitizer.hpp"
+
 namespace tapestry {
 namespace {
 
 constexpr std::align_val_t alignment{64};
 
 // Recycled blocks would hide overruns and use after free from the address sanitizer.
-#ifdef __SANITIZE_ADDRESS__
-constexpr bool recycle = false;
-#else
-constexpr bool recycle = true;
-#endif
+constexpr bool recycle = !TAPESTRY_ADDRESS_SANITIZER;
 
 // Memory and swap, in bytes.
 std::size_t machine_memory() {

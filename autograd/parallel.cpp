@@ -1,26 +1,25 @@
 #include "autograd/parallel.hpp"
 
 #include <omp.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <exception>
-#include <fstream>
 #include <memory>
 #include <mutex>
-#include <set>
-#include <string>
 #include <thread>
+#include <vector>
 
 #include "autograd/check.hpp"
+#include "autograd/cores.hpp"
+#include "autograd/sanitizer.hpp"
 
 namespace tapestry {
 namespace {
 
 int default_num_threads() {
-  return std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : physical_cores();
+  return std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : usable_cores();
 }
 
 // Worker threads, an OpenMP team, that help the calling thread with one loop at a time. The caller
@@ -57,9 +56,15 @@ class Pool {
 #endif
   }
 
+  // The thread sanitizer does not see how OpenMP's threads wait for each other.
   void run_team(int workers) {
+#if TAPESTRY_THREAD_SANITIZER
+    std::vector<std::jthread> team;
+    for (int i = 0; i < workers; ++i) team.emplace_back([this] { work(); });
+#else
 #pragma omp parallel num_threads(workers)
     work();
+#endif
   }
 
   void work() {
@@ -113,21 +118,6 @@ Workers& workers() {
 thread_local bool inside_loop = false;
 
 }  // namespace
-
-int physical_cores() {
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return 1;
-  std::set<std::string> cores;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed)) continue;
-    std::ifstream file(
-        fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu));
-    std::string siblings = fmt::format("cpu{}", cpu);
-    std::getline(file, siblings);
-    cores.insert(siblings);
-  }
-  return std::max<int>(1, cores.size());
-}
 
 int num_threads() { return workers().threads; }
 

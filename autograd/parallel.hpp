@@ -5,8 +5,7 @@
 
 namespace tapestry {
 
-int physical_cores();             // among the processors this process may use
-int num_threads();                // by default physical_cores(), or OMP_NUM_THREADS where it is set
+int num_threads();                // by default usable_cores(), or OMP_NUM_THREADS where it is set
 void set_num_threads(int count);  // for every later parallel_for; at least 1
 
 // Calls body(begin, end) for the pieces [0, grain), [grain, 2·grain), … of [0, n). The pieces do

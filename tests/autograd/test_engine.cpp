@@ -6,6 +6,7 @@
 #include "autograd/check.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/ops.hpp"
+#include "autograd/sanitizer.hpp"
 #include "tests/support/arrays.hpp"
 
 namespace tapestry {
@@ -189,7 +190,7 @@ TEST_CASE("tape: entries are freed as they are walked, and with the tape") {
   CHECK(memory_use().bytes_in_use == before);
 }
 
-#ifndef __SANITIZE_ADDRESS__  // under which blocks are not recycled
+#if !TAPESTRY_ADDRESS_SANITIZER  // under which blocks are not recycled
 TEST_CASE("memory: after the first steps, a step asks the system for nothing") {
   const Tensor weight = Tensor::variable(normal({48, 48}, f32)),
                table = Tensor::variable(normal({50, 48}, f32));

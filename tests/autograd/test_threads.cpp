@@ -10,12 +10,14 @@
 #include <thread>
 
 #include "autograd/check.hpp"
+#include "autograd/cores.hpp"
 #include "autograd/kernels/bfloat16.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/ops.hpp"
 #include "autograd/parallel.hpp"
 #include "tests/support/arrays.hpp"
+#include "tests/support/process.hpp"
 
 // Threads, and the engines of matrix products, which have threads of their own.
 namespace tapestry {
@@ -31,6 +33,43 @@ void with_threads(const std::vector<int>& counts, const std::function<void(int)>
     run(count);
   }
   set_num_threads(before);
+}
+
+TEST_CASE("bug: the quota of a control group did not count when threads were chosen") {
+  const TemporaryFolder root;
+  const auto write = [&](const std::string& file, const std::string& text) {
+    std::filesystem::create_directories(std::filesystem::path(root.path(file)).parent_path());
+    root.write(file, text);
+  };
+  CHECK(cpu_quota(root.path()) == infinity);  // no control groups at all
+  write("proc/self/cgroup", "0::/user/session\n");
+  CHECK(cpu_quota(root.path()) == infinity);
+  write("sys/fs/cgroup/user/session/cpu.max", "max 100000\n");
+  CHECK(cpu_quota(root.path()) == infinity);
+  write("sys/fs/cgroup/user/cpu.max", "250000 100000\n");
+  CHECK(cpu_quota(root.path()) == 2.5);
+  write("sys/fs/cgroup/user/session/cpu.max", "50000 100000\n");
+  CHECK(cpu_quota(root.path()) == 0.5);
+  write("proc/self/cgroup", "0::/../../elsewhere\n");  // outside of a container
+  CHECK(cpu_quota(root.path()) == infinity);
+  write("sys/fs/cgroup/cpu.max", "300000 100000\n");
+  CHECK(cpu_quota(root.path()) == 3);
+
+  for (const char* controller : {"cpu", "cpu,cpuacct", "cpuacct,cpu"}) {
+    write("proc/self/cgroup", fmt::format("5:memory:/a/b\n4:{}:/a/b\n", controller));
+    const std::string folder = fmt::format("sys/fs/cgroup/{}/a", controller);
+    write(folder + "/cpu.cfs_quota_us", "150000\n");
+    write(folder + "/cpu.cfs_period_us", "100000\n");
+    write(folder + "/b/cpu.cfs_quota_us", "-1\n");
+    write(folder + "/b/cpu.cfs_period_us", "100000\n");
+    CHECK(cpu_quota(root.path()) == 1.5);
+    std::filesystem::remove_all(root.path("sys"));
+    CHECK(cpu_quota(root.path()) == infinity);
+  }
+  write("proc/self/cgroup", "nonsense\n4:cpu");
+  CHECK(cpu_quota(root.path()) == infinity);
+  CHECK(usable_cores() >= 1);
+  CHECK(usable_cores() <= physical_cores());
 }
 
 TEST_CASE("parallel_for: each index once, in pieces that depend on the grain alone") {
