@@ -14,19 +14,26 @@ std::map<std::string, CommandType>& command_registry() {
   return registry;
 }
 
+namespace {
+
+// What is wrong with a name that was typed, for CLI11.
+std::string complaint_of_name(const std::string& text) {
+  return text.empty() ? "expected a name, found nothing" : "";
+}
+
+}  // namespace
+
 void Arguments::place(const std::string& name, std::string& value, const std::string& help) {
-  app_.add_option(name, value, help)->required();
+  app_.add_option(name, value, help)->required()->check(complaint_of_name);
 }
 
 void Arguments::places(const std::string& name, std::vector<std::string>& values,
                        const std::string& help, bool required) {
-  app_.add_option(name, values, help)->required(required);
+  app_.add_option(name, values, help)->required(required)->check(complaint_of_name);
 }
 
 void Arguments::option(const std::string& name, std::string& value, const std::string& help) {
-  app_.add_option(name, value, help)->check([](const std::string& text) {
-    return text.empty() ? "expected a name" : "";
-  });
+  app_.add_option(name, value, help)->check(complaint_of_name);
 }
 
 void Arguments::option(const std::string& name, std::int64_t& value, const std::string& help,

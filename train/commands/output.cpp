@@ -29,6 +29,9 @@ struct NamedBytes {
 
 // InputError where the name ends as a file of another kind does: ".pdf", but not "-0.5".
 void expect_ending(const std::string& out, const std::vector<Format>& formats) {
+  const std::string name = fs::path(out).filename().string();
+  expect_input(!name.empty() && name != "." && name != "..",
+               "--out {}: is a folder; give the name of a file", out);
   const std::string ending = fs::path(out).extension().string();
   std::vector<std::string> known;
   for (const Format format : formats) known.push_back(ending_of(format));
@@ -61,6 +64,7 @@ void write_files(const std::vector<NamedBytes>& files) {
 
 void write_bytes(const std::string& path, const std::string& bytes) {
   const fs::file_status status = fs::symlink_status(path);
+  expect_input(!fs::is_directory(status), "--out {}: is a folder; give the name of a file", path);
   if (!fs::exists(status) || fs::is_regular_file(status))
     return write_file_atomically(path, {bytes});
   File file(path, O_WRONLY | O_CREAT | O_TRUNC);

@@ -16,6 +16,7 @@ class TrainTokenizer final : public Command {
   }
 
   int run() override {
+    expect_not_of_a_run(out_);
     const BytePairTokenizer tokenizer = BytePairTokenizer::train_on_files(
         files_, {.vocabulary = vocabulary_, .lower_case = lower_case_});
     write_bytes(out_, tokenizer.to_json());

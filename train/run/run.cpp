@@ -101,9 +101,9 @@ std::string trained_checkpoint(const std::string& run) {
                run, run);
   if (!fs::is_directory(run)) return run;
   const Run folder(run);
-  const std::string path = fs::exists(folder.best()) ? folder.best() : folder.checkpoint();
-  if (fs::exists(path)) return path;
-  std::error_code ignored;
+  std::error_code ignored;  // of a folder that may not be looked into: listing it says so
+  const std::string path = fs::exists(folder.best(), ignored) ? folder.best() : folder.checkpoint();
+  if (fs::exists(path, ignored)) return path;
   for (const std::string& name : file_names(run)) {
     const std::string inner = (fs::path(run) / name).string();
     expect_input(

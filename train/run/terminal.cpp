@@ -12,7 +12,8 @@ void print_lines(std::string_view text) {
 }
 
 void complain(std::string_view message) {
-  fmt::print(stderr, "tapestry: {}\n", printable(message));
+  const std::string line = fmt::format("tapestry: {}\n", printable(message));
+  std::fputs(line.c_str(), stderr);  // which may be closed: the exit status says it still
 }
 
 void erase_line() { std::fputs("\r\033[K", stdout); }

@@ -107,10 +107,11 @@ std::string range_error(const KeyInfo& key, const Value& value) {
     for (std::int64_t item : *list)
       if (outside(static_cast<double>(item)))
         return "expected integers " + describe_range(limits, true);
-  if (const auto* text = std::get_if<std::string>(&value))
-    if (!limits.choices.empty() && std::ranges::find(limits.choices, *text) == limits.choices.end())
-      return fmt::format("expected one of {}{}", fmt::join(limits.choices, ", "),
-                         did_you_mean(*text, limits.choices, "\""));
+  const auto* text = std::get_if<std::string>(&value);
+  if (text && text->find('\0') != text->npos) return "expected no character U+0000";
+  if (text && !limits.choices.empty() && std::ranges::count(limits.choices, *text) == 0)
+    return fmt::format("expected one of {}{}", fmt::join(limits.choices, ", "),
+                       did_you_mean(*text, limits.choices, "\""));
   return {};
 }
 
