@@ -24,7 +24,7 @@ std::string sentences(int lines, const std::string& word) {
 
 TEST_CASE("bug: micro-batches give the same gradient where lengths are alike in a batch") {
   const Workshop shop;
-  for (const std::string part : {"train", "val"}) {
+  for (const std::string part : {"train", "val", "test"}) {
     shop.folder.write(part + ".de", sentences(50, "wort"));
     shop.folder.write(part + ".en", sentences(50, "word"));
   }
