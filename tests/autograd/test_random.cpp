@@ -8,6 +8,7 @@
 #include "autograd/ops.hpp"
 #include "autograd/random.hpp"
 #include "tests/support/arrays.hpp"
+#include "tests/support/labels.hpp"
 
 namespace tapestry {
 namespace {
@@ -20,7 +21,7 @@ TEST_CASE("random: Philox4x32-10 gives its authors' known answers") {
     CHECK(zero.bits() == word);
 }
 
-TEST_CASE("random: moments of uniform and normal numbers") {
+TEST_CASE("random: moments of uniform and normal numbers" * not_sanitized("draws millions")) {
   constexpr int n = 1000000;
   const auto moments = [](const std::vector<double>& x) {
     std::array<double, 4> m{};
