@@ -19,6 +19,7 @@ Array room_for(const Shape& shape) {
 
 InitialLimit::InitialLimit(std::int64_t bytes) : outer_(bytes_left) { bytes_left = bytes; }
 InitialLimit::~InitialLimit() { bytes_left = outer_; }
+std::int64_t InitialLimit::left() { return bytes_left; }
 
 Array normal(const Shape& shape, double standard_deviation, Random& init) {
   Array values = room_for(shape);

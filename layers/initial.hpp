@@ -18,6 +18,8 @@ class InitialLimit {
   InitialLimit(const InitialLimit&) = delete;
   InitialLimit& operator=(const InitialLimit&) = delete;
 
+  static std::int64_t left();  // bytes, without a limit the largest number
+
  private:
   std::int64_t outer_;
 };

@@ -49,7 +49,7 @@ const RegisterFuzzTarget checkpoint("checkpoint", [](std::string_view bytes) {
   for (std::size_t i = 0; i + 1 < parts.size(); i += 2) metadata.emplace(parts[i], parts[i + 1]);
   const Checkpoint loaded =
       load_checkpoint(written_file("checkpoint.safetensors", file_with_metadata(metadata)));
-  const Config config = parse_config(loaded.config, loaded.path, {});
+  const Config config = resolved_config(loaded.config, loaded.path, {});
   const TaskType& type = task_registry().at(std::get<std::string>(config.value("task")));
   if (!is_small(config, type.keys())) return;
   const std::unique_ptr<Task> task = make_task(loaded, config, false);

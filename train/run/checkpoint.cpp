@@ -14,7 +14,8 @@ namespace {
 
 constexpr const char* format = "tapestry 1";
 constexpr const char* optimizer_prefix = "optimizer.";
-constexpr const char* checksum_prefix = "xxh3.";
+constexpr const char* checksum_prefix = "xxh3.";   // of a tensor
+constexpr const char* metadata_checksum = "xxh3";  // of all metadata but itself
 
 const std::string& metadata(const Checkpoint& checkpoint, const std::string& name) {
   const auto found = checkpoint.file.metadata.find(name);
@@ -28,6 +29,16 @@ const std::string& metadata(const Checkpoint& checkpoint, const std::string& nam
 std::string metadata_or_none(const Checkpoint& checkpoint, const std::string& name) {
   const auto found = checkpoint.file.metadata.find(name);
   return found == checkpoint.file.metadata.end() ? "" : found->second;
+}
+
+std::string checksum(std::map<std::string, std::string> metadata) {
+  metadata.erase(metadata_checksum);
+  Checksum sum;
+  for (const auto& [name, value] : metadata) {
+    sum.add_list(std::vector<char>(name.begin(), name.end()));
+    sum.add_list(std::vector<char>(value.begin(), value.end()));
+  }
+  return sum.hex();
 }
 
 template <class Number>
@@ -79,6 +90,7 @@ void save_checkpoint(const std::string& path, Task& task, const Optimizer& optim
   for (const auto& [name, value] : task.metadata()) file.metadata["task." + name] = value;
   for (const auto& [name, array] : file.tensors)
     file.metadata[checksum_prefix + name] = checksum(array);
+  file.metadata[metadata_checksum] = checksum(file.metadata);
   write_safetensors(path, file);
 }
 
@@ -86,6 +98,9 @@ Checkpoint load_checkpoint(const std::string& path) {
   Checkpoint checkpoint{.path = path, .file = read_safetensors(path)};
   const std::string written = metadata(checkpoint, "format");
   expect_input(written == format, "{}: format \"{}\", expected \"{}\"", path, written, format);
+  const std::string sum = metadata_or_none(checkpoint, metadata_checksum);
+  expect_input(sum.empty() || sum == checksum(checkpoint.file.metadata),
+               "{}: its metadata are damaged: they are not those that were written", path);
   checkpoint.config = metadata(checkpoint, "config");
   checkpoint.state = {.step = number<std::int64_t>(checkpoint, "step"),
                       .position = number<std::int64_t>(checkpoint, "position"),

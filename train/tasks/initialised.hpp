@@ -2,6 +2,7 @@
 
 #include "autograd/buffer_pool.hpp"
 #include "autograd/random.hpp"
+#include "layers/initial.hpp"
 #include "train/settings/keys.hpp"
 
 namespace tapestry {
@@ -12,8 +13,11 @@ namespace tapestry {
 template <class Make>
 auto initialised(const Config& config, Make make) {
   try {
-    Random blank = Random::blank();
-    make(blank);
+    {
+      const InitialLimit trial(InitialLimit::left());  // what it takes is given back
+      Random blank = Random::blank();
+      make(blank);
+    }
     Random init(seed_of(config), Stream::init);
     return make(init);
   } catch (const OutOfMemory& error) {
