@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
 
 namespace tapestry {
@@ -7,7 +8,8 @@ namespace {
 
 TEST_SUITE_BEGIN("install");
 
-TEST_CASE("install: another program finds the library with CMake, and learns the sine") {
+TEST_CASE("install: another program finds the library with CMake, and learns the sine" *
+          not_sanitized("the other program is built without")) {
   const TemporaryFolder folder(std::filesystem::temp_directory_path().string());
   const std::string prefix = folder.path("prefix"), build = folder.path("build");
   const auto must_run = [&](const std::vector<std::string>& command) {

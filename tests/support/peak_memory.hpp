@@ -4,6 +4,8 @@
 #include <fstream>
 #include <string>
 
+#include "autograd/sanitizer.hpp"
+
 namespace tapestry {
 
 // A line of /proc/self/status, such as VmRSS, what is in memory now, and VmHWM, its peak; in bytes.
@@ -14,20 +16,12 @@ inline std::int64_t memory_status(const std::string& field) {
   return 0;
 }
 
-#if defined(__SANITIZE_ADDRESS__)
-inline constexpr bool keeps_freed_memory = true;
-#elif defined(__has_feature)
-inline constexpr bool keeps_freed_memory = __has_feature(address_sanitizer);
-#else
-inline constexpr bool keeps_freed_memory = false;
-#endif
-
 // By how many bytes the process's memory rises while this runs; 0 where Linux does not say, and
 // under the address sanitizer, which keeps what is freed.
 template <class Call>
 std::int64_t peak_memory(Call call) {
-  const bool reset =
-      !keeps_freed_memory && (std::ofstream("/proc/self/clear_refs") << "5" << std::flush).good();
+  const bool reset = !TAPESTRY_ADDRESS_SANITIZER &&
+                     (std::ofstream("/proc/self/clear_refs") << "5" << std::flush).good();
   const std::int64_t before = memory_status("VmRSS");
   call();
   return reset ? memory_status("VmHWM") - before : 0;

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "autograd/sanitizer.hpp"
 #include "data/text/text.hpp"
 #include "tests/support/process.hpp"
 #include "train/settings/config.hpp"
@@ -27,11 +28,7 @@ class Workshop {
 };
 
 // Emulators and the address sanitizer reserve more memory than such a limit leaves.
-#ifdef __SANITIZE_ADDRESS__
-constexpr bool can_limit_memory = false;
-#else
-constexpr bool can_limit_memory = *TAPESTRY_EMULATOR == '\0';
-#endif
+constexpr bool can_limit_memory = *TAPESTRY_EMULATOR == '\0' && !TAPESTRY_ADDRESS_SANITIZER;
 
 // Under a limit of the process's memory, in KiB.
 Finished run_within(std::int64_t memory, const TemporaryFolder& folder, const std::string& words) {

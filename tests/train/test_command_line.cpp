@@ -212,12 +212,12 @@ TEST_CASE("command line: a disk or folder that cannot be written is a failure: s
   // A checkpoint that cannot be written: the one before stays.
   const std::string path = shop.folder.path("run/checkpoint.safetensors");
   const std::string before = read_bytes(path);
-  std::filesystem::create_symlink("/dev/full", path + ".tmp");
+  std::filesystem::create_directory(path + ".tmp");
   const Finished finished =
       shop.run({"train", "text.toml", "--out", "run", "--resume", "model.layers=1", "model.heads=1",
                 "model.width=4", "model.context=8", "train.steps=5", "train.batch_size=2"});
   CHECK(finished.status == 1);
-  check_says(finished.err, {path.substr(path.rfind("run/")), "No space left on device"});
+  check_says(finished.err, {path.substr(path.rfind("run/")), "cannot open: File exists"});
   CHECK(read_bytes(path) == before);
 }
 

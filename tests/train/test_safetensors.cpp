@@ -273,17 +273,22 @@ std::string write_error(const std::string& path) {
   return "";
 }
 
+TEST_CASE("bug: a file was written through a link that lay where it is written aside") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("file"), other = folder.write("other", "mine");
+  std::filesystem::create_symlink(other, path + ".tmp");
+  write_safetensors(path, small_file());
+  CHECK(read_bytes(other) == "mine");
+  CHECK(!std::filesystem::is_symlink(path));
+  CHECK(read_safetensors(path).tensors.size() == small_file().tensors.size());
+}
+
 TEST_CASE("safetensors: a write that fails leaves the old file whole and nothing beside it") {
   const TemporaryFolder folder;
   const std::string path = folder.path("file");
   write_safetensors(path, small_file());
 
   const std::string before = read_bytes(path);
-
-  std::filesystem::create_symlink("/dev/full", path + ".tmp");
-  check_says(write_error(path), {path, "No space left on device"});
-  CHECK(!std::filesystem::is_symlink(path + ".tmp"));
-  CHECK(read_bytes(path) == before);
 
   // The disk fills up in the middle of the file.
   rlimit usual{};
@@ -363,7 +368,8 @@ TEST_CASE("checkpoint: what does not fit is named") {
   const TemporaryFolder folder;
   const Run run(folder.path("run"));
   make_run(run, tiny_language_model(folder));
-  const Safetensors good = read_safetensors(run.checkpoint());
+  Safetensors good = read_safetensors(run.checkpoint());
+  good.metadata.erase("xxh3");  // or each row would be found so
   const std::string first = good.tensors.front().first;
   struct Row {
     std::function<void(Safetensors&)> damage;

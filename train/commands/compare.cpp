@@ -32,9 +32,10 @@ void add_test(const Json& test, Json& evaluation) {
 // The last evaluation of a run, and the test after it. InputError where there is none, or where a
 // line is damaged; a last line without its end is one that is being written.
 Json last_evaluation(const Run& run) {
-  expect_input(fs::exists(run.folder()), "{}: no such run", run.folder());
-  expect_input(fs::is_regular_file(run.metrics()), "{}: not a run: it holds no metrics.jsonl",
-               run.folder());
+  std::error_code unseen;
+  expect_input(fs::exists(run.folder(), unseen), "{}: no such run", run.folder());
+  expect_input(fs::is_regular_file(run.metrics(), unseen),
+               "{}: not a run: it holds no metrics.jsonl", run.folder());
   Json last;
   for (LineReader line(run.metrics()); line.next();) {
     const auto entry = parse_metrics_line(line.text());
@@ -113,7 +114,7 @@ class Compare final : public Command {
       for (const Summary& run : runs) {
         Json object{{"run", run.name}, {"parameters", run.parameters}};
         object.update(run.evaluation);
-        say("{}\n", object.dump());
+        say("{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
       }
       return 0;
     }

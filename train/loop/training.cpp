@@ -32,6 +32,7 @@ void request_stop(int signal) {
 void stop_at_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP})
     if (std::signal(signal, request_stop) == SIG_IGN) std::signal(signal, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);  // what cannot be shown ends no training
 }
 
 std::int64_t count_parameters(Module& model) {
@@ -62,6 +63,10 @@ void expect_same(const Config& before, const Config& config, const Run& run) {
   const std::vector<std::string> differences = before.differences(config);
   expect_input(differences.empty(), "{}: cannot go on under another config: {}", run.folder(),
                fmt::join(differences, ", "));
+  const std::string &path = config[key::data_path], &path_before = before[key::data_path];
+  expect_input(path.empty() == path_before.empty(),
+               "{}: cannot go on with other data: {} = \"{}\" was \"{}\"", run.folder(),
+               key::data_path.name, path, path_before);
 }
 
 // A folder of a run that was ended before it had written anything whole.
@@ -107,6 +112,7 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
                "{}: holds {} run: --resume goes on with it, another --out keeps it", run.folder(),
                saved ? "a" : "an unfinished");
   if (!resume) return std::nullopt;
+  if (fs::exists(run.metrics())) require_file(run.metrics());
 
   std::optional<Checkpoint> checkpoint = latest_checkpoint(run);
   if (!checkpoint) {
@@ -155,6 +161,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   const MetricsLine tested = test_best(run, *task, config, training.state.elapsed_s);
   if (tested.values.empty()) return {.metrics = {}, .signatures = {}, .state = training.state};
   metrics_file.write(tested);
+  metrics_file.sync();
   progress.write(tested);
   add_as_test(training.metrics, tested.values);
   add_as_test(training.signatures, tested.signatures);

@@ -69,7 +69,9 @@ void File::close() {
 void write_file_atomically(const std::string& path, const std::vector<std::string_view>& parts) {
   const std::string temporary = temporary_of(path);
   try {
-    File file(temporary, O_WRONLY | O_CREAT | O_TRUNC, path);
+    // Never through what lies there already: a link, a pipe, or what a killed process left.
+    system_calls().unlink(temporary.c_str());
+    File file(temporary, O_WRONLY | O_CREAT | O_EXCL, path);
     for (const std::string_view part : parts) file.write(part);
     file.sync();
     file.close();
