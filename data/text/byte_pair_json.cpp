@@ -49,6 +49,11 @@ Json parse(std::string_view json, const std::string& path) {
     const std::size_t byte = std::min(error.byte, json.size());
     throw InputError(fmt::format("{}: line {}: not JSON; copy or make the file again", path,
                                  1 + std::ranges::count(json.substr(0, byte), '\n')));
+  } catch (const Json::out_of_range&) {
+    throw InputError(
+        fmt::format("{}: a number is too large for any computer's; copy or make the "
+                    "file again",
+                    path));
   }
 }
 
