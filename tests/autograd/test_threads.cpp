@@ -17,6 +17,7 @@
 #include "autograd/ops.hpp"
 #include "autograd/parallel.hpp"
 #include "tests/support/arrays.hpp"
+#include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
 
 // Threads, and the engines of matrix products, which have threads of their own.
@@ -238,7 +239,8 @@ std::vector<Array> outcome(const Sized& row, DType dtype) {
   return result;
 }
 
-TEST_CASE("threads: every op gives the same bits on 1, 2, 3 and 8 threads") {
+TEST_CASE("threads: every op gives the same bits on 1, 2, 3 and 8 threads" *
+          not_sanitized("a minute there; the table of ops runs each op under it")) {
   for (const Sized& row : sized_rows())
     for (const DType dtype : {f32, f64}) {
       CAPTURE(row.name);

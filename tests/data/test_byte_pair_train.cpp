@@ -7,6 +7,7 @@
 #include "data/file.hpp"
 #include "data/text/byte_pair.hpp"
 #include "data/text/word_counts.hpp"
+#include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
 
 // How byte pairs are learnt from large texts and long words.
@@ -178,7 +179,8 @@ TEST_CASE("read_text_parts: a text's bytes, or what is wrong with them, wherever
   CHECK(parts_of(folder.write("empty.txt", "")).empty());
 }
 
-TEST_CASE("BytePairTokenizer: from files what it is from their texts") {
+TEST_CASE("BytePairTokenizer: from files what it is from their texts" *
+          not_sanitized("a third of a minute there")) {
   const TemporaryFolder folder;
   Random random(3, Stream::data);
   std::vector<std::string> texts, paths;

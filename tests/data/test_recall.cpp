@@ -6,6 +6,7 @@
 #include <set>
 
 #include "data/toys/recall.hpp"
+#include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
 #include "train/task.hpp"
 
@@ -160,7 +161,8 @@ Json climb(const TemporaryFolder& folder, const std::string& config) {
   return Json::parse(lines_of(read_bytes(folder.path(config + "/metrics.jsonl"))).back());
 }
 
-TEST_CASE("recall: attention that asks remembers all, a sum little, and fading the latest best") {
+TEST_CASE("recall: attention that asks remembers all, a sum little, and fading the latest best" *
+          not_sanitized("its trainings take half a minute there")) {
   const TemporaryFolder folder;
   const Json sum = climb(folder, "memory-sum"), fading = climb(folder, "memory-forgetting"),
              asking = climb(folder, "memory-query-key");
