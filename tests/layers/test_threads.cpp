@@ -7,6 +7,7 @@
 #include "layers/models/vae.hpp"
 #include "optim/adam.hpp"
 #include "optim/clip.hpp"
+#include "tests/support/labels.hpp"
 #include "tests/support/memories.hpp"
 #include "tests/support/modules.hpp"
 
@@ -96,8 +97,8 @@ TEST_CASE("threads: training steps of recurrent networks and memories have the s
   }
 }
 
-TEST_CASE(
-    "threads: training steps by random features have the same bits on 1, 2, 3 and 8 threads") {
+TEST_CASE("threads: training steps by random features have the same bits on 1, 2, 3 and 8 threads" *
+          not_sanitized("a minute there")) {
   for (const DType dtype : {f32, f64})
     for (const FeatureMap map : {FeatureMap::trigonometric, FeatureMap::positive})
       check_threads([&] {
