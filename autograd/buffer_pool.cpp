@@ -110,10 +110,10 @@ class Pool {
       return memory;
     } catch (const std::bad_alloc&) {
       const auto gigabytes = [](std::size_t n) { return static_cast<double>(n) * 1e-9; };
-      throw OutOfMemory(
-          fmt::format("out of memory: {:.3g} GB more are wanted beside {:.3g} GB in use; the "
-                      "machine has {:.3g} GB",
-                      gigabytes(bytes), gigabytes(held_), gigabytes(limit)));
+      throw OutOfMemory(fmt::format(
+          "out of memory: {:.3g} GB more are wanted beside {:.3g} GB that are held; the "
+          "machine has {:.3g} GB",
+          gigabytes(bytes), gigabytes(held_), gigabytes(limit)));
     }
   }
 

@@ -1,7 +1,6 @@
 #include "data/text/byte_pair.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <queue>
 #include <stdexcept>
 #include <tuple>
@@ -213,13 +212,6 @@ std::string BytePairTokenizer::decode(std::span<const std::int32_t> tokens) cons
 
 BytePairTokenizer BytePairTokenizer::load(const std::string& path) {
   return from_json(read_file(path, max_file_bytes), path);
-}
-
-void BytePairTokenizer::save(const std::string& path) const {
-  std::ofstream file(path, std::ios::binary);
-  file << to_json();
-  file.close();
-  if (!file) throw std::runtime_error(fmt::format("{}: cannot be written", path));
 }
 
 }  // namespace tapestry

@@ -54,7 +54,6 @@ class BytePairTokenizer final {
   // also above 64 MiB.
   static BytePairTokenizer load(const std::string& path);
   static BytePairTokenizer from_json(std::string_view json, const std::string& path);
-  void save(const std::string& path) const;  // std::runtime_error where it cannot be written
   std::string to_json() const;
 
   std::int64_t size() const { return std::ssize(model_.tokens); }

@@ -228,9 +228,8 @@ TEST_CASE("BytePairTokenizer: saved, loaded and saved again") {
   for (const bool lower : {false, true}) {
     const auto tokenizer = BytePairTokenizer::train(
         sentences(), {.vocabulary = 400, .lower_case = lower, .special_tokens = {"<sep>"}});
-    const std::string path = folder.path("tokenizer.json");
-    tokenizer.save(path);
-    const auto loaded = BytePairTokenizer::load(path);
+    const auto loaded =
+        BytePairTokenizer::load(folder.write("tokenizer.json", tokenizer.to_json()));
     CHECK(loaded.to_json() == tokenizer.to_json());
     CHECK(loaded.model().tokens == tokenizer.model().tokens);
     CHECK(loaded.model().special == tokenizer.model().special);
@@ -239,8 +238,6 @@ TEST_CASE("BytePairTokenizer: saved, loaded and saved again") {
     for (const std::string& text : sentences())
       CHECK(loaded.encode(text) == tokenizer.encode(text));
   }
-  CHECK_THROWS_AS(BytePairTokenizer::train({}).save(folder.path("no/such/folder.json")),
-                  std::runtime_error);
 }
 
 // The json with its first `from` replaced.

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "data/file.hpp"
 #include "tests/fuzz/target.hpp"
 #include "train/run/checkpoint.hpp"
+#include "train/run/line_reader.hpp"
 #include "train/run/metrics_line.hpp"
 #include "train/run/recorder.hpp"
 #include "train/run/safetensors.hpp"
@@ -18,10 +18,10 @@ const RegisterFuzzTarget safetensors("safetensors", [](std::string_view bytes) {
 
 // What `compare` reads, and what a run that goes on keeps.
 const RegisterFuzzTarget metrics("metrics", [](std::string_view bytes) {
-  std::string_view rest = bytes;
-  while (const auto line = next_line(rest))
-    if (const auto entry = parse_metrics_line(*line)) entry->dump();
-  JsonLinesRecorder(written_file("metrics.jsonl", bytes)).resume_at(20);
+  const std::string path = written_file("metrics.jsonl", bytes);
+  for (LineReader line(path); line.next();)
+    if (const auto entry = parse_metrics_line(line.text())) entry->dump();
+  JsonLinesRecorder(path).resume_at(20);
 });
 
 // A checkpoint's header alone, as it stands in a file without tensors.

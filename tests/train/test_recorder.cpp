@@ -62,10 +62,8 @@ TEST_CASE("bug: a line of metrics without an end was read whole") {
   const std::string path = folder.write("metrics.jsonl", endless + "\n" + line_of(10) + endless);
   LineReader line(path);
   REQUIRE(line.next());
-  CHECK(line.too_long());
-  CHECK(std::ssize(line.text()) == LineReader::max_bytes);
+  CHECK(line.text().empty());
   REQUIRE(line.next());
-  CHECK(!line.too_long());
   CHECK(line.text() + "\n" == line_of(10));
   CHECK(line.number() == 2);
   CHECK(line.end() == std::ssize(endless + "\n" + line_of(10)));

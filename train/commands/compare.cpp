@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <set>
 
+#include "data/text/text.hpp"
 #include "train/commands/command.hpp"
 #include "train/run/line_reader.hpp"
 #include "train/run/metrics_line.hpp"
@@ -40,7 +41,7 @@ Json last_evaluation(const Run& run) {
   for (LineReader line(run.metrics()); line.next();) {
     const auto entry = parse_metrics_line(line.text());
     expect_input(
-        entry && !line.too_long(),
+        entry.has_value(),
         "{}: line {}: not a line of metrics: an object with step, split and elapsed_s, of at "
         "most {} bytes",
         run.metrics(), line.number(), LineReader::max_bytes);
@@ -76,7 +77,7 @@ std::vector<std::string> figures_of(const std::vector<Summary>& runs) {
 using Row = std::vector<std::string>;
 
 Row row_of(const Summary& run, const std::vector<std::string>& figures) {
-  Row row = {run.name, fmt::format("{}", run.parameters),
+  Row row = {printable(run.name), fmt::format("{}", run.parameters),
              fmt::format("{}", run.evaluation["step"].get<std::int64_t>()),
              fmt::format("{:.0f}", run.evaluation["elapsed_s"].get<double>())};
   for (const std::string& figure : figures) {

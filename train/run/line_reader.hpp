@@ -14,16 +14,14 @@ class LineReader {
 
   explicit LineReader(const std::string& path);  // a file that is not there has no lines
 
-  bool next();  // false: there is no other
-  const std::string& text() const { return text_; }
-  bool too_long() const { return too_long_; }      // then the text is its first max_bytes
-  std::int64_t number() const { return number_; }  // from 1
-  std::int64_t end() const { return end_; }        // bytes of the file up to and with this line
+  bool next();                                       // false: there is no other
+  const std::string& text() const { return text_; }  // empty where it is longer than max_bytes
+  std::int64_t number() const { return number_; }    // from 1
+  std::int64_t end() const { return end_; }          // bytes of the file up to and with this line
 
  private:
   std::ifstream file_;
   std::string text_;
-  bool too_long_ = false;
   std::int64_t number_ = 0, end_ = 0;
 };
 

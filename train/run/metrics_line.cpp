@@ -1,14 +1,15 @@
 #include "train/run/metrics_line.hpp"
 
 #include "data/json.hpp"
+#include "train/run/line_reader.hpp"
 
 namespace tapestry {
 
 std::optional<nlohmann::ordered_json> parse_metrics_line(std::string_view line) {
   using Json = nlohmann::ordered_json;
   // An object is built in the square of its keys' number.
-  constexpr std::size_t max_bytes = std::size_t{1} << 14;
-  if (line.size() > max_bytes || json_depth(line) > max_json_depth) return std::nullopt;
+  if (std::ssize(line) > LineReader::max_bytes || json_depth(line) > max_json_depth)
+    return std::nullopt;
   const Json entry = Json::parse(line, nullptr, false);
   if (!entry.is_object()) return std::nullopt;
   const auto is = [&](const char* field, bool (Json::*type)() const noexcept) {

@@ -22,7 +22,7 @@ bool is_of_step(const std::string& line, std::int64_t step, bool evaluated) {
 std::int64_t bytes_until(const std::string& path, std::int64_t step, bool evaluated) {
   std::int64_t kept = 0;
   for (LineReader line(path); line.next();)
-    if (!line.too_long() && is_of_step(line.text(), step, evaluated)) kept = line.end();
+    if (is_of_step(line.text(), step, evaluated)) kept = line.end();
   return kept;
 }
 
