@@ -111,6 +111,7 @@ TEST_CASE("levels: they train to the same within 1e-4, and a resumed run says th
                                         "--out",     folder.path(run),
                                         "--threads", "2",
                                         "--set",     "train.steps=" + steps,
+                                        "--set",     "optim.decay_steps=20",
                                         "--set",     "train.log_every=1"};
     command.insert(command.end(), more.begin(), more.end());
     const Finished finished = run_at(level, command);
