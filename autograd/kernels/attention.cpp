@@ -132,13 +132,12 @@ class ForwardTile {
   // Sᵀ = K Qᵀ
   void multiply_queries_and_keys(const TilePair& pair) {
     const Rows<T> k = keys_.k.from(pair.first_key - keys_.range.first);
-    std::fill_n(scores_, pair.keys * tile, T(0));
     for_each_strip(pair, pair.keys, [&](std::int64_t j, std::int64_t rows) {
       constexpr std::int64_t step = 2 * simd_width<T>;
       const std::int64_t first = std::min(tile - step, pair.queries_begin(j) / step * step);
       const std::int64_t last = round_up(pair.queries_end(j + rows - 1), step);
       multiply_tile<T>(rows, last - first, shape_.D, {k[j], k.time, 1}, q_tile_ + first, tile,
-                       scores_ + j * tile + first, tile);
+                       scores_ + j * tile + first, tile, Into::written);
     });
   }
 

@@ -25,8 +25,9 @@ struct AttentionViews {
 void attention_forward(const AttentionShape& shape, const AttentionViews& views, Array& highs,
                        Array& weights);
 
-// The gradients (ibid., algorithm 4) are written, not added to. Each (batch, head) is the work of
-// one thread.
+// The gradients (ibid., algorithm 4) are written, not added to. Where there are fewer than 64 heads
+// in all, the keys of each are cut into as many as four pieces, the work of a thread each, which
+// takes the memory of dq again for all but one.
 struct AttentionGradients {
   HeadsView dy;          // given
   HeadsView dq, dk, dv;  // written

@@ -5,25 +5,49 @@
 namespace tapestry {
 namespace {
 
-// The backward pass of one (batch, head). With S = scale Q Kᵀ, P = softmax(S) and Y = P V:
+// The keys of a head are cut, by the shape alone, where there are few heads for many threads.
+struct KeyChunks {
+  std::int64_t keys, count;
+
+  explicit KeyChunks(const AttentionShape& shape) {
+    constexpr std::int64_t enough_tasks = 64, most = 4, least_keys = 2 * tile;
+    const std::int64_t wanted = enough_tasks / std::max<std::int64_t>(1, shape.B * shape.H);
+    const std::int64_t pieces =
+        std::clamp<std::int64_t>(std::min(wanted, shape.S / least_keys), 1, most);
+    keys = std::max(tile, round_up((shape.S + pieces - 1) / pieces, tile));
+    count = std::max<std::int64_t>(1, (shape.S + keys - 1) / keys);
+  }
+};
+
+// The backward pass of the keys [first_key, last_key) of one (batch, head). With S = scale Q Kᵀ,
+// P = softmax(S) and Y = P V:
 //   dV = Pᵀ dY,  dP = dY Vᵀ,  dS = P ⊙ (dP - δ) where δ = Σ dY ⊙ Y of each query,
 //   dQ = scale dS K,  dK = scale dSᵀ Q.
-// P is computed again, tile by tile; for each tile of keys all queries are walked.
+// P is computed again, tile by tile; for each tile of keys the queries that see it are walked.
 template <class T>
-class BackwardHead {
+class BackwardKeys {
  public:
-  BackwardHead(const AttentionShape& shape, std::int64_t b, std::int64_t h, const T* highs,
-               const T* weights)
-      : shape_(shape), b_(b), h_(h), masks_(shape, b, h), highs_(highs), weights_(weights) {}
+  BackwardKeys(const AttentionShape& shape, std::int64_t b, std::int64_t h, std::int64_t first_key,
+               std::int64_t last_key, const T* highs, const T* weights)
+      : shape_(shape),
+        b_(b),
+        h_(h),
+        first_key_(first_key),
+        last_key_(last_key),
+        masks_(shape, b, h),
+        highs_(highs),
+        weights_(weights) {}
 
-  void run(const AttentionViews& views, const AttentionGradients& gradients) {
+  // dq (T, D) is of these keys alone.
+  void run(const AttentionViews& views, const AttentionGradients& gradients, Rows<T> dq) {
+    const auto [first_query, last_query] = visible_queries();
     load_queries(rows_of<T>(views.q, b_, h_), rows_of<T>(views.y, b_, h_),
-                 rows_of<T>(gradients.dy, b_, h_));
+                 rows_of<T>(gradients.dy, b_, h_), first_query, last_query);
     const Rows<T> k = rows_of<T>(views.k, b_, h_), v = rows_of<T>(views.v, b_, h_);
     const Rows<T> dk = rows_of<T>(gradients.dk, b_, h_), dv = rows_of<T>(gradients.dv, b_, h_);
-    for (std::int64_t key = 0; key < shape_.S; key += tile) {
+    for (std::int64_t key = first_key_; key < last_key_; key += tile) {
       load_keys(k, v, key);
-      for (std::int64_t query = 0; query < shape_.T; query += tile) {
+      for (std::int64_t query = first_query; query < last_query; query += tile) {
         const TilePair pair(shape_, query, key);
         if (pair.hidden()) continue;
         compute_probabilities(pair);
@@ -31,12 +55,11 @@ class BackwardHead {
         add_to_keys_and_values(pair);
         add_to_queries(pair);
       }
-      for (std::int64_t j = 0; j < std::min(tile, shape_.S - key); ++j) {
+      for (std::int64_t j = 0; j < std::min(tile, last_key_ - key); ++j) {
         std::copy_n(tiles_.dk + j * width_, D_, dk[key + j]);
         std::copy_n(tiles_.dv + j * width_, D_, dv[key + j]);
       }
     }
-    const Rows<T> dq = rows_of<T>(gradients.dq, b_, h_);
     for (std::int64_t t = 0; t < shape_.T; ++t)
       map_span(D_, {tiles_.dq + t * width_}, dq[t], [scale = scale_](auto x) { return x * scale; });
   }
@@ -74,10 +97,21 @@ class BackwardHead {
     }
   };
 
-  void load_queries(Rows<T> q, Rows<T> y, Rows<T> dy) {
-    pack<T>(q, shape_.T, D_, scale_, tiles_.q, width_);
-    pack<T>(dy, shape_.T, D_, T(1), tiles_.dy, width_);
-    for (std::int64_t t = 0; t < shape_.T; ++t)
+  // Whole tiles of queries between which all are that see one of the keys.
+  std::pair<std::int64_t, std::int64_t> visible_queries() const {
+    std::int64_t first = shape_.T, last = 0;
+    for (std::int64_t query = 0; query < shape_.T; query += tile)
+      for (std::int64_t key = first_key_; key < last_key_; key += tile)
+        if (!TilePair(shape_, query, key).hidden())
+          first = std::min(first, query), last = std::min(shape_.T, query + tile);
+    return {first, last};
+  }
+
+  void load_queries(Rows<T> q, Rows<T> y, Rows<T> dy, std::int64_t first, std::int64_t last) {
+    if (first >= last) return;
+    pack<T>(q.from(first), last - first, D_, scale_, tiles_.q + first * width_, width_);
+    pack<T>(dy.from(first), last - first, D_, T(1), tiles_.dy + first * width_, width_);
+    for (std::int64_t t = first; t < last; ++t)
       tiles_.delta[t] = dot_span<T>(D_, tiles_.dy + t * width_, y[t]);
   }
 
@@ -92,11 +126,10 @@ class BackwardHead {
 
   // product (queries, keys) = a (queries, D) · b (D, keys) where a query sees a key.
   void multiply_visible(const TilePair& pair, const T* a, const T* b, T* product) const {
-    std::fill_n(product, pair.queries * tile, T(0));
     for_each_strip(pair, pair.queries, [&](std::int64_t r, std::int64_t rows) {
       const std::int64_t j = pair.keys_begin(r) / simd_width<T> * simd_width<T>;
       multiply_tile<T>(rows, padded_end(pair, r + rows - 1) - j, D_, {a + r * width_, width_, 1},
-                       b + j, tile, product + r * tile + j, tile);
+                       b + j, tile, product + r * tile + j, tile, Into::written);
     });
   }
 
@@ -154,7 +187,7 @@ class BackwardHead {
   }
 
   const AttentionShape& shape_;
-  std::int64_t b_, h_;
+  std::int64_t b_, h_, first_key_, last_key_;
   Masks<T> masks_;
   const T* highs_;    // (T), of this head
   const T* weights_;  // (T)
@@ -170,16 +203,35 @@ void attention_backward(const AttentionShape& shape, const AttentionViews& views
                         const Array& highs, const Array& weights,
                         const AttentionGradients& gradients) {
   profile::add_flops(5 * flops_of_product(shape));
+  const KeyChunks chunks(shape);
+  const std::int64_t heads = shape.B * shape.H, head_size = shape.T * shape.D;
+  // The queries' gradients of all chunks but the first, which writes them where they belong.
+  Array rest({(chunks.count - 1) * heads * head_size}, shape.dtype);
   dispatch(shape.dtype, [&]<class T>() {
     const T* high = highs.values<T>().data();
     const T* weight = weights.values<T>().data();
-    parallel_for(shape.B * shape.H, tasks_a_piece(shape, shape.T),
+    T* others = rest.mutable_values<T>().data();
+    const auto dq_of = [&](std::int64_t chunk, std::int64_t head) {
+      if (chunk == 0) return rows_of<T>(gradients.dq, head / shape.H, head % shape.H);
+      return Rows<T>{others + ((chunk - 1) * heads + head) * head_size, shape.D};
+    };
+    parallel_for(heads * chunks.count, tasks_a_piece(shape, shape.T),
                  [&](std::int64_t begin, std::int64_t end) {
                    for (std::int64_t i = begin; i < end; ++i) {
-                     const std::int64_t b = i / shape.H, h = i % shape.H, at = i * shape.T;
-                     BackwardHead<T>(shape, b, h, high + at, weight + at).run(views, gradients);
+                     const std::int64_t head = i / chunks.count, chunk = i % chunks.count;
+                     BackwardKeys<T>(shape, head / shape.H, head % shape.H, chunk * chunks.keys,
+                                     std::min(shape.S, (chunk + 1) * chunks.keys),
+                                     high + head * shape.T, weight + head * shape.T)
+                         .run(views, gradients, dq_of(chunk, head));
                    }
                  });
+    if (chunks.count == 1) return;
+    for_each_row(heads * shape.T, chunks.count * shape.D, [&](std::int64_t row) {
+      const std::int64_t head = row / shape.T, t = row % shape.T;
+      T* sum = dq_of(0, head)[t];
+      for (std::int64_t chunk = 1; chunk < chunks.count; ++chunk)
+        map_span(shape.D, {sum, dq_of(chunk, head)[t]}, sum, [](auto x, auto y) { return x + y; });
+    });
   });
 }
 

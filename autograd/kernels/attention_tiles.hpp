@@ -74,7 +74,7 @@ class Masks {
   }
 
   // Adds the mask to the scores of a pair, and makes the score of every hidden key -inf. The score
-  // of query r and key j stands at scores[r * query_stride + j * key_stride].
+  // of query r and key j stands at scores[r * query_stride + j * key_stride], one of them 1.
   void apply(const TilePair& pair, std::int64_t query_stride, std::int64_t key_stride,
              T* scores) const {
     if (mask_)
@@ -86,14 +86,22 @@ class Masks {
       for_each_score(pair, [&](std::int64_t r, std::int64_t j) {
         if (padding_[pair.first_key + j]) scores[r * query_stride + j * key_stride] = -infinity<T>;
       });
-    if (!pair.cut()) return;
-    for (std::int64_t r = 0; r < pair.queries; ++r)
+    if (pair.cut() && key_stride == 1)
+      for (std::int64_t r = 0; r < pair.queries; ++r)
+        hide_outside(scores + r * query_stride, pair.keys_begin(r), pair.keys_end(r), pair.keys);
+    else if (pair.cut())
       for (std::int64_t j = 0; j < pair.keys; ++j)
-        if (j < pair.start + r || j >= pair.edge + r)
-          scores[r * query_stride + j * key_stride] = -infinity<T>;
+        hide_outside(scores + j * key_stride, pair.queries_begin(j), pair.queries_end(j),
+                     pair.queries);
   }
 
  private:
+  // Of n scores side by side, those in [begin, end) are of keys that are seen.
+  static void hide_outside(T* scores, std::int64_t begin, std::int64_t end, std::int64_t n) {
+    std::fill(scores, scores + begin, -infinity<T>);
+    std::fill(scores + std::max(begin, end), scores + n, -infinity<T>);
+  }
+
   template <class F>
   static void for_each_score(const TilePair& pair, F f) {
     for (std::int64_t r = 0; r < pair.queries; ++r)

@@ -248,15 +248,13 @@ struct LinearAttentionHead {
   }
 
   // p (rows, tile) = a (rows, depth) · b (depth, tile) times the weights, where a query sees a key.
-  void multiply_visible(RowsAre rows, TileOperand<T> a, const T* b, std::int64_t depth,
-                        T* p) const {
+  void multiply_visible(RowsAre rows, Operand<T> a, const T* b, std::int64_t depth, T* p) const {
     std::fill_n(p, count * tile, T(0));
     for_each_strip(count, [&](std::int64_t r, std::int64_t n) {
       const std::int64_t begin = rows == RowsAre::keys ? r / simd_width<T> * simd_width<T> : 0;
       const std::int64_t end = rows == RowsAre::keys ? tile : round_up(r + n, simd_width<T>);
-      multiply_tile<T>(n, end - begin, depth,
-                       {a.data + r * a.row_stride, a.row_stride, a.column_stride}, b + begin, tile,
-                       p + r * tile + begin, tile);
+      multiply_tile<T>(n, end - begin, depth, a.from(r), b + begin, tile, p + r * tile + begin,
+                       tile);
     });
     weigh(rows, p);
   }

@@ -21,8 +21,8 @@ struct MatmulOperands {
   const std::byte* bias = nullptr;
 };
 
-// The matrix engine. Each product is cut into fixed blocks of C, each computed by one thread (by
-// oneDNN for float32, by OpenBLAS for float64), so the bits do not depend on the thread count.
+// The matrix engine. The order in which an element's products are added depends on k alone, so the
+// bits do not depend on the thread count.
 void multiply_matrices(const Matmul& matmul, const std::vector<MatmulOperands>& batch);
 
 // What float32 operands are rounded to before they are multiplied; sums are float32 in any case.
@@ -30,14 +30,11 @@ void multiply_matrices(const Matmul& matmul, const std::vector<MatmulOperands>& 
 enum class MatmulPrecision { float32, bfloat16 };
 void set_matmul_precision(MatmulPrecision precision);
 
-// Whether this processor multiplies bfloat16 (AVX512-BF16, by oneDNN). Where it does not, rounded
-// operands are multiplied in float32: the same products, and no faster.
+// Whether this processor multiplies bfloat16 (AVX512-BF16 or AMX, by oneDNN). Where it does not,
+// rounded operands are multiplied in float32: the same products, and no faster.
 bool has_bfloat16_products();
 
-// "oneDNN 2.6.3 (AVX2), OpenBLAS 0.3.21 (Haswell)": versions, and the kernels that they use here.
+// What multiplies matrices here: "14x32 tiles, oneDNN 2.6.3 (AMX)".
 std::string matrix_engine_names();
-
-// false: float32 products, too, go through OpenBLAS, as on machines without oneDNN. For tests.
-void set_use_onednn(bool use);
 
 }  // namespace tapestry

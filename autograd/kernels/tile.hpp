@@ -1,7 +1,7 @@
 #pragma once
 
 #include "autograd/kernels/heads.hpp"
-#include "autograd/kernels/simd.hpp"
+#include "autograd/kernels/panels.hpp"
 
 // Tiles of heads and their matrix products, for the attention kernels.
 namespace tapestry {
@@ -63,73 +63,61 @@ void pack(Rows<T> from, std::int64_t count, std::int64_t D, T factor, T* to, std
   }
 }
 
-// to (D, tile) = factor · fromᵀ; missing rows become columns of zeros. Eight rows at a time, so
-// that neighbouring elements are written together.
+// to (D, tile) = factor · fromᵀ; missing rows become columns of zeros.
 template <class T>
 void load_transposed(Rows<T> from, std::int64_t first, std::int64_t count, std::int64_t D, T factor,
                      T* to) {
-  constexpr std::int64_t block = 8;
-  for (std::int64_t r = 0; r < count; r += block)
-    for (std::int64_t d = 0; d < D; ++d)
-      for (std::int64_t i = r; i < std::min(count, r + block); ++i)
-        to[d * tile + i] = factor * from[first + i][d];
-  for (std::int64_t d = 0; d < D; ++d) std::fill(to + d * tile + count, to + (d + 1) * tile, T(0));
+  pack_across<T, tile>({from[first], from.time, 1}, count, D, to);
+  if (factor != T(1)) map_span(D * tile, {to}, to, [factor](auto x) { return x * factor; });
 }
 
-// Element (row, column) stands at data[row * row_stride + column * column_stride].
-template <class T>
-struct TileOperand {
-  const T* data;
-  std::int64_t row_stride, column_stride;
-};
+enum class Into { written, added_to };  // what becomes of C
 
-// `rows` × (vectors · simd_width) of C += A B, held in registers while it walks the depth.
+// The rows that fit the registers beside so many vectors of each: sums, B's vectors, one of A.
+template <int vectors>
+inline constexpr int most_rows = std::min(12, (vector_registers - vectors - 1) / vectors);
+
 template <class T, int rows, int vectors>
-void multiply_registers(std::int64_t depth, TileOperand<T> a, const T* b, std::int64_t b_row, T* c,
-                        std::int64_t c_row) {
-  constexpr std::int64_t width = simd_width<T>;
-  Simd<T> sums[rows][vectors];
-  for (int r = 0; r < rows; ++r)
-    for (int v = 0; v < vectors; ++v) sums[r][v] = Simd<T>::load_aligned(c + r * c_row + v * width);
-  for (std::int64_t p = 0; p < depth; ++p) {
-    Simd<T> columns[vectors];
-    for (int v = 0; v < vectors; ++v) columns[v] = Simd<T>::load_aligned(b + p * b_row + v * width);
-    for (int r = 0; r < rows; ++r) {
-      const Simd<T> x(a.data[r * a.row_stride + p * a.column_stride]);
-      for (int v = 0; v < vectors; ++v) sums[r][v] = xsimd::fma(x, columns[v], sums[r][v]);
-    }
-  }
-  for (int r = 0; r < rows; ++r)
-    for (int v = 0; v < vectors; ++v) sums[r][v].store_aligned(c + r * c_row + v * width);
+[[gnu::noinline]] void multiply_rows(std::int64_t depth, Operand<T> a, const T* b,
+                                     std::int64_t b_row, Start<T> start, T* c, std::int64_t c_row) {
+  multiply_registers<T, rows, vectors>(depth, a, b, b_row, start, c, c_row);
 }
 
-// Takes the rows in groups of six: with two vectors a row, the twelve sums, two vectors of B and
-// one element of A fit AVX2's sixteen registers. The rows left over are one smaller group.
-template <class T, int vectors, int rows = 6>
-void multiply_columns(std::int64_t count, std::int64_t depth, TileOperand<T> a, const T* b,
-                      std::int64_t b_row, T* c, std::int64_t c_row) {
+// The rows by the largest groups that fit, and a smaller one of those left over.
+template <class T, int vectors, int rows = most_rows<vectors>>
+void multiply_columns(std::int64_t count, std::int64_t depth, Operand<T> a, const T* b,
+                      std::int64_t b_row, Into into, T* c, std::int64_t c_row) {
   std::int64_t r = 0;
-  for (; r + rows <= count; r += rows)
-    multiply_registers<T, rows, vectors>(depth,
-                                         {a.data + r * a.row_stride, a.row_stride, a.column_stride},
-                                         b, b_row, c + r * c_row, c_row);
+  for (; r + rows <= count; r += rows) {
+    T* group = c + r * c_row;
+    multiply_rows<T, rows, vectors>(depth, a.from(r), b, b_row,
+                                    into == Into::added_to ? Start<T>{group, c_row} : Start<T>{},
+                                    group, c_row);
+  }
   if constexpr (rows > 1)
     if (r < count)
-      multiply_columns<T, vectors, rows - 1>(
-          count - r, depth, {a.data + r * a.row_stride, a.row_stride, a.column_stride}, b, b_row,
-          c + r * c_row, c_row);
+      multiply_columns<T, vectors, rows - 1>(count - r, depth, a.from(r), b, b_row, into,
+                                             c + r * c_row, c_row);
 }
 
-// C (rows, columns) += A (rows, depth) · B (depth, columns). `columns` is a multiple of
-// simd_width<T>, and rows of B and C are aligned to it.
+// C (rows, columns) = or += A (rows, depth) · B (depth, columns). `columns` is a multiple of
+// simd_width<T>.
 template <class T>
-void multiply_tile(std::int64_t rows, std::int64_t columns, std::int64_t depth, TileOperand<T> a,
-                   const T* b, std::int64_t b_row, T* c, std::int64_t c_row) {
-  constexpr std::int64_t pair = 2 * simd_width<T>;
-  std::int64_t at = 0;
-  for (; at + pair <= columns; at += pair)
-    multiply_columns<T, 2>(rows, depth, a, b + at, b_row, c + at, c_row);
-  if (at < columns) multiply_columns<T, 1>(rows, depth, a, b + at, b_row, c + at, c_row);
+void multiply_tile(std::int64_t rows, std::int64_t columns, std::int64_t depth, Operand<T> a,
+                   const T* b, std::int64_t b_row, T* c, std::int64_t c_row,
+                   Into into = Into::added_to) {
+  constexpr int most_vectors = vector_registers / 8;
+  std::int64_t vectors = columns / simd_width<T>;
+  const auto multiply = [&]<int count>(std::integral_constant<int, count>) {
+    for (; vectors >= count; vectors -= count) {
+      multiply_columns<T, count>(rows, depth, a, b, b_row, into, c, c_row);
+      b += count * simd_width<T>, c += count * simd_width<T>;
+    }
+  };
+  multiply(std::integral_constant<int, most_vectors>());
+  if constexpr (most_vectors == 4) multiply(std::integral_constant<int, 3>());
+  if constexpr (most_vectors == 4) multiply(std::integral_constant<int, 2>());
+  multiply(std::integral_constant<int, 1>());
 }
 
 }  // namespace tapestry

@@ -273,51 +273,26 @@ TEST_CASE("threads: random arrays and sums have the same bits on 1, 2, 3 and 8 t
   });
 }
 
-TEST_CASE("matmul: oneDNN and OpenBLAS agree, and with float64") {
-  for (const Sized& row : sized_rows()) {
-    if (row.name.find("matmul") == std::string::npos && row.name.find("linear") != 0) continue;
-    CAPTURE(row.name);
-    const std::vector<Array> by_default = outcome(row, f32), exact = outcome(row, f64);
-    set_use_onednn(false);
-    const std::vector<Array> by_openblas = outcome(row, f32);
-    set_use_onednn(true);
-    for (std::size_t i = 0; i < exact.size(); ++i) {
-      const std::vector<double> a = doubles(by_default[i]), b = doubles(by_openblas[i]);
-      const std::vector<double> wanted = doubles(exact[i]);
-      double size = 0, apart = 0, wrong = 0;
-      for (std::size_t j = 0; j < wanted.size(); ++j) {
-        size = std::max(size, std::abs(wanted[j]));
-        apart = std::max(apart, std::abs(a[j] - b[j]));
-        wrong = std::max(wrong, std::abs(a[j] - wanted[j]));
-      }
-      CHECK(apart <= 1e-5 * size);
-      CHECK((i == 0 || wrong <= 1e-5 * size));
-    }
-  }
-  CHECK_FALSE(matrix_engine_names().empty());
-}
-
-// Clang's OpenMP is another library than the one under oneDNN and OpenBLAS. A thread that has not
-// computed before would have to start a team of its own.
+// Clang's OpenMP is another library than the one under oneDNN. A thread that has not computed
+// before would have to start a team of its own.
 TEST_CASE("matmul: with one thread, no engine starts others") {
   const auto count_threads = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
   };
   const int before = num_threads();
   set_num_threads(1);
-  for (const DType dtype : {f32, f64})
-    for (const bool onednn : {true, false}) {
-      set_use_onednn(onednn);
-      const Array a = normal({400, 700}, dtype), b = normal({700, 600}, dtype);
-      std::ptrdiff_t alone = 0, after = 0;
-      std::thread([&] {
-        alone = count_threads();
-        matmul(a, b);
-        after = count_threads();
-      }).join();
-      CHECK(after == alone);
-    }
-  set_use_onednn(true);
+  for (const MatmulPrecision precision : {MatmulPrecision::float32, MatmulPrecision::bfloat16}) {
+    set_matmul_precision(precision);
+    const Array a = normal({400, 700}, f32), b = normal({700, 600}, f32);
+    std::ptrdiff_t alone = 0, after = 0;
+    std::thread([&] {
+      alone = count_threads();
+      matmul(a, b);
+      after = count_threads();
+    }).join();
+    CHECK(after == alone);
+  }
+  set_matmul_precision(MatmulPrecision::float32);
   set_num_threads(before);
 }
 
@@ -347,15 +322,11 @@ TEST_CASE("matmul: bfloat16 operands are those of float32 rounded to even") {
       const auto exact = doubles(matmul(round_all(a), round_all(b), {ta, tb}).value());
       set_matmul_precision(MatmulPrecision::bfloat16);
       const auto products = doubles(matmul(a, b, {ta, tb}).value());
-      set_use_onednn(false);  // as if it refused: the same operands, multiplied in float32
-      const auto refused = doubles(matmul(a, b, {ta, tb}).value());
-      set_use_onednn(true);
       set_matmul_precision(MatmulPrecision::float32);
       const auto unrounded = doubles(matmul(a, b, {ta, tb}).value());
       double wrong = 0, moved = 0;
       for (std::size_t i = 0; i < exact.size(); ++i) {
-        wrong =
-            std::max({wrong, std::abs(products[i] - exact[i]), std::abs(refused[i] - exact[i])});
+        wrong = std::max(wrong, std::abs(products[i] - exact[i]));
         moved = std::max(moved, std::abs(unrounded[i] - exact[i]));
       }
       CHECK(wrong < 1e-4);

@@ -26,7 +26,7 @@ TEST_SUITE_BEGIN("levels");
 
 TEST_CASE("levels: --version names version, commit, level, engines and threads") {
   const std::string version = tapestry_run({"--version"}).out;
-  check_says(version, {"tapestry 0.", "OpenBLAS ", " thread"});
+  check_says(version, {"tapestry 0.", " tiles, ", " thread"});
   for (const std::string& level : levels_here()) {
     check_says(run_at(level, {"--version"}).out, {"x86-64-" + level + ", "});
     // Both engines keep to a level below the processor's best.

@@ -65,7 +65,7 @@ Threads, where neither
 nor the config says; by default one a physical core.
 .TP
 .B OPENBLAS_CORETYPE
-The kernels of OpenBLAS (float64, and float32 where it is the faster), by default those of the level.
+The kernels of OpenBLAS (for principal components), by default those of the level.
 .SH FILES
 .TP
 .IR PREFIX /share/tapestry/configs

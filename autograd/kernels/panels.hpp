@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstring>
+#include <utility>
+
+#include "autograd/kernels/register_tile.hpp"
+
+// Operands of large products are copied into panels: blocks of `width` rows in which the rows'
+// elements of one depth stand side by side, in the order in which a tile reads them.
+namespace tapestry {
+
+template <class T>
+using Lanes [[gnu::vector_size(sizeof(Simd<T>))]] = T;
+
+// The elements of two registers by turns, from the lower or the upper half of both.
+template <class T, bool upper, std::size_t... i>
+Lanes<T> interleave(Lanes<T> a, Lanes<T> b, std::index_sequence<i...>) {
+  constexpr int width = sizeof...(i), start = upper ? width / 2 : 0;
+  return __builtin_shufflevector(a, b, (start + int(i) / 2 + (i % 2 ? width : 0))...);
+}
+
+// The transpose of a square of registers: interleaving its two halves, log2(width) times, turns the
+// bits of an element's row into those of its lane.
+template <class T>
+void transpose(Lanes<T> (&square)[simd_width<T>]) {
+  constexpr int width = simd_width<T>;
+  constexpr auto lanes = std::make_index_sequence<width>();
+  for (int step = 1; step < width; step *= 2) {
+    Lanes<T> next[width];
+    for (int i = 0; i < width / 2; ++i) {
+      next[2 * i] = interleave<T, false>(square[i], square[i + width / 2], lanes);
+      next[2 * i + 1] = interleave<T, true>(square[i], square[i + width / 2], lanes);
+    }
+    std::memcpy(square, next, sizeof(square));
+  }
+}
+
+// The elements that a panel of so many rows and such a depth takes; as whole registers are stored,
+// a few behind its end are written as well.
+template <class T, int width>
+inline constexpr std::int64_t slack_of_panels =
+    (width + simd_width<T> - 1) / simd_width<T>* simd_width<T> - width;
+
+// One panel of `count` ≤ width rows, which stand along the depth. Missing rows become zeros.
+template <class T, int width>
+void pack_across(Operand<T> from, std::int64_t count, std::int64_t depth, T* to) {
+  constexpr std::int64_t lanes = simd_width<T>, groups = (width + lanes - 1) / lanes;
+  std::int64_t p = 0;
+  for (; p + lanes <= depth; p += lanes) {
+    Lanes<T> squares[groups][lanes];
+    for (std::int64_t group = 0; group < groups; ++group) {
+      for (std::int64_t i = 0; i < lanes; ++i) {
+        const std::int64_t row = group * lanes + i;
+        if (row < count)
+          std::memcpy(&squares[group][i], from.from(row, p).data, sizeof(Lanes<T>));
+        else
+          squares[group][i] = Lanes<T>{};
+      }
+      transpose<T>(squares[group]);
+    }
+    // Where the width is no multiple of a register, a store's end is overwritten by the next one's.
+    for (std::int64_t i = 0; i < lanes; ++i)
+      for (std::int64_t group = 0; group < groups; ++group)
+        std::memcpy(to + (p + i) * width + group * lanes, &squares[group][i], sizeof(Lanes<T>));
+  }
+  for (; p < depth; ++p)
+    for (std::int64_t row = 0; row < width; ++row)
+      to[p * width + row] = row < count ? *from.from(row, p).data : T(0);
+}
+
+// Panels of rows whose elements of one depth stand side by side already. All panels take their part
+// of a depth before the next one is read.
+template <class T, int width>
+void pack_along(Operand<T> from, std::int64_t count, std::int64_t depth, T* to) {
+  for (std::int64_t p = 0; p < depth; ++p) {
+    const T* source = from.from(0, p).data;
+    T* part = to + p * width;
+    std::int64_t row = 0;
+    for (; row + width <= count; row += width, part += depth * width)
+      std::memcpy(part, source + row, width * sizeof(T));
+    if (row == count) continue;
+    std::copy(source + row, source + count, part);
+    std::fill(part + count - row, part + width, T(0));
+  }
+}
+
+// Copies `count` rows into panels of `width`, each of width · depth elements.
+template <class T, int width>
+void pack_panels(Operand<T> from, std::int64_t count, std::int64_t depth, T* to) {
+  if (from.depth_stride != 1) return pack_along<T, width>(from, count, depth, to);
+  for (std::int64_t row = 0; row < count; row += width)
+    pack_across<T, width>(from.from(row), std::min<std::int64_t>(width, count - row), depth,
+                          to + row * depth);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,73 @@
+#pragma once
+
+#include "autograd/kernels/simd.hpp"
+
+// The innermost loop of every matrix product: a tile of C that stays in registers.
+namespace tapestry {
+
+// The vector registers of the processor: tiles are as large as fits them.
+#if defined(__AVX512F__) || defined(__aarch64__)
+inline constexpr int vector_registers = 32;
+#else
+inline constexpr int vector_registers = 16;
+#endif
+
+// One operand of a product: element (row, p) stands at data[row * row_stride + p * depth_stride],
+// where p runs along the sum.
+template <class T>
+struct Operand {
+  const T* data;
+  std::int64_t row_stride, depth_stride;
+  Operand from(std::int64_t row, std::int64_t p = 0) const {
+    return {data + row * row_stride + p * depth_stride, row_stride, depth_stride};
+  }
+};
+
+// What a product is added to: nothing, or `data` (rows, columns), whose rows are `row` elements
+// apart; 0 where all are the same one.
+template <class T>
+struct Start {
+  const T* data = nullptr;
+  std::int64_t row = 0;
+};
+
+// C (rows, vectors · simd_width) = start + A (rows, depth) · B (depth, vectors · simd_width). The
+// products of an element are added in the order of the depth, each by one fma.
+template <class T, int rows, int vectors>
+[[gnu::always_inline]] inline void multiply_registers(std::int64_t depth, Operand<T> a, const T* b,
+                                                      std::int64_t b_row, Start<T> start, T* c,
+                                                      std::int64_t c_row) {
+  constexpr std::int64_t width = simd_width<T>;
+  Simd<T> sums[rows][vectors];
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; ++r) {
+    __builtin_prefetch(c + r * c_row, 1);
+    __builtin_prefetch(c + r * c_row + vectors * width - 1, 1);
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) sums[r][v] = Simd<T>(T(0));
+  }
+  for (std::int64_t p = 0; p < depth; ++p) {
+    Simd<T> columns[vectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v)
+      columns[v] = Simd<T>::load_unaligned(b + p * b_row + v * width);
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; ++r) {
+      const Simd<T> x(a.data[r * a.row_stride + p * a.depth_stride]);
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) sums[r][v] = xsimd::fma(x, columns[v], sums[r][v]);
+    }
+  }
+  if (start.data)
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v)
+        sums[r][v] += Simd<T>::load_unaligned(start.data + r * start.row + v * width);
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) sums[r][v].store_unaligned(c + r * c_row + v * width);
+}
+
+}  // namespace tapestry
