@@ -5,6 +5,7 @@
 #include "autograd/kernels/bfloat16_matmul.hpp"
 #include "autograd/kernels/packed_matmul.hpp"
 #include "autograd/kernels/rows.hpp"
+#include "autograd/kernels/squares.hpp"
 #include "autograd/profile.hpp"
 
 namespace tapestry {
@@ -27,25 +28,59 @@ void write_empty_sum(const Matmul& matmul, const MatmulOperands& operands) {
   }
 }
 
-// One row of C: the dot products of A's with the stored rows of a transposed B, four at a time. The
-// time goes into reading B, which packing would read twice.
+// sums[i] = the lanes of x · yᵢ, for as many rows y, `stride` elements apart, as a register has
+// lanes. Long sums are the sum of their halves.
+template <class T>
+void dot_rows(std::int64_t n, const T* x, const T* y, std::int64_t stride,
+              Simd<T> (&sums)[simd_width<T>]) {
+  constexpr std::int64_t width = simd_width<T>;
+  if (n > run_of_span<T>) {
+    const std::int64_t half = first_half<T>(n);
+    Simd<T> rest[width];
+    dot_rows(half, x, y, stride, sums);
+    dot_rows(n - half, x + half, y + half, stride, rest);
+    for (int row = 0; row < width; ++row) sums[row] += rest[row];
+    return;
+  }
+  Simd<T> running[width];
+#pragma GCC unroll 16
+  for (int row = 0; row < width; ++row) running[row] = Simd<T>(T(0));
+  std::int64_t i = 0;
+  for (; i + width <= n; i += width) {
+    const Simd<T> v = Simd<T>::load_unaligned(x + i);
+#pragma GCC unroll 16
+    for (int row = 0; row < width; ++row)
+      running[row] = xsimd::fma(v, Simd<T>::load_unaligned(y + row * stride + i), running[row]);
+  }
+  if (i < n)
+    for (int row = 0; row < width; ++row)
+      running[row] = xsimd::fma(load_partial(x + i, n - i),
+                                load_partial(y + row * stride + i, n - i), running[row]);
+#pragma GCC unroll 16
+  for (int row = 0; row < width; ++row) sums[row] = running[row];
+}
+
+// One row of C: the dot products of A's with the stored rows of a transposed B, a register of them
+// at a time. The time goes into reading B, which packing would read twice.
 template <class T>
 void multiply_row(const Matmul& matmul, const MatmulOperands& operands) {
+  constexpr std::int64_t width = simd_width<T>, elements_a_piece = 1 << 16;
   const T* a = reinterpret_cast<const T*>(operands.a);
   const T* b = reinterpret_cast<const T*>(operands.b);
-  const T* bias = reinterpret_cast<const T*>(operands.bias);
   T* c = reinterpret_cast<T*>(operands.c);
-  const auto write = [&](std::int64_t j, T dot) {
-    c[j] = dot + (matmul.accumulate ? c[j] : bias ? bias[j] : T(0));
-  };
-  constexpr std::int64_t elements_a_piece = 1 << 16;
-  const std::int64_t grain = (elements_a_piece / matmul.k + 4) / 4 * 4;
+  const T* start = matmul.accumulate ? c : reinterpret_cast<const T*>(operands.bias);
+  const std::int64_t k = matmul.k;
+  const std::int64_t grain = (elements_a_piece / k + width) / width * width;
   parallel_for(matmul.n, grain, [&](std::int64_t j, std::int64_t end) {
-    for (; j + 4 <= end; j += 4) {
-      const std::array<T, 4> dots = dot_four_spans(matmul.k, a, b + j * matmul.k, matmul.k);
-      for (std::int64_t i = 0; i < 4; ++i) write(j + i, dots[i]);
+    for (; j + width <= end; j += width) {
+      Simd<T> sums[width];
+      dot_rows(k, a, b + j * k, k, sums);
+      Lanes<T> square[width];
+      std::memcpy(square, sums, sizeof(square));
+      const Simd<T> dots = sum_each<T>(square);
+      (start ? dots + Simd<T>::load_unaligned(start + j) : dots).store_unaligned(c + j);
     }
-    for (; j < end; ++j) write(j, dot_span(matmul.k, a, b + j * matmul.k));
+    for (; j < end; ++j) c[j] = dot_span(k, a, b + j * k) + (start ? start[j] : T(0));
   });
 }
 

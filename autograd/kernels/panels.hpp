@@ -1,39 +1,11 @@
 #pragma once
 
-#include <cstring>
-#include <utility>
-
 #include "autograd/kernels/register_tile.hpp"
+#include "autograd/kernels/squares.hpp"
 
 // Operands of large products are copied into panels: blocks of `width` rows in which the rows'
 // elements of one depth stand side by side, in the order in which a tile reads them.
 namespace tapestry {
-
-template <class T>
-using Lanes [[gnu::vector_size(sizeof(Simd<T>))]] = T;
-
-// The elements of two registers by turns, from the lower or the upper half of both.
-template <class T, bool upper, std::size_t... i>
-Lanes<T> interleave(Lanes<T> a, Lanes<T> b, std::index_sequence<i...>) {
-  constexpr int width = sizeof...(i), start = upper ? width / 2 : 0;
-  return __builtin_shufflevector(a, b, (start + int(i) / 2 + (i % 2 ? width : 0))...);
-}
-
-// The transpose of a square of registers: interleaving its two halves, log2(width) times, turns the
-// bits of an element's row into those of its lane.
-template <class T>
-void transpose(Lanes<T> (&square)[simd_width<T>]) {
-  constexpr int width = simd_width<T>;
-  constexpr auto lanes = std::make_index_sequence<width>();
-  for (int step = 1; step < width; step *= 2) {
-    Lanes<T> next[width];
-    for (int i = 0; i < width / 2; ++i) {
-      next[2 * i] = interleave<T, false>(square[i], square[i + width / 2], lanes);
-      next[2 * i + 1] = interleave<T, true>(square[i], square[i + width / 2], lanes);
-    }
-    std::memcpy(square, next, sizeof(square));
-  }
-}
 
 // The elements that a panel of so many rows and such a depth takes; as whole registers are stored,
 // a few behind its end are written as well.

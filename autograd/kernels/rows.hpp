@@ -70,39 +70,4 @@ T dot_span(std::int64_t n, const T* x, const T* y) {
   return sum_lanes(sum_terms(n, {x, y}, T(0), add_product));
 }
 
-// sums[i] += the lanes of x · yᵢ, in the order of dot_span.
-template <class T>
-void add_four_dots(std::int64_t n, const T* x, const T* y, std::int64_t stride,
-                   std::array<Simd<T>, 4>& sums) {
-  if (n > run_of_span<T>) {
-    const std::int64_t half = first_half<T>(n);
-    const Simd<T> zero(T(0));
-    std::array<Simd<T>, 4> rest{zero, zero, zero, zero};
-    add_four_dots(half, x, y, stride, sums);
-    add_four_dots(n - half, x + half, y + half, stride, rest);
-    for (int row = 0; row < 4; ++row) sums[row] += rest[row];
-    return;
-  }
-  std::int64_t i = 0;
-  for (; i + simd_width<T> <= n; i += simd_width<T>) {
-    const Simd<T> v = Simd<T>::load_unaligned(x + i);
-    for (int row = 0; row < 4; ++row)
-      sums[row] = fma(v, Simd<T>::load_unaligned(y + row * stride + i), sums[row]);
-  }
-  if (i < n) {
-    const Simd<T> v = load_partial(x + i, n - i);
-    for (int row = 0; row < 4; ++row)
-      sums[row] = fma(v, load_partial(y + row * stride + i, n - i), sums[row]);
-  }
-}
-
-// x · yᵢ for four rows y, `stride` elements apart: four sums at once hide the additions' latency.
-template <class T>
-std::array<T, 4> dot_four_spans(std::int64_t n, const T* x, const T* y, std::int64_t stride) {
-  const Simd<T> zero(T(0));
-  std::array<Simd<T>, 4> sums{zero, zero, zero, zero};
-  add_four_dots(n, x, y, stride, sums);
-  return {sum_lanes(sums[0]), sum_lanes(sums[1]), sum_lanes(sums[2]), sum_lanes(sums[3])};
-}
-
 }  // namespace tapestry

@@ -50,6 +50,13 @@ inline Finished run_program(const std::vector<std::string>& command,
   if (TAPESTRY_ADDRESS_SANITIZER) setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
   const TemporaryFolder captured;
   const std::string out = captured.path("out"), err = captured.path("err");
+  posix_spawnattr_t attributes;  // tests that nohup runs ignore SIGHUP, which is tested
+  posix_spawnattr_init(&attributes);
+  sigset_t hang_up;
+  sigemptyset(&hang_up);
+  sigaddset(&hang_up, SIGHUP);
+  posix_spawnattr_setsigdefault(&attributes, &hang_up);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   constexpr int flags = O_WRONLY | O_CREAT | O_TRUNC;
@@ -62,8 +69,9 @@ inline Finished run_program(const std::vector<std::string>& command,
   arguments.push_back(nullptr);
   pid_t child = 0;
   const int failure =
-      posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+      posix_spawnp(&child, arguments[0], &actions, &attributes, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
   require(failure == 0, "test: cannot run {}", command.front());
 
   int status = 0;
