@@ -19,8 +19,8 @@ constexpr int tile_columns = tile_vectors* simd_width<T>;
 
 // The terms of a panel: one of B (24 KB at AVX-512) stays in the first cache while those of A pass.
 constexpr std::int64_t depth_block = 192;
-// What of B is packed at a time, for all threads: 4 MB.
-constexpr std::int64_t most_columns = 1024, most_terms = 5 * depth_block;
+// What of B is packed at a time, for all threads: about 1 MB, which the second cache holds.
+constexpr std::int64_t most_columns = 1024, most_packed = 1 << 18;
 
 // A half-open range.
 struct Range {
@@ -40,35 +40,39 @@ std::int64_t pieces_of(std::int64_t size, std::int64_t length) {
 
 std::int64_t round_up(std::int64_t n, std::int64_t to) { return pieces_of(n, to) * to; }
 
-// A tile of C, of `rows` rows, = start + a panel of A · a panel of B.
-template <class T, int rows, int vectors>
-void multiply_panel_tile(std::int64_t depth, const T* a, const T* b, Start<T> start, T* c,
-                         std::int64_t c_row) {
-  multiply_registers<T, rows, vectors>(depth, {a, 1, tile_rows}, b, tile_columns<T>, start, c,
-                                       c_row);
+// A tile of C, of `rows` rows, = start + A · a panel of B. A is a panel, too, or stands in rows
+// along the depth.
+template <class T, bool packed, int rows, int vectors>
+void multiply_by_panel(std::int64_t depth, Operand<T> a, const T* b, Start<T> start, T* c,
+                       std::int64_t c_row) {
+  const Operand<T> known =
+      packed ? Operand<T>{a.data, 1, tile_rows} : Operand<T>{a.data, a.row_stride, 1};
+  multiply_registers<T, rows, vectors>(depth, known, b, tile_columns<T>, start, c, c_row);
 }
 
 template <class T>
-using TileKernel = void (*)(std::int64_t depth, const T* a, const T* b, Start<T> start, T* c,
+using TileKernel = void (*)(std::int64_t depth, Operand<T> a, const T* b, Start<T> start, T* c,
                             std::int64_t c_row);
 
 // kernels[vectors - 1][rows - 1]
 template <class T>
-constexpr auto make_kernels() {
-  std::array<std::array<TileKernel<T>, tile_rows>, tile_vectors> kernels{};
-  [&]<int... v>(std::integer_sequence<int, v...>) {
-    const auto fill = [&]<int vectors, int... r>(std::integral_constant<int, vectors>,
-                                                 std::integer_sequence<int, r...>) {
-      ((kernels[vectors - 1][r] = multiply_panel_tile<T, r + 1, vectors>), ...);
-    };
-    (fill(std::integral_constant<int, v + 1>(), std::make_integer_sequence<int, tile_rows>()), ...);
+using TileKernels = std::array<std::array<TileKernel<T>, tile_rows>, tile_vectors>;
+
+template <class T, bool packed>
+constexpr TileKernels<T> make_kernels() {
+  const auto of_vectors = []<int vectors, int... r>(std::integral_constant<int, vectors>,
+                                                    std::integer_sequence<int, r...>) {
+    return std::array<TileKernel<T>, tile_rows>{multiply_by_panel<T, packed, r + 1, vectors>...};
+  };
+  return [&]<int... v>(std::integer_sequence<int, v...>) {
+    return TileKernels<T>{of_vectors(std::integral_constant<int, v + 1>(),
+                                     std::make_integer_sequence<int, tile_rows>())...};
   }
   (std::make_integer_sequence<int, tile_vectors>());
-  return kernels;
 }
 
-template <class T>
-constexpr auto kernels = make_kernels<T>();
+template <class T, bool packed>
+constexpr TileKernels<T> kernels = make_kernels<T, packed>();
 
 // One product, its operands seen as A (m, k) and B (k, n) however they are stored.
 template <class T>
@@ -84,16 +88,17 @@ class PackedProduct {
         bias_(reinterpret_cast<const T*>(operands.bias)) {}
 
   void run() const {
-    const Range all_columns{0, matmul_.n}, all_terms{0, matmul_.k};
     const std::int64_t columns = std::min(most_columns, round_up(matmul_.n, tile_columns<T>));
-    Array packed({columns * std::min(most_terms, matmul_.k)}, dtype_of<T>);
+    const std::int64_t blocks = std::max<std::int64_t>(1, most_packed / columns / depth_block);
+    const std::int64_t terms = std::min(blocks * depth_block, matmul_.k);
+    Array packed({columns * terms}, dtype_of<T>);
     T* b = packed.template mutable_values<T>().data();
-    for (std::int64_t j = 0; j < pieces_of(matmul_.n, most_columns); ++j)
-      for (std::int64_t p = 0; p < pieces_of(matmul_.k, most_terms); ++p) {
-        const Range part = piece_of(all_columns, most_columns, j);
-        const Range terms = piece_of(all_terms, most_terms, p);
-        pack_b(part, terms, b);
-        multiply_by(part, terms, b);
+    for (std::int64_t j = 0; j < pieces_of(matmul_.n, columns); ++j)
+      for (std::int64_t p = 0; p < pieces_of(matmul_.k, terms); ++p) {
+        const Range part = piece_of({0, matmul_.n}, columns, j);
+        const Range range = piece_of({0, matmul_.k}, terms, p);
+        pack_b(part, range, b);
+        multiply_by(part, range, b);
       }
   }
 
@@ -121,45 +126,56 @@ class PackedProduct {
                  });
   }
 
-  // C is cut into rectangles, by its shape alone: there are 64 of them where that leaves each worth
-  // waking a thread for, so many rows that B's panels, and so many columns that A's are used again.
+  // C is cut into rectangles: four a thread where that leaves each worth waking one for, so many
+  // columns that A's panels are used again, and no more rows than panels of them stay in the second
+  // cache.
   struct Cut {
-    std::int64_t rows = 8 * tile_rows, columns = most_columns, down, across, grain;
+    std::int64_t rows, columns, down, across, grain;
 
     Cut(std::int64_t m, std::int64_t n, std::int64_t terms) {
-      constexpr std::int64_t enough = 64, narrow = 8 * tile_columns<T>;
+      constexpr std::int64_t most_rows = 8 * tile_rows, narrow = 8 * tile_columns<T>;
       constexpr double worth_a_thread = 2e6;
-      const auto flops = [&] { return 2.0 * std::min(rows, m) * std::min(columns, n) * terms; };
-      const auto count = [&] {
-        down = pieces_of(m, rows), across = pieces_of(n, columns);
-        return down * across;
-      };
-      while (count() < enough && flops() >= 2 * worth_a_thread) {
-        if (columns > narrow)
-          columns /= 2;
-        else if (rows > 2 * tile_rows)
-          rows /= 2;
-        else
-          break;
-      }
-      grain = std::max(1.0, worth_a_thread / std::max(1.0, flops()));
+      const double flops = 2.0 * m * n * terms;
+      const std::int64_t wanted =
+          num_threads() == 1 ? 1 : std::clamp(flops / worth_a_thread, 1.0, 4.0 * num_threads());
+      const std::int64_t most_across = std::max<std::int64_t>(1, n / narrow);
+      across = std::clamp<std::int64_t>(wanted / pieces_of(m, most_rows), 1, most_across);
+      down = std::max(pieces_of(m, most_rows), pieces_of(wanted, across));
+      rows = round_up(pieces_of(m, down), tile_rows);
+      columns = round_up(pieces_of(n, across), tile_columns<T>);
+      down = pieces_of(m, rows), across = pieces_of(n, columns);
+      grain = std::max(1.0, down * across * worth_a_thread / std::max(1.0, flops));
     }
   };
 
+  // Whether tiles read A's rows where they stand, along the depth and not all in the same lines of
+  // the cache. Packing pays where many columns read a tile of AVX-512's 14 rows.
+  bool reads_rows() const {
+    constexpr std::int64_t page = 4096;
+    const bool packing_pays = vector_registers == 32 && matmul_.n > 2 * tile_columns<T>;
+    return a_.depth_stride == 1 && !packing_pays && a_.row_stride * sizeof(T) % page != 0;
+  }
+
   void multiply_by(Range columns, Range terms, const T* b) const {
     const Cut cut(matmul_.m, columns.size(), terms.size());
+    const bool in_rows = reads_rows();
+    const std::int64_t panels =
+        std::min(depth_block, terms.size()) * cut.rows + slack_of_panels<T, tile_rows>;
     parallel_for(cut.down * cut.across, cut.grain, [&](std::int64_t begin, std::int64_t end) {
-      const std::int64_t panels = round_up(std::min(cut.rows, matmul_.m), tile_rows);
-      Array packed({panels * std::min(depth_block, terms.size()) + slack_of_panels<T, tile_rows>},
-                   dtype_of<T>);
+      Array packed({in_rows ? 0 : panels}, dtype_of<T>);
       T* a = packed.template mutable_values<T>().data();
       for (std::int64_t i = begin; i < end; ++i) {
         const Range rows = piece_of({0, matmul_.m}, cut.rows, i / cut.across);
         const Range part = piece_of(columns, cut.columns, i % cut.across);
         for (std::int64_t k = 0; k < pieces_of(terms.size(), depth_block); ++k) {
           const Range block = piece_of(terms, depth_block, k);
-          pack_panels<T, tile_rows>(a_.from(rows.begin, block.begin), rows.size(), block.size(), a);
-          multiply_panels(rows, part, block, a, b + place_in_b(columns, terms, part.begin, block));
+          const T* panel = b + place_in_b(columns, terms, part.begin, block);
+          const Operand<T> from = a_.from(rows.begin, block.begin);
+          if (!in_rows) pack_panels<T, tile_rows>(from, rows.size(), block.size(), a);
+          if (in_rows)
+            multiply_panels<false>(rows, part, block, from, panel);
+          else
+            multiply_panels<true>(rows, part, block, {a, block.size(), 1}, panel);
         }
       }
     });
@@ -171,22 +187,27 @@ class PackedProduct {
     return bias_ ? Start<T>{bias_ + j, 0} : Start<T>{};
   }
 
-  void multiply_panels(Range rows, Range columns, Range block, const T* a, const T* b) const {
+  // `a` (rows, terms): the elements of a tile's rows are apart by its row_stride, in panels as
+  // well.
+  template <bool packed>
+  void multiply_panels(Range rows, Range columns, Range block, Operand<T> a, const T* b) const {
     const std::int64_t depth = block.size();
     for (std::int64_t j = columns.begin; j < columns.end; j += tile_columns<T>) {
       const std::int64_t width = std::min<std::int64_t>(tile_columns<T>, columns.end - j);
       const T* panel = b + (j - columns.begin) * depth;
-      for (std::int64_t i = rows.begin; i < rows.end; i += tile_rows)
-        multiply_into(c_ + i * matmul_.n + j, std::min<std::int64_t>(tile_rows, rows.end - i),
-                      width, depth, a + (i - rows.begin) * depth, panel, start_of(block, i, j));
+      for (std::int64_t i = rows.begin; i < rows.end; i += tile_rows) {
+        const std::int64_t height = std::min<std::int64_t>(tile_rows, rows.end - i);
+        multiply_into(kernels<T, packed>, c_ + i * matmul_.n + j, height, width, depth,
+                      a.from(i - rows.begin), panel, start_of(block, i, j));
+      }
     }
   }
 
   // A tile that ends within a register is computed beside C.
-  void multiply_into(T* c, std::int64_t height, std::int64_t width, std::int64_t depth, const T* a,
-                     const T* b, Start<T> start) const {
+  void multiply_into(const TileKernels<T>& by_size, T* c, std::int64_t height, std::int64_t width,
+                     std::int64_t depth, Operand<T> a, const T* b, Start<T> start) const {
     const std::int64_t vectors = pieces_of(width, simd_width<T>);
-    const TileKernel<T> kernel = kernels<T>[vectors - 1][height - 1];
+    const TileKernel<T> kernel = by_size[vectors - 1][height - 1];
     if (width == vectors * simd_width<T>) return kernel(depth, a, b, start, c, matmul_.n);
     alignas(64) T tile[tile_rows * tile_columns<T>] = {};
     if (start.data)

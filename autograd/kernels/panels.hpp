@@ -40,29 +40,37 @@ void pack_across(Operand<T> from, std::int64_t count, std::int64_t depth, T* to)
       to[p * width + row] = row < count ? *from.from(row, p).data : T(0);
 }
 
-// Panels of rows whose elements of one depth stand side by side already. All panels take their part
-// of a depth before the next one is read.
+// One panel of `count` ≤ width rows whose elements of one depth stand side by side already. Where
+// as many elements follow as whole registers take, registers are copied, each over the last one's
+// end.
 template <class T, int width>
-void pack_along(Operand<T> from, std::int64_t count, std::int64_t depth, T* to) {
+void pack_along(Operand<T> from, std::int64_t count, std::int64_t following, std::int64_t depth,
+                T* to) {
+  constexpr std::int64_t whole = width + slack_of_panels<T, width>;
+  if (following >= whole) {
+    for (std::int64_t p = 0; p < depth; ++p) {
+      Lanes<T> part[whole / simd_width<T>];
+      std::memcpy(part, from.from(0, p).data, sizeof(part));
+      std::memcpy(to + p * width, part, sizeof(part));
+    }
+    return;
+  }
   for (std::int64_t p = 0; p < depth; ++p) {
-    const T* source = from.from(0, p).data;
-    T* part = to + p * width;
-    std::int64_t row = 0;
-    for (; row + width <= count; row += width, part += depth * width)
-      std::memcpy(part, source + row, width * sizeof(T));
-    if (row == count) continue;
-    std::copy(source + row, source + count, part);
-    std::fill(part + count - row, part + width, T(0));
+    std::copy_n(from.from(0, p).data, count, to + p * width);
+    std::fill(to + p * width + count, to + (p + 1) * width, T(0));
   }
 }
 
 // Copies `count` rows into panels of `width`, each of width · depth elements.
 template <class T, int width>
 void pack_panels(Operand<T> from, std::int64_t count, std::int64_t depth, T* to) {
-  if (from.depth_stride != 1) return pack_along<T, width>(from, count, depth, to);
-  for (std::int64_t row = 0; row < count; row += width)
-    pack_across<T, width>(from.from(row), std::min<std::int64_t>(width, count - row), depth,
-                          to + row * depth);
+  for (std::int64_t row = 0; row < count; row += width) {
+    const std::int64_t rows = std::min<std::int64_t>(width, count - row);
+    if (from.depth_stride == 1)
+      pack_across<T, width>(from.from(row), rows, depth, to + row * depth);
+    else
+      pack_along<T, width>(from.from(row), rows, count - row, depth, to + row * depth);
+  }
 }
 
 }  // namespace tapestry
