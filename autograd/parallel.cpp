@@ -22,29 +22,50 @@ int default_num_threads() {
   return std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : usable_cores();
 }
 
-// Worker threads, an OpenMP team, that help the calling thread with one loop at a time. The caller
-// waits for pieces that a worker has begun, but not for a worker that has not come because the
-// system runs something else on its core. The barrier of an OpenMP loop would wait for it.
+// The pieces of a loop that one thread begins with: neighbours, and the same part of every loop of
+// so many pieces, so that it reads what it wrote before. Each share has a cache line of its own.
+struct alignas(64) Share {
+  std::atomic<std::int64_t> next = 0;
+  std::int64_t end = 0;
+};
+
+struct alignas(64) Worker {
+  std::atomic<bool> helping = false;  // it may be in a piece
+  std::atomic<int> asleep = 0;
+};
+
+thread_local bool inside_loop = false;
+
+// The calling thread, number 0, and workers that help it with one loop at a time, an OpenMP team.
+// The caller waits for pieces that a worker has begun, but not for a worker that has not come
+// because the system runs something else on its core. The barrier of an OpenMP loop would wait.
 class Pool {
  public:
-  explicit Pool(int workers) : host_([this, workers] { run_team(workers); }) {}
+  explicit Pool(int threads)
+      : shares_(threads), workers_(threads), host_([this, threads] { run_team(threads - 1); }) {}
 
   ~Pool() {
     stopping_ = true;
-    ring();
+    loops_ += 2;
+    for (Worker& worker : workers_) wake(worker);
     host_.join();
   }
 
   void run(std::int64_t pieces, const std::function<void(std::int64_t piece)>& body) {
+    const int team = static_cast<int>(std::min<std::int64_t>(pieces, std::ssize(shares_)));
+    for (int thread = 0; thread < team; ++thread) {
+      shares_[thread].next.store(thread * pieces / team, std::memory_order_relaxed);
+      shares_[thread].end = (thread + 1) * pieces / team;
+    }
     body_ = &body;
-    pieces_ = pieces;
-    next_ = 0;
-    open_ = true;
-    ring();
-    take_pieces();
-    open_ = false;
-    for (int spins = 0; helping_ > 0; ++spins)
-      spins < spins_before_yield ? pause() : std::this_thread::yield();
+    team_ = team;
+    ++loops_;  // odd: open
+    wake_team(0);
+    take_pieces(0);
+    ++loops_;  // even: closed
+    for (const Worker& worker : workers_)
+      for (int spins = 0; worker.helping; ++spins)
+        spins < spins_before_yield ? pause() : std::this_thread::yield();
   }
 
  private:
@@ -60,72 +81,99 @@ class Pool {
   void run_team(int workers) {
 #if TAPESTRY_THREAD_SANITIZER
     std::vector<std::jthread> team;
-    for (int i = 0; i < workers; ++i) team.emplace_back([this] { work(); });
+    for (int i = 1; i <= workers; ++i) team.emplace_back([this, i] { work(i); });
 #else
 #pragma omp parallel num_threads(workers)
-    work();
+    work(1 + omp_get_thread_num());
 #endif
   }
 
-  void work() {
-    for (std::uint32_t seen = 0; !stopping_; seen = wait_for_ring(seen)) {
-      ++helping_;
-      if (open_) take_pieces();
-      --helping_;
+  void work(int thread) {
+    inside_loop = true;
+    Worker& self = workers_[thread];
+    for (std::uint64_t seen = 0; !stopping_; seen = wait_for_loop(thread, seen)) {
+      self.helping = true;
+      if (loops_ % 2 == 1) {
+        wake_team(thread);
+        take_pieces(thread);
+      }
+      self.helping = false;
     }
   }
 
-  void ring() {
-    ++rings_;
-    rings_.notify_all();
+  // Returns when a loop after number `seen` is open that has a share for this thread.
+  std::uint64_t wait_for_loop(int thread, std::uint64_t seen) {
+    Worker& self = workers_[thread];
+    for (int spins = 0;;) {
+      const std::uint64_t now = loops_;
+      if (stopping_ || (now != seen && now % 2 == 1 && thread < team_)) return now;
+      if (++spins < spins_before_sleep) {
+        pause();
+        continue;
+      }
+      self.asleep = 1;
+      if (loops_ == now) self.asleep.wait(1);
+      self.asleep = 0;
+    }
   }
 
-  std::uint32_t wait_for_ring(std::uint32_t seen) {
-    for (int spins = 0; spins < spins_before_sleep && rings_ == seen; ++spins) pause();
-    rings_.wait(seen);
-    return rings_;
+  // Of the sleeping, each thread wakes eight: to wake one takes the system microseconds.
+  void wake_team(int thread) {
+    const int first = 8 * thread + 1, last = std::min<int>(first + 8, team_);
+    for (int other = first; other < last; ++other) wake(workers_[other]);
   }
 
-  void take_pieces() {
-    for (std::int64_t piece = next_++; piece < pieces_; piece = next_++) (*body_)(piece);
+  static void wake(Worker& worker) {
+    if (worker.asleep == 0) return;
+    worker.asleep = 0;
+    worker.asleep.notify_one();
+  }
+
+  // First those of the thread's own share, then what is left of the others'.
+  void take_pieces(int thread) {
+    const int team = team_;
+    for (int i = 0; i < team; ++i) {
+      Share& share = shares_[(thread + i) % team];
+      while (share.next.load(std::memory_order_relaxed) < share.end) {
+        const std::int64_t piece = share.next++;
+        if (piece < share.end) (*body_)(piece);
+      }
+    }
   }
 
   // Written by run() while the loop is closed and nobody helps.
   const std::function<void(std::int64_t)>* body_ = nullptr;
-  std::int64_t pieces_ = 0;
-  std::atomic<std::int64_t> next_ = 0;
+  std::vector<Share> shares_;
+  std::atomic<int> team_ = 0;  // how many have a share of the loop
 
-  std::atomic<bool> open_ = false;        // whether pieces may be taken
-  std::atomic<int> helping_ = 0;          // workers that may be in a piece
-  std::atomic<std::uint32_t> rings_ = 0;  // how often the workers were called
+  std::vector<Worker> workers_;           // [0] stands for the caller
+  std::atomic<std::uint64_t> loops_ = 0;  // how often one was opened or closed
   std::atomic<bool> stopping_ = false;
   std::thread host_;
 };
 
 // One loop has the workers at a time; another that comes meanwhile runs on its own thread.
-struct Workers {
+struct Threads {
   std::mutex mutex;
-  std::atomic<int> threads = default_num_threads();
+  std::atomic<int> count = default_num_threads();
   std::unique_ptr<Pool> pool;
 };
 
 // Never destroyed: the workers sleep until the process ends.
-Workers& workers() {
-  static Workers& instance = *new Workers;
+Threads& threads() {
+  static Threads& instance = *new Threads;
   return instance;
 }
 
-thread_local bool inside_loop = false;
-
 }  // namespace
 
-int num_threads() { return workers().threads; }
+int num_threads() { return threads().count; }
 
 void set_num_threads(int count) {
   require(count >= 1, "set_num_threads({}): at least 1", count);
-  const std::lock_guard lock(workers().mutex);
-  if (count != workers().threads) workers().pool.reset();
-  workers().threads = count;
+  const std::lock_guard lock(threads().mutex);
+  if (count != threads().count) threads().pool.reset();
+  threads().count = count;
 }
 
 void parallel_for(std::int64_t n, std::int64_t grain,
@@ -135,24 +183,24 @@ void parallel_for(std::int64_t n, std::int64_t grain,
   const auto run_piece = [&](std::int64_t piece) {
     body(piece * grain, std::min(n, (piece + 1) * grain));
   };
-  std::unique_lock lock(workers().mutex, std::defer_lock);
-  if (pieces < 2 || inside_loop || workers().threads == 1 || !lock.try_lock()) {
+  std::unique_lock lock(threads().mutex, std::defer_lock);
+  if (pieces < 2 || inside_loop || threads().count == 1 || !lock.try_lock()) {
     for (std::int64_t piece = 0; piece < pieces; ++piece) run_piece(piece);
     return;
   }
-  if (!workers().pool) workers().pool = std::make_unique<Pool>(std::max(1, workers().threads - 1));
+  if (!threads().pool) threads().pool = std::make_unique<Pool>(threads().count);
   std::exception_ptr failure;
   std::mutex failure_mutex;
-  workers().pool->run(pieces, [&](std::int64_t piece) {
-    inside_loop = true;
+  inside_loop = true;
+  threads().pool->run(pieces, [&](std::int64_t piece) {
     try {
       run_piece(piece);
     } catch (...) {
       const std::lock_guard failure_lock(failure_mutex);
       failure = std::current_exception();
     }
-    inside_loop = false;
   });
+  inside_loop = false;
   if (failure) std::rethrow_exception(failure);
 }
 
