@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -13,6 +14,7 @@
 
 #include "autograd/check.hpp"
 #include "autograd/cores.hpp"
+#include "autograd/profile.hpp"
 #include "autograd/sanitizer.hpp"
 
 namespace tapestry {
@@ -165,6 +167,22 @@ Threads& threads() {
   return instance;
 }
 
+// The profile of a loop that runs on one thread notes what each piece takes.
+void run_timed(std::int64_t pieces, const std::function<void(std::int64_t piece)>& body) {
+  using Clock = std::chrono::steady_clock;
+  inside_loop = true;
+  std::vector<double> seconds(pieces);
+  Clock::time_point start = Clock::now();
+  for (std::int64_t piece = 0; piece < pieces; ++piece) {
+    body(piece);
+    const Clock::time_point end = Clock::now();
+    seconds[piece] = std::chrono::duration<double>(end - start).count();
+    start = end;
+  }
+  inside_loop = false;
+  profile::add_loop(std::move(seconds));
+}
+
 }  // namespace
 
 int num_threads() { return threads().count; }
@@ -185,6 +203,7 @@ void parallel_for(std::int64_t n, std::int64_t grain,
   };
   std::unique_lock lock(threads().mutex, std::defer_lock);
   if (pieces < 2 || inside_loop || threads().count == 1 || !lock.try_lock()) {
+    if (pieces >= 2 && !inside_loop && profile::keeps_loops()) return run_timed(pieces, run_piece);
     for (std::int64_t piece = 0; piece < pieces; ++piece) run_piece(piece);
     return;
   }

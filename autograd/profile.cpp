@@ -9,10 +9,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::atomic<bool> on = false;
+std::atomic<bool> on = false, on_loops = false;
 std::vector<Event> events;
 Clock::time_point last_mark;
 double flops_since_mark = 0;
+std::vector<std::vector<double>> loops_since_mark;
 
 double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -23,19 +24,34 @@ Clock::time_point first_start() {
 
 }  // namespace
 
-void start() {
+const char* to_string(Phase phase) {
+  switch (phase) {
+    case Phase::forward:
+      return "forward";
+    case Phase::backward:
+      return "backward";
+    case Phase::step:
+      return "step";
+  }
+  return "";
+}
+
+void start(Keep keep) {
   first_start();
   flops_since_mark = 0;
+  loops_since_mark.clear();
   last_mark = Clock::now();
+  on_loops = keep == Keep::loops;
   on = true;
 }
 
 std::vector<Event> stop() {
-  on = false;
+  on = on_loops = false;
   return std::exchange(events, {});
 }
 
 bool is_on() { return on; }
+bool keeps_loops() { return on_loops; }
 
 void mark(Phase phase, const char* name, const std::string* scope, double bytes) {
   if (!on) return;
@@ -46,7 +62,8 @@ void mark(Phase phase, const char* name, const std::string* scope, double bytes)
                     .start_s = seconds(last_mark - first_start()),
                     .duration_s = seconds(now - last_mark),
                     .flops = flops_since_mark,
-                    .bytes = bytes});
+                    .bytes = bytes,
+                    .loops = std::exchange(loops_since_mark, {})});
   flops_since_mark = 0;
   last_mark = now;
 }
@@ -54,5 +71,7 @@ void mark(Phase phase, const char* name, const std::string* scope, double bytes)
 void add_flops(double flops) {
   if (on) flops_since_mark += flops;
 }
+
+void add_loop(std::vector<double> pieces) { loops_since_mark.push_back(std::move(pieces)); }
 
 }  // namespace tapestry::profile

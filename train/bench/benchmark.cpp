@@ -8,6 +8,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "autograd/profile.hpp"
+
 namespace tapestry {
 namespace {
 
@@ -58,6 +60,7 @@ BenchmarkResult time_steps(const std::function<void()>& step, const TimingOption
   std::vector<double> times;
   double total = 0;
   while (std::ssize(times) < options.least_steps || total < options.least_s) {
+    profile::mark(profile::Phase::step, between_steps, nullptr, 0);
     times.push_back(time_once(step));
     total += times.back();
   }

@@ -36,6 +36,7 @@ struct TimingOptions {
   int least_steps = 10;
   double least_s = 1.0;
 };
+inline constexpr const char* between_steps = "between steps";  // marked so, before each timed step
 BenchmarkResult time_steps(const std::function<void()>& step, const TimingOptions& options = {});
 
 // Seconds that `work` takes, once.

@@ -5,6 +5,7 @@
 #include "autograd/parallel.hpp"
 #include "train/bench/benchmark.hpp"
 #include "train/bench/peaks.hpp"
+#include "train/bench/scaling.hpp"
 #include "train/commands/command.hpp"
 #include "train/run/terminal.hpp"
 #include "train/run/version.hpp"
@@ -46,6 +47,7 @@ class Bench final : public Command {
     arguments.places("NAME", names_, "benchmarks; all of them by default", false);
     arguments.threads(threads_);
     arguments.flag("--json", json_, "print one JSON object a benchmark");
+    arguments.flag("--scaling", scaling_, "print what 2 to 64 threads can gain at most");
   }
 
   int run() override {
@@ -59,6 +61,11 @@ class Bench final : public Command {
     if (threads_ > 0) set_num_threads(static_cast<int>(threads_));
     if (!json_) say("{}\n", machine());
     for (const std::string& name : wanted) {
+      if (scaling_) {
+        say("{}: {}\n{}\n", name, registry.at(name).help,
+            scaling_table(parts_of_step(registry.at(name).measure)));
+        continue;
+      }
       const BenchmarkResult result = registry.at(name).measure();
       const double peak = measure_matrix_peak();  // of the same moment: machines drift
       if (json_)
@@ -73,7 +80,7 @@ class Bench final : public Command {
  private:
   std::vector<std::string> names_;
   std::int64_t threads_ = 0;
-  bool json_ = false;
+  bool json_ = false, scaling_ = false;
 };
 
 const RegisterCommand<Bench> registered("bench",

@@ -14,18 +14,6 @@ namespace {
 using profile::Event;
 using profile::Phase;
 
-const char* name_of(Phase phase) {
-  switch (phase) {
-    case Phase::forward:
-      return "forward";
-    case Phase::backward:
-      return "backward";
-    case Phase::step:
-      return "step";
-  }
-  return "";
-}
-
 struct Row {
   std::string name;
   Phase phase = Phase::step;
@@ -69,10 +57,11 @@ std::string profile_table(const std::vector<Event>& events, std::int64_t steps) 
       total / count * 1e3, steps, matrix_peak, memory_peak, "op", "phase", "calls", "ms", "share",
       "GFLOP/s", "GB/s");
   for (const Row& row : rows)
-    table += fmt::format("{:<30} {:<8} {:>6.0f} {:>9.3f} {:>4.1f} % {} {}\n", row.name,
-                         name_of(row.phase), row.calls / count, row.seconds / count * 1e3,
-                         100 * row.seconds / total, rate(row.flops, row.seconds, matrix_peak),
-                         rate(row.bytes, row.seconds, memory_peak));
+    table +=
+        fmt::format("{:<30} {:<8} {:>6.0f} {:>9.3f} {:>4.1f} % {} {}\n", row.name,
+                    profile::to_string(row.phase), row.calls / count, row.seconds / count * 1e3,
+                    100 * row.seconds / total, rate(row.flops, row.seconds, matrix_peak),
+                    rate(row.bytes, row.seconds, memory_peak));
   return table;
 }
 
@@ -80,7 +69,7 @@ std::string profile_trace(const std::vector<Event>& events) {
   auto list = nlohmann::ordered_json::array();
   for (const Event& event : events)
     list.push_back({{"name", event.name},
-                    {"cat", name_of(event.phase)},
+                    {"cat", profile::to_string(event.phase)},
                     {"ph", "X"},
                     {"ts", event.start_s * 1e6},
                     {"dur", event.duration_s * 1e6},
