@@ -5,6 +5,7 @@
 
 #include "autograd/buffer_pool.hpp"
 #include "autograd/check.hpp"
+#include "autograd/parallel.hpp"
 
 namespace tapestry {
 
@@ -42,6 +43,13 @@ std::shared_ptr<std::byte[]> memory_for(const Shape& shape, DType dtype) {
   }
 }
 
+constexpr std::int64_t bytes_a_piece = 1 << 16;
+
+// Threads share the rows of `row` bytes.
+std::int64_t rows_a_piece(std::int64_t row) {
+  return std::max<std::int64_t>(1, bytes_a_piece / std::max<std::int64_t>(1, row));
+}
+
 }  // namespace
 
 Array::Array(const Shape& shape, DType dtype)
@@ -49,7 +57,10 @@ Array::Array(const Shape& shape, DType dtype)
 
 Array Array::zeros(const Shape& shape, DType dtype) {
   Array array(shape, dtype);
-  std::memset(array.mutable_raw(), 0, array.bytes());
+  std::byte* to = array.mutable_raw();
+  parallel_for(array.bytes(), bytes_a_piece, [=](std::int64_t begin, std::int64_t end) {
+    std::memset(to + begin, 0, end - begin);
+  });
   return array;
 }
 
@@ -58,7 +69,12 @@ Array Array::full(const Shape& shape, double value, DType dtype) {
   if (dtype == DType::int32)
     std::ranges::fill(array.mutable_values<std::int32_t>(), std::int32_t(value));
   else
-    dispatch(dtype, [&]<class T>() { std::ranges::fill(array.mutable_values<T>(), T(value)); });
+    dispatch(dtype, [&]<class T>() {
+      T* to = array.mutable_values<T>().data();
+      parallel_for(
+          array.size(), rows_a_piece(sizeof(T)),
+          [=](std::int64_t begin, std::int64_t end) { std::fill(to + begin, to + end, T(value)); });
+    });
   return array;
 }
 
@@ -82,6 +98,16 @@ Array Array::reshaped(const Shape& shape) const {
   return array;
 }
 
+Array Array::part(std::int64_t begin, std::int64_t end) const {
+  require(0 <= begin && begin <= end && end <= size(), "part: [{}, {}) of {} elements", begin, end,
+          size());
+  Array array;
+  array.shape_ = {end - begin};
+  array.dtype_ = dtype_;
+  array.buffer_ = {buffer_, buffer_.get() + begin * size_of(dtype_)};
+  return array;
+}
+
 Array Array::clone() const {
   Array array(shape_, dtype_);
   array.copy_from(*this);
@@ -91,7 +117,10 @@ Array Array::clone() const {
 void Array::copy_from(const Array& source) {
   require(source.shape_ == shape_ && source.dtype_ == dtype_, "copy: {} {} into {} {}",
           to_string(source.dtype_), to_string(source.shape_), to_string(dtype_), to_string(shape_));
-  if (bytes() > 0) std::memcpy(mutable_raw(), source.raw(), bytes());
+  std::byte* to = mutable_raw();
+  parallel_for(bytes(), bytes_a_piece, [=, from = source.raw()](auto begin, auto end) {
+    std::memcpy(to + begin, from + begin, end - begin);
+  });
 }
 
 Array Array::select(const std::vector<std::int64_t>& rows) const {
@@ -99,10 +128,13 @@ Array Array::select(const std::vector<std::int64_t>& rows) const {
   shape[0] = std::ssize(rows);
   Array selected(shape, dtype_);
   const std::size_t row = bytes() / std::max<std::int64_t>(1, dim(0));
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    require(rows[i] >= 0 && rows[i] < dim(0), "select: row {} of {}", rows[i], to_string(shape_));
-    std::copy_n(raw() + rows[i] * row, row, selected.mutable_raw() + i * row);
-  }
+  for (const std::int64_t i : rows)
+    require(i >= 0 && i < dim(0), "select: row {} of {}", i, to_string(shape_));
+  std::byte* to = selected.mutable_raw();
+  parallel_for(std::ssize(rows), rows_a_piece(row), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      std::copy_n(raw() + rows[i] * row, row, to + i * row);
+  });
   return selected;
 }
 

@@ -51,7 +51,8 @@ class Array {
   std::byte* mutable_raw() { return buffer_.get(); }
   std::shared_ptr<const std::byte[]> buffer() const { return buffer_; }  // keeps the memory
 
-  Array reshaped(const Shape& shape) const;  // the same memory under another shape
+  Array reshaped(const Shape& shape) const;                // the same memory under another shape
+  Array part(std::int64_t begin, std::int64_t end) const;  // those elements of it, flat, in place
   Array clone() const;
   Array select(const std::vector<std::int64_t>& rows) const;  // a copy of rows of the first axis
   Array to(DType dtype) const;          // converted; the same handle if it has that type already
