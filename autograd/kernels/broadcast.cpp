@@ -2,22 +2,21 @@
 
 #include <array>
 #include <numeric>
-#include <xtensor/xbroadcast.hpp>
-#include <xtensor/xnoalias.hpp>
+#include <utility>
 
 #include "autograd/check.hpp"
-#include "autograd/kernels/simd.hpp"
-#include "autograd/xtensor.hpp"
+#include "autograd/kernels/rows.hpp"
+#include "autograd/kernels/strided.hpp"
 
 namespace tapestry {
 namespace {
 
-// The extents before, along and after an axis.
+// An array whose axes [first, last) are reduced: the extents before, along and after them.
 struct Split {
   std::int64_t outer = 1, along = 1, inner = 1;
-  Split(const Shape& shape, int axis) : along(shape[axis]) {
-    for (int i = 0; i < axis; ++i) outer *= shape[i];
-    for (int i = axis + 1; i < shape.rank(); ++i) inner *= shape[i];
+  Split(const Shape& shape, int first, int last) {
+    for (int axis = 0; axis < shape.rank(); ++axis)
+      (axis < first ? outer : axis < last ? along : inner) *= shape[axis];
   }
 };
 
@@ -40,11 +39,14 @@ void fold_row(T* into, const T* row, std::int64_t n) {
   map_span(n, {into, row}, into, fold);
 }
 
+// How many elements a thread takes at a time.
+constexpr std::int64_t piece_of_reduction = 8192;
+
 // in (outer, along) -> out (outer): contiguous rows. Threads share the pieces of long ones, whose
 // results are reduced in their turn.
 template <class T, Reduction reduction>
 void reduce_rows(std::int64_t outer, std::int64_t along, T* out, const T* in) {
-  constexpr std::int64_t piece = 32768;
+  constexpr std::int64_t piece = piece_of_reduction;
   const std::int64_t pieces = (along + piece - 1) / piece;
   if (pieces > 1) {
     Array partial({outer, pieces}, dtype_of<T>);
@@ -56,66 +58,46 @@ void reduce_rows(std::int64_t outer, std::int64_t along, T* out, const T* in) {
     });
     return reduce_rows<T, reduction>(outer, pieces, out, parts);
   }
-  const std::int64_t grain = std::max<std::int64_t>(1, piece / std::max<std::int64_t>(1, along));
-  parallel_for(outer, grain, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      out[i] = reduce_row<T, reduction>(in + i * along, along);
-  });
+  for_each_row(outer, along,
+               [=](std::int64_t i) { out[i] = reduce_row<T, reduction>(in + i * along, along); });
 }
 
-// in (along, inner) -> out (inner), in pieces of rows whose partial results are folded in order.
+// in (outer, along, inner) -> out (outer, inner), in blocks of rows and columns; the results of a
+// column's blocks are reduced in their turn. No axis is empty.
 template <class T, Reduction reduction>
-void reduce_columns(std::int64_t along, std::int64_t inner, T* out, const T* in) {
-  constexpr T identity = reduction == Reduction::sum ? T(0) : -std::numeric_limits<T>::infinity();
-  const std::int64_t rows =
-      std::clamp<std::int64_t>(32768 / std::max<std::int64_t>(1, inner), 64, longest_run);
-  const std::int64_t pieces = std::max<std::int64_t>(1, (along + rows - 1) / rows);
-  Array partial = Array::full({pieces, inner}, identity, dtype_of<T>);
-  T* sums = partial.mutable_values<T>().data();
-  parallel_for(along, rows, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row)
-      fold_row<T, reduction>(sums + begin / rows * inner, in + row * inner, inner);
+void reduce_columns(std::int64_t outer, std::int64_t along, std::int64_t inner, T* out,
+                    const T* in) {
+  const std::int64_t narrow = std::min<std::int64_t>(inner, 128);
+  const std::int64_t rows = std::min(along, std::min(longest_run, piece_of_reduction / narrow));
+  const std::int64_t columns = std::min(inner, std::max(narrow, piece_of_reduction / rows));
+  const std::int64_t across = (inner + columns - 1) / columns, down = (along + rows - 1) / rows;
+  Array partial;
+  if (down > 1) partial = Array({outer, down, inner}, dtype_of<T>);
+  T* results = down > 1 ? partial.mutable_values<T>().data() : out;
+  for_each_row(outer * down * across, rows * columns, [=](std::int64_t block) {
+    const std::int64_t column = block % across * columns, strip = block / across;
+    const std::int64_t first = strip % down * rows, last = std::min(along, first + rows);
+    const std::int64_t n = std::min(columns, inner - column);
+    const T* from = in + (strip / down * along + first) * inner + column;
+    T* to = results + strip * inner + column;
+    std::copy_n(from, n, to);
+    for (std::int64_t row = first + 1; row < last; ++row)
+      fold_row<T, reduction>(to, from += inner, n);
   });
-  if (pieces > longest_run) return reduce_columns<T, reduction>(pieces, inner, out, sums);
-  for (std::int64_t piece = 1; piece < pieces; ++piece)
-    fold_row<T, reduction>(sums, sums + piece * inner, inner);
-  std::copy_n(sums, inner, out);
+  if (down > 1) reduce_columns<T, reduction>(outer, down, inner, out, results);
 }
 
 template <class T, Reduction reduction>
 void reduce(const Split& split, T* out, const T* in) {
   const auto [outer, along, inner] = split;
-  if (inner == 1) return reduce_rows<T, reduction>(outer, along, out, in);
-  for (std::int64_t i = 0; i < outer; ++i)
-    reduce_columns<T, reduction>(along, inner, out + i * inner, in + i * along * inner);
-}
-
-// Whether an array of shape `own` broadcasts to `shape` by being repeated as a whole: after leading
-// axes of extent 1, its axes are the last ones of `shape`.
-bool ends_with(const Shape& shape, const Shape& own) {
-  bool leading = false;
-  for (int axis = -1; axis >= -own.rank(); --axis) {
-    leading |= own[axis] != shape[axis];
-    if (leading && own[axis] != 1) return false;
-  }
-  return true;
-}
-
-void repeat(const Array& array, Array& result) {
-  dispatch(array.dtype(), [&]<class T>() {
-    const T* from = array.values<T>().data();
-    T* to = result.mutable_values<T>().data();
-    const std::int64_t n = array.size();
-    if (n == 1) {
-      std::fill_n(to, result.size(), *from);
-      return;
-    }
-    const std::int64_t grain = std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, n));
-    const std::int64_t copies = n == 0 ? 0 : result.size() / n;
-    parallel_for(copies, grain, [=](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) std::copy_n(from, n, to + i * n);
-    });
-  });
+  if (outer * inner == 0) return;
+  if (along == 0)
+    std::fill_n(out, outer * inner,
+                reduction == Reduction::sum ? T(0) : -std::numeric_limits<T>::infinity());
+  else if (inner == 1)
+    reduce_rows<T, reduction>(outer, along, out, in);
+  else
+    reduce_columns<T, reduction>(outer, along, inner, out, in);
 }
 
 // The sum of f over all elements, in double and in fixed pieces. Each piece is added up in eight
@@ -155,41 +137,44 @@ Array broadcast_to(const Array& array, const Shape& shape) {
   require(broadcast("broadcast_to", array.shape(), shape) == shape, "broadcast_to: {} to {}",
           to_string(array.shape()), to_string(shape));
   Array result(shape, array.dtype());
-  if (ends_with(shape, array.shape())) {
-    repeat(array, result);
-    return result;
-  }
   dispatch(array.dtype(), [&]<class T>() {
-    const std::vector<std::size_t> extents(shape.begin(), shape.end());
-    auto to = xtensor_view<T>(result);
-    xt::noalias(to) = xt::broadcast(xtensor_view<T>(array), extents);
+    const T* in = array.values<T>().data();
+    T* out = result.mutable_values<T>().data();
+    const Walk<1> walk{shape, {broadcast_strides(array.shape(), shape)}};
+    for_each_run(walk, [=](std::int64_t place, auto from, auto strides, std::int64_t count) {
+      copy_run(count, in + from[0], strides[0], out + place, 1);
+    });
   });
   return result;
 }
 
 Array sum_to(const Array& array, const Shape& shape) {
   if (array.shape() == shape) return array;
-  Array sum = array;
   const int added = array.rank() - shape.rank();
+  std::vector<bool> stretched(array.rank());
   for (int axis = 0; axis < array.rank(); ++axis)
-    if (axis < added || (shape[axis - added] == 1 && array.dim(axis) != 1))
-      sum = reduce_axis(sum, axis, Reduction::sum);
-  return sum.reshaped(shape);
+    stretched[axis] = axis < added || (shape[axis - added] == 1 && array.dim(axis) != 1);
+  return reduce_axes(array, stretched, Reduction::sum).reshaped(shape);
 }
 
-Array reduce_axis(const Array& array, int axis, Reduction reduction) {
-  Shape shape = array.shape();
-  const Split split(shape, axis);
-  shape[axis] = 1;
-  Array result(shape, array.dtype());
-  dispatch(array.dtype(), [&]<class T>() {
-    T* out = result.mutable_values<T>().data();
-    const T* in = array.values<T>().data();
-    if (reduction == Reduction::sum)
-      reduce<T, Reduction::sum>(split, out, in);
-    else
-      reduce<T, Reduction::max>(split, out, in);
-  });
+Array reduce_axes(const Array& array, const std::vector<bool>& reduced, Reduction reduction) {
+  Array result = array;
+  for (int first = 0, last; first < array.rank(); first = last) {
+    for (last = first + 1; last < array.rank() && reduced[last] == reduced[first];) ++last;
+    if (!reduced[first]) continue;
+    const Split split(result.shape(), first, last);
+    Shape shape = result.shape();
+    for (int axis = first; axis < last; ++axis) shape[axis] = 1;
+    const Array whole = std::exchange(result, Array(shape, array.dtype()));
+    dispatch(array.dtype(), [&]<class T>() {
+      T* out = result.mutable_values<T>().data();
+      const T* in = whole.values<T>().data();
+      if (reduction == Reduction::sum)
+        reduce<T, Reduction::sum>(split, out, in);
+      else
+        reduce<T, Reduction::max>(split, out, in);
+    });
+  }
   return result;
 }
 

@@ -18,9 +18,9 @@ Array sum_to(const Array& array, const Shape& shape);
 
 enum class Reduction { sum, max };
 
-// Reduces one axis to extent 1. Sums run in fixed pieces: the same bits at any thread count.
-// The maximum of an empty axis is -inf.
-Array reduce_axis(const Array& array, int axis, Reduction reduction);
+// Reduces the axes that are marked to extent 1; the same handle if there are none. Sums run in
+// fixed pieces: the same bits at any thread count. The maximum of no elements is -inf.
+Array reduce_axes(const Array& array, const std::vector<bool>& reduced, Reduction reduction);
 
 // Over all elements, as a double.
 double sum_all(const Array& array);

@@ -1,29 +1,36 @@
 #include "autograd/ops/arithmetic.hpp"
 
-#include <xtensor/xnoalias.hpp>
-
+#include "autograd/kernels/strided.hpp"
 #include "autograd/ops/elementwise.hpp"
-#include "autograd/xtensor.hpp"
 
 namespace tapestry {
 namespace {
 
-constexpr auto sum = [](const auto& x, const auto& y) { return x + y; };
-constexpr auto difference = [](const auto& x, const auto& y) { return x - y; };
-constexpr auto product = [](const auto& x, const auto& y) { return x * y; };
-constexpr auto quotient = [](const auto& x, const auto& y) { return x / y; };
+constexpr auto sum = [](auto x, auto y) { return x + y; };
+constexpr auto difference = [](auto x, auto y) { return x - y; };
+constexpr auto product = [](auto x, auto y) { return x * y; };
+constexpr auto quotient = [](auto x, auto y) { return x / y; };
 
-// f is generic enough to combine vector registers and xtensor expressions alike: one shape takes
-// our threaded loop, two shapes take xtensor's broadcasting.
+// f(a, b) for shapes that broadcast to each other.
 template <class F>
 Array combine(const char* op, const Array& a, const Array& b, F f) {
   if (a.shape() == b.shape()) return map_arrays(f, a, b);
-  Array out(broadcast(op, a.shape(), b.shape()), a.dtype());
+  const Shape shape = broadcast(op, a.shape(), b.shape());
+  Array out(shape, a.dtype());
   dispatch(a.dtype(), [&]<class T>() {
-    const auto x = xtensor_view<T>(a);
-    const auto y = xtensor_view<T>(b);
-    auto z = xtensor_view<T>(out);
-    xt::noalias(z) = f(x, y);
+    const T *x = a.values<T>().data(), *y = b.values<T>().data();
+    T* z = out.mutable_values<T>().data();
+    const Walk<2> walk{shape,
+                       {broadcast_strides(a.shape(), shape), broadcast_strides(b.shape(), shape)}};
+    for_each_run(walk, [=](std::int64_t place, auto from, auto strides, std::int64_t n) {
+      const auto [i, j] = from;
+      if (strides[0] == 0)
+        map_span(n, {y + j}, z + place, [f, v = Simd<T>(x[i])](auto w) { return f(v, w); });
+      else if (strides[1] == 0)
+        map_span(n, {x + i}, z + place, [f, w = Simd<T>(y[j])](auto v) { return f(v, w); });
+      else
+        map_span(n, {x + i, y + j}, z + place, f);
+    });
   });
   return out;
 }

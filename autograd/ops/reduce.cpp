@@ -27,14 +27,12 @@ Reduced reduce(const char* op, const Tensor& x, std::vector<int> axes, Reduction
     require(!reduced[position], "{}: axis {} of shape {} twice", op, axis, to_string(x.shape()));
     reduced[position] = true;
   }
-  Reduced result{.kept = x.value(), .dropped = {}, .count = 1};
+  Reduced result{.kept = reduce_axes(x.value(), reduced, reduction), .dropped = {}, .count = 1};
   for (int axis = 0; axis < x.rank(); ++axis) {
-    if (reduced[axis]) {
-      result.kept = reduce_axis(result.kept, axis, reduction);
+    if (reduced[axis])
       result.count *= x.dim(axis);
-    } else {
+    else
       result.dropped.push_back(x.dim(axis));
-    }
   }
   return result;
 }

@@ -1,8 +1,8 @@
 #include "autograd/ops/shaping.hpp"
 
-#include <cstring>
 #include <numeric>
 
+#include "autograd/kernels/strided.hpp"
 #include "autograd/ops/elementwise.hpp"
 
 namespace tapestry {
@@ -27,65 +27,37 @@ Shape resolve(const Tensor& x, const std::vector<std::int64_t>& wanted) {
   return shape;
 }
 
-// Writes `to` in order while walking `from` by the permuted strides.
-template <class T>
-void copy_permuted(const Shape& shape, const std::vector<std::int64_t>& strides, const T* from,
-                   T* to) {
-  const int last = shape.rank() - 1;
-  const std::int64_t row = shape[last], stride = strides[last];
-  const std::int64_t rows = shape.elements() / std::max<std::int64_t>(1, row);
-  parallel_for(rows, std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, row)),
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t i = begin; i < end; ++i) {
-                   std::int64_t rest = i, offset = 0;
-                   for (int axis = last - 1; axis >= 0; --axis) {
-                     offset += rest % shape[axis] * strides[axis];
-                     rest /= shape[axis];
-                   }
-                   for (std::int64_t j = 0; j < row; ++j)
-                     to[i * row + j] = from[offset + j * stride];
-                 }
-               });
-}
-
 Array permuted(const Array& x, const std::vector<int>& axes) {
-  if (x.rank() == 0) return x;
-  std::vector<std::int64_t> own(axes.size(), 1);
-  for (int axis = x.rank() - 2; axis >= 0; --axis) own[axis] = own[axis + 1] * x.dim(axis + 1);
-  Shape shape;
-  std::vector<std::int64_t> strides;
+  const Strides own = strides_of(x.shape());
+  Walk<1> walk;
   for (int axis : axes) {
-    shape.push_back(x.dim(axis));
-    strides.push_back(own[axis]);
+    walk.shape.push_back(x.dim(axis));
+    walk.strides[0].push_back(own[axis]);
   }
-  Array y(shape, x.dtype());
+  Array y(walk.shape, x.dtype());
   dispatch(x.dtype(), [&]<class T>() {
-    copy_permuted(shape, strides, x.values<T>().data(), y.mutable_values<T>().data());
+    const T* in = x.values<T>().data();
+    T* out = y.mutable_values<T>().data();
+    for_each_run(walk, [=](std::int64_t place, auto from, auto strides, std::int64_t count) {
+      copy_run(count, in + from[0], strides[0], out + place, 1);
+    });
   });
   return y;
 }
 
-// An array as `outer` blocks, in which each index of `axis` has `inner` bytes.
-struct Rows {
-  std::size_t outer = 1, inner;
-  Rows(const Array& array, int axis) : inner(size_of(array.dtype())) {
-    for (int i = 0; i < axis; ++i) outer *= array.dim(i);
-    for (int i = axis + 1; i < array.rank(); ++i) inner *= array.dim(i);
-  }
-};
-
 // Copies `count` indices of `axis` from one array, starting at from_begin, into another.
 void copy_along(int axis, const Array& from, std::int64_t from_begin, Array& to,
                 std::int64_t to_begin, std::int64_t count) {
-  const Rows rows(from, axis);
-  const auto at = [&](const Array& array, std::size_t i, std::int64_t begin) {
-    return (i * array.dim(axis) + begin) * rows.inner;
-  };
-  const std::size_t bytes = count * rows.inner;
-  if (bytes == 0) return;
-  for (std::size_t i = 0; i < rows.outer; ++i)
-    std::memcpy(to.mutable_raw() + at(to, i, to_begin), from.raw() + at(from, i, from_begin),
-                bytes);
+  Walk<2> walk{from.shape(), {strides_of(from.shape()), strides_of(to.shape())}};
+  walk.shape[axis] = count;
+  const auto [from_step, to_step] = walk.strides;
+  dispatch(from.dtype(), [&]<class T>() {
+    const T* in = from.values<T>().data() + from_begin * from_step[axis];
+    T* out = to.mutable_values<T>().data() + to_begin * to_step[axis];
+    for_each_run(walk, [=](std::int64_t, auto at, auto strides, std::int64_t n) {
+      copy_run(n, in + at[0], strides[0], out + at[1], strides[1]);
+    });
+  });
 }
 
 Array sliced(const Array& x, int axis, std::int64_t begin, std::int64_t end) {
