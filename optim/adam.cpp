@@ -39,23 +39,17 @@ void AdamW::update(const Update& update) const {
     const T rate = update.learning_rate / bias1, root = 1 / std::sqrt(bias2);
     const T keep = 1 - update.learning_rate * update.weight_decay;
 
-    Array parameter = update.parameter;
-    T* parameters = parameter.mutable_values<T>().data();
-    T* first_moments = update.slots[0].mutable_values<T>().data();
-    T* second_moments = update.slots[1].mutable_values<T>().data();
-    const T* gradients = update.gradient.values<T>().data();
-    parallel_for(parameter.size(), 16384, [=](std::int64_t begin, std::int64_t end) {
-      const std::int64_t n = end - begin;
-      T *ms = first_moments + begin, *vs = second_moments + begin, *thetas = parameters + begin;
-      const T* gs = gradients + begin;
-      map_span(n, {ms, gs}, ms,
-               [=](auto m, auto g) { return fma(m, Simd<T>(beta1), g * (clip * rest1)); });
-      map_span(n, {vs, gs}, vs, [=](auto v, auto g) {
-        return fma(v, Simd<T>(beta2), (g * clip) * (g * clip) * rest2);
-      });
-      map_span(n, {thetas, ms, vs}, thetas, [=](auto theta, auto m, auto v) {
-        return theta * keep - rate * m / (sqrt(v) * root + epsilon);
-      });
+    T *ms = update.of<T>(update.slots[0]).data(), *vs = update.of<T>(update.slots[1]).data();
+    T* thetas = update.of<T>(update.parameter).data();
+    const T* gs = update.of<T>(update.gradient).data();
+    const std::int64_t n = update.end - update.begin;
+    map_span(n, {ms, gs}, ms,
+             [=](auto m, auto g) { return fma(m, Simd<T>(beta1), g * (clip * rest1)); });
+    map_span(n, {vs, gs}, vs, [=](auto v, auto g) {
+      return fma(v, Simd<T>(beta2), (g * clip) * (g * clip) * rest2);
+    });
+    map_span(n, {thetas, ms, vs}, thetas, [=](auto theta, auto m, auto v) {
+      return theta * keep - rate * m / (sqrt(v) * root + epsilon);
     });
   });
 }

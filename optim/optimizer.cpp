@@ -4,6 +4,7 @@
 
 #include "autograd/check.hpp"
 #include "autograd/profile.hpp"
+#include "optim/parts.hpp"
 
 namespace tapestry {
 
@@ -28,19 +29,26 @@ void Optimizer::step(const Gradients& gradients, double learning_rate, double sc
     require(gradients.find(*parameter) != nullptr, "optimizer: parameter {} {} has no gradient",
             parameter->name, to_string(parameter->tensor.shape()));
   ++steps_;
+  std::vector<std::int64_t> sizes;
+  sizes.reserve(parameters_.size());
   double bytes = 0;  // a gradient is read; a parameter and its slots are read and written
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    sizes.push_back(parameters_[i]->tensor.size());
+    bytes += parameters_[i]->value().bytes() * (3 + 2 * slots_[i].size());
+  }
+  for_each_part(sizes, [&](auto, auto i, std::int64_t begin, std::int64_t end) {
     const Parameter& parameter = *parameters_[i];
     const bool decays = decay_.all || parameter.role == Role::weight;
     update({.parameter = parameter.value(),
             .gradient = gradients[parameter],
             .slots = slots_[i],
+            .begin = begin,
+            .end = end,
             .scale = scale,
             .learning_rate = learning_rate,
             .weight_decay = decays ? decay_.rate : 0,
             .step = steps_});
-    bytes += parameter.value().bytes() * (3 + 2 * slots_[i].size());
-  }
+  });
   profile::mark(profile::Phase::step, "optimizer", nullptr, bytes);
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -20,8 +21,8 @@ struct WeightDecay {
   bool all = false;  // also biases, norms and embeddings
 };
 
-// Moves parameters, but fixed ones, against their gradients. A subclass is the mathematics of one
-// parameter.
+// Moves parameters, but fixed ones, against their gradients. A subclass is the mathematics of an
+// element.
 class Optimizer {
  public:
   explicit Optimizer(std::vector<Parameter*> parameters, const WeightDecay& decay = {});
@@ -38,16 +39,24 @@ class Optimizer {
   std::vector<std::pair<std::string, Array>> state() const;
 
  protected:
+  // Of the elements [begin, end) of one parameter, its gradient and its slots.
   struct Update {
     Array parameter;        // written in place
     const Array& gradient;  // before scaling
-    std::vector<Array>& slots;
+    const std::vector<Array>& slots;
+    std::int64_t begin, end;
     double scale, learning_rate;
     double weight_decay;  // 0 where the parameter is excluded
     std::int64_t step;    // from 1
+
+    // Those elements of one of the arrays.
+    template <class T>
+    std::span<T> of(Array array) const {
+      return array.mutable_values<T>().subspan(begin, end - begin);
+    }
   };
   virtual std::vector<std::string> slot_names() const = 0;
-  virtual void update(const Update& update) const = 0;
+  virtual void update(const Update& update) const = 0;  // called on several threads
 
  private:
   void make_slots() const;

@@ -19,13 +19,11 @@ void Sgd::update(const Update& update) const {
   dispatch(update.parameter.dtype(), [&]<class T>() {
     const T momentum = options_.momentum, clip = update.scale, rate = update.learning_rate;
     const T keep = 1 - update.learning_rate * update.weight_decay;
-    Array parameter = update.parameter;
-    T* thetas = parameter.mutable_values<T>().data();
-    T* vs = update.slots[0].mutable_values<T>().data();
-    const T* gs = update.gradient.values<T>().data();
-    const std::int64_t n = parameter.size();
-    map(n, {vs, gs}, vs, [=](auto v, auto g) { return v * momentum + g * clip; });
-    map(n, {thetas, vs}, thetas, [=](auto theta, auto v) { return theta * keep - rate * v; });
+    T *thetas = update.of<T>(update.parameter).data(), *vs = update.of<T>(update.slots[0]).data();
+    const T* gs = update.of<T>(update.gradient).data();
+    const std::int64_t n = update.end - update.begin;
+    map_span(n, {vs, gs}, vs, [=](auto v, auto g) { return v * momentum + g * clip; });
+    map_span(n, {thetas, vs}, thetas, [=](auto theta, auto v) { return theta * keep - rate * v; });
   });
 }
 

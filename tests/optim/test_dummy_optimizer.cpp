@@ -30,9 +30,8 @@ class Sliding final : public Optimizer {
     if (update.step <= options_.rest) return;
     const double rate = options_.uphill ? -update.learning_rate : update.learning_rate;
     dispatch(update.parameter.dtype(), [&]<class T>() {
-      Array parameter = update.parameter;
-      const auto theta = parameter.mutable_values<T>(), v = update.slots[0].mutable_values<T>();
-      const auto gradient = update.gradient.values<T>();
+      const std::span<T> theta = update.of<T>(update.parameter), v = update.of<T>(update.slots[0]);
+      const std::span<T> gradient = update.of<T>(update.gradient);
       for (std::size_t i = 0; i < theta.size(); ++i) {
         v[i] = T((1 - options_.friction) * v[i] + gradient[i] * update.scale);
         theta[i] -= T(rate * v[i]);

@@ -60,6 +60,38 @@ TEST_CASE("optim: a fixed parameter is never updated, and keeps no state") {
   }
 }
 
+TEST_CASE("optim: parameters of many sizes move and are clipped alike on 1, 2, 3 and 8 threads") {
+  const std::vector<Shape> shapes{{3}, {0}, {40000}, {1}, {130, 127}, {16384}, {5, 5}};
+  for (const auto& [name, type] : optimizer_registry()) {
+    CAPTURE(name);
+    std::vector<double> first;
+    const int before = num_threads();
+    for (const int threads : {1, 2, 3, 8}) {
+      set_num_threads(threads);
+      Parameters parameters;
+      std::vector<Array> values;
+      for (std::size_t i = 0; i < shapes.size(); ++i) {
+        parameters.add(normal(shapes[i], 2 * i, f32));
+        values.push_back(normal(shapes[i], 2 * i + 1, f32));
+      }
+      const auto optimizer = type.make(parameters.pointers, {{"momentum", 0.9}});
+      const Gradients gradients = gradients_of(parameters.pointers, values);
+      const Clip clipped = clip(gradients, parameters.pointers, 1);
+      for (int step = 0; step < 2; ++step) optimizer->step(gradients, 0.1, clipped.scale);
+      std::vector<double> now{clipped.norm};
+      double squares = 0;
+      for (std::size_t i = 0; i < shapes.size(); ++i) {
+        for (const double v : doubles(parameters.all[i].value())) now.push_back(v);
+        for (const double g : doubles(values[i])) squares += g * g;
+      }
+      CHECK(clipped.norm == doctest::Approx(std::sqrt(squares)).epsilon(1e-12));
+      if (first.empty()) first = now;
+      CHECK(now == first);
+    }
+    set_num_threads(before);
+  }
+}
+
 // --- schedules ---
 
 TEST_CASE("schedule: the learning rates of a hand's computation") {
