@@ -1,5 +1,7 @@
 #include "autograd/ops/activations.hpp"
 
+#include <array>
+#include <concepts>
 #include <numbers>
 
 #include "autograd/branches.hpp"
@@ -8,11 +10,29 @@
 namespace tapestry {
 namespace {
 
+// For float32 and |x| < 5.4, (Φ(x) - 1/2) / x by powers of 2 x²/5.4² - 1: a minimax fit of 3e-8 for
+// x times it. Of Φ it leaves an error below 1.3e-7, twice that of an erf, in a third of its time.
+constexpr float normal_bound = 5.4f;
+constexpr std::array normal_powers{
+    0.13092811405658722f,   -0.06532805413007736f,  0.048499591648578644f,  -0.039206814020872116f,
+    0.0321165956556797f,    -0.025746457278728485f, 0.019645143300294876f,  -0.013963320292532444f,
+    0.009651198983192444f,  -0.006715338211506605f, 0.0036589177325367928f, -0.001186410547234118f,
+    0.0008749373373575509f, -0.001028368715196848f, 0.00039285767707042396f};
+
 // Φ(x) and φ(x) of the standard normal distribution.
 template <class X>
 X normal_cdf(const X& x) {
   using T = Scalar<X>;
-  return T(0.5) * (T(1) + erf(x * T(std::numbers::sqrt2 / 2)));
+  if constexpr (std::same_as<T, double>) {
+    return T(0.5) * (T(1) + erf(x * T(std::numbers::sqrt2 / 2)));
+  } else {
+    const X bound(normal_bound);
+    const X s = fma(x * x, X(2 / (normal_bound * normal_bound)), X(-1));
+    X sum(normal_powers.back());
+    for (std::size_t i = normal_powers.size() - 1; i-- > 0;) sum = fma(sum, s, X(normal_powers[i]));
+    const X within = fma(x, sum, X(T(0.5)));
+    return select(x > bound, X(T(1)), select(x < -bound, X(T(0)), within));
+  }
 }
 
 template <class X>
