@@ -91,7 +91,7 @@ void Random::fill(Array& array, Draw draw) {
   const auto values = array.mutable_values<T>();
   const std::int64_t size = std::ssize(values);
   const std::int64_t pairs = (size + 1) / 2;
-  parallel_for(pairs, 4096, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(pairs, 512, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const Blocks<1> words = blocks<1>(next_ + i);
       const std::array<double, 2> pair =

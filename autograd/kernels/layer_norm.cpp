@@ -33,10 +33,9 @@ void layer_norm_backward(const Array& dy, const Array& x, const Array& weight, c
                          const Array& scale, Array& dx, Array& dweight, Array& dbias) {
   const std::int64_t C = weight.size(), rows = mean.size();
   const std::int64_t piece =
-      std::clamp<std::int64_t>(16384 / std::max<std::int64_t>(1, C), 16, longest_run);
+      std::clamp<std::int64_t>(8192 / std::max<std::int64_t>(1, C), 8, longest_run);
   const std::int64_t pieces = (rows + piece - 1) / piece;
-  Array weight_parts = Array::zeros({pieces, C}, x.dtype());
-  Array bias_parts = Array::zeros({pieces, C}, x.dtype());
+  Array weight_parts({pieces, C}, x.dtype()), bias_parts({pieces, C}, x.dtype());
   dispatch(x.dtype(), [&]<class T>() {
     const T* dys = dy.values<T>().data();
     const T* xs = x.values<T>().data();
@@ -49,6 +48,8 @@ void layer_norm_backward(const Array& dy, const Array& x, const Array& weight, c
     parallel_for(rows, piece, [=](std::int64_t begin, std::int64_t end) {
       T* dw_part = dw + begin / piece * C;
       T* db_part = db + begin / piece * C;
+      std::fill_n(dw_part, C, T(0));
+      std::fill_n(db_part, C, T(0));
       for (std::int64_t row = begin; row < end; ++row) {
         const T m = means[row], s = scales[row];
         const T* g = dys + row * C;

@@ -60,7 +60,7 @@ void map_span(std::int64_t n, const T* const (&in)[inputs], T* out, F f) {
 // The same over all threads, for arrays.
 template <class T, std::size_t inputs, class F>
 void map(std::int64_t n, const T* const (&in)[inputs], T* out, F f) {
-  constexpr std::int64_t grain = 16384;
+  constexpr std::int64_t grain = 8192;
   parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end) {
     const T* from[inputs];
     std::transform(in, in + inputs, from, [begin](const T* x) { return x + begin; });

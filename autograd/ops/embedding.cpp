@@ -1,6 +1,7 @@
 #include "autograd/ops/embedding.hpp"
 
-#include <numeric>
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "autograd/kernels/rows.hpp"
@@ -9,33 +10,42 @@
 namespace tapestry {
 namespace {
 
-// Where each token of a vocabulary stands in a text: token v at places[offsets[v]] to
-// places[offsets[v + 1] - 1], in the text's order.
+// Where each token stands in a text: tokens[i] at places[offsets[i]] to places[offsets[i + 1] - 1],
+// in the text's order. Tokens that do not stand there are left out.
 struct Places {
-  std::vector<std::int64_t> offsets, places;
+  std::vector<std::int64_t> tokens, offsets, places;
 
-  Places(std::span<const std::int32_t> tokens, std::int64_t vocabulary)
-      : offsets(vocabulary + 1), places(tokens.size()) {
-    for (const std::int32_t token : tokens) ++offsets[token + 1];
-    std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
-    std::vector<std::int64_t> next(offsets.begin(), offsets.end() - 1);
-    for (std::size_t i = 0; i < tokens.size(); ++i) places[next[tokens[i]]++] = i;
+  Places(std::span<const std::int32_t> text, std::int64_t vocabulary) : places(text.size()) {
+    std::vector<std::int64_t> next(vocabulary);
+    for (const std::int32_t token : text) ++next[token];
+    std::int64_t before = 0;
+    for (std::int64_t token = 0; token < vocabulary; ++token) {
+      if (next[token] == 0) continue;
+      tokens.push_back(token);
+      offsets.push_back(before);
+      before += std::exchange(next[token], before);
+    }
+    offsets.push_back(before);
+    for (std::size_t i = 0; i < text.size(); ++i) places[next[text[i]]++] = i;
   }
 };
 
-// table[token] += gradient row, in the order of the tokens; threads share out the columns.
+// table[token] += gradient row, in the order of the text; threads share out the tokens, and the
+// columns of each.
 template <class T>
 void scatter_add(const Places& text, std::int64_t width, const T* gradient, T* table) {
-  const std::int64_t grain =
-      std::max<std::int64_t>(64, 32768 / std::max<std::size_t>(1, text.places.size()));
-  parallel_for(width, grain, [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t n = end - begin;
-    const auto add = [&](std::int64_t i, T* sum) {
-      map_span(n, {sum, gradient + text.places[i] * width + begin}, sum,
+  const std::int64_t most = std::min<std::int64_t>(width, 64), tokens = std::ssize(text.tokens);
+  const std::int64_t blocks = width == 0 ? 0 : (width + most - 1) / most;
+  const std::int64_t rows = std::ssize(text.places) / std::max<std::int64_t>(1, tokens);
+  for_each_row(tokens * blocks, rows * most, [&](std::int64_t i) {
+    const std::int64_t token = i / blocks, column = i % blocks * most;
+    const std::int64_t n = std::min(most, width - column);
+    const auto add = [&](std::int64_t place, T* sum) {
+      map_span(n, {sum, gradient + text.places[place] * width + column}, sum,
                [](auto x, auto y) { return x + y; });
     };
-    for (std::size_t token = 0; token + 1 < text.offsets.size(); ++token)
-      add_rows(text.offsets[token], text.offsets[token + 1], n, table + token * width + begin, add);
+    add_rows(text.offsets[token], text.offsets[token + 1], n,
+             table + text.tokens[token] * width + column, add);
   });
 }
 
@@ -51,21 +61,23 @@ Tensor embedding(const Tensor& table, const Array& tokens) {
   shape.push_back(C);
   Array y(shape, table.dtype());
   const auto rows = tokens.values<std::int32_t>();
-  for (std::int32_t token : rows)
-    require(token >= 0 && token < V, "embedding: token {} with table {}", token,
-            to_string(table.shape()));
+  const auto is_wrong = [V](std::int32_t token) { return token < 0 || token >= V; };
+  if (const auto wrong = std::ranges::find_if(rows, is_wrong); wrong != rows.end())
+    require(false, "embedding: token {} with table {}", *wrong, to_string(table.shape()));
   dispatch(table.dtype(), [&]<class T>() {
-    const auto from = table.value().values<T>();
-    const auto to = y.mutable_values<T>();
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      std::copy_n(from.data() + rows[i] * C, C, to.data() + i * C);
+    const T* from = table.value().values<T>().data();
+    T* to = y.mutable_values<T>().data();
+    for_each_row(std::ssize(rows), C,
+                 [=](std::int64_t i) { std::copy_n(from + rows[i] * C, C, to + i * C); });
   });
   return record("embedding", y, {table}, [tokens, C](const Array& gradient, InputGradients& into) {
     into.accumulate(0, [&](Array& dtable, bool accumulate) {
-      if (!accumulate) std::fill_n(dtable.mutable_raw(), dtable.bytes(), std::byte{0});
       dispatch(gradient.dtype(), [&]<class T>() {
+        T* to = dtable.mutable_values<T>().data();
+        if (!accumulate)
+          for_each_row(dtable.dim(0), C, [=](std::int64_t i) { std::fill_n(to + i * C, C, T(0)); });
         scatter_add(Places(tokens.values<std::int32_t>(), dtable.dim(0)), C,
-                    gradient.values<T>().data(), dtable.mutable_values<T>().data());
+                    gradient.values<T>().data(), to);
       });
     });
   });

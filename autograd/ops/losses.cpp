@@ -9,13 +9,12 @@ namespace {
 
 std::int64_t count_targets(const Tensor& logits, std::span<const std::int32_t> targets,
                            std::int32_t ignore_index) {
-  std::int64_t count = 0;
-  for (std::int32_t target : targets) {
-    require(target == ignore_index || (target >= 0 && target < logits.dim(-1)),
-            "cross_entropy: target {} with logits {}", target, to_string(logits.shape()));
-    count += target != ignore_index;
-  }
-  return count;
+  const auto is_wrong = [=, V = logits.dim(-1)](std::int32_t target) {
+    return target != ignore_index && (target < 0 || target >= V);
+  };
+  if (const auto wrong = std::ranges::find_if(targets, is_wrong); wrong != targets.end())
+    require(false, "cross_entropy: target {} with logits {}", *wrong, to_string(logits.shape()));
+  return std::ssize(targets) - std::ranges::count(targets, ignore_index);
 }
 
 // One loss a row of the logits: -Σ q log p, where p is the softmax of the row x, and q the target

@@ -7,6 +7,15 @@
 namespace tapestry {
 namespace {
 
+// Some columns of one segment: n of them, of rows of F.
+struct Block {
+  std::int64_t begin, end;  // its rows
+  std::int64_t n, F, column;
+  std::int64_t own;  // where the columns begin in (S, F)
+
+  std::int64_t at(std::int64_t row) const { return row * F + column; }
+};
+
 // The S segments of the rows of x (N, F).
 struct Segments {
   Array offsets;
@@ -26,30 +35,40 @@ struct Segments {
   std::int64_t begin(std::int64_t s) const { return offsets.values<std::int32_t>()[s]; }
   std::int64_t end(std::int64_t s) const { return begin(s + 1); }
 
-  // fn(s, begin, end) for every segment; one thread walks a segment.
+  // fn(block) for the blocks of up to 64 columns of every segment; one thread walks a block.
   template <class Fn>
   void for_each(Fn fn) const {
-    for_each_row(S, S == 0 ? 1 : F * (1 + N / S), [&](std::int64_t s) { fn(s, begin(s), end(s)); });
+    constexpr std::int64_t most = 64;
+    const std::int64_t blocks = (F + most - 1) / most, rows = S == 0 ? 1 : 1 + N / S;
+    for_each_row(S * blocks, std::min(F, most) * rows, [&](std::int64_t i) {
+      const std::int64_t s = i / blocks, column = i % blocks * most;
+      fn(Block{.begin = begin(s),
+               .end = end(s),
+               .n = std::min(most, F - column),
+               .F = F,
+               .column = column,
+               .own = s * F + column});
+    });
   }
 };
 
 constexpr auto plus = [](auto a, auto b) { return a + b; };
 constexpr auto larger = [](auto a, auto b) { return xsimd::max(a, b); };
 
-// into (F) += the rows [begin, end) of x (N, F).
+// into (n) += the block of x (N, F).
 template <class T>
-void sum_rows(std::int64_t begin, std::int64_t end, std::int64_t F, const T* x, T* into) {
-  add_rows(begin, end, F, into, [=](std::int64_t row, T* sum) {
-    map_span(F, {sum, x + row * F}, sum, plus);
+void sum_rows(const Block& block, const T* x, T* into) {
+  add_rows(block.begin, block.end, block.n, into, [=](std::int64_t row, T* sum) {
+    map_span(block.n, {sum, x + block.at(row)}, sum, plus);
   });
 }
 
-// into (F) = the largest of the rows [begin, end), of which there is one, of x (N, F).
+// into (n) = the largest of the block's rows, of which there is one, of x (N, F).
 template <class T>
-void max_rows(std::int64_t begin, std::int64_t end, std::int64_t F, const T* x, T* into) {
-  std::copy_n(x + begin * F, F, into);
-  for (std::int64_t row = begin + 1; row < end; ++row)
-    map_span(F, {into, x + row * F}, into, larger);
+void max_rows(const Block& block, const T* x, T* into) {
+  std::copy_n(x + block.at(block.begin), block.n, into);
+  for (std::int64_t row = block.begin + 1; row < block.end; ++row)
+    map_span(block.n, {into, x + block.at(row)}, into, larger);
 }
 
 // (S, F): the sum of each segment's rows of x (N, F).
@@ -58,9 +77,7 @@ Array sums_of(const Segments& segments, const Array& x) {
   dispatch(x.dtype(), [&]<class T>() {
     const T* in = x.values<T>().data();
     T* out = sums.mutable_values<T>().data();
-    segments.for_each([&, F = segments.F](std::int64_t s, std::int64_t begin, std::int64_t end) {
-      sum_rows(begin, end, F, in, out + s * F);
-    });
+    segments.for_each([&](const Block& block) { sum_rows(block, in, out + block.own); });
   });
   return sums;
 }
@@ -71,11 +88,11 @@ Array winners_of(const Segments& segments, const Array& x, const Array& best) {
   dispatch(x.dtype(), [&]<class T>() {
     const T *in = x.values<T>().data(), *high = best.values<T>().data();
     T* out = winners.mutable_values<T>().data();
-    segments.for_each([&, F = segments.F](std::int64_t s, std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row)
-        map_span(F, {in + row * F, high + s * F}, out + row * F, [](auto v, auto b) {
-          return select(v == b, decltype(v)(T(1)), decltype(v)(T(0)));
-        });
+    segments.for_each([&](const Block& block) {
+      for (std::int64_t row = block.begin; row < block.end; ++row)
+        map_span(
+            block.n, {in + block.at(row), high + block.own}, out + block.at(row),
+            [](auto v, auto b) { return select(v == b, decltype(v)(T(1)), decltype(v)(T(0))); });
     });
   });
   return winners;
@@ -97,9 +114,10 @@ Tensor scaled_sum(const char* op, const Tensor& x, const Array& offsets, bool av
   Array y = sums_of(segments, x.value());
   dispatch(x.dtype(), [&]<class T>() {
     T* out = y.mutable_values<T>().data();
-    segments.for_each([&, F = segments.F](std::int64_t s, std::int64_t begin, std::int64_t end) {
-      const Simd<T> factor(T(share(end - begin)));
-      map_span(F, {out + s * F}, out + s * F, [factor](auto v) { return v * factor; });
+    segments.for_each([&](const Block& block) {
+      const Simd<T> factor(T(share(block.end - block.begin)));
+      map_span(block.n, {out + block.own}, out + block.own,
+               [factor](auto v) { return v * factor; });
     });
   });
   return record(op, y, {x}, [segments, share](const Array& gradient, InputGradients& into) {
@@ -107,10 +125,11 @@ Tensor scaled_sum(const char* op, const Tensor& x, const Array& offsets, bool av
     dispatch(gradient.dtype(), [&]<class T>() {
       const T* dy = gradient.values<T>().data();
       T* out = dx.mutable_values<T>().data();
-      segments.for_each([&, F = segments.F](std::int64_t s, std::int64_t begin, std::int64_t end) {
-        const Simd<T> factor(T(share(end - begin)));
-        for (std::int64_t row = begin; row < end; ++row)
-          map_span(F, {dy + s * F}, out + row * F, [factor](auto g) { return g * factor; });
+      segments.for_each([&](const Block& block) {
+        const Simd<T> factor(T(share(block.end - block.begin)));
+        for (std::int64_t row = block.begin; row < block.end; ++row)
+          map_span(block.n, {dy + block.own}, out + block.at(row),
+                   [factor](auto g) { return g * factor; });
       });
     });
     into.add(0, dx);
@@ -133,28 +152,27 @@ Tensor segment_max(const Tensor& x, const Array& offsets) {
   dispatch(x.dtype(), [&]<class T>() {
     const T* in = x.value().values<T>().data();
     T* out = y.mutable_values<T>().data();
-    segments.for_each([&, F = segments.F](std::int64_t s, std::int64_t begin, std::int64_t end) {
-      if (begin < end) max_rows(begin, end, F, in, out + s * F);
+    segments.for_each([&](const Block& block) {
+      if (block.begin < block.end) max_rows(block, in, out + block.own);
     });
   });
-  const Tensor best =
-      record("segment_max", y, {x},
-             [segments, x = x.value(), y](const Array& gradient, InputGradients& into) {
-               const Array winners = winners_of(segments, x, y), ties = sums_of(segments, winners);
-               Array dx(x.shape(), x.dtype());
-               dispatch(x.dtype(), [&]<class T>() {
-                 const T *wins = winners.values<T>().data(), *count = ties.values<T>().data();
-                 const T* dy = gradient.values<T>().data();
-                 T* out = dx.mutable_values<T>().data();
-                 segments.for_each(
-                     [&, F = segments.F](std::int64_t s, std::int64_t begin, std::int64_t end) {
-                       for (std::int64_t row = begin; row < end; ++row)
-                         map_span(F, {wins + row * F, dy + s * F, count + s * F}, out + row * F,
-                                  [](auto w, auto g, auto n) { return w * (g / n); });
-                     });
-               });
-               into.add(0, dx);
-             });
+  const Tensor best = record(
+      "segment_max", y, {x},
+      [segments, x = x.value(), y](const Array& gradient, InputGradients& into) {
+        const Array winners = winners_of(segments, x, y), ties = sums_of(segments, winners);
+        Array dx(x.shape(), x.dtype());
+        dispatch(x.dtype(), [&]<class T>() {
+          const T *wins = winners.values<T>().data(), *count = ties.values<T>().data();
+          const T* dy = gradient.values<T>().data();
+          T* out = dx.mutable_values<T>().data();
+          segments.for_each([&](const Block& block) {
+            for (std::int64_t row = block.begin; row < block.end; ++row)
+              map_span(block.n, {wins + block.at(row), dy + block.own, count + block.own},
+                       out + block.at(row), [](auto w, auto g, auto n) { return w * (g / n); });
+          });
+        });
+        into.add(0, dx);
+      });
   return in_held_branches(
       best, [&] { return winners_of(segments, x.value(), y); },
       [&](const Array& winners) { return means_of_winners(segments, x.value(), winners); });
@@ -169,16 +187,16 @@ Tensor segment_softmax(const Tensor& x, const Array& offsets) {
     const T* in = x.value().values<T>().data();
     T *out = y.mutable_values<T>().data(), *highest = highs.mutable_values<T>().data();
     T* sums = totals.mutable_values<T>().data();
-    segments.for_each([&, F = segments.F](std::int64_t s, std::int64_t begin, std::int64_t end) {
-      if (begin == end) return;
-      T *high = highest + s * F, *total = sums + s * F;
-      max_rows(begin, end, F, in, high);
-      for (std::int64_t row = begin; row < end; ++row)
-        map_span(F, {in + row * F, high}, out + row * F,
+    segments.for_each([&](const Block& block) {
+      if (block.begin == block.end) return;
+      T *high = highest + block.own, *total = sums + block.own;
+      max_rows(block, in, high);
+      for (std::int64_t row = block.begin; row < block.end; ++row)
+        map_span(block.n, {in + block.at(row), high}, out + block.at(row),
                  [](auto v, auto shift) { return exp(v - shift); });
-      sum_rows(begin, end, F, out, total);
-      for (std::int64_t row = begin; row < end; ++row)
-        map_span(F, {out + row * F, total}, out + row * F,
+      sum_rows(block, out, total);
+      for (std::int64_t row = block.begin; row < block.end; ++row)
+        map_span(block.n, {out + block.at(row), total}, out + block.at(row),
                  [](auto v, auto sum) { return v / sum; });
     });
   });
@@ -190,17 +208,16 @@ Tensor segment_softmax(const Tensor& x, const Array& offsets) {
         dispatch(y.dtype(), [&]<class T>() {
           const T *p = y.values<T>().data(), *dy = gradient.values<T>().data();
           T *out = dx.mutable_values<T>().data(), *mean = means.mutable_values<T>().data();
-          segments.for_each(
-              [&, F = segments.F](std::int64_t s, std::int64_t begin, std::int64_t end) {
-                const std::int64_t at = s * F;
-                add_rows(begin, end, F, mean + at, [=](std::int64_t row, T* sum) {
-                  map_span(F, {sum, p + row * F, dy + row * F}, sum,
-                           [](auto m, auto v, auto g) { return fma(v, g, m); });
-                });
-                for (std::int64_t row = begin; row < end; ++row)
-                  map_span(F, {p + row * F, dy + row * F, mean + at}, out + row * F,
-                           [](auto v, auto g, auto m) { return v * (g - m); });
-              });
+          segments.for_each([&](const Block& block) {
+            const std::int64_t at = block.own;
+            add_rows(block.begin, block.end, block.n, mean + at, [=](std::int64_t row, T* sum) {
+              map_span(block.n, {sum, p + block.at(row), dy + block.at(row)}, sum,
+                       [](auto m, auto v, auto g) { return fma(v, g, m); });
+            });
+            for (std::int64_t row = block.begin; row < block.end; ++row)
+              map_span(block.n, {p + block.at(row), dy + block.at(row), mean + at},
+                       out + block.at(row), [](auto v, auto g, auto m) { return v * (g - m); });
+          });
         });
         into.add(0, dx);
       });

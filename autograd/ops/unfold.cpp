@@ -11,15 +11,38 @@ struct Windows {
   std::int64_t B, T, C, K, stride, before;
   std::int64_t count;  // T'
 
-  // fn(row of the windows, row of the sequence) for each step of each window of example b, but
-  // not of its padding.
-  template <class F>
-  void for_each_step(std::int64_t b, F fn) const {
-    for (std::int64_t window = 0; window < count; ++window)
+  // y (B, T', K C) of x (B, T, C): threads share out the windows.
+  template <class Real>
+  void take(const Real* x, Real* y) const {
+    for_each_row(B * count, K * C, [=, *this](std::int64_t row) {
+      const std::int64_t first = row % count * stride - before;
+      const Real* sequence = x + row / count * T * C;
       for (std::int64_t k = 0; k < K; ++k) {
-        const std::int64_t t = window * stride + k - before;
-        if (t >= 0 && t < T) fn((b * count + window) * K + k, b * T + t);
+        const std::int64_t t = first + k;
+        Real* to = y + (row * K + k) * C;
+        if (t >= 0 && t < T)
+          std::copy_n(sequence + t * C, C, to);
+        else
+          std::fill_n(to, C, Real(0));
       }
+    });
+  }
+
+  // dx (B, T, C) of dy (B, T', K C): threads share out the steps, which add up their windows in
+  // order.
+  template <class Real>
+  void give_back(const Real* dy, Real* dx) const {
+    for_each_row(B * T, C * (1 + K / stride), [=, *this](std::int64_t row) {
+      const std::int64_t b = row / T, place = row % T + before;  // in the padded sequence
+      Real* sum = dx + row * C;
+      std::fill_n(sum, C, Real(0));
+      for (std::int64_t k = K - 1; k >= 0; --k) {
+        const std::int64_t start = place - k;
+        if (start < 0 || start % stride != 0 || start / stride >= count) continue;
+        const Real* g = dy + ((b * count + start / stride) * K + k) * C;
+        map_span(C, {sum, g}, sum, [](auto x, auto y) { return x + y; });
+      }
+    });
   }
 };
 
@@ -39,27 +62,14 @@ Tensor unfold(const Tensor& x, const UnfoldOptions& options) {
                         .stride = stride,
                         .before = before,
                         .count = room < 0 ? 0 : room / stride + 1};
-  Array y = Array::zeros({B, windows.count, K * C}, x.dtype());
+  Array y({B, windows.count, K * C}, x.dtype());
   dispatch(x.dtype(), [&]<class Real>() {
-    const Real* in = x.value().values<Real>().data();
-    Real* out = y.mutable_values<Real>().data();
-    for_each_row(B, windows.count * K * C, [&](std::int64_t b) {
-      windows.for_each_step(b, [&](std::int64_t to, std::int64_t from) {
-        std::copy_n(in + from * C, C, out + to * C);
-      });
-    });
+    windows.take(x.value().values<Real>().data(), y.mutable_values<Real>().data());
   });
   return record("unfold", y, {x}, [windows](const Array& gradient, InputGradients& into) {
-    Array dx = Array::zeros({windows.B, windows.T, windows.C}, gradient.dtype());
+    Array dx({windows.B, windows.T, windows.C}, gradient.dtype());
     dispatch(gradient.dtype(), [&]<class Real>() {
-      const Real* dy = gradient.values<Real>().data();
-      Real* out = dx.mutable_values<Real>().data();
-      for_each_row(windows.B, windows.count * windows.K * windows.C, [&](std::int64_t b) {
-        windows.for_each_step(b, [&, C = windows.C](std::int64_t from, std::int64_t to) {
-          map_span(C, {out + to * C, dy + from * C}, out + to * C,
-                   [](auto sum, auto g) { return sum + g; });
-        });
-      });
+      windows.give_back(gradient.values<Real>().data(), dx.mutable_values<Real>().data());
     });
     into.add(0, dx);
   });

@@ -177,8 +177,27 @@ std::vector<Sized> sized_rows() {
     rows.push_back({"max", [=](In x) { return max(x[0], axes); }, {cube}});
   }
   rows.push_back({"long sum", [](In x) { return sum(x[0], {0}); }, {normal({40000, 3})}});
+  for (const Shape& other : {Shape{50, 41}, Shape{50, 1}, Shape{30, 1, 41}, Shape{30, 1, 1}})
+    for (const auto& [name, op] :
+         std::vector<std::pair<const char*, Binary>>{{"add", add}, {"divide", divide}})
+      rows.push_back({fmt::format("{} {} to a cube", name, to_string(other)),
+                      [op = op](In x) { return op(x[0], x[1]); },
+                      {cube, normal(other)}});
+  rows.push_back(
+      {"unfold",
+       [](In x) { return unfold(x[0], {.width = 5, .stride = 2, .before = 3, .after = 4}); },
+       {cube}});
+  const Array few = ints({0, 500, 500, 2900, 3000}, {5});
+  using Segmented = Tensor (*)(const Tensor&, const Array&);
+  for (const auto& [name, op] :
+       std::vector<std::pair<const char*, Segmented>>{{"segment_sum", segment_sum},
+                                                      {"segment_mean", segment_mean},
+                                                      {"segment_max", segment_max},
+                                                      {"segment_softmax", segment_softmax}})
+    rows.push_back({name, [=, op = op](In x) { return op(x[0], few); }, {normal({3000, 150})}});
   rows.push_back({"permute", [](In x) { return permute(x[0], {2, 0, 1}); }, {cube}});
   rows.push_back({"slice", [](In x) { return slice(x[0], 1, 3, 44); }, {cube}});
+  rows.push_back({"slice of one column", [](In x) { return slice(x[0], 2, 7, 8); }, {cube}});
   rows.push_back({"concat", [](In x) { return concat({x[0], x[0]}, 1); }, {cube}});
   rows.push_back({"dropout",
                   [](In x) {
@@ -270,6 +289,23 @@ TEST_CASE("threads: random arrays and sums have the same bits on 1, 2, 3 and 8 t
     CHECK(same_bits(g, gauss));
     CHECK(sum_all(u) == total);
     CHECK(sum_of_squares(g) == squares);
+  });
+}
+
+TEST_CASE("threads: copies of arrays have the same bits on 1, 2, 3 and 8 threads") {
+  const Array x = normal({1000, 70}, f32);
+  const std::vector<std::int64_t> chosen{999, 0, 500, 500, 7};
+  with_threads({1, 2, 3, 8}, [&](int) {
+    CHECK(same_bits(x.clone(), x));
+    const Array rows = x.select(chosen);
+    bool right = true;
+    for (std::size_t i = 0; i < chosen.size(); ++i)
+      right &= std::ranges::equal(rows.values<float>().subspan(i * 70, 70),
+                                  x.values<float>().subspan(chosen[i] * 70, 70));
+    CHECK(right);
+    const auto is = [](float value) { return [value](float v) { return v == value; }; };
+    CHECK(std::ranges::all_of(Array::zeros(x.shape(), f32).values<float>(), is(0)));
+    CHECK(std::ranges::all_of(Array::full(x.shape(), 1.5, f32).values<float>(), is(1.5)));
   });
 }
 
