@@ -67,6 +67,10 @@ TEST_CASE("bug: a terminal that was closed ended the training, without a checkpo
 }
 
 TEST_CASE("bug: an error was written behind the line of progress") {
+  if (run_program({"script", "-qec", "true", "/dev/null"}).status != 0) {
+    MESSAGE("not checked: no terminal can be opened here");
+    return;
+  }
   const Workshop shop;
   std::string command = fmt::format("{} train {} --out {}", TAPESTRY_BINARY,
                                     shop.folder.path("toy.toml"), shop.folder.path("run"));
