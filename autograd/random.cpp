@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 
 #include "autograd/check.hpp"
-#include "autograd/parallel.hpp"
+#include "autograd/kernels/simd.hpp"
 
 namespace tapestry {
 namespace {
@@ -26,6 +27,40 @@ std::array<double, 2> normal_pair(double u, double v) {
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
+// The rounds, on counters whose four words stand in the low halves of 64-bit lanes. The high halves
+// are of no account.
+template <class Lanes>
+std::array<Lanes, 4> philox(std::array<Lanes, 4> x, std::array<std::uint32_t, 2> key) {
+  for (int round = 0; round < 10; ++round) {
+    const Lanes product0 = multiply_low_halves(x[0], Lanes(std::uint64_t{0xD2511F53}));
+    const Lanes product1 = multiply_low_halves(x[2], Lanes(std::uint64_t{0xCD9E8D57}));
+    x = {(product1 >> 32) ^ x[1] ^ Lanes(std::uint64_t{key[0]}), product1,
+         (product0 >> 32) ^ x[3] ^ Lanes(std::uint64_t{key[1]}), product0};
+    key[0] += 0x9E3779B9;
+    key[1] += 0xBB67AE85;
+  }
+  return x;
+}
+
+// A mask's words are drawn for 64 elements at once: the words 0 of 16 blocks, then their words 1, 2
+// and 3, each in the low half of its lane.
+constexpr std::int64_t group_blocks = 16, group_words = 4 * group_blocks;
+
+void draw_group(std::uint64_t first, std::array<std::uint32_t, 2> lane,
+                std::array<std::uint32_t, 2> key, std::uint64_t* words) {
+  alignas(64) std::array<std::uint64_t, Lanes64::size> numbers;
+  std::iota(numbers.begin(), numbers.end(), first);
+  Lanes64 index = Lanes64::load_aligned(numbers.data());
+  for (std::int64_t i = 0; i < group_blocks; i += Lanes64::size) {
+    const std::array<Lanes64, 4> x = philox<Lanes64>(
+        {index, index >> 32, Lanes64(std::uint64_t{lane[0]}), Lanes64(std::uint64_t{lane[1]})},
+        key);
+    for (std::int64_t word = 0; word < 4; ++word)
+      x[word].store_aligned(words + word * group_blocks + i);
+    index += Lanes64(std::uint64_t{Lanes64::size});
+  }
+}
+
 }  // namespace
 
 Random::Random(std::uint64_t seed, Stream stream, std::uint64_t step)
@@ -33,38 +68,18 @@ Random::Random(std::uint64_t seed, Stream stream, std::uint64_t step)
   require(step >> 56 == 0, "random: step {} is above 2^56", step);
 }
 
-// The inner loops run over blocks, so that the compiler computes them in vector registers.
-template <std::size_t count>
-Random::Blocks<count> Random::blocks(std::uint64_t first) const {
-  Blocks<count> x;
-  for (std::size_t i = 0; i < count; ++i) {
-    x[0][i] = low(first + i);
-    x[1][i] = high(first + i);
-    x[2][i] = lane_[0];
-    x[3][i] = lane_[1];
-  }
-  std::array<std::uint32_t, 2> key = key_;
-  for (int round = 0; round < 10; ++round) {
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::uint64_t product0 = std::uint64_t{0xD2511F53} * x[0][i];
-      const std::uint64_t product1 = std::uint64_t{0xCD9E8D57} * x[2][i];
-      x[0][i] = high(product1) ^ x[1][i] ^ key[0];
-      x[1][i] = low(product1);
-      x[2][i] = high(product0) ^ x[3][i] ^ key[1];
-      x[3][i] = low(product0);
-    }
-    key[0] += 0x9E3779B9;
-    key[1] += 0xBB67AE85;
-  }
-  return x;
+Random::Block Random::block(std::uint64_t index) const {
+  const std::array<std::uint64_t, 4> x =
+      philox<std::uint64_t>({index, index >> 32, lane_[0], lane_[1]}, key_);
+  return {low(x[0]), low(x[1]), low(x[2]), low(x[3])};
 }
 
 std::uint32_t Random::bits() {
   if (unused_ == 0) {
-    current_ = blocks<1>(next_++);
+    current_ = block(next_++);
     unused_ = 4;
   }
-  return current_[4 - unused_--][0];
+  return current_[4 - unused_--];
 }
 
 double Random::uniform() {
@@ -93,9 +108,9 @@ void Random::fill(Array& array, Draw draw) {
   const std::int64_t pairs = (size + 1) / 2;
   parallel_for(pairs, 512, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const Blocks<1> words = blocks<1>(next_ + i);
+      const Block words = block(next_ + i);
       const std::array<double, 2> pair =
-          draw(to_unit(words[0][0], words[1][0]), to_unit(words[2][0], words[3][0]));
+          draw(to_unit(words[0], words[1]), to_unit(words[2], words[3]));
       values[2 * i] = pair[0];
       if (2 * i + 1 < size) values[2 * i + 1] = pair[1];
     }
@@ -127,25 +142,29 @@ void Random::fill_normal(Array& array, double mean, double standard_deviation) {
   });
 }
 
-// One word an element: 64 elements are the words 0 of 16 blocks, then their words 1, 2 and 3.
-void Random::fill_mask(Array& array, double probability, double value) {
+// One word an element.
+void Random::mask(const Array& from, Array& to, double probability, double value) {
   require(probability >= 0 && probability < 1, "random: a mask of probability {}", probability);
-  constexpr std::int64_t lanes = 16, group = 4 * lanes;
   const std::uint32_t threshold = probability * 0x1p32;
-  const std::int64_t groups = (array.size() + group - 1) / group;
-  dispatch(array.dtype(), [&]<class T>() {
-    const auto values = array.mutable_values<T>();
+  const std::int64_t size = to.size(), groups = (size + group_words - 1) / group_words;
+  dispatch(to.dtype(), [&]<class T>() {
+    const T* in = from.values<T>().data();
+    T* out = to.mutable_values<T>().data();
     const T kept = value;
     parallel_for(groups, 128, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t g = begin; g < end; ++g) {
-        const Blocks<lanes> words = blocks<lanes>(next_ + lanes * g);
-        const std::int64_t first = g * group, left = std::min(array.size() - first, group);
-        for (std::int64_t i = 0; i < left; ++i)
-          values[first + i] = words[i / lanes][i % lanes] < threshold ? T(0) : kept;
+      alignas(64) std::uint64_t words[group_words];
+      alignas(64) T factors[group_words];
+      for (std::int64_t group = begin; group < end; ++group) {
+        draw_group(next_ + group_blocks * group, lane_, key_, words);
+        std::transform(words, words + group_words, factors,
+                       [=](std::uint64_t word) { return low(word) < threshold ? T(0) : kept; });
+        const std::int64_t first = group * group_words;
+        map_span(std::min(size - first, group_words), {in + first, factors}, out + first,
+                 [](auto x, auto factor) { return x * factor; });
       }
     });
   });
-  next_ += lanes * groups;
+  next_ += group_blocks * groups;
   unused_ = 0;
 }
 

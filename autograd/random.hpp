@@ -43,22 +43,20 @@ class Random {
   // Fill a floating array; the same numbers at any thread count.
   void fill_uniform(Array& array, double low, double high);
   void fill_normal(Array& array, double mean, double standard_deviation);
-  // Each element is 0 with this probability (a multiple of 2^-32), else `value`.
-  void fill_mask(Array& array, double probability, double value);
+  // to = from, each element times 0 with this probability (a multiple of 2^-32), else times
+  // `value`. One shape and floating dtype; they may be one array.
+  void mask(const Array& from, Array& to, double probability, double value);
 
  private:
-  // Element [word][i] is word 0 to 3 of block first + i.
-  template <std::size_t count>
-  using Blocks = std::array<std::array<std::uint32_t, count>, 4>;
-  template <std::size_t count>
-  Blocks<count> blocks(std::uint64_t first) const;
+  using Block = std::array<std::uint32_t, 4>;
+  Block block(std::uint64_t index) const;
   template <class T, class Draw>
   void fill(Array& array, Draw draw);
 
   std::array<std::uint32_t, 2> key_;
   std::array<std::uint32_t, 2> lane_;  // stream and step
   std::uint64_t next_ = 0;             // the next block
-  Blocks<1> current_{};
+  Block current_{};
   int unused_ = 0;  // words of current_ not yet given
   bool is_blank_ = false;
 };

@@ -18,6 +18,26 @@ using Simd = xsimd::batch<T>;
 template <class T>
 inline constexpr std::int64_t simd_width = Simd<T>::size;
 
+// In each lane the product of the low halves of x and y, of which xsimd has none.
+using Lanes64 = xsimd::batch<std::uint64_t>;
+inline Lanes64 multiply_low_halves(const Lanes64& x, const Lanes64& y) {
+#if defined(__AVX512F__)
+  return _mm512_mul_epu32(x, y);
+#elif defined(__AVX2__)
+  return _mm256_mul_epu32(x, y);
+#elif defined(__SSE2__)
+  return _mm_mul_epu32(x, y);
+#elif defined(__aarch64__)
+  return vmull_u32(vmovn_u64(x), vmovn_u64(y));
+#else
+  const Lanes64 half(std::uint64_t{0xFFFFFFFF});
+  return (x & half) * (y & half);
+#endif
+}
+inline std::uint64_t multiply_low_halves(std::uint64_t x, std::uint64_t y) {
+  return (x & 0xFFFFFFFF) * (y & 0xFFFFFFFF);
+}
+
 // The sum of a batch's lanes.
 template <class T>
 T sum_lanes(const Simd<T>& batch) {

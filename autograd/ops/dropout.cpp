@@ -7,13 +7,15 @@ namespace tapestry {
 Tensor dropout(const Tensor& x, double rate, Random& random) {
   check_floating("dropout", x);
   require(rate >= 0 && rate < 1, "dropout: a rate of {} for {}", rate, to_string(x.shape()));
-  Array mask(x.shape(), x.dtype());
-  random.fill_mask(mask, rate, 1 / (1 - rate));
-  const auto apply = [](auto v, auto m) { return v * m; };
-  return record("dropout", map_arrays(apply, x.value(), mask), {x},
-                [mask, apply](const Array& gradient, InputGradients& into) {
-                  into.add(0, map_gradient(apply, gradient, mask));
-                });
+  const Random before = random;
+  Array y(x.shape(), x.dtype());
+  random.mask(x.value(), y, rate, 1 / (1 - rate));
+  // The mask is drawn again rather than kept: a number costs less than its way to memory and back.
+  return record("dropout", y, {x}, [before, rate](const Array& gradient, InputGradients& into) {
+    Array dx = reuse(gradient);
+    Random(before).mask(gradient, dx, rate, 1 / (1 - rate));
+    into.add(0, dx);
+  });
 }
 
 }  // namespace tapestry

@@ -91,22 +91,22 @@ TEST_CASE("random: draws of one generator do not repeat themselves") {
 TEST_CASE("random: masks hide the share they are asked to, each element on its own word") {
   for (const std::int64_t n : {1, 63, 64, 65, 100003})
     for (const DType dtype : {f32, f64}) {
-      Array mask(Shape{n}, dtype);
+      Array mask = Array::full({n}, 2, dtype);
       Random random(3, Stream::dropout, 9), words(3, Stream::dropout, 9);
-      random.fill_mask(mask, 0.25, 2);
+      random.mask(mask, mask, 0.25, 1.5);
       std::vector<std::uint32_t> bits((n + 63) / 64 * 64);
       for (std::uint32_t& word : bits) word = words.bits();
       const std::vector<double> values = doubles(mask);
       for (std::size_t i = 0; i < values.size(); ++i) {
         const std::size_t block = i / 64 * 16 + i % 16, word = i % 64 / 16;
-        if (values[i] != (bits[4 * block + word] < 0x40000000u ? 0 : 2))
+        if (values[i] != (bits[4 * block + word] < 0x40000000u ? 0 : 3))
           FAIL_CHECK("element " << i);
       }
       CHECK(random.bits() == words.bits());  // both stand after the same blocks
     }
   Array mask(Shape{3}, f32);
   Random random(3, Stream::dropout);
-  CHECK_THROWS_AS(random.fill_mask(mask, 1, 2), std::invalid_argument);
+  CHECK_THROWS_AS(random.mask(mask, mask, 1, 2), std::invalid_argument);
 }
 
 TEST_CASE("random: below is in range and even") {
