@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 #include <tuple>
+#include <type_traits>
 
 #include "autograd/kernels/xsimd.hpp"
 #include "autograd/parallel.hpp"
@@ -51,16 +52,32 @@ T sum_lanes(const Simd<T>& batch) {
 // The first `count` < simd_width<T> elements; the other lanes are 0.
 template <class T>
 Simd<T> load_partial(const T* from, std::int64_t count) {
+#if defined(__AVX512F__)
+  const unsigned lanes = (1u << count) - 1;
+  if constexpr (std::is_same_v<T, float>)
+    return _mm512_maskz_loadu_ps(static_cast<__mmask16>(lanes), from);
+  else
+    return _mm512_maskz_loadu_pd(static_cast<__mmask8>(lanes), from);
+#else
   alignas(64) T lanes[simd_width<T>] = {};
   std::copy_n(from, count, lanes);
   return Simd<T>::load_aligned(lanes);
+#endif
 }
 
 template <class T>
 void store_partial(const Simd<T>& batch, T* to, std::int64_t count) {
+#if defined(__AVX512F__)
+  const unsigned lanes = (1u << count) - 1;
+  if constexpr (std::is_same_v<T, float>)
+    _mm512_mask_storeu_ps(to, static_cast<__mmask16>(lanes), batch);
+  else
+    _mm512_mask_storeu_pd(to, static_cast<__mmask8>(lanes), batch);
+#else
   alignas(64) T lanes[simd_width<T>];
   batch.store_aligned(lanes);
   std::copy_n(lanes, count, to);
+#endif
 }
 
 // out[i] = f(in[0][i], in[1][i], …) for i in [0, n): map_span(n, {x, y}, out, f). The last
