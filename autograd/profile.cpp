@@ -12,8 +12,8 @@ using Clock = std::chrono::steady_clock;
 std::atomic<bool> on = false, on_loops = false;
 std::vector<Event> events;
 Clock::time_point last_mark;
-double flops_since_mark = 0;
 std::vector<std::vector<double>> loops_since_mark;
+std::atomic<double> flops_since_mark = 0;  // products run on many threads
 
 double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 

@@ -2,16 +2,11 @@
 
 #include <cmath>
 
-#include "autograd/ops/arithmetic.hpp"
-#include "autograd/ops/shaping.hpp"
 #include "autograd/tape.hpp"
 #include "layers/initial.hpp"
 
 namespace tapestry {
 namespace {
-
-// y (B, C, H, W) + bias (C).
-Tensor with_bias(const Tensor& y, const Parameter& bias) { return y + reshape(bias, {-1, 1, 1}); }
 
 double bound(std::int64_t channels, std::int64_t kernel) {
   return 1 / (static_cast<double>(kernel) * std::sqrt(static_cast<double>(channels)));
@@ -28,7 +23,7 @@ Convolution2d::Convolution2d(std::int64_t in, std::int64_t out, Random& init,
 
 Tensor Convolution2d::forward(const Tensor& x) const {
   const Scope scope(path());
-  return with_bias(convolution2d(x, weight, options), bias);
+  return convolution2d(x, weight, options, bias);
 }
 
 void Convolution2d::fields(FieldVisitor& visit) {
@@ -46,10 +41,9 @@ TransposedConvolution2d::TransposedConvolution2d(std::int64_t in, std::int64_t o
 Tensor TransposedConvolution2d::forward(const Tensor& x, std::int64_t height,
                                         std::int64_t width) const {
   const Scope scope(path());
-  return with_bias(
-      transposed_convolution2d(
-          x, weight,
-          {.stride = options.stride, .padding = options.padding, .height = height, .width = width}),
+  return transposed_convolution2d(
+      x, weight,
+      {.stride = options.stride, .padding = options.padding, .height = height, .width = width},
       bias);
 }
 

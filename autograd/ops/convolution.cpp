@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autograd/kernels/broadcast.hpp"
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/kernels/rows.hpp"
 #include "autograd/ops/elementwise.hpp"
@@ -16,125 +17,270 @@ struct Geometry {
 
   Shape images() const { return {B, C, H, W}; }
   Shape features() const { return {B, O, h, w}; }
-  Shape weight() const { return {O, C, K, K}; }
-  std::int64_t patch() const { return C * K * K; }      // the pixels under a kernel
-  std::int64_t positions() const { return B * h * w; }  // the places where a kernel is laid
+  std::int64_t patch() const { return C * K * K; }  // the pixels under a kernel
 
-  // For the columns j in [first, last) of [0, w), pixel j stride + offset - padding is in the
-  // image.
-  std::int64_t first(std::int64_t offset) const {
-    return std::clamp<std::int64_t>((padding - offset + stride - 1) / stride, 0, w);
+  // A row of an image, padding included, is split into the pixels at 0, stride, 2 stride, …, those
+  // at 1, 1 + stride, … and so on: its phases. So an element of the kernel reads neighbours.
+  std::int64_t phases() const { return std::min(stride, K); }
+  std::int64_t phase_width() const { return w + (K - 1) / stride; }
+  // Element j of a phase, j in [first, last), is pixel j stride + phase - padding of the image.
+  std::int64_t first(std::int64_t phase) const {
+    return std::clamp<std::int64_t>((padding - phase + stride - 1) / stride, 0, phase_width());
   }
-  std::int64_t last(std::int64_t offset) const {
-    const std::int64_t room = W - 1 + padding - offset;
-    return room < 0 ? 0 : std::min(w, room / stride + 1);
+  std::int64_t last(std::int64_t phase) const {
+    const std::int64_t room = W - 1 + padding - phase;
+    return room < 0 ? 0 : std::min(phase_width(), room / stride + 1);
   }
 };
 
-// (A, N, n) -> (N, A, n).
-Array swapped(const Array& x, std::int64_t A, std::int64_t N, std::int64_t n) {
-  Array y({N, A, n}, x.dtype());
-  dispatch(x.dtype(), [&]<class T>() {
-    const T* from = x.values<T>().data();
-    T* to = y.mutable_values<T>().data();
-    for_each_row(N * A, n, [=](std::int64_t row) {
-      std::copy_n(from + (row % A * N + row / A) * n, n, to + row * n);
-    });
-  });
-  return y;
-}
+// The positions of a kernel that one product takes, so that their columns stay in the cache: those
+// of whole images, or of some rows of one.
+struct Block {
+  std::int64_t image, images, row, rows;
+};
 
-// Calls fn(image, row, j0, j1) for each row of positions on the plane (b, c) of the images, and
-// each element (p, q) of the kernel. For j in [j0, j1), the pixel at image + j stride stands in the
-// columns at row + j; the other j of [0, w) are padding. No two planes share a pixel or an element.
-template <class Fn>
-void walk_plane(const Geometry& g, std::int64_t plane, Fn fn) {
-  const std::int64_t b = plane / g.C, c = plane % g.C;
-  for (std::int64_t p = 0; p < g.K; ++p)
-    for (std::int64_t q = 0; q < g.K; ++q)
-      for (std::int64_t i = 0; i < g.h; ++i) {
-        const std::int64_t y = i * g.stride + p - g.padding;
-        const std::int64_t column = (((c * g.K + p) * g.K + q) * g.B + b) * g.h + i;
-        const bool inside = y >= 0 && y < g.H;
-        fn(inside ? (plane * g.H + y) * g.W + q - g.padding : -1, column * g.w,
-           inside ? g.first(q) : g.w, inside ? std::max(g.first(q), g.last(q)) : g.w);
+// The blocks of a convolution. Its shape alone decides.
+struct Blocks {
+  const Geometry& g;
+  std::int64_t images, rows, per_image;
+
+  explicit Blocks(const Geometry& geometry) : g(geometry) {
+    constexpr std::int64_t elements = 1 << 17;  // of a block's columns and features
+    const std::int64_t row = (g.patch() + g.O) * g.w;
+    rows = std::clamp<std::int64_t>(elements / std::max<std::int64_t>(1, row), 1, g.h);
+    images = std::clamp<std::int64_t>(elements / std::max<std::int64_t>(1, row * g.h), 1,
+                                      std::max<std::int64_t>(1, g.B));
+    per_image = (g.h + rows - 1) / rows;
+  }
+  std::int64_t groups() const { return (g.B + images - 1) / images; }  // of images
+  std::int64_t count() const { return groups() * per_image; }
+  Block operator[](std::int64_t index) const {
+    const std::int64_t image = index / per_image * images, row = index % per_image * rows;
+    return {.image = image,
+            .images = std::min(images, g.B - image),
+            .row = row,
+            .rows = std::min(rows, g.h - row)};
+  }
+};
+
+// One thread's work on a block: what it multiplies, and how that comes from images and features.
+template <class T>
+class BlockMemory {
+ public:
+  explicit BlockMemory(const Blocks& blocks)
+      : g_(blocks.g),
+        columns_(g_.patch() * blocks.images * blocks.rows * g_.w),
+        features_(g_.O * blocks.images * blocks.rows * g_.w),
+        planes_(blocks.images * g_.phases() * plane_rows(blocks.rows) * g_.phase_width()),
+        memory_({columns_ + features_ + planes_ + 2 * simd_width<T>}, g_.dtype) {}
+
+  T* columns() { return memory_.mutable_values<T>().data(); }     // (C K K, positions)
+  T* features() { return columns() + columns_ + simd_width<T>; }  // (O, positions)
+  std::int64_t positions() const { return block_.images * block_.rows * g_.w; }
+
+  // What follows is of this block.
+  void begin(const Block& block) { block_ = block; }
+
+  // The patch under each position, as columns.
+  void read_columns(const T* images) {
+    T *planes = this->planes(), *columns = this->columns();
+    std::fill_n(planes, planes_, T(0));  // the padding, which all channels share
+    for (std::int64_t c = 0; c < g_.C; ++c) {
+      walk_planes(c, [=, stride = g_.stride](std::int64_t plane, std::int64_t pixel,
+                                             std::int64_t begin, std::int64_t end) {
+        for (std::int64_t j = begin; j < end; ++j) planes[plane + j] = images[pixel + j * stride];
+      });
+      // In whole registers: what they write behind a row of columns, the next row overwrites.
+      walk_kernel(c, [=, this](std::int64_t plane, std::int64_t column) {
+        for (std::int64_t j = 0; j < g_.w; j += simd_width<T>)
+          Simd<T>::load_unaligned(planes + plane + j).store_unaligned(columns + column + j);
+      });
+    }
+  }
+
+  // Adds every column to the pixels that read_columns took it from.
+  void add_columns(T* images) {
+    T *planes = this->planes(), *columns = this->columns();
+    for (std::int64_t c = 0; c < g_.C; ++c) {
+      std::fill_n(planes, planes_, T(0));
+      walk_kernel(c, [=, this](std::int64_t plane, std::int64_t column) {
+        map_span(g_.w, {planes + plane, columns + column}, planes + plane,
+                 [](auto sum, auto v) { return sum + v; });
+      });
+      walk_planes(c, [=, this](std::int64_t plane, std::int64_t pixel, std::int64_t begin,
+                               std::int64_t end) {
+        for (std::int64_t j = begin; j < end; ++j)
+          images[pixel + j * g_.stride] += planes[plane + j];
+      });
+    }
+  }
+
+  void read_features(const T* features) {
+    T* block = this->features();
+    walk_features([=](std::int64_t from, std::int64_t to, std::int64_t, std::int64_t n) {
+      std::copy_n(features + from, n, block + to);
+    });
+  }
+
+  // With bias (O), or null.
+  void write_features(T* features, const T* bias) {
+    T* block = this->features();
+    walk_features([=](std::int64_t to, std::int64_t from, std::int64_t o, std::int64_t n) {
+      const Simd<T> b(bias ? bias[o] : T(0));
+      map_span(n, {block + from}, features + to, [b](auto v) { return v + b; });
+    });
+  }
+
+ private:
+  T* planes() { return features() + features_; }  // (images, phases, rows, phase_width)
+  std::int64_t plane_rows(std::int64_t rows) const { return (rows - 1) * g_.stride + g_.K; }
+
+  // fn(plane, pixel, begin, end) for each row of each phase of channel c: for j in [begin, end),
+  // element j of planes + plane is the image's at pixel + j stride; the other j are padding.
+  template <class Fn>
+  void walk_planes(std::int64_t c, Fn fn) const {
+    const std::int64_t rows = plane_rows(block_.rows), top = block_.row * g_.stride - g_.padding;
+    const std::int64_t first = std::max<std::int64_t>(0, -top), last = std::min(rows, g_.H - top);
+    for (std::int64_t image = 0; image < block_.images; ++image)
+      for (std::int64_t phase = 0; phase < g_.phases(); ++phase) {
+        const std::int64_t begin = g_.first(phase), end = g_.last(phase);
+        const std::int64_t plane = (image * g_.phases() + phase) * rows;
+        const std::int64_t y = ((block_.image + image) * g_.C + c) * g_.H + top;
+        for (std::int64_t row = first; row < last; ++row)
+          fn((plane + row) * g_.phase_width(), (y + row) * g_.W + phase - g_.padding, begin, end);
       }
+  }
+
+  // fn(plane, column) for each element of the kernel on channel c, and each row of positions: w
+  // elements of the planes, and of the columns, in the order in which these stand.
+  template <class Fn>
+  void walk_kernel(std::int64_t c, Fn fn) const {
+    const std::int64_t rows = plane_rows(block_.rows);
+    std::int64_t column = c * g_.K * g_.K * positions();
+    for (std::int64_t p = 0; p < g_.K; ++p)
+      for (std::int64_t q = 0; q < g_.K; ++q)
+        for (std::int64_t image = 0; image < block_.images; ++image) {
+          const std::int64_t plane = (image * g_.phases() + q % g_.stride) * rows + p;
+          for (std::int64_t i = 0; i < block_.rows; ++i, column += g_.w)
+            fn((plane + i * g_.stride) * g_.phase_width() + q / g_.stride, column);
+        }
+  }
+
+  // fn(offset in the features, offset in the block's, channel, n) for each run of neighbours.
+  template <class Fn>
+  void walk_features(Fn fn) const {
+    const std::int64_t n = block_.rows * g_.w;
+    for (std::int64_t o = 0; o < g_.O; ++o)
+      for (std::int64_t image = 0; image < block_.images; ++image)
+        fn((((block_.image + image) * g_.O + o) * g_.h + block_.row) * g_.w,
+           (o * block_.images + image) * n, o, n);
+  }
+
+  const Geometry& g_;
+  std::int64_t columns_, features_, planes_;
+  Array memory_;
+  Block block_{};
+};
+
+template <class T>
+std::byte* bytes(T* values) {
+  return reinterpret_cast<std::byte*>(values);
 }
 
-// The patch under each position, as columns: (C K K, B h w).
-Array columns_of(const Array& images, const Geometry& g) {
-  Array columns({g.patch(), g.positions()}, g.dtype);
+// The three products of a convolution. Each is linear in both of its arguments, so they are also
+// the gradients of one another.
+
+// (B, O, h, w); bias (O) or empty.
+Array features_of(const Array& images, const Array& weight, const Array& bias, const Geometry& g) {
+  Array features(g.features(), g.dtype);
+  const Blocks blocks(g);
   dispatch(g.dtype, [&]<class T>() {
-    const T* from = images.values<T>().data();
-    T* to = columns.mutable_values<T>().data();
-    for_each_row(g.B * g.C, g.K * g.K * g.h * g.w, [=](std::int64_t plane) {
-      walk_plane(g, plane,
-                 [=](std::int64_t image, std::int64_t row, std::int64_t j0, std::int64_t j1) {
-                   std::fill_n(to + row, j0, T(0));
-                   for (std::int64_t j = j0; j < j1; ++j) to[row + j] = from[image + j * g.stride];
-                   std::fill(to + row + j1, to + row + g.w, T(0));
-                 });
+    parallel_for(blocks.count(), 1, [&](std::int64_t begin, std::int64_t end) {
+      BlockMemory<T> memory(blocks);
+      for (std::int64_t i = begin; i < end; ++i) {
+        memory.begin(blocks[i]);
+        memory.read_columns(images.values<T>().data());
+        multiply_matrices({.dtype = g.dtype, .m = g.O, .n = memory.positions(), .k = g.patch()},
+                          {{weight.raw(), bytes(memory.columns()), bytes(memory.features())}});
+        memory.write_features(features.mutable_values<T>().data(),
+                              bias.empty() ? nullptr : bias.values<T>().data());
+      }
     });
   });
-  return columns;
+  return features;
 }
 
-// Adds every column to the pixels that columns_of took it from: (C K K, B h w) -> (B, C, H, W).
-Array images_from(const Array& columns, const Geometry& g) {
-  Array images = Array::zeros(g.images(), g.dtype);
+// (B, C, H, W); bias (C) or empty. Blocks of one image share pixels, so one thread takes them.
+Array images_of(const Array& features, const Array& weight, const Array& bias, const Geometry& g) {
+  Array images = bias.empty() ? Array::zeros(g.images(), g.dtype)
+                              : broadcast_to(bias.reshaped({g.C, 1, 1}), g.images());
+  const Blocks blocks(g);
   dispatch(g.dtype, [&]<class T>() {
-    const T* from = columns.values<T>().data();
-    T* to = images.mutable_values<T>().data();
-    for_each_row(g.B * g.C, g.K * g.K * g.h * g.w, [=](std::int64_t plane) {
-      walk_plane(g, plane,
-                 [=](std::int64_t image, std::int64_t row, std::int64_t j0, std::int64_t j1) {
-                   for (std::int64_t j = j0; j < j1; ++j) to[image + j * g.stride] += from[row + j];
-                 });
+    parallel_for(blocks.groups(), 1, [&](std::int64_t begin, std::int64_t end) {
+      BlockMemory<T> memory(blocks);
+      for (std::int64_t i = begin * blocks.per_image; i < end * blocks.per_image; ++i) {
+        memory.begin(blocks[i]);
+        memory.read_features(features.values<T>().data());
+        multiply_matrices({.dtype = g.dtype,
+                           .m = g.patch(),
+                           .n = memory.positions(),
+                           .k = g.O,
+                           .transpose_a = true},
+                          {{weight.raw(), bytes(memory.features()), bytes(memory.columns())}});
+        memory.add_columns(images.mutable_values<T>().data());
+      }
     });
   });
   return images;
 }
 
-// The three products of a convolution. Each is linear in both of its arguments, so they are also
-// the gradients of one another. The columns are made again for each: they take K²/stride² times the
-// images' memory.
-
-Array features_of(const Array& images, const Array& weight, const Geometry& g) {
-  const Array columns = columns_of(images, g);
-  Array features({g.O, g.B, g.h * g.w}, g.dtype);
-  multiply_matrices({.dtype = g.dtype, .m = g.O, .n = g.positions(), .k = g.patch()},
-                    {{weight.raw(), columns.raw(), features.mutable_raw()}});
-  return swapped(features, g.O, g.B, g.h * g.w).reshaped(g.features());
+// (O, C, K, K). At most so many sums as take the memory of all columns, each of every so many
+// blocks.
+Array weight_of(const Array& images, const Array& features, const Geometry& g) {
+  const Blocks blocks(g);
+  const std::int64_t most =
+      std::clamp<std::int64_t>(g.B * g.h * g.w / std::max<std::int64_t>(1, g.O), 1, 16);
+  const std::int64_t length = std::max<std::int64_t>(1, (blocks.count() + most - 1) / most);
+  const std::int64_t sums = std::max<std::int64_t>(1, (blocks.count() + length - 1) / length);
+  Array weights = Array::zeros({sums, g.O, g.patch()}, g.dtype);
+  dispatch(g.dtype, [&]<class T>() {
+    parallel_for(blocks.count(), length, [&](std::int64_t begin, std::int64_t end) {
+      BlockMemory<T> memory(blocks);
+      T* weight = weights.mutable_values<T>().data() + begin / length * g.O * g.patch();
+      for (std::int64_t i = begin; i < end; ++i) {
+        memory.begin(blocks[i]);
+        memory.read_columns(images.values<T>().data());
+        memory.read_features(features.values<T>().data());
+        multiply_matrices({.dtype = g.dtype,
+                           .m = g.O,
+                           .n = g.patch(),
+                           .k = memory.positions(),
+                           .transpose_b = true,
+                           .accumulate = true},
+                          {{bytes(memory.features()), bytes(memory.columns()), bytes(weight)}});
+      }
+    });
+  });
+  return reduce_axis(weights, 0, Reduction::sum).reshaped({g.O, g.C, g.K, g.K});
 }
 
-Array images_of(const Array& features, const Array& weight, const Geometry& g) {
-  const Array rows = swapped(features, g.B, g.O, g.h * g.w);
-  Array columns({g.patch(), g.positions()}, g.dtype);
-  multiply_matrices(
-      {.dtype = g.dtype, .m = g.patch(), .n = g.positions(), .k = g.O, .transpose_a = true},
-      {{weight.raw(), rows.raw(), columns.mutable_raw()}});
-  return images_from(columns, g);
-}
-
-void add_weight(Array& weight, bool accumulate, const Array& images, const Array& features,
-                const Geometry& g) {
-  const Array rows = swapped(features, g.B, g.O, g.h * g.w), columns = columns_of(images, g);
-  multiply_matrices({.dtype = g.dtype,
-                     .m = g.O,
-                     .n = g.patch(),
-                     .k = g.positions(),
-                     .transpose_b = true,
-                     .accumulate = accumulate},
-                    {{rows.raw(), columns.raw(), weight.mutable_raw()}});
+// The gradient by a bias (A): the sum over examples and pixels of x (B, A, n, m).
+Array sum_of_planes(const Array& x) {
+  const std::int64_t A = x.dim(1);
+  return sum_to(x, {A, 1, 1}).reshaped({A});
 }
 
 void check_operands(const char* op, const Tensor& x, const Tensor& weight, int channels,
-                    std::int64_t stride, std::int64_t padding) {
+                    const Tensor& bias, std::int64_t stride, std::int64_t padding) {
   check_same_dtype(op, x, weight);
   require(x.rank() == 4 && weight.rank() == 4 && weight.dim(2) == weight.dim(3) &&
               weight.dim(2) >= 1 && x.dim(1) == weight.dim(channels),
           "{}: x {} with weight {}", op, to_string(x.shape()), to_string(weight.shape()));
   require(stride >= 1 && padding >= 0, "{}: stride {} and padding {}", op, stride, padding);
+  if (bias.value().empty()) return;
+  check_same_dtype(op, weight, bias);
+  require(bias.shape() == Shape{weight.dim(1 - channels)}, "{}: bias {} with weight {}", op,
+          to_string(bias.shape()), to_string(weight.shape()));
 }
 
 // The positions of a kernel along an axis of so many pixels; 0 where it does not fit.
@@ -144,11 +290,18 @@ std::int64_t positions_along(std::int64_t pixels, std::int64_t K, std::int64_t s
   return room < 0 ? 0 : room / stride + 1;
 }
 
+// The inputs that there are.
+std::vector<Tensor> inputs_of(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (bias.value().empty()) return {x, weight};
+  return {x, weight, bias};
+}
+
 }  // namespace
 
-Tensor convolution2d(const Tensor& x, const Tensor& weight, const ConvolutionOptions& options) {
+Tensor convolution2d(const Tensor& x, const Tensor& weight, const ConvolutionOptions& options,
+                     const Tensor& bias) {
   const auto [stride, padding] = options;
-  check_operands("convolution2d", x, weight, 1, stride, padding);
+  check_operands("convolution2d", x, weight, 1, bias, stride, padding);
   const std::int64_t K = weight.dim(2);
   const Geometry g{.B = x.dim(0),
                    .C = x.dim(1),
@@ -163,20 +316,20 @@ Tensor convolution2d(const Tensor& x, const Tensor& weight, const ConvolutionOpt
                    .dtype = x.dtype()};
   require(g.h >= 1 && g.w >= 1, "convolution2d: x {} with weight {} and padding {}",
           to_string(x.shape()), to_string(weight.shape()), padding);
-  return record(
-      "convolution2d", features_of(x.value(), weight.value(), g), {x, weight},
-      [x = x.value(), weight = weight.value(), g](const Array& gradient, InputGradients& into) {
-        if (into.wanted(0)) into.add(0, images_of(gradient, weight, g));
-        into.accumulate(1, [&](Array& dweight, bool accumulate) {
-          add_weight(dweight, accumulate, x, gradient, g);
-        });
-      });
+  return record("convolution2d", features_of(x.value(), weight.value(), bias.value(), g),
+                inputs_of(x, weight, bias),
+                [x = x.value(), weight = weight.value(), has_bias = !bias.value().empty(), g](
+                    const Array& gradient, InputGradients& into) {
+                  if (into.wanted(0)) into.add(0, images_of(gradient, weight, {}, g));
+                  if (into.wanted(1)) into.add(1, weight_of(x, gradient, g));
+                  if (has_bias) into.add(2, sum_of_planes(gradient));
+                });
 }
 
 Tensor transposed_convolution2d(const Tensor& x, const Tensor& weight,
-                                const TransposedConvolutionOptions& options) {
+                                const TransposedConvolutionOptions& options, const Tensor& bias) {
   const auto [stride, padding, height, width] = options;
-  check_operands("transposed_convolution2d", x, weight, 0, stride, padding);
+  check_operands("transposed_convolution2d", x, weight, 0, bias, stride, padding);
   const std::int64_t K = weight.dim(2), h = x.dim(2), w = x.dim(3);
   const Geometry g{.B = x.dim(0),
                    .C = weight.dim(1),
@@ -194,14 +347,14 @@ Tensor transposed_convolution2d(const Tensor& x, const Tensor& weight,
               positions_along(g.W, K, stride, padding) == w,
           "transposed_convolution2d: x {} with weight {}, stride {} and padding {} to {} × {}",
           to_string(x.shape()), to_string(weight.shape()), stride, padding, g.H, g.W);
-  return record(
-      "transposed_convolution2d", images_of(x.value(), weight.value(), g), {x, weight},
-      [x = x.value(), weight = weight.value(), g](const Array& gradient, InputGradients& into) {
-        if (into.wanted(0)) into.add(0, features_of(gradient, weight, g));
-        into.accumulate(1, [&](Array& dweight, bool accumulate) {
-          add_weight(dweight, accumulate, gradient, x, g);
-        });
-      });
+  return record("transposed_convolution2d", images_of(x.value(), weight.value(), bias.value(), g),
+                inputs_of(x, weight, bias),
+                [x = x.value(), weight = weight.value(), has_bias = !bias.value().empty(), g](
+                    const Array& gradient, InputGradients& into) {
+                  if (into.wanted(0)) into.add(0, features_of(gradient, weight, {}, g));
+                  if (into.wanted(1)) into.add(1, weight_of(gradient, x, g));
+                  if (has_bias) into.add(2, sum_of_planes(gradient));
+                });
 }
 
 }  // namespace tapestry

@@ -126,6 +126,12 @@ std::vector<OpRow> convolution_ops() {
   const Array features = normal({2, 2, 3, 2});
   return {
       {"convolution2d", forth({}), {image, kernel}},
+      {"convolution2d: bias",
+       [](In x) { return convolution2d(x[0], x[1], {.stride = 2, .padding = 1}, x[2]); },
+       {image, kernel, normal({2})}},
+      {"transposed_convolution2d: bias",
+       [](In x) { return transposed_convolution2d(x[0], x[1], {.stride = 2}, x[2]); },
+       {features, kernel, normal({3})}},
       {"convolution2d: padding", forth({.padding = 2}), {image, kernel}},
       {"convolution2d: stride, odd and even", forth({.stride = 2, .padding = 1}), {image, kernel}},
       {"convolution2d: stride above the kernel", forth({.stride = 4}), {image, kernel}},
