@@ -33,12 +33,13 @@ SparseRows adjacency(std::int64_t nodes, const std::vector<Edge>& list,
 
 }  // namespace
 
-Adjacency::Adjacency(std::int64_t nodes, std::vector<Edge> edges) : nodes_(nodes) {
+Adjacency::Adjacency(std::int64_t sources, std::int64_t nodes, std::vector<Edge> edges)
+    : sources_(sources), nodes_(nodes) {
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
-  require(nodes >= 0 && nodes < most && std::ssize(edges) < most, "graph: {} nodes and {} edges",
-          nodes, edges.size());
+  require(nodes >= 0 && nodes < most && sources >= 0 && sources < most && std::ssize(edges) < most,
+          "graph: {} nodes and {} edges", nodes, edges.size());
   for (const auto& [from, to] : edges)
-    require(from >= 0 && from < nodes && to >= 0 && to < nodes,
+    require(from >= 0 && from < sources && to >= 0 && to < nodes,
             "graph: an edge from node {} to node {} of {}", from, to, nodes);
   std::ranges::sort(edges, {}, [](const Edge& edge) { return std::pair(edge.to, edge.from); });
   edges.erase(std::ranges::unique(edges).begin(), edges.end());
@@ -46,7 +47,7 @@ Adjacency::Adjacency(std::int64_t nodes, std::vector<Edge> edges) : nodes_(nodes
   std::iota(order.begin(), order.end(), 0);
   incoming_ = adjacency(nodes, edges, order, &Edge::to, &Edge::from);
   std::ranges::stable_sort(order, {}, [&](std::int32_t edge) { return edges[edge].from; });
-  outgoing_ = adjacency(nodes, edges, order, &Edge::from, &Edge::to);
+  outgoing_ = adjacency(sources, edges, order, &Edge::from, &Edge::to);
 }
 
 Adjacency Adjacency::undirected(std::int64_t nodes, std::vector<Edge> edges) {
@@ -56,14 +57,15 @@ Adjacency Adjacency::undirected(std::int64_t nodes, std::vector<Edge> edges) {
 }
 
 Adjacency Adjacency::join(const std::vector<Adjacency>& graphs) {
-  std::int64_t nodes = 0;
+  std::int64_t sources = 0, nodes = 0;
   std::vector<Edge> edges;
   for (const Adjacency& graph : graphs) {
-    const std::int32_t first = nodes;
-    for (const auto& [from, to] : graph.list()) edges.push_back({from + first, to + first});
+    const std::int32_t source = sources, node = nodes;
+    for (const auto& [from, to] : graph.list()) edges.push_back({from + source, to + node});
+    sources += graph.sources();
     nodes += graph.nodes();
   }
-  return Adjacency(nodes, std::move(edges));
+  return Adjacency(sources, nodes, std::move(edges));
 }
 
 std::vector<Edge> Adjacency::list() const {
@@ -74,6 +76,24 @@ std::vector<Edge> Adjacency::list() const {
     for (auto place = offsets[to]; place < offsets[to + 1]; ++place)
       edges.push_back({sources[place], to});
   return edges;
+}
+
+SparseMatrix sparse_matrix(const Array& dense) {
+  require(dense.rank() == 2, "sparse_matrix: {}", to_string(dense.shape()));
+  const std::int64_t N = dense.dim(0), F = dense.dim(1);
+  return dispatch(dense.dtype(), [&]<class T>() {
+    std::vector<Edge> edges;
+    std::vector<T> values;
+    const auto elements = dense.values<T>();
+    for (std::int32_t n = 0; n < N; ++n)
+      for (std::int32_t f = 0; f < F; ++f)
+        if (const T value = elements[n * F + f]; value != 0) {
+          edges.push_back({f, n});
+          values.push_back(value);
+        }
+    return SparseMatrix{.entries = Adjacency(F, N, std::move(edges)),
+                        .values = Array::of(values, {std::ssize(values), 1})};
+  });
 }
 
 }  // namespace tapestry

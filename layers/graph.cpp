@@ -6,6 +6,7 @@
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/edges.hpp"
 #include "autograd/ops/segments.hpp"
+#include "autograd/ops/shaping.hpp"
 #include "autograd/tape.hpp"
 
 namespace tapestry {
@@ -25,10 +26,20 @@ Tensor of_degrees(const Adjacency& graph, DType dtype, F f) {
 
 }  // namespace
 
-Tensor GraphLayer::forward(const Adjacency& graph, const Tensor& x) const {
+Tensor NodeFeatures::times(const Linear& map) const {
+  if (!entries_) return map.forward(x_);
+  const Scope scope(map.path());
+  return neighbour_sum(*entries_, permute(map.weight, {1, 0}), x_);
+}
+
+NodeFeatures NodeFeatures::dropped(const Dropout& dropout, Random* noise) const {
+  return {dropout.forward(x_, noise), entries_};
+}
+
+Tensor GraphLayer::forward(const Adjacency& graph, const NodeFeatures& x) const {
   const Scope scope(path());
   Tensor y = gather(graph, x);
-  if (own) y = y + own->forward(x);
+  if (own) y = y + x.times(*own);
   return activate(activation, y + bias);
 }
 
@@ -46,8 +57,8 @@ GraphConvolution::GraphConvolution(std::int64_t in, std::int64_t out, Random& in
       neighbours(in, out, init, without_bias),
       normalization(options.normalization) {}
 
-Tensor GraphConvolution::gather(const Adjacency& graph, const Tensor& x) const {
-  const Tensor z = neighbours.forward(x);  // (N, C)
+Tensor GraphConvolution::gather(const Adjacency& graph, const NodeFeatures& x) const {
+  const Tensor z = x.times(neighbours);  // (N, C)
   switch (normalization) {
     case Normalization::sum:
       return neighbour_sum(graph, z);
@@ -81,14 +92,14 @@ GraphAttention::GraphAttention(std::int64_t in, std::int64_t out, Random& init,
           out);
 }
 
-Tensor GraphAttention::weights(const Adjacency& graph, const Tensor& x) const {
+Tensor GraphAttention::weights(const Adjacency& graph, const NodeFeatures& x) const {
   const auto D = static_cast<double>(bias.tensor.dim(0) / heads);
-  const Tensor scores = edge_products(graph, query.forward(x), key.forward(x), heads);  // (E, H)
+  const Tensor scores = edge_products(graph, x.times(query), x.times(key), heads);  // (E, H)
   return segment_softmax(scores * (1 / std::sqrt(D)), graph.incoming().offsets);
 }
 
-Tensor GraphAttention::gather(const Adjacency& graph, const Tensor& x) const {
-  return neighbour_sum(graph, value.forward(x), weights(graph, x));
+Tensor GraphAttention::gather(const Adjacency& graph, const NodeFeatures& x) const {
+  return neighbour_sum(graph, x.times(value), weights(graph, x));
 }
 
 void GraphAttention::fields(FieldVisitor& visit) {

@@ -1,12 +1,31 @@
 #pragma once
 
+#include <concepts>
 #include <optional>
 
 #include "autograd/adjacency.hpp"
+#include "layers/dropout.hpp"
 #include "layers/feed_forward.hpp"
 
 // Layers that pass messages along the edges of a graph of N nodes, and what pools the nodes.
 namespace tapestry {
+
+// What graph layers read of N nodes: features (N, F), dense or by the entries that are not zero.
+class NodeFeatures {
+ public:
+  NodeFeatures(const std::convertible_to<Tensor> auto& x) : x_(x) {}  // (N, F); implicit on purpose
+  // (E, 1), one for each edge from a column to a row; none where x is dense.
+  NodeFeatures(const Tensor& x, const std::optional<Adjacency>& entries)
+      : x_(x), entries_(entries) {}
+
+  Tensor times(const Linear& map) const;                              // (N, C); `map` has no bias
+  NodeFeatures dropped(const Dropout& dropout, Random* noise) const;  // zeros cost no number
+  DType dtype() const { return x_.dtype(); }
+
+ private:
+  Tensor x_;
+  std::optional<Adjacency> entries_{};
+};
 
 // f(X, E, θ)_j = σ(θ₁ᵀx̄_j + Σ_{i ∈ N(j)} w_ij θ₂ᵀx_i): what a node makes of itself and of those
 // that lead to it. x̄ is x with a 1 appended, that is, a map with a bias; each kind has its own w.
@@ -16,7 +35,7 @@ class GraphLayer : public Module {
   Parameter bias;             // (C)
   Activation activation;      // σ
 
-  Tensor forward(const Adjacency& graph, const Tensor& x) const;  // x (N, F) -> (N, C)
+  Tensor forward(const Adjacency& graph, const NodeFeatures& x) const;  // (N, F) -> (N, C)
 
  protected:
   GraphLayer(std::optional<Linear> self, std::int64_t out, Activation sigma)
@@ -24,7 +43,8 @@ class GraphLayer : public Module {
   void common_fields(FieldVisitor& visit);
 
  private:
-  virtual Tensor gather(const Adjacency& graph, const Tensor& x) const = 0;  // the sum over N(j)
+  virtual Tensor gather(const Adjacency& graph,
+                        const NodeFeatures& x) const = 0;  // the sum over N(j)
 };
 
 // How a graph convolution weighs the neighbours of a node, of which there are d_j = |N(j)|.
@@ -49,7 +69,7 @@ class GraphConvolution final : public GraphLayer {
   void fields(FieldVisitor& visit) override;
 
  private:
-  Tensor gather(const Adjacency& graph, const Tensor& x) const override;
+  Tensor gather(const Adjacency& graph, const NodeFeatures& x) const override;
 };
 
 // Each node asks, and weighs its neighbours by their answers: scaled dot-product attention masked
@@ -66,11 +86,12 @@ class GraphAttention final : public GraphLayer {
     Activation activation = Activation::relu;
   };
   GraphAttention(std::int64_t in, std::int64_t out, Random& init, const Options& options);
-  Tensor weights(const Adjacency& graph, const Tensor& x) const;  // w (E, H), by the graph's edges
+  Tensor weights(const Adjacency& graph,
+                 const NodeFeatures& x) const;  // w (E, H), by the graph's edges
   void fields(FieldVisitor& visit) override;
 
  private:
-  Tensor gather(const Adjacency& graph, const Tensor& x) const override;
+  Tensor gather(const Adjacency& graph, const NodeFeatures& x) const override;
 };
 
 enum class Pooling { sum, mean, max };

@@ -8,9 +8,9 @@
 // the other.
 namespace tapestry {
 
-// y_j = Σ_{i ∈ N(j)} w_ij x_i, a sparse matrix times a dense one: x (N, F), weights (E, H) in the
-// graph's order of edges, or empty for ones -> (N, F). Each of H heads weighs its own F / H
-// columns. A node that no edge leads to gets zeros.
+// y_j = Σ_{i ∈ N(j)} w_ij x_i, a sparse matrix times a dense one: x (M, F) of the graph's sources,
+// most often its N nodes, weights (E, H) in the graph's order of edges, or empty for ones ->
+// (N, F). Each of H heads weighs its own F / H columns. A node that no edge leads to gets zeros.
 Tensor neighbour_sum(const Adjacency& graph, const Tensor& x, const Tensor& weights = {});
 
 // s_ij = a_j · b_i for each edge from i to j, head by head: a, b (N, F) -> (E, H), a dense product

@@ -19,6 +19,8 @@ NodeDataset::NodeDataset(std::shared_ptr<const NodeGraph> whole, std::vector<std
   for (const std::int64_t node : nodes_)
     require(node >= 0 && node < whole_->graph.nodes(), "NodeDataset: node {} of {}", node,
             whole_->graph.nodes());
+  SparseMatrix sparse = sparse_matrix(whole_->features);
+  if (sparse.values.size() <= whole_->features.size() / 8) sparse_ = std::move(sparse);
 }
 
 std::int64_t NodeDataset::node(std::int64_t example) const {
@@ -36,10 +38,11 @@ void NodeDataset::add_to(Checksum& sum) const {
 
 Batch NodeDataset::batch(std::span<const std::int64_t> examples) const {
   const std::int64_t N = whole_->graph.nodes();
-  Batch batch{.inputs = whole_->features,
+  Batch batch{.inputs = sparse_ ? sparse_->values : whole_->features,
               .targets = Array::full({N}, ignored_target, DType::int32),
               .count = 0,
               .besides = GraphPart{.adjacency = whole_->graph}};
+  if (sparse_) std::any_cast<GraphPart&>(batch.besides).features = sparse_->entries;
   const auto targets = batch.targets.mutable_values<std::int32_t>();
   for (const std::int64_t example : examples) {
     const auto at = node(example);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,11 +29,15 @@ struct NodeGraph {
 struct GraphPart {
   Adjacency adjacency{};
   Array first_nodes{};
+  // Where most features are zero, the batch's inputs are the others' values (E, 1): they stand at
+  // these entries of (N, F).
+  std::optional<Adjacency> features{};
 };
 
 // Semi-supervised classification of nodes: an example is a node whose class is asked for, though
-// the model sees the whole graph at once. A batch: inputs (N, F), its graph, and targets (N) int32,
-// ignored_target but for the batch's nodes; count: these.
+// the model sees the whole graph at once. A batch: inputs (N, F), or sparse where at most an eighth
+// is not zero; its graph; and targets (N) int32, ignored_target but for the batch's nodes; count:
+// these.
 class NodeDataset final : public Dataset {
  public:
   NodeDataset(std::shared_ptr<const NodeGraph> whole, std::vector<std::int64_t> nodes);
@@ -46,6 +51,7 @@ class NodeDataset final : public Dataset {
  private:
   std::shared_ptr<const NodeGraph> whole_;
   std::vector<std::int64_t> nodes_;
+  std::optional<SparseMatrix> sparse_{};  // the features
 };
 
 // Zachary's karate club: who met whom outside it, and which of the two clubs each of its 34 members

@@ -28,17 +28,19 @@ std::unique_ptr<GraphLayer> make_layer(const GraphNetworkOptions& options, std::
 
 GraphNetwork::GraphNetwork(const GraphNetworkOptions& options, Random& init)
     : dropout(options.dropout), pooling(options.pooling) {
+  require(options.layers >= 1, "graph network: {} layers", options.layers);
   for (std::int64_t i = 0; i < options.layers; ++i)
     layers.push_back(make_layer(options, i == 0 ? options.inputs : options.width,
                                 !pooling && i + 1 == options.layers, init));
   if (pooling) head.emplace(options.width, options.classes, init, LinearOptions{.glorot = true});
 }
 
-Tensor GraphNetwork::forward(const Adjacency& graph, const Tensor& x, const Array& first_nodes,
-                             Random* noise) const {
+Tensor GraphNetwork::forward(const Adjacency& graph, const NodeFeatures& x,
+                             const Array& first_nodes, Random* noise) const {
   const Scope scope(path());
-  Tensor y = x;
-  for (const auto& layer : layers) y = layer->forward(graph, dropout.forward(y, noise));
+  Tensor y = layers.front()->forward(graph, x.dropped(dropout, noise));
+  for (std::size_t i = 1; i < layers.size(); ++i)
+    y = layers[i]->forward(graph, dropout.forward(y, noise));
   return pooling ? head->forward(dropout.forward(pool(*pooling, y, first_nodes), noise)) : y;
 }
 

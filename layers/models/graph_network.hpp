@@ -2,7 +2,6 @@
 
 #include <memory>
 
-#include "layers/dropout.hpp"
 #include "layers/graph.hpp"
 
 namespace tapestry {
@@ -33,7 +32,7 @@ class GraphNetwork final : public Module {
   GraphNetwork(const GraphNetworkOptions& options, Random& init);
 
   // x (N, F). `noise` is dropout's; null: evaluate.
-  Tensor forward(const Adjacency& graph, const Tensor& x, const Array& first_nodes,
+  Tensor forward(const Adjacency& graph, const NodeFeatures& x, const Array& first_nodes,
                  Random* noise = nullptr) const;
   void fields(FieldVisitor& visit) override;
 };

@@ -187,6 +187,12 @@ std::vector<OpRow> graph_ops() {
       {"neighbour_sum: no columns", sum_on(small_graph), {normal({6, 0})}},
       {"neighbour_sum: no nodes", weighted_on(none), {normal({0, 3}), normal({0, 1})}},
       {"neighbour_sum: no edges", weighted_on(edgeless), {normal({3, 2}), normal({0, 1})}},
+      {"neighbour_sum: sources of another set",
+       weighted_on(Adjacency(4, 3, {{3, 0}, {0, 2}, {1, 2}, {3, 2}})),
+       {normal({4, 6}), normal({4, 2})}},
+      {"neighbour_sum: more nodes than sources",
+       sum_on(Adjacency(2, 5, {{1, 0}, {0, 4}, {1, 4}})),
+       {normal({2, 3})}},
       {"neighbour_sum: used twice",
        [](In x) {
          return neighbour_sum(small_graph, neighbour_sum(small_graph, x[0], x[1]), x[1]);

@@ -31,6 +31,21 @@ TEST_CASE("Adjacency: edges by where they lead and by where they come from, each
   CHECK(Adjacency().edges() == 0);
 }
 
+TEST_CASE(
+    "Adjacency: a sparse matrix has its entries row by row, and its product is the dense one") {
+  const Array dense = Array::of(std::vector<double>{0, 2, 0, 0, 3, 0, 0, -1, 0, 0, 0, 0}, {4, 3});
+  const auto [entries, values] = sparse_matrix(dense);
+  CHECK(entries.sources() == 3);
+  CHECK(entries.nodes() == 4);
+  CHECK(entries.list() == Edges{{1, 0}, {1, 1}, {1, 2}});
+  CHECK(doubles(values) == std::vector<double>{2, 3, -1});
+  const Array weight = normal({3, 5});
+  check_close(neighbour_sum(entries, weight, values).value(), matmul(dense, weight).value());
+  CHECK(sparse_matrix(Array::zeros({2, 0})).entries.nodes() == 2);
+  CHECK(Adjacency::join({Adjacency(2, 1, {{1, 0}}), entries}).list() ==
+        Edges{{1, 0}, {3, 1}, {3, 2}, {3, 3}});
+}
+
 TEST_CASE("Adjacency: a misuse is std::invalid_argument that says what is wrong") {
   const Adjacency graph(3, {{0, 1}, {1, 2}});
   const auto t = [](const Shape& shape) { return Tensor(Array::zeros(shape)); };

@@ -48,8 +48,9 @@ TEST_CASE("karate: 34 members, 78 pairs, and the two clubs they joined") {
   const NodeDataset data(std::make_shared<const NodeGraph>(club), club.training);
   const std::int64_t examples[] = {1, 1};
   const Batch batch = data.batch(examples);
-  CHECK(batch.count == 1);  // one node, asked for twice
-  CHECK(batch.inputs.shape() == Shape{34, 34});
+  CHECK(batch.count == 1);                      // one node, asked for twice
+  CHECK(batch.inputs.shape() == Shape{34, 1});  // of 34 × 34 features, each member's own is not 0
+  CHECK(batch.part<GraphPart>().features->sources() == 34);
   const Ints targets = ints_of(batch.targets);
   CHECK(targets[33] == 1);
   CHECK(std::ranges::count(targets, ignored_target) == 33);

@@ -91,6 +91,29 @@ TEST_CASE("graphs: a convolution is its equation, for each normalisation, by han
   for (std::size_t i = 0; i < 4; ++i) CHECK(symmetric[i] == doctest::Approx(wanted[i] - 25));
 }
 
+TEST_CASE("graphs: sparse features give what dense ones give, values and gradients") {
+  const Adjacency graph = random_graph(20, 70, 5);
+  Array x = normal({20, 9});
+  auto elements = x.mutable_values<double>();
+  for (std::size_t i = 0; i < elements.size(); ++i) elements[i] *= i % 7 == 0;
+  const SparseMatrix sparse = sparse_matrix(x);
+  for (const GraphLayerKind kind : {GraphLayerKind::convolution, GraphLayerKind::attention}) {
+    Random r = init();
+    GraphNetwork model({.inputs = 9, .classes = 3, .width = 4, .layer = kind}, r);
+    randomised(model, f64);
+    const auto run = [&](const NodeFeatures& features) {
+      Tape tape;
+      const Tensor y = model.forward(graph, features, {});
+      return std::pair(y.value(), tape.backward(sum(y * y)));
+    };
+    const auto [wanted, wanted_gradients] = run(x);
+    const auto [found, gradients] = run({sparse.values, sparse.entries});
+    check_close(found, wanted);
+    for (const Parameter* parameter : model.parameters())
+      check_close(gradients[parameter->tensor], wanted_gradients[parameter->tensor]);
+  }
+}
+
 TEST_CASE("graphs: graph attention is attention that the edges mask, and its weights sum to 1") {
   Random r = init();
   const Adjacency graph = random_graph(20, 70, 5);
@@ -170,7 +193,7 @@ TEST_CASE("graphs: a batch of graphs is read as each of them is alone") {
   const std::int64_t all[] = {0, 1, 2, 3, 4, 5, 6, 7};
   const Batch batch = data.batch(all);
   const auto answer = [&](const Batch& one) {
-    const auto& [graph, first_nodes] = one.part<GraphPart>();
+    const auto& [graph, first_nodes, features] = one.part<GraphPart>();
     return model.forward(graph, one.inputs.to(f64), first_nodes).value();
   };
   const Array together = answer(batch);

@@ -91,9 +91,9 @@ std::map<std::string, std::string> GraphTask::metadata() const {
 }
 
 Loss GraphTask::loss(const Batch& batch, const Pass& pass) {
-  const auto& [graph, first_nodes] = batch.part<GraphPart>();
-  const Tensor logits =
-      model_.forward(graph, batch.inputs, first_nodes, pass.training ? pass.noise : nullptr);
+  const auto& [graph, first_nodes, features] = batch.part<GraphPart>();
+  const Tensor logits = model_.forward(graph, {batch.inputs, features}, first_nodes,
+                                       pass.training ? pass.noise : nullptr);
   const Tensor total =
       cross_entropy(logits, batch.targets, {.ignore_index = ignored_target, .mean = false});
   Averages averages{{"loss", {total.item(), batch.count}},

@@ -23,7 +23,9 @@ std::string sample_nodes(GraphTask& task, const Options& options) {
   const NodeGraph& whole = *task.data().whole;
   const Batch batch = task.data().validation->batch({});
   const std::vector<std::int32_t> predicted =
-      likeliest(task.model().forward(whole.graph, batch.inputs, {}).value());
+      likeliest(task.model()
+                    .forward(whole.graph, {batch.inputs, batch.part<GraphPart>().features}, {})
+                    .value());
   std::vector<std::int64_t> nodes = whole.test.empty() ? whole.validation : whole.test;
   nodes.resize(std::min(std::ssize(nodes), options[count] > 0 ? options[count] : 40));
   if (!options[prompt].empty()) {
