@@ -69,9 +69,11 @@ class BlockMemory {
  public:
   explicit BlockMemory(const Blocks& blocks)
       : g_(blocks.g),
+        phases_(g_.phases()),
+        width_(g_.phase_width()),
         columns_(g_.patch() * blocks.images * blocks.rows * g_.w),
         features_(g_.O * blocks.images * blocks.rows * g_.w),
-        planes_(blocks.images * g_.phases() * plane_rows(blocks.rows) * g_.phase_width()),
+        planes_(blocks.images * phases_ * plane_rows(blocks.rows) * width_),
         memory_({columns_ + features_ + planes_ + 2 * simd_width<T>}, g_.dtype) {}
 
   T* columns() { return memory_.mutable_values<T>().data(); }     // (C K K, positions)
@@ -142,12 +144,12 @@ class BlockMemory {
     const std::int64_t rows = plane_rows(block_.rows), top = block_.row * g_.stride - g_.padding;
     const std::int64_t first = std::max<std::int64_t>(0, -top), last = std::min(rows, g_.H - top);
     for (std::int64_t image = 0; image < block_.images; ++image)
-      for (std::int64_t phase = 0; phase < g_.phases(); ++phase) {
+      for (std::int64_t phase = 0; phase < phases_; ++phase) {
         const std::int64_t begin = g_.first(phase), end = g_.last(phase);
-        const std::int64_t plane = (image * g_.phases() + phase) * rows;
+        const std::int64_t plane = (image * phases_ + phase) * rows;
         const std::int64_t y = ((block_.image + image) * g_.C + c) * g_.H + top;
         for (std::int64_t row = first; row < last; ++row)
-          fn((plane + row) * g_.phase_width(), (y + row) * g_.W + phase - g_.padding, begin, end);
+          fn((plane + row) * width_, (y + row) * g_.W + phase - g_.padding, begin, end);
       }
   }
 
@@ -158,12 +160,15 @@ class BlockMemory {
     const std::int64_t rows = plane_rows(block_.rows);
     std::int64_t column = c * g_.K * g_.K * positions();
     for (std::int64_t p = 0; p < g_.K; ++p)
-      for (std::int64_t q = 0; q < g_.K; ++q)
+      for (std::int64_t q = 0; q < g_.K; ++q) {
+        const std::int64_t phase = q % g_.stride, shift = q / g_.stride;
         for (std::int64_t image = 0; image < block_.images; ++image) {
-          const std::int64_t plane = (image * g_.phases() + q % g_.stride) * rows + p;
-          for (std::int64_t i = 0; i < block_.rows; ++i, column += g_.w)
-            fn((plane + i * g_.stride) * g_.phase_width() + q / g_.stride, column);
+          std::int64_t plane = ((image * phases_ + phase) * rows + p) * width_ + shift;
+          for (std::int64_t i = 0; i < block_.rows;
+               ++i, column += g_.w, plane += g_.stride * width_)
+            fn(plane, column);
         }
+      }
   }
 
   // fn(offset in the features, offset in the block's, channel, n) for each run of neighbours.
@@ -177,6 +182,7 @@ class BlockMemory {
   }
 
   const Geometry& g_;
+  std::int64_t phases_, width_;  // of the planes
   std::int64_t columns_, features_, planes_;
   Array memory_;
   Block block_{};
@@ -212,10 +218,14 @@ Array features_of(const Array& images, const Array& weight, const Array& bias, c
 
 // (B, C, H, W); bias (C) or empty. Blocks of one image share pixels, so one thread takes them.
 Array images_of(const Array& features, const Array& weight, const Array& bias, const Geometry& g) {
-  Array images = bias.empty() ? Array::zeros(g.images(), g.dtype)
-                              : broadcast_to(bias.reshaped({g.C, 1, 1}), g.images());
+  Array images(g.images(), g.dtype);
   const Blocks blocks(g);
   dispatch(g.dtype, [&]<class T>() {
+    T* pixels = images.mutable_values<T>().data();
+    for_each_row(g.B * g.C, g.H * g.W, [&](std::int64_t plane) {
+      const T start = bias.empty() ? T(0) : bias.values<T>()[plane % g.C];
+      std::fill_n(pixels + plane * g.H * g.W, g.H * g.W, start);
+    });
     parallel_for(blocks.groups(), 1, [&](std::int64_t begin, std::int64_t end) {
       BlockMemory<T> memory(blocks);
       for (std::int64_t i = begin * blocks.per_image; i < end * blocks.per_image; ++i) {
@@ -227,7 +237,7 @@ Array images_of(const Array& features, const Array& weight, const Array& bias, c
                            .k = g.O,
                            .transpose_a = true},
                           {{weight.raw(), bytes(memory.features()), bytes(memory.columns())}});
-        memory.add_columns(images.mutable_values<T>().data());
+        memory.add_columns(pixels);
       }
     });
   });
