@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <vector>
 
 #include "autograd/sanitizer.hpp"
 
@@ -67,9 +68,9 @@ class Pool {
   std::byte* take(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     std::byte* memory = nullptr;
-    if (const auto block = idle_.find(bytes); block != idle_.end()) {
-      memory = block->second;
-      idle_.erase(block);
+    if (std::vector<std::byte*>& idle = idle_[bytes]; !idle.empty()) {
+      memory = idle.back();
+      idle.pop_back();
     } else {
       memory = ask_system(bytes);
     }
@@ -82,7 +83,7 @@ class Pool {
     const std::lock_guard lock(mutex_);
     use_.bytes_in_use -= bytes;
     if (recycle) {
-      idle_.emplace(bytes, memory);
+      idle_[bytes].push_back(memory);
     } else {
       ::operator delete[](memory, alignment);
       held_ -= bytes;
@@ -120,7 +121,7 @@ class Pool {
   std::mutex mutex_;
   std::size_t held_ = 0;  // of the system's memory, idle blocks included
   Chunks chunks_;
-  std::multimap<std::size_t, std::byte*> idle_;
+  std::map<std::size_t, std::vector<std::byte*>> idle_;  // by size
   MemoryUse use_{};
 };
 

@@ -1,7 +1,5 @@
 #include "autograd/shape.hpp"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -28,9 +26,12 @@ bool Shape::operator==(const Shape& other) const {
   return std::equal(begin(), end(), other.begin(), other.end());
 }
 
+// Not by fmt, which is slower: ops name their shapes before they know of a fault.
 std::string to_string(const Shape& shape) {
-  return fmt::format("({}{})", fmt::join(shape.begin(), shape.end(), ", "),
-                     shape.rank() == 1 ? "," : "");
+  std::string text = "(";
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    text += (axis > 0 ? ", " : "") + std::to_string(shape[axis]);
+  return text + (shape.rank() == 1 ? ",)" : ")");
 }
 
 bool broadcasts(const Shape& a, const Shape& b) {
