@@ -49,6 +49,14 @@ T sum_lanes(const Simd<T>& batch) {
 #endif
 }
 
+#if defined(__AVX2__) && !defined(__AVX512F__)
+// All bits of the first `count` lanes of 32 bits.
+inline __m256i first_lanes(std::int64_t count) {
+  alignas(64) static constexpr std::int32_t ones_and_zeros[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(ones_and_zeros + 8 - count));
+}
+#endif
+
 // The first `count` < simd_width<T> elements; the other lanes are 0.
 template <class T>
 Simd<T> load_partial(const T* from, std::int64_t count) {
@@ -58,6 +66,11 @@ Simd<T> load_partial(const T* from, std::int64_t count) {
     return _mm512_maskz_loadu_ps(static_cast<__mmask16>(lanes), from);
   else
     return _mm512_maskz_loadu_pd(static_cast<__mmask8>(lanes), from);
+#elif defined(__AVX2__)
+  if constexpr (std::is_same_v<T, float>)
+    return _mm256_maskload_ps(from, first_lanes(count));
+  else
+    return _mm256_maskload_pd(from, first_lanes(2 * count));
 #else
   alignas(64) T lanes[simd_width<T>] = {};
   std::copy_n(from, count, lanes);
@@ -73,6 +86,11 @@ void store_partial(const Simd<T>& batch, T* to, std::int64_t count) {
     _mm512_mask_storeu_ps(to, static_cast<__mmask16>(lanes), batch);
   else
     _mm512_mask_storeu_pd(to, static_cast<__mmask8>(lanes), batch);
+#elif defined(__AVX2__)
+  if constexpr (std::is_same_v<T, float>)
+    _mm256_maskstore_ps(to, first_lanes(count), batch);
+  else
+    _mm256_maskstore_pd(to, first_lanes(2 * count), batch);
 #else
   alignas(64) T lanes[simd_width<T>];
   batch.store_aligned(lanes);
