@@ -232,7 +232,7 @@ TEST_CASE("command line: --help and --version exit 0 and name what there is") {
         "--out"}},
       {"gradcheck", {"CONFIG", "--set", "--json"}},
       {"config", {"CONFIG", "--set"}},
-      {"bench", {"NAME", "--json"}}};
+      {"bench", {"NAME", "--json", "--list"}}};
   for (const auto& [command, parts] : rows) {
     CAPTURE(command);
     std::vector<std::string> words = {"--help"};
@@ -434,8 +434,17 @@ TEST_CASE("command line: bench measures a step") {
   const Json result = Json::parse(finished.out);
   CHECK(result["name"] == "vae");
   for (const char* field : {"threads", "step_s", "fastest_s", "slowest_s", "images_per_s", "gflops",
-                            "peak_gflops", "share_of_peak", "peak_bytes"})
+                            "peak_gflops", "peak_before_gflops", "peak_after_gflops",
+                            "best_product_gflops", "share_of_peak", "peak_bytes"})
     CHECK_MESSAGE(result[field].get<double>() > 0, field);
+  for (const char* field : {"peak_before_gflops", "peak_after_gflops"})
+    CHECK(result[field] <= result["peak_gflops"]);
+}
+
+TEST_CASE("command line: bench --list says what there is") {
+  const Finished listed = tapestry_run({"bench", "--list"});
+  CHECK(listed.status == 0);
+  check_says(listed.out, {"gpt-nano ", "4 layers of width 128"});
 }
 
 TEST_SUITE_END();

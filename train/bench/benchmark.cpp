@@ -3,28 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <ctime>
 #include <fstream>
 #include <sstream>
 
 #include "autograd/profile.hpp"
+#include "train/bench/peaks.hpp"
 
 namespace tapestry {
 namespace {
-
-// Since the process started, by the kernel's account (to 10 ms).
-double process_age_s() {
-  std::ifstream file("/proc/self/stat");
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  std::istringstream fields(text.substr(text.rfind(')') + 2));
-  std::string field;
-  for (int i = 3; i <= 22; ++i) fields >> field;  // the 22nd: starttime, in clock ticks
-  timespec now{};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 -
-         std::stod(field) / static_cast<double>(sysconf(_SC_CLK_TCK));
-}
 
 double peak_resident_bytes() {
   std::ifstream file("/proc/self/status");
@@ -37,10 +24,16 @@ void forget_peak_resident() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 }  // namespace
 
-double time_once(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+double process_age_s() {
+  std::ifstream file("/proc/self/stat");
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  std::istringstream fields(text.substr(text.rfind(')') + 2));
+  std::string field;
+  for (int i = 3; i <= 22; ++i) fields >> field;  // the 22nd: starttime, in clock ticks
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 -
+         std::stod(field) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
 std::map<std::string, Benchmark>& benchmark_registry() {
@@ -57,6 +50,7 @@ BenchmarkResult time_steps(const std::function<void()>& step, const TimingOption
     if (first_workload && i == 0) result.first_step_s = process_age_s();
   }
   first_workload = false;
+  result.peak_before = measure_arithmetic_peak();
   std::vector<double> times;
   double total = 0;
   while (std::ssize(times) < options.least_steps || total < options.least_s) {
@@ -69,6 +63,8 @@ BenchmarkResult time_steps(const std::function<void()>& step, const TimingOption
   result.fastest_s = times.front();
   result.slowest_s = times.back();
   result.peak_bytes = peak_resident_bytes();
+  result.peak_after = measure_arithmetic_peak();
+  result.best_product = measure_best_product();
   return result;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <string>
@@ -15,6 +16,12 @@ struct BenchmarkResult {
   double flops = 0;         // of the model's matrix products and attention, a step
   double peak_bytes = 0;    // resident in the process, at most: exact for its first workload
   double first_step_s = 0;  // from the start of the process to the end of the first step
+  // GFLOP/s of float32: what the processor can do, before and after the timed steps, and the best
+  // product of its engine.
+  double peak_before = 0, peak_after = 0, best_product = 0;
+
+  double gflops() const { return flops / step_s / 1e9; }
+  double peak() const { return std::max(peak_before, peak_after); }
 };
 
 struct Benchmark {
@@ -39,7 +46,7 @@ struct TimingOptions {
 inline constexpr const char* between_steps = "between steps";  // marked so, before each timed step
 BenchmarkResult time_steps(const std::function<void()>& step, const TimingOptions& options = {});
 
-// Seconds that `work` takes, once.
-double time_once(const std::function<void()>& work);
+// Since the process started, by the kernel's account (to 10 ms).
+double process_age_s();
 
 }  // namespace tapestry

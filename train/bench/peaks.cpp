@@ -1,12 +1,12 @@
 #include "train/bench/peaks.hpp"
 
 #include <algorithm>
-#include <functional>
+#include <chrono>
 
-#include "autograd/kernels/broadcast.hpp"
+#include "autograd/kernels/limits.hpp"
 #include "autograd/kernels/matmul.hpp"
+#include "autograd/parallel.hpp"
 #include "autograd/random.hpp"
-#include "train/bench/benchmark.hpp"
 
 namespace tapestry {
 namespace {
@@ -20,7 +20,20 @@ double fastest_time(const std::function<void()>& work) {
 
 }  // namespace
 
-double measure_matrix_peak() {
+double time_once(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double measure_arithmetic_peak() {
+  constexpr std::int64_t rows_a_thread = 32, times = 20'000;  // some milliseconds
+  Array x = Array::full({rows_a_thread * num_threads(), limit_columns}, 1);
+  const double flops = 2.0 * times * static_cast<double>(x.size());
+  return flops / fastest_time([&] { turn_signs(x, times); }) / 1e9;
+}
+
+double measure_best_product() {
   constexpr std::int64_t n = 1536;
   Array a({n, n}), b({n, n}), c({n, n});
   Random random(0, Stream::init);
@@ -33,10 +46,9 @@ double measure_matrix_peak() {
 }
 
 double measure_memory_peak() {
-  constexpr std::int64_t n = 1 << 24;  // 64 MB each: beyond the caches
-  Array a = Array::zeros({n});
-  const Array b = Array::zeros({n});
-  return 3.0 * static_cast<double>(a.bytes()) / fastest_time([&] { add_in_place(a, b); }) / 1e9;
+  constexpr std::int64_t rows = 1 << 16;  // 200 MB: beyond most caches
+  Array x = Array::full({rows, limit_columns}, 1);
+  return 2.0 * static_cast<double>(x.bytes()) / fastest_time([&] { turn_signs(x, 1); }) / 1e9;
 }
 
 }  // namespace tapestry

@@ -46,23 +46,23 @@ std::string rate(double amount, double seconds, double peak) {
 }  // namespace
 
 std::string profile_table(const std::vector<Event>& events, std::int64_t steps) {
-  const double matrix_peak = measure_matrix_peak(), memory_peak = measure_memory_peak();
+  const double arithmetic_peak = measure_arithmetic_peak(), memory_peak = measure_memory_peak();
   const std::vector<Row> rows = rows_of(events);
   double total = 0;
   for (const Row& row : rows) total += row.seconds;
   const auto count = static_cast<double>(std::max<std::int64_t>(1, steps));
   std::string table = fmt::format(
-      "{:.2f} ms a step over {} steps; peaks: {:.0f} GFLOP/s, {:.0f} GB/s\n"
+      "{:.2f} ms a step over {} steps; peaks: {:.0f} GFLOP/s (best product {:.0f}), {:.0f} GB/s\n"
       "{:<30} {:<8} {:>6} {:>9} {:>6} {:>15} {:>15}\n",
-      total / count * 1e3, steps, matrix_peak, memory_peak, "op", "phase", "calls", "ms", "share",
-      "GFLOP/s", "GB/s");
+      total / count * 1e3, steps, arithmetic_peak, measure_best_product(), memory_peak, "op",
+      "phase", "calls", "ms", "share", "GFLOP/s", "GB/s");
   for (const Row& row : rows)
     table +=
         fmt::format("{:<30} {:<8} {:>6.0f} {:>9.3f} {:>4.1f} % {} {}\n", row.name,
                     profile::to_string(row.phase), row.calls / count, row.seconds / count * 1e3,
-                    100 * row.seconds / total, rate(row.flops, row.seconds, matrix_peak),
+                    100 * row.seconds / total, rate(row.flops, row.seconds, arithmetic_peak),
                     rate(row.bytes, row.seconds, memory_peak));
-  return table;
+  return table + "Above 100 %: products of bfloat16, or bytes that stayed in the caches.\n";
 }
 
 std::string profile_trace(const std::vector<Event>& events) {

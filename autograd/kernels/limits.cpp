@@ -1,0 +1,39 @@
+#include "autograd/kernels/limits.hpp"
+
+#include "autograd/kernels/simd.hpp"
+
+namespace tapestry {
+namespace {
+
+// Two units of a latency of 4 need 8 at once, the four of a large Arm core 16. Sixteen registers
+// hold 12 beside the factor.
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr int accumulators = 16;
+#else
+constexpr int accumulators = 12;
+#endif
+constexpr std::int64_t block = accumulators * simd_width<float>;
+static_assert(limit_columns % block == 0);
+
+void turn_signs_of_block(float* x, std::int64_t times) {
+  const Simd<float> factor(-2.0f);
+  Simd<float> values[accumulators];
+  for (int i = 0; i < accumulators; ++i)
+    values[i] = Simd<float>::load_unaligned(x + i * simd_width<float>);
+  for (std::int64_t time = 0; time < times; ++time)
+    for (Simd<float>& value : values) value = xsimd::fma(value, factor, value);
+  for (int i = 0; i < accumulators; ++i) values[i].store_unaligned(x + i * simd_width<float>);
+}
+
+}  // namespace
+
+void turn_signs(Array& x, std::int64_t times) {
+  float* all = x.mutable_values<float>().data();
+  const std::int64_t grain = std::max<std::int64_t>(1, 256 / std::max<std::int64_t>(1, times));
+  parallel_for(x.dim(0), grain, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t at = begin * limit_columns; at < end * limit_columns; at += block)
+      turn_signs_of_block(all + at, times);
+  });
+}
+
+}  // namespace tapestry
