@@ -1,7 +1,11 @@
+#include <set>
+
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
+#include "data/dataset.hpp"
+#include "layers/models/graph_network.hpp"
 #include "layers/models/transformer.hpp"
 #include "layers/models/vae.hpp"
 #include "optim/adam.hpp"
@@ -9,8 +13,8 @@
 #include "train/bench/benchmark.hpp"
 #include "train/decode/generate.hpp"
 
-// Whole training steps (forward, backward, clipping, AdamW) on random batches of the true shape,
-// one attention layer by length, and generation.
+// Whole training steps (forward, backward, optimiser; transformers with clipping) on random batches
+// of the true shape, one attention layer by length, and generation.
 namespace tapestry {
 namespace {
 
@@ -85,10 +89,32 @@ BenchmarkResult mlp_step() {
   return result;
 }
 
-BenchmarkResult vae_step() {
-  constexpr std::int64_t B = 128;
+// Products with a weight for one image; a convolution's weights stand at each place of the smaller
+// of its two planes. The first layer's input needs no gradient: two of its three are made.
+double vae_flops(Vae& model) {
+  double products = 0;
+  for (const Parameter* parameter : model.parameters())
+    if (parameter->role == Role::weight) products += static_cast<double>(parameter->tensor.size());
+  if (!model.convolutions)
+    return 6 * products - 2.0 * static_cast<double>(model.encoder.layers[0].weight.tensor.size());
+  const auto& down = model.convolutions->layers;
+  const auto& up = model.transposed_convolutions->layers;
+  std::int64_t height = model.options.height, width = model.options.width;
+  double first = 0;
+  for (std::size_t i = 0; i < down.size(); ++i) {
+    height = (height + 1) / 2;
+    width = (width + 1) / 2;
+    const auto places = static_cast<double>(height * width);
+    if (i == 0) first = places * static_cast<double>(down[i].weight.tensor.size());
+    products += (places - 1) * static_cast<double>(down[i].weight.tensor.size() +
+                                                   up[up.size() - 1 - i].weight.tensor.size());
+  }
+  return 6 * products - 2 * first;
+}
+
+BenchmarkResult vae_step(const VaeOptions& options, std::int64_t B) {
   Random init(1, Stream::init);
-  Vae model({}, init);
+  Vae model(options, init);
   const std::vector<Parameter*> parameters = model.parameters();
   Adam optimizer(parameters, {});
   Array images({B, model.options.pixels()});
@@ -97,17 +123,58 @@ BenchmarkResult vae_step() {
     Random noise(1, Stream::dropout);
     Tape tape;
     const Vae::Elbo elbo = model.elbo(images, noise);
-    const Gradients gradients = tape.backward(elbo.recon + elbo.kl, 1.0 / B);
+    const Gradients gradients = tape.backward(elbo.recon + elbo.kl, 1.0 / static_cast<double>(B));
     optimizer.step(gradients, 1e-3);
   });
-  double weights = 0;
-  for (const Parameter* parameter : parameters)
-    if (parameter->role == Role::weight) weights += static_cast<double>(parameter->tensor.size());
-  result.units = B;
+  result.units = static_cast<double>(B);
   result.unit = "images";
-  // The first layer's input needs no gradient.
-  result.flops =
-      6 * weights * B - 2.0 * B * static_cast<double>(model.encoder.layers[0].weight.tensor.size());
+  result.flops = static_cast<double>(B) * vae_flops(model);
+  return result;
+}
+
+// A graph of Cora's sizes, drawn: papers that cite each other, and the words of each.
+Adjacency citations(std::int64_t N, std::int64_t edges, Random& random) {
+  std::set<Edge> drawn;
+  while (std::ssize(drawn) < edges) {
+    const auto from = static_cast<std::int32_t>(random.below(N)),
+               to = static_cast<std::int32_t>(random.below(N));
+    if (from < to) drawn.insert({from, to});
+  }
+  return Adjacency::undirected(N, {drawn.begin(), drawn.end()});
+}
+
+Array words(std::int64_t N, std::int64_t F, std::int64_t count, Random& random) {
+  Array features = Array::zeros({N, F});
+  const std::span<float> values = features.mutable_values<float>();
+  for (std::int64_t i = 0; i < count; ++i) values[random.below(N * F)] = 1.0f / 18;
+  return features;
+}
+
+// Training steps of Kipf & Welling's network: dropout of all that it reads, 140 nodes to learn
+// from.
+BenchmarkResult graph_step() {
+  constexpr std::int64_t N = 2708, F = 1433, classes = 7, labelled = 140;
+  Random init(1, Stream::init), data(1, Stream::data);
+  GraphNetwork model({.inputs = F, .classes = classes, .dropout = 0.5}, init);
+  const std::vector<Parameter*> parameters = model.parameters();
+  const auto first = std::ranges::find_if(
+      parameters, [](const Parameter* parameter) { return parameter->role == Role::weight; });
+  Adam optimizer(parameters, {});
+  const Adjacency graph = citations(N, 5278, data);
+  const Array features = words(N, F, 49'216, data);
+  Array targets = Array::full({N}, ignored_target, DType::int32);
+  for (std::int64_t i = 0; i < labelled; ++i)
+    targets.mutable_values<std::int32_t>()[i] = static_cast<std::int32_t>(i % classes);
+  BenchmarkResult result = time_steps([&] {
+    Random noise(1, Stream::dropout);
+    Tape tape;
+    const Tensor logits = model.forward(graph, features, {}, &noise);
+    const Tensor loss = cross_entropy(logits, targets, {.ignore_index = ignored_target}) +
+                        (5e-4 / 2) * sum((*first)->tensor * (*first)->tensor);
+    optimizer.step(tape.backward(loss), 1e-2);
+  });
+  result.units = N;
+  result.unit = "nodes";
   return result;
 }
 
@@ -189,7 +256,7 @@ const RegisterBenchmark workloads[] = {
     {"gpt2-124m",
      {"12 layers of width 768, context 64, batch 4", [] { return transformer_step(gpt2, 4); }}},
     {"gpt2-124m-t1024",
-     {"the same, context 1024, batch 1", [] { return transformer_step(gpt2_long(), 1); }}},
+     {"gpt2-124m, context 1024, batch 1", [] { return transformer_step(gpt2_long(), 1); }}},
     {"gpt-char-bf16",
      {"gpt-char with bfloat16 operands", [] { return transformer_step_bfloat16(character, 4); }}},
     {"gpt2-124m-bf16",
@@ -201,17 +268,26 @@ const RegisterBenchmark workloads[] = {
      {"gpt2-124m-t1024 with checkpointed activations",
       [] { return transformer_step(recomputed(gpt2_long()), 1); }}},
     {"mlp-16", {"16-16-16-1, batch 32", mlp_step}},
-    {"vae", {"784-400-20-400-784, batch 128", vae_step}},
+    {"vae", {"784-400-20-400-784, batch 128", [] { return vae_step({}, 128); }}},
+    {"conv-vae",
+     {"two convolutions before 3136-400-3-400-3136, two after, batch 100",
+      [] {
+        return vae_step({.channels = {32, 64}, .latent = 3, .activation = Activation::gelu}, 100);
+      }}},
+    {"gcn-cora", {"two graph convolutions, 1433-16-7, of 2708 nodes, 5278 edges", graph_step}},
     {"attention-256", {"one causal layer, 8 heads of 64", [] { return attention_step(256); }}},
-    {"attention-1024", {"the same", [] { return attention_step(1024); }}},
-    {"attention-4096", {"the same", [] { return attention_step(4096); }}},
-    {"attention-8192", {"the same", [] { return attention_step(8192); }}},
-    {"attention-16384", {"the same", [] { return attention_step(16384); }}},
+    {"attention-1024", {"one causal layer, 8 heads of 64", [] { return attention_step(1024); }}},
+    {"attention-4096", {"one causal layer, 8 heads of 64", [] { return attention_step(4096); }}},
+    {"attention-8192", {"one causal layer, 8 heads of 64", [] { return attention_step(8192); }}},
+    {"attention-16384", {"one causal layer, 8 heads of 64", [] { return attention_step(16384); }}},
     {"random-features-1024",
-     {"the same by 64 random features a head", [] { return random_feature_step(1024); }}},
-    {"random-features-4096", {"the same", [] { return random_feature_step(4096); }}},
-    {"random-features-8192", {"the same", [] { return random_feature_step(8192); }}},
-    {"random-features-16384", {"the same", [] { return random_feature_step(16384); }}},
+     {"attention-1024 by 64 random features a head", [] { return random_feature_step(1024); }}},
+    {"random-features-4096",
+     {"attention-4096 by 64 random features a head", [] { return random_feature_step(4096); }}},
+    {"random-features-8192",
+     {"attention-8192 by 64 random features a head", [] { return random_feature_step(8192); }}},
+    {"random-features-16384",
+     {"attention-16384 by 64 random features a head", [] { return random_feature_step(16384); }}},
     {"generate-char", {"256 tokens with gpt-char", [] { return generation(character); }}},
     {"generate-gpt2", {"256 tokens with gpt2-124m", [] { return generation(gpt2); }}},
 };

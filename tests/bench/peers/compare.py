@@ -29,7 +29,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from measure import WORKLOADS, Transformer, one_cpu_per_core, positive
+from measure import WORKLOADS, Graph, Transformer, one_cpu_per_core, positive
 
 HERE = Path(__file__).resolve().parent
 FLAGS_OF_INTEREST = ["avx2", "avx512f", "avx512_bf16", "amx_tile", "amx_bf16", "asimd", "sve"]
@@ -141,11 +141,11 @@ def commands(name, arguments, bf16):
     modes = ["eager", "compile"]
     if bf16 and name != "gpt-nano" and isinstance(WORKLOADS[name], Transformer):
         modes += ["bf16", "bf16-compile"]
-    return {
-        "tapestry": [arguments.tapestry, "bench", name, "--json"],
-        **{mode: [*torch_steps, mode] for mode in modes},
-        "jax": [arguments.peers, str(HERE / "jax_steps.py"), *peer],
-    }
+    contestants = {"tapestry": [arguments.tapestry, "bench", name, "--json"]}
+    contestants |= {mode: [*torch_steps, mode] for mode in modes}
+    if not isinstance(WORKLOADS[name], Graph):
+        contestants["jax"] = [arguments.peers, str(HERE / "jax_steps.py"), *peer]
+    return contestants
 
 
 def run_rounds(name, arguments, bf16, environment):

@@ -3,7 +3,7 @@
     python3 -m venv ~/peers && ~/peers/bin/pip install torch jax
     ~/peers/bin/python jax_steps.py gpt-nano
 
-Measured is what torch_steps.py measures; its docstring says what.
+Measured is what torch_steps.py measures; its docstring says what. There is no gcn-cora.
 
 Where there is a choice it is JAX's fastest: the whole step is one jitted function, to which the
 parameters and the optimiser's state are donated; the layers are unrolled, not scanned; all 256
@@ -13,6 +13,7 @@ gpt-nano, where it takes 73 (JAX 0.10.2, 2 cores of Zen 3).
 """
 
 import functools
+import math
 import os
 
 import jax
@@ -73,14 +74,24 @@ def new_gpt(key, shape):
     }
 
 
+def new_convolution(key, planes_in, planes_out):
+    return {"weight": normal(key, (3, 3, planes_in, planes_out)), "bias": jnp.zeros(planes_out)}
+
+
 def new_vae(key, shape):
-    keys = jax.random.split(key, 5)
+    keys = jax.random.split(key, 5 + 2 * len(shape.channels))
+    planes = [1, *shape.channels]
+    side = math.isqrt(shape.inputs) >> len(shape.channels)
+    outer = planes[-1] * side * side if shape.channels else shape.inputs
+    pairs = list(zip(planes, planes[1:]))
     return {
-        "encoder": new_linear(keys[0], shape.inputs, shape.hidden),
+        "down": [new_convolution(k, *pair) for k, pair in zip(keys[5:], pairs)],
+        "up": [new_convolution(k, *pair[::-1]) for k, pair in zip(keys[::-1], pairs[::-1])],
+        "encoder": new_linear(keys[0], outer, shape.hidden),
         "mean": new_linear(keys[1], shape.hidden, shape.latent),
         "log_sigma": new_linear(keys[2], shape.hidden, shape.latent),
         "expand": new_linear(keys[3], shape.latent, shape.hidden),
-        "decoder": new_linear(keys[4], shape.hidden, shape.inputs),
+        "decoder": new_linear(keys[4], shape.hidden, outer),
     }
 
 
@@ -151,12 +162,54 @@ def extend(gpt, token, caches, position, heads):
     return read_out(gpt, x).argmax(-1), extended
 
 
-def vae_loss(vae, images, key):
+PLANES_LAST = ("NHWC", "HWIO", "NHWC")
+
+
+ACTIVATIONS = {
+    "relu": jax.nn.relu,
+    "gelu": functools.partial(jax.nn.gelu, approximate=False),
+}
+
+
+def halve(layers, images, activate):
+    """(B, pixels) to features, by convolutions 3 x 3 of stride 2, each with its activation."""
+    if not layers:
+        return images
+    side = math.isqrt(images.shape[1])
+    x = images.reshape(-1, side, side, 1)
+    around = [(1, 1), (1, 1)]
+    for layer in layers:
+        x = jax.lax.conv_general_dilated(
+            x, layer["weight"], (2, 2), around, dimension_numbers=PLANES_LAST
+        )
+        x = activate(x + layer["bias"])
+    return x.reshape(len(x), -1)
+
+
+def double(layers, features, activate):
+    """The way back; no activation at the end. The rows and columns of zeros between the features,
+    and one more before and two after, make each side twice as long."""
+    if not layers:
+        return features
+    planes = layers[0]["weight"].shape[2]
+    side = math.isqrt(features.shape[1] // planes)
+    x = features.reshape(-1, side, side, planes)
+    around = [(1, 2), (1, 2)]
+    for layer in layers:
+        x = jax.lax.conv_general_dilated(
+            activate(x), layer["weight"], (1, 1), around, (2, 2), dimension_numbers=PLANES_LAST
+        )
+        x = x + layer["bias"]
+    return x.reshape(len(x), -1)
+
+
+def vae_loss(vae, images, key, activate):
     """The negative ELBO of an image."""
-    hidden = jax.nn.relu(linear(vae["encoder"], images))
+    hidden = activate(linear(vae["encoder"], halve(vae["down"], images, activate)))
     mean, log_sigma = linear(vae["mean"], hidden), linear(vae["log_sigma"], hidden)
     latent = mean + jnp.exp(log_sigma) * jax.random.normal(key, mean.shape)
-    logits = linear(vae["decoder"], jax.nn.relu(linear(vae["expand"], latent)))
+    features = linear(vae["decoder"], activate(linear(vae["expand"], latent)))
+    logits = double(vae["up"], features, activate)
     recon = (jax.nn.softplus(logits) - images * logits).sum()
     kl = (0.5 * (mean * mean + jnp.expm1(2 * log_sigma)) - log_sigma).sum()
     return (recon + kl) / len(images)
@@ -219,12 +272,13 @@ def transformer_step(shape, key):
 
 
 def vae_step(shape, key):
+    activate = ACTIVATIONS[shape.activation]
     keys = jax.random.split(key)
     images = jax.random.uniform(keys[0], (shape.batch, shape.inputs))
 
     def update(vae, state, images, key):
         noise = jax.random.fold_in(key, state["steps"])
-        loss, gradients = jax.value_and_grad(vae_loss)(vae, images, noise)
+        loss, gradients = jax.value_and_grad(vae_loss)(vae, images, noise, activate)
         return *adam(vae, gradients, state, LEARNING_RATE[Vae]), loss
 
     return training(new_vae(keys[1], shape), update, images, key)

@@ -27,12 +27,29 @@ class Transformer:
 
 @dataclass(frozen=True)
 class Vae:
-    """Training steps of a variational autoencoder with Bernoulli pixels: Adam."""
+    """Training steps of a variational autoencoder with Bernoulli pixels: Adam. Before the encoder
+    and after the decoder stand convolutions, 3 x 3 of stride 2, where there are channels."""
 
     inputs: int
     hidden: int
     latent: int
     batch: int
+    channels: tuple = ()
+    activation: str = "relu"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Training steps of two graph convolutions (Kipf & Welling 2016), dropout of half of what each
+    reads, 5e-4 of decay on the first weights: Adam."""
+
+    nodes: int
+    edges: int
+    features: int
+    words: int  # features that are not zero, of all nodes
+    hidden: int
+    classes: int
+    labelled: int
 
 
 @dataclass(frozen=True)
@@ -58,6 +75,8 @@ WORKLOADS = {
     "gpt2-124m": Transformer(50257, context=64, layers=12, heads=12, width=768, batch=4),
     "gpt2-124m-t1024": Transformer(50257, context=1024, layers=12, heads=12, width=768, batch=1),
     "vae": Vae(inputs=784, hidden=400, latent=20, batch=128),
+    "conv-vae": Vae(784, 400, latent=3, batch=100, channels=(32, 64), activation="gelu"),
+    "gcn-cora": Graph(2708, 5278, 1433, words=49216, hidden=16, classes=7, labelled=140),
     "attention-256": Attention(width=512, heads=8, length=256),
     "attention-1024": Attention(width=512, heads=8, length=1024),
     "attention-4096": Attention(width=512, heads=8, length=4096),
@@ -66,8 +85,9 @@ WORKLOADS = {
     "generate-gpt2": Generation(Transformer(50257, 257, 12, 12, 768, batch=1), tokens=256),
 }
 
-LEARNING_RATE = {Transformer: 1e-4, Vae: 1e-3}
+LEARNING_RATE = {Transformer: 1e-4, Vae: 1e-3, Graph: 1e-2}
 WEIGHT_DECAY = 0.1  # the transformers', of the Linear weights only
+GRAPH_DECAY = 5e-4  # of the first layer's weights, by their gradient
 
 
 def process_age_s():

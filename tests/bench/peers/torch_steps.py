@@ -17,11 +17,16 @@ process to the end of the first step.
 
 Where there is a choice it is PyTorch's fastest: scaled_dot_product_attention, which on a CPU is a
 flash kernel; fused AdamW; gradients freed and not zeroed; generation in inference mode, which
-keeps the tokens in tensors, so that nothing waits for a number.
+keeps the tokens in tensors, so that nothing waits for a number; channels last; sparse features
+beside the sparse graph, both as coordinates: on one thread of a Xeon a step of gcn-cora takes
+4.4 ms, as compressed rows 6.7, and with dropout of a dense matrix of features, as it is often
+written, 69.
 """
 
 import contextlib
 import functools
+import math
+import random
 import sys
 
 import torch
@@ -29,11 +34,13 @@ import torch.nn.functional as F
 from torch import nn
 
 from measure import (
+    GRAPH_DECAY,
     LEARNING_RATE,
     WEIGHT_DECAY,
     WORKLOADS,
     Attention,
     Generation,
+    Graph,
     Transformer,
     Vae,
     measure,
@@ -118,24 +125,88 @@ class Gpt(nn.Module):
         return self.read_out(x).argmax(-1)
 
 
+ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
+
+
+def halving(channels, image, activation):
+    """Convolutions 3 x 3 of stride 2, each with its activation, from a row of pixels to one of
+    features; the way back, with none at the end; and the number of features. Nothing of no
+    channels."""
+    if not channels:
+        return nn.Identity(), nn.Identity(), image * image
+    down, up, planes, side = [nn.Unflatten(1, (1, image, image))], [], [1, *channels], image
+    for narrow, wide in zip(planes, planes[1:]):
+        down += [nn.Conv2d(narrow, wide, 3, stride=2, padding=1), activation()]
+        wider = nn.ConvTranspose2d(wide, narrow, 3, stride=2, padding=1, output_padding=1)
+        up = [activation(), wider, *up]
+        side //= 2
+    shape = (planes[-1], side, side)
+    down, up = [*down, nn.Flatten()], [activation(), nn.Unflatten(1, shape), *up[1:], nn.Flatten()]
+    return nn.Sequential(*down), nn.Sequential(*up), planes[-1] * side * side
+
+
 class Autoencoder(nn.Module):
     def __init__(self, shape):
         super().__init__()
-        self.encoder = nn.Linear(shape.inputs, shape.hidden)
+        activation = ACTIVATIONS[shape.activation]
+        self.activation = activation()
+        image = math.isqrt(shape.inputs)
+        self.down, self.up, outer = halving(shape.channels, image, activation)
+        self.encoder = nn.Linear(outer, shape.hidden)
         self.mean = nn.Linear(shape.hidden, shape.latent)
         self.log_sigma = nn.Linear(shape.hidden, shape.latent)
         self.decoder = nn.Sequential(
-            nn.Linear(shape.latent, shape.hidden), nn.ReLU(), nn.Linear(shape.hidden, shape.inputs)
+            nn.Linear(shape.latent, shape.hidden), activation(), nn.Linear(shape.hidden, outer)
         )
 
     def forward(self, images):
         """The negative ELBO of an image."""
-        hidden = F.relu(self.encoder(images))
+        hidden = self.activation(self.encoder(self.down(images)))
         mean, log_sigma = self.mean(hidden), self.log_sigma(hidden)
         latent = mean + log_sigma.exp() * torch.randn_like(mean)
-        recon = F.binary_cross_entropy_with_logits(self.decoder(latent), images, reduction="sum")
+        logits = self.up(self.decoder(latent))
+        recon = F.binary_cross_entropy_with_logits(logits, images, reduction="sum")
         kl = (0.5 * (mean * mean + torch.expm1(2 * log_sigma)) - log_sigma).sum()
         return (recon + kl) / len(images)
+
+
+def coordinates(rows, columns, values, shape):
+    return torch.sparse_coo_tensor(torch.stack([rows, columns]), values, shape).coalesce()
+
+
+def normalised(pairs, nodes):
+    """The edges both ways and from each node to itself, by the roots of both ends' degrees."""
+    itself = torch.arange(nodes)
+    rows, columns = (torch.cat([pairs[i], pairs[1 - i], itself]) for i in (0, 1))
+    degrees = torch.bincount(rows, minlength=nodes).float()
+    weights = (degrees[rows] * degrees[columns]).rsqrt()
+    return coordinates(rows, columns, weights, (nodes, nodes))
+
+
+class GraphNetwork(nn.Module):
+    """Of sparse features and a sparse graph, both (rows, columns) of PyTorch's COO."""
+
+    def __init__(self, shape):
+        super().__init__()
+        self.first = nn.Parameter(torch.empty(shape.features, shape.hidden))
+        self.second = nn.Parameter(torch.empty(shape.hidden, shape.classes))
+        self.first_bias = nn.Parameter(torch.zeros(shape.hidden))
+        self.second_bias = nn.Parameter(torch.zeros(shape.classes))
+        for weight in (self.first, self.second):
+            nn.init.xavier_uniform_(weight)
+
+    def forward(self, graph, features):
+        values = F.dropout(features.values(), 0.5, self.training)
+        words = torch.sparse_coo_tensor(
+            features.indices(), values, features.shape, is_coalesced=True
+        )
+        hidden = F.relu(graph @ (words @ self.first) + self.first_bias)
+        return graph @ (F.dropout(hidden, 0.5, self.training) @ self.second) + self.second_bias
+
+    def optimizer(self):
+        others = [self.second, self.first_bias, self.second_bias]
+        groups = [{"params": [self.first], "weight_decay": GRAPH_DECAY}, {"params": others}]
+        return torch.optim.Adam(groups, lr=LEARNING_RATE[Graph], fused=True)
 
 
 def compiled(function, mode):
@@ -184,7 +255,7 @@ def transformer_step(shape, mode):
 
 
 def vae_step(shape, mode):
-    model = Autoencoder(shape)
+    model = Autoencoder(shape).to(memory_format=torch.channels_last)
     images = torch.rand(shape.batch, shape.inputs)
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE[Vae], fused=True)
     forward = compiled(model, mode)
@@ -192,6 +263,40 @@ def vae_step(shape, mode):
     def step():
         optimizer.zero_grad(set_to_none=True)
         forward(images).backward()
+        optimizer.step()
+
+    return step
+
+
+def different_pairs(count, draw):
+    pairs = set()
+    while len(pairs) < count:
+        pairs.add(draw())
+    return torch.tensor(sorted(pairs)).t()
+
+
+def draw_edge(nodes):
+    node = random.randrange(1, nodes)
+    return node, random.randrange(node)
+
+
+def graph_step(shape, mode):
+    def draw_word():
+        return random.randrange(shape.nodes), random.randrange(shape.features)
+
+    edges = different_pairs(shape.edges, lambda: draw_edge(shape.nodes))
+    graph = normalised(edges, shape.nodes)
+    words = different_pairs(shape.words, draw_word)
+    values = torch.full((shape.words,), shape.nodes / shape.words)
+    features = coordinates(*words, values, (shape.nodes, shape.features))
+    targets = torch.arange(shape.labelled) % shape.classes
+    model = GraphNetwork(shape)
+    optimizer = model.optimizer()
+    forward = compiled(model, mode)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        F.cross_entropy(forward(graph, features)[: shape.labelled], targets).backward()
         optimizer.step()
 
     return step
@@ -231,6 +336,7 @@ def generation(shape, mode):
 STEPS = {
     Transformer: transformer_step,
     Vae: vae_step,
+    Graph: graph_step,
     Attention: attention_step,
     Generation: generation,
 }
@@ -242,6 +348,7 @@ def main():
     if arguments.mode.startswith("bf16") and not isinstance(shape, Transformer):
         sys.exit(f"{arguments.workload}: bf16 is of the transformers' training steps only")
     torch.manual_seed(1)
+    random.seed(1)
     torch.set_num_threads(arguments.threads)
     make_step = functools.partial(STEPS[type(shape)], shape, arguments.mode)
     measure(arguments, f"torch {torch.__version__}", make_step)
