@@ -153,6 +153,10 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
       {{"compare", "endless"},
        {"endless/metrics.jsonl: line 1: not a line", "at most 16384 bytes"}},
       {{"bench", "vaee"}, {"no benchmark vaee; did you mean vae?"}},
+      {{"bench", "vae", "--data", "."}, {"--data: ", "--time-to-loss"}},
+      {{"bench", "corra", "--time-to-loss"}, {"no benchmark corra; did you mean cora?"}},
+      {{"bench", "cora", "--time-to-loss", "--data", "none"},
+       {"none/cora", "no such file or folder"}},
   };
   for (const Row& row : rows) {
     const std::string command = fmt::format("{}", fmt::join(row.words, " "));
@@ -232,7 +236,7 @@ TEST_CASE("command line: --help and --version exit 0 and name what there is") {
         "--out"}},
       {"gradcheck", {"CONFIG", "--set", "--json"}},
       {"config", {"CONFIG", "--set"}},
-      {"bench", {"NAME", "--json", "--list"}}};
+      {"bench", {"NAME", "--json", "--list", "--time-to-loss", "--data"}}};
   for (const auto& [command, parts] : rows) {
     CAPTURE(command);
     std::vector<std::string> words = {"--help"};
@@ -441,10 +445,21 @@ TEST_CASE("command line: bench measures a step") {
     CHECK(result[field] <= result["peak_gflops"]);
 }
 
-TEST_CASE("command line: bench --list says what there is") {
+TEST_CASE("command line: bench measures the time to a result, and says what there is") {
+  const Finished finished = tapestry_run({"bench", "--time-to-loss", "karate", "--json"});
+  REQUIRE(finished.status == 0);
+  REQUIRE(lines_of(finished.out).size() == 1);
+  const Json result = Json::parse(finished.out);
+  CHECK(result["name"] == "karate");
+  CHECK(result["reached"] == true);
+  CHECK(result["loss"] <= result["goal"]);
+  CHECK(result["steps"] == 50);  // of the config's 100: it is there after the first evaluation
+  for (const char* field : {"threads", "seconds", "evaluations"})
+    CHECK_MESSAGE(result[field].get<double>() > 0, field);
   const Finished listed = tapestry_run({"bench", "--list"});
   CHECK(listed.status == 0);
-  check_says(listed.out, {"gpt-nano ", "4 layers of width 128"});
+  check_says(listed.out, {"gpt-nano ", "4 layers of width 128", "conv-vae ", "gcn-cora ",
+                          "shakespeare-char ", "--time-to-loss: to 1.9"});
 }
 
 TEST_SUITE_END();

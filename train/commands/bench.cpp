@@ -6,6 +6,7 @@
 #include "train/bench/benchmark.hpp"
 #include "train/bench/scaling.hpp"
 #include "train/commands/command.hpp"
+#include "train/commands/time_to_loss.hpp"
 #include "train/run/terminal.hpp"
 #include "train/run/version.hpp"
 #include "train/settings/config.hpp"
@@ -53,6 +54,24 @@ void print_json(const std::string& name, const BenchmarkResult& result) {
   say("{}\n", object.dump());
 }
 
+void print_row(const std::string& name, const TimeToLoss& result) {
+  say("{:<16} {:>9.2f} s to a loss of {:.4g} ({}{:.4g}), after {} steps and {} evaluations\n", name,
+      result.seconds, goals().at(name), result.reached ? "" : "not reached: ", result.loss,
+      result.steps, result.evaluations);
+}
+
+void print_json(const std::string& name, const TimeToLoss& result) {
+  const nlohmann::ordered_json object{{"name", name},
+                                      {"threads", num_threads()},
+                                      {"goal", goals().at(name)},
+                                      {"reached", result.reached},
+                                      {"loss", result.loss},
+                                      {"seconds", result.seconds},
+                                      {"steps", result.steps},
+                                      {"evaluations", result.evaluations}};
+  say("{}\n", object.dump());
+}
+
 // The names as they are, or, where there are none, all that there is.
 template <class ByName>
 std::vector<std::string> chosen(const std::vector<std::string>& names, const ByName& all) {
@@ -79,33 +98,52 @@ class Bench final : public Command {
     arguments.flag("--json", json_, "print one JSON object a benchmark");
     arguments.flag("--scaling", scaling_, "print what 2 to 64 threads can gain at most");
     arguments.flag("--list", list_, "say what there is to measure, and measure nothing");
+    arguments.flag("--time-to-loss", time_to_loss_,
+                   "whole trainings of shipped configs, start-up and evaluations included");
+    arguments.option("--data", data_, "the folder of what these trainings read; by default .");
   }
 
   int run() override {
+    expect_input(data_.empty() || time_to_loss_, "--data: is not used without --time-to-loss");
     if (list_) return list();
     if (threads_ > 0) set_num_threads(static_cast<int>(threads_));
+    return time_to_loss_ ? measure_trainings() : measure_steps();
+  }
+
+ private:
+  int measure_steps() const {
     const std::vector<std::string> names = chosen(names_, benchmark_registry());
     if (!json_) say("{}\n", machine());
-    for (const std::string& name : names) {
-      const Benchmark& benchmark = benchmark_registry().at(name);
-      if (scaling_) {
+    for (const std::string& name : names)
+      if (const Benchmark& benchmark = benchmark_registry().at(name); scaling_)
         say("{}: {}\n{}\n", name, benchmark.help, scaling_table(parts_of_step(benchmark.measure)));
-        continue;
-      }
-      const BenchmarkResult result = benchmark.measure();
-      if (json_)
-        print_json(name, result);
       else
-        print_row(name, result);
-      std::fflush(stdout);
+        show(name, benchmark.measure());
+    return 0;
+  }
+
+  int measure_trainings() const {
+    for (const std::string& name : chosen(names_, goals())) {
+      const TimeToLoss result = time_to_loss(name, data_.empty() ? "." : data_, threads_);
+      if (result.stopped) return interrupted_status;
+      show(name, result);
     }
     return 0;
   }
 
- private:
+  template <class Result>
+  void show(const std::string& name, const Result& result) const {
+    if (json_)
+      print_json(name, result);
+    else
+      print_row(name, result);
+    std::fflush(stdout);
+  }
+
   std::vector<std::string> names_;
+  std::string data_;
   std::int64_t threads_ = 0;
-  bool json_ = false, scaling_ = false, list_ = false;
+  bool json_ = false, scaling_ = false, list_ = false, time_to_loss_ = false;
 };
 
 const RegisterCommand<Bench> registered("bench",

@@ -46,6 +46,8 @@ class Arguments {
   CLI::App& app_;
 };
 
+inline constexpr int interrupted_status = 130;  // by a signal, with a checkpoint written
+
 // What the program can be told to do. Each one's source file declares and registers it.
 class Command {
  public:

@@ -13,8 +13,6 @@ namespace tapestry {
 namespace {
 namespace fs = std::filesystem;
 
-constexpr int interrupted_status = 130;
-
 void compare_with_expected(const Config& config, const Metrics& metrics) {
   const std::string& metric = config[key::expected_metric];
   const std::string& data = config[key::expected_data];

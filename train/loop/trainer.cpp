@@ -85,7 +85,8 @@ Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* ch
           {.batch_size = config[key::batch_size], .parts = config[key::micro_batches]}),
       state_(checkpoint ? checkpoint->state : TrainingState{}),
       recorders_(options.recorders),
-      profile_(options.profile) {
+      profile_(options.profile),
+      until_(options.until) {
   set_check_finite(config[key::check_finite]);
   const std::int64_t examples = task.training_data().size();
   const std::string data = data_checksum(task, config);
@@ -128,7 +129,7 @@ Metrics Trainer::train() {
     last = evaluate_and_keep_best();
     saved_step_ = -1;  // what was saved does not know of it
   }
-  while (state_.step < steps && !stop_) {
+  while (state_.step < steps && !stop_ && !reached_) {
     const Averages averages = profile_ ? profiled_step() : step();
     if (due(state_.step, config_[key::log_every])) log(averages);
     const bool finished = state_.step == steps;
@@ -139,7 +140,7 @@ Metrics Trainer::train() {
   for (Recorder* recorder : recorders_) recorder->finish();
   if (profile_) report_profile();
   if (saved_step_ != state_.step) save_checkpoint_of_step();
-  if (state_.step < steps || state_.evaluation_due) return {};
+  if ((state_.step < steps && !reached_) || state_.evaluation_due) return {};
   return last.empty() ? evaluate(task_, task_.validation_data(), config_, &stop_) : last;
 }
 
@@ -237,6 +238,7 @@ Metrics Trainer::evaluate_and_keep_best() try {
     throw std::runtime_error(
         fmt::format("the validation loss is {}; {}", line.values.at("loss"), advice));
   record(line);
+  reached_ = until_ && until_(line);
   if (line.values.at("loss") < state_.best_loss) {
     state_.best_loss = line.values.at("loss");
     save(run_.best());

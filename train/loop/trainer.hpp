@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 
 #include "autograd/profile.hpp"
 #include "data/loader.hpp"
@@ -16,6 +17,7 @@ Schedule make_schedule(const Config& config);
 struct TrainerOptions {
   std::vector<Recorder*> recorders{};  // of what is measured; they outlive the trainer
   bool profile = false;  // note where the time of some steps goes, and leave a trace of them
+  std::function<bool(const MetricsLine&)> until{};  // true of an evaluation: it is the last
 };
 
 // The only loop: trains a task and keeps its run folder.
@@ -26,8 +28,9 @@ class Trainer {
   Trainer(Task& task, const Config& config, Run run, const Checkpoint* checkpoint,
           const std::atomic<bool>& stop, const TrainerOptions& options);
 
-  // To the last step, or until stopped; a checkpoint is written either way. Throws when a loss is
-  // not finite: the checkpoint before it stays. Returns the last evaluation, empty if stopped.
+  // To the last step, to what `until` waits for, or until stopped; a checkpoint is written each
+  // time. Throws when a loss is not finite: the checkpoint before it stays. Returns the last
+  // evaluation, empty if stopped.
   Metrics train();
 
   const TrainingState& state() const { return state_; }
@@ -57,6 +60,8 @@ class Trainer {
   std::int64_t saved_step_ = -1;  // of checkpoint.safetensors
   std::vector<Recorder*> recorders_;
   bool profile_;
+  std::function<bool(const MetricsLine&)> until_;
+  bool reached_ = false;         // what `until` waits for
   std::int64_t steps_here_ = 0;  // of this process
   std::vector<profile::Event> events_;
   double gradient_norm_ = 0;

@@ -136,7 +136,9 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   JsonLinesRecorder metrics_file(run.metrics());
   Progress progress({.steps = config[key::steps], .unit = task->unit(), .quiet = options.quiet});
   Trainer trainer(*task, config, run, checkpoint ? &*checkpoint : nullptr, stop_requested,
-                  {.recorders = {&metrics_file, &progress}, .profile = options.profile});
+                  {.recorders = {&metrics_file, &progress},
+                   .profile = options.profile,
+                   .until = options.until});
 
   // Nothing is refused from here on, and nothing was written before.
   remove_unfinished(run);

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 
+#include "train/run/recorder.hpp"
 #include "train/run/run.hpp"
 
 namespace tapestry {
@@ -10,6 +12,8 @@ struct TrainingOptions {
   bool resume = false;   // go on from the run's checkpoint
   bool quiet = false;    // print nothing but what is amiss
   bool profile = false;  // print where the time of a step goes
+  // Looks at each evaluation on the validation split; the first of which it is true is the last.
+  std::function<bool(const MetricsLine&)> until{};
 };
 
 // What a training came to.

@@ -1,0 +1,70 @@
+#include "train/commands/time_to_loss.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "train/bench/benchmark.hpp"
+#include "train/loop/trainer.hpp"
+#include "train/loop/training.hpp"
+#include "train/settings/keys.hpp"
+
+namespace tapestry {
+namespace {
+namespace fs = std::filesystem;
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() : path_((fs::temp_directory_path() / "tapestry-bench-XXXXXX").string()) {
+    if (!::mkdtemp(path_.data()))
+      throw std::runtime_error(fmt::format("{}: cannot make such a folder", path_));
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+Config with_data(const std::string& config, const std::string& data, std::int64_t threads) {
+  std::vector<std::string> overrides{fmt::format("{}={}", key::threads.name, threads)};
+  const std::string name = load_config(config, {})[key::expected_data];
+  if (!name.empty() && name != "built-in")
+    overrides.push_back(
+        fmt::format("{}={}", key::data_path.name, (fs::path(data) / name).string()));
+  return load_config(config, overrides);
+}
+
+}  // namespace
+
+const std::map<std::string, double>& goals() {
+  static const std::map<std::string, double> all = {
+      {"clothes-vae", 241.5}, {"cora", 0.82}, {"karate", 0.5}, {"shakespeare-char", 1.90}};
+  return all;
+}
+
+TimeToLoss time_to_loss(const std::string& name, const std::string& data, std::int64_t threads) {
+  static const double start_up_s = process_age_s();
+  const double before_s = process_age_s() - start_up_s;  // what came before took
+  TimeToLoss result;
+  const auto until = [&](const MetricsLine& line) {
+    result.seconds = process_age_s() - before_s;
+    result.loss = line.values.at("loss");
+    result.steps = line.step;
+    ++result.evaluations;
+    return result.reached = result.loss <= goals().at(name);
+  };
+  const Config config = with_data(name, data, threads);
+  use_machine_as(config);
+  const TemporaryFolder folder;
+  const Run run(folder.path() + "/run");
+  result.stopped = train_into(run, config, {.quiet = true, .until = until}).metrics.empty();
+  return result;
+}
+
+}  // namespace tapestry
