@@ -271,7 +271,7 @@ Array weight_of(const Array& images, const Array& features, const Geometry& g) {
       }
     });
   });
-  return reduce_axis(weights, 0, Reduction::sum).reshaped({g.O, g.C, g.K, g.K});
+  return sum_to(weights, {1, g.O, g.patch()}).reshaped({g.O, g.C, g.K, g.K});
 }
 
 // The gradient by a bias (A): the sum over examples and pixels of x (B, A, n, m).
