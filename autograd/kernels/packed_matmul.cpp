@@ -19,8 +19,8 @@ constexpr int tile_columns = tile_vectors* simd_width<T>;
 
 // The terms of a panel: one of B (24 KB at AVX-512) stays in the first cache while those of A pass.
 constexpr std::int64_t depth_block = 192;
-// What of B is packed at a time, for all threads: about 1 MB, which the second cache holds.
-constexpr std::int64_t most_columns = 1024, most_packed = 1 << 18;
+// What of A is packed at a time stays in the second cache: 768 KB of float32.
+constexpr std::int64_t most_rows = 512, most_packed = most_rows * 2 * depth_block;
 
 // A half-open range.
 struct Range {
@@ -87,64 +87,39 @@ class PackedProduct {
         c_(reinterpret_cast<T*>(operands.c)),
         bias_(reinterpret_cast<const T*>(operands.bias)) {}
 
+  // The rectangles of C are computed independently of each other, so that no thread waits for what
+  // another one packs, or fetches it from the other's cache.
   void run() const {
-    const std::int64_t columns = std::min(most_columns, round_up(matmul_.n, tile_columns<T>));
-    const std::int64_t blocks = std::max<std::int64_t>(1, most_packed / columns / depth_block);
-    const std::int64_t terms = std::min(blocks * depth_block, matmul_.k);
-    Array packed({columns * terms}, dtype_of<T>);
-    T* b = packed.template mutable_values<T>().data();
-    for (std::int64_t j = 0; j < pieces_of(matmul_.n, columns); ++j)
-      for (std::int64_t p = 0; p < pieces_of(matmul_.k, terms); ++p) {
-        const Range part = piece_of({0, matmul_.n}, columns, j);
-        const Range range = piece_of({0, matmul_.k}, terms, p);
-        pack_b(part, range, b);
-        multiply_by(part, range, b);
-      }
+    const Cut cut(matmul_);
+    parallel_for(cut.down * cut.across, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        multiply(piece_of({0, matmul_.m}, cut.rows, i / cut.across),
+                 piece_of({0, matmul_.n}, cut.columns, i % cut.across));
+    });
   }
 
  private:
-  // Where the panels of the columns from `column` on, and of the terms of a block, begin.
-  static std::int64_t place_in_b(Range columns, Range terms, std::int64_t column, Range block) {
-    return (block.begin - terms.begin) * round_up(columns.size(), tile_columns<T>) +
-           (column - columns.begin) * block.size();
-  }
-
-  void pack_b(Range columns, Range terms, T* to) const {
-    constexpr std::int64_t strip = 4 * tile_columns<T>, elements_a_piece = 16384;
-    const std::int64_t strips = pieces_of(columns.size(), strip);
-    const std::int64_t work = std::min(columns.size(), strip) * std::min(terms.size(), depth_block);
-    parallel_for(strips * pieces_of(terms.size(), depth_block),
-                 std::max<std::int64_t>(1, elements_a_piece / work),
-                 [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t i = begin; i < end; ++i) {
-                     const Range part = piece_of(columns, strip, i % strips);
-                     const Range block = piece_of(terms, depth_block, i / strips);
-                     pack_panels<T, tile_columns<T>>(
-                         b_.from(part.begin, block.begin), part.size(), block.size(),
-                         to + place_in_b(columns, terms, part.begin, block));
-                   }
-                 });
-  }
-
-  // C is cut into rectangles: four a thread where that leaves each worth waking one for, so many
-  // columns that A's panels are used again, and no more rows than panels of them stay in the second
-  // cache.
+  // C is cut into at most two rectangles a thread, each worth waking one for, such that the last
+  // thread ends first. Each rectangle packs its own rows of A and columns of B.
   struct Cut {
-    std::int64_t rows, columns, down, across, grain;
+    std::int64_t rows, columns, down, across;
 
-    Cut(std::int64_t m, std::int64_t n, std::int64_t terms) {
-      constexpr std::int64_t most_rows = 8 * tile_rows, narrow = 8 * tile_columns<T>;
-      constexpr double worth_a_thread = 2e6;
-      const double flops = 2.0 * m * n * terms;
-      const std::int64_t wanted =
-          num_threads() == 1 ? 1 : std::clamp(flops / worth_a_thread, 1.0, 4.0 * num_threads());
-      const std::int64_t most_across = std::max<std::int64_t>(1, n / narrow);
-      across = std::clamp<std::int64_t>(wanted / pieces_of(m, most_rows), 1, most_across);
-      down = std::max(pieces_of(m, most_rows), pieces_of(wanted, across));
-      rows = round_up(pieces_of(m, down), tile_rows);
-      columns = round_up(pieces_of(n, across), tile_columns<T>);
-      down = pieces_of(m, rows), across = pieces_of(n, columns);
-      grain = std::max(1.0, down * across * worth_a_thread / std::max(1.0, flops));
+    explicit Cut(const Matmul& matmul) : rows(matmul.m), columns(matmul.n) {
+      constexpr double worth_a_thread = 2e6, packing = 12;  // an element, in multiply-adds
+      const double flops = 2.0 * matmul.m * matmul.n * matmul.k;
+      const std::int64_t threads = num_threads();
+      const std::int64_t most =
+          threads == 1 ? 1 : std::clamp(flops / worth_a_thread, 1.0, 2.0 * threads);
+      double least = std::numeric_limits<double>::infinity();
+      for (std::int64_t y = 1; y <= most; ++y)
+        for (std::int64_t x = 1; x * y <= most; ++x) {
+          const std::int64_t height = round_up(pieces_of(matmul.m, y), tile_rows);
+          const std::int64_t width = round_up(pieces_of(matmul.n, x), tile_columns<T>);
+          const double time = pieces_of(x * y, threads) *
+                              (double(height * width) + packing * double(height + width));
+          if (time < least) least = time, rows = height, columns = width;
+        }
+      down = pieces_of(matmul.m, rows), across = pieces_of(matmul.n, columns);
     }
   };
 
@@ -156,51 +131,70 @@ class PackedProduct {
     return a_.depth_stride == 1 && !packing_pays && a_.row_stride * sizeof(T) % page != 0;
   }
 
-  void multiply_by(Range columns, Range terms, const T* b) const {
-    const Cut cut(matmul_.m, columns.size(), terms.size());
-    const bool in_rows = reads_rows();
-    const std::int64_t panels =
-        std::min(depth_block, terms.size()) * cut.rows + slack_of_panels<T, tile_rows>;
-    parallel_for(cut.down * cut.across, cut.grain, [&](std::int64_t begin, std::int64_t end) {
-      Array packed({in_rows ? 0 : panels}, dtype_of<T>);
-      T* a = packed.template mutable_values<T>().data();
-      for (std::int64_t i = begin; i < end; ++i) {
-        const Range rows = piece_of({0, matmul_.m}, cut.rows, i / cut.across);
-        const Range part = piece_of(columns, cut.columns, i % cut.across);
-        for (std::int64_t k = 0; k < pieces_of(terms.size(), depth_block); ++k) {
-          const Range block = piece_of(terms, depth_block, k);
-          const T* panel = b + place_in_b(columns, terms, part.begin, block);
-          const Operand<T> from = a_.from(rows.begin, block.begin);
-          if (!in_rows) pack_panels<T, tile_rows>(from, rows.size(), block.size(), a);
-          if (in_rows)
-            multiply_panels<false>(rows, part, block, from, panel);
-          else
-            multiply_panels<true>(rows, part, block, {a, block.size(), 1}, panel);
-        }
+  // A thread's memory for panels: kept, since what is new to a core has to be fetched.
+  static T* memory_for_panels(std::int64_t elements) {
+    thread_local Array memory({0}, dtype_of<T>);
+    if (memory.size() < elements) memory = Array({elements}, dtype_of<T>);
+    return memory.template mutable_values<T>().data();
+  }
+
+  // Rows of A are packed for some blocks of terms; then B is, panel by panel and block by block,
+  // into the first cache, where a panel stays until all rows have passed.
+  void multiply(Range rows, Range columns) const {
+    const std::int64_t height =
+        round_up(pieces_of(rows.size(), pieces_of(rows.size(), most_rows)), tile_rows);
+    const std::int64_t blocks = std::max<std::int64_t>(1, most_packed / height / depth_block);
+    const std::int64_t length = std::min(blocks * depth_block, matmul_.k);
+    const std::int64_t size_of_b = std::min(depth_block, matmul_.k) * tile_columns<T>;
+    T* b = memory_for_panels(size_of_b + height * length + slack_of_panels<T, tile_rows>);
+    T* a = b + size_of_b;
+    for (std::int64_t i = 0; i < pieces_of(rows.size(), height); ++i)
+      for (std::int64_t p = 0; p < pieces_of(matmul_.k, length); ++p) {
+        const Range strip = piece_of(rows, height, i), terms = piece_of({0, matmul_.k}, length, p);
+        if (reads_rows())
+          multiply_strip<false>(strip, columns, terms, nullptr, b);
+        else
+          multiply_strip<true>(strip, columns, terms, a, b);
       }
-    });
+  }
+
+  // a and b: where panels of them are packed.
+  template <bool packed>
+  void multiply_strip(Range rows, Range columns, Range terms, T* a, T* b) const {
+    const auto rows_of = [&](Range block) {
+      if (!packed) return a_.from(rows.begin, block.begin);
+      T* panels = a + (block.begin - terms.begin) * round_up(rows.size(), tile_rows);
+      return Operand<T>{panels, block.size(), 1};
+    };
+    const std::int64_t blocks = pieces_of(terms.size(), depth_block);
+    for (std::int64_t p = 0; packed && p < blocks; ++p) {
+      const Range block = piece_of(terms, depth_block, p);
+      pack_panels<T, tile_rows>(a_.from(rows.begin, block.begin), rows.size(), block.size(),
+                                const_cast<T*>(rows_of(block).data));
+    }
+    for (std::int64_t j = columns.begin; j < columns.end; j += tile_columns<T>)
+      for (std::int64_t p = 0; p < blocks; ++p) {
+        const Range block = piece_of(terms, depth_block, p);
+        const Range tile{j, std::min<std::int64_t>(columns.end, j + tile_columns<T>)};
+        pack_panel<T, tile_columns<T>>(b_.from(j, block.begin), tile.size(), matmul_.n - j,
+                                       block.size(), b);
+        multiply_panel<packed>(rows, tile, block, rows_of(block), b);
+      }
   }
 
   // What the products of a block of terms are added to, of the tile at (i, j).
-  Start<T> start_of(Range block, std::int64_t i, std::int64_t j) const {
-    if (block.begin > 0 || matmul_.accumulate) return {c_ + i * matmul_.n + j, matmul_.n};
+  Start<T> start_of(Range terms, std::int64_t i, std::int64_t j) const {
+    if (terms.begin > 0 || matmul_.accumulate) return {c_ + i * matmul_.n + j, matmul_.n};
     return bias_ ? Start<T>{bias_ + j, 0} : Start<T>{};
   }
 
-  // `a` (rows, terms): the elements of a tile's rows are apart by its row_stride, in panels as
-  // well.
+  // `a` (rows, terms) in panels or in rows: its row_stride leads from a tile to the next in either.
   template <bool packed>
-  void multiply_panels(Range rows, Range columns, Range block, Operand<T> a, const T* b) const {
-    const std::int64_t depth = block.size();
-    for (std::int64_t j = columns.begin; j < columns.end; j += tile_columns<T>) {
-      const std::int64_t width = std::min<std::int64_t>(tile_columns<T>, columns.end - j);
-      const T* panel = b + (j - columns.begin) * depth;
-      for (std::int64_t i = rows.begin; i < rows.end; i += tile_rows) {
-        const std::int64_t height = std::min<std::int64_t>(tile_rows, rows.end - i);
-        multiply_into(kernels<T, packed>, c_ + i * matmul_.n + j, height, width, depth,
-                      a.from(i - rows.begin), panel, start_of(block, i, j));
-      }
-    }
+  void multiply_panel(Range rows, Range columns, Range terms, Operand<T> a, const T* b) const {
+    for (std::int64_t i = rows.begin; i < rows.end; i += tile_rows)
+      multiply_into(kernels<T, packed>, c_ + i * matmul_.n + columns.begin,
+                    std::min<std::int64_t>(tile_rows, rows.end - i), columns.size(), terms.size(),
+                    a.from(i - rows.begin), b, start_of(terms, i, columns.begin));
   }
 
   // A tile that ends within a register is computed beside C.

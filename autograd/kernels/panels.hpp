@@ -61,16 +61,22 @@ void pack_along(Operand<T> from, std::int64_t count, std::int64_t following, std
   }
 }
 
+// One panel of `count` ≤ width rows; after the first of them, `following` ≥ count stand in memory.
+template <class T, int width>
+void pack_panel(Operand<T> from, std::int64_t count, std::int64_t following, std::int64_t depth,
+                T* to) {
+  if (from.depth_stride == 1)
+    pack_across<T, width>(from, count, depth, to);
+  else
+    pack_along<T, width>(from, count, following, depth, to);
+}
+
 // Copies `count` rows into panels of `width`, each of width · depth elements.
 template <class T, int width>
 void pack_panels(Operand<T> from, std::int64_t count, std::int64_t depth, T* to) {
-  for (std::int64_t row = 0; row < count; row += width) {
-    const std::int64_t rows = std::min<std::int64_t>(width, count - row);
-    if (from.depth_stride == 1)
-      pack_across<T, width>(from.from(row), rows, depth, to + row * depth);
-    else
-      pack_along<T, width>(from.from(row), rows, count - row, depth, to + row * depth);
-  }
+  for (std::int64_t row = 0; row < count; row += width)
+    pack_panel<T, width>(from.from(row), std::min<std::int64_t>(width, count - row), count - row,
+                         depth, to + row * depth);
 }
 
 }  // namespace tapestry

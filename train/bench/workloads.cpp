@@ -161,14 +161,15 @@ BenchmarkResult graph_step() {
       parameters, [](const Parameter* parameter) { return parameter->role == Role::weight; });
   Adam optimizer(parameters, {});
   const Adjacency graph = citations(N, 5278, data);
-  const Array features = words(N, F, 49'216, data);
+  const SparseMatrix features = sparse_matrix(words(N, F, 49'216, data));
   Array targets = Array::full({N}, ignored_target, DType::int32);
   for (std::int64_t i = 0; i < labelled; ++i)
     targets.mutable_values<std::int32_t>()[i] = static_cast<std::int32_t>(i % classes);
   BenchmarkResult result = time_steps([&] {
     Random noise(1, Stream::dropout);
     Tape tape;
-    const Tensor logits = model.forward(graph, features, {}, &noise);
+    const Tensor logits =
+        model.forward(graph, NodeFeatures(features.values, features.entries), {}, &noise);
     const Tensor loss = cross_entropy(logits, targets, {.ignore_index = ignored_target}) +
                         (5e-4 / 2) * sum((*first)->tensor * (*first)->tensor);
     optimizer.step(tape.backward(loss), 1e-2);
