@@ -201,9 +201,9 @@ void parallel_for(std::int64_t n, std::int64_t grain,
   const auto run_piece = [&](std::int64_t piece) {
     body(piece * grain, std::min(n, (piece + 1) * grain));
   };
+  if (pieces >= 2 && !inside_loop && profile::keeps_loops()) return run_timed(pieces, run_piece);
   std::unique_lock lock(threads().mutex, std::defer_lock);
   if (pieces < 2 || inside_loop || threads().count == 1 || !lock.try_lock()) {
-    if (pieces >= 2 && !inside_loop && profile::keeps_loops()) return run_timed(pieces, run_piece);
     for (std::int64_t piece = 0; piece < pieces; ++piece) run_piece(piece);
     return;
   }

@@ -7,6 +7,10 @@
 // elements of one depth stand side by side, in the order in which a tile reads them.
 namespace tapestry {
 
+// Asks for what is read soon, and may lie behind the operand's end: within a step most operands are
+// in no near cache.
+inline void prefetch(const void* address) { __builtin_prefetch(address); }
+
 // The elements that a panel of so many rows and such a depth takes; as whole registers are stored,
 // a few behind its end are written as well.
 template <class T, int width>
@@ -23,6 +27,7 @@ void pack_across(Operand<T> from, std::int64_t count, std::int64_t depth, T* to)
     for (std::int64_t group = 0; group < groups; ++group) {
       for (std::int64_t i = 0; i < lanes; ++i) {
         const std::int64_t row = group * lanes + i;
+        if (row < count) prefetch(from.from(row, p + 8 * lanes).data);
         if (row < count)
           std::memcpy(&squares[group][i], from.from(row, p).data, sizeof(Lanes<T>));
         else
@@ -49,6 +54,8 @@ void pack_along(Operand<T> from, std::int64_t count, std::int64_t following, std
   constexpr std::int64_t whole = width + slack_of_panels<T, width>;
   if (following >= whole) {
     for (std::int64_t p = 0; p < depth; ++p) {
+      prefetch(from.from(0, p + 16).data);
+      prefetch(from.from(whole - 1, p + 16).data);
       Lanes<T> part[whole / simd_width<T>];
       std::memcpy(part, from.from(0, p).data, sizeof(part));
       std::memcpy(to + p * width, part, sizeof(part));

@@ -99,9 +99,9 @@ double seconds_of(const Part& part, int threads) {
   return seconds;
 }
 
-std::vector<Part> parts_of_step(const std::function<void()>& measure) {
+std::vector<Part> parts_of_step(int threads, const std::function<void()>& measure) {
   const int before = num_threads();
-  set_num_threads(1);
+  set_num_threads(threads);
   profile::start(profile::Keep::loops);
   measure();
   std::vector<Event> events = profile::stop();
@@ -118,21 +118,28 @@ std::vector<Part> parts_of_step(const std::function<void()>& measure) {
   return least;
 }
 
-std::string scaling_table(const std::vector<Part>& step) {
+std::string scaling_table(const std::function<std::vector<Part>(int threads)>& step_for) {
   constexpr int most = 64;
   constexpr std::size_t most_ops = 20;
-  const auto seconds = [&](int threads) {
+  const auto seconds = [](const std::vector<Part>& step, int threads) {
     double total = 0;
     for (const Part& part : step) total += seconds_of(part, threads);
     return total;
   };
-  double serial = 0;
-  for (const Part& part : step) serial += part.serial_s;
-  std::string table = fmt::format("{:<8} {:>10} {:>14} {:>14}\n", "threads", "ms a step",
-                                  "times as fast", "outside loops");
-  for (int threads = 1; threads <= most; threads *= 2)
-    table += fmt::format("{:<8} {:>10.3f} {:>14.2f} {:>12.1f} %\n", threads, seconds(threads) * 1e3,
-                         seconds(1) / seconds(threads), 100 * serial / seconds(threads));
+  std::string table = fmt::format("{:<8} {:>10} {:>14} {:>14} {:>16}\n", "threads", "ms a step",
+                                  "times as fast", "outside loops", "the same on 1");
+  std::vector<Part> step;
+  double alone = 0;
+  for (int threads = 1; threads <= most; threads *= 2) {
+    step = step_for(threads);
+    if (threads == 1) alone = seconds(step, 1);
+    double serial = 0;
+    for (const Part& part : step) serial += part.serial_s;
+    const double together = seconds(step, threads);
+    table +=
+        fmt::format("{:<8} {:>10.3f} {:>14.2f} {:>12.1f} % {:>13.3f} ms\n", threads, together * 1e3,
+                    alone / together, 100 * serial / together, seconds(step, 1) * 1e3);
+  }
   table +=
       fmt::format("\n{:<34} {:>10} {:>10} {:>14} {:>6} {:>7} {:>13}\n", "op", "ms on 1",
                   fmt::format("on {}", most), "outside loops", "loops", "pieces", "longest piece");

@@ -24,11 +24,12 @@ double longest_thread(const std::vector<double>& pieces, int threads);
 
 double seconds_of(const Part& part, int threads);
 
-// The parts of one step of a workload, each at the least of what it took in several. `measure` runs
-// the workload, by time_steps.
-std::vector<Part> parts_of_step(const std::function<void()>& measure);
+// The parts of one step of a workload, cut for so many threads and run on one, each at the least of
+// what it took in several steps. `measure` runs the workload, by time_steps.
+std::vector<Part> parts_of_step(int threads, const std::function<void()>& measure);
 
-// A line for 1 to 64 threads, and the ops that take the longest on 64.
-std::string scaling_table(const std::vector<Part>& step);
+// A line for 1, 2, 4, … 64 threads, of a step that is cut for as many each; and the ops that take
+// the longest on 64.
+std::string scaling_table(const std::function<std::vector<Part>(int threads)>& step_for);
 
 }  // namespace tapestry

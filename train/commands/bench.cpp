@@ -116,7 +116,8 @@ class Bench final : public Command {
     if (!json_) say("{}\n", machine());
     for (const std::string& name : names)
       if (const Benchmark& benchmark = benchmark_registry().at(name); scaling_)
-        say("{}: {}\n{}\n", name, benchmark.help, scaling_table(parts_of_step(benchmark.measure)));
+        say("{}: {}\n{}\n", name, benchmark.help,
+            scaling_table([&](int threads) { return parts_of_step(threads, benchmark.measure); }));
       else
         show(name, benchmark.measure());
     return 0;
