@@ -77,7 +77,7 @@ TEST_CASE("matmul: tiles, their edges and blocks of terms equal plain sums") {
           CAPTURE(transpose_b);
           Matmul shape{.m = m, .n = n, .k = k};
           shape.transpose_a = transpose_a, shape.transpose_b = transpose_b;
-          const double tolerance = dtype == f64 ? 1e-12 : 2e-5;
+          const double tolerance = (dtype == f64 ? 1e-14 : 1e-6) * std::sqrt(k);
           Product product(shape, dtype);
           CHECK(distance(product.multiply(false), product.expected(false)) < tolerance);
           CHECK(distance(product.multiply(true), product.expected(true)) < tolerance);
