@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 
+#include "tests/support/labels.hpp"
 #include "tests/support/workshop.hpp"
 #include "train/run/run.hpp"
 
@@ -13,7 +14,8 @@ namespace {
 
 TEST_SUITE_BEGIN("training");
 
-TEST_CASE("training: --profile prints where the time goes, and leaves a trace of it") {
+TEST_CASE("training: --profile prints where the time goes, and leaves a trace of it" *
+          not_sanitized("the peaks that it measures take minutes there")) {
   const Workshop shop;
   const Finished finished = shop.train("toy", "profiled", {"--profile"});
   REQUIRE(finished.status == 0);
