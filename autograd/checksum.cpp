@@ -20,9 +20,9 @@ void Checksum::add(std::span<const std::byte> bytes) {
 
 void Checksum::add(const Array& array) { add(std::span(array.raw(), array.bytes())); }
 
-std::string Checksum::hex() const {
-  return fmt::format("{:016x}", XXH3_64bits_digest(state_.get()));
-}
+std::uint64_t Checksum::value() const { return XXH3_64bits_digest(state_.get()); }
+
+std::string Checksum::hex() const { return fmt::format("{:016x}", value()); }
 
 std::string checksum(const Array& array) {
   Checksum sum;

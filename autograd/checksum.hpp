@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -31,7 +32,8 @@ class Checksum {
   }
   void add(const Array& array);  // its numbers, but not its shape
 
-  std::string hex() const;  // of what was added so far: 16 digits
+  std::uint64_t value() const;  // of what was added so far
+  std::string hex() const;      // the same: 16 digits
 
  private:
   struct Free {

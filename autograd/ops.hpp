@@ -15,6 +15,7 @@
 #include "autograd/ops/random_features.hpp"
 #include "autograd/ops/recompute.hpp"
 #include "autograd/ops/reduce.hpp"
+#include "autograd/ops/rms_norm.hpp"
 #include "autograd/ops/rotary.hpp"
 #include "autograd/ops/scan.hpp"
 #include "autograd/ops/segments.hpp"

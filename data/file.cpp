@@ -144,6 +144,21 @@ std::string read_file(const std::string& path, std::int64_t max_bytes) {
   return content;
 }
 
+std::string read_standard_input(std::int64_t max_bytes) {
+  std::string content;
+  for (ssize_t got = 1; got > 0;) {
+    const std::size_t before = content.size();
+    content.resize(before + least_piece_bytes);
+    do got = ::read(STDIN_FILENO, content.data() + before, least_piece_bytes);
+    while (got < 0 && errno == EINTR);
+    expect_input(got >= 0, "the standard input cannot be read: {}", std::strerror(errno));
+    content.resize(before + got);
+    expect_input(std::ssize(content) <= max_bytes,
+                 "the standard input goes on beyond {} bytes; give less", max_bytes);
+  }
+  return content;
+}
+
 CodePoint code_point_at(std::string_view text, std::size_t offset) {
   constexpr CodePoint malformed{0, 0};
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[offset + i]); };
@@ -157,6 +172,12 @@ CodePoint code_point_at(std::string_view text, std::size_t offset) {
   const bool surrogate = value >= 0xD800 && value <= 0xDFFF;
   if (value < forms[bytes].least || surrogate || value > 0x10FFFF) return malformed;
   return {value, bytes};
+}
+
+std::size_t character_before(std::string_view text, std::size_t end) {
+  do --end;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80);
+  return end;
 }
 
 void require_utf8(std::string_view text, const std::string& path) {

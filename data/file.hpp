@@ -45,6 +45,9 @@ class InputFile final {
 // takes the content's size in memory, of gzip twice that.
 std::string read_file(const std::string& path, std::int64_t max_bytes);
 
+// The standard input to its end; InputError where it holds more than max_bytes.
+std::string read_standard_input(std::int64_t max_bytes);
+
 struct CodePoint {
   char32_t value;
   int bytes;  // in UTF-8: 1 to 4, or 0 where the text is not well-formed
@@ -53,6 +56,9 @@ struct CodePoint {
 // The character that starts at byte `offset` < text.size(). Overlong forms, surrogates and values
 // above U+10FFFF are not well-formed (RFC 3629).
 CodePoint code_point_at(std::string_view text, std::size_t offset);
+
+// Where the character starts that ends before byte `end` > 0 of a well-formed text.
+std::size_t character_before(std::string_view text, std::size_t end);
 
 // InputError names the path, byte offset and line of the first byte that is not UTF-8.
 void require_utf8(std::string_view text, const std::string& path);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <string_view>
 
 namespace tapestry {
@@ -10,5 +12,11 @@ namespace tapestry {
 int json_depth(std::string_view text);
 
 inline constexpr int max_json_depth = 32;
+
+// InputError, which names the file and the line, for what is not JSON or deeper than that.
+nlohmann::json parse_json(std::string_view text, const std::string& path);
+
+// What it holds, for a message: on one line, in ASCII, and not for long.
+std::string brief(const nlohmann::json& json);
 
 }  // namespace tapestry

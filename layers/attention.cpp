@@ -1,6 +1,7 @@
 #include "layers/attention.hpp"
 
 #include "autograd/check.hpp"
+#include "autograd/ops/rms_norm.hpp"
 #include "autograd/ops/rotary.hpp"
 #include "autograd/tape.hpp"
 
@@ -9,11 +10,30 @@ namespace {
 
 thread_local AttentionRecorder* recorder = nullptr;
 
-// The options, if their heads divide the width.
-const MultiHeadOptions& checked(const MultiHeadOptions& options, std::int64_t width) {
-  require(options.heads >= 1 && width % options.heads == 0,
-          "multi-head attention: {} heads do not divide width {}", options.heads, width);
+// The options with the numbers that 0 stands for, if these fit together.
+MultiHeadOptions completed_options(MultiHeadOptions options, std::int64_t width) {
+  const std::int64_t H = options.heads;
+  require(H >= 1 && (options.head_width > 0 || width % H == 0),
+          "multi-head attention: {} heads do not divide width {}", H, width);
+  if (options.head_width == 0) options.head_width = width / H;
+  if (options.key_value_heads == 0) options.key_value_heads = H;
+  require(options.key_value_heads >= 1 && H % options.key_value_heads == 0,
+          "multi-head attention: {} heads of keys and values do not divide {} heads",
+          options.key_value_heads, H);
   return options;
+}
+
+std::int64_t columns_of(const MultiHeadOptions& options) {
+  return options.heads * options.head_width;
+}
+
+std::int64_t shared_columns_of(const MultiHeadOptions& options) {
+  return options.key_value_heads * options.head_width;
+}
+
+std::optional<Norm> make_head_norm(const MultiHeadOptions& options) {
+  if (!options.query_key_norm) return std::nullopt;
+  return Norm(options.head_width, {.kind = NormKind::rms, .epsilon = *options.query_key_norm});
 }
 
 }  // namespace
@@ -45,26 +65,43 @@ void Attention::fields(FieldVisitor& visit) {
 // --- self-attention ---
 
 SelfAttention::SelfAttention(std::int64_t width, Random& init, const MultiHeadOptions& wanted)
-    : options(checked(wanted, width)),
-      output(width, width, init, options.output),
-      query_key_value(width, 3 * width, init, options.input),
+    : options(completed_options(wanted, width)),
+      output(columns_of(options), width, init, options.output),
+      query_key_value(width, columns_of(options) + 2 * shared_columns_of(options), init,
+                      options.input),
+      query_norm(make_head_norm(options)),
+      key_norm(make_head_norm(options)),
       mechanism(make_attention_mechanism(width, init, options)) {
-  require(options.positions != Positions::rotary || width / options.heads % 2 == 0,
+  require(options.positions != Positions::rotary || options.head_width % 2 == 0,
           "multi-head attention: rotary positions need an even head width, not {}",
-          width / options.heads);
+          options.head_width);
 }
 
-QueryKeyValue SelfAttention::project(const Tensor& x, std::int64_t first) const {
-  QueryKeyValue qkv{.packed = query_key_value.forward(x), .width = output.weight.tensor.dim(0)};
+QueryKeyValue SelfAttention::project(const Tensor& x,
+                                     const std::vector<std::int64_t>& firsts) const {
+  QueryKeyValue qkv{.packed = query_key_value.forward(x),
+                    .query_columns = columns_of(options),
+                    .shared_columns = shared_columns_of(options)};
+  if (query_norm) qkv.packed = normalised(qkv);
   if (options.positions == Positions::rotary)
-    qkv.packed = rotary(qkv.packed, {.head_width = qkv.width / options.heads,
+    qkv.packed = rotary(qkv.packed, {.head_width = options.head_width,
                                      .columns = qkv.columns_before_value(),
-                                     .first = first});
+                                     .firsts = firsts,
+                                     .form = options.rotary});
   return qkv;
+}
+
+Tensor SelfAttention::normalised(const QueryKeyValue& qkv) const {
+  const double epsilon = *options.query_key_norm;
+  const Tensor queries =
+      rms_norm(qkv.packed, query_norm->weight, {.epsilon = epsilon, .columns = qkv.query_columns});
+  return rms_norm(queries, key_norm->weight,
+                  {.epsilon = epsilon, .first = qkv.query_columns, .columns = qkv.shared_columns});
 }
 
 AttentionOptions SelfAttention::completed(AttentionOptions call) const {
   call.heads = options.heads;
+  call.key_value_heads = options.key_value_heads;
   if (options.window > 0) call.window = options.window;
   return call;
 }
@@ -81,18 +118,20 @@ Tensor SelfAttention::forward(const Tensor& x, const AttentionOptions& call) con
 Tensor SelfAttention::forward(const Tensor& x, AttentionCache& cache,
                               const AttentionOptions& call) const {
   const Scope scope(path());
-  const QueryKeyValue qkv = project(x, cache.length());
+  const QueryKeyValue qkv = project(x, cache.lengths());
   return output.forward(mechanism->attend(x, qkv, cache, completed(call)));
 }
 
 std::unique_ptr<AttentionCache> SelfAttention::make_cache(std::int64_t batch,
                                                           std::int64_t capacity) const {
-  const Tensor& weight = output.weight;
-  return mechanism->make_cache({batch, capacity, weight.dim(0)}, weight.dtype());
+  return mechanism->make_cache({batch, capacity, shared_columns_of(options)},
+                               output.weight.tensor.dtype());
 }
 
 void SelfAttention::fields(FieldVisitor& visit) {
   visit("query_key_value", query_key_value);
+  if (query_norm) visit("query_norm", *query_norm);
+  if (key_norm) visit("key_norm", *key_norm);
   mechanism->fields(visit);
   visit("output", output);
 }
@@ -101,13 +140,17 @@ void SelfAttention::fields(FieldVisitor& visit) {
 
 CrossAttention::CrossAttention(std::int64_t width, std::int64_t source_width, Random& init,
                                const MultiHeadOptions& wanted)
-    : options(checked(wanted, width)),
+    : options(completed_options(wanted, width)),
       output(width, width, init, options.output),
       query(width, width, init, options.input),
       key_value(source_width, 2 * width, init, options.input),
       mechanism(make_attention_mechanism(width, init, options)) {
   require(!options.random_features || !options.random_features->gate,
           "multi-head attention: a gate needs self-attention");
+  require(columns_of(options) == width && shared_columns_of(options) == width &&
+              !options.query_key_norm,
+          "multi-head attention: shared heads, another head width, and a norm of queries and keys "
+          "need self-attention");
 }
 
 KeyValue CrossAttention::project(const Tensor& source) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "layers/attention_mechanism.hpp"
+#include "layers/norm.hpp"
 
 namespace tapestry {
 
@@ -16,21 +17,25 @@ class Attention final : public Module {
   void fields(FieldVisitor& visit) override;
 };
 
-// Tokens attend to tokens of their own sequence, by H heads of C / H columns each, whose answers a
-// projection joins (ibid., §3.2.2). x (B, T, C) -> (B, T, C).
+// Tokens attend to tokens of their own sequence, by H heads of D columns each, whose answers a
+// projection joins (ibid., §3.2.2). Heads may share their keys and values with others (Ainslie et
+// al. 2023, arXiv 2305.13245), and normalise queries and keys (Henry et al. 2020, arXiv 2010.04245)
+// before these are turned by their positions. x (B, T, C) -> (B, T, C).
 class SelfAttention final : public Module {
  public:
-  MultiHeadOptions options;
-  Linear output;           // (C, C), drawn before the others
-  Linear query_key_value;  // (3C, C)
+  MultiHeadOptions options;                  // with its number of shared heads and head width
+  Linear output;                             // (C, H · D), drawn before the others
+  Linear query_key_value;                    // ((H + 2 G) · D, C)
+  std::optional<Norm> query_norm, key_norm;  // (D)
   std::unique_ptr<AttentionMechanism> mechanism;
 
-  // heads must divide width, and leave an even head width for rotary positions, else
-  // std::invalid_argument.
+  // Heads must divide the width unless head_width is given, be divided by those that they share,
+  // and be of an even width for rotary positions, else std::invalid_argument.
   SelfAttention(std::int64_t width, Random& init, const MultiHeadOptions& wanted);
 
-  // Queries, keys and values of x, whose first token stands at position `first`.
-  QueryKeyValue project(const Tensor& x, std::int64_t first = 0) const;
+  // Queries, keys and values of x, whose first token stands at position `first`: of all examples
+  // the same, or each one's own.
+  QueryKeyValue project(const Tensor& x, const std::vector<std::int64_t>& firsts = {0}) const;
 
   Tensor forward(const Tensor& x, const AttentionOptions& call = {}) const;
 
@@ -42,6 +47,7 @@ class SelfAttention final : public Module {
 
  private:
   AttentionOptions completed(AttentionOptions call) const;  // with this layer's heads and window
+  Tensor normalised(const QueryKeyValue& qkv) const;
 };
 
 // The same, but tokens attend to those of another sequence.

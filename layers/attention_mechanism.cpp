@@ -1,9 +1,12 @@
 #include "layers/attention_mechanism.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "autograd/check.hpp"
 #include "autograd/ops/shaping.hpp"
+#include "autograd/tape.hpp"
 
 namespace tapestry {
 namespace {
@@ -18,47 +21,80 @@ Tensor split_heads(const Tensor& x, std::int64_t heads) {
   return permute(reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads}), {0, 2, 1, 3});
 }
 
-// to (B, capacity, C)[:, first : first + T] = from (B, T, C).
-void write_rows(const Array& from, Array& to, std::int64_t first) {
-  const std::int64_t T = from.dim(1), row = from.dim(2) * size_of(from.dtype());  // in bytes
+// Some columns of each of from's rows (B, T, columns), from `begin` on, become rows of `to`
+// (B, capacity, C), from row firsts[b] of example b on.
+void write_rows(const Array& from, std::int64_t begin, const std::vector<std::int64_t>& firsts,
+                Array& to) {
+  const std::int64_t T = from.dim(1), element = size_of(from.dtype());
+  const std::int64_t from_row = from.dim(2) * element, row = to.dim(2) * element;
   for (std::int64_t b = 0; b < from.dim(0); ++b)
-    std::memcpy(to.mutable_raw() + (b * to.dim(1) + first) * row, from.raw() + b * T * row,
-                T * row);
+    for (std::int64_t t = 0; t < T; ++t)
+      std::memcpy(to.mutable_raw() + (b * to.dim(1) + firsts[b] + t) * row,
+                  from.raw() + (b * T + t) * from_row + begin * element, row);
 }
 
 // The cache as the kind that its mechanism makes; else std::invalid_argument, which says `mistake`.
-template <class Cache>
-Cache& as(AttentionCache& cache, const char* mistake) {
+template <class Cache, class Given>
+Cache& as(Given& cache, const char* mistake) {
   auto* own = dynamic_cast<Cache*>(&cache);
   require(own != nullptr, "multi-head attention: {}", mistake);
   return *own;
 }
 
+// The rows of one part of several caches, along the first axis.
+template <class Cache, class Part>
+Array joined(const Cache& first, const std::vector<const AttentionCache*>& others, Part part,
+             const char* mistake) {
+  const NoTape no_tape;
+  std::vector<Tensor> parts{std::invoke(part, first)};
+  for (const AttentionCache* other : others)
+    parts.push_back(std::invoke(part, as<const Cache>(*other, mistake)));
+  return concat(parts, 0).value();
+}
+
 // The keys and values of the tokens.
 class KeyValueCache final : public AttentionCache {
  public:
-  KeyValueCache(const Shape& extent, DType dtype) : keys_(extent, dtype), values_(extent, dtype) {}
+  KeyValueCache(const Shape& extent, DType dtype)
+      : AttentionCache(extent[0]), keys_(extent, dtype), values_(extent, dtype) {}
 
-  std::int64_t length() const override { return length_; }
-  const Array& keys() const { return keys_; }  // (B, capacity, C), of which `length` are filled
+  const Array& keys() const { return keys_; }  // (B, capacity, G · D), `lengths` of them filled
   const Array& values() const { return values_; }
 
-  void append(const QueryKeyValue& qkv) {
-    const Array key = qkv.key().value(), value = qkv.value().value();
-    write_rows(key, keys_, length_);
-    write_rows(value, values_, length_);
-    length_ += key.dim(1);
+  void add(const QueryKeyValue& qkv) {
+    const Array& packed = qkv.packed.value();
+    write_rows(packed, qkv.query_columns, lengths(), keys_);
+    write_rows(packed, qkv.columns_before_value(), lengths(), values_);
+    count(packed.dim(1));
   }
 
-  void select(const std::vector<std::int64_t>& rows) override {
+ private:
+  void select_rows(const std::vector<std::int64_t>& rows) override {
     keys_ = keys_.select(rows);
     values_ = values_.select(rows);
   }
 
- private:
+  void append_rows(const std::vector<const AttentionCache*>& others) override {
+    const auto rows_of = [&](auto member) {
+      return joined<KeyValueCache>(*this, others, member, "a cache of sums after one of keys");
+    };
+    const Array keys = rows_of(&KeyValueCache::keys_), values = rows_of(&KeyValueCache::values_);
+    keys_ = keys;
+    values_ = values;
+  }
+
   Array keys_, values_;
-  std::int64_t length_ = 0;
 };
+
+// Attention to the keys that each row has seen: the same number for all, or each its own.
+AttentionOptions to_seen_keys(AttentionOptions options, const AttentionCache& cache) {
+  const std::vector<std::int64_t>& lengths = cache.lengths();
+  options.keys = cache.length();
+  if (std::ranges::count(lengths, options.keys) < std::ssize(lengths))
+    options.key_counts =
+        Array::of(std::vector<std::int32_t>(lengths.begin(), lengths.end()), {std::ssize(lengths)});
+  return options;
+}
 
 class SoftmaxMechanism final : public AttentionMechanism {
  public:
@@ -72,13 +108,12 @@ class SoftmaxMechanism final : public AttentionMechanism {
     auto& seen = as<KeyValueCache>(cache, "a cache of sums for attention by softmax");
     const Array& keys = seen.keys();
     require(x.rank() == 3 && x.dim(0) == keys.dim(0) && seen.length() + x.dim(1) <= keys.dim(1) &&
-                x.dim(2) == keys.dim(2) && x.dtype() == keys.dtype(),
+                qkv.shared_columns == keys.dim(2) && x.dtype() == keys.dtype(),
             "multi-head attention: x {} {} after {} in a cache of {} {}", to_string(x.shape()),
             to_string(x.dtype()), seen.length(), to_string(keys.shape()), to_string(keys.dtype()));
-    seen.append(qkv);
-    AttentionOptions so_far = options;
-    so_far.keys = seen.length();
-    return scaled_dot_product_attention(qkv.query(), keys, seen.values(), so_far);
+    seen.add(qkv);
+    return scaled_dot_product_attention(qkv.query(), keys, seen.values(),
+                                        to_seen_keys(options, seen));
   }
 
   std::unique_ptr<AttentionCache> make_cache(const Shape& extent, DType dtype) const override {
@@ -108,22 +143,38 @@ void start_remembering(Linear& gate) {
 // What the keys and values of the tokens add up to.
 class SumsCache final : public AttentionCache {
  public:
-  explicit SumsCache(const LinearAttentionState& empty) : sums_(empty) {}
+  SumsCache(std::int64_t batch, const LinearAttentionState& empty)
+      : AttentionCache(batch), sums_(empty) {}
 
-  std::int64_t length() const override { return length_; }
   LinearAttentionState& sums() { return sums_; }
-  void count(std::int64_t tokens) { length_ += tokens; }
-  void select(const std::vector<std::int64_t>& rows) override { sums_.select(rows); }
+  using AttentionCache::count;
 
  private:
+  void select_rows(const std::vector<std::int64_t>& rows) override { sums_.select(rows); }
+
+  void append_rows(const std::vector<const AttentionCache*>& others) override {
+    const auto rows_of = [&](auto member) {
+      const auto part = [member](const SumsCache& cache) { return cache.sums_.*member; };
+      return joined<SumsCache>(*this, others, part, "a cache of keys after one of sums");
+    };
+    LinearAttentionState all = sums_;
+    all.sums = rows_of(&LinearAttentionState::sums);
+    all.log_units = rows_of(&LinearAttentionState::log_units);
+    all.weights = rows_of(&LinearAttentionState::weights);
+    sums_ = all;
+  }
+
   LinearAttentionState sums_;
-  std::int64_t length_ = 0;
 };
 
 class RandomFeatureMechanism final : public AttentionMechanism {
  public:
   RandomFeatureMechanism(std::int64_t width, Random& init, const MultiHeadOptions& options)
-      : heads_(options.heads), features_(heads_, width / heads_, init, *options.random_features) {
+      : heads_(options.heads),
+        features_(heads_, options.head_width, init, *options.random_features) {
+    require(options.key_value_heads == heads_,
+            "multi-head attention: random features share no heads, not {} by {}",
+            options.key_value_heads, heads_);
     if (!options.random_features->gate) return;
     gate_.emplace(width, heads_, init,
                   LinearOptions{.standard_deviation = options.input.standard_deviation});
@@ -145,6 +196,7 @@ class RandomFeatureMechanism final : public AttentionMechanism {
 
   std::unique_ptr<AttentionCache> make_cache(const Shape& extent, DType dtype) const override {
     return std::make_unique<SumsCache>(
+        extent[0],
         LinearAttentionState(extent[0], heads_, features_.width(), extent[2] / heads_, dtype));
   }
 
@@ -196,9 +248,32 @@ class RandomFeatureMechanism final : public AttentionMechanism {
 
 }  // namespace
 
-Tensor QueryKeyValue::query() const { return part_of(packed, 0, width); }
-Tensor QueryKeyValue::key() const { return part_of(packed, width, width); }
-Tensor QueryKeyValue::value() const { return part_of(packed, columns_before_value(), width); }
+std::int64_t AttentionCache::length() const {
+  return lengths_.empty() ? 0 : std::ranges::max(lengths_);
+}
+
+void AttentionCache::count(std::int64_t tokens) {
+  for (std::int64_t& length : lengths_) length += tokens;
+}
+
+void AttentionCache::select(const std::vector<std::int64_t>& rows) {
+  select_rows(rows);
+  std::vector<std::int64_t> selected;
+  for (const std::int64_t row : rows) selected.push_back(lengths_[row]);
+  lengths_ = std::move(selected);
+}
+
+void AttentionCache::append(const std::vector<const AttentionCache*>& others) {
+  append_rows(others);
+  for (const AttentionCache* other : others)
+    lengths_.insert(lengths_.end(), other->lengths_.begin(), other->lengths_.end());
+}
+
+Tensor QueryKeyValue::query() const { return part_of(packed, 0, query_columns); }
+Tensor QueryKeyValue::key() const { return part_of(packed, query_columns, shared_columns); }
+Tensor QueryKeyValue::value() const {
+  return part_of(packed, columns_before_value(), shared_columns);
+}
 
 Tensor KeyValue::key() const { return part_of(packed, 0, width); }
 Tensor KeyValue::value() const { return part_of(packed, width, width); }

@@ -5,6 +5,7 @@
 
 #include "autograd/ops/attention.hpp"
 #include "autograd/ops/linear_attention.hpp"
+#include "autograd/ops/rotary.hpp"
 #include "layers/linear.hpp"
 #include "layers/positions.hpp"
 #include "layers/random_features.hpp"
@@ -13,25 +14,31 @@
 // features. Either has its own parameters and its own cache.
 namespace tapestry {
 
-// Of attention with several heads. Cross-attention has no use for positions and window.
+// Of attention with several heads. Cross-attention has no use for positions and window, and knows
+// neither other widths nor shared heads nor a norm of queries and keys.
 struct MultiHeadOptions {
-  std::int64_t heads = 4;                    // H; must divide the width
+  std::int64_t heads = 4;                    // H; must divide the width C where head_width is 0
+  std::int64_t key_value_heads = 0;          // G; H / G heads share one's keys and values; 0: H
+  std::int64_t head_width = 0;               // D; 0: C / H
   Positions positions = Positions::learned;  // rotary: queries and keys are turned by theirs
+  RotaryForm rotary{};
+  std::optional<double> query_key_norm{};  // ε of an RMS norm of each head's queries and keys
   std::int64_t window = 0;  // a token sees the tokens less than so many steps away; 0: all
   std::optional<RandomFeaturesOptions> random_features{};  // none: softmax
   LinearOptions input{};                                   // to queries, keys and values
   LinearOptions output{};                                  // from the heads to the output
 };
 
-// Queries, keys and values (B, T, C) of one sequence, side by side.
+// Queries (B, T, H · D), keys and values (B, T, G · D) of one sequence, side by side.
 struct QueryKeyValue {
-  Tensor packed{};         // (B, T, 3C)
-  std::int64_t width = 0;  // C
+  Tensor packed{};                  // (B, T, (H + 2 G) · D)
+  std::int64_t query_columns = 0;   // H · D
+  std::int64_t shared_columns = 0;  // G · D
 
   Tensor query() const;
   Tensor key() const;
   Tensor value() const;
-  std::int64_t columns_before_value() const { return 2 * width; }
+  std::int64_t columns_before_value() const { return query_columns + shared_columns; }
 };
 
 // Keys and values (B, S, C) of a source, side by side.
@@ -49,11 +56,27 @@ class AttentionCache {
  public:
   virtual ~AttentionCache() = default;
 
-  virtual std::int64_t length() const = 0;  // how many tokens it has seen
+  // How many tokens each row has seen, and the longest of them.
+  const std::vector<std::int64_t>& lengths() const { return lengths_; }
+  std::int64_t length() const;
 
   // Row b becomes a copy of what row rows[b] was: in beam search one hypothesis may continue
-  // several.
-  virtual void select(const std::vector<std::int64_t>& rows) = 0;
+  // several. There may be fewer rows than before, or more.
+  void select(const std::vector<std::int64_t>& rows);
+
+  // The others' rows follow the own ones. std::invalid_argument unless they are of the same kind,
+  // capacity, widths and dtype.
+  void append(const std::vector<const AttentionCache*>& others);
+
+ protected:
+  explicit AttentionCache(std::int64_t batch) : lengths_(batch, 0) {}
+  void count(std::int64_t tokens);  // of every row
+
+ private:
+  virtual void select_rows(const std::vector<std::int64_t>& rows) = 0;
+  virtual void append_rows(const std::vector<const AttentionCache*>& others) = 0;
+
+  std::vector<std::int64_t> lengths_;
 };
 
 using AttentionCaches = std::vector<std::unique_ptr<AttentionCache>>;  // one a layer
@@ -62,7 +85,7 @@ class AttentionMechanism {
  public:
   virtual ~AttentionMechanism() = default;
 
-  // Self-attention: x (B, T, C) and what it was projected to -> (B, T, C).
+  // Self-attention: x (B, T, C) and what it was projected to -> (B, T, H · D).
   virtual Tensor attend(const Tensor& x, const QueryKeyValue& qkv,
                         const AttentionOptions& options) const = 0;
 
@@ -71,7 +94,7 @@ class AttentionMechanism {
   virtual Tensor attend(const Tensor& x, const QueryKeyValue& qkv, AttentionCache& cache,
                         const AttentionOptions& options) const = 0;
 
-  // An empty cache for `extent` (B, capacity, C): the softmax keeps keys and values, random
+  // An empty cache for `extent` (B, capacity, G · D): the softmax keeps keys and values, random
   // features sums whose size does not depend on the capacity.
   virtual std::unique_ptr<AttentionCache> make_cache(const Shape& extent, DType dtype) const = 0;
 
@@ -88,8 +111,8 @@ class AttentionMechanism {
 };
 
 // Softmax knows causality, padding, windows and masks. Random features know causality and padding,
-// are linear in T and S (Peng et al. 2021, arXiv 2103.02143), and in causal self-attention may have
-// a gate. The heads must divide the width.
+// are linear in T and S (Peng et al. 2021, arXiv 2103.02143), in causal self-attention may have a
+// gate, and share no heads. Of `options`, head_width is given.
 std::unique_ptr<AttentionMechanism> make_attention_mechanism(std::int64_t width, Random& init,
                                                              const MultiHeadOptions& options);
 

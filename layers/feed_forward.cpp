@@ -2,6 +2,8 @@
 
 #include "autograd/check.hpp"
 #include "autograd/ops/activations.hpp"
+#include "autograd/ops/arithmetic.hpp"
+#include "autograd/ops/shaping.hpp"
 #include "autograd/tape.hpp"
 
 namespace tapestry {
@@ -23,18 +25,31 @@ Tensor activate(Activation activation, const Tensor& x) {
       return gelu(x);
     case Activation::gelu_tanh:
       return gelu_tanh(x);
+    case Activation::silu:
+      return silu(x);
   }
   throw_unhandled("activation");
 }
 
+Tensor activate_gated(Activation activation, const Tensor& x) {
+  if (activation == Activation::silu) return swiglu(x);
+  require(x.rank() >= 1 && x.dim(-1) % 2 == 0, "a gate beside as many columns: {}",
+          to_string(x.shape()));
+  const std::int64_t F = x.dim(-1) / 2;
+  return activate(activation, slice(x, -1, 0, F)) * slice(x, -1, F, 2 * F);
+}
+
 FeedForward::FeedForward(std::int64_t width, Random& init, const FeedForwardOptions& options)
-    : expand(width, hidden_width(options, width), init, options.expand),
+    : expand(width, hidden_width(options, width) * (options.gated ? 2 : 1), init, options.expand),
       contract(hidden_width(options, width), width, init, options.contract),
-      activation(options.activation) {}
+      activation(options.activation),
+      gated(options.gated) {}
 
 Tensor FeedForward::forward(const Tensor& x) const {
   const Scope scope(path());
-  return contract.forward(activate(activation, expand.forward(x)));
+  const Tensor hidden = expand.forward(x);
+  return contract.forward(gated ? activate_gated(activation, hidden)
+                                : activate(activation, hidden));
 }
 
 void FeedForward::fields(FieldVisitor& visit) {

@@ -26,7 +26,8 @@ PatchEncoder::PatchEncoder(const PatchEncoderOptions& wanted, Random& init)
                           .context = tokens(),
                           .width = options.block.width},
                          init) {
-  if (options.block.norm == NormPlacement::pre) final_norm.emplace(options.block.width);
+  if (options.block.norm == NormPlacement::pre)
+    final_norm.emplace(options.block.width, options.block.norms);
 }
 
 std::int64_t PatchEncoder::tokens() const { return options.patches + options.class_token; }

@@ -11,18 +11,19 @@
 namespace tapestry {
 namespace {
 
-// The waves of positions first to first + T - 1: (T, C), float64.
-Array waves(std::int64_t first, std::int64_t T, std::int64_t C) {
+// The waves of the T positions from each first one on: (firsts, T, C), float64.
+Array waves(const std::vector<std::int64_t>& firsts, std::int64_t T, std::int64_t C) {
   std::vector<double> rates;
   for (std::int64_t c = 0; c < C; ++c)
     rates.push_back(std::pow(10000.0, -static_cast<double>(c / 2 * 2) / static_cast<double>(C)));
-  Array table({T, C}, DType::float64);
+  Array table({std::ssize(firsts), T, C}, DType::float64);
   double* value = table.mutable_values<double>().data();
-  for (std::int64_t t = 0; t < T; ++t)
-    for (std::size_t c = 0; c < rates.size(); ++c) {
-      const double angle = static_cast<double>(first + t) * rates[c];
-      *value++ = c % 2 == 0 ? std::sin(angle) : std::cos(angle);
-    }
+  for (const std::int64_t first : firsts)
+    for (std::int64_t t = 0; t < T; ++t)
+      for (std::size_t c = 0; c < rates.size(); ++c) {
+        const double angle = static_cast<double>(first + t) * rates[c];
+        *value++ = c % 2 == 0 ? std::sin(angle) : std::cos(angle);
+      }
   return table;
 }
 
@@ -35,15 +36,25 @@ PositionalEncoding::PositionalEncoding(const PositionalEncodingOptions& wanted, 
                    Role::embedding);
 }
 
-Tensor PositionalEncoding::forward(const Tensor& x, std::int64_t first) const {
+Tensor PositionalEncoding::learned(std::int64_t first, std::int64_t T) const {
+  return reshape(slice(*weight, 0, first, first + T), {1, T, weight->tensor.dim(1)});
+}
+
+Tensor PositionalEncoding::forward(const Tensor& x, const std::vector<std::int64_t>& firsts) const {
   const Scope scope(path());
   const std::int64_t T = x.dim(-2), C = x.dim(-1);
+  require(firsts.size() == 1 || std::ssize(firsts) == x.dim(0),
+          "positional encoding: {} first positions for x {}", firsts.size(), to_string(x.shape()));
   switch (options.kind) {
-    case Positions::learned:
-      return x + slice(*weight, 0, first, first + T);
+    case Positions::learned: {
+      if (firsts.size() == 1) return x + learned(firsts.front(), T);
+      std::vector<Tensor> rows;
+      for (const std::int64_t first : firsts) rows.push_back(learned(first, T));
+      return x + concat(rows, 0);
+    }
     case Positions::sinusoidal: {
       const Tensor scaled = options.input_scale == 1 ? x : options.input_scale * x;
-      return scaled + waves(first, T, C).to(x.dtype());
+      return scaled + waves(firsts, T, C).to(x.dtype());
     }
     case Positions::rotary:
     case Positions::none:

@@ -18,7 +18,8 @@ struct PositionalEncodingOptions {
   double input_scale = 1;               // sinusoidal: x is multiplied by it first
 };
 
-// x (B, T, C) -> x + p (T, C) where p is the encoding of positions first, first + 1, ….
+// x (B, T, C) -> x + p (T, C) where p is the encoding of positions first, first + 1, …: of one
+// `first` for all examples, or of each one's own.
 // learned:      p is rows of weight (context, C).
 // sinusoidal:   p(pos, 2k) = sin(pos / 10000^(2k/C)), p(pos, 2k+1) = cos(the same) (Vaswani et al.
 //               2017, §3.5).
@@ -30,8 +31,11 @@ class PositionalEncoding final : public Module {
   std::optional<Parameter> weight;  // (context, C), learned
 
   PositionalEncoding(const PositionalEncodingOptions& wanted, Random& init);
-  Tensor forward(const Tensor& x, std::int64_t first = 0) const;
+  Tensor forward(const Tensor& x, const std::vector<std::int64_t>& firsts = {0}) const;
   void fields(FieldVisitor& visit) override;
+
+ private:
+  Tensor learned(std::int64_t first, std::int64_t T) const;  // (1, T, C)
 };
 
 }  // namespace tapestry

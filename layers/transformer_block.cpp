@@ -6,19 +6,19 @@
 namespace tapestry {
 
 TransformerBlock::TransformerBlock(const TransformerBlockOptions& options, Random& init)
-    : attention_norm(options.width),
+    : attention_norm(options.width, options.norms),
       attention(options.width, init, options.attention),
-      feed_forward_norm(options.width),
+      feed_forward_norm(options.width, options.norms),
       feed_forward(options.width, init, options.feed_forward),
       dropout(options.dropout),
       norm(options.norm) {
   if (options.source_width == 0) return;
-  cross_attention_norm.emplace(options.width);
+  cross_attention_norm.emplace(options.width, options.norms);
   cross_attention.emplace(options.width, options.source_width, init, options.attention);
 }
 
 template <class Branch>
-Tensor TransformerBlock::residual(const Tensor& x, const LayerNorm& branch_norm, Branch branch,
+Tensor TransformerBlock::residual(const Tensor& x, const Norm& branch_norm, Branch branch,
                                   Random* noise) const {
   if (norm == NormPlacement::pre) return x + dropout.forward(branch(branch_norm.forward(x)), noise);
   return branch_norm.forward(x + dropout.forward(branch(x), noise));

@@ -3,7 +3,7 @@
 #include "layers/attention.hpp"
 #include "layers/dropout.hpp"
 #include "layers/feed_forward.hpp"
-#include "layers/layer_norm.hpp"
+#include "layers/norm.hpp"
 
 namespace tapestry {
 
@@ -15,6 +15,7 @@ struct TransformerBlockOptions {
   MultiHeadOptions attention{};   // of self- and cross-attention alike
   FeedForwardOptions feed_forward{};
   NormPlacement norm = NormPlacement::pre;
+  NormOptions norms{};
   double dropout = 0;
 };
 
@@ -24,11 +25,11 @@ struct TransformerBlockOptions {
 // post: N(x + A(x))   (Vaswani et al. 2017)
 class TransformerBlock final : public Module {
  public:
-  LayerNorm attention_norm;
+  Norm attention_norm;
   SelfAttention attention;
-  std::optional<LayerNorm> cross_attention_norm;
+  std::optional<Norm> cross_attention_norm;
   std::optional<CrossAttention> cross_attention;
-  LayerNorm feed_forward_norm;
+  Norm feed_forward_norm;
   FeedForward feed_forward;
   Dropout dropout;
   NormPlacement norm;
@@ -47,8 +48,7 @@ class TransformerBlock final : public Module {
 
  private:
   template <class Branch>
-  Tensor residual(const Tensor& x, const LayerNorm& branch_norm, Branch branch,
-                  Random* noise) const;
+  Tensor residual(const Tensor& x, const Norm& branch_norm, Branch branch, Random* noise) const;
 };
 
 // A cache for each block's own attention, of that many tokens.

@@ -10,13 +10,13 @@
 namespace tapestry {
 namespace {
 
-// A relative data.path is relative to the folder the command runs in; runs keep it absolute, and
+// A relative path is relative to the folder the command runs in; runs keep it absolute, and
 // without a slash at its end, so that its last part is a name.
-void make_path_absolute(Config& config) {
-  if (config[key::data_path].empty()) return;
-  require_utf8(config[key::data_path], key::data_path.name);  // or it could not be written as TOML
-  const std::filesystem::path path = std::filesystem::absolute(config[key::data_path]);
-  config.set(key::data_path, (path.has_filename() ? path : path.parent_path()).string());
+void make_path_absolute(Config& config, const Key<std::string>& key) {
+  if (config[key].empty()) return;
+  require_utf8(config[key], key.name);  // or it could not be written as TOML
+  const std::filesystem::path path = std::filesystem::absolute(config[key]);
+  config.set(key, (path.has_filename() ? path : path.parent_path()).string());
 }
 
 }  // namespace
@@ -38,7 +38,8 @@ Config resolve(const std::vector<ConfigText>& texts, const std::vector<std::stri
   expect_input(type != task_registry().end(), "{}: task = {}: expected one of {}{}", origin,
                to_toml(Value(name)), fmt::join(tasks, ", "), did_you_mean(name, tasks, "\""));
   Config config(texts, overrides, key::with_common_keys(type->second.keys()));
-  make_path_absolute(config);
+  make_path_absolute(config, key::data_path);
+  make_path_absolute(config, key::from);
   return config;
 }
 
@@ -54,8 +55,17 @@ Config resolved_config(const std::string& text, const std::string& source,
   return resolve({{.source = source, .text = text, .is_resolved = true}}, overrides);
 }
 
-Config load_config(const std::string& path_or_name, const std::vector<std::string>& overrides) {
-  Config config = resolve(with_bases(read_config(path_or_name)), overrides);
+Config load_config(const std::string& path_or_name, const std::vector<std::string>& overrides,
+                   const std::optional<ConfigText>& beneath) {
+  std::vector<ConfigText> texts = with_bases(read_config(path_or_name));
+  if (beneath) {
+    const std::string own = Config::peek(texts, overrides, key::task.name).value,
+                      other = Config::peek({*beneath}, {}, key::task.name).value;
+    expect_input(own.empty() || own == other, "{}: is a {}, not the {} of {}", beneath->source,
+                 other, own, path_or_name);
+    texts.push_back(*beneath);
+  }
+  Config config = resolve(texts, overrides);
   if (config[key::name].empty())
     config.set(key::name, std::filesystem::path(path_or_name).stem().string());
   const std::string& name = config[key::name];

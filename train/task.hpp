@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -107,9 +108,11 @@ struct RegisterTask {
   }
 };
 
-// A config with the keys of its task, on top of its bases. CONFIG is a path or the name of a
-// shipped config; a text by itself can be based on shipped configs alone.
-Config load_config(const std::string& path_or_name, const std::vector<std::string>& overrides);
+// A config with the keys of its task, on top of its bases, the last of which is `beneath` if there
+// is one. CONFIG is a path or the name of a shipped config; a text by itself can be based on
+// shipped configs alone.
+Config load_config(const std::string& path_or_name, const std::vector<std::string>& overrides,
+                   const std::optional<ConfigText>& beneath = {});
 Config parse_config(const std::string& text, const std::string& source,
                     const std::vector<std::string>& overrides);
 // Of Config::toml(), as checkpoints keep it. Idle keys, which earlier versions wrote, set nothing.

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <optional>
+#include <string_view>
 
 #include "train/draw/figure.hpp"
 #include "train/settings/options.hpp"
@@ -11,9 +12,14 @@
 // registers it for its task, with the options that it takes.
 namespace tapestry {
 
+// Takes a text piece by piece, each of whole characters.
+using TextSink = std::function<void(std::string_view piece)>;
+
 // Something that a model made: a text, or a figure, beside which the text is its numbers as CSV.
 struct Sample {
   std::string text{};
+  // Instead of the text: writes it while the model makes it. The task outlives it.
+  std::function<void(const TextSink& write)> stream{};
   std::optional<Figure> figure{};
   std::string name = "samples";  // of the file, where none is given
 };

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "autograd/kernels/attention_tiles.hpp"
+#include "autograd/kernels/attention_one_query.hpp"
 #include "autograd/profile.hpp"
 
 namespace tapestry {
@@ -170,16 +170,28 @@ class ForwardTile {
   Softmax<T> softmax_;
 };
 
+// The shape with as many keys as example b has.
+AttentionShape shape_of_example(const AttentionShape& shape, std::int64_t b) {
+  AttentionShape own = shape;
+  if (!shape.key_counts.empty()) own.S = shape.key_counts.values<std::int32_t>()[b];
+  return own;
+}
+
 // The queries [begin, end) of one head, tile by tile: all tiles read the same packed keys.
 template <class T>
-void forward_queries(const AttentionShape& shape, const AttentionViews& views, std::int64_t head,
+void forward_queries(const AttentionShape& of_all, const AttentionViews& views, std::int64_t head,
                      std::int64_t begin, std::int64_t end, T* highs, T* weights) {
-  const std::int64_t b = head / shape.H, h = head % shape.H, width = padded<T>(shape.D);
+  const std::int64_t b = head / of_all.H, h = head % of_all.H, width = padded<T>(of_all.D);
+  const AttentionShape shape = shape_of_example(of_all, b);
   const KeyRange range(shape, begin, end);
-  Keys<T> keys{.k = rows_of<T>(views.k, b, h).from(range.first),
-               .v = rows_of<T>(views.v, b, h).from(range.first),
+  Keys<T> keys{.k = rows_of<T>(views.k, b, h / shape.group).from(range.first),
+               .v = rows_of<T>(views.v, b, h / shape.group).from(range.first),
                .range = range};
   const std::int64_t count = range.last - range.first;
+  const Rows<T> q = rows_of<T>(views.q, b, h), y = rows_of<T>(views.y, b, h);
+  if (shape.T == 1)
+    return ForwardQuery<T>(shape, b, h, range.first, range.last)
+        .run(q[0], keys.k, keys.v, y[0], highs + head, weights + head);
   const bool pack_them = needs_packing(end - begin, shape.D, keys.v);
   Scratch<T> scratch(pack_them ? 2 * count * width : 0);
   for (Rows<T>* rows : {&keys.k, &keys.v}) {
@@ -188,7 +200,6 @@ void forward_queries(const AttentionShape& shape, const AttentionViews& views, s
     pack<T>(*rows, count, shape.D, T(1), packed, width);
     *rows = {packed, width};
   }
-  const Rows<T> q = rows_of<T>(views.q, b, h), y = rows_of<T>(views.y, b, h);
   for (std::int64_t first = begin; first < end; first += tile) {
     const std::int64_t at = head * shape.T + first;
     ForwardTile<T>(shape, b, h, keys).run(first, q, y, highs + at, weights + at);

@@ -8,10 +8,12 @@ struct AttentionShape {
   DType dtype = DType::float32;
   std::int64_t B = 0, H = 0, T = 0, S = 0, D = 0;  // batch, heads, queries, keys, head width
   double scale = 1;
+  std::int64_t group = 1;   // so many heads in a row share a head of keys and values
   bool causal = false;      // query t sees the keys up to t + S - T
   std::int64_t window = 0;  // and only those nearer to it than this; 0: all
   Array key_padding{};      // (B, S) int32, nonzero hides the key; or empty
   Array mask{};             // added to the scores: broadcast to (B, H, T, S); or empty
+  Array key_counts{};  // (B) int32, forward: example b has so many keys in place of S; or empty
 };
 
 struct AttentionViews {

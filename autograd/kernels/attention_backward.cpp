@@ -11,7 +11,8 @@ struct KeyChunks {
 
   explicit KeyChunks(const AttentionShape& shape) {
     constexpr std::int64_t enough_tasks = 64, most = 4, least_keys = 2 * tile;
-    const std::int64_t wanted = enough_tasks / std::max<std::int64_t>(1, shape.B * shape.H);
+    const std::int64_t wanted =
+        enough_tasks / std::max<std::int64_t>(1, shape.B * shape.H / shape.group);
     const std::int64_t pieces =
         std::clamp<std::int64_t>(std::min(wanted, shape.S / least_keys), 1, most);
     keys = std::max(tile, round_up((shape.S + pieces - 1) / pieces, tile));
@@ -38,13 +39,16 @@ class BackwardKeys {
         highs_(highs),
         weights_(weights) {}
 
-  // dq (T, D) is of these keys alone.
+  // dq (T, D) is of these keys alone. dk and dv are written by the first head of the group that
+  // shares them, and added to by the others, in their order.
   void run(const AttentionViews& views, const AttentionGradients& gradients, Rows<T> dq) {
     const auto [first_query, last_query] = visible_queries();
     load_queries(rows_of<T>(views.q, b_, h_), rows_of<T>(views.y, b_, h_),
                  rows_of<T>(gradients.dy, b_, h_), first_query, last_query);
-    const Rows<T> k = rows_of<T>(views.k, b_, h_), v = rows_of<T>(views.v, b_, h_);
-    const Rows<T> dk = rows_of<T>(gradients.dk, b_, h_), dv = rows_of<T>(gradients.dv, b_, h_);
+    const std::int64_t shared = h_ / shape_.group;
+    const Rows<T> k = rows_of<T>(views.k, b_, shared), v = rows_of<T>(views.v, b_, shared);
+    const Rows<T> dk = rows_of<T>(gradients.dk, b_, shared),
+                  dv = rows_of<T>(gradients.dv, b_, shared);
     for (std::int64_t key = first_key_; key < last_key_; key += tile) {
       load_keys(k, v, key);
       for (std::int64_t query = first_query; query < last_query; query += tile) {
@@ -56,8 +60,8 @@ class BackwardKeys {
         add_to_queries(pair);
       }
       for (std::int64_t j = 0; j < std::min(tile, last_key_ - key); ++j) {
-        std::copy_n(tiles_.dk + j * width_, D_, dk[key + j]);
-        std::copy_n(tiles_.dv + j * width_, D_, dv[key + j]);
+        send(tiles_.dk + j * width_, dk[key + j]);
+        send(tiles_.dv + j * width_, dv[key + j]);
       }
     }
     for (std::int64_t t = 0; t < shape_.T; ++t)
@@ -96,6 +100,14 @@ class BackwardKeys {
       return queries * (3 * width + 1) + 3 * tile * width + 2 * D * tile + 2 * tile * tile;
     }
   };
+
+  // One key's gradient by this head.
+  void send(const T* from, T* to) const {
+    if (h_ % shape_.group == 0)
+      std::copy_n(from, D_, to);
+    else
+      map_span(D_, {to, from}, to, [](auto sum, auto x) { return sum + x; });
+  }
 
   // Whole tiles of queries between which all are that see one of the keys.
   std::pair<std::int64_t, std::int64_t> visible_queries() const {
@@ -215,15 +227,19 @@ void attention_backward(const AttentionShape& shape, const AttentionViews& views
       if (chunk == 0) return rows_of<T>(gradients.dq, head / shape.H, head % shape.H);
       return Rows<T>{others + ((chunk - 1) * heads + head) * head_size, shape.D};
     };
-    parallel_for(heads * chunks.count, tasks_a_piece(shape, shape.T),
+    const auto run = [&](std::int64_t head, std::int64_t chunk) {
+      BackwardKeys<T>(shape, head / shape.H, head % shape.H, chunk * chunks.keys,
+                      std::min(shape.S, (chunk + 1) * chunks.keys), high + head * shape.T,
+                      weight + head * shape.T)
+          .run(views, gradients, dq_of(chunk, head));
+    };
+    // A task is one chunk of keys, of all the heads that share them.
+    const std::int64_t group = shape.group;
+    parallel_for(heads / group * chunks.count, tasks_a_piece(shape, group * shape.T),
                  [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t i = begin; i < end; ++i) {
-                     const std::int64_t head = i / chunks.count, chunk = i % chunks.count;
-                     BackwardKeys<T>(shape, head / shape.H, head % shape.H, chunk * chunks.keys,
-                                     std::min(shape.S, (chunk + 1) * chunks.keys),
-                                     high + head * shape.T, weight + head * shape.T)
-                         .run(views, gradients, dq_of(chunk, head));
-                   }
+                   for (std::int64_t i = begin; i < end; ++i)
+                     for (std::int64_t h = 0; h < group; ++h)
+                       run(i / chunks.count * group + h, i % chunks.count);
                  });
     if (chunks.count == 1) return;
     for_each_row(heads * shape.T, chunks.count * shape.D, [&](std::int64_t row) {

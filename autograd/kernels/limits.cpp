@@ -1,17 +1,13 @@
 #include "autograd/kernels/limits.hpp"
 
-#include "autograd/kernels/simd.hpp"
+#include "autograd/kernels/register_tile.hpp"
 
 namespace tapestry {
 namespace {
 
 // Two units of a latency of 4 need 8 at once, the four of a large Arm core 16. Sixteen registers
 // hold 12 beside the factor.
-#if defined(__AVX512F__) || defined(__aarch64__)
-constexpr int accumulators = 16;
-#else
-constexpr int accumulators = 12;
-#endif
+constexpr int accumulators = vector_registers == 32 ? 16 : 12;
 constexpr std::int64_t block = accumulators * simd_width<float>;
 static_assert(limit_columns % block == 0);
 

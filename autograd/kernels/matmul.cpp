@@ -1,11 +1,12 @@
 #include "autograd/kernels/matmul.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "autograd/kernels/bfloat16_matmul.hpp"
+#include "autograd/kernels/dot_rows.hpp"
 #include "autograd/kernels/packed_matmul.hpp"
 #include "autograd/kernels/rows.hpp"
-#include "autograd/kernels/squares.hpp"
 #include "autograd/profile.hpp"
 
 namespace tapestry {
@@ -28,65 +29,63 @@ void write_empty_sum(const Matmul& matmul, const MatmulOperands& operands) {
   }
 }
 
-// sums[i] = the lanes of x · yᵢ, for as many rows y, `stride` elements apart, as a register has
-// lanes. Long sums are the sum of their halves.
+// So few rows are multiplied by the stored rows of a transposed B where these stand: the time goes
+// into reading B, which packing would read twice. Each row has the bits that it has alone.
+constexpr std::int64_t few_rows = 16;
+constexpr int rows_together = vector_registers == 32 ? 4 : 2;  // with 4 columns, in registers
+
+// C's elements of all rows and a register of columns: a few columns of B at a time, which stay in
+// the first cache for all rows.
 template <class T>
-void dot_rows(std::int64_t n, const T* x, const T* y, std::int64_t stride,
-              Simd<T> (&sums)[simd_width<T>]) {
-  constexpr std::int64_t width = simd_width<T>;
-  if (n > run_of_span<T>) {
-    const std::int64_t half = first_half<T>(n);
-    Simd<T> rest[width];
-    dot_rows(half, x, y, stride, sums);
-    dot_rows(n - half, x + half, y + half, stride, rest);
-    for (int row = 0; row < width; ++row) sums[row] += rest[row];
-    return;
+void multiply_columns(std::int64_t m, std::int64_t k, std::int64_t n, const T* a, const T* b,
+                      const T* start, std::int64_t start_row, T* c) {
+  constexpr int width = simd_width<T>, columns = std::min(4, width);
+  Lanes<T> square[few_rows][width];
+  for (int column = 0; column < width; column += columns) {
+    const auto multiply_rows = [&]<int rows>(std::int64_t i) {
+      const auto sums = dot_lanes<T, rows, columns>(k, a + i * k, k, b + column * k, k);
+      for (int r = 0; r < rows; ++r) std::memcpy(&square[i + r][column], &sums[r], sizeof(sums[r]));
+    };
+    std::int64_t i = 0;
+    for (; i + rows_together <= m; i += rows_together)
+      multiply_rows.template operator()<rows_together>(i);
+    for (; i < m; ++i) multiply_rows.template operator()<1>(i);
   }
-  Simd<T> running[width];
-#pragma GCC unroll 16
-  for (int row = 0; row < width; ++row) running[row] = Simd<T>(T(0));
-  std::int64_t i = 0;
-  for (; i + width <= n; i += width) {
-    const Simd<T> v = Simd<T>::load_unaligned(x + i);
-#pragma GCC unroll 16
-    for (int row = 0; row < width; ++row)
-      running[row] = xsimd::fma(v, Simd<T>::load_unaligned(y + row * stride + i), running[row]);
+  for (std::int64_t i = 0; i < m; ++i) {
+    const Simd<T> dots = sum_each<T>(square[i]);
+    (start ? dots + Simd<T>::load_unaligned(start + i * start_row) : dots)
+        .store_unaligned(c + i * n);
   }
-  if (i < n)
-    for (int row = 0; row < width; ++row)
-      running[row] = xsimd::fma(load_partial(x + i, n - i),
-                                load_partial(y + row * stride + i, n - i), running[row]);
-#pragma GCC unroll 16
-  for (int row = 0; row < width; ++row) sums[row] = running[row];
 }
 
-// One row of C: the dot products of A's with the stored rows of a transposed B, a register of them
-// at a time. The time goes into reading B, which packing would read twice.
+// C = A · Bᵀ, of few rows of A.
 template <class T>
-void multiply_row(const Matmul& matmul, const MatmulOperands& operands) {
+void multiply_few_rows(const Matmul& matmul, const MatmulOperands& operands) {
   constexpr std::int64_t width = simd_width<T>, elements_a_piece = 1 << 16;
   const T* a = reinterpret_cast<const T*>(operands.a);
   const T* b = reinterpret_cast<const T*>(operands.b);
   T* c = reinterpret_cast<T*>(operands.c);
   const T* start = matmul.accumulate ? c : reinterpret_cast<const T*>(operands.bias);
-  const std::int64_t k = matmul.k;
-  const std::int64_t grain = (elements_a_piece / k + width) / width * width;
-  parallel_for(matmul.n, grain, [&](std::int64_t j, std::int64_t end) {
-    for (; j + width <= end; j += width) {
-      Simd<T> sums[width];
-      dot_rows(k, a, b + j * k, k, sums);
-      Lanes<T> square[width];
-      std::memcpy(square, sums, sizeof(square));
-      const Simd<T> dots = sum_each<T>(square);
-      (start ? dots + Simd<T>::load_unaligned(start + j) : dots).store_unaligned(c + j);
-    }
-    for (; j < end; ++j) c[j] = dot_span(k, a, b + j * k) + (start ? start[j] : T(0));
+  const std::int64_t m = matmul.m, n = matmul.n, k = matmul.k;
+  const std::int64_t start_row = matmul.accumulate ? n : 0;
+  const std::int64_t grain = (elements_a_piece / (m * k) + width) / width * width;
+  parallel_for(n, grain, [&](std::int64_t j, std::int64_t end) {
+    for (; j + width <= end; j += width)
+      multiply_columns(m, k, n, a, b + j * k, start ? start + j : nullptr, start_row, c + j);
+    for (; j < end; ++j)
+      for (std::int64_t i = 0; i < m; ++i)
+        c[i * n + j] =
+            dot_span(k, a + i * k, b + j * k) + (start ? start[i * start_row + j] : T(0));
   });
 }
 
+bool has_few_rows(const Matmul& matmul) {
+  return matmul.transpose_b && (matmul.m == 1 || (matmul.m <= few_rows && !matmul.transpose_a));
+}
+
 void multiply(const Matmul& matmul, const MatmulOperands& operands) {
-  if (matmul.m > 1 || !matmul.transpose_b) return multiply_packed(matmul, operands);
-  dispatch(matmul.dtype, [&]<class T>() { multiply_row<T>(matmul, operands); });
+  if (!has_few_rows(matmul)) return multiply_packed(matmul, operands);
+  dispatch(matmul.dtype, [&]<class T>() { multiply_few_rows<T>(matmul, operands); });
 }
 
 }  // namespace

@@ -21,8 +21,9 @@ struct MatmulOperands {
   const std::byte* bias = nullptr;
 };
 
-// The matrix engine. The order in which an element's products are added depends on k alone, so the
-// bits do not depend on the thread count.
+// The matrix engine. The order in which an element's products are added depends on k alone, or, for
+// up to 16 rows of A times a transposed B, on k and n: the bits depend neither on the thread count
+// nor on which other rows are multiplied.
 void multiply_matrices(const Matmul& matmul, const std::vector<MatmulOperands>& batch);
 
 // What float32 operands are rounded to before they are multiplied; sums are float32 in any case.

@@ -38,8 +38,6 @@ std::int64_t pieces_of(std::int64_t size, std::int64_t length) {
   return (size + length - 1) / length;
 }
 
-std::int64_t round_up(std::int64_t n, std::int64_t to) { return pieces_of(n, to) * to; }
-
 // A tile of C, of `rows` rows, = start + A · a panel of B. A is a panel, too, or stands in rows
 // along the depth.
 template <class T, bool packed, int rows, int vectors>
@@ -111,8 +109,9 @@ class PackedProduct {
       const std::int64_t most =
           threads == 1 ? 1 : std::clamp(flops / worth_a_thread, 1.0, 2.0 * threads);
       double least = std::numeric_limits<double>::infinity();
-      for (std::int64_t y = 1; y <= most; ++y)
-        for (std::int64_t x = 1; x * y <= most; ++x) {
+      for (const std::int64_t pieces : {std::min(threads, most), most})
+        for (std::int64_t y = 1; y <= pieces; ++y) {
+          const std::int64_t x = pieces / y;
           const std::int64_t height = round_up(pieces_of(matmul.m, y), tile_rows);
           const std::int64_t width = round_up(pieces_of(matmul.n, x), tile_columns<T>);
           const double time = pieces_of(x * y, threads) *
@@ -161,16 +160,14 @@ class PackedProduct {
   // a and b: where panels of them are packed.
   template <bool packed>
   void multiply_strip(Range rows, Range columns, Range terms, T* a, T* b) const {
-    const auto rows_of = [&](Range block) {
-      if (!packed) return a_.from(rows.begin, block.begin);
-      T* panels = a + (block.begin - terms.begin) * round_up(rows.size(), tile_rows);
-      return Operand<T>{panels, block.size(), 1};
+    const auto panels_of = [&](Range block) {
+      return a + (block.begin - terms.begin) * round_up(rows.size(), tile_rows);
     };
     const std::int64_t blocks = pieces_of(terms.size(), depth_block);
     for (std::int64_t p = 0; packed && p < blocks; ++p) {
       const Range block = piece_of(terms, depth_block, p);
       pack_panels<T, tile_rows>(a_.from(rows.begin, block.begin), rows.size(), block.size(),
-                                const_cast<T*>(rows_of(block).data));
+                                panels_of(block));
     }
     for (std::int64_t j = columns.begin; j < columns.end; j += tile_columns<T>)
       for (std::int64_t p = 0; p < blocks; ++p) {
@@ -178,7 +175,10 @@ class PackedProduct {
         const Range tile{j, std::min<std::int64_t>(columns.end, j + tile_columns<T>)};
         pack_panel<T, tile_columns<T>>(b_.from(j, block.begin), tile.size(), matmul_.n - j,
                                        block.size(), b);
-        multiply_panel<packed>(rows, tile, block, rows_of(block), b);
+        multiply_panel<packed>(rows, tile, block,
+                               packed ? Operand<T>{panels_of(block), block.size(), 1}
+                                      : a_.from(rows.begin, block.begin),
+                               b);
       }
   }
 

@@ -12,6 +12,8 @@ inline constexpr int vector_registers = 32;
 inline constexpr int vector_registers = 16;
 #endif
 
+inline std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
+
 // One operand of a product: element (row, p) stands at data[row * row_stride + p * depth_stride],
 // where p runs along the sum.
 template <class T>

@@ -11,8 +11,6 @@ inline constexpr std::int64_t tile = 64;  // the queries of a tile, and the keys
 template <class T>
 inline constexpr T infinity = std::numeric_limits<T>::infinity();
 
-inline std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
-
 template <class T>
 std::int64_t padded(std::int64_t n) {
   return round_up(n, simd_width<T>);

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "autograd/branches.hpp"
+#include "autograd/kernels/rows.hpp"
 #include "autograd/ops/elementwise.hpp"
 
 namespace tapestry {
@@ -56,6 +57,14 @@ X gelu_argument(const X& x) {
   using T = Scalar<X>;
   constexpr T scale = T(std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
   return scale * x * (T(1) + T(0.044715) * x * x);
+}
+
+// The derivative of x σ(x).
+template <class X>
+X silu_slope(const X& x) {
+  using T = Scalar<X>;
+  const X s = logistic(x);
+  return s * (T(1) + x * (T(1) - s));
 }
 
 }  // namespace
@@ -136,6 +145,46 @@ Tensor gelu_tanh(const Tensor& x) {
         const auto t = tanh(gelu_argument(near));
         const auto slope = scale * (T(1) + T(3 * 0.044715) * near * near);
         return g * T(0.5) * (T(1) + t + near * (T(1) - t * t) * slope);
+      });
+}
+
+Tensor silu(const Tensor& x) {
+  return unary<Saves::input>(
+      "silu", x, [](auto v) { return v * logistic(v); },
+      [](auto g, auto v) { return g * silu_slope(v); });
+}
+
+Tensor swiglu(const Tensor& x) {
+  check_floating("swiglu", x);
+  require(x.rank() >= 1 && x.dim(-1) % 2 == 0, "swiglu: x {}", to_string(x.shape()));
+  const std::int64_t F = x.dim(-1) / 2, rows = F == 0 ? 0 : x.size() / (2 * F);
+  Shape shape = x.shape();
+  shape[-1] = F;
+  Array y(shape, x.dtype());
+  dispatch(x.dtype(), [&]<class T>() {
+    const T* in = x.value().values<T>().data();
+    T* out = y.mutable_values<T>().data();
+    for_each_row(rows, F, [=](std::int64_t row) {
+      const T* a = in + row * 2 * F;
+      map_span(F, {a, a + F}, out + row * F, [](auto v, auto b) { return v * logistic(v) * b; });
+    });
+  });
+  return record(
+      "swiglu", y, {x}, [x = x.value(), F, rows](const Array& gradient, InputGradients& into) {
+        Array dx(x.shape(), x.dtype());
+        dispatch(x.dtype(), [&]<class T>() {
+          const T* in = x.values<T>().data();
+          const T* g = gradient.values<T>().data();
+          T* out = dx.mutable_values<T>().data();
+          for_each_row(rows, 2 * F, [=](std::int64_t row) {
+            const T *a = in + row * 2 * F, *b = a + F, *dy = g + row * F;
+            T* da = out + row * 2 * F;
+            map_span(F, {dy, a, b}, da,
+                     [](auto d, auto v, auto w) { return d * w * silu_slope(v); });
+            map_span(F, {dy, a}, da + F, [](auto d, auto v) { return d * v * logistic(v); });
+          });
+        });
+        into.add(0, dx);
       });
 }
 

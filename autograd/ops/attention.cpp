@@ -13,51 +13,57 @@
 namespace tapestry {
 namespace {
 
-// Which input holds an operand, and which of that input's side-by-side parts it is.
+// Which input holds an operand: `heads` heads from `first` on, of `all` that stand side by side.
 struct Place {
   std::size_t input;
-  std::int64_t part = 0, parts = 1;
+  std::int64_t first, heads, all;
 };
 
 struct Places {
   Place q, k, v;
 };
 
-constexpr Places separate{.q = {0}, .k = {1}, .v = {2}};
-
 std::byte* writable(const Array& array) { return const_cast<std::byte*>(array.raw()); }
 
-// Of an array (B, H, T, D), or of one part of an array (B, T, parts · H · D).
-HeadsView view(const Array& array, std::int64_t D, std::int64_t part = 0, std::int64_t parts = 1) {
+// Of an array (B, heads, T, D) or (B, T, heads · D), from one of the heads on.
+HeadsView view(const Array& array, std::int64_t D, std::int64_t first = 0) {
   if (array.rank() == 4)
     return {.data = writable(array),
             .batch = array.dim(1) * array.dim(2) * D,
             .head = array.dim(2) * D,
             .time = D};
   const std::int64_t row = array.dim(2);
-  return {.data = writable(array) + part * (row / parts) * size_of(array.dtype()),
+  return {.data = writable(array) + first * D * size_of(array.dtype()),
           .batch = array.dim(1) * row,
           .head = D,
           .time = row};
 }
 
 HeadsView view(const std::vector<Array>& arrays, const Place& place, std::int64_t D) {
-  return view(arrays[place.input], D, place.part, place.parts);
+  return view(arrays[place.input], D, place.first);
 }
-
-// B, T and C = H · D of an operand, whichever of the two layouts it has.
-struct Extents {
-  std::int64_t B, T, C;
-  Extents(const Tensor& x, const Place& place)
-      : B(x.dim(0)),
-        T(x.dim(-2)),
-        C(x.rank() == 4 ? x.dim(1) * x.dim(3) : x.dim(2) / place.parts) {}
-};
 
 std::string shapes(const std::vector<Tensor>& inputs) {
   std::string text;
   for (const Tensor& input : inputs) text += (text.empty() ? "" : ", ") + to_string(input.shape());
   return text;
+}
+
+// Of inputs whose columns hold the heads.
+std::int64_t key_heads_of(const AttentionOptions& options) {
+  return options.key_value_heads > 0 ? options.key_value_heads : options.heads;
+}
+
+// Queries, keys and values in an input each.
+Places separate(const Tensor& q, const Tensor& k, const Tensor& v,
+                const AttentionOptions& options) {
+  const auto whole = [](std::size_t input, const Tensor& x, std::int64_t heads) {
+    const std::int64_t own = x.rank() == 4 ? x.dim(1) : heads;
+    return Place{input, 0, own, own};
+  };
+  return {.q = whole(0, q, options.heads),
+          .k = whole(1, k, key_heads_of(options)),
+          .v = whole(2, v, key_heads_of(options))};
 }
 
 AttentionShape check(const char* op, const std::vector<Tensor>& inputs, const Places& places,
@@ -67,46 +73,60 @@ AttentionShape check(const char* op, const std::vector<Tensor>& inputs, const Pl
     require(input.rank() == inputs[0].rank() && (input.rank() == 3 || input.rank() == 4),
             "{}: shapes {}", op, shapes(inputs));
   }
-  for (const Place& place : {places.q, places.k, places.v})
-    require(place.parts == 1 ||
-                (inputs[place.input].rank() == 3 && inputs[place.input].dim(2) % place.parts == 0),
-            "{}: shapes {}", op, shapes(inputs));
   const Tensor& q = inputs[places.q.input];
-  const Extents query(q, places.q), key(inputs[places.k.input], places.k),
-      value(inputs[places.v.input], places.v);
-  const std::int64_t H = q.rank() == 4 ? q.dim(1) : options.heads;
-  require(query.B == key.B && key.B == value.B && key.T == value.T && query.C == key.C &&
-              key.C == value.C && H >= 1 && query.C % H == 0 && query.C > 0 &&
-              (q.rank() == 3 ||
-               (inputs[places.k.input].dim(1) == H && inputs[places.v.input].dim(1) == H)),
-          "{}: shapes {} with {} heads", op, shapes(inputs), H);
-  const std::int64_t S = options.keys < 0 ? key.T : options.keys;
-  require(S <= key.T, "{}: {} keys with shapes {}", op, S, shapes(inputs));
+  const Tensor& k = inputs[places.k.input];
+  const std::int64_t H = places.q.heads, shared = places.k.heads, B = q.dim(0), T = q.dim(-2);
+  const auto width_of = [&](const Place& place) {  // -1 where the heads do not fill the columns
+    const std::int64_t columns = inputs[place.input].dim(-1);
+    if (q.rank() == 4) return columns;
+    return place.all >= 1 && columns % place.all == 0 ? columns / place.all : -1;
+  };
+  const std::int64_t D = width_of(places.q);
+  bool fits = H >= 1 && shared >= 1 && H % shared == 0 && D > 0;
+  for (const Place& place : {places.q, places.k, places.v})
+    fits &= q.rank() == 3 || place.heads == place.all;
+  for (const Place& place : {places.k, places.v}) {
+    const Tensor& input = inputs[place.input];
+    fits &= place.heads == shared && width_of(place) == D && input.dim(0) == B &&
+            input.dim(-2) == k.dim(-2);
+  }
+  require(fits, "{}: shapes {} with {} heads{}", op, shapes(inputs), H,
+          shared == H ? "" : fmt::format(" and {} of keys and values", shared));
+  const std::int64_t S = options.keys < 0 ? k.dim(-2) : options.keys;
+  require(S <= k.dim(-2), "{}: {} keys with shapes {}", op, S, shapes(inputs));
   require(options.window >= 0, "{}: a window of {}", op, options.window);
   if (!options.key_padding.empty())
-    require(options.key_padding.dtype() == DType::int32 &&
-                options.key_padding.shape() == Shape{query.B, S},
-            "{}: key padding {} {} for (B, S) = ({}, {})", op,
-            to_string(options.key_padding.dtype()), to_string(options.key_padding.shape()), query.B,
-            S);
-  const Shape scores{query.B, H, query.T, S};
+    require(
+        options.key_padding.dtype() == DType::int32 && options.key_padding.shape() == Shape{B, S},
+        "{}: key padding {} {} for (B, S) = ({}, {})", op, to_string(options.key_padding.dtype()),
+        to_string(options.key_padding.shape()), B, S);
+  if (!options.key_counts.empty()) {
+    require(options.key_counts.dtype() == DType::int32 && options.key_counts.shape() == Shape{B} &&
+                options.key_padding.empty() && options.mask.empty(),
+            "{}: key counts {} {} for {} examples without padding and mask", op,
+            to_string(options.key_counts.dtype()), to_string(options.key_counts.shape()), B);
+    for (const std::int32_t count : options.key_counts.values<std::int32_t>())
+      require(count >= 0 && count <= S, "{}: {} keys of {}", op, count, S);
+  }
+  const Shape scores{B, H, T, S};
   if (!options.mask.empty())
     require(
         options.mask.dtype() == q.dtype() && broadcast(op, options.mask.shape(), scores) == scores,
         "{}: mask {} {} for scores {}", op, to_string(options.mask.dtype()),
         to_string(options.mask.shape()), to_string(scores));
-  const std::int64_t D = query.C / H;
   return {.dtype = q.dtype(),
-          .B = query.B,
+          .B = B,
           .H = H,
-          .T = query.T,
+          .T = T,
           .S = S,
           .D = D,
           .scale = 1 / std::sqrt(D),
+          .group = H / shared,
           .causal = options.causal,
           .window = options.window,
           .key_padding = options.key_padding,
-          .mask = options.mask};
+          .mask = options.mask,
+          .key_counts = options.key_counts};
 }
 
 Tensor attend(const char* op, const std::vector<Tensor>& inputs, const Places& places,
@@ -125,6 +145,7 @@ Tensor attend(const char* op, const std::vector<Tensor>& inputs, const Places& p
                           .y = view(result, D)};
   };
   attention_forward(shape, views(values, y), highs, weights);
+  if (!shape.key_counts.empty()) return y;
   return record(op, y, inputs,
                 [shape, views, values, y, highs, weights,
                  leaves_out = shape.S < inputs[places.k.input].dim(-2)](const Array& gradient,
@@ -144,16 +165,20 @@ Tensor attend(const char* op, const std::vector<Tensor>& inputs, const Places& p
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options) {
-  return attend("scaled_dot_product_attention", {q, k, v}, separate, options);
+  return attend("scaled_dot_product_attention", {q, k, v}, separate(q, k, v, options), options);
 }
 
 Tensor packed_self_attention(const Tensor& qkv, const AttentionOptions& options) {
-  return attend("packed_self_attention", {qkv}, {.q = {0, 0, 3}, .k = {0, 1, 3}, .v = {0, 2, 3}},
+  const std::int64_t H = options.heads, shared = key_heads_of(options), all = H + 2 * shared;
+  return attend("packed_self_attention", {qkv},
+                {.q = {0, 0, H, all}, .k = {0, H, shared, all}, .v = {0, H + shared, shared, all}},
                 options);
 }
 
 Tensor packed_cross_attention(const Tensor& q, const Tensor& kv, const AttentionOptions& options) {
-  return attend("packed_cross_attention", {q, kv}, {.q = {0}, .k = {1, 0, 2}, .v = {1, 1, 2}},
+  const std::int64_t H = options.heads, shared = key_heads_of(options), all = 2 * shared;
+  return attend("packed_cross_attention", {q, kv},
+                {.q = {0, 0, H, H}, .k = {1, 0, shared, all}, .v = {1, shared, shared, all}},
                 options);
 }
 
@@ -161,11 +186,14 @@ Array attention_weights(const Array& q, const Array& k, const AttentionOptions& 
   const NoTape no_tape;
   const std::int64_t S = options.keys < 0 ? k.dim(1) : options.keys;
   const Tensor keys = slice(k, 1, 0, S);
-  const AttentionShape shape = check("attention_weights", {q, keys, keys}, separate, options);
-  const auto heads = [&](const Tensor& x) {
-    return permute(reshape(x, {shape.B, x.dim(1), shape.H, shape.D}), {0, 2, 1, 3});
+  const AttentionShape shape =
+      check("attention_weights", {q, keys, keys}, separate(q, keys, keys, options), options);
+  const std::int64_t shared = shape.H / shape.group;
+  const auto heads = [&](const Tensor& x, std::int64_t group) {
+    return permute(reshape(x, {shape.B, x.dim(1), shared, group, shape.D}), {0, 2, 3, 1, 4});
   };
-  Tensor scores = matmul(heads(q), heads(keys), {.transpose_b = true}) * shape.scale;
+  const Tensor products = matmul(heads(q, shape.group), heads(keys, 1), {.transpose_b = true});
+  Tensor scores = reshape(products, {shape.B, shape.H, shape.T, S}) * shape.scale;
   if (!shape.mask.empty()) scores = scores + shape.mask;
   Array hidden = Array::zeros({shape.B, 1, shape.T, S}, DType::float64);
   const auto values = hidden.mutable_values<double>();

@@ -1,6 +1,7 @@
 #include "autograd/ops/rotary.hpp"
 
 #include <cmath>
+#include <numbers>
 
 #include "autograd/kernels/rows.hpp"
 #include "autograd/ops/elementwise.hpp"
@@ -9,9 +10,37 @@ namespace tapestry {
 namespace {
 
 struct Rotation {
-  std::int64_t rows, T, C, columns, D;
-  Array cosines, sines;  // (T, D / 2), of the angle of each position and pair of columns
+  std::int64_t rows, positions, C, columns, D;  // row i stands at position i % positions
+  RotaryPairs pairs;
+  Array cosines, sines;  // (positions, D / 2), of the angle of each position and pair of columns
 };
+
+// A wave's angle a step, slowed down as far as it is longer than the original context allows.
+double scaled(double rate, const RotaryScaling& scaling) {
+  const double waves =
+      static_cast<double>(scaling.original_context) * rate / (2 * std::numbers::pi);
+  const double share = std::clamp(
+      (waves - scaling.low_frequency) / (scaling.high_frequency - scaling.low_frequency), 0.0, 1.0);
+  return share * rate + (1 - share) * rate / scaling.factor;
+}
+
+// The angle of each pair of columns from one position to the next.
+std::vector<double> rates_of(std::int64_t D, const RotaryForm& form) {
+  std::vector<double> rates;
+  for (std::int64_t k = 0; k < D / 2; ++k) {
+    const double rate = std::pow(form.base, -2.0 * k / D);
+    rates.push_back(form.scaling ? scaled(rate, *form.scaling) : rate);
+  }
+  return rates;
+}
+
+void check(const RotaryForm& form) {
+  require(form.base > 0, "rotary: a base of {}", form.base);
+  if (form.scaling)
+    require(form.scaling->factor > 0 && form.scaling->low_frequency < form.scaling->high_frequency,
+            "rotary: a scaling by {} between frequencies of {} and {}", form.scaling->factor,
+            form.scaling->low_frequency, form.scaling->high_frequency);
+}
 
 Rotation rotation(const Tensor& x, const RotaryOptions& options) {
   check_floating("rotary", x);
@@ -20,45 +49,64 @@ Rotation rotation(const Tensor& x, const RotaryOptions& options) {
   const std::int64_t columns = options.columns < 0 ? C : options.columns;
   require(x.rank() >= 2 && D % 2 == 0 && columns <= C && (D > 0 ? columns % D == 0 : columns == 0),
           "rotary: x {} with {} columns of heads of width {}", to_string(x.shape()), columns, D);
-  Array cosines({T, D / 2}, DType::float64), sines({T, D / 2}, DType::float64);
-  std::vector<double> rates;
-  for (std::int64_t k = 0; k < D / 2; ++k) rates.push_back(std::pow(10000.0, -2.0 * k / D));
+  const std::int64_t rows = C == 0 ? 0 : x.size() / C, firsts = std::ssize(options.firsts);
+  require(firsts == 1 || firsts * T == rows, "rotary: {} first positions for x {}", firsts,
+          to_string(x.shape()));
+  check(options.form);
+  const std::vector<double> rates = rates_of(D, options.form);
+  const std::int64_t positions = firsts * T;
+  Array cosines({positions, D / 2}, DType::float64), sines({positions, D / 2}, DType::float64);
   double* cosine = cosines.mutable_values<double>().data();
   double* sine = sines.mutable_values<double>().data();
-  for_each_row(T, D / 2, [&, first = options.first](std::int64_t t) {
-    const double position = first + t;
+  for_each_row(positions, D / 2, [&](std::int64_t i) {
+    const double position = options.firsts[i / T] + i % T;
     const std::int64_t n = std::ssize(rates);
-    map_span(n, {rates.data()}, cosine + t * n, [=](auto rate) { return cos(rate * position); });
-    map_span(n, {rates.data()}, sine + t * n, [=](auto rate) { return sin(rate * position); });
+    map_span(n, {rates.data()}, cosine + i * n, [=](auto rate) { return cos(rate * position); });
+    map_span(n, {rates.data()}, sine + i * n, [=](auto rate) { return sin(rate * position); });
   });
-  return {.rows = C == 0 ? 0 : x.size() / C,
-          .T = T,
+  return {.rows = rows,
+          .positions = std::max<std::int64_t>(1, positions),
           .C = C,
           .columns = columns,
           .D = D,
+          .pairs = options.form.pairs,
           .cosines = cosines.to(x.dtype()),
           .sines = sines.to(x.dtype())};
 }
 
-// x turned by the angles, or with a direction of -1 back by them.
+// One head of a row, its pairs turned by their angles, or with a direction of -1 back by them.
+template <class T>
+void turn_neighbours(std::int64_t pairs, const T* in, const T* cosine, const T* sine, T direction,
+                     T* out) {
+  for (std::int64_t k = 0; k < pairs; ++k) {
+    const T a = in[2 * k], b = in[2 * k + 1], sin_k = direction * sine[k];
+    out[2 * k] = a * cosine[k] - b * sin_k;
+    out[2 * k + 1] = a * sin_k + b * cosine[k];
+  }
+}
+
+template <class T>
+void turn_halves(std::int64_t pairs, const T* in, const T* cosine, const T* sine, T direction,
+                 T* out) {
+  map_span(pairs, {in, in + pairs, cosine, sine}, out,
+           [=](auto a, auto b, auto c, auto s) { return a * c - b * (direction * s); });
+  map_span(pairs, {in, in + pairs, cosine, sine}, out + pairs,
+           [=](auto a, auto b, auto c, auto s) { return a * (direction * s) + b * c; });
+}
+
+// Every head of x.
 template <class T>
 Array turn(const Rotation& by, const Array& x, T direction) {
   Array y(x.shape(), x.dtype());
   const T* from = x.values<T>().data();
   T* to = y.mutable_values<T>().data();
   for_each_row(by.rows, by.C, [&](std::int64_t row) {
-    const std::int64_t pairs = by.D / 2, angles = row % by.T * pairs;
+    const std::int64_t pairs = by.D / 2, angles = row % by.positions * pairs;
     const T* cosine = by.cosines.values<T>().data() + angles;
     const T* sine = by.sines.values<T>().data() + angles;
-    for (std::int64_t c = 0; c < by.columns; c += by.D) {
-      const T* in = from + row * by.C + c;
-      T* out = to + row * by.C + c;
-      for (std::int64_t k = 0; k < pairs; ++k) {
-        const T a = in[2 * k], b = in[2 * k + 1], sin_k = direction * sine[k];
-        out[2 * k] = a * cosine[k] - b * sin_k;
-        out[2 * k + 1] = a * sin_k + b * cosine[k];
-      }
-    }
+    const auto turn_head = by.pairs == RotaryPairs::halves ? &turn_halves<T> : &turn_neighbours<T>;
+    for (std::int64_t c = row * by.C; c < row * by.C + by.columns; c += by.D)
+      turn_head(pairs, from + c, cosine, sine, direction, to + c);
     std::copy(from + row * by.C + by.columns, from + (row + 1) * by.C,
               to + row * by.C + by.columns);
   });

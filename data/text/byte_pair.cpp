@@ -1,8 +1,7 @@
 #include "data/text/byte_pair.hpp"
 
 #include <algorithm>
-#include <queue>
-#include <stdexcept>
+#include <optional>
 #include <tuple>
 
 #include "autograd/check.hpp"
@@ -12,12 +11,6 @@
 namespace tapestry {
 namespace {
 
-constexpr std::int64_t max_file_bytes = std::int64_t{1} << 26;
-
-std::uint64_t key_of(std::int32_t left, std::int32_t right) {
-  return static_cast<std::uint64_t>(left) << 32 | static_cast<std::uint32_t>(right);
-}
-
 std::array<char32_t, 256> make_alphabet() {
   std::array<char32_t, 256> alphabet{};
   char32_t next = 0x100;
@@ -26,35 +19,6 @@ std::array<char32_t, 256> make_alphabet() {
     alphabet[byte] = visible ? byte : next++;
   }
   return alphabet;
-}
-
-CharacterKind kind_at(std::string_view text, std::size_t offset) {
-  return kind_of(code_point_at(text, offset).value);
-}
-
-// Where the run of characters of this kind that starts at `offset` ends, and its last one starts.
-struct Run {
-  std::size_t last, end;
-};
-Run run_of(CharacterKind kind, std::string_view text, std::size_t offset) {
-  Run run{offset, offset};
-  while (run.end < text.size()) {
-    const CodePoint point = code_point_at(text, run.end);
-    require(point.bytes > 0, "byte_level_pieces: byte {} is not UTF-8", run.end);
-    if (kind_of(point.value) != kind) break;
-    run = {run.end, run.end + point.bytes};
-  }
-  return run;
-}
-
-// In lower case where that is wanted.
-std::string prepared(std::string_view text, bool lower) {
-  for (std::size_t offset = 0; offset < text.size();) {
-    const int bytes = code_point_at(text, offset).bytes;
-    expect_input(bytes > 0, "text: byte {}: not UTF-8; write it as UTF-8", offset);
-    offset += bytes;
-  }
-  return lower ? lower_case(text) : std::string(text);
 }
 
 // The bytes at `offset` that begin a character but are cut off: at least one. (Unicode 15, §3.9:
@@ -93,110 +57,223 @@ char32_t visible_character(std::uint8_t byte) {
   return alphabet[byte];
 }
 
-std::size_t first_piece_bytes(std::string_view text) {
-  for (const std::string_view ending : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"})
-    if (text.starts_with(ending)) return ending.size();
-  const std::size_t word = text.front() == ' ' ? 1 : 0;
-  if (word < text.size())
-    if (const CharacterKind kind = kind_at(text, word); kind != CharacterKind::space)
-      return run_of(kind, text, word).end;
-  // White space leaves its last character to what follows, which takes it in where it is ' '.
-  const Run spaces = run_of(CharacterKind::space, text, 0);
-  return spaces.end == text.size() || spaces.last == 0 ? spaces.end : spaces.last;
-}
-
-std::vector<std::string_view> byte_level_pieces(std::string_view text) {
-  std::vector<std::string_view> pieces;
-  while (!text.empty()) {
-    pieces.push_back(text.substr(0, first_piece_bytes(text)));
-    text.remove_prefix(pieces.back().size());
-  }
-  return pieces;
-}
-
-BytePairTokenizer::BytePairTokenizer(BytePairModel model) : model_(std::move(model)) {
-  require(model_.special.size() == model_.tokens.size(), "BytePairTokenizer: {} tokens, {} flags",
-          model_.tokens.size(), model_.special.size());
-  for (const std::string& token : model_.tokens)
-    require(ids_.emplace(token, static_cast<std::int32_t>(ids_.size())).second,
-            "BytePairTokenizer: token {} repeats", ids_.size());
-  for (int byte = 0; byte < 256; ++byte) {
-    byte_tokens_[byte] = find(std::string(1, static_cast<char>(byte)));
-    require(byte_tokens_[byte] >= 0, "BytePairTokenizer: no token is byte {}", byte);
-  }
-  std::int32_t rank = 0;
-  for (const auto& [left, right] : model_.merges) {
-    require(left >= 0 && left < size() && right >= 0 && right < size(),
-            "BytePairTokenizer: a merge of {} and {} of {}", left, right, size());
-    const std::int32_t result = find(model_.tokens[left] + model_.tokens[right]);
-    require(result >= 0, "BytePairTokenizer: merging {} and {} gives no token", left, right);
-    steps_.insert_or_assign(key_of(left, right), Step{rank++, result});
-  }
-}
-
-std::int32_t BytePairTokenizer::find(std::string_view token) const {
-  const auto found = ids_.find(std::string(token));
-  return found == ids_.end() ? -1 : found->second;
-}
-
 struct BytePairTokenizer::Scratch {
   struct Candidate {
-    Step step;
+    MergeTable::Step step;
     std::size_t place;  // of the left token
     std::int32_t left, right;
     bool operator<(const Candidate& other) const {  // the top of the heap is done first
       return std::tie(other.step.rank, other.place) < std::tie(step.rank, place);
     }
   };
-  std::priority_queue<Candidate> candidates{};
+  std::vector<std::int32_t> tokens{};           // of the text so far
+  std::vector<std::int32_t> piece{};            // being merged
+  std::vector<Candidate> candidates{};          // a heap
   std::vector<std::size_t> next{}, previous{};  // where a token's neighbours stand
 };
 
+BytePairTokenizer::BytePairTokenizer(BytePairModel model) : model_(std::move(model)) {
+  index_tokens();
+  index_merges();
+}
+
+void BytePairTokenizer::index_tokens() {
+  require(model_.special.size() == model_.tokens.size(), "BytePairTokenizer: {} tokens, {} flags",
+          model_.tokens.size(), model_.special.size());
+  std::vector<bool> is_added(size(), false);
+  for (const auto& [token, normalized] : model_.added) {
+    require(token >= 0 && token < size(), "BytePairTokenizer: added token {} of {}", token, size());
+    const std::string& name = model_.tokens[token];
+    require(names_.emplace(name, token).second, "BytePairTokenizer: added token {} repeats", token);
+    if (normalized)
+      found_prepared_.add(prepared(name, model_.pieces), token);
+    else
+      found_raw_.add(name, token);
+    is_added[token] = true;
+  }
+  for (std::int32_t token = 0; token < size(); ++token) {
+    require(is_added[token] || !model_.special[token],
+            "BytePairTokenizer: special token {} has no name", token);
+    if (is_added[token]) continue;
+    require(texts_.emplace(model_.tokens[token], token).second,
+            "BytePairTokenizer: token {} repeats", token);
+  }
+  // What is found by its name may be made by merges too.
+  for (const auto& [token, normalized] : model_.added)
+    if (!model_.special[token] && token < size() - model_.only_added)
+      texts_.emplace(model_.tokens[token], token);
+  for (int byte = 0; byte < 256; ++byte) {
+    const char bytes = static_cast<char>(byte);
+    byte_tokens_[byte] = text_token({&bytes, 1});
+    if (byte_tokens_[byte] < 0) byte_tokens_[byte] = model_.unknown;
+  }
+}
+
+void BytePairTokenizer::index_merges() {
+  merges_ = MergeTable(model_.merges.size());
+  std::int32_t rank = 0;
+  for (const auto& [left, right] : model_.merges) {
+    require(left >= 0 && left < size() && right >= 0 && right < size(),
+            "BytePairTokenizer: a merge of {} and {} of {}", left, right, size());
+    const std::int32_t result = text_token(model_.tokens[left] + model_.tokens[right]);
+    require(result >= 0, "BytePairTokenizer: merging {} and {} gives no token", left, right);
+    merges_.set(left, right, {rank++, result});
+  }
+  whole_.assign(size(), false);
+  Scratch scratch;
+  for (const auto& [bytes, token] : texts_) {
+    scratch.tokens.clear();
+    encode_bytes(bytes, scratch);
+    whole_[token] = model_.whole_first || scratch.tokens == std::vector{token};
+  }
+}
+
+std::int32_t BytePairTokenizer::find(std::string_view token) const {
+  const auto named = names_.find(token);
+  return named == names_.end() ? text_token(token) : named->second;
+}
+
+std::int32_t BytePairTokenizer::text_token(std::string_view bytes) const {
+  const auto found = texts_.find(bytes);
+  return found == texts_.end() ? -1 : found->second;
+}
+
 // Of the merges that apply, the earliest learned is done first, and leftmost first where it applies
 // more than once. Candidates whose tokens have been merged meanwhile are passed over.
-void BytePairTokenizer::merge(std::vector<std::int32_t>& tokens, Scratch& scratch) const {
+void BytePairTokenizer::merge(Scratch& scratch) const {
   constexpr std::int32_t merged_away = -1;
-  auto& [candidates, next, previous] = scratch;
+  auto& [text, tokens, candidates, next, previous] = scratch;
   next.resize(tokens.size());
   previous.resize(tokens.size());
-  const auto offer = [&](std::size_t place) {
-    if (next[place] == tokens.size()) return;
+  candidates.clear();
+  const auto candidate_at = [&](std::size_t place) {
+    if (next[place] == tokens.size()) return false;
     const std::int32_t left = tokens[place], right = tokens[next[place]];
-    if (const auto found = steps_.find(key_of(left, right)); found != steps_.end())
-      candidates.push({found->second, place, left, right});
+    const MergeTable::Step* step = merges_.find(left, right);
+    if (step) candidates.push_back({*step, place, left, right});
+    return step != nullptr;
   };
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     next[i] = i + 1;
     previous[i] = i - 1;  // not read where i is 0
-    offer(i);
+    candidate_at(i);
   }
+  std::make_heap(candidates.begin(), candidates.end());
   while (!candidates.empty()) {
-    const auto [step, place, left, right] = candidates.top();
-    candidates.pop();
+    const auto [step, place, left, right] = candidates.front();
+    std::pop_heap(candidates.begin(), candidates.end());
+    candidates.pop_back();
     const std::size_t away = next[place];
     if (away == tokens.size() || tokens[place] != left || tokens[away] != right) continue;
     tokens[place] = step.result;
     tokens[away] = merged_away;
     next[place] = next[away];
     if (next[place] < tokens.size()) previous[next[place]] = place;
-    if (place > 0) offer(previous[place]);
-    offer(place);
+    if (place > 0 && candidate_at(previous[place]))
+      std::push_heap(candidates.begin(), candidates.end());
+    if (candidate_at(place)) std::push_heap(candidates.begin(), candidates.end());
   }
   std::erase(tokens, merged_away);
 }
 
-std::vector<std::int32_t> BytePairTokenizer::encode(std::string_view text) const {
-  const std::string whole = prepared(text, model_.lower_case);
-  std::vector<std::int32_t> tokens, piece_tokens;
-  Scratch scratch;
-  for (const std::string_view piece : byte_level_pieces(whole)) {
-    piece_tokens.clear();
-    for (const char byte : piece)
-      piece_tokens.push_back(byte_tokens_[static_cast<unsigned char>(byte)]);
-    merge(piece_tokens, scratch);
-    tokens.insert(tokens.end(), piece_tokens.begin(), piece_tokens.end());
+// Appends the tokens that merges make of a piece.
+void BytePairTokenizer::encode_bytes(std::string_view piece, Scratch& scratch) const {
+  scratch.piece.clear();
+  for (const char byte : piece)
+    if (const std::int32_t token = byte_tokens_[static_cast<unsigned char>(byte)]; token >= 0)
+      scratch.piece.push_back(token);
+  merge(scratch);
+  scratch.tokens.insert(scratch.tokens.end(), scratch.piece.begin(), scratch.piece.end());
+}
+
+void BytePairTokenizer::encode_pieces(std::string_view text, Scratch& scratch) const {
+  while (!text.empty()) {
+    const std::string_view piece = text.substr(0, first_piece(text, model_.pieces.pattern).bytes);
+    const std::int32_t token = text_token(piece);
+    if (token >= 0 && whole_[token])
+      scratch.tokens.push_back(token);
+    else
+      encode_bytes(piece, scratch);
+    text.remove_prefix(piece.size());
   }
-  return tokens;
+}
+
+namespace {
+
+// What lies between the names of tokens goes to `text`, and those tokens to `token`, in order.
+void cut_at_names(std::string_view whole, const NameFinder& names, auto&& counts, auto&& text,
+                  auto&& token) {
+  std::size_t begin = 0, from = 0;
+  while (const std::optional<NameFinder::Match> match = names.find(whole, from)) {
+    from = match->end;
+    if (!counts(match->token)) continue;
+    if (match->begin > begin) text(whole.substr(begin, match->begin - begin));
+    token(match->token);
+    begin = match->end;
+  }
+  if (begin < whole.size()) text(whole.substr(begin));
+}
+
+}  // namespace
+
+// Appends the tokens of a text without template: names are looked for in the text, then in what
+// lies between them, prepared.
+void BytePairTokenizer::encode_between(std::string_view text, const EncodeOptions& options,
+                                       Scratch& scratch) const {
+  const auto counts = [&](std::int32_t token) {
+    return options.added_tokens || !model_.special[token];
+  };
+  const auto add = [&](std::int32_t token) { scratch.tokens.push_back(token); };
+  cut_at_names(
+      text, found_raw_, counts,
+      [&](std::string_view part) {
+        cut_at_names(
+            prepared(part, model_.pieces), found_prepared_, counts,
+            [&](std::string_view rest) {
+              const bool lacks_space = model_.space_before && !rest.starts_with(' ');
+              if (lacks_space)
+                encode_pieces(fmt::format(" {}", rest), scratch);
+              else
+                encode_pieces(rest, scratch);
+            },
+            add);
+      },
+      add);
+}
+
+std::vector<std::int32_t> BytePairTokenizer::encode(std::string_view text) const {
+  return encode(text, {});
+}
+
+std::vector<std::int32_t> BytePairTokenizer::encode(std::string_view text,
+                                                    const EncodeOptions& options) const {
+  for (std::size_t offset = 0; offset < text.size();) {
+    const int bytes = code_point_at(text, offset).bytes;
+    expect_input(bytes > 0, "text: byte {}: not UTF-8; write it as UTF-8", offset);
+    offset += bytes;
+  }
+  Scratch scratch;
+  if (options.with_template) scratch.tokens = model_.before;
+  encode_between(text, options, scratch);
+  if (options.with_template)
+    scratch.tokens.insert(scratch.tokens.end(), model_.after.begin(), model_.after.end());
+  return std::move(scratch.tokens);
+}
+
+// Not within what may be a name, nor where a part would be given a space that the text has not.
+std::size_t BytePairTokenizer::last_cut(std::string_view text) const {
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::size_t cut = last_sure_end(rest, model_.pieces);
+    if (cut == 0) break;
+    const std::size_t before = character_before(text, cut);
+    const std::string left = prepared(text.substr(before, cut - before), model_.pieces);
+    const std::string right = prepared(rest.substr(cut), model_.pieces);
+    const bool in_name = found_raw_.joins(text[cut - 1], text[cut]) ||
+                         found_prepared_.joins(left.back(), right.front());
+    if (!in_name && (!model_.space_before || text[cut] == ' ')) return cut;
+    rest = rest.substr(0, cut);
+  }
+  return 0;
 }
 
 std::string BytePairTokenizer::decode(std::span<const std::int32_t> tokens) const {
@@ -204,14 +281,9 @@ std::string BytePairTokenizer::decode(std::span<const std::int32_t> tokens) cons
   for (const std::int32_t token : tokens) {
     require(token >= 0 && token < size(), "BytePairTokenizer::decode: token {} of {}", token,
             size());
-    const auto index = token;
-    if (!model_.special[index]) bytes += model_.tokens[index];
+    if (!model_.special[token]) bytes += model_.tokens[token];
   }
   return with_replacements(bytes);
-}
-
-BytePairTokenizer BytePairTokenizer::load(const std::string& path) {
-  return from_json(read_file(path, max_file_bytes), path);
 }
 
 }  // namespace tapestry

@@ -2,6 +2,7 @@
 #include <array>
 #include <limits>
 #include <queue>
+#include <set>
 #include <unordered_set>
 #include <utility>
 
@@ -10,7 +11,6 @@
 #include "data/option_error.hpp"
 #include "data/text/byte_pair.hpp"
 #include "data/text/text.hpp"
-#include "data/text/unicode.hpp"
 #include "data/text/word_counts.hpp"
 
 namespace tapestry {
@@ -23,32 +23,38 @@ std::uint64_t key_of(const Pair& pair) {
 }
 
 void check(const BytePairOptions& options) {
-  const std::int64_t least = std::ssize(special_tokens) + std::ssize(options.special_tokens) + 256;
+  const std::int64_t least = std::ssize(options.special_tokens) + 256;
   expect_option(options.vocabulary >= least, "vocabulary",
                 "{} tokens, expected at least {}, for the special tokens and 256 bytes",
                 options.vocabulary, least);
   require(options.least_count >= 1, "BytePairTokenizer::train: least_count {}",
           options.least_count);
-  std::vector<std::string> names(special_tokens.begin(), special_tokens.end());
+  std::set<std::string> names;
   for (const std::string& token : options.special_tokens) {
     require_utf8(token, "a special token");
-    expect_input(byte_level_pieces(token).size() > 1,
+    expect_input(byte_level_pieces(token, options.pattern).size() > 1,
                  "special token '{}': expected a name that no word or run of signs can be, "
                  "such as <{}>",
                  token, token.empty() ? "sep" : token);
-    expect_input(std::ranges::find(names, token) == names.end(),
-                 "special token '{}' is there twice; name it once", token);
-    names.push_back(token);
+    expect_input(names.insert(token).second, "special token '{}' is there twice; name it once",
+                 token);
   }
+}
+
+PieceOptions pieces_of(const BytePairOptions& options) {
+  return {.compose = options.pattern == PiecePattern::qwen2,
+          .lower_case = options.lower_case,
+          .pattern = options.pattern};
 }
 
 // The special tokens and the 256 bytes.
 BytePairModel first_tokens(const BytePairOptions& options) {
-  BytePairModel model{.lower_case = options.lower_case};
-  model.tokens.assign(special_tokens.begin(), special_tokens.end());
-  model.tokens.insert(model.tokens.end(), options.special_tokens.begin(),
-                      options.special_tokens.end());
+  BytePairModel model{.tokens = options.special_tokens, .pieces = pieces_of(options)};
   model.special.assign(model.tokens.size(), true);
+  for (std::int32_t token = 0; token < std::ssize(model.tokens); ++token) {
+    model.added.push_back({.token = token});
+    if (model.tokens[token] == special_tokens[unknown_token]) model.unknown = token;
+  }
   std::vector<int> bytes(256);
   for (int byte = 0; byte < 256; ++byte) bytes[byte] = byte;
   std::ranges::sort(bytes, {},
@@ -252,7 +258,7 @@ class Learner final {
 
 // The words' counts are given up before pairs are counted, which takes the most memory.
 BytePairTokenizer learn(const BytePairOptions& options, WordCounts&& words) {
-  Learner learner(first_tokens(options), std::exchange(words, WordCounts(false)), options);
+  Learner learner(first_tokens(options), std::exchange(words, WordCounts({})), options);
   return BytePairTokenizer(learner.learn());
 }
 
@@ -261,7 +267,7 @@ BytePairTokenizer learn(const BytePairOptions& options, WordCounts&& words) {
 BytePairTokenizer BytePairTokenizer::train(std::span<const std::string> texts,
                                            const BytePairOptions& options) {
   check(options);
-  WordCounts words(options.lower_case);
+  WordCounts words(pieces_of(options));
   for (std::size_t i = 0; i < texts.size(); ++i) {
     require_utf8(texts[i], fmt::format("text {}", i));
     words.add(texts[i]);
@@ -273,7 +279,7 @@ BytePairTokenizer BytePairTokenizer::train(std::span<const std::string> texts,
 BytePairTokenizer BytePairTokenizer::train_on_files(std::span<const std::string> paths,
                                                     const BytePairOptions& options) {
   check(options);
-  WordCounts words(options.lower_case);
+  WordCounts words(pieces_of(options));
   for (const std::string& path : paths) {
     read_plain_text(path, [&](std::string_view part) { words.add(part); });
     words.end_text();

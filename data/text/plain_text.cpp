@@ -1,6 +1,9 @@
+#include <glob.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <memory>
 
 #include "autograd/check.hpp"
 #include "data/file.hpp"
@@ -11,21 +14,37 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string only_text_file(const std::string& folder) {
-  const std::vector<std::string> names = file_names(folder);
-  std::vector<std::string> texts;
-  std::ranges::copy_if(names, std::back_inserter(texts),
-                       [](const std::string& name) { return name.ends_with(".txt"); });
-  expect_input(!texts.empty(), "{}: expected one .txt file, found {}; give the path of a text file",
-               folder, list_briefly(names));
-  expect_input(texts.size() == 1, "{}: expected one .txt file, found {}: {}; give the path of one",
-               folder, texts.size(), list_briefly(texts));
-  return (fs::path(folder) / texts.front()).string();
+bool is_folder(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
 }
 
-std::string text_file(const std::string& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored) ? only_text_file(path) : path;
+std::vector<std::string> texts_in(const std::string& folder) {
+  std::vector<std::string> texts;
+  const std::vector<std::string> names = file_names(folder);
+  for (const std::string& name : names)
+    if (name.ends_with(".txt")) texts.push_back((fs::path(folder) / name).string());
+  expect_input(!texts.empty(), "{}: expected .txt files, found {}; give the path of a text file",
+               folder, list_briefly(names));
+  return texts;
+}
+
+std::vector<std::string> matches_of(const std::string& pattern) {
+  glob_t found = {};
+  const std::unique_ptr<glob_t, decltype(&::globfree)> freed(&found, ::globfree);
+  ::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
+  std::vector<std::string> files(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  std::erase_if(files, is_folder);
+  std::ranges::sort(files);
+  expect_input(!files.empty(), "{}: no file has such a name; check the path", pattern);
+  return files;
+}
+
+std::string only_text_file(const std::string& path) {
+  const std::vector<std::string> texts = is_folder(path) ? texts_in(path) : std::vector{path};
+  expect_input(texts.size() == 1, "{}: expected one .txt file, found {}: {}; give the path of one",
+               path, texts.size(), list_briefly(texts));
+  return texts.front();
 }
 
 void expect_text(bool found, const std::string& path) {
@@ -33,20 +52,31 @@ void expect_text(bool found, const std::string& path) {
 }
 
 Text load_plain_text(const std::string& path) {
-  Text text{text_file(path), {}};
+  Text text{only_text_file(path), {}};
   text.content = read_text(text.path);
   expect_text(!text.content.empty(), text.path);
   return text;
 }
 
 const RegisterFormat registered(text_formats(), "plain",
-                                {.help = "a UTF-8 text file", .read = load_plain_text});
+                                {.help = "a UTF-8 text file, a folder or pattern of them",
+                                 .read = load_plain_text});
 
 }  // namespace
 
+bool is_pattern(const std::string& path) {
+  std::error_code ignored;
+  return path.find_first_of("*?[") != std::string::npos && !fs::exists(path, ignored);
+}
+
+std::vector<std::string> text_files(const std::string& path) {
+  if (is_pattern(path)) return matches_of(path);
+  return is_folder(path) ? texts_in(path) : std::vector{path};
+}
+
 void read_plain_text(const std::string& path,
                      const std::function<void(std::string_view part)>& take) {
-  const std::string file = text_file(path);
+  const std::string file = only_text_file(path);
   bool found = false;
   read_text_parts(file, [&](std::string_view part) {
     found = found || !part.empty();

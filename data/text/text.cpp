@@ -127,9 +127,27 @@ TextFormats& text_formats() {
 
 Text load_text(const std::string& path) { return text_formats().read(path); }
 
-TextDataset::TextDataset(std::shared_ptr<const std::vector<std::int32_t>> tokens, TextRange range)
+CutTexts cut_texts(std::vector<Text> texts, std::int64_t byte) {
+  CutTexts cut;
+  for (Text& text : texts) {
+    std::string& content = text.content;
+    if (byte >= std::ssize(content)) {
+      byte -= std::ssize(content);
+      cut.before.push_back(std::move(content));
+      continue;
+    }
+    while (byte > 0 && (content[byte] & 0xC0) == 0x80) --byte;
+    if (byte > 0) cut.before.push_back(content.substr(0, byte));
+    cut.after.push_back(content.substr(byte));
+    cut.cuts_a_text = cut.cuts_a_text || byte > 0;
+    byte = 0;
+  }
+  return cut;
+}
+
+TextDataset::TextDataset(std::shared_ptr<const TokenStream> tokens, TextRange range)
     : tokens_(std::move(tokens)), range_(std::move(range)) {
-  const std::int64_t total = std::ssize(*tokens_);
+  const std::int64_t total = tokens_->size();
   require(0 <= range_.begin && range_.begin <= range_.end && range_.end <= total,
           "TextDataset: tokens [{}, {}) of {}", range_.begin, range_.end, total);
   require(range_.context >= 1, "TextDataset: a context of {}", range_.context);
@@ -150,13 +168,15 @@ Batch TextDataset::batch(std::span<const std::int64_t> examples) const {
               .count = 0};
   auto input = batch.inputs.mutable_values<std::int32_t>().begin();
   auto target = batch.targets.mutable_values<std::int32_t>().begin();
+  std::vector<std::int32_t> window(T + 1);
   for (const std::int64_t example : examples) {
     require(example >= 0 && example < size(), "TextDataset: example {} of {}", example, size());
     const std::int64_t stride = range_.windows == Windows::overlapping ? 1 : T;
     const std::int64_t start = range_.begin + example * stride;
     const std::int64_t length = std::min(T, range_.end - 1 - start);
-    std::copy_n(tokens_->begin() + start, length, input);
-    std::copy_n(tokens_->begin() + start + 1, length, target);
+    tokens_->read(start, std::span(window).first(length + 1));
+    std::copy_n(window.begin(), length, input);
+    std::copy_n(window.begin() + 1, length, target);
     batch.count += static_cast<double>(length);
     input += T;
     target += T;
@@ -164,8 +184,6 @@ Batch TextDataset::batch(std::span<const std::int64_t> examples) const {
   return batch;
 }
 
-void TextDataset::add_to(Checksum& sum) const {
-  sum.add(std::as_bytes(std::span(*tokens_).subspan(range_.begin, range_.end - range_.begin)));
-}
+void TextDataset::add_to(Checksum& sum) const { tokens_->add_to(sum, range_.begin, range_.end); }
 
 }  // namespace tapestry

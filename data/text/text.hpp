@@ -10,6 +10,8 @@
 
 #include "data/dataset.hpp"
 #include "data/formats.hpp"
+#include "data/text/token_stream.hpp"
+#include "data/text/tokenizer.hpp"
 
 namespace tapestry {
 
@@ -21,7 +23,7 @@ std::string printable(std::string_view text);
 std::string printable_lines(std::string_view text);
 
 // Numbers the characters (Unicode code points) of a language: token i is the i-th symbol.
-class CharVocabulary {
+class CharVocabulary final : public Tokenizer {
  public:
   // Each symbol is one character and occurs once, else InputError. Order is kept.
   explicit CharVocabulary(std::vector<std::string> symbols);
@@ -29,12 +31,13 @@ class CharVocabulary {
   // The distinct characters of a UTF-8 text, sorted by code point.
   static CharVocabulary of_text(std::string_view text);
 
-  std::int64_t size() const { return std::ssize(symbols_); }
+  std::int64_t size() const override { return std::ssize(symbols_); }
   const std::vector<std::string>& symbols() const { return symbols_; }
 
   // One token a character. InputError names the first character that is not a symbol.
-  std::vector<std::int32_t> encode(std::string_view text) const;
-  std::string decode(std::span<const std::int32_t> tokens) const;
+  std::vector<std::int32_t> encode(std::string_view text) const override;
+  std::string decode(std::span<const std::int32_t> tokens) const override;
+  std::string_view bytes_of(std::int32_t token) const override { return symbols_.at(token); }
 
  private:
   [[noreturn]] void throw_unknown(std::string_view text, std::size_t offset) const;
@@ -54,6 +57,21 @@ TextFormats& text_formats();
 // Reads a text in the format of its path: a file of plain text, which may be gzip, or the one *.txt
 // file of a folder. InputError: none or several *.txt files, an empty file, not UTF-8, above 1 GiB.
 Text load_text(const std::string& path);
+
+// The texts of a path, in the order of their names: of a folder its *.txt files, and of a pattern,
+// in which * ? and [abc] stand for parts of names, the files that match; else the path itself.
+// InputError: a folder or pattern without texts.
+std::vector<std::string> text_files(const std::string& path);
+// Whether the path has * ? or [ in it, and is not the name of what is there.
+bool is_pattern(const std::string& path);
+
+// The contents of texts up to a byte of them all, and from there on. A text that is cut, between
+// characters, stands on both sides.
+struct CutTexts {
+  std::vector<std::string> before{}, after{};
+  bool cuts_a_text = false;
+};
+CutTexts cut_texts(std::vector<Text> texts, std::int64_t byte);
 
 // Gives on a plain text part by part, as read_text_parts. InputError as of load_text, but a text of
 // any size is read.
@@ -81,14 +99,14 @@ class TextDataset final : public Dataset {
  public:
   // OptionError where the range is too short, of "context": T + 1 tokens overlapping, or of "end":
   // 2 tokens consecutive.
-  TextDataset(std::shared_ptr<const std::vector<std::int32_t>> tokens, TextRange range);
+  TextDataset(std::shared_ptr<const TokenStream> tokens, TextRange range);
 
   std::int64_t size() const override;
   Batch batch(std::span<const std::int64_t> examples) const override;
   void add_to(Checksum& sum) const override;
 
  private:
-  std::shared_ptr<const std::vector<std::int32_t>> tokens_;
+  std::shared_ptr<const TokenStream> tokens_;
   TextRange range_;
 };
 

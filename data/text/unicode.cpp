@@ -1,127 +1,47 @@
 #include "data/text/unicode.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 
 #include "autograd/check.hpp"
 #include "data/file.hpp"
+#include "data/text/unicode_kinds.hpp"
 
 namespace tapestry {
 namespace {
 
-struct Range {
-  char32_t first, last;
-};
-
-// Unicode 14's categories L and N in U+0000–U+058F and U+1E00–U+2BFF.
-constexpr Range letters[] = {
-    {0x41, 0x5A},     {0x61, 0x7A},     {0xAA, 0xAA},     {0xB5, 0xB5},     {0xBA, 0xBA},
-    {0xC0, 0xD6},     {0xD8, 0xF6},     {0xF8, 0x2C1},    {0x2C6, 0x2D1},   {0x2E0, 0x2E4},
-    {0x2EC, 0x2EC},   {0x2EE, 0x2EE},   {0x370, 0x374},   {0x376, 0x377},   {0x37A, 0x37D},
-    {0x37F, 0x37F},   {0x386, 0x386},   {0x388, 0x38A},   {0x38C, 0x38C},   {0x38E, 0x3A1},
-    {0x3A3, 0x3F5},   {0x3F7, 0x481},   {0x48A, 0x52F},   {0x531, 0x556},   {0x559, 0x559},
-    {0x560, 0x588},   {0x1E00, 0x1F15}, {0x1F18, 0x1F1D}, {0x1F20, 0x1F45}, {0x1F48, 0x1F4D},
-    {0x1F50, 0x1F57}, {0x1F59, 0x1F59}, {0x1F5B, 0x1F5B}, {0x1F5D, 0x1F5D}, {0x1F5F, 0x1F7D},
-    {0x1F80, 0x1FB4}, {0x1FB6, 0x1FBC}, {0x1FBE, 0x1FBE}, {0x1FC2, 0x1FC4}, {0x1FC6, 0x1FCC},
-    {0x1FD0, 0x1FD3}, {0x1FD6, 0x1FDB}, {0x1FE0, 0x1FEC}, {0x1FF2, 0x1FF4}, {0x1FF6, 0x1FFC},
-    {0x2071, 0x2071}, {0x207F, 0x207F}, {0x2090, 0x209C}, {0x2102, 0x2102}, {0x2107, 0x2107},
-    {0x210A, 0x2113}, {0x2115, 0x2115}, {0x2119, 0x211D}, {0x2124, 0x2124}, {0x2126, 0x2126},
-    {0x2128, 0x2128}, {0x212A, 0x212D}, {0x212F, 0x2139}, {0x213C, 0x213F}, {0x2145, 0x2149},
-    {0x214E, 0x214E}, {0x2183, 0x2184}};
-constexpr Range numbers[] = {{0x30, 0x39},     {0xB2, 0xB3},     {0xB9, 0xB9},
-                             {0xBC, 0xBE},     {0x2070, 0x2070}, {0x2074, 0x2079},
-                             {0x2080, 0x2089}, {0x2150, 0x2182}, {0x2185, 0x2189},
-                             {0x2460, 0x249B}, {0x24EA, 0x24FF}, {0x2776, 0x2793}};
-
-// What the coarse rule, above U+058F and outside the tables, does not call a letter.
-constexpr Range not_letters[] = {{0x2E00, 0x303F},   {0xE000, 0xF8FF}, {0xFE00, 0xFE6F},
-                                 {0xFEFF, 0xFF20},   {0xFFF0, 0xFFFF}, {0x1F000, 0x1FFFF},
-                                 {0xE0000, 0x10FFFF}};
-
-constexpr Range spaces[] = {{0x9, 0xD},       {0x20, 0x20},     {0x85, 0x85},     {0xA0, 0xA0},
-                            {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F},
-                            {0x205F, 0x205F}, {0x3000, 0x3000}};
-
-// Every step-th character of [first, last] has its lower case at `offset` from itself.
-struct CaseRange {
-  char32_t first, last;
-  char32_t step;
-  std::int32_t offset;
-};
-
-// Unicode 14's simple lower-case mappings in U+0000–U+058F and U+1E00–U+2BFF.
-constexpr CaseRange upper_cases[] = {
-    {0x41, 0x5A, 1, 32},        {0xC0, 0xD6, 1, 32},        {0xD8, 0xDE, 1, 32},
-    {0x100, 0x12E, 2, 1},       {0x132, 0x136, 2, 1},       {0x139, 0x147, 2, 1},
-    {0x14A, 0x176, 2, 1},       {0x178, 0x178, 1, -121},    {0x179, 0x17D, 2, 1},
-    {0x181, 0x181, 1, 210},     {0x182, 0x184, 2, 1},       {0x186, 0x186, 1, 206},
-    {0x187, 0x187, 1, 1},       {0x189, 0x18A, 1, 205},     {0x18B, 0x18B, 1, 1},
-    {0x18E, 0x18E, 1, 79},      {0x18F, 0x18F, 1, 202},     {0x190, 0x190, 1, 203},
-    {0x191, 0x191, 1, 1},       {0x193, 0x193, 1, 205},     {0x194, 0x194, 1, 207},
-    {0x196, 0x196, 1, 211},     {0x197, 0x197, 1, 209},     {0x198, 0x198, 1, 1},
-    {0x19C, 0x19C, 1, 211},     {0x19D, 0x19D, 1, 213},     {0x19F, 0x19F, 1, 214},
-    {0x1A0, 0x1A4, 2, 1},       {0x1A6, 0x1A6, 1, 218},     {0x1A7, 0x1A7, 1, 1},
-    {0x1A9, 0x1A9, 1, 218},     {0x1AC, 0x1AC, 1, 1},       {0x1AE, 0x1AE, 1, 218},
-    {0x1AF, 0x1AF, 1, 1},       {0x1B1, 0x1B2, 1, 217},     {0x1B3, 0x1B5, 2, 1},
-    {0x1B7, 0x1B7, 1, 219},     {0x1B8, 0x1B8, 1, 1},       {0x1BC, 0x1BC, 1, 1},
-    {0x1C4, 0x1C4, 1, 2},       {0x1C5, 0x1C5, 1, 1},       {0x1C7, 0x1C7, 1, 2},
-    {0x1C8, 0x1C8, 1, 1},       {0x1CA, 0x1CA, 1, 2},       {0x1CB, 0x1DB, 2, 1},
-    {0x1DE, 0x1EE, 2, 1},       {0x1F1, 0x1F1, 1, 2},       {0x1F2, 0x1F4, 2, 1},
-    {0x1F6, 0x1F6, 1, -97},     {0x1F7, 0x1F7, 1, -56},     {0x1F8, 0x21E, 2, 1},
-    {0x220, 0x220, 1, -130},    {0x222, 0x232, 2, 1},       {0x23A, 0x23A, 1, 10795},
-    {0x23B, 0x23B, 1, 1},       {0x23D, 0x23D, 1, -163},    {0x23E, 0x23E, 1, 10792},
-    {0x241, 0x241, 1, 1},       {0x243, 0x243, 1, -195},    {0x244, 0x244, 1, 69},
-    {0x245, 0x245, 1, 71},      {0x246, 0x24E, 2, 1},       {0x370, 0x372, 2, 1},
-    {0x376, 0x376, 1, 1},       {0x37F, 0x37F, 1, 116},     {0x386, 0x386, 1, 38},
-    {0x388, 0x38A, 1, 37},      {0x38C, 0x38C, 1, 64},      {0x38E, 0x38F, 1, 63},
-    {0x391, 0x3A1, 1, 32},      {0x3A3, 0x3AB, 1, 32},      {0x3CF, 0x3CF, 1, 8},
-    {0x3D8, 0x3EE, 2, 1},       {0x3F4, 0x3F4, 1, -60},     {0x3F7, 0x3F7, 1, 1},
-    {0x3F9, 0x3F9, 1, -7},      {0x3FA, 0x3FA, 1, 1},       {0x3FD, 0x3FF, 1, -130},
-    {0x400, 0x40F, 1, 80},      {0x410, 0x42F, 1, 32},      {0x460, 0x480, 2, 1},
-    {0x48A, 0x4BE, 2, 1},       {0x4C0, 0x4C0, 1, 15},      {0x4C1, 0x4CD, 2, 1},
-    {0x4D0, 0x52E, 2, 1},       {0x531, 0x556, 1, 48},      {0x1E00, 0x1E94, 2, 1},
-    {0x1E9E, 0x1E9E, 1, -7615}, {0x1EA0, 0x1EFE, 2, 1},     {0x1F08, 0x1F0F, 1, -8},
-    {0x1F18, 0x1F1D, 1, -8},    {0x1F28, 0x1F2F, 1, -8},    {0x1F38, 0x1F3F, 1, -8},
-    {0x1F48, 0x1F4D, 1, -8},    {0x1F59, 0x1F5F, 2, -8},    {0x1F68, 0x1F6F, 1, -8},
-    {0x1F88, 0x1F8F, 1, -8},    {0x1F98, 0x1F9F, 1, -8},    {0x1FA8, 0x1FAF, 1, -8},
-    {0x1FB8, 0x1FB9, 1, -8},    {0x1FBA, 0x1FBB, 1, -74},   {0x1FBC, 0x1FBC, 1, -9},
-    {0x1FC8, 0x1FCB, 1, -86},   {0x1FCC, 0x1FCC, 1, -9},    {0x1FD8, 0x1FD9, 1, -8},
-    {0x1FDA, 0x1FDB, 1, -100},  {0x1FE8, 0x1FE9, 1, -8},    {0x1FEA, 0x1FEB, 1, -112},
-    {0x1FEC, 0x1FEC, 1, -7},    {0x1FF8, 0x1FF9, 1, -128},  {0x1FFA, 0x1FFB, 1, -126},
-    {0x1FFC, 0x1FFC, 1, -9},    {0x2126, 0x2126, 1, -7517}, {0x212A, 0x212A, 1, -8383},
-    {0x212B, 0x212B, 1, -8262}, {0x2132, 0x2132, 1, 28},    {0x2160, 0x216F, 1, 16},
-    {0x2183, 0x2183, 1, 1},     {0x24B6, 0x24CF, 1, 26}};
-
-// The first range that ends at or after the character; end() where none does.
+// The range that the character lies in; null where none does.
 template <class Ranges>
-auto find_range(const Ranges& ranges, char32_t character) {
-  return std::ranges::lower_bound(ranges, character, {},
-                                  [](const auto& range) { return range.last; });
+constexpr auto range_of(const Ranges& ranges, char32_t character) {
+  const auto range = std::ranges::lower_bound(ranges, character, {},
+                                              [](const auto& candidate) { return candidate.last; });
+  return range != std::end(ranges) && range->first <= character ? &*range : nullptr;
 }
 
-template <class Ranges>
-bool is_in(const Ranges& ranges, char32_t character) {
-  const auto range = find_range(ranges, character);
-  return range != std::end(ranges) && range->first <= character;
+constexpr CharacterKind looked_up_kind(char32_t character) {
+  const auto* range = range_of(unicode::kinds, character);
+  return range ? range->kind : CharacterKind::other;
 }
+
+constexpr std::array<CharacterKind, 128> make_ascii_kinds() {
+  std::array<CharacterKind, 128> kinds{};
+  for (char32_t character = 0; character < kinds.size(); ++character)
+    kinds[character] = looked_up_kind(character);
+  return kinds;
+}
+constexpr std::array<CharacterKind, 128> ascii_kinds = make_ascii_kinds();
 
 char32_t lower_case(char32_t character) {
-  const auto range = find_range(upper_cases, character);
-  const bool has_lower = range != std::end(upper_cases) && range->first <= character &&
-                         (character - range->first) % range->step == 0;
-  if (!has_lower) return character;
+  const auto* range = range_of(unicode::upper_cases, character);
+  if (!range || (character - range->first) % range->step != 0) return character;
   return static_cast<char32_t>(static_cast<std::int32_t>(character) + range->offset);
 }
 
 }  // namespace
 
 CharacterKind kind_of(char32_t character) {
-  using enum CharacterKind;
-  if (is_in(spaces, character)) return space;
-  const bool in_tables = character <= 0x58F || (character >= 0x1E00 && character <= 0x2BFF);
-  if (!in_tables) return is_in(not_letters, character) ? other : letter;
-  if (is_in(letters, character)) return letter;
-  return is_in(numbers, character) ? number : other;
+  return character < ascii_kinds.size() ? ascii_kinds[character] : looked_up_kind(character);
 }
 
 std::string lower_case(std::string_view text) {

@@ -1,14 +1,10 @@
 #include "data/text/word_counts.hpp"
 
 #include "autograd/check.hpp"
-#include "data/text/byte_pair.hpp"
 #include "data/text/unicode.hpp"
 
 namespace tapestry {
 namespace {
-
-// Of the longest text by which a piece's first characters are told apart: 're.
-constexpr std::size_t bytes_looked_ahead = 3;
 
 // The first `bytes` bytes at most, of whole characters.
 std::string_view start_of(std::string_view text, std::size_t bytes) {
@@ -20,8 +16,18 @@ std::string_view start_of(std::string_view text, std::size_t bytes) {
 }  // namespace
 
 void WordCounts::add(std::string_view part) {
-  rest_ += lower_case_ ? lower_case(part) : std::string(part);
+  unprepared_ += part;
+  const std::size_t settled =
+      options_.compose ? settled_composition_bytes(unprepared_) : unprepared_.size();
+  rest_ += prepared(std::string_view(unprepared_).substr(0, settled), options_);
+  unprepared_.erase(0, settled);
   count_pieces(false);
+}
+
+void WordCounts::end_text() {
+  rest_ += prepared(unprepared_, options_);
+  unprepared_.clear();
+  count_pieces(true);
 }
 
 // Counts all pieces that no more text can change, and at the end of a text all.
@@ -29,11 +35,10 @@ void WordCounts::count_pieces(bool at_end) {
   std::string_view rest = rest_;
   while (!rest.empty()) {
     const std::string_view start = start_of(rest, max_piece_bytes);
-    const std::size_t piece = first_piece_bytes(start);
-    const bool may_go_on = piece == start.size() || start.size() < bytes_looked_ahead;
-    if (!at_end && may_go_on && start.size() == rest.size()) break;
-    count(start.substr(0, piece));
-    rest.remove_prefix(piece);
+    const Piece piece = first_piece(start, options_.pattern);
+    if (!at_end && !piece.settled && start.size() == rest.size()) break;
+    count(start.substr(0, piece.bytes));
+    rest.remove_prefix(piece.bytes);
   }
   rest_.erase(0, rest_.size() - rest.size());
 }

@@ -5,9 +5,11 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "data/text/pieces.hpp"
+
 namespace tapestry {
 
-// How often each distinct piece of texts (see byte_level_pieces) occurs: what byte pairs are learnt
+// How often each distinct piece of texts (data/text/pieces.hpp) occurs: what byte pairs are learnt
 // from. Texts are read part by part and not kept, so that memory is taken by distinct pieces alone.
 class WordCounts final {
  public:
@@ -16,19 +18,16 @@ class WordCounts final {
   // Of all distinct pieces together, at most.
   static constexpr std::int64_t default_limit = std::int64_t{256} << 20;
 
-  explicit WordCounts(bool lower_case, std::int64_t limit = default_limit)
-      : lower_case_(lower_case), limit_(limit) {}
+  explicit WordCounts(const PieceOptions& options, std::int64_t limit = default_limit)
+      : options_(options), limit_(limit) {}
 
   // The next part of a text: whole characters in UTF-8. InputError where there are too many
   // distinct pieces.
   void add(std::string_view part);
   // What is added from here on is another text: no piece reaches over its beginning.
-  void end_text() { count_pieces(true); }
+  void end_text();
 
-  struct Hash : std::hash<std::string_view> {
-    using is_transparent = void;
-  };
-  using Counts = std::unordered_map<std::string, std::int64_t, Hash, std::equal_to<>>;
+  using Counts = std::unordered_map<std::string, std::int64_t, TextHash, std::equal_to<>>;
   const Counts& counts() const { return counts_; }  // of the texts that have ended
   std::int64_t bytes() const { return bytes_; }     // of all distinct pieces together
 
@@ -36,9 +35,10 @@ class WordCounts final {
   void count_pieces(bool at_end);
   void count(std::string_view piece);
 
-  bool lower_case_;
+  PieceOptions options_;
   std::int64_t limit_;
-  std::string rest_;  // of the text so far: it may begin a longer piece
+  std::string unprepared_;  // of the text so far: what follows may go into its last character
+  std::string rest_;        // of what is prepared: it may begin a longer piece
   Counts counts_;
   std::int64_t bytes_ = 0;
 };

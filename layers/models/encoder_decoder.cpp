@@ -46,8 +46,8 @@ EncoderDecoder::EncoderDecoder(const EncoderDecoderOptions& wanted, Random& init
   block.source_width = C;
   for (std::int64_t i = 0; i < options.decoder_layers; ++i) decoder.emplace_back(block, init);
   if (block.norm == NormPlacement::pre) {
-    encoder_norm.emplace(C);
-    decoder_norm.emplace(C);
+    encoder_norm.emplace(C, block.norms);
+    decoder_norm.emplace(C, block.norms);
   }
   if (!options.tied_embeddings)
     head.emplace(C, options.target_vocabulary, init, LinearOptions{.bias = false});
@@ -99,8 +99,9 @@ Tensor EncoderDecoder::decode(const Array& target, const EncodedSource& encoded,
 Tensor EncoderDecoder::decode(const Array& target, const EncodedSource& encoded, Random* noise,
                               AttentionCaches* caches) const {
   const Scope scope(path());
-  const std::int64_t seen = caches ? caches->front()->length() : 0;
-  Tensor x = target_positions.forward(embed(target_table(), target), seen);  // (B, T, C)
+  Tensor x = embed(target_table(), target);  // (B, T, C)
+  x = caches ? target_positions.forward(x, caches->front()->lengths())
+             : target_positions.forward(x);
   x = dropout.forward(x, noise);
   for (std::size_t i = 0; i < decoder.size(); ++i)
     x = decoder[i].forward(x, {.attention = {.causal = true},

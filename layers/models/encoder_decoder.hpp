@@ -26,8 +26,8 @@ class EncoderDecoder final : public Module {
   Dropout dropout;
   Encoder encoder;
   std::vector<TransformerBlock> decoder;
-  std::optional<LayerNorm> encoder_norm, decoder_norm;  // with pre-norm
-  std::optional<Linear> head;                           // without tied embeddings
+  std::optional<Norm> encoder_norm, decoder_norm;  // with pre-norm
+  std::optional<Linear> head;                      // without tied embeddings
 
   EncoderDecoder(const EncoderDecoderOptions& wanted, Random& init);
 

@@ -42,7 +42,8 @@ Transformer::Transformer(const TransformerOptions& wanted, Random& init)
       dropout(options.block.dropout) {
   for (std::int64_t i = 0; i < options.layers; ++i)
     blocks.emplace_back(block_options(options), init);
-  if (options.block.norm == NormPlacement::pre) final_norm.emplace(options.block.width);
+  if (options.block.norm == NormPlacement::pre)
+    final_norm.emplace(options.block.width, options.block.norms);
   if (!options.tied_embeddings)
     head.emplace(options.block.width, options.vocabulary, init,
                  LinearOptions{.bias = false, .standard_deviation = initial_deviation});
@@ -65,7 +66,9 @@ Tensor Transformer::forward(const Array& tokens, Random* noise, AttentionCaches*
           "transformer: tokens {} after {} with a context of {}", to_string(tokens.shape()), seen,
           options.context);
   Tensor x = token_embedding.forward(tokens);  // (B, T, C)
-  x = dropout.forward(position_embedding.forward(x, seen), noise);
+  x = caches ? position_embedding.forward(x, caches->front()->lengths())
+             : position_embedding.forward(x);
+  x = dropout.forward(x, noise);
   for (std::size_t i = 0; i < blocks.size(); ++i)
     x = forward(i, x, noise, caches ? (*caches)[i].get() : nullptr);
   if (final_norm) x = final_norm->forward(x);

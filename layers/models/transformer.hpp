@@ -23,8 +23,8 @@ class Transformer final : public Module {
   PositionalEncoding position_embedding;
   Dropout dropout;
   std::vector<TransformerBlock> blocks;
-  std::optional<LayerNorm> final_norm;  // with pre-norm
-  std::optional<Linear> head;           // without tied embeddings
+  std::optional<Norm> final_norm;  // with pre-norm
+  std::optional<Linear> head;      // without tied embeddings
 
   Transformer(const TransformerOptions& wanted, Random& init);
 

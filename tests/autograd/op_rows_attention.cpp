@@ -26,6 +26,11 @@ std::vector<Array> attention_inputs(std::int64_t T, std::int64_t S, std::int64_t
   return {normal({2, T, C}), normal({2, S, C}), normal({2, S, C})};
 }
 
+// Of 4 heads that share 2 heads of keys and values.
+std::vector<Array> grouped_inputs(std::int64_t T, std::int64_t S, std::int64_t D) {
+  return {normal({2, T, 4 * D}), normal({2, S, 2 * D}), normal({2, S, 2 * D})};
+}
+
 std::vector<Array> heads_inputs(std::int64_t T, std::int64_t S, std::int64_t D) {
   return {normal({1, 2, T, D}), normal({1, 2, S, D}), normal({1, 2, S, D})};
 }
@@ -94,6 +99,14 @@ std::vector<OpRow> attention_ops() {
       {"scaled_dot_product_attention: D 1", with({}), attention_inputs(3, 5, 1)},
       {"scaled_dot_product_attention: D 20", with({}), attention_inputs(3, 5, 20)},
       {"scaled_dot_product_attention: T 1", with({}), attention_inputs(1, 5, 3)},
+      {"scaled_dot_product_attention: T 1, shared heads, padded",
+       with({.heads = 4,
+             .key_value_heads = 2,
+             .key_padding = ints({0, 1, 0, 0, 1, 1, 1, 1, 1, 1}, {2, 5})}),
+       grouped_inputs(1, 5, 3)},
+      {"scaled_dot_product_attention: T 1, window, causal", with({.causal = true, .window = 70}),
+       heads_inputs(1, 150, 3)},
+      {"scaled_dot_product_attention: T 1, no keys", with({}), attention_inputs(1, 0, 3)},
       {"scaled_dot_product_attention: S 1", with({}), attention_inputs(3, 1, 3)},
       {"scaled_dot_product_attention: no queries", with({}), attention_inputs(0, 5, 3)},
       {"scaled_dot_product_attention: no keys", with({}), attention_inputs(3, 0, 3)},
@@ -151,6 +164,33 @@ std::vector<OpRow> attention_ops() {
       {"scaled_dot_product_attention: x thrice",
        [](In x) { return scaled_dot_product_attention(x[0], x[0], x[0]); },
        {normal({1, 3, 4})}},
+      {"scaled_dot_product_attention: shared heads", with({.heads = 4, .key_value_heads = 2}),
+       grouped_inputs(3, 5, 3)},
+      {"scaled_dot_product_attention: one shared head, rank 4",
+       with({}),
+       {normal({2, 3, 4, 2}), normal({2, 1, 5, 2}), normal({2, 1, 5, 2})}},
+      {"scaled_dot_product_attention: shared heads, keys, causal, padded, masked",
+       with({.heads = 4,
+             .key_value_heads = 2,
+             .causal = true,
+             .key_padding = ints({0, 1, 0, 0, 1, 0, 0, 0}, {2, 4}),
+             .mask = normal({4, 3, 4}),
+             .keys = 4}),
+       grouped_inputs(3, 5, 2)},
+      {"scaled_dot_product_attention: shared heads, tiles, window",
+       with({.heads = 4, .key_value_heads = 2, .causal = true, .window = 70}),
+       grouped_inputs(130, 140, 2)},
+      {"scaled_dot_product_attention: shared heads, chunks of keys",
+       with({.heads = 4, .key_value_heads = 2}), grouped_inputs(5, 300, 2)},
+      {"packed_self_attention: shared heads",
+       self({.heads = 4, .key_value_heads = 2, .causal = true}),
+       {normal({2, 3, 24})}},
+      {"packed_self_attention: shared heads, tiles",
+       self({.heads = 3, .key_value_heads = 1, .causal = true}),
+       {normal({1, 70, 10})}},
+      {"packed_cross_attention: shared heads",
+       cross({.heads = 4, .key_value_heads = 2, .key_padding = padding}),
+       {normal({2, 3, 12}), normal({2, 5, 12})}},
       {"packed_self_attention", self({}), {normal({2, 3, 12})}},
       {"packed_self_attention: heads, causal",
        self({.heads = 2, .causal = true}),
@@ -174,11 +214,23 @@ std::vector<OpRow> rotary_ops() {
   return {
       {"rotary", with({}), {normal({3, 6})}},
       {"rotary: heads of queries and keys, beside values",
-       with({.head_width = 4, .columns = 16, .first = 3}),
+       with({.head_width = 4, .columns = 16, .firsts = {3}}),
        {normal({2, 5, 24})}},
-      {"rotary: rank 4", with({.first = 100}), {normal({2, 2, 3, 2})}},
+      {"rotary: each example from its own position",
+       with({.head_width = 2, .firsts = {7, 0}}),
+       {normal({2, 3, 4})}},
+      {"rotary: rank 4", with({.firsts = {100}}), {normal({2, 2, 3, 2})}},
       {"rotary: no columns", with({.head_width = 2, .columns = 0}), {normal({3, 6})}},
       {"rotary: no rows", with({}), {normal({2, 0, 4})}},
+      {"rotary: halves", with({.form = {.pairs = RotaryPairs::halves}}), {normal({3, 6})}},
+      {"rotary: halves of heads, wider than a register, with a base and scaled",
+       with({.head_width = 34,
+             .columns = 68,
+             .firsts = {3},
+             .form = {.pairs = RotaryPairs::halves,
+                      .base = 50,
+                      .scaling = RotaryScaling{.original_context = 16}}}),
+       {normal({2, 5, 70})}},
       {"rotary: wider than a register", with({.head_width = 34}), {normal({7, 68})}},
   };
 }

@@ -83,6 +83,10 @@ std::vector<OpRow> model_ops() {
     return [tokens](In x) { return embedding(x[0], tokens); };
   };
   const Function norm = [](In x) { return layer_norm(x[0], x[1], x[2]); };
+  const auto root_mean_square = [](const RmsNormOptions& options) {
+    return [options](In x) { return rms_norm(x[0], x[1], options); };
+  };
+  const Function gated = [](In x) { return swiglu(x[0]); };
   return {
       {"embedding", look_up(ints({4, 0, 5}, {3})), {table}},
       {"embedding: repeated tokens", look_up(ints({1, 1, 5, 1, 0, 5}, {2, 3})), {table}},
@@ -99,6 +103,31 @@ std::vector<OpRow> model_ops() {
          return linear(embedding(x[0], ints({1, 2}, {2})), x[0]);
        },
        {table}},
+      {"rms_norm", root_mean_square({}), {normal({4, 6}), normal({6})}},
+      {"rms_norm: vector", root_mean_square({}), {normal({5}), normal({5})}},
+      {"rms_norm: rank 3", root_mean_square({}), {normal({2, 3, 9}), normal({9})}},
+      {"rms_norm: wider than a register", root_mean_square({}), {normal({3, 37}), normal({37})}},
+      {"rms_norm: one column", root_mean_square({}), {normal({3, 1}), normal({1})}},
+      {"rms_norm: no rows", root_mean_square({}), {normal({0, 3}), normal({3})}},
+      {"rms_norm: no columns", root_mean_square({}), {normal({3, 0}), normal({0})}},
+      {"rms_norm: many rows", root_mean_square({}), {normal({300, 5}), normal({5})}},
+      {"rms_norm: large epsilon",
+       root_mean_square({.epsilon = 0.5}),
+       {normal({4, 6}), normal({6})}},
+      {"rms_norm: heads", root_mean_square({}), {normal({2, 3, 12}), normal({4})}},
+      {"rms_norm: heads between other columns",
+       root_mean_square({.first = 3, .columns = 8}),
+       {normal({2, 3, 13}), normal({4})}},
+      {"rms_norm: many heads of many rows",
+       root_mean_square({.columns = 24}),
+       {normal({150, 28}), normal({3})}},
+      {"rms_norm: no heads", root_mean_square({.columns = 0}), {normal({2, 6}), normal({3})}},
+      {"rms_norm: x as its own weight", [](In x) { return rms_norm(x[0], x[0]); }, {normal({5})}},
+      {"swiglu", gated, {normal({2, 3, 6})}},
+      {"swiglu: wider than a register", gated, {normal({3, 74})}},
+      {"swiglu: one pair", gated, {normal({2})}},
+      {"swiglu: no rows", gated, {normal({0, 4})}},
+      {"swiglu: no columns", gated, {normal({3, 0})}},
       {"layer_norm", norm, {normal({4, 6}), normal({6}), normal({6})}},
       {"layer_norm: vector", norm, {normal({5}), normal({5}), normal({5})}},
       {"layer_norm: rank 3", norm, {normal({2, 3, 9}), normal({9}), normal({9})}},

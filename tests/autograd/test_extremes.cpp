@@ -93,6 +93,22 @@ TEST_CASE("bug: layer_norm hid an overflow as zeros") {
               row({1, -1, 1, -1}, f32).reshaped({1, 4}), 1e-6);
 }
 
+TEST_CASE("ops: rms_norm shows an overflow, and is right up to it") {
+  const Array ones = Array::full({4}, 1);
+  const Function norm = [&](In in) { return rms_norm(in[0], ones); };
+  for (const auto& values :
+       {std::vector<double>{1e20, -1e20, 2e20, 1}, std::vector<double>{1, infinity, 2, 3}}) {
+    const Outcome outcome = run(norm, {row(values).reshaped({1, 4})}, f32, Array::full({1, 4}, 1));
+    for (const double y : doubles(outcome.y)) CHECK_FALSE(std::isfinite(y));
+    for (const double dx : doubles(outcome.gradients[0])) CHECK_FALSE(std::isfinite(dx));
+  }
+  const Array large = row({1e18, -1e18, 1e18, -1e18}).reshaped({1, 4});
+  check_close(rms_norm(large.to(f32), ones).value(), row({1, -1, 1, -1}, f32).reshaped({1, 4}),
+              1e-6);
+  check_close(rms_norm(Array::zeros({1, 4}), ones, {.epsilon = 0}).value(), Array::zeros({1, 4}),
+              0);
+}
+
 TEST_CASE("bug: unit_rows hid an overflow, and what is small, as zeros") {
   const Function unit = [](In in) { return unit_rows(in[0]); };
   const double third = 1 / std::sqrt(3);

@@ -33,6 +33,11 @@ Tensor composed_layer_norm(In x) {
   return centred / deviation * x[1] + x[2];
 }
 
+Tensor composed_rms_norm(In x) {
+  const Tensor epsilon = Array::full({}, 1e-5, x[0].dtype());
+  return x[0] / sqrt(mean(x[0] * x[0], {-1}, Keep::yes) + epsilon) * x[1];
+}
+
 // -Σ q log p for the distribution q over the classes, a constant.
 Tensor composed_cross_entropy(const Tensor& logits, const Array& targets, double smoothing,
                               double weight) {
@@ -264,6 +269,108 @@ std::vector<Fused> fused_linear_attention() {
   return rows;
 }
 
+// Numbers of their own, so that rows can be added without another draw for the others.
+Array numbers(const Shape& shape) {
+  static std::uint64_t step = 1'000'000;
+  return normal(shape, ++step);
+}
+
+std::vector<Fused> fused_norms_and_gates() {
+  return {
+      {"rms_norm",
+       [](In x) { return rms_norm(x[0], x[1]); },
+       composed_rms_norm,
+       {numbers({40, 37}), numbers({37})}},
+      {"rms_norm of heads between other columns",
+       [](In x) { return rms_norm(x[0], x[1], {.first = 5, .columns = 60}); },
+       [](In x) {
+         const Tensor heads = reshape(slice(x[0], 1, 5, 65), {40, 3, 20});
+         return concat({slice(x[0], 1, 0, 5), reshape(composed_rms_norm({heads, x[1]}), {40, 60}),
+                        slice(x[0], 1, 65, 70)},
+                       1);
+       },
+       {numbers({40, 70}), numbers({20})}},
+      {"silu",
+       [](In x) { return silu(x[0]); },
+       [](In x) { return x[0] * sigmoid(x[0]); },
+       {numbers({40, 37})}},
+      {"swiglu",
+       [](In x) { return swiglu(x[0]); },
+       [](In x) { return silu(slice(x[0], 2, 0, 37)) * slice(x[0], 2, 37, 74); },
+       {numbers({2, 40, 74})}},
+  };
+}
+
+std::vector<Fused> attention_by_shared_heads() {
+  const auto shared = [](bool causal) {
+    return AttentionOptions{.heads = 6, .key_value_heads = 2, .causal = causal};
+  };
+  const auto repeated = [](const Tensor& x) {  // (2, S, 2 · 18) -> (2, S, 6 · 18), each head thrice
+    const Tensor heads = reshape(x, {2, x.dim(1), 2, 1, 18});
+    return reshape(concat({heads, heads, heads}, 3), {2, x.dim(1), 108});
+  };
+  std::vector<Fused> rows;
+  for (const auto& [T, S] : {std::pair{70, 80}, {80, 70}, {20, 300}, {1, 90}})
+    rows.push_back(
+        {fmt::format("attention by shared heads, {} by {}", T, S),
+         [=](In x) { return scaled_dot_product_attention(x[0], x[1], x[2], shared(true)); },
+         [=](In x) {
+           return scaled_dot_product_attention(x[0], repeated(x[1]), repeated(x[2]),
+                                               {.heads = 6, .causal = true});
+         },
+         {numbers({2, T, 108}), numbers({2, S, 36}), numbers({2, S, 36})}});
+  rows.push_back({"packed self-attention by shared heads",
+                  [=](In x) { return packed_self_attention(x[0], shared(false)); },
+                  [=](In x) {
+                    return scaled_dot_product_attention(slice(x[0], 2, 0, 108),
+                                                        slice(x[0], 2, 108, 144),
+                                                        slice(x[0], 2, 144, 180), shared(false));
+                  },
+                  {numbers({2, 70, 180})}});
+  rows.push_back({"packed cross-attention by shared heads",
+                  [=](In x) { return packed_cross_attention(x[0], x[1], shared(false)); },
+                  [=](In x) {
+                    return scaled_dot_product_attention(x[0], slice(x[1], 2, 0, 36),
+                                                        slice(x[1], 2, 36, 72), shared(false));
+                  },
+                  {numbers({2, 70, 108}), numbers({2, 80, 72})}});
+  return rows;
+}
+
+// Which does not go by tiles.
+std::vector<Fused> attention_of_one_query() {
+  const auto row = [](const std::string& name, std::int64_t S, std::int64_t D, bool causal,
+                      std::int64_t window, const Array& padding, const Array& mask,
+                      const Array& hides) {
+    return Fused{"attention of one query, " + name,
+                 [=](In x) {
+                   return scaled_dot_product_attention(
+                       x[0], x[1], x[2],
+                       {.causal = causal,
+                        .window = window,
+                        .key_padding = padding,
+                        .mask = mask.empty() ? mask : mask.to(x[0].dtype())});
+                 },
+                 [=](In x) { return composed_attention(x[0], x[1], x[2], hides); },
+                 {numbers({2, 3, 1, D}), numbers({2, 3, S, D}), numbers({2, 3, S, D})}};
+  };
+  const auto after = [](std::int64_t first) {  // hides the keys before it
+    return infinite_where({1, 150}, [=](auto, auto s) { return s < first; });
+  };
+  Array padded = Array::zeros({2, 150}, i32), hidden = Array::zeros({2, 1, 1, 150}, f64);
+  for (std::size_t i = 70; i < 200; ++i) {
+    padded.mutable_values<std::int32_t>()[i] = 1;
+    hidden.mutable_values<double>()[i] = -infinity;
+  }
+  const Array mask = numbers({3, 1, 150});
+  return {row("many keys of a wide head", 1300, 90, true, 0, {}, {}, {}),
+          row("few narrow keys", 3, 5, false, 0, {}, {}, {}),
+          row("padding", 150, 20, false, 0, padded, {}, hidden),
+          row("mask", 150, 20, false, 0, {}, mask, mask),
+          row("causal window", 150, 20, true, 70, {}, {}, after(80)),
+          row("window", 150, 20, false, 64, {}, {}, after(86))};
+}
+
 std::vector<Fused> fused_ops() {
   const Array targets = Array::of<std::int32_t>({3, 0, -1, 36, 1}, {5});
   const auto one = [](In x) { return Tensor(Array::full({}, 1, x[0].dtype())); };
@@ -347,6 +454,9 @@ std::vector<Fused> fused_ops() {
   };
   for (const Fused& row : fused_attention()) rows.push_back(row);
   for (const Fused& row : fused_linear_attention()) rows.push_back(row);
+  for (const Fused& row : fused_norms_and_gates()) rows.push_back(row);
+  for (const Fused& row : attention_by_shared_heads()) rows.push_back(row);
+  for (const Fused& row : attention_of_one_query()) rows.push_back(row);
   return rows;
 }
 

@@ -104,6 +104,25 @@ TEST_CASE("matmul: an element has the same bits, whatever else is computed") {
   }
 }
 
+TEST_CASE("matmul: each of a few rows times stored rows has the bits that it has alone") {
+  for (const DType dtype : {f32, f64})
+    for (const auto& [n, k] : {std::pair{149, 1003}, {3, 70}, {64, 20000}, {33, 5}})
+      for (const bool with_bias : {false, true}) {
+        Product alone({.m = 1, .n = n, .k = k, .transpose_b = true}, dtype);
+        const Array row = alone.multiply(with_bias);
+        for (std::int64_t m = 2; m <= 16; ++m) {
+          CAPTURE(m);
+          Product few({.m = m, .n = n, .k = k, .transpose_b = true}, dtype);
+          few.b = alone.b, few.bias = alone.bias;
+          for (std::int64_t i = 0; i < m; ++i)  // the same row of A, and of C to add to
+            few.a.part(i * k, (i + 1) * k).copy_from(alone.a);
+          const Array c = few.multiply(with_bias);
+          for (std::int64_t i = 0; i < m; ++i)
+            CHECK(same_bits(c.part(i * n, (i + 1) * n), row.reshaped({n})));
+        }
+      }
+}
+
 TEST_CASE("matmul: any number of rows has the right value and gradients") {
   for (const std::int64_t rows : {1, 15, 16, 17, 31, 33, 100, 1023, 1025, 2049, 2100, 5000})
     for (const std::int64_t width : {5, 32}) {

@@ -90,6 +90,19 @@ TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both sha
          transposed_convolution2d(t({1, 4, 5, 5}), t({4, 3, 2, 2}), {.stride = 2, .height = 12});
        },
        {"(1, 4, 5, 5)", "stride 2", "12 × 10"}},
+      {"rms_norm", [&] { rms_norm(a, t({2})); }, {"3 columns from 0", "(2, 3)", "(2,)"}},
+      {"rms_norm",
+       [&] {
+         rms_norm(a, t({1, 3}));
+       },
+       {"(2, 3)", "(1, 3)"}},
+      {"rms_norm", [&] { rms_norm(t({}), t({1})); }, {"()", "(1,)"}},
+      {"rms_norm", [&] { rms_norm(a, t({0})); }, {"(2, 3)", "(0,)"}},
+      {"rms_norm", [&] { rms_norm(a, t({3}), {.first = 1, .columns = 3}); }, {"3 columns from 1"}},
+      {"rms_norm", [&] { rms_norm(a, t({1}), {.first = 4}); }, {"-1 columns from 4"}},
+      {"rms_norm", [&] { rms_norm(wide, t({3})); }, {"float64 (2, 3)", "float32 (3,)"}},
+      {"swiglu", [&] { swiglu(a); }, {"(2, 3)"}},
+      {"swiglu", [&] { swiglu(t({})); }, {"()"}},
       {"layer_norm", [&] { layer_norm(a, t({2}), t({2})); }, {"(2, 3)", "(2,)"}},
       {"layer_norm", [&] { layer_norm(a, t({3}), t({2})); }, {"(2, 3)", "(3,)", "(2,)"}},
       {"layer_norm", [&] { layer_norm(t({}), t({}), t({})); }, {"()"}},
@@ -259,6 +272,8 @@ TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both sha
            {"softplus", softplus},
            {"gelu", gelu},
            {"gelu_tanh", gelu_tanh},
+           {"silu", silu},
+           {"swiglu", swiglu},
            {"softmax", softmax},
            {"log_softmax", log_softmax},
            {"logsumexp", logsumexp},
@@ -302,8 +317,19 @@ TEST_CASE("ops: a misuse of attention names the op and the shapes") {
       {q, k, t({2, 5, 6}), {}, {"(2, 3, 4)", "(2, 5, 6)"}},
       {q, k, k, {.heads = 3}, {"(2, 3, 4)", "3 heads"}},
       {q, k, k, {.heads = 0}, {"(2, 3, 4)", "0 heads"}},
+      {q, k, k, {.heads = 4, .key_value_heads = 3}, {"(2, 3, 4)", "4 heads and 3 of keys and"}},
+      {q, k, k, {.heads = 4, .key_value_heads = 2}, {"(2, 5, 4)", "4 heads and 2 of keys and"}},
+      {q4, t({1, 3, 5, 4}), t({1, 3, 5, 4}), {}, {"(1, 3, 5, 4)", "2 heads and 3 of keys and"}},
       {q, k, k, {.keys = 6}, {"6 keys", "(2, 5, 4)"}},
       {q, k, k, {.window = -1}, {"a window of -1"}},
+      {q, k, k, {.key_counts = Array::zeros({3}, i32)}, {"(3,) for 2 examples"}},
+      {q, k, k, {.key_counts = Array::zeros({2}, f32)}, {"float32 (2,) for 2 examples"}},
+      {q, k, k, {.key_counts = Array::of<std::int32_t>({5, 6}, {2})}, {"6 keys of 5"}},
+      {q,
+       k,
+       k,
+       {.key_padding = Array::zeros({2, 5}, i32), .key_counts = Array::zeros({2}, i32)},
+       {"without padding and mask"}},
       {q4, t({1, 4, 5, 2}), k4, {}, {"(1, 2, 3, 4)", "(1, 4, 5, 2)"}},
       {q4, k4, t({1, 4, 5, 2}), {}, {"(1, 2, 3, 4)", "(1, 4, 5, 2)"}},
       {q, t({2, 5, 4}, f64), k, {}, {"float32 (2, 3, 4)", "float64 (2, 5, 4)"}},
@@ -356,6 +382,11 @@ TEST_CASE("ops: a misuse of rotary names the op and the shape") {
     return "no std::invalid_argument";
   };
   CHECK(said({3, 5}, {}) == "rotary: x (3, 5) with 5 columns of heads of width 5");
+  CHECK(said({2, 3, 4}, {.firsts = {1, 2, 3}}) == "rotary: 3 first positions for x (2, 3, 4)");
+  CHECK(said({2, 3, 4}, {.firsts = {}}) == "rotary: 0 first positions for x (2, 3, 4)");
+  CHECK(said({3, 4}, {.form = {.base = 0}}) == "rotary: a base of 0");
+  CHECK(said({3, 4}, {.form = {.scaling = RotaryScaling{.low_frequency = 4}}}) ==
+        "rotary: a scaling by 8 between frequencies of 4 and 4");
   CHECK(said({6}, {}) == "rotary: x (6,) with 0 columns of heads of width 0");
   CHECK(said({2, 3, 8}, {.head_width = 4, .columns = 6}) ==
         "rotary: x (2, 3, 8) with 6 columns of heads of width 4");

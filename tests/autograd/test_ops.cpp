@@ -32,6 +32,20 @@ TEST_CASE("ops: values and gradients are PyTorch's") {
        {"x", "weight", "bias"}},
       {"gelu_erf", [](In x, auto&) { return gelu(x[0]); }, {"x"}},
       {"gelu_tanh", [](In x, auto&) { return gelu_tanh(x[0]); }, {"x"}},
+      {"rms_norm", [](In x, auto&) { return rms_norm(x[0], x[1]); }, {"x", "weight"}},
+      {"silu", [](In x, auto&) { return silu(x[0]); }, {"x"}},
+      {"swiglu", [](In x, auto&) { return swiglu(x[0]); }, {"x"}},
+      {"attention_grouped",
+       [](In x, auto&) { return golden_attention(x, {.causal = true}); },
+       {"q", "k", "v"}},
+      {"rotary_halves",
+       [](In x, auto&) {
+         return rotary(x[0], {.head_width = 8,
+                              .form = {.pairs = RotaryPairs::halves,
+                                       .base = 100,
+                                       .scaling = RotaryScaling{.original_context = 16}}});
+       },
+       {"x"}},
       {"softmax", [](In x, auto&) { return softmax(x[0]); }, {"x"}},
       {"log_softmax", [](In x, auto&) { return log_softmax(x[0]); }, {"x"}},
       {"attention_plain", [](In x, auto&) { return golden_attention(x); }, {"q", "k", "v"}},
@@ -202,6 +216,7 @@ TEST_CASE("ops: extreme values stay finite and exact") {
     CHECK(values(relu, {-infinity, infinity, -0., 0}) == std::vector<double>{0, infinity, 0, 0});
     CHECK(values(gelu, {-100, 100}) == std::vector<double>{0, 100});
     CHECK(values(gelu_tanh, {-100, 100}) == std::vector<double>{0, 100});
+    CHECK(values(silu, {-1000, 1000, infinity}) == std::vector<double>{0, 1000, infinity});
     CHECK(values(exp, {-infinity, infinity, 0}) == std::vector<double>{0, infinity, 1});
     CHECK(values(log, {0, infinity, 1}) == std::vector<double>{-infinity, infinity, 0});
     const std::vector<double> bce = doubles(
@@ -213,7 +228,7 @@ TEST_CASE("ops: extreme values stay finite and exact") {
     CHECK(cross_entropy(logits, Array::of<std::int32_t>({0}, {1})).item() == 0);
     CHECK(cross_entropy(logits, Array::of<std::int32_t>({1}, {1})).item() == 2e4);
     for (Tensor (*op)(const Tensor&) :
-         {exp, sin, cos, tanh, sigmoid, relu, softplus, gelu, gelu_tanh, log, sqrt})
+         {exp, sin, cos, tanh, sigmoid, relu, softplus, gelu, gelu_tanh, silu, log, sqrt})
       CHECK(std::isnan(values(op, {std::nan("")})[0]));
   }
 }
@@ -310,6 +325,27 @@ TEST_CASE("bug: attention gave zeros for a query of NaN") {
       CHECK((std::isnan(y[9]) && std::isnan(y[10]) && std::isnan(y[11])));
       CHECK((std::isfinite(y[8]) && std::isfinite(y[12])));
     }
+}
+
+TEST_CASE("ops: attention with a number of keys for each example is that example's alone") {
+  const Array q = normal({3, 2, 4}), k = normal({3, 150, 4}), v = normal({3, 150, 4});
+  const std::vector<std::int32_t> counts = {150, 2, 65};
+  for (const DType dtype : {f32, f64})
+    for (const bool causal : {false, true}) {
+      const Tensor all = scaled_dot_product_attention(
+          q.to(dtype), k.to(dtype), v.to(dtype),
+          {.heads = 2, .causal = causal, .key_counts = Array::of(counts, {3})});
+      for (std::int64_t b = 0; b < 3; ++b) {
+        const auto own = [&](const Array& x) { return x.select({b}).to(dtype); };
+        const Tensor alone = scaled_dot_product_attention(
+            own(q), own(k), own(v),
+            {.heads = 2, .causal = causal, .keys = counts[static_cast<std::size_t>(b)]});
+        CHECK(same_bits(all.value().select({b}), alone.value()));
+      }
+    }
+  const Tensor none =
+      scaled_dot_product_attention(q, k, v, {.key_counts = Array::zeros({3}, DType::int32)});
+  CHECK(distance(none.value(), Array::zeros({3, 2, 4}, f64)) == 0);
 }
 
 TEST_CASE("bug: packed_self_attention left the gradient of keys past `keys` unset") {

@@ -146,6 +146,15 @@ std::vector<Sized> sized_rows() {
   rows.push_back({"layer_norm",
                   [](In x) { return layer_norm(x[0], x[1], x[2]); },
                   {large, normal({401}), normal({401})}});
+  rows.push_back({"rms_norm", [](In x) { return rms_norm(x[0], x[1]); }, {large, normal({401})}});
+  rows.push_back({"rms_norm, heads",
+                  [](In x) { return rms_norm(x[0], x[1], {.first = 7, .columns = 390}); },
+                  {normal({1000, 401}), normal({13})}});
+  rows.push_back({"swiglu", [](In x) { return swiglu(x[0]); }, {normal({300, 402})}});
+  rows.push_back(
+      {"attention by shared heads",
+       [](In x) { return packed_self_attention(x[0], {.heads = 6, .key_value_heads = 2}); },
+       {normal({2, 300, 200})}});
   rows.push_back({"layer_norm, narrow",
                   [](In x) { return layer_norm(x[0], x[1], x[2]); },
                   {normal({5000, 5}), normal({5}), normal({5})}});
@@ -158,6 +167,7 @@ std::vector<Sized> sized_rows() {
                                                   {"softplus", softplus},
                                                   {"gelu", gelu},
                                                   {"gelu_tanh", gelu_tanh},
+                                                  {"silu", silu},
                                                   {"softmax", softmax},
                                                   {"log_softmax", log_softmax},
                                                   {"logsumexp", logsumexp}})

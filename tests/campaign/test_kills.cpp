@@ -30,13 +30,15 @@ class Victim {
  public:
   Victim(std::string config, std::int64_t checkpoint_every, std::int64_t seeds)
       : config_(std::move(config)), seeds_(seeds) {
-    const std::string resolved = parse_config(shipped_configs().at(config_), config_, {}).toml();
+    const Config shipped = parse_config(shipped_configs().at(config_), config_, {});
+    const std::string resolved = shipped.toml();
     const auto value = [&](const std::string& key) {
       return Config::peek({{"resolved config", resolved}}, {}, key).value;
     };
     const Fixture fixture = fixture_of(value("task"), value("data.kind"));
     for (const auto& [name, text] : fixture.files) folder_.write(name, text);
-    for (const auto& keys : {fixture.few, fixture.data, small(value("task"))})
+    for (const auto& keys :
+         {fixture.few, fixture.data, small(value("task")), small_preset(shipped)})
       keys_.insert(keys_.end(), keys.begin(), keys.end());
     keys_.insert(keys_.end(),
                  {fmt::format("train.steps={}", steps), "train.eval_every=3",

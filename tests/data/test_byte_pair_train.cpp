@@ -106,7 +106,7 @@ TEST_CASE("WordCounts: the same pieces, wherever a text is cut into parts") {
   for (const std::string_view piece : byte_level_pieces(text)) ++pieces[std::string(piece)];
   for (std::size_t first = 0; first < text.size(); ++first)
     for (const std::size_t step : {1, 2, 7}) {
-      WordCounts words(false);
+      WordCounts words({});
       for (std::size_t begin = 0, end = first; begin < text.size(); begin = end, end += step) {
         while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) ++end;
         words.add(std::string_view(text).substr(begin, end - begin));
@@ -114,7 +114,7 @@ TEST_CASE("WordCounts: the same pieces, wherever a text is cut into parts") {
       words.end_text();
       REQUIRE(counted(words) == pieces);
     }
-  WordCounts two(true);
+  WordCounts two({.lower_case = true});
   for (int i = 0; i < 2; ++i) {
     two.add("ab");
     two.add("CD");
@@ -132,7 +132,7 @@ TEST_CASE("bug: neither a piece nor all that are distinct take more memory than 
     std::map<std::string, std::int64_t> once;
     for (const std::size_t part : {most / 4 * 3, text.size()}) {
       const std::size_t whole = part / character.size() * character.size();
-      WordCounts words(false);
+      WordCounts words({});
       for (std::size_t begin = 0; begin < text.size(); begin += whole)
         words.add(std::string_view(text).substr(begin, whole));
       words.end_text();
@@ -146,7 +146,7 @@ TEST_CASE("bug: neither a piece nor all that are distinct take more memory than 
       CHECK(counted(words) == once);
     }
   }
-  WordCounts words(false, 11);
+  WordCounts words({}, 11);
   words.add("one two one two one two");  // "one", " two" and " one"
   words.end_text();
   CHECK(words.bytes() == 11);

@@ -45,9 +45,8 @@ TEST_CASE("checksum: any other example makes another one of the data") {
   CHECK(pairs({{{1, 2}, {3}}}) != pairs({{{1}, {2, 3}}}));
 
   const auto text = [](std::vector<std::int32_t> tokens) {
-    return checksum_of(
-        TextDataset(std::make_shared<const std::vector<std::int32_t>>(std::move(tokens)),
-                    {.begin = 1, .end = 5, .context = 2}));
+    return checksum_of(TextDataset(std::make_shared<const TokensInMemory>(std::move(tokens)),
+                                   {.begin = 1, .end = 5, .context = 2}));
   };
   CHECK(text({1, 2, 3, 4, 5, 6}) == text({0, 2, 3, 4, 5, 7}));  // of its own range
   CHECK(text({1, 2, 3, 4, 5, 6}) != text({1, 2, 3, 4, 0, 6}));

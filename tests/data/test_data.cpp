@@ -132,17 +132,56 @@ TEST_CASE("load_text: a file, or a folder with one .txt file") {
   CHECK(load_text(folder.path()).path == path);
   CHECK(load_text(folder.write("book.gz", gzip("to be"))).content == "to be");
   folder.write("other.txt", "or not");
-  check_says(message_of([&] { load_text(folder.path()); }), {"book.txt, other.txt"});
+  check_says(message_of([&] { load_text(folder.path()); }),
+             {"found 2: ", "book.txt, ", "other.txt"});
   check_says(message_of([&] { load_text(folder.write("empty.txt", "")); }),
              {"empty.txt", "byte 0", "empty"});
   check_says(message_of([&] { load_text(folder.write("latin.txt", "caf\xE9")); }),
              {"latin.txt", "byte 3", "line 1"});
 }
 
-std::shared_ptr<const std::vector<std::int32_t>> counting_tokens(std::int32_t count) {
+TEST_CASE("text_files: a file, all texts of a folder, and what matches a pattern") {
+  const TemporaryFolder folder;
+  const std::string iliad = folder.write("iliad.txt", "of wrath"),
+                    odyssey = folder.write("odyssey.txt", "of a man"),
+                    notes = folder.write("notes.md", "no text"),
+                    odd = folder.write("[od]d.txt", "a name that looks like a pattern");
+  using Files = std::vector<std::string>;
+  CHECK(text_files(iliad) == Files{iliad});
+  CHECK(text_files(folder.path("none.txt")) == Files{folder.path("none.txt")});  // named when read
+  CHECK(text_files(folder.path()) == Files{odd, iliad, odyssey});
+  CHECK(text_files(folder.path("*y*.txt")) == Files{odyssey});
+  CHECK(text_files(folder.path("[in]*")) == Files{iliad, notes});
+  CHECK(text_files(folder.path("?d*")) == Files{odyssey});
+  CHECK(text_files(odd) == Files{odd});
+  CHECK(is_pattern(folder.path("*.txt")));
+  CHECK(!is_pattern(odd));
+  check_says(message_of([&] { text_files(folder.path("*.text")); }),
+             {folder.path("*.text") + ": no file has such a name"});
+}
+
+TEST_CASE("cut_texts: at a byte of them all, between characters") {
+  using Texts = std::vector<std::string>;
+  const auto cut = [](std::int64_t byte) {
+    return cut_texts({{"a", "one"}, {"b", "twö"}, {"c", "three"}}, byte);
+  };
+  CHECK(cut(0).before.empty());
+  CHECK(cut(0).after == Texts{"one", "twö", "three"});
+  CHECK(cut(2).before == Texts{"on"});
+  CHECK(cut(2).after == Texts{"e", "twö", "three"});
+  CHECK(cut(2).cuts_a_text);
+  CHECK(cut(3).before == Texts{"one"});
+  CHECK(!cut(3).cuts_a_text);
+  CHECK(cut(6).before == Texts{"one", "tw"});  // not within the two bytes of an umlaut
+  CHECK(cut(6).after == Texts{"ö", "three"});
+  CHECK(cut(7).after == Texts{"three"});
+  CHECK(cut(12).after.empty());
+}
+
+std::shared_ptr<const TokenStream> counting_tokens(std::int32_t count) {
   std::vector<std::int32_t> tokens(count);
   std::iota(tokens.begin(), tokens.end(), 100);
-  return std::make_shared<const std::vector<std::int32_t>>(std::move(tokens));
+  return std::make_shared<const TokensInMemory>(std::move(tokens));
 }
 
 TEST_CASE("TextDataset: overlapping windows start at every token that has T after it") {

@@ -27,6 +27,13 @@ std::vector<LayerRow> encoder_layers() {
                PatchEncoder({.patches = 3, .values = 5, .layers = 1, .block = block}, r), noisy,
                {patches}),
   };
+  TransformerBlockOptions modern = block;
+  modern.feed_forward.gated = true;
+  modern.norms.kind = NormKind::rms;
+  rows.push_back(
+      make_row("PatchEncoder: gated, root mean square",
+               PatchEncoder({.patches = 3, .values = 5, .layers = 1, .block = modern}, r), noisy,
+               {patches}));
   for (const auto& [positions, name] : {std::pair{Positions::sinusoidal, "sinusoidal"},
                                         {Positions::rotary, "rotary"},
                                         {Positions::none, "no positions"}}) {

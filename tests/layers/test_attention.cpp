@@ -52,6 +52,22 @@ std::vector<LayerRow> attention_layers() {
       make_row("SelfAttention: rotary",
                SelfAttention(6, r, {.heads = 3, .positions = Positions::rotary}),
                masked({.causal = true}), {x}),
+      make_row("SelfAttention: shared heads, rotary on halves",
+               SelfAttention(6, r,
+                             {.heads = 4,
+                              .key_value_heads = 2,
+                              .head_width = 2,
+                              .positions = Positions::rotary,
+                              .rotary = {.pairs = RotaryPairs::halves, .base = 50}}),
+               masked({.causal = true}), {x}),
+      make_row("SelfAttention: heads wider than the width, normalised",
+               SelfAttention(6, r,
+                             {.heads = 2,
+                              .key_value_heads = 1,
+                              .head_width = 5,
+                              .query_key_norm = 1e-4,
+                              .input = {.bias = false}}),
+               masked({.causal = true}), {x}),
       make_row("SelfAttention: window", SelfAttention(6, r, {.heads = 2, .window = 2}), forward,
                {x}),
       make_row("CrossAttention", other(), cross, {x, source}),
@@ -97,6 +113,50 @@ TEST_CASE("layers: queries, keys and values are had by name, and are what attent
   const Tensor z = scaled_dot_product_attention(other.query.forward(x), given.key(), given.value(),
                                                 {.heads = 2});
   CHECK(distance(other.forward(x, source).value(), other.output.forward(z).value()) <= 1e-14);
+}
+
+TEST_CASE("layers: heads that share keys and values are those of a layer that repeats them") {
+  Random r = init();
+  const std::int64_t C = 6, H = 4, G = 2, D = 3;
+  const auto options = [&](std::int64_t shared) {
+    return MultiHeadOptions{.heads = H,
+                            .key_value_heads = shared,
+                            .head_width = D,
+                            .positions = Positions::none,
+                            .query_key_norm = 1e-5};
+  };
+  SelfAttention shares(C, r, options(G)), repeats(C, r, options(0));
+  randomised(shares, f64), randomised(repeats, f64);
+  CHECK(shares.query_key_value.weight.tensor.shape() == Shape{(H + 2 * G) * D, C});
+  CHECK(shares.output.weight.tensor.shape() == Shape{C, H * D});
+  // Rows of the repeating layer, a head at a time: of which of the sharing layer's heads each is.
+  for (const auto& [to, from] :
+       {std::pair{&repeats.query_key_value.weight, &shares.query_key_value.weight},
+        {&repeats.query_key_value.bias, &shares.query_key_value.bias}}) {
+    const std::int64_t row = from->tensor.size() / (H + 2 * G);
+    const auto in = from->value().values<double>();
+    const Array target = to->value();
+    const auto out = Array(target).mutable_values<double>();
+    for (std::int64_t h = 0; h < 3 * H; ++h) {
+      const std::int64_t source = h < H ? h : h < 2 * H ? H + (h - H) / 2 : H + G + (h - 2 * H) / 2;
+      std::copy_n(in.begin() + source * row, row, out.begin() + h * row);
+    }
+  }
+  for (const auto& [to, from] : {std::pair{&repeats.output.weight, &shares.output.weight},
+                                 {&repeats.output.bias, &shares.output.bias},
+                                 {&repeats.query_norm->weight, &shares.query_norm->weight},
+                                 {&repeats.key_norm->weight, &shares.key_norm->weight}})
+    to->value().copy_from(from->value());
+  const Tensor x = normal({2, 4, C});
+  CHECK(distance(shares.forward(x, {.causal = true}).value(),
+                 repeats.forward(x, {.causal = true}).value()) <= 1e-13);
+  const auto weights_of = [&](const SelfAttention& layer) {
+    AttentionRecorder recorder;
+    layer.forward(x, {.causal = true});
+    return recorder.entries.front().weights;
+  };
+  CHECK(weights_of(shares).shape() == Shape{2, H, 4, 4});
+  CHECK(distance(weights_of(shares), weights_of(repeats)) <= 1e-13);
 }
 
 TEST_CASE("layers: one head is the attention of the equation") {

@@ -5,6 +5,7 @@
 #include "autograd/buffer_pool.hpp"
 #include "autograd/ops.hpp"
 #include "layers/models/recurrent_network.hpp"
+#include "optim/adam.hpp"
 #include "tests/support/modules.hpp"
 #include "train/decode/generate.hpp"
 
@@ -61,6 +62,111 @@ TEST_CASE("layers: cached logits are the uncached ones, whatever the chunks") {
         randomised(model, dtype);
         check_cached(model, tokens, dtype == f32 ? 1e-5 : 1e-12);
       }
+}
+
+TEST_CASE("layers: cached logits are the uncached ones for every shape of heads") {
+  const Array tokens = random_tokens({3, 8}, 11);
+  for (const std::int64_t shared : {1, 2, 4})
+    for (const std::int64_t head_width : {0, 6})
+      for (const RotaryPairs pairs : {RotaryPairs::neighbours, RotaryPairs::halves})
+        for (const std::int64_t window : {0, 3})
+          for (const DType dtype : {f32, f64}) {
+            Random r = init();
+            TransformerOptions options{
+                .vocabulary = 11, .context = 10, .layers = 2, .block = llama_block};
+            options.block.width = 16;
+            MultiHeadOptions& attention = options.block.attention;
+            attention.heads = 4;
+            attention.key_value_heads = shared;
+            attention.head_width = head_width;
+            attention.rotary.pairs = pairs;
+            attention.window = window;
+            if (window > 0) attention.query_key_norm = 1e-6;
+            Transformer model(options, r);
+            randomised(model, dtype);
+            check_cached(model, tokens, dtype == f32 ? 1e-5 : 1e-12);
+            const std::int64_t D = head_width > 0 ? head_width : 4;
+            const std::int64_t before = memory_use().bytes_in_use;
+            const AttentionCaches caches = model.make_caches(3);
+            CHECK(memory_use().bytes_in_use - before >=
+                  2 * 2 * 3 * 10 * shared * D * static_cast<std::int64_t>(size_of(dtype)));
+            CHECK(memory_use().bytes_in_use - before <
+                  2 * 2 * 3 * 10 * (shared + 1) * D * static_cast<std::int64_t>(size_of(dtype)));
+          }
+}
+
+// Every combination of norms, feed-forwards, heads, positions and biases, small.
+std::vector<TransformerOptions> architectures() {
+  std::vector<TransformerOptions> all;
+  const std::optional<RotaryScaling> scaled = RotaryScaling{.original_context = 8};
+  for (const NormKind norm : {NormKind::layer, NormKind::rms})
+    for (const NormPlacement placement : {NormPlacement::pre, NormPlacement::post})
+      for (const bool gated : {false, true})
+        for (const Activation activation : {Activation::gelu, Activation::silu})
+          for (const std::int64_t shared : {0, 2})
+            for (const bool normed_heads : {false, true})
+              for (const bool biased : {false, true})
+                for (const auto& [positions, form] :
+                     {std::pair{Positions::learned, RotaryForm{}},
+                      {Positions::rotary, RotaryForm{}},
+                      {Positions::rotary, {.pairs = RotaryPairs::halves, .scaling = scaled}}}) {
+                  const LinearOptions linear{.bias = biased};
+                  TransformerOptions options{
+                      .vocabulary = 11, .context = 10, .layers = 2, .tied_embeddings = gated};
+                  options.block = {.width = 16,
+                                   .attention = {.heads = 4,
+                                                 .key_value_heads = shared,
+                                                 .head_width = normed_heads ? 6 : 0,
+                                                 .positions = positions,
+                                                 .rotary = form,
+                                                 .input = {.bias = !biased},
+                                                 .output = linear},
+                                   .feed_forward = {.hidden = 12,
+                                                    .activation = activation,
+                                                    .gated = gated,
+                                                    .expand = linear,
+                                                    .contract = linear},
+                                   .norm = placement,
+                                   .norms = {.kind = norm}};
+                  if (normed_heads) options.block.attention.query_key_norm = 1e-6;
+                  all.push_back(options);
+                }
+  return all;
+}
+
+TEST_CASE(
+    "layers: every architecture learns, recomputes to the same bits, and generates as it reads") {
+  const Array tokens = random_tokens({3, 8}, 11), targets = random_tokens({3, 8}, 11, 2);
+  const std::vector<TransformerOptions> all = architectures();
+  CHECK(all.size() == 384);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    CAPTURE(i);
+    const auto after_steps = [&](bool recomputed) {
+      TransformerOptions options = all[i];
+      options.recompute_blocks = recomputed;
+      Random r = init();
+      Transformer model(options, r);
+      const std::vector<Parameter*> parameters = model.parameters();
+      AdamW optimizer(parameters, {});
+      std::vector<double> losses;
+      for (int step = 0; step < 5; ++step) {
+        Tape tape;
+        const Tensor loss = cross_entropy(model.forward(tokens), targets);
+        const Gradients gradients = tape.backward(loss);
+        for (const Parameter* parameter : parameters) CHECK(gradients.find(*parameter));
+        losses.push_back(loss.item());
+        optimizer.step(gradients, 1e-2);
+      }
+      return losses;
+    };
+    const std::vector<double> losses = after_steps(false);
+    CHECK(losses.back() < 0.95 * losses.front());
+    if (i % 8 == 3) CHECK(after_steps(true) == losses);
+    Random r = init();
+    Transformer model(all[i], r);
+    randomised(model, f64);
+    check_cached(model, tokens, 1e-12);
+  }
 }
 
 TEST_CASE("layers: cached logits of random features are the uncached ones, from sums of one size") {

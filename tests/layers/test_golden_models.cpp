@@ -83,6 +83,67 @@ TEST_CASE("golden: a transformer's logits, loss and gradients are PyTorch's") {
     }
 }
 
+// What transformers calls LlamaForCausalLM, Qwen3ForCausalLM and Qwen2ForCausalLM.
+std::vector<std::pair<std::string, TransformerOptions>> published() {
+  const LinearOptions plain{.bias = false};
+  TransformerOptions llama{
+      .vocabulary = 11,
+      .context = 6,
+      .layers = 2,
+      .block = {.width = 16,
+                .attention = {.heads = 4,
+                              .key_value_heads = 2,
+                              .positions = Positions::rotary,
+                              .rotary = {.pairs = RotaryPairs::halves,
+                                         .base = 100,
+                                         .scaling = RotaryScaling{.original_context = 16}},
+                              .input = plain,
+                              .output = plain},
+                .feed_forward = {.hidden = 10,
+                                 .activation = Activation::silu,
+                                 .gated = true,
+                                 .expand = plain,
+                                 .contract = plain},
+                .norms = {.kind = NormKind::rms, .epsilon = 1e-5}},
+      .tied_embeddings = false};
+  TransformerOptions qwen3 = llama;
+  qwen3.tied_embeddings = true;
+  qwen3.block.width = 12;
+  qwen3.block.norms.epsilon = 1e-6;
+  qwen3.block.feed_forward.hidden = 7;
+  qwen3.block.attention.key_value_heads = 1;
+  qwen3.block.attention.head_width = 6;
+  qwen3.block.attention.query_key_norm = 1e-6;
+  qwen3.block.attention.rotary = {.pairs = RotaryPairs::halves, .base = 1e6};
+  TransformerOptions qwen2 = qwen3;
+  qwen2.layers = 1;
+  qwen2.block.feed_forward.hidden = 10;
+  qwen2.block.attention.heads = 3;
+  qwen2.block.attention.key_value_heads = 3;
+  qwen2.block.attention.head_width = 0;
+  qwen2.block.attention.query_key_norm.reset();
+  qwen2.block.attention.input.bias = true;
+  return {{"llama", llama}, {"qwen3", qwen3}, {"qwen2", qwen2}};
+}
+
+TEST_CASE("golden: logits, loss and gradients of Llama's and Qwen's models are transformers'") {
+  for (const DType dtype : {f32, f64})
+    for (const auto& [name, options] : published()) {
+      INFO(std::string(to_string(dtype)));
+      CAPTURE(name);
+      const Golden golden(name);
+      Random init(0, Stream::init);
+      Transformer model(options, init);
+      load(model, golden, dtype);
+      Tape tape;
+      const Tensor logits = model.forward(golden["tokens"]);
+      const Tensor loss = cross_entropy(logits, golden["targets"]);
+      CHECK(distance(logits.value(), golden["logits"]) <= tolerance(dtype));
+      CHECK(distance(loss.value(), golden["loss"]) <= tolerance(dtype));
+      check_gradients(model, tape.backward(loss), golden);
+    }
+}
+
 TEST_CASE("golden: an encoder-decoder's logits, loss and gradients are PyTorch's") {
   for (const DType dtype : {f32, f64})
     for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre}) {

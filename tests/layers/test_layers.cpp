@@ -147,6 +147,23 @@ TEST_CASE("layers: parameter names are a checkpoint's keys, and stay") {
     CHECK(of([=](auto& o) { o.block.attention.positions = positions; }) == wanted({token}, norm));
   CHECK(of([](auto& o) { o.block.norm = NormPlacement::post; }) == wanted({token, position}, {}));
 
+  TransformerOptions llama = tiny;
+  llama.block = llama_block;
+  llama.layers = 1;
+  llama.block.attention.query_key_norm = 1e-6;
+  llama.block.attention.head_width = 6;
+  llama.tied_embeddings = false;
+  Transformer shared(llama, r);
+  CHECK(shapes(shared) ==
+        Strings{
+            "token_embedding.weight (5, 4)", "blocks.0.attention_norm.weight (4,)",
+            "blocks.0.attention.query_key_value.weight (24, 4)",
+            "blocks.0.attention.query_norm.weight (6,)", "blocks.0.attention.key_norm.weight (6,)",
+            "blocks.0.attention.output.weight (4, 12)", "blocks.0.feed_forward_norm.weight (4,)",
+            "blocks.0.feed_forward.expand.weight (12, 4)",
+            "blocks.0.feed_forward.contract.weight (4, 6)", "final_norm.weight (4,)",
+            "head.weight (5, 4)"});
+
   const auto vae = [&](Sigma sigma) {
     Vae model({.height = 1, .width = 6, .hidden = {5, 4}, .latent = 2, .sigma = sigma}, r);
     return names(model);
@@ -299,6 +316,19 @@ TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
        [&] { CrossAttention(4, 3, r, {.heads = 3}); }},
       {"multi-head attention: 0 heads do not divide width 4",
        [&] { SelfAttention(4, r, {.heads = 0}); }},
+      {"multi-head attention: 3 heads of keys and values do not divide 4 heads",
+       [&] { SelfAttention(4, r, {.heads = 4, .key_value_heads = 3}); }},
+      {"multi-head attention: rotary positions need an even head width, not 5",
+       [&] { SelfAttention(6, r, {.heads = 2, .head_width = 5, .positions = Positions::rotary}); }},
+      {"multi-head attention: random features share no heads, not 1 by 2",
+       [&] { SelfAttention(4, r, {.heads = 2, .key_value_heads = 1, .random_features = gated}); }},
+      {"multi-head attention: shared heads, another head width, and a norm of queries and keys "
+       "need self-attention",
+       [&] { CrossAttention(4, 3, r, {.heads = 2, .key_value_heads = 1}); }},
+      {"norm: x (2, 8) with weight (4,)",
+       [&] {
+         Norm(4, {.kind = NormKind::rms}).forward(Array::zeros({2, 8}));
+       }},
       {"multi-head attention: rotary positions need an even head width, not 3",
        [&] { SelfAttention(6, r, {.heads = 2, .positions = Positions::rotary}); }},
       {"multi-head attention: a gate needs self-attention",

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "autograd/ops.hpp"
+#include "layers/feed_forward.hpp"
 #include "layers/mlp.hpp"
+#include "layers/norm.hpp"
 #include "tests/support/layer_table.hpp"
 
 namespace tapestry {
@@ -21,7 +24,8 @@ std::vector<LayerRow> simple_layers() {
       make_row("Linear: a vector", Linear(6, 4, r), forward, {normal({6})}),
       make_row("Embedding", Embedding(5, 6, r),
                [tokens](const Embedding& layer, In) { return layer.forward(tokens); }, {}),
-      make_row("LayerNorm", LayerNorm(6), forward, {x}),
+      make_row("Norm: layer", Norm(6), forward, {x}),
+      make_row("Norm: rms", Norm(6, {.kind = NormKind::rms, .epsilon = 1e-3}), forward, {x}),
       make_row("Dropout", Dropout(0.4), noisy, {x}),
       make_row("Dropout: no noise", Dropout(0.4),
                [](const Dropout& layer, In in) { return layer.forward(in[0], nullptr); }, {x}),
@@ -33,6 +37,11 @@ std::vector<LayerRow> simple_layers() {
           FeedForward(6, r,
                       {.hidden = 9, .activation = Activation::relu, .contract = {.bias = false}}),
           forward, {x}),
+      make_row("FeedForward: silu, gated",
+               FeedForward(6, r, {.hidden = 9, .activation = Activation::silu, .gated = true}),
+               forward, {x}),
+      make_row("FeedForward: gelu, gated", FeedForward(6, r, {.hidden = 9, .gated = true}), forward,
+               {x}),
       make_row("PositionalEncoding: sinusoidal",
                PositionalEncoding({.kind = Positions::sinusoidal}, r), forward, {x}),
       make_row("PositionalEncoding: sinusoidal, of scaled inputs",
@@ -40,9 +49,9 @@ std::vector<LayerRow> simple_layers() {
                {x}),
       make_row("PositionalEncoding: learned", PositionalEncoding({.context = 5, .width = 6}, r),
                forward, {x}),
-      make_row("PositionalEncoding: learned, later",
-               PositionalEncoding({.context = 5, .width = 6}, r),
-               [](const PositionalEncoding& layer, In in) { return layer.forward(in[0], 2); }, {x}),
+      make_row(
+          "PositionalEncoding: learned, later", PositionalEncoding({.context = 5, .width = 6}, r),
+          [](const PositionalEncoding& layer, In in) { return layer.forward(in[0], {2}); }, {x}),
       make_row("PositionalEncoding: rotary", PositionalEncoding({.kind = Positions::rotary}, r),
                forward, {x}),
       make_row("PositionalEncoding: none", PositionalEncoding({.kind = Positions::none}, r),
@@ -73,7 +82,7 @@ TEST_CASE("layers: sinusoidal positions are those of the paper") {
   const auto encoding = [](const Shape& shape, std::int64_t first) {
     Random r = init();
     const PositionalEncoding layer({.kind = Positions::sinusoidal}, r);
-    return doubles(layer.forward(Array::full(shape, 2, f64), first).value());
+    return doubles(layer.forward(Array::full(shape, 2, f64), {first}).value());
   };
   // sin and cos of 0, 0; 1, 0.01; 2, 0.02; 3, 0.03
   const std::vector<double> wanted = {0,
@@ -110,16 +119,16 @@ TEST_CASE("layers: learned positions are rows of the table, and end with it") {
   const PositionalEncoding layer({.context = 3, .width = 2}, r);
   const std::vector<double> table = doubles(layer.weight->value());
   const Array zeros = Array::zeros({1, 2, 2});
-  CHECK(doubles(layer.forward(zeros, 1).value()) ==
+  CHECK(doubles(layer.forward(zeros, {1}).value()) ==
         std::vector<double>(table.begin() + 2, table.end()));
-  CHECK_THROWS_AS(layer.forward(zeros, 2), std::invalid_argument);
+  CHECK_THROWS_AS(layer.forward(zeros, {2}), std::invalid_argument);
 }
 
 TEST_CASE("layers: rotary positions turn each pair of columns by the position times its rate") {
   // Two heads of width 4, and two columns that stay as they are.
   const std::vector<double> x = {1, 0, 0, 1, 0, 2, 3, 0, 5, 6};
-  const std::vector<double> y =
-      doubles(rotary(Array::of(x, {1, 10}), {.head_width = 4, .columns = 8, .first = 3}).value());
+  const std::vector<double> y = doubles(
+      rotary(Array::of(x, {1, 10}), {.head_width = 4, .columns = 8, .firsts = {3}}).value());
   const double a = 3, b = 0.03;
   const std::vector<double> wanted = {
       std::cos(a),     std::sin(a),     -std::sin(b),    std::cos(b), -2 * std::sin(a),
@@ -130,7 +139,7 @@ TEST_CASE("layers: rotary positions turn each pair of columns by the position ti
 TEST_CASE("layers: scores of rotary queries and keys depend on the difference of positions only") {
   const Tensor q = normal({1, 6}), k = normal({1, 6});
   const auto score = [&](std::int64_t t, std::int64_t s) {
-    return sum(rotary(q, {.first = t}) * rotary(k, {.first = s})).item();
+    return sum(rotary(q, {.firsts = {t}}) * rotary(k, {.firsts = {s}})).item();
   };
   for (const std::int64_t shift : {1, 17, 4096})
     CHECK(score(5 + shift, 2 + shift) == doctest::Approx(score(5, 2)).epsilon(1e-11));
@@ -147,7 +156,7 @@ TEST_CASE("layers: scores of rotary queries and keys depend on the difference of
   const SelfAttention& layer = model.blocks[0].attention;
   const Tensor qkv = layer.query_key_value.forward(x);
   const auto attended = [&](std::int64_t first) {
-    return packed_self_attention(rotary(qkv, {.head_width = 2, .columns = 8, .first = first}),
+    return packed_self_attention(rotary(qkv, {.head_width = 2, .columns = 8, .firsts = {first}}),
                                  {.heads = 2, .causal = true});
   };
   CHECK(distance(layer.forward(x, {.causal = true}).value(),
@@ -186,13 +195,35 @@ TEST_CASE("layers: a feed-forward has the activation that was asked for") {
   Random r = init();
   const Tensor x = normal({3, 4});
   const std::vector<std::pair<Activation, Tensor (*)(const Tensor&)>> rows = {
-      {Activation::relu, relu}, {Activation::gelu, gelu}, {Activation::gelu_tanh, gelu_tanh}};
+      {Activation::relu, relu},
+      {Activation::gelu, gelu},
+      {Activation::gelu_tanh, gelu_tanh},
+      {Activation::silu, silu}};
   for (const auto& [activation, op] : rows) {
     FeedForward layer(4, r, {.hidden = 5, .activation = activation});
     randomised(layer, f64);
     const Tensor y = layer.contract.forward(op(layer.expand.forward(x)));
     CHECK(same_bits(layer.forward(x).value(), y.value()));
+
+    FeedForward gated(4, r, {.hidden = 5, .activation = activation, .gated = true});
+    randomised(gated, f64);
+    const Tensor both = gated.expand.forward(x), gate = slice(both, 1, 0, 5);
+    const Tensor z = gated.contract.forward(op(gate) * slice(both, 1, 5, 10));
+    CHECK(distance(gated.forward(x).value(), z.value()) <= 1e-14);
   }
+}
+
+TEST_CASE("layers: rotary positions on halves turn column k with k + D/2, scaled as Llama 3's") {
+  // Two waves: one that a context of 16 holds 2.5 times, halfway slowed down, and one of a quarter.
+  const RotaryForm form{
+      .pairs = RotaryPairs::halves, .base = 100, .scaling = RotaryScaling{.original_context = 16}};
+  const double waves = 16 / (2 * std::numbers::pi), share = (waves - 1) / 3;
+  const double a = 3 * (share + (1 - share) / 8), b = 3 * 0.1 / 8;
+  const std::vector<double> x = {1, 0, 0, 1},
+                            y = doubles(rotary(Array::of(x, {1, 4}), {.firsts = {3}, .form = form})
+                                            .value()),
+                            wanted = {std::cos(a), -std::sin(b), std::sin(a), std::cos(b)};
+  for (std::size_t i = 0; i < x.size(); ++i) CHECK(y[i] == doctest::Approx(wanted[i]));
 }
 
 TEST_SUITE_END();

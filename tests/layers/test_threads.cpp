@@ -72,6 +72,24 @@ TEST_CASE("threads: training steps of a transformer have the same bits on 1, 2, 
       });
 }
 
+TEST_CASE("threads: training steps of a model like Llama have the same bits") {
+  for (const DType dtype : {f32, f64})
+    check_threads([&] {
+      Random r = init();
+      TransformerOptions options{
+          .vocabulary = 65, .context = 150, .layers = 2, .block = llama_block};
+      options.block.width = 96;
+      options.block.attention.heads = 6;
+      options.block.attention.key_value_heads = 2;
+      options.block.attention.query_key_norm = 1e-6;
+      options.block.feed_forward.hidden = 200;
+      Transformer model(options, r);
+      model.convert(dtype);
+      const Array tokens = random_tokens({3, 150}, 65), targets = random_tokens({3, 150}, 65, 3);
+      return train(model, [&](Random&) { return cross_entropy(model.forward(tokens), targets); });
+    });
+}
+
 TEST_CASE("threads: training steps of recurrent networks and memories have the same bits") {
   for (const DType dtype : {f32, f64}) {
     const Array tokens = random_tokens({19, 40}, 65), targets = random_tokens({19, 40}, 65, 3),

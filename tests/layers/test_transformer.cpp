@@ -14,7 +14,7 @@ namespace {
 
 std::vector<LayerRow> causal_rows() {
   Random r = init();
-  std::vector<std::pair<std::string, TransformerOptions>> variants(12, {"", tiny});
+  std::vector<std::pair<std::string, TransformerOptions>> variants(15, {"", tiny});
   variants[0].first = "tied, learned";
   variants[1].first = "untied", variants[1].second.tied_embeddings = false;
   variants[2].first = "sinusoidal",
@@ -35,6 +35,15 @@ std::vector<LayerRow> causal_rows() {
   variants[10].second.block.attention.random_features = {.gate = true};
   variants[11].first = "positive random features";
   variants[11].second.block.attention.random_features = {.map = FeatureMap::positive};
+  variants[12].first = "like Llama", variants[12].second.block = llama_block;
+  variants[13].first = "like Qwen3, tied, recomputed", variants[13].second.block = llama_block;
+  variants[13].second.block.attention.query_key_norm = 1e-6;
+  variants[13].second.block.attention.head_width = 6;
+  variants[13].second.recompute_blocks = true;
+  variants[14].first = "like Llama by wide random features",
+  variants[14].second.block = llama_block;
+  variants[14].second.block.attention = {
+      .heads = 2, .head_width = 3, .random_features = RandomFeaturesOptions{}};
   std::vector<LayerRow> rows;
   for (const auto& [name, options] : variants)
     rows.push_back(make_row("Transformer: " + name, Transformer(options, r),
@@ -62,7 +71,7 @@ std::vector<LayerRow> decoder_rows() {
                 .feed_forward = {.hidden = 6},
                 .dropout = 0.2}};
   std::vector<LayerRow> rows;
-  std::vector<std::pair<std::string, EncoderDecoderOptions>> pairs(7, {"", pair});
+  std::vector<std::pair<std::string, EncoderDecoderOptions>> pairs(8, {"", pair});
   pairs[0].first = "pre-norm, two tables";
   pairs[1].first = "post-norm", pairs[1].second.block.norm = NormPlacement::post;
   pairs[2].first = "learned, shared",
@@ -74,6 +83,8 @@ std::vector<LayerRow> decoder_rows() {
   pairs[5].first = "no positions", pairs[5].second.block.attention.positions = Positions::none;
   pairs[3].first = "untied", pairs[3].second.tied_embeddings = false;
   pairs[6].first = "random features", pairs[6].second.block.attention.random_features.emplace();
+  pairs[7].first = "gated, root mean square", pairs[7].second.block.feed_forward.gated = true;
+  pairs[7].second.block.norms.kind = NormKind::rms;
   for (const auto& [name, options] : pairs)
     rows.push_back(make_row("EncoderDecoder: " + name, EncoderDecoder(options, r),
                             [](const EncoderDecoder& model, In) {

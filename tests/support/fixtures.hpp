@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "train/settings/config.hpp"
+
 namespace tapestry {
 
 // What is trained on in tests, of a kind of data: files, and few of what is drawn.
@@ -16,5 +18,10 @@ struct Fixture {
 
 // `kind` as data.kind has it. Defined beside the smoke test.
 Fixture fixture_of(const std::string& task, const std::string& kind);
+
+// A shipped config without a result to compare with is a preset, to build on.
+bool is_preset(const Config& config);
+// Keys that make a preset's model small, with as many heads; of other configs none.
+std::vector<std::string> small_preset(const Config& config);
 
 }  // namespace tapestry

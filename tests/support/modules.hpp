@@ -33,6 +33,24 @@ inline const TransformerOptions tiny{
     .layers = 2,
     .block = {.width = 4, .attention = {.heads = 2}, .feed_forward = {.hidden = 6}}};
 
+// A block of today's architecture: 2 heads that share one.
+inline const TransformerBlockOptions llama_block{
+    .width = 4,
+    .attention = {.heads = 2,
+                  .key_value_heads = 1,
+                  .positions = Positions::rotary,
+                  .rotary = {.pairs = RotaryPairs::halves,
+                             .base = 50,
+                             .scaling = RotaryScaling{.original_context = 8}},
+                  .input = {.bias = false},
+                  .output = {.bias = false}},
+    .feed_forward = {.hidden = 6,
+                     .activation = Activation::silu,
+                     .gated = true,
+                     .expand = {.bias = false},
+                     .contract = {.bias = false}},
+    .norms = {.kind = NormKind::rms, .epsilon = 1e-6}};
+
 inline Strings names(Module& module) {
   Strings result;
   for (const Parameter* parameter : module.parameters()) result.push_back(parameter->name);

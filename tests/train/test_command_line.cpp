@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/text/byte_pair.hpp"
+#include "tests/support/fixtures.hpp"
 #include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/small.hpp"
@@ -71,9 +72,9 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
   const Row rows[] = {
       {{},
        {"which command?",
-        "attention, bench, compare, config, eval, gradcheck, latent, list, manual, sample, "
-        "tokenizer, "
-        "train"}},
+        "attention, bench, compare, config, eval, export, gradcheck, import, latent, list, "
+        "manual, sample, "
+        "tokenizer, tokens, train"}},
       {{""}, {"which command?"}},
       {{"trian"}, {"no command trian", "did you mean train?"}},
       {{"smaple", "run"}, {"did you mean sample?"}},
@@ -129,8 +130,8 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
       {{"sample", "run", "--temperature", "-1"}, {"--temperature"}},
       {{"sample", "run", "--temperature", "nan"}, {"--temperature"}},
       {{"attention"}, {"RUN is required"}},
-      {{"attention", "run", "--prompt", "green bottles"}, {"13 characters", "1 to 8"}},
-      {{"attention", "run", "--prompt", ""}, {"--prompt: 0 characters"}},
+      {{"attention", "run", "--prompt", "green bottles"}, {"13 tokens", "1 to 8"}},
+      {{"attention", "run", "--prompt", ""}, {"--prompt: 0 tokens"}},
       {{"attention", "run", "--prompt", "wall", "--layer", "3"},
        {"--layer 3", "blocks.0.attention"}},
       {{"attention", "run", "--prompt", "wall", "--head", "1"}, {"--head 1", "heads 0 to 0"}},
@@ -233,8 +234,10 @@ TEST_CASE("command line: --help and --version exit 0 and name what there is") {
        {"CONFIG", "--set", "KEY=VALUE", "--out", "--resume", "--threads", "--quiet", "--seeds"}},
       {"eval", {"RUN", "--set", "--json"}},
       {"sample",
-       {"RUN", "--prompt", "--count", "--tokens", "--temperature", "--top-k", "--top-p", "--seed",
-        "--out"}},
+       {"RUN", "--prompt", "--prompt-file", "--count", "--tokens", "--stop", "--temperature",
+        "--top-k", "--top-p", "--min-p", "--repetition-penalty", "--seed", "--out"}},
+      {"tokens",
+       {"FILE", "--tokenizer", "--out", "--documents", "--end-of-text", "--verify", "--threads"}},
       {"gradcheck", {"CONFIG", "--set", "--json"}},
       {"config", {"CONFIG", "--set"}},
       {"bench", {"NAME", "--json", "--list", "--time-to-loss", "--data"}}};
@@ -368,7 +371,7 @@ TEST_CASE("list: every shipped config, what it teaches, and what is expected of 
     const Config config = parse_config(text, name, {});
     const std::string teaches = text.substr(2, text.find('\n') - 2);
     CHECK(teaches.size() > 30);
-    CHECK(!config[key::expected_metric].empty());
+    CHECK(is_preset(config) == teaches.ends_with(": to build on."));
     check_says(listed, {name + " ", teaches, config[key::expected_metric]});
   }
 }
@@ -386,7 +389,7 @@ TEST_CASE("compare: the last evaluations of runs, side by side") {
   const std::vector<std::string> lines = lines_of(table.out);
   REQUIRE(lines.size() == 3);
   check_says(lines[0], {"run ", "parameters", "steps", "seconds", "loss  accuracy  accuracy_early",
-                        "attended  bits_per_char"});
+                        "attended  bits_per_byte  bits_per_char"});
   CHECK(lines[1].starts_with("recall "));
   CHECK(lines[1].ends_with(" -"));  // no bits_per_char
   CHECK(lines[2].starts_with("run "));

@@ -224,6 +224,16 @@ TEST_CASE("training: the variants of a VAE and of a transformer run") {
       {"text", {"model.attention=random-features", "model.features=7"}},
       {"toy", {"data.kind=copy", "model.tied_embeddings=false", "model.bias=false"}},
       {"toy", {"model.activation=gelu_tanh", "model.feed_forward=5", "model.heads=1"}},
+      {"toy", {"model.norm_kind=rms", "model.gated=true", "model.activation=silu"}},
+      {"text",
+       {"model.norm_kind=rms", "model.positions=rotary", "model.rotary_pairs=halves",
+        "model.rotary_base=500", "model.rotary_scaling=llama3", "model.rotary_factor=2",
+        "model.rotary_original_context=6", "model.heads=2", "model.key_value_heads=1",
+        "model.head_width=6", "model.query_key_norm=true", "model.attention_bias=inputs",
+        "model.bias=false", "model.gated=true"}},
+      {"text",
+       {"model.attention_bias=none", "model.norm_epsilon=0.1", "model.norm=post",
+        "model.attention=random-features", "model.head_width=3", "model.query_key_norm=true"}},
       {"toy", {"data.kind=addition", "optim.decay_all=true", "optim.schedule=linear"}},
       {"text", {"optim.name=adamw", "data.validation_fraction=0.5", "model.layers=3"}}};
   int made = 0;

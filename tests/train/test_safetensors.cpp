@@ -183,9 +183,9 @@ TEST_CASE("safetensors: headers that lie are told so") {
       {"{\"x\": {}}", 0, {"tensor x", "dtype"}},
       {R"({"x": {"dtype": "F32", "data_offsets": [0, 4]}})", 4, {"tensor x", "shape"}},
       {R"({"x": {"dtype": "F32", "shape": [1]}})", 4, {"tensor x", "data_offsets"}},
-      {R"({"x": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}})",
+      {R"({"x": {"dtype": "BF17", "shape": [2], "data_offsets": [0, 4]}})",
        4,
-       {"tensor x", "dtype BF16", "F32, F64 or I32"}},
+       {"tensor x", "dtype BF17", "F32, F64, F16, BF16 or I32"}},
       {R"({"x": {"dtype": 32, "shape": [1], "data_offsets": [0, 4]}})", 4, {"tensor x"}},
       {tensor("[2]", "[0, 4]"), 4, {"tensor x", "bytes 0 to 4", "(2,)"}},
       {tensor("[1]", "[4, 0]"), 4, {"tensor x", "bytes 4 to 0"}},
@@ -256,8 +256,8 @@ TEST_CASE("safetensors: header lengths that lie, and what is no file") {
 
 TEST_CASE("safetensors: a tensor's name cannot break a message into lines") {
   const TemporaryFolder folder;
-  const std::string header = R"({"a\nb": {"dtype": "F16", "shape": [], "data_offsets": [0, 0]}})";
-  check_says(read_error(folder.write("file", file_of(header, 0))), {"tensor a\\x0ab: dtype F16"});
+  const std::string header = R"({"a\nb": {"dtype": "F15", "shape": [], "data_offsets": [0, 0]}})";
+  check_says(read_error(folder.write("file", file_of(header, 0))), {"tensor a\\x0ab: dtype F15"});
 }
 
 // --- writing ---

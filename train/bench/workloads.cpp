@@ -11,7 +11,7 @@
 #include "optim/adam.hpp"
 #include "optim/clip.hpp"
 #include "train/bench/benchmark.hpp"
-#include "train/decode/generate.hpp"
+#include "train/decode/batch.hpp"
 
 // Whole training steps (forward, backward, optimiser; transformers with clipping) on random batches
 // of the true shape, one attention layer by length, and generation.
@@ -227,6 +227,27 @@ BenchmarkResult generation(const TransformerOptions& options) {
   return result;
 }
 
+// The same of several texts at once.
+BenchmarkResult generation_together(const TransformerOptions& options, std::int64_t texts) {
+  constexpr std::int64_t tokens = 256;
+  TransformerOptions longer = options;
+  longer.context = std::max<std::int64_t>(options.context, tokens + 1);
+  Random init(1, Stream::init);
+  const Transformer model(longer, init);
+  BenchmarkResult result = time_steps(
+      [&] {
+        std::vector<Request> requests;
+        for (std::int64_t i = 0; i < texts; ++i)
+          requests.push_back(
+              {{static_cast<std::int32_t>(i)}, tokens, Random(1, Stream::sample, i)});
+        generate(model, requests, {.temperature = 0});
+      },
+      {.warm_up = 1, .least_steps = 3});
+  result.units = static_cast<double>(texts * tokens);
+  result.unit = "tokens";
+  return result;
+}
+
 constexpr TransformerOptions nano{.vocabulary = 65};
 constexpr TransformerOptions character{.vocabulary = 65,
                                        .context = 256,
@@ -236,6 +257,25 @@ constexpr TransformerOptions gpt2{.vocabulary = 50257,
                                   .context = 64,
                                   .layers = 12,
                                   .block = {.width = 768, .attention = {.heads = 12}}};
+
+// gpt-char in today's architecture: of its 6 heads 3 share one, and the weights are about as many.
+TransformerOptions llama_char() {
+  const LinearOptions plain{.bias = false};
+  TransformerOptions options = character;
+  options.block.attention = {.heads = 6,
+                             .key_value_heads = 2,
+                             .positions = Positions::rotary,
+                             .rotary = {.pairs = RotaryPairs::halves},
+                             .input = plain,
+                             .output = plain};
+  options.block.feed_forward = {.hidden = 1024,
+                                .activation = Activation::silu,
+                                .gated = true,
+                                .expand = plain,
+                                .contract = plain};
+  options.block.norms.kind = NormKind::rms;
+  return options;
+}
 
 TransformerOptions gpt2_long() {
   TransformerOptions options = gpt2;
@@ -262,6 +302,9 @@ const RegisterBenchmark workloads[] = {
      {"gpt-char with bfloat16 operands", [] { return transformer_step_bfloat16(character, 4); }}},
     {"gpt2-124m-bf16",
      {"gpt2-124m with bfloat16 operands", [] { return transformer_step_bfloat16(gpt2, 4); }}},
+    {"llama-char",
+     {"gpt-char with RMS norms, SwiGLU, shared heads and rotary positions",
+      [] { return transformer_step(llama_char(), 4); }}},
     {"gpt-char-recompute",
      {"gpt-char with checkpointed activations",
       [] { return transformer_step(recomputed(character), 4); }}},
@@ -291,6 +334,13 @@ const RegisterBenchmark workloads[] = {
      {"attention-16384 by 64 random features a head", [] { return random_feature_step(16384); }}},
     {"generate-char", {"256 tokens with gpt-char", [] { return generation(character); }}},
     {"generate-gpt2", {"256 tokens with gpt2-124m", [] { return generation(gpt2); }}},
+    {"generate-llama", {"256 tokens with llama-char", [] { return generation(llama_char()); }}},
+    {"generate-char-8",
+     {"256 tokens of 8 texts together with gpt-char",
+      [] { return generation_together(character, 8); }}},
+    {"generate-gpt2-8",
+     {"256 tokens of 8 texts together with gpt2-124m",
+      [] { return generation_together(gpt2, 8); }}},
 };
 
 }  // namespace

@@ -46,6 +46,11 @@ void Arguments::option(const std::string& name, const std::string& type,
   app_.add_option_function<std::string>(name, std::move(set), help)->type_name(type);
 }
 
+void Arguments::option(const std::string& name, std::vector<std::string>& values,
+                       const std::string& type, const std::string& help) {
+  app_.add_option(name, values, help)->type_name(type)->allow_extra_args(false);
+}
+
 void Arguments::flag(const std::string& name, bool& value, const std::string& help) {
   app_.add_flag(name, value, help);
 }
@@ -57,9 +62,7 @@ void Arguments::config(std::string& value) {
 void Arguments::run(std::string& value) { place("RUN", value, "a run's folder, or a checkpoint"); }
 
 void Arguments::overrides(std::vector<std::string>& values) {
-  app_.add_option("--set", values, "set a key of the config: key=value")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  option("--set", values, "KEY=VALUE", "set a key of the config: key=value");
 }
 
 void Arguments::threads(std::int64_t& value) {

@@ -31,6 +31,8 @@ class Arguments {
   // Named by "--name"; their values are the defaults.
   void option(const std::string& name, std::string& value, const std::string& help);
   void option(const std::string& name, std::int64_t& value, const std::string& help, Range range);
+  void option(const std::string& name, std::vector<std::string>& values, const std::string& type,
+              const std::string& help);  // may be repeated
   void flag(const std::string& name, bool& value, const std::string& help);
   // What is given by "--name" goes to `set` as it is written. `type` is shown in the help: "INT".
   void option(const std::string& name, const std::string& type,

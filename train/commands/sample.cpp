@@ -1,3 +1,5 @@
+#include <cstdio>
+
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
 #include "train/commands/view_arguments.hpp"
@@ -7,6 +9,19 @@
 
 namespace tapestry {
 namespace {
+
+// Shows a text as it comes. A carriage return waits for what follows: they may end a line.
+void show(const std::function<void(const TextSink& write)>& stream) {
+  std::string waiting;
+  stream([&](std::string_view piece) {
+    waiting += piece;
+    const std::size_t shown = waiting.size() - (waiting.ends_with('\r') ? 1 : 0);
+    print_lines(std::string_view(waiting).substr(0, shown));
+    std::fflush(stdout);
+    waiting.erase(0, shown);
+  });
+  print_lines(waiting);
+}
 
 class ShowSamples final : public Command {
  public:
@@ -21,7 +36,12 @@ class ShowSamples final : public Command {
     const TrainedModel trained = load_trained(run_, overrides_, false);
     use_machine_as(trained.config);
     expect_not_of_a_run(out_);
-    const Sample sample = look_at<Sample>(trained.config, *trained.task, typed_);
+    Sample sample = look_at<Sample>(trained.config, *trained.task, typed_);
+    if (sample.stream && out_.empty()) {
+      show(sample.stream);
+      return 0;
+    }
+    if (sample.stream) sample.stream([&](std::string_view piece) { sample.text += piece; });
     const std::string out = out_.empty() ? in_run(run_, sample.name + ".png") : out_;
     if (sample.figure && sample.text.empty())
       write_figure(out, *sample.figure);

@@ -1,3 +1,8 @@
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "data/option_error.hpp"
 #include "data/text/byte_pair.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
@@ -6,29 +11,55 @@
 namespace tapestry {
 namespace {
 
+const std::vector<std::pair<std::string, PiecePattern>> patterns = {
+    {"gpt2", PiecePattern::gpt2},
+    {"smollm2", PiecePattern::smollm2},
+    {"llama3", PiecePattern::llama3},
+    {"qwen2", PiecePattern::qwen2}};
+
+PiecePattern pattern_of(const std::string& name) {
+  const auto found = std::ranges::find(patterns, name, [](const auto& each) { return each.first; });
+  std::vector<std::string> names;
+  for (const auto& [known, pattern] : patterns) names.push_back(known);
+  expect_input(found != patterns.end(), "--pieces {}: expected {}", name, fmt::join(names, ", "));
+  return found->second;
+}
+
 class TrainTokenizer final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.places("FILE", files_, "text files, plain or gzip");
-    arguments.option("--vocabulary", vocabulary_, "tokens, at most", {.low = 260, .high = 1000000});
+    arguments.option("--vocabulary", vocabulary_, "tokens, at most", {.low = 257, .high = 1000000});
     arguments.flag("--lower-case", lower_case_, "encode text in lower case");
+    arguments.option("--pieces", pieces_,
+                     "what tokens do not cross, as in gpt2, smollm2, llama3 or qwen2");
+    arguments.option("--special", special_, "NAME",
+                     "a special token; without any: <pad>, <bos>, <eos>, <unk>, for translation");
     arguments.option("--out", out_, "the file to write");
   }
 
   int run() override {
     expect_not_of_a_run(out_);
-    const BytePairTokenizer tokenizer = BytePairTokenizer::train_on_files(
-        files_, {.vocabulary = vocabulary_, .lower_case = lower_case_});
+    BytePairOptions options{
+        .vocabulary = vocabulary_, .lower_case = lower_case_, .pattern = pattern_of(pieces_)};
+    if (!special_.empty()) options.special_tokens = special_;
+    const BytePairTokenizer tokenizer = train(options);
     write_bytes(out_, tokenizer.to_json());
     say("{}: {} tokens\n", out_, tokenizer.size());
     return 0;
   }
 
  private:
-  std::vector<std::string> files_;
+  BytePairTokenizer train(const BytePairOptions& options) const try {
+    return BytePairTokenizer::train_on_files(files_, options);
+  } catch (const OptionError& error) {
+    throw InputError(fmt::format("--{}: {}", error.option, error.what()));
+  }
+
+  std::vector<std::string> files_, special_;
   std::int64_t vocabulary_ = 8000;
   bool lower_case_ = false;
-  std::string out_ = "tokenizer.json";
+  std::string pieces_ = "gpt2", out_ = "tokenizer.json";
 };
 
 const RegisterCommand<TrainTokenizer> registered(

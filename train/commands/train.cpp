@@ -8,6 +8,7 @@
 #include "train/loop/training.hpp"
 #include "train/run/terminal.hpp"
 #include "train/settings/keys.hpp"
+#include "train/tasks/language/corpus.hpp"
 
 namespace tapestry {
 namespace {
@@ -61,12 +62,25 @@ std::vector<SeedRun> seed_runs(const Run& runs, const Config& config,
   return all;
 }
 
+// The model of a run: what a config that begins with its weights need not say again.
+ConfigText model_of(const std::string& run) {
+  const std::string path = trained_checkpoint(run);
+  const Config config =
+      resolved_config(load_checkpoint_head(path).config, path + " (its config)", {});
+  const std::string text =
+      fmt::format("task = {}\n{}", to_toml(Value(config[key::task])),
+                  config.toml({"model.", key::tokenizer.name, key::end_of_text.name}));
+  return {.source = path, .text = text, .is_resolved = true};
+}
+
 class Train final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.config(config_);
     arguments.overrides(overrides_);
     arguments.option("--out", out_, "the run's folder; by default runs/<name>");
+    arguments.option("--from", from_,
+                     "begin with the weights of this run or checkpoint, and with its [model]");
     arguments.flag("--resume", options_.resume, "go on from the run's checkpoint");
     arguments.threads(threads_);
     arguments.option("--seeds", seeds_, "train so many seeds, and print mean and deviation",
@@ -78,7 +92,12 @@ class Train final : public Command {
   int run() override {
     std::vector<std::string> overrides = overrides_;
     if (threads_ > 0) overrides.push_back(fmt::format("train.threads={}", threads_));
-    const Config config = load_config(config_, overrides);
+    std::optional<ConfigText> model;
+    if (!from_.empty()) {
+      model = model_of(from_);
+      overrides.push_back(fmt::format("{}={}", key::from.name, from_));
+    }
+    const Config config = load_config(config_, overrides, model);
     check_training_keys(config);
     for (const std::string& dropped : config.dropped())
       if (!options_.quiet) say("{}\n", dropped);
@@ -126,7 +145,7 @@ class Train final : public Command {
     return 0;
   }
 
-  std::string config_, out_;
+  std::string config_, out_, from_;
   std::vector<std::string> overrides_;
   std::int64_t threads_ = 0, seeds_ = 0;
   TrainingOptions options_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "autograd/argmax.hpp"
 #include "autograd/check.hpp"
@@ -62,7 +63,8 @@ class RecurrentReader final : public Reader {
 }  // namespace
 
 std::int32_t choose_token(const Array& logits, const SamplingOptions& options, Random& random) {
-  const auto values = logits.values<float>();
+  const auto all = logits.values<float>();
+  const auto values = options.tokens > 0 ? all.first(options.tokens) : all;
   const auto likelier = [&](std::int32_t a, std::int32_t b) {
     const float x = values[a], y = values[b];
     return x > y || (x == y && a < b);
@@ -86,10 +88,34 @@ std::int32_t choose_token(const Array& logits, const SamplingOptions& options, R
   std::size_t count = 0;
   while (count < weights.size() && (count == 0 || kept < options.top_p * total))
     kept += weights[count++];
+  if (options.min_p > 0) {
+    std::size_t likely = 0;
+    kept = 0;
+    for (std::size_t i = 0; i < count; ++i)
+      if (weights[i] >= options.min_p) {  // the likeliest one's is 1
+        kept += weights[likely] = weights[i];
+        tokens[likely++] = tokens[i];
+      }
+    count = likely;
+  }
   double left = random.uniform() * kept;
   std::size_t chosen = 0;
   while (chosen + 1 < count && left >= weights[chosen]) left -= weights[chosen++];
   return tokens[chosen];
+}
+
+void TokenChooser::read(std::span<const std::int32_t> tokens) {
+  if (options_.repetition_penalty != 1) seen_.insert(tokens.begin(), tokens.end());
+}
+
+std::int32_t TokenChooser::choose(Array logits, Random& random) {
+  const auto values = logits.mutable_values<float>();
+  const auto penalty = static_cast<float>(options_.repetition_penalty);
+  for (const std::int32_t token : seen_)
+    values[token] = values[token] < 0 ? values[token] * penalty : values[token] / penalty;
+  const std::int32_t token = choose_token(logits, options_, random);
+  read({&token, 1});
+  return token;
 }
 
 std::unique_ptr<Reader> make_reader(const Transformer& model) {
@@ -100,15 +126,26 @@ std::unique_ptr<Reader> make_reader(const RecurrentNetwork& model) {
   return std::make_unique<RecurrentReader>(model);
 }
 
-std::vector<std::int32_t> generate(Reader& reader, const std::vector<std::int32_t>& prompt,
-                                   std::int64_t tokens, const SamplingOptions& options,
-                                   Random& random) {
+void generate(Reader& reader, const Tokens& prompt, std::int64_t tokens,
+              const SamplingOptions& options, Random& random,
+              const std::function<bool(std::int32_t)>& take) {
   require(!prompt.empty(), "generate: an empty prompt");
-  Tokens text, unread = prompt;
+  TokenChooser chooser(options);
+  chooser.read(prompt);
+  Tokens unread = prompt;
   for (std::int64_t i = 0; i < tokens; ++i) {
-    text.push_back(choose_token(reader.read(unread), options, random));
-    unread = {text.back()};
+    unread = {chooser.choose(reader.read(unread), random)};
+    if (!take(unread.front())) return;
   }
+}
+
+Tokens generate(Reader& reader, const Tokens& prompt, std::int64_t tokens,
+                const SamplingOptions& options, Random& random) {
+  Tokens text;
+  generate(reader, prompt, tokens, options, random, [&](std::int32_t token) {
+    text.push_back(token);
+    return true;
+  });
   return text;
 }
 

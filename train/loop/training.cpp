@@ -35,12 +35,6 @@ void stop_at_signals() {
   std::signal(SIGPIPE, SIG_IGN);  // what cannot be shown ends no training
 }
 
-std::int64_t count_parameters(Module& model) {
-  std::int64_t count = 0;
-  for (const Parameter* parameter : model.parameters()) count += parameter->tensor.size();
-  return count;
-}
-
 // What the run's best model comes to on the split that had no part in training or choosing it;
 // without values where it was stopped.
 MetricsLine test_best(const Run& run, Task& task, const Config& config, double elapsed_s) {
@@ -67,6 +61,15 @@ void expect_same(const Config& before, const Config& config, const Run& run) {
   expect_input(path.empty() == path_before.empty(),
                "{}: cannot go on with other data: {} = \"{}\" was \"{}\"", run.folder(),
                key::data_path.name, path, path_before);
+}
+
+// The task of a training's first step: its weights are another run's, or drawn.
+std::unique_ptr<Task> begin_task(const Config& config) {
+  if (config[key::from].empty()) return make_task({config});
+  const Checkpoint start = load_checkpoint(trained_checkpoint(config[key::from]));
+  std::unique_ptr<Task> task = make_task(start, config);
+  restore_parameters(start, task->model());
+  return task;
 }
 
 // A folder of a run that was ended before it had written anything whole.
@@ -119,6 +122,11 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
     expect_begun_as(run, config);
     return std::nullopt;
   }
+  expect_input(
+      checkpoint->state.examples > 0,
+      "{}: holds weights that were not trained here, and nothing of an optimiser; `tapestry "
+      "train CONFIG --from {}` begins a training with them",
+      run.folder(), run.folder());
   const Config before = resolved_config(checkpoint->config, checkpoint->path + " (its config)", {});
   expect_same(before, config, run);
   config.expect(config[key::steps] >= checkpoint->state.step, key::steps,
@@ -132,7 +140,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   const RunLock lock(run, options.resume ? RunLock::Folder::find : RunLock::Folder::make);
   const std::optional<Checkpoint> checkpoint = open_run(run, config, options.resume);
   const std::unique_ptr<Task> task =
-      checkpoint ? make_task(*checkpoint, config) : make_task({config});
+      checkpoint ? make_task(*checkpoint, config) : begin_task(config);
   JsonLinesRecorder metrics_file(run.metrics());
   Progress progress({.steps = config[key::steps], .unit = task->unit(), .quiet = options.quiet});
   Trainer trainer(*task, config, run, checkpoint ? &*checkpoint : nullptr, stop_requested,
@@ -153,7 +161,9 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   if (!options.quiet)
     say("{}: {} parameters, {} training examples, {}, into {}{}\n", config[key::name],
         count_parameters(task->model()), task->training_data().size(), machine(), run.folder(),
-        checkpoint ? fmt::format(", from step {}", checkpoint->state.step) : "");
+        checkpoint                  ? fmt::format(", from step {}", checkpoint->state.step)
+        : config[key::from].empty() ? ""
+                                    : ", from the weights of " + config[key::from]);
   if (checkpoint && !checkpoint->engines.empty() && checkpoint->engines != engines())
     say("so far it was trained by {:?}: it goes on by \"{}\", whose last digits differ\n",
         checkpoint->engines, engines());

@@ -69,13 +69,15 @@ void restore(const Checkpoint& checkpoint, const std::string& name, Array into) 
 
 }  // namespace
 
-void save_checkpoint(const std::string& path, Task& task, const Optimizer& optimizer,
-                     const Config& config, const TrainingState& state) {
+namespace {
+
+void save(const std::string& path, Task& task,
+          const std::vector<std::pair<std::string, Array>>& slots, const Config& config,
+          const TrainingState& state) {
   Safetensors file;
   for (const Parameter* parameter : task.model().parameters())
     file.tensors.emplace_back(parameter->name, parameter->value());
-  for (const auto& [name, array] : optimizer.state())
-    file.tensors.emplace_back(optimizer_prefix + name, array);
+  for (const auto& [name, array] : slots) file.tensors.emplace_back(optimizer_prefix + name, array);
   file.metadata = {{"format", format},
                    {"config", config.toml()},
                    {"step", std::to_string(state.step)},
@@ -94,13 +96,28 @@ void save_checkpoint(const std::string& path, Task& task, const Optimizer& optim
   write_safetensors(path, file);
 }
 
-Checkpoint load_checkpoint(const std::string& path) {
-  Checkpoint checkpoint{.path = path, .file = read_safetensors(path)};
+}  // namespace
+
+void save_checkpoint(const std::string& path, Task& task, const Optimizer& optimizer,
+                     const Config& config, const TrainingState& state) {
+  save(path, task, optimizer.state(), config, state);
+}
+
+void save_weights(const std::string& path, Task& task, const Config& config) {
+  save(path, task, {}, config, {});
+}
+
+namespace {
+
+// With what its metadata say.
+Checkpoint described(Checkpoint checkpoint) {
   const std::string written = metadata(checkpoint, "format");
-  expect_input(written == format, "{}: format \"{}\", expected \"{}\"", path, written, format);
+  expect_input(written == format, "{}: format \"{}\", expected \"{}\"", checkpoint.path, written,
+               format);
   const std::string sum = metadata_or_none(checkpoint, metadata_checksum);
   expect_input(sum.empty() || sum == checksum(checkpoint.file.metadata),
-               "{}: its metadata are damaged: they are not those that were written", path);
+               "{}: its metadata are damaged: they are not those that were written",
+               checkpoint.path);
   checkpoint.config = metadata(checkpoint, "config");
   checkpoint.state = {.step = number<std::int64_t>(checkpoint, "step"),
                       .position = number<std::int64_t>(checkpoint, "position"),
@@ -116,10 +133,27 @@ Checkpoint load_checkpoint(const std::string& path) {
   return checkpoint;
 }
 
+}  // namespace
+
+Checkpoint load_checkpoint(const std::string& path) {
+  return described({.path = path, .file = read_safetensors(path)});
+}
+
+Checkpoint load_checkpoint_head(const std::string& path) {
+  return described(
+      {.path = path, .file = {.tensors = {}, .metadata = SafetensorsReader(path).metadata()}});
+}
+
 std::int64_t count_parameters(const Checkpoint& checkpoint) {
   std::int64_t count = 0;
   for (const auto& [name, array] : checkpoint.file.tensors)
     if (!name.starts_with(optimizer_prefix)) count += array.size();
+  return count;
+}
+
+std::int64_t count_parameters(Module& model) {
+  std::int64_t count = 0;
+  for (const Parameter* parameter : model.parameters()) count += parameter->tensor.size();
   return count;
 }
 

@@ -37,10 +37,15 @@ struct Checkpoint {
 void save_checkpoint(const std::string& path, Task& task, const Optimizer& optimizer,
                      const Config& config, const TrainingState& state);
 
+// The same before any step, of a model that was not trained here: without an optimiser's arrays.
+void save_weights(const std::string& path, Task& task, const Config& config);
+
 // InputError, which names the file, for a file that is damaged or not a checkpoint.
 Checkpoint load_checkpoint(const std::string& path);
+Checkpoint load_checkpoint_head(const std::string& path);  // without its tensors
 
 std::int64_t count_parameters(const Checkpoint& checkpoint);  // numbers, of the model alone
+std::int64_t count_parameters(Module& model);
 
 // The task that wrote it. InputError where its metadata is damaged.
 std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& config,

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
-#include <fstream>
+#include <deque>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "autograd/check.hpp"
+#include "autograd/kernels/bfloat16.hpp"
 #include "data/file.hpp"
 #include "data/text/text.hpp"
 #include "train/run/file.hpp"
@@ -25,49 +29,68 @@ constexpr std::size_t max_reason = 200;  // the JSON library quotes all that it 
 constexpr std::uint64_t max_elements = 1ull << 40;
 constexpr const char* metadata_name = "__metadata__";
 
-struct DTypeName {
-  DType dtype;
+// What a tensor may hold, and of how many bytes an element; those that an array can hold have a
+// dtype. The half-precision ones are read as float32.
+struct StoredType {
   const char* name;
+  std::size_t bytes;
+  std::optional<DType> dtype{};
 };
-constexpr DTypeName dtype_names[] = {
-    {DType::float32, "F32"}, {DType::float64, "F64"}, {DType::int32, "I32"}};
+constexpr StoredType stored_types[] = {{"F32", 4, DType::float32},
+                                       {"F64", 8, DType::float64},
+                                       {"I32", 4, DType::int32},
+                                       {"F16", 2, DType::float32},
+                                       {"BF16", 2, DType::float32},
+                                       {"I64", 8},
+                                       {"U64", 8},
+                                       {"U32", 4},
+                                       {"I16", 2},
+                                       {"U16", 2},
+                                       {"I8", 1},
+                                       {"U8", 1},
+                                       {"BOOL", 1},
+                                       {"F8_E4M3", 1},
+                                       {"F8_E5M2", 1}};
+constexpr const char* readable_types = "F32, F64, F16, BF16 or I32";
 
-const char* name_of(DType dtype) {
-  return std::ranges::find(dtype_names, dtype, &DTypeName::dtype)->name;
+const StoredType* find_type(std::string_view name) {
+  const auto found = std::ranges::find(stored_types, name, &StoredType::name);
+  return found == std::end(stored_types) ? nullptr : found;
 }
 
-std::string make_header(const Safetensors& file) {
+// How an array is stored.
+const StoredType& type_of(const Array& array, StoredFloats stored) {
+  if (stored == StoredFloats::bfloat16 && array.dtype() != DType::int32) return *find_type("BF16");
+  return *std::ranges::find(stored_types, array.dtype(), &StoredType::dtype);
+}
+
+std::string make_header(const Safetensors& file, StoredFloats stored) {
   Json::object_t header;  // appended to, for looking each name up first takes quadratic time
   if (!file.metadata.empty()) header.emplace_back(metadata_name, file.metadata);
   std::uint64_t offset = 0;
   for (const auto& [name, array] : file.tensors) {
     const std::vector<std::int64_t> shape(array.shape().begin(), array.shape().end());
-    const Json entry = {{"dtype", name_of(array.dtype())},
-                        {"shape", shape},
-                        {"data_offsets", {offset, offset + array.bytes()}}};
+    const StoredType& type = type_of(array, stored);
+    const std::uint64_t bytes = array.size() * type.bytes;
+    const Json entry = {
+        {"dtype", type.name}, {"shape", shape}, {"data_offsets", {offset, offset + bytes}}};
     header.emplace_back(name, entry);
-    offset += array.bytes();
+    offset += bytes;
   }
   std::string text = Json(std::move(header)).dump();
   text.append((8 - text.size() % 8) % 8, ' ');
   return text;
 }
 
-struct Entry {
-  std::string name;
-  DType dtype;
-  Shape shape;
-  std::uint64_t begin, end;
-};
+using Entry = SafetensorsEntry;
 
 Entry parse_entry(const std::string& path, const std::string& name, const HeaderJson& json) {
   try {
-    Entry entry{name, DType::float32, {}, 0, 0};
     const auto dtype = json.at("dtype").get<std::string>();
-    const auto known = std::ranges::find(dtype_names, dtype, &DTypeName::name);
-    expect_input(known != std::end(dtype_names),
-                 "{}: tensor {}: dtype {}, expected F32, F64 or I32", path, name, dtype);
-    entry.dtype = known->dtype;
+    const StoredType* type = find_type(dtype);
+    expect_input(type != nullptr, "{}: tensor {}: dtype {}, expected {}", path, name, dtype,
+                 readable_types);
+    Entry entry{name, type->name, {}, 0, 0};
     const auto natural_numbers = [&](const char* key) {  // the library would convert 1.5 and true
       const HeaderJson& list = json.at(key);
       expect_input(list.is_array() && std::ranges::all_of(list, &HeaderJson::is_number_unsigned),
@@ -88,10 +111,9 @@ Entry parse_entry(const std::string& path, const std::string& name, const Header
                  name);
     entry.begin = offsets[0];
     entry.end = offsets[1];
-    expect_input(
-        entry.begin <= entry.end && entry.end - entry.begin == elements * size_of(entry.dtype),
-        "{}: tensor {}: bytes {} to {} for {} of shape {}", path, name, entry.begin, entry.end,
-        dtype, to_string(entry.shape));
+    expect_input(entry.begin <= entry.end && entry.end - entry.begin == elements * type->bytes,
+                 "{}: tensor {}: bytes {} to {} for {} of shape {}", path, name, entry.begin,
+                 entry.end, dtype, to_string(entry.shape));
     return entry;
   } catch (const nlohmann::json::exception& error) {
     throw InputError(fmt::format("{}: tensor {}: {}", path, name, error.what()));
@@ -162,6 +184,46 @@ void check_offsets(const std::string& path, std::vector<Entry> entries, std::uin
                data_bytes, expected, data_bytes < expected ? ": the file is cut short" : "");
 }
 
+std::vector<BFloat16> to_bfloat16(const Array& array) {
+  const Array single = array.to(DType::float32);
+  std::vector<BFloat16> rounded(single.size());
+  for (std::int64_t i = 0; i < single.size(); ++i)
+    store_rounded(single.values<float>()[i], rounded[i]);
+  return rounded;
+}
+
+std::string_view bytes_of(const std::vector<BFloat16>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(BFloat16)};
+}
+
+float float_of_bfloat16(std::uint16_t bits) { return to_float(BFloat16(bits)); }
+
+// IEEE 754 binary16: a sign, 5 bits of exponent (bias 15) and 10 of fraction.
+float float_of_half(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  float magnitude;
+  if (exponent == 31)
+    magnitude = fraction == 0 ? std::numeric_limits<float>::infinity()
+                              : std::numeric_limits<float>::quiet_NaN();
+  else if (exponent == 0)
+    magnitude = std::ldexp(static_cast<float>(fraction), -24);
+  else
+    magnitude = std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
+  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+}
+
+// The array's elements from the 16-bit ones that start at `stored`, in its own latter half: an
+// element is written no sooner than what stood in its place has been read.
+void widen(const char* stored, Array& array, float (*value_of)(std::uint16_t)) {
+  char* to = reinterpret_cast<char*>(array.mutable_raw());
+  for (std::int64_t i = 0; i < array.size(); ++i) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, stored + i * sizeof(bits), sizeof(bits));
+    const float value = value_of(bits);
+    std::memcpy(to + i * sizeof(value), &value, sizeof(value));
+  }
+}
+
 }  // namespace
 
 const Array* Safetensors::find(const std::string& name) const {
@@ -169,48 +231,74 @@ const Array* Safetensors::find(const std::string& name) const {
   return entry == tensors.end() ? nullptr : &entry->second;
 }
 
-void write_safetensors(const std::string& path, const Safetensors& file) {
-  const std::string header = make_header(file);
+void write_safetensors(const std::function<void(const std::vector<std::string_view>& parts)>& write,
+                       const Safetensors& file, StoredFloats stored) {
+  const std::string header = make_header(file, stored);
   const std::uint64_t length = header.size();
   std::vector<std::string_view> parts{{reinterpret_cast<const char*>(&length), sizeof(length)},
                                       header};
+  std::deque<std::vector<BFloat16>> rounded;  // what the parts of these tensors point to
   for (const auto& [name, array] : file.tensors)
-    parts.emplace_back(reinterpret_cast<const char*>(array.raw()), array.bytes());
-  write_file_atomically(path, parts);
+    if (type_of(array, stored).bytes == size_of(array.dtype()))
+      parts.emplace_back(reinterpret_cast<const char*>(array.raw()), array.bytes());
+    else
+      parts.push_back(bytes_of(rounded.emplace_back(to_bfloat16(array))));
+  write(parts);
 }
 
-Safetensors read_safetensors(const std::string& path) try {
+void write_safetensors(const std::string& path, const Safetensors& file, StoredFloats stored) {
+  write_safetensors([&](const auto& parts) { write_file_atomically(path, parts); }, file, stored);
+}
+
+SafetensorsReader::SafetensorsReader(const std::string& path) try : path_(path) {
   require_file(path);
-  std::ifstream stream(path, std::ios::binary | std::ios::ate);
-  expect_input(stream.good(), "{}: cannot be opened: {}", path, std::strerror(errno));
-  const auto file_bytes = static_cast<std::uint64_t>(stream.tellg());
-  stream.seekg(0);
+  stream_.open(path, std::ios::binary | std::ios::ate);
+  expect_input(stream_.good(), "{}: cannot be opened: {}", path, std::strerror(errno));
+  const auto file_bytes = static_cast<std::uint64_t>(stream_.tellg());
+  stream_.seekg(0);
   std::uint64_t header_bytes = 0;
-  stream.read(reinterpret_cast<char*>(&header_bytes), sizeof(header_bytes));
+  stream_.read(reinterpret_cast<char*>(&header_bytes), sizeof(header_bytes));
   expect_input(file_bytes >= 8 && header_bytes <= file_bytes - 8,
                "{}: byte 0: a header of {} bytes in a file of {}: cut short, or not safetensors",
                path, header_bytes, file_bytes);
   expect_input(header_bytes <= max_header, "{}: byte 0: a header of {} bytes, expected at most {}",
                path, header_bytes, max_header);
   std::string text(header_bytes, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(header_bytes));
+  stream_.read(text.data(), static_cast<std::streamsize>(header_bytes));
 
-  const Header header = parse_header(path, text);
-  const std::vector<Entry>& entries = header.entries;
-  Safetensors file{.tensors = {}, .metadata = header.metadata};
-  const std::uint64_t data_begin = 8 + header_bytes;
-  check_offsets(path, entries, file_bytes - data_begin);
-  for (const Entry& entry : entries) {
-    Array array(entry.shape, entry.dtype);
-    stream.seekg(static_cast<std::streamoff>(data_begin + entry.begin));
-    stream.read(reinterpret_cast<char*>(array.mutable_raw()),
-                static_cast<std::streamsize>(array.bytes()));
-    expect_input(stream.good(), "{}: cannot read tensor {}", path, entry.name);
-    file.tensors.emplace_back(entry.name, array);
-  }
-  return file;
+  Header header = parse_header(path, text);
+  data_begin_ = 8 + header_bytes;
+  check_offsets(path, header.entries, file_bytes - data_begin_);
+  entries_ = std::move(header.entries);
+  metadata_ = std::move(header.metadata);
 } catch (const InputError& error) {
   throw InputError(printable(error.what()));  // a tensor's name may hold anything
+}
+
+Array SafetensorsReader::read(const Entry& entry) try {
+  const StoredType& type = *find_type(entry.dtype);
+  expect_input(type.dtype.has_value(), "{}: tensor {}: dtype {}, expected {}", path_, entry.name,
+               entry.dtype, readable_types);
+  Array array(entry.shape, *type.dtype);
+  const std::size_t stored_bytes = entry.end - entry.begin;
+  // Halves are read into the latter half of the array, and widened from its beginning on.
+  char* stored = reinterpret_cast<char*>(array.mutable_raw()) + array.bytes() - stored_bytes;
+  stream_.seekg(static_cast<std::streamoff>(data_begin_ + entry.begin));
+  stream_.read(stored, static_cast<std::streamsize>(stored_bytes));
+  expect_input(stream_.good(), "{}: cannot read tensor {}", path_, entry.name);
+  if (stored_bytes == array.bytes()) return array;
+  widen(stored, array, type.name == std::string_view("F16") ? float_of_half : float_of_bfloat16);
+  return array;
+} catch (const InputError& error) {
+  throw InputError(printable(error.what()));
+}
+
+Safetensors read_safetensors(const std::string& path) {
+  SafetensorsReader reader(path);
+  Safetensors file{.tensors = {}, .metadata = reader.metadata()};
+  for (const Entry& entry : reader.entries())
+    file.tensors.emplace_back(entry.name, reader.read(entry));
+  return file;
 }
 
 }  // namespace tapestry

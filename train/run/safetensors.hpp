@@ -1,7 +1,11 @@
 #pragma once
 
+#include <cstdint>
+#include <fstream>
+#include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,12 +22,47 @@ struct Safetensors {
   const Array* find(const std::string& name) const;  // null if there is none
 };
 
-// As write_file_atomically writes.
-void write_safetensors(const std::string& path, const Safetensors& file);
+enum class StoredFloats { as_they_are, bfloat16 };  // bfloat16: rounded to the nearest
 
-// Throws InputError that names the file and what is wrong with it: lengths, overlaps, holes,
-// dtypes, shapes, names given twice, a header above 32 MiB. Sizes are compared with the file's
-// before there is memory for them; beside the tensors it takes at most 40 bytes a byte of header.
-Safetensors read_safetensors(const std::string& path);
+// Gives `write` the parts of a file that stand one after the other.
+void write_safetensors(const std::function<void(const std::vector<std::string_view>& parts)>& write,
+                       const Safetensors& file, StoredFloats stored = StoredFloats::as_they_are);
+
+// As write_file_atomically writes.
+void write_safetensors(const std::string& path, const Safetensors& file,
+                       StoredFloats stored = StoredFloats::as_they_are);
+
+// A tensor as the header of a file describes it.
+struct SafetensorsEntry {
+  std::string name;
+  const char* dtype;  // "F32", "BF16", …
+  Shape shape;
+  std::uint64_t begin, end;  // bytes of the data
+};
+
+// A file whose header was read and checked: InputError names the file and what is wrong with it:
+// lengths, overlaps, holes, dtypes, shapes, names given twice, a header above 32 MiB. Beside what
+// it reads it takes at most 40 bytes a byte of header.
+class SafetensorsReader final {
+ public:
+  explicit SafetensorsReader(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  const std::vector<SafetensorsEntry>& entries() const { return entries_; }
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+
+  // One tensor: F32, F64 and I32 as they are, F16 and BF16 as float32, which holds them exactly.
+  // InputError for any other dtype.
+  Array read(const SafetensorsEntry& entry);
+
+ private:
+  std::string path_;
+  std::ifstream stream_;
+  std::uint64_t data_begin_ = 0;
+  std::vector<SafetensorsEntry> entries_{};
+  std::map<std::string, std::string> metadata_{};
+};
+
+Safetensors read_safetensors(const std::string& path);  // all of its tensors
 
 }  // namespace tapestry

@@ -318,9 +318,11 @@ std::string Config::write(Written written) const {
   return text;
 }
 
-std::string Config::toml() const {
-  return write([](const Entry& found, const std::string& line) {
-    return found.idle.empty() ? line + "\n" : "";
+std::string Config::toml(const std::vector<std::string>& beginnings) const {
+  return write([&](const Entry& found, const std::string& line) {
+    const bool is_meant = std::ranges::any_of(
+        beginnings, [&](const std::string& text) { return found.key.name.starts_with(text); });
+    return is_meant && found.idle.empty() ? line + "\n" : "";
   });
 }
 

@@ -138,8 +138,10 @@ class Config {
   }
   [[noreturn]] void fail(const KeyInfo& key, const std::string& message) const;
 
-  std::string toml() const;     // of all keys but idle ones: a config that resolves to this one
-  std::string explain() const;  // the same with origins, help and idle keys as comments
+  // Of all keys but idle ones, a config that resolves to this one; or of those alone whose names
+  // begin so, such as "model.".
+  std::string toml(const std::vector<std::string>& beginnings = {""}) const;
+  std::string explain() const;  // all, with origins, help and idle keys as comments
   // What was set and dropped: "sort:20:1: optim.beta2 = 0.99: is not used with optim.name = …".
   const std::vector<std::string>& dropped() const { return dropped_; }
   // The keys whose values differ and may not when a run is resumed: "model.width (128, now 64)".

@@ -50,6 +50,11 @@ inline const Key<std::int64_t> decay_steps{
      .free_on_resume = true,
      .used_if = {schedule.is(Decay::linear, Decay::cosine)}}};
 
+inline const Key<std::string> from{
+    "train.from",
+    "",
+    "a run or checkpoint whose weights the training begins with; empty: drawn by the seed",
+    {.free_on_resume = true}};
 inline const Key<std::int64_t> steps{
     "train.steps", 1000, "of the optimiser", {.low = 1, .high = 1e12, .free_on_resume = true}};
 inline const Key<std::int64_t> batch_size{

@@ -3,56 +3,11 @@
 #include <fmt/ranges.h>
 
 namespace tapestry {
+
+using namespace key;
+
 namespace {
 
-const Key<std::int64_t> heads{
-    "model.heads", 4, "of attention; must divide the width", {.low = 1, .high = 1024}};
-const Key<std::int64_t> width{
-    "model.width", 128, "columns of the residual stream", {.low = 1, .high = 65536}};
-const Key<std::int64_t> feed_forward{"model.feed_forward",
-                                     0,
-                                     "columns between its two projections; 0: 4 · width",
-                                     {.low = 0, .high = 262144}};
-const Key<double> dropout{
-    "model.dropout", 0, "of embeddings and residual branches", {.low = 0, .high = 0.99}};
-const Choice<Positions> positions{"model.positions",
-                                  Positions::learned,
-                                  "positional encoding",
-                                  {{"learned", Positions::learned},
-                                   {"sinusoidal", Positions::sinusoidal},
-                                   {"rotary", Positions::rotary},
-                                   {"none", Positions::none}}};
-enum class AttentionKind { softmax, random_features };
-const Choice<AttentionKind> attention{
-    "model.attention",
-    AttentionKind::softmax,
-    "exact, or linear in the context",
-    {{"softmax", AttentionKind::softmax}, {"random-features", AttentionKind::random_features}}};
-const Condition by_features = attention.is(AttentionKind::random_features);
-const Key<std::int64_t> features{"model.features",
-                                 64,
-                                 "random features of a head",
-                                 {.low = 1, .high = 65536, .used_if = {by_features}}};
-const Choice<FeatureMap> feature_map{
-    "model.feature_map",
-    FeatureMap::trigonometric,
-    "sines and cosines of unit-norm queries and keys, or positive exponentials",
-    {{"trigonometric", FeatureMap::trigonometric}, {"positive", FeatureMap::positive}},
-    {by_features}};
-const Key<bool> gate{"model.gate",
-                     false,
-                     "causal attention by random features learns to forget",
-                     {.used_if = {by_features}}};
-const Key<std::int64_t> window{"model.window",
-                               0,
-                               "tokens that attention sees, itself the last; 0: all",
-                               {.low = 0, .used_if = {attention.is(AttentionKind::softmax)}}};
-const Choice<NormPlacement> norm{"model.norm",
-                                 NormPlacement::pre,
-                                 "layer norm before or after each branch",
-                                 {{"pre", NormPlacement::pre}, {"post", NormPlacement::post}}};
-const Key<bool> bias{"model.bias", true, "biases in the projections"};
-const Key<bool> tied_embeddings{"model.tied_embeddings", true, "read out with the token embedding"};
 const Key<bool> checkpoint_activations{
     "train.checkpoint_activations",
     false,
@@ -66,20 +21,59 @@ std::vector<std::int64_t> divisors(std::int64_t n) {
   return found;
 }
 
-// Fails where the heads do not divide the width.
-std::int64_t heads_of(const Config& config) {
+// Fails where the heads do not divide the width, and have none of their own.
+std::int64_t heads_of(const Config& config, std::int64_t own_width) {
   const std::int64_t C = config[width], H = config[heads];
-  config.expect(C % H == 0, heads, "must divide model.width = {}: one of {}", C,
+  config.expect(own_width > 0 || C % H == 0, heads, "must divide model.width = {}: one of {}", C,
                 fmt::join(divisors(C), ", "));
   return H;
 }
 
 // Fails where rotary positions meet heads of an odd width.
-Positions positions_of(const Config& config) {
+Positions positions_of(const Config& config, std::int64_t own_width) {
   const std::int64_t C = config[width], H = config[heads];
-  config.expect(config[positions] != Positions::rotary || C / H % 2 == 0, positions,
+  const bool turns = config[positions] == Positions::rotary;
+  config.expect(!turns || own_width == 0 || own_width % 2 == 0, positions,
+                "needs an even model.head_width, not {}", own_width);
+  config.expect(!turns || own_width > 0 || C / H % 2 == 0, positions,
                 "needs an even model.width / model.heads, not {} / {}", C, H);
   return config[positions];
+}
+
+// Fails where shared heads do not divide the others.
+std::int64_t key_value_heads_of(const Config& config) {
+  const std::int64_t H = config[heads], shared = config[key_value_heads];
+  config.expect(shared == 0 || H % shared == 0, key_value_heads,
+                "must divide model.heads = {}: one of {}", H, fmt::join(divisors(H), ", "));
+  return shared;
+}
+
+// Fails where the two frequencies between which waves are slowed down by degrees are not in order.
+RotaryForm rotary_form(const Config& config) {
+  RotaryForm form{.pairs = config[rotary_pairs], .base = config[rotary_base]};
+  if (config[rotary_scaling] == RotaryScalingKind::none) return form;
+  form.scaling = {.factor = config[rotary_factor],
+                  .low_frequency = config[rotary_low_frequency],
+                  .high_frequency = config[rotary_high_frequency],
+                  .original_context = config[rotary_original_context]};
+  config.expect(form.scaling->low_frequency < form.scaling->high_frequency, rotary_high_frequency,
+                "must be above model.rotary_low_frequency = {}", form.scaling->low_frequency);
+  return form;
+}
+
+// Which of attention's projections have biases.
+void set_biases(const Config& config, MultiHeadOptions& attention_options) {
+  switch (config[attention_bias]) {
+    case AttentionBias::same:
+      return;
+    case AttentionBias::all:
+    case AttentionBias::inputs:
+    case AttentionBias::none:
+      attention_options.input.bias = config[attention_bias] != AttentionBias::none;
+      attention_options.output.bias = config[attention_bias] == AttentionBias::all;
+      return;
+  }
+  throw_unhandled(attention_bias);
 }
 
 std::optional<RandomFeaturesOptions> random_features(const Config& config) {
@@ -91,7 +85,8 @@ std::optional<RandomFeaturesOptions> random_features(const Config& config) {
 }  // namespace
 
 std::vector<KeyInfo> block_keys() {
-  return {key::layers, heads, width, feed_forward, dropout, positions, norm, key::activation, bias};
+  return {key::layers, heads, width,     feed_forward, gated,           dropout,
+          positions,   norm,  norm_kind, norm_epsilon, key::activation, bias};
 }
 
 std::vector<KeyInfo> transformer_keys() {
@@ -102,57 +97,76 @@ std::vector<KeyInfo> transformer_keys() {
 
 std::vector<KeyInfo> decoder_only_keys() {
   std::vector<KeyInfo> all = transformer_keys();
-  all.push_back(checkpoint_activations);
+  all.insert(all.end(), {key_value_heads, head_width, query_key_norm, attention_bias, rotary_pairs,
+                         rotary_base, rotary_scaling, rotary_factor, rotary_low_frequency,
+                         rotary_high_frequency, rotary_original_context, checkpoint_activations});
   return all;
-}
-
-TransformerBlockOptions block_options(const Config& config) {
-  const LinearOptions linear{.bias = config[bias]};
-  return {.width = config[width],
-          .attention = {.heads = heads_of(config),
-                        .positions = positions_of(config),
-                        .input = linear,
-                        .output = linear},
-          .feed_forward = {.hidden = config[feed_forward],
-                           .activation = config[key::activation],
-                           .expand = linear,
-                           .contract = linear},
-          .norm = config[norm],
-          .dropout = config[dropout]};
 }
 
 namespace {
 
-// block_options() with what transformer_keys adds to block_keys: a window and kinds of attention.
-TransformerBlockOptions block_options_with_attention(const Config& config) {
-  TransformerBlockOptions block = block_options(config);
+// What block_keys() say, of heads of that width; 0: width / heads.
+TransformerBlockOptions block_options(const Config& config, std::int64_t own_width) {
+  const LinearOptions linear{.bias = config[bias]};
+  return {.width = config[width],
+          .attention = {.heads = heads_of(config, own_width),
+                        .head_width = own_width,
+                        .positions = positions_of(config, own_width),
+                        .input = linear,
+                        .output = linear},
+          .feed_forward = {.hidden = config[feed_forward],
+                           .activation = config[key::activation],
+                           .gated = config[gated],
+                           .expand = linear,
+                           .contract = linear},
+          .norm = config[norm],
+          .norms = {.kind = config[norm_kind], .epsilon = config[norm_epsilon]},
+          .dropout = config[dropout]};
+}
+
+// With what transformer_keys() add: a window and kinds of attention.
+TransformerBlockOptions block_options_with_attention(const Config& config,
+                                                     std::int64_t own_width = 0) {
+  TransformerBlockOptions block = block_options(config, own_width);
   block.attention.window = config[window];
   block.attention.random_features = random_features(config);
   return block;
 }
 
+// With what decoder_only_keys() add: shapes of heads and kinds of rotation.
+TransformerBlockOptions decoder_block_options(const Config& config) {
+  TransformerBlockOptions block = block_options_with_attention(config, config[head_width]);
+  block.attention.key_value_heads = key_value_heads_of(config);
+  block.attention.rotary = rotary_form(config);
+  if (config[query_key_norm]) block.attention.query_key_norm = config[norm_epsilon];
+  set_biases(config, block.attention);
+  return block;
+}
+
 }  // namespace
+
+TransformerBlockOptions block_options(const Config& config) { return block_options(config, 0); }
 
 TransformerOptions transformer_options(const Config& config, std::int64_t vocabulary,
                                        std::int64_t context) {
   return {.vocabulary = vocabulary,
           .context = context,
           .layers = config[key::layers],
-          .block = block_options_with_attention(config),
+          .block = decoder_block_options(config),
           .tied_embeddings = config[tied_embeddings],
           .recompute_blocks = config[checkpoint_activations]};
 }
 
 EncoderDecoderOptions encoder_decoder_options(const Config& config, std::int64_t vocabulary,
                                               std::int64_t context) {
-  const std::int64_t layers = config[key::layers], decoder_layers = config[key::decoder_layers];
+  const std::int64_t own = config[decoder_layers];
   config.expect(!config[gate], gate, "an encoder and cross-attention have no gate");
   return {.source_vocabulary = vocabulary,
           .target_vocabulary = vocabulary,
           .source_context = context,
           .target_context = context,
-          .encoder_layers = layers,
-          .decoder_layers = decoder_layers > 0 ? decoder_layers : layers,
+          .encoder_layers = config[layers],
+          .decoder_layers = own > 0 ? own : config[layers],
           .block = block_options_with_attention(config),
           .shared_embeddings = true,
           .tied_embeddings = config[tied_embeddings]};

@@ -4,48 +4,75 @@
 
 #include "data/text/names.hpp"
 #include "data/text/text.hpp"
+#include "data/text/text_encoder.hpp"
+#include "data/text/token_shards.hpp"
 #include "train/settings/keys.hpp"
 #include "train/settings/option_keys.hpp"
 
 namespace tapestry {
 namespace {
 
-enum class Kind { text, names };
-const Choice<Kind> data_kind{"data.kind",
-                             Kind::text,
-                             "one text, or a name a line",
-                             {{"text", Kind::text}, {"names", Kind::names}}};
-const Key<double> validation_fraction{
-    "data.validation_fraction",
-    0.1,
-    "share of a text, from its end, to validate on",
-    {.low = 0, .high = 0.9, .used_if = {data_kind.is(Kind::text)}}};
-const Key<std::int64_t> held_back{"data.held_back",
-                                  1000,
-                                  "names to validate on, but a tenth of them at most",
-                                  {.low = 1, .high = 1e9, .used_if = {data_kind.is(Kind::names)}}};
-using Symbols = std::vector<std::string>;
+const Condition of_text = key::corpus_kind.is(CorpusKind::text);
+const Key<double> validation_fraction{"data.validation_fraction",
+                                      0.1,
+                                      "share of the text, from its end, to validate on",
+                                      {.low = 0, .high = 0.9, .used_if = {of_text}}};
+constexpr const char* to_train = "train";
+const Key<std::int64_t> vocabulary{
+    "data.vocabulary",
+    1024,
+    "tokens of a tokenizer to train",
+    {.low = 257, .high = 1e6, .used_if = {of_text, key::tokenizer.is(to_train)}}};
+const Key<std::int64_t> held_back{
+    "data.held_back",
+    1000,
+    "names to validate on, but a tenth of them at most",
+    {.low = 1, .high = 1e9, .used_if = {key::corpus_kind.is(CorpusKind::names)}}};
 
-const std::string& path_of(const Config& config) {
-  return key::required_path(config, "no text to learn from",
-                            text_formats().help() + " with --set data.path=FILE");
+// --- tokenizers ---
+
+Corpus by_characters(CharVocabulary symbols) {
+  std::map<std::string, std::string> metadata = {
+      {"vocabulary", nlohmann::json(symbols.symbols()).dump()}};
+  return {.tokenizer = std::make_shared<const CharVocabulary>(std::move(symbols)),
+          .has_characters = true,
+          .metadata = std::move(metadata)};
 }
 
-// `known` are the symbols of a model that was trained before, or empty.
-Corpus read_text(const Config& config, const Symbols& known) {
-  const Text text = load_text(path_of(config));
-  Corpus corpus{known.empty() ? CharVocabulary::of_text(text.content) : CharVocabulary(known)};
-  std::vector<std::int32_t> encoded;
-  try {
-    encoded = corpus.vocabulary.encode(text.content);
-  } catch (const InputError& error) {
-    throw InputError(fmt::format("{}: {}", text.path, error.what()));
-  }
-  const std::int64_t n = std::ssize(encoded), T = config[key::context];
-  const auto validation =
-      static_cast<std::int64_t>(static_cast<double>(n) * config[validation_fraction]);
-  const auto tokens = std::make_shared<const std::vector<std::int32_t>>(std::move(encoded));
-  const auto split = [&](std::int64_t begin, std::int64_t end, Windows windows, const char* name) {
+// `json`: the tokenizer.json that it is, as it was written.
+Corpus by_byte_pairs(const Config& config, BytePairTokenizer tokenizer, std::string json) {
+  const auto end = with_keys(config, {{"end_of_text", key::end_of_text}},
+                             [&] { return end_of_text_of(tokenizer, config[key::end_of_text]); });
+  return {.tokenizer = std::make_shared<const BytePairTokenizer>(std::move(tokenizer)),
+          .end_of_text = end,
+          .metadata = {{"tokenizer", std::move(json)}}};
+}
+
+// That of a model which was trained before; without a tokenizer where there was none.
+Corpus remembered(const TaskSetup& setup) {
+  if (setup.metadata.contains("tokenizer"))
+    return by_byte_pairs(
+        setup.config,
+        BytePairTokenizer::from_json(setup.metadata.at("tokenizer"), "the checkpoint"),
+        setup.metadata.at("tokenizer"));
+  if (setup.metadata.empty()) return {};
+  return by_characters(CharVocabulary(
+      nlohmann::json::parse(setup.metadata.at("vocabulary")).get<std::vector<std::string>>()));
+}
+
+// --- texts and shards ---
+
+const std::string& path_of(const Config& config) {
+  if (is_pattern(config[key::data_path])) return config[key::data_path];
+  return key::required_path(
+      config, "no text to learn from",
+      text_formats().help() + ", or a folder of shards with --set data.path=FILE");
+}
+
+// The first `training` tokens to learn from, the others to validate on.
+void split(Corpus& corpus, const Config& config, std::shared_ptr<const TokenStream> tokens,
+           std::int64_t training) {
+  const auto part = [&](std::int64_t begin, std::int64_t end, Windows windows, const char* name) {
     return with_keys(
         config,
         {{"context", key::context, "lower it or data.validation_fraction, or give a longer text"},
@@ -53,24 +80,144 @@ Corpus read_text(const Config& config, const Symbols& known) {
         [&] {
           return std::make_unique<TextDataset>(tokens, TextRange{.begin = begin,
                                                                  .end = end,
-                                                                 .context = T,
+                                                                 .context = config[key::context],
                                                                  .windows = windows,
-                                                                 .path = text.path,
+                                                                 .path = config[key::data_path],
                                                                  .split = name});
         });
   };
-  corpus.training = split(0, n - validation, Windows::overlapping, "train");
-  corpus.validation = split(n - validation, n, Windows::consecutive, "validation");
+  corpus.training = part(0, training, Windows::overlapping, "train");
+  corpus.validation = part(training, tokens->size(), Windows::consecutive, "validation");
+}
+
+// What is left of n without the share to validate on.
+std::int64_t training_share(const Config& config, std::int64_t n) {
+  return n - static_cast<std::int64_t>(static_cast<double>(n) * config[validation_fraction]);
+}
+
+std::vector<Text> load_texts(const Config& config) {
+  constexpr std::int64_t most_bytes = std::int64_t{1} << 30;
+  std::vector<Text> texts;
+  std::int64_t bytes = 0;
+  for (const std::string& file : text_files(path_of(config))) {
+    texts.push_back(load_text(file));
+    bytes += std::ssize(texts.back().content);
+    config.expect(
+        bytes <= most_bytes, key::data_path,
+        "more than 1 GiB of text; make shards of it with `tapestry tokens`, which are read "
+        "as they lie on the disk");
+  }
+  return texts;
+}
+
+CharVocabulary characters_of(const std::vector<Text>& texts) {
+  std::string all;
+  for (const Text& text : texts) {
+    const CharVocabulary own = CharVocabulary::of_text(text.content);
+    for (const std::string& symbol : own.symbols()) all += symbol;
+  }
+  return CharVocabulary::of_text(all);
+}
+
+Corpus read_characters(const Config& config, Corpus corpus) {
+  const std::vector<Text> texts = load_texts(config);
+  if (!corpus.tokenizer) corpus = by_characters(characters_of(texts));
+  std::vector<std::int32_t> tokens;
+  for (const Text& text : texts) try {
+      const std::vector<std::int32_t> encoded = corpus.tokenizer->encode(text.content);
+      tokens.insert(tokens.end(), encoded.begin(), encoded.end());
+    } catch (const InputError& error) {
+      throw InputError(fmt::format("{}: {}", text.path, error.what()));
+    }
+  const std::int64_t training = training_share(config, std::ssize(tokens));
+  split(corpus, config, std::make_shared<const TokensInMemory>(std::move(tokens)), training);
   return corpus;
 }
 
-Corpus read_names(const Config& config, const Symbols& known) {
+BytePairTokenizer chosen_tokenizer(const Config& config, std::span<const std::string> texts) {
+  if (config[key::tokenizer] != to_train) return BytePairTokenizer::load(config[key::tokenizer]);
+  return with_keys(config, {{"vocabulary", vocabulary, "raise it"}}, [&] {
+    return BytePairTokenizer::train(
+        texts, {.vocabulary = config[vocabulary], .special_tokens = {"<|endoftext|>"}});
+  });
+}
+
+// Split by bytes of text, before any tokenizer is trained: one that is sees nothing of what is
+// validated on, and every tokenizer is measured on the same text.
+Corpus read_byte_pairs(const Config& config, Corpus corpus) {
+  std::vector<Text> texts = load_texts(config);
+  std::int64_t bytes = 0;
+  for (const Text& text : texts) bytes += std::ssize(text.content);
+  const CutTexts cut = cut_texts(std::move(texts), training_share(config, bytes));
+  if (!corpus.tokenizer) {
+    BytePairTokenizer tokenizer = chosen_tokenizer(config, cut.before);
+    std::string json = tokenizer.to_json();
+    corpus = by_byte_pairs(config, std::move(tokenizer), std::move(json));
+  }
+  std::vector<std::int32_t> tokens;
+  const auto encode = [&](const std::vector<std::string>& parts, bool last_goes_on) {
+    TextEncoder encoder(dynamic_cast<const BytePairTokenizer&>(*corpus.tokenizer),
+                        {.end_of_text = corpus.end_of_text},
+                        [&](std::span<const std::int32_t> more) {
+                          tokens.insert(tokens.end(), more.begin(), more.end());
+                        });
+    for (const std::string& part : parts) {
+      encoder.add(part);
+      const bool goes_on = last_goes_on && &part == &parts.back();
+      goes_on ? encoder.pause_text() : encoder.end_text();
+    }
+    encoder.finish();
+    return std::ssize(tokens);
+  };
+  const std::int64_t training = encode(cut.before, cut.cuts_a_text);
+  encode(cut.after, false);
+  split(corpus, config, std::make_shared<const TokensInMemory>(std::move(tokens)), training);
+  return corpus;
+}
+
+Corpus read_shards(const Config& config, const Corpus& known) {
+  const auto shards = std::make_shared<const TokenShards>(path_of(config));
+  const std::string path = shards->folder() + "/" + TokenShards::tokenizer_name;
+  auto tokenizer = BytePairTokenizer::from_json(shards->tokenizer_json(), path);
+  const std::string own = tokenizer.to_json();
+  Corpus corpus = by_byte_pairs(config, std::move(tokenizer), shards->tokenizer_json());
+  expect_input(corpus.tokenizer->size() == shards->vocabulary(),
+               "{}: {} tokens, the shards beside it are of {}; make them again", path,
+               corpus.tokenizer->size(), shards->vocabulary());
+  if (known.tokenizer) {
+    const auto* models = dynamic_cast<const BytePairTokenizer*>(known.tokenizer.get());
+    config.expect(models && models->to_json() == own, key::data_path,
+                  "shards of another tokenizer than the model's; make them with the model's own");
+  } else if (const std::string& wanted = config[key::tokenizer]; !wanted.empty()) {
+    config.expect(wanted != to_train, key::tokenizer,
+                  "{} holds shards, which have a tokenizer; leave it out", shards->folder());
+    config.expect(BytePairTokenizer::load(wanted).to_json() == own, key::tokenizer,
+                  "{} holds shards of another tokenizer; leave it out, or make them "
+                  "again",
+                  shards->folder());
+  }
+  constexpr std::int64_t soon_compared = std::int64_t{1} << 30;  // more of it when it is used
+  if (shards->stored_bytes() <= soon_compared) shards->verify();
+  split(corpus, config, shards, training_share(config, shards->size()));
+  return corpus;
+}
+
+Corpus read_text(const Config& config, Corpus known) {
+  if (holds_shards(config[key::data_path])) return read_shards(config, known);
+  const bool characters = known.tokenizer ? known.has_characters : config[key::tokenizer].empty();
+  return characters ? read_characters(config, std::move(known))
+                    : read_byte_pairs(config, std::move(known));
+}
+
+// --- names ---
+
+Corpus read_names(const Config& config, Corpus corpus) {
   const NameList list = load_names(path_of(config));
   config.expect(list.longest < config[key::context], key::context,
                 "{} has a name of {} characters: expected at least {}", list.path, list.longest,
                 list.longest + 1);
-  Corpus corpus{known.empty() ? name_vocabulary(list) : CharVocabulary(known)};
-  NameSplits splits = split_names(list, corpus.vocabulary,
+  if (!corpus.tokenizer) corpus = by_characters(name_vocabulary(list));
+  NameSplits splits = split_names(list, dynamic_cast<const CharVocabulary&>(*corpus.tokenizer),
                                   {.held_back = config[held_back], .seed = seed_of(config)});
   corpus.training = std::make_unique<NameDataset>(std::move(splits.train));
   corpus.validation = std::make_unique<NameDataset>(std::move(splits.test));
@@ -80,23 +227,22 @@ Corpus read_names(const Config& config, const Symbols& known) {
 }  // namespace
 
 std::vector<KeyInfo> corpus_keys() {
-  return {data_kind, validation_fraction, held_back, key::data_source, key::context};
+  return {key::corpus_kind, validation_fraction, key::tokenizer,   vocabulary,
+          key::end_of_text, held_back,           key::data_source, key::context};
 }
 
-bool holds_names(const Config& config) { return config[data_kind] == Kind::names; }
+bool holds_names(const Config& config) { return config[key::corpus_kind] == CorpusKind::names; }
 
 Corpus read_corpus(const TaskSetup& setup) {
-  Symbols known;
-  if (!setup.metadata.empty())
-    known = nlohmann::json::parse(setup.metadata.at("vocabulary")).get<Symbols>();
-  if (!setup.needs_data && !known.empty()) return {CharVocabulary(known)};
-  switch (setup.config[data_kind]) {
-    case Kind::text:
-      return read_text(setup.config, known);
-    case Kind::names:
-      return read_names(setup.config, known);
+  Corpus known = remembered(setup);
+  if (!setup.needs_data && known.tokenizer) return known;
+  switch (setup.config[key::corpus_kind]) {
+    case CorpusKind::text:
+      return read_text(setup.config, std::move(known));
+    case CorpusKind::names:
+      return read_names(setup.config, std::move(known));
   }
-  throw_unhandled(data_kind);
+  throw_unhandled(key::corpus_kind);
 }
 
 }  // namespace tapestry

@@ -33,7 +33,7 @@ std::vector<KeyInfo> keys() {
   std::vector<KeyInfo> all = network_keys();
   const std::vector<KeyInfo> reading = corpus_keys();
   all.insert(all.end(), reading.begin(), reading.end());
-  all.push_back(model_kind);
+  all.insert(all.end(), {model_kind, key::vocabulary});
   return all;
 }
 
@@ -49,8 +49,38 @@ LanguageModel::Network make_network(const Config& config, std::int64_t vocabular
   });
 }
 
+std::vector<double> bytes_of_tokens(const Tokenizer& tokenizer) {
+  std::vector<double> bytes(tokenizer.size());
+  for (std::int32_t token = 0; token < std::ssize(bytes); ++token)
+    bytes[token] = static_cast<double>(tokenizer.bytes_of(token).size());
+  return bytes;
+}
+
+std::int64_t vocabulary_of(const Config& config, const Tokenizer& tokenizer) {
+  const std::int64_t rows = config[key::vocabulary];
+  config.expect(rows == 0 || rows >= tokenizer.size(), key::vocabulary,
+                "expected at least {}, the tokens that there are", tokenizer.size());
+  return rows == 0 ? tokenizer.size() : rows;
+}
+
+std::map<std::string, std::string> carried_by(const std::map<std::string, std::string>& metadata) {
+  std::map<std::string, std::string> carried;
+  for (const auto& [name, value] : metadata)
+    if (name.starts_with(carried_prefix) || name == stop_tokens_name) carried[name] = value;
+  return carried;
+}
+
+std::set<std::int32_t> ends_of_text(const Corpus& corpus,
+                                    const std::map<std::string, std::string>& carried) {
+  std::set<std::int32_t> ends;
+  if (corpus.end_of_text) ends.insert(*corpus.end_of_text);
+  if (const auto more = carried.find(stop_tokens_name); more != carried.end())
+    ends.merge(nlohmann::json::parse(more->second).get<std::set<std::int32_t>>());
+  return ends;
+}
+
 const RegisterTask<LanguageModel> registered{
-    "language-model", "a transformer or recurrent network that predicts the next character", keys};
+    "language-model", "a transformer or recurrent network that predicts the next token", keys};
 
 }  // namespace
 
@@ -58,7 +88,11 @@ LanguageModel::LanguageModel(const TaskSetup& setup)
     : context_(setup.config[key::context]),
       names_(holds_names(setup.config)),
       corpus_(read_corpus(setup)),
-      network_(make_network(setup.config, corpus_.vocabulary.size())) {}
+      carried_(carried_by(setup.metadata)),
+      ends_(ends_of_text(corpus_, carried_)),
+      vocabulary_(vocabulary_of(setup.config, *corpus_.tokenizer)),
+      bytes_(bytes_of_tokens(*corpus_.tokenizer)),
+      network_(make_network(setup.config, vocabulary_)) {}
 
 Module& LanguageModel::model() {
   return std::visit([](Module& model) -> Module& { return model; }, network_);
@@ -69,15 +103,22 @@ Loss LanguageModel::loss(const Batch& batch, const Pass& pass) {
   const Tensor logits =
       std::visit([&](const auto& model) { return model.forward(batch.inputs, noise); }, network_);
   const Tensor total = cross_entropy(logits, batch.targets, {.mean = false});
-  return {total, {{"loss", {total.item(), batch.count}}}};
+  double bytes = 0;
+  for (const std::int32_t target : batch.targets.values<std::int32_t>())
+    if (target != ignored_target) bytes += bytes_[target];
+  return {total,
+          {{"loss", {total.item(), batch.count}},
+           {"bits_per_byte", {total.item() / std::numbers::ln2, bytes}}}};
 }
 
 void LanguageModel::derive(Metrics& metrics) const {
-  metrics["bits_per_char"] = metrics.at("loss") / std::numbers::ln2;
+  if (corpus_.has_characters) metrics["bits_per_char"] = metrics.at("loss") / std::numbers::ln2;
 }
 
 std::map<std::string, std::string> LanguageModel::metadata() const {
-  return {{"vocabulary", nlohmann::json(corpus_.vocabulary.symbols()).dump()}};
+  std::map<std::string, std::string> all = corpus_.metadata;
+  all.insert(carried_.begin(), carried_.end());
+  return all;
 }
 
 }  // namespace tapestry

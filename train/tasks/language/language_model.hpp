@@ -1,5 +1,8 @@
 #pragma once
 
+#include <map>
+#include <set>
+#include <string>
 #include <variant>
 
 #include "layers/models/recurrent_network.hpp"
@@ -8,7 +11,20 @@
 
 namespace tapestry {
 
-// Predicts the next character of a text, or of names.
+namespace key {
+inline const Key<std::int64_t> vocabulary{
+    "model.vocabulary",
+    0,
+    "rows of the embedding, more than there are tokens; 0: as many",
+    {.low = 0, .high = 1e7}};
+}
+
+// Metadata of such names are kept, whatever they hold: files of a published model.
+inline constexpr std::string_view carried_prefix = "carried.";
+// Those of one that are tokens after which a text ends, as a JSON list of numbers.
+inline constexpr const char* stop_tokens_name = "stop_tokens";
+
+// Predicts the next token of a text, or character of names.
 class LanguageModel final : public Task {
  public:
   using Network = std::variant<Transformer, RecurrentNetwork>;
@@ -26,7 +42,10 @@ class LanguageModel final : public Task {
   std::map<std::string, std::string> metadata() const override;
 
   const Network& network() const { return network_; }
-  const CharVocabulary& vocabulary() const { return corpus_.vocabulary; }
+  const Tokenizer& tokenizer() const { return *corpus_.tokenizer; }
+  std::optional<std::int32_t> end_of_text() const { return corpus_.end_of_text; }
+  bool ends_text(std::int32_t token) const { return ends_.contains(token); }
+  std::int64_t vocabulary() const { return vocabulary_; }  // of the model: its tokens, or more
   std::int64_t context() const { return context_; }
   bool writes_names() const { return names_; }
 
@@ -34,6 +53,10 @@ class LanguageModel final : public Task {
   std::int64_t context_;
   bool names_;
   Corpus corpus_;
+  std::map<std::string, std::string> carried_;
+  std::set<std::int32_t> ends_;
+  std::int64_t vocabulary_;
+  std::vector<double> bytes_;  // that each token stands for
   Network network_;
 };
 

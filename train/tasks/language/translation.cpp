@@ -1,5 +1,7 @@
 #include "train/tasks/language/translation.hpp"
 
+#include <fmt/ranges.h>
+
 #include <cmath>
 #include <optional>
 
@@ -115,8 +117,21 @@ ParallelText load(const Config& config, const Key<std::string>& split,
   });
 }
 
+// Pairs are written in the four of special_tokens, which other models' tokenizers may lack.
+BytePairTokenizer load_tokenizer(const std::string& path) {
+  BytePairTokenizer tokenizer = BytePairTokenizer::load(path);
+  for (std::size_t token = 0; token < special_tokens.size(); ++token)
+    expect_input(
+        tokenizer.find(special_tokens[token]) == static_cast<std::int32_t>(token) &&
+            tokenizer.model().special[token],
+        "data.tokenizer = \"{}\": a translation needs the special tokens {} as tokens 0 to "
+        "3; make one by tapestry tokenizer train, or leave data.tokenizer out",
+        path, fmt::join(special_tokens, ", "));
+  return tokenizer;
+}
+
 BytePairTokenizer make_tokenizer(const Config& config, const ParallelText& text) {
-  if (!config[tokenizer_path].empty()) return BytePairTokenizer::load(config[tokenizer_path]);
+  if (!config[tokenizer_path].empty()) return load_tokenizer(config[tokenizer_path]);
   std::vector<std::string> sentences = text.sources;
   sentences.insert(sentences.end(), text.targets.begin(), text.targets.end());
   return BytePairTokenizer::train(
@@ -159,7 +174,7 @@ ParallelCorpus sentences(const TaskSetup& setup) {
       .context = config[context],
       .encode = [tokenizer](std::string_view line) { return tokenizer->encode(line); },
       .decode = [tokenizer](std::span<const std::int32_t> t) { return tokenizer->decode(t); },
-      .lower_case = tokenizer->model().lower_case,
+      .lower_case = tokenizer->model().pieces.lower_case,
       .metadata = {{"tokenizer", tokenizer->to_json()}}};
   if (!training) return corpus;
   corpus.training = cut_to(corpus.context, encoded(*training, *tokenizer));

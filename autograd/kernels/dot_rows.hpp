@@ -1,0 +1,70 @@
+#pragma once
+
+#include <array>
+#include <cstring>
+
+#include "autograd/kernels/register_tile.hpp"
+#include "autograd/kernels/simd.hpp"
+#include "autograd/kernels/squares.hpp"
+
+// Dot products with rows that are read where they stand.
+namespace tapestry {
+
+template <class T, int rows, int columns>
+using DotLanes = std::array<std::array<Simd<T>, columns>, rows>;
+
+// The lanes of the dot product of each row x with each row y, of n terms. The rows y that follow in
+// memory are asked for ahead. Long sums are the sum of their halves.
+template <class T, int rows, int columns>
+DotLanes<T, rows, columns> dot_lanes(std::int64_t n, const T* x, std::int64_t x_stride, const T* y,
+                                     std::int64_t y_stride) {
+  constexpr std::int64_t width = simd_width<T>;
+  DotLanes<T, rows, columns> sums;
+  if (n > run_of_span<T>) {
+    const std::int64_t half = first_half<T>(n);
+    sums = dot_lanes<T, rows, columns>(half, x, x_stride, y, y_stride);
+    const auto rest = dot_lanes<T, rows, columns>(n - half, x + half, x_stride, y + half, y_stride);
+    for (int r = 0; r < rows; ++r)
+      for (int c = 0; c < columns; ++c) sums[r][c] += rest[r][c];
+    return sums;
+  }
+  Simd<T> running[rows * columns];  // which stay in registers
+#pragma GCC unroll 16
+  for (Simd<T>& sum : running) sum = Simd<T>(T(0));
+  const auto add = [&](const auto& load) {
+    Simd<T> v[rows];
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; ++r) v[r] = load(x + r * x_stride);
+#pragma GCC unroll 16
+    for (int c = 0; c < columns; ++c) {
+      const Simd<T> w = load(y + c * y_stride);
+#pragma GCC unroll 16
+      for (int r = 0; r < rows; ++r)
+        running[r * columns + c] = xsimd::fma(v[r], w, running[r * columns + c]);
+    }
+  };
+  std::int64_t i = 0;
+  for (; i + width <= n; i += width) {
+#pragma GCC unroll 16
+    for (int c = 0; c < columns; ++c) __builtin_prefetch(y + (c + columns) * y_stride + i);
+    add([i](const T* from) { return Simd<T>::load_unaligned(from + i); });
+  }
+  if (i < n) add([i, n](const T* from) { return load_partial(from + i, n - i); });
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 16
+    for (int c = 0; c < columns; ++c) sums[r][c] = running[r * columns + c];
+  return sums;
+}
+
+// The dot products of x with as many rows y as a register has lanes.
+template <class T>
+Simd<T> dot_rows(std::int64_t n, const T* x, const T* y, std::int64_t y_stride) {
+  constexpr int width = simd_width<T>;
+  const auto sums = dot_lanes<T, 1, width>(n, x, 0, y, y_stride);
+  Lanes<T> square[width];
+  std::memcpy(square, &sums[0], sizeof(sums[0]));
+  return sum_each<T>(square);
+}
+
+}  // namespace tapestry

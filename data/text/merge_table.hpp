@@ -1,0 +1,55 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+namespace tapestry {
+
+// What pairs of tokens become. Encoding looks into it for each pair of neighbours, so that it is
+// one piece of memory, half empty.
+class MergeTable final {
+ public:
+  struct Step {
+    std::int32_t rank = 0;    // the lowest is done first
+    std::int32_t result = 0;  // the token
+  };
+
+  MergeTable() : MergeTable(0) {}
+  explicit MergeTable(std::size_t pairs) : slots_(std::bit_ceil(2 * pairs + 2)) {}
+
+  // At most as many pairs as were announced; a known pair's step changes.
+  void set(std::int32_t left, std::int32_t right, const Step& step) {
+    const std::uint64_t key = key_of(left, right);
+    std::size_t place = place_of(key);
+    while (slots_[place].key != key && slots_[place].key != none) place = after(place);
+    slots_[place] = {key, step};
+  }
+
+  const Step* find(std::int32_t left, std::int32_t right) const {  // null: they stay apart
+    const std::uint64_t key = key_of(left, right);
+    for (std::size_t place = place_of(key); slots_[place].key != none; place = after(place))
+      if (slots_[place].key == key) return &slots_[place].step;
+    return nullptr;
+  }
+
+ private:
+  static constexpr std::uint64_t none = ~std::uint64_t{0};  // of no two tokens
+  struct Slot {
+    std::uint64_t key = none;
+    Step step{};
+  };
+
+  static std::uint64_t key_of(std::int32_t left, std::int32_t right) {
+    return static_cast<std::uint64_t>(left) << 32 | static_cast<std::uint32_t>(right);
+  }
+  std::size_t place_of(std::uint64_t key) const {
+    constexpr std::uint64_t golden_ratio = 0x9E3779B97F4A7C15;  // Knuth 1973, 6.4
+    return static_cast<std::size_t>(key * golden_ratio >> 32) & (slots_.size() - 1);
+  }
+  std::size_t after(std::size_t place) const { return (place + 1) & (slots_.size() - 1); }
+
+  std::vector<Slot> slots_;
+};
+
+}  // namespace tapestry

@@ -1,0 +1,33 @@
+#include "layers/norm.hpp"
+
+#include "autograd/check.hpp"
+#include "autograd/ops/layer_norm.hpp"
+#include "autograd/ops/rms_norm.hpp"
+#include "autograd/tape.hpp"
+
+namespace tapestry {
+
+Norm::Norm(std::int64_t width, const NormOptions& wanted)
+    : options(wanted), weight(Array::full({width}, 1), Role::norm) {
+  if (options.kind == NormKind::layer) bias.emplace(Array::zeros({width}), Role::norm);
+}
+
+Tensor Norm::forward(const Tensor& x) const {
+  const Scope scope(path());
+  switch (options.kind) {
+    case NormKind::layer:
+      return layer_norm(x, weight, *bias, options.epsilon);
+    case NormKind::rms:
+      require(x.rank() >= 1 && x.dim(-1) == weight.tensor.size(), "norm: x {} with weight {}",
+              to_string(x.shape()), to_string(weight.tensor.shape()));
+      return rms_norm(x, weight, {.epsilon = options.epsilon});
+  }
+  throw_unhandled("norm");
+}
+
+void Norm::fields(FieldVisitor& visit) {
+  visit("weight", weight);
+  if (bias) visit("bias", *bias);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,22 @@
+#include <nlohmann/json.hpp>
+
+#include "data/json.hpp"
+#include "tests/fuzz/target.hpp"
+#include "train/exchange/architecture.hpp"
+#include "train/exchange/published_weights.hpp"
+
+// What a published model's folder holds.
+namespace tapestry {
+namespace {
+
+const RegisterFuzzTarget config("published-config", [](std::string_view bytes) {
+  read_published_config(parse_json(bytes, "config.json"), "config.json");
+});
+
+const RegisterFuzzTarget index("weights-index", [](std::string_view bytes) {
+  written_file("model.safetensors.index.json", bytes);
+  PublishedWeights{scratch_folder()};
+});
+
+}  // namespace
+}  // namespace tapestry

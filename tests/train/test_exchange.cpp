@@ -1,0 +1,345 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "data/file.hpp"
+#include "tests/support/process.hpp"
+#include "tests/support/small.hpp"
+#include "train/decode/generate.hpp"
+#include "train/exchange/export.hpp"
+#include "train/exchange/import.hpp"
+#include "train/run/run.hpp"
+#include "train/tasks/language/language_model.hpp"
+
+// Models that come from and go to Hugging Face's library. tests/golden/published holds random ones
+// that it saved, and its logits (tests/interop/make_published.py).
+namespace tapestry {
+namespace {
+namespace fs = std::filesystem;
+
+using Json = nlohmann::json;
+
+const std::vector<std::string> published = {"gpt2", "llama3", "qwen2", "qwen3"};
+
+std::string golden(const std::string& name) {
+  return TAPESTRY_SOURCE_DIR "/tests/golden/published/" + name;
+}
+
+LanguageModel& language_model(Task& task) { return dynamic_cast<LanguageModel&>(task); }
+
+// tokens (B, T) -> (B, T, V)
+Array logits_of(Task& task, const Array& tokens) {
+  return std::visit([&](const auto& model) { return model.forward(tokens).value(); },
+                    language_model(task).network());
+}
+
+double largest_difference(const Array& a, const Array& b) {
+  REQUIRE(a.shape() == b.shape());
+  double largest = 0;
+  for (std::int64_t i = 0; i < a.size(); ++i)
+    largest = std::max<double>(largest, std::abs(a.values<float>()[i] - b.values<float>()[i]));
+  return largest;
+}
+
+// The last `count` positions of logits (B, T, V).
+Array last_positions(const Array& logits, std::int64_t count) {
+  const std::int64_t B = logits.dim(0), T = logits.dim(1), V = logits.dim(2);
+  Array last({B, count, V});
+  for (std::int64_t b = 0; b < B; ++b)
+    std::ranges::copy(logits.values<float>().subspan((b * T + T - count) * V, count * V),
+                      last.mutable_values<float>().begin() + b * count * V);
+  return last;
+}
+
+// A copy of a golden folder, to change.
+class Copied {
+ public:
+  explicit Copied(const std::string& name) { fs::copy(golden(name), folder.path("model")); }
+
+  std::string path(const std::string& name = "") const {
+    return folder.path(name.empty() ? "model" : "model/" + name);
+  }
+  // With fields of one of its JSON files changed; null takes one away.
+  void change(const std::string& file, const Json& fields) const {
+    Json json = Json::parse(read_bytes(path(file)));
+    for (const auto& [name, value] : fields.items())
+      if (value.is_null())
+        json.erase(name);
+      else
+        json[name] = value;
+    folder.write("model/" + file, json.dump());
+  }
+  std::string message() const {
+    return message_of([&] { import_published(path(), {}); });
+  }
+  TemporaryFolder folder;
+};
+
+TEST_SUITE_BEGIN("exchange");
+
+TEST_CASE("exchange: imported models compute the logits of Hugging Face's library") {
+  for (const std::string& name : published) {
+    CAPTURE(name);
+    const ImportedModel model = import_published(golden(name), {});
+    const Safetensors expected = read_safetensors(golden(name) + "/expected.safetensors");
+    const Array tokens = *expected.find("tokens");
+    const Array logits = logits_of(*model.task, tokens);
+    CHECK(largest_difference(last_positions(logits, 3), *expected.find("logits")) < 1e-5);
+
+    const auto first = tokens.values<std::int32_t>().first(tokens.dim(1));
+    const auto greedy = expected.find("greedy")->values<std::int32_t>();
+    Random unused(1, Stream::sample, 0);
+    const std::vector<std::int32_t> written = std::visit(
+        [&](const auto& network) {
+          return generate(network, {first.begin(), first.end()}, std::ssize(greedy),
+                          {.temperature = 0}, unused);
+        },
+        language_model(*model.task).network());
+    CHECK(std::ranges::equal(written, greedy));
+  }
+}
+
+// Of a model that was imported, saved as a run and exported again.
+TEST_CASE("exchange: what comes in goes out, and comes in again") {
+  for (const std::string& name : published) {
+    CAPTURE(name);
+    const TemporaryFolder folder;
+    const std::string run = folder.path("run"), out = folder.path("out");
+    const Finished imported = tapestry_run({"import", golden(name), "--out", run});
+    REQUIRE(imported.err == "");
+    const Finished exported = tapestry_run({"export", run, "--out", out});
+    REQUIRE(exported.err == "");
+
+    const Json before = Json::parse(read_bytes(golden(name) + "/config.json")),
+               after = Json::parse(read_bytes(out + "/config.json"));
+    for (const char* field : {"architectures", "model_type", "vocab_size", "eos_token_id",
+                              "bos_token_id", "tie_word_embeddings"})
+      CHECK(before[field] == after[field]);
+    for (const char* file : {"tokenizer_config.json", "generation_config.json", "tokenizer.json"})
+      CHECK(Json::parse(read_bytes(golden(name) + "/" + file)) ==
+            Json::parse(read_bytes(out + "/" + file)));
+    const ImportedModel model = import_published(golden(name), {}),
+                        again = import_published(out, {});
+    CHECK(model.architecture == again.architecture);
+    const std::vector<Parameter*> parameters = model.task->model().parameters(),
+                                  others = again.task->model().parameters();
+    REQUIRE(parameters.size() == others.size());
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      CHECK(largest_difference(parameters[i]->value(), others[i]->value()) == 0);
+  }
+}
+
+TEST_CASE("exchange: what is kept beside the weights goes out as it came in") {
+  const Copied model("llama3");
+  model.folder.write("model/chat_template.jinja", "{{ messages }}");
+  model.change("generation_config.json", {{"temperature", 0.6}});
+  const std::string run = model.folder.path("run"), out = model.folder.path("out");
+  REQUIRE(tapestry_run({"import", model.path(), "--out", run}).err == "");
+  REQUIRE(tapestry_run({"export", run, "--dtype", "bfloat16", "--out", out}).err == "");
+  CHECK(read_bytes(out + "/chat_template.jinja") == "{{ messages }}");
+  CHECK(Json::parse(read_bytes(out + "/generation_config.json"))["temperature"] == 0.6);
+  CHECK(Json::parse(read_bytes(out + "/config.json"))["torch_dtype"] == "bfloat16");
+  // What was bfloat16 is the same again.
+  CHECK(SafetensorsReader(out + "/model.safetensors").entries().front().dtype ==
+        std::string("BF16"));
+  const ImportedModel before = import_published(golden("llama3"), {}),
+                      after = import_published(out, {});
+  for (std::size_t i = 0; i < before.task->model().parameters().size(); ++i)
+    CHECK(largest_difference(before.task->model().parameters()[i]->value(),
+                             after.task->model().parameters()[i]->value()) == 0);
+}
+
+// A model whose neighbouring columns turn together leaves with its rows in another order.
+TEST_CASE("exchange: rotary positions of neighbours leave as those of halves") {
+  const TemporaryFolder folder;
+  folder.write("story.txt", story());
+  folder.write("text.toml", "task = \"language-model\"\n");
+  const std::string run = folder.path("run"), out = folder.path("out");
+  std::vector<std::string> words = {"train", folder.path("text.toml"), "--out", run, "--quiet"};
+  for (const std::string& setting :
+       {"data.path=" + folder.path("story.txt"), std::string("data.tokenizer=train"),
+        std::string("data.vocabulary=270"), std::string("model.layers=2"),
+        std::string("model.heads=2"), std::string("model.width=16"),
+        std::string("model.context=12"), std::string("train.steps=5"),
+        std::string("model.norm_kind=rms"), std::string("model.gated=true"),
+        std::string("model.bias=false"), std::string("model.positions=rotary"),
+        std::string("model.query_key_norm=true"), std::string("model.activation=silu")})
+    words.insert(words.end(), {"--set", setting});
+  REQUIRE(tapestry_run(words).err == "");
+  REQUIRE(tapestry_run({"export", run, "--out", out}).err == "");
+  const TrainedModel trained = load_trained(run, {}, false);
+  const ImportedModel imported = import_published(out, {});
+  const Array tokens = Array::of<std::int32_t>({1, 2, 3, 4, 5, 6, 7, 8}, {1, 8});
+  CHECK(largest_difference(logits_of(*trained.task, tokens), logits_of(*imported.task, tokens)) <
+        1e-5);
+  const std::string text = "7 green bottles";
+  CHECK(language_model(*imported.task).tokenizer().encode(text) ==
+        language_model(*trained.task).tokenizer().encode(text));
+}
+
+TEST_CASE("exchange: wrong folders are refused by file, field or tensor") {
+  const TemporaryFolder empty;
+  check_says(message_of([&] { import_published(empty.path(), {}); }), {"holds no config.json"});
+  check_says(message_of([&] { import_published(empty.path("nowhere"), {}); }), {"no such folder"});
+
+  const auto of_config = [](const std::string& name, const Json& fields) {
+    const Copied model(name);
+    model.change("config.json", fields);
+    return model.message();
+  };
+  check_says(of_config("gpt2", {{"architectures", {"BertModel"}}}),
+             {"config.json: architectures", "LlamaForCausalLM", "BertModel"});
+  check_says(of_config("gpt2", {{"architectures", nullptr}}), {"architectures", "nothing"});
+  check_says(of_config("gpt2", {{"model_type", "llama"}}), {"model_type: expected \"gpt2\""});
+  check_says(of_config("gpt2", {{"scale_attn_by_inverse_layer_idx", true}}),
+             {"scale_attn_by_inverse_layer_idx: expected false", "found true"});
+  check_says(of_config("gpt2", {{"n_embd", "wide"}}), {"n_embd: expected a natural number"});
+  check_says(of_config("gpt2", {{"n_embd", nullptr}}), {"n_embd", "nothing"});
+  check_says(of_config("gpt2", {{"new_trick", 7}}), {"new_trick = 7: not a field"});
+  check_says(of_config("gpt2", {{"activation_function", "tanh"}}), {"activation_function", "gelu"});
+  check_says(of_config("gpt2", {{"n_inner", 21}}), {"tensor", "config.json asks for"});
+  check_says(of_config("gpt2", {{"n_layer", 3}}), {"h.2.", "is missing"});
+  check_says(of_config("gpt2", {{"n_layer", 1}}), {"h.1.", "asks for no such tensor"});
+  check_says(of_config("gpt2", {{"vocab_size", 263}}), {"tokenizer.json: 264 tokens", "263"});
+  check_says(of_config("gpt2", {{"n_embd", 60000}}), {"asks for"});
+  check_says(of_config("llama3", {{"rope_parameters", {{"rope_type", "yarn"}}}}),
+             {"rope_parameters.rope_type", "yarn", "llama3"});
+  check_says(of_config("llama3", {{"mlp_bias", true}}), {"bias", "is missing"});
+  check_says(of_config("qwen2", {{"use_sliding_window", true}}), {"use_sliding_window"});
+  check_says(of_config("qwen2", {{"tie_word_embeddings", false}}), {"lm_head.weight", "missing"});
+  check_says(of_config("qwen2", {{"quantization_config", {{"bits", 4}}}}), {"quantization_config"});
+
+  const Copied broken("gpt2");
+  broken.folder.write("model/config.json", "{");
+  check_says(broken.message(), {"config.json: line 1: not JSON"});
+  const Copied lone("llama3");
+  fs::remove(lone.path("model-00002-of-00002.safetensors"));
+  check_says(lone.message(), {"model-00002-of-00002.safetensors is missing"});
+  const Copied astray("llama3");
+  astray.change("model.safetensors.index.json", {{"weight_map", {{"a", "../secret"}}}});
+  check_says(astray.message(), {"weight_map: a: expected the name of a file in this folder"});
+  const Copied moved("llama3");
+  moved.change("model.safetensors.index.json",
+               {{"weight_map", {{"a", "model-00001-of-00002.safetensors"}}}});
+  check_says(moved.message(), {"weight_map: tensor a is not in"});
+  const Copied without("qwen3");
+  fs::remove(without.path("tokenizer.json"));
+  check_says(without.message(), {"holds no tokenizer.json"});
+  const Copied endless("qwen3");
+  endless.change("tokenizer_config.json", {{"eos_token", "<nowhere>"}});
+  check_says(endless.message(), {"eos_token", "not a token of tokenizer.json"});
+}
+
+TEST_CASE("exchange: what has no architecture there is refused by its key") {
+  const TemporaryFolder folder;
+  const auto refusal = [&](const std::vector<std::string>& settings) {
+    std::string text = "task = \"language-model\"\n";
+    std::vector<std::string> overrides = {"model.layers=1", "model.width=16"};
+    overrides.insert(overrides.end(), settings.begin(), settings.end());
+    Config config = parse_config(text, "text", overrides);
+    std::unique_ptr<Task> task = make_task({config, {{"vocabulary", "[\"a\",\"b\"]"}}, false});
+    const TrainedModel trained{std::move(config), std::move(task), {}};
+    const std::string out = folder.path("out");
+    const std::string message =
+        message_of([&] { export_published(trained, out, StoredFloats::as_they_are); });
+    CHECK_FALSE(fs::exists(out));
+    return message;
+  };
+  check_says(refusal({"model.window=4"}), {"model.window = 4", "expected 0"});
+  check_says(refusal({"model.norm=post"}), {"model.norm = \"post\"", "\"pre\""});
+  check_says(refusal({"model.attention=random-features"}), {"model.attention"});
+  check_says(refusal({"model.positions=rotary"}), {"model.positions", "model.norm_kind"});
+  check_says(refusal({"model.gated=true"}), {"model.gated = true"});
+  check_says(refusal({"model.bias=false"}), {"model.bias = false"});
+  check_says(refusal({"model.kind=recurrent"}), {"model.kind", "transformer"});
+  check_says(refusal({"model.norm_kind=rms"}), {"model.positions"});
+  check_says(refusal({"model.norm_kind=rms", "model.positions=rotary"}), {"model.gated"});
+  check_says(refusal({"model.norm_kind=rms", "model.positions=rotary", "model.gated=true",
+                      "model.query_key_norm=true"}),
+             {"model.bias = true"});
+}
+
+TEST_CASE("exchange: export writes the weights of any model, and nothing over something") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path("run"), weights = folder.path("weights.safetensors");
+  std::vector<std::string> words = {"train",   "karate", "--out",        run,
+                                    "--quiet", "--set",  "train.steps=2"};
+  REQUIRE(tapestry_run(words).err == "");
+  REQUIRE(tapestry_run({"export", run, "--format", "safetensors", "--out", weights}).err == "");
+  const Checkpoint checkpoint = load_checkpoint(trained_checkpoint(run));
+  const Safetensors written = read_safetensors(weights);
+  CHECK(!written.tensors.empty());
+  for (const auto& [name, array] : written.tensors)
+    CHECK(largest_difference(array, *checkpoint.file.find(name)) == 0);
+
+  const Finished wrong = tapestry_run({"export", run, "--out", folder.path("hf")});
+  CHECK(wrong.status == 2);
+  check_says(wrong.err, {"task = \"graph\"", "--format safetensors"});
+  CHECK_FALSE(fs::exists(folder.path("hf")));
+  const Finished unknown = tapestry_run({"export", run, "--format", "zip", "--out", "x"});
+  check_says(unknown.err, {"--format: zip", "huggingface"});
+  CHECK(tapestry_run({"export", run}).status == 2);
+
+  REQUIRE(tapestry_run({"import", golden("gpt2"), "--out", folder.path("gpt2")}).err == "");
+  const Finished over = tapestry_run({"export", folder.path("gpt2"), "--out", run});
+  CHECK(over.status == 2);
+  check_says(over.err, {"is there already"});
+  const Finished twice = tapestry_run({"import", golden("gpt2"), "--out", folder.path("gpt2")});
+  CHECK(twice.status == 2);
+  check_says(twice.err, {"--out"});
+}
+
+TEST_CASE("exchange: a training begins with the weights, tokens and model of a run") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path("run"), tuned = folder.path("tuned");
+  folder.write("story.txt", story(40));
+  folder.write("tune.toml",
+               "task = \"language-model\"\n[optim]\nlearning_rate = 0\n[train]\n"
+               "steps = 2\nbatch_size = 2\n");
+  REQUIRE(tapestry_run({"import", golden("qwen3"), "--out", run}).err == "");
+  const Finished trained = tapestry_run({"train", folder.path("tune.toml"), "--from", run, "--out",
+                                         tuned, "--set", "data.path=" + folder.path("story.txt")});
+  REQUIRE(trained.err == "");
+  check_says(trained.out, {"from the weights of"});
+  const TrainedModel before = load_trained(run, {}, false), after = load_trained(tuned, {}, false);
+  const Array tokens = Array::of<std::int32_t>({1, 2, 3, 4}, {1, 4});
+  CHECK(largest_difference(logits_of(*before.task, tokens), logits_of(*after.task, tokens)) == 0);
+  // It is exported with what came in.
+  REQUIRE(tapestry_run({"export", tuned, "--out", folder.path("out")}).err == "");
+  CHECK(Json::parse(read_bytes(folder.path("out/tokenizer_config.json"))) ==
+        Json::parse(read_bytes(golden("qwen3") + "/tokenizer_config.json")));
+
+  const Finished other = tapestry_run({"train", "sort", "--from", run, "--out", folder.path("no")});
+  CHECK(other.status == 2);
+  check_says(other.err, {"language-model", "toy-sequence"});
+  const Finished wider =
+      tapestry_run({"train", folder.path("tune.toml"), "--from", run, "--out", folder.path("no"),
+                    "--set", "data.path=" + folder.path("story.txt"), "--set", "model.width=24"});
+  CHECK(wider.status == 2);
+  CHECK_FALSE(fs::exists(folder.path("no")));
+  const Finished resumed = tapestry_run({"train", run + "/config.toml", "--out", run, "--resume",
+                                         "--set", "data.path=" + folder.path("story.txt")});
+  CHECK(resumed.status == 2);
+  check_says(resumed.err, {"--from"});
+}
+
+// With TAPESTRY_RUN, TAPESTRY_TOKENS (a safetensors file with "tokens" (B, T)) and TAPESTRY_LOGITS
+// it writes "logits" (B, T, V) for a comparison elsewhere (tests/interop/).
+TEST_CASE("interop: writes a run's logits") {
+  const char *run = std::getenv("TAPESTRY_RUN"), *given = std::getenv("TAPESTRY_TOKENS"),
+             *out = std::getenv("TAPESTRY_LOGITS");
+  if (!run || !given || !out) return;
+  const TrainedModel trained = load_trained(run, {}, false);
+  const Safetensors tokens = read_safetensors(given);
+  const Array logits = logits_of(*trained.task, *tokens.find("tokens"));
+  write_safetensors(out, {.tensors = {{"logits", logits}}, .metadata = {}});
+  CHECK(read_safetensors(out).find("logits")->shape() == logits.shape());
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,97 @@
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "tests/support/process.hpp"
+#include "train/run/new_folder.hpp"
+#include "train/run/system_calls.hpp"
+
+namespace tapestry {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The system's calls, of which one fails.
+class FailingCall final : public SystemCalls {
+ public:
+  explicit FailingCall(int number) : left_(number) { choose_system_calls(this); }
+  ~FailingCall() override { choose_system_calls(nullptr); }
+  bool has_failed() const { return left_ < 0; }
+
+  int open(const char* path, int flags) override {
+    return fails() ? -1 : SystemCalls::open(path, flags);
+  }
+  ssize_t write(int file, const void* bytes, std::size_t count) override {
+    return fails() ? -1 : SystemCalls::write(file, bytes, count);
+  }
+  int fsync(int file) override { return fails() ? -1 : SystemCalls::fsync(file); }
+  int rename(const char* from, const char* to) override {
+    return fails() ? -1 : SystemCalls::rename(from, to);
+  }
+  int mkdir(const char* path) override { return fails() ? -1 : SystemCalls::mkdir(path); }
+
+ private:
+  bool fails() {
+    errno = EIO;
+    return left_-- == 0;
+  }
+  int left_;
+};
+
+void make(const std::string& path) {
+  NewFolder folder(path);
+  folder.write("one", {"1"});
+  folder.write("two", {"2", "2"});
+  folder.finish();
+}
+
+TEST_SUITE_BEGIN("files");
+
+TEST_CASE("NewFolder: is there whole or not at all, whatever call fails") {
+  const TemporaryFolder parent;
+  const std::string path = parent.path("new");
+  int failures = 0;
+  for (int call = 0;; ++call) {
+    CAPTURE(call);
+    fs::remove_all(path);
+    std::string message;
+    bool has_failed = false;
+    {
+      const FailingCall failing(call);
+      try {
+        make(path);
+      } catch (const std::runtime_error& error) {
+        message = error.what();
+      }
+      has_failed = failing.has_failed();
+    }
+    CHECK(!fs::exists(path + ".tmp"));
+    if (fs::exists(path)) {
+      CHECK(read_bytes(path + "/one") == "1");
+      CHECK(read_bytes(path + "/two") == "22");
+    }
+    if (!has_failed) {
+      CHECK(fs::exists(path));
+      break;
+    }
+    ++failures;
+    check_says(message, {path, "Input/output error"});
+  }
+  CHECK(failures > 10);
+}
+
+TEST_CASE("NewFolder: takes the place of an empty folder, and of nothing else") {
+  const TemporaryFolder parent;
+  const std::string path = parent.path("new");
+  fs::create_directory(path);
+  make(path + "/");
+  CHECK(read_bytes(path + "/two") == "22");
+  check_says(message_of([&] { make(path); }), {path + ": is there already"});
+  CHECK(read_bytes(path + "/two") == "22");
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

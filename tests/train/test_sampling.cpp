@@ -1,0 +1,211 @@
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "data/text/text.hpp"
+#include "tests/support/tokens.hpp"
+#include "tests/support/workshop.hpp"
+#include "train/decode/generate.hpp"
+#include "train/decode/token_text.hpp"
+#include "train/run/run.hpp"
+#include "train/view.hpp"
+
+// How texts are chosen token by token, and shown while they come.
+namespace tapestry {
+namespace {
+
+using Tokens = std::vector<std::int32_t>;
+
+// Says the same logits whatever it reads.
+class Constant final : public Reader {
+ public:
+  explicit Constant(std::vector<float> logits) : logits_(std::move(logits)) {}
+  Array read(const Tokens&) override {
+    return Array::of(std::vector<float>(logits_), {std::ssize(logits_)});
+  }
+
+ private:
+  std::vector<float> logits_;
+};
+
+struct Shown {
+  std::vector<std::string> pieces{};
+  bool stopped = false;
+  std::string text() const {
+    std::string all;
+    for (const std::string& piece : pieces) all += piece;
+    return all;
+  }
+};
+
+Shown shown(const Tokenizer& tokenizer, const Tokens& tokens, std::vector<std::string> stops = {}) {
+  Shown result;
+  TokenText text(tokenizer, std::move(stops),
+                 [&](std::string_view piece) { result.pieces.emplace_back(piece); });
+  for (const std::int32_t token : tokens)
+    if (!text.add(token)) {
+      result.stopped = true;
+      return result;
+    }
+  text.finish();
+  return result;
+}
+
+TEST_SUITE_BEGIN("sampling");
+
+TEST_CASE("TokenText: gives characters when they are whole") {
+  const BytePairTokenizer tokenizer = small_tokenizer(story(), 265);  // bytes alone
+  const std::string text = "aé日🙂b";
+  CHECK(shown(tokenizer, tokenizer.encode(text)).pieces ==
+        std::vector<std::string>{"a", "é", "日", "🙂", "b"});
+  for (const std::string odd : {"a\xE6\x97", "\xF0\x9F\x98x", "\x98\x80z", "\xFFq\xC3\xC3\xA9"}) {
+    Tokens tokens;
+    for (const char byte : odd) tokens.push_back(tokenizer.find(std::string(1, byte)));
+    CHECK(shown(tokenizer, tokens).text() == tokenizer.decode(tokens));
+  }
+}
+
+TEST_CASE("TokenText: holds back what may begin a stop, and gives nothing behind one") {
+  const CharVocabulary letters = CharVocabulary::of_text("abc\n");
+  const auto given = [&](const std::string& text, const std::vector<std::string>& stops) {
+    return shown(letters, letters.encode(text), stops);
+  };
+  CHECK(given("abcabc", {"ca"}).pieces == std::vector<std::string>{"a", "b"});
+  CHECK(given("abcabc", {"ca"}).stopped);
+  CHECK(given("aabaac", {"aac"}).pieces == std::vector<std::string>{"aab"});
+  CHECK(given("aab", {"aac"}).text() == "aab");
+  CHECK(given("abca", {"ab\n", "abca"}).text().empty());
+  CHECK(given("cab", {"abc"}).text() == "cab");  // what was begun comes at the end
+  CHECK(!given("cab", {"abc"}).stopped);
+  CHECK(given("bcab", {"ab", "ca"}).text() == "b");  // the first that comes
+}
+
+TEST_CASE("choose_token: min_p leaves tokens of a share of the likeliest one's probability") {
+  const Array logits = Array::of<float>({1, 3, 2, -1, 2.9F}, {5});
+  Random random(3, Stream::sample);
+  const auto chosen = [&](const SamplingOptions& options) {
+    std::set<std::int32_t> tokens;
+    for (int i = 0; i < 500; ++i) tokens.insert(choose_token(logits, options, random));
+    return tokens;
+  };
+  using Set = std::set<std::int32_t>;
+  CHECK(chosen({}) == Set{0, 1, 2, 3, 4});
+  CHECK(chosen({.min_p = 0.3}) == Set{1, 2, 4});  // e^-1 = 0.37, e^-2 = 0.14
+  CHECK(chosen({.min_p = 0.5}) == Set{1, 4});
+  CHECK(chosen({.min_p = 1}) == Set{1});
+  CHECK(chosen({.temperature = 4, .min_p = 0.5}) == Set{0, 1, 2, 4});  // e^-0.5 = 0.61
+  CHECK(chosen({.top_k = 2, .min_p = 0.01}) == Set{1, 4});
+  CHECK(chosen({.top_p = 0.6, .min_p = 0.01}) == Set{1, 4});
+  std::array<int, 5> counts{};
+  for (int i = 0; i < 20000; ++i) ++counts[choose_token(logits, {.min_p = 0.3}, random)];
+  const double total = std::exp(1) + std::exp(0) + std::exp(0.9);
+  CHECK(counts[1] / 20000.0 == doctest::Approx(std::exp(1) / total).epsilon(0.03));
+  CHECK(counts[2] / 20000.0 == doctest::Approx(1 / total).epsilon(0.05));
+}
+
+TEST_CASE("generate: a repetition penalty, as transformers has it") {
+  const auto greedy = [](const std::vector<float>& logits, const Tokens& prompt, double penalty) {
+    Random random(1, Stream::sample);
+    Constant model(logits);
+    Reader& reader = model;
+    return generate(reader, prompt, 6, {.temperature = 0, .repetition_penalty = penalty}, random);
+  };
+  // RepetitionPenaltyLogitsProcessor of transformers 5.23, greedily.
+  CHECK(greedy({1.0F, 2.0F, 1.8F, 2.5F, -0.5F, -0.6F}, {3}, 1.5) == Tokens{1, 2, 3, 3, 3, 3});
+  CHECK(greedy({1.0F, 2.0F, 1.8F, 2.5F, -0.5F, -0.6F}, {3}, 5) == Tokens{1, 2, 0, 3, 3, 3});
+  CHECK(greedy({-1.0F, -1.4F, -3.0F}, {0}, 1.5) == Tokens{1, 0, 0, 0, 0, 0});
+  CHECK(greedy({-1.0F, -1.4F, -3.0F}, {0}, 1) == Tokens{0, 0, 0, 0, 0, 0});
+}
+
+TEST_CASE("sample: a text is shown piece by piece while it is made") {
+  const Workshop shop;
+  shop.must_train("text", "run", {"train.steps=2"});
+  const TrainedModel trained = load_trained(shop.folder.path("run"), {}, false);
+  const Sample sample = look_at<Sample>(trained.config, *trained.task,
+                                        {{"prompt", "green"}, {"tokens", "12"}, {"stop", "zz"}});
+  std::vector<std::string> pieces;
+  sample.stream([&](std::string_view piece) { pieces.emplace_back(piece); });
+  CHECK(pieces.size() >= 12);
+  CHECK(pieces.front() == "green");
+  CHECK(pieces.back() == "\n");
+}
+
+TEST_CASE("sample: prompts from files, stops, and what is wrong with them") {
+  const Workshop shop;
+  shop.must_train("text", "run", {"train.steps=2"});
+  shop.folder.write("prompt", "green\n");
+  shop.folder.write("latin", "caf\xE9");
+  const auto sample = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"sample", "run", "--tokens", "30"});
+    return tapestry_run(more, {.folder = shop.folder.path()});
+  };
+  const std::string whole = sample({"--prompt", "green"}).out;
+  CHECK(sample({"--prompt-file", "prompt"}).out == whole);
+  const std::string program = std::string(TAPESTRY_EMULATOR) + " " + TAPESTRY_BINARY;
+  CHECK(run_program(
+            {"sh", "-c", "printf green | " + program + " sample run --tokens 30 --prompt-file -"},
+            {.folder = shop.folder.path()})
+            .out == whole);
+  for (std::size_t at = 6; at < 30; at += 5) {
+    const std::string stop = whole.substr(at, 2),
+                      said = sample({"--prompt", "green", "--stop", stop}).out;
+    CHECK(said == whole.substr(0, whole.find(stop, 5)) + "\n");
+  }
+  CHECK(sample({"--prompt", "green", "--stop", "reen"}).out.starts_with("green"));
+  sample({"--prompt", "green", "--stop", whole.substr(20, 2), "--out", "text"});
+  CHECK(read_bytes(shop.folder.path("text")) ==
+        sample({"--prompt", "green", "--stop", whole.substr(20, 2)}).out);
+  CHECK(sample({"--prompt", "green", "--repetition-penalty", "3"}).out != whole);
+  CHECK(sample({"--min-p", "1"}).out == sample({"--temperature", "0"}).out);
+  struct Row {
+    std::vector<std::string> words, parts;
+  };
+  const Row rows[] = {
+      {{"--prompt-file", "none"}, {"none: cannot be opened"}},
+      {{"--prompt-file", "latin"}, {"latin: byte 3 (line 1): 0xe9 is not UTF-8"}},
+      {{"--prompt", "wall", "--prompt-file", "prompt"}, {"--prompt-file prompt: is not used with"}},
+      {{"--prompt-file", "/dev/zero"}, {"/dev/zero: is a pipe or a device"}},
+      {{"--min-p", "2"}, {"--min-p 2: expected between 0 and 1"}},
+      {{"--repetition-penalty", "0"}, {"--repetition-penalty 0: expected between 0.01 and 100"}},
+  };
+  for (const Row& row : rows) {
+    const Finished finished = sample(row.words);
+    CHECK(finished.status == 2);
+    CHECK(finished.out.empty());
+    CHECK(lines_of(finished.err).size() == 1);
+    check_says(finished.err, row.parts);
+  }
+}
+
+TEST_CASE("sample: a text ends with the token that ends documents") {
+  const Workshop shop;
+  shop.folder.write("letters.txt", "a b\nc d\ne f\n");
+  // A model that has seen nothing else than short documents: every second token is an end.
+  shop.folder.write("tokenizer.json", small_tokenizer("a b c d e f", 262).to_json());
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "ab\n";
+  shop.folder.write("lines.txt", text);
+  const RunOptions here{.folder = shop.folder.path()};
+  REQUIRE(tapestry_run({"tokens", "lines.txt", "--documents", "lines", "--tokenizer",
+                        "tokenizer.json", "--out", "shards"},
+                       here)
+              .status == 0);
+  shop.must_train("text", "run",
+                  {"data.path=" + shop.folder.path("shards"), "train.steps=60",
+                   "optim.learning_rate=0.01", "model.dropout=0"});
+  const auto sample = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"sample", "run", "--temperature", "0"};
+    words.insert(words.end(), more.begin(), more.end());
+    return tapestry_run(words, here).out;
+  };
+  CHECK(sample({}) == "ab\n");
+  CHECK(sample({"--prompt", "a"}) == "ab\n");
+  CHECK(sample({"--count", "2"}) == "ab\n---\nab\n");
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

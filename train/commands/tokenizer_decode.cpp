@@ -1,0 +1,61 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "autograd/check.hpp"
+#include "data/file.hpp"
+#include "data/json.hpp"
+#include "data/text/byte_pair.hpp"
+#include "train/commands/command.hpp"
+#include "train/commands/output.hpp"
+#include "train/run/terminal.hpp"
+
+namespace tapestry {
+namespace {
+
+class DecodeTokens final : public Command {
+ public:
+  void declare(Arguments& arguments) override {
+    arguments.place("FILE", file_, "a JSON list of tokens a line, plain or gzip");
+    arguments.option("--tokenizer", tokenizer_, "a tokenizer.json of byte-level BPE");
+    arguments.flag("--json", json_, "write each text as a JSON string");
+    arguments.option("--out", out_, "write here");
+  }
+
+  int run() override {
+    expect_not_of_a_run(out_);
+    const BytePairTokenizer tokenizer = BytePairTokenizer::load(tokenizer_);
+    const std::string all = read_text(file_);
+    std::string_view rest = all;
+    std::string lines;
+    for (int number = 1; const auto line = next_line(rest); ++number) {
+      const std::string text = tokenizer.decode(tokens_of(*line, number, tokenizer.size()));
+      lines += (json_ ? nlohmann::json(text).dump() : text) + "\n";
+      if (out_.empty()) print_lines(std::exchange(lines, ""));
+    }
+    if (!out_.empty()) write_bytes(out_, lines);
+    return 0;
+  }
+
+ private:
+  std::vector<std::int32_t> tokens_of(std::string_view line, int number, std::int64_t size) const {
+    const auto is_token = [&](const nlohmann::json& each) {
+      return each.is_number_unsigned() &&
+             each.get<std::uint64_t>() < static_cast<std::uint64_t>(size);
+    };
+    const bool flat = json_depth(line) == 1;
+    const auto list = flat ? nlohmann::json::parse(line, nullptr, false) : nlohmann::json();
+    expect_input(list.is_array() && std::ranges::all_of(list, is_token),
+                 "{}: line {}: expected a JSON list of tokens from 0 to {}", file_, number,
+                 size - 1);
+    return list.get<std::vector<std::int32_t>>();
+  }
+
+  std::string file_, tokenizer_ = "tokenizer.json", out_;
+  bool json_ = false;
+};
+
+const RegisterCommand<DecodeTokens> registered("tokenizer decode",
+                                               "the texts of tokens, a JSON list a line");
+
+}  // namespace
+}  // namespace tapestry

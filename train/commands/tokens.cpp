@@ -1,0 +1,132 @@
+#include <fmt/ranges.h>
+
+#include <chrono>
+
+#include "autograd/parallel.hpp"
+#include "data/file.hpp"
+#include "data/option_error.hpp"
+#include "data/text/text.hpp"
+#include "data/text/text_encoder.hpp"
+#include "data/text/token_shards.hpp"
+#include "train/commands/command.hpp"
+#include "train/run/new_folder.hpp"
+#include "train/run/terminal.hpp"
+#include "train/settings/config.hpp"
+
+namespace tapestry {
+namespace {
+
+Documents documents_of(const std::string& name) {
+  const std::vector<std::pair<std::string, Documents>> known = {
+      {"whole", Documents::whole},
+      {"lines", Documents::lines},
+      {"separator", Documents::separated}};
+  std::vector<std::string> names;
+  for (const auto& [kind, documents] : known) {
+    if (kind == name) return documents;
+    names.push_back(kind);
+  }
+  throw InputError(fmt::format("--documents {}: expected one of {}{}", name, fmt::join(names, ", "),
+                               did_you_mean(name, names)));
+}
+
+class MakeTokens final : public Command {
+ public:
+  void declare(Arguments& arguments) override {
+    arguments.places("FILE", files_, "texts, plain or gzip; folders of *.txt; patterns of names");
+    arguments.option("--tokenizer", tokenizer_, "the tokenizer.json to cut them by");
+    arguments.option("--out", out_, "the folder of shards to make");
+    arguments.option("--documents", documents_,
+                     "what ends with the end-of-text token: whole files, lines that are not empty, "
+                     "or, separator, what stands between that token's names");
+    arguments.option("--end-of-text", end_of_text_,
+                     "that token; by default the usual one that the tokenizer has");
+    arguments.flag("--verify", verify_, "compare FILES, folders of shards, with their checksums");
+    arguments.threads(threads_);
+  }
+
+  int run() override {
+    if (threads_ > 0) set_num_threads(static_cast<int>(threads_));
+    if (verify_) return verify();
+    expect_input(!tokenizer_.empty(),
+                 "--tokenizer is required: a tokenizer.json, such as `tapestry "
+                 "tokenizer train` makes");
+    expect_input(!out_.empty(), "--out is required: the folder to make");
+    make();
+    return 0;
+  }
+
+ private:
+  int verify() const {
+    for (const std::string& folder : files_) {
+      const TokenShards shards(folder);
+      shards.verify();
+      say("{}: {}, as they were written\n", folder, described(shards.counts(), shards.shards()));
+    }
+    return 0;
+  }
+
+  static std::string described(const TokenCounts& counts, std::int64_t shards) {
+    return fmt::format("{} tokens of {} bytes in {} documents, {} shards", counts.tokens,
+                       counts.bytes, counts.documents, shards);
+  }
+
+  std::int32_t end_of_text(const BytePairTokenizer& tokenizer) const {
+    std::optional<std::int32_t> found;
+    try {
+      found = end_of_text_of(tokenizer, end_of_text_);
+    } catch (const OptionError& error) {
+      throw InputError(fmt::format("--end-of-text {}: {}", end_of_text_, error.what()));
+    }
+    expect_input(found.has_value(),
+                 "{}: no end-of-text token is among its added tokens; name one with --end-of-text",
+                 tokenizer_);
+    return *found;
+  }
+
+  void make() const {
+    const Documents documents = documents_of(documents_);
+    std::vector<std::string> files;
+    for (const std::string& path : files_)
+      for (const std::string& file : text_files(path)) files.push_back(file);
+    for (const std::string& file : files) require_file(file);
+    const std::string json = read_file(tokenizer_, TokenShards::most_tokenizer_bytes);
+    const BytePairTokenizer tokenizer = BytePairTokenizer::from_json(json, tokenizer_);
+    const std::int32_t end = end_of_text(tokenizer);
+
+    const auto begin = std::chrono::steady_clock::now();
+    NewFolder folder(out_);
+    folder.write(TokenShards::tokenizer_name, {json});
+    ShardMaker shards(tokenizer, json, {.end_of_text = end},
+                      [&](const std::string& name, const std::vector<std::string_view>& parts) {
+                        folder.write(name, parts);
+                      });
+    TextEncoder encoder(
+        tokenizer,
+        {.documents = documents,
+         .end_of_text = end,
+         .separator = documents == Documents::separated ? tokenizer.model().tokens[end] : ""},
+        [&](std::span<const std::int32_t> tokens) { shards.add(tokens); });
+    for (const std::string& file : files) {
+      read_plain_text(file, [&](std::string_view part) { encoder.add(part); });
+      encoder.end_text();
+    }
+    encoder.finish();
+    shards.finish();
+    folder.finish();
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    say("{}: {} of uint{}, {:.1f} s\n", out_, described(shards.counts(), shards.shards()),
+        8 * shards.width(), elapsed.count());
+  }
+
+  std::vector<std::string> files_;
+  std::string tokenizer_, out_, documents_ = "whole", end_of_text_;
+  bool verify_ = false;
+  std::int64_t threads_ = 0;
+};
+
+const RegisterCommand<MakeTokens> registered("tokens",
+                                             "cut texts into shards of tokens to train on");
+
+}  // namespace
+}  // namespace tapestry

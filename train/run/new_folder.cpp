@@ -1,0 +1,58 @@
+#include "train/run/new_folder.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+
+#include "autograd/check.hpp"
+#include "train/run/file.hpp"
+#include "train/run/system_calls.hpp"
+
+namespace tapestry {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Without the slashes at its end.
+std::string named(const std::string& path) {
+  const std::size_t last = path.find_last_not_of('/');
+  return last == std::string::npos ? path : path.substr(0, last + 1);
+}
+
+}  // namespace
+
+NewFolder::NewFolder(const std::string& path) : path_(named(path)), aside_(path_ + ".tmp") {
+  std::error_code unseen;
+  const fs::file_status found = fs::symlink_status(path_, unseen);
+  expect_input(!fs::exists(found) || (fs::is_directory(found) && fs::is_empty(path_, unseen)),
+               "{}: is there already; give the name of a new folder, or remove it", path_);
+  expect_input(fs::is_directory(folder_of(path_), unseen),
+               "{}: there is no folder {} to make it in", path_, folder_of(path_));
+  expect_input(make_folder(aside_),
+               "{}: is there already: another process makes {}, or one that did was killed; remove "
+               "it where that is so",
+               aside_, path_);
+}
+
+NewFolder::~NewFolder() {
+  for (const std::string& file : written_) system_calls().unlink(file.c_str());
+  if (!aside_.empty()) system_calls().rmdir(aside_.c_str());
+}
+
+void NewFolder::write(const std::string& name, const std::vector<std::string_view>& parts) {
+  written_.push_back((fs::path(aside_) / name).string());
+  write_file_atomically(written_.back(), parts);
+}
+
+void NewFolder::finish() {
+  if (system_calls().rename(aside_.c_str(), path_.c_str()) != 0)
+    throw std::runtime_error(fmt::format("{}: cannot rename: {}", path_, std::strerror(errno)));
+  written_.clear();
+  aside_.clear();
+  sync_folder(folder_of(path_), path_);
+}
+
+}  // namespace tapestry
