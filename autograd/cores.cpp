@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -40,14 +41,11 @@ double least_quota(const Path& controller, const std::string& name) {
   return least;
 }
 
-}  // namespace
-
-int physical_cores() {
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return 1;
+// Processors of one core are siblings.
+int cores_of(const std::string& processors) {
   std::set<std::string> cores;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed)) continue;
+  for (std::size_t cpu = 0; cpu < processors.size(); ++cpu) {
+    if (processors[cpu] != '1') continue;
     std::ifstream file(
         fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu));
     std::string siblings = fmt::format("cpu{}", cpu);
@@ -55,6 +53,24 @@ int physical_cores() {
     cores.insert(siblings);
   }
   return std::max<int>(1, cores.size());
+}
+
+}  // namespace
+
+std::string allowed_processors() {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return "1";
+  std::string processors(CPU_SETSIZE, '0');
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &allowed)) processors[cpu] = '1';
+  processors.erase(processors.find_last_of('1') + 1);
+  return processors;
+}
+
+int physical_cores() { return cores_of(allowed_processors()); }
+
+int machine_cores() {
+  return cores_of(std::string(std::max(1L, sysconf(_SC_NPROCESSORS_CONF)), '1'));
 }
 
 double cpu_quota(const Path& root) {

@@ -117,6 +117,10 @@ Gradients& Gradients::operator+=(const Gradients& other) {
 
 Array Gradients::take(const Tensor& variable) { return take(variable.id()); }
 
+void Gradients::set(const Tensor& variable, Array gradient) {
+  by_id_.insert_or_assign(variable.id(), std::move(gradient));
+}
+
 Array Gradients::take(std::uint64_t id) {
   auto entry = by_id_.extract(id);
   return entry ? std::move(entry.mapped()) : Array();
@@ -158,29 +162,94 @@ Gradients Tape::backward(const Tensor& loss, double seed) {
 }
 
 Gradients Tape::backward(const Tensor& output, const Array& gradient) {
+  return walk(output, gradient, nullptr);
+}
+
+void Tape::backward(const Tensor& loss, double seed, const TakeGradient& take) {
+  require(loss.size() == 1, "backward: the loss has shape {}, not one element",
+          to_string(loss.shape()));
+  Gradients rest = walk(loss, Array::full(loss.shape(), seed, loss.dtype()), &take);
+  while (!rest.by_id_.empty()) {
+    auto entry = rest.by_id_.extract(rest.by_id_.begin());
+    take(entry.key(), std::move(entry.mapped()));
+  }
+}
+
+namespace {
+
+// Which variables no entry that is left to be walked can add to.
+class Uses {
+ public:
+  void count(const std::vector<InputRecord>& inputs, bool reaches_others) {
+    for (const InputRecord& input : inputs)
+      if (input.id != 0) ++left_[input.id];
+    reaching_ += reaches_others;
+  }
+  void is_computed(std::uint64_t value) { left_.erase(value); }
+
+  // Calls fn(variable) for those that became final with this entry.
+  template <class Fn>
+  void walked(const std::vector<InputRecord>& inputs, bool reaches_others, Fn fn) {
+    for (const InputRecord& input : inputs)
+      if (const auto found = left_.find(input.id); found != left_.end() && --found->second == 0) {
+        left_.erase(found);
+        final_.push_back(input.id);
+      }
+    reaching_ -= reaches_others;
+    if (reaching_ > 0) return;
+    for (const std::uint64_t variable : final_) fn(variable);
+    final_.clear();
+  }
+
+ private:
+  std::unordered_map<std::uint64_t, int> left_;  // entries that a variable is an input of
+  std::int64_t reaching_ = 0;                    // entries that may add to any variable
+  std::vector<std::uint64_t> final_;
+};
+
+}  // namespace
+
+Gradients Tape::walk(const Tensor& output, const Array& gradient, const TakeGradient* take) {
   require(gradient.shape() == output.shape() && gradient.dtype() == output.dtype(),
           "backward: a gradient {} {} for {} {}", to_string(gradient.dtype()),
           to_string(gradient.shape()), to_string(output.dtype()), to_string(output.shape()));
   Gradients gradients;
   if (output.id() != 0) gradients.by_id_.emplace(output.id(), gradient);
+  Uses uses;
+  if (take) {
+    for (const Entry& entry : entries_) uses.count(entry.inputs, entry.reaches_others);
+    for (const Entry& entry : entries_) uses.is_computed(entry.output);
+  }
+  const auto hand_out = [&](const Entry& entry) {
+    if (take)
+      uses.walked(entry.inputs, entry.reaches_others, [&](std::uint64_t variable) {
+        Array done = gradients.take(variable);
+        if (!done.empty()) (*take)(variable, std::move(done));
+      });
+  };
   while (!entries_.empty()) {
     const Entry entry = std::move(entries_.back());
     entries_.pop_back();
     const Array received = gradients.take(entry.output);
-    if (received.empty()) continue;
+    if (received.empty()) {
+      hand_out(entry);
+      continue;
+    }
     const Array kept = check_finite ? received : Array();  // or the pullback may write over it
     InputGradients into(entry.inputs, gradients);
     entry.pullback(received, into);
     mark_backward(entry.op, entry.scope, received, entry.inputs);
-    if (!check_finite) continue;
-    for (const InputRecord& input : entry.inputs)
-      if (const auto sent = gradients.by_id_.find(input.id); sent != gradients.by_id_.end())
-        require_finite(entry.op, "the gradient", entry.scope, sent->second, {&received});
+    if (check_finite)
+      for (const InputRecord& input : entry.inputs)
+        if (const auto sent = gradients.by_id_.find(input.id); sent != gradients.by_id_.end())
+          require_finite(entry.op, "the gradient", entry.scope, sent->second, {&received});
+    hand_out(entry);
   }
   return gradients;
 }
 
-Tensor record(const char* op, Array value, const std::vector<Tensor>& inputs, Pullback pullback) {
+Tensor record(const char* op, Array value, const std::vector<Tensor>& inputs, Pullback pullback,
+              bool reaches_others) {
   mark_forward(op, value, inputs);
   if (check_finite) {
     std::vector<const Array*> values;
@@ -197,7 +266,8 @@ Tensor record(const char* op, Array value, const std::vector<Tensor>& inputs, Pu
                                     .scope = current_scope,
                                     .output = output.id(),
                                     .inputs = std::move(records),
-                                    .pullback = std::move(pullback)});
+                                    .pullback = std::move(pullback),
+                                    .reaches_others = reaches_others});
   return output;
 }
 

@@ -16,6 +16,7 @@ class Gradients {
   const Array* find(const Tensor& variable) const;        // null: the loss does not depend on it
   const Array& operator[](const Tensor& variable) const;  // std::out_of_range instead of null
   Array take(const Tensor& variable);                     // and forgets it; empty instead of null
+  void set(const Tensor& variable, Array gradient);
   Gradients& operator+=(const Gradients& other);
 
  private:
@@ -59,6 +60,9 @@ class InputGradients {
 // d(loss)/d(output) -> d(loss)/d(inputs). What it captures is all that an op keeps alive.
 using Pullback = std::function<void(const Array& gradient, InputGradients& into)>;
 
+// Gets a variable's gradient.
+using TakeGradient = std::function<void(std::uint64_t variable, Array gradient)>;
+
 // While a tape is in scope, ops on this thread record on the innermost one. Entries stand in order
 // of execution, so walking them backwards meets every use of a value before its making.
 class Tape {
@@ -70,20 +74,26 @@ class Tape {
 
   // The gradient of `loss`, a scalar times `seed`. Frees each entry as soon as it is walked.
   Gradients backward(const Tensor& loss, double seed = 1.0);
+  // The same, but hands out each variable's gradient as soon as nothing more can be added to it: on
+  // this thread, from the end of the model to its beginning.
+  void backward(const Tensor& loss, double seed, const TakeGradient& take);
   // The same for an output of any shape, given d(loss)/d(output) of that shape.
   Gradients backward(const Tensor& output, const Array& gradient);
 
   std::size_t size() const { return entries_.size(); }
 
  private:
-  friend Tensor record(const char*, Array, const std::vector<Tensor>&, Pullback);
+  friend Tensor record(const char*, Array, const std::vector<Tensor>&, Pullback, bool);
   struct Entry {
     const char* op;
     const std::string* scope;
     std::uint64_t output;
     std::vector<InputRecord> inputs;
     Pullback pullback;
+    bool reaches_others;
   };
+  Gradients walk(const Tensor& output, const Array& gradient, const TakeGradient* take);
+
   std::vector<Entry> entries_;
   Tape* outer_;
 };
@@ -101,7 +111,9 @@ class NoTape {
 };
 
 // Every op ends here: gives `value` a place on the tape in scope when an input has one.
-Tensor record(const char* op, Array value, const std::vector<Tensor>& inputs, Pullback pullback);
+// `reaches_others`: its pullback gives gradients to variables that are not among its inputs.
+Tensor record(const char* op, Array value, const std::vector<Tensor>& inputs, Pullback pullback,
+              bool reaches_others = false);
 
 // Names what runs inside it ("blocks.0.attention") in the errors of the non-finite check.
 class Scope {

@@ -10,6 +10,10 @@ Loader::Loader(const Dataset& data, Sampler sampler, const LoaderOptions& option
     : data_(data), sampler_(std::move(sampler)), options_(options) {
   require(options.batch_size >= 1 && options.parts >= 1 && options.batch_size % options.parts == 0,
           "Loader: batches of {} in {} parts", options.batch_size, options.parts);
+  if (options_.end_part < 0) options_.end_part = options.parts;
+  require(options_.first_part >= 0 && options_.first_part <= options_.end_part &&
+              options_.end_part <= options.parts,
+          "Loader: parts [{}, {}) of {}", options_.first_part, options_.end_part, options.parts);
   position_ = sampler_.position();
 }
 
@@ -63,7 +67,7 @@ Loader::Step Loader::make_step() try {
   const std::vector<std::int64_t> examples = sampler_.next(options_.batch_size);
   const std::int64_t size = options_.batch_size / options_.parts;
   Step step;
-  for (std::int64_t part = 0; part < options_.parts; ++part)
+  for (std::int64_t part = options_.first_part; part < options_.end_part; ++part)
     step.batches.push_back(data_.batch(std::span(examples).subspan(part * size, size)));
   return step;
 } catch (...) {

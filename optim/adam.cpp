@@ -39,7 +39,7 @@ void AdamW::update(const Update& update) const {
     const T rate = update.learning_rate / bias1, root = 1 / std::sqrt(bias2);
     const T keep = 1 - update.learning_rate * update.weight_decay;
 
-    T *ms = update.of<T>(update.slots[0]).data(), *vs = update.of<T>(update.slots[1]).data();
+    T *ms = update.of_slot<T>(0).data(), *vs = update.of_slot<T>(1).data();
     T* thetas = update.of<T>(update.parameter).data();
     const T* gs = update.of<T>(update.gradient).data();
     const std::int64_t n = update.end - update.begin;

@@ -4,7 +4,6 @@
 
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/profile.hpp"
-#include "optim/parts.hpp"
 
 namespace tapestry {
 
@@ -13,22 +12,35 @@ Clip clip(const Gradients& gradients, const std::vector<Parameter*>& parameters,
   std::vector<std::int64_t> sizes;
   arrays.reserve(parameters.size());
   sizes.reserve(parameters.size());
-  std::int64_t elements = 0;
   double bytes = 0;
   for (const Parameter* parameter : parameters)
     if (const Array* gradient = gradients.find(*parameter)) {
       arrays.push_back(gradient);
       sizes.push_back(gradient->size());
-      elements += gradient->size();
       bytes += gradient->bytes();
     }
-  std::vector<double> sums(elements / elements_a_piece + 1);
-  for_each_part(sizes, [&](auto piece, auto array, std::int64_t begin, std::int64_t end) {
-    sums[piece] += sum_of_squares(arrays[array]->part(begin, end));
+  const std::vector<Fragment> fragments = fragments_of(sizes);
+  std::vector<double> squares(fragments.size());
+  for_each_fragment(fragments, [&](const Fragment& fragment) {
+    squares[&fragment - fragments.data()] =
+        sum_of_squares(arrays[fragment.array]->part(fragment.begin, fragment.end));
   });
-  const double squares = std::accumulate(sums.begin(), sums.end(), 0.0);
   profile::mark(profile::Phase::step, "clip", nullptr, bytes);
-  const double norm = std::sqrt(squares);
+  return clip_of(fragments, squares, limit);
+}
+
+// In the order of the fragments within a piece, and of the pieces.
+Clip clip_of(const std::vector<Fragment>& fragments, std::span<const double> squares,
+             double limit) {
+  double sum = 0, piece = 0;
+  for (std::size_t i = 0; i < fragments.size(); ++i) {
+    if (i > 0 && fragments[i].piece != fragments[i - 1].piece) {
+      sum += piece;
+      piece = 0;
+    }
+    piece += squares[i];
+  }
+  const double norm = std::sqrt(sum + piece);
   return {norm, limit > 0 && norm > limit ? limit / norm : 1.0};
 }
 

@@ -11,15 +11,30 @@ namespace tapestry {
 Optimizer::Optimizer(std::vector<Parameter*> parameters, const WeightDecay& decay)
     : decay_(decay), parameters_(std::move(parameters)) {
   std::erase_if(parameters_, [](const Parameter* p) { return p->role == Role::fixed; });
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    share_.push_back({i, 0, parameters_[i]->tensor.size()});
+}
+
+void Optimizer::keep_to(std::vector<Part> share) {
+  require(slots_.empty() && steps_ == 0, "optimizer: another share after its first step");
+  for (const Part& part : share)
+    require(part.array < parameters_.size() && part.begin >= 0 && part.begin < part.end &&
+                part.end <= parameters_[part.array]->tensor.size(),
+            "optimizer: a share of elements [{}, {}) of parameter {}", part.begin, part.end,
+            part.array);
+  share_ = std::move(share);
 }
 
 // Late, because slot_names() belongs to the subclass.
 void Optimizer::make_slots() const {
   if (!slots_.empty()) return;
-  for (const Parameter* parameter : parameters_) {
+  for (const Part& part : share_) {
+    const Tensor& parameter = parameters_[part.array]->tensor;
+    const bool whole = part.size() == parameter.size();
     std::vector<Array>& slots = slots_.emplace_back();
     for (std::size_t i = 0; i < slot_names().size(); ++i)
-      slots.push_back(Array::zeros(parameter->tensor.shape(), parameter->tensor.dtype()));
+      slots.push_back(
+          Array::zeros(whole ? parameter.shape() : Shape{part.size()}, parameter.dtype()));
   }
 }
 
@@ -30,20 +45,24 @@ void Optimizer::step(const Gradients& gradients, double learning_rate, double sc
             parameter->name, to_string(parameter->tensor.shape()));
   ++steps_;
   std::vector<std::int64_t> sizes;
-  sizes.reserve(parameters_.size());
+  sizes.reserve(share_.size());
   double bytes = 0;  // a gradient is read; a parameter and its slots are read and written
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    sizes.push_back(parameters_[i]->tensor.size());
-    bytes += parameters_[i]->value().bytes() * (3 + 2 * slots_[i].size());
+  for (std::size_t i = 0; i < share_.size(); ++i) {
+    sizes.push_back(share_[i].size());
+    bytes += static_cast<double>(share_[i].size() *
+                                 size_of(parameters_[share_[i].array]->tensor.dtype()) *
+                                 (3 + 2 * slots_[i].size()));
   }
-  for_each_part(sizes, [&](auto, auto i, std::int64_t begin, std::int64_t end) {
-    const Parameter& parameter = *parameters_[i];
+  for_each_fragment(fragments_of(sizes), [&](const Fragment& fragment) {
+    const Part& part = share_[fragment.array];
+    const Parameter& parameter = *parameters_[part.array];
     const bool decays = decay_.all || parameter.role == Role::weight;
     update({.parameter = parameter.value(),
             .gradient = gradients[parameter],
-            .slots = slots_[i],
-            .begin = begin,
-            .end = end,
+            .slots = slots_[fragment.array],
+            .slots_begin = part.begin,
+            .begin = part.begin + fragment.begin,
+            .end = part.begin + fragment.end,
             .scale = scale,
             .learning_rate = learning_rate,
             .weight_decay = decays ? decay_.rate : 0,
@@ -52,13 +71,29 @@ void Optimizer::step(const Gradients& gradients, double learning_rate, double sc
   profile::mark(profile::Phase::step, "optimizer", nullptr, bytes);
 }
 
-std::vector<std::pair<std::string, Array>> Optimizer::state() const {
+std::vector<Optimizer::Slot> Optimizer::state() const {
   make_slots();
-  std::vector<std::pair<std::string, Array>> state;
+  std::vector<Slot> state;
   const std::vector<std::string> names = slot_names();
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    for (std::size_t slot = 0; slot < names.size(); ++slot)
-      state.emplace_back(names[slot] + "." + parameters_[i]->name, slots_[i][slot]);
+  for (std::size_t i = 0; i < share_.size(); ++i)
+    for (std::size_t slot = 0; slot < names.size(); ++slot) {
+      const Parameter& parameter = *parameters_[share_[i].array];
+      state.push_back({.name = names[slot] + "." + parameter.name,
+                       .kind = names[slot],
+                       .parameter = parameter,
+                       .part = share_[i],
+                       .values = slots_[i][slot]});
+    }
+  return state;
+}
+
+OptimizerState whole_state(const Optimizer& optimizer) {
+  OptimizerState state;
+  for (const Optimizer::Slot& slot : optimizer.state()) {
+    require(slot.part.size() == slot.parameter.tensor.size(), "whole_state: {} is not whole",
+            slot.name);
+    state.emplace_back(slot.name, slot.values);
+  }
   return state;
 }
 

@@ -12,6 +12,7 @@
 
 #include "autograd/parameter.hpp"
 #include "autograd/tape.hpp"
+#include "optim/parts.hpp"
 
 namespace tapestry {
 
@@ -35,8 +36,21 @@ class Optimizer {
   std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps) { steps_ = steps; }
 
+  // Before the first step: moves only these parts of the parameters, in order, whose index does not
+  // count fixed ones, and keeps a state of no others.
+  void keep_to(std::vector<Part> share);
+
   // What a checkpoint keeps: "first_moment.<parameter>" and its like, zeros before the first step.
-  std::vector<std::pair<std::string, Array>> state() const;
+  struct Slot {
+    std::string name, kind;  // "first_moment.<parameter>", "first_moment"
+    const Parameter& parameter;
+    Part part;  // of the parameter: all of it, unless keep_to() said less
+    Array values;
+  };
+  std::vector<Slot> state() const;
+  std::vector<std::string> slot_kinds() const { return slot_names(); }
+
+  const std::vector<Parameter*>& parameters() const { return parameters_; }  // without fixed ones
 
  protected:
   // Of the elements [begin, end) of one parameter, its gradient and its slots.
@@ -44,15 +58,20 @@ class Optimizer {
     Array parameter;        // written in place
     const Array& gradient;  // before scaling
     const std::vector<Array>& slots;
+    std::int64_t slots_begin;  // the element of the parameter that a slot's first one belongs to
     std::int64_t begin, end;
     double scale, learning_rate;
     double weight_decay;  // 0 where the parameter is excluded
     std::int64_t step;    // from 1
 
-    // Those elements of one of the arrays.
+    // Those elements of the parameter or its gradient, and of a slot.
     template <class T>
     std::span<T> of(Array array) const {
       return array.mutable_values<T>().subspan(begin, end - begin);
+    }
+    template <class T>
+    std::span<T> of_slot(std::size_t slot) const {
+      return Array(slots[slot]).mutable_values<T>().subspan(begin - slots_begin, end - begin);
     }
   };
   virtual std::vector<std::string> slot_names() const = 0;
@@ -63,9 +82,14 @@ class Optimizer {
 
   WeightDecay decay_;
   std::vector<Parameter*> parameters_;
-  mutable std::vector<std::vector<Array>> slots_;  // one list a parameter
+  std::vector<Part> share_;                        // of them
+  mutable std::vector<std::vector<Array>> slots_;  // one list a part of the share
   std::int64_t steps_ = 0;
 };
+
+// An optimiser's arrays, each of a whole parameter, by their names.
+using OptimizerState = std::vector<std::pair<std::string, Array>>;
+OptimizerState whole_state(const Optimizer& optimizer);  // of one that keeps to no share
 
 // What a setting may be.
 using OptimizerValue = std::variant<bool, std::int64_t, double>;

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
 #include "autograd/parallel.hpp"
@@ -10,21 +9,43 @@ namespace tapestry {
 
 inline constexpr std::int64_t elements_a_piece = 16384;
 
-// Calls fn(piece, array, begin, end) for parts of arrays that have so many elements: they are laid
-// end to end and cut into pieces of one size, which threads share. So many small arrays are one
-// loop, and a large one is many pieces.
-template <class Fn>
-void for_each_part(const std::vector<std::int64_t>& sizes, Fn fn) {
-  std::vector<std::int64_t> ends(sizes.size());
-  std::partial_sum(sizes.begin(), sizes.end(), ends.begin());
-  const std::int64_t total = ends.empty() ? 0 : ends.back();
-  parallel_for(total, elements_a_piece, [&](std::int64_t begin, std::int64_t end) {
-    auto array = std::ranges::upper_bound(ends, begin) - ends.begin();
-    for (std::int64_t at = begin; at < end; ++array) {
-      const std::int64_t first = ends[array] - sizes[array], stop = std::min(end, ends[array]);
-      if (at < stop) fn(begin / elements_a_piece, array, at - first, stop - first);
-      at = stop;
+// The elements [begin, end) of one of several arrays.
+struct Part {
+  std::size_t array = 0;
+  std::int64_t begin = 0, end = 0;
+  std::int64_t size() const { return end - begin; }
+};
+
+// A part that lies in one piece.
+struct Fragment : Part {
+  std::int64_t piece = 0;
+};
+
+// Arrays of so many elements, laid end to end and cut into pieces of one size: what of each array
+// lies in each piece, in order.
+inline std::vector<Fragment> fragments_of(const std::vector<std::int64_t>& sizes) {
+  std::vector<Fragment> fragments;
+  std::int64_t first = 0;  // of the array, in the whole
+  for (std::size_t array = 0; array < sizes.size(); first += sizes[array++])
+    for (std::int64_t begin = 0; begin < sizes[array];) {
+      const std::int64_t piece = (first + begin) / elements_a_piece;
+      const std::int64_t end = std::min(sizes[array], (piece + 1) * elements_a_piece - first);
+      fragments.push_back({{array, begin, end}, piece});
+      begin = end;
     }
+  return fragments;
+}
+
+// Calls fn(fragment) for each: those of a piece one after the other on one thread. So many small
+// arrays are one loop, and a large one is many pieces.
+template <class Fn>
+void for_each_fragment(const std::vector<Fragment>& fragments, Fn fn) {
+  if (fragments.empty()) return;
+  const std::int64_t first = fragments.front().piece, last = fragments.back().piece;
+  parallel_for(last - first + 1, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (auto at = std::ranges::lower_bound(fragments, first + begin, {}, &Fragment::piece);
+         at != fragments.end() && at->piece < first + end; ++at)
+      fn(*at);
   });
 }
 

@@ -19,7 +19,7 @@ void Sgd::update(const Update& update) const {
   dispatch(update.parameter.dtype(), [&]<class T>() {
     const T momentum = options_.momentum, clip = update.scale, rate = update.learning_rate;
     const T keep = 1 - update.learning_rate * update.weight_decay;
-    T *thetas = update.of<T>(update.parameter).data(), *vs = update.of<T>(update.slots[0]).data();
+    T *thetas = update.of<T>(update.parameter).data(), *vs = update.of_slot<T>(0).data();
     const T* gs = update.of<T>(update.gradient).data();
     const std::int64_t n = update.end - update.begin;
     map_span(n, {vs, gs}, vs, [=](auto v, auto g) { return v * momentum + g * clip; });

@@ -9,6 +9,7 @@ namespace tapestry {
 
 // into += array. Same shape and dtype, floating.
 void add_in_place(Array& into, const Array& array);
+void add_on_this_thread(Array& into, const Array& array);  // the same, by the calling thread alone
 
 // Repeats along stretched axes: array's shape -> shape.
 Array broadcast_to(const Array& array, const Shape& shape);

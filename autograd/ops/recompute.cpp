@@ -14,16 +14,18 @@ Tensor recompute(const Tensor& x, Random* noise,
     const NoTape no_tape;
     return f(x, noise).value();
   };
-  return record("recompute", run_unrecorded(), {x},
-                [x = x.value(), before, f](const Array& gradient, InputGradients& into) {
-                  std::optional<Random> again = before;
-                  Tape tape;
-                  const Tensor input = Tensor::variable(x);
-                  const Tensor y = f(input, again ? &*again : nullptr);
-                  Gradients gradients = tape.backward(y, gradient);
-                  into.add(0, gradients.take(input));
-                  into.add_leaves(gradients);
-                });
+  return record(
+      "recompute", run_unrecorded(), {x},
+      [x = x.value(), before, f](const Array& gradient, InputGradients& into) {
+        std::optional<Random> again = before;
+        Tape tape;
+        const Tensor input = Tensor::variable(x);
+        const Tensor y = f(input, again ? &*again : nullptr);
+        Gradients gradients = tape.backward(y, gradient);
+        into.add(0, gradients.take(input));
+        into.add_leaves(gradients);
+      },
+      true);
 }
 
 }  // namespace tapestry

@@ -30,7 +30,7 @@ class Sliding final : public Optimizer {
     if (update.step <= options_.rest) return;
     const double rate = options_.uphill ? -update.learning_rate : update.learning_rate;
     dispatch(update.parameter.dtype(), [&]<class T>() {
-      const std::span<T> theta = update.of<T>(update.parameter), v = update.of<T>(update.slots[0]);
+      const std::span<T> theta = update.of<T>(update.parameter), v = update.of_slot<T>(0);
       const std::span<T> gradient = update.of<T>(update.gradient);
       for (std::size_t i = 0; i < theta.size(); ++i) {
         v[i] = T((1 - options_.friction) * v[i] + gradient[i] * update.scale);
@@ -64,7 +64,8 @@ double loss_after(const std::vector<std::string>& more) {
   const Config config = config_of(more);
   const auto task = make_task({config});
   const std::atomic<bool> never = false;
-  Trainer trainer(*task, config, Run(folder.path()), nullptr, never, {});
+  Ranks alone;
+  Trainer trainer(*task, config, Run(folder.path()), nullptr, never, alone, {});
   return trainer.train().at("loss");
 }
 

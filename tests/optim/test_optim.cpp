@@ -54,7 +54,7 @@ TEST_CASE("optim: a fixed parameter is never updated, and keeps no state") {
     optimizer->step(gradients, 0.1);
     CHECK(doubles(fixed.value()) == std::vector<double>{3, 4});
     CHECK(doubles(parameters.all[0].value()) != std::vector<double>{1, 2});
-    for (const auto& [slot, array] : optimizer->state()) CHECK(slot.ends_with(".0"));
+    for (const auto& [slot, array] : whole_state(*optimizer)) CHECK(slot.ends_with(".0"));
     parameters.all[1].convert(f32);
     CHECK((fixed.tensor.id() == 0 && fixed.tensor.dtype() == f32));
   }
@@ -342,7 +342,7 @@ TEST_CASE("optimizer: the state is named for a checkpoint, zeros before the firs
     p.add(normal({2, 3}, 1));
     p.add(normal({4}, 2, f32));
     Strings names;
-    for (const auto& [key, array] : type.make(p.pointers, {})->state()) {
+    for (const auto& [key, array] : whole_state(*type.make(p.pointers, {}))) {
       names.push_back(key);
       const Parameter& owner = *p.pointers[key.ends_with("1")];
       CHECK(array.shape() == owner.tensor.shape());
@@ -373,8 +373,8 @@ TEST_CASE("optimizer: one that is given another's state goes on as the other doe
       for (const Parameter& parameter : p.all) q.add(parameter.value(), parameter.role);
       const auto resumed = type.make(q.pointers, options),
                  forgetful = type.make(q.pointers, options);
-      auto state = resumed->state();
-      const auto saved = original->state();
+      OptimizerState state = whole_state(*resumed);
+      const OptimizerState saved = whole_state(*original);
       REQUIRE(state.size() == saved.size());
       for (std::size_t i = 0; i < state.size(); ++i) {
         CHECK(state[i].first == saved[i].first);
@@ -434,7 +434,7 @@ TEST_CASE("threads: every registered optimiser has the same bits on 1, 2, 3 and 
           optimizer->step(gradients, 0.1, clipped.scale);
           result.push_back(Array::full({}, clipped.norm, f64));
         }
-        for (const auto& [key, array] : optimizer->state()) result.push_back(array);
+        for (const auto& [key, array] : whole_state(*optimizer)) result.push_back(array);
         if (first.empty()) first = result;
         for (std::size_t i = 0; i < result.size(); ++i) CHECK(same_bits(result[i], first[i]));
       }

@@ -52,7 +52,8 @@ void make_run(const Run& run, const Config& config) {
   std::filesystem::create_directories(run.folder());
   const auto task = make_task({config});
   const std::atomic<bool> never = false;
-  Trainer(*task, config, run, nullptr, never, {}).train();
+  Ranks alone;
+  Trainer(*task, config, run, nullptr, never, alone, {}).train();
 }
 
 Config tiny_language_model(const TemporaryFolder& folder,
@@ -322,11 +323,12 @@ TEST_CASE("checkpoint: a round trip keeps parameters, optimiser, state, config a
   const auto task = make_task({config});
   const auto parameters = task->model().parameters();
   AdamW optimizer(parameters, {});
-  for (auto [name, array] : optimizer.state()) Random(7, Stream::data).fill_normal(array, 0, 1);
+  for (auto [name, array] : whole_state(optimizer))
+    Random(7, Stream::data).fill_normal(array, 0, 1);
   const TrainingState state{
       .step = 12, .position = 345, .best_loss = 1.0 / 3, .metrics_bytes = 67, .elapsed_s = 0.1};
   const std::string path = folder.path("checkpoint");
-  save_checkpoint(path, *task, optimizer, config, state);
+  save_checkpoint(path, *task, whole_state(optimizer), config, state);
 
   const Checkpoint loaded = load_checkpoint(path);
   CHECK(loaded.config == config.toml());
@@ -350,7 +352,7 @@ TEST_CASE("checkpoint: a round trip keeps parameters, optimiser, state, config a
     CHECK(others[i]->name == parameters[i]->name);
     CHECK(equal(others[i]->value(), parameters[i]->value()));
   }
-  const auto slots = optimizer.state(), other_slots = other_optimizer.state();
+  const auto slots = whole_state(optimizer), other_slots = whole_state(other_optimizer);
   REQUIRE(slots.size() == 2 * parameters.size());
   for (std::size_t i = 0; i < slots.size(); ++i)
     CHECK(equal(slots[i].second, other_slots[i].second));
@@ -360,7 +362,8 @@ TEST_CASE("checkpoint: no best loss yet is infinity, and reads back") {
   const TemporaryFolder folder;
   const Config config = tiny_language_model(folder);
   const auto task = make_task({config});
-  save_checkpoint(folder.path("c"), *task, AdamW(task->model().parameters(), {}), config, {});
+  save_checkpoint(folder.path("c"), *task, whole_state(AdamW(task->model().parameters(), {})),
+                  config, {});
   CHECK(std::isinf(load_checkpoint(folder.path("c")).state.best_loss));
 }
 

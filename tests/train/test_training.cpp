@@ -234,7 +234,9 @@ TEST_CASE("training: every target weighs the same, however unequally micro-batch
       std::filesystem::create_directories(shop.folder.path(run));
       const std::atomic<bool> never = false;
       JsonLinesRecorder metrics(shop.folder.path(run + "/metrics.jsonl"));
-      Trainer(task, config, Run(shop.folder.path(run)), nullptr, never, {.recorders = {&metrics}})
+      Ranks alone;
+      Trainer(task, config, Run(shop.folder.path(run)), nullptr, never, alone,
+              {.recorders = {&metrics}})
           .train();
       const std::vector<Json> lines = shop.metrics(run);
       if (parts == "1") whole = lines;

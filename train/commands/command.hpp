@@ -48,6 +48,8 @@ class Arguments {
   CLI::App& app_;
 };
 
+// What a command ends with.
+inline constexpr int failed_status = 1, wrong_input_status = 2;
 inline constexpr int interrupted_status = 130;  // by a signal, with a checkpoint written
 
 // What the program can be told to do. Each one's source file declares and registers it.

@@ -4,21 +4,22 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <span>
+#include <thread>
 
 #include "autograd/buffer_pool.hpp"
 #include "autograd/check.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/declare.hpp"
+#include "train/ranks/ranks.hpp"
 #include "train/run/terminal.hpp"
 #include "train/run/version.hpp"
 #include "train/settings/config.hpp"
 
 namespace tapestry {
 namespace {
-
-constexpr int failed_status = 1, wrong_input_status = 2;
 
 // The command that was typed, of a group the one within it; the program itself before any.
 const CLI::App& typed_command(const CLI::App& app) {
@@ -92,7 +93,22 @@ CommandLine parse_command_line(int argc, char** argv) {
   }
 }
 
+namespace {
+
+// Of several processes that were launched together, the first speaks for all; the others wait until
+// it has, for the launcher ends them all with the first that fails.
+int failed(std::string_view message, int status) {
+  if (launched_rank() == 0)
+    complain(message);
+  else
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  return status;
+}
+
+}  // namespace
+
 int run_command_line(int argc, char** argv) {
+  if (launched_rank() > 0) keep_silent();
   try {
     const CommandLine typed = parse_command_line(argc, argv);
     print_lines(typed.text);
@@ -101,17 +117,13 @@ int run_command_line(int argc, char** argv) {
       throw std::runtime_error("cannot write to the standard output");
     return status;
   } catch (const InputError& error) {
-    complain(error.what());
-    return wrong_input_status;
+    return failed(error.what(), wrong_input_status);
   } catch (const OutOfMemory& error) {
-    complain(error.what());
-    return failed_status;
+    return failed(error.what(), failed_status);
   } catch (const std::bad_alloc&) {
-    complain("out of memory; give less data at a time, or a smaller model");
-    return failed_status;
+    return failed("out of memory; give less data at a time, or a smaller model", failed_status);
   } catch (const std::exception& error) {
-    complain(error.what());
-    return failed_status;
+    return failed(error.what(), failed_status);
   }
 }
 

@@ -1,11 +1,14 @@
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <limits>
 
+#include "autograd/parallel.hpp"
 #include "train/commands/command.hpp"
 #include "train/loop/evaluation.hpp"
 #include "train/loop/trainer.hpp"
 #include "train/loop/training.hpp"
+#include "train/ranks/placement.hpp"
 #include "train/run/terminal.hpp"
 #include "train/settings/keys.hpp"
 #include "train/tasks/language/corpus.hpp"
@@ -90,6 +93,33 @@ class Train final : public Command {
   }
 
   int run() override {
+    Ranks ranks = Ranks::launched();
+    return ranks.alone() ? train(ranks) : train_together(ranks);
+  }
+
+ private:
+  // What ends all ranks alike is said once, by rank 0; what happened to one, by that one, which
+  // ends the others.
+  int train_together(Ranks& ranks) {
+    try {
+      return train(ranks);
+    } catch (const InputError& error) {
+      return failed(ranks, error, wrong_input_status);
+    } catch (const std::exception& error) {
+      return failed(ranks, error, failed_status);
+    }
+  }
+
+  static int failed(Ranks& ranks, const std::exception& error, int status) {
+    if (!ranks.is_agreed()) {
+      complain(fmt::format("{}: {}", ranks.name(ranks.rank()), error.what()));
+      ranks.abort(status);
+    }
+    if (ranks.rank() == 0) complain(error.what());
+    return status;
+  }
+
+  Config read_config(int ranks) const {
     std::vector<std::string> overrides = overrides_;
     if (threads_ > 0) overrides.push_back(fmt::format("train.threads={}", threads_));
     std::optional<ConfigText> model;
@@ -97,14 +127,41 @@ class Train final : public Command {
       model = model_of(from_);
       overrides.push_back(fmt::format("{}={}", key::from.name, from_));
     }
-    const Config config = load_config(config_, overrides, model);
-    check_training_keys(config);
+    Config config = load_config(config_, overrides, model);
+    check_training_keys(config, ranks);
+    return config;
+  }
+
+  // Where a run without --out goes depends on those that are there: rank 0 looks.
+  std::string folder(const Config& config, Ranks& ranks) const {
+    if (!out_.empty()) return out_;
+    std::string found;
+    ranks.agree("looking for the run", [&] {
+      if (ranks.rank() == 0) found = Run::default_folder(config[key::name], options_.resume);
+    });
+    return ranks.gather(found, "the run's folder").front();
+  }
+
+  // A number of threads that was asked for stays.
+  void use_machine(const Config& config, Ranks& ranks) const {
+    use_machine_as(config);
+    if (ranks.alone()) return;
+    const Placement placement = place_threads(ranks);
+    if (config[key::threads] == 0 && !std::getenv("OMP_NUM_THREADS"))
+      set_num_threads(placement.threads);
+    if (!options_.quiet) say("{}\n", placement.summary);
+  }
+
+  int train(Ranks& ranks) {
+    std::optional<Config> read;
+    ranks.agree("reading the config", [&] { read = read_config(ranks.size()); });
+    const Config& config = *read;
     for (const std::string& dropped : config.dropped())
       if (!options_.quiet) say("{}\n", dropped);
-    use_machine_as(config);
-    const Run run(out_.empty() ? Run::default_folder(config[key::name], options_.resume) : out_);
-    if (seeds_ > 0) return train_seeds(config, run);
-    const Training training = train_into(run, config, options_);
+    use_machine(config, ranks);
+    const Run run(folder(config, ranks));
+    if (seeds_ > 0) return train_seeds(config, run, ranks);
+    const Training training = train_into(run, config, options_, ranks);
     if (training.metrics.empty()) {
       say("stopped after step {}; tapestry train {} --out {} --resume goes on\n",
           training.state.step, run.config(), run.folder());
@@ -117,18 +174,23 @@ class Train final : public Command {
     return 0;
   }
 
- private:
   // Trains so many seeds, each into RUN/seed-N.
-  int train_seeds(const Config& config, const Run& runs) const {
-    const RunLock lock(runs, options_.resume ? RunLock::Folder::find : RunLock::Folder::make);
+  int train_seeds(const Config& config, const Run& runs, Ranks& ranks) const {
+    std::optional<RunLock> lock;
+    ranks.agree("locking the runs", [&] {
+      if (ranks.rank() == 0)
+        lock.emplace(runs, options_.resume ? RunLock::Folder::find : RunLock::Folder::make);
+    });
+    std::vector<SeedRun> seeds;
+    ranks.agree("opening the runs", [&] { seeds = seed_runs(runs, config, options_, seeds_); });
     std::vector<Metrics> reached;
-    for (const SeedRun& one : seed_runs(runs, config, options_, seeds_)) {
+    for (const SeedRun& one : seeds) {
       const std::int64_t seed = one.config[key::seed];
       if (!options_.quiet) {
         say("seed {}: into {}\n", seed, one.run.folder());
         std::fflush(stdout);
       }
-      const Training training = train_into(one.run, one.config, one.options);
+      const Training training = train_into(one.run, one.config, one.options, ranks);
       if (training.metrics.empty()) {
         say("stopped after step {} of seed {}; the same command with --out {} --resume goes on\n",
             training.state.step, seed, runs.folder());

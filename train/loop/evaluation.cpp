@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "autograd/buffer_pool.hpp"
+#include "train/ranks/order.hpp"
 #include "train/settings/keys.hpp"
 
 namespace tapestry {
@@ -15,24 +16,93 @@ void append(std::vector<std::string>& to, const std::vector<std::string>& from) 
 
 }  // namespace
 
+namespace {
+
+void put(Packer& packer, const Transcript& transcript) {
+  for (const auto* texts : {&transcript.written, &transcript.wanted}) {
+    packer.put(texts->size());
+    for (const std::string& text : *texts) packer.put(text);
+  }
+  packer.put(transcript.cut_sources);
+}
+
+Transcript get_transcript(Unpacker& packed) {
+  Transcript transcript;
+  for (auto* texts : {&transcript.written, &transcript.wanted}) {
+    const auto count = packed.get<std::size_t>();
+    for (std::size_t i = 0; i < count; ++i) texts->push_back(packed.get<std::string>());
+  }
+  transcript.cut_sources = packed.get<std::int64_t>();
+  return transcript;
+}
+
+// What the examples [begin, end) come to.
+Loss evaluate_batch(Task& task, const Dataset& data, const Config& config, std::int64_t begin,
+                    std::int64_t end) {
+  std::vector<std::int64_t> examples(end - begin);
+  std::iota(examples.begin(), examples.end(), begin);
+  std::vector<Random> noise;
+  for (const std::int64_t example : examples)
+    noise.emplace_back(seed_of(config), Stream::eval, static_cast<std::uint64_t>(example));
+  return task.loss(data.batch(examples), {.noise_of_examples = noise});
+}
+
+}  // namespace
+
+void put(Packer& packer, const Averages& averages) {
+  packer.put(averages.size());
+  for (const auto& [name, average] : averages) {
+    packer.put(name);
+    packer.put(average);
+  }
+}
+
+Averages get_averages(Unpacker& packed) {
+  Averages averages;
+  for (auto left = packed.get<std::size_t>(); left > 0; --left) {
+    const auto name = packed.get<std::string>();
+    averages[name] = packed.get<Average>();
+  }
+  return averages;
+}
+
 Metrics evaluate(Task& task, const Dataset& data, const Config& config,
-                 const std::atomic<bool>* stop) try {
+                 const std::atomic<bool>* stop) {
+  Ranks alone;
+  return evaluate(task, data, config, stop, alone);
+}
+
+// Sums run in the order of the batches, whoever had them.
+Metrics evaluate(Task& task, const Dataset& data, const Config& config,
+                 const std::atomic<bool>* stop, Ranks& ranks) try {
+  const std::int64_t size = data.size(), batch_size = config[key::eval_batch_size];
+  const PartRange own =
+      parts_of_rank((size + batch_size - 1) / batch_size, ranks.rank(), ranks.size());
+  Packer packer;
+  for (std::int64_t batch = own.first; batch < own.last && !(stop && *stop); ++batch) {
+    const Loss loss = evaluate_batch(task, data, config, batch * batch_size,
+                                     std::min(size, (batch + 1) * batch_size));
+    packer.put(true);
+    put(packer, loss.averages);
+    put(packer, loss.transcript);
+  }
+  packer.put(false);
+  packer.put(stop && *stop);
   Averages averages;
   Transcript transcript;
-  const std::int64_t size = data.size(), batch_size = config[key::eval_batch_size];
-  for (std::int64_t begin = 0; begin < size; begin += batch_size) {
-    if (stop && *stop) return {};
-    std::vector<std::int64_t> examples(std::min(batch_size, size - begin));
-    std::iota(examples.begin(), examples.end(), begin);
-    std::vector<Random> noise;
-    for (const std::int64_t example : examples)
-      noise.emplace_back(seed_of(config), Stream::eval, static_cast<std::uint64_t>(example));
-    const Loss loss = task.loss(data.batch(examples), {.noise_of_examples = noise});
-    for (const auto& [name, average] : loss.averages) averages[name] += average;
-    append(transcript.written, loss.transcript.written);
-    append(transcript.wanted, loss.transcript.wanted);
-    transcript.cut_sources += loss.transcript.cut_sources;
+  bool stopped = false;
+  for (const std::string& bytes : ranks.gather(packer.take(), "the evaluation")) {
+    Unpacker packed(bytes);
+    while (packed.get<bool>()) {
+      for (const auto& [name, average] : get_averages(packed)) averages[name] += average;
+      const Transcript written = get_transcript(packed);
+      append(transcript.written, written.written);
+      append(transcript.wanted, written.wanted);
+      transcript.cut_sources += written.cut_sources;
+    }
+    stopped |= packed.get<bool>();
   }
+  if (stopped) return {};
   Metrics metrics = values_of(averages);
   task.derive(metrics);
   if (!transcript.written.empty()) task.judge(transcript, metrics);

@@ -2,6 +2,8 @@
 
 #include <atomic>
 
+#include "train/ranks/packed.hpp"
+#include "train/ranks/ranks.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {
@@ -11,6 +13,13 @@ namespace tapestry {
 // became true before the last batch.
 Metrics evaluate(Task& task, const Dataset& data, const Config& config,
                  const std::atomic<bool>* stop = nullptr);
+// By all ranks, each of which takes some of the batches: the same figures, on each.
+Metrics evaluate(Task& task, const Dataset& data, const Config& config,
+                 const std::atomic<bool>* stop, Ranks& ranks);
+
+// Averages as bytes, for other ranks.
+void put(Packer& packer, const Averages& averages);
+Averages get_averages(Unpacker& packed);
 
 Metrics values_of(const Averages& averages);
 

@@ -3,16 +3,16 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <numeric>
 
 #include "autograd/buffer_pool.hpp"
 #include "autograd/checksum.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/parallel.hpp"
-#include "optim/clip.hpp"
 #include "train/loop/evaluation.hpp"
 #include "train/loop/profile.hpp"
+#include "train/ranks/packed.hpp"
+#include "train/ranks/sharding.hpp"
 #include "train/run/file.hpp"
 #include "train/settings/keys.hpp"
 
@@ -46,6 +46,13 @@ std::string data_checksum(Task& task, const Config& config) {
 
 bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
 
+double sum_of_counts(const std::vector<std::string>& of_ranks) {
+  double sum = 0;
+  for (const std::string& bytes : of_ranks)
+    for (Unpacker packed(bytes); !packed.at_end();) sum += packed.get<double>();
+  return sum;
+}
+
 }  // namespace
 
 std::unique_ptr<Optimizer> make_optimizer(const Config& config,
@@ -70,24 +77,33 @@ Schedule make_schedule(const Config& config) {
 }
 
 Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* checkpoint,
-                 const std::atomic<bool>& stop, const TrainerOptions& options)
+                 const std::atomic<bool>& stop, Ranks& ranks, const TrainerOptions& options)
     : task_(task),
       config_(config),
       run_(std::move(run)),
       stop_(stop),
       parameters_(task.model().parameters()),
+      ranks_(ranks),
       optimizer_(make_optimizer(config, parameters_)),
+      sum_(ranks, parameters_,
+           {.parts = config[key::micro_batches],
+            .kept = config[key::shard_optimizer] ? Kept::own_share : Kept::all}),
+      shards_(config[key::shard_optimizer] && !ranks.alone()),
       schedule_(make_schedule(config)),
       loader_(
           task.training_data(),
           Sampler(task.training_data().size(), task.order(), seed_of(config),
                   {.batch = config[key::batch_size], .lengths = task.training_data().lengths()}),
-          {.batch_size = config[key::batch_size], .parts = config[key::micro_batches]}),
+          {.batch_size = config[key::batch_size],
+           .parts = config[key::micro_batches],
+           .first_part = sum_.first(),
+           .end_part = sum_.last()}),
       state_(checkpoint ? checkpoint->state : TrainingState{}),
       recorders_(options.recorders),
       profile_(options.profile),
       until_(options.until) {
   set_check_finite(config[key::check_finite]);
+  if (shards_) optimizer_->keep_to(sum_.own_share());
   const std::int64_t examples = task.training_data().size();
   const std::string data = data_checksum(task, config);
   if (checkpoint) {
@@ -129,7 +145,7 @@ Metrics Trainer::train() {
     last = evaluate_and_keep_best();
     saved_step_ = -1;  // what was saved does not know of it
   }
-  while (state_.step < steps && !stop_ && !reached_) {
+  while (state_.step < steps && !stops() && !reached_) {
     const Averages averages = profile_ ? profiled_step() : step();
     if (due(state_.step, config_[key::log_every])) log(averages);
     const bool finished = state_.step == steps;
@@ -141,8 +157,11 @@ Metrics Trainer::train() {
   if (profile_) report_profile();
   if (saved_step_ != state_.step) save_checkpoint_of_step();
   if ((state_.step < steps && !reached_) || state_.evaluation_due) return {};
-  return last.empty() ? evaluate(task_, task_.validation_data(), config_, &stop_) : last;
+  return last.empty() ? evaluate(task_, task_.validation_data(), config_, &stop_, ranks_) : last;
 }
+
+// One that is told to stop tells the others with its next step.
+bool Trainer::stops() const { return ranks_.alone() ? stop_.load() : stopping_; }
 
 Averages Trainer::profiled_step() {
   if (++steps_here_ <= profile_skipped_steps) return step();
@@ -165,32 +184,41 @@ void Trainer::report_profile() {
                                profile_skipped_steps));
 }
 
-// One optimiser step. The micro-batches' sums are divided by the count of them all, so that they
-// weigh as they would in one batch.
+// One optimiser step. The parts' sums are divided by the count of them all, so that they weigh as
+// they would in one batch. What is measured of them is added up in their order, as gradients are.
 Averages Trainer::step() try {
   const std::vector<Batch> batches = loader_.next();
-  const double count =
-      std::accumulate(batches.begin(), batches.end(), 0.0,
-                      [](double sum, const Batch& batch) { return sum + batch.count; });
   profile::mark(profile::Phase::step, "wait for batch", nullptr, 0);
-  Gradients gradients;
-  Averages averages;
+  const std::string what = fmt::format("step {}", state_.step + 1);
+  Packer counts, measured;
+  for (const Batch& batch : batches) counts.put(batch.count);
+  const auto all_counts = ranks_.begin_gather(counts.take(), what + "'s counts");
+  double count = 0;
   for (std::size_t i = 0; i < batches.size(); ++i) {
+    const std::int64_t part = sum_.first() + static_cast<std::int64_t>(i);
     Random noise(seed_of(config_), Stream::dropout,
-                 static_cast<std::uint64_t>(state_.step) * batches.size() + i);
+                 static_cast<std::uint64_t>(state_.step * config_[key::micro_batches] + part));
     Tape tape;
     const Loss loss =
         task_.loss(batches[i], {.training = true, .step = state_.step, .noise = &noise});
-    gradients += tape.backward(loss.objective, 1 / count);
-    add(averages, loss.averages);
-    units_since_log_ += task_.units(batches[i]);
+    if (i == 0) count = sum_of_counts(ranks_.end_gather(all_counts));
+    sum_.add(tape, loss.objective, 1 / count);
+    measured.put(stop_.load());
+    measured.put(task_.units(batches[i]));
+    put(measured, loss.averages);
   }
-  const Clip clipped = clip(gradients, parameters_, config_[key::clip_norm]);
-  if (!std::isfinite(averages["loss"].value()) || !std::isfinite(clipped.norm))
+  const auto all_measured = ranks_.begin_gather(measured.take(), what + "'s losses");
+  const Gradients gradients = sum_.finish();
+  const Clip clipped = sum_.clip(config_[key::clip_norm]);
+  const Averages averages = add_measured(ranks_.end_gather(all_measured));
+  if (!std::isfinite(averages.at("loss").value()) || !std::isfinite(clipped.norm)) {
+    ranks_.found_by_all();
     throw std::runtime_error(fmt::format("the loss is {} and the gradient's norm {}; {}",
-                                         averages["loss"].value(), clipped.norm, advice));
+                                         averages.at("loss").value(), clipped.norm, advice));
+  }
   gradient_norm_ = clipped.norm;
   optimizer_->step(gradients, schedule_.at(state_.step), clipped.scale);
+  if (config_[key::shard_optimizer]) pass_parameters_on(sum_, parameters_);
   ++state_.step;
   state_.position = loader_.position();
   return averages;
@@ -201,6 +229,17 @@ Averages Trainer::step() try {
   throw;
 } catch (const std::runtime_error& error) {
   throw failure(state_.step + 1, error);
+}
+
+Averages Trainer::add_measured(const std::vector<std::string>& of_ranks) {
+  Averages averages;
+  for (const std::string& bytes : of_ranks)
+    for (Unpacker packed(bytes); !packed.at_end();) {
+      stopping_ |= packed.get<bool>();
+      units_since_log_ += packed.get<double>();
+      add(averages, get_averages(packed));
+    }
+  return averages;
 }
 
 // What ends the run, with where it stood.
@@ -226,7 +265,8 @@ void Trainer::log(const Averages& averages) {
 
 Metrics Trainer::evaluate_and_keep_best() try {
   const double before = elapsed_s();
-  Metrics measured = evaluate(task_, task_.validation_data(), config_, &stop_);
+  Metrics measured = evaluate(task_, task_.validation_data(), config_, &stop_, ranks_);
+  stopping_ |= measured.empty();
   if (measured.empty()) return {};  // stopped: it is still due
   state_.evaluation_due = false;
   const MetricsLine line{.step = state_.step,
@@ -234,9 +274,11 @@ Metrics Trainer::evaluate_and_keep_best() try {
                          .values = std::move(measured),
                          .elapsed_s = elapsed_s(),
                          .signatures = task_.signatures()};
-  if (!std::isfinite(line.values.at("loss")))
+  if (!std::isfinite(line.values.at("loss"))) {
+    ranks_.found_by_all();
     throw std::runtime_error(
         fmt::format("the validation loss is {}; {}", line.values.at("loss"), advice));
+  }
   record(line);
   reached_ = until_ && until_(line);
   if (line.values.at("loss") < state_.best_loss) {
@@ -260,13 +302,18 @@ void Trainer::save_checkpoint_of_step() {
 // one.
 void Trainer::save(const std::string& path) {
   for (const Parameter* parameter : parameters_)
-    if (!std::isfinite(sum_of_squares(parameter->value())))
+    if (!std::isfinite(sum_of_squares(parameter->value()))) {
+      ranks_.found_by_all();
       throw failure(state_.step, std::runtime_error(fmt::format("parameter {} is not finite; {}",
                                                                 parameter->name, advice)));
+    }
+  const OptimizerState optimizer =
+      shards_ ? gather_state(sum_, *optimizer_, ranks_) : whole_state(*optimizer_);
+  if (ranks_.rank() != 0) return;
   for (Recorder* recorder : recorders_) recorder->sync();
   state_.metrics_bytes = size_of_file(run_.metrics());
   state_.elapsed_s = elapsed_s();
-  save_checkpoint(path, task_, *optimizer_, config_, state_);
+  save_checkpoint(path, task_, optimizer, config_, state_);
 }
 
 void use_machine_as(const Config& config) {

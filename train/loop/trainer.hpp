@@ -6,6 +6,7 @@
 #include "autograd/profile.hpp"
 #include "data/loader.hpp"
 #include "optim/schedule.hpp"
+#include "train/ranks/gradient_sum.hpp"
 #include "train/run/recorder.hpp"
 #include "train/run/run.hpp"
 
@@ -24,9 +25,10 @@ struct TrainerOptions {
 class Trainer {
  public:
   // Continues from `checkpoint` if there is one: InputError where it does not fit task and data,
-  // before anything is written. `stop` is looked at after each step, and while evaluating.
+  // before anything is written. `stop` is looked at after each step, and while evaluating. By all
+  // ranks, as train(); only rank 0 writes files and has recorders.
   Trainer(Task& task, const Config& config, Run run, const Checkpoint* checkpoint,
-          const std::atomic<bool>& stop, const TrainerOptions& options);
+          const std::atomic<bool>& stop, Ranks& ranks, const TrainerOptions& options);
 
   // To the last step, to what `until` waits for, or until stopped; a checkpoint is written each
   // time. Throws when a loss is not finite: the checkpoint before it stays. Returns the last
@@ -34,6 +36,7 @@ class Trainer {
   Metrics train();
 
   const TrainingState& state() const { return state_; }
+  const GradientSum& gradients() const { return sum_; }
 
  private:
   Averages step();
@@ -46,6 +49,8 @@ class Trainer {
   void note(const std::string& text);
   void save_checkpoint_of_step();
   void save(const std::string& path);
+  Averages add_measured(const std::vector<std::string>& of_ranks);
+  bool stops() const;
   double elapsed_s() const;
 
   Task& task_;
@@ -53,7 +58,10 @@ class Trainer {
   Run run_;
   const std::atomic<bool>& stop_;
   std::vector<Parameter*> parameters_;
+  Ranks& ranks_;
   std::unique_ptr<Optimizer> optimizer_;
+  GradientSum sum_;
+  bool shards_;  // the optimiser's state
   Schedule schedule_;
   Loader loader_;
   TrainingState state_;
@@ -62,6 +70,7 @@ class Trainer {
   bool profile_;
   std::function<bool(const MetricsLine&)> until_;
   bool reached_ = false;         // what `until` waits for
+  bool stopping_ = false;        // of the ranks, one was told to stop
   std::int64_t steps_here_ = 0;  // of this process
   std::vector<profile::Event> events_;
   double gradient_norm_ = 0;

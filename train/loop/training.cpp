@@ -5,12 +5,14 @@
 #include <atomic>
 #include <csignal>
 #include <filesystem>
+#include <sstream>
 
 #include "autograd/kernels/matmul.hpp"
 #include "data/file.hpp"
 #include "train/loop/evaluation.hpp"
 #include "train/loop/progress.hpp"
 #include "train/loop/trainer.hpp"
+#include "train/ranks/packed.hpp"
 #include "train/run/file.hpp"
 #include "train/run/terminal.hpp"
 #include "train/run/version.hpp"
@@ -30,19 +32,36 @@ void request_stop(int signal) {
 
 // But for a signal that was ignored when the program began, as nohup has SIGHUP.
 void stop_at_signals() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1})
     if (std::signal(signal, request_stop) == SIG_IGN) std::signal(signal, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);  // what cannot be shown ends no training
 }
 
+// Gives all ranks the weights of a checkpoint, which rank 0 reads. Returns its step.
+std::int64_t share_checkpoint(const std::string& folder, Task& task, Ranks& ranks) {
+  std::int64_t step = 0;
+  ranks.agree("reading the best model", [&] {
+    if (ranks.rank() != 0) return;
+    const Checkpoint checkpoint = load_checkpoint(trained_checkpoint(folder));
+    restore_parameters(checkpoint, task.model());
+    step = checkpoint.state.step;
+  });
+  for (const Parameter* parameter : task.model().parameters()) {
+    Array value = parameter->value();
+    ranks.broadcast({value.mutable_raw(), value.bytes()}, "the best model");
+  }
+  ranks.broadcast(std::as_writable_bytes(std::span(&step, 1)), "the best model");
+  return step;
+}
+
 // What the run's best model comes to on the split that had no part in training or choosing it;
 // without values where it was stopped.
-MetricsLine test_best(const Run& run, Task& task, const Config& config, double elapsed_s) {
-  const Checkpoint best = load_checkpoint(trained_checkpoint(run.folder()));
-  restore_parameters(best, task.model());
-  return {.step = best.state.step,
+MetricsLine test_best(const Run& run, Task& task, const Config& config, double elapsed_s,
+                      Ranks& ranks) {
+  const std::int64_t step = share_checkpoint(run.folder(), task, ranks);
+  return {.step = step,
           .split = "test",
-          .values = evaluate(task, *task.test_data(), config, &stop_requested),
+          .values = evaluate(task, *task.test_data(), config, &stop_requested, ranks),
           .elapsed_s = elapsed_s,
           .signatures = task.signatures()};
 }
@@ -103,9 +122,18 @@ void expect_same_schedule(const Config& before, const Config& config, std::int64
 
 }  // namespace
 
-void check_training_keys(const Config& config) {
+void check_training_keys(const Config& config, int ranks) {
   const std::int64_t batch = config[key::batch_size], parts = config[key::micro_batches];
   config.expect(batch % parts == 0, key::micro_batches, "must divide train.batch_size = {}", batch);
+  if (parts >= ranks) return;
+  config.expect(batch >= ranks, key::batch_size,
+                "a step of {} examples cannot be cut for {} ranks; start fewer", batch, ranks);
+  std::int64_t least = ranks;
+  while (batch % least != 0) ++least;
+  config.fail(
+      key::micro_batches,
+      fmt::format("a step of {} part{} for {} ranks: give at least {}, which divides {} = {}",
+                  parts, parts == 1 ? "" : "s", ranks, least, key::batch_size.name, batch));
 }
 
 std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume) {
@@ -136,23 +164,64 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
   return checkpoint;
 }
 
-Training train_into(const Run& run, const Config& config, const TrainingOptions& options) {
-  const RunLock lock(run, options.resume ? RunLock::Folder::find : RunLock::Folder::make);
-  const std::optional<Checkpoint> checkpoint = open_run(run, config, options.resume);
-  const std::unique_ptr<Task> task =
-      checkpoint ? make_task(*checkpoint, config) : begin_task(config);
-  JsonLinesRecorder metrics_file(run.metrics());
-  Progress progress({.steps = config[key::steps], .unit = task->unit(), .quiet = options.quiet});
-  Trainer trainer(*task, config, run, checkpoint ? &*checkpoint : nullptr, stop_requested,
-                  {.recorders = {&metrics_file, &progress},
-                   .profile = options.profile,
-                   .until = options.until});
+namespace {
 
-  // Nothing is refused from here on, and nothing was written before.
-  remove_unfinished(run);
-  write_file_atomically(run.config(), {config.toml()});
-  stop_at_signals();
-  if (options.resume && !checkpoint)
+// Everything that decides the bits of a training, by names for people.
+std::vector<std::pair<std::string, std::string>> what_decides(const Config& config,
+                                                              const TrainingState& state) {
+  return {{"version", version()},
+          {"processor or engine", engines()},
+          {"program", library_checksum()},
+          {"config", config.toml()},
+          {"data", fmt::format("{} examples, {}", state.examples,
+                               state.data.empty() ? "drawn" : "checksum " + state.data)},
+          {"checkpoint", fmt::format("step {}", state.step)}};
+}
+
+// Of two texts' first lines that differ.
+std::string first_difference(const std::string& own, const std::string& other) {
+  std::istringstream mine(own), theirs(other);
+  std::string one, two;
+  while (std::getline(mine, one) && std::getline(theirs, two) && one == two) continue;
+  return fmt::format("{}, not {}", one, two);
+}
+
+void expect_same_everywhere(const Config& config, const TrainingState& state, Ranks& ranks) {
+  if (ranks.alone()) return;
+  const auto facts = what_decides(config, state);
+  Packer packer;
+  for (const auto& [name, value] : facts) packer.put(value);
+  const std::vector<std::string> all = ranks.gather(packer.take(), "the comparison of the ranks");
+  for (int rank = 1; rank < ranks.size(); ++rank) {
+    Unpacker first(all[0]), other(all[rank]);
+    for (const auto& [name, value] : facts) {
+      const auto wanted = first.get<std::string>(), found = other.get<std::string>();
+      if (found == wanted) continue;
+      ranks.found_by_all();
+      throw InputError(fmt::format("{} has another {} than {}: {}; all ranks need the same",
+                                   ranks.name(rank), name, ranks.name(0),
+                                   first_difference(found, wanted)));
+    }
+  }
+}
+
+// What rank 0 found in the run's folder, which it has locked, the others read.
+std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume,
+                                   Ranks& ranks) {
+  std::optional<Checkpoint> checkpoint;
+  ranks.agree("opening the run", [&] {
+    if (ranks.rank() == 0) checkpoint = tapestry::open_run(run, config, resume);
+  });
+  ranks.agree("reading the checkpoint", [&] {
+    if (ranks.rank() != 0 && resume) checkpoint = latest_checkpoint(run);
+  });
+  return checkpoint;
+}
+
+// What a training's first lines say.
+void announce(const Config& config, const Run& run, Task& task, const TrainingState& state,
+              const std::optional<std::string>& engines_before, const TrainingOptions& options) {
+  if (options.resume && !engines_before)
     say("{}: no checkpoint and no best model yet: starts over from step 0\n", run.folder());
   if (config[key::precision] == MatmulPrecision::bfloat16 && !has_bfloat16_products())
     say("{} = \"bf16\": this processor has no bfloat16 products: operands are rounded to it "
@@ -160,21 +229,71 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
         key::precision.name);
   if (!options.quiet)
     say("{}: {} parameters, {} training examples, {}, into {}{}\n", config[key::name],
-        count_parameters(task->model()), task->training_data().size(), machine(), run.folder(),
-        checkpoint                  ? fmt::format(", from step {}", checkpoint->state.step)
+        count_parameters(task.model()), task.training_data().size(), machine(), run.folder(),
+        engines_before              ? fmt::format(", from step {}", state.step)
         : config[key::from].empty() ? ""
                                     : ", from the weights of " + config[key::from]);
-  if (checkpoint && !checkpoint->engines.empty() && checkpoint->engines != engines())
+  if (engines_before && !engines_before->empty() && *engines_before != engines())
     say("so far it was trained by {:?}: it goes on by \"{}\", whose last digits differ\n",
-        checkpoint->engines, engines());
+        *engines_before, engines());
+}
+
+}  // namespace
+
+Training train_into(const Run& run, const Config& config, const TrainingOptions& options) {
+  Ranks alone;
+  return train_into(run, config, options, alone);
+}
+
+Training train_into(const Run& run, const Config& config, const TrainingOptions& options,
+                    Ranks& ranks) {
+  const bool writes = ranks.rank() == 0;
+  std::optional<RunLock> lock;
+  ranks.agree("locking the run", [&] {
+    if (writes) lock.emplace(run, options.resume ? RunLock::Folder::find : RunLock::Folder::make);
+  });
+  std::optional<Checkpoint> checkpoint = open_run(run, config, options.resume, ranks);
+  std::unique_ptr<Task> task;
+  JsonLinesRecorder metrics_file(run.metrics());
+  std::optional<Progress> progress;
+  std::optional<Trainer> trainer;
+  ranks.agree("reading the data", [&] {
+    task = checkpoint ? make_task(*checkpoint, config) : begin_task(config);
+    progress.emplace(
+        ProgressOptions{.steps = config[key::steps], .unit = task->unit(), .quiet = options.quiet});
+    TrainerOptions wanted{.profile = options.profile && writes, .until = options.until};
+    if (writes) wanted.recorders = {&metrics_file, &*progress};
+    trainer.emplace(*task, config, run, checkpoint ? &*checkpoint : nullptr, stop_requested, ranks,
+                    wanted);
+  });
+  expect_same_everywhere(config, trainer->state(), ranks);
+  std::optional<std::string> engines_before;
+  if (checkpoint) engines_before = checkpoint->engines;
+  checkpoint.reset();  // its tensors have their places
+
+  // Nothing is refused from here on, and nothing was written before.
+  ranks.agree("beginning the run", [&] {
+    if (!writes) return;
+    remove_unfinished(run);
+    write_file_atomically(run.config(), {config.toml()});
+  });
+  stop_at_signals();
+  ranks.watch(stop_requested, [&](const std::string& missing) {
+    complain(fmt::format("{}: step {}: {}; what was saved before stays in {}",
+                         ranks.name(ranks.rank()), trainer->state().step + 1, missing,
+                         run.folder()));
+  });
+  announce(config, run, *task, trainer->state(), engines_before, options);
   Training training{
-      .metrics = trainer.train(), .signatures = task->signatures(), .state = trainer.state()};
+      .metrics = trainer->train(), .signatures = task->signatures(), .state = trainer->state()};
   if (training.metrics.empty() || task->test_data() == nullptr) return training;
-  const MetricsLine tested = test_best(run, *task, config, training.state.elapsed_s);
+  const MetricsLine tested = test_best(run, *task, config, training.state.elapsed_s, ranks);
   if (tested.values.empty()) return {.metrics = {}, .signatures = {}, .state = training.state};
-  metrics_file.write(tested);
-  metrics_file.sync();
-  progress.write(tested);
+  if (writes) {
+    metrics_file.write(tested);
+    metrics_file.sync();
+    progress->write(tested);
+  }
   add_as_test(training.metrics, tested.values);
   add_as_test(training.signatures, tested.signatures);
   return training;

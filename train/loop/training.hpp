@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 
+#include "train/ranks/ranks.hpp"
 #include "train/run/recorder.hpp"
 #include "train/run/run.hpp"
 
@@ -24,15 +25,17 @@ struct Training {
 };
 
 // Trains what a config says into a run's folder, keeps it, and tests the best model where the task
-// has a test split. SIGINT, SIGTERM and SIGHUP end it after a step, or while it evaluates, with a
-// checkpoint.
+// has a test split. SIGINT, SIGTERM, SIGHUP and SIGUSR1 end it after a step, or while it evaluates,
+// with a checkpoint. By all ranks; rank 0 alone locks the folder and writes.
+Training train_into(const Run& run, const Config& config, const TrainingOptions& options,
+                    Ranks& ranks);
 Training train_into(const Run& run, const Config& config, const TrainingOptions& options);
 
 // The checkpoint to go on from, if the folder has one. InputError where the folder holds a run that
 // is not to be resumed, one of another config, or something else than a run. It writes nothing.
 std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume);
 
-// Of keys that concern one another: InputError before anything is written.
-void check_training_keys(const Config& config);
+// Of keys that concern one another and the number of ranks: InputError before anything is written.
+void check_training_keys(const Config& config, int ranks = 1);
 
 }  // namespace tapestry

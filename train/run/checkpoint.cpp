@@ -52,7 +52,9 @@ Number number(const Checkpoint& checkpoint, const std::string& name) {
   return value;
 }
 
-void restore(const Checkpoint& checkpoint, const std::string& name, Array into) {
+// A tensor of such a shape and dtype, as it was written.
+const Array& saved_tensor(const Checkpoint& checkpoint, const std::string& name,
+                          const Tensor& into) {
   const Array* saved = checkpoint.file.find(name);
   expect_input(saved != nullptr, "{}: tensor {} {} is missing: another model wrote this file",
                checkpoint.path, name, to_string(into.shape()));
@@ -64,15 +66,14 @@ void restore(const Checkpoint& checkpoint, const std::string& name, Array into) 
   expect_input(written == checkpoint.file.metadata.end() || written->second == checksum(*saved),
                "{}: tensor {} is damaged: its bytes are not those that were written",
                checkpoint.path, name);
-  into.copy_from(*saved);
+  return *saved;
 }
 
 }  // namespace
 
 namespace {
 
-void save(const std::string& path, Task& task,
-          const std::vector<std::pair<std::string, Array>>& slots, const Config& config,
+void save(const std::string& path, Task& task, const OptimizerState& slots, const Config& config,
           const TrainingState& state) {
   Safetensors file;
   for (const Parameter* parameter : task.model().parameters())
@@ -98,9 +99,9 @@ void save(const std::string& path, Task& task,
 
 }  // namespace
 
-void save_checkpoint(const std::string& path, Task& task, const Optimizer& optimizer,
+void save_checkpoint(const std::string& path, Task& task, const OptimizerState& optimizer,
                      const Config& config, const TrainingState& state) {
-  save(path, task, optimizer.state(), config, state);
+  save(path, task, optimizer, config, state);
 }
 
 void save_weights(const std::string& path, Task& task, const Config& config) {
@@ -184,7 +185,7 @@ std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& conf
 void restore_parameters(const Checkpoint& checkpoint, Module& model) {
   std::set<std::string> names;
   for (const Parameter* parameter : model.parameters()) {
-    restore(checkpoint, parameter->name, parameter->value());
+    parameter->value().copy_from(saved_tensor(checkpoint, parameter->name, *parameter));
     expect_input(std::isfinite(sum_of_squares(parameter->value())),
                  "{}: tensor {} holds numbers that are not finite: this model cannot be used",
                  checkpoint.path, parameter->name);
@@ -196,8 +197,11 @@ void restore_parameters(const Checkpoint& checkpoint, Module& model) {
 }
 
 void restore_optimizer(const Checkpoint& checkpoint, Optimizer& optimizer) {
-  for (const auto& [name, array] : optimizer.state())
-    restore(checkpoint, optimizer_prefix + name, array);
+  for (const Optimizer::Slot& slot : optimizer.state()) {
+    const Array& whole = saved_tensor(checkpoint, optimizer_prefix + slot.name, slot.parameter);
+    Array(slot.values)
+        .copy_from(whole.part(slot.part.begin, slot.part.end).reshaped(slot.values.shape()));
+  }
   optimizer.set_steps(checkpoint.state.step);
 }
 

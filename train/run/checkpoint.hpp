@@ -34,7 +34,7 @@ struct Checkpoint {
   std::string engines{};  // that computed it; empty: one of an earlier version, which does not say
 };
 
-void save_checkpoint(const std::string& path, Task& task, const Optimizer& optimizer,
+void save_checkpoint(const std::string& path, Task& task, const OptimizerState& optimizer,
                      const Config& config, const TrainingState& state);
 
 // The same before any step, of a model that was not trained here: without an optimiser's arrays.

@@ -5,8 +5,14 @@
 #include "data/text/text.hpp"
 
 namespace tapestry {
+namespace {
+bool silent = false;
+}  // namespace
+
+void keep_silent() { silent = true; }
 
 void print_lines(std::string_view text) {
+  if (silent) return;
   const std::string shown = printable_lines(text);
   std::fwrite(shown.data(), 1, shown.size(), stdout);
 }

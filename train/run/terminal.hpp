@@ -13,6 +13,9 @@ namespace tapestry {
 // run_command_line looks for it when all is done.
 void print_lines(std::string_view text);
 
+// From here on print_lines() prints nothing: one of several processes speaks for all.
+void keep_silent();
+
 // To the standard output, as fmt::print does.
 template <class... Args>
 void say(fmt::format_string<Args...> message, Args&&... args) {

@@ -1,12 +1,15 @@
 #include "train/run/version.hpp"
 
+#include <dlfcn.h>
 #include <fmt/core.h>
 
 #include <commit.hpp>
 
+#include "autograd/checksum.hpp"
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/level.hpp"
 #include "autograd/parallel.hpp"
+#include "data/file.hpp"
 
 namespace tapestry {
 
@@ -18,6 +21,15 @@ std::string version() {
 }
 
 std::string engines() { return fmt::format("{}, {}", instruction_level(), matrix_engine_names()); }
+
+std::string library_checksum() {
+  Dl_info library{};
+  dladdr(reinterpret_cast<void*>(&library_checksum), &library);
+  const std::string bytes = read_file(library.dli_fname, std::int64_t{1} << 30);
+  Checksum sum;
+  sum.add(std::as_bytes(std::span(bytes)));
+  return sum.hex();
+}
 
 std::string machine() {
   return fmt::format("{}, {} thread{}", engines(), num_threads(), num_threads() == 1 ? "" : "s");

@@ -11,6 +11,8 @@ std::string version();  // "0.1.0 (commit 4e34a53)", of the commit it was built 
 // "x86-64-v4, 14x32 tiles, oneDNN 3.7.2 (AMX)".
 std::string engines();
 
+std::string library_checksum();  // of the library's file: another build has another
+
 std::string machine();  // engines() and the number of threads
 
 }  // namespace tapestry

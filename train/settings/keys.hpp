@@ -63,6 +63,11 @@ inline const Key<std::int64_t> micro_batches{"train.micro_batches",
                                              1,
                                              "parts a step's batch is computed in, to save memory",
                                              {.low = 1, .high = 1e6}};
+inline const Key<bool> shard_optimizer{
+    "train.shard_optimizer",
+    false,
+    "of several ranks each keeps the optimiser's state of its share alone: the same bits",
+    {.free_on_resume = true}};
 inline const Key<std::int64_t> eval_every{"train.eval_every",
                                           250,
                                           "steps between evaluations; 0: only at the end",

@@ -1,0 +1,276 @@
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstdlib>
+
+#include "tests/support/graphs.hpp"
+#include "tests/support/labels.hpp"
+#include "tests/support/workshop.hpp"
+
+// Trainings by several processes, which mpirun starts.
+namespace tapestry {
+namespace {
+namespace fs = std::filesystem;
+
+struct Together {
+  int ranks = 2;
+  std::vector<std::string> launcher = {"mpirun.openmpi", "--oversubscribe"};
+};
+
+// mpirun -n RANKS tapestry train CONFIG --out RUN --quiet MORE
+Finished train_together(const Workshop& shop, const Together& together, const std::string& config,
+                        const std::string& run, const std::vector<std::string>& more = {},
+                        const RunOptions& options = {}) {
+  for (const char* allowed : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
+    setenv(allowed, "1", 1);
+  std::vector<std::string> words = {"--quiet"};
+  words.insert(words.end(), more.begin(), more.end());
+  std::vector<std::string> command = together.launcher;
+  command.insert(command.end(),
+                 {"-n", std::to_string(together.ranks), TAPESTRY_BINARY, "train",
+                  shop.folder.path(config + ".toml"), "--out", shop.folder.path(run)});
+  const std::vector<std::string> sets = with_sets(words);
+  command.insert(command.end(), sets.begin(), sets.end());
+  return run_program(command, options);
+}
+
+void must_train_together(const Workshop& shop, const Together& together, const std::string& config,
+                         const std::string& run, const std::vector<std::string>& more = {}) {
+  const Finished finished = train_together(shop, together, config, run, more);
+  INFO(finished.out, finished.err);
+  REQUIRE(finished.status == 0);
+}
+
+// The line that Tapestry wrote among those of mpirun.
+std::string said(const Finished& finished) {
+  std::string all;
+  for (const std::string& line : lines_of(finished.err))
+    if (line.starts_with("tapestry: ")) all += (all.empty() ? "" : "\n") + line;
+  return all;
+}
+
+// The process of one rank of a run.
+int process_of(int rank, const std::string& run) {
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const int process = std::atoi(entry.path().filename().c_str());
+    if (process == 0) continue;
+    std::error_code gone;
+    if (fs::read_symlink(entry.path() / "exe", gone).filename() != "tapestry") continue;
+    std::ifstream words(entry.path() / "cmdline"), variables(entry.path() / "environ");
+    std::stringstream said, set;
+    said << words.rdbuf();
+    set << variables.rdbuf();
+    if (said.str().find(run) != std::string::npos &&
+        set.str().find("OMPI_COMM_WORLD_RANK=" + std::to_string(rank) + '\0') != std::string::npos)
+      return process;
+  }
+  return 0;
+}
+
+TEST_SUITE_BEGIN("mpi");
+
+TEST_CASE("mpi: the same bits on 1 to 4 ranks, with the optimiser's state whole or in shares" *
+          not_sanitized("it takes minutes; the next one is run")) {
+  const Workshop shop;
+  shop.folder.write("dates.toml", "base = \"dates\"\n");
+  shop.folder.write("graphs.toml", "base = \"graphs\"\n");
+  const std::vector<std::string> few = {"train.eval_every=4", "train.checkpoint_every=4",
+                                        "train.log_every=1"};
+  const std::map<std::string, std::vector<std::string>> configs = {
+      {"toy", {"train.micro_batches=4", "train.steps=12", "model.width=64"}},
+      {"text", {"train.micro_batches=4", "train.steps=12"}},
+      {"vae", {"train.micro_batches=7", "train.steps=12", "model.hidden=[300]"}},
+      {"dates",
+       {"train.micro_batches=8", "train.steps=4", "model.width=16", "data.examples=200",
+        "data.held_back=40"}},
+      {"graphs", {"train.micro_batches=4", "train.steps=5"}}};
+  for (const auto& [config, own] : configs) {
+    CAPTURE(config);
+    std::vector<std::string> more = few;
+    more.insert(more.end(), own.begin(), own.end());
+    shop.must_train(config, config + "-1", more);
+    for (const int ranks : {2, 3, 4}) {
+      const std::string run = fmt::format("{}-{}", config, ranks);
+      must_train_together(shop, {ranks}, config, run, more);
+      check_same_run(shop, config + "-1", run);
+    }
+    more.push_back("train.shard_optimizer=true");
+    must_train_together(shop, {3}, config, config + "-shares", more);
+    CHECK(untimed(shop.metrics(config + "-1")) == untimed(shop.metrics(config + "-shares")));
+    check_same_checkpoint(shop.checkpoint(config + "-1"), shop.checkpoint(config + "-shares"));
+  }
+}
+
+TEST_CASE(
+    "mpi: a run goes on with another number of ranks, in shares or not, as if never stopped") {
+  const Workshop shop;
+  const std::vector<std::string> parts = {"train.micro_batches=4", "train.eval_every=6",
+                                          "optim.decay_steps=18"};
+  const auto until = [&](int steps, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> all = parts;
+    all.push_back(fmt::format("train.steps={}", steps));
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  shop.must_train("toy", "whole", until(18));
+  must_train_together(shop, {3}, "toy", "passed-on", until(6, {"train.shard_optimizer=true"}));
+  must_train_together(shop, {2}, "toy", "passed-on",
+                      until(12, {"--resume", "train.shard_optimizer=true"}));
+  shop.must_train("toy", "passed-on", until(18, {"--resume"}));
+  check_same_checkpoint(shop.checkpoint("whole"), shop.checkpoint("passed-on"));
+}
+
+TEST_CASE("mpi: by TCP, and by MPICH where it is there") {
+  const Workshop shop;
+  const std::vector<std::string> more = {"train.micro_batches=4", "train.steps=6"};
+  shop.must_train("text", "one", more);
+  must_train_together(shop, {3, {"mpirun.openmpi", "--oversubscribe", "--mca", "btl", "tcp,self"}},
+                      "text", "tcp", more);
+  check_same_run(shop, "one", "tcp");
+  if (run_program({"sh", "-c", "command -v mpirun.mpich"}).status != 0 ||
+      !fs::exists(fs::path(TAPESTRY_BINARY_DIR) / "lib/tapestry/mpich.so")) {
+    MESSAGE("MPICH is not there: not tried");
+    return;
+  }
+  must_train_together(shop, {3, {"mpirun.mpich"}}, "text", "mpich", more);
+  check_same_run(shop, "one", "mpich");
+}
+
+TEST_CASE("mpi: one rank is killed: all end, which one is said, and the run goes on") {
+  const Workshop shop;
+  const std::vector<std::string> more = {"train.micro_batches=4", "train.steps=4000",
+                                         "train.checkpoint_every=5"};
+  const std::string run = shop.folder.path("killed");
+  int victim = 0;
+  std::chrono::steady_clock::time_point killed;
+  const auto kill_one = [&] {
+    if (victim == 0 && fs::exists(run + "/checkpoint.safetensors")) {
+      victim = process_of(2, run);
+      if (victim > 0) kill(victim, SIGKILL);
+      killed = std::chrono::steady_clock::now();
+    }
+    return false;
+  };
+  const Finished finished = train_together(shop, {3}, "toy", "killed", more, {.when = kill_one});
+  CHECK(std::chrono::steady_clock::now() - killed < std::chrono::seconds(10));
+  CHECK(victim > 0);
+  CHECK(finished.status != 0);
+  check_says(said(finished), {"no answer from rank 2", "step ", "what was saved before stays in"});
+  check_says(finished.err, {"process rank 2 ", "signal 9"});
+  for (int rank = 0; rank < 3; ++rank) CHECK(process_of(rank, run) == 0);
+
+  const std::int64_t step = load_checkpoint(run + "/checkpoint.safetensors").state.step;
+  std::vector<std::string> rest = {"train.micro_batches=4", fmt::format("train.steps={}", step + 7),
+                                   "optim.decay_steps=4000", "train.checkpoint_every=5"};
+  shop.must_train("toy", "whole", rest);
+  rest.push_back("--resume");
+  must_train_together(shop, {2}, "toy", "killed", rest);
+  check_same_checkpoint(shop.checkpoint("whole"), shop.checkpoint("killed"));
+}
+
+TEST_CASE("mpi: SIGUSR1 to mpirun writes a checkpoint and ends") {
+  const Workshop shop;
+  const std::vector<std::string> more = {"train.micro_batches=4", "train.steps=100000",
+                                         "train.checkpoint_every=0", "train.eval_every=0"};
+  const std::string run = shop.folder.path("signalled");
+  const Finished finished =
+      train_together(shop, {2}, "toy", "signalled", more,
+                     {.when = when_holds(run + "/metrics.jsonl", 600), .signal = SIGUSR1});
+  INFO(finished.out, finished.err);
+  CHECK(finished.status == 130);
+  check_says(finished.out, {"stopped after step ", "--resume goes on"});
+  CHECK(load_checkpoint(run + "/checkpoint.safetensors").state.step > 0);
+}
+
+TEST_CASE("mpi: what is wrong is said once, and nothing is written") {
+  const Workshop shop;
+  const auto refused = [&](const Together& together, const std::string& config,
+                           const std::vector<std::string>& more, int status,
+                           const std::vector<std::string>& parts) {
+    CAPTURE(config);
+    const Finished finished = train_together(shop, together, config, "refused", more);
+    CHECK(finished.status == status);
+    CHECK(lines_of(said(finished)).size() == 1);
+    check_says(said(finished), parts);
+    CHECK(!fs::exists(shop.folder.path("refused")));
+  };
+  refused({4}, "toy", {"train.micro_batches=2"}, 2,
+          {"train.micro_batches", "2 parts for 4 ranks", "at least 4"});
+  refused({3}, "toy", {"train.batch_size=8"}, 2, {"1 part for 3 ranks", "at least 4"});
+  refused({3}, "toy", {"train.batch_size=2"}, 2, {"train.batch_size", "2 examples", "3 ranks"});
+  refused({2}, "toy", {"train.micro_batchs=2"}, 2, {"unknown key", "train.micro_batches"});
+  refused({2}, "toy", {"--no-such-option"}, 2, {"--no-such-option"});
+  refused({2}, "text", {"train.micro_batches=2", "data.path=/nowhere"}, 2, {"/nowhere"});
+}
+
+TEST_CASE("mpi: a rank of another config or other data is named") {
+  const Workshop shop;
+  const auto one = [&](std::vector<std::string> words, const std::string& folder = "") {
+    std::vector<std::string> command = {"-n", "1"};
+    if (!folder.empty()) command.insert(command.end(), {"-wdir", folder});
+    words.insert(words.begin(), {"train", shop.folder.path("text.toml"), "--out",
+                                 shop.folder.path("refused"), "--quiet", "train.micro_batches=2"});
+    words = with_sets(words);
+    command.push_back(TAPESTRY_BINARY);
+    command.insert(command.end(), words.begin(), words.end());
+    return command;
+  };
+  const auto refused = [&](const std::vector<std::string>& first,
+                           const std::vector<std::string>& second,
+                           const std::vector<std::string>& parts) {
+    std::vector<std::string> command = {"mpirun.openmpi", "--oversubscribe"};
+    command.insert(command.end(), first.begin(), first.end());
+    command.push_back(":");
+    command.insert(command.end(), second.begin(), second.end());
+    const Finished finished = run_program(command);
+    CHECK(finished.status == 2);
+    check_says(said(finished), parts);
+    CHECK(lines_of(said(finished)).size() == 1);
+    CHECK(!fs::exists(shop.folder.path("refused")));
+  };
+  refused(one({}), one({"optim.learning_rate=0.5"}),
+          {"rank 1 (", "another config than rank 0", "learning_rate = 0.5, not"});
+  for (const std::string name : {"here", "there"}) {
+    fs::create_directories(shop.folder.path(name));
+    shop.folder.write(name + "/story.txt", story(name == "here" ? 20 : 21));
+  }
+  const std::string data = "data.path=/proc/self/cwd/story.txt";
+  refused(one({data}, shop.folder.path("here")), one({data}, shop.folder.path("there")),
+          {"rank 1 (", "another data than rank 0", "checksum"});
+}
+
+TEST_CASE("mpi: a loss that is not finite ends all ranks, and is reported once") {
+  const Workshop shop;
+  const Finished finished =
+      train_together(shop, {2}, "toy", "diverged",
+                     {"train.micro_batches=2", "optim.name=sgd", "optim.learning_rate=1000",
+                      "model.dropout=0", "optim.clip_norm=0"});
+  CHECK(finished.status == 1);
+  CHECK(lines_of(said(finished)).size() == 1);
+  check_says(said(finished), {"step ", "the loss is", "what was saved before stays in"});
+}
+
+TEST_CASE("mpi: without the plug-in, what to install is said" *
+          not_sanitized("the sanitizer's library does not allow for a copied one")) {
+  const TemporaryFolder folder(fs::temp_directory_path().string());
+  const fs::path library = fs::path(TAPESTRY_BINARY_DIR);
+  fs::create_directories(folder.path("bin"));
+  fs::copy(TAPESTRY_BINARY, folder.path("bin"));
+  for (const auto& entry : fs::recursive_directory_iterator(library)) {
+    if (entry.path().filename() != "libtapestry.so.0") continue;
+    const fs::path copy = fs::path(folder.path()) / fs::relative(entry.path(), library);
+    fs::create_directories(copy.parent_path());
+    fs::copy(entry.path(), copy);
+  }
+  const Finished finished =
+      run_program({"env", "PMI_RANK=0", "PMI_SIZE=2", folder.path("bin/tapestry"), "train", "sort",
+                   "--out", folder.path("run")});
+  CHECK(finished.status == 2);
+  check_says(finished.err, {"2 processes", "lib/tapestry/mpich.so", "install libmpich-dev"});
+  CHECK(!fs::exists(folder.path("run")));
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,334 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+
+#include "autograd/ops.hpp"
+#include "autograd/ops/recompute.hpp"
+#include "layers/mlp.hpp"
+#include "optim/adam.hpp"
+#include "tests/support/arrays.hpp"
+#include "tests/support/process.hpp"
+#include "train/ranks/gradient_sum.hpp"
+#include "train/ranks/launch.hpp"
+#include "train/ranks/order.hpp"
+#include "train/ranks/packed.hpp"
+#include "train/ranks/sharding.hpp"
+
+// What several processes are made of, each piece in one process. test_mpi.cpp starts several.
+namespace tapestry {
+namespace {
+
+TEST_SUITE_BEGIN("ranks");
+
+// --- the order of the additions, with sums as texts: "(0+1)+2" ---
+
+using Texts = std::vector<std::string>;
+
+void merge(Texts& stack, int merges) {
+  for (; merges > 0; --merges) {
+    REQUIRE(stack.size() >= 2);
+    const std::string right = stack.back();
+    stack.pop_back();
+    stack.back() = "(" + stack.back() + "+" + right + ")";
+  }
+}
+
+// On one rank, and the most sums that it holds at a time, that of the part included.
+std::string alone(std::int64_t parts, std::size_t& most) {
+  const std::vector<int> merges = merges_of(parts);
+  Texts stack;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    stack.push_back(std::to_string(part));
+    most = std::max(most, stack.size());
+    merge(stack, merges[part]);
+  }
+  REQUIRE(stack.size() == 1);
+  return stack.front();
+}
+
+// What a rank sends, in the order in which it does.
+Texts sent_by(const PartPlan& plan) {
+  Texts stack, sent;
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    stack.push_back(std::to_string(plan.range.first + static_cast<std::int64_t>(i)));
+    merge(stack, plan.steps[i].merges);
+    if (!plan.steps[i].sends) continue;
+    sent.push_back(stack.back());
+    stack.pop_back();
+  }
+  CHECK(stack.empty());
+  return sent;
+}
+
+TEST_CASE("ranks: a sum's order depends on the parts alone, whoever has them") {
+  for (std::int64_t parts = 1; parts <= 70; ++parts) {
+    std::size_t most = 0;
+    const std::string whole = alone(parts, most);
+    CHECK(most <= 5);
+    for (int ranks = 1; ranks <= parts; ++ranks) {
+      CAPTURE(parts);
+      CAPTURE(ranks);
+      Texts stack;
+      std::int64_t next = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const PartPlan plan = plan_parts(parts, rank, ranks);
+        CHECK(plan.range.first == next);
+        CHECK(plan.range.last > plan.range.first);
+        next = plan.range.last;
+        const Texts sent = sent_by(plan);
+        REQUIRE(sent.size() == plan.merges_after.size());
+        for (std::size_t sum = 0; sum < sent.size(); ++sum) {
+          stack.push_back(sent[sum]);
+          merge(stack, plan.merges_after[sum]);
+        }
+      }
+      CHECK(next == parts);
+      REQUIRE(stack.size() == 1);
+      CHECK(stack.front() == whole);
+    }
+  }
+  std::size_t most = 0;
+  CHECK(alone(5, most) == "((0+1)+(2+(3+4)))");
+  CHECK(alone(8, most) == "(((0+1)+(2+3))+((4+5)+(6+7)))");
+}
+
+TEST_CASE("ranks: of powers of two, up to eight ranks, or as many as parts, send one sum each") {
+  for (std::int64_t parts = 1; parts <= 64; parts *= 2)
+    for (int ranks = 1; ranks <= parts; ranks *= 2) {
+      if (ranks > 8 && ranks < parts) continue;
+      for (int rank = 0; rank < ranks; ++rank) {
+        CAPTURE(parts);
+        CAPTURE(ranks);
+        CHECK(plan_parts(parts, rank, ranks).merges_after.size() == 1);
+      }
+    }
+}
+
+// --- gradients that leave during the backward pass ---
+
+TEST_CASE("tape: a gradient is handed out once, when nothing more is added to it") {
+  Random r(1, Stream::init);
+  const auto drawn = [&](const Shape& shape) {
+    Array array(shape, DType::float64);
+    r.fill_normal(array, 0, 1);
+    return array;
+  };
+  const Tensor a = Tensor::variable(drawn({3, 3})), b = Tensor::variable(drawn({3, 3})),
+               late = Tensor::variable(drawn({3, 3}));
+  for (const bool recomputed : {false, true}) {
+    CAPTURE(recomputed);
+    const auto loss = [&] {
+      const auto inner = [&](const Tensor& x, Random*) { return matmul(x, a) * b; };
+      Tensor x = matmul(a, b);  // a's first use
+      x = recomputed ? recompute(x, nullptr, inner) : inner(x, nullptr);
+      return sum(matmul(x, late) * late);
+    };
+    Tape whole_tape;
+    const Gradients whole = whole_tape.backward(loss(), 0.5);
+    std::vector<std::uint64_t> order;
+    Tape tape;
+    tape.backward(loss(), 0.5, [&](std::uint64_t variable, Array gradient) {
+      order.push_back(variable);
+      for (const Tensor* one : {&a, &b, &late})
+        if (one->id() == variable) CHECK(same_bits(gradient, whole[*one]));
+    });
+    REQUIRE(order.size() == 3);
+    CHECK(order.front() == late.id());
+    CHECK(std::ranges::count(order, a.id()) == 1);
+    CHECK(std::ranges::count(order, b.id()) == 1);
+  }
+}
+
+// --- sums of gradients in one process ---
+
+struct Regression {
+  Random random{3, Stream::init};
+  Mlp model{{7, 90, 90, 2}, random};
+  std::vector<Parameter*> parameters = model.parameters();
+  Array x{{12, 7}}, y{{12, 2}};
+  Regression() {
+    random.fill_normal(x, 0, 1);
+    random.fill_normal(y, 0, 1);
+  }
+  Tensor loss(std::int64_t begin, std::int64_t end) const {
+    const auto rows = [&](const Array& array) {
+      const std::int64_t width = array.dim(1);
+      return array.part(begin * width, end * width).reshaped({end - begin, width});
+    };
+    return sum(squared_error(model.forward(rows(x)), rows(y)));
+  }
+  Gradients gradient(std::int64_t begin, std::int64_t end) const {
+    Tape tape;
+    return tape.backward(loss(begin, end), 0.25);
+  }
+};
+
+TEST_CASE("ranks: one alone sums its parts in their order, and clips what comes of it") {
+  Regression task;
+  Ranks ranks;
+  for (const std::int64_t parts : {1, 2, 4, 12}) {
+    CAPTURE(parts);
+    const std::int64_t size = 12 / parts;
+    GradientSum sum(ranks, task.parameters, {.parts = parts});
+    CHECK(sum.first() == 0);
+    CHECK(sum.last() == parts);
+    for (int step = 0; step < 2; ++step) {
+      std::vector<Gradients> stack;
+      const std::vector<int> merges = merges_of(parts);
+      for (std::int64_t part = 0; part < parts; ++part) {
+        Tape tape;
+        sum.add(tape, task.loss(part * size, (part + 1) * size), 0.25);
+        stack.push_back(task.gradient(part * size, (part + 1) * size));
+        for (int i = 0; i < merges[part]; ++i) {
+          stack[stack.size() - 2] += stack.back();
+          stack.pop_back();
+        }
+      }
+      const Gradients gradients = sum.finish();
+      for (const Parameter* parameter : task.parameters)
+        CHECK(same_bits(gradients[*parameter], stack.front()[*parameter]));
+      const Clip clipped = sum.clip(0.1), wanted = clip(stack.front(), task.parameters, 0.1);
+      CHECK(clipped.norm == wanted.norm);
+      CHECK(clipped.scale == wanted.scale);
+      CHECK(clipped.scale < 1);
+    }
+  }
+}
+
+TEST_CASE("ranks: what a sum of gradients is not made for is refused") {
+  Regression task;
+  Ranks ranks;
+  CHECK_THROWS_WITH_AS(GradientSum(ranks, task.parameters, {.parts = 0}),
+                       "GradientSum: 0 parts of a step for 1 ranks", std::invalid_argument);
+  GradientSum sum(ranks, task.parameters, {.parts = 2});
+  const auto add = [&] {
+    Tape tape;
+    sum.add(tape, task.loss(0, 6), 1);
+  };
+  add();
+  CHECK_THROWS_WITH_AS(sum.finish(), "GradientSum: 1 of the 2 parts of this rank",
+                       std::invalid_argument);
+  add();
+  CHECK_THROWS_WITH_AS(add(), "GradientSum: more than the 2 parts of this rank",
+                       std::invalid_argument);
+  sum.finish();
+}
+
+TEST_CASE(
+    "ranks: a parameter that only some parts reach has a gradient, one that none do has not") {
+  Parameter reached(Array::full({2}, 1), Role::weight), never(Array::full({2}, 1), Role::weight);
+  Ranks ranks;
+  GradientSum sum(ranks, {&reached, &never}, {.parts = 2});
+  for (const double share : {0.0, 3.0}) {
+    const Tensor constant = Tensor::variable(Array::full({2}, 2));
+    Tape tape;
+    sum.add(tape, share == 0 ? tapestry::sum(constant * 1) : tapestry::sum(reached.tensor * share),
+            1);
+  }
+  const Gradients gradients = sum.finish();
+  CHECK(gradients[reached].values<float>()[0] == 3);
+  CHECK(gradients.find(never) == nullptr);
+}
+
+TEST_CASE("optim: shares of an optimiser move and keep what one that has all does") {
+  Regression whole_task, shared_task;
+  AdamW whole(whole_task.parameters, {.weight_decay = 0.1});
+  std::vector<Part> low, high;
+  for (std::size_t i = 0; i < shared_task.parameters.size(); ++i) {
+    const std::int64_t size = shared_task.parameters[i]->tensor.size(), middle = size / 3;
+    low.push_back({i, 0, middle});
+    high.push_back({i, middle, size});
+  }
+  std::erase_if(low, [](const Part& part) { return part.size() == 0; });
+  AdamW first(shared_task.parameters, {.weight_decay = 0.1}),
+      second(shared_task.parameters, {.weight_decay = 0.1});
+  first.keep_to(low);
+  second.keep_to(high);
+  for (int step = 0; step < 3; ++step) {
+    whole.step(whole_task.gradient(0, 12), 0.01, 0.5);
+    const Gradients gradients = shared_task.gradient(0, 12);
+    first.step(gradients, 0.01, 0.5);
+    second.step(gradients, 0.01, 0.5);
+  }
+  for (std::size_t i = 0; i < whole_task.parameters.size(); ++i)
+    CHECK(same_bits(whole_task.parameters[i]->value(), shared_task.parameters[i]->value()));
+  const OptimizerState all = whole_state(whole);
+  std::size_t kept = 0;
+  for (const AdamW* share : {&first, &second})
+    for (const Optimizer::Slot& slot : share->state()) {
+      const auto same = std::ranges::find(all, slot.name, &std::pair<std::string, Array>::first);
+      REQUIRE(same != all.end());
+      CHECK(same_bits(same->second.part(slot.part.begin, slot.part.end),
+                      slot.values.reshaped({slot.part.size()})));
+      kept += slot.values.size();
+    }
+  std::size_t elements = 0;
+  for (const auto& [name, array] : all) elements += array.size();
+  CHECK(kept == elements);
+  CHECK_THROWS_AS(whole_state(first), std::invalid_argument);
+  CHECK_THROWS_AS(first.keep_to(low), std::invalid_argument);
+  AdamW wrong(shared_task.parameters, {});
+  CHECK_THROWS_AS(wrong.keep_to({{99, 0, 1}}), std::invalid_argument);
+  CHECK_THROWS_AS(wrong.keep_to({{0, 5, 1 << 20}}), std::invalid_argument);
+}
+
+// --- the rest ---
+
+TEST_CASE("ranks: what is packed is found again, and no byte behind it") {
+  Packer packer;
+  packer.put(0.1);
+  packer.put(std::string("naïve\0text", 11));
+  packer.put(std::numeric_limits<double>::quiet_NaN());
+  packer.put(true);
+  const std::string bytes = packer.take();
+  Unpacker packed(bytes);
+  CHECK(packed.get<double>() == 0.1);
+  CHECK(packed.get<std::string>() == std::string("naïve\0text", 11));
+  CHECK(std::isnan(packed.get<double>()));
+  CHECK(packed.get<bool>());
+  CHECK(packed.at_end());
+  CHECK_THROWS_AS(packed.get<char>(), std::invalid_argument);
+  CHECK_THROWS_AS(Unpacker(bytes.substr(0, 10)).get<std::string>(), std::invalid_argument);
+}
+
+TEST_CASE("ranks: one alone gathers from itself, and lets exceptions pass") {
+  Ranks ranks;
+  CHECK(ranks.alone());
+  CHECK(ranks.gather("mine", "a test") == std::vector<std::string>{"mine"});
+  CHECK_THROWS_WITH_AS(ranks.agree("a test", [] { throw InputError("wrong"); }), "wrong",
+                       InputError);
+  CHECK(!ranks.is_agreed());
+}
+
+TEST_CASE("ranks: a launcher's variables say rank, size and whose MPI it is") {
+  const std::vector<std::string> names = {"OMPI_COMM_WORLD_RANK",
+                                          "OMPI_COMM_WORLD_SIZE",
+                                          "PMIX_RANK",
+                                          "SLURM_NTASKS",
+                                          "PMI_RANK",
+                                          "PMI_SIZE"};
+  const auto launched = [&](const std::map<std::string, std::string>& variables) {
+    for (const std::string& name : names) unsetenv(name.c_str());
+    for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+    const Launch launch = read_launch();
+    for (const std::string& name : names) unsetenv(name.c_str());
+    return fmt::format("{} of {} by {}", launch.rank, launch.size, launch.mpi);
+  };
+  CHECK(launched({}) == "0 of 1 by ");
+  CHECK(launched({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "3"}}) ==
+        "2 of 3 by openmpi");
+  CHECK(launched({{"PMIX_RANK", "1"}, {"SLURM_NTASKS", "8"}}) == "1 of 8 by openmpi");
+  CHECK(launched({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}) == "0 of 2 by mpich");
+  CHECK(launched({{"PMI_RANK", "0"}}) == "0 of 1 by ");
+  CHECK(launched({{"PMI_RANK", "x"}, {"PMI_SIZE", "2"}}) == "0 of 1 by ");
+  CHECK(launched({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}) == "0 of 1 by ");
+  CHECK(launched({{"PMI_RANK", "-1"}, {"PMI_SIZE", "99999999999999"}}) == "0 of 1 by ");
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
