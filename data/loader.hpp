@@ -13,8 +13,8 @@
 namespace tapestry {
 
 struct LoaderOptions {
-  std::int64_t batch_size = 1;  // examples of a step
-  std::int64_t parts = 1;       // batches that they are cut into; divides batch_size
+  std::int64_t batch_size = 1;                 // examples of a step
+  std::int64_t parts = 1;                      // batches that they are cut into; divides batch_size
   std::int64_t first_part = 0, end_part = -1;  // of those, what next() returns; -1: to the last
 };
 

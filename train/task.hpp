@@ -65,6 +65,8 @@ class Task {
     return nullptr;
   }  // no part in choosing; null: there is none
   virtual Order order() const { return Order::shuffled; }  // of the training examples
+  // One graph, say: whatever examples a part of a step has, it computes what the whole step does.
+  virtual bool is_computed_whole() const { return false; }
   virtual Loss loss(const Batch& batch, const Pass& pass) = 0;
 
   // Adds what follows from the averages: "bits_per_char" from "loss".

@@ -30,6 +30,19 @@ TEST_CASE("install: another program finds the library with CMake, and learns the
   CHECK(std::stod(lines.front().substr(16)) > 0.1);
   CHECK(std::stod(lines.back().substr(16)) < 0.001);
 
+  // One that trains on several processes, where a plug-in was built: the same figures on any
+  // number.
+  const std::string ranks = folder.path("ranks");
+  must_run({"cmake", "-S", TAPESTRY_SOURCE_DIR "/tests/example_ranks", "-B", ranks, "-G", "Ninja",
+            "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_PREFIX_PATH=" + prefix});
+  must_run({"cmake", "--build", ranks});
+  const std::string alone = must_run({ranks + "/example_ranks"});
+  CHECK(std::stod(lines_of(alone).back().substr(16)) < 0.001);
+  for (const char* allowed : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
+    setenv(allowed, "1", 1);
+  CHECK(must_run({"mpirun.openmpi", "--oversubscribe", "-n", "3", ranks + "/example_ranks"}) ==
+        alone);
+
   // The installed binary runs from where it is.
   check_says(must_run({prefix + "/bin/tapestry", "--version"}), {"tapestry 0."});
 }

@@ -136,6 +136,86 @@ TEST_CASE("mpi: by TCP, and by MPICH where it is there") {
   check_same_run(shop, "one", "mpich");
 }
 
+// Two hosts: network namespaces of this machine, joined by a cable, and what mpirun calls in place
+// of ssh to start a process on one.
+class TwoHosts {
+ public:
+  TwoHosts() {
+    agent_ = folder_.write("agent", fmt::format(R"(#!/bin/sh
+case $1 in 10.77.0.1) host={0} ;; 10.77.0.2) host={1} ;; *) exit 1 ;; esac
+shift
+exec ip netns exec $host unshare -u sh -c 'hostname $0; exec sh -c "$*"' $host "$@"
+)",
+                                                name(0), name(1)));
+    fs::permissions(agent_, fs::perms::owner_all);
+    is_made_ = ip({"netns", "add", name(0)}) && ip({"netns", "add", name(1)}) &&
+               ip({"link", "add", "cable0", "netns", name(0), "type", "veth", "peer", "name",
+                   "cable1", "netns", name(1)});
+    for (const int host : {0, 1}) {
+      const std::string cable = fmt::format("cable{}", host);
+      is_made_ = is_made_ &&
+                 ip({"-n", name(host), "addr", "add", fmt::format("10.77.0.{}/24", host + 1), "dev",
+                     cable}) &&
+                 ip({"-n", name(host), "link", "set", cable, "up"}) &&
+                 ip({"-n", name(host), "link", "set", "lo", "up"});
+    }
+  }
+  ~TwoHosts() {
+    for (const int host : {0, 1}) ip({"netns", "del", name(host)});
+  }
+  TwoHosts(const TwoHosts&) = delete;
+  TwoHosts& operator=(const TwoHosts&) = delete;
+
+  bool is_made() const { return is_made_; }
+  std::vector<std::string> launcher() const {
+    return {"ip",
+            "netns",
+            "exec",
+            name(0),
+            "mpirun.openmpi",
+            "--mca",
+            "plm_rsh_agent",
+            agent_,
+            "--mca",
+            "btl",
+            "tcp,self",
+            "--mca",
+            "btl_tcp_if_include",
+            "10.77.0.0/24",
+            "--mca",
+            "oob_tcp_if_include",
+            "10.77.0.0/24",
+            "--host",
+            "10.77.0.1:2,10.77.0.2:2"};
+  }
+
+ private:
+  static std::string name(int host) { return fmt::format("tapestry-{}-{}", getpid(), host); }
+  static bool ip(std::vector<std::string> words) {
+    words.insert(words.begin(), {"env", "ip"});
+    return run_program(words).status == 0;
+  }
+  TemporaryFolder folder_{fs::temp_directory_path().string()};
+  std::string agent_;
+  bool is_made_ = false;
+};
+
+TEST_CASE("mpi: on two hosts, the same bits") {
+  const Workshop shop;
+  const TwoHosts hosts;
+  if (!hosts.is_made()) {
+    MESSAGE("no network namespaces can be made here: not tried");
+    return;
+  }
+  const std::vector<std::string> more = {"train.micro_batches=4", "train.steps=6"};
+  shop.must_train("toy", "one", more);
+  must_train_together(shop, {4, hosts.launcher()}, "toy", "hosts", more);
+  check_same_run(shop, "one", "hosts");
+  const Finished finished = train_together(shop, {3, hosts.launcher()}, "toy", "refused",
+                                           {"train.micro_batches=4", "train.batch_size=3"});
+  CHECK(finished.status == 2);
+}
+
 TEST_CASE("mpi: one rank is killed: all end, which one is said, and the run goes on") {
   const Workshop shop;
   const std::vector<std::string> more = {"train.micro_batches=4", "train.steps=4000",
@@ -201,6 +281,8 @@ TEST_CASE("mpi: what is wrong is said once, and nothing is written") {
   refused({2}, "toy", {"train.micro_batchs=2"}, 2, {"unknown key", "train.micro_batches"});
   refused({2}, "toy", {"--no-such-option"}, 2, {"--no-such-option"});
   refused({2}, "text", {"train.micro_batches=2", "data.path=/nowhere"}, 2, {"/nowhere"});
+  shop.folder.write("karate.toml", "base = \"karate\"\n");
+  refused({2}, "karate", {"train.micro_batches=2"}, 2, {"one graph in full", "start one process"});
 }
 
 TEST_CASE("mpi: a rank of another config or other data is named") {

@@ -182,6 +182,11 @@ void Trainer::report_profile() {
                                profile_table(events_, steps), run_.trace())
                  : fmt::format("no profile: it looks at the steps after the first {}\n",
                                profile_skipped_steps));
+  if (!ranks_.alone() && steps > 0)
+    note(fmt::format(
+        "{}: {:.2f} MB sent a step; {:.2f} ms of messages, {:.2f} ms waited for them\n",
+        ranks_.name(ranks_.rank()), ranks_.bytes_sent() / 1e6 / steps_here_,
+        sum_.seconds_under_way() * 1e3 / steps_here_, sum_.seconds_waited() * 1e3 / steps_here_));
 }
 
 // One optimiser step. The parts' sums are divided by the count of them all, so that they weigh as

@@ -259,6 +259,10 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   std::optional<Trainer> trainer;
   ranks.agree("reading the data", [&] {
     task = checkpoint ? make_task(*checkpoint, config) : begin_task(config);
+    expect_input(ranks.alone() || !task->is_computed_whole(),
+                 "{}: each part of a step computes the one graph in full, so that {} ranks gain "
+                 "nothing: start one process, whose threads share the work",
+                 config[key::name], ranks.size());
     progress.emplace(
         ProgressOptions{.steps = config[key::steps], .unit = task->unit(), .quiet = options.quiet});
     TrainerOptions wanted{.profile = options.profile && writes, .until = options.until};

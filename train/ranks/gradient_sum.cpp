@@ -112,6 +112,7 @@ void GradientSum::begin() {
   given_.assign(n, false);
   sums_.assign(plan_.merges_after.size(), std::vector<Array>(n));
   sum_ = 0;
+  first_left_s_ = 0;
   left_ = std::ssize(slices_);
   if (ranks_.alone()) return;
   ranks_.post([this] {
@@ -164,6 +165,7 @@ void GradientSum::accept(std::size_t parameter, Array gradient) {
     return;
   }
   sums_[sum_][parameter] = std::move(gradient);
+  if (first_left_s_ == 0) first_left_s_ = now_s();
   if (!ranks_.alone()) ranks_.post([this, sum = sum_, parameter] { give(sum, parameter); });
 }
 
@@ -288,7 +290,9 @@ Gradients GradientSum::finish() {
     const double before = now_s();
     ranks_.wait([this] { return left_ == 0; }, "the sum of the gradients",
                 [this] { return missing(); });
-    seconds_waited_ += now_s() - before;
+    const double now = now_s();
+    seconds_waited_ += now - before;
+    seconds_under_way_ += now - first_left_s_;
     profile::mark(profile::Phase::step, "wait for ranks", nullptr, 0);
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -317,6 +321,9 @@ Clip GradientSum::clip(double limit) {
       for (std::size_t i = 0; i < slice.fragments; ++i)
         squares_[slice.first_fragment + i] = squares[slice.owner].get<double>();
   }
+  double bytes = 0;
+  for (const Parameter* parameter : parameters_) bytes += parameter->value().bytes();
+  profile::mark(profile::Phase::step, "clip", nullptr, ranks_.alone() ? bytes : 0);
   for (std::vector<Array>& sums : sums_) sums.clear();  // the caller has what is left of them
   return clip_of(fragments_, squares_, limit);
 }

@@ -70,7 +70,10 @@ class GradientSum final {
   void exchange(const std::function<std::span<std::byte>(const Part&)>& place, To to,
                 const std::string& what);
 
-  double seconds_waited() const { return seconds_waited_; }  // in finish(), so far
+  // Of all steps: from the first gradient that left until the sum was there; and how long of that
+  // finish() waited, while nothing was computed.
+  double seconds_under_way() const { return seconds_under_way_; }
+  double seconds_waited() const { return seconds_waited_; }
 
  private:
   struct Slice;
@@ -103,7 +106,8 @@ class GradientSum final {
   std::vector<bool> given_;               // whether a part gave the parameter a gradient
   std::vector<double> squares_;           // of each fragment that this rank has the sum of
   std::atomic<std::int64_t> left_ = 0;    // slices that are not there yet
-  double seconds_waited_ = 0;
+  double first_left_s_ = 0;               // when the step's first gradient was given away
+  double seconds_under_way_ = 0, seconds_waited_ = 0;
 };
 
 }  // namespace tapestry

@@ -15,6 +15,7 @@ class GraphTask final : public Task {
   const Dataset& training_data() override { return *data_.training; }
   const Dataset& validation_data() override { return *data_.validation; }
   const Dataset* test_data() override { return data_.test.get(); }
+  bool is_computed_whole() const override { return data_.whole != nullptr; }
   double units(const Batch& batch) const override { return batch.count; }
   std::map<std::string, std::string> metadata() const override;
   Loss loss(const Batch& batch, const Pass& pass) override;
