@@ -1,11 +1,13 @@
 #include "layers/attention_mechanism.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <functional>
 
 #include "autograd/check.hpp"
 #include "autograd/ops/shaping.hpp"
+#include "autograd/parallel.hpp"
 #include "autograd/tape.hpp"
 
 namespace tapestry {
@@ -22,7 +24,7 @@ Tensor split_heads(const Tensor& x, std::int64_t heads) {
 }
 
 // Some columns of each of from's rows (B, T, columns), from `begin` on, become rows of `to`
-// (B, capacity, C), from row firsts[b] of example b on.
+// (B, room, C), from row firsts[b] of example b on.
 void write_rows(const Array& from, std::int64_t begin, const std::vector<std::int64_t>& firsts,
                 Array& to) {
   const std::int64_t T = from.dim(1), element = size_of(from.dtype());
@@ -52,37 +54,96 @@ Array joined(const Cache& first, const std::vector<const AttentionCache*>& other
   return concat(parts, 0).value();
 }
 
-// The keys and values of the tokens.
+// The keys and values of the tokens. There is room for the longest row, and up to the capacity for
+// as many tokens again.
 class KeyValueCache final : public AttentionCache {
  public:
   KeyValueCache(const Shape& extent, DType dtype)
-      : AttentionCache(extent[0]), keys_(extent, dtype), values_(extent, dtype) {}
+      : AttentionCache(extent[0]), capacity_(extent[1]), width_(extent[2]), dtype_(dtype) {
+    take(own_rows(), 0);
+  }
 
-  const Array& keys() const { return keys_; }  // (B, capacity, G · D), `lengths` of them filled
+  Shape extent() const { return {std::ssize(lengths()), capacity_, width_}; }
+  DType dtype() const { return dtype_; }
+  const Array& keys() const { return keys_; }  // (B, room, G · D), `lengths` of them filled
   const Array& values() const { return values_; }
 
   void add(const QueryKeyValue& qkv) {
     const Array& packed = qkv.packed.value();
+    const std::int64_t tokens = length() + packed.dim(1);
+    if (tokens > keys_.dim(1)) take(own_rows(), tokens);
     write_rows(packed, qkv.query_columns, lengths(), keys_);
     write_rows(packed, qkv.columns_before_value(), lengths(), values_);
     count(packed.dim(1));
   }
 
  private:
-  void select_rows(const std::vector<std::int64_t>& rows) override {
-    keys_ = keys_.select(rows);
-    values_ = values_.select(rows);
+  struct Row {
+    const KeyValueCache* of;
+    std::int64_t index;
+
+    std::int64_t length() const { return of->lengths()[index]; }
+  };
+  using Rows = std::vector<Row>;
+
+  Rows own_rows() const {
+    Rows rows;
+    for (std::int64_t b = 0; b < std::ssize(lengths()); ++b) rows.push_back({this, b});
+    return rows;
+  }
+
+  // Such copies take no longer than writing the tokens did, for the room doubles.
+  std::int64_t room_for(std::int64_t tokens) const {
+    constexpr std::uint64_t least = 64;
+    if (tokens == 0) return 0;
+    const std::uint64_t doubled = std::bit_ceil(std::max<std::uint64_t>(tokens, least));
+    return std::min(capacity_, static_cast<std::int64_t>(doubled));
+  }
+
+  // Copies of the rows take the place of what is here, with room for so many tokens each.
+  void take(const Rows& rows, std::int64_t tokens) {
+    const std::int64_t room = room_for(tokens), row = width_ * size_of(dtype_);
+    const std::int64_t grain = (1 << 16) / std::max<std::int64_t>(1, tokens * row) + 1;
+    for (Array KeyValueCache::*part : {&KeyValueCache::keys_, &KeyValueCache::values_}) {
+      Array all({std::ssize(rows), room, width_}, dtype_);
+      parallel_for(std::ssize(rows), grain, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t b = begin; b < end; ++b) {
+          const Array& from = rows[b].of->*part;
+          std::memcpy(all.mutable_raw() + b * room * row,
+                      from.raw() + rows[b].index * from.dim(1) * row, rows[b].length() * row);
+        }
+      });
+      this->*part = all;
+    }
+  }
+
+  static std::int64_t longest(const Rows& rows) {
+    std::int64_t tokens = 0;
+    for (const Row& row : rows) tokens = std::max(tokens, row.length());
+    return tokens;
+  }
+
+  void select_rows(const std::vector<std::int64_t>& indices) override {
+    Rows rows;
+    for (const std::int64_t index : indices) rows.push_back({this, index});
+    take(rows, longest(rows));
   }
 
   void append_rows(const std::vector<const AttentionCache*>& others) override {
-    const auto rows_of = [&](auto member) {
-      return joined<KeyValueCache>(*this, others, member, "a cache of sums after one of keys");
-    };
-    const Array keys = rows_of(&KeyValueCache::keys_), values = rows_of(&KeyValueCache::values_);
-    keys_ = keys;
-    values_ = values;
+    Rows rows = own_rows();
+    for (const AttentionCache* other : others) {
+      const auto& own = as<const KeyValueCache>(*other, "a cache of sums after one of keys");
+      require(own.capacity_ == capacity_ && own.width_ == width_ && own.dtype_ == dtype_,
+              "multi-head attention: a cache of {} {} after one of {} {}", to_string(own.extent()),
+              to_string(own.dtype_), to_string(extent()), to_string(dtype_));
+      const Rows more = own.own_rows();
+      rows.insert(rows.end(), more.begin(), more.end());
+    }
+    take(rows, longest(rows));
   }
 
+  std::int64_t capacity_, width_;
+  DType dtype_;
   Array keys_, values_;
 };
 
@@ -106,13 +167,13 @@ class SoftmaxMechanism final : public AttentionMechanism {
   Tensor attend(const Tensor& x, const QueryKeyValue& qkv, AttentionCache& cache,
                 const AttentionOptions& options) const override {
     auto& seen = as<KeyValueCache>(cache, "a cache of sums for attention by softmax");
-    const Array& keys = seen.keys();
-    require(x.rank() == 3 && x.dim(0) == keys.dim(0) && seen.length() + x.dim(1) <= keys.dim(1) &&
-                qkv.shared_columns == keys.dim(2) && x.dtype() == keys.dtype(),
+    const Shape extent = seen.extent();
+    require(x.rank() == 3 && x.dim(0) == extent[0] && seen.length() + x.dim(1) <= extent[1] &&
+                qkv.shared_columns == extent[2] && x.dtype() == seen.dtype(),
             "multi-head attention: x {} {} after {} in a cache of {} {}", to_string(x.shape()),
-            to_string(x.dtype()), seen.length(), to_string(keys.shape()), to_string(keys.dtype()));
+            to_string(x.dtype()), seen.length(), to_string(extent), to_string(seen.dtype()));
     seen.add(qkv);
-    return scaled_dot_product_attention(qkv.query(), keys, seen.values(),
+    return scaled_dot_product_attention(qkv.query(), seen.keys(), seen.values(),
                                         to_seen_keys(options, seen));
   }
 
@@ -257,6 +318,9 @@ void AttentionCache::count(std::int64_t tokens) {
 }
 
 void AttentionCache::select(const std::vector<std::int64_t>& rows) {
+  for (const std::int64_t row : rows)
+    require(row >= 0 && row < std::ssize(lengths_), "multi-head attention: row {} of a cache of {}",
+            row, lengths_.size());
   select_rows(rows);
   std::vector<std::int64_t> selected;
   for (const std::int64_t row : rows) selected.push_back(lengths_[row]);

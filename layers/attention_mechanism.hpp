@@ -94,8 +94,8 @@ class AttentionMechanism {
   virtual Tensor attend(const Tensor& x, const QueryKeyValue& qkv, AttentionCache& cache,
                         const AttentionOptions& options) const = 0;
 
-  // An empty cache for `extent` (B, capacity, G · D): the softmax keeps keys and values, random
-  // features sums whose size does not depend on the capacity.
+  // An empty cache for `extent` (B, capacity, G · D): the softmax keeps keys and values, in memory
+  // that grows with the longest row, random features sums whose size depends on no length.
   virtual std::unique_ptr<AttentionCache> make_cache(const Shape& extent, DType dtype) const = 0;
 
   // Cross-attention: query (B, T, C), source (B, S, 2C) -> (B, T, C).

@@ -87,7 +87,8 @@ TEST_CASE("layers: cached logits are the uncached ones for every shape of heads"
             check_cached(model, tokens, dtype == f32 ? 1e-5 : 1e-12);
             const std::int64_t D = head_width > 0 ? head_width : 4;
             const std::int64_t before = memory_use().bytes_in_use;
-            const AttentionCaches caches = model.make_caches(3);
+            AttentionCaches caches = model.make_caches(3);
+            model.forward(tokens, caches);
             CHECK(memory_use().bytes_in_use - before >=
                   2 * 2 * 3 * 10 * shared * D * static_cast<std::int64_t>(size_of(dtype)));
             CHECK(memory_use().bytes_in_use - before <
@@ -167,6 +168,42 @@ TEST_CASE(
     randomised(model, f64);
     check_cached(model, tokens, 1e-12);
   }
+}
+
+TEST_CASE("layers: caches take the memory of the text, whatever the context, and keep their bits") {
+  Random r = init();
+  TransformerOptions options{.vocabulary = 31, .context = 100000, .layers = 1};
+  options.block = {.width = 16, .attention = {.heads = 2, .positions = Positions::rotary}};
+  Transformer model(options, r);
+  randomised(model, f32);
+  const auto bytes_of_tokens = [](std::int64_t tokens) { return 2 * 16 * 4 * tokens; };
+  const std::int64_t before = memory_use().bytes_in_use;
+  const auto bytes = [&] { return memory_use().bytes_in_use - before; };
+  AttentionCaches alone = model.make_caches(1);
+  CHECK(bytes() <= bytes_of_tokens(1));
+  model.forward(random_tokens({1, 3}, 31), alone);
+  CHECK(bytes() < bytes_of_tokens(1000));  // with what the threads keep for products
+  {
+    // A row beside a longer one has had room from the start, alone it gets it where it is needed.
+    AttentionCaches longer = model.make_caches(1);
+    model.forward(random_tokens({1, 200}, 31), longer);
+    AttentionCaches beside = model.make_caches(0);
+    beside.front()->append({alone.front().get(), longer.front().get()});
+    CHECK(bytes() < bytes_of_tokens(2000));
+    for (std::int64_t t = 3; t < 300; ++t) {
+      const Array tokens = random_tokens({2, 1}, 31, static_cast<std::uint64_t>(t));
+      const Array logits = model.forward(tokens, beside).value();
+      const Array own = model.forward(tokens.select({0}), alone).value();
+      CHECK(same_bits(own, logits.select({0})));
+    }
+    CHECK(beside.front()->lengths() == std::vector<std::int64_t>{300, 497});
+    longer.clear();
+    beside.front()->select({0});
+    CHECK(bytes() < bytes_of_tokens(2 * 512 + 1000));
+    const Array token = random_tokens({1, 1}, 31);
+    CHECK(same_bits(model.forward(token, beside).value(), model.forward(token, alone).value()));
+  }
+  CHECK(bytes() < bytes_of_tokens(512 + 1000));
 }
 
 TEST_CASE("layers: cached logits of random features are the uncached ones, from sums of one size") {
