@@ -13,17 +13,19 @@ namespace tapestry {
 template <class T, int rows, int columns>
 using DotLanes = std::array<std::array<Simd<T>, columns>, rows>;
 
-// The lanes of the dot product of each row x with each row y, of n terms. The rows y that follow in
-// memory are asked for ahead. Long sums are the sum of their halves.
-template <class T, int rows, int columns>
+// The lanes of the dot product of each row x with each row y, of n terms. Some of the rows that
+// follow y in memory are asked for ahead, from number first_asked on. Long sums are the sum of
+// their halves.
+template <class T, int rows, int columns, int asked = columns>
 DotLanes<T, rows, columns> dot_lanes(std::int64_t n, const T* x, std::int64_t x_stride, const T* y,
-                                     std::int64_t y_stride) {
+                                     std::int64_t y_stride, std::int64_t first_asked = columns) {
   constexpr std::int64_t width = simd_width<T>;
   DotLanes<T, rows, columns> sums;
   if (n > run_of_span<T>) {
     const std::int64_t half = first_half<T>(n);
-    sums = dot_lanes<T, rows, columns>(half, x, x_stride, y, y_stride);
-    const auto rest = dot_lanes<T, rows, columns>(n - half, x + half, x_stride, y + half, y_stride);
+    sums = dot_lanes<T, rows, columns, asked>(half, x, x_stride, y, y_stride, first_asked);
+    const auto rest = dot_lanes<T, rows, columns, asked>(n - half, x + half, x_stride, y + half,
+                                                         y_stride, first_asked);
     for (int r = 0; r < rows; ++r)
       for (int c = 0; c < columns; ++c) sums[r][c] += rest[r][c];
     return sums;
@@ -43,10 +45,11 @@ DotLanes<T, rows, columns> dot_lanes(std::int64_t n, const T* x, std::int64_t x_
         running[r * columns + c] = xsimd::fma(v[r], w, running[r * columns + c]);
     }
   };
+  const T* ahead = y + first_asked * y_stride;
   std::int64_t i = 0;
   for (; i + width <= n; i += width) {
 #pragma GCC unroll 16
-    for (int c = 0; c < columns; ++c) __builtin_prefetch(y + (c + columns) * y_stride + i);
+    for (int c = 0; c < asked; ++c) __builtin_prefetch(ahead + c * y_stride + i);
     add([i](const T* from) { return Simd<T>::load_unaligned(from + i); });
   }
   if (i < n) add([i, n](const T* from) { return load_partial(from + i, n - i); });

@@ -29,27 +29,28 @@ void write_empty_sum(const Matmul& matmul, const MatmulOperands& operands) {
   }
 }
 
-// So few rows are multiplied by the stored rows of a transposed B where these stand: the time goes
-// into reading B, which packing would read twice. Each row has the bits that it has alone.
-constexpr std::int64_t few_rows = 16;
-constexpr int rows_together = vector_registers == 32 ? 4 : 2;  // with 4 columns, in registers
+constexpr int rows_together = vector_registers == 32 ? 4 : 3;  // with 4 columns, in registers
 
 // C's elements of all rows and a register of columns: a few columns of B at a time, which stay in
-// the first cache for all rows.
+// the first cache for all rows. Each pass over them asks for one that follows, a lone pass for all,
+// so that memory is never waited for alone.
 template <class T>
 void multiply_columns(std::int64_t m, std::int64_t k, std::int64_t n, const T* a, const T* b,
                       const T* start, std::int64_t start_row, T* c) {
   constexpr int width = simd_width<T>, columns = std::min(4, width);
   Lanes<T> square[few_rows][width];
   for (int column = 0; column < width; column += columns) {
-    const auto multiply_rows = [&]<int rows>(std::int64_t i) {
-      const auto sums = dot_lanes<T, rows, columns>(k, a + i * k, k, b + column * k, k);
+    std::int64_t i = 0, pass = 0;
+    const auto multiply = [&]<int rows>() {
+      const auto dots =
+          m <= rows_together ? dot_lanes<T, rows, columns> : dot_lanes<T, rows, columns, 1>;
+      const auto sums = dots(k, a + i * k, k, b + column * k, k, columns + pass++);
       for (int r = 0; r < rows; ++r) std::memcpy(&square[i + r][column], &sums[r], sizeof(sums[r]));
+      i += rows;
     };
-    std::int64_t i = 0;
-    for (; i + rows_together <= m; i += rows_together)
-      multiply_rows.template operator()<rows_together>(i);
-    for (; i < m; ++i) multiply_rows.template operator()<1>(i);
+    while (i + rows_together <= m) multiply.template operator()<rows_together>();
+    if (rows_together > 2 && i + 2 <= m) multiply.template operator()<2>();
+    while (i < m) multiply.template operator()<1>();
   }
   for (std::int64_t i = 0; i < m; ++i) {
     const Simd<T> dots = sum_each<T>(square[i]);
@@ -58,7 +59,7 @@ void multiply_columns(std::int64_t m, std::int64_t k, std::int64_t n, const T* a
   }
 }
 
-// C = A · Bᵀ, of few rows of A.
+// C = A · Bᵀ, of few rows of A, each of which has the bits that it has alone.
 template <class T>
 void multiply_few_rows(const Matmul& matmul, const MatmulOperands& operands) {
   constexpr std::int64_t width = simd_width<T>, elements_a_piece = 1 << 16;

@@ -21,9 +21,13 @@ struct MatmulOperands {
   const std::byte* bias = nullptr;
 };
 
+// So few rows are multiplied by the stored rows of a transposed B where these stand: the time goes
+// into reading B, which packing would read twice.
+inline constexpr std::int64_t few_rows = 16;
+
 // The matrix engine. The order in which an element's products are added depends on k alone, or, for
-// up to 16 rows of A times a transposed B, on k and n: the bits depend neither on the thread count
-// nor on which other rows are multiplied.
+// few rows of A times a transposed B, on k and n: the bits depend neither on the thread count nor
+// on which other rows are multiplied.
 void multiply_matrices(const Matmul& matmul, const std::vector<MatmulOperands>& batch);
 
 // What float32 operands are rounded to before they are multiplied; sums are float32 in any case.

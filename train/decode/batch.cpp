@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/check.hpp"
+#include "autograd/kernels/matmul.hpp"
 #include "autograd/ops/shaping.hpp"
 
 namespace tapestry {
@@ -11,8 +12,8 @@ namespace {
 using Tokens = std::vector<std::int32_t>;
 using Rows = std::vector<std::int64_t>;
 
-// The most rows that products take without packing the weights, each with the bits it has alone.
-constexpr std::size_t most_together = 16;
+// The most rows that products give the bits that each has alone.
+constexpr std::size_t most_together = few_rows;
 
 Array one_row(const Tokens& tokens) { return Array::of(tokens, {1, std::ssize(tokens)}); }
 
