@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <utility>
 
 #include "autograd/check.hpp"
+#include "data/file.hpp"
 #include "train/draw/render.hpp"
 #include "train/run/file.hpp"
 #include "train/run/terminal.hpp"
@@ -84,6 +86,19 @@ void write_table_and_figure(const std::string& out, const std::string& csv, cons
 
 std::string in_run(const std::string& run, const std::string& name) {
   return fs::is_directory(run) ? (fs::path(run) / name).string() : name;
+}
+
+void write_each_line(
+    const std::string& file, const std::string& out,
+    const std::function<std::string(std::string_view line, int number)>& converted) {
+  const std::string all = read_text(file);
+  std::string_view rest = all;
+  std::string lines;
+  for (int number = 1; const auto line = next_line(rest); ++number) {
+    lines += converted(*line, number) + "\n";
+    if (out.empty()) print_lines(std::exchange(lines, ""));
+  }
+  if (!out.empty()) write_bytes(out, lines);
 }
 
 void expect_not_of_a_run(const std::string& out) {

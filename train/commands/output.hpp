@@ -1,10 +1,12 @@
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 
 #include "train/draw/figure.hpp"
 
-// The files that commands leave behind; each function but the first also prints their names.
+// The files that commands leave behind. Of figures, their names are printed.
 namespace tapestry {
 
 // Whole or not at all; but a device, a pipe or a link is written to as it is, not replaced.
@@ -20,6 +22,12 @@ void write_table_and_figure(const std::string& out, const std::string& csv, cons
 // Where what a command shows goes that no --out names: into the run's folder; of a checkpoint,
 // here.
 std::string in_run(const std::string& run, const std::string& name);
+
+// A line for each of a file's, which is plain or gzip: what `converted` makes of it and its number,
+// from 1 on. They go into the file `out` or, where it is empty, are shown as they come.
+void write_each_line(
+    const std::string& file, const std::string& out,
+    const std::function<std::string(std::string_view line, int number)>& converted);
 
 // InputError where --out names a checkpoint, a config or metrics, which nothing shown may replace.
 void expect_not_of_a_run(const std::string& out);

@@ -2,12 +2,10 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/check.hpp"
-#include "data/file.hpp"
 #include "data/json.hpp"
 #include "data/text/byte_pair.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
-#include "train/run/terminal.hpp"
 
 namespace tapestry {
 namespace {
@@ -24,15 +22,10 @@ class DecodeTokens final : public Command {
   int run() override {
     expect_not_of_a_run(out_);
     const BytePairTokenizer tokenizer = BytePairTokenizer::load(tokenizer_);
-    const std::string all = read_text(file_);
-    std::string_view rest = all;
-    std::string lines;
-    for (int number = 1; const auto line = next_line(rest); ++number) {
-      const std::string text = tokenizer.decode(tokens_of(*line, number, tokenizer.size()));
-      lines += (json_ ? nlohmann::json(text).dump() : text) + "\n";
-      if (out_.empty()) print_lines(std::exchange(lines, ""));
-    }
-    if (!out_.empty()) write_bytes(out_, lines);
+    write_each_line(file_, out_, [&](std::string_view line, int number) {
+      const std::string text = tokenizer.decode(tokens_of(line, number, tokenizer.size()));
+      return json_ ? nlohmann::json(text).dump() : text;
+    });
     return 0;
   }
 

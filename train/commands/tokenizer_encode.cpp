@@ -7,7 +7,6 @@
 #include "data/text/byte_pair.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
-#include "train/run/terminal.hpp"
 
 namespace tapestry {
 namespace {
@@ -27,15 +26,10 @@ class EncodeText final : public Command {
   int run() override {
     expect_not_of_a_run(out_);
     const BytePairTokenizer tokenizer = BytePairTokenizer::load(tokenizer_);
-    const std::string all = read_text(file_);
-    std::string_view rest = all;
-    std::string lines;
-    for (int number = 1; const auto line = next_line(rest); ++number) {
-      const std::string text = json_ ? string_of(*line, number) : std::string(*line);
-      lines += fmt::format("[{}]\n", fmt::join(tokenizer.encode(text, options_), ","));
-      if (out_.empty()) print_lines(std::exchange(lines, ""));
-    }
-    if (!out_.empty()) write_bytes(out_, lines);
+    write_each_line(file_, out_, [&](std::string_view line, int number) {
+      const std::string text = json_ ? string_of(line, number) : std::string(line);
+      return fmt::format("[{}]", fmt::join(tokenizer.encode(text, options_), ","));
+    });
     return 0;
   }
 
