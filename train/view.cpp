@@ -23,7 +23,7 @@ std::map<std::string, View<Shown>>& views() {
 }
 
 template <class Shown>
-Shown look_at(const Config& config, Task& task, const std::map<std::string, std::string>& typed) {
+Shown look_at(const Config& config, Task& task, const TypedOptions& typed) {
   const auto view = views<Shown>().find(config[key::task]);
   expect_input(view != views<Shown>().end(), "{}", missing<Shown>);
   Options options(view->second.options);
@@ -35,8 +35,8 @@ Shown look_at(const Config& config, Task& task, const std::map<std::string, std:
 template std::map<std::string, View<Sample>>& views();
 template std::map<std::string, View<AttentionMaps>>& views();
 template std::map<std::string, View<LatentCodes>>& views();
-template Sample look_at(const Config&, Task&, const std::map<std::string, std::string>&);
-template AttentionMaps look_at(const Config&, Task&, const std::map<std::string, std::string>&);
-template LatentCodes look_at(const Config&, Task&, const std::map<std::string, std::string>&);
+template Sample look_at(const Config&, Task&, const TypedOptions&);
+template AttentionMaps look_at(const Config&, Task&, const TypedOptions&);
+template LatentCodes look_at(const Config&, Task&, const TypedOptions&);
 
 }  // namespace tapestry

@@ -66,9 +66,11 @@ struct RegisterView {
   }
 };
 
-// Shows the model of a config's task, with what was typed for the view's options, by name.
+using TypedOptions = std::vector<std::pair<std::string, std::string>>;  // a name and its text
+
+// Shows the model of a config's task, with what was typed for the view's options.
 // InputError where the task has no such view, or an option is not the view's.
 template <class Shown>
-Shown look_at(const Config& config, Task& task, const std::map<std::string, std::string>& typed);
+Shown look_at(const Config& config, Task& task, const TypedOptions& typed);
 
 }  // namespace tapestry

@@ -154,6 +154,11 @@ TEST_CASE("sample: prompts from files, stops, and what is wrong with them") {
     CHECK(said == whole.substr(0, whole.find(stop, 5)) + "\n");
   }
   CHECK(sample({"--prompt", "green", "--stop", "reen"}).out.starts_with("green"));
+  for (const auto& [first, second] : {std::pair{12, 24}, {24, 12}})
+    CHECK(sample({"--prompt", "green", "--stop", whole.substr(first, 4), "--stop",
+                  whole.substr(second, 4)})
+              .out == sample({"--prompt", "green", "--stop", whole.substr(12, 4)}).out);
+  CHECK(sample({"--tokens", "3", "--tokens", "4"}).status == 2);
   sample({"--prompt", "green", "--stop", whole.substr(20, 2), "--out", "text"});
   CHECK(read_bytes(shop.folder.path("text")) ==
         sample({"--prompt", "green", "--stop", whole.substr(20, 2)}).out);

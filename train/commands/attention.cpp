@@ -73,7 +73,7 @@ class ShowAttention final : public Command {
 
   std::string run_, layer_, out_;
   std::int64_t head_ = -1;  // all
-  std::map<std::string, std::string> typed_;
+  TypedOptions typed_;
   std::vector<std::string> overrides_;
 };
 

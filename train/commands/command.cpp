@@ -42,8 +42,16 @@ void Arguments::option(const std::string& name, std::int64_t& value, const std::
 }
 
 void Arguments::option(const std::string& name, const std::string& type,
-                       std::function<void(const std::string&)> set, const std::string& help) {
-  app_.add_option_function<std::string>(name, std::move(set), help)->type_name(type);
+                       std::function<void(const std::string&)> set, const std::string& help,
+                       bool repeated) {
+  const auto set_all = [set](const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) set(text);
+  };
+  CLI::Option* option =
+      repeated ? app_.add_option_function<std::vector<std::string>>(name, set_all, help)
+                     ->allow_extra_args(false)
+               : app_.add_option_function<std::string>(name, set, help);
+  option->type_name(type);
 }
 
 void Arguments::option(const std::string& name, std::vector<std::string>& values,

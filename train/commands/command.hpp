@@ -34,9 +34,11 @@ class Arguments {
   void option(const std::string& name, std::vector<std::string>& values, const std::string& type,
               const std::string& help);  // may be repeated
   void flag(const std::string& name, bool& value, const std::string& help);
-  // What is given by "--name" goes to `set` as it is written. `type` is shown in the help: "INT".
+  // What is given by "--name" goes to `set` as it is written, once or, if repeated, each time.
+  // `type` is shown in the help: "INT".
   void option(const std::string& name, const std::string& type,
-              std::function<void(const std::string&)> set, const std::string& help);
+              std::function<void(const std::string&)> set, const std::string& help,
+              bool repeated = false);
 
   // CONFIG and RUN, which most commands begin with, and --set, which changes a config's keys.
   void config(std::string& value);

@@ -56,7 +56,7 @@ class ShowSamples final : public Command {
 
  private:
   std::string run_, out_;
-  std::map<std::string, std::string> typed_;
+  TypedOptions typed_;
   std::vector<std::string> overrides_;
 };
 

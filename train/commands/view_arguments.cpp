@@ -19,6 +19,10 @@ std::string joined_help(const OptionOfTasks& of_tasks) {
   return help;
 }
 
+bool may_be_repeated(const OptionOfTasks& of_tasks) {
+  return std::ranges::any_of(of_tasks, [](const auto& one) { return one.second.limits.repeated; });
+}
+
 void expect_suits_one(const OptionOfTasks& of_tasks, const std::string& text) {
   std::string complaint;
   for (const auto& [task, option] : of_tasks) try {

@@ -16,14 +16,16 @@ using OptionOfTasks = std::vector<std::pair<std::string, KeyInfo>>;
 // What the option does; where that differs, for each task.
 std::string joined_help(const OptionOfTasks& of_tasks);
 
+bool may_be_repeated(const OptionOfTasks& of_tasks);
+
 // InputError where no task would take this text.
 void expect_suits_one(const OptionOfTasks& of_tasks, const std::string& text);
 
 // The options of a kind of view, of every task together: which of them a run takes is known when it
 // has been loaded. What is typed is checked by each task that knows the option, must suit one of
-// them, and goes to `typed` by name.
+// them, and goes to `typed`.
 template <class Shown>
-void declare_options(Arguments& arguments, std::map<std::string, std::string>& typed) {
+void declare_options(Arguments& arguments, TypedOptions& typed) {
   std::map<std::string, OptionOfTasks> known;
   for (const auto& [task, view] : views<Shown>())
     for (const KeyInfo& option : view.options) known[option.name].push_back({task, option});
@@ -32,9 +34,9 @@ void declare_options(Arguments& arguments, std::map<std::string, std::string>& t
         "--" + name, option_type(of_tasks.front().second.fallback),
         [&typed, name = name, of_tasks = of_tasks](const std::string& text) {
           expect_suits_one(of_tasks, text);
-          typed[name] = text;
+          typed.emplace_back(name, text);
         },
-        joined_help(of_tasks));
+        joined_help(of_tasks), may_be_repeated(of_tasks));
 }
 
 }  // namespace tapestry

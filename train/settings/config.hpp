@@ -34,6 +34,7 @@ struct Limits {
   double high = std::numeric_limits<double>::infinity();
   std::vector<std::string> choices{};  // of a string; empty: any
   bool free_on_resume = false;         // may differ when a run is resumed
+  bool repeated = false;               // of an option, a text: it may be typed several times
   std::vector<Condition> used_if{};    // elsewhere it is idle, and must not be set
 };
 

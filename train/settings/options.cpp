@@ -34,7 +34,7 @@ std::string shown(const Value& value) {
 }  // namespace
 
 Options::Options(const std::vector<KeyInfo>& known) {
-  for (const KeyInfo& key : known) entries_.insert({key.name, {key, key.fallback, false}});
+  for (const KeyInfo& key : known) entries_.insert({key.name, {key, key.fallback}});
 }
 
 void Options::set(const std::string& name, const std::string& text) {
@@ -43,9 +43,9 @@ void Options::set(const std::string& name, const std::string& text) {
   const auto found = entries_.find(name);
   expect_input(found != entries_.end(), "--{}: this run takes {} here", name,
                names.empty() ? "no option" : fmt::format("{}", fmt::join(names, ", ")));
-  auto& [key, value, is_set] = found->second;
+  auto& [key, value, texts] = found->second;
   value = parse(name, text, key.fallback);
-  is_set = true;
+  texts.push_back(text);
   const std::string complaint = range_error(key, value);
   expect_input(complaint.empty(), "--{} {}: {}", name, text, complaint);
 }
@@ -58,7 +58,7 @@ void Options::expect_all_used() const {
       for (const Value& value : condition.values)
         used_with +=
             fmt::format("{}--{} {}", used_with.empty() ? "" : " or ", condition.key, shown(value));
-      expect_input(!entry.is_set || condition.holds(given),
+      expect_input(entry.texts.empty() || condition.holds(given),
                    "--{} {}: is not used with --{} {}, but with {}", name, shown(entry.value),
                    condition.key, shown(given), used_with);
     }

@@ -10,8 +10,8 @@ class Options {
  public:
   explicit Options(const std::vector<KeyInfo>& known);  // all at their defaults
 
-  // Takes what was typed. InputError names the option, for one that is not known, and for a value
-  // of another type or out of range.
+  // Takes what was typed; of what is typed again, the last. InputError names the option, for one
+  // that is not known, and for a value of another type or out of range.
   void set(const std::string& name, const std::string& text);
   // When all are set. InputError names an option that another one makes idle (Limits::used_if).
   void expect_all_used() const;
@@ -24,13 +24,17 @@ class Options {
   Enum operator[](const Choice<Enum>& key) const {
     return key.value_of(std::get<std::string>(entries_.at(key.name).value));
   }
-  bool is_set(const KeyInfo& key) const { return entries_.at(key.name).is_set; }
+  // All that was typed for an option that may be repeated.
+  const std::vector<std::string>& texts(const KeyInfo& key) const {
+    return entries_.at(key.name).texts;
+  }
+  bool is_set(const KeyInfo& key) const { return !entries_.at(key.name).texts.empty(); }
 
  private:
   struct Entry {
     KeyInfo key;
     Value value;
-    bool is_set = false;
+    std::vector<std::string> texts{};  // as they were typed
   };
   std::map<std::string, Entry> entries_;
 };

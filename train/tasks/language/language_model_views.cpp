@@ -29,7 +29,10 @@ const Key<std::string> prompts{
 const Key<std::int64_t> count = count_option(0);
 const Key<std::int64_t> tokens{
     "tokens", 0, "tokens to generate, at most", {.low = 1, .high = 10000000}};
-const Key<std::string> stop{"stop", "", "write no further than to where this text comes"};
+const Key<std::string> stop{"stop",
+                            "",
+                            "write no further than to where this text comes; may be repeated",
+                            {.repeated = true}};
 const Key<double> temperature = temperature_option("0: always the likeliest");
 const Key<std::int64_t> top_k{
     "top-k", 0, "choose among the k likeliest tokens", {.low = 1, .high = 10000000}};
@@ -67,7 +70,8 @@ class Writer {
         seed_(options[seed]),
         tokens_(options[tokens] > 0 ? options[tokens] : usual_tokens()) {
     if (task.writes_names()) stops_.push_back(line_end);
-    if (!options[stop].empty()) stops_.push_back(options[stop]);
+    for (const std::string& text : options.texts(stop))
+      if (!text.empty()) stops_.push_back(text);
   }
 
   // A text or name that begins with the prompt: the i-th of them.
