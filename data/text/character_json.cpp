@@ -2,7 +2,25 @@
 
 #include <nlohmann/json.hpp>
 
+#include "autograd/check.hpp"
+#include "data/json.hpp"
+
 namespace tapestry {
+namespace {
+
+constexpr const char* model_type = "WordLevel";
+
+// Each symbol at the place of its number; empty where the numbers are not those of a list.
+std::vector<std::string> symbols_of(const nlohmann::json& vocabulary) {
+  std::vector<std::string> symbols(vocabulary.size());
+  for (const auto& [symbol, number] : vocabulary.items()) {
+    if (!number.is_number_unsigned() || number.get<std::uint64_t>() >= symbols.size()) return {};
+    symbols[number.get<std::uint64_t>()] = symbol;
+  }
+  return symbols;
+}
+
+}  // namespace
 
 std::string character_tokenizer_json(const CharVocabulary& vocabulary) {
   using Ordered = nlohmann::ordered_json;
@@ -23,8 +41,30 @@ std::string character_tokenizer_json(const CharVocabulary& vocabulary) {
       {"pre_tokenizer", each_character},
       {"post_processor", nullptr},
       {"decoder", {{"type", "Fuse"}}},
-      {"model", {{"type", "WordLevel"}, {"vocab", symbols}, {"unk_token", "<unk>"}}}};
+      {"model", {{"type", model_type}, {"vocab", symbols}, {"unk_token", "<unk>"}}}};
   return root.dump(1) + "\n";
+}
+
+std::optional<CharVocabulary> vocabulary_of_characters(std::string_view json,
+                                                       const std::string& path) {
+  using Json = nlohmann::json;
+  if (json.find(model_type) == json.npos) return std::nullopt;
+  const Json root = parse_json(json, path);
+  const Json model = root.is_object() ? root.value("model", Json()) : Json();
+  if (!model.is_object() || model.value("type", Json()) != model_type) return std::nullopt;
+  const Json vocabulary = model.value("vocab", Json());
+  expect_input(vocabulary.is_object(), "{}: the vocab of its model: expected an object", path);
+  std::optional<CharVocabulary> characters;
+  try {
+    characters.emplace(symbols_of(vocabulary));
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}: {}", path, error.what()));
+  }
+  expect_input(characters->size() > 0 && Json::parse(character_tokenizer_json(*characters)) == root,
+               "{}: a model of whole words; of these only one that cuts single characters, as ours "
+               "are written, can be read",
+               path);
+  return characters;
 }
 
 }  // namespace tapestry

@@ -2,6 +2,7 @@
 #include <stdexcept>
 
 #include "data/text/byte_pair.hpp"
+#include "data/text/character_json.hpp"
 #include "tests/fuzz/target.hpp"
 
 namespace tapestry {
@@ -22,7 +23,7 @@ bool gives_back(const BytePairTokenizer& tokenizer) {
 
 // A tokenizer that was read is written as what it is. A text, which stands after the first zero
 // byte, comes back, and where it may be cut its parts have its tokens.
-const RegisterFuzzTarget registered("tokenizer", [](std::string_view bytes) {
+const RegisterFuzzTarget byte_pairs("tokenizer", [](std::string_view bytes) {
   const std::vector<std::string_view> parts = cut_at_zeros(bytes);
   const auto tokenizer = BytePairTokenizer::from_json(parts.front(), "tokenizer.json");
   const std::string written = tokenizer.to_json();
@@ -41,6 +42,14 @@ const RegisterFuzzTarget registered("tokenizer", [](std::string_view bytes) {
   const auto rest = tokenizer.encode(text.substr(cut));
   apart.insert(apart.end(), rest.begin(), rest.end());
   if (apart != tokens) throw std::logic_error("tokenizer: a cut text has other tokens");
+});
+
+const RegisterFuzzTarget characters("character-tokenizer", [](std::string_view bytes) {
+  const auto vocabulary = vocabulary_of_characters(bytes, "tokenizer.json");
+  if (!vocabulary) return;
+  const auto again = vocabulary_of_characters(character_tokenizer_json(*vocabulary), "written");
+  if (!again || again->symbols() != vocabulary->symbols())
+    throw std::logic_error("character tokenizer: another vocabulary came back");
 });
 
 }  // namespace

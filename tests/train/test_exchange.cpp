@@ -233,6 +233,43 @@ TEST_CASE("exchange: wrong folders are refused by file, field or tensor") {
   check_says(endless.message(), {"eos_token", "not a token of tokenizer.json"});
 }
 
+TEST_CASE("exchange: a model of characters goes out, and comes in again") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path("run"), out = folder.path("out");
+  std::vector<std::string> words = {
+      "train", folder.write("text.toml", "task = \"language-model\"\n"), "--out", run, "--quiet"};
+  for (const std::string& setting :
+       {"data.path=" + folder.write("story.txt", story() + "\"quoted\" \\ é 日🙂\n"),
+        std::string("model.layers=1"), std::string("model.heads=2"), std::string("model.width=16"),
+        std::string("model.context=12"), std::string("train.steps=5")})
+    words.insert(words.end(), {"--set", setting});
+  REQUIRE(tapestry_run(words).err == "");
+  REQUIRE(tapestry_run({"export", run, "--out", out}).err == "");
+  const std::string again = folder.path("again");
+  REQUIRE(tapestry_run({"import", out, "--out", again}).err == "");
+  CHECK(language_model(*load_trained(again, {}, false).task).metadata().at("vocabulary") ==
+        language_model(*load_trained(run, {}, false).task).metadata().at("vocabulary"));
+  const auto sampled = [&](const std::string& model) {
+    return tapestry_run({"sample", model, "--prompt", "é 日", "--tokens", "40"}).out;
+  };
+  CHECK(sampled(again) == sampled(run));
+  CHECK(sampled(again).starts_with("é 日"));
+
+  const std::string path = out + "/tokenizer.json", written = read_bytes(path);
+  const auto refusal = [&](const std::function<void(Json&)>& change) {
+    Json json = Json::parse(written);
+    change(json);
+    folder.write("out/tokenizer.json", json.dump());
+    return message_of([&] { import_published(out, {}); });
+  };
+  check_says(refusal([](Json& json) { json["pre_tokenizer"]["type"] = "Whitespace"; }),
+             {path, "a model of whole words"});
+  check_says(refusal([](Json& json) { json["model"]["vocab"]["the"] = 0; }),
+             {path, "symbol 0 is not one UTF-8 character"});
+  check_says(refusal([](Json& json) { json["model"]["vocab"] = 3; }),
+             {path, "the vocab of its model"});
+}
+
 TEST_CASE("exchange: what has no architecture there is refused by its key") {
   const TemporaryFolder folder;
   const auto refusal = [&](const std::vector<std::string>& settings) {

@@ -9,6 +9,7 @@
 #include "data/file.hpp"
 #include "data/json.hpp"
 #include "data/text/byte_pair.hpp"
+#include "data/text/character_json.hpp"
 #include "data/text/text.hpp"
 #include "layers/initial.hpp"
 #include "train/exchange/architecture.hpp"
@@ -76,17 +77,43 @@ std::string end_of_text(const Json& config, const std::map<std::string, std::str
   return tokenizer.model().tokens[number];
 }
 
+// What a folder's tokens are to a language model: what its checkpoint keeps of them, and its keys.
+struct ImportedTokens {
+  Metadata metadata;
+  std::int64_t size = 0;
+  std::map<std::string, std::string> settings{};
+};
+
+ImportedTokens read_tokens(const Json& config, const std::string& folder) {
+  const std::string path = in(folder, "tokenizer.json");
+  std::string json = read_required(folder, "tokenizer.json", max_tokenizer_bytes);
+  ImportedTokens tokens;
+  keep_files(folder, tokens.metadata);
+  keep_special_tokens(config, folder, tokens.metadata);
+  if (const auto characters = vocabulary_of_characters(json, path)) {
+    tokens.metadata["vocabulary"] = Json(characters->symbols()).dump();
+    tokens.size = characters->size();
+    return tokens;
+  }
+  const auto tokenizer = BytePairTokenizer::from_json(json, path);
+  tokens.metadata["tokenizer"] = std::move(json);
+  tokens.size = tokenizer.size();
+  tokens.settings = {
+      {key::tokenizer.name, fs::absolute(path).string()},
+      {key::end_of_text.name, end_of_text(config, tokens.metadata, folder, tokenizer)}};
+  return tokens;
+}
+
 // The config of a language model that is the published one.
 Config make_config(const std::string& folder, const PublishedConfig& published,
-                   const std::string& end, const std::vector<std::string>& overrides) {
+                   const ImportedTokens& tokens, const std::vector<std::string>& overrides) {
   std::string text = "task = \"language-model\"\n";
   const auto set = [&](const std::string& name, const Value& value) {
     text += fmt::format("{} = {}\n", name, to_toml(value));
   };
   for (const auto& [name, value] : published.settings) set(name, value);
   set(key::vocabulary.name, published.vocabulary);
-  set(key::tokenizer.name, fs::absolute(in(folder, "tokenizer.json")).string());
-  set(key::end_of_text.name, end);
+  for (const auto& [name, value] : tokens.settings) set(name, value);
   set(key::name.name, fs::absolute(fs::path(folder) / "").parent_path().filename().string());
   return parse_config(text, in(folder, "config.json") + ", as a config of ours", overrides);
 }
@@ -194,24 +221,17 @@ ImportedModel import_published(const std::string& folder,
   const Json json = parse_json(read_required(folder, "config.json", max_file_bytes), config_path);
   const PublishedConfig published = read_published_config(json, config_path);
   PublishedWeights weights(folder);
-  const std::string tokenizer_path = in(folder, "tokenizer.json");
-  std::map<std::string, std::string> metadata = {
-      {"tokenizer", read_required(folder, "tokenizer.json", max_tokenizer_bytes)}};
-  const auto tokenizer = BytePairTokenizer::from_json(metadata.at("tokenizer"), tokenizer_path);
-  expect_input(tokenizer.size() <= published.vocabulary,
+  const ImportedTokens tokens = read_tokens(json, folder);
+  expect_input(tokens.size <= published.vocabulary,
                "{}: {} tokens, config.json has a vocabulary of {}: the tokenizer of another model",
-               tokenizer_path, tokenizer.size(), published.vocabulary);
-  keep_files(folder, metadata);
-  keep_special_tokens(json, folder, metadata);
-
-  Config config =
-      make_config(folder, published, end_of_text(json, metadata, folder, tokenizer), overrides);
+               in(folder, "tokenizer.json"), tokens.size, published.vocabulary);
+  Config config = make_config(folder, published, tokens, overrides);
   // A config that speaks of a larger model than the weights are is known before it is built.
   constexpr std::int64_t slack = 64 << 20;
   const InitialLimit limit(weights.elements() * 4 + slack);
   std::unique_ptr<Task> task;
   try {
-    task = make_task({config, metadata, false});
+    task = make_task({config, tokens.metadata, false});
   } catch (const InitialTooLarge&) {
     throw InputError(fmt::format("{}: asks for a larger model than the {} numbers of {} are",
                                  config_path, weights.elements(), weights.path()));
