@@ -108,6 +108,7 @@ class KeyValueCache final : public AttentionCache {
       Array all({std::ssize(rows), room, width_}, dtype_);
       parallel_for(std::ssize(rows), grain, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t b = begin; b < end; ++b) {
+          if (rows[b].length() == 0) continue;
           const Array& from = rows[b].of->*part;
           std::memcpy(all.mutable_raw() + b * room * row,
                       from.raw() + rows[b].index * from.dim(1) * row, rows[b].length() * row);

@@ -15,9 +15,9 @@ Optimizer::Optimizer(std::vector<Parameter*> parameters, const WeightDecay& deca
     share_.push_back({i, 0, parameters_[i]->tensor.size()});
 }
 
-void Optimizer::keep_to(std::vector<Part> share) {
+void Optimizer::keep_to(std::vector<ArrayPart> share) {
   require(slots_.empty() && steps_ == 0, "optimizer: another share after its first step");
-  for (const Part& part : share)
+  for (const ArrayPart& part : share)
     require(part.array < parameters_.size() && part.begin >= 0 && part.begin < part.end &&
                 part.end <= parameters_[part.array]->tensor.size(),
             "optimizer: a share of elements [{}, {}) of parameter {}", part.begin, part.end,
@@ -28,7 +28,7 @@ void Optimizer::keep_to(std::vector<Part> share) {
 // Late, because slot_names() belongs to the subclass.
 void Optimizer::make_slots() const {
   if (!slots_.empty()) return;
-  for (const Part& part : share_) {
+  for (const ArrayPart& part : share_) {
     const Tensor& parameter = parameters_[part.array]->tensor;
     const bool whole = part.size() == parameter.size();
     std::vector<Array>& slots = slots_.emplace_back();
@@ -54,7 +54,7 @@ void Optimizer::step(const Gradients& gradients, double learning_rate, double sc
                                  (3 + 2 * slots_[i].size()));
   }
   for_each_fragment(fragments_of(sizes), [&](const Fragment& fragment) {
-    const Part& part = share_[fragment.array];
+    const ArrayPart& part = share_[fragment.array];
     const Parameter& parameter = *parameters_[part.array];
     const bool decays = decay_.all || parameter.role == Role::weight;
     update({.parameter = parameter.value(),

@@ -38,13 +38,13 @@ class Optimizer {
 
   // Before the first step: moves only these parts of the parameters, in order, whose index does not
   // count fixed ones, and keeps a state of no others.
-  void keep_to(std::vector<Part> share);
+  void keep_to(std::vector<ArrayPart> share);
 
   // What a checkpoint keeps: "first_moment.<parameter>" and its like, zeros before the first step.
   struct Slot {
     std::string name, kind;  // "first_moment.<parameter>", "first_moment"
     const Parameter& parameter;
-    Part part;  // of the parameter: all of it, unless keep_to() said less
+    ArrayPart part;  // of the parameter: all of it, unless keep_to() said less
     Array values;
   };
   std::vector<Slot> state() const;
@@ -82,7 +82,7 @@ class Optimizer {
 
   WeightDecay decay_;
   std::vector<Parameter*> parameters_;
-  std::vector<Part> share_;                        // of them
+  std::vector<ArrayPart> share_;                   // of them
   mutable std::vector<std::vector<Array>> slots_;  // one list a part of the share
   std::int64_t steps_ = 0;
 };

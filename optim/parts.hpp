@@ -10,14 +10,14 @@ namespace tapestry {
 inline constexpr std::int64_t elements_a_piece = 16384;
 
 // The elements [begin, end) of one of several arrays.
-struct Part {
+struct ArrayPart {
   std::size_t array = 0;
   std::int64_t begin = 0, end = 0;
   std::int64_t size() const { return end - begin; }
 };
 
 // A part that lies in one piece.
-struct Fragment : Part {
+struct Fragment : ArrayPart {
   std::int64_t piece = 0;
 };
 

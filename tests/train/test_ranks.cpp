@@ -236,13 +236,13 @@ TEST_CASE(
 TEST_CASE("optim: shares of an optimiser move and keep what one that has all does") {
   Regression whole_task, shared_task;
   AdamW whole(whole_task.parameters, {.weight_decay = 0.1});
-  std::vector<Part> low, high;
+  std::vector<ArrayPart> low, high;
   for (std::size_t i = 0; i < shared_task.parameters.size(); ++i) {
     const std::int64_t size = shared_task.parameters[i]->tensor.size(), middle = size / 3;
     low.push_back({i, 0, middle});
     high.push_back({i, middle, size});
   }
-  std::erase_if(low, [](const Part& part) { return part.size() == 0; });
+  std::erase_if(low, [](const ArrayPart& part) { return part.size() == 0; });
   AdamW first(shared_task.parameters, {.weight_decay = 0.1}),
       second(shared_task.parameters, {.weight_decay = 0.1});
   first.keep_to(low);

@@ -16,7 +16,9 @@ constexpr std::int64_t most_fragments = 64;
 
 std::span<std::byte> bytes_of(Array array) { return {array.mutable_raw(), array.bytes()}; }
 
-Array part_of(const Array& array, const Part& part) { return array.part(part.begin, part.end); }
+Array part_of(const Array& array, const ArrayPart& part) {
+  return array.part(part.begin, part.end);
+}
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -26,7 +28,7 @@ double now_s() {
 
 // A part of one parameter's gradient, which one rank adds up.
 struct GradientSum::Slice {
-  Part part;
+  ArrayPart part;
   int owner = 0;
   std::size_t first_fragment = 0, fragments = 0;
 
@@ -68,7 +70,8 @@ void GradientSum::cut_into_slices() {
   const auto add = [&](std::int64_t begin, std::int64_t end, int owner) {
     while (begin < end) {
       const std::int64_t stop = std::min(end, begin + most_fragments);
-      const Part part{fragments_[begin].array, fragments_[begin].begin, fragments_[stop - 1].end};
+      const ArrayPart part{fragments_[begin].array, fragments_[begin].begin,
+                           fragments_[stop - 1].end};
       slices_.push_back({.part = part,
                          .owner = owner,
                          .first_fragment = static_cast<std::size_t>(begin),
@@ -328,8 +331,8 @@ Clip GradientSum::clip(double limit) {
   return clip_of(fragments_, squares_, limit);
 }
 
-void GradientSum::exchange(const std::function<std::span<std::byte>(const Part&)>& place, To to,
-                           const std::string& what) {
+void GradientSum::exchange(const std::function<std::span<std::byte>(const ArrayPart&)>& place,
+                           To to, const std::string& what) {
   if (ranks_.alone()) return;
   std::atomic<std::int64_t> left = 1;
   ranks_.post([&] {

@@ -62,12 +62,12 @@ class GradientSum final {
   Clip clip(double limit);
 
   // The share that is this rank's, of the parameters without the fixed ones.
-  const std::vector<Part>& own_share() const { return own_; }
+  const std::vector<ArrayPart>& own_share() const { return own_; }
 
   // By all: every rank's share of some arrays, one a parameter, goes to all ranks, or to rank 0
   // alone. `place` says where a part of one of the arrays is kept.
   enum class To { all, first };
-  void exchange(const std::function<std::span<std::byte>(const Part&)>& place, To to,
+  void exchange(const std::function<std::span<std::byte>(const ArrayPart&)>& place, To to,
                 const std::string& what);
 
   // Of all steps: from the first gradient that left until the sum was there; and how long of that
@@ -95,7 +95,7 @@ class GradientSum final {
   std::vector<Fragment> fragments_;
   std::vector<Slice> slices_;             // in the order of the parameters
   std::vector<std::size_t> first_slice_;  // of each parameter, and the end
-  std::vector<Part> own_;
+  std::vector<ArrayPart> own_;
 
   // Of the step under way. Arrays stand by parameters.
   std::unordered_map<std::uint64_t, std::size_t> parameter_of_;  // a variable

@@ -19,8 +19,9 @@ void pass_parameters_on(GradientSum& sum, const std::vector<Parameter*>& paramet
   std::vector<Array> values;
   for (const Parameter* parameter : parameters)
     if (parameter->role != Role::fixed) values.push_back(parameter->value());
-  sum.exchange([&](const Part& part) { return bytes_of(values[part.array], part.begin, part.end); },
-               GradientSum::To::all, "the parameters");
+  sum.exchange(
+      [&](const ArrayPart& part) { return bytes_of(values[part.array], part.begin, part.end); },
+      GradientSum::To::all, "the parameters");
   profile::mark(profile::Phase::step, "parameters of ranks", nullptr, 0);
 }
 
@@ -34,19 +35,19 @@ OptimizerState gather_state(GradientSum& sum, const Optimizer& optimizer, const 
         const Tensor& parameter = optimizer.parameters()[i]->tensor;
         whole[i][kind] = Array::zeros(parameter.shape(), parameter.dtype());
       }
-    const auto own = [&](const Part& part) -> const Optimizer::Slot& {
+    const auto own = [&](const ArrayPart& part) -> const Optimizer::Slot& {
       return *std::ranges::find_if(slots, [&](const Optimizer::Slot& slot) {
         return slot.kind == kind && slot.part.array == part.array &&
                slot.part.begin <= part.begin && part.end <= slot.part.end;
       });
     };
-    for (const Part& part : sum.own_share())
+    for (const ArrayPart& part : sum.own_share())
       if (is_first)
         whole[part.array][kind]
             .part(part.begin, part.end)
             .copy_from(own(part).values.reshaped({part.size()}));
     sum.exchange(
-        [&](const Part& part) {
+        [&](const ArrayPart& part) {
           if (is_first) return bytes_of(whole[part.array][kind], part.begin, part.end);
           const Optimizer::Slot& slot = own(part);
           return bytes_of(slot.values, part.begin - slot.part.begin, part.end - slot.part.begin);
