@@ -150,8 +150,8 @@ exec ip netns exec $host unshare -u sh -c 'hostname $0; exec sh -c "$*"' $host "
     fs::permissions(agent_, fs::perms::owner_all);
     // Later versions name these options of mpirun otherwise.
     const Finished version = run_program({"mpirun.openmpi", "--version"});
-    is_made_ = version.out.find(") 4.") != std::string::npos &&
-               ip({"netns", "add", name(0)}) && ip({"netns", "add", name(1)}) &&
+    is_made_ = version.out.find(") 4.") != std::string::npos && ip({"netns", "add", name(0)}) &&
+               ip({"netns", "add", name(1)}) &&
                ip({"link", "add", "cable0", "netns", name(0), "type", "veth", "peer", "name",
                    "cable1", "netns", name(1)});
     for (const int host : {0, 1}) {
