@@ -194,10 +194,10 @@ void Trainer::report_profile() {
 Averages Trainer::step() try {
   const std::vector<Batch> batches = loader_.next();
   profile::mark(profile::Phase::step, "wait for batch", nullptr, 0);
-  const std::string what = fmt::format("step {}", state_.step + 1);
+  ranks_.at(fmt::format("step {}", state_.step + 1));
   Packer counts, measured;
   for (const Batch& batch : batches) counts.put(batch.count);
-  const auto all_counts = ranks_.begin_gather(counts.take(), what + "'s counts");
+  const auto all_counts = ranks_.begin_gather(counts.take(), "the counts");
   double count = 0;
   for (std::size_t i = 0; i < batches.size(); ++i) {
     const std::int64_t part = sum_.first() + static_cast<std::int64_t>(i);
@@ -212,7 +212,7 @@ Averages Trainer::step() try {
     measured.put(task_.units(batches[i]));
     put(measured, loss.averages);
   }
-  const auto all_measured = ranks_.begin_gather(measured.take(), what + "'s losses");
+  const auto all_measured = ranks_.begin_gather(measured.take(), "the losses");
   const Gradients gradients = sum_.finish();
   const Clip clipped = sum_.clip(config_[key::clip_norm]);
   const Averages averages = add_measured(ranks_.end_gather(all_measured));
@@ -223,7 +223,7 @@ Averages Trainer::step() try {
   }
   gradient_norm_ = clipped.norm;
   optimizer_->step(gradients, schedule_.at(state_.step), clipped.scale);
-  if (config_[key::shard_optimizer]) pass_parameters_on(sum_, parameters_);
+  if (shards_) pass_parameters_on(sum_, parameters_);
   ++state_.step;
   state_.position = loader_.position();
   return averages;

@@ -282,10 +282,9 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
     write_file_atomically(run.config(), {config.toml()});
   });
   stop_at_signals();
-  ranks.watch(stop_requested, [&](const std::string& missing) {
-    complain(fmt::format("{}: step {}: {}; what was saved before stays in {}",
-                         ranks.name(ranks.rank()), trainer->state().step + 1, missing,
-                         run.folder()));
+  ranks.watch(stop_requested, [name = ranks.name(ranks.rank()),
+                               folder = run.folder()](const std::string& missing) {
+    complain(fmt::format("{}: {}; what was saved before stays in {}", name, missing, folder));
   });
   announce(config, run, *task, trainer->state(), engines_before, options);
   Training training{

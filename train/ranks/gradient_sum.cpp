@@ -1,7 +1,7 @@
 #include "train/ranks/gradient_sum.hpp"
 
+#include <algorithm>
 #include <chrono>
-#include <cstring>
 
 #include "autograd/check.hpp"
 #include "autograd/kernels/broadcast.hpp"
@@ -352,7 +352,7 @@ void GradientSum::exchange(const std::function<std::span<std::byte>(const ArrayP
     }
     --left;
   });
-  ranks_.wait([&] { return left == 0; }, what, [] { return std::vector<int>{}; });
+  ranks_.wait([&] { return left == 0; }, what, [this] { return missing(); });
 }
 
 }  // namespace tapestry

@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <vector>
 
 #include "autograd/cores.hpp"
@@ -37,39 +37,29 @@ Placement place_threads(Ranks& ranks) {
     Unpacker packed(bytes);
     seats.push_back({packed.get<std::string>(), packed.get<int>(), packed.get<int>()});
   }
-  const auto neighbours = [&](int rank) {
-    int count = 0;
-    for (int other = 0; other < ranks.size(); ++other)
-      count +=
+  const int R = ranks.size();
+  std::vector<int> threads(R, 0);
+  std::map<std::string, int> idle;  // cores of each host that no rank's threads have
+  for (int rank = 0; rank < R; ++rank) {
+    int sharers = 0;
+    for (int other = 0; other < R; ++other)
+      sharers +=
           ranks.host(other) == ranks.host(rank) && share(seats[rank].cores, seats[other].cores);
-    return std::max(count, 1);
-  };
-  int least = seats[0].usable, most = 0, idle = 0;
-  std::set<std::string> hosts;
-  for (int rank = 0; rank < ranks.size(); ++rank) {
-    const int threads = std::max(1, seats[rank].usable / neighbours(rank));
-    least = rank == 0 ? threads : std::min(least, threads);
-    most = std::max(most, threads);
-    if (!hosts.insert(ranks.host(rank)).second) continue;
-    int used = 0, here = 0;
-    for (int other = 0; other < ranks.size(); ++other)
-      if (ranks.host(other) == ranks.host(rank)) {
-        used += std::max(1, seats[other].usable / neighbours(other));
-        ++here;
-      }
-    if (seats[rank].machine - used >= here) idle += seats[rank].machine - used;
+    threads[rank] = std::max(1, seats[rank].usable / std::max(sharers, 1));
+    idle.try_emplace(ranks.host(rank), seats[rank].machine).first->second -= threads[rank];
   }
-  Placement placement;
-  placement.threads = std::max(1, seats[ranks.rank()].usable / neighbours(ranks.rank()));
-  placement.summary =
-      fmt::format("{} ranks on {} machine{}, {} thread{} each", ranks.size(), hosts.size(),
-                  hosts.size() == 1 ? "" : "s",
-                  least == most ? std::to_string(least) : fmt::format("{} to {}", least, most),
-                  most == 1 ? "" : "s");
-  if (idle > 0)
+  const auto [least, most] = std::ranges::minmax(threads);
+  Placement placement{.threads = threads[ranks.rank()]};
+  placement.summary = fmt::format(
+      "{} ranks on {} machine{}, {} thread{} each", R, idle.size(), idle.size() == 1 ? "" : "s",
+      least == most ? std::to_string(least) : fmt::format("{} to {}", least, most),
+      most == 1 ? "" : "s");
+  int unused = 0;
+  for (const auto& [host, cores] : idle) unused += std::max(0, cores);
+  if (unused >= R)
     placement.summary += fmt::format(
         "; {} cores idle: mpirun bound the ranks to fewer, and --bind-to none shares them all",
-        idle);
+        unused);
   return placement;
 }
 

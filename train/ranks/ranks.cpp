@@ -1,25 +1,20 @@
 #include "train/ranks/ranks.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
-#include <deque>
-#include <map>
-#include <mutex>
-#include <optional>
 #include <thread>
 
 #include "autograd/check.hpp"
 #include "train/ranks/launch.hpp"
+#include "train/ranks/messenger.hpp"
 #include "train/ranks/packed.hpp"
 
 namespace tapestry {
 namespace {
-using Clock = std::chrono::steady_clock;
-using namespace std::chrono_literals;
 
 // Gathers take turns with so many tags, two each; more are never under way.
 constexpr int gathers_at_once = 1024;
@@ -39,183 +34,6 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 }  // namespace
 
 int launched_rank() { return read_launch().rank; }
-
-// The thread that talks to the other ranks. It alone calls the transport.
-class Ranks::Messenger {
- public:
-  explicit Messenger(OpenTransport* open) : thread_([this, open] { run(open); }) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return transport_ != nullptr; });
-  }
-
-  ~Messenger() {
-    post([this] { stopping_ = true; });
-    thread_.join();
-  }
-
-  // After its construction, these two do not change.
-  int rank() const { return transport_->rank(); }
-  int size() const { return transport_->size(); }
-
-  void post(std::function<void()> work) {
-    {
-      const std::lock_guard lock(mutex_);
-      posted_.push_back(std::move(work));
-    }
-    posted_something_.notify_one();
-  }
-
-  void wait(const std::function<bool()>& ready, const std::string& what,
-            std::function<std::vector<int>()> missing) {
-    std::unique_lock lock(mutex_);
-    waits_for_ = what;
-    missing_ = std::move(missing);
-    waiting_ = true;
-    posted_something_.notify_one();
-    changed_.wait(lock, ready);
-    waiting_ = false;
-    missing_ = nullptr;
-  }
-
-  void watch(const std::atomic<bool>& stop, std::function<void(const std::string&)> report) {
-    post([this, &stop, report = std::move(report)] {
-      stop_ = &stop;
-      report_ = report;
-    });
-  }
-
-  // --- on the thread ---
-
-  void send(int to, int tag, std::span<const std::byte> bytes, Done done) {
-    bytes_sent_ += bytes.size();
-    transport_->send(begun(std::move(done)), to, tag, bytes.data(), bytes.size());
-  }
-
-  void receive(int from, int tag, std::span<std::byte> bytes, Done done) {
-    transport_->receive(begun(std::move(done)), from, tag, bytes.data(), bytes.size());
-  }
-
-  void abort(int status) { transport_->abort(status); }
-
-  std::atomic<std::uint64_t> bytes_sent_ = 0;
-
- private:
-  int begun(Done done) {
-    int number = static_cast<int>(under_way_.size());
-    if (free_numbers_.empty()) {
-      under_way_.emplace_back();
-    } else {
-      number = free_numbers_.back();
-      free_numbers_.pop_back();
-    }
-    under_way_[number] = std::move(done);
-    return number;
-  }
-
-  bool nothing_under_way() const { return free_numbers_.size() == under_way_.size(); }
-
-  void run(OpenTransport* open) {
-    std::unique_ptr<Transport> transport(open());
-    {
-      const std::lock_guard lock(mutex_);
-      transport_ = transport.get();
-    }
-    changed_.notify_all();
-    while (!stopping_ || !nothing_under_way()) {
-      const bool worked = do_posted(), heard = take_done();
-      if (worked || heard) {
-        const std::lock_guard lock(mutex_);  // or one could miss it that begins to wait
-        changed_.notify_all();
-        quiet_since_ = Clock::now();
-      } else {
-        look_for_the_dead();
-        rest();
-      }
-    }
-    transport->finish();
-  }
-
-  bool do_posted() {
-    std::deque<std::function<void()>> works;
-    {
-      const std::lock_guard lock(mutex_);
-      works.swap(posted_);
-    }
-    for (const std::function<void()>& work : works) work();
-    return !works.empty();
-  }
-
-  bool take_done() {
-    int numbers[64];
-    const std::size_t count = transport_->take_done(numbers, std::size(numbers));
-    for (std::size_t i = 0; i < count; ++i) {
-      const Done done = std::move(under_way_[numbers[i]]);
-      free_numbers_.push_back(numbers[i]);
-      if (done) done();
-    }
-    return count > 0;
-  }
-
-  // While this process computes, the thread looks now and then, so as to leave it the core; while
-  // it waits, all the time, but not for long where others may need the core.
-  void rest() {
-    std::unique_lock lock(mutex_);
-    if (!posted_.empty()) return;
-    const bool waits = waiting_;
-    if (waits && !waited_) quiet_since_ = Clock::now();
-    waited_ = waits;
-    const auto quiet = Clock::now() - quiet_since_;
-    if (nothing_under_way()) {
-      posted_something_.wait_for(lock, 100ms);
-    } else if (waits && quiet < 2ms) {
-      lock.unlock();
-      std::this_thread::yield();
-    } else if (waits) {
-      lock.unlock();
-      std::this_thread::sleep_for(50us);
-    } else {
-      posted_something_.wait_for(lock, quiet < 1ms ? 50us : quiet < 10ms ? 250us : 1000us);
-    }
-  }
-
-  void look_for_the_dead() {
-    if (!stop_ || !*stop_) {
-      stopped_since_.reset();
-      return;
-    }
-    std::string line;
-    {
-      const std::lock_guard lock(mutex_);
-      if (!waiting_ || !missing_) return stopped_since_.reset();
-      if (!stopped_since_) stopped_since_ = Clock::now();
-      if (Clock::now() - *stopped_since_ < 300ms) return;
-      line =
-          fmt::format("no answer from rank{} {}, waited for with {}",
-                      missing_().size() == 1 ? "" : "s", fmt::join(missing_(), ", "), waits_for_);
-    }
-    report_(line);
-    std::_Exit(1);
-  }
-
-  std::vector<Done> under_way_;    // of messages, by their numbers
-  std::vector<int> free_numbers_;  // of those that are done
-  bool stopping_ = false, waited_ = false;
-  Clock::time_point quiet_since_ = Clock::now();
-  std::optional<Clock::time_point> stopped_since_;
-  const std::atomic<bool>* stop_ = nullptr;
-  std::function<void(const std::string&)> report_;
-
-  std::mutex mutex_;  // of what stands below, but that the thread alone uses transport_
-  std::condition_variable changed_, posted_something_;
-  std::deque<std::function<void()>> posted_;
-  Transport* transport_ = nullptr;
-  bool waiting_ = false;
-  std::string waits_for_;
-  std::function<std::vector<int>()> missing_;
-  std::thread thread_;
-};
-
-// --- ranks ---
 
 Ranks::Ranks() = default;
 Ranks::Ranks(Ranks&&) noexcept = default;
@@ -251,17 +69,21 @@ void Ranks::wait(const std::function<bool()>& ready, const std::string& what,
 }
 
 double Ranks::bytes_sent() const {
-  return messenger_ ? static_cast<double>(messenger_->bytes_sent_) : 0;
+  return messenger_ ? static_cast<double>(messenger_->bytes_sent()) : 0;
 }
 
 void Ranks::watch(const std::atomic<bool>& stop, std::function<void(const std::string&)> report) {
   if (messenger_) messenger_->watch(stop, std::move(report));
 }
 
+void Ranks::at(const std::string& place) {
+  if (messenger_) messenger_->at(place);
+}
+
 void Ranks::abort(int status) {
   if (messenger_) {
     post([this, status] { messenger_->abort(status); });
-    std::this_thread::sleep_for(5s);
+    std::this_thread::sleep_for(std::chrono::seconds(5));
   }
   std::_Exit(status);
 }

@@ -9,6 +9,8 @@
 
 namespace tapestry {
 
+class Messenger;
+
 // The number that mpirun or srun gave this process, as its environment says; 0 where none did.
 int launched_rank();
 
@@ -55,6 +57,9 @@ class Ranks final {
   // Ends all processes at once, for what happened to this one.
   [[noreturn]] void abort(int status);
 
+  // Where this rank is, for such a line: "step 12".
+  void at(const std::string& place);
+
   // When `stop` is set and what is waited for does not come, as when mpirun ends the others because
   // one of them died, `report` gets a line that says of whom, and this process ends.
   void watch(const std::atomic<bool>& stop, std::function<void(const std::string&)> report);
@@ -76,8 +81,6 @@ class Ranks final {
   double bytes_sent() const;  // by this rank so far
 
  private:
-  class Messenger;
-
   int rank_ = 0, size_ = 1;
   std::vector<std::string> hosts_{""};
   bool agreed_ = false;
