@@ -11,4 +11,7 @@ struct HeadsView {
   std::int64_t batch = 0, head = 0, time = 0;  // strides, in elements
 };
 
+// The bytes of a view, which are alike for what is read and what is written.
+inline std::byte* writable(const Array& array) { return const_cast<std::byte*>(array.raw()); }
+
 }  // namespace tapestry

@@ -8,10 +8,10 @@ namespace {
 // Two units of a latency of 4 need 8 at once, the four of a large Arm core 16. Sixteen registers
 // hold 12 beside the factor.
 constexpr int accumulators = vector_registers == 32 ? 16 : 12;
-constexpr std::int64_t block = accumulators * simd_width<float>;
-static_assert(limit_columns % block == 0);
+constexpr std::int64_t floats = accumulators * simd_width<float>;
+static_assert(limit_columns % floats == 0);
 
-void turn_signs_of_block(float* x, std::int64_t times) {
+void turn_signs_of_floats(float* x, std::int64_t times) {
   const Simd<float> factor(-2.0f);
   Simd<float> values[accumulators];
   for (int i = 0; i < accumulators; ++i)
@@ -27,8 +27,8 @@ void turn_signs(Array& x, std::int64_t times) {
   float* all = x.mutable_values<float>().data();
   const std::int64_t grain = std::max<std::int64_t>(1, 256 / std::max<std::int64_t>(1, times));
   parallel_for(x.dim(0), grain, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t at = begin * limit_columns; at < end * limit_columns; at += block)
-      turn_signs_of_block(all + at, times);
+    for (std::int64_t at = begin * limit_columns; at < end * limit_columns; at += floats)
+      turn_signs_of_floats(all + at, times);
   });
 }
 

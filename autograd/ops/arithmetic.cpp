@@ -6,10 +6,10 @@
 namespace tapestry {
 namespace {
 
-constexpr auto sum = [](auto x, auto y) { return x + y; };
-constexpr auto difference = [](auto x, auto y) { return x - y; };
-constexpr auto product = [](auto x, auto y) { return x * y; };
-constexpr auto quotient = [](auto x, auto y) { return x / y; };
+constexpr auto sum_of_two = [](auto x, auto y) { return x + y; };
+constexpr auto difference_of_two = [](auto x, auto y) { return x - y; };
+constexpr auto product_of_two = [](auto x, auto y) { return x * y; };
+constexpr auto quotient_of_two = [](auto x, auto y) { return x / y; };
 
 // f(a, b) for shapes that broadcast to each other.
 template <class F>
@@ -39,7 +39,7 @@ Array combine(const char* op, const Array& a, const Array& b, F f) {
 
 Tensor add(const Tensor& a, const Tensor& b) {
   check_same_dtype("add", a, b);
-  return record("add", combine("add", a.value(), b.value(), sum), {a, b},
+  return record("add", combine("add", a.value(), b.value(), sum_of_two), {a, b},
                 [](const Array& gradient, InputGradients& into) {
                   into.add(0, gradient);
                   into.add(1, gradient);
@@ -48,7 +48,7 @@ Tensor add(const Tensor& a, const Tensor& b) {
 
 Tensor subtract(const Tensor& a, const Tensor& b) {
   check_same_dtype("subtract", a, b);
-  return record("subtract", combine("subtract", a.value(), b.value(), difference), {a, b},
+  return record("subtract", combine("subtract", a.value(), b.value(), difference_of_two), {a, b},
                 [](const Array& gradient, InputGradients& into) {
                   into.add(0, gradient);
                   if (into.wanted(1)) into.add(1, map_arrays([](auto g) { return -g; }, gradient));
@@ -57,19 +57,19 @@ Tensor subtract(const Tensor& a, const Tensor& b) {
 
 Tensor multiply(const Tensor& a, const Tensor& b) {
   check_same_dtype("multiply", a, b);
-  return record("multiply", combine("multiply", a.value(), b.value(), product), {a, b},
+  return record("multiply", combine("multiply", a.value(), b.value(), product_of_two), {a, b},
                 [a = a.value(), b = b.value()](const Array& gradient, InputGradients& into) {
-                  if (into.wanted(0)) into.add(0, combine("multiply", gradient, b, product));
-                  if (into.wanted(1)) into.add(1, combine("multiply", gradient, a, product));
+                  if (into.wanted(0)) into.add(0, combine("multiply", gradient, b, product_of_two));
+                  if (into.wanted(1)) into.add(1, combine("multiply", gradient, a, product_of_two));
                 });
 }
 
 Tensor divide(const Tensor& a, const Tensor& b) {
   check_same_dtype("divide", a, b);
-  const Array y = combine("divide", a.value(), b.value(), quotient);
+  const Array y = combine("divide", a.value(), b.value(), quotient_of_two);
   return record("divide", y, {a, b},
                 [y, b = b.value()](const Array& gradient, InputGradients& into) {
-                  const Array da = combine("divide", gradient, b, quotient);
+                  const Array da = combine("divide", gradient, b, quotient_of_two);
                   into.add(0, da);
                   if (into.wanted(1))
                     into.add(1, map_arrays([](auto d, auto v) { return -d * v; }, da, y));

@@ -23,8 +23,6 @@ struct Places {
   Place q, k, v;
 };
 
-std::byte* writable(const Array& array) { return const_cast<std::byte*>(array.raw()); }
-
 // Of an array (B, heads, T, D) or (B, T, heads · D), from one of the heads on.
 HeadsView view(const Array& array, std::int64_t D, std::int64_t first = 0) {
   if (array.rank() == 4)

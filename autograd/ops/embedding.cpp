@@ -12,10 +12,10 @@ namespace {
 
 // Where each token stands in a text: tokens[i] at places[offsets[i]] to places[offsets[i + 1] - 1],
 // in the text's order. Tokens that do not stand there are left out.
-struct Places {
+struct TokenPlaces {
   std::vector<std::int64_t> tokens, offsets, places;
 
-  Places(std::span<const std::int32_t> text, std::int64_t vocabulary) : places(text.size()) {
+  TokenPlaces(std::span<const std::int32_t> text, std::int64_t vocabulary) : places(text.size()) {
     std::vector<std::int64_t> next(vocabulary);
     for (const std::int32_t token : text) ++next[token];
     std::int64_t before = 0;
@@ -33,7 +33,7 @@ struct Places {
 // table[token] += gradient row, in the order of the text; threads share out the tokens, and the
 // columns of each.
 template <class T>
-void scatter_add(const Places& text, std::int64_t width, const T* gradient, T* table) {
+void scatter_add(const TokenPlaces& text, std::int64_t width, const T* gradient, T* table) {
   const std::int64_t most = std::min<std::int64_t>(width, 64), tokens = std::ssize(text.tokens);
   const std::int64_t blocks = width == 0 ? 0 : (width + most - 1) / most;
   const std::int64_t rows = std::ssize(text.places) / std::max<std::int64_t>(1, tokens);
@@ -76,7 +76,7 @@ Tensor embedding(const Tensor& table, const Array& tokens) {
         T* to = dtable.mutable_values<T>().data();
         if (!accumulate)
           for_each_row(dtable.dim(0), C, [=](std::int64_t i) { std::fill_n(to + i * C, C, T(0)); });
-        scatter_add(Places(tokens.values<std::int32_t>(), dtable.dim(0)), C,
+        scatter_add(TokenPlaces(tokens.values<std::int32_t>(), dtable.dim(0)), C,
                     gradient.values<T>().data(), to);
       });
     });

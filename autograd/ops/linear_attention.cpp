@@ -11,8 +11,6 @@ namespace {
 
 constexpr const char* name = "linear_attention";
 
-std::byte* writable(const Array& array) { return const_cast<std::byte*>(array.raw()); }
-
 FeaturesView view_features(const Array& array) {  // (B, H, F, times)
   const std::int64_t head = array.dim(2) * array.dim(3);
   return {

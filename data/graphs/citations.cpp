@@ -157,9 +157,9 @@ NodeGraph load_citations(const std::string& folder, const NodeSplit& split) {
   return whole;
 }
 
-const RegisterFormat registered(node_graph_formats(), "citations",
-                                {.help = "a folder with a *.content and a *.cites file",
-                                 .read = load_citations});
+const RegisterFormat citations_format(node_graph_formats(), "citations",
+                                      {.help = "a folder with a *.content and a *.cites file",
+                                       .read = load_citations});
 
 }  // namespace
 }  // namespace tapestry

@@ -14,8 +14,6 @@
 namespace tapestry {
 namespace {
 
-constexpr int side = picture_side;
-
 // Half widths at the given places, the depth of the neckline, and the length.
 struct Torso {
   double shoulder, neck, depth, waist, hem, length;
@@ -306,9 +304,9 @@ void Tailor::fit_frame() {
       low = {std::min(low.x, point.x), std::min(low.y, point.y)};
       high = {std::max(high.x, point.x), std::max(high.y, point.y)};
     }
-  const double scale =
-      side * pick(0.94, 1.01) / std::max({high.x - low.x, high.y - low.y, 0.6 * side});
-  const double x = 0.5 * side + pick(-0.5, 0.5), y = 0.5 * side + pick(-0.5, 0.5);
+  const double scale = picture_side * pick(0.94, 1.01) /
+                       std::max({high.x - low.x, high.y - low.y, 0.6 * picture_side});
+  const double x = 0.5 * picture_side + pick(-0.5, 0.5), y = 0.5 * picture_side + pick(-0.5, 0.5);
   for (Patch& patch : patches_)
     for (Point& point : patch.outline.points)
       point = {x + scale * (point.x - 0.5 * (low.x + high.x)),
@@ -317,15 +315,15 @@ void Tailor::fit_frame() {
 
 Array Tailor::photograph() {
   fit_frame();
-  Array image = Array::zeros({side, side});
+  Array image = Array::zeros({picture_side, picture_side});
   const std::span<float> pixels = image.mutable_values<float>();
   for (const Patch& patch : patches_) paint(patch, pixels);
 
   const double light_x = pick(-0.008, 0.008), light_y = pick(-0.01, 0.005);
   const double fold = pick(0.0, 0.06), fold_x = pick(0.5, 1.1), fold_y = pick(-0.15, 0.15);
   const double phase = pick(0.0, 2.0 * std::numbers::pi), grain = pick(0.01, 0.08) / 255.0;
-  std::array<double, side> across, down;
-  for (std::size_t i = 0; i < side; ++i) {
+  std::array<double, picture_side> across, down;
+  for (std::size_t i = 0; i < picture_side; ++i) {
     const auto at = static_cast<double>(i);
     across[i] = light_x * (at - 14.0) + across_.contrast * std::sin(across_.frequency * at + phase);
     down[i] = light_y * (at - 14.0) + down_.contrast * std::sin(down_.frequency * at + phase);
@@ -334,7 +332,7 @@ Array Tailor::photograph() {
   for (std::size_t i = 0; i < pixels.size(); ++i) {
     noise = i % 4 == 0 ? random_.bits() : noise >> 8;
     if (pixels[i] == 0.0f) continue;
-    const std::size_t row = i / side, column = i % side;
+    const std::size_t row = i / picture_side, column = i % picture_side;
     const double wave =
         std::cos(fold_x * static_cast<double>(column) + fold_y * static_cast<double>(row) + phase);
     const double light = 1.0 + across[column] + down[row] + fold * wave +

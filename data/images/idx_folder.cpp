@@ -105,7 +105,7 @@ ImageSplits load_folder(const std::string& path, const ImageOptions& options) {
   return splits;
 }
 
-const RegisterFormat registered(
+const RegisterFormat idx_format(
     image_formats(), "idx",
     {.help = "a folder with the four IDX files of MNIST or Fashion-MNIST", .read = load_folder});
 

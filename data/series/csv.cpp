@@ -15,8 +15,6 @@
 namespace tapestry {
 namespace {
 
-constexpr std::int64_t day_s = 86400;
-
 template <class T>
 std::optional<T> number(std::string_view text) {
   T value{};
@@ -194,7 +192,7 @@ SeriesTable read_csv(const std::string& path, const SeriesOptions& options) {
   return table;
 }
 
-const RegisterFormat registered(series_formats(), "csv", {.help = "a CSV", .read = read_csv});
+const RegisterFormat csv_format(series_formats(), "csv", {.help = "a CSV", .read = read_csv});
 
 }  // namespace
 }  // namespace tapestry

@@ -10,7 +10,7 @@
 namespace tapestry {
 namespace {
 
-constexpr std::int64_t day_s = 86400, month_s = 30 * day_s;
+constexpr std::int64_t month_s = 30 * day_s;
 
 }  // namespace
 

@@ -9,6 +9,8 @@
 
 namespace tapestry {
 
+inline constexpr std::int64_t day_s = 86400;
+
 // Several series that were measured at the same times.
 struct SeriesTable {
   std::string path{};                 // of the file, for errors

@@ -8,6 +8,9 @@
 namespace tapestry {
 namespace {
 
+using Json = nlohmann::json;
+using Ordered = nlohmann::ordered_json;
+
 constexpr const char* model_type = "WordLevel";
 
 // Each symbol at the place of its number; empty where the numbers are not those of a list.
@@ -23,7 +26,6 @@ std::vector<std::string> symbols_of(const nlohmann::json& vocabulary) {
 }  // namespace
 
 std::string character_tokenizer_json(const CharVocabulary& vocabulary) {
-  using Ordered = nlohmann::ordered_json;
   Ordered::object_t symbols;
   for (const std::string& symbol : vocabulary.symbols())
     symbols.emplace_back(symbol, symbols.size());
@@ -47,7 +49,6 @@ std::string character_tokenizer_json(const CharVocabulary& vocabulary) {
 
 std::optional<CharVocabulary> vocabulary_of_characters(std::string_view json,
                                                        const std::string& path) {
-  using Json = nlohmann::json;
   if (json.find(model_type) == json.npos) return std::nullopt;
   const Json root = parse_json(json, path);
   const Json model = root.is_object() ? root.value("model", Json()) : Json();

@@ -110,9 +110,9 @@ ParallelText load_folder(const std::string& folder, const ParallelFiles& files) 
                             path_of(folder, names, stem, files.target));
 }
 
-const RegisterFormat registered(parallel_formats(), "lines",
-                                {.help = "a folder with a file of sentences a split and language",
-                                 .read = load_folder});
+const RegisterFormat lines_format(parallel_formats(), "lines",
+                                  {.help = "a folder with a file of sentences a split and language",
+                                   .read = load_folder});
 
 }  // namespace
 }  // namespace tapestry

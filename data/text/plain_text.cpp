@@ -58,9 +58,9 @@ Text load_plain_text(const std::string& path) {
   return text;
 }
 
-const RegisterFormat registered(text_formats(), "plain",
-                                {.help = "a UTF-8 text file, a folder or pattern of them",
-                                 .read = load_plain_text});
+const RegisterFormat plain_format(text_formats(), "plain",
+                                  {.help = "a UTF-8 text file, a folder or pattern of them",
+                                   .read = load_plain_text});
 
 }  // namespace
 

@@ -16,9 +16,9 @@ namespace {
 using Tokens = std::vector<std::int32_t>;
 
 // Tokens of one byte each, as many as wanted; 0 is special.
-class Numbers final : public Tokenizer {
+class NumberedTokens final : public Tokenizer {
  public:
-  explicit Numbers(std::int64_t size) : size_(size) {}
+  explicit NumberedTokens(std::int64_t size) : size_(size) {}
   std::int64_t size() const override { return size_; }
   Tokens encode(std::string_view) const override { return {}; }
   std::string decode(std::span<const std::int32_t>) const override { return ""; }
@@ -39,7 +39,8 @@ Tokens numbers(std::int32_t count) {
 // Shards of seven tokens.
 void write_numbers(const TemporaryFolder& folder, const Tokens& tokens, std::int64_t vocabulary) {
   folder.write("tokenizer.json", "{\"numbers\": true}");
-  ShardMaker maker(Numbers(vocabulary), "{\"numbers\": true}", {.end_of_text = 0, .tokens = 7},
+  ShardMaker maker(NumberedTokens(vocabulary), "{\"numbers\": true}",
+                   {.end_of_text = 0, .tokens = 7},
                    [&](const std::string& name, const std::vector<std::string_view>& parts) {
                      std::string bytes;
                      for (const std::string_view part : parts) bytes += part;

@@ -9,7 +9,7 @@
 namespace tapestry {
 namespace {
 
-const RegisterFuzzTarget config("published-config", [](std::string_view bytes) {
+const RegisterFuzzTarget published_config("published-config", [](std::string_view bytes) {
   read_published_config(parse_json(bytes, "config.json"), "config.json");
 });
 

@@ -21,9 +21,9 @@ namespace {
 using Json = nlohmann::json;
 
 // A tiny run to sample, evaluate and damage, in a folder to run commands in.
-class Workshop {
+class SmallShop {
  public:
-  Workshop() {
+  SmallShop() {
     folder.write("story.txt", story());
     folder.write("text.toml", "task = \"language-model\"\ndata.path = \"story.txt\"\n");
     run({"train", "text.toml", "--out", "run", "model.layers=1", "model.heads=1", "model.width=4",
@@ -38,7 +38,7 @@ class Workshop {
 TEST_SUITE_BEGIN("command line");
 
 TEST_CASE("command line: what is wrong is one line on stderr, and the exit status is 2") {
-  const Workshop shop;
+  const SmallShop shop;
   const TemporaryFolder& folder = shop.folder;
   folder.write("broken.toml", "task = \"vae\"\n[model\n");
   folder.write("typo.toml", "task = \"vae\"\n[model]\nlatnet = 3\n");
@@ -175,7 +175,7 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
 }
 
 TEST_CASE("command line: --resume under another config names the keys and both values") {
-  const Workshop shop;
+  const SmallShop shop;
   const std::vector<std::string> same = {
       "train",           "text.toml",         "--out",         "run",
       "--resume",        "model.layers=1",    "model.heads=1", "model.width=4",
@@ -201,7 +201,7 @@ TEST_CASE("command line: --resume under another config names the keys and both v
 }
 
 TEST_CASE("command line: a disk or folder that cannot be written is a failure: status 1") {
-  const Workshop shop;
+  const SmallShop shop;
   const std::vector<std::string> rows[] = {
       {"train", "sort", "--out", "/proc/run", "train.steps=1"},
       {"sample", "run", "--out", "no/such/folder/text"},
@@ -272,7 +272,7 @@ TEST_CASE("command line: config prints what it resolves to, which is a config") 
 }
 
 TEST_CASE("command line: a run goes to runs/NAME, the next beside it, and the last is resumed") {
-  const Workshop shop;
+  const SmallShop shop;
   const auto train = [&](const std::vector<std::string>& more) {
     std::vector<std::string> words = {"train", "copy", "train.steps=2"};
     const auto keys = small("toy-sequence");
@@ -296,7 +296,7 @@ TEST_CASE("command line: a run goes to runs/NAME, the next beside it, and the la
 }
 
 TEST_CASE("sample: what its options say") {
-  const Workshop shop;
+  const SmallShop shop;
   const auto sample = [&](const std::vector<std::string>& more) {
     std::vector<std::string> words = {"sample", "run", "--tokens", "30"};
     words.insert(words.end(), more.begin(), more.end());
@@ -322,7 +322,7 @@ TEST_CASE("sample: what its options say") {
 }
 
 TEST_CASE("attention: a run's maps as PNG and SVG, all of them or those asked for") {
-  const Workshop shop;
+  const SmallShop shop;
   shop.run({"train", "sort", "--out", "toy", "model.layers=2", "model.heads=2", "model.width=8",
             "data.held_back=8", "train.steps=2"});
   Finished finished = shop.run({"attention", "toy", "--prompt", "31415926"});
@@ -342,7 +342,7 @@ TEST_CASE("attention: a run's maps as PNG and SVG, all of them or those asked fo
 }
 
 TEST_CASE("tokenizer: is trained on files, and is what a translation is trained with") {
-  const Workshop shop;
+  const SmallShop shop;
   const Finished finished =
       shop.run({"tokenizer", "train", "story.txt", "--vocabulary", "280", "--out", "bottles.json"});
   INFO(finished.err);
@@ -377,7 +377,7 @@ TEST_CASE("list: every shipped config, what it teaches, and what is expected of 
 }
 
 TEST_CASE("compare: the last evaluations of runs, side by side") {
-  const Workshop shop;
+  const SmallShop shop;
   std::vector<std::string> words = {"train",  "memory-query-key", "--out",
                                     "recall", "train.steps=4",    "train.eval_every=2"};
   const auto keys = small("recall");

@@ -10,7 +10,7 @@ namespace tapestry {
 namespace {
 
 const Key<bool> on{"on", false, "a switch"};
-const Key<std::string> text{"text", "none", "any words", {.free_on_resume = true}};
+const Key<std::string> text_key{"text", "none", "any words", {.free_on_resume = true}};
 const Key<std::string> color{"model.color", "red", "a choice", {.choices = {"red", "green"}}};
 
 // Names and values of a choice stand in this one place.
@@ -24,7 +24,7 @@ const Choice<Outline> outline{
 const Key<std::int64_t> layers{"model.layers", 4, "an integer", {.low = 1, .high = 100}};
 const Key<double> rate{"optim.rate", 1e-3, "a number", {.low = 0, .high = 10}};
 const Key<std::vector<std::int64_t>> hidden{"model.hidden", {400}, "a list", {.low = 1}};
-const std::vector<KeyInfo> test_keys{on, text, color, outline, layers, hidden, rate};
+const std::vector<KeyInfo> test_keys{on, text_key, color, outline, layers, hidden, rate};
 
 Config parse(const std::string& toml, const std::vector<std::string>& overrides = {}) {
   return Config(toml, "file.toml", overrides, test_keys);
@@ -46,7 +46,7 @@ TEST_SUITE_BEGIN("files");
 TEST_CASE("config: values come from the defaults, the file and --set, which say so") {
   const Config config = parse("on = true\n[model]\n  layers = 2\n", {"optim.rate=0.5"});
   CHECK(config[on]);
-  CHECK(config[text] == "none");
+  CHECK(config[text_key] == "none");
   CHECK(config[layers] == 2);
   CHECK(config[rate] == 0.5);
   CHECK(config[hidden] == std::vector<std::int64_t>{400});
@@ -187,14 +187,14 @@ TEST_CASE("config: the resolved text gives the same values again, exactly") {
     for (const double number : numbers)
       for (const auto& list : lists) {
         Config config = parse("");
-        config.set(text, words);
+        config.set(text_key, words);
         config.set(rate, number);
         config.set(hidden, list);
         config.set(layers, std::int64_t{17});
         for (const std::string& written : {config.toml(), config.explain()}) {
           CAPTURE(written);
           const Config again = parse(written);
-          CHECK(again[text] == words);
+          CHECK(again[text_key] == words);
           CHECK(std::memcmp(&again[rate], &number, sizeof number) == 0);
           CHECK(again[hidden] == list);
           CHECK(again[layers] == 17);
@@ -217,7 +217,7 @@ TEST_CASE("config: expect gives the place and the value of the key it complains 
   CHECK(message_of([&] { config.expect(true, layers, "fine"); }).empty());
   CHECK(message_of([&] { config.expect(false, layers, "must be {}", 4); }) ==
         "file.toml:1:7: model.layers = 3: must be 4");
-  check_says(message_of([&] { config.fail(text, "no"); }), {"--set: text = \"a\\nb\": no"});
+  check_says(message_of([&] { config.fail(text_key, "no"); }), {"--set: text = \"a\\nb\": no"});
   CHECK(message_of([&] { config.fail(rate, "no"); }) == "default: optim.rate = 0.001: no");
   const Key<bool> undeclared{"undeclared", false, ""};
   CHECK_THROWS_AS(config[undeclared], std::invalid_argument);

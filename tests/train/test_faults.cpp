@@ -99,7 +99,7 @@ std::string without_tmp(const std::string& path) {
   return path.ends_with(".tmp") ? path.substr(0, path.size() - 4) : path;
 }
 
-int error_of(const std::string& call) {
+int errno_of(const std::string& call) {
   return call == "open" || call == "write" || call == "mkdir" || call == "rename" ? ENOSPC : EIO;
 }
 
@@ -117,10 +117,10 @@ void check_every_fault(const Trial& trial, const std::function<void()>& begin, A
     std::string message;
     {
       FailingDisk disk(trial.folder());
-      disk.fail_at(n, error_of(name), after);
+      disk.fail_at(n, errno_of(name), after);
       message = trial.train();
     }
-    check_says(message, {without_tmp(path), std::strerror(error_of(name))});
+    check_says(message, {without_tmp(path), std::strerror(errno_of(name))});
     CHECK(lines_of(message).size() == 1);
     const std::int64_t step = trial.step_saved();
     CHECK(step >= reached);
@@ -238,7 +238,7 @@ TEST_CASE("faults: what a command writes is written whole or not at all, or is a
       CAPTURE(calls[n].name);
       begin();
       FailingDisk disk(folder);
-      disk.fail_at(n, error_of(calls[n].name), After::once);
+      disk.fail_at(n, errno_of(calls[n].name), After::once);
       CHECK_THROWS_WITH_AS(write_bytes(out, "new and longer"), doctest::Contains(out.c_str()),
                            std::runtime_error);
       const std::string bytes = read_bytes(path);

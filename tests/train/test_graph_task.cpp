@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/arrays.hpp"
 #include "tests/support/papers.hpp"
 #include "tests/support/process.hpp"
 #include "train/run/checkpoint.hpp"
@@ -15,11 +16,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::vector<double> doubles(const Array& array) {
-  const Array wide = array.to(DType::float64);
-  return {wide.values<double>().begin(), wide.values<double>().end()};
-}
-
 TEST_SUITE_BEGIN("graph task");
 
 const std::vector<std::string> short_papers = {
@@ -27,9 +23,9 @@ const std::vector<std::string> short_papers = {
     "train.steps=60",   "train.batch_size=2",    "train.eval_batch_size=2"};
 
 // A folder with small citations, and runs of the task in it.
-class Workshop {
+class PaperShop {
  public:
-  Workshop() {
+  PaperShop() {
     std::filesystem::create_directory(folder.path("papers"));
     folder.write("papers/small.content", content);
     folder.write("papers/small.cites", cites);
@@ -54,7 +50,7 @@ class Workshop {
 };
 
 TEST_CASE("graph task: the club's sides are found from two members, and shown by name") {
-  const Workshop shop;
+  const PaperShop shop;
   shop.must({"train", "karate", "--quiet", "--out", "club"});
   CHECK(shop.eval("club")["accuracy"].get<double>() > 0.9);
   const Finished shown = shop.must({"sample", "club"});
@@ -68,7 +64,7 @@ TEST_CASE("graph task: the club's sides are found from two members, and shown by
 }
 
 TEST_CASE("graph task: papers from a folder, with accuracies of validation and test nodes") {
-  const Workshop shop;
+  const PaperShop shop;
   const std::string said = shop.must({"train", "cora", "--out", "run"}, short_papers).out;
   check_says(said, {"accuracy", "test_accuracy 1 ", "2 training examples"});
   CHECK(Json::parse(shop.must({"eval", "run", "--test", "--json"}).out)["accuracy"] == 1.0);
@@ -100,7 +96,7 @@ TEST_CASE("graph task: papers from a folder, with accuracies of validation and t
 }
 
 TEST_CASE("graph task: drawn graphs are told apart, and any others are classified") {
-  const Workshop shop;
+  const PaperShop shop;
   shop.must({"train", "graphs", "--quiet", "--out", "run"},
             {"data.held_back=200", "train.steps=300", "train.eval_every=0"});
   CHECK(shop.eval("run")["accuracy"].get<double>() > 0.8);
@@ -116,7 +112,7 @@ TEST_CASE("graph task: drawn graphs are told apart, and any others are classifie
 }
 
 TEST_CASE("graph task: the same bits on 1, 2 and 3 threads, and after being resumed") {
-  const Workshop shop;
+  const PaperShop shop;
   const std::vector<std::string> keys = {"train.steps=8", "train.eval_every=4", "model.dropout=0.2",
                                          "data.held_back=50", "optim.schedule=constant"};
   for (const std::string layer : {"convolution", "attention"}) {
@@ -143,7 +139,7 @@ TEST_CASE("graph task: the same bits on 1, 2 and 3 threads, and after being resu
 }
 
 TEST_CASE("graph task: the variants run") {
-  const Workshop shop;
+  const PaperShop shop;
   const std::vector<std::string> rows[] = {
       {"karate", "model.layer=attention", "model.heads=4"},
       {"karate", "model.normalization=mean", "model.dropout=0.5", "data.labelled=[1, 2, 33, 34]"},
@@ -199,7 +195,7 @@ TEST_CASE("graph task: a training loss leaves the parameters their names") {
 // --- several seeds ---
 
 TEST_CASE("seeds: each trains into its own run, and mean and deviation are those of the runs") {
-  const Workshop shop;
+  const PaperShop shop;
   const std::vector<std::string> keys = {"train.steps=20", "seed=4"};
   const Finished finished =
       shop.must({"train", "karate", "--quiet", "--seeds", "3", "--out", "club"}, keys);
@@ -253,7 +249,7 @@ TEST_CASE("seeds: each trains into its own run, and mean and deviation are those
 
 TEST_CASE(
     "seeds: --resume keeps what is done, goes on with what is not, and adds what is missing") {
-  const Workshop shop;
+  const PaperShop shop;
   shop.must({"train", "karate", "--quiet", "--seeds", "2", "--out", "club", "train.steps=20"});
   const std::string first = shop.folder.path("club/seed-1/checkpoint.safetensors");
   shop.must({"train", "karate", "--quiet", "--out", "whole", "--seeds", "3", "train.steps=30"});

@@ -31,8 +31,7 @@ TEST_CASE("scaling: a part's serial time is the same on any number of threads") 
   CHECK(table.find("op step") != std::string::npos);
 }
 
-TEST_CASE("scaling: the loops of a step are those between two marks, at their least" *
-          not_sanitized("the peaks that it measures take minutes there")) {
+TEST_CASE("scaling: the loops of a step are those between two marks, at their least") {
   const int before = num_threads();
   set_num_threads(3);
   const std::vector<Part> step = parts_of_step(5, [] {
@@ -56,8 +55,7 @@ TEST_CASE("scaling: the loops of a step are those between two marks, at their le
   CHECK(step[1].loops.empty());
 }
 
-TEST_CASE("scaling: bench prints it" *
-          not_sanitized("the peaks that it measures take minutes there")) {
+TEST_CASE("scaling: bench prints it") {
   const Finished finished = tapestry_run({"bench", "mlp-16", "--scaling"});
   CHECK(finished.status == 0);
   for (const char* text : {"\n64 ", "outside loops", "linear forward"})

@@ -50,7 +50,8 @@ BenchmarkResult time_steps(const std::function<void()>& step, const TimingOption
     if (first_workload && i == 0) result.first_step_s = process_age_s();
   }
   first_workload = false;
-  result.peak_before = measure_arithmetic_peak();
+  const bool is_compared = !profile::keeps_loops();  // whose step runs on one thread
+  if (is_compared) result.peak_before = measure_arithmetic_peak();
   std::vector<double> times;
   double total = 0;
   while (std::ssize(times) < options.least_steps || total < options.least_s) {
@@ -63,6 +64,7 @@ BenchmarkResult time_steps(const std::function<void()>& step, const TimingOption
   result.fastest_s = times.front();
   result.slowest_s = times.back();
   result.peak_bytes = peak_resident_bytes();
+  if (!is_compared) return result;
   result.peak_after = measure_arithmetic_peak();
   result.best_product = measure_best_product();
   return result;

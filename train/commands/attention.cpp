@@ -77,8 +77,8 @@ class ShowAttention final : public Command {
   std::vector<std::string> overrides_;
 };
 
-const RegisterCommand<ShowAttention> registered("attention",
-                                                "draw what a trained transformer attends to");
+const RegisterCommand<ShowAttention> attention_command(
+    "attention", "draw what a trained transformer attends to");
 
 }  // namespace
 }  // namespace tapestry

@@ -147,8 +147,8 @@ class Bench final : public Command {
   bool json_ = false, scaling_ = false, list_ = false, time_to_loss_ = false;
 };
 
-const RegisterCommand<Bench> registered("bench",
-                                        "measure the speed of this machine's training steps");
+const RegisterCommand<Bench> bench_command("bench",
+                                           "measure the speed of this machine's training steps");
 
 }  // namespace
 }  // namespace tapestry

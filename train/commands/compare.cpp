@@ -132,8 +132,8 @@ class Compare final : public Command {
   bool json_ = false;
 };
 
-const RegisterCommand<Compare> registered("compare",
-                                          "show the last evaluations of runs side by side");
+const RegisterCommand<Compare> compare_command("compare",
+                                               "show the last evaluations of runs side by side");
 
 }  // namespace
 }  // namespace tapestry

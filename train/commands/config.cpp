@@ -22,8 +22,8 @@ class ShowConfig final : public Command {
   std::vector<std::string> overrides_;
 };
 
-const RegisterCommand<ShowConfig> registered("config",
-                                             "print the resolved config, with each value's origin");
+const RegisterCommand<ShowConfig> config_command(
+    "config", "print the resolved config, with each value's origin");
 
 }  // namespace
 }  // namespace tapestry

@@ -46,8 +46,8 @@ class Eval final : public Command {
   bool test_ = false, json_ = false;
 };
 
-const RegisterCommand<Eval> registered("eval",
-                                       "measure a trained run on its whole validation split");
+const RegisterCommand<Eval> eval_command("eval",
+                                         "measure a trained run on its whole validation split");
 
 }  // namespace
 }  // namespace tapestry

@@ -40,7 +40,7 @@ class Export final : public Command {
   std::string run_, format_ = "huggingface", dtype_ = "float32", out_;
 };
 
-const RegisterCommand<Export> registered("export", "take a trained model to where others work");
+const RegisterCommand<Export> export_command("export", "take a trained model to where others work");
 
 }  // namespace
 }  // namespace tapestry

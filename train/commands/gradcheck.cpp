@@ -93,7 +93,7 @@ class CheckGradients final : public Command {
   bool json_ = false;
 };
 
-const RegisterCommand<CheckGradients> registered(
+const RegisterCommand<CheckGradients> gradcheck_command(
     "gradcheck", "check the gradient of a configured model in float64");
 
 }  // namespace

@@ -39,8 +39,8 @@ class Import final : public Command {
   std::vector<std::string> overrides_;
 };
 
-const RegisterCommand<Import> registered("import",
-                                         "make a run of a model that Hugging Face's library saved");
+const RegisterCommand<Import> import_command(
+    "import", "make a run of a model that Hugging Face's library saved");
 
 }  // namespace
 }  // namespace tapestry

@@ -30,8 +30,8 @@ class ShowLatent final : public Command {
   std::vector<std::string> overrides_;
 };
 
-const RegisterCommand<ShowLatent> registered("latent",
-                                             "write and draw where an autoencoder puts its images");
+const RegisterCommand<ShowLatent> latent_command(
+    "latent", "write and draw where an autoencoder puts its images");
 
 }  // namespace
 }  // namespace tapestry

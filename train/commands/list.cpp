@@ -28,7 +28,7 @@ class List final : public Command {
   }
 };
 
-const RegisterCommand<List> registered("list", "list the shipped configs, and what each teaches");
+const RegisterCommand<List> list_command("list", "list the shipped configs, and what each teaches");
 
 }  // namespace
 }  // namespace tapestry

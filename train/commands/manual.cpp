@@ -123,7 +123,7 @@ class Manual final : public Command {
   }
 };
 
-const RegisterCommand<Manual> registered("manual", "print the manual page, for man -l -");
+const RegisterCommand<Manual> manual_command("manual", "print the manual page, for man -l -");
 
 }  // namespace
 }  // namespace tapestry

@@ -60,7 +60,7 @@ class ShowSamples final : public Command {
   std::vector<std::string> overrides_;
 };
 
-const RegisterCommand<ShowSamples> registered("sample", "show what a run has learnt");
+const RegisterCommand<ShowSamples> sample_command("sample", "show what a run has learnt");
 
 }  // namespace
 }  // namespace tapestry

@@ -47,8 +47,8 @@ class DecodeTokens final : public Command {
   bool json_ = false;
 };
 
-const RegisterCommand<DecodeTokens> registered("tokenizer decode",
-                                               "the texts of tokens, a JSON list a line");
+const RegisterCommand<DecodeTokens> tokenizer_decode_command(
+    "tokenizer decode", "the texts of tokens, a JSON list a line");
 
 }  // namespace
 }  // namespace tapestry

@@ -46,7 +46,7 @@ class EncodeText final : public Command {
   EncodeOptions options_;
 };
 
-const RegisterCommand<EncodeText> registered(
+const RegisterCommand<EncodeText> tokenizer_encode_command(
     "tokenizer encode", "the tokens of each line of a text, as a JSON list a line");
 
 }  // namespace

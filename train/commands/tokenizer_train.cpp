@@ -62,7 +62,7 @@ class TrainTokenizer final : public Command {
   std::string pieces_ = "gpt2", out_ = "tokenizer.json";
 };
 
-const RegisterCommand<TrainTokenizer> registered(
+const RegisterCommand<TrainTokenizer> tokenizer_train_command(
     "tokenizer train", "train a byte-pair vocabulary on texts, into a Hugging Face tokenizer.json");
 
 }  // namespace

@@ -125,8 +125,8 @@ class MakeTokens final : public Command {
   std::int64_t threads_ = 0;
 };
 
-const RegisterCommand<MakeTokens> registered("tokens",
-                                             "cut texts into shards of tokens to train on");
+const RegisterCommand<MakeTokens> tokens_command("tokens",
+                                                 "cut texts into shards of tokens to train on");
 
 }  // namespace
 }  // namespace tapestry

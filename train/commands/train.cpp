@@ -213,7 +213,7 @@ class Train final : public Command {
   TrainingOptions options_;
 };
 
-const RegisterCommand<Train> registered("train", "train from a config");
+const RegisterCommand<Train> train_command("train", "train from a config");
 
 }  // namespace
 }  // namespace tapestry

@@ -15,8 +15,6 @@ using Rows = std::vector<std::int64_t>;
 // The most rows that products give the bits that each has alone.
 constexpr std::size_t most_together = few_rows;
 
-Array one_row(const Tokens& tokens) { return Array::of(tokens, {1, std::ssize(tokens)}); }
-
 // logits (B, T, V) -> of each row those of the last token (V), float32.
 std::vector<Array> last_of_each(const Tensor& logits) {
   const Array wide = logits.value().to(DType::float32);

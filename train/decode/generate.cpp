@@ -13,8 +13,6 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-Array one_row(const Tokens& tokens) { return Array::of(tokens, {1, std::ssize(tokens)}); }
-
 // logits (1, T, V) -> those of the last token (V), float32.
 Array last_row(const Tensor& logits) {
   const Array wide = logits.value().to(DType::float32);

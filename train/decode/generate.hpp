@@ -11,6 +11,11 @@
 
 namespace tapestry {
 
+// Tokens as a batch of one text (1, T).
+inline Array one_row(const std::vector<std::int32_t>& tokens) {
+  return Array::of(tokens, {1, std::ssize(tokens)});
+}
+
 struct SamplingOptions {
   double temperature = 1;
   std::int64_t top_k = 0;  // 0: all

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr std::int64_t max_bytes = std::int64_t{1} << 20;
-const std::string special_tokens = std::string(carried_prefix) + "special_tokens";
+const std::string special_tokens_key = std::string(carried_prefix) + "special_tokens";
 
 }  // namespace
 
@@ -51,7 +51,7 @@ void keep_special_tokens(const Json& config, const std::string& folder, Metadata
   Json kept = Json::object();
   for (const char* name : {"bos_token_id", "eos_token_id", "pad_token_id"})
     if (const auto found = config.find(name); found != config.end()) kept[name] = *found;
-  metadata[special_tokens] = kept.dump();
+  metadata[special_tokens_key] = kept.dump();
 
   std::string path = (fs::path(folder) / "config.json").string();
   Json ends = kept.value("eos_token_id", Json());
@@ -68,7 +68,7 @@ void keep_special_tokens(const Json& config, const std::string& folder, Metadata
 }
 
 Json kept_special_tokens(const Metadata& metadata) {
-  const auto found = metadata.find(special_tokens);
+  const auto found = metadata.find(special_tokens_key);
   return found == metadata.end() ? Json::object() : Json::parse(found->second);
 }
 

@@ -44,8 +44,8 @@ ImageTaskSplits read(const Config& config, const ImageOptions& options, bool hol
 ImageTaskSplits draw(const Config& config, const ImageOptions& options) {
   config.expect(options.classes == garment_classes, key::class_names, "expected {} names, found {}",
                 garment_classes, options.classes);
-  const auto part = [&](const Key<std::int64_t>& count, DrawnSplit split) {
-    return draw_clothes(config[count], seed_of(config), split);
+  const auto part = [&](const Key<std::int64_t>& images, DrawnSplit split) {
+    return draw_clothes(config[images], seed_of(config), split);
   };
   ImageTaskSplits drawn{part(key::training_images, DrawnSplit::train),
                         part(key::test_images, DrawnSplit::validation),

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "data/text/pairs.hpp"
+#include "train/decode/generate.hpp"
 #include "train/tasks/language/translation.hpp"
 #include "train/tasks/view_options.hpp"
 #include "train/view.hpp"
@@ -30,8 +31,6 @@ Tokens source_tokens(const ParallelCorpus& corpus, const Options& options) {
   const auto values = tokens.values<std::int32_t>();
   return {values.begin(), values.end()};
 }
-
-Array one_row(const Tokens& tokens) { return Array::of(tokens, {1, std::ssize(tokens)}); }
 
 Tokens translated(Translation& task, const Tokens& source) {
   return translate(task.model(), one_row(source), {}, task.decoding()).front();
