@@ -131,7 +131,6 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
       {{"sample", "run", "--temperature", "nan"}, {"--temperature"}},
       {{"attention"}, {"RUN is required"}},
       {{"attention", "run", "--prompt", "green bottles"}, {"13 tokens", "1 to 8"}},
-      {{"attention", "run", "--prompt", ""}, {"--prompt: 0 tokens"}},
       {{"attention", "run", "--prompt", "wall", "--layer", "3"},
        {"--layer 3", "blocks.0.attention"}},
       {{"attention", "run", "--prompt", "wall", "--head", "1"}, {"--head 1", "heads 0 to 0"}},

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 
 #include "autograd/buffer_pool.hpp"
 #include "autograd/checksum.hpp"
@@ -118,12 +119,22 @@ Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* ch
         run_.folder(), key::data_path.name, config[key::data_path]);
     restore_parameters(*checkpoint, task.model());
     restore_optimizer(*checkpoint, *optimizer_);
+    reached_ = gained_nothing();
     loader_.seek(state_.position);
     if (checkpoint->path == run_.checkpoint()) saved_step_ = state_.step;
+  }
+  if (config[key::average_decay] > 0) {
+    average_.emplace(parameters_, config[key::average_decay]);
+    if (checkpoint) {
+      restore_weights(*checkpoint, *average_);
+      average_->exchange();
+    }
   }
   state_.examples = examples;
   state_.data = data;
   started_at_s_ = now_s() - state_.elapsed_s;
+  const double minutes = config[key::time_limit];
+  stops_at_s_ = minutes > 0 ? now_s() + 60 * minutes : std::numeric_limits<double>::infinity();
   logged_at_s_ = elapsed_s();
 }
 
@@ -149,7 +160,7 @@ Metrics Trainer::train() {
     const Averages averages = profile_ ? profiled_step() : step();
     if (due(state_.step, config_[key::log_every])) log(averages);
     const bool finished = state_.step == steps;
-    state_.evaluation_due = finished || due(state_.step, config_[key::eval_every]);
+    state_.evaluation_due = is_evaluated(state_.step);
     if (state_.evaluation_due) last = evaluate_and_keep_best();
     if (finished || due(state_.step, config_[key::checkpoint_every])) save_checkpoint_of_step();
   }
@@ -157,11 +168,26 @@ Metrics Trainer::train() {
   if (profile_) report_profile();
   if (saved_step_ != state_.step) save_checkpoint_of_step();
   if ((state_.step < steps && !reached_) || state_.evaluation_due) return {};
-  return last.empty() ? evaluate(task_, task_.validation_data(), config_, &stop_, ranks_) : last;
+  return last.empty() ? measure() : last;
 }
 
+bool Trainer::is_evaluated(std::int64_t step) const {
+  return step == config_[key::steps] || due(step, config_[key::eval_every]);
+}
+
+// It is not training time.
+void Trainer::look(const Gradients& gradients) {
+  const double before = elapsed_s();
+  if (average_) average_->exchange();
+  for (Recorder* recorder : recorders_) recorder->look(state_.step, shards_ ? nullptr : &gradients);
+  if (average_) average_->exchange();
+  logged_at_s_ += elapsed_s() - before;
+}
+
+bool Trainer::is_told_to_stop() const { return stop_.load() || now_s() >= stops_at_s_; }
+
 // One that is told to stop tells the others with its next step.
-bool Trainer::stops() const { return ranks_.alone() ? stop_.load() : stopping_; }
+bool Trainer::stops() const { return ranks_.alone() ? is_told_to_stop() : stopping_; }
 
 Averages Trainer::profiled_step() {
   if (++steps_here_ <= profile_skipped_steps) return step();
@@ -208,7 +234,7 @@ Averages Trainer::step() try {
         task_.loss(batches[i], {.training = true, .step = state_.step, .noise = &noise});
     if (i == 0) count = sum_of_counts(ranks_.end_gather(all_counts));
     sum_.add(tape, loss.objective, 1 / count);
-    measured.put(stop_.load());
+    measured.put(is_told_to_stop());
     measured.put(task_.units(batches[i]));
     put(measured, loss.averages);
   }
@@ -225,7 +251,9 @@ Averages Trainer::step() try {
   optimizer_->step(gradients, schedule_.at(state_.step), clipped.scale);
   if (shards_) pass_parameters_on(sum_, parameters_);
   ++state_.step;
+  if (average_) average_->follow(state_.step);
   state_.position = loader_.position();
+  if (is_evaluated(state_.step)) look(gradients);
   return averages;
 } catch (const OutOfMemory& error) {
   config_.fail(key::batch_size, fmt::format("step {}: {}; lower it, or raise train.micro_batches",
@@ -268,9 +296,21 @@ void Trainer::log(const Averages& averages) {
   logged_at_s_ = elapsed_s();
 }
 
+Metrics Trainer::measure() {
+  if (average_) average_->exchange();
+  Metrics measured = evaluate(task_, task_.validation_data(), config_, &stop_, ranks_);
+  if (average_) average_->exchange();
+  return measured;
+}
+
+bool Trainer::gained_nothing() {
+  const std::int64_t patience = config_[key::early_stopping];
+  return patience > 0 && state_.evaluations_without_gain >= patience;
+}
+
 Metrics Trainer::evaluate_and_keep_best() try {
   const double before = elapsed_s();
-  Metrics measured = evaluate(task_, task_.validation_data(), config_, &stop_, ranks_);
+  Metrics measured = measure();
   stopping_ |= measured.empty();
   if (measured.empty()) return {};  // stopped: it is still due
   state_.evaluation_due = false;
@@ -285,11 +325,18 @@ Metrics Trainer::evaluate_and_keep_best() try {
         fmt::format("the validation loss is {}; {}", line.values.at("loss"), advice));
   }
   record(line);
-  reached_ = until_ && until_(line);
-  if (line.values.at("loss") < state_.best_loss) {
-    state_.best_loss = line.values.at("loss");
+  const double loss = line.values.at("loss");
+  const bool gained = loss < state_.gained_loss - config_[key::least_gain];
+  state_.evaluations_without_gain = gained ? 0 : state_.evaluations_without_gain + 1;
+  if (gained) state_.gained_loss = loss;
+  reached_ = (until_ && until_(line)) || gained_nothing();
+  if (loss < state_.best_loss) {
+    state_.best_loss = loss;
     save(run_.best());
   }
+  if (gained_nothing())
+    note(fmt::format("ends after step {}: {} evaluations gained nothing ({})\n", state_.step,
+                     state_.evaluations_without_gain, key::early_stopping.name));
   logged_at_s_ += elapsed_s() - before;  // evaluation is not training time
   return line.values;
 } catch (const InputError&) {
@@ -312,13 +359,18 @@ void Trainer::save(const std::string& path) {
       throw failure(state_.step, std::runtime_error(fmt::format("parameter {} is not finite; {}",
                                                                 parameter->name, advice)));
     }
-  const OptimizerState optimizer =
+  OptimizerState optimizer =
       shards_ ? gather_state(sum_, *optimizer_, ranks_) : whole_state(*optimizer_);
   if (ranks_.rank() != 0) return;
   for (Recorder* recorder : recorders_) recorder->sync();
   state_.metrics_bytes = size_of_file(run_.metrics());
   state_.elapsed_s = elapsed_s();
+  if (average_) {
+    average_->exchange();
+    optimizer.insert(optimizer.end(), average_->arrays().begin(), average_->arrays().end());
+  }
   save_checkpoint(path, task_, optimizer, config_, state_);
+  if (average_) average_->exchange();
 }
 
 void use_machine_as(const Config& config) {

@@ -5,6 +5,7 @@
 
 #include "autograd/profile.hpp"
 #include "data/loader.hpp"
+#include "optim/averaged_weights.hpp"
 #include "optim/schedule.hpp"
 #include "train/ranks/gradient_sum.hpp"
 #include "train/run/recorder.hpp"
@@ -41,15 +42,20 @@ class Trainer {
  private:
   Averages step();
   Averages profiled_step();
+  bool is_evaluated(std::int64_t step) const;
+  void look(const Gradients& gradients);
   void report_profile();
   void log(const Averages& averages);
+  Metrics measure();
   Metrics evaluate_and_keep_best();
+  bool gained_nothing();
   std::runtime_error failure(std::int64_t step, const std::runtime_error& error) const;
   void record(const MetricsLine& line);
   void note(const std::string& text);
   void save_checkpoint_of_step();
   void save(const std::string& path);
   Averages add_measured(const std::vector<std::string>& of_ranks);
+  bool is_told_to_stop() const;
   bool stops() const;
   double elapsed_s() const;
 
@@ -60,6 +66,7 @@ class Trainer {
   std::vector<Parameter*> parameters_;
   Ranks& ranks_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::optional<AveragedWeights> average_;  // which is evaluated and saved in their place
   GradientSum sum_;
   bool shards_;  // the optimiser's state
   Schedule schedule_;
@@ -69,12 +76,12 @@ class Trainer {
   std::vector<Recorder*> recorders_;
   bool profile_;
   std::function<bool(const MetricsLine&)> until_;
-  bool reached_ = false;         // what `until` waits for
+  bool reached_ = false;         // what `until` waits for, or the end of all gains
   bool stopping_ = false;        // of the ranks, one was told to stop
   std::int64_t steps_here_ = 0;  // of this process
   std::vector<profile::Event> events_;
   double gradient_norm_ = 0;
-  double units_since_log_ = 0, logged_at_s_ = 0, started_at_s_ = 0;
+  double units_since_log_ = 0, logged_at_s_ = 0, started_at_s_ = 0, stops_at_s_;
 };
 
 // Sets the process's threads and the precision of its matrix products.

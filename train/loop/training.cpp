@@ -11,6 +11,7 @@
 #include "data/file.hpp"
 #include "train/loop/evaluation.hpp"
 #include "train/loop/progress.hpp"
+#include "train/loop/tensorboard.hpp"
 #include "train/loop/trainer.hpp"
 #include "train/ranks/packed.hpp"
 #include "train/run/file.hpp"
@@ -125,6 +126,8 @@ void expect_same_schedule(const Config& before, const Config& config, std::int64
 void check_training_keys(const Config& config, int ranks) {
   const std::int64_t batch = config[key::batch_size], parts = config[key::micro_batches];
   config.expect(batch % parts == 0, key::micro_batches, "must divide train.batch_size = {}", batch);
+  config.expect(config[key::early_stopping] == 0 || config[key::eval_every] > 0,
+                key::early_stopping, "needs evaluations: set train.eval_every");
   if (parts >= ranks) return;
   config.expect(batch >= ranks, key::batch_size,
                 "a step of {} examples cannot be cut for {} ranks; start fewer", batch, ranks);
@@ -256,6 +259,8 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   std::unique_ptr<Task> task;
   JsonLinesRecorder metrics_file(run.metrics());
   std::optional<Progress> progress;
+  std::optional<TensorBoardRecorder> tensorboard;
+  std::vector<Recorder*> recorders;
   std::optional<Trainer> trainer;
   ranks.agree("reading the data", [&] {
     task = checkpoint ? make_task(*checkpoint, config) : begin_task(config);
@@ -265,10 +270,13 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
                  config[key::name], ranks.size());
     progress.emplace(
         ProgressOptions{.steps = config[key::steps], .unit = task->unit(), .quiet = options.quiet});
-    TrainerOptions wanted{.profile = options.profile && writes, .until = options.until};
-    if (writes) wanted.recorders = {&metrics_file, &*progress};
-    trainer.emplace(*task, config, run, checkpoint ? &*checkpoint : nullptr, stop_requested, ranks,
-                    wanted);
+    if (writes) recorders = {&metrics_file, &*progress};
+    if (writes && config[key::tensorboard])
+      recorders.push_back(&tensorboard.emplace(run.folder(), *task, config));
+    trainer.emplace(
+        *task, config, run, checkpoint ? &*checkpoint : nullptr, stop_requested, ranks,
+        TrainerOptions{
+            .recorders = recorders, .profile = options.profile && writes, .until = options.until});
   });
   expect_same_everywhere(config, trainer->state(), ranks);
   std::optional<std::string> engines_before;
@@ -292,10 +300,9 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   if (training.metrics.empty() || task->test_data() == nullptr) return training;
   const MetricsLine tested = test_best(run, *task, config, training.state.elapsed_s, ranks);
   if (tested.values.empty()) return {.metrics = {}, .signatures = {}, .state = training.state};
-  if (writes) {
-    metrics_file.write(tested);
-    metrics_file.sync();
-    progress->write(tested);
+  for (Recorder* recorder : recorders) {
+    recorder->write(tested);
+    recorder->sync();
   }
   add_as_test(training.metrics, tested.values);
   add_as_test(training.signatures, tested.signatures);

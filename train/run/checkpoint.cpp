@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include "autograd/checksum.hpp"
@@ -41,8 +42,11 @@ std::string checksum(std::map<std::string, std::string> metadata) {
   return sum.hex();
 }
 
+// `missing`: where an earlier version did not write it.
 template <class Number>
-Number number(const Checkpoint& checkpoint, const std::string& name) {
+Number number(const Checkpoint& checkpoint, const std::string& name,
+              std::optional<Number> missing = std::nullopt) {
+  if (missing && !checkpoint.file.metadata.contains(name)) return *missing;
   const std::string& text = metadata(checkpoint, name);
   Number value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -54,7 +58,7 @@ Number number(const Checkpoint& checkpoint, const std::string& name) {
 
 // A tensor of such a shape and dtype, as it was written.
 const Array& saved_tensor(const Checkpoint& checkpoint, const std::string& name,
-                          const Tensor& into) {
+                          const Array& into) {
   const Array* saved = checkpoint.file.find(name);
   expect_input(saved != nullptr, "{}: tensor {} {} is missing: another model wrote this file",
                checkpoint.path, name, to_string(into.shape()));
@@ -90,6 +94,10 @@ void save(const std::string& path, Task& task, const OptimizerState& slots, cons
                    {"engines", engines()}};
   if (state.evaluation_due) file.metadata["evaluation"] = "due";
   if (!state.data.empty()) file.metadata["data"] = state.data;
+  if (std::isfinite(state.gained_loss)) {
+    file.metadata["gained_loss"] = fmt::format("{}", state.gained_loss);
+    file.metadata["evaluations_without_gain"] = std::to_string(state.evaluations_without_gain);
+  }
   for (const auto& [name, value] : task.metadata()) file.metadata["task." + name] = value;
   for (const auto& [name, array] : file.tensors)
     file.metadata[checksum_prefix + name] = checksum(array);
@@ -120,14 +128,18 @@ Checkpoint described(Checkpoint checkpoint) {
                "{}: its metadata are damaged: they are not those that were written",
                checkpoint.path);
   checkpoint.config = metadata(checkpoint, "config");
-  checkpoint.state = {.step = number<std::int64_t>(checkpoint, "step"),
-                      .position = number<std::int64_t>(checkpoint, "position"),
-                      .best_loss = number<double>(checkpoint, "best_loss"),
-                      .evaluation_due = metadata_or_none(checkpoint, "evaluation") == "due",
-                      .metrics_bytes = number<std::int64_t>(checkpoint, "metrics_bytes"),
-                      .elapsed_s = number<double>(checkpoint, "elapsed_s"),
-                      .examples = number<std::int64_t>(checkpoint, "examples"),
-                      .data = metadata_or_none(checkpoint, "data")};
+  checkpoint.state = {
+      .step = number<std::int64_t>(checkpoint, "step"),
+      .position = number<std::int64_t>(checkpoint, "position"),
+      .best_loss = number<double>(checkpoint, "best_loss"),
+      .gained_loss = number(checkpoint, "gained_loss", std::optional(TrainingState().gained_loss)),
+      .evaluations_without_gain =
+          number(checkpoint, "evaluations_without_gain", std::optional<std::int64_t>(0)),
+      .evaluation_due = metadata_or_none(checkpoint, "evaluation") == "due",
+      .metrics_bytes = number<std::int64_t>(checkpoint, "metrics_bytes"),
+      .elapsed_s = number<double>(checkpoint, "elapsed_s"),
+      .examples = number<std::int64_t>(checkpoint, "examples"),
+      .data = metadata_or_none(checkpoint, "data")};
   for (const auto& [name, value] : checkpoint.file.metadata)
     if (name.starts_with("task.")) checkpoint.metadata[name.substr(5)] = value;
   checkpoint.engines = metadata_or_none(checkpoint, "engines");
@@ -185,7 +197,7 @@ std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& conf
 void restore_parameters(const Checkpoint& checkpoint, Module& model) {
   std::set<std::string> names;
   for (const Parameter* parameter : model.parameters()) {
-    parameter->value().copy_from(saved_tensor(checkpoint, parameter->name, *parameter));
+    parameter->value().copy_from(saved_tensor(checkpoint, parameter->name, parameter->value()));
     expect_input(std::isfinite(sum_of_squares(parameter->value())),
                  "{}: tensor {} holds numbers that are not finite: this model cannot be used",
                  checkpoint.path, parameter->name);
@@ -198,11 +210,17 @@ void restore_parameters(const Checkpoint& checkpoint, Module& model) {
 
 void restore_optimizer(const Checkpoint& checkpoint, Optimizer& optimizer) {
   for (const Optimizer::Slot& slot : optimizer.state()) {
-    const Array& whole = saved_tensor(checkpoint, optimizer_prefix + slot.name, slot.parameter);
+    const Array& whole =
+        saved_tensor(checkpoint, optimizer_prefix + slot.name, slot.parameter.value());
     Array(slot.values)
         .copy_from(whole.part(slot.part.begin, slot.part.end).reshaped(slot.values.shape()));
   }
   optimizer.set_steps(checkpoint.state.step);
+}
+
+void restore_weights(const Checkpoint& checkpoint, AveragedWeights& average) {
+  for (const auto& [name, array] : average.arrays())
+    Array(array).copy_from(saved_tensor(checkpoint, optimizer_prefix + name, array));
 }
 
 }  // namespace tapestry

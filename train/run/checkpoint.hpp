@@ -3,7 +3,7 @@
 #include <limits>
 #include <string>
 
-#include "optim/optimizer.hpp"
+#include "optim/averaged_weights.hpp"
 #include "train/run/safetensors.hpp"
 #include "train/task.hpp"
 
@@ -15,6 +15,8 @@ struct TrainingState {
   std::int64_t step = 0;      // optimiser steps done
   std::int64_t position = 0;  // training examples read
   double best_loss = std::numeric_limits<double>::infinity();
+  double gained_loss = std::numeric_limits<double>::infinity();  // that early stopping looks at
+  std::int64_t evaluations_without_gain = 0;                     // since then
   bool evaluation_due = false;     // of this step; a signal came before its end
   std::int64_t metrics_bytes = 0;  // length of metrics.jsonl; earlier versions cut it by this
   double elapsed_s = 0;
@@ -23,7 +25,8 @@ struct TrainingState {
 };
 
 // A checkpoint is a safetensors file: parameters by their own names, the optimiser's arrays as
-// "optimizer.<slot>.<parameter>", and as metadata the state, the resolved config, the task's
+// "optimizer.<slot>.<parameter>" (where parameters are an average, the weights that are trained as
+// "optimizer.weights.<parameter>"), and as metadata the state, the resolved config, the task's
 // metadata, and each tensor's checksum as "xxh3.<tensor>", which earlier versions lack.
 struct Checkpoint {
   std::string path{};
@@ -55,5 +58,6 @@ std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& conf
 // it was written; a parameter must also be finite.
 void restore_parameters(const Checkpoint& checkpoint, Module& model);
 void restore_optimizer(const Checkpoint& checkpoint, Optimizer& optimizer);
+void restore_weights(const Checkpoint& checkpoint, AveragedWeights& average);
 
 }  // namespace tapestry

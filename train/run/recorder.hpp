@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "autograd/tape.hpp"
 #include "train/run/file.hpp"
 #include "train/task.hpp"
 
@@ -31,6 +32,9 @@ class Recorder {
   virtual void write(const MetricsLine& line) = 0;
   // A checkpoint is about to be written: what was taken down before it has to last as long.
   virtual void sync() {}
+  // The model has done a step that is evaluated next, by these gradients; null: no rank has them
+  // all.
+  virtual void look(std::int64_t, const Gradients*) {}
   virtual void note(const std::string&) {}  // a text for whoever watches
   virtual void finish() {}                  // the last step is done; a test may follow
 };

@@ -80,6 +80,10 @@ inline const Key<std::int64_t> checkpoint_every{"train.checkpoint_every",
                                                 {.low = 0, .free_on_resume = true}};
 inline const Key<std::int64_t> log_every{
     "train.log_every", 10, "steps between lines of metrics", {.low = 1, .free_on_resume = true}};
+inline const Key<bool> tensorboard{"train.tensorboard",
+                                   false,
+                                   "write events for TensorBoard into the run's folder",
+                                   {.free_on_resume = true}};
 inline const Key<std::int64_t> threads{
     "train.threads", 0, "0: one a physical core", {.low = 0, .high = 1024, .free_on_resume = true}};
 inline const Choice<MatmulPrecision> precision{
@@ -87,6 +91,26 @@ inline const Choice<MatmulPrecision> precision{
     MatmulPrecision::float32,
     "of matrix products' operands",
     {{"f32", MatmulPrecision::float32}, {"bf16", MatmulPrecision::bfloat16}}};
+inline const Key<double> average_decay{
+    "train.average_decay",
+    0,
+    "of a moving average of the weights, which is evaluated and kept as the model; 0: none",
+    {.low = 0, .high = 1}};
+inline const Key<std::int64_t> early_stopping{
+    "train.early_stopping",
+    0,
+    "evaluations without a gain after which the training ends; 0: never",
+    {.low = 0, .free_on_resume = true}};
+inline const Key<double> least_gain{
+    "train.least_gain",
+    0,
+    "by which the validation loss has to fall to be one",
+    {.low = 0, .free_on_resume = true, .used_if = {early_stopping.is_not(0)}}};
+inline const Key<double> time_limit{
+    "train.time_limit",
+    0,
+    "minutes after which it stops with a checkpoint, for --resume; 0: none",
+    {.low = 0, .free_on_resume = true}};
 inline const Key<bool> check_finite{
     "train.check_finite",
     false,

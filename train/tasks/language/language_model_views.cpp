@@ -183,12 +183,27 @@ Sample sample(LanguageModel& task, const Options& options) {
   }};
 }
 
+// What the attention is drawn of where no prompt is given: the beginning of a text by
+// the model.
+std::vector<std::int32_t> own_text(const LanguageModel& task, const Transformer& network) {
+  constexpr std::int64_t most = 24;
+  std::vector<std::int32_t> text = {task.end_of_text().value_or(0)};
+  Random random(1, Stream::sample);
+  const std::vector<std::int32_t> more =
+      generate(*make_reader(network), text, std::min(most, task.context()) - 1,
+               {.tokens = task.tokenizer().size()}, random);
+  text.insert(text.end(), more.begin(), more.end());
+  return text;
+}
+
 AttentionMaps attention(LanguageModel& task, const Options& options) {
   const auto* transformer = std::get_if<Transformer>(&task.network());
   expect_input(transformer, "a recurrent network has no attention to look at");
   const bool names = task.writes_names();
   const std::vector<std::int32_t> read =
-      task.tokenizer().encode((names ? line_end : "") + options[prompt]);
+      options[prompt].empty() && !names
+          ? own_text(task, *transformer)
+          : task.tokenizer().encode((names ? line_end : "") + options[prompt]);
   const std::int64_t length = std::ssize(read);
   expect_input(length >= 1 && length <= task.context(), "--prompt: {} tokens; expected {} to {}",
                length - names, 1 - names, task.context() - names);

@@ -1,0 +1,85 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "tests/support/workshop.hpp"
+
+// Trainings that end before their last step, and those whose weights are averaged.
+namespace tapestry {
+namespace {
+
+// One that cannot learn: what it measures after the first evaluation is no gain.
+const std::vector<std::string> idle = {"optim.learning_rate=0", "train.eval_every=2",
+                                       "train.early_stopping=2"};
+
+TEST_SUITE_BEGIN("training");
+
+TEST_CASE("training: it ends where so many evaluations gained nothing") {
+  const Workshop shop;
+  shop.must_train("toy", "run", idle);
+  CHECK(load_checkpoint(shop.checkpoint("run")).state.step == 6);
+  CHECK(load_checkpoint(shop.best("run")).state.step == 2);
+  const auto lines = untimed(shop.metrics("run"));
+
+  std::vector<std::string> again = idle;
+  again.push_back("--resume");
+  shop.must_train("toy", "run", again);  // there is nothing left to do
+  CHECK(load_checkpoint(shop.checkpoint("run")).state.step == 6);
+  CHECK(untimed(shop.metrics("run")) == lines);
+
+  again.push_back("train.early_stopping=4");
+  shop.must_train("toy", "run", again);
+  CHECK(load_checkpoint(shop.checkpoint("run")).state.step == 10);
+}
+
+TEST_CASE("training: a gain that is too small is none, though its model is the best") {
+  const Workshop shop;
+  shop.must_train("toy", "run",
+                  {"train.eval_every=5", "train.early_stopping=3", "train.least_gain=1000"});
+  CHECK(load_checkpoint(shop.checkpoint("run")).state.step == 20);
+  CHECK(load_checkpoint(shop.best("run")).state.step > 5);
+  check_says(shop.train("toy", "other", {"train.eval_every=0", "train.early_stopping=1"}).err,
+             {"train.early_stopping", "train.eval_every"});
+  check_says(shop.train("toy", "other", {"train.least_gain=1"}).err, {"train.least_gain"});
+}
+
+TEST_CASE("training: when its time is over it stops with a checkpoint, and goes on as if never") {
+  const Workshop shop;
+  const Finished stopped = shop.train("toy", "run", {"train.time_limit=1e-9"});
+  CHECK(stopped.status == 130);
+  check_says(stopped.out, {"stopped after step 0", "--resume goes on"});
+  CHECK(load_checkpoint(shop.checkpoint("run")).state.step == 0);
+  shop.must_train("toy", "run", {"--resume"});
+  shop.must_train("toy", "whole");
+  check_same_run(shop, "run", "whole");
+}
+
+TEST_CASE("training: averaged weights are evaluated and kept; the weights themselves go on") {
+  const std::vector<std::string> averaged = {"train.average_decay=0.9"};
+  const Workshop shop;
+  shop.must_train("toy", "plain", {"optim.schedule=constant"});
+  shop.must_train("toy", "whole", {"optim.schedule=constant", averaged[0]});
+  const Checkpoint plain = load_checkpoint(shop.checkpoint("plain")),
+                   whole = load_checkpoint(shop.checkpoint("whole"));
+  CHECK(plain.file.tensors.size() < whole.file.tensors.size());
+  for (const auto& [name, array] : plain.file.tensors) {
+    if (name.starts_with("optimizer.")) continue;
+    const Array* weights = whole.file.find("optimizer.weights." + name);
+    REQUIRE_MESSAGE(weights != nullptr, name);
+    CHECK_MESSAGE(std::memcmp(weights->raw(), array.raw(), array.bytes()) == 0, name);
+  }
+  CHECK(shop.last_validation("plain")["loss"] != shop.last_validation("whole")["loss"]);
+  const double best = load_checkpoint(shop.best("whole")).state.best_loss;
+  CHECK(shop.eval("whole")["loss"].get<double>() == doctest::Approx(best).epsilon(1e-12));
+
+  shop.must_train("toy", "run", {"optim.schedule=constant", averaged[0], "train.steps=17"});
+  shop.must_train("toy", "run", {"optim.schedule=constant", averaged[0], "--resume"});
+  check_same_checkpoint(shop.checkpoint("run"), shop.checkpoint("whole"));
+  check_says(shop.train("toy", "run", {"optim.schedule=constant", "--resume"}).err,
+             {"train.average_decay"});
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,164 @@
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <map>
+#include <protozero/pbf_reader.hpp>
+#include <set>
+
+#include "tests/support/workshop.hpp"
+#include "train/run/event_file.hpp"
+
+// tests/interop reads the same files by the package tensorboard.
+namespace tapestry {
+namespace {
+namespace fs = std::filesystem;
+
+struct Event {
+  std::int64_t step = 0;
+  bool starts_session = false;
+  std::string tag{}, kind{};  // of the value: "scalar", "image", "histogram", "text"
+  float scalar = 0;
+  std::string content{};  // of an image its PNG, of a text the text
+};
+
+Event event_of(const std::string& bytes) {
+  Event event;
+  for (protozero::pbf_reader message(bytes); message.next();) switch (message.tag()) {
+      case 2:
+        event.step = message.get_int64();
+        break;
+      case 7:
+        event.starts_session = true;
+        message.skip();
+        break;
+      case 5: {
+        protozero::pbf_reader summary = message.get_message();
+        REQUIRE(summary.next(1));
+        for (protozero::pbf_reader value = summary.get_message(); value.next();)
+          switch (value.tag()) {
+            case 1:
+              event.tag = value.get_string();
+              break;
+            case 2:
+              event.kind = "scalar";
+              event.scalar = value.get_float();
+              break;
+            case 5:
+              event.kind = "histogram";
+              value.skip();
+              break;
+            case 4:
+            case 8: {
+              event.kind = value.tag() == 4 ? "image" : "text";
+              const auto held = value.tag();
+              protozero::pbf_reader inner = value.get_message();
+              while (inner.next(held == 4 ? 4 : 8)) event.content = inner.get_string();
+              break;
+            }
+            default:
+              value.skip();
+          }
+        break;
+      }
+      default:
+        message.skip();
+    }
+  return event;
+}
+
+// Each record stands as tf_record makes it.
+std::vector<Event> events_of(const std::string& path) {
+  const std::string bytes = read_bytes(path);
+  std::vector<Event> events;
+  for (std::size_t at = 0; at < bytes.size();) {
+    std::uint64_t length = 0;
+    std::memcpy(&length, bytes.data() + at, 8);
+    const std::string record = bytes.substr(at + 12, length);
+    REQUIRE(bytes.substr(at, length + 16) == tf_record(record));
+    events.push_back(event_of(record));
+    at += length + 16;
+  }
+  return events;
+}
+
+std::vector<std::string> event_files(const std::string& folder) {
+  std::vector<std::string> paths;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().filename().string().starts_with("events.")) paths.push_back(entry.path());
+  std::ranges::sort(paths);
+  return paths;
+}
+
+TEST_SUITE_BEGIN("tensorboard");
+
+TEST_CASE("tensorboard: records as the package tensorboard 2.21 writes them") {
+  const auto hex = [](const std::string& bytes) {
+    std::string text;
+    for (const char byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+    return text;
+  };
+  CHECK(hex(tf_record("123456789")) == "090000000000000037f97139313233343536373839e5b08ac7");
+}
+
+TEST_CASE("tensorboard: a training's events, and those of one that goes on") {
+  const Workshop shop;
+  const std::vector<std::string> shown = {"train.tensorboard=true", "optim.schedule=constant"};
+  shop.must_train("text", "plain", {"optim.schedule=constant"});
+  shop.must_train("text", "run", {shown[0], shown[1], "train.steps=17"});
+  shop.must_train("text", "run", {shown[0], shown[1], "--resume"});
+  check_same_checkpoint(shop.checkpoint("run"), shop.checkpoint("plain"));
+
+  const std::vector<std::string> paths = event_files(shop.folder.path("run"));
+  REQUIRE(paths.size() == 2);
+  std::map<std::pair<std::string, std::int64_t>, float> scalars;
+  std::set<std::string> kinds;
+  for (const std::string& path : paths) {
+    const std::vector<Event> events = events_of(path);
+    REQUIRE(events.size() > 3);
+    CHECK(events[1].starts_session);
+    CHECK(events[1].step == (path == paths[0] ? 1 : 18));
+    for (const Event& event : events) {
+      kinds.insert(event.kind + " " + event.tag.substr(0, event.tag.find('/')));
+      if (event.kind == "scalar") scalars[{event.tag, event.step}] = event.scalar;
+      if (event.tag == "config")
+        CHECK(event.content.starts_with("    task = \"language-model\"\n    "));
+      if (event.kind == "image") CHECK(event.content.starts_with("\x89PNG"));
+    }
+  }
+  for (const char* kind : {"text config", "text samples", "image attention", "histogram weights",
+                           "histogram gradients"})
+    CHECK_MESSAGE(kinds.contains(kind), kind);
+  for (const Json& line : shop.metrics("run"))
+    for (const auto& [name, value] : line.items())
+      if (value.is_number() && name != "step" && name != "elapsed_s")
+        CHECK(scalars.at({name + "/" + line["split"].get<std::string>(), line["step"]}) ==
+              value.get<float>());
+}
+
+TEST_CASE("tensorboard: models without samples or attention, and pictures") {
+  const Workshop shop;
+  shop.must_train("vae", "run", {"train.tensorboard=true", "train.steps=5"});
+  const std::vector<std::string> paths = event_files(shop.folder.path("run"));
+  REQUIRE(paths.size() == 1);
+  int pictures = 0;
+  for (const Event& event : events_of(paths[0])) pictures += event.kind == "image";
+  CHECK(pictures == 1);
+}
+
+TEST_CASE("event file: histograms of nothing, of one number, of some that are not finite") {
+  const TemporaryFolder folder;
+  EventFile file(folder.path(), 1);
+  const double infinity = std::numeric_limits<double>::infinity();
+  file.add_histogram(1, "none", std::span<const double>());
+  file.add_histogram(1, "one", std::span<const double>(std::vector<double>{3}));
+  const std::vector<double> some = {1, infinity, 2, std::nan("")};
+  file.add_histogram(1, "some", std::span<const double>(some));
+  CHECK(events_of(file.path()).size() == 4);
+  const EventFile other(folder.path(), 1);  // in the same second
+  CHECK(other.path() != file.path());
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

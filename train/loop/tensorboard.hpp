@@ -1,0 +1,40 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "train/run/event_file.hpp"
+#include "train/run/recorder.hpp"
+
+namespace tapestry {
+
+// Writes a training for TensorBoard, into the run's folder: every figure of metrics.jsonl, as
+// "loss/train" and so on, the config, and now and then what the model shows (samples, attention)
+// and the distribution of its weights and gradients. These looks take a hundredth of the training's
+// time at most, so that how many there are depends on the machine; the training does not depend on
+// them.
+class TensorBoardRecorder final : public Recorder {
+ public:
+  // task and config outlive it.
+  TensorBoardRecorder(std::string folder, Task& task, const Config& config)
+      : folder_(std::move(folder)), task_(task), config_(config) {}
+
+  void resume_at(std::int64_t step, bool evaluated) override;
+  void write(const MetricsLine& line) override;
+  void look(std::int64_t step, const Gradients* gradients) override;
+  void sync() override { file_->sync(); }
+
+ private:
+  void show_samples(std::int64_t step);
+  void show_attention(std::int64_t step);
+  void show_weights(std::int64_t step, const Gradients* gradients);
+
+  std::string folder_;
+  Task& task_;
+  const Config& config_;
+  std::optional<EventFile> file_;
+  std::chrono::steady_clock::time_point start_;
+  double looked_s_ = 0;
+};
+
+}  // namespace tapestry
