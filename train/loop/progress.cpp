@@ -1,21 +1,24 @@
 #include "train/loop/progress.hpp"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include "train/loop/evaluation.hpp"
+#include "train/loop/status_line.hpp"
 #include "train/run/terminal.hpp"
 
 namespace tapestry {
 
 using std::chrono::duration;
 
-Progress::Progress(const ProgressOptions& options)
-    : options_(options), terminal_(isatty(STDOUT_FILENO) != 0) {}
+namespace {
+constexpr std::int64_t plain_columns = 200;  // of a line that is not on a terminal
+}
+
+Progress::Progress(const ProgressOptions& options) : options_(options) {}
 
 void Progress::resume_at(std::int64_t step, bool) {
-  first_step_ = step;
-  start_ = last_shown_ = Clock::now();
+  if (step == 0) first_ = MetricsLine();
+  last_shown_ = Clock::now();
 }
 
 void Progress::write(const MetricsLine& line) {
@@ -26,14 +29,10 @@ void Progress::write(const MetricsLine& line) {
     evaluation(line);
 }
 
-std::string Progress::time_left(std::int64_t step) const {
-  const double spent = duration<double>(Clock::now() - start_).count();
-  const double left =
-      spent * static_cast<double>(options_.steps - step) / static_cast<double>(step - first_step_);
-  const auto seconds = static_cast<std::int64_t>(left + 0.5);
-  return seconds < 3600
-             ? fmt::format("{}:{:02}", seconds / 60, seconds % 60)
-             : fmt::format("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+double Progress::seconds_left(const MetricsLine& line) const {
+  if (line.step <= first_->step) return -1;
+  return (line.elapsed_s - first_->elapsed_s) * static_cast<double>(options_.steps - line.step) /
+         static_cast<double>(line.step - first_->step);
 }
 
 void Progress::clear_line() {
@@ -42,16 +41,31 @@ void Progress::clear_line() {
 }
 
 void Progress::training(const MetricsLine& line) {
-  const std::string& unit = options_.unit;
-  const Clock::time_point now = Clock::now();
-  const double since = duration<double>(now - last_shown_).count();
-  if (since < (terminal_ ? 0.1 : 5.0)) return;
-  last_shown_ = now;
+  if (!first_) first_ = line;
+  last_ = line;
+  losses_.push_back(line.values.at("loss"));
+  const double since = duration<double>(Clock::now() - last_shown_).count();
+  if (since >= (live_columns() > 0 ? 0.1 : 5.0)) draw();
+}
+
+void Progress::draw() {
+  if (!last_) return;
+  const std::int64_t columns = live_columns();
   clear_line();
-  say("step {}/{}  loss {:.4f}  {:.0f} {}/s  {} left{}", line.step, options_.steps,
-      line.values.at("loss"), line.values.at(unit + "_per_s"), unit, time_left(line.step),
-      terminal_ ? "" : "\n");
-  line_shown_ = terminal_;
+  const std::string line =
+      status_line({.step = last_->step,
+                   .steps = options_.steps,
+                   .loss = last_->values.at("loss"),
+                   .losses = columns > 0 && shows_blocks() ? std::span<const double>(losses_)
+                                                           : std::span<const double>(),
+                   .units_per_s = last_->values.at(options_.unit + "_per_s"),
+                   .unit = options_.unit,
+                   .seconds_left = seconds_left(*last_),
+                   .memory_bytes = columns > 0 && options_.own_memory ? resident_bytes() : 0},
+                  columns > 0 ? columns - 1 : plain_columns);
+  say("{}{}", line, columns > 0 ? "" : "\n");
+  line_shown_ = columns > 0;
+  last_shown_ = Clock::now();
   std::fflush(stdout);
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
+#include <vector>
 
 #include "train/run/recorder.hpp"
 
@@ -9,11 +11,12 @@ namespace tapestry {
 struct ProgressOptions {
   std::int64_t steps = 0;  // of the whole training
   std::string unit = "examples";
-  bool quiet = false;  // shows notes only
+  bool quiet = false;      // shows notes only
+  bool own_memory = true;  // the training is this process's: its memory is shown
 };
 
-// Shows a training on the terminal: one line that is written over, or, where the output is not a
-// terminal, a plain line now and then.
+// Shows a training on the terminal: one line that is written over, or, where the output is no
+// terminal that can erase, a plain line now and then.
 class Progress final : public Recorder {
  public:
   explicit Progress(const ProgressOptions& options);
@@ -24,20 +27,21 @@ class Progress final : public Recorder {
   void resume_at(std::int64_t step, bool evaluated) override;
   void write(const MetricsLine& line) override;
   void note(const std::string& text) override;
+  void draw();             // the last line of training, however short ago another was shown
   void finish() override;  // leaves the cursor on a new line
 
  private:
   using Clock = std::chrono::steady_clock;
   void training(const MetricsLine& line);
   void evaluation(const MetricsLine& line);
-  std::string time_left(std::int64_t step) const;
+  double seconds_left(const MetricsLine& line) const;
   void clear_line();
 
   ProgressOptions options_;
-  bool terminal_;
   bool line_shown_ = false;
-  std::int64_t first_step_ = 0;
-  Clock::time_point start_, last_shown_;
+  std::optional<MetricsLine> first_, last_;  // of training, of this process or since the begin
+  std::vector<double> losses_;
+  Clock::time_point last_shown_;
 };
 
 }  // namespace tapestry

@@ -6,6 +6,10 @@ LineReader::LineReader(const std::string& path) : file_(path, std::ios::binary) 
 
 bool LineReader::next() {
   text_.clear();
+  if (!file_.good()) {  // it was read to its end, and may have grown
+    file_.clear();
+    file_.seekg(end_);
+  }
   std::int64_t bytes = 0;
   for (int byte = file_.get(); file_.good(); byte = file_.get()) {
     ++bytes;

@@ -14,7 +14,7 @@ class LineReader {
 
   explicit LineReader(const std::string& path);  // a file that is not there has no lines
 
-  bool next();                                       // false: there is no other
+  bool next();                                       // false: there is no other yet
   const std::string& text() const { return text_; }  // empty where it is longer than max_bytes
   std::int64_t number() const { return number_; }    // from 1
   std::int64_t end() const { return end_; }          // bytes of the file up to and with this line

@@ -1,12 +1,22 @@
 #include "train/run/terminal.hpp"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstdlib>
 
 #include "data/text/text.hpp"
 
 namespace tapestry {
 namespace {
 bool silent = false;
+
+std::string_view variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
 }  // namespace
 
 void keep_silent() { silent = true; }
@@ -20,6 +30,20 @@ void print_lines(std::string_view text) {
 void complain(std::string_view message) {
   const std::string line = fmt::format("tapestry: {}\n", printable(message));
   std::fputs(line.c_str(), stderr);  // which may be closed: the exit status says it still
+}
+
+std::int64_t live_columns() {
+  const std::string_view kind = variable("TERM");
+  if (isatty(STDOUT_FILENO) == 0 || kind.empty() || kind == "dumb") return 0;
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+bool shows_blocks() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"})
+    if (const std::string_view value = variable(name); !value.empty())
+      return value.find("UTF-8") != value.npos || value.find("utf8") != value.npos;
+  return false;
 }
 
 void erase_line() { std::fputs("\r\033[K", stdout); }

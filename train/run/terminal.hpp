@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
@@ -26,5 +27,9 @@ void say(fmt::format_string<Args...> message, Args&&... args) {
 void complain(std::string_view message);
 
 void erase_line();  // of a terminal, where text without an end of line was printed
+
+// The columns of the terminal that the standard output is; 0 where it is none, or cannot erase.
+std::int64_t live_columns();
+bool shows_blocks();  // whether the locale's characters are UTF-8, by its variables
 
 }  // namespace tapestry

@@ -1,0 +1,101 @@
+#include <doctest/doctest.h>
+
+#include <thread>
+
+#include "tests/support/workshop.hpp"
+#include "train/loop/status_line.hpp"
+#include "train/run/line_reader.hpp"
+
+// What is seen of a training while it runs.
+namespace tapestry {
+namespace {
+
+TEST_SUITE_BEGIN("watch");
+
+TEST_CASE("watch: a curve in blocks") {
+  const std::vector<double> falling = {7, 6, 5, 4, 3, 2, 1, 0};
+  CHECK(sparkline(falling, 20) == "█▇▆▅▄▃▂▁");
+  CHECK(sparkline(falling, 2) == "█▁");
+  CHECK(sparkline(std::vector<double>{3, 3, 3}, 8) == "▁▁▁");
+  CHECK(sparkline(std::vector<double>{1, std::nan("")}, 8).empty());
+  CHECK(sparkline({}, 8).empty());
+}
+
+TEST_CASE("watch: a line of so many columns, and what is left out first") {
+  const std::vector<double> losses = {4, 3, 2};
+  const Status status{.step = 120,
+                      .steps = 400,
+                      .loss = 2.5495,
+                      .losses = losses,
+                      .units_per_s = 21355.4,
+                      .unit = "tokens",
+                      .seconds_left = 12.2,
+                      .memory_bytes = 312 << 20};
+  const std::vector<std::pair<std::int64_t, std::string>> rows = {
+      {80, "step 120/400  loss 2.5495  █▅▁  21355 tokens/s  0:12 left  312 MB"},
+      {65, "step 120/400  loss 2.5495  █▅▁  21355 tokens/s  0:12 left  312 MB"},
+      {64, "step 120/400  loss 2.5495  █▅▁  21355 tokens/s  0:12 left"},
+      {55, "step 120/400  loss 2.5495  21355 tokens/s  0:12 left"},
+      {45, "step 120/400  loss 2.5495  0:12 left"},
+      {30, "step 120/400  loss 2.5495"},
+      {10, "step 120/4"},
+      {0, ""}};
+  for (const auto& [columns, wanted] : rows) CHECK(status_line(status, columns) == wanted);
+  CHECK(status_line({.step = 1, .steps = 2, .unit = "images", .seconds_left = 7322}, 80) ==
+        "step 1/2  loss 0.0000  0 images/s  2:02:02 left");
+}
+
+TEST_CASE("watch: lines of a file that grows are read once each") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("lines", "one\ntw");
+  LineReader lines(path);
+  CHECK(lines.next());
+  CHECK(lines.text() == "one");
+  CHECK(!lines.next());
+  std::ofstream(path, std::ios::app) << "o\nthree\n";
+  CHECK(lines.next());
+  CHECK(lines.text() == "two");
+  CHECK(lines.next());
+  CHECK(lines.number() == 3);
+  CHECK(!lines.next());
+}
+
+TEST_CASE("watch: a run that is done, one that goes on meanwhile, and none") {
+  const Workshop shop;
+  const TemporaryFolder& folder = shop.folder;
+  shop.must_train("vae", "run");
+  const Finished done = tapestry_run({"watch", folder.path("run")});
+  CHECK(done.status == 0);
+  check_says(done.out,
+             {"step 10/40  validation: loss", "step 40/40  test of the best: loss", "examples/s"});
+
+  const std::string lines = read_bytes(folder.path("run/metrics.jsonl"));
+  std::filesystem::create_directory(folder.path("grows"));
+  std::filesystem::copy_file(folder.path("run/config.toml"), folder.path("grows/config.toml"));
+  const auto half = lines.find("\"step\":20");
+  std::ofstream(folder.path("grows/metrics.jsonl")) << lines.substr(0, half);
+  const Finished once = tapestry_run({"watch", folder.path("grows"), "--once"});
+  CHECK(once.status == 0);
+  check_says(once.out, {"step 10/40  validation"});
+  CHECK(once.out.find("step 40/40") == std::string::npos);
+  std::thread trains([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    std::ofstream(folder.path("grows/metrics.jsonl"), std::ios::app) << lines.substr(half);
+  });
+  const Finished grown = tapestry_run({"watch", folder.path("grows")});
+  trains.join();
+  CHECK(grown.status == 0);
+  check_says(grown.out, {"step 40/40  test of the best: loss"});
+
+  const Finished none = tapestry_run({"watch", folder.path("none")});
+  CHECK(none.status == 2);
+  check_says(none.err, {"none: no run", "config.toml"});
+  folder.write("run/metrics.jsonl",
+               "{\"step\":1,\"split\":\"train\",\"elapsed_s\":1}\nnot JSON\n\n");
+  CHECK(tapestry_run({"watch", folder.path("run"), "--once"}).status == 0);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
