@@ -87,6 +87,21 @@ TEST_CASE("watch: a run that is done, one that goes on meanwhile, and none") {
   CHECK(grown.status == 0);
   check_says(grown.out, {"step 40/40  test of the best: loss"});
 
+  shop.must_train("toy", "short",
+                  {"optim.learning_rate=0", "train.log_every=50", "train.early_stopping=1"});
+  const Finished brief = tapestry_run({"watch", folder.path("short")});  // no line of training
+  check_says(brief.out, {"step 10/40  validation", "step 20/40  validation"});
+  CHECK(brief.status == 0);
+
+  std::filesystem::remove(folder.path("grows/metrics.jsonl"));
+  std::thread begins([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    std::ofstream(folder.path("grows/metrics.jsonl")) << lines;
+  });
+  const Finished late = tapestry_run({"watch", folder.path("grows")});
+  begins.join();
+  check_says(late.out, {"step 40/40  test of the best: loss"});
+
   const Finished none = tapestry_run({"watch", folder.path("none")});
   CHECK(none.status == 2);
   check_says(none.err, {"none: no run", "config.toml"});

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -16,8 +17,7 @@ namespace tapestry {
 namespace {
 
 constexpr std::chrono::milliseconds between_looks(500);
-constexpr int looks_for_a_test = 20;  // after the last evaluation: a test may follow
-constexpr const char* per_second = "_per_s";
+constexpr int looks_without_growth = 4;  // after which it is asked whether somebody trains
 
 MetricsLine measured(const nlohmann::ordered_json& entry) {
   MetricsLine line{.step = entry["step"].get<std::int64_t>(),
@@ -44,68 +44,57 @@ class Watch final : public Command {
     const Run run(folder_);
     expect_input(std::filesystem::exists(run.config()),
                  "{}: no run: it holds no config.toml; give the folder of one", folder_);
-    const Config config = resolved_config(read_text(run.config()), run.config(), {});
-    steps_ = config[key::steps];
-    for (begin(run); !is_done();) {
-      if (once_) break;
+    for (begin(run); !once_ && !is_done(run);) {
       std::this_thread::sleep_for(between_looks);
       std::error_code missing;
       const auto size = std::filesystem::file_size(run.metrics(), missing);
-      if (!missing && static_cast<std::int64_t>(size) < reader_->end())
-        begin(run);  // it was resumed, and what came later was cut
+      if (reader_->end() == 0 || (!missing && static_cast<std::int64_t>(size) < reader_->end()))
+        begin(run);  // it is new, or was resumed, and what came later was cut
       else
-        look();
+        look(run);
     }
-    if (progress_) progress_->draw();
-    if (progress_ && live_columns() > 0) say("\n");
+    progress_->draw();
+    if (live_columns() > 0) say("\n");
     return 0;
   }
 
  private:
   void begin(const Run& run) {
+    steps_ = steps_of(run);
     reader_.emplace(run.metrics());
-    progress_.reset();
-    looks_since_last_ = -1;
-    look();
+    progress_.emplace(ProgressOptions{.steps = steps_, .quiet = false, .own_memory = false});
+    progress_->resume_at(0, true);
+    look(run);
+  }
+
+  static std::int64_t steps_of(const Run& run) {
+    return resolved_config(read_text(run.config()), run.config(), {})[key::steps];
   }
 
   // Shows what was measured since the last look.
-  void look() {
-    bool grew = false;
+  void look(const Run& run) {
+    ++looks_since_growth_;
     while (reader_->next()) {
+      looks_since_growth_ = 0;
       const auto entry = parse_metrics_line(reader_->text());
-      if (entry) show(measured(*entry));
-      grew = true;
-    }
-    if (grew && progress_) progress_->draw();
-    if (looks_since_last_ >= 0) ++looks_since_last_;
-  }
-
-  void show(const MetricsLine& line) {
-    if (!line.values.contains("loss")) return;
-    if (line.split == "train" && !progress_) make_progress(line);
-    if (progress_ && (line.split != "train" || line.values.contains(unit_ + per_second)))
+      if (!entry || !entry->contains("loss") || !(*entry)["loss"].is_number()) continue;
+      const MetricsLine line = measured(*entry);
+      if (line.step > steps_) progress_->expect_steps(steps_ = std::max(line.step, steps_of(run)));
       progress_->write(line);
-    if (line.split == "val" && line.step >= steps_) looks_since_last_ = 0;
-    if (line.split == "test") looks_since_last_ = looks_for_a_test;
+    }
+    if (looks_since_growth_ == 0 && live_columns() > 0) progress_->draw();
   }
 
-  // The unit is that of the line's speed.
-  void make_progress(const MetricsLine& line) {
-    for (const auto& [name, value] : line.values)
-      if (name.ends_with(per_second)) unit_ = name.substr(0, name.size() - 6);
-    if (unit_.empty()) return;
-    progress_.emplace(
-        ProgressOptions{.steps = steps_, .unit = unit_, .quiet = false, .own_memory = false});
-    progress_->resume_at(0, true);
+  bool is_done(const Run& run) {
+    if (looks_since_growth_ < looks_without_growth) return false;
+    looks_since_growth_ = 0;
+    return !is_trained_into(run);
   }
 
-  bool is_done() const { return looks_since_last_ >= looks_for_a_test; }
-
-  std::string folder_, unit_;
+  std::string folder_;
   bool once_ = false;
   std::int64_t steps_ = 0;
-  int looks_since_last_ = -1;  // evaluation; below 0: it is yet to come
+  int looks_since_growth_ = 0;
   std::optional<LineReader> reader_;
   std::optional<Progress> progress_;
 };

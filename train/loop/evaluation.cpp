@@ -91,7 +91,8 @@ Metrics evaluate(Task& task, const Dataset& data, const Config& config,
   Averages averages;
   Transcript transcript;
   bool stopped = false;
-  for (const std::string& bytes : ranks.gather(packer.take(), "the evaluation")) {
+  for (const std::string& bytes :
+       ranks.gather(packer.take(), "the evaluation", Ranks::Late::fine)) {
     Unpacker packed(bytes);
     while (packed.get<bool>()) {
       for (const auto& [name, average] : get_averages(packed)) averages[name] += average;

@@ -12,7 +12,16 @@ using std::chrono::duration;
 
 namespace {
 constexpr std::int64_t plain_columns = 200;  // of a line that is not on a terminal
+
+// {"tokens", 21355.2} of "tokens_per_s".
+std::pair<std::string, double> speed_of(const MetricsLine& line) {
+  constexpr std::string_view ending = "_per_s";
+  for (const auto& [name, value] : line.values)
+    if (name.ends_with(ending)) return {name.substr(0, name.size() - ending.size()), value};
+  return {"steps", 0};
 }
+
+}  // namespace
 
 Progress::Progress(const ProgressOptions& options) : options_(options) {}
 
@@ -43,28 +52,31 @@ void Progress::clear_line() {
 void Progress::training(const MetricsLine& line) {
   if (!first_) first_ = line;
   last_ = line;
+  is_drawn_ = false;
   losses_.push_back(line.values.at("loss"));
   const double since = duration<double>(Clock::now() - last_shown_).count();
   if (since >= (live_columns() > 0 ? 0.1 : 5.0)) draw();
 }
 
 void Progress::draw() {
-  if (!last_) return;
   const std::int64_t columns = live_columns();
+  if (!last_ || (is_drawn_ && columns == 0)) return;
   clear_line();
+  const auto [unit, units_per_s] = speed_of(*last_);
   const std::string line =
       status_line({.step = last_->step,
                    .steps = options_.steps,
                    .loss = last_->values.at("loss"),
                    .losses = columns > 0 && shows_blocks() ? std::span<const double>(losses_)
                                                            : std::span<const double>(),
-                   .units_per_s = last_->values.at(options_.unit + "_per_s"),
-                   .unit = options_.unit,
+                   .units_per_s = units_per_s,
+                   .unit = unit,
                    .seconds_left = seconds_left(*last_),
                    .memory_bytes = columns > 0 && options_.own_memory ? resident_bytes() : 0},
                   columns > 0 ? columns - 1 : plain_columns);
   say("{}{}", line, columns > 0 ? "" : "\n");
   line_shown_ = columns > 0;
+  is_drawn_ = true;
   last_shown_ = Clock::now();
   std::fflush(stdout);
 }

@@ -10,7 +10,6 @@ namespace tapestry {
 
 struct ProgressOptions {
   std::int64_t steps = 0;  // of the whole training
-  std::string unit = "examples";
   bool quiet = false;      // shows notes only
   bool own_memory = true;  // the training is this process's: its memory is shown
 };
@@ -27,7 +26,8 @@ class Progress final : public Recorder {
   void resume_at(std::int64_t step, bool evaluated) override;
   void write(const MetricsLine& line) override;
   void note(const std::string& text) override;
-  void draw();             // the last line of training, however short ago another was shown
+  void draw();  // the last line of training, if it was not, however short ago another was shown
+  void expect_steps(std::int64_t steps) { options_.steps = steps; }
   void finish() override;  // leaves the cursor on a new line
 
  private:
@@ -38,7 +38,7 @@ class Progress final : public Recorder {
   void clear_line();
 
   ProgressOptions options_;
-  bool line_shown_ = false;
+  bool line_shown_ = false, is_drawn_ = false;
   std::optional<MetricsLine> first_, last_;  // of training, of this process or since the begin
   std::vector<double> losses_;
   Clock::time_point last_shown_;

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::array<const char*, 8> levels = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr std::int64_t curve_columns = 16;
+constexpr double most_seconds = 1e9;
 
 std::string as_time(double left) {
   const auto seconds = static_cast<std::int64_t>(left + 0.5);
@@ -34,9 +35,10 @@ std::string sparkline(std::span<const double> values, std::int64_t columns) {
     means.push_back(std::reduce(part.begin(), part.end()) / static_cast<double>(part.size()));
   }
   if (!std::ranges::all_of(means, [](double mean) { return std::isfinite(mean); })) return "";
-  std::string line;
-  if (means.empty()) return line;
+  if (means.empty()) return "";
   const auto [low, high] = std::ranges::minmax(means);
+  if (!std::isfinite(high - low)) return "";
+  std::string line;
   for (const double mean : means) {
     const double height = high > low ? (mean - low) / (high - low) : 0;
     line += levels[std::min<std::size_t>(static_cast<std::size_t>(height * 8), 7)];
@@ -59,7 +61,8 @@ std::string status_line(const Status& status, std::int64_t columns) {
   if (const std::int64_t curve = std::min(curve_columns, std::ssize(status.losses)); curve > 1)
     parts.push_back({sparkline(status.losses, curve), curve, 3});
   parts.push_back(plain(fmt::format("{:.0f} {}/s", status.units_per_s, status.unit), 2));
-  if (status.seconds_left >= 0) parts.push_back(plain(as_time(status.seconds_left) + " left", 1));
+  if (status.seconds_left >= 0 && status.seconds_left < most_seconds)
+    parts.push_back(plain(as_time(status.seconds_left) + " left", 1));
   if (status.memory_bytes > 0)
     parts.push_back(plain(fmt::format("{} MB", status.memory_bytes >> 20), 4));
 

@@ -27,6 +27,17 @@ PictureGrid heads_as_pictures(const Array& weights) {
   return {.images = images, .columns = H};
 }
 
+// A model says by an exception that it has nothing to show; one that diverges may fail in any way.
+// Neither ends a training.
+template <class Show>
+void if_possible(const Show& show) {
+  try {
+    show();
+  } catch (const std::exception&) {
+    return;
+  }
+}
+
 }  // namespace
 
 void TensorBoardRecorder::resume_at(std::int64_t step, bool) {
@@ -44,11 +55,8 @@ void TensorBoardRecorder::look(std::int64_t step, const Gradients* gradients) {
   const auto begin = steady_clock::now();
   if (looked_s_ > share_of_looks * duration<double>(begin - start_).count()) return;
   show_weights(step, gradients);
-  try {
-    show_samples(step);
-    show_attention(step);
-  } catch (const InputError&) {  // by which a model says that it has none
-  }
+  if_possible([&] { show_samples(step); });
+  if_possible([&] { show_attention(step); });
   looked_s_ += duration<double>(steady_clock::now() - begin).count();
 }
 
@@ -68,7 +76,7 @@ void TensorBoardRecorder::show_weights(std::int64_t step, const Gradients* gradi
 void TensorBoardRecorder::show_samples(std::int64_t step) {
   if (!views<Sample>().contains(config_[key::task])) return;
   const Sample sample = look_at<Sample>(config_, task_, {});
-  std::string text = sample.text;
+  std::string text = sample.text.size() <= most_text ? sample.text : "";
   if (sample.stream)
     sample.stream([&](std::string_view piece) { text += text.size() < most_text ? piece : ""; });
   if (const auto* grid = sample.figure ? std::get_if<PictureGrid>(&*sample.figure) : nullptr)

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <limits>
 
 #include "autograd/buffer_pool.hpp"
 #include "autograd/checksum.hpp"
@@ -133,8 +132,6 @@ Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* ch
   state_.examples = examples;
   state_.data = data;
   started_at_s_ = now_s() - state_.elapsed_s;
-  const double minutes = config[key::time_limit];
-  stops_at_s_ = minutes > 0 ? now_s() + 60 * minutes : std::numeric_limits<double>::infinity();
   logged_at_s_ = elapsed_s();
 }
 
@@ -161,6 +158,7 @@ Metrics Trainer::train() {
     if (due(state_.step, config_[key::log_every])) log(averages);
     const bool finished = state_.step == steps;
     state_.evaluation_due = is_evaluated(state_.step);
+    if (state_.evaluation_due) look();
     if (state_.evaluation_due) last = evaluate_and_keep_best();
     if (finished || due(state_.step, config_[key::checkpoint_every])) save_checkpoint_of_step();
   }
@@ -175,19 +173,21 @@ bool Trainer::is_evaluated(std::int64_t step) const {
   return step == config_[key::steps] || due(step, config_[key::eval_every]);
 }
 
-// It is not training time.
-void Trainer::look(const Gradients& gradients) {
+// It is not training time. The other ranks wait, for rank 0's recorders alone.
+void Trainer::look() {
   const double before = elapsed_s();
-  if (average_) average_->exchange();
-  for (Recorder* recorder : recorders_) recorder->look(state_.step, shards_ ? nullptr : &gradients);
-  if (average_) average_->exchange();
+  ranks_.agree("the look", [&] {
+    if (average_) average_->exchange();
+    for (Recorder* recorder : recorders_)
+      recorder->look(state_.step, gradients_ ? &*gradients_ : nullptr);
+    if (average_) average_->exchange();
+  });
+  gradients_.reset();
   logged_at_s_ += elapsed_s() - before;
 }
 
-bool Trainer::is_told_to_stop() const { return stop_.load() || now_s() >= stops_at_s_; }
-
 // One that is told to stop tells the others with its next step.
-bool Trainer::stops() const { return ranks_.alone() ? is_told_to_stop() : stopping_; }
+bool Trainer::stops() const { return ranks_.alone() ? stop_.load() : stopping_; }
 
 Averages Trainer::profiled_step() {
   if (++steps_here_ <= profile_skipped_steps) return step();
@@ -234,7 +234,7 @@ Averages Trainer::step() try {
         task_.loss(batches[i], {.training = true, .step = state_.step, .noise = &noise});
     if (i == 0) count = sum_of_counts(ranks_.end_gather(all_counts));
     sum_.add(tape, loss.objective, 1 / count);
-    measured.put(is_told_to_stop());
+    measured.put(stop_.load());
     measured.put(task_.units(batches[i]));
     put(measured, loss.averages);
   }
@@ -253,7 +253,7 @@ Averages Trainer::step() try {
   ++state_.step;
   if (average_) average_->follow(state_.step);
   state_.position = loader_.position();
-  if (is_evaluated(state_.step)) look(gradients);
+  if (is_evaluated(state_.step) && !shards_) gradients_ = gradients;
   return averages;
 } catch (const OutOfMemory& error) {
   config_.fail(key::batch_size, fmt::format("step {}: {}; lower it, or raise train.micro_batches",

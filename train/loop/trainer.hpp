@@ -43,7 +43,7 @@ class Trainer {
   Averages step();
   Averages profiled_step();
   bool is_evaluated(std::int64_t step) const;
-  void look(const Gradients& gradients);
+  void look();
   void report_profile();
   void log(const Averages& averages);
   Metrics measure();
@@ -55,7 +55,6 @@ class Trainer {
   void save_checkpoint_of_step();
   void save(const std::string& path);
   Averages add_measured(const std::vector<std::string>& of_ranks);
-  bool is_told_to_stop() const;
   bool stops() const;
   double elapsed_s() const;
 
@@ -81,7 +80,8 @@ class Trainer {
   std::int64_t steps_here_ = 0;  // of this process
   std::vector<profile::Event> events_;
   double gradient_norm_ = 0;
-  double units_since_log_ = 0, logged_at_s_ = 0, started_at_s_ = 0, stops_at_s_;
+  std::optional<Gradients> gradients_;  // of a step that is looked at
+  double units_since_log_ = 0, logged_at_s_ = 0, started_at_s_ = 0;
 };
 
 // Sets the process's threads and the precision of its matrix products.

@@ -3,12 +3,17 @@
 #include <fmt/ranges.h>
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <filesystem>
+#include <mutex>
 #include <sstream>
+#include <thread>
 
 #include "autograd/kernels/matmul.hpp"
 #include "data/file.hpp"
+#include "train/bench/benchmark.hpp"
 #include "train/loop/evaluation.hpp"
 #include "train/loop/progress.hpp"
 #include "train/loop/tensorboard.hpp"
@@ -29,6 +34,19 @@ std::atomic<bool> stop_requested = false;
 void request_stop(int signal) {
   stop_requested = true;
   std::signal(signal, SIG_DFL);
+}
+
+// Ends it as a signal does, once the process has run for so many minutes; 0: never.
+std::jthread stop_after(double minutes) {
+  if (minutes == 0) return {};
+  const std::chrono::duration<double> left(60 * minutes - process_age_s());
+  if (left.count() <= 0) stop_requested = true;
+  return std::jthread([left](const std::stop_token& ended) {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any().wait_for(lock, ended, left, [] { return false; });
+    if (!ended.stop_requested()) stop_requested = true;
+  });
 }
 
 // But for a signal that was ignored when the program began, as nohup has SIGHUP.
@@ -268,8 +286,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
                  "{}: each part of a step computes the one graph in full, so that {} ranks gain "
                  "nothing: start one process, whose threads share the work",
                  config[key::name], ranks.size());
-    progress.emplace(
-        ProgressOptions{.steps = config[key::steps], .unit = task->unit(), .quiet = options.quiet});
+    progress.emplace(ProgressOptions{.steps = config[key::steps], .quiet = options.quiet});
     if (writes) recorders = {&metrics_file, &*progress};
     if (writes && config[key::tensorboard])
       recorders.push_back(&tensorboard.emplace(run.folder(), *task, config));
@@ -290,6 +307,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
     write_file_atomically(run.config(), {config.toml()});
   });
   stop_at_signals();
+  const std::jthread timer = stop_after(config[key::time_limit]);
   ranks.watch(stop_requested, [name = ranks.name(ranks.rank()),
                                folder = run.folder()](const std::string& missing) {
     complain(fmt::format("{}: {}; what was saved before stays in {}", name, missing, folder));

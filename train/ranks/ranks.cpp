@@ -177,15 +177,15 @@ std::shared_ptr<Ranks::Gathering> Ranks::begin_gather(std::string own, const std
   return gathering;
 }
 
-std::vector<std::string> Ranks::end_gather(const std::shared_ptr<Gathering>& gathering) {
-  if (!alone())
-    wait([&] { return gathering->is_done(); }, gathering->what,
-         [gathering] { return gathering->missing(); });
+std::vector<std::string> Ranks::end_gather(const std::shared_ptr<Gathering>& gathering, Late late) {
+  std::function<std::vector<int>()> missing;
+  if (late == Late::missing) missing = [gathering] { return gathering->missing(); };
+  if (!alone()) wait([&] { return gathering->is_done(); }, gathering->what, std::move(missing));
   return gathering->take();
 }
 
-std::vector<std::string> Ranks::gather(std::string own, const std::string& what) {
-  return end_gather(begin_gather(std::move(own), what));
+std::vector<std::string> Ranks::gather(std::string own, const std::string& what, Late late) {
+  return end_gather(begin_gather(std::move(own), what), late);
 }
 
 void Ranks::broadcast(std::span<std::byte> bytes, const std::string& what) {
@@ -218,7 +218,7 @@ void Ranks::agree(const std::string& what, const std::function<void()>& work) {
     own.put(failure);
     own.put(std::string(error.what()));
   }
-  const std::vector<std::string> all = gather(own.take(), what);
+  const std::vector<std::string> all = gather(own.take(), what, Late::fine);
   for (int rank = 0; rank < size_; ++rank) {
     Unpacker one(all[rank]);
     const Kind kind = one.get<Kind>();

@@ -35,12 +35,17 @@ class Ranks final {
   std::string host(int rank) const { return hosts_[rank]; }
 
   // By all: what each rank gave, by rank. `what` names it for whoever looks on.
-  std::vector<std::string> gather(std::string own, const std::string& what);
+  // Ranks whose work differs in length are `fine` when they come late; else, once the training was
+  // told to stop, who does not answer is taken for dead.
+  enum class Late { missing, fine };
+  std::vector<std::string> gather(std::string own, const std::string& what,
+                                  Late late = Late::missing);
 
   // The same in two steps, the first of which does not wait.
   class Gathering;
   std::shared_ptr<Gathering> begin_gather(std::string own, const std::string& what);
-  std::vector<std::string> end_gather(const std::shared_ptr<Gathering>& gathering);
+  std::vector<std::string> end_gather(const std::shared_ptr<Gathering>& gathering,
+                                      Late late = Late::missing);
 
   // By all: from rank 0, in place.
   void broadcast(std::span<std::byte> bytes, const std::string& what);

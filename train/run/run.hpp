@@ -50,6 +50,8 @@ class RunLock {
   std::vector<std::string> made_;  // the outermost first
 };
 
+bool is_trained_into(const Run& run);  // by a process that holds the lock
+
 // The later one of the states that a run keeps, for the best model is a whole checkpoint as well;
 // nothing where it has written none. InputError where one is damaged.
 std::optional<Checkpoint> latest_checkpoint(const Run& run);

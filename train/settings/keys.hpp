@@ -109,8 +109,8 @@ inline const Key<double> least_gain{
 inline const Key<double> time_limit{
     "train.time_limit",
     0,
-    "minutes after which it stops with a checkpoint, for --resume; 0: none",
-    {.low = 0, .free_on_resume = true}};
+    "minutes of the process after which it stops with a checkpoint, for --resume; 0: none",
+    {.low = 0, .high = 1e6, .free_on_resume = true}};
 inline const Key<bool> check_finite{
     "train.check_finite",
     false,
