@@ -117,6 +117,13 @@ void* load(const Level& level) {
 
 }  // namespace
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+// Clang's OpenMP keeps the tables of its threads to the end.
+extern "C" const char* __lsan_default_suppressions() { return "leak:libomp"; }
+#endif
+#endif
+
 int main(int argc, char** argv) try {
   const Level level = chosen_level();
   void* library = load(level);
