@@ -12,6 +12,7 @@ using std::chrono::duration;
 
 namespace {
 constexpr std::int64_t plain_columns = 200;  // of a line that is not on a terminal
+constexpr std::size_t most_losses = 1024;    // behind a curve, which is drawn ten times a second
 
 // {"tokens", 21355.2} of "tokens_per_s".
 std::pair<std::string, double> speed_of(const MetricsLine& line) {
@@ -54,6 +55,8 @@ void Progress::training(const MetricsLine& line) {
   last_ = line;
   is_drawn_ = false;
   losses_.push_back(line.values.at("loss"));
+  if (losses_.size() == 2 * most_losses)
+    losses_.erase(losses_.begin(), losses_.begin() + most_losses);
   const double since = duration<double>(Clock::now() - last_shown_).count();
   if (since >= (live_columns() > 0 ? 0.1 : 5.0)) draw();
 }

@@ -40,7 +40,7 @@ class Progress final : public Recorder {
   ProgressOptions options_;
   bool line_shown_ = false, is_drawn_ = false;
   std::optional<MetricsLine> first_, last_;  // of training, of this process or since the begin
-  std::vector<double> losses_;
+  std::vector<double> losses_;               // the latest
   Clock::time_point last_shown_;
 };
 

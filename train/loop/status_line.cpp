@@ -34,8 +34,8 @@ std::string sparkline(std::span<const double> values, std::int64_t columns) {
         values.subspan(i * count / shown, (i + 1) * count / shown - i * count / shown);
     means.push_back(std::reduce(part.begin(), part.end()) / static_cast<double>(part.size()));
   }
-  if (!std::ranges::all_of(means, [](double mean) { return std::isfinite(mean); })) return "";
-  if (means.empty()) return "";
+  const auto is_finite = [](double mean) { return std::isfinite(mean); };
+  if (means.empty() || !std::ranges::all_of(means, is_finite)) return "";
   const auto [low, high] = std::ranges::minmax(means);
   if (!std::isfinite(high - low)) return "";
   std::string line;

@@ -10,7 +10,7 @@ namespace tapestry {
 struct Status {
   std::int64_t step = 0, steps = 0;
   double loss = 0;
-  std::span<const double> losses{};  // so far; empty: no curve is drawn
+  std::span<const double> losses{};  // the latest; empty: no curve is drawn
   double units_per_s = 0;
   std::string unit{};             // "tokens"
   double seconds_left = -1;       // below 0: not known

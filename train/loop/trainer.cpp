@@ -303,7 +303,7 @@ Metrics Trainer::measure() {
   return measured;
 }
 
-bool Trainer::gained_nothing() {
+bool Trainer::gained_nothing() const {
   const std::int64_t patience = config_[key::early_stopping];
   return patience > 0 && state_.evaluations_without_gain >= patience;
 }

@@ -48,7 +48,7 @@ class Trainer {
   void log(const Averages& averages);
   Metrics measure();
   Metrics evaluate_and_keep_best();
-  bool gained_nothing();
+  bool gained_nothing() const;
   std::runtime_error failure(std::int64_t step, const std::runtime_error& error) const;
   void record(const MetricsLine& line);
   void note(const std::string& text);
