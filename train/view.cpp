@@ -13,6 +13,8 @@ template <>
 constexpr const char* missing<AttentionMaps> = "this run's model has no attention to draw";
 template <>
 constexpr const char* missing<LatentCodes> = "this run's model has no latent space to draw";
+template <>
+constexpr const char* missing<Exhibits> = "this run's model has nothing more to show";
 
 }  // namespace
 
@@ -35,8 +37,10 @@ Shown look_at(const Config& config, Task& task, const TypedOptions& typed) {
 template std::map<std::string, View<Sample>>& views();
 template std::map<std::string, View<AttentionMaps>>& views();
 template std::map<std::string, View<LatentCodes>>& views();
+template std::map<std::string, View<Exhibits>>& views();
 template Sample look_at(const Config&, Task&, const TypedOptions&);
 template AttentionMaps look_at(const Config&, Task&, const TypedOptions&);
 template LatentCodes look_at(const Config&, Task&, const TypedOptions&);
+template Exhibits look_at(const Config&, Task&, const TypedOptions&);
 
 }  // namespace tapestry

@@ -5,10 +5,11 @@
 #include <string_view>
 
 #include "train/draw/figure.hpp"
+#include "train/exhibits.hpp"
 #include "train/settings/options.hpp"
 #include "train/task.hpp"
 
-// What shows a trained model. Each task has some of the three views; the source file of a view
+// What shows a trained model. Each task has some of the views; the source file of a view
 // registers it for its task, with the options that it takes.
 namespace tapestry {
 
@@ -23,16 +24,6 @@ struct Sample {
   std::optional<Figure> figure{};
   std::string name = "samples";  // of the file, where none is given
 };
-
-// What one attention of a model looked at: weights (H, T, S), and the tokens of its queries and
-// keys. Of an image, weights (H, rows, columns) as its patches lie, without labels.
-struct AttentionMap {
-  std::string path{};  // of the layer
-  Array weights{};
-  std::vector<std::string> queries{}, keys{};
-  Array image{};  // (height, width), 0 white and 1 black, or empty
-};
-using AttentionMaps = std::vector<AttentionMap>;
 
 // Where a model puts the examples of a split: z (N, Z) float32, and their classes.
 struct LatentSplit {
@@ -51,7 +42,7 @@ struct View {
   std::function<Shown(Task& task, const Options& options)> show;
 };
 
-// The views of one kind, Sample, AttentionMaps or LatentCodes, by the name of their task.
+// The views of one kind, Sample, AttentionMaps, LatentCodes or Exhibits, by the name of their task.
 template <class Shown>
 std::map<std::string, View<Shown>>& views();
 

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tests/fuzz/target.hpp"
+#include "train/report/page.hpp"
 #include "train/run/checkpoint.hpp"
 #include "train/run/line_reader.hpp"
 #include "train/run/metrics_line.hpp"
@@ -22,6 +24,18 @@ const RegisterFuzzTarget metrics("metrics", [](std::string_view bytes) {
   for (LineReader line(path); line.next();)
     if (const auto entry = parse_metrics_line(line.text())) entry->dump();
   JsonLinesRecorder(path).resume_at(20);
+});
+
+// What `report` reads beside them: metrics, sessions, samples, and the config, with a zero byte
+// after each.
+const RegisterFuzzTarget report("report", [](std::string_view bytes) {
+  const std::vector<std::string_view> parts = cut_at_zeros(bytes);
+  const char* names[] = {"metrics.jsonl", "sessions.jsonl", "samples.jsonl", "config.toml"};
+  for (std::size_t i = 0; i < 4; ++i)
+    written_file(names[i], i < parts.size() ? parts[i] : std::string_view());
+  for (const char* model : {"best.safetensors", "checkpoint.safetensors"})
+    std::filesystem::remove(scratch_folder() + "/" + model);  // of other targets
+  report_of({scratch_folder()});
 });
 
 // A checkpoint's header alone, as it stands in a file without tensors.

@@ -73,7 +73,7 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
       {{},
        {"which command?",
         "attention, bench, compare, config, eval, export, gradcheck, import, latent, list, "
-        "manual, sample, "
+        "manual, report, sample, "
         "tokenizer, tokens, train"}},
       {{""}, {"which command?"}},
       {{"trian"}, {"no command trian", "did you mean train?"}},

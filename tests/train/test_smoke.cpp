@@ -107,7 +107,7 @@ TEST_CASE("smoke: every shipped config trains, evaluates, saves, resumes, sample
     for (const auto& [file, content] : fixture.files) folder.write(file, content);
     const auto run = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
       words.insert(words.end(), more.begin(), more.end());
-      if (words.front() != "sample")
+      if (words.front() != "sample" && words.front() != "report")
         words.insert(words.end(), fixture.data.begin(), fixture.data.end());
       const Finished finished = tapestry_run(with_sets(words), {.folder = folder.path()});
       INFO(finished.err);
@@ -142,6 +142,12 @@ TEST_CASE("smoke: every shipped config trains, evaluates, saves, resumes, sample
     CHECK(load_checkpoint(folder.path("run/checkpoint.safetensors")).state.step == 5);
     CHECK(parse_config(read_bytes(folder.path("run/config.toml")), "config", {})[key::name] ==
           name);
+
+    run({"report", "run"}, {});
+    const std::string page = read_bytes(folder.path("run/report.html"));
+    CHECK_MESSAGE(page.size() < 5'000'000, page.size());
+    CHECK(page.find("data-show=\"curves\"") != std::string::npos);
+    CHECK(page.find("data-of=\"data-2\"") != std::string::npos);  // something that it learnt
 
     if (task == "vae") {
       run({"sample", "run", "--count", "6", "--out", "six.png"}, {});

@@ -9,9 +9,6 @@
 namespace tapestry {
 namespace {
 
-using std::chrono::duration, std::chrono::steady_clock;
-
-constexpr double share_of_looks = 0.01;
 constexpr std::size_t most_text = 10'000;  // bytes of a sample
 
 // An attention's heads (H, T, S) as pictures beside each other, each as dark as its largest weight.
@@ -43,7 +40,6 @@ void if_possible(const Show& show) {
 void TensorBoardRecorder::resume_at(std::int64_t step, bool) {
   file_.emplace(folder_, step + 1);
   file_->add_text(step, "config", config_.toml());
-  start_ = steady_clock::now();
 }
 
 void TensorBoardRecorder::write(const MetricsLine& line) {
@@ -52,12 +48,12 @@ void TensorBoardRecorder::write(const MetricsLine& line) {
 }
 
 void TensorBoardRecorder::look(std::int64_t step, const Gradients* gradients) {
-  const auto begin = steady_clock::now();
-  if (looked_s_ > share_of_looks * duration<double>(begin - start_).count()) return;
-  show_weights(step, gradients);
-  if_possible([&] { show_samples(step); });
-  if_possible([&] { show_attention(step); });
-  looked_s_ += duration<double>(steady_clock::now() - begin).count();
+  if (!budget_.allows_one()) return;
+  budget_.spend_on([&] {
+    show_weights(step, gradients);
+    if_possible([&] { show_samples(step); });
+    if_possible([&] { show_attention(step); });
+  });
 }
 
 void TensorBoardRecorder::show_weights(std::int64_t step, const Gradients* gradients) {
@@ -75,14 +71,11 @@ void TensorBoardRecorder::show_weights(std::int64_t step, const Gradients* gradi
 
 void TensorBoardRecorder::show_samples(std::int64_t step) {
   if (!views<Sample>().contains(config_[key::task])) return;
-  const Sample sample = look_at<Sample>(config_, task_, {});
-  std::string text = sample.text.size() <= most_text ? sample.text : "";
-  if (sample.stream)
-    sample.stream([&](std::string_view piece) { text += text.size() < most_text ? piece : ""; });
+  const Sample sample = sample_now(config_, task_, most_text);
   if (const auto* grid = sample.figure ? std::get_if<PictureGrid>(&*sample.figure) : nullptr)
     file_->add_png(step, sample.name, to_png(*grid));
-  else if (!text.empty())
-    file_->add_text(step, sample.name, text);
+  else if (!sample.text.empty() && sample.text.size() < 2 * most_text)
+    file_->add_text(step, sample.name, sample.text);
 }
 
 void TensorBoardRecorder::show_attention(std::int64_t step) {

@@ -1,18 +1,15 @@
 #pragma once
 
-#include <chrono>
 #include <optional>
 
+#include "train/loop/sample_recorder.hpp"
 #include "train/run/event_file.hpp"
-#include "train/run/recorder.hpp"
 
 namespace tapestry {
 
 // Writes a training for TensorBoard, into the run's folder: every figure of metrics.jsonl, as
 // "loss/train" and so on, the config, and now and then what the model shows (samples, attention)
-// and the distribution of its weights and gradients. These looks take a hundredth of the training's
-// time at most, so that how many there are depends on the machine; the training does not depend on
-// them.
+// and the distribution of its weights and gradients, as its LookBudget allows.
 class TensorBoardRecorder final : public Recorder {
  public:
   // task and config outlive it.
@@ -33,8 +30,7 @@ class TensorBoardRecorder final : public Recorder {
   Task& task_;
   const Config& config_;
   std::optional<EventFile> file_;
-  std::chrono::steady_clock::time_point start_;
-  double looked_s_ = 0;
+  LookBudget budget_;
 };
 
 }  // namespace tapestry

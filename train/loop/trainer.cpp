@@ -203,9 +203,14 @@ Averages Trainer::profiled_step() {
 void Trainer::report_profile() {
   profile_ = false;
   const std::int64_t steps = steps_here_ - profile_skipped_steps;
-  if (steps > 0) write_file_atomically(run_.trace(), {profile_trace(events_)});
+  std::string table;
+  if (steps > 0) {
+    table = profile_table(events_, steps);
+    write_file_atomically(run_.trace(), {profile_trace(events_)});
+    write_file_atomically(run_.profile(), {table});
+  }
   note(steps > 0 ? fmt::format("{}{}: open it with https://ui.perfetto.dev or chrome://tracing\n",
-                               profile_table(events_, steps), run_.trace())
+                               table, run_.trace())
                  : fmt::format("no profile: it looks at the steps after the first {}\n",
                                profile_skipped_steps));
   if (!ranks_.alone() && steps > 0)

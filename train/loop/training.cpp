@@ -16,10 +16,12 @@
 #include "train/bench/benchmark.hpp"
 #include "train/loop/evaluation.hpp"
 #include "train/loop/progress.hpp"
+#include "train/loop/sample_recorder.hpp"
 #include "train/loop/tensorboard.hpp"
 #include "train/loop/trainer.hpp"
 #include "train/ranks/packed.hpp"
 #include "train/run/file.hpp"
+#include "train/run/session.hpp"
 #include "train/run/terminal.hpp"
 #include "train/run/version.hpp"
 #include "train/settings/keys.hpp"
@@ -259,6 +261,30 @@ void announce(const Config& config, const Run& run, Task& task, const TrainingSt
         *engines_before, engines());
 }
 
+// As far as it can be written: what ended the training is what counts.
+void note_failure(const Run& run, std::int64_t step, const std::exception& error) try {
+  note_end(run, step, fmt::format("failed: {}", error.what()));
+} catch (const std::runtime_error&) {
+  return;
+}
+
+// To the end of the steps, and the test of the best model after them, where there is one.
+Training train_and_test(const Run& run, Task& task, const Config& config, Trainer& trainer,
+                        const std::vector<Recorder*>& recorders, Ranks& ranks) {
+  Training training{
+      .metrics = trainer.train(), .signatures = task.signatures(), .state = trainer.state()};
+  if (training.metrics.empty() || task.test_data() == nullptr) return training;
+  const MetricsLine tested = test_best(run, task, config, training.state.elapsed_s, ranks);
+  if (tested.values.empty()) return {.metrics = {}, .signatures = {}, .state = training.state};
+  for (Recorder* recorder : recorders) {
+    recorder->write(tested);
+    recorder->sync();
+  }
+  add_as_test(training.metrics, tested.values);
+  add_as_test(training.signatures, tested.signatures);
+  return training;
+}
+
 }  // namespace
 
 Training train_into(const Run& run, const Config& config, const TrainingOptions& options) {
@@ -278,6 +304,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   JsonLinesRecorder metrics_file(run.metrics());
   std::optional<Progress> progress;
   std::optional<TensorBoardRecorder> tensorboard;
+  std::optional<SampleRecorder> samples;
   std::vector<Recorder*> recorders;
   std::optional<Trainer> trainer;
   ranks.agree("reading the data", [&] {
@@ -290,6 +317,8 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
     if (writes) recorders = {&metrics_file, &*progress};
     if (writes && config[key::tensorboard])
       recorders.push_back(&tensorboard.emplace(run.folder(), *task, config));
+    if (writes && config[key::samples] && views<Sample>().contains(config[key::task]))
+      recorders.push_back(&samples.emplace(run, *task, config));
     trainer.emplace(
         *task, config, run, checkpoint ? &*checkpoint : nullptr, stop_requested, ranks,
         TrainerOptions{
@@ -304,7 +333,8 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   ranks.agree("beginning the run", [&] {
     if (!writes) return;
     remove_unfinished(run);
-    write_file_atomically(run.config(), {config.toml()});
+    write_file_atomically(run.config(), {config.toml_with_origins()});
+    note_begin(run, trainer->state().step, ranks.size());
   });
   stop_at_signals();
   const std::jthread timer = stop_after(config[key::time_limit]);
@@ -313,17 +343,14 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
     complain(fmt::format("{}: {}; what was saved before stays in {}", name, missing, folder));
   });
   announce(config, run, *task, trainer->state(), engines_before, options);
-  Training training{
-      .metrics = trainer->train(), .signatures = task->signatures(), .state = trainer->state()};
-  if (training.metrics.empty() || task->test_data() == nullptr) return training;
-  const MetricsLine tested = test_best(run, *task, config, training.state.elapsed_s, ranks);
-  if (tested.values.empty()) return {.metrics = {}, .signatures = {}, .state = training.state};
-  for (Recorder* recorder : recorders) {
-    recorder->write(tested);
-    recorder->sync();
+  Training training;
+  try {
+    training = train_and_test(run, *task, config, *trainer, recorders, ranks);
+  } catch (const std::exception& error) {
+    if (writes) note_failure(run, trainer->state().step, error);
+    throw;
   }
-  add_as_test(training.metrics, tested.values);
-  add_as_test(training.signatures, tested.signatures);
+  if (writes) note_end(run, training.state.step, training.metrics.empty() ? "stopped" : "done");
   return training;
 }
 

@@ -23,6 +23,9 @@ class Run {
   std::string checkpoint() const { return folder_ + "/checkpoint.safetensors"; }
   std::string best() const { return folder_ + "/best.safetensors"; }
   std::string trace() const { return folder_ + "/trace.json"; }
+  std::string profile() const { return folder_ + "/profile.txt"; }
+  std::string sessions() const { return folder_ + "/sessions.jsonl"; }
+  std::string samples() const { return folder_ + "/samples.jsonl"; }
 
  private:
   std::string folder_;

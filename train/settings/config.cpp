@@ -326,6 +326,14 @@ std::string Config::toml(const std::vector<std::string>& beginnings) const {
   });
 }
 
+std::string Config::toml_with_origins() const {
+  return write([](const Entry& found, const std::string& line) {
+    if (!found.idle.empty()) return std::string();
+    if (found.origin == "default") return line + "\n";
+    return fmt::format("{:<35} # {}\n", line, printable(found.origin));
+  });
+}
+
 std::string Config::explain() const {
   return write([](const Entry& found, const std::string& line) {
     if (found.idle.empty())

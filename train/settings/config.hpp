@@ -142,6 +142,8 @@ class Config {
   // Of all keys but idle ones, a config that resolves to this one; or of those alone whose names
   // begin so, such as "model.".
   std::string toml(const std::vector<std::string>& beginnings = {""}) const;
+  // The same of all keys, with the origins of those that were set as comments.
+  std::string toml_with_origins() const;
   std::string explain() const;  // all, with origins, help and idle keys as comments
   // What was set and dropped: "sort:20:1: optim.beta2 = 0.99: is not used with optim.name = …".
   const std::vector<std::string>& dropped() const { return dropped_; }

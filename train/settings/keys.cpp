@@ -58,7 +58,7 @@ std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys) {
   keys.push_back(clip_norm);
   append({from, steps, batch_size, micro_batches, shard_optimizer, eval_every, eval_batch_size,
           checkpoint_every, log_every, average_decay, early_stopping, least_gain, time_limit,
-          tensorboard, threads, precision, check_finite});
+          tensorboard, samples, threads, precision, check_finite});
   append_section("train.");
   append({expected_metric, expected_value, expected_data, expected_source});
   return keys;

@@ -84,6 +84,10 @@ inline const Key<bool> tensorboard{"train.tensorboard",
                                    false,
                                    "write events for TensorBoard into the run's folder",
                                    {.free_on_resume = true}};
+inline const Key<bool> samples{"train.samples",
+                               false,
+                               "keep texts that the model makes at evaluations, for its report",
+                               {.free_on_resume = true}};
 inline const Key<std::int64_t> threads{
     "train.threads", 0, "0: one a physical core", {.low = 0, .high = 1024, .free_on_resume = true}};
 inline const Choice<MatmulPrecision> precision{

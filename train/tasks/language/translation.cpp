@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <array>
 #include <cmath>
 #include <optional>
 
@@ -204,6 +205,12 @@ EncoderDecoder make_model(const Config& config, const ParallelCorpus& corpus) {
 const RegisterTask<Translation> registered{"translation", "an encoder-decoder transformer", keys};
 
 }  // namespace
+
+std::vector<std::string> ParallelCorpus::decode_each(std::span<const std::int32_t> tokens) const {
+  std::vector<std::string> texts;
+  for (const std::int32_t token : tokens) texts.push_back(decode(std::array{token}));
+  return texts;
+}
 
 Translation::Translation(const TaskSetup& setup)
     : config_(setup.config), corpus_(read_pairs(setup)), model_(make_model(config_, corpus_)) {}

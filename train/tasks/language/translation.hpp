@@ -14,6 +14,7 @@ struct ParallelCorpus {
   std::int64_t vocabulary = 0, context = 0;
   std::function<std::vector<std::int32_t>(std::string_view)> encode{};
   std::function<std::string(std::span<const std::int32_t>)> decode{};
+  std::vector<std::string> decode_each(std::span<const std::int32_t> tokens) const;
   bool lower_case = false;                            // all that is decoded is
   std::unique_ptr<Dataset> training{}, validation{};  // null where no data was needed
   std::unique_ptr<Dataset> test{};                    // null, too, where there is none

@@ -52,22 +52,16 @@ Sample sample(Translation& task, const Options& options) {
   return {.text = text};
 }
 
-std::vector<std::string> labels(const ParallelCorpus& corpus, const Tokens& tokens) {
-  std::vector<std::string> names;
-  for (const std::int32_t token : tokens) names.push_back(corpus.decode(std::array{token}));
-  return names;
-}
-
 // While it reads the prompt and writes its translation.
 AttentionMaps attention(Translation& task, const Options& options) {
   const ParallelCorpus& corpus = task.corpus();
   const Tokens source = source_tokens(corpus, options);
   Tokens target = translated(task, source);
-  const std::vector<std::string> columns = labels(corpus, source);
-  std::vector<std::string> rows = labels(corpus, target);
+  const std::vector<std::string> columns = corpus.decode_each(source);
+  std::vector<std::string> rows = corpus.decode_each(target);
   rows.push_back("end");  // row i attends in order to write token i
   target.insert(target.begin(), bos_token);
-  std::vector<std::string> seen = labels(corpus, target);
+  std::vector<std::string> seen = corpus.decode_each(target);
   seen.front() = "begin";
   AttentionRecorder recorder;
   task.model().decode(one_row(target), task.model().encode(one_row(source), {}));

@@ -1,0 +1,281 @@
+#include <doctest/doctest.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <regex>
+
+#include "autograd/float16.hpp"
+#include "tests/support/workshop.hpp"
+#include "train/draw/graph_layout.hpp"
+#include "train/report/html.hpp"
+#include "train/report/page.hpp"
+#include "train/run/session.hpp"
+
+// What `tapestry report` writes; test_report_page.cpp opens it with a browser.
+namespace tapestry {
+namespace {
+
+TEST_SUITE_BEGIN("report");
+
+std::int64_t count(const std::string& text, const std::string& part) {
+  std::int64_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++found;
+  return found;
+}
+
+TEST_CASE("report: text is text, never markup") {
+  CHECK(html_text("</script><b a='1' c=\"2\">&") ==
+        "&lt;/script&gt;&lt;b a=&#39;1&#39; c=&quot;2&quot;&gt;&amp;");
+  CHECK(html_text("\x1b[2J\n") == "\\x1b[2J\n");
+  CHECK(html_table({{"a", "b"}, {"<i>", "-1.5"}}) ==
+        "<div class=\"wide\"><table>\n<tr><th>a</th><th class=\"number\">b</th></tr>\n"
+        "<tr><td>&lt;i&gt;</td><td class=\"number\">-1.5</td></tr>\n</table></div>\n");
+  CHECK(
+      html_data("x", {{"</script>", "<!--"}}) ==
+      "<script type=\"application/json\" id=\"x\">{\"\\u003c/script>\":\"\\u003c!--\"}</script>\n");
+}
+
+TEST_CASE("report: base64 of RFC 4648, section 10") {
+  const std::vector<std::pair<std::string, std::string>> rows = {{"", ""},
+                                                                 {"f", "Zg=="},
+                                                                 {"fo", "Zm8="},
+                                                                 {"foo", "Zm9v"},
+                                                                 {"foob", "Zm9vYg=="},
+                                                                 {"fooba", "Zm9vYmE="},
+                                                                 {"foobar", "Zm9vYmFy"},
+                                                                 {"\xff\xfe", "//4="}};
+  for (const auto& [bytes, text] : rows) CHECK(base64(bytes) == text);
+}
+
+// The rows are numpy's float16.
+TEST_CASE("report: float16, rounded to the nearest and to even") {
+  const std::vector<std::pair<float, int>> rows = {
+      {0.0F, 0x0000},           {-0.0F, 0x8000},          {1.0F, 0x3C00},     {-2.0F, 0xC000},
+      {65504.0F, 0x7BFF},       {65519.9F, 0x7BFF},       {65520.0F, 0x7C00}, {0.1F, 0x2E66},
+      {1.00048828125F, 0x3C00}, {1.00146484375F, 0x3C02}, {0x1p-14F, 0x0400}, {0x1p-24F, 0x0001},
+      {0x1p-25F, 0x0000},       {0x1.8p-24F, 0x0002},     {6.09e-5F, 0x03FE}, {-INFINITY, 0xFC00}};
+  for (const auto& [value, bits] : rows) {
+    CAPTURE(value);
+    CHECK(float16_bits(value) == bits);
+  }
+  CHECK((float16_bits(NAN) & 0x7FFF) > 0x7C00);
+}
+
+TEST_CASE("report: a layout puts neighbours near one another, and is the same each time") {
+  std::vector<Edge> edges;  // two rings of twelve
+  for (std::int32_t i = 0; i < 12; ++i)
+    for (const std::int32_t first : {0, 12}) edges.push_back({first + i, first + (i + 1) % 12});
+  const Array places = lay_out(24, edges);
+  const auto at = places.values<float>();
+  const auto distance = [&](std::int64_t a, std::int64_t b) {
+    return std::hypot(at[2 * a] - at[2 * b], at[2 * a + 1] - at[2 * b + 1]);
+  };
+  double joined = 0, all = 0;
+  for (const auto& [from, to] : edges) joined += distance(from, to) / 24;
+  for (std::int64_t a = 0; a < 24; ++a)
+    for (std::int64_t b = 0; b < 24; ++b) all += distance(a, b) / (24 * 23);
+  CHECK(joined < 0.6 * all);
+  for (const float value : at) CHECK((value >= 0 && value <= 1));
+  const Array again = lay_out(24, edges);
+  CHECK(std::ranges::equal(again.values<float>(), at));
+  CHECK(lay_out(0, {}).size() == 0);
+  CHECK(lay_out(1, {}).values<float>()[0] == 0.5F);
+}
+
+TEST_CASE("report: curves are thinned to means, and seeds become bands") {
+  Curve curve{.metric = "loss", .split = "train"};
+  for (int i = 0; i < 100; ++i)
+    curve.points.push_back({double(i), double(i), double(i), double(i)});
+  thin_out(curve, 30);
+  CHECK(curve.points.size() == 25);
+  CHECK(curve.points[1].x == 5.5);  // of 4, 5, 6 and 7
+  CHECK(curve.points[1].y == 5.5);
+  CHECK(curve.points[1].low == 5.5);
+  RunStory one{.name = "seed-1", .curves = {{.metric = "loss", .split = "val"}}};
+  RunStory other = one;
+  one.curves[0].points = {{10, 3, 3, 3}, {20, 2, 2, 2}};
+  other.curves[0].points = {{10, 5, 5, 5}};
+  const RunStory both = joined("both", {one, other});
+  REQUIRE(both.curves[0].points.size() == 1);  // the steps that both have
+  CHECK(both.curves[0].seeds == 2);
+  CHECK(both.curves[0].points[0].low == 3);
+  CHECK(both.curves[0].points[0].y == 4);
+  CHECK(both.curves[0].points[0].high == 5);
+}
+
+TEST_CASE("report: one page without a network, of a run, of seeds and of several runs") {
+  const Workshop shop;
+  shop.must_train("text", "text", {"train.samples=true", "--profile"});
+  shop.must_train("vae", "vae");
+  shop.must_train("toy", "seeds", {"--seeds", "2"});
+  const auto report = [&](const std::vector<std::string>& runs) {
+    std::vector<std::string> words = {"report", "--out", shop.folder.path("page.html")};
+    for (const std::string& run : runs) words.push_back(shop.folder.path(run));
+    const Finished finished = tapestry_run(words);
+    INFO(finished.err);
+    REQUIRE(finished.status == 0);
+    return read_bytes(shop.folder.path("page.html"));
+  };
+  const std::string text = report({"text"});
+  check_says(text, {"default-src 'none'", "data-show=\"attention\"", "data-show=\"samples\"",
+                    "finished, 40 steps", "checksum of the data", "<svg class=\"plot\"",
+                    "To make it again", "Where the time of a step goes", "Its sessions: 1",
+                    "blocks.0", "Dan Vanderkam"});
+  for (const char* loads : {"src=\"http", "href=\"http", "url(", "@import", "fetch(", "eval("})
+    CHECK_MESSAGE(count(text, loads) == 0, loads);
+  CHECK(count(text, "'sha256-") == count(text, "<script>"));
+  CHECK(text == report({"text"}));  // the same run, the same page
+  check_says(report({"vae"}), {"data-show=\"latent\"", "\"decoder\"", "data:image/png;base64,"});
+  const std::string seeds = report({"seeds"});
+  check_says(seeds, {"\"band\":true", "\"seeds\":2", "<polygon"});
+  const std::string several = report({"text", "vae"});
+  check_says(several, {"Where their configs differ", "model.hidden", "data-show=\"latent\"",
+                       "data-show=\"attention\""});
+  const Finished beside = tapestry_run({"report", shop.folder.path("vae")});
+  CHECK(beside.status == 0);
+  check_says(beside.out, {"vae/report.html", "MB"});
+}
+
+TEST_CASE("report: names, labels and texts of a run cannot become markup") {
+  const Workshop shop;
+  const std::string evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>";
+  const std::string run = "<b>&run'";
+  std::string names = evil;
+  for (int i = 1; i < 10; ++i) names += fmt::format(",\xe2\x80\xae{}{}", i, evil);
+  shop.must_train("vae", run, {"data.class_names=" + names, "train.steps=2"});
+  std::ofstream(shop.folder.path(run + "/metrics.jsonl"), std::ios::app)
+      << Json{{"step", 3}, {"split", evil}, {"elapsed_s", 1}, {evil, 1.5}}.dump() << "\n";
+  std::ofstream(shop.folder.path(run + "/samples.jsonl"))
+      << Json{{"step", 1}, {"name", evil}, {"text", evil}}.dump() << "\n";
+  std::ofstream(shop.folder.path(run + "/profile.txt")) << evil;
+  const std::string page = report_of({shop.folder.path(run)});
+  CHECK(count(page, "alert(1)") > 10);
+  for (const char* markup : {"<script>alert", "<img src=x", "<b>&run", "<b>&amp;run"})
+    CHECK_MESSAGE(count(page, markup) == 0, markup);
+  CHECK(count(page, "\xe2\x80\xae") == 0);  // text that would be shown from right to left
+}
+
+TEST_CASE("report: of what runs, failed, was killed or is damaged") {
+  const Workshop shop;
+  shop.must_train("toy", "run", {"train.steps=12"});
+  const std::string folder = shop.folder.path("run"), sessions = folder + "/sessions.jsonl";
+  const std::string good = read_bytes(sessions);
+  check_says(report_of({folder}), {"finished, 12 steps"});
+  std::ofstream(sessions) << lines_of(good)[0] << "\n";  // no word of its end
+  check_says(report_of({folder}), {"finished, 12 steps"});
+  std::ofstream(folder + "/metrics.jsonl", std::ios::app)
+      << R"({"step": 15, "split": "train", "loss": 3.5, "elapsed_s": 9})"
+      << "\nno json\n";
+  std::string config = read_bytes(folder + "/config.toml");
+  config.replace(config.find("steps = 12"), 10, "steps = 40");
+  std::ofstream(folder + "/config.toml") << config;
+  check_says(report_of({folder}), {"step 15 of 40", "metrics.jsonl: 1 lines are damaged"});
+  std::ofstream(sessions) << good.substr(0, good.find('\n') + 1)
+                          << R"({"ended": "now", "step": 11, "how": "failed: <NaN>"})"
+                          << "\n{\n[]\n";
+  check_says(report_of({folder}), {"failed: &lt;NaN&gt; at step 15 of 40"});
+  {
+    const RunLock lock(Run(folder), RunLock::Folder::find);
+    check_says(report_of({folder}), {"is being trained"});
+  }
+  std::ofstream(folder + "/best.safetensors") << "damaged";
+  check_says(report_of({folder}),
+             {"What could not be shown", "best.safetensors", "<h2 id=\"curves\""});
+  std::filesystem::remove(folder + "/best.safetensors");
+  std::filesystem::remove(folder + "/checkpoint.safetensors");
+  check_says(report_of({folder}), {"<h2 id=\"curves\""});
+  std::filesystem::remove(folder + "/metrics.jsonl");
+  check_says(message_of([&] { report_of({folder}); }), {"run: not a run", "metrics.jsonl"});
+  check_says(message_of([&] { report_of({folder + "-none"}); }), {"run-none: no such run"});
+}
+
+TEST_CASE("report: data that is gone leaves the curves, and says so") {
+  const Workshop shop;
+  shop.must_train("text", "run", {"train.steps=4"});
+  std::filesystem::remove(shop.folder.path("story.txt"));
+  const std::string page = report_of({shop.folder.path("run")});
+  check_says(page, {"What could not be shown", "story.txt", "data-show=\"curves\""});
+}
+
+TEST_CASE("report: --out never replaces what a run needs") {
+  const Workshop shop;
+  shop.must_train("toy", "run", {"train.steps=2"});
+  for (const char* name : {"run/metrics.jsonl", "run/config.toml", "run/best.safetensors"}) {
+    const std::string before = read_bytes(shop.folder.path(name));
+    const Finished refused =
+        tapestry_run({"report", shop.folder.path("run"), "--out", shop.folder.path(name)});
+    CHECK(refused.status == 2);
+    CHECK(read_bytes(shop.folder.path(name)) == before);
+  }
+}
+
+// --- what reports read beside metrics and checkpoints ---
+
+TEST_CASE("sessions: each process leaves when it began, how it ended, and what was typed") {
+  const Workshop shop;
+  shop.must_train("toy", "run", {"train.steps=10"});
+  shop.must_train("toy", "run", {"train.steps=20", "optim.decay_steps=40", "--resume"});
+  const std::vector<Session> sessions = read_sessions(Run(shop.folder.path("run")));
+  REQUIRE(sessions.size() == 2);
+  const std::regex time("20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z");
+  for (const Session& session : sessions) {
+    CHECK(std::regex_match(session.began, time));
+    REQUIRE(session.end);
+    CHECK(std::regex_match(session.end->at, time));
+    CHECK(session.end->how == "done");
+    CHECK(session.threads >= 1);
+    CHECK(session.ranks == 1);
+    CHECK(!session.processor.empty());
+    CHECK(std::ranges::count(session.command, "train") == 1);
+  }
+  CHECK(sessions[0].from_step == 0);
+  CHECK(sessions[0].end->step == 10);
+  CHECK(sessions[1].from_step == 10);
+  CHECK(sessions[1].end->step == 20);
+}
+
+TEST_CASE("sessions: a training that diverges says so") {
+  const Workshop shop;
+  const Finished failed = shop.train(
+      "toy", "run", {"optim.learning_rate=900", "optim.schedule=constant", "optim.clip_norm=0"});
+  const std::vector<Session> sessions = read_sessions(Run(shop.folder.path("run")));
+  REQUIRE(sessions.size() == 1);
+  REQUIRE(sessions[0].end);
+  CHECK(sessions[0].end->how.starts_with(failed.status == 0 ? "done" : "failed: "));
+}
+
+TEST_CASE("config: a run's config says where what was set came from") {
+  const Workshop shop;
+  shop.must_train("toy", "run", {"train.steps=3"});
+  const std::string text = read_bytes(shop.folder.path("run/config.toml"));
+  check_says(text, {"steps = 3", "# --set\n", "width = 16", "toy.toml:9:1\n"});
+  CHECK(text.find("# default") == std::string::npos);
+  const Config config = resolved_config(text, "config.toml", {});
+  CHECK(config.toml() == load_checkpoint(shop.checkpoint("run")).config);
+}
+
+TEST_CASE("samples: kept at evaluations, and forgotten where a run goes on before them") {
+  const Workshop shop;
+  shop.must_train("text", "run", {"train.samples=true", "train.steps=20"});
+  const Run run(shop.folder.path("run"));
+  const std::vector<KeptSample> first = read_samples(run);
+  REQUIRE(!first.empty());
+  CHECK(first.front().step == 10);
+  CHECK(first.front().name == "samples");
+  CHECK(!first.front().text.empty());
+  std::ofstream(run.samples(), std::ios::app)
+      << R"({"step": 25, "name": "samples", "text": "of a process that was killed"})"
+      << "\nhalf";
+  shop.must_train("text", "run", {"train.samples=true", "train.steps=30", "--resume"});
+  for (const KeptSample& sample : read_samples(run)) {
+    CHECK(sample.step != 25);
+    CHECK(sample.text != "of a process that was killed");
+  }
+  shop.must_train("text", "alone", {"train.steps=30"});
+  CHECK(!std::filesystem::exists(Run(shop.folder.path("alone")).samples()));
+  check_same_checkpoint(shop.checkpoint("run"), shop.checkpoint("alone"));
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,266 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "layers/models/vae.hpp"
+#include "tests/support/browser.hpp"
+#include "tests/support/workshop.hpp"
+#include "train/run/run.hpp"
+
+// Reports as their readers use them, in Debian's chromium: by mouse, finger and keyboard, on a desk
+// and on a phone, in light and dark, and without scripts.
+namespace tapestry {
+namespace {
+
+// A small training's report, open in a browser; nothing where there is no browser.
+class OpenReport {
+ public:
+  OpenReport(const std::string& config, const std::vector<std::string>& more = {}) {
+    const std::string run = folder_.path("run"), page = folder_.path("page.html");
+    std::vector<std::string> words = {
+        "train", config, "--quiet", "--out", run, "train.eval_every=10", "train.log_every=2"};
+    words.insert(words.end(), more.begin(), more.end());
+    must(with_sets(words));
+    must({"report", run, "--out", page});
+    browser.resize(1280, 900);
+    browser.open(page);
+    browser.wait_for("document.documentElement.classList.contains('shown')");
+  }
+  ~OpenReport() {
+    for (const std::string& message : browser.console()) CHECK_MESSAGE(message.empty(), message);
+  }
+
+  std::string run() const { return folder_.path("run"); }
+  std::string page() const { return folder_.path("page.html"); }
+  const TemporaryFolder& folder() const { return folder_; }
+
+  // What the page keeps for tests on a part: data-z of its live element.
+  std::string kept(const std::string& part, const std::string& name) {
+    const Json value =
+        browser.run("return document.querySelector(arguments[0]).dataset[arguments[1]]",
+                    Json::array({live(part), name}));
+    return value.is_string() ? value.get<std::string>() : "";
+  }
+  static std::string live(const std::string& part) { return "[data-show=" + part + "] > .live"; }
+
+  // Every part is alive, and nothing is wider than the window, on a desk and on a phone.
+  void check_fits() {
+    for (const auto& [width, phone] : {std::pair{1280, false}, std::pair{375, true}})
+      for (const bool dark : {false, true}) {
+        CAPTURE(width);
+        browser.resize(width, 800, phone);
+        browser.prefer_dark(dark);
+        browser.wait_for("innerWidth === " + std::to_string(width));
+        CHECK(browser.run("return document.documentElement.scrollWidth").get<int>() <= width);
+        CHECK(browser.run("return document.querySelectorAll('[data-show]:not(.is-live)').length") ==
+              0);
+        const Json paper = browser.run(
+            "return Number(getComputedStyle(document.body).backgroundColor.match(/[0-9]+/)[0])");
+        CHECK((paper.get<int>() < 128) == dark);
+      }
+    browser.resize(1280, 900);
+    browser.prefer_dark(false);
+  }
+
+  Browser browser;
+
+ private:
+  static void must(const std::vector<std::string>& words) {
+    const Finished finished = tapestry_run(words);
+    INFO(finished.err);
+    REQUIRE(finished.status == 0);
+  }
+
+  TemporaryFolder folder_;
+};
+
+bool can_look() {
+  if (has_browser() && !*TAPESTRY_EMULATOR) return true;
+  MESSAGE("skipped: no chromium and chromium-driver to look at reports with");
+  return false;
+}
+
+std::vector<std::string> small_and(const std::string& task, std::vector<std::string> more) {
+  const std::vector<std::string> keys = small(task);
+  more.insert(more.begin(), keys.begin(), keys.end());
+  return more;
+}
+
+TEST_SUITE_BEGIN("page");
+
+TEST_CASE("page: an autoencoder's decoder draws in the page what the program draws") {
+  if (!can_look()) return;
+  for (const char* channels : {"model.channels=[]", "model.channels=[4,6]"}) {
+    CAPTURE(channels);
+    OpenReport report("clothes-vae", {"data.training_images=200", "data.test_images=60",
+                                      "model.hidden=[32]", "train.steps=60", channels});
+    TrainedModel trained = load_trained(report.run(), {}, false);
+    auto& model = dynamic_cast<Vae&>(trained.task->model());
+    for (const std::vector<float>& z :
+         {std::vector<float>{0, 0, 0}, {1.5F, -0.7F, 0.3F}, {-3, 2, 4}, {40, 0, -40}}) {
+      const Json drawn = report.browser.run(
+          "return Array.from(document.querySelector(arguments[0]).decode(Float32Array.from("
+          "arguments[1])))",
+          Json::array({OpenReport::live("latent"), z}));
+      const Array image = model.expected_image(Array::of(z, {1, 3})).value();
+      REQUIRE(drawn.size() == 28 * 28);
+      double farthest = 0;
+      for (std::size_t i = 0; i < drawn.size(); ++i) {
+        const double wanted = 255 * std::clamp(image.values<float>()[i], 0.0F, 1.0F);
+        farthest = std::max(farthest, std::abs(drawn[i].get<double>() - wanted));
+      }
+      CHECK(farthest <= 1);
+    }
+    MESSAGE("a decode takes ", report.kept("latent", "decodeMs"), " ms");
+  }
+}
+
+TEST_CASE("page: a point of the latent space is dragged, the cloud is turned, images are chosen") {
+  if (!can_look()) return;
+  OpenReport report("clothes-vae", {"data.training_images=200", "data.test_images=60",
+                                    "model.hidden=[16]", "train.steps=40"});
+  Browser& browser = report.browser;
+  const auto z = [&] { return report.kept("latent", "z"); };
+  const auto picture = [&] {
+    return browser.run("return document.querySelector('.latent .side canvas').toDataURL()")
+        .get<std::string>();
+  };
+  browser.click(".latent .tools button");  // the centre, where the marker is in the middle
+  const std::string centre = z();
+  browser.drag(".latent canvas.front", {0.9, 0.9}, {0.7, 0.8});  // the background: it turns
+  CHECK(z() == centre);
+  browser.run("document.querySelector('.latent canvas.front').scrollIntoView({block: 'center'})");
+  const std::string before = picture();
+  browser.keys(".latent canvas.front", std::string(key_shift) + key_right + key_right + key_up);
+  CHECK(z() != centre);
+  browser.run("document.querySelector('.latent .sliders input').focus()");
+  browser.keys(".latent .sliders input", key_home);
+  const std::string at_the_side = z();
+  CHECK(at_the_side != centre);
+  browser.wait_for("new Promise(requestAnimationFrame)");
+  CHECK(picture() != before);
+  browser.click(".latent .pair:nth-child(5)");
+  CHECK(z() != at_the_side);
+  CHECK(browser.run("return document.querySelectorAll('.latent .pair[data-end]').length")
+            .get<int>() >= 1);
+  browser.click(".latent .row button:nth-child(4)");
+  CHECK(browser.run("return document.querySelectorAll('.latent .row button').length") == 9);
+  report.check_fits();
+}
+
+TEST_CASE("page: the marker follows the pointer, and a finger") {
+  if (!can_look()) return;
+  OpenReport report("clothes-vae", {"data.training_images=200", "data.test_images=60",
+                                    "model.hidden=[16]", "model.latent=2", "train.steps=40"});
+  Browser& browser = report.browser;
+  for (const bool phone : {false, true}) {
+    browser.resize(phone ? 375 : 1280, 900, phone);
+    browser.open(report.page());
+    browser.wait_for("document.documentElement.classList.contains('shown')");
+    browser.drag(".latent canvas.front", {0.5, 0.5}, {0.7, 0.3});
+    const std::string there = report.kept("latent", "z");
+    browser.drag(".latent canvas.front", {0.7, 0.3}, {0.3, 0.6});
+    CHECK(report.kept("latent", "z") != there);
+  }
+}
+
+TEST_CASE("page: a language model's attention, expectations, samples and curves") {
+  if (!can_look()) return;
+  const TemporaryFolder folder;
+  OpenReport report("shakespeare-char",
+                    {"data.path=" + folder.write("story.txt", story(60)), "model.layers=2",
+                     "model.heads=2", "model.width=16", "model.context=24", "train.steps=40",
+                     "train.batch_size=4", "train.samples=true", "optim.warmup_steps=5"});
+  Browser& browser = report.browser;
+  CHECK(report.kept("curves", "charts") == "6");
+  browser.hover("[data-show=attention] .token:nth-child(4)", 0.5, 0.5);
+  CHECK(report.kept("attention", "query") == "3");
+  browser.keys("[data-show=attention] .token:nth-child(4)", key_right);
+  CHECK(report.kept("attention", "query") == "4");
+  check_says(browser.text("[data-show=attention]"), {"looks most at", "expects after", "%"});
+  const std::string step = report.kept("samples", "step");
+  browser.click("[data-show=samples] button");
+  CHECK(report.kept("samples", "step") != step);
+  browser.drag("[data-show=curves] .chart canvas:last-of-type", {0.3, 0.5}, {0.6, 0.5});
+  browser.run("document.querySelector('[data-show=curves] button').click()");
+  report.check_fits();
+}
+
+TEST_CASE("page: patches of an image, pairs of a translation, windows of a forecast") {
+  if (!can_look()) return;
+  {
+    OpenReport report("clothes-vit",
+                      {"data.training_images=100", "data.test_images=20", "model.layers=2",
+                       "model.heads=2", "model.width=16", "model.patch=7", "train.steps=10"});
+    CHECK(report.kept("attention", "query") == "0");  // the class token
+    report.browser.run("document.querySelector('[data-show=attention] select').focus()");
+    report.check_fits();
+  }
+  {
+    OpenReport report("dates", {"model.layers=1", "model.heads=2", "model.width=16",
+                                "train.steps=20", "train.batch_size=8"});
+    CHECK(report.kept("translation", "pair") == "0");
+    report.browser.click("[data-show=translation] button[data-pair='2']");
+    CHECK(report.kept("translation", "pair") == "2");
+    report.check_fits();
+  }
+  OpenReport report("waves", small_and("forecast", {"train.steps=20", "data.rows=400"}));
+  const std::string origin = report.kept("forecast", "origin");
+  report.browser.run(
+      "[...document.querySelectorAll('[data-show=forecast] button')].find(b => b.textContent === "
+      "'Next').click()");
+  CHECK(std::stoi(report.kept("forecast", "origin")) > std::stoi(origin));
+  report.check_fits();
+}
+
+TEST_CASE("page: a graph's nodes, and what a memory remembers") {
+  if (!can_look()) return;
+  {
+    OpenReport report("karate", {"train.steps=20"});
+    Browser& browser = report.browser;
+    browser.run("document.querySelector('[data-show=graph] canvas').scrollIntoView()");
+    std::string node;
+    for (int i = 0; i < 100 && node.empty(); ++i) {  // some node lies under one of the places
+      browser.hover("[data-show=graph] canvas", 0.3 + 0.04 * (i % 10), 0.3 + 0.04 * (i / 10));
+      node = report.kept("graph", "node");
+    }
+    CHECK(!node.empty());
+    check_says(browser.text("[data-show=graph]"), {"Mr. Hi", "Officer"});
+    report.check_fits();
+  }
+  OpenReport report("memory-query-key", small_and("recall", {"train.steps=10"}));
+  check_says(report.browser.text("[data-show=ages]"), {"chance"});
+  report.check_fits();
+}
+
+TEST_CASE("page: without scripts there are figures and tables") {
+  if (!can_look()) return;
+  OpenReport report("clothes-vae", {"data.training_images=100", "data.test_images=20",
+                                    "model.hidden=[8]", "train.steps=20"});
+  report.browser.disable_scripts(true);
+  report.browser.open(report.page());
+  CHECK(report.browser.run("return document.querySelectorAll('.is-live').length") == 0);
+  const Json sizes = report.browser.run(
+      "return [...document.querySelectorAll('.fallback svg, .fallback img')]"
+      ".map(shown => shown.getBoundingClientRect().height)");
+  CHECK(sizes.size() >= 6);
+  for (const Json& height : sizes) CHECK(height.get<double>() > 50);
+  check_says(report.browser.text("body"), {"loss, validation", "finished, 20 steps"});
+}
+
+TEST_CASE("page: what a run's author wrote does nothing") {
+  if (!can_look()) return;
+  const std::string evil = "</script><script>document.title='evil'</script><img src=x>";
+  std::string names = evil;
+  for (int i = 1; i < 10; ++i) names += "," + evil + std::to_string(i);
+  OpenReport report("clothes-vae",
+                    {"data.training_images=50", "data.test_images=20", "model.hidden=[8]",
+                     "train.steps=5", "data.class_names=" + names});
+  CHECK(report.browser.run("return document.title") != "evil");
+  CHECK(report.browser.run("return document.querySelectorAll('img[src=x]').length") == 0);
+  check_says(report.browser.text("[data-show=latent]"), {"</script>"});
+  report.check_fits();
+}
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,34 @@
+#include "train/commands/command.hpp"
+#include "train/commands/output.hpp"
+#include "train/report/page.hpp"
+#include "train/run/terminal.hpp"
+
+namespace tapestry {
+namespace {
+
+class Report final : public Command {
+ public:
+  void declare(Arguments& arguments) override {
+    arguments.places("RUN", runs_, "folders of runs, or of the seeds of one");
+    arguments.option("--out", out_, "the page; by default RUN/report.html of the first");
+  }
+
+  int run() override {
+    const std::string out = out_.empty() ? in_run(runs_.front(), "report.html") : out_;
+    expect_not_of_a_run(out);
+    const std::string page = report_of(runs_);
+    write_bytes(out, page);
+    say("{}: {:.2f} MB; open it with a browser\n", out, static_cast<double>(page.size()) / 1e6);
+    return 0;
+  }
+
+ private:
+  std::vector<std::string> runs_;
+  std::string out_;
+};
+
+const RegisterCommand<Report> report_command("report",
+                                             "show runs and what they learnt as one web page");
+
+}  // namespace
+}  // namespace tapestry

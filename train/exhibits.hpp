@@ -1,0 +1,116 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "autograd/adjacency.hpp"
+#include "autograd/array.hpp"
+
+// What a report shows of a trained model: values, whatever page they are shown on.
+namespace tapestry {
+
+// What one attention of a model looked at: weights (H, T, S), and the tokens of its queries and
+// keys. Of an image, weights (H, rows, columns) as its patches lie, without labels.
+struct AttentionMap {
+  std::string path{};  // of the layer
+  Array weights{};
+  std::vector<std::string> queries{}, keys{};
+  Array image{};  // (height, width), 0 white and 1 black, or empty
+};
+using AttentionMaps = std::vector<AttentionMap>;
+
+// An example that a transformer read, what it looked at, and what it expected next.
+struct ReadExample {
+  std::string title{};
+  AttentionMaps maps{};
+  using Prediction = std::pair<std::string, double>;  // a token and its probability
+  struct Expectation {
+    std::string after{}, actual{};          // the token that was read, and the one that came
+    std::vector<Prediction> predictions{};  // the likeliest first
+  };
+  std::vector<Expectation> expectations{};
+  // Of an image: weights (H, T, T) of `extra_tokens` and then the patches, row by row.
+  Array image{};  // (height, width) float32, 0 black and 1 white
+  std::int64_t patch_rows = 0, patch_columns = 0, extra_tokens = 0;
+};
+struct ReadExamples {
+  std::vector<ReadExample> examples{};
+};
+
+// A decoder as what it computes, so that a page can compute it as well: images = output(layers(z)).
+struct DecoderLayer {
+  std::string kind{};                     // "linear" or "transposed_convolution"
+  Array weight{}, bias{};                 // (out, in) or (in, out, K, K); (out)
+  std::int64_t stride = 0, padding = 0;   // of a transposed convolution,
+  std::vector<std::int64_t> in{}, out{};  // its channels, height and width
+  std::string activation{};               // after it, by the name that a config gives it
+};
+struct Decoder {
+  std::vector<DecoderLayer> layers{};
+  bool sigmoid = false;  // at the end
+};
+
+// Where an autoencoder puts images, what it makes of them, and its decoder.
+struct LatentSpace {
+  std::string split{};  // whose images they are
+  std::vector<std::string> class_names{};
+  std::vector<std::int32_t> classes{};  // N
+  Array codes{};                        // (N, Z) float32
+  Array images{}, reconstructions{};    // (M, height, width) of the first M, 0 black and 1 white
+  Decoder decoder{};
+};
+
+struct TranslatedPair {
+  std::vector<std::string> source{}, written{};  // tokens; the last one written is "end"
+  std::string written_text{}, wanted{};
+  double score = 0;    // in [0, 1]
+  Array alignments{};  // (L, T, S): of each layer of the decoder, the mean of its heads
+};
+// Those that came out best and worst, each group from the best on.
+struct Translations {
+  std::string split{}, score_name{};
+  std::int64_t of = 0;  // so many that were translated
+  std::vector<TranslatedPair> best{}, worst{};
+};
+
+// What a forecaster said at K rows of a split.
+struct ForecastWindows {
+  std::vector<std::string> names{};      // M
+  std::int64_t start_s = 0, step_s = 0;  // of row 0, since 1970-01-01, and between two rows
+  std::int64_t context = 0;              // rows that it saw before each
+  Array values{};                        // (rows, M) float32
+  std::vector<std::int32_t> origins{};   // K: first rows of forecasts, ascending
+  Array forecasts{};                     // (K, horizon, M) float32
+};
+
+// A graph in the plane: of nodes that are classified, with their classes, or one that is
+// classified itself.
+struct PlacedGraph {
+  std::string title{};
+  std::vector<std::string> names{};                // N, or none
+  std::vector<std::int32_t> truth{}, predicted{};  // N each, or none
+  std::vector<std::string> split{};                // N: "train", "val", "test" or "", or none
+  std::vector<Edge> edges{};                       // each once
+  std::vector<float> weights{};                    // of the edges, in [0, 1], or none
+  Array places{};                                  // (N, 2) float32 in [0, 1]
+  std::string truth_class{}, predicted_class{};    // of the graph
+};
+struct PlacedGraphs {
+  std::vector<std::string> class_names{};
+  std::vector<PlacedGraph> graphs{};
+};
+
+// How well something is remembered, by its age: shares (ages) of age 1, 2, …
+struct AgesRemembered {
+  std::vector<double> shares{};
+  std::vector<std::int64_t> asked{};  // of each age, how often
+  double chance = 0;
+};
+
+using Exhibit = std::variant<ReadExamples, LatentSpace, Translations, ForecastWindows, PlacedGraphs,
+                             AgesRemembered>;
+using Exhibits = std::vector<Exhibit>;
+
+}  // namespace tapestry

@@ -1,0 +1,458 @@
+// Where a model's attention looks, over real examples: a token or an image's patch is pointed at,
+// and what it looks at takes colour. Also the whole map, its heads, and the predictions.
+{
+  const WHITESPACE = {'\n': '↵', '\r': '␍', '\t': '⇥'};
+
+  const TURNING = /[\u202a-\u202e\u2066-\u2069]/g;  // these turn the direction of what follows
+
+  // A token as a reader can see it: nothing is invisible, everything else stays as it is.
+  function visible(text) {
+    if (text === '') return '∅';
+    const marked = text.replace(/[\n\r\t]/g, (space) => WHITESPACE[space])
+      .replace(TURNING, '\ufffd');
+    return /^ +$/.test(marked) ? '·'.repeat(marked.length) : marked;
+  }
+
+  const quoted = (text) => {
+    const shown = visible(text);
+    return `“${shown.length > 40 ? `${Array.from(shown).slice(0, 40).join('')}…` : shown}”`;
+  };
+
+  function percent(weight) {
+    if (weight > 0 && weight < 0.0095) return '<\u00a01\u00a0%';
+    return `${Math.round(100 * weight)}\u00a0%`;
+  }
+
+  function token(text, role) {
+    return element('span', {class: 'token', role, title: visible(text)},
+                   element('span', {class: 'word'}, visible(text)));
+  }
+
+  function tokenRow(label, texts, role) {
+    const spans = texts.map((text) => token(text, role === 'listbox' ? 'option' : 'listitem'));
+    const row = element('div', {class: 'token-row', role, 'aria-label': label}, ...spans);
+    return {row, spans};
+  }
+
+  const STEPS = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1};
+
+  // Where a key leads from item i of a row of count; undefined where it leads nowhere.
+  function stepped(key, i, count) {
+    if (key === 'Home') return 0;
+    if (key === 'End') return count - 1;
+    return key in STEPS ? Math.min(count - 1, Math.max(0, i + STEPS[key])) : undefined;
+  }
+
+  // Makes spans one tab stop with arrow keys. pointed(i) is called for the one under the pointer
+  // or with the focus; the function that is returned moves the tab stop to the i-th.
+  function roving(spans, pointed) {
+    spans.forEach((span, i) => {
+      span.addEventListener('pointerover', () => pointed(i));
+      span.addEventListener('focus', () => pointed(i));
+      span.addEventListener('keydown', (event) => {
+        const next = stepped(event.key, i, spans.length);
+        if (next === undefined) return;
+        event.preventDefault();
+        spans[next].focus();
+      });
+    });
+    return (stop) => spans.forEach((span, i) => { span.tabIndex = i === stop ? 0 : -1; });
+  }
+
+  // The indices of the largest weights, the largest first, without those that are nothing.
+  function largest(weights, count) {
+    return Array.from(weights.keys()).sort((a, b) => weights[b] - weights[a])
+      .slice(0, count).filter((i) => weights[i] > 0);
+  }
+
+  // Colours each span by its weight; the largest have numbers too.
+  function weigh(spans, texts, weights) {
+    const greatest = Math.max(...weights) || 1;
+    const numbered = new Set(largest(weights, 8));
+    spans.forEach((span, i) => {
+      span.style.setProperty('--weight', (weights[i] / greatest).toFixed(3));
+      span.dataset.percent = numbered.has(i) ? percent(weights[i]) : '';
+      span.title = `${visible(texts[i])}: ${percent(weights[i])}`;
+    });
+  }
+
+  const same = (a, b) => a.length === b.length && a.every((text, i) => text === b[i]);
+
+  // One head of the weights (heads, rows, columns) as fractions, or the mean of all of them.
+  function headOf({shape: [heads, rows, columns], values}, head) {
+    const size = rows * columns, matrix = {rows, columns, values: new Float32Array(size)};
+    const [first, count] = head === 'mean' ? [0, heads] : [head, 1];
+    const scale = 1 / (255 * count);
+    for (let one = first; one < first + count; ++one) {
+      for (let i = 0; i < size; ++i) matrix.values[i] += scale * values[one * size + i];
+    }
+    matrix.greatest = matrix.values.reduce((a, b) => Math.max(a, b), 0);
+    return matrix;
+  }
+
+  const rowOf = ({columns, values}, row) => values.subarray(row * columns, (row + 1) * columns);
+
+  // A pixel for each weight, in one colour: the greatest is opaque, nothing is transparent.
+  function paintWeights(canvas, {rows, columns, values, greatest}, tint) {
+    canvas.width = columns;
+    canvas.height = rows;
+    const image = new ImageData(columns, rows), context = canvas.getContext('2d');
+    values.forEach((weight, i) => { image.data[4 * i + 3] = 255 * weight / (greatest || 1); });
+    context.putImageData(image, 0, 0);
+    context.globalCompositeOperation = 'source-in';
+    context.fillStyle = tint;
+    context.fillRect(0, 0, columns, rows);
+  }
+
+  // "“cat” looks most at “sat” (41 %), “on” (20 %) and “the” (9 %)."
+  function summary({queries, keys}, query, weights) {
+    const most = largest(weights, 3).map((i) => `${quoted(keys[i])} (${percent(weights[i])})`);
+    if (most.length === 0) return `${quoted(queries[query])} looks at nothing.`;
+    const last = most.pop();
+    const all = most.length ? `${most.join(', ')} and ${last}` : last;
+    return `${quoted(queries[query])} looks most at ${all}.`;
+  }
+
+  // Tokens of a text: one row where they look at each other, else those that ask and those that
+  // are looked at.
+  function tokenView(map, choose) {
+    const asks = tokenRow('tokens that ask', map.queries, 'listbox');
+    const move = roving(asks.spans, choose);
+    const alone = same(map.queries, map.keys);
+    const seen = alone ? asks : tokenRow('tokens that are looked at', map.keys, 'list');
+    const named = (name, row) => element('div', {class: 'named'}, element('b', {}, name), row);
+    const rows = alone ? [asks.row] : [named('asks', asks.row), named('is looked at', seen.row)];
+    const hint = 'Point at a token, or move along the tokens with the arrow keys: it is the one '
+               + 'that asks. The stronger the colour of another, the more it is looked at; the '
+               + 'largest weight has the full colour.';
+    const show = (query, weights) => {
+      asks.spans.forEach((span, i) => span.setAttribute('aria-selected', i === query));
+      move(query);
+      weigh(seen.spans, map.keys, weights);
+    };
+    return {root: element('div', {class: 'tokens'}, element('p', {class: 'faint'}, hint), ...rows),
+            show, draw() {}};
+  }
+
+  // The patch of the image at a pointer's place.
+  function patchAt(canvas, event, {patch_rows: rows, patch_columns: columns}) {
+    const box = canvas.getBoundingClientRect();
+    const within = (part, count) => Math.min(count - 1, Math.max(0, Math.floor(part * count)));
+    return within((event.clientY - box.top) / box.height, rows) * columns
+         + within((event.clientX - box.left) / box.width, columns);
+  }
+
+  const GRID_STEPS = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0]};
+
+  // Where an arrow key leads from a patch of the grid; from outside of it, to the first patch.
+  function patchAfter(key, patch, {patch_rows: rows, patch_columns: columns}) {
+    if (patch < 0) return 0;
+    const [down, right] = GRID_STEPS[key];
+    const clamp = (i, count) => Math.min(count - 1, Math.max(0, i));
+    return clamp(Math.floor(patch / columns) + down, rows) * columns
+         + clamp(patch % columns + right, columns);
+  }
+
+  // An image whose patches look at each other, and buttons for the tokens that are no patches.
+  function imageView(example, map, choose) {
+    const extra = example.extra_tokens ?? 0, {patch_rows: rows, patch_columns: columns} = example;
+    const {shape: [height, width], values: pixels} = arrayOf(example.image);
+    const image = picture(pixels, height, width), overlay = element('canvas');
+    const canvas = element('canvas', {
+      class: 'patches', tabindex: 0, role: 'application',
+      style: `aspect-ratio: ${width} / ${height}`,
+      'aria-label': `image of ${rows} × ${columns} patches; arrow keys choose the one that asks`});
+    const buttons = map.queries.slice(0, extra).map((text, i) =>
+      element('button', {type: 'button', onclick: () => choose(i)}, token(text)));
+    let shown = {query: 0, weights: new Float32Array(map.keys.length)};
+
+    const point = (event) => choose(extra + patchAt(canvas, event, example));
+    canvas.addEventListener('pointermove', point);
+    canvas.addEventListener('pointerdown', point);
+    canvas.addEventListener('keydown', (event) => {
+      if (!(event.key in GRID_STEPS)) return;
+      event.preventDefault();
+      choose(extra + patchAfter(event.key, shown.query - extra, example));
+    });
+
+    const outline = (context, patch, cell) => {
+      const box = [(patch % columns) * cell.width, Math.floor(patch / columns) * cell.height];
+      for (const [tint, line] of [['--panel', 5], ['--accent', 3]]) {
+        context.strokeStyle = colour(tint);
+        context.lineWidth = line;
+        context.strokeRect(box[0] + 1.5, box[1] + 1.5, cell.width - 3, cell.height - 3);
+      }
+    };
+    const draw = () => {
+      const {context, width: wide, height: high} = contextOf(canvas);
+      const values = shown.weights.subarray(extra), greatest = Math.max(...values);
+      context.imageSmoothingEnabled = false;
+      context.drawImage(image, 0, 0, wide, high);
+      paintWeights(overlay, {rows, columns, values, greatest}, colour('--series-1'));
+      context.globalAlpha = 0.75;
+      context.drawImage(overlay, 0, 0, wide, high);
+      context.globalAlpha = 1;
+      const cell = {width: wide / columns, height: high / rows};
+      if (shown.query >= extra) outline(context, shown.query - extra, cell);
+    };
+    const show = (query, weights) => {
+      shown = {query, weights};
+      buttons.forEach((button, i) => {
+        button.setAttribute('aria-pressed', i === query);
+        button.title = `is looked at: ${percent(weights[i])}`;
+        button.firstChild.dataset.percent = percent(weights[i]);
+      });
+      draw();
+    };
+    const hint = 'Point at a patch of the image, or choose it with the arrow keys: it is the one '
+               + 'that asks. The more a patch is looked at, the more orange it is.';
+    const outside = element('div', {class: 'controls'}, ...buttons);
+    return {root: element('div', {class: 'seen'}, canvas, outside,
+                          element('p', {class: 'faint'}, hint)),
+            show, draw};
+  }
+
+  const LARGEST_CELL = 22, LEAST_LABELLED = 11, MAP_HEIGHT = 440, MARGIN = 70;
+
+  // The places of a map's cells in a canvas of a width; an axis has labels where they fit.
+  function cellsOf({rows, columns}, wide) {
+    const whole = (size) => size < 3 ? size : Math.floor(size);
+    const high = whole(Math.min(LARGEST_CELL, MAP_HEIGHT / rows));
+    const left = high >= LEAST_LABELLED ? MARGIN : 0;
+    const cell = {width: whole(Math.min(LARGEST_CELL, (wide - left) / columns)), height: high};
+    const top = cell.width >= LEAST_LABELLED ? MARGIN : 0;
+    return {left, top, cell};
+  }
+
+  function shortened(context, text, room) {
+    const letters = Array.from(visible(text).slice(0, 40));
+    const fits = (shown) => context.measureText(shown).width <= room;
+    if (fits(letters.join(''))) return letters.join('');
+    while (letters.length && !fits(`${letters.join('')}…`)) letters.pop();
+    return `${letters.join('')}…`;
+  }
+
+  function drawLabels(context, {queries, keys}, {left, top, cell}) {
+    context.fillStyle = colour('--faint');
+    context.font = '11px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace';
+    context.textBaseline = 'middle';
+    if (left) {
+      context.textAlign = 'right';
+      queries.forEach((text, i) => context.fillText(shortened(context, text, left - 6), left - 5,
+                                                    top + (i + 0.5) * cell.height));
+    }
+    if (top) {
+      context.textAlign = 'left';
+      keys.forEach((text, i) => {
+        context.save();
+        context.translate(left + (i + 0.5) * cell.width, top - 5);
+        context.rotate(-Math.PI / 2);
+        context.fillText(shortened(context, text, top - 6), 0, 0);
+        context.restore();
+      });
+    }
+  }
+
+  // The whole map of a head: a row for each token that asks, a column for each that is looked at.
+  function heatMap(choose) {
+    const canvas = element('canvas', {
+      class: 'map', tabindex: 0, role: 'application',
+      'aria-label': 'map of the weights: rows ask, columns are looked at; arrow keys move in it'});
+    const readout = element('p', {class: 'readout', role: 'status'});
+    const scale = element('p', {class: 'faint'});
+    const buffer = element('canvas');
+    let map, matrix, cells, query = 0, key = 0;
+
+    const clamp = (i, count) => Math.min(count - 1, Math.max(0, i));
+    const point = (row, column) => {
+      choose(clamp(row, matrix.rows));
+      key = clamp(column, matrix.columns);
+      tell();
+      draw();
+    };
+    const pointAt = ({offsetX, offsetY}) => {
+      const {left, top, cell} = cells;
+      point(Math.floor((offsetY - top) / cell.height), Math.floor((offsetX - left) / cell.width));
+    };
+    canvas.addEventListener('pointermove', pointAt);
+    canvas.addEventListener('pointerdown', pointAt);
+    canvas.addEventListener('keydown', (event) => {
+      if (!(event.key in GRID_STEPS)) return;
+      event.preventDefault();
+      const [down, right] = GRID_STEPS[event.key];
+      point(query + down, key + right);
+    });
+
+    const draw = () => {
+      cells = cellsOf(matrix, canvas.clientWidth);
+      const {left, top, cell} = cells, down = top + query * cell.height;
+      const wide = matrix.columns * cell.width, high = matrix.rows * cell.height;
+      canvas.style.height = `${Math.ceil(top + high + 1)}px`;
+      const {context} = contextOf(canvas);
+      context.imageSmoothingEnabled = cell.width < 1 || cell.height < 1;
+      context.drawImage(buffer, left, top, wide, high);
+      context.strokeStyle = colour('--line');
+      context.strokeRect(left + 0.5, top + 0.5, wide, high);
+      drawLabels(context, map, cells);
+      context.strokeStyle = colour('--faint');
+      context.strokeRect(left + 0.5, down + 0.5, wide, cell.height);
+      context.lineWidth = 2;
+      context.strokeStyle = colour('--ink');
+      context.strokeRect(left + key * cell.width, down, cell.width, cell.height);
+    };
+    const tell = () => {
+      const weight = matrix.values[query * matrix.columns + key];
+      readout.textContent = `${quoted(map.queries[query])} looks at ${quoted(map.keys[key])}: `
+                          + percent(weight);
+    };
+    const recolour = () => {
+      paintWeights(buffer, matrix, colour('--accent'));
+      draw();
+    };
+    const show = (newQuery) => {
+      query = newQuery;
+      [key = 0] = largest(rowOf(matrix, query), 1);
+      tell();
+      draw();
+    };
+    const take = (newMap, newMatrix) => {
+      [map, matrix, query] = [newMap, newMatrix, clamp(query, newMatrix.rows)];
+      scale.textContent = 'A row for each token that asks, a column for each that is looked at. '
+                        + `Full colour: ${percent(matrix.greatest)}.`;
+      recolour();
+    };
+    const root = element('figure', {class: 'whole'}, element('b', {}, 'The whole map'), canvas,
+                         readout, scale);
+    return {root, show, take, draw: recolour};
+  }
+
+  const nameOf = (head) => head === 'mean' ? 'mean of all heads' : `head ${head}`;
+
+  // A button for each head of a layer, with its map as a small picture.
+  function headStrip(weights, choose) {
+    const heads = ['mean', ...Array.from({length: weights.shape[0]}).keys()];
+    const made = heads.map((head) => {
+      const canvas = element('canvas', {class: 'pixels'});
+      const button = element('button', {type: 'button', onclick: () => choose(head),
+                                        'aria-label': nameOf(head)},
+                             canvas, element('span', {}, head === 'mean' ? 'mean' : nameOf(head)));
+      return {head, canvas, button};
+    });
+    const show = (chosen) => {
+      for (const {head, button} of made) button.setAttribute('aria-pressed', head === chosen);
+    };
+    const draw = () => {
+      const tint = colour('--accent');
+      for (const {head, canvas} of made) paintWeights(canvas, headOf(weights, head), tint);
+    };
+    const root = element('div', {class: 'heads', role: 'group', 'aria-label': 'heads'},
+                         ...made.map(({button}) => button));
+    draw();
+    return {root, show, draw};
+  }
+
+  function predictionLine([text, chance], actual) {
+    const right = text === actual;
+    return element('li', {class: right ? 'actual' : ''},
+                   element('span', {class: 'token', title: visible(text)}, visible(text)),
+                   element('span', {class: 'track'},
+                           element('span', {class: 'bar', style: `width: ${100 * chance}%`})),
+                   element('span', {class: 'chance'}, percent(chance)),
+                   element('span', {class: 'good'}, right ? '✓' : ''));
+  }
+
+  // What the model expects after a token. It follows the token that asks where these are the same
+  // tokens, else it has a row of its own.
+  function expectations({predictions, predicted_after: after, actual, image}) {
+    const heading = element('b'), list = element('ol'), truth = element('p', {class: 'faint'});
+    const ofImage = image && after.length === 1;
+    const own = tokenRow('tokens to predict after', after, 'listbox');
+    const show = (position) => {
+      const next = actual?.[position], expected = predictions[position] ?? [];
+      own.spans.forEach((span, i) => span.setAttribute('aria-selected', i === position));
+      move(position);
+      heading.textContent = ofImage ? 'What the model says of the image'
+        : `What the model expects after ${quoted(after[position])}`;
+      list.replaceChildren(...expected.map((one) => predictionLine(one, next)));
+      truth.textContent = next === undefined ? ''
+        : `✓ marks what ${ofImage ? 'is true' : 'really came next'}: ${quoted(next)}`
+        + (expected.some(([text]) => text === next) ? '.' : ', which is not among these.');
+    };
+    const move = roving(own.spans, show);
+    const root = element('div', {class: 'expected'}, heading, own.row, list, truth);
+    show(after.length - 1);
+    return {root, follow(map, query) {
+      const together = same(map.queries, after);
+      own.row.hidden = together || after.length < 2;
+      if (together) show(query);
+    }};
+  }
+
+  const isOfImage = (example, map) => example.image
+    && [map.queries, map.keys].every((texts) => texts.length
+         === (example.extra_tokens ?? 0) + example.patch_rows * example.patch_columns);
+
+  parts.attention = (host, data) => {
+    const state = {example: 0, layer: 0, head: 'mean', query: 0};
+    const top = element('div', {class: 'controls'}), strip = element('div');
+    const body = element('div', {class: 'body'}), told = element('p', {role: 'status'});
+    const map = heatMap((query) => choose(query));
+    let view, heads, expected, current, weights, matrix;
+
+    const tell = () => {
+      for (const name of Object.keys(state)) host.dataset[name] = state[name];
+    };
+    const choose = (query) => {
+      const row = rowOf(matrix, query);
+      state.query = query;
+      told.textContent = summary(current, query, row);
+      view.show(query, row);
+      map.show(query);
+      expected?.follow(current, query);
+      tell();
+    };
+    const chooseHead = (head) => {
+      state.head = head;
+      matrix = headOf(weights, head);
+      heads.show(head);
+      map.take(current, matrix);
+      choose(state.query);
+    };
+    const chooseLayer = (layer) => {
+      const example = data.examples[state.example];
+      state.layer = layer;
+      current = example.maps[layer];
+      weights = arrayOf(current.weights);
+      const ofImage = isOfImage(example, current);
+      view = ofImage ? imageView(example, current, choose) : tokenView(current, choose);
+      heads = headStrip(weights, chooseHead);
+      strip.replaceChildren(heads.root);
+      body.classList.toggle('of-image', Boolean(ofImage));
+      body.replaceChildren(view.root, told, map.root, ...(expected ? [expected.root] : []));
+      state.query = Math.min(state.query, current.queries.length - 1);
+      chooseHead(state.head < weights.shape[0] ? state.head : 'mean');
+    };
+    const chooseExample = (index) => {
+      const example = data.examples[index], last = example.maps.length - 1;
+      state.example = index;
+      state.query = example.image ? 0 : Infinity;
+      expected = example.predictions && expectations(example);
+      top.replaceChildren(
+        chooser('Example', data.examples.map(({title}) => visible(title)), chooseExample, index),
+        chooser('Layer', example.maps.map(({path}) => visible(path)), chooseLayer, last));
+      chooseLayer(last);
+    };
+
+    host.classList.add('attention');
+    host.append(top, strip, body);
+    chooseExample(0);
+    drawn(host, () => {
+      heads.draw();
+      view.draw();
+      map.draw();
+    });
+  };
+
+  // The translation's tokens are shown alike.
+  Object.assign(parts.attention, {visible, percent, tokenRow, roving, weigh});
+}

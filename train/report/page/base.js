@@ -1,0 +1,126 @@
+'use strict';
+
+// What the parts of the page share. Each part registers itself by the name that its element has in
+// data-show; what it shows is the JSON that stands under the id in data-of. Text from a run goes
+// into the page as text alone (textContent): nothing here parses HTML.
+
+const parts = {};  // by name: (element, data) => shows the data in the element
+
+// element('button', {class: 'chosen', onclick: act}, 'text', child, …)
+function element(tag, attributes = {}, ...children) {
+  const made = tag.startsWith('svg:')
+    ? document.createElementNS('http://www.w3.org/2000/svg', tag.slice(4))
+    : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith('on')) made.addEventListener(name.slice(2), value);
+    else if (value === true) made.setAttribute(name, '');
+    else if (value !== false && value != null) made.setAttribute(name, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+function halfToFloat(half) {
+  const sign = half & 0x8000 ? -1 : 1, exponent = (half >> 10) & 31, fraction = half & 1023;
+  if (exponent === 0) return sign * fraction * 2 ** -24;
+  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);  // of finite numbers
+}
+
+// {dtype: 'f32' | 'f16' | 'u8' | 'i32', shape, base64} -> {shape, values}, little-endian.
+function arrayOf({dtype, shape, base64}) {
+  const bytes = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
+  if (dtype === 'u8') return {shape, values: bytes};
+  if (dtype === 'i32') return {shape, values: new Int32Array(bytes.buffer)};
+  if (dtype === 'f32') return {shape, values: new Float32Array(bytes.buffer)};
+  return {shape, values: Float32Array.from(new Uint16Array(bytes.buffer), halfToFloat)};
+}
+
+// A number as a person reads it: 4 significant digits.
+function figure(value) {
+  if (!Number.isFinite(value)) return String(value);
+  if (Number.isInteger(value) && Math.abs(value) < 1e9) return String(value);
+  const size = Math.abs(value);
+  return size >= 1e6 || (size < 1e-3 && size > 0) ? value.toExponential(3)
+                                                  : String(Number(value.toPrecision(4)));
+}
+
+// Of the page's theme, as CSS has it now: colour('--ink').
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+// The i-th of the colours that tell things apart; there are ten, then they come again.
+const seriesColour = (i) => colour(`--series-${i % 10}`);
+
+// Calls draw() now, when the page turns light or dark, and when the element's width changes.
+function drawn(host, draw) {
+  let due = 0;
+  const later = () => {
+    cancelAnimationFrame(due);
+    due = requestAnimationFrame(draw);
+  };
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', later);
+  let width = host.clientWidth;
+  new ResizeObserver(() => {
+    if (host.clientWidth !== width) later();
+    width = host.clientWidth;
+  }).observe(host);
+  draw();
+}
+
+// A canvas's context in CSS pixels, sharp on any screen: its element has the style's size.
+function contextOf(canvas) {
+  const scale = window.devicePixelRatio || 1, {clientWidth: width, clientHeight: height} = canvas;
+  canvas.width = Math.round(width * scale);
+  canvas.height = Math.round(height * scale);
+  const context = canvas.getContext('2d');
+  context.setTransform(scale, 0, 0, scale, 0, 0);
+  context.clearRect(0, 0, width, height);
+  return {context, width, height};
+}
+
+// A labelled <select> of texts; chosen(index) is called when another is taken.
+function chooser(label, texts, chosen, index = 0) {
+  const select = element('select', {onchange: () => chosen(select.selectedIndex)},
+                         ...texts.map((text) => element('option', {}, text)));
+  select.selectedIndex = index;
+  return element('label', {class: 'control'}, label, select);
+}
+
+// A labelled slider; moved(value) is called as it moves. Its element has .slider, the input.
+function slider(label, {min, max, step, value}, moved) {
+  const input = element('input', {type: 'range', min, max, step, value,
+                                  oninput: () => moved(Number(input.value))});
+  const made = element('label', {class: 'control'}, label, input);
+  made.slider = input;
+  return made;
+}
+
+// Grey pixels (0 black, 255 white) of a height and width as an ImageData's canvas, a pixel each.
+function picture(pixels, height, width) {
+  const canvas = element('canvas', {class: 'pixels', width, height});
+  paint(canvas, pixels, height, width);
+  return canvas;
+}
+
+function paint(canvas, pixels, height, width) {
+  const image = new ImageData(width, height);
+  for (let i = 0; i < pixels.length; ++i) {
+    image.data.fill(pixels[i], 4 * i, 4 * i + 3);
+    image.data[4 * i + 3] = 255;
+  }
+  canvas.getContext('2d').putImageData(image, 0, 0);
+}
+
+// Shows every part, once the page is read. One that fails leaves what stands without a script.
+document.addEventListener('DOMContentLoaded', () => {
+  for (const host of document.querySelectorAll('[data-show]')) {
+    const shown = element('div', {class: 'live'});
+    host.append(shown);
+    try {
+      parts[host.dataset.show](shown, JSON.parse(document.getElementById(host.dataset.of).textContent));
+      host.classList.add('is-live');
+    } catch (error) {
+      shown.remove();
+      console.error(host.dataset.show, error);
+    }
+  }
+  document.documentElement.classList.add('shown');
+});

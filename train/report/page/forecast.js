@@ -1,0 +1,183 @@
+'use strict';
+
+// Forecasts over the test split: a slider moves the window in which one is compared with the truth.
+{
+  function timeText(seconds, stepSeconds) {
+    const date = new Date(seconds * 1000);
+    if (typeof seconds !== 'number' || Number.isNaN(date.getTime())) return '';
+    return date.toISOString().slice(0, stepSeconds % 60 ? 19 : 16).replace('T', ' ');
+  }
+
+  // What the page knows of one series: its values, and its forecasts by window and step.
+  class Series {
+    constructor({values, origins, forecasts, horizon}, index) {
+      const [rows, count] = values.shape;
+      this.rows = rows;
+      this.horizon = horizon;
+      this.origins = origins.values;
+      this.value = (row) => row < 0 || row >= rows ? NaN : values.values[row * count + index];
+      this.forecast = (window, step) =>
+        forecasts.values[(window * horizon + step) * count + index];
+      this.repeated = (window) => this.value(this.origins[window] - 1);
+    }
+
+    // The least and most of all that could be shown, so that no window changes the axis.
+    range() {
+      let least = Infinity, most = -Infinity;
+      const take = (value) => {
+        if (!Number.isFinite(value)) return;
+        least = Math.min(least, value);
+        most = Math.max(most, value);
+      };
+      for (let row = 0; row < this.rows; ++row) take(this.value(row));
+      for (let window = 0; window < this.origins.length; ++window) {
+        for (let step = 0; step < this.horizon; ++step) take(this.forecast(window, step));
+      }
+      if (least > most) return [0, 1];
+      const room = (most - least) * 0.04 || Math.abs(least) * 0.1 || 1;
+      return [least - room, most + room];
+    }
+
+    // The mean errors over windows from first to before last of what guess(window, step) says.
+    errors(guess, first, last) {
+      let absolute = 0, squared = 0, count = 0;
+      for (let window = first; window < last; ++window) {
+        for (let step = 0; step < this.horizon; ++step) {
+          const error = guess(window, step) - this.value(this.origins[window] + step);
+          if (!Number.isFinite(error)) continue;
+          absolute += Math.abs(error);
+          squared += error * error;
+          ++count;
+        }
+      }
+      return [absolute / count, squared / count];
+    }
+
+    // The errors of the model and of repeating the last value.
+    bothErrors(first, last) {
+      return [this.errors(this.forecast, first, last), this.errors(this.repeated, first, last)];
+    }
+  }
+
+  const errorText = (value) => Number.isFinite(value) ? figure(value) : '–';
+
+  function errorTable(windows, here, overall) {
+    const number = (value) => element('td', {class: 'number'}, errorText(value));
+    const row = (name, i) => element('tr', {}, element('th', {scope: 'row'}, name),
+                                     ...here[i].map(number), ...overall[i].map(number));
+    const heads = ['absolute', 'squared', 'absolute', 'squared'];
+    return element('table', {class: 'forecast-errors'},
+      element('thead', {},
+        element('tr', {}, element('th', {}, 'Mean error'),
+                element('th', {colspan: 2, class: 'number'}, 'this window'),
+                element('th', {colspan: 2, class: 'number'}, `all ${windows} windows`)),
+        element('tr', {}, element('td'),
+                ...heads.map((head) => element('th', {class: 'number'}, head)))),
+      element('tbody', {}, row('Forecast', 0), row('Repeating the last value', 1)));
+  }
+
+  class Forecasts {
+    constructor(host, data) {
+      this.host = host;
+      this.data = {...data, values: arrayOf(data.values), forecasts: arrayOf(data.forecasts),
+                   origins: arrayOf(data.origins)};
+      this.windows = this.data.origins.values.length;
+      this.window = 0;
+      this.history = 2 * data.horizon;
+      host.classList.add('forecast');
+      if (this.windows === 0) host.append(element('p', {}, 'No forecasts were recorded.'));
+      else this.build();
+    }
+
+    build() {
+      const {names, horizon, context} = this.data;
+      const button = (text, by) =>
+        element('button', {type: 'button', onclick: () => this.go(this.window + by)}, text);
+      this.mover = slider('Window', {min: 0, max: this.windows - 1, step: 1, value: 0},
+                          (window) => this.go(window));
+      this.previous = button('Previous', -1);
+      this.next = button('Next', 1);
+      const texts = names.map((name) => name.trim() || '(no name)');
+      const series = chooser('Series', texts, (index) => this.take(index));
+      const wholeContext = toggleButton('Whole context', (on) => {
+        this.history = on ? context : 2 * horizon;
+        this.refresh();
+      });
+      wholeContext.disabled = context <= 2 * horizon;
+      this.when = element('p', {class: 'forecast-when', 'aria-live': 'polite'});
+      this.errors = element('div', {class: 'wide'});
+      const panel = element('div', {class: 'panel'});
+      this.host.append(
+        element('p', {class: 'faint'},
+          'The dashed line is where the model must speak: it has seen only what is left of it, ' +
+          `the ${context} steps before, and forecasts the next ${horizon}. Move the window to ` +
+          'see other times of the test split.'),
+        element('div', {class: 'controls'}, ...(names.length > 1 ? [series] : []), this.mover,
+                this.previous, this.next, wholeContext),
+        this.when, panel, this.errors);
+      this.open(0);
+      this.chart = lineChart(panel, {title: 'Forecast and truth', height: 320, verticals: [0],
+                                     xLabel: 'steps from the first one forecast', yLabel: 'value',
+                                     lines: this.lines(), yRange: this.range});
+      this.describe();
+    }
+
+    open(index) {
+      this.series = new Series(this.data, index);
+      this.range = this.series.range();
+      this.overall = this.series.bothErrors(0, this.windows);
+    }
+
+    take(index) {
+      this.open(index);
+      this.chart.show(null);
+      this.refresh();
+    }
+
+    go(window) {
+      this.window = Math.min(Math.max(window, 0), this.windows - 1);
+      this.refresh();
+    }
+
+    refresh() {
+      this.chart.update({lines: this.lines(), yRange: this.range});
+      this.describe();
+    }
+
+    lines() {
+      const {series, window} = this;
+      const origin = series.origins[window];
+      const points = (from, until, value) =>
+        Array.from({length: Math.max(until - from, 0)}, (_, i) => [from + i, value(from + i)]);
+      const value = (step) => series.value(origin + step);
+      const history = Math.min(this.history, this.data.context, origin);
+      const future = Math.min(series.horizon, series.rows - origin);
+      return [
+        {name: 'before', colour: 7, points: points(-history, 0, value)},
+        {name: 'truth', colour: 0, points: points(0, future, value)},
+        {name: 'forecast', colour: 1,
+         points: points(0, series.horizon, (step) => series.forecast(window, step))},
+      ];
+    }
+
+    describe() {
+      const {start_s: start, step_s: step} = this.data;
+      const {series, window} = this;
+      const origin = series.origins[window];
+      const time = timeText(start + origin * step, step);
+      this.when.textContent = `Window ${window + 1} of ${this.windows}, ` +
+          (time ? `from ${time} UTC` : `from row ${origin}`);
+      this.mover.slider.value = window;
+      this.mover.slider.setAttribute('aria-valuetext', this.when.textContent);
+      this.previous.disabled = window === 0;
+      this.next.disabled = window === this.windows - 1;
+      this.host.dataset.origin = origin;
+      this.errors.replaceChildren(
+        errorTable(this.windows, series.bothErrors(window, window + 1), this.overall));
+    }
+  }
+
+  parts.forecast = (host, data) => {
+    new Forecasts(host, data);
+  };
+}

@@ -1,0 +1,45 @@
+// What the model made, by step of training: texts or pictures.
+{
+  const SHOWN_WIDTH = 560;  // pixels that a small picture is enlarged to, about
+
+  // By a whole number, so that all its pixels stay alike.
+  function enlarge(image) {
+    const times = Math.max(1, Math.floor(SHOWN_WIDTH / image.naturalWidth));
+    image.style.width = `${times * image.naturalWidth}px`;
+  }
+
+  function sampleOf({text, png, step}, name) {
+    if (png === undefined) return element('pre', {tabindex: 0}, text);
+    return element('img', {class: 'pixels', src: png, alt: `${name} at step ${step}`,
+                           onload: ({target}) => enlarge(target)});
+  }
+
+  parts.samples = (host, data) => {
+    const {samples} = data, last = samples.length - 1;
+    const place = element('div'), told = element('span', {role: 'status'});
+    let current = last;
+    const button = (text, by) =>
+      element('button', {type: 'button', onclick: () => show(current + by)}, text);
+    const before = button('Previous', -1), after = button('Next', 1);
+    const chosen = slider('Step', {min: 0, max: last, step: 1, value: last}, (i) => show(i));
+
+    const show = (index) => {
+      current = Math.min(last, Math.max(0, index));
+      const {step} = samples[current];
+      host.dataset.step = step;
+      told.textContent = `step ${step} of ${samples[last].step}`;
+      chosen.slider.value = current;
+      chosen.slider.setAttribute('aria-valuetext', `step ${step}`);
+      for (const [one, end] of [[before, 0], [after, last]]) {
+        one.setAttribute('aria-disabled', current === end);
+        one.style.opacity = current === end ? 0.5 : 1;
+      }
+      place.replaceChildren(sampleOf(samples[current], data.name));
+    };
+
+    host.classList.add('samples');
+    host.append(element('div', {class: 'controls'}, ...(last ? [chosen, before, after] : []), told),
+                place);
+    show(last);
+  };
+}

@@ -1,0 +1,144 @@
+// Sentences that a model translated, the best and the worst: which words of the source it looked
+// at (cross attention) as it wrote each word.
+{
+  const LEAST_LINE = 0.1;
+  const {visible, tokenRow, roving, weigh} = parts.attention;
+
+  // A button for each pair of a group, with its score.
+  function pairList(name, pairs, choose) {
+    const items = pairs.map(({index, source, score}) => {
+      const text = source.map(visible).join(' ');
+      return element('button', {type: 'button', 'data-pair': index, title: text.slice(0, 500),
+                                onclick: () => choose(index)},
+                     element('span', {class: 'text'}, text),
+                     element('span', {class: 'score'}, score.toFixed(2)));
+    });
+    return element('div', {class: 'group'}, element('b', {}, name),
+                   element('div', {class: 'items'}, ...items));
+  }
+
+  // The weights between token k of (source, then written) and every other of them; those of its
+  // own sentence are 0.
+  function weightsOf({values, sources, writtens}, k) {
+    const weights = new Float32Array(sources + writtens);
+    if (k < sources) {
+      for (let t = 0; t < writtens; ++t) weights[sources + t] = values[t * sources + k] / 255;
+    } else {
+      for (let s = 0; s < sources; ++s) weights[s] = values[(k - sources) * sources + s] / 255;
+    }
+    return weights;
+  }
+
+  function layerOf({shape: [, writtens, sources], values}, layer) {
+    const size = writtens * sources;
+    return {sources, writtens, values: values.subarray(layer * size, (layer + 1) * size)};
+  }
+
+  // Whether the row stays on one line within a width.
+  function fits({row, spans}, width) {
+    const gap = parseFloat(getComputedStyle(row).columnGap) || 0;
+    return spans.reduce((sum, span) => sum + span.offsetWidth + gap, 0) <= width;
+  }
+
+  // Both sentences with lines between their tokens; where they do not fit on a line each, the
+  // tokens wrap and their colours alone tell.
+  function alignment(pair) {
+    const source = tokenRow('source tokens', pair.source, 'listbox');
+    const written = tokenRow('written tokens', pair.written, 'listbox');
+    const spans = [...source.spans, ...written.spans];
+    const texts = [...pair.source, ...pair.written];
+    const lines = element('svg:svg', {'aria-hidden': 'true'});
+    const root = element('div', {class: 'alignment'},
+                         element('b', {}, 'Source tokens'), source.row, lines,
+                         written.row, element('b', {}, 'Written tokens'));
+    let layer, pointed = -1;
+
+    const centre = (span) => span.offsetLeft + span.offsetWidth / 2;
+    const line = (s, t, weight) => {
+      const touched = pointed === s || pointed === layer.sources + t;
+      return element('svg:line', {
+        x1: centre(source.spans[s]), y1: 0, x2: centre(written.spans[t]), y2: lines.clientHeight,
+        class: touched ? 'touched' : '',
+        'stroke-opacity': (pointed < 0 || touched ? weight : 0.2 * weight).toFixed(3)});
+    };
+    const drawLines = () => {
+      const made = [];
+      layer.values.forEach((value, i) => {
+        if (value > 255 * LEAST_LINE) {
+          made.push(line(i % layer.sources, Math.floor(i / layer.sources), value / 255));
+        }
+      });
+      lines.replaceChildren(...made);
+    };
+    const draw = () => {
+      root.classList.add('flat');
+      const flat = fits(source, root.clientWidth) && fits(written, root.clientWidth);
+      root.classList.toggle('flat', flat);
+      lines.replaceChildren();
+      if (flat) drawLines();
+    };
+    const point = (k) => {
+      pointed = k;
+      weigh(spans, texts, k < 0 ? new Float32Array(spans.length) : weightsOf(layer, k));
+      spans.forEach((span, i) => {
+        span.setAttribute('aria-selected', i === k);
+        if (k < 0 || (i < layer.sources) === (k < layer.sources)) span.title = visible(texts[i]);
+      });
+      move(Math.max(0, k));
+      draw();
+    };
+    const move = roving(spans, point);
+    const show = (newLayer) => {
+      layer = newLayer;
+      point(pointed);
+    };
+    root.addEventListener('pointerleave', ({pointerType}) => {
+      if (pointerType === 'mouse' && !root.contains(document.activeElement)) point(-1);
+    });
+    root.addEventListener('focusout', ({relatedTarget}) => {
+      if (!root.contains(relatedTarget)) point(-1);
+    });
+    return {root, show, draw};
+  }
+
+  const line = (name, text) =>
+    element('p', {class: 'line'}, element('b', {}, name), text === '' ? '∅' : text);
+
+  parts.translation = (host, data) => {
+    const detail = element('div', {class: 'panel'});
+    let shown;
+
+    const choose = (index) => {
+      const pair = data.pairs[index], weights = arrayOf(pair.alignments), layers = weights.shape[0];
+      const showLayer = (layer) => {
+        host.dataset.layer = layer;
+        shown.show(layerOf(weights, layer));
+      };
+      host.dataset.pair = index;
+      for (const button of lists.querySelectorAll('button')) {
+        button.setAttribute('aria-pressed', Number(button.dataset.pair) === index);
+      }
+      shown = alignment(pair);
+      detail.replaceChildren(
+        element('div', {class: 'controls'},
+                chooser('Layer', Array.from({length: layers}, (_, i) => `layer ${i}`), showLayer,
+                        layers - 1),
+                element('span', {class: 'faint'}, `${data.score_name}: ${figure(pair.score)}`)),
+        element('p', {class: 'faint'}, 'Point at a token, or move along the tokens with the arrow '
+                + 'keys, to see what it goes with: the stronger the colour, the more the model '
+                + 'looked at that source token as it wrote. Lines stand for more than 10\u00a0%.'),
+        shown.root, line('Written', pair.written_text), line('Wanted', pair.wanted));
+      showLayer(layers - 1);
+    };
+    const numbered = data.pairs.map((pair, index) => ({...pair, index}));
+    const groupOf = (name, group) =>
+      pairList(name, numbered.filter((pair) => pair.group === group), choose);
+    const lists = element('div', {class: 'lists'}, groupOf('Best', 'best'),
+                          groupOf('Worst', 'worst'));
+
+    host.classList.add('translation');
+    host.append(lists, detail);
+    choose(0);
+    drawn(host, () => shown.draw());
+  };
+}

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/draw/figure.hpp"
+#include "train/exhibits.hpp"
+
+namespace tapestry {
+
+// A part of the page: the script that shows it, the data that this gets, and what stands there
+// without scripts.
+struct PagePart {
+  std::string script{};  // "latent", for parts.latent of page/latent.js
+  std::string title{}, caption{};
+  nlohmann::ordered_json data{};
+  std::string fallback{};  // HTML
+};
+
+PagePart part_of(const ReadExamples& read);
+PagePart part_of(const LatentSpace& space);
+PagePart part_of(const Translations& pairs);
+PagePart part_of(const ForecastWindows& windows);
+PagePart part_of(const PlacedGraphs& graphs);
+
+// What a model made, by step. The last may be pictures.
+struct ShownSample {
+  std::int64_t step = 0;
+  std::string text{};
+  std::optional<PictureGrid> pictures{};
+};
+PagePart part_of(const std::vector<ShownSample>& samples);
+
+// Of several memories, each beside the name of its run.
+PagePart part_of(const std::vector<std::pair<std::string, AgesRemembered>>& ladder);
+
+}  // namespace tapestry
