@@ -20,8 +20,8 @@ const std::map<std::string, std::vector<std::string>>& files_of_parts() {
       {"ages", {"dygraph.min.js", "chart.js", "ages.js"}},
       {"forecast", {"dygraph.min.js", "chart.js", "forecast.js"}},
       {"latent", {"decoder.js", "latent.js"}},
-      {"attention", {"attention.js"}},
-      {"translation", {"attention.js", "translation.js"}},
+      {"attention", {"tokens.js", "attention.js"}},
+      {"translation", {"tokens.js", "translation.js"}},
       {"samples", {"samples.js"}},
       {"graph", {"graphs.js"}},
   };

@@ -2,7 +2,7 @@
 // at (cross attention) as it wrote each word.
 {
   const LEAST_LINE = 0.1;
-  const {visible, tokenRow, roving, weigh} = parts.attention;
+  const {visible, tokenRow, roving, weigh} = tokens;
 
   // A button for each pair of a group, with its score.
   function pairList(name, pairs, choose) {
