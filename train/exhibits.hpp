@@ -64,7 +64,7 @@ struct LatentSpace {
 
 struct TranslatedPair {
   std::vector<std::string> source{}, written{};  // tokens; the last one written is "end"
-  std::string written_text{}, wanted{};
+  std::string source_text{}, written_text{}, wanted{};
   double score = 0;    // in [0, 1]
   Array alignments{};  // (L, T, S): of each layer of the decoder, the mean of its heads
 };
@@ -80,6 +80,7 @@ struct ForecastWindows {
   std::vector<std::string> names{};      // M
   std::int64_t start_s = 0, step_s = 0;  // of row 0, since 1970-01-01, and between two rows
   std::int64_t context = 0;              // rows that it saw before each
+  std::int64_t of_series = 0;            // that there are: the first M are shown
   Array values{};                        // (rows, M) float32
   std::vector<std::int32_t> origins{};   // K: first rows of forecasts, ascending
   Array forecasts{};                     // (K, horizon, M) float32
@@ -102,7 +103,7 @@ struct PlacedGraphs {
   std::vector<PlacedGraph> graphs{};
 };
 
-// How well something is remembered, by its age: shares (ages) of age 1, 2, …
+// How well something is remembered, by how many items passed since: shares after 0, 1, …
 struct AgesRemembered {
   std::vector<double> shares{};
   std::vector<std::int64_t> asked{};  // of each age, how often

@@ -102,9 +102,16 @@ void write_each_line(
 }
 
 void expect_not_of_a_run(const std::string& out) {
-  const std::string name = fs::path(out).filename().string();
-  expect_input(!name.ends_with(".safetensors") && name != "config.toml" && name != "metrics.jsonl",
-               "--out {}: is a file of a run; give another name", out);
+  const std::vector<std::string> of_runs = {"config.toml",   "metrics.jsonl", "sessions.jsonl",
+                                            "samples.jsonl", "trace.json",    "profile.txt"};
+  std::error_code unseen;  // a link is looked through: what it leads to would be written over
+  const fs::path target = fs::weakly_canonical(out, unseen);
+  for (const fs::path& path : {fs::path(out), target}) {
+    const std::string name = path.filename().string();
+    expect_input(!name.ends_with(".safetensors") && !name.starts_with("events.out.tfevents") &&
+                     std::ranges::count(of_runs, name) == 0,
+                 "--out {}: is a file of a run; give another name", out);
+  }
 }
 
 }  // namespace tapestry

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "data/file.hpp"
 #include "train/run/line_reader.hpp"
 #include "train/settings/keys.hpp"
 
@@ -45,6 +46,8 @@ Sample sample_now(const Config& config, Task& task, std::size_t most_bytes) {
     sample.stream([&](std::string_view piece) {
       if (sample.text.size() < most_bytes) sample.text += piece;
     });
+  if (sample.text.size() > most_bytes)
+    sample.text.resize(character_before(sample.text, most_bytes + 1));
   return sample;
 }
 

@@ -27,7 +27,7 @@ class LookBudget {
   Clock::duration spent_{};
 };
 
-// What a view makes with its own options, its text in full but for what follows so many bytes.
+// What a view makes with its own options, of its text at most so many bytes.
 Sample sample_now(const Config& config, Task& task, std::size_t most_bytes);
 
 // samples.jsonl, of `train.samples`: texts that the model makes, {"step", "name", "text"} a line.

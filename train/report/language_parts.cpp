@@ -1,7 +1,8 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "data/text/text.hpp"
 #include "train/draw/png.hpp"
@@ -51,6 +52,17 @@ std::string table_of(const std::vector<ReadExample::Expectation>& expectations) 
   return html_table(rows);
 }
 
+// As many pictures as a page should carry.
+PictureGrid fitting(const PictureGrid& grid) {
+  constexpr std::int64_t most_pixels = 100'000;
+  const std::int64_t pixels = grid.images.dim(1) * grid.images.dim(2);
+  std::vector<std::int64_t> first(
+      std::min(grid.images.dim(0), std::max<std::int64_t>(1, most_pixels / pixels)));
+  std::iota(first.begin(), first.end(), 0);
+  return {.images = grid.images.select(first),
+          .columns = std::min<std::int64_t>(grid.columns, std::ssize(first))};
+}
+
 std::string fallback_of(const ReadExample& example) {
   std::string html = fmt::format("<p>{}</p>\n", html_text(example.title));
   const Array& image = example.image;
@@ -61,10 +73,34 @@ std::string fallback_of(const ReadExample& example) {
   return html;
 }
 
+constexpr const char* caption_of_maps =
+    "What it looks at in one example, by the names of what it read: items, or the steps of a "
+    "window "
+    "at which its patches begin, 0 being the last that it saw.";
+
+// As many of the examples as a page should carry, at least one, whose first layers may have to go.
+std::vector<ReadExample> fitting(const std::vector<ReadExample>& examples) {
+  constexpr std::int64_t most_weights = 1'500'000;
+  std::vector<ReadExample> kept;
+  std::int64_t weights = 0;
+  for (const ReadExample& example : examples) {
+    std::int64_t own = 0;
+    for (const AttentionMap& map : example.maps) own += map.weights.size();
+    if (weights + own > most_weights && !kept.empty()) break;
+    kept.push_back(example);
+    weights += own;
+  }
+  AttentionMaps& maps = kept.front().maps;
+  for (; weights > most_weights && maps.size() > 1; maps.erase(maps.begin()))
+    weights -= maps.front().weights.size();
+  return kept;
+}
+
 Json data_of(const TranslatedPair& pair, const char* group) {
   return {{"group", group},
           {"source", as_labels(pair.source)},
           {"written", as_labels(pair.written)},
+          {"source_text", printable(pair.source_text)},
           {"wanted", printable(pair.wanted)},
           {"written_text", printable(pair.written_text)},
           {"score", std::round(pair.score * 1000) / 1000},
@@ -72,6 +108,17 @@ Json data_of(const TranslatedPair& pair, const char* group) {
 }
 
 }  // namespace
+
+PagePart part_of(const Exhibit& exhibit) {
+  return std::visit(
+      [](const auto& value) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, AgesRemembered>)
+          return part_of(std::vector{std::pair{std::string("this memory"), value}});
+        else
+          return part_of(value);
+      },
+      exhibit);
+}
 
 PagePart part_of(const ReadExamples& read) {
   const bool expects = !read.examples.front().expectations.empty();
@@ -82,8 +129,9 @@ PagePart part_of(const ReadExamples& read) {
                              "it looks at, in each layer and head{}.",
                              read.examples.front().image.empty() ? "token" : "patch",
                              expects ? ", and what it expects next" : "")};
+  if (read.examples.front().title == "an example") part.caption = caption_of_maps;
   part.data["examples"] = Json::array();
-  for (const ReadExample& example : read.examples) {
+  for (const ReadExample& example : fitting(read.examples)) {
     part.data["examples"].push_back(data_of(example));
     part.fallback += fallback_of(example);
   }
@@ -94,10 +142,12 @@ PagePart part_of(const Translations& pairs) {
   PagePart part{
       .script = "translation",
       .title = "What it translates",
-      .caption = fmt::format("Of the first {} pairs of the {} split those that came out best "
-                             "and worst, and which words of the source it looked at before "
-                             "it wrote each of its own.",
-                             pairs.of, pairs.split)};
+      .caption = fmt::format(
+          "Of the first {} pairs of the {} split those that came out best and worst, and what it "
+          "looked at in the source before it wrote each token.",
+          pairs.of, pairs.split)};
+  if (pairs.worst.empty() || pairs.worst.back().score == 1)
+    part.caption += " All of them came out right.";
   part.data = {{"score_name", pairs.score_name}, {"pairs", Json::array()}};
   std::vector<std::vector<std::string>> rows = {
       {"", "source", "written", "wanted", pairs.score_name}};
@@ -105,27 +155,28 @@ PagePart part_of(const Translations& pairs) {
        {std::pair{"best", &pairs.best}, std::pair{"worst", &pairs.worst}})
     for (const TranslatedPair& pair : *some) {
       part.data["pairs"].push_back(data_of(pair, group));
-      rows.push_back({group, fmt::format("{}", fmt::join(pair.source, " ")), pair.written_text,
-                      pair.wanted, fmt::format("{:.2f}", pair.score)});
+      rows.push_back({group, pair.source_text, pair.written_text, pair.wanted,
+                      fmt::format("{:.2f}", pair.score)});
     }
   part.fallback = html_table(rows);
   return part;
 }
 
-PagePart part_of(const std::vector<ShownSample>& samples) {
+PagePart part_of(const std::vector<ShownSample>& samples, std::int64_t steps) {
   PagePart part{.script = "samples",
                 .title = "What it makes",
                 .caption = samples.size() > 1 ? "What it made while it was trained, step by step."
-                                              : "What it makes, fully trained.",
-                .data = {{"name", "samples"}, {"samples", Json::array()}}};
+                           : samples.front().pictures ? "New images, decoded from random codes."
+                                                      : "A text of its own.",
+                .data = {{"name", "samples"}, {"steps", steps}, {"samples", Json::array()}}};
   for (const ShownSample& sample : samples) {
     const bool is_last = &sample == &samples.back();
     const std::string step = fmt::format("step {}", sample.step);
     if (sample.pictures) {
       part.data["samples"].push_back(
           {{"step", sample.step},
-           {"png", "data:image/png;base64," + base64(to_png(*sample.pictures))}});
-      part.fallback += html_pictures(*sample.pictures, "what it makes at " + step);
+           {"png", "data:image/png;base64," + base64(to_png(fitting(*sample.pictures)))}});
+      part.fallback += html_pictures(fitting(*sample.pictures), "what it makes at " + step);
       continue;
     }
     part.data["samples"].push_back({{"step", sample.step}, {"text", printable_lines(sample.text)}});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "data/series/series.hpp"
 #include "data/text/text.hpp"
@@ -107,6 +108,25 @@ std::string fallback_of(const PlacedGraph& graph) {
   return html;
 }
 
+using Ladder = std::vector<std::pair<std::string, AgesRemembered>>;
+
+// Of the questions about items of ages [begin, end); empty where there are none.
+std::string share_of(const AgesRemembered& remembered, std::size_t begin, std::size_t end) {
+  double right = 0, asked = 0;
+  for (std::size_t age = begin; age < end; ++age) {
+    const auto questions = static_cast<double>(remembered.asked[age]);
+    right += remembered.shares[age] * questions;
+    asked += questions;
+  }
+  return asked == 0 ? "" : fmt::format("{:.3f}", right / asked);
+}
+
+std::vector<double> chances_of(const Ladder& ladder) {
+  std::set<double> different;
+  for (const auto& [run, remembered] : ladder) different.insert(remembered.chance);
+  return {different.begin(), different.end()};
+}
+
 }  // namespace
 
 PagePart part_of(const ForecastWindows& windows) {
@@ -114,7 +134,11 @@ PagePart part_of(const ForecastWindows& windows) {
   PagePart part{
       .script = "forecast",
       .title = "What it forecasts",
-      .caption = fmt::format("{} windows of the test split, which it was not trained on.", K)};
+      .caption = fmt::format(
+          "{} windows of the test split, which it was not trained on, of {} of {} series. Errors "
+          "are in "
+          "a series' own units; the figures above are of all of them, scaled to variance 1.",
+          K, M, windows.of_series)};
   part.data = {{"names", as_labels(windows.names)},
                {"start_s", windows.start_s},
                {"step_s", windows.step_s},
@@ -142,7 +166,7 @@ PagePart part_of(const PlacedGraphs& graphs) {
                      ? "Graphs that it was not trained on, and what it takes them for."
                      : "Nodes by what the model takes them for; a ring says where it errs."};
   if (!graphs.graphs.front().weights.empty())
-    part.caption += " The darker an edge, the more its ends attend to each other.";
+    part.caption += " The stronger an edge, the more its ends attend to each other.";
   part.data["graphs"] = Json::array();
   for (const PlacedGraph& graph : graphs.graphs) {
     part.data["graphs"].push_back(data_of(graph, graphs.class_names));
@@ -151,17 +175,18 @@ PagePart part_of(const PlacedGraphs& graphs) {
   return part;
 }
 
-PagePart part_of(const std::vector<std::pair<std::string, AgesRemembered>>& ladder) {
+PagePart part_of(const Ladder& ladder) {
   PagePart part{.script = "ages",
                 .title = ladder.size() > 1 ? "The ladder: what each memory remembers"
                                            : "What it remembers, by age",
                 .caption =
-                    "The share of held-back questions that are answered right, by how many "
-                    "items passed after the one that is asked for."};
-  part.data = {{"title", part.title},
+                    "It reads items such as “e1”, which says that e has the value 1, and is then "
+                    "asked “e?”: the share of held-back questions that it answers right, by "
+                    "how many items passed since."};
+  part.data = {{"title", ""},
                {"x", "items that passed since"},
                {"y", "share answered right"},
-               {"chance", ladder.front().second.chance},
+               {"chances", chances_of(ladder)},
                {"lines", Json::array()}};
   std::vector<PlotLine> lines;
   std::vector<std::vector<std::string>> rows = {{"run", "the last quarter", "the first quarter"}};
@@ -169,10 +194,7 @@ PagePart part_of(const std::vector<std::pair<std::string, AgesRemembered>>& ladd
     PlotLine line{.name = run};
     Json points = Json::array();
     const std::size_t ages = remembered.shares.size(), quarter = ages / 4;
-    double late = 0, early = 0;
     for (std::size_t age = 0; age < ages; ++age) {
-      if (age < quarter) late += remembered.shares[age] / static_cast<double>(quarter);
-      if (age >= ages - quarter) early += remembered.shares[age] / static_cast<double>(quarter);
       if (remembered.asked[age] == 0) continue;
       const double share = remembered.shares[age];
       points.push_back({age, std::round(share * 1e4) / 1e4});
@@ -180,7 +202,8 @@ PagePart part_of(const std::vector<std::pair<std::string, AgesRemembered>>& ladd
     }
     part.data["lines"].push_back({{"run", printable(run)}, {"points", points}});
     lines.push_back(line);
-    rows.push_back({run, fmt::format("{:.3f}", late), fmt::format("{:.3f}", early)});
+    rows.push_back(
+        {run, share_of(remembered, 0, quarter), share_of(remembered, ages - quarter, ages)});
   }
   part.fallback = html_table(rows) + svg_lines(part.title, "items that passed since", lines);
   return part;

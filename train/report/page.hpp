@@ -15,6 +15,7 @@ class Page {
 
   void add(const std::string& html) { body_ += html; }
   void add(const PagePart& part);
+  const std::string& body() const { return body_; }
   std::size_t bytes() const { return body_.size(); }
 
   // The whole document, which loads nothing: its policy allows its own scripts and pictures alone.

@@ -39,7 +39,7 @@ Json as_halves(const Array& array) { return converted<std::uint16_t>("f16", arra
 
 Json as_bytes(const Array& array) {
   return converted<std::uint8_t>("u8", array, [](float value) {
-    return static_cast<std::uint8_t>(std::lround(255 * std::clamp(value, 0.0F, 1.0F)));
+    return static_cast<std::uint8_t>(value > 0 ? std::lround(255 * std::min(value, 1.0F)) : 0);
   });
 }
 

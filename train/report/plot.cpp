@@ -14,9 +14,10 @@ namespace {
 constexpr double width = 640, height = 240, left = 64, right = 628, top = 12, bottom = 212;
 constexpr int colours = 10;  // that the page has for what is to be told apart
 
+// Whether it can be drawn: no NaN, and no number near the end of all.
 bool is_finite(const PlotPoint& point) {
-  return std::isfinite(point.x) && std::isfinite(point.low) && std::isfinite(point.y) &&
-         std::isfinite(point.high);
+  const auto fits = [](double value) { return std::abs(value) < 1e300; };
+  return fits(point.x) && fits(point.low) && fits(point.y) && fits(point.high);
 }
 
 struct Extent {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <numeric>
 
 #include "data/file.hpp"
@@ -20,74 +21,22 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t most_text = std::int64_t{1} << 20;  // bytes of a config or a profile
-constexpr std::size_t most_points = 1000, most_curves = 300;
+constexpr std::int64_t most_read = std::int64_t{1} << 20;  // bytes of a config or a profile,
+constexpr std::size_t most_shown = 100'000;                // and of those that are shown
 
-// Neighbours become one: the mean of what they measured, at the mean of their steps.
-void halve(std::vector<PlotPoint>& points) {
-  const auto middle = [](double a, double b) { return (a + b) / 2; };
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < points.size(); i += 2) {
-    const PlotPoint one = points[i], other = points[std::min(i + 1, points.size() - 1)];
-    points[kept++] = {middle(one.x, other.x), std::min(one.low, other.low), middle(one.y, other.y),
-                      std::max(one.high, other.high)};
-  }
-  points.resize(kept);
+bool is_there(const std::string& path) {
+  std::error_code unseen;
+  return fs::exists(path, unseen);
 }
 
-// Adds what lines of metrics say to curves whose number of points is bounded while it is read.
-class CurveReader {
- public:
-  void read(const Json& line) {
-    const auto step = line["step"].get<double>();
-    const auto split = line["split"].get<std::string>();
-    for (const auto& [name, value] : line.items())
-      if (value.is_number() && name != "step" && name != "elapsed_s")
-        add({split, name}, step, value.get<double>());
-  }
-
-  std::vector<Curve> take() {
-    std::vector<Curve> curves;
-    for (auto& [key, points] : points_)
-      curves.push_back(
-          {.metric = key.second, .split = key.first, .points = std::move(points.kept)});
-    std::ranges::stable_sort(curves, {}, [](const Curve& curve) {
-      return std::pair(curve.metric != "loss", curve.metric);
-    });
-    return curves;
-  }
-
- private:
-  struct Points {
-    std::vector<PlotPoint> kept{};
-    std::vector<PlotPoint> next{};  // which together will be one of them
-    std::size_t together = 1;
-  };
-
-  void add(const std::pair<std::string, std::string>& key, double step, double value) {
-    if (points_.size() >= most_curves && !points_.contains(key)) return;
-    auto& [kept, next, together] = points_[key];
-    next.push_back({step, value, value, value});
-    if (next.size() < together) return;
-    PlotPoint mean = next.front();
-    for (std::size_t i = 1; i < next.size(); ++i) {
-      mean.x += next[i].x;
-      mean.y += next[i].y;
-    }
-    const auto count = static_cast<double>(next.size());
-    const double y = mean.y / count;
-    kept.push_back({mean.x / count, y, y, y});
-    next.clear();
-    if (kept.size() < 2 * most_points) return;
-    halve(kept);
-    for (PlotPoint& point : kept) point.low = point.high = point.y;
-    together *= 2;
-  }
-
-  std::map<std::pair<std::string, std::string>, Points> points_;
-};
+double loss_of(const Json& line) {
+  const bool known = line.contains("loss") && line["loss"].is_number();
+  return known ? line["loss"].get<double>() : std::numeric_limits<double>::infinity();
+}
 
 void read_metrics(const Run& run, RunStory& story) {
+  if (!is_there(run.metrics())) return;
+  require_file(run.metrics());
   CurveReader curves;
   std::int64_t damaged = 0;
   for (LineReader line(run.metrics()); line.next();) {
@@ -99,11 +48,17 @@ void read_metrics(const Run& run, RunStory& story) {
     curves.read(*entry);
     story.last_step = std::max(story.last_step, (*entry)["step"].get<std::int64_t>());
     story.elapsed_s = std::max(story.elapsed_s, (*entry)["elapsed_s"].get<double>());
-    if ((*entry)["split"] == "val") story.validation = *entry;
+    if ((*entry)["split"] == "val") {
+      story.validation = *entry;
+      if (story.best_validation.is_null() || loss_of(*entry) < loss_of(story.best_validation))
+        story.best_validation = *entry;
+    }
     if ((*entry)["split"] == "test") story.test = *entry;
   }
   if (damaged > 0)
-    story.notes.push_back(fmt::format("metrics.jsonl: {} lines are damaged", damaged));
+    story.notes.push_back(fmt::format("{}: damaged lines: {}", run.metrics(), damaged));
+  if (curves.left_some_out())
+    story.notes.push_back(fmt::format("{}: has more curves than a page holds", run.metrics()));
   story.curves = curves.take();
 }
 
@@ -121,22 +76,21 @@ std::map<std::string, std::string> settings_of(const std::string& toml) {
   return settings;
 }
 
-// Reads what may not be there, or be damaged, which is then a note.
-template <class Read>
-void if_possible(RunStory& story, const Read& read) try {
-  read();
-} catch (const std::exception& error) {
-  story.notes.emplace_back(error.what());
+std::string text_of(const std::string& path) {
+  std::string text = read_file(path, most_read);
+  if (text.size() > most_shown) text = text.substr(0, most_shown) + "\n…";
+  return text;
 }
 
 void read_config(const Run& run, RunStory& story) {
-  if (!fs::exists(run.config())) return;
-  story.config_text = read_file(run.config(), most_text);
-  story.settings = settings_of(resolved_config(story.config_text, run.config(), {}).toml());
+  if (!is_there(run.config())) return;
+  story.config_text = text_of(run.config());
+  const std::string whole = read_file(run.config(), most_read);
+  story.settings = settings_of(resolved_config(whole, run.config(), {}).toml());
 }
 
 void read_model(const Run& run, RunStory& story) {
-  if (!fs::exists(run.best()) && !fs::exists(run.checkpoint())) return;
+  if (!is_there(run.best()) && !is_there(run.checkpoint())) return;
   const std::string path = trained_checkpoint(run.folder());
   const Checkpoint head = load_checkpoint_head(path);
   story.state = head.state;
@@ -150,9 +104,12 @@ void read_model(const Run& run, RunStory& story) {
       story.parameters.push_back({entry.name, to_string(entry.shape), entry.shape.elements()});
 }
 
-// What an attention view shows, where the task has no examples of its own.
-ReadExamples as_examples(const AttentionMaps& maps) {
-  return {.examples = {{.title = "an example", .maps = maps}}};
+// What an attention view shows, where the task has no examples of its own; a model may have none.
+void add_attention(const Config& config, Task& task, Exhibits& exhibits) try {
+  exhibits.emplace_back(ReadExamples{
+      .examples = {{.title = "an example", .maps = look_at<AttentionMaps>(config, task, {})}}});
+} catch (const InputError&) {
+  return;
 }
 
 bool shows_attention(const Exhibits& exhibits) {
@@ -181,28 +138,29 @@ std::int64_t RunStory::steps() const {
 
 RunStory read_story(const std::string& folder) {
   const Run run(folder);
-  expect_input(fs::is_directory(folder), "{}: no such run; give its folder, as runs/sort", folder);
-  expect_input(fs::exists(run.metrics()) || fs::exists(run.checkpoint()) || fs::exists(run.best()),
+  std::error_code unseen;
+  expect_input(fs::is_directory(folder, unseen), "{}: no run; give the folder of one, as runs/sort",
+               folder);
+  expect_input(is_there(run.metrics()) || is_there(run.checkpoint()) || is_there(run.best()),
                "{}: not a run: it holds neither metrics.jsonl nor a checkpoint", folder);
-  RunStory story{.name = folder, .is_trained = is_trained_into(run)};
+  RunStory story{.name = folder, .folder = folder, .is_trained = is_trained_into(run)};
   read_metrics(run, story);
   if_possible(story, [&] { read_config(run, story); });
   if_possible(story, [&] { read_model(run, story); });
   story.sessions = read_sessions(run);
-  if (fs::exists(run.profile()))
-    if_possible(story, [&] { story.profile = read_file(run.profile(), most_text); });
+  if (is_there(run.profile())) if_possible(story, [&] { story.profile = text_of(run.profile()); });
   return story;
 }
 
 ModelStory look_into(RunStory& story) {
   constexpr std::size_t most_sample = 4000;
   ModelStory shown;
-  for (KeptSample& kept : read_samples(Run(story.name)))
+  for (KeptSample& kept : read_samples(Run(story.folder)))
     shown.samples.emplace_back(kept.step, Sample{.text = std::move(kept.text)});
   if (story.parameters.empty()) return shown;
   std::optional<TrainedModel> trained;
   if_possible(story, [&] {
-    trained.emplace(load_trained(story.name, {}, true));
+    trained.emplace(load_trained(story.folder, {}, true));
     use_machine_as(trained->config);
   });
   if (!trained) return shown;
@@ -211,50 +169,31 @@ ModelStory look_into(RunStory& story) {
   if (views<Exhibits>().contains(name))
     if_possible(story, [&] { shown.exhibits = look_at<Exhibits>(config, *task, {}); });
   if (views<AttentionMaps>().contains(name) && !shows_attention(shown.exhibits))
-    if_possible(story, [&] {
-      shown.exhibits.emplace_back(as_examples(look_at<AttentionMaps>(config, *task, {})));
-    });
+    add_attention(config, *task, shown.exhibits);
   if (views<Sample>().contains(name))
     if_possible(story, [&] {
       Sample sample = sample_now(config, *task, most_sample);
       if (shown.samples.empty() && !shown.exhibits.empty() && !is_made_up(sample)) return;
-      std::erase_if(shown.samples, [&](const auto& kept) { return kept.first >= state.step; });
+      std::erase_if(shown.samples, [&](const auto& kept) { return kept.first == state.step; });
       shown.samples.emplace_back(state.step, std::move(sample));
+      std::ranges::stable_sort(shown.samples, {}, &std::pair<std::int64_t, Sample>::first);
     });
   return shown;
 }
 
-RunStory joined(const std::string& name, std::vector<RunStory> seeds) {
+RunStory joined(std::vector<RunStory> seeds) {
   RunStory story = seeds.front();
-  story.name = name;
-  for (Curve& curve : story.curves) {
-    std::map<double, std::vector<double>> measured;
-    for (const RunStory& seed : seeds)
-      for (const Curve& other : seed.curves)
-        if (other.metric == curve.metric && other.split == curve.split)
-          for (const PlotPoint& point : other.points) measured[point.x].push_back(point.y);
-    curve.seeds = std::ssize(seeds);
-    curve.points.clear();
-    for (const auto& [step, values] : measured) {
-      if (std::ssize(values) != curve.seeds) continue;
-      const auto [low, high] = std::ranges::minmax(values);
-      const double mean = std::reduce(values.begin(), values.end()) / std::ssize(values);
-      curve.points.push_back({step, low, mean, high});
-    }
+  std::vector<std::vector<Curve>> curves;
+  story.notes.clear();
+  story.elapsed_s = 0;
+  for (RunStory& seed : seeds) {
+    curves.push_back(std::move(seed.curves));
+    story.notes.insert(story.notes.end(), seed.notes.begin(), seed.notes.end());
+    story.elapsed_s += seed.elapsed_s;
   }
-  for (RunStory& seed : seeds)
-    for (const std::string& note : seed.notes)
-      if (!std::ranges::count(story.notes, note)) story.notes.push_back(note);
+  story.curves = joined(std::move(curves));
+  story.seeds = std::move(seeds);
   return story;
-}
-
-void thin_out(Curve& curve, std::size_t most) {
-  while (curve.points.size() > most) {
-    const bool is_band = curve.seeds > 1;
-    halve(curve.points);
-    if (is_band) continue;
-    for (PlotPoint& point : curve.points) point.low = point.high = point.y;
-  }
 }
 
 }  // namespace tapestry

@@ -8,29 +8,22 @@
 
 #include "train/exhibits.hpp"
 #include "train/loop/sample_recorder.hpp"
-#include "train/report/plot.hpp"
+#include "train/report/curve.hpp"
 #include "train/run/checkpoint.hpp"
 #include "train/run/session.hpp"
 
 namespace tapestry {
 
-// A figure of a split over the steps of a training, or of several that differ in their seed: then
-// the points have the mean, the lowest and the highest.
-struct Curve {
-  std::string metric{}, split{};
-  std::string run{};
-  std::int64_t seeds = 1;
-  std::vector<PlotPoint> points{};
-};
-
 // What a run's folder tells, as far as it can be read: what cannot is among the notes.
 struct RunStory {
-  std::string name{};  // as it was given
+  std::string name{};    // that the page gives it
+  std::string folder{};  // as it was given; of seeds the first one's
   std::vector<std::string> notes{};
   std::string config_text{};                      // config.toml
   std::map<std::string, std::string> settings{};  // "model.width" -> "128"
-  std::vector<Curve> curves{};                    // the loss first
-  nlohmann::ordered_json validation{}, test{};    // the last of these lines, or null
+  std::vector<Curve> curves{};
+  // Lines of metrics, or null: the last evaluation, that of the least loss, and the test.
+  nlohmann::ordered_json validation{}, best_validation{}, test{};
   std::int64_t last_step = 0;
   double elapsed_s = 0;
   bool is_trained = false;  // by a process, now
@@ -44,6 +37,7 @@ struct RunStory {
   std::vector<Tensor> parameters{};  // of the model that is used: the best, or the last
   std::optional<TrainingState> state{};
   std::string engines{};
+  std::vector<RunStory> seeds{};  // of runs that differ in their seed, each one's
 
   std::int64_t count_parameters() const;
   std::int64_t steps() const;  // that were asked for; 0: not known
@@ -52,18 +46,24 @@ struct RunStory {
 // InputError where the path is no run's folder, or holds neither metrics nor a model.
 RunStory read_story(const std::string& folder);
 
-// What its model shows: views of the task, on data that must be there. Reasons why something
-// cannot be shown go to the story's notes.
+// Adds to the notes what fails: why something cannot be shown.
+template <class Read>
+void if_possible(RunStory& story, const Read& read) try {
+  read();
+} catch (const std::exception& error) {
+  const std::string why = error.what();
+  const bool names_it = why.find(story.folder) != std::string::npos;
+  story.notes.push_back(names_it ? why : story.folder + ": " + why);
+}
+
+// What its model shows: views of the task, on data that must be there.
 struct ModelStory {
   Exhibits exhibits{};
   std::vector<std::pair<std::int64_t, Sample>> samples{};  // by step
 };
 ModelStory look_into(RunStory& story);
 
-// One story of runs that differ in their seed, told by the first: curves become bands.
-RunStory joined(const std::string& name, std::vector<RunStory> seeds);
-
-// At most so many points, of which each stands for as many neighbours.
-void thin_out(Curve& curve, std::size_t most);
+// One story of runs that differ in their seed: curves become bands, and the model is the first's.
+RunStory joined(std::vector<RunStory> seeds);
 
 }  // namespace tapestry

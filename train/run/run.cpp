@@ -101,7 +101,8 @@ std::optional<Checkpoint> latest_checkpoint(const Run& run) {
 }
 
 void remove_unfinished(const Run& run) {
-  for (const std::string& path : {run.config(), run.checkpoint(), run.best(), run.trace()})
+  for (const std::string& path :
+       {run.config(), run.checkpoint(), run.best(), run.trace(), run.profile(), run.samples()})
     remove_unfinished(path);
 }
 

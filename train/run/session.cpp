@@ -46,9 +46,18 @@ std::string processor() {
   return "unknown";
 }
 
+// Whether a process was killed in the middle of its line.
+bool ends_in_a_line(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file || file.tellg() == 0) return true;
+  file.seekg(-1, std::ios::end);
+  return file.get() == '\n';
+}
+
 void append(const Run& run, const Json& line) {
+  const std::string before = ends_in_a_line(run.sessions()) ? "" : "\n";
   File file(run.sessions(), O_WRONLY | O_CREAT | O_APPEND);
-  file.write(line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  file.write(before + line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
   file.sync();
   file.close();
 }

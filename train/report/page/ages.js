@@ -1,13 +1,15 @@
 'use strict';
 
 // How well a memory answers about what it saw a while ago, beside guessing.
-parts.ages = (host, {title, x, y, chance, lines}) => {
+parts.ages = (host, {title, x, y, chances, lines}) => {
   const xs = lines.flatMap(({points}) => points.map(([age]) => age));
   const shown = lines.map(({run, points}, i) => ({name: run, colour: i, points}));
-  if (Number.isFinite(chance) && xs.length > 0) {
+  if (xs.length > 0) {
     const ends = [xs.reduce((a, b) => Math.min(a, b)), xs.reduce((a, b) => Math.max(a, b))];
-    shown.push({name: 'chance', detail: ' (guessing)', colour: null, dashed: true,
-                points: ends.map((age) => [age, chance])});
+    for (const chance of chances) {
+      shown.push({name: 'chance', detail: ' (guessing)', colour: null, dashed: true,
+                  points: ends.map((age) => [age, chance])});
+    }
   }
   const panel = element('div', {class: 'panel'});
   const logAges = toggleButton('Log ages', (logX) => chart.update({logX}));

@@ -245,7 +245,8 @@
     const take = (newMap, newMatrix) => {
       [map, matrix, query] = [newMap, newMatrix, clamp(query, newMatrix.rows)];
       scale.textContent = 'A row for each token that asks, a column for each that is looked at. '
-                        + `Full colour: ${percent(matrix.greatest)}.`;
+                        + `Full colour: ${percent(matrix.greatest)}; if all were looked at alike, each would have `
+                        + `${percent(1 / matrix.columns)}.`;
       recolour();
     };
     const root = element('figure', {class: 'whole'}, element('b', {}, 'The whole map'), canvas,

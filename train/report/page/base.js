@@ -76,12 +76,13 @@ function contextOf(canvas) {
   return {context, width, height};
 }
 
-// A labelled <select> of texts; chosen(index) is called when another is taken.
+// A labelled <select> of texts, hidden where there is no choice; chosen(index) is called when
+// another is taken.
 function chooser(label, texts, chosen, index = 0) {
   const select = element('select', {onchange: () => chosen(select.selectedIndex)},
                          ...texts.map((text) => element('option', {}, text)));
   select.selectedIndex = index;
-  return element('label', {class: 'control'}, label, select);
+  return element('label', {class: 'control', hidden: texts.length < 2}, label, select);
 }
 
 // A labelled slider; moved(value) is called as it moves. Its element has .slider, the input.

@@ -2,7 +2,7 @@
 
 // The curves of the runs' metrics: a chart for each, which zoom and pan together along the steps.
 {
-  const splitColour = {val: 0, train: 1, test: 2};
+  const splitColour = new Map([['val', 0], ['train', 1], ['test', 2]]);
 
   const unique = (texts) => [...new Set(texts)];
   const linesOf = (charts) => charts.flatMap((chart) => chart.lines);
@@ -14,7 +14,7 @@
     return {
       name: several ? run : split,
       detail: (several ? ` · ${split}` : '') + seedsText,
-      colour: several ? runs.indexOf(run) : splitColour[split] ?? 3 + splits.indexOf(split),
+      colour: several ? runs.indexOf(run) : splitColour.get(split) ?? 3 + splits.indexOf(split),
       points, thin: split === 'train', smooth: split === 'train', marks: split === 'test',
     };
   }
@@ -29,9 +29,9 @@
       : 'A thin line is training, a thick one validation, a dot the test.';
     return element('p', {class: 'faint'},
       `${what} Drag over a chart (or pinch it) to zoom, double-click to see the whole again; all ` +
-      'charts follow. Smoothing averages the training curves over their neighbouring points and ' +
-      'leaves the figures as they were recorded faintly behind (but not where there are several ' +
-      'seeds); validation and test are never smoothed.');
+      'charts follow. Smoothing draws the training curves as a running mean of what came before, with ' +
+      'the figures faintly behind (but not where there are several seeds), and leaves validation ' +
+      'and test as they are.');
   }
 
   function smoothingSlider(smooth) {

@@ -27,7 +27,7 @@
       current = Math.min(last, Math.max(0, index));
       const {step} = samples[current];
       host.dataset.step = step;
-      told.textContent = `step ${step} of ${samples[last].step}`;
+      told.textContent = data.steps > 0 ? `after step ${step} of ${data.steps}` : `after step ${step}`;
       chosen.slider.value = current;
       chosen.slider.setAttribute('aria-valuetext', `step ${step}`);
       for (const [one, end] of [[before, 0], [after, last]]) {

@@ -6,8 +6,8 @@
 
   // A button for each pair of a group, with its score.
   function pairList(name, pairs, choose) {
-    const items = pairs.map(({index, source, score}) => {
-      const text = source.map(visible).join(' ');
+    const items = pairs.map(({index, source_text: read, written_text: written, score}) => {
+      const text = `${read} → ${written}`;
       return element('button', {type: 'button', 'data-pair': index, title: text.slice(0, 500),
                                 onclick: () => choose(index)},
                      element('span', {class: 'text'}, text),

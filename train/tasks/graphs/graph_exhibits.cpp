@@ -10,10 +10,10 @@
 namespace tapestry {
 namespace {
 
-constexpr std::int64_t most_nodes = 3000, most_graphs = 12;
+constexpr std::int64_t most_nodes = 3000, most_graphs = 12, most_edges = 50'000;
 
-// The edges between chosen nodes, each once and numbered as they are, and how much the nodes at
-// their ends attended to one another, where there are weights (E), by the graph's edges.
+// The first edges between chosen nodes, each once and numbered as they are, and how much the nodes
+// at their ends attended to one another, where there are weights (E), by the graph's edges.
 void add_edges(PlacedGraph& placed, const Adjacency& graph,
                const std::vector<std::int32_t>& number_of, std::span<const float> weights) {
   std::map<Edge, float> kept;
@@ -25,6 +25,7 @@ void add_edges(PlacedGraph& placed, const Adjacency& graph,
     if (!weights.empty()) weight = std::max(weight, weights[e]);
   }
   for (const auto& [edge, weight] : kept) {
+    if (std::ssize(placed.edges) == most_edges) return;
     placed.edges.push_back(edge);
     if (!weights.empty()) placed.weights.push_back(weight);
   }

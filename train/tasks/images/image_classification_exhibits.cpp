@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <numeric>
 
 #include "autograd/ops/softmax.hpp"
 #include "layers/attention.hpp"
@@ -15,6 +18,9 @@ ReadExample read(ImageClassification& task, const ImageDataset& images, std::int
   const Batch batch = images.batch(std::array{index});
   AttentionRecorder recorder;
   const Array shares = softmax(model.forward(batch.inputs)).value();
+  expect_input(
+      std::ranges::all_of(shares.values<float>(), [](float x) { return std::isfinite(x); }),
+      "the model's outputs are not finite: what it looks at is not shown");
   const std::int32_t given = likeliest(shares).front();
   const std::int32_t right = batch.targets.values<std::int32_t>()[0];
   const std::vector<std::string>& names = task.data().class_names();
@@ -41,12 +47,27 @@ ReadExample read(ImageClassification& task, const ImageDataset& images, std::int
   return example;
 }
 
+// The first images that it mistakes, as far as there are three among the first, and others.
+std::vector<std::int64_t> telling(ImageClassification& task, const ImageDataset& images) {
+  constexpr std::int64_t most_read = 256, most_wrong = 3, most_shown = 6;
+  std::vector<std::int64_t> first(std::min(images.size(), most_read)), wrong, right;
+  std::iota(first.begin(), first.end(), 0);
+  const Batch batch = images.batch(first);
+  const std::vector<std::int32_t> given = likeliest(task.model().forward(batch.inputs).value());
+  for (const std::int64_t i : first)
+    (given[i] == batch.targets.values<std::int32_t>()[i] ? right : wrong).push_back(i);
+  wrong.resize(std::min<std::int64_t>(std::ssize(wrong), most_wrong));
+  right.resize(std::min<std::int64_t>(std::ssize(right), most_shown - std::ssize(wrong)));
+  wrong.insert(wrong.end(), right.begin(), right.end());
+  return wrong;
+}
+
 Exhibits exhibits(ImageClassification& task, const Options&) {
   const ImageDataset* test = task.data().test();
   const ImageDataset& images = test ? *test : task.data().splits().validation;
   ReadExamples read_images;
-  for (std::int64_t i = 0; i < std::min<std::int64_t>(6, images.size()); ++i)
-    read_images.examples.push_back(read(task, images, i));
+  for (const std::int64_t index : telling(task, images))
+    read_images.examples.push_back(read(task, images, index));
   return {read_images};
 }
 

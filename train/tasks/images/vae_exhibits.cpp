@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "train/tasks/images/vae.hpp"
@@ -10,7 +11,12 @@ namespace {
 
 // Images that a page holds: as points, and as pictures beside their reconstructions.
 constexpr std::int64_t most_points = 2000, most_pictures = 48;
+constexpr std::int64_t most_numbers = 100'000, most_shown_pixels = 200'000;
 constexpr std::int64_t most_pixels = std::int64_t{1} << 21;  // that are encoded together
+
+std::int64_t fitting(std::int64_t most, std::int64_t each) {
+  return std::max<std::int64_t>(1, most / each);
+}
 
 std::string activation_name(Activation activation) {
   return activation == Activation::none ? "" : key::activation.name_of(activation);
@@ -62,13 +68,15 @@ Exhibits exhibits(VaeTask& task, const Options&) {
   const ImageDataset* test = task.data().test();
   const ImageDataset& images = test ? *test : task.data().splits().validation;
   const std::int64_t pixels = model.options.pixels();
-  const std::int64_t N =
-      std::min({images.size(), most_points, std::max<std::int64_t>(1, most_pixels / pixels)});
+  const std::int64_t N = std::min({images.size(), most_points, fitting(most_pixels, pixels),
+                                   fitting(most_numbers, model.options.latent)});
   std::vector<std::int64_t> first(N);
   std::iota(first.begin(), first.end(), 0);
   const Batch batch = images.batch(first);
   const Array codes = model.encode(batch.inputs).mean.value();
-  first.resize(std::min(N, most_pictures));
+  expect_input(std::ranges::all_of(codes.values<float>(), [](float z) { return std::isfinite(z); }),
+               "the codes of the images are not finite: the latent space is not shown");
+  first.resize(std::min({N, most_pictures, fitting(most_shown_pixels, pixels)}));
   const Array again = model.expected_image(codes.select(first)).value();
   const Shape pictures{std::ssize(first), model.options.height, model.options.width};
   return {LatentSpace{.split = test ? "test" : "validation",

@@ -3,6 +3,7 @@
 
 #include "autograd/ops/reduce.hpp"
 #include "autograd/ops/shaping.hpp"
+#include "data/file.hpp"
 #include "data/text/pairs.hpp"
 #include "layers/attention.hpp"
 #include "train/decode/generate.hpp"
@@ -14,12 +15,22 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-constexpr std::int64_t most_translated = 64;
+constexpr std::int64_t most_translated = 128;
 constexpr std::ptrdiff_t most_in_group = 8;
+
+std::u32string characters(std::string_view text) {
+  std::u32string all;
+  for (std::size_t at = 0; at < text.size();) {
+    const CodePoint next = code_point_at(text, at);
+    all += next.value;
+    at += std::max(1, next.bytes);
+  }
+  return all;
+}
 
 // The fewest letters to put in, leave out or change (Levenshtein 1966), as a share of the longer
 // text, from 1: 1 of equal texts, 0 of texts that have nothing in common.
-double similarity(const std::string& one, const std::string& other) {
+double similarity(const std::u32string& one, const std::u32string& other) {
   std::vector<std::size_t> above(other.size() + 1), row(other.size() + 1);
   for (std::size_t j = 0; j <= other.size(); ++j) row[j] = j;
   for (std::size_t i = 1; i <= one.size(); ++i) {
@@ -51,11 +62,12 @@ TranslatedPair translated(Translation& task, const Dataset& pairs, std::int64_t 
   const Tokens written = translate(task.model(), source, {}, task.decoding()).front();
   TranslatedPair pair{.source = corpus.decode_each(source.values<std::int32_t>()),
                       .written = corpus.decode_each(written),
+                      .source_text = corpus.decode(source.values<std::int32_t>()),
                       .written_text = corpus.decode(written),
                       .wanted = batch.part<SourceTokens>().references.front().line,
                       .alignments = alignments_of(task.model(), source, written)};
   pair.written.emplace_back("end");
-  pair.score = similarity(pair.written_text, pair.wanted);
+  pair.score = similarity(characters(pair.written_text), characters(pair.wanted));
   return pair;
 }
 

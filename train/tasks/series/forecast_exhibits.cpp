@@ -22,10 +22,11 @@ Array own_units(const Array& scaled, const SeriesScale& scale, std::int64_t coun
   return values;
 }
 
-// Examples of the test split, as far from one another as a forecast reaches, or farther.
+// Examples all over the test split, or its first rows where these are many.
 std::vector<std::int64_t> examples_of(const SeriesDataset& test, std::int64_t horizon) {
   const std::int64_t last = std::min(test.size(), most_rows) - 1;
-  const std::int64_t apart = std::max(std::max<std::int64_t>(1, horizon / 4), last / most_windows);
+  const std::int64_t apart =
+      std::max(std::max<std::int64_t>(1, horizon / 4), last / most_windows + 1);
   std::vector<std::int64_t> examples;
   for (std::int64_t example = 0; example <= last; example += apart) examples.push_back(example);
   return examples;
@@ -45,7 +46,8 @@ Exhibits exhibits(Forecast& task, const Options&) {
   ForecastWindows windows{.names = {data.table().names.begin(), data.table().names.begin() + shown},
                           .start_s = data.table().times[begin],
                           .step_s = data.table().step_s(),
-                          .context = T};
+                          .context = T,
+                          .of_series = std::ssize(data.table().names)};
   for (std::int64_t first = 0; first < std::ssize(examples); first += windows_at_once) {
     const std::int64_t count = std::min(windows_at_once, std::ssize(examples) - first);
     const Batch batch = test.batch(std::span(examples).subspan(first, count));

@@ -1,0 +1,202 @@
+#include "train/report/overview.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "train/loop/evaluation.hpp"
+#include "train/report/html.hpp"
+#include "train/settings/keys.hpp"
+
+namespace tapestry {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Rows = std::vector<std::vector<std::string>>;
+
+// What figures are, and which are good.
+const std::vector<std::pair<std::string, std::string>>& meanings() {
+  static const std::vector<std::pair<std::string, std::string>> known{
+      {"loss", "what the training makes smaller; less is better"},
+      {"accuracy", "the share that is right; 1 is all"},
+      {"accuracy_early", "the share that is right of what stood in the first quarter of the items"},
+      {"accuracy_late", "the share that is right of what stood in the last quarter of the items"},
+      {"attended", "over how many items the attention spreads; 1: it looks at one"},
+      {"bits_per_byte", "the loss as bits for each byte of text; less is better"},
+      {"bits_per_char", "the loss as bits for each character; less is better"},
+      {"bleu", "how much of the wanted translations' wording comes back, 0 to 100; more is better"},
+      {"cut_sources", "sentences that were too long to be read whole"},
+      {"elbo", "a lower bound of the images' log likelihood, in nats; more is better"},
+      {"exact_match", "the share of answers that are right in full; 1 is all"},
+      {"kl", "how many nats an image's code says; little: it says little"},
+      {"mse", "the mean squared error; less is better"},
+      {"perplexity", "between how many tokens the model wavers, as it were; less is better"},
+      {"recon", "nats that are lost in the reconstruction; less is better"},
+      {"grad_norm", "the length of the gradient, before it is clipped"},
+      {"lr", "the learning rate"},
+      {"tokens_per_s", "the speed of the training"},
+      {"examples_per_s", "the speed of the training"},
+  };
+  return known;
+}
+
+std::string setting(const RunStory& story, const std::string& name) {
+  const auto found = story.settings.find(name);
+  if (found == story.settings.end()) return "";
+  const std::string& value = found->second;
+  return value.size() >= 2 && value.front() == '"' ? value.substr(1, value.size() - 2) : value;
+}
+
+// One of a story's lines of metrics.
+using Line = Json RunStory::*;
+
+std::vector<Metrics> measured(const RunStory& story, Line line, const std::string& name) {
+  std::vector<Metrics> values;
+  const auto add = [&](const RunStory& one) {
+    const Json& read = one.*line;
+    if (!read.is_null() && read.contains(name) && read[name].is_number())
+      values.push_back({{name, read[name].get<double>()}});
+  };
+  add(story);
+  if (story.seeds.empty()) return values;
+  values.clear();
+  for (const RunStory& seed : story.seeds) add(seed);
+  return values;
+}
+
+// "1.886", or of seeds "0.8150 ± 0.0070"; empty where it was not measured.
+std::string figure_text(const RunStory& story, Line line, const std::string& name) {
+  const std::vector<Metrics> values = measured(story, line, name);
+  if (values.empty()) return "";
+  const std::string mean = fmt::format("{:.5g}", mean_of(values).at(name));
+  if (story.seeds.empty()) return mean;
+  return fmt::format("{} ± {:.2g}", mean, deviation_of(values).at(name));
+}
+
+std::set<std::string> figures_of(const std::vector<RunStory>& stories) {
+  std::set<std::string> names;
+  for (const RunStory& story : stories)
+    for (const Json& line : {story.validation, story.test})
+      for (const auto& [name, value] : line.items())
+        if (value.is_number() && name != "step" && name != "elapsed_s") names.insert(name);
+  return names;
+}
+
+std::string step_text(const Json& line) {
+  return line.is_null() ? "" : fmt::format("{}", line["step"].get<std::int64_t>());
+}
+
+std::string status_of_one(const RunStory& story) {
+  const std::string steps = story.steps() > 0 ? fmt::format("{}", story.steps()) : "?";
+  const std::string where = fmt::format("step {} of {}", story.last_step, steps);
+  if (story.is_trained) return "is being trained, " + where;
+  if (story.last_step == 0 && story.curves.empty()) return "was not trained here";
+  const auto* last = story.sessions.empty() ? nullptr : &story.sessions.back();
+  if (last && last->end && last->end->how == "done")
+    return fmt::format("finished, {} steps", last->end->step);
+  if (last && last->end) return last->end->how + " at " + where;
+  if (!story.test.is_null() || (story.steps() > 0 && story.last_step >= story.steps()))
+    return fmt::format("finished, {} steps", story.last_step);
+  if (!last) return "ended at " + where;
+  return "ended at " + where + " without a word: it was killed, or its machine failed";
+}
+
+std::string meanings_of(const std::vector<RunStory>& stories) {
+  std::set<std::string> shown = figures_of(stories);
+  for (const RunStory& story : stories)
+    for (const Curve& curve : story.curves) shown.insert(curve.metric);
+  std::vector<std::pair<std::string, std::string>> facts;
+  for (const auto& [name, meaning] : meanings())
+    if (shown.contains(name)) facts.emplace_back(name, meaning);
+  return facts.empty() ? "" : html_details("What these figures mean", html_facts(facts));
+}
+
+}  // namespace
+
+std::string duration_text(double seconds) {
+  if (!(seconds < 1e9)) return "?";
+  const auto whole = static_cast<std::int64_t>(seconds);
+  if (whole >= 3600) return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+  if (whole >= 600) return fmt::format("{} min", whole / 60);
+  return fmt::format("{:.3g} s", seconds);
+}
+
+std::string status_of(const RunStory& story) {
+  if (story.seeds.empty()) return status_of_one(story);
+  std::set<std::string> different;
+  for (const RunStory& seed : story.seeds) different.insert(status_of_one(seed));
+  return fmt::format("{} seeds: {}", story.seeds.size(), fmt::join(different, "; "));
+}
+
+std::string lead_of(const RunStory& story) {
+  std::string html;
+  const auto type = task_registry().find(setting(story, key::task.name));
+  if (type != task_registry().end())
+    html = fmt::format("<p>This is {}: {}.</p>\n", html_text(type->second.help),
+                       html_text(status_of(story)));
+  const std::string expected = setting(story, key::expected_metric.name);
+  const bool tested = expected.starts_with("test_");
+  const std::string reached =
+      expected.empty() ? ""
+                       : figure_text(story, tested ? &RunStory::test : &RunStory::validation,
+                                     tested ? expected.substr(5) : expected);
+  if (reached.empty()) return html;
+  return html + fmt::format(
+                    "<p><b>{} {}</b>; with all of its steps and its own data this config "
+                    "is expected to reach {} ({}).</p>\n",
+                    html_text(expected), reached,
+                    html_text(setting(story, key::expected_value.name)),
+                    html_text(setting(story, key::expected_source.name)));
+}
+
+std::string overview_of(const std::vector<RunStory>& stories) {
+  Rows rows = {{""}, {"state"}, {"parameters"}, {"time of training"}};
+  for (const RunStory& story : stories) {
+    rows[0].push_back(story.name);
+    rows[1].push_back(status_of(story));
+    rows[2].push_back(story.parameters.empty() ? "–" : fmt::format("{}", story.count_parameters()));
+    rows[3].push_back(duration_text(story.elapsed_s));
+  }
+  const auto add = [&](const std::string& name, const auto& text_of) {
+    std::vector<std::string> row = {name};
+    for (const RunStory& story : stories) row.push_back(text_of(story));
+    if (std::any_of(row.begin() + 1, row.end(), [](auto& cell) { return !cell.empty(); }))
+      rows.push_back(row);
+  };
+  const bool seeds = std::ranges::any_of(stories, [](auto& one) { return !one.seeds.empty(); });
+  if (!seeds) {
+    add("step of the best evaluation", [](auto& one) { return step_text(one.best_validation); });
+    add("step of the last evaluation", [](auto& one) { return step_text(one.validation); });
+  }
+  for (const std::string& name : figures_of(stories))
+    for (const auto& [split, line] : {std::pair{"best validation", &RunStory::best_validation},
+                                      std::pair{"last validation", &RunStory::validation},
+                                      std::pair{"test of the best", &RunStory::test}})
+      add(name + ", " + split,
+          [&, line = line](const RunStory& story) { return figure_text(story, line, name); });
+  return html_table(rows) + meanings_of(stories);
+}
+
+std::string differences_of(const std::vector<RunStory>& stories) {
+  std::set<std::string> names;
+  for (const RunStory& story : stories)
+    for (const auto& [name, value] : story.settings) names.insert(name);
+  Rows rows = {{"setting"}};
+  for (const RunStory& story : stories) rows[0].push_back(story.name);
+  for (const std::string& name : names) {
+    std::vector<std::string> row = {name};
+    for (const RunStory& story : stories) {
+      const auto found = story.settings.find(name);
+      row.push_back(found == story.settings.end() ? "–" : found->second);
+    }
+    const bool differ =
+        std::adjacent_find(row.begin() + 1, row.end(), std::not_equal_to()) != row.end();
+    if (differ && name != key::name.name && !name.starts_with("expected.")) rows.push_back(row);
+  }
+  if (rows.size() == 1) return "<p>Their configs do not differ.</p>\n";
+  return html_table(rows);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "train/report/run_story.hpp"
+
+// The head of a report, as HTML: what runs are for, what they came to, and where they differ.
+namespace tapestry {
+
+// "finished, 3000 steps", "is being trained, step 120 of 400"
+std::string status_of(const RunStory& story);
+
+// What the task is, and the figure that the config expects beside the one that was reached.
+std::string lead_of(const RunStory& story);
+
+// A row a figure, a column a run, and what the figures mean. Of seeds the mean ± the deviation.
+std::string overview_of(const std::vector<RunStory>& stories);
+
+// The settings in which runs differ, but for their names.
+std::string differences_of(const std::vector<RunStory>& stories);
+
+std::string duration_text(double seconds);  // "1 h 2 min", "72 s"
+
+}  // namespace tapestry
