@@ -245,7 +245,7 @@ TEST_CASE("page: without scripts there are figures and tables") {
       ".map(shown => shown.getBoundingClientRect().height)");
   CHECK(sizes.size() >= 6);
   for (const Json& height : sizes) CHECK(height.get<double>() > 50);
-  check_says(report.browser.text("body"), {"loss, last validation", "finished, 20 steps"});
+  check_says(report.browser.text("body"), {"best validation, step 20", "finished, 20 steps"});
 }
 
 TEST_CASE("page: what a run's author wrote does nothing") {

@@ -97,13 +97,9 @@ Json basis_of(const PrincipalComponents& components) {
 PagePart part_of(const LatentSpace& space) {
   const std::int64_t N = space.codes.dim(0), Z = space.codes.dim(1);
   const PrincipalComponents components = principal_components(space.codes);
-  PagePart part{
-      .script = "latent",
-      .title = "Where it puts its images",
-      .caption = fmt::format("{} images of the {} split as points, where the encoder puts "
-                             "each by {} number{}. The decoder draws what belongs to any "
-                             "point.",
-                             N, space.split, Z, Z == 1 ? "" : "s")};
+  PagePart part{.script = "latent",
+                .title = "Where it puts its images",
+                .caption = fmt::format("{} images of the {} split.", N, space.split)};
   part.data = {{"height", space.images.dim(1)},
                {"width", space.images.dim(2)},
                {"class_names", as_labels(space.class_names)},

@@ -84,8 +84,8 @@ std::set<std::string> figures_of(const std::vector<RunStory>& stories) {
   return names;
 }
 
-std::string step_text(const Json& line) {
-  return line.is_null() ? "" : fmt::format("{}", line["step"].get<std::int64_t>());
+std::int64_t step_of(const Json& line) {
+  return line.is_null() ? 0 : line["step"].get<std::int64_t>();
 }
 
 std::string status_of_one(const RunStory& story) {
@@ -113,6 +113,45 @@ std::string meanings_of(const std::vector<RunStory>& stories) {
   return facts.empty() ? "" : html_details("What these figures mean", html_facts(facts));
 }
 
+// A row a figure, a column for each of these lines of one run.
+std::string figures_table(const RunStory& story) {
+  const bool same = step_of(story.best_validation) == step_of(story.validation);
+  std::vector<std::pair<std::string, Line>> columns = {
+      {"best validation", &RunStory::best_validation}};
+  if (!same || !story.seeds.empty()) columns.emplace_back("last validation", &RunStory::validation);
+  if (!story.test.is_null()) columns.emplace_back("test of the best", &RunStory::test);
+  Rows rows = {{""}};
+  for (const auto& [name, line] : columns)
+    rows[0].push_back(story.seeds.empty() ? fmt::format("{}, step {}", name, step_of(story.*line))
+                                          : name);
+  for (const std::string& figure : figures_of({story})) {
+    rows.push_back({figure});
+    for (const auto& [name, line] : columns)
+      rows.back().push_back(figure_text(story, line, figure));
+  }
+  return rows.size() > 1 ? html_table(rows) : "";
+}
+
+// A row a figure, a column a run.
+std::string comparison_table(const std::vector<RunStory>& stories) {
+  Rows rows = {{""}, {"state"}, {"parameters"}, {"time of training"}};
+  for (const RunStory& story : stories) {
+    rows[0].push_back(story.name);
+    rows[1].push_back(status_of(story));
+    rows[2].push_back(story.parameters.empty() ? "–" : fmt::format("{}", story.count_parameters()));
+    rows[3].push_back(duration_text(story.elapsed_s));
+  }
+  for (const std::string& name : figures_of(stories))
+    for (const auto& [split, line] : {std::pair{"best validation", &RunStory::best_validation},
+                                      std::pair{"test of the best", &RunStory::test}}) {
+      std::vector<std::string> row = {fmt::format("{}, {}", name, split)};
+      for (const RunStory& story : stories) row.push_back(figure_text(story, line, name));
+      if (std::any_of(row.begin() + 1, row.end(), [](auto& cell) { return !cell.empty(); }))
+        rows.push_back(row);
+    }
+  return html_table(rows);
+}
+
 }  // namespace
 
 std::string duration_text(double seconds) {
@@ -134,8 +173,9 @@ std::string lead_of(const RunStory& story) {
   std::string html;
   const auto type = task_registry().find(setting(story, key::task.name));
   if (type != task_registry().end())
-    html = fmt::format("<p>This is {}: {}.</p>\n", html_text(type->second.help),
-                       html_text(status_of(story)));
+    html = fmt::format("<p>This is {}: {}, {} parameters, {} of training.</p>\n",
+                       html_text(type->second.help), html_text(status_of(story)),
+                       story.count_parameters(), duration_text(story.elapsed_s));
   const std::string expected = setting(story, key::expected_metric.name);
   const bool tested = expected.starts_with("test_");
   const std::string reached =
@@ -152,31 +192,8 @@ std::string lead_of(const RunStory& story) {
 }
 
 std::string overview_of(const std::vector<RunStory>& stories) {
-  Rows rows = {{""}, {"state"}, {"parameters"}, {"time of training"}};
-  for (const RunStory& story : stories) {
-    rows[0].push_back(story.name);
-    rows[1].push_back(status_of(story));
-    rows[2].push_back(story.parameters.empty() ? "–" : fmt::format("{}", story.count_parameters()));
-    rows[3].push_back(duration_text(story.elapsed_s));
-  }
-  const auto add = [&](const std::string& name, const auto& text_of) {
-    std::vector<std::string> row = {name};
-    for (const RunStory& story : stories) row.push_back(text_of(story));
-    if (std::any_of(row.begin() + 1, row.end(), [](auto& cell) { return !cell.empty(); }))
-      rows.push_back(row);
-  };
-  const bool seeds = std::ranges::any_of(stories, [](auto& one) { return !one.seeds.empty(); });
-  if (!seeds) {
-    add("step of the best evaluation", [](auto& one) { return step_text(one.best_validation); });
-    add("step of the last evaluation", [](auto& one) { return step_text(one.validation); });
-  }
-  for (const std::string& name : figures_of(stories))
-    for (const auto& [split, line] : {std::pair{"best validation", &RunStory::best_validation},
-                                      std::pair{"last validation", &RunStory::validation},
-                                      std::pair{"test of the best", &RunStory::test}})
-      add(name + ", " + split,
-          [&, line = line](const RunStory& story) { return figure_text(story, line, name); });
-  return html_table(rows) + meanings_of(stories);
+  return (stories.size() == 1 ? figures_table(stories.front()) : comparison_table(stories)) +
+         meanings_of(stories);
 }
 
 std::string differences_of(const std::vector<RunStory>& stories) {

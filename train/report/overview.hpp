@@ -14,7 +14,7 @@ std::string status_of(const RunStory& story);
 // What the task is, and the figure that the config expects beside the one that was reached.
 std::string lead_of(const RunStory& story);
 
-// A row a figure, a column a run, and what the figures mean. Of seeds the mean ± the deviation.
+// Their figures and what these mean; of seeds the mean ± the deviation.
 std::string overview_of(const std::vector<RunStory>& stories);
 
 // The settings in which runs differ, but for their names.
