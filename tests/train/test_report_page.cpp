@@ -74,10 +74,21 @@ class OpenReport {
   TemporaryFolder folder_;
 };
 
+// Why reports cannot be looked at here; empty where they can.
+std::string what_keeps_from_looking() {
+  if (!has_browser() || *TAPESTRY_EMULATOR) return "there is no chromium with chromium-driver";
+  try {
+    const Browser first;
+  } catch (const std::runtime_error& error) {
+    return fmt::format("chromium does not start here: {}", error.what());
+  }
+  return "";
+}
+
 bool can_look() {
-  if (has_browser() && !*TAPESTRY_EMULATOR) return true;
-  MESSAGE("skipped: no chromium and chromium-driver to look at reports with");
-  return false;
+  static const std::string why = what_keeps_from_looking();
+  if (!why.empty()) MESSAGE("skipped: ", why);
+  return why.empty();
 }
 
 std::vector<std::string> small_and(const std::string& task, std::vector<std::string> more) {

@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
+#include <span>
 
 #include "train/loop/evaluation.hpp"
 #include "train/report/html.hpp"
@@ -75,7 +77,7 @@ std::string figure_text(const RunStory& story, Line line, const std::string& nam
   return fmt::format("{} ± {:.2g}", mean, deviation_of(values).at(name));
 }
 
-std::set<std::string> figures_of(const std::vector<RunStory>& stories) {
+std::set<std::string> figures_of(std::span<const RunStory> stories) {
   std::set<std::string> names;
   for (const RunStory& story : stories)
     for (const Json& line : {story.validation, story.test})
@@ -124,7 +126,7 @@ std::string figures_table(const RunStory& story) {
   for (const auto& [name, line] : columns)
     rows[0].push_back(story.seeds.empty() ? fmt::format("{}, step {}", name, step_of(story.*line))
                                           : name);
-  for (const std::string& figure : figures_of({story})) {
+  for (const std::string& figure : figures_of(std::span(&story, 1))) {
     rows.push_back({figure});
     for (const auto& [name, line] : columns)
       rows.back().push_back(figure_text(story, line, figure));
@@ -155,7 +157,7 @@ std::string comparison_table(const std::vector<RunStory>& stories) {
 }  // namespace
 
 std::string duration_text(double seconds) {
-  if (!(seconds < 1e9)) return "?";
+  if (!(std::abs(seconds) < 1e9)) return "?";
   const auto whole = static_cast<std::int64_t>(seconds);
   if (whole >= 3600) return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
   if (whole >= 600) return fmt::format("{} min", whole / 60);
@@ -173,9 +175,10 @@ std::string lead_of(const RunStory& story) {
   std::string html;
   const auto type = task_registry().find(setting(story, key::task.name));
   if (type != task_registry().end())
-    html = fmt::format("<p>This is {}: {}, {} parameters, {} of training.</p>\n",
-                       html_text(type->second.help), html_text(status_of(story)),
-                       story.count_parameters(), duration_text(story.elapsed_s));
+    html = fmt::format(
+        "<p>This is {}: {}, {} of training{}.</p>\n", html_text(type->second.help),
+        html_text(status_of(story)), duration_text(story.elapsed_s),
+        story.parameters.empty() ? "" : fmt::format(", {} parameters", story.count_parameters()));
   const std::string expected = setting(story, key::expected_metric.name);
   const bool tested = expected.starts_with("test_");
   const std::string reached =
