@@ -9,13 +9,9 @@ namespace {
 
 constexpr Convolution2dOptions halving{.kernel = 3, .stride = 2, .padding = 1};
 
-// The extents of an image, or of the features that a convolution makes of it.
-struct Planes {
-  std::int64_t channels, height, width;
-};
+}  // namespace
 
-// The image first, then what each convolution makes of the one before.
-std::vector<Planes> planes_of(const ConvolutionStackOptions& options) {
+std::vector<Planes> stack_planes(const ConvolutionStackOptions& options) {
   require(!options.channels.empty(), "convolution stack: no channels");
   std::vector<Planes> planes{{.channels = 1, .height = options.height, .width = options.width}};
   for (const std::int64_t channels : options.channels)
@@ -25,16 +21,14 @@ std::vector<Planes> planes_of(const ConvolutionStackOptions& options) {
   return planes;
 }
 
-}  // namespace
-
 std::int64_t stack_features(const ConvolutionStackOptions& options) {
-  const Planes last = planes_of(options).back();
+  const Planes last = stack_planes(options).back();
   return last.channels * last.height * last.width;
 }
 
 ConvolutionStack::ConvolutionStack(const ConvolutionStackOptions& wanted, Random& init)
     : options(wanted) {
-  const std::vector<Planes> planes = planes_of(options);
+  const std::vector<Planes> planes = stack_planes(options);
   for (std::size_t i = 0; i + 1 < planes.size(); ++i)
     layers.emplace_back(planes[i].channels, planes[i + 1].channels, init, halving);
 }
@@ -53,14 +47,14 @@ void ConvolutionStack::fields(FieldVisitor& visit) {
 TransposedConvolutionStack::TransposedConvolutionStack(const ConvolutionStackOptions& wanted,
                                                        Random& init)
     : options(wanted) {
-  const std::vector<Planes> planes = planes_of(options);
+  const std::vector<Planes> planes = stack_planes(options);
   for (std::size_t i = planes.size() - 1; i > 0; --i)
     layers.emplace_back(planes[i].channels, planes[i - 1].channels, init, halving);
 }
 
 Tensor TransposedConvolutionStack::forward(const Tensor& x) const {
   const Scope scope(path());
-  const std::vector<Planes> planes = planes_of(options);
+  const std::vector<Planes> planes = stack_planes(options);
   const Planes& first = planes.back();
   Tensor y = reshape(x, {x.dim(0), first.channels, first.height, first.width});
   for (std::size_t i = 0; i < layers.size(); ++i) {

@@ -35,6 +35,13 @@ class TransposedConvolutionStack final : public Module {
   void fields(FieldVisitor& visit) override;
 };
 
+// The extents of an image, or of the features that a convolution makes of it.
+struct Planes {
+  std::int64_t channels, height, width;
+};
+// The image first, then what each convolution makes of the one before.
+std::vector<Planes> stack_planes(const ConvolutionStackOptions& options);
+
 // C h w, the features between the two.
 std::int64_t stack_features(const ConvolutionStackOptions& options);
 

@@ -36,6 +36,8 @@ struct ReadExample {
   std::int64_t patch_rows = 0, patch_columns = 0, extra_tokens = 0;
 };
 struct ReadExamples {
+  std::string
+      caption{};  // what the labels are; empty: tokens or patches that it was not trained on
   std::vector<ReadExample> examples{};
 };
 

@@ -1,5 +1,8 @@
 #include "train/view.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 #include "train/settings/keys.hpp"
 
 namespace tapestry {
@@ -17,6 +20,12 @@ template <>
 constexpr const char* missing<Exhibits> = "this run's model has nothing more to show";
 
 }  // namespace
+
+void expect_finite(const Array& outputs) {
+  expect_input(
+      std::ranges::all_of(outputs.values<float>(), [](float x) { return std::isfinite(x); }),
+      "what the model computes is not finite: nothing of it is shown");
+}
 
 template <class Shown>
 std::map<std::string, View<Shown>>& views() {

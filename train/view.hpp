@@ -36,6 +36,9 @@ struct LatentCodes {
   std::vector<std::string> class_names{};
 };
 
+// InputError where a model that diverged made these: there is nothing to see.
+void expect_finite(const Array& outputs);
+
 template <class Shown>
 struct View {
   std::vector<KeyInfo> options;

@@ -175,6 +175,18 @@ TEST_CASE("bug: report: numbers that explode in one model refused the page of al
              {"What could not be shown", "data-show=\"attention\""});
 }
 
+TEST_CASE("bug: report: a single pair that came out wrong was called right") {
+  const auto caption = [](double score) {
+    const TranslatedPair pair{.source = {"a"},
+                              .written = {"b", "end"},
+                              .score = score,
+                              .alignments = Array::full({1, 2, 1}, 1)};
+    return part_of(Translations{.of = 1, .best = {pair}}).caption;
+  };
+  CHECK(caption(0.5).find("came out right") == std::string::npos);
+  CHECK(caption(1).find("came out right") != std::string::npos);
+}
+
 TEST_CASE("bug: report: samples of more bytes than a line of the file may have were lost") {
   const Workshop shop;
   const TemporaryFolder folder;

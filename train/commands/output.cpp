@@ -12,6 +12,7 @@
 #include "data/file.hpp"
 #include "train/draw/render.hpp"
 #include "train/run/file.hpp"
+#include "train/run/run.hpp"
 #include "train/run/terminal.hpp"
 
 namespace tapestry {
@@ -102,8 +103,8 @@ void write_each_line(
 }
 
 void expect_not_of_a_run(const std::string& out) {
-  const std::vector<std::string> of_runs = {"config.toml",   "metrics.jsonl", "sessions.jsonl",
-                                            "samples.jsonl", "trace.json",    "profile.txt"};
+  std::vector<std::string> of_runs;
+  for (const fs::path file : Run("").files()) of_runs.push_back(file.filename().string());
   std::error_code unseen;  // a link is looked through: what it leads to would be written over
   const fs::path target = fs::weakly_canonical(out, unseen);
   for (const fs::path& path : {fs::path(out), target}) {

@@ -26,7 +26,7 @@ std::vector<Point> begin_of(std::int64_t nodes) {
 class Squares {
  public:
   Squares(const std::vector<Point>& places, double side)
-      : side_(std::max(side, 2.0 / 64)), members_(across * across) {
+      : side_(std::max(side, 2.0 / across)), members_(across * across) {
     for (std::size_t i = 0; i < places.size(); ++i) members_[square(places[i])].push_back(i);
   }
 
@@ -42,8 +42,8 @@ class Squares {
   }
 
  private:
-  static constexpr std::int64_t across =
-      64;  // squares, from -1 to 1; what lies outside is at the rim
+  // Squares from -1 to 1; what lies outside is in those at the rim.
+  static constexpr std::int64_t across = 64;
   std::int64_t cell(double at) const {
     return std::clamp<std::int64_t>(static_cast<std::int64_t>((at + 1) / side_), 0, across - 1);
   }

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "train/draw/principal_components.hpp"
@@ -84,12 +83,7 @@ Json basis_of(const PrincipalComponents& components) {
   const std::int64_t K = std::min(components.axes.dim(0), most_axes);
   std::vector<std::int64_t> axes(K);
   std::iota(axes.begin(), axes.end(), 0);
-  std::vector<float> deviations;
-  for (const std::int64_t axis : axes)
-    deviations.push_back(static_cast<float>(std::sqrt(std::max(components.variances[axis], 0.0))));
-  return {{"mean", as_floats(components.mean)},
-          {"axes", as_floats(components.axes.select(axes))},
-          {"deviations", as_floats(Array::of(deviations, {K}))}};
+  return {{"mean", as_floats(components.mean)}, {"axes", as_floats(components.axes.select(axes))}};
 }
 
 }  // namespace

@@ -73,11 +73,6 @@ std::string fallback_of(const ReadExample& example) {
   return html;
 }
 
-constexpr const char* caption_of_maps =
-    "What it looks at in one example, by the names of what it read: items, or the steps of a "
-    "window "
-    "at which its patches begin, 0 being the last that it saw.";
-
 // As many of the examples as a page should carry, at least one, whose first layers may have to go.
 std::vector<ReadExample> fitting(const std::vector<ReadExample>& examples) {
   constexpr std::int64_t most_weights = 1'500'000;
@@ -109,17 +104,6 @@ Json data_of(const TranslatedPair& pair, const char* group) {
 
 }  // namespace
 
-PagePart part_of(const Exhibit& exhibit) {
-  return std::visit(
-      [](const auto& value) {
-        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, AgesRemembered>)
-          return part_of(std::vector{std::pair{std::string("this memory"), value}});
-        else
-          return part_of(value);
-      },
-      exhibit);
-}
-
 PagePart part_of(const ReadExamples& read) {
   const bool expects = !read.examples.front().expectations.empty();
   PagePart part{
@@ -129,7 +113,7 @@ PagePart part_of(const ReadExamples& read) {
                              "it looks at, in each layer and head{}.",
                              read.examples.front().image.empty() ? "token" : "patch",
                              expects ? ", and what it expects next" : "")};
-  if (read.examples.front().title == "an example") part.caption = caption_of_maps;
+  if (!read.caption.empty()) part.caption = read.caption;
   part.data["examples"] = Json::array();
   for (const ReadExample& example : fitting(read.examples)) {
     part.data["examples"].push_back(data_of(example));
@@ -146,7 +130,7 @@ PagePart part_of(const Translations& pairs) {
           "Of the first {} pairs of the {} split those that came out best and worst, and what it "
           "looked at in the source before it wrote each token.",
           pairs.of, pairs.split)};
-  if (pairs.worst.empty() || pairs.worst.back().score == 1)
+  if ((pairs.worst.empty() ? pairs.best : pairs.worst).back().score == 1)
     part.caption += " All of them came out right.";
   part.data = {{"score_name", pairs.score_name}, {"pairs", Json::array()}};
   std::vector<std::vector<std::string>> rows = {

@@ -19,7 +19,6 @@ struct PagePart {
   std::string fallback{};  // HTML
 };
 
-PagePart part_of(const Exhibit& exhibit);  // as one of those below
 PagePart part_of(const ReadExamples& read);
 PagePart part_of(const LatentSpace& space);
 PagePart part_of(const Translations& pairs);

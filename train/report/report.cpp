@@ -71,13 +71,14 @@ using Ladder = std::vector<std::pair<std::string, AgesRemembered>>;
 std::vector<PagePart> parts_of(RunStory& story, Ladder& ladder) {
   const ModelStory shown = look_into(story);
   std::vector<PagePart> parts;
+  const auto add = [&](const auto& exhibit) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(exhibit)>, AgesRemembered>)
+      ladder.emplace_back(story.name, exhibit);
+    else
+      parts.push_back(part_of(exhibit));
+  };
   for (const Exhibit& exhibit : shown.exhibits)
-    if_possible(story, [&] {
-      if (const auto* ages = std::get_if<AgesRemembered>(&exhibit))
-        ladder.emplace_back(story.name, *ages);
-      else
-        parts.push_back(part_of(exhibit));
-    });
+    if_possible(story, [&] { std::visit(add, exhibit); });
   if (!shown.samples.empty())
     if_possible(story, [&] { parts.push_back(part_of(samples_of(shown), story.steps())); });
   return parts;

@@ -1,7 +1,6 @@
 #include "train/report/run_story.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -76,17 +75,15 @@ std::map<std::string, std::string> settings_of(const std::string& toml) {
   return settings;
 }
 
-std::string text_of(const std::string& path) {
-  std::string text = read_file(path, most_read);
-  if (text.size() > most_shown) text = text.substr(0, most_shown) + "\n…";
-  return text;
+std::string as_shown(const std::string& text) {
+  return text.size() > most_shown ? text.substr(0, most_shown) + "\n…" : text;
 }
 
 void read_config(const Run& run, RunStory& story) {
   if (!is_there(run.config())) return;
-  story.config_text = text_of(run.config());
-  const std::string whole = read_file(run.config(), most_read);
-  story.settings = settings_of(resolved_config(whole, run.config(), {}).toml());
+  const std::string text = read_file(run.config(), most_read);
+  story.config_text = as_shown(text);
+  story.settings = settings_of(resolved_config(text, run.config(), {}).toml());
 }
 
 void read_model(const Run& run, RunStory& story) {
@@ -97,7 +94,7 @@ void read_model(const Run& run, RunStory& story) {
   story.engines = head.engines;
   if (story.settings.empty())
     story.settings = settings_of(resolved_config(head.config, path, {}).toml());
-  if (story.config_text.empty()) story.config_text = head.config;
+  if (story.config_text.empty()) story.config_text = as_shown(head.config);
   const SafetensorsReader file(path);
   for (const SafetensorsEntry& entry : file.entries())
     if (!entry.name.starts_with("optimizer."))
@@ -107,6 +104,9 @@ void read_model(const Run& run, RunStory& story) {
 // What an attention view shows, where the task has no examples of its own; a model may have none.
 void add_attention(const Config& config, Task& task, Exhibits& exhibits) try {
   exhibits.emplace_back(ReadExamples{
+      .caption =
+          "What it looks at in one example, by the names of what it read: items, or the steps "
+          "of a window at which its patches begin, 0 being the last that it saw.",
       .examples = {{.title = "an example", .maps = look_at<AttentionMaps>(config, task, {})}}});
 } catch (const InputError&) {
   return;
@@ -148,7 +148,8 @@ RunStory read_story(const std::string& folder) {
   if_possible(story, [&] { read_config(run, story); });
   if_possible(story, [&] { read_model(run, story); });
   story.sessions = read_sessions(run);
-  if (is_there(run.profile())) if_possible(story, [&] { story.profile = text_of(run.profile()); });
+  if (is_there(run.profile()))
+    if_possible(story, [&] { story.profile = as_shown(read_file(run.profile(), most_read)); });
   return story;
 }
 

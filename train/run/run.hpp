@@ -27,6 +27,10 @@ class Run {
   std::string sessions() const { return folder_ + "/sessions.jsonl"; }
   std::string samples() const { return folder_ + "/samples.jsonl"; }
 
+  std::vector<std::string> files() const {  // all of the above
+    return {config(), metrics(), checkpoint(), best(), trace(), profile(), sessions(), samples()};
+  }
+
  private:
   std::string folder_;
 };

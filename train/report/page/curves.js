@@ -19,9 +19,6 @@
     };
   }
 
-  const lossFirst = (charts) => [...charts].sort(
-    (a, b) => Number(b.metric === 'loss') - Number(a.metric === 'loss'));
-
   function caption(runs) {
     const what = runs.length > 1
       ? 'Each colour is a run: a thick line is its validation, a thin one its training, a dot ' +
@@ -52,7 +49,7 @@
   }
 
   parts.curves = (host, data) => {
-    const charts = lossFirst(data.charts), lines = linesOf(charts);
+    const {charts} = data, lines = linesOf(charts);
     host.dataset.charts = charts.length;
     if (charts.length === 0) return host.append(element('p', {}, 'No curves were recorded.'));
     const runs = unique(lines.map(({run}) => run)), splits = unique(lines.map(({split}) => split));

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <numeric>
 
 #include "autograd/ops/softmax.hpp"
@@ -18,9 +17,7 @@ ReadExample read(ImageClassification& task, const ImageDataset& images, std::int
   const Batch batch = images.batch(std::array{index});
   AttentionRecorder recorder;
   const Array shares = softmax(model.forward(batch.inputs)).value();
-  expect_input(
-      std::ranges::all_of(shares.values<float>(), [](float x) { return std::isfinite(x); }),
-      "the model's outputs are not finite: what it looks at is not shown");
+  expect_finite(shares);
   const std::int32_t given = likeliest(shares).front();
   const std::int32_t right = batch.targets.values<std::int32_t>()[0];
   const std::vector<std::string>& names = task.data().class_names();

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "train/tasks/images/vae.hpp"
@@ -29,13 +28,8 @@ DecoderLayer described(const Linear& linear, Activation activation) {
           .activation = activation_name(activation)};
 }
 
-// The convolutions' features, (channels, height, width), from the smallest on to the image.
-std::vector<std::vector<std::int64_t>> planes_of(const VaeOptions& options) {
-  std::vector<std::vector<std::int64_t>> planes{{1, options.height, options.width}};
-  for (const std::int64_t channels : options.channels)
-    planes.push_back({channels, (planes.back()[1] + 1) / 2, (planes.back()[2] + 1) / 2});
-  std::ranges::reverse(planes);
-  return planes;
+std::vector<std::int64_t> extents(const Planes& planes) {
+  return {planes.channels, planes.height, planes.width};
 }
 
 Decoder described(const Vae& model) {
@@ -47,8 +41,9 @@ Decoder described(const Vae& model) {
         described(linear, last && !model.decoder.activate_last ? Activation::none : activation));
   }
   if (!model.transposed_convolutions) return decoder;
-  const std::vector<std::vector<std::int64_t>> planes = planes_of(model.options);
   const auto& layers = model.transposed_convolutions->layers;
+  std::vector<Planes> planes = stack_planes(model.transposed_convolutions->options);
+  std::ranges::reverse(planes);
   for (std::size_t i = 0; i < layers.size(); ++i)
     decoder.layers.push_back(
         {.kind = "transposed_convolution",
@@ -56,8 +51,8 @@ Decoder described(const Vae& model) {
          .bias = layers[i].bias.value(),
          .stride = layers[i].options.stride,
          .padding = layers[i].options.padding,
-         .in = planes[i],
-         .out = planes[i + 1],
+         .in = extents(planes[i]),
+         .out = extents(planes[i + 1]),
          .activation = activation_name(i + 1 < layers.size() ? activation : Activation::none)});
   return decoder;
 }
@@ -74,8 +69,7 @@ Exhibits exhibits(VaeTask& task, const Options&) {
   std::iota(first.begin(), first.end(), 0);
   const Batch batch = images.batch(first);
   const Array codes = model.encode(batch.inputs).mean.value();
-  expect_input(std::ranges::all_of(codes.values<float>(), [](float z) { return std::isfinite(z); }),
-               "the codes of the images are not finite: the latent space is not shown");
+  expect_finite(codes);
   first.resize(std::min({N, most_pictures, fitting(most_shown_pixels, pixels)}));
   const Array again = model.expected_image(codes.select(first)).value();
   const Shape pictures{std::ssize(first), model.options.height, model.options.width};

@@ -6,6 +6,7 @@
 
 #include "autograd/check.hpp"
 #include "autograd/ops/softmax.hpp"
+#include "train/view.hpp"
 
 namespace tapestry {
 namespace {
@@ -13,11 +14,6 @@ namespace {
 constexpr std::size_t most_predictions = 5;
 constexpr double most_weights = 5e5;  // of all layers, heads and examples of a page
 constexpr std::int64_t most_tokens = 64;
-
-void expect_finite(std::span<const float> outputs) {
-  expect_input(std::ranges::all_of(outputs, [](float value) { return std::isfinite(value); }),
-               "the model's outputs are not finite: what it looks at is not shown");
-}
 
 AttentionMaps maps_of(const AttentionRecorder& recorder, const std::vector<std::string>& labels) {
   AttentionMaps maps;
@@ -61,7 +57,7 @@ ReadExample read_by(const Transformer& model, const std::vector<std::int32_t>& t
   const std::int64_t T = std::ssize(tokens);
   const Array probabilities = softmax(model.forward(Array::of(tokens, {1, T}))).value();  // (1,T,V)
   const std::int64_t V = probabilities.dim(2);
-  expect_finite(probabilities.values<float>());
+  expect_finite(probabilities);
   ReadExample example{.maps = maps_of(recorder, labels)};
   for (std::int64_t t = 0; t < T; ++t)
     example.expectations.push_back(
