@@ -11,6 +11,7 @@
 #include "autograd/ops/layer_norm.hpp"
 #include "autograd/ops/linear_attention.hpp"
 #include "autograd/ops/losses.hpp"
+#include "autograd/ops/low_rank.hpp"
 #include "autograd/ops/matmul.hpp"
 #include "autograd/ops/random_features.hpp"
 #include "autograd/ops/recompute.hpp"

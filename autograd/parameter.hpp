@@ -7,7 +7,8 @@
 namespace tapestry {
 
 // What a parameter is for: optimisers decay weights and, unless asked, nothing else. A fixed one
-// belongs to the model and its checkpoints, but is a constant: it gets no gradient and no update.
+// belongs to the model and its checkpoints, but is a constant: it gets no gradient and no update,
+// and ops keep nothing for it.
 enum class Role { weight, bias, norm, embedding, fixed };
 
 // A named leaf with storage of its own, which an optimiser updates in place.
@@ -18,6 +19,7 @@ struct Parameter {
   operator const Tensor&() const { return tensor; }
   Array value() const { return tensor.value(); }  // a handle to the storage: writing it updates
   void convert(DType dtype) { tensor = leaf(tensor.value().to(dtype), role); }
+  void fix() { tensor = leaf(tensor.value(), role = Role::fixed); }
 
   std::string name;  // dotted, from the root module: "blocks.0.attention.query.weight"
   Tensor tensor;

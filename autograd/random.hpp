@@ -10,7 +10,7 @@
 namespace tapestry {
 
 // What the numbers are for. Each stream's numbers are independent of how much the others draw.
-enum class Stream : std::uint32_t { init, data, dropout, eval, sample };
+enum class Stream : std::uint32_t { init, data, dropout, eval, sample, adapters };
 
 // Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel Random Numbers: As
 // Easy as 1, 2, 3"). The n-th number is a function of (seed, stream, step, n) alone.

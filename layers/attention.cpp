@@ -77,9 +77,9 @@ SelfAttention::SelfAttention(std::int64_t width, Random& init, const MultiHeadOp
           options.head_width);
 }
 
-QueryKeyValue SelfAttention::project(const Tensor& x,
-                                     const std::vector<std::int64_t>& firsts) const {
-  QueryKeyValue qkv{.packed = query_key_value.forward(x),
+QueryKeyValue SelfAttention::project(const Tensor& x, const std::vector<std::int64_t>& firsts,
+                                     Random* noise) const {
+  QueryKeyValue qkv{.packed = query_key_value.forward(x, noise),
                     .query_columns = columns_of(options),
                     .shared_columns = shared_columns_of(options)};
   if (query_norm) qkv.packed = normalised(qkv);
@@ -106,13 +106,13 @@ AttentionOptions SelfAttention::completed(AttentionOptions call) const {
   return call;
 }
 
-Tensor SelfAttention::forward(const Tensor& x, const AttentionOptions& call) const {
+Tensor SelfAttention::forward(const Tensor& x, const AttentionOptions& call, Random* noise) const {
   const Scope scope(path());
   const AttentionOptions all = completed(call);
-  const QueryKeyValue qkv = project(x);
+  const QueryKeyValue qkv = project(x, {0}, noise);
   if (recorder)
     recorder->entries.push_back({path(), mechanism->weights(qkv.query(), qkv.key(), all)});
-  return output.forward(mechanism->attend(x, qkv, all));
+  return output.forward(mechanism->attend(x, qkv, all), noise);
 }
 
 Tensor SelfAttention::forward(const Tensor& x, AttentionCache& cache,
@@ -153,18 +153,18 @@ CrossAttention::CrossAttention(std::int64_t width, std::int64_t source_width, Ra
           "need self-attention");
 }
 
-KeyValue CrossAttention::project(const Tensor& source) const {
+KeyValue CrossAttention::project(const Tensor& source, Random* noise) const {
   const Scope scope(path());
-  return {.packed = key_value.forward(source), .width = output.weight.tensor.dim(0)};
+  return {.packed = key_value.forward(source, noise), .width = output.weight.tensor.dim(0)};
 }
 
-Tensor CrossAttention::attend(const Tensor& x, const KeyValue& source,
-                              AttentionOptions call) const {
+Tensor CrossAttention::attend(const Tensor& x, const KeyValue& source, AttentionOptions call,
+                              Random* noise) const {
   const Scope scope(path());
   call.heads = options.heads;
-  const Tensor q = query.forward(x);
+  const Tensor q = query.forward(x, noise);
   if (recorder) recorder->entries.push_back({path(), mechanism->weights(q, source.key(), call)});
-  return output.forward(mechanism->attend(q, source, call));
+  return output.forward(mechanism->attend(q, source, call), noise);
 }
 
 Tensor CrossAttention::forward(const Tensor& x, const Tensor& source,

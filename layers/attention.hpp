@@ -35,9 +35,11 @@ class SelfAttention final : public Module {
 
   // Queries, keys and values of x, whose first token stands at position `first`: of all examples
   // the same, or each one's own.
-  QueryKeyValue project(const Tensor& x, const std::vector<std::int64_t>& firsts = {0}) const;
+  QueryKeyValue project(const Tensor& x, const std::vector<std::int64_t>& firsts = {0},
+                        Random* noise = nullptr) const;
 
-  Tensor forward(const Tensor& x, const AttentionOptions& call = {}) const;
+  // `noise`, here and below, is of the adapters' dropout; null: evaluate.
+  Tensor forward(const Tensor& x, const AttentionOptions& call = {}, Random* noise = nullptr) const;
 
   // The same for tokens that follow those in the cache, which then holds them as well.
   std::unique_ptr<AttentionCache> make_cache(std::int64_t batch, std::int64_t capacity) const;
@@ -67,8 +69,9 @@ class CrossAttention final : public Module {
   Tensor forward(const Tensor& x, const Tensor& source, const AttentionOptions& call = {}) const;
 
   // In two steps, for a source that is attended to many times.
-  KeyValue project(const Tensor& source) const;
-  Tensor attend(const Tensor& x, const KeyValue& source, AttentionOptions call = {}) const;
+  KeyValue project(const Tensor& source, Random* noise = nullptr) const;
+  Tensor attend(const Tensor& x, const KeyValue& source, AttentionOptions call = {},
+                Random* noise = nullptr) const;
 
   void fields(FieldVisitor& visit) override;
 };

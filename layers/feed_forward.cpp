@@ -45,11 +45,11 @@ FeedForward::FeedForward(std::int64_t width, Random& init, const FeedForwardOpti
       activation(options.activation),
       gated(options.gated) {}
 
-Tensor FeedForward::forward(const Tensor& x) const {
+Tensor FeedForward::forward(const Tensor& x, Random* noise) const {
   const Scope scope(path());
-  const Tensor hidden = expand.forward(x);
-  return contract.forward(gated ? activate_gated(activation, hidden)
-                                : activate(activation, hidden));
+  const Tensor hidden = expand.forward(x, noise);
+  return contract.forward(gated ? activate_gated(activation, hidden) : activate(activation, hidden),
+                          noise);
 }
 
 void FeedForward::fields(FieldVisitor& visit) {

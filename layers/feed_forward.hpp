@@ -28,7 +28,7 @@ class FeedForward final : public Module {
   bool gated;
 
   FeedForward(std::int64_t width, Random& init, const FeedForwardOptions& options = {});
-  Tensor forward(const Tensor& x) const;
+  Tensor forward(const Tensor& x, Random* noise = nullptr) const;  // of the adapters' dropout
   void fields(FieldVisitor& visit) override;
 };
 

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "autograd/ops/dropout.hpp"
+#include "autograd/ops/low_rank.hpp"
 #include "autograd/ops/matmul.hpp"
 #include "autograd/tape.hpp"
 #include "layers/initial.hpp"
@@ -24,18 +26,36 @@ Array initial_bias(std::int64_t in, std::int64_t out, Random& init, const Linear
 
 }  // namespace
 
+Adapter::Adapter(const Place& place, std::int64_t in, Random& init)
+    : name(place.name),
+      first_row(place.first_row),
+      a(uniform({place.rank, in}, 1 / std::sqrt(static_cast<double>(in)), init), Role::weight),
+      b(Array::zeros({place.rows, place.rank}), Role::weight) {}
+
+void Adapter::fields(FieldVisitor& visit) {
+  visit("a", a);
+  visit("b", b);
+}
+
 Linear::Linear(std::int64_t in, std::int64_t out, Random& init, const LinearOptions& options)
     : weight(initial(in, out, init, options), Role::weight),
       bias(initial_bias(in, out, init, options), Role::bias) {}
 
-Tensor Linear::forward(const Tensor& x) const {
+Tensor Linear::forward(const Tensor& x, Random* noise) const {
   const Scope scope(path());
-  return linear(x, weight, bias);
+  Tensor y = linear(x, weight, bias);
+  if (adapters.empty()) return y;
+  std::vector<LowRankChange> changes;
+  for (const Adapter& adapter : adapters)
+    changes.push_back({adapter.a, adapter.b, adapter.first_row});
+  const Tensor read = noise && adapter_dropout > 0 ? dropout(x, adapter_dropout, *noise) : x;
+  return add_low_rank(std::move(y), read, changes, adapter_scale);
 }
 
 void Linear::fields(FieldVisitor& visit) {
   visit("weight", weight);
   if (!bias.tensor.value().empty()) visit("bias", bias);
+  for (Adapter& adapter : adapters) visit(adapter.name, adapter);
 }
 
 }  // namespace tapestry

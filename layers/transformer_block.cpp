@@ -28,12 +28,12 @@ Tensor TransformerBlock::forward(const Tensor& x, const Context& context) const 
   const Scope scope(path());
   const auto attend = [&](const Tensor& y) {
     return context.cache ? attention.forward(y, *context.cache, context.attention)
-                         : attention.forward(y, context.attention);
+                         : attention.forward(y, context.attention, context.noise);
   };
   const auto attend_to_source = [&](const Tensor& y) {
-    return cross_attention->attend(y, context.source, context.source_attention);
+    return cross_attention->attend(y, context.source, context.source_attention, context.noise);
   };
-  const auto feed = [&](const Tensor& y) { return feed_forward.forward(y); };
+  const auto feed = [&](const Tensor& y) { return feed_forward.forward(y, context.noise); };
   Tensor y = residual(x, attention_norm, attend, context.noise);
   if (cross_attention) y = residual(y, *cross_attention_norm, attend_to_source, context.noise);
   return residual(y, feed_forward_norm, feed, context.noise);

@@ -38,7 +38,7 @@ class TransformerBlock final : public Module {
 
   struct Context {
     AttentionOptions attention{};
-    Random* noise = nullptr;          // dropout's; null: evaluate
+    Random* noise = nullptr;          // of all dropouts; null: evaluate
     AttentionCache* cache = nullptr;  // null: attend to x alone
     KeyValue source{};                // as cross_attention.project gives it
     AttentionOptions source_attention{};

@@ -28,6 +28,7 @@ void for_each_piece(const std::vector<Parameter*>& parameters, const OptimizerSt
 
 AveragedWeights::AveragedWeights(std::vector<Parameter*> parameters, double decay)
     : parameters_(std::move(parameters)), decay_(decay) {
+  std::erase_if(parameters_, [](const Parameter* p) { return p->role == Role::fixed; });
   for (const Parameter* parameter : parameters_)
     arrays_.emplace_back("weights." + parameter->name, parameter->value().clone());
 }

@@ -10,7 +10,8 @@ namespace tapestry {
 // so that it soon forgets the weights that were drawn. The same bits on any number of threads.
 class AveragedWeights {
  public:
-  AveragedWeights(std::vector<Parameter*> parameters, double decay);  // begins with the weights
+  // Begins with the weights. Fixed parameters are left out.
+  AveragedWeights(std::vector<Parameter*> parameters, double decay);
 
   void follow(std::int64_t step);  // the optimiser's step, from 1, was done
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "data/file.hpp"
+#include "train/fine_tuning.hpp"
 #include "train/settings/keys.hpp"
 
 namespace tapestry {
@@ -75,7 +76,9 @@ Config load_config(const std::string& path_or_name, const std::vector<std::strin
 }
 
 std::unique_ptr<Task> make_task(const TaskSetup& setup) {
-  return task_registry().at(setup.config[key::task]).make(setup);
+  std::unique_ptr<Task> task = task_registry().at(setup.config[key::task]).make(setup);
+  prepare_fine_tuning(task->model(), setup.config);
+  return task;
 }
 
 }  // namespace tapestry

@@ -95,8 +95,9 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 
   std::vector<Tensor> inputs{x, weight};
   if (has_bias) inputs.push_back(bias);
+  const Array kept = weight.id() != 0 ? x.value() : Array();  // for a constant weight, nothing
   return record("linear", y, inputs,
-                [x = x.value(), weight = weight.value(), has_bias, dtype, rows, in, out](
+                [x = kept, weight = weight.value(), has_bias, dtype, rows, in, out](
                     const Array& gradient, InputGradients& into) {
                   into.accumulate(0, [&](Array& dx, bool accumulate) {
                     multiply_matrices(

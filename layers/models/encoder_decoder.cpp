@@ -71,7 +71,7 @@ EncoderDecoder::EncodedSource EncoderDecoder::encode(const Array& source, const 
   if (encoder_norm) x = encoder_norm->forward(x);
   EncodedSource encoded{.padding = padding};
   for (const TransformerBlock& block : decoder)
-    encoded.projected.push_back(block.cross_attention->project(x));
+    encoded.projected.push_back(block.cross_attention->project(x, noise));
   return encoded;
 }
 

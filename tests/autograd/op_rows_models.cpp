@@ -74,6 +74,27 @@ std::vector<OpRow> matmul_ops() {
   rows.push_back({"linear: weight used twice",
                   [](In x) { return linear(linear(x[0], x[1], x[2]), x[1], x[2]); },
                   {normal({3, 4}), normal({4, 4}), normal({4})}});
+  for (const auto& [variant, shape] : std::vector<std::pair<const char*, Shape>>{
+           {"vector", {5}}, {"rows", {3, 5}}, {"rank 3", {2, 3, 5}}, {"no rows", {0, 5}}}) {
+    Shape out = shape;
+    out[-1] = 7;
+    rows.push_back({fmt::format("add_low_rank: {}", variant),
+                    [](In x) {
+                      return add_low_rank(x[0], x[1], {{x[2], x[3]}}, 1.5);
+                    },
+                    {normal(out), normal(shape), normal({2, 5}), normal({7, 2})}});
+    rows.push_back({fmt::format("add_low_rank: {}, rows of two changes", variant),
+                    [](In x) {
+                      return add_low_rank(x[0], x[1], {{x[4], x[5], 4}, {x[2], x[3], 1}}, 0.5);
+                    },
+                    {normal(out), normal(shape), normal({2, 5}), normal({3, 2}), normal({1, 5}),
+                     normal({2, 1})}});
+  }
+  rows.push_back({"add_low_rank: y of x",
+                  [](In x) {
+                    return add_low_rank(linear(x[0], x[1]), x[0], {{x[2], x[3]}}, 2);
+                  },
+                  {normal({3, 4}), normal({4, 4}), normal({2, 4}), normal({4, 2})}});
   return rows;
 }
 

@@ -2,6 +2,7 @@
 
 #include "data/json.hpp"
 #include "tests/fuzz/target.hpp"
+#include "train/exchange/adapter.hpp"
 #include "train/exchange/architecture.hpp"
 #include "train/exchange/published_weights.hpp"
 
@@ -11,6 +12,10 @@ namespace {
 
 const RegisterFuzzTarget published_config("published-config", [](std::string_view bytes) {
   read_published_config(parse_json(bytes, "config.json"), "config.json");
+});
+
+const RegisterFuzzTarget adapter_config("adapter-config", [](std::string_view bytes) {
+  read_adapter_config(parse_json(bytes, "adapter_config.json"), "adapter_config.json");
 });
 
 const RegisterFuzzTarget index("weights-index", [](std::string_view bytes) {

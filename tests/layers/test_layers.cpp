@@ -25,9 +25,9 @@ namespace {
 const std::vector<LayerRow>& table() {
   static const std::vector<LayerRow> rows = [] {
     std::vector<LayerRow> all = simple_layers();
-    for (auto& group :
-         {attention_layers(), random_feature_layers(), memory_layers(), graph_layers(),
-          convolution_layers(), encoder_layers(), transformer_layers(), vae_layers()})
+    for (auto& group : {attention_layers(), random_feature_layers(), memory_layers(),
+                        graph_layers(), convolution_layers(), encoder_layers(),
+                        transformer_layers(), vae_layers(), adapter_layers()})
       all.insert(all.end(), group.begin(), group.end());
     return all;
   }();

@@ -69,6 +69,10 @@ void Arguments::config(std::string& value) {
 
 void Arguments::run(std::string& value) { place("RUN", value, "a run's folder, or a checkpoint"); }
 
+void Arguments::adapter(std::string& value) {
+  option("--adapter", value, "add the adapter of this folder to the model, as peft keeps one");
+}
+
 void Arguments::overrides(std::vector<std::string>& values) {
   option("--set", values, "KEY=VALUE", "set a key of the config: key=value");
 }

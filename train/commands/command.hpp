@@ -43,6 +43,7 @@ class Arguments {
   // CONFIG and RUN, which most commands begin with, and --set, which changes a config's keys.
   void config(std::string& value);
   void run(std::string& value);
+  void adapter(std::string& value);  // --adapter, what load_trained_with() adds to a run
   void overrides(std::vector<std::string>& values);
   void threads(std::int64_t& value);
 

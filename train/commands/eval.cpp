@@ -1,6 +1,7 @@
 #include <chrono>
 
 #include "train/commands/command.hpp"
+#include "train/exchange/adapter.hpp"
 #include "train/loop/evaluation.hpp"
 #include "train/loop/trainer.hpp"
 #include "train/run/terminal.hpp"
@@ -12,13 +13,14 @@ class Eval final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.run(run_);
+    arguments.adapter(adapter_);
     arguments.overrides(overrides_);
     arguments.flag("--test", test_, "on the test split, of tasks that have one");
     arguments.flag("--json", json_, "print one JSON object");
   }
 
   int run() override {
-    const TrainedModel trained = load_trained(run_, overrides_, true);
+    const TrainedModel trained = load_trained_with(adapter_, run_, overrides_, true);
     use_machine_as(trained.config);
     const auto start = std::chrono::steady_clock::now();
     const Dataset* test = test_ ? trained.task->test_data() : nullptr;
@@ -41,7 +43,7 @@ class Eval final : public Command {
   }
 
  private:
-  std::string run_;
+  std::string run_, adapter_;
   std::vector<std::string> overrides_;
   bool test_ = false, json_ = false;
 };

@@ -4,6 +4,8 @@
 
 #include "data/text/text.hpp"
 #include "train/commands/command.hpp"
+#include "train/exchange/adapter.hpp"
+#include "train/exchange/architecture.hpp"
 #include "train/loop/training.hpp"
 #include "train/run/file.hpp"
 #include "train/run/terminal.hpp"
@@ -16,12 +18,14 @@ class Import final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.place("FOLDER", folder_, "config.json, model.safetensors and tokenizer.json");
+    arguments.option("--base", base_,
+                     "of a folder that holds an adapter, as peft keeps one: the run it is for");
     arguments.overrides(overrides_);
     arguments.option("--out", out_, "the run's folder; by default runs/<name>");
   }
 
   int run() override {
-    const ImportedModel model = import_published(folder_, overrides_);
+    const ImportedModel model = base_.empty() ? import_published(folder_, overrides_) : adapted();
     const Run run(out_.empty() ? Run::default_folder(model.config[key::name], false) : out_);
     const RunLock lock(run, RunLock::Folder::make);
     open_run(run, model.config, false);  // refuses a folder that holds a run
@@ -35,7 +39,15 @@ class Import final : public Command {
   }
 
  private:
-  std::string folder_, out_;
+  // The base's name and its architecture stay.
+  ImportedModel adapted() const {
+    TrainedModel trained = load_trained_with(folder_, base_, overrides_, false);
+    return {.architecture = to_string(architecture_of(trained.config)),
+            .config = std::move(trained.config),
+            .task = std::move(trained.task)};
+  }
+
+  std::string folder_, base_, out_;
   std::vector<std::string> overrides_;
 };
 

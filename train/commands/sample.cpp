@@ -3,8 +3,8 @@
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
 #include "train/commands/view_arguments.hpp"
+#include "train/exchange/adapter.hpp"
 #include "train/loop/trainer.hpp"
-#include "train/run/run.hpp"
 #include "train/run/terminal.hpp"
 
 namespace tapestry {
@@ -27,13 +27,14 @@ class ShowSamples final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.run(run_);
+    arguments.adapter(adapter_);
     declare_options<Sample>(arguments, typed_);
     arguments.overrides(overrides_);
     arguments.option("--out", out_, "write here");
   }
 
   int run() override {
-    const TrainedModel trained = load_trained(run_, overrides_, false);
+    const TrainedModel trained = load_trained_with(adapter_, run_, overrides_, false);
     use_machine_as(trained.config);
     expect_not_of_a_run(out_);
     Sample sample = look_at<Sample>(trained.config, *trained.task, typed_);
@@ -55,7 +56,7 @@ class ShowSamples final : public Command {
   }
 
  private:
-  std::string run_, out_;
+  std::string run_, adapter_, out_;
   TypedOptions typed_;
   std::vector<std::string> overrides_;
 };

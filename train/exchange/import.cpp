@@ -38,6 +38,9 @@ std::string read_required(const std::string& folder, const std::string& name,
       fs::is_directory(folder),
       "{}: no such folder; name one with config.json, model.safetensors and tokenizer.json",
       printable(folder));
+  expect_input(!fs::exists(in(folder, "adapter_config.json")),
+               "{}: holds an adapter; --base RUN names the model that it is for",
+               printable(folder));
   expect_input(fs::exists(in(folder, name)),
                "{}: holds no {}; give a folder as Hugging Face's library saves a model", folder,
                name);

@@ -108,7 +108,7 @@ std::unique_ptr<Task> begin_task(const Config& config) {
   if (config[key::from].empty()) return make_task({config});
   const Checkpoint start = load_checkpoint(trained_checkpoint(config[key::from]));
   std::unique_ptr<Task> task = make_task(start, config);
-  restore_parameters(start, task->model());
+  restore_parameters(start, task->model(), Adapters::new_or_saved);
   return task;
 }
 
@@ -241,6 +241,16 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
   return checkpoint;
 }
 
+// Of a model that is not trained whole, how many parameters are.
+std::string trained_share(Module& model) {
+  std::int64_t fixed = 0, all = 0;
+  for (const Parameter* parameter : model.parameters()) {
+    all += parameter->tensor.size();
+    if (parameter->role == Role::fixed) fixed += parameter->tensor.size();
+  }
+  return fixed == 0 ? "" : fmt::format(" ({} of them trained)", all - fixed);
+}
+
 // What a training's first lines say.
 void announce(const Config& config, const Run& run, Task& task, const TrainingState& state,
               const std::optional<std::string>& engines_before, const TrainingOptions& options) {
@@ -251,8 +261,9 @@ void announce(const Config& config, const Run& run, Task& task, const TrainingSt
         "and multiplied in float32, at no gain in speed\n",
         key::precision.name);
   if (!options.quiet)
-    say("{}: {} parameters, {} training examples, {}, into {}{}\n", config[key::name],
-        count_parameters(task.model()), task.training_data().size(), machine(), run.folder(),
+    say("{}: {} parameters{}, {} training examples, {}, into {}{}\n", config[key::name],
+        count_parameters(task.model()), trained_share(task.model()), task.training_data().size(),
+        machine(), run.folder(),
         engines_before              ? fmt::format(", from step {}", state.step)
         : config[key::from].empty() ? ""
                                     : ", from the weights of " + config[key::from]);

@@ -1,5 +1,6 @@
 #include "train/run/checkpoint.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -8,6 +9,7 @@
 #include "autograd/checksum.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "layers/initial.hpp"
+#include "layers/linear.hpp"
 #include "train/run/version.hpp"
 
 namespace tapestry {
@@ -194,9 +196,25 @@ std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& conf
   }
 }
 
-void restore_parameters(const Checkpoint& checkpoint, Module& model) {
+namespace {
+
+bool is_of_adapter(const std::string& parameter) {
+  return parameter.find(std::string(".") + adapter_name + ".") != parameter.npos;
+}
+
+bool has_adapters(const Checkpoint& checkpoint) {
+  return std::ranges::any_of(checkpoint.file.tensors, [](const auto& tensor) {
+    return !tensor.first.starts_with(optimizer_prefix) && is_of_adapter(tensor.first);
+  });
+}
+
+}  // namespace
+
+void restore_parameters(const Checkpoint& checkpoint, Module& model, Adapters adapters) {
+  const bool begins_adapters = adapters == Adapters::new_or_saved && !has_adapters(checkpoint);
   std::set<std::string> names;
   for (const Parameter* parameter : model.parameters()) {
+    if (begins_adapters && is_of_adapter(parameter->name)) continue;
     parameter->value().copy_from(saved_tensor(checkpoint, parameter->name, parameter->value()));
     expect_input(std::isfinite(sum_of_squares(parameter->value())),
                  "{}: tensor {} holds numbers that are not finite: this model cannot be used",
@@ -205,7 +223,10 @@ void restore_parameters(const Checkpoint& checkpoint, Module& model) {
   }
   for (const auto& [name, array] : checkpoint.file.tensors)
     expect_input(name.starts_with(optimizer_prefix) || names.contains(name),
-                 "{}: tensor {} has no place in the configured model", checkpoint.path, name);
+                 "{}: tensor {} has no place in the configured model{}", checkpoint.path, name,
+                 is_of_adapter(name) ? ", which asks for no such model.lora; `tapestry export "
+                                       "--merge` makes a model without"
+                                     : "");
 }
 
 void restore_optimizer(const Checkpoint& checkpoint, Optimizer& optimizer) {

@@ -56,7 +56,9 @@ std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& conf
 
 // Copy tensors into place. InputError for one that is missing, of another shape or dtype, or not as
 // it was written; a parameter must also be finite.
-void restore_parameters(const Checkpoint& checkpoint, Module& model);
+enum class Adapters { saved, new_or_saved };  // new_or_saved: where the file has none they stay
+void restore_parameters(const Checkpoint& checkpoint, Module& model,
+                        Adapters adapters = Adapters::saved);
 void restore_optimizer(const Checkpoint& checkpoint, Optimizer& optimizer);
 void restore_weights(const Checkpoint& checkpoint, AveragedWeights& average);
 

@@ -15,8 +15,8 @@ namespace tapestry {
 namespace {
 
 const char* type_name(const Value& value) {
-  constexpr const char* names[] = {"true or false", "an integer", "a number", "a string",
-                                   "a list of integers"};
+  constexpr const char* names[] = {"true or false", "an integer",         "a number",
+                                   "a string",      "a list of integers", "a list of strings"};
   return names[value.index()];
 }
 
@@ -92,6 +92,13 @@ bool is_inherited(const std::string& key) { return key != "name" && !key.starts_
 
 std::string name_of_override(const std::string& text) { return text.substr(0, text.find('=')); }
 
+std::string text_error(const Limits& limits, const std::string& text) {
+  if (text.find('\0') != text.npos) return "expected no character U+0000";
+  if (limits.choices.empty() || std::ranges::count(limits.choices, text) > 0) return {};
+  return fmt::format("expected one of {}{}", fmt::join(limits.choices, ", "),
+                     did_you_mean(text, limits.choices, "\""));
+}
+
 }  // namespace
 
 std::string range_error(const KeyInfo& key, const Value& value) {
@@ -107,11 +114,10 @@ std::string range_error(const KeyInfo& key, const Value& value) {
     for (std::int64_t item : *list)
       if (outside(static_cast<double>(item)))
         return "expected integers " + describe_range(limits, true);
-  const auto* text = std::get_if<std::string>(&value);
-  if (text && text->find('\0') != text->npos) return "expected no character U+0000";
-  if (text && !limits.choices.empty() && std::ranges::count(limits.choices, *text) == 0)
-    return fmt::format("expected one of {}{}", fmt::join(limits.choices, ", "),
-                       did_you_mean(*text, limits.choices, "\""));
+  if (const auto* text = std::get_if<std::string>(&value)) return text_error(limits, *text);
+  if (const auto* list = std::get_if<std::vector<std::string>>(&value))
+    for (const std::string& text : *list)
+      if (const std::string wrong = text_error(limits, text); !wrong.empty()) return wrong;
   return {};
 }
 

@@ -13,7 +13,8 @@
 
 namespace tapestry {
 
-using Value = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>>;
+using Value = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
+                           std::vector<std::string>>;
 
 std::string to_toml(const Value& value);
 
@@ -32,7 +33,7 @@ struct Condition {
 struct Limits {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
-  std::vector<std::string> choices{};  // of a string; empty: any
+  std::vector<std::string> choices{};  // of a string, and of those in a list; empty: any
   bool free_on_resume = false;         // may differ when a run is resumed
   bool repeated = false;               // of an option, a text: it may be typed several times
   std::vector<Condition> used_if{};    // elsewhere it is idle, and must not be set

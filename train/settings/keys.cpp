@@ -52,13 +52,14 @@ std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys) {
   };
   append_section("data.");
   append_section("model.");
+  append({adapter_rank, adapter_alpha, adapter_dropout, adapter_targets});
   keys.push_back(named_optimizer());
   append({learning_rate, final_learning_rate, schedule, warmup_steps, decay_steps});
   append(optimizer_keys());
   keys.push_back(clip_norm);
-  append({from, steps, batch_size, micro_batches, shard_optimizer, eval_every, eval_batch_size,
-          checkpoint_every, log_every, average_decay, early_stopping, least_gain, time_limit,
-          tensorboard, samples, threads, precision, check_finite});
+  append({from, trainable, steps, batch_size, micro_batches, shard_optimizer, eval_every,
+          eval_batch_size, checkpoint_every, log_every, average_decay, early_stopping, least_gain,
+          time_limit, tensorboard, samples, threads, precision, check_finite});
   append_section("train.");
   append({expected_metric, expected_value, expected_data, expected_source});
   return keys;

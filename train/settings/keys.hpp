@@ -50,11 +50,38 @@ inline const Key<std::int64_t> decay_steps{
      .free_on_resume = true,
      .used_if = {schedule.is(Decay::linear, Decay::cosine)}}};
 
+inline const Key<std::int64_t> adapter_rank{
+    "model.lora.rank",
+    0,
+    "of the changes that are learnt of weights which stay as they are (LoRA); 0: none",
+    {.low = 0, .high = 4096}};
+inline const Condition adapted = adapter_rank.is_not(0);
+inline const Key<double> adapter_alpha{"model.lora.alpha",
+                                       16,
+                                       "the changes are multiplied by it and divided by the rank",
+                                       {.low = 0, .high = 1e6, .used_if = {adapted}}};
+inline const Key<double> adapter_dropout{"model.lora.dropout",
+                                         0,
+                                         "of what the changes read",
+                                         {.low = 0, .high = 0.99, .used_if = {adapted}}};
+inline const Key<std::vector<std::string>> adapter_targets{
+    "model.lora.targets",
+    {"query", "value"},
+    "the maps of each block that are changed",
+    {.choices = {"query", "key", "value", "query_key_value", "output", "gate", "up", "expand",
+                 "contract"},
+     .used_if = {adapted}}};
+
 inline const Key<std::string> from{
     "train.from",
     "",
     "a run or checkpoint whose weights the training begins with; empty: drawn by the seed",
     {.free_on_resume = true}};
+inline const Key<std::vector<std::string>> trainable{
+    "train.trainable",
+    {},
+    "parameters or modules to train, such as \"blocks.5.*\", the others being kept as they are; "
+    "empty: all, or with model.lora.rank the changes alone"};
 inline const Key<std::int64_t> steps{
     "train.steps", 1000, "of the optimiser", {.low = 1, .high = 1e12, .free_on_resume = true}};
 inline const Key<std::int64_t> batch_size{

@@ -38,6 +38,18 @@ toml::table parse_toml(const std::string& text, const std::string& source) {
   }
 }
 
+namespace {
+
+// Always on one line: "a\nb".
+std::string quoted(const std::string& text) {
+  std::ostringstream written;
+  const toml::value<std::string> node(text);
+  written << toml::toml_formatter(node, toml::format_flags::allow_unicode_strings);
+  return written.str();
+}
+
+}  // namespace
+
 std::string to_toml(const Value& value) {
   return std::visit(
       [](const auto& held) -> std::string {
@@ -47,15 +59,32 @@ std::string to_toml(const Value& value) {
         if constexpr (std::is_same_v<T, double>) return number(held);
         if constexpr (std::is_same_v<T, std::vector<std::int64_t>>)
           return fmt::format("[{}]", fmt::join(held, ", "));
-        if constexpr (std::is_same_v<T, std::string>) {
-          std::ostringstream quoted;  // always one line: "a\nb"
-          const toml::value<std::string> node(held);
-          quoted << toml::toml_formatter(node, toml::format_flags::allow_unicode_strings);
-          return quoted.str();
+        if constexpr (std::is_same_v<T, std::string>) return quoted(held);
+        if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+          std::vector<std::string> items;
+          for (const std::string& text : held) items.push_back(quoted(text));
+          return fmt::format("[{}]", fmt::join(items, ", "));
         }
       },
       value);
 }
+
+namespace {
+
+// A list of nothing but T.
+template <class T>
+std::optional<Value> items_of(const toml::node& node) {
+  const toml::array* list = node.as_array();
+  if (!list) return std::nullopt;
+  std::vector<T> values;
+  for (const toml::node& item : *list) {
+    if (!item.is<T>()) return std::nullopt;
+    values.push_back(item.as<T>()->get());
+  }
+  return Value(values);
+}
+
+}  // namespace
 
 std::optional<Value> convert(const toml::node& node, const Value& like) {
   if (std::holds_alternative<bool>(like)) {
@@ -67,13 +96,10 @@ std::optional<Value> convert(const toml::node& node, const Value& like) {
     if (node.is_integer()) return Value(static_cast<double>(node.as_integer()->get()));
   } else if (std::holds_alternative<std::string>(like)) {
     if (node.is_string()) return Value(node.as_string()->get());
-  } else if (const toml::array* list = node.as_array()) {
-    std::vector<std::int64_t> values;
-    for (const toml::node& item : *list) {
-      if (!item.is_integer()) return std::nullopt;
-      values.push_back(item.as_integer()->get());
-    }
-    return Value(values);
+  } else if (std::holds_alternative<std::vector<std::int64_t>>(like)) {
+    return items_of<std::int64_t>(node);
+  } else {
+    return items_of<std::string>(node);
   }
   return std::nullopt;
 }

@@ -1,0 +1,113 @@
+#include "train/fine_tuning.hpp"
+
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "autograd/buffer_pool.hpp"
+#include "layers/adapters.hpp"
+#include "layers/initial.hpp"
+#include "train/settings/keys.hpp"
+
+namespace tapestry {
+namespace {
+
+bool names(const std::vector<std::string>& targets, const std::string& target) {
+  return std::ranges::count(targets, target) > 0;
+}
+
+// A map of several has one adapter, or each of them its own.
+void expect_apart(const Config& config, const std::string& whole,
+                  const std::vector<std::string>& parts) {
+  const std::vector<std::string>& targets = config[key::adapter_targets];
+  for (const std::string& part : parts)
+    config.expect(!names(targets, whole) || !names(targets, part), key::adapter_targets,
+                  "{} is a part of {}; leave one of them out", part, whole);
+}
+
+std::int64_t rank_of(const AdapterTarget& target) {
+  return std::min(target.rows, target.linear->weight.tensor.dim(1));
+}
+
+void add_adapters(Module& model, const Config& config) {
+  const std::vector<std::string>& targets = config[key::adapter_targets];
+  const std::vector<AdapterTarget> all = adapter_targets(model);
+  std::set<std::string> known;
+  for (const AdapterTarget& target : all) known.insert(target.name);
+  config.expect(!known.empty(), key::adapter_rank,
+                "this model has no transformer blocks whose weights could be changed so");
+  config.expect(!targets.empty(), key::adapter_targets, "expected one of {}",
+                fmt::join(known, ", "));
+  for (const std::string& target : targets)
+    config.expect(known.contains(target), key::adapter_targets,
+                  "this model's blocks have no {}: expected {}", target, fmt::join(known, ", "));
+  expect_apart(config, "query_key_value", {"query", "key", "value"});
+  expect_apart(config, "expand", {"gate", "up"});
+  for (const AdapterTarget& target : all)
+    config.expect(!names(targets, target.name) || config[key::adapter_rank] <= rank_of(target),
+                  key::adapter_rank, "{} is a map of rank {} at most; give a lower one",
+                  target.name, rank_of(target));
+  Random init(seed_of(config), Stream::adapters);
+  const auto rank = static_cast<double>(config[key::adapter_rank]);
+  const InitialLimit unlimited(
+      std::numeric_limits<std::int64_t>::max());  // twice the model at most
+  try {
+    add_adapters(model,
+                 {.rank = config[key::adapter_rank],
+                  .scale = config[key::adapter_alpha] / rank,
+                  .dropout = config[key::adapter_dropout],
+                  .targets = targets},
+                 init);
+  } catch (const OutOfMemory& error) {
+    config.fail(key::adapter_rank, fmt::format("{}; lower it", error.what()));
+  }
+}
+
+// "blocks.5.*" and "blocks.5" name the same parameters, "head.weight" one.
+bool matches(const std::string& pattern, const std::string& name) {
+  const auto is_like = [&](const std::string& wanted) {
+    return fnmatch(wanted.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
+  };
+  return is_like(pattern) || is_like(pattern + ".*");
+}
+
+// The modules, from the outermost in, and the parameters: what a pattern may have meant.
+std::vector<std::string> names_in(const std::vector<Parameter*>& parameters) {
+  std::set<std::string> names;
+  for (const Parameter* parameter : parameters)
+    for (std::size_t end = 0; end != std::string::npos;) {
+      end = parameter->name.find('.', end + 1);
+      names.insert(parameter->name.substr(0, end));
+    }
+  return {names.begin(), names.end()};
+}
+
+void fix_others(const std::vector<Parameter*>& parameters, const Config& config) {
+  const std::vector<std::string>& patterns = config[key::trainable];
+  for (const std::string& pattern : patterns) {
+    const bool is_known = std::ranges::any_of(
+        parameters, [&](const Parameter* parameter) { return matches(pattern, parameter->name); });
+    config.expect(is_known, key::trainable, "this model has no parameter {}{}",
+                  to_toml(Value(pattern)), did_you_mean(pattern, names_in(parameters), "\""));
+  }
+  for (Parameter* parameter : parameters)
+    if (std::ranges::none_of(patterns, [&](const std::string& pattern) {
+          return matches(pattern, parameter->name);
+        }))
+      parameter->fix();
+}
+
+}  // namespace
+
+void prepare_fine_tuning(Module& model, const Config& config) {
+  const bool adapts = config[key::adapter_rank] > 0;
+  if (!adapts && config[key::trainable].empty()) return;
+  const std::vector<Parameter*> base = model.parameters();
+  if (adapts) add_adapters(model, config);
+  fix_others(base, config);
+}
+
+}  // namespace tapestry
