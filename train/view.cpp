@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "train/onnx/graph.hpp"
 #include "train/settings/keys.hpp"
 
 namespace tapestry {
@@ -18,6 +19,9 @@ template <>
 constexpr const char* missing<LatentCodes> = "this run's model has no latent space to draw";
 template <>
 constexpr const char* missing<Exhibits> = "this run's model has nothing more to show";
+template <>
+constexpr const char* missing<onnx::Models> =
+    "this run's model has no form in ONNX; --format safetensors takes the weights out of any model";
 
 }  // namespace
 
@@ -47,9 +51,11 @@ template std::map<std::string, View<Sample>>& views();
 template std::map<std::string, View<AttentionMaps>>& views();
 template std::map<std::string, View<LatentCodes>>& views();
 template std::map<std::string, View<Exhibits>>& views();
+template std::map<std::string, View<onnx::Models>>& views();
 template Sample look_at(const Config&, Task&, const TypedOptions&);
 template AttentionMaps look_at(const Config&, Task&, const TypedOptions&);
 template LatentCodes look_at(const Config&, Task&, const TypedOptions&);
 template Exhibits look_at(const Config&, Task&, const TypedOptions&);
+template onnx::Models look_at(const Config&, Task&, const TypedOptions&);
 
 }  // namespace tapestry

@@ -45,7 +45,8 @@ struct View {
   std::function<Shown(Task& task, const Options& options)> show;
 };
 
-// The views of one kind, Sample, AttentionMaps, LatentCodes or Exhibits, by the name of their task.
+// The views of one kind, Sample, AttentionMaps, LatentCodes, Exhibits or onnx::Models, by the name
+// of their task.
 template <class Shown>
 std::map<std::string, View<Shown>>& views();
 

@@ -19,7 +19,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-MODULES = ["tokens", "models", "adapters", "events"]
+MODULES = ["tokens", "models", "adapters", "events", "onnx_models"]
 
 
 @dataclasses.dataclass

@@ -48,6 +48,10 @@ std::vector<KeyInfo> series_keys() {
           validation_fraction, train_months, validation_months, test_months};
 }
 
+SeriesScale kept_scale(const std::map<std::string, std::string>& trained) {
+  return {numbers(trained.at("means")), numbers(trained.at("deviations"))};
+}
+
 SeriesData::SeriesData(const Config& config, const SeriesDataset::Window& window,
                        const Metadata& trained)
     : config_(config),
@@ -58,7 +62,7 @@ SeriesData::SeriesData(const Config& config, const SeriesDataset::Window& window
 
 SeriesScale SeriesData::scale_from(const Metadata& trained) const {
   if (trained.empty()) return SeriesScale::of(table_, ranges().train);
-  const SeriesScale scale{numbers(trained.at("means")), numbers(trained.at("deviations"))};
+  const SeriesScale scale = kept_scale(trained);
   expect_input(scale.means.size() == table_.names.size(),
                "{}: {} series; this model was trained on {}", table_.path, table_.names.size(),
                scale.means.size());

@@ -62,6 +62,9 @@ inline const Key<std::int64_t> test_months{
 
 std::vector<KeyInfo> series_keys();
 
+// The scale that a trained model's metadata keep.
+SeriesScale kept_scale(const std::map<std::string, std::string>& trained);
+
 // The series of a task, z-scored as the rows are that were learnt from, which a trained model
 // keeps.
 class SeriesData {

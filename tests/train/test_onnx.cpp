@@ -1,0 +1,408 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/support/fixtures.hpp"
+#include "tests/support/onnx_file.hpp"
+#include "tests/support/onnx_reference.hpp"
+#include "tests/support/process.hpp"
+#include "tests/support/small.hpp"
+#include "train/exchange/onnx.hpp"
+#include "train/onnx/file.hpp"
+#include "train/onnx/ops.hpp"
+#include "train/settings/keys.hpp"
+#include "train/settings/shipped_configs.hpp"
+#include "train/view.hpp"
+
+// What is exported as ONNX: how its files are made, and that what they say is what the model
+// computes, by operators that are written down once more (tests/support/onnx_evaluate.cpp).
+// onnxruntime is asked in tests/interop/.
+namespace tapestry {
+namespace {
+namespace fs = std::filesystem;
+
+// A model with parameters away from the ones and zeros that some begin with, as after a training.
+TrainedModel untrained(const std::string& text, const std::vector<std::string>& settings) {
+  Config config = parse_config(text, "config", settings);
+  std::unique_ptr<Task> task = make_task({.config = config});
+  Random noise(7, Stream::sample, 0);
+  for (Parameter* parameter : task->model().parameters()) {
+    if (parameter->value().rank() != 1) continue;
+    Array moved(parameter->value().shape());
+    noise.fill_normal(moved, 0, 0.2);
+    for (std::int64_t i = 0; i < moved.size(); ++i)
+      parameter->value().mutable_values<float>()[i] += moved.values<float>()[i];
+  }
+  return {std::move(config), std::move(task), {}};
+}
+
+std::vector<OnnxModel> exported(const TrainedModel& trained, const TemporaryFolder& folder) {
+  std::vector<OnnxModel> models;
+  const std::string out = folder.path("exported");
+  fs::remove_all(out);
+  for (const std::string& file : export_onnx(trained, out))
+    models.push_back(parse_onnx(read_bytes(file)));
+  return models;
+}
+
+// Every name is given once, and before it is used.
+void check_order(const OnnxModel& model) {
+  std::set<std::string> known, nodes;
+  const auto give = [&](const std::string& name) {
+    CHECK_MESSAGE(known.insert(name).second, name);
+  };
+  for (const OnnxInitialiser& initialiser : model.initialisers) give(initialiser.name);
+  for (const OnnxInput& input : model.inputs) give(input.name);
+  for (const OnnxNode& node : model.nodes) {
+    CHECK_MESSAGE(nodes.insert(node.name).second, node.name);
+    for (const std::string& input : node.inputs) CHECK_MESSAGE(known.contains(input), input);
+    give(node.output);
+  }
+  for (const OnnxInput& output : model.outputs) CHECK(known.contains(output.name));
+}
+
+// The models hold each parameter, and nothing else, byte for byte.
+void check_parameters(const std::vector<OnnxModel>& models, Module& model) {
+  std::map<std::string, const OnnxInitialiser*> found;
+  for (const OnnxModel& part : models)
+    for (const OnnxInitialiser& initialiser : part.initialisers)
+      found[initialiser.name] = &initialiser;
+  const std::vector<Parameter*> parameters = model.parameters();
+  CHECK(found.size() == parameters.size());
+  for (const Parameter* parameter : parameters) {
+    REQUIRE_MESSAGE(found.contains(parameter->name), parameter->name);
+    const Array value = parameter->value();
+    CHECK(found[parameter->name]->shape ==
+          std::vector<std::int64_t>(value.shape().begin(), value.shape().end()));
+    CHECK(found[parameter->name]->raw ==
+          std::string(reinterpret_cast<const char*>(value.raw()), value.bytes()));
+  }
+}
+
+Array numbers(const Shape& shape, Random& noise) {
+  Array drawn(shape);
+  noise.fill_uniform(drawn, 0, 1);
+  return drawn;
+}
+
+Array tokens_below(std::int64_t rows, const Shape& shape, Random& noise) {
+  const Array drawn = numbers(shape, noise);
+  Array tokens(shape, DType::int32);
+  for (std::int64_t i = 0; i < tokens.size(); ++i)
+    tokens.mutable_values<std::int32_t>()[i] =
+        static_cast<std::int32_t>(4 + drawn.values<float>()[i] * static_cast<float>(rows - 4));
+  return tokens;
+}
+
+// The last places of the rows after the first, of each row one more.
+void hide_ends(Array& rows, std::int32_t hidden) {
+  const std::int64_t T = rows.dim(1);
+  for (std::int64_t b = 1; b < rows.dim(0); ++b)
+    for (std::int64_t t = std::max<std::int64_t>(0, T - b); t < T; ++t)
+      rows.mutable_values<std::int32_t>()[b * T + t] = hidden;
+}
+
+std::int64_t rows_of_embedding(const OnnxModel& model) {
+  for (const OnnxInitialiser& initialiser : model.initialisers)
+    if (initialiser.name.ends_with("embedding.weight")) return initialiser.shape[0];
+  return 0;
+}
+
+// Drawn inputs, their axes of no fixed length B and T.
+NamedArrays draw_inputs(const OnnxModel& model, std::int64_t B, std::int64_t T, Random& noise) {
+  NamedArrays drawn;
+  for (const OnnxInput& input : model.inputs) {
+    Shape shape;
+    for (const std::string& length : input.shape)
+      shape.push_back(length == "batch"                             ? B
+                      : length.find_first_not_of("0123456789") == 0 ? T
+                                                                    : std::stoll(length));
+    constexpr int is_int64 = 7;
+    Array array = input.type == is_int64 ? tokens_below(rows_of_embedding(model), shape, noise)
+                                         : numbers(shape, noise);
+    if (input.name == "source") hide_ends(array, 0);
+    if (input.name == "adjacency")  // of the b-th graph, the last b nodes are alone
+      for (std::int64_t i = 0; i < array.size(); ++i) {
+        float& edge = array.mutable_values<float>()[i];
+        const std::int64_t alone = i / (T * T), from = i % T, to = i / T % T;
+        edge = edge < 0.3f && std::max(from, to) < T - alone ? 1.0f : 0.0f;
+      }
+    if (input.name == "node_mask") {
+      array = Array::full(shape, 1, DType::int32);
+      hide_ends(array, 0);
+    }
+    drawn[input.name] = array;
+  }
+  return drawn;
+}
+
+OnnxTensor tensor_of(const Array& array) {
+  OnnxTensor tensor{.shape = {array.shape().begin(), array.shape().end()}, .values = {}};
+  const Array wide = array.to(DType::float64);
+  tensor.values.assign(wide.values<double>().begin(), wide.values<double>().end());
+  return tensor;
+}
+
+// Of numbers up to 1, and else as a share of them.
+double largest_difference_of(const OnnxTensor& found, const Array& wanted) {
+  const OnnxTensor expected = tensor_of(wanted);
+  REQUIRE(found.shape == expected.shape);
+  double largest = 0;
+  for (std::size_t i = 0; i < found.values.size(); ++i) {
+    const double difference = std::abs(found.values[i] - expected.values[i]);
+    largest = std::max(largest, difference / std::max(1.0, std::abs(expected.values[i])));
+    if (std::isnan(difference)) return difference;
+  }
+  return largest;
+}
+
+// What the models say, beside what the task's own model computes.
+void check_values(const std::vector<OnnxModel>& models, Task& task, std::int64_t B,
+                  std::int64_t T) {
+  Random noise(static_cast<std::uint64_t>(B), Stream::sample, T);
+  NamedArrays inputs;
+  OnnxTensors known, found;
+  for (const OnnxModel& model : models) {
+    for (const auto& [name, array] : draw_inputs(model, B, T, noise))
+      if (inputs.emplace(name, array).second && !known.contains(name))
+        known[name] = tensor_of(array);
+    for (const auto& [name, tensor] : evaluate(model, known)) {
+      found[name] = tensor;
+      if (name == "encoded") known[name] = tensor;
+    }
+  }
+  const NamedArrays wanted = reference_outputs(task, inputs);
+  REQUIRE(!wanted.empty());
+  for (const auto& [name, array] : wanted) {
+    CAPTURE(name);
+    CHECK(largest_difference_of(found.at(name), array) < 1e-4);
+  }
+}
+
+void check_export(const TrainedModel& trained, std::int64_t longest) {
+  const TemporaryFolder folder;
+  const std::vector<OnnxModel> models = exported(trained, folder);
+  for (const OnnxModel& model : models) {
+    check_order(model);
+    CHECK(model.opset == 17);
+    CHECK(model.ir_version == 8);
+    CHECK(model.producer == "tapestry");
+    CHECK(model.metadata.at("config") == trained.config.toml());
+  }
+  check_parameters(models, trained.task->model());
+  check_values(models, *trained.task, 1, longest);
+  check_values(models, *trained.task, 3, std::min<std::int64_t>(longest, 3));
+}
+
+TEST_SUITE_BEGIN("exchange");
+
+TEST_CASE("onnx: a graph names its nodes, adds what it has once, and begins with what it reads") {
+  onnx::Graph graph("model", "Doubles.");
+  Parameter weight(Array::of<float>({1, 2, 3}, {3}), Role::weight);
+  weight.name = "layer.weight";
+  const onnx::Value x = graph.input({.name = "x", .shape = {"batch", std::int64_t{3}}});
+  const onnx::Value y = [&] {
+    const onnx::Within module(x, "layer");
+    return onnx::exp(x * graph.parameter(weight)) + onnx::exp(x * graph.parameter(weight)) * 2.0;
+  }();
+  graph.output({.name = "y", .shape = {"batch", std::int64_t{3}}}, y + 2.0);
+  std::string bytes;
+  onnx::write_graph(
+      [&](const auto& parts) {
+        for (const std::string_view part : parts) bytes += part;
+      },
+      graph, {.version = "1", .metadata = {{"config", "task"}}});
+  const OnnxModel model = parse_onnx(bytes);
+  check_order(model);
+  std::vector<std::string> names;
+  for (const OnnxNode& node : model.nodes) names.push_back(node.name);
+  CHECK(names == std::vector<std::string>{"layer/Mul", "layer/Exp", "constants/2", "layer/Mul_1",
+                                          "layer/Add", "Add"});
+  CHECK(model.initialisers.size() == 1);
+  CHECK(model.inputs.at(0).shape == std::vector<std::string>{"batch", "3"});
+  CHECK(model.metadata == std::map<std::string, std::string>{{"config", "task"}});
+  const OnnxTensor found =
+      evaluate(model, {{"x", {.shape = {1, 3}, .values = {1, 0, -1}}}}).at("y");
+  const std::vector<double> wanted = {3 * std::exp(1) + 2, 5, 3 * std::exp(-3) + 2};
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    CHECK(found.values[i] == doctest::Approx(wanted[i]));
+  CHECK_THROWS_AS(graph.output({.name = "y"}, y), std::invalid_argument);
+}
+
+TEST_CASE("onnx: every shipped config goes out, and says what its model computes") {
+  for (const auto& [name, text] : shipped_configs()) {
+    CAPTURE(name);
+    const Config config = parse_config(text, name, {});
+    const std::string resolved = config.toml();
+    const auto value = [&](const std::string& key) {
+      return Config::peek({{"resolved config", resolved}}, {}, key).value;
+    };
+    const TemporaryFolder folder;
+    const Fixture fixture = fixture_of(value("task"), value("data.kind"));
+    for (const auto& [file, content] : fixture.files) folder.write(file, content);
+    std::vector<std::string> settings = small(value("task"));
+    for (const auto& keys : {small_preset(config), fixture.few, fixture.data})
+      settings.insert(settings.end(), keys.begin(), keys.end());
+    for (std::string& setting : settings)
+      if (setting.starts_with("data.path="))
+        setting = "data.path=" + folder.path(setting.substr(std::string("data.path=").size()));
+    check_export(untrained(text, settings), value("task") == "language-model" ? 6 : 7);
+  }
+}
+
+TEST_CASE("onnx: so does every kind of layer") {
+  const TemporaryFolder folder;
+  const std::string language = "task = \"language-model\"\n[data]\npath = \"" +
+                               folder.write("story.txt", story(40)) +
+                               "\"\n[model]\nlayers = 2\nwidth = 16\ncontext = 9\n";
+  const std::string dates = "task = \"translation\"\n[model]\nlayers = 2\nwidth = 16\n";
+  const std::string images = "[data]\ntraining_images = 12\ntest_images = 4\n[model]\n";
+  const std::string vae = "task = \"vae\"\n" + images + "hidden = [7, 5]\nlatent = 3\n";
+  const std::string vit =
+      "task = \"image-classification\"\n" + images + "layers = 1\nwidth = 16\npatch = 14\n";
+  const std::string waves =
+      "task = \"forecast\"\n[model]\nlayers = 1\nwidth = 16\ncontext = 12\nhorizon = 5\npatch = 4\n"
+      "stride = 4\n";
+  const std::string graphs = "task = \"graph\"\n[data]\nheld_back = 20\n[model]\nwidth = 8\n";
+  const std::vector<std::pair<std::string, std::vector<std::string>>> kinds = {
+      {language, {"model.norm=post", "model.positions=sinusoidal", "model.activation=relu"}},
+      {language, {"model.positions=none", "model.activation=gelu_tanh", "model.window=3"}},
+      {language, {"model.positions=rotary", "model.key_value_heads=2", "model.gated=true"}},
+      {language,
+       {"model.positions=rotary", "model.rotary_pairs=halves", "model.rotary_scaling=llama3",
+        "model.rotary_original_context=4", "model.norm_kind=rms", "model.bias=false",
+        "model.query_key_norm=true", "model.head_width=6", "model.key_value_heads=1",
+        "model.tied_embeddings=false", "model.activation=silu", "model.gated=true"}},
+      {language, {"model.attention=random-features", "model.gate=true", "model.features=5"}},
+      {language, {"model.attention=random-features", "model.features=5", "model.positions=rotary"}},
+      {language,
+       {"model.attention=random-features", "model.gate=true", "model.feature_map=positive"}},
+      {language, {"model.kind=recurrent", "model.bias=false", "model.tied_embeddings=true"}},
+      {language, {"model.kind=recurrent"}},
+      {dates, {"model.window=2", "model.norm=post", "model.positions=learned"}},
+      {dates, {"model.attention=random-features", "model.feature_map=positive"}},
+      {dates, {"model.attention=random-features", "model.positions=rotary"}},
+      {dates, {"model.tied_embeddings=false", "model.positions=rotary", "model.window=3"}},
+      {vae, {"model.channels=[2, 3]", "model.likelihood=gaussian", "model.activation=gelu"}},
+      {vae, {"model.sigma=shared", "model.activation=silu"}},
+      {vae, {"model.sigma=none"}},
+      {vit, {"model.pooling=mean", "model.positions=rotary", "model.norm_kind=rms"}},
+      {vit, {"model.norm=post", "model.positions=sinusoidal"}},
+      {waves, {"model.window_norm=last"}},
+      {waves, {"model.kind=linear"}},
+      {graphs, {"model.normalization=sum", "model.pooling=max"}},
+      {graphs, {"model.normalization=mean", "model.pooling=mean"}},
+      {graphs, {"model.layer=attention", "model.heads=2"}},
+      {graphs, {"data.kind=karate", "model.layer=attention", "model.heads=2"}}};
+  for (const auto& [text, settings] : kinds) {
+    CAPTURE(text);
+    CAPTURE(settings.front());
+    check_export(untrained(text, settings), 9);
+  }
+}
+
+TEST_CASE("onnx: names that a person understands, and what the run is") {
+  const TemporaryFolder folder;
+  const std::vector<OnnxModel> models =
+      exported(untrained("task = \"vae\"\n", small("vae")), folder);
+  REQUIRE(models.size() == 2);
+  CHECK(models[0].name == "encoder");
+  CHECK(models[0].inputs.at(0).name == "images");
+  CHECK(models[0].inputs[0].shape == std::vector<std::string>{"batch", "28", "28"});
+  CHECK(models[0].outputs.at(0).name == "mean");
+  CHECK(models[0].outputs.at(1).name == "log_variance");
+  CHECK(models[1].inputs.at(0).name == "z");
+  CHECK(models[1].inputs[0].shape == std::vector<std::string>{"batch", "2"});
+  CHECK(fs::exists(folder.path("exported/encoder.onnx")));
+  CHECK(fs::exists(folder.path("exported/decoder.onnx")));
+
+  const OnnxModel sorts =
+      exported(untrained("task = \"toy-sequence\"\n", small("toy-sequence")), folder).at(0);
+  CHECK(sorts.inputs.at(0).name == "tokens");
+  CHECK(sorts.inputs[0].shape == std::vector<std::string>{"batch", "time"});
+  CHECK(sorts.outputs.at(0).shape.back() == "11");  // ten symbols and what ends a prompt
+  CHECK(nlohmann::json::parse(sorts.metadata.at("vocabulary")).size() == 11);
+  const auto is_named = [&](const std::string& name) {
+    return std::ranges::find(sorts.nodes, name, &OnnxNode::name) != sorts.nodes.end();
+  };
+  CHECK(is_named("blocks.0.attention/Softmax"));
+  CHECK(is_named("blocks.0.feed_forward.contract/MatMul"));
+}
+
+TEST_CASE("onnx: export by the command line, and what it refuses") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path("run"), file = folder.path("karate.onnx");
+  REQUIRE(
+      tapestry_run({"train", "karate", "--out", run, "--quiet", "--set", "train.steps=2"}).err ==
+      "");
+  const Finished done = tapestry_run({"export", run, "--format", "onnx", "--out", file});
+  CHECK(done.err == "");
+  CHECK(done.out == file + ": a model, in ONNX of opset 17\n");
+  const OnnxModel model = parse_onnx(read_bytes(file));
+  CHECK(nlohmann::json::parse(model.metadata.at("class_names")).size() == 2);
+  CHECK(model.metadata.at("steps") == "2");
+
+  const auto refusal = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"export", run, "--format", "onnx"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Finished refused = tapestry_run(words);
+    CHECK(refused.status == 2);
+    return refused.err;
+  };
+  CHECK(refusal({"--out", file}) ==
+        "tapestry: " + file + ": is there already; give the name of a new file\n");
+  CHECK(refusal({"--out", folder.path("x"), "--dtype", "bfloat16"}) ==
+        "tapestry: --dtype: bfloat16: --format onnx writes float32\n");
+  CHECK_FALSE(fs::exists(folder.path("x")));
+
+  const TrainedModel two = untrained("task = \"vae\"\n", small("vae"));
+  CHECK(message_of([&] { export_onnx(two, folder.path("vae.onnx")); }) ==
+        "--out " + folder.path("vae.onnx") +
+            ": this run's model is encoder.onnx and decoder.onnx, files of a new folder: name the "
+            "folder");
+  CHECK_FALSE(fs::exists(folder.path("vae.onnx")));
+  check_says(message_of([&] { export_onnx(two, run); }), {"is there already", "a new folder"});
+}
+
+TEST_CASE("onnx: a task that has no such form yet is refused") {
+  const TemporaryFolder folder;
+  const TrainedModel karate = untrained("task = \"graph\"\n[data]\nkind = \"karate\"\n", {});
+  auto view = views<onnx::Models>().extract("graph");
+  CHECK(message_of([&] { export_onnx(karate, folder.path("karate.onnx")); }) ==
+        "this run's model has no form in ONNX; --format safetensors takes the weights out of any "
+        "model");
+  views<onnx::Models>().insert(std::move(view));
+  CHECK_FALSE(fs::exists(folder.path("karate.onnx")));
+}
+
+TEST_CASE("onnx: a model beyond the format's 2 GiB is refused") {
+  onnx::expect_fits("decoder", onnx::most_bytes);
+  CHECK(message_of([&] { onnx::expect_fits("decoder", onnx::most_bytes + 1); }) ==
+        "--format onnx: the model decoder takes 2.00 GiB; a file of ONNX holds less than 2; "
+        "--format safetensors takes the weights out of any model");
+}
+
+// With TAPESTRY_RUN, TAPESTRY_INPUTS (a safetensors file of inputs by name, tokens and masks as
+// int32) and TAPESTRY_OUTPUTS it writes the outputs for a comparison elsewhere (tests/interop/).
+TEST_CASE("interop: writes what a run's model computes") {
+  const char *run = std::getenv("TAPESTRY_RUN"), *given = std::getenv("TAPESTRY_INPUTS"),
+             *out = std::getenv("TAPESTRY_OUTPUTS");
+  if (!run || !given || !out) return;
+  const TrainedModel trained = load_trained(run, {}, false);
+  const Safetensors inputs = read_safetensors(given);
+  Safetensors outputs;
+  for (const auto& [name, array] :
+       reference_outputs(*trained.task, {inputs.tensors.begin(), inputs.tensors.end()}))
+    outputs.tensors.emplace_back(name, array);
+  write_safetensors(out, outputs);
+  CHECK(!outputs.tensors.empty());
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

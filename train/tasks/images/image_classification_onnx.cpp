@@ -1,0 +1,31 @@
+#include <nlohmann/json.hpp>
+
+#include "train/onnx/models.hpp"
+#include "train/tasks/images/image_classification.hpp"
+#include "train/view.hpp"
+
+namespace tapestry {
+namespace {
+
+onnx::Models image_classification_graphs(ImageClassification& task, const Options&) {
+  const VisionTransformerOptions& options = task.model().options;
+  auto graph = std::make_unique<onnx::Graph>("model", "What images show.");
+  const onnx::Value images = graph->input({.name = "images",
+                                           .shape = {"batch", options.height, options.width},
+                                           .help = "grey, from 0, black, to 1, white"});
+  const onnx::Value flat = onnx::reshape(images, {0, options.height * options.width});
+  graph->output({.name = "logits",
+                 .shape = {"batch", options.classes},
+                 .help = "of the classes; their softmax is the class's distribution"},
+                onnx::forward(task.model(), flat));
+  graph->note("class_names", nlohmann::json(task.data().class_names()).dump());
+  onnx::Models models;
+  models.push_back(std::move(graph));
+  return models;
+}
+
+const RegisterView image_classification_models("image-classification", {},
+                                               &image_classification_graphs);
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,20 @@
+#include <nlohmann/json.hpp>
+
+#include "train/tasks/language/next_token_graph.hpp"
+#include "train/tasks/language/toy_sequence.hpp"
+#include "train/view.hpp"
+
+namespace tapestry {
+namespace {
+
+onnx::Models toy_sequence_graphs(ToySequence& task, const Options&) {
+  onnx::Models models = next_token_models(task.model(), task.model().options.context);
+  models.front()->note("vocabulary",
+                       nlohmann::json(task.training_data().vocabulary().symbols()).dump());
+  return models;
+}
+
+const RegisterView toy_sequence_models("toy-sequence", {}, &toy_sequence_graphs);
+
+}  // namespace
+}  // namespace tapestry

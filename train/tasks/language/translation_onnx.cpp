@@ -1,0 +1,75 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "data/text/special_tokens.hpp"
+#include "train/onnx/models.hpp"
+#include "train/tasks/language/translation.hpp"
+#include "train/view.hpp"
+
+namespace tapestry {
+namespace {
+
+using onnx::Graph, onnx::Type, onnx::Value;
+
+Value source_input(Graph& graph, const EncoderDecoderOptions& options) {
+  return graph.input({.name = "source",
+                      .type = Type::int64,
+                      .shape = {"batch", "source_time"},
+                      .help = fmt::format("tokens, at most {} in a row; {} fills shorter rows up",
+                                          options.source_context, pad_token)});
+}
+
+std::unique_ptr<Graph> encoder_graph(const EncoderDecoder& model) {
+  auto graph = std::make_unique<Graph>("encoder", "Reads a source, once for all of its target.");
+  const Value source = source_input(*graph, model.options);
+  graph->output({.name = "encoded",
+                 .shape = {"batch", "source_time", model.options.block.width},
+                 .help = "what the decoder reads beside the source"},
+                onnx::encode(model, source, onnx::padding_of(source, pad_token)));
+  return graph;
+}
+
+std::unique_ptr<Graph> decoder_graph(const EncoderDecoder& model) {
+  auto graph = std::make_unique<Graph>("decoder",
+                                       "What comes after each token of a target, given a source.");
+  const Value target = graph->input(
+      {.name = "target",
+       .type = Type::int64,
+       .shape = {"batch", "time"},
+       .help = fmt::format("tokens, at most {} in a row; {} begins a target, {} ends it",
+                           model.options.target_context, bos_token, eos_token)});
+  const Value encoded = graph->input({.name = "encoded",
+                                      .shape = {"batch", "source_time", model.options.block.width},
+                                      .help = "what the encoder made of the source"});
+  const Value source = source_input(*graph, model.options);
+  graph->output({.name = "logits",
+                 .shape = {"batch", "time", model.options.target_vocabulary},
+                 .help = "of the next token after each; their softmax is its distribution"},
+                onnx::decode(model, target, encoded, onnx::padding_of(source, pad_token)));
+  return graph;
+}
+
+// What each token stands for, where no tokenizer says it.
+std::string token_texts(const ParallelCorpus& corpus) {
+  nlohmann::json texts = special_tokens;
+  for (std::int32_t token = special_tokens.size(); token < corpus.vocabulary; ++token)
+    texts.push_back(corpus.decode(std::array{token}));
+  return texts.dump();
+}
+
+onnx::Models translation_graphs(Translation& task, const Options&) {
+  onnx::Models models;
+  models.push_back(encoder_graph(task.model()));
+  models.push_back(decoder_graph(task.model()));
+  if (!task.metadata().contains("tokenizer"))
+    for (const std::unique_ptr<Graph>& graph : models)
+      graph->note("vocabulary", token_texts(task.corpus()));
+  return models;
+}
+
+const RegisterView translation_models("translation", {}, &translation_graphs);
+
+}  // namespace
+}  // namespace tapestry

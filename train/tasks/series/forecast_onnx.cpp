@@ -1,0 +1,40 @@
+#include "train/onnx/models.hpp"
+#include "train/tasks/series/forecast.hpp"
+#include "train/view.hpp"
+
+namespace tapestry {
+namespace {
+
+using onnx::Value;
+
+// One number for each of the series.
+Value row(onnx::Graph& graph, const std::vector<double>& numbers, const std::string& name) {
+  const std::vector<float> values(numbers.begin(), numbers.end());
+  return graph.constant(Array::of(values, {std::ssize(values)}), name);
+}
+
+// In the series' own units: the model itself knows them z-scored.
+onnx::Models forecast_graphs(Forecast& task, const Options&) {
+  const ForecasterOptions& options = task.model().options;
+  const SeriesScale scale = kept_scale(task.metadata());
+  const auto series = [&](const std::string& name, std::int64_t steps, const std::string& help) {
+    return onnx::Described{
+        .name = name, .shape = {"batch", steps, std::ssize(scale.means)}, .help = help};
+  };
+  auto graph = std::make_unique<onnx::Graph>("model", "What comes next in time series.");
+  const Value past = graph->input(
+      series("past", options.context, "the series as they were measured, the oldest step first"));
+  const Value means = row(*graph, scale.means, "means"),
+              deviations = row(*graph, scale.deviations, "deviations");
+  const Value forecast = onnx::forward(task.model(), (past - means) / deviations);
+  graph->output(series("forecast", options.horizon, "the steps that follow"),
+                forecast * deviations + means);
+  onnx::Models models;
+  models.push_back(std::move(graph));
+  return models;
+}
+
+const RegisterView forecast_models("forecast", {}, &forecast_graphs);
+
+}  // namespace
+}  // namespace tapestry
