@@ -3,9 +3,10 @@
 #include "data/json.hpp"
 #include "tests/fuzz/target.hpp"
 #include "train/exchange/architecture.hpp"
+#include "train/exchange/gguf_import.hpp"
 #include "train/exchange/published_weights.hpp"
 
-// What a published model's folder holds.
+// What a published model's folder holds, and a file of llama.cpp's.
 namespace tapestry {
 namespace {
 
@@ -16,6 +17,10 @@ const RegisterFuzzTarget published_config("published-config", [](std::string_vie
 const RegisterFuzzTarget index("weights-index", [](std::string_view bytes) {
   written_file("model.safetensors.index.json", bytes);
   PublishedWeights{scratch_folder()};
+});
+
+const RegisterFuzzTarget gguf("gguf", [](std::string_view bytes) {
+  import_gguf(written_file("model.gguf", bytes), {});
 });
 
 }  // namespace

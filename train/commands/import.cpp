@@ -4,6 +4,7 @@
 
 #include "data/text/text.hpp"
 #include "train/commands/command.hpp"
+#include "train/exchange/gguf_import.hpp"
 #include "train/loop/training.hpp"
 #include "train/run/file.hpp"
 #include "train/run/terminal.hpp"
@@ -15,13 +16,17 @@ namespace {
 class Import final : public Command {
  public:
   void declare(Arguments& arguments) override {
-    arguments.place("FOLDER", folder_, "config.json, model.safetensors and tokenizer.json");
+    arguments.place(
+        "MODEL", model_,
+        "a folder of config.json, model.safetensors and tokenizer.json, or a GGUF file");
     arguments.overrides(overrides_);
     arguments.option("--out", out_, "the run's folder; by default runs/<name>");
   }
 
   int run() override {
-    const ImportedModel model = import_published(folder_, overrides_);
+    const ImportedModel model = std::filesystem::is_regular_file(model_)
+                                    ? import_gguf(model_, overrides_)
+                                    : import_published(model_, overrides_);
     const Run run(out_.empty() ? Run::default_folder(model.config[key::name], false) : out_);
     const RunLock lock(run, RunLock::Folder::make);
     open_run(run, model.config, false);  // refuses a folder that holds a run
@@ -35,12 +40,12 @@ class Import final : public Command {
   }
 
  private:
-  std::string folder_, out_;
+  std::string model_, out_;
   std::vector<std::string> overrides_;
 };
 
 const RegisterCommand<Import> import_command(
-    "import", "make a run of a model that Hugging Face's library saved");
+    "import", "make a run of a model of Hugging Face's library or llama.cpp");
 
 }  // namespace
 }  // namespace tapestry
