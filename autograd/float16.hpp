@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 namespace tapestry {
 
@@ -17,6 +18,21 @@ inline std::uint16_t float16_bits(float value) {
     return sign | static_cast<std::uint16_t>(std::nearbyint(size * 0x1p24F));
   const std::uint32_t rounded = (bits & 0x7FFFFFFF) + 0xFFF + (bits >> 13 & 1);
   return sign | static_cast<std::uint16_t>((rounded >> 13) - (112 << 10));
+}
+
+// The float32 that IEEE 754's half precision holds: a sign, 5 bits of exponent (bias 15), 10 of
+// fraction.
+inline float float_of_float16(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  float magnitude;
+  if (exponent == 31)
+    magnitude = fraction == 0 ? std::numeric_limits<float>::infinity()
+                              : std::numeric_limits<float>::quiet_NaN();
+  else if (exponent == 0)
+    magnitude = std::ldexp(static_cast<float>(fraction), -24);
+  else
+    magnitude = std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
+  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
 }  // namespace tapestry

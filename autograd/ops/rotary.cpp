@@ -24,16 +24,6 @@ double scaled(double rate, const RotaryScaling& scaling) {
   return share * rate + (1 - share) * rate / scaling.factor;
 }
 
-// The angle of each pair of columns from one position to the next.
-std::vector<double> rates_of(std::int64_t D, const RotaryForm& form) {
-  std::vector<double> rates;
-  for (std::int64_t k = 0; k < D / 2; ++k) {
-    const double rate = std::pow(form.base, -2.0 * k / D);
-    rates.push_back(form.scaling ? scaled(rate, *form.scaling) : rate);
-  }
-  return rates;
-}
-
 void check(const RotaryForm& form) {
   require(form.base > 0, "rotary: a base of {}", form.base);
   if (form.scaling)
@@ -53,7 +43,7 @@ Rotation rotation(const Tensor& x, const RotaryOptions& options) {
   require(firsts == 1 || firsts * T == rows, "rotary: {} first positions for x {}", firsts,
           to_string(x.shape()));
   check(options.form);
-  const std::vector<double> rates = rates_of(D, options.form);
+  const std::vector<double> rates = rotary_rates(D, options.form);
   const std::int64_t positions = firsts * T;
   Array cosines({positions, D / 2}, DType::float64), sines({positions, D / 2}, DType::float64);
   double* cosine = cosines.mutable_values<double>().data();
@@ -114,6 +104,15 @@ Array turn(const Rotation& by, const Array& x, T direction) {
 }
 
 }  // namespace
+
+std::vector<double> rotary_rates(std::int64_t D, const RotaryForm& form) {
+  std::vector<double> rates;
+  for (std::int64_t k = 0; k < D / 2; ++k) {
+    const double rate = std::pow(form.base, -2.0 * k / D);
+    rates.push_back(form.scaling ? scaled(rate, *form.scaling) : rate);
+  }
+  return rates;
+}
 
 Tensor rotary(const Tensor& x, const RotaryOptions& options) {
   const Rotation by = rotation(x, options);

@@ -25,6 +25,9 @@ struct RotaryForm {
   std::optional<RotaryScaling> scaling{};
 };
 
+// The angle of each pair of columns of a head of width D from one position to the next: D / 2.
+std::vector<double> rotary_rates(std::int64_t D, const RotaryForm& form);
+
 struct RotaryOptions {
   std::int64_t head_width = 0;  // D, of heads side by side in a row; 0: the row is one head
   std::int64_t columns = -1;  // only the first so many, which are whole heads, are turned; -1: all

@@ -21,6 +21,15 @@ std::array<char32_t, 256> make_alphabet() {
   return alphabet;
 }
 
+// The byte that each character stands for; -1: none.
+std::array<int, 0x180> make_bytes() {
+  std::array<int, 0x180> bytes{};
+  bytes.fill(-1);
+  for (int byte = 0; byte < 256; ++byte)
+    bytes.at(visible_character(static_cast<std::uint8_t>(byte))) = byte;
+  return bytes;
+}
+
 // The bytes at `offset` that begin a character but are cut off: at least one. (Unicode 15, §3.9:
 // each maximal subpart of an ill-formed sequence is replaced by one U+FFFD.)
 std::size_t malformed_bytes(std::string_view text, std::size_t offset) {
@@ -55,6 +64,26 @@ std::string with_replacements(std::string_view bytes) {
 char32_t visible_character(std::uint8_t byte) {
   static const std::array<char32_t, 256> alphabet = make_alphabet();
   return alphabet[byte];
+}
+
+std::string visible_text(std::string_view bytes) {
+  std::string text;
+  for (const char byte : bytes)
+    append_utf8(text, visible_character(static_cast<std::uint8_t>(byte)));
+  return text;
+}
+
+std::optional<std::string> bytes_of_visible(std::string_view text) {
+  static const std::array<int, 0x180> byte_of = make_bytes();
+  std::string bytes;
+  for (std::size_t offset = 0; offset < text.size();) {
+    const CodePoint point = code_point_at(text, offset);
+    if (point.bytes == 0 || point.value >= byte_of.size() || byte_of[point.value] < 0)
+      return std::nullopt;
+    bytes += static_cast<char>(byte_of[point.value]);
+    offset += point.bytes;
+  }
+  return bytes;
 }
 
 struct BytePairTokenizer::Scratch {

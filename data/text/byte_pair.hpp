@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -122,5 +123,8 @@ class BytePairTokenizer final : public Tokenizer {
 // The character that stands for a byte in tokenizer.json, in GPT-2's way: itself where that can be
 // seen, as in "a" and "é", else one from U+0100 on, as "Ġ" for the space.
 char32_t visible_character(std::uint8_t byte);
+std::string visible_text(std::string_view bytes);
+// The bytes that a text of such characters stands for; nothing where it has another one.
+std::optional<std::string> bytes_of_visible(std::string_view text);
 
 }  // namespace tapestry

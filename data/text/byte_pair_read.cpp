@@ -34,28 +34,6 @@ const Json& member(const Json& object, const std::string& name) {
   return has ? object.at(name) : nothing;
 }
 
-// The byte that each character of a token stands for; -1: none.
-std::array<int, 0x180> make_bytes() {
-  std::array<int, 0x180> bytes{};
-  bytes.fill(-1);
-  for (int byte = 0; byte < 256; ++byte)
-    bytes.at(visible_character(static_cast<std::uint8_t>(byte))) = byte;
-  return bytes;
-}
-
-// Nothing where a character stands for no byte.
-std::optional<std::string> bytes_of(std::string_view token) {
-  static const std::array<int, 0x180> byte_of = make_bytes();
-  std::string bytes;
-  for (std::size_t offset = 0; offset < token.size();) {
-    const CodePoint point = code_point_at(token, offset);
-    if (point.value >= byte_of.size() || byte_of[point.value] < 0) return std::nullopt;
-    bytes += static_cast<char>(byte_of[point.value]);
-    offset += point.bytes;
-  }
-  return bytes;
-}
-
 // Reads a tokenizer.json, and refuses what would make other tokens than encode() does.
 class Reader final {
  public:
@@ -248,7 +226,7 @@ class Reader final {
       const auto field = [&, &token = token] {
         return fmt::format("{}[{}]", vocabulary_field, brief(token));
       };
-      const std::optional<std::string> bytes = bytes_of(token);
+      const std::optional<std::string> bytes = bytes_of_visible(token);
       const auto named = names.find(token);
       if (named == names.end()) {
         if (!bytes) fail(field(), "characters that stand for bytes, as in GPT-2", token);
@@ -300,7 +278,8 @@ class Reader final {
     model_.merges.reserve(merges.size());
     for (std::size_t i = 0; i < merges.size(); ++i) {
       const auto [left, right] = pair_of(merges[i], i);
-      const std::optional<std::string> left_bytes = bytes_of(left), right_bytes = bytes_of(right);
+      const std::optional<std::string> left_bytes = bytes_of_visible(left),
+                                       right_bytes = bytes_of_visible(right);
       const bool known = left_bytes && right_bytes && ids_.contains(*left_bytes) &&
                          ids_.contains(*right_bytes) && ids_.contains(*left_bytes + *right_bytes);
       if (!known)

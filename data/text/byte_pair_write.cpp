@@ -9,13 +9,6 @@ namespace {
 
 using Ordered = nlohmann::ordered_json;
 
-std::string visible(std::string_view bytes) {
-  std::string text;
-  for (const char byte : bytes)
-    append_utf8(text, visible_character(static_cast<std::uint8_t>(byte)));
-  return text;
-}
-
 // Writes a model as `tokenizers` does.
 class Writer final {
  public:
@@ -48,7 +41,7 @@ class Writer final {
 
  private:
   std::string name_of(std::int32_t token) const {
-    return is_added_[token] ? model_.tokens[token] : visible(model_.tokens[token]);
+    return is_added_[token] ? model_.tokens[token] : visible_text(model_.tokens[token]);
   }
 
   Ordered added_tokens() const {

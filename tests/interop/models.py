@@ -114,19 +114,22 @@ class Interop:
                       sum(not torch.equal(again[key].to(torch.bfloat16), value.to(torch.bfloat16))
                           for key, value in weights))
 
+    def train(self, run, name, keys):
+        config = self.work / "model.toml"
+        config.write_text('task = "language-model"\n')
+        settings = ["model.layers=2", "model.width=96", "model.heads=4", "model.context=96",
+                    "train.steps=300", "train.batch_size=16", "optim.learning_rate=2e-3",
+                    f"data.path={self.data / 'tinyshakespeare.txt'}", *keys]
+        if "characters" not in name:
+            settings += ["data.tokenizer=train", "data.vocabulary=512"]
+        sets = [word for setting in settings for word in ("--set", setting)]
+        self.run("train", config, "--out", run, "--quiet", *sets)
+
     def trained(self):
         """Models that learnt a little: the same greedy tokens, and the same loss."""
         for number, (name, keys) in enumerate(CONFIGS.items()):
             run, out = self.work / f"trained-{number}", self.work / f"trained-out-{number}"
-            config = self.work / "model.toml"
-            config.write_text('task = "language-model"\n')
-            settings = ["model.layers=2", "model.width=96", "model.heads=4", "model.context=96",
-                        "train.steps=300", "train.batch_size=16", "optim.learning_rate=2e-3",
-                        f"data.path={self.data / 'tinyshakespeare.txt'}", *keys]
-            if "characters" not in name:
-                settings += ["data.tokenizer=train", "data.vocabulary=512"]
-            sets = [word for setting in settings for word in ("--set", setting)]
-            self.run("train", config, "--out", run, "--quiet", *sets)
+            self.train(run, name, keys)
             self.run("export", run, "--out", out)
             model = hf.AutoModelForCausalLM.from_pretrained(out, dtype=torch.float32).eval()
             tokenizer = hf.AutoTokenizer.from_pretrained(out)

@@ -19,7 +19,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-MODULES = ["tokens", "models", "adapters", "events", "onnx_models"]
+MODULES = ["tokens", "models", "adapters", "llamacpp", "onnx_models", "events"]
 
 
 @dataclasses.dataclass
@@ -70,9 +70,9 @@ def enter_venv(work, modules):
 
 def requirements(module):
     """Read from the text, for the module imports what is not installed yet."""
-    for line in (HERE / f"{module}.py").read_text().splitlines():
-        if line.startswith("REQUIREMENTS = "):
-            return ast.literal_eval(line.removeprefix("REQUIREMENTS = "))
+    for statement in ast.parse((HERE / f"{module}.py").read_text()).body:
+        if isinstance(statement, ast.Assign) and statement.targets[0].id == "REQUIREMENTS":
+            return ast.literal_eval(statement.value)
     return []
 
 

@@ -169,7 +169,8 @@ TEST_CASE("layers: the weights that a memory tells are those it used") {
 
 TEST_CASE("layers: what a memory forgets, and what it does not") {
   Random r = init();
-  const Array late = normal({1, 1, 4}), early = normal({1, 1, 4}), other = normal({1, 6, 4});
+  const Array late = normal({1, 1, 4}, 1), early = normal({1, 1, 4}, 2),
+              other = normal({1, 6, 4}, 3);
   const auto kept = [&](const Memory& memory) {  // of the first element after six more
     const Tensor a = memory.forward(concat({early, other, late}, 1));
     const Tensor b = memory.forward(concat({-Tensor(early), other, late}, 1));

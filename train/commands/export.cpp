@@ -1,0 +1,119 @@
+#include "train/exchange/export.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "data/text/text.hpp"
+#include "layers/adapters.hpp"
+#include "train/commands/command.hpp"
+#include "train/exchange/adapter.hpp"
+#include "train/exchange/gguf_export.hpp"
+#include "train/exchange/onnx.hpp"
+#include "train/run/terminal.hpp"
+
+namespace tapestry {
+namespace {
+
+StoredFloats stored_as(const std::string& dtype) {
+  return dtype == "bfloat16" ? StoredFloats::bfloat16 : StoredFloats::as_they_are;
+}
+
+void write_huggingface(const TrainedModel& trained, const std::string& out,
+                       const std::string& dtype) {
+  const std::string architecture = export_published(trained, out, stored_as(dtype));
+  say("{}: {}, in {}\n", printable(out), architecture, dtype);
+}
+
+void write_peft(const TrainedModel& trained, const std::string& out, const std::string& dtype) {
+  export_adapter(trained, out, stored_as(dtype));
+  say("{}: the adapters, in {}\n", printable(out), dtype);
+}
+
+void write_gguf(const TrainedModel& trained, const std::string& out, const std::string& dtype) {
+  const GgufType type = dtype == "float16" ? GgufType::f16
+                        : dtype == "q8_0"  ? GgufType::q8_0
+                                           : GgufType::f32;
+  const GgufExport made = export_gguf(trained, out, type);
+  say("{}: {}, in {}\n", printable(out), made.architecture, dtype);
+  for (const std::string& note : made.notes) say("{}\n", note);
+}
+
+void write_onnx(const TrainedModel& trained, const std::string& out, const std::string&) {
+  for (const std::string& file : export_onnx(trained, out))
+    say("{}: a model, in ONNX of opset 17\n", printable(file));
+}
+
+void write_weights(const TrainedModel& trained, const std::string& out, const std::string& dtype) {
+  export_weights(trained, out, stored_as(dtype));
+  say("{}: the weights, in {}\n", printable(out), dtype);
+}
+
+struct Format {
+  std::string name, place;          // what --out names
+  std::vector<std::string> dtypes;  // of the weights
+  bool keeps_adapters;              // apart from the weights
+  void (*write)(const TrainedModel& trained, const std::string& out, const std::string& dtype);
+};
+
+const std::vector<Format>& formats() {
+  static const std::vector<Format> all = {
+      {"huggingface", "folder", {"float32", "bfloat16"}, false, write_huggingface},
+      {"peft", "folder", {"float32", "bfloat16"}, true, write_peft},
+      {"gguf", "file", {"float32", "float16", "q8_0"}, false, write_gguf},
+      {"onnx", "file or folder", {"float32"}, false, write_onnx},
+      {"safetensors", "file", {"float32", "bfloat16"}, true, write_weights}};
+  return all;
+}
+
+class Export final : public Command {
+ public:
+  void declare(Arguments& arguments) override {
+    arguments.run(run_);
+    arguments.option("--format", format_,
+                     "huggingface, a folder; gguf, a file for llama.cpp; onnx, a file, or a folder "
+                     "where a model has two parts; peft, a folder of the adapters alone; or "
+                     "safetensors, a file of the weights alone");
+    arguments.option("--dtype", dtype_,
+                     "of the weights: float32 or bfloat16; for gguf float32, float16 or q8_0");
+    arguments.adapter(adapter_);
+    arguments.flag("--merge", merges_, "add the adapters to the weights first");
+    arguments.option("--out", out_, "the folder or file to write");
+  }
+
+  int run() override {
+    const Format& format = chosen();
+    const TrainedModel trained = load_trained_with(adapter_, run_, {}, false);
+    Module& model = trained.task->model();
+    expect_input(has_adapters(model) || !merges_, "--merge: {} has no adapters", printable(run_));
+    if (merges_) merge_adapters(model);
+    expect_input(!has_adapters(model) || format.keeps_adapters,
+                 "--format {}: {} has adapters: --merge adds them to the weights, --format peft "
+                 "writes them alone",
+                 format.name, printable(run_));
+    format.write(trained, out_, dtype_);
+    return 0;
+  }
+
+ private:
+  const Format& chosen() const {
+    const auto format = std::ranges::find(formats(), format_, &Format::name);
+    std::vector<std::string> names;
+    for (const Format& each : formats()) names.push_back(each.name);
+    expect_input(format != formats().end(), "--format: {}: expected one of {}", printable(format_),
+                 fmt::join(names, ", "));
+    expect_input(std::ranges::count(format->dtypes, dtype_) > 0,
+                 "--dtype: {}: expected one of {} with --format {}", printable(dtype_),
+                 fmt::join(format->dtypes, ", "), format->name);
+    expect_input(!out_.empty(), "--out: name the {} to write", format->place);
+    return *format;
+  }
+
+  bool merges_ = false;
+  std::string run_, adapter_, format_ = "huggingface", dtype_ = "float32", out_;
+};
+
+const RegisterCommand<Export> export_command("export", "take a trained model to where others work");
+
+}  // namespace
+}  // namespace tapestry

@@ -6,6 +6,7 @@
 #include "train/commands/command.hpp"
 #include "train/exchange/adapter.hpp"
 #include "train/exchange/architecture.hpp"
+#include "train/exchange/gguf_import.hpp"
 #include "train/loop/training.hpp"
 #include "train/run/file.hpp"
 #include "train/run/terminal.hpp"
@@ -17,7 +18,9 @@ namespace {
 class Import final : public Command {
  public:
   void declare(Arguments& arguments) override {
-    arguments.place("FOLDER", folder_, "config.json, model.safetensors and tokenizer.json");
+    arguments.place(
+        "MODEL", model_,
+        "a folder of config.json, model.safetensors and tokenizer.json, or a GGUF file");
     arguments.option("--base", base_,
                      "of a folder that holds an adapter, as peft keeps one: the run it is for");
     arguments.overrides(overrides_);
@@ -25,7 +28,7 @@ class Import final : public Command {
   }
 
   int run() override {
-    const ImportedModel model = base_.empty() ? import_published(folder_, overrides_) : adapted();
+    const ImportedModel model = read();
     const Run run(out_.empty() ? Run::default_folder(model.config[key::name], false) : out_);
     const RunLock lock(run, RunLock::Folder::make);
     open_run(run, model.config, false);  // refuses a folder that holds a run
@@ -39,20 +42,26 @@ class Import final : public Command {
   }
 
  private:
+  ImportedModel read() const {
+    if (!base_.empty()) return adapted();
+    return std::filesystem::is_regular_file(model_) ? import_gguf(model_, overrides_)
+                                                    : import_published(model_, overrides_);
+  }
+
   // The base's name and its architecture stay.
   ImportedModel adapted() const {
-    TrainedModel trained = load_trained_with(folder_, base_, overrides_, false);
+    TrainedModel trained = load_trained_with(model_, base_, overrides_, false);
     return {.architecture = to_string(architecture_of(trained.config)),
             .config = std::move(trained.config),
             .task = std::move(trained.task)};
   }
 
-  std::string folder_, base_, out_;
+  std::string model_, base_, out_;
   std::vector<std::string> overrides_;
 };
 
 const RegisterCommand<Import> import_command(
-    "import", "make a run of a model that Hugging Face's library saved");
+    "import", "make a run of a model of Hugging Face's library or llama.cpp");
 
 }  // namespace
 }  // namespace tapestry

@@ -302,7 +302,9 @@ Ordered llama_config(const Config& config, Architecture architecture) {
 }  // namespace
 
 HeadCounts head_counts(const Config& config) {
-  return {.heads = config[key::heads], .key_value_heads = heads_of_keys(config)};
+  return {.heads = config[key::heads],
+          .key_value_heads = heads_of_keys(config),
+          .head_width = head_width_of(config)};
 }
 
 bool turns_neighbours(const Config& config) {
@@ -311,6 +313,19 @@ bool turns_neighbours(const Config& config) {
 }
 
 std::string to_string(Architecture architecture) { return names_of(architecture).class_name; }
+
+std::string model_type_of(Architecture architecture) { return names_of(architecture).model_type; }
+
+std::optional<Architecture> architecture_of_type(std::string_view model_type) {
+  const auto found = std::ranges::find(all_names, model_type, &Names::model_type);
+  return found == std::end(all_names) ? std::nullopt : std::optional(found->architecture);
+}
+
+std::string model_types() {
+  std::vector<std::string> types;
+  for (const Names& names : all_names) types.emplace_back(names.model_type);
+  return fmt::format("{}", fmt::join(types, ", "));
+}
 
 PublishedConfig read_published_config(const Json& json, const std::string& path) {
   Fields fields(json, path);
@@ -341,6 +356,29 @@ Architecture architecture_of(const Config& config) {
                                         ? Architecture::qwen2
                                         : Architecture::llama;
   expect_llama(config, architecture);
+  return architecture;
+}
+
+Architecture gguf_architecture_of(const Config& config) {
+  const Architecture architecture = architecture_of(config);
+  const std::string type = model_type_of(architecture);
+  const auto expect = [&](bool holds, const KeyInfo& key, const char* wanted) {
+    config.expect(holds, key,
+                  "llama.cpp computes a {} without this; expected {}; --format huggingface takes "
+                  "the model as it is",
+                  type, wanted);
+  };
+  if (architecture == Architecture::gpt2) {
+    expect(config[key::activation] == Activation::gelu_tanh, key::activation, "\"gelu_tanh\"");
+    return architecture;
+  }
+  expect(config[key::activation] == Activation::silu, key::activation, "\"silu\"");
+  if (architecture == Architecture::llama) return architecture;
+  expect(config[key::rotary_scaling] == RotaryScalingKind::none, key::rotary_scaling, "\"none\"");
+  if (architecture == Architecture::qwen2)
+    expect(head_width_of(config) * config[key::heads] == config[key::width], key::head_width, "0");
+  else
+    expect(attention_bias_of(config) == AttentionBias::none, key::attention_bias, "\"none\"");
   return architecture;
 }
 

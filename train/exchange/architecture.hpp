@@ -1,7 +1,9 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,11 @@ enum class Architecture { gpt2, llama, qwen2, qwen3 };
 // As config.json's "architectures" has it: "LlamaForCausalLM".
 std::string to_string(Architecture architecture);
 
+// As config.json's "model_type" and GGUF's general.architecture have it: "llama".
+std::string model_type_of(Architecture architecture);
+std::optional<Architecture> architecture_of_type(std::string_view model_type);
+std::string model_types();  // all of them, for a message
+
 // What a config.json says.
 struct PublishedConfig {
   Architecture architecture;
@@ -27,9 +34,9 @@ struct PublishedConfig {
 // that nobody here knows: none is guessed.
 PublishedConfig read_published_config(const nlohmann::json& json, const std::string& path);
 
-// How many heads a config's transformer has of each kind.
+// How many heads a config's transformer has of each kind, and how many columns a head.
 struct HeadCounts {
-  std::int64_t heads = 1, key_value_heads = 1;
+  std::int64_t heads = 1, key_value_heads = 1, head_width = 1;
 };
 HeadCounts head_counts(const Config& config);
 
@@ -40,6 +47,9 @@ bool turns_neighbours(const Config& config);
 // The architecture that a language model's config is. InputError names the key that is in the way
 // of all of them.
 Architecture architecture_of(const Config& config);
+
+// The same as llama.cpp computes it. InputError names the key that is in the way there.
+Architecture gguf_architecture_of(const Config& config);
 
 // Its config.json, but for the numbers of special tokens.
 nlohmann::ordered_json published_config(const Config& config, std::int64_t vocabulary);

@@ -38,6 +38,16 @@ std::optional<std::int64_t> Fields::optional_count(const std::string& name) {
   return found->get<std::int64_t>();
 }
 
+std::optional<std::int64_t> Fields::optional_number(const std::string& name) {
+  constexpr std::int64_t most = std::int64_t{1} << 40;
+  const Json* found = find(name);
+  if (!found) return std::nullopt;
+  if (!found->is_number_unsigned() || *found > most) fail(name, "a whole number from 0 on");
+  return found->get<std::int64_t>();
+}
+
+bool Fields::has(const std::string& name) const { return object_.contains(name); }
+
 std::int64_t Fields::count(const std::string& name) {
   const std::optional<std::int64_t> found = optional_count(name);
   if (!found) fail(name, "a natural number");
@@ -70,6 +80,12 @@ const Json* Fields::object(const std::string& name) {
   if (!found || found->is_null()) return nullptr;
   if (!found->is_object()) fail(name, "an object");
   return found;
+}
+
+const Json& Fields::list(const std::string& name) {
+  const Json* found = find(name);
+  if (!found || !found->is_array()) fail(name, "a list");
+  return *found;
 }
 
 void Fields::expect(const std::string& name, std::initializer_list<Json> allowed) {

@@ -21,6 +21,10 @@ class Fields final {
   std::int64_t count(const std::string& name);
   std::optional<std::int64_t> optional_count(const std::string& name);  // nothing where null, too
 
+  std::optional<std::int64_t> optional_number(const std::string& name);  // from 0 on
+
+  bool has(const std::string& name) const;
+
   // `otherwise` where it is missing.
   double number(const std::string& name, std::optional<double> otherwise = {});
   bool flag(const std::string& name, bool otherwise);
@@ -28,6 +32,8 @@ class Fields final {
 
   // An object within, or null where it is missing or null.
   const nlohmann::json* object(const std::string& name);
+
+  const nlohmann::json& list(const std::string& name);  // which is there
 
   // Where it is there, it must have one of these values; the first is the one to name.
   void expect(const std::string& name, std::initializer_list<nlohmann::json> allowed);

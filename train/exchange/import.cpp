@@ -1,22 +1,19 @@
 #include "train/exchange/import.hpp"
 
-#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "autograd/kernels/broadcast.hpp"
 #include "data/file.hpp"
 #include "data/json.hpp"
 #include "data/text/byte_pair.hpp"
 #include "data/text/character_json.hpp"
 #include "data/text/text.hpp"
-#include "layers/initial.hpp"
 #include "train/exchange/architecture.hpp"
+#include "train/exchange/imported_model.hpp"
 #include "train/exchange/published_files.hpp"
 #include "train/exchange/published_weights.hpp"
 #include "train/exchange/tensor_names.hpp"
-#include "train/settings/keys.hpp"
 #include "train/tasks/language/language_model.hpp"
 #include "train/tasks/transformer_keys.hpp"
 
@@ -80,13 +77,6 @@ std::string end_of_text(const Json& config, const std::map<std::string, std::str
   return tokenizer.model().tokens[number];
 }
 
-// What a folder's tokens are to a language model: what its checkpoint keeps of them, and its keys.
-struct ImportedTokens {
-  Metadata metadata;
-  std::int64_t size = 0;
-  std::map<std::string, std::string> settings{};
-};
-
 ImportedTokens read_tokens(const Json& config, const std::string& folder) {
   const std::string path = in(folder, "tokenizer.json");
   std::string json = read_required(folder, "tokenizer.json", max_tokenizer_bytes);
@@ -105,20 +95,6 @@ ImportedTokens read_tokens(const Json& config, const std::string& folder) {
       {key::tokenizer.name, fs::absolute(path).string()},
       {key::end_of_text.name, end_of_text(config, tokens.metadata, folder, tokenizer)}};
   return tokens;
-}
-
-// The config of a language model that is the published one.
-Config make_config(const std::string& folder, const PublishedConfig& published,
-                   const ImportedTokens& tokens, const std::vector<std::string>& overrides) {
-  std::string text = "task = \"language-model\"\n";
-  const auto set = [&](const std::string& name, const Value& value) {
-    text += fmt::format("{} = {}\n", name, to_toml(value));
-  };
-  for (const auto& [name, value] : published.settings) set(name, value);
-  set(key::vocabulary.name, published.vocabulary);
-  for (const auto& [name, value] : tokens.settings) set(name, value);
-  set(key::name.name, fs::absolute(fs::path(folder) / "").parent_path().filename().string());
-  return parse_config(text, in(folder, "config.json") + ", as a config of ours", overrides);
 }
 
 // Copies each tensor to its places in the model. All names and shapes are checked first.
@@ -140,9 +116,7 @@ class WeightImport final {
   void copy() {
     for (auto& [place, parameter, tensor] : copies_) {
       const Array theirs = weights_.read(*tensor).to(DType::float32);
-      expect_input(std::isfinite(sum_of_squares(theirs)),
-                   "{}: tensor {} holds numbers that are not finite: this model cannot be used",
-                   weights_.path_of(*tensor), tensor->entry.name);
+      expect_finite(theirs, weights_.path_of(*tensor), tensor->entry.name);
       from_published(place, theirs, parameter->value());
     }
     expect_tied();
@@ -228,19 +202,14 @@ ImportedModel import_published(const std::string& folder,
   expect_input(tokens.size <= published.vocabulary,
                "{}: {} tokens, config.json has a vocabulary of {}: the tokenizer of another model",
                in(folder, "tokenizer.json"), tokens.size, published.vocabulary);
-  Config config = make_config(folder, published, tokens, overrides);
-  // A config that speaks of a larger model than the weights are is known before it is built.
-  constexpr std::int64_t slack = 64 << 20;
-  const InitialLimit limit(weights.elements() * 4 + slack);
-  std::unique_ptr<Task> task;
-  try {
-    task = make_task({config, tokens.metadata, false});
-  } catch (const InitialTooLarge&) {
-    throw InputError(fmt::format("{}: asks for a larger model than the {} numbers of {} are",
-                                 config_path, weights.elements(), weights.path()));
-  }
-  WeightImport(weights, published.architecture, config, task->model()).copy();
-  return {to_string(published.architecture), std::move(config), std::move(task)};
+  ImportedModel model =
+      model_to_fill({.config_path = config_path,
+                     .weights_path = weights.path(),
+                     .numbers = weights.elements(),
+                     .name = fs::absolute(fs::path(folder) / "").parent_path().filename().string()},
+                    published, tokens, overrides);
+  WeightImport(weights, published.architecture, model.config, model.task->model()).copy();
+  return model;
 }
 
 }  // namespace tapestry

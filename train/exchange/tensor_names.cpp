@@ -53,6 +53,39 @@ const std::vector<ModuleName>& llama_names() {
   return names;
 }
 
+const std::vector<ModuleName>& gguf_gpt2_names() {
+  static const std::vector<ModuleName> names = {
+      {"token_embedding", {"token_embd"}},
+      {"position_embedding", {"position_embd"}},
+      {"blocks.*.attention_norm", {"blk.*.attn_norm"}},
+      {"blocks.*.attention.query_key_value", {"blk.*.attn_qkv"}},
+      {"blocks.*.attention.output", {"blk.*.attn_output"}},
+      {"blocks.*.feed_forward_norm", {"blk.*.ffn_norm"}},
+      {"blocks.*.feed_forward.expand", {"blk.*.ffn_up"}},
+      {"blocks.*.feed_forward.contract", {"blk.*.ffn_down"}},
+      {"final_norm", {"output_norm"}},
+      {"head", {"output"}},
+  };
+  return names;
+}
+
+const std::vector<ModuleName>& gguf_llama_names() {
+  static const std::vector<ModuleName> names = {
+      {"token_embedding", {"token_embd"}},
+      {"blocks.*.attention_norm", {"blk.*.attn_norm"}},
+      {"blocks.*.attention.query_key_value", {"blk.*.attn_q", "blk.*.attn_k", "blk.*.attn_v"}},
+      {"blocks.*.attention.query_norm", {"blk.*.attn_q_norm"}},
+      {"blocks.*.attention.key_norm", {"blk.*.attn_k_norm"}},
+      {"blocks.*.attention.output", {"blk.*.attn_output"}},
+      {"blocks.*.feed_forward_norm", {"blk.*.ffn_norm"}},
+      {"blocks.*.feed_forward.expand", {"blk.*.ffn_gate", "blk.*.ffn_up"}},
+      {"blocks.*.feed_forward.contract", {"blk.*.ffn_down"}},
+      {"final_norm", {"output_norm"}},
+      {"head", {"output"}},
+  };
+  return names;
+}
+
 // What "*" of the pattern stands for in the name, "" where it has none; nothing where they differ.
 std::optional<std::string> number_in(std::string_view name, std::string_view pattern) {
   const std::size_t star = pattern.find('*');
@@ -86,16 +119,18 @@ std::vector<std::int64_t> rows_of_parts(std::size_t parts, std::int64_t rows,
 
 // Heads that turn by their positions: those of queries and keys, and norms are of one.
 std::int64_t turned_heads(std::string_view theirs, const HeadCounts& counts) {
-  if (theirs.ends_with("q_proj")) return counts.heads;
-  if (theirs.ends_with("k_proj")) return counts.key_value_heads;
+  if (theirs.ends_with("q_proj") || theirs.ends_with("attn_q")) return counts.heads;
+  if (theirs.ends_with("k_proj") || theirs.ends_with("attn_k")) return counts.key_value_heads;
   return theirs.ends_with("q_norm") || theirs.ends_with("k_norm") ? 1 : 0;
 }
 
 // The row of ours that row `row` of theirs is, counted from the place's first.
 std::int64_t row_of_ours(const TensorPlace& place, std::int64_t row) {
-  if (place.neighbours_of == 0) return row;
-  const std::int64_t D = place.rows / place.neighbours_of, half = D / 2;
+  const std::int64_t heads = std::max(place.neighbours_of, place.halves_of);
+  if (heads == 0) return row;
+  const std::int64_t D = place.rows / heads, half = D / 2;
   const std::int64_t head = row / D, i = row % D;
+  if (place.halves_of > 0) return head * D + i / 2 + (i % 2 == 0 ? 0 : half);
   return head * D + (i < half ? 2 * i : 2 * (i - half) + 1);
 }
 
@@ -112,6 +147,33 @@ void for_each_element(const TensorPlace& place, std::int64_t columns, Visit visi
 
 std::int64_t columns_of(const Shape& shape) { return shape.rank() == 2 ? shape[1] : 1; }
 
+// Where the rows of a parameter are, by one of the tables of names.
+std::vector<TensorPlace> places_by(const std::vector<ModuleName>& names,
+                                   const std::string& parameter, const Shape& shape,
+                                   const HeadCounts& counts) {
+  const std::size_t dot = parameter.rfind('.');
+  const std::string module = parameter.substr(0, dot), field = parameter.substr(dot);  // ".weight"
+  for (const ModuleName& name : names) {
+    const std::optional<std::string> number = number_in(module, name.ours);
+    if (!number) continue;
+    std::vector<TensorPlace> places;
+    std::int64_t first_row = 0;
+    const std::vector<std::int64_t> rows = rows_of_parts(name.theirs.size(), shape[0], counts);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      places.push_back({.theirs = with_number(name.theirs[i], *number) + field,
+                        .first_row = first_row,
+                        .rows = rows[i],
+                        .transposed = name.transposed && field == ".weight"});
+      first_row += rows[i];
+    }
+    return places;
+  }
+  return {};
+}
+
+// The module that a tensor is of: "blk.0.attn_q" of "blk.0.attn_q.weight".
+std::string_view module_of(std::string_view tensor) { return tensor.substr(0, tensor.rfind('.')); }
+
 }  // namespace
 
 Shape TensorPlace::shape(const Shape& ours) const {
@@ -122,26 +184,27 @@ Shape TensorPlace::shape(const Shape& ours) const {
 std::vector<TensorPlace> places_of(Architecture architecture, const std::string& parameter,
                                    const Shape& shape, const HeadCounts& counts,
                                    bool turns_neighbours) {
-  const std::size_t dot = parameter.rfind('.');
-  const std::string module = parameter.substr(0, dot), field = parameter.substr(dot);  // ".weight"
-  for (const ModuleName& name : architecture == Architecture::gpt2 ? gpt2_names() : llama_names()) {
-    const std::optional<std::string> number = number_in(module, name.ours);
-    if (!number) continue;
-    std::vector<TensorPlace> places;
-    std::int64_t first_row = 0;
-    const std::vector<std::int64_t> rows = rows_of_parts(name.theirs.size(), shape[0], counts);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      places.push_back(
-          {.theirs = with_number(name.theirs[i], *number) + field,
-           .first_row = first_row,
-           .rows = rows[i],
-           .transposed = name.transposed && field == ".weight",
-           .neighbours_of = turns_neighbours ? turned_heads(name.theirs[i], counts) : 0});
-      first_row += rows[i];
-    }
-    return places;
-  }
-  return {};
+  const bool is_gpt2 = architecture == Architecture::gpt2;
+  std::vector<TensorPlace> places =
+      places_by(is_gpt2 ? gpt2_names() : llama_names(), parameter, shape, counts);
+  if (turns_neighbours)
+    for (TensorPlace& place : places)
+      place.neighbours_of = turned_heads(module_of(place.theirs), counts);
+  return places;
+}
+
+std::vector<TensorPlace> gguf_places_of(Architecture architecture, const std::string& parameter,
+                                        const Shape& shape, const HeadCounts& counts,
+                                        bool turns_neighbours) {
+  const bool is_gpt2 = architecture == Architecture::gpt2,
+             neighbours_there = architecture == Architecture::llama;
+  std::vector<TensorPlace> places =
+      places_by(is_gpt2 ? gguf_gpt2_names() : gguf_llama_names(), parameter, shape, counts);
+  if (!is_gpt2 && turns_neighbours != neighbours_there)
+    for (TensorPlace& place : places)
+      (turns_neighbours ? place.neighbours_of : place.halves_of) =
+          turned_heads(module_of(place.theirs), counts);
+  return places;
 }
 
 bool is_constant(Architecture architecture, const std::string& tensor) {

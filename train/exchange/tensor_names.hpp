@@ -16,6 +16,7 @@ struct TensorPlace {
   std::int64_t rows = 0;           // of ours
   bool transposed = false;         // theirs is (in, out)
   std::int64_t neighbours_of = 0;  // heads whose columns turn by neighbours here, by halves there
+  std::int64_t halves_of = 0;      // and the other way round
 
   Shape shape(const Shape& ours) const;  // of theirs
 };
@@ -26,6 +27,12 @@ struct TensorPlace {
 std::vector<TensorPlace> places_of(Architecture architecture, const std::string& parameter,
                                    const Shape& shape, const HeadCounts& counts,
                                    bool turns_neighbours);
+
+// The same in a GGUF file, where no weights are transposed, and the columns of a `llama` turn by
+// neighbours.
+std::vector<TensorPlace> gguf_places_of(Architecture architecture, const std::string& parameter,
+                                        const Shape& shape, const HeadCounts& counts,
+                                        bool turns_neighbours);
 
 // What a published file may hold beside the model's tensors: constants that follow from the config.
 bool is_constant(Architecture architecture, const std::string& tensor);

@@ -67,12 +67,18 @@ void File::close() {
 }
 
 void write_file_atomically(const std::string& path, const std::vector<std::string_view>& parts) {
+  stream_file_atomically(path, [&](File& file) {
+    for (const std::string_view part : parts) file.write(part);
+  });
+}
+
+void stream_file_atomically(const std::string& path, const std::function<void(File&)>& write) {
   const std::string temporary = temporary_of(path);
   try {
     // Never through what lies there already: a link, a pipe, or what a killed process left.
     system_calls().unlink(temporary.c_str());
     File file(temporary, O_WRONLY | O_CREAT | O_EXCL, path);
-    for (const std::string_view part : parts) file.write(part);
+    write(file);
     file.sync();
     file.close();
     if (system_calls().rename(temporary.c_str(), path.c_str()) != 0) fail(path, "cannot rename");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,9 @@ class File {
 // Writes beside `path`, syncs and renames: whatever happens, `path` holds the old file or the new
 // one, whole.
 void write_file_atomically(const std::string& path, const std::vector<std::string_view>& parts);
+
+// The same of a file that is not held in memory: `write` writes one part after the other.
+void stream_file_atomically(const std::string& path, const std::function<void(File&)>& write);
 
 // Removes what a process left that was killed while it wrote `path` so.
 void remove_unfinished(const std::string& path);

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <deque>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "autograd/check.hpp"
+#include "autograd/float16.hpp"
 #include "autograd/kernels/bfloat16.hpp"
 #include "data/file.hpp"
 #include "data/text/text.hpp"
@@ -198,20 +197,6 @@ std::string_view bytes_of(const std::vector<BFloat16>& values) {
 
 float float_of_bfloat16(std::uint16_t bits) { return to_float(BFloat16(bits)); }
 
-// IEEE 754 binary16: a sign, 5 bits of exponent (bias 15) and 10 of fraction.
-float float_of_half(std::uint16_t bits) {
-  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  float magnitude;
-  if (exponent == 31)
-    magnitude = fraction == 0 ? std::numeric_limits<float>::infinity()
-                              : std::numeric_limits<float>::quiet_NaN();
-  else if (exponent == 0)
-    magnitude = std::ldexp(static_cast<float>(fraction), -24);
-  else
-    magnitude = std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
-  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
-}
-
 // The array's elements from the 16-bit ones that start at `stored`, in its own latter half: an
 // element is written no sooner than what stood in its place has been read.
 void widen(const char* stored, Array& array, float (*value_of)(std::uint16_t)) {
@@ -287,7 +272,7 @@ Array SafetensorsReader::read(const Entry& entry) try {
   stream_.read(stored, static_cast<std::streamsize>(stored_bytes));
   expect_input(stream_.good(), "{}: cannot read tensor {}", path_, entry.name);
   if (stored_bytes == array.bytes()) return array;
-  widen(stored, array, type.name == std::string_view("F16") ? float_of_half : float_of_bfloat16);
+  widen(stored, array, type.name == std::string_view("F16") ? float_of_float16 : float_of_bfloat16);
   return array;
 } catch (const InputError& error) {
   throw InputError(printable(error.what()));

@@ -1,0 +1,530 @@
+#include "train/exchange/gguf_tokens.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <unordered_set>
+
+#include "data/file.hpp"
+#include "data/json.hpp"
+#include "data/text/byte_pair.hpp"
+#include "data/text/text.hpp"
+#include "train/exchange/published_files.hpp"
+#include "train/tasks/language/corpus.hpp"
+
+namespace tapestry {
+namespace {
+
+using Json = nlohmann::json;
+using Ordered = nlohmann::ordered_json;
+
+// llama.cpp's kinds of tokens.
+enum TokenKind : std::int32_t {
+  normal = 1,
+  unknown = 2,
+  control = 3,
+  user_defined = 4,
+  unused = 5
+};
+
+constexpr const char* model_field = "tokenizer.ggml.model";
+constexpr const char* pattern_field = "tokenizer.ggml.pre";
+constexpr const char* tokens_field = "tokenizer.ggml.tokens";
+constexpr const char* kinds_field = "tokenizer.ggml.token_type";
+constexpr const char* merges_field = "tokenizer.ggml.merges";
+constexpr const char* bos_field = "tokenizer.ggml.bos_token_id";
+constexpr const char* eos_field = "tokenizer.ggml.eos_token_id";
+constexpr const char* eot_field = "tokenizer.ggml.eot_token_id";
+constexpr const char* pad_field = "tokenizer.ggml.padding_token_id";
+constexpr const char* add_bos_field = "tokenizer.ggml.add_bos_token";
+constexpr const char* add_eos_field = "tokenizer.ggml.add_eos_token";
+constexpr const char* template_field = "tokenizer.chat_template";
+// What llama.cpp does not read.
+constexpr const char* composes_field = "tapestry.composes";
+constexpr const char* names_field = "tapestry.names";
+constexpr const char* byte_pairs = "gpt2";     // llama.cpp's name of byte-level byte pairs
+constexpr const char* longest_match = "rwkv";  // of the longest token that fits
+
+// How llama.cpp names the patterns; those that take a whole piece that is a token, and those that
+// merge in any case.
+struct PatternName {
+  const char* name;
+  PiecePattern pattern;
+  bool whole_first = false;
+};
+constexpr PatternName pattern_names[] = {{"gpt-2", PiecePattern::gpt2},
+                                         {"smollm", PiecePattern::smollm2},
+                                         {"llama-bpe", PiecePattern::llama3, true},
+                                         {"llama3", PiecePattern::llama3, true},
+                                         {"smaug-bpe", PiecePattern::llama3},
+                                         {"qwen2", PiecePattern::qwen2}};
+
+// --- out ---
+
+// Whether the tokens of texts are others where a piece that is a token is not taken as it.
+bool matters_whole(const BytePairTokenizer& tokenizer) {
+  BytePairModel model = tokenizer.model();
+  model.whole_first = !model.whole_first;
+  const BytePairTokenizer other(std::move(model));
+  const auto is_text = [](std::string_view text) {
+    for (std::size_t offset = 0; offset < text.size();) {
+      const int bytes = code_point_at(text, offset).bytes;
+      if (bytes == 0) return false;
+      offset += bytes;
+    }
+    return true;
+  };
+  for (std::int32_t token = 0; token < tokenizer.size(); ++token) {
+    const std::string_view text = tokenizer.bytes_of(token);
+    if (is_text(text) && tokenizer.encode(text) != other.encode(text)) return true;
+  }
+  return false;
+}
+
+const char* pattern_name(const BytePairTokenizer& tokenizer) {
+  const BytePairModel& model = tokenizer.model();
+  const auto find = [&](bool whole_first) {
+    return std::ranges::find_if(pattern_names, [&](const PatternName& name) {
+      return name.pattern == model.pieces.pattern && name.whole_first == whole_first;
+    });
+  };
+  const PatternName* found = find(model.whole_first);
+  if (found != std::end(pattern_names)) return found->name;
+  expect_input(!matters_whole(tokenizer),
+               "the tokenizer takes pieces that are tokens whole (model.ignore_merges): llama.cpp "
+               "does so only with Llama 3's pattern; --format huggingface takes it as it is");
+  return find(!model.whole_first)->name;
+}
+
+// What llama.cpp's "gpt2" has no way to do.
+void expect_as_llama_cpp(const BytePairTokenizer& tokenizer) {
+  const BytePairModel& model = tokenizer.model();
+  const auto expect = [](bool holds, const char* what) {
+    expect_input(holds,
+                 "the tokenizer {}: llama.cpp does not; --format huggingface takes it as it is",
+                 what);
+  };
+  expect(!model.pieces.lower_case, "makes lower case of texts");
+  expect(!model.space_before, "puts a space before texts");
+  bool has_all_bytes = true;
+  for (int byte = 0; byte < 256; ++byte) {
+    const char bytes = static_cast<char>(byte);
+    has_all_bytes = has_all_bytes && tokenizer.find({&bytes, 1}) >= 0;
+  }
+  expect(model.unknown < 0 || has_all_bytes, "puts a token where a byte is none");
+  expect(model.before.size() <= 1 && model.after.size() <= 1,
+         "adds several tokens before or after texts");
+}
+
+struct TokenList {
+  std::vector<std::string> names{};
+  std::vector<std::int32_t> kinds{};
+};
+
+// Rows of the embedding that are no tokens need names of their own.
+void fill_up(TokenList& list, std::int64_t rows, const char* begins) {
+  const std::unordered_set<std::string> taken(list.names.begin(), list.names.end());
+  for (std::int64_t row = std::ssize(list.names); row < rows; ++row) {
+    std::string name = fmt::format("{}[PAD{}]", begins, row);
+    while (taken.contains(name)) name += '_';
+    list.names.push_back(std::move(name));
+    list.kinds.push_back(unused);
+  }
+}
+
+TokenList list_of(const BytePairTokenizer& tokenizer, std::int64_t rows) {
+  const BytePairModel& model = tokenizer.model();
+  TokenList list;
+  for (const std::string& token : model.tokens) list.names.push_back(visible_text(token));
+  list.kinds.assign(model.tokens.size(), normal);
+  for (const AddedToken& added : model.added) {
+    list.names[added.token] = model.tokens[added.token];
+    list.kinds[added.token] = model.special[added.token] ? control : user_defined;
+  }
+  fill_up(list, rows, "");
+  return list;
+}
+
+std::vector<std::string> merges_of(const BytePairModel& model, const TokenList& list) {
+  std::vector<std::string> merges;
+  for (const auto& [left, right] : model.merges)
+    merges.push_back(list.names[left] + " " + list.names[right]);
+  return merges;
+}
+
+std::optional<std::int64_t> kept_number(const Metadata& metadata, const char* name) {
+  const Json kept = kept_special_tokens(metadata);
+  const auto found = kept.find(name);
+  if (found == kept.end() || !found->is_number_unsigned()) return std::nullopt;
+  return found->get<std::int64_t>();
+}
+
+// Those after which a text ends, the first of them the one that is said to.
+std::vector<std::int32_t> ends_of(const LanguageModel& task, const Metadata& metadata) {
+  std::vector<std::int32_t> ends;
+  if (task.end_of_text()) ends.push_back(*task.end_of_text());
+  if (const auto kept = metadata.find(stop_tokens_name); kept != metadata.end())
+    for (const auto token : Json::parse(kept->second).get<std::vector<std::int32_t>>())
+      if (std::ranges::find(ends, token) == ends.end() && token < task.vocabulary())
+        ends.push_back(token);
+  return ends;
+}
+
+// llama.cpp ends a text at token 11 where none is said to: one that no text has is named instead.
+std::int32_t harmless_end(const TokenList& list) {
+  const auto found = std::ranges::find_if(
+      list.kinds, [](std::int32_t kind) { return kind == control || kind == unused; });
+  expect_input(found != list.kinds.end(),
+               "the tokenizer has no token that ends a text, nor a special one: llama.cpp would "
+               "take token 11 for it; --format huggingface takes it as it is");
+  return static_cast<std::int32_t>(found - list.kinds.begin());
+}
+
+void add_number(GgufTokens& tokens, const char* field, std::int64_t number) {
+  tokens.fields.push_back({field, static_cast<std::uint32_t>(number)});
+}
+
+void add_list(GgufTokens& tokens, const char* model, const char* pattern, TokenList list) {
+  tokens.fields.push_back({model_field, std::string(model)});
+  if (pattern) tokens.fields.push_back({pattern_field, std::string(pattern)});
+  tokens.fields.push_back({tokens_field, std::move(list.names)});
+  tokens.fields.push_back({kinds_field, std::move(list.kinds)});
+}
+
+void add_template(GgufTokens& tokens, const Metadata& metadata) {
+  if (const auto kept = metadata.find(kept_file("chat_template.jinja")); kept != metadata.end()) {
+    tokens.fields.push_back({template_field, kept->second});
+    return;
+  }
+  const auto kept = metadata.find(kept_file("tokenizer_config.json"));
+  if (kept == metadata.end()) return;
+  const Json config = Json::parse(kept->second);
+  const Json found = config.value("chat_template", Json());
+  if (found.is_string())
+    tokens.fields.push_back({template_field, found.get<std::string>()});
+  else if (!found.is_null())
+    tokens.notes.emplace_back(
+        "the chat templates of tokenizer_config.json, of which llama.cpp knows one, are left out");
+}
+
+GgufTokens of_byte_pairs(const LanguageModel& task, const BytePairTokenizer& tokenizer) {
+  expect_as_llama_cpp(tokenizer);
+  const BytePairModel& model = tokenizer.model();
+  const Metadata metadata = task.metadata();
+  GgufTokens tokens;
+  TokenList list = list_of(tokenizer, task.vocabulary());
+  std::vector<std::string> merges = merges_of(model, list);
+  const std::vector<std::int32_t> ends = ends_of(task, metadata);
+  const std::int32_t end = ends.empty() ? harmless_end(list) : ends.front();
+  expect_input(model.after.empty() || model.after.front() == end,
+               "the tokenizer adds {} after texts, which is not the token that ends one: llama.cpp "
+               "does not; --format huggingface takes it as it is",
+               printable(model.tokens[model.after.empty() ? 0 : model.after.front()]));
+  add_list(tokens, byte_pairs, pattern_name(tokenizer), std::move(list));
+  tokens.fields.push_back({merges_field, std::move(merges)});
+  const auto within = [&](std::optional<std::int64_t> number) {
+    return number && *number < task.vocabulary() ? number : std::nullopt;
+  };
+  const auto begin = within(kept_number(metadata, "bos_token_id"));
+  add_number(tokens, bos_field, model.before.empty() ? begin.value_or(end) : model.before.front());
+  add_number(tokens, eos_field, end);
+  if (ends.size() > 1) add_number(tokens, eot_field, ends[1]);
+  if (const auto pad = within(kept_number(metadata, "pad_token_id")))
+    add_number(tokens, pad_field, *pad);
+  tokens.fields.push_back({add_bos_field, !model.before.empty()});
+  tokens.fields.push_back({add_eos_field, !model.after.empty()});
+  tokens.fields.push_back({composes_field, model.pieces.compose});
+  if (model.pieces.compose)
+    tokens.notes.emplace_back(
+        "the tokenizer composes characters (NFC), llama.cpp does not: give it texts that are");
+  if (ends.size() > 2)
+    tokens.notes.push_back(fmt::format(
+        "texts end at the tokens {}: llama.cpp is told of the first two", fmt::join(ends, ", ")));
+  add_template(tokens, metadata);
+  return tokens;
+}
+
+// Names end and begin with the first symbol, the end of a line. A character of several bytes is
+// made of these by merges, whose steps are no tokens.
+GgufTokens of_names(const CharVocabulary& vocabulary, std::int64_t rows) {
+  GgufTokens tokens;
+  TokenList list;
+  std::vector<std::string> merges;
+  std::unordered_set<std::string> made;
+  for (const std::string& symbol : vocabulary.symbols()) {
+    list.names.push_back(visible_text(symbol));
+    list.kinds.push_back(normal);
+    for (std::size_t bytes = 1; bytes < symbol.size(); ++bytes)
+      if (made.insert(symbol.substr(0, bytes + 1)).second)
+        merges.push_back(visible_text(symbol.substr(0, bytes)) + " " +
+                         visible_text(symbol.substr(bytes, 1)));
+  }
+  fill_up(list, rows, "");
+  add_list(tokens, byte_pairs, "gpt-2", std::move(list));
+  tokens.fields.push_back({merges_field, std::move(merges)});
+  add_number(tokens, bos_field, 0);
+  add_number(tokens, eos_field, 0);
+  tokens.fields.push_back({add_bos_field, true});
+  tokens.fields.push_back({add_eos_field, false});
+  tokens.fields.push_back({names_field, true});
+  return tokens;
+}
+
+// As the lists of RWKV's tokens have it.
+std::string escaped(std::string_view symbol) {
+  if (symbol == "\\") return "\\\\";
+  const auto byte = static_cast<unsigned char>(symbol.front());
+  return byte < ' ' || byte == 0x7F ? fmt::format("\\x{:02x}", byte) : std::string(symbol);
+}
+
+GgufTokens of_characters(const CharVocabulary& vocabulary, std::int64_t rows) {
+  GgufTokens tokens;
+  TokenList list;
+  for (const std::string& symbol : vocabulary.symbols()) list.names.push_back(escaped(symbol));
+  list.kinds.assign(list.names.size(), normal);
+  fill_up(list, rows, "\\xff");  // no text has this byte
+  add_list(tokens, longest_match, nullptr, std::move(list));
+  if (std::ranges::any_of(vocabulary.symbols(),
+                          [](const std::string& symbol) { return symbol.size() > 1; }))
+    tokens.notes.emplace_back(
+        "give llama.cpp only texts of characters that the model knows: another one may keep its "
+        "tokenizer busy for ever");
+  return tokens;
+}
+
+// --- in ---
+
+std::string unescaped(std::string_view text) {
+  std::string bytes;
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+  };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::string_view rest = text.substr(i + 1);
+    if (text[i] != '\\' || rest.empty()) {
+      bytes += text[i];
+    } else if (rest[0] == 'x' && rest.size() > 2 && digit(rest[1]) >= 0 && digit(rest[2]) >= 0) {
+      bytes += static_cast<char>(16 * digit(rest[1]) + digit(rest[2]));
+      i += 3;
+    } else {
+      const std::size_t named = std::string_view("tnr").find(rest[0]);
+      bytes += named == std::string_view::npos ? rest[0] : "\t\n\r"[named];
+      i += 1;
+    }
+  }
+  return bytes;
+}
+
+class TokenReader final {
+ public:
+  TokenReader(Fields& fields, const std::string& path) : fields_(fields), path_(path) {}
+
+  ImportedTokens read(std::int64_t& rows) {
+    const std::string model = fields_.text(model_field, "");
+    if (model != byte_pairs && model != longest_match)
+      fields_.fail(model_field, fmt::format("\"{}\", of byte pairs, or \"{}\", of characters "
+                                            "(SentencePiece's, \"llama\", is not read)",
+                                            byte_pairs, longest_match));
+    read_list();
+    rows = std::ssize(names_);
+    while (!kinds_.empty() && kinds_.back() == unused) {
+      kinds_.pop_back();
+      names_.pop_back();
+    }
+    if (names_.empty()) fields_.fail(tokens_field, "tokens that are used");
+    ignore();
+    const bool names = fields_.flag(names_field, false);
+    return model == longest_match ? read_characters(unescaped)
+           : names                ? read_names()
+                                  : read_byte_pairs(rows);
+  }
+
+ private:
+  // Known to change no token, or not to be ours to do.
+  void ignore() {
+    fields_.ignore({"tokenizer.ggml.scores",
+                    "tokenizer.ggml.token_type_count",
+                    "tokenizer.ggml.unknown_token_id",
+                    "tokenizer.ggml.seperator_token_id",
+                    "tokenizer.ggml.cls_token_id",
+                    "tokenizer.ggml.mask_token_id",
+                    "tokenizer.ggml.eom_token_id",
+                    "tokenizer.ggml.fim_pre_token_id",
+                    "tokenizer.ggml.fim_suf_token_id",
+                    "tokenizer.ggml.fim_mid_token_id",
+                    "tokenizer.ggml.fim_pad_token_id",
+                    "tokenizer.ggml.fim_rep_token_id",
+                    "tokenizer.ggml.fim_sep_token_id",
+                    "tokenizer.ggml.add_space_prefix",
+                    "tokenizer.huggingface.json",
+                    "tokenizer.chat_templates",
+                    pattern_field,
+                    merges_field,
+                    bos_field,
+                    eos_field,
+                    eot_field,
+                    pad_field,
+                    add_bos_field,
+                    add_eos_field,
+                    template_field,
+                    composes_field});
+    fields_.expect("tokenizer.ggml.add_sep_token", {false});
+    fields_.expect("tokenizer.ggml.remove_extra_whitespaces", {false});
+  }
+
+  void read_list() {
+    const Json& tokens = fields_.list(tokens_field);
+    for (const Json& token : tokens) {
+      if (!token.is_string()) fields_.fail(tokens_field, "a list of texts");
+      names_.push_back(token.get<std::string>());
+    }
+    kinds_.assign(names_.size(), normal);
+    if (!fields_.has(kinds_field)) return;
+    const Json& kinds = fields_.list(kinds_field);
+    if (kinds.size() != names_.size())
+      fields_.fail(kinds_field, fmt::format("{} numbers, one for each token", names_.size()));
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (!kinds[i].is_number_unsigned() || kinds[i] < static_cast<int>(normal) ||
+          kinds[i] > static_cast<int>(unused))
+        fields_.fail(kinds_field, fmt::format("numbers from 1 to 5, of which number {} is {}", i,
+                                              brief(kinds[i])));
+      kinds_[i] = kinds[i].get<std::int32_t>();
+    }
+  }
+
+  std::optional<std::uint32_t> token(const char* field, std::int64_t rows) {
+    const std::optional<std::int64_t> number = fields_.optional_number(field);
+    if (!number) return std::nullopt;
+    if (*number >= rows) fields_.fail(field, fmt::format("a token below {}", rows));
+    return static_cast<std::uint32_t>(*number);
+  }
+
+  template <class BytesOf>
+  ImportedTokens read_characters(BytesOf bytes_of) {
+    std::vector<std::string> symbols;
+    for (const std::string& name : names_) symbols.push_back(bytes_of(name));
+    try {
+      const CharVocabulary vocabulary(symbols);
+      ImportedTokens tokens{.size = vocabulary.size()};
+      tokens.metadata["vocabulary"] = Json(vocabulary.symbols()).dump();
+      return tokens;
+    } catch (const InputError& error) {
+      throw InputError(
+          fmt::format("{}: {}: {}; of tokenizers of the longest match only one of "
+                      "characters, as ours are written, can be read",
+                      path_, tokens_field, error.what()));
+    }
+  }
+
+  ImportedTokens read_names() {
+    ImportedTokens tokens = read_characters(
+        [](const std::string& name) { return bytes_of_visible(name).value_or(""); });
+    tokens.settings = {{key::corpus_kind.name, key::corpus_kind.name_of(CorpusKind::names)}};
+    return tokens;
+  }
+
+  const PatternName& read_pattern() {
+    const std::string name = fields_.text(pattern_field, "");
+    std::vector<std::string> known;
+    for (const PatternName& each : pattern_names) {
+      if (name == each.name) return each;
+      known.emplace_back(each.name);
+    }
+    fields_.fail(pattern_field, fmt::format("one of {}", fmt::join(known, ", ")));
+  }
+
+  // The same as a tokenizer.json, which its own reader checks.
+  std::string json_of(const PatternName& pattern, const std::vector<std::uint32_t>& before,
+                      const std::vector<std::uint32_t>& after) {
+    BytePairModel empty{.whole_first = pattern.whole_first};
+    empty.pieces.pattern = pattern.pattern;
+    empty.pieces.compose = fields_.flag(composes_field, pattern.pattern == PiecePattern::qwen2);
+    Ordered root = Ordered::parse(BytePairTokenizer(std::move(empty)).to_json());
+    // Names at the end of the list are added to a vocabulary, as published ones have them.
+    std::size_t listed = names_.size();
+    while (listed > 0 && kinds_[listed - 1] != normal) --listed;
+    Ordered::object_t vocabulary;
+    for (std::size_t id = 0; id < listed; ++id) vocabulary.emplace_back(names_[id], id);
+    std::unordered_set<std::string_view> seen(names_.begin(), names_.end());
+    if (seen.size() != names_.size()) fields_.fail(tokens_field, "tokens that are all different");
+    root["model"]["vocab"] = std::move(vocabulary);
+    root["model"]["merges"] = fields_.list(merges_field);
+    for (std::size_t id = 0; id < names_.size(); ++id)
+      if (kinds_[id] != normal)
+        root["added_tokens"].push_back({{"id", id},
+                                        {"content", names_[id]},
+                                        {"normalized", false},
+                                        {"special", kinds_[id] != user_defined}});
+    root["post_processor"] = template_of(before, after);
+    return root.dump();
+  }
+
+  Ordered template_of(const std::vector<std::uint32_t>& before,
+                      const std::vector<std::uint32_t>& after) const {
+    if (before.empty() && after.empty()) return nullptr;
+    Ordered steps = Ordered::array(), special = Ordered::object();
+    const auto add = [&](const std::vector<std::uint32_t>& tokens) {
+      for (const std::uint32_t token : tokens) {
+        steps.push_back({{"SpecialToken", {{"id", names_[token]}, {"type_id", 0}}}});
+        special[names_[token]] = {{"ids", {token}}};
+      }
+    };
+    add(before);
+    steps.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
+    add(after);
+    return {{"type", "TemplateProcessing"}, {"single", steps}, {"special_tokens", special}};
+  }
+
+  // The token that is added where the flag is set.
+  std::vector<std::uint32_t> added(const char* flag, bool usually,
+                                   std::optional<std::uint32_t> token) {
+    if (!fields_.flag(flag, usually)) return {};
+    if (!token || *token >= names_.size()) fields_.fail(flag, "a token that it adds, or false");
+    return {*token};
+  }
+
+  ImportedTokens read_byte_pairs(std::int64_t rows) {
+    const PatternName& pattern = read_pattern();
+    const auto begin = token(bos_field, rows), end = token(eos_field, rows),
+               turn = token(eot_field, rows), pad = token(pad_field, rows);
+    const auto before = added(add_bos_field, pattern.whole_first, begin),
+               after = added(add_eos_field, false, end);
+    const auto tokenizer = BytePairTokenizer::from_json(json_of(pattern, before, after),
+                                                        path_ + ", its tokens as a tokenizer.json");
+    ImportedTokens tokens{.size = tokenizer.size()};
+    tokens.metadata["tokenizer"] = tokenizer.to_json();
+    if (end && *end < names_.size())
+      tokens.settings[key::end_of_text.name] = tokenizer.model().tokens[*end];
+    Json kept = Json::object();
+    if (begin) kept["bos_token_id"] = *begin;
+    if (pad) kept["pad_token_id"] = *pad;
+    if (end) kept["eos_token_id"] = turn ? Json({*end, *turn}) : Json(*end);
+    keep_special_tokens(kept, path_, tokens.metadata);
+    if (const std::string text = fields_.text(template_field, ""); !text.empty())
+      tokens.metadata[kept_file("chat_template.jinja")] = text;
+    return tokens;
+  }
+
+  Fields& fields_;
+  const std::string& path_;
+  std::vector<std::string> names_{};
+  std::vector<std::int32_t> kinds_{};
+};
+
+}  // namespace
+
+GgufTokens gguf_tokens(const LanguageModel& task) {
+  const auto* characters = dynamic_cast<const CharVocabulary*>(&task.tokenizer());
+  if (!characters)
+    return of_byte_pairs(task, dynamic_cast<const BytePairTokenizer&>(task.tokenizer()));
+  return task.writes_names() ? of_names(*characters, task.vocabulary())
+                             : of_characters(*characters, task.vocabulary());
+}
+
+ImportedTokens read_gguf_tokens(Fields& fields, const std::string& path, std::int64_t& rows) {
+  return TokenReader(fields, path).read(rows);
+}
+
+}  // namespace tapestry
