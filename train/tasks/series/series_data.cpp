@@ -48,6 +48,16 @@ std::vector<KeyInfo> series_keys() {
           validation_fraction, train_months, validation_months, test_months};
 }
 
+SeriesScale kept_scale(const SeriesData::Metadata& trained) {
+  return {numbers(trained.at("means")), numbers(trained.at("deviations"))};
+}
+
+std::vector<std::string> kept_names(const SeriesData::Metadata& trained) {
+  const auto found = trained.find(columns);
+  if (found == trained.end()) return {};
+  return nlohmann::json::parse(found->second).get<std::vector<std::string>>();
+}
+
 SeriesData::SeriesData(const Config& config, const SeriesDataset::Window& window,
                        const Metadata& trained)
     : config_(config),
@@ -58,7 +68,7 @@ SeriesData::SeriesData(const Config& config, const SeriesDataset::Window& window
 
 SeriesScale SeriesData::scale_from(const Metadata& trained) const {
   if (trained.empty()) return SeriesScale::of(table_, ranges().train);
-  const SeriesScale scale{numbers(trained.at("means")), numbers(trained.at("deviations"))};
+  const SeriesScale scale = kept_scale(trained);
   expect_input(scale.means.size() == table_.names.size(),
                "{}: {} series; this model was trained on {}", table_.path, table_.names.size(),
                scale.means.size());
@@ -69,9 +79,8 @@ SeriesScale SeriesData::scale_from(const Metadata& trained) const {
 // Each series has a scale of its own: a file whose columns stand in another order would be read
 // wrongly. Earlier versions did not keep the names.
 void SeriesData::expect_columns(const Metadata& trained) const {
-  const auto found = trained.find(columns);
-  if (found == trained.end()) return;
-  const auto names = nlohmann::json::parse(found->second).get<std::vector<std::string>>();
+  const std::vector<std::string> names = kept_names(trained);
+  if (names.empty()) return;
   require(names.size() == table_.names.size(), "{} names of {} series", names.size(),
           table_.names.size());
   const auto [wanted, given] = std::ranges::mismatch(names, table_.names);
