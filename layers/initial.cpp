@@ -1,12 +1,14 @@
 #include "layers/initial.hpp"
 
 #include <limits>
+#include <utility>
 
 namespace tapestry {
 namespace {
 
 constexpr std::int64_t no_limit = std::numeric_limits<std::int64_t>::max();
 thread_local std::int64_t bytes_left = no_limit;
+thread_local bool left_out = false;
 
 Array room_for(const Shape& shape) {
   const auto bytes = static_cast<std::int64_t>(shape.elements() * sizeof(float));
@@ -21,15 +23,18 @@ InitialLimit::InitialLimit(std::int64_t bytes) : outer_(bytes_left) { bytes_left
 InitialLimit::~InitialLimit() { bytes_left = outer_; }
 std::int64_t InitialLimit::left() { return bytes_left; }
 
+InitialLeftOut::InitialLeftOut(bool is_left_out) : outer_(std::exchange(left_out, is_left_out)) {}
+InitialLeftOut::~InitialLeftOut() { left_out = outer_; }
+
 Array normal(const Shape& shape, double standard_deviation, Random& init) {
   Array values = room_for(shape);
-  init.fill_normal(values, 0, standard_deviation);
+  if (!left_out) init.fill_normal(values, 0, standard_deviation);
   return values;
 }
 
 Array uniform(const Shape& shape, double bound, Random& init) {
   Array values = room_for(shape);
-  init.fill_uniform(values, -bound, bound);
+  if (!left_out) init.fill_uniform(values, -bound, bound);
   return values;
 }
 

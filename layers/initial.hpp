@@ -27,6 +27,19 @@ struct InitialTooLarge : std::length_error {
   using std::length_error::length_error;
 };
 
+// While it lives, this thread draws no initial values, or does so again: what they would be is
+// written over, by those of a checkpoint.
+class InitialLeftOut {
+ public:
+  explicit InitialLeftOut(bool is_left_out = true);
+  ~InitialLeftOut();
+  InitialLeftOut(const InitialLeftOut&) = delete;
+  InitialLeftOut& operator=(const InitialLeftOut&) = delete;
+
+ private:
+  bool outer_;
+};
+
 Array normal(const Shape& shape, double standard_deviation, Random& init);
 Array uniform(const Shape& shape, double bound, Random& init);  // in [-bound, bound)
 

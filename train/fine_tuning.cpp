@@ -52,6 +52,7 @@ void add_adapters(Module& model, const Config& config) {
                   target.name, rank_of(target));
   Random init(seed_of(config), Stream::adapters);
   const auto rank = static_cast<double>(config[key::adapter_rank]);
+  const InitialLeftOut drawn(false);  // what they adapt may be a checkpoint's, without adapters
   const InitialLimit unlimited(
       std::numeric_limits<std::int64_t>::max());  // twice the model at most
   try {

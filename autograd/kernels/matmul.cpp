@@ -12,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-MatmulPrecision precision = MatmulPrecision::float32;
+thread_local MatmulPrecision precision = MatmulPrecision::float32;
 
 double flops_of(const Matmul& matmul) { return 2.0 * matmul.m * matmul.n * matmul.k; }
 
@@ -115,6 +115,7 @@ void multiply_matrices(const Matmul& matmul, const std::vector<MatmulOperands>& 
 }
 
 void set_matmul_precision(MatmulPrecision wanted) { precision = wanted; }
+MatmulPrecision matmul_precision() { return precision; }
 
 std::string matrix_engine_names() {
   const std::string onednn = onednn_name();

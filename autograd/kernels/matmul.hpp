@@ -31,9 +31,11 @@ inline constexpr std::int64_t few_rows = 16;
 void multiply_matrices(const Matmul& matmul, const std::vector<MatmulOperands>& batch);
 
 // What float32 operands are rounded to before they are multiplied; sums are float32 in any case.
-// A single row times a matrix is not rounded: it is bound by reading the matrix.
+// A single row times a matrix is not rounded: it is bound by reading the matrix. Each thread says
+// it of the products that it asks for.
 enum class MatmulPrecision { float32, bfloat16 };
 void set_matmul_precision(MatmulPrecision precision);
+MatmulPrecision matmul_precision();
 
 // Whether this processor multiplies bfloat16 (AVX512-BF16 or AMX, by oneDNN). Where it does not,
 // rounded operands are multiplied in float32: the same products, and no faster.

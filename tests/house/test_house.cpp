@@ -70,9 +70,10 @@ TEST_CASE("house: autograd <- {layers, optim, data} <- train <- tests, and no ot
 }
 
 TEST_CASE("house: inside train/ the arrows run from commands down") {
-  const std::vector<std::string> order = {
-      "main", "commands",    "report", "loop",  "exchange", "tasks", "run",      "view", "exhibits",
-      "task", "fine_tuning", "onnx",   "bench", "decode",   "draw",  "settings", "ranks"};
+  const std::vector<std::string> order = {"main",  "commands",    "report", "loop",  "exchange",
+                                          "model", "tasks",       "run",    "view",  "exhibits",
+                                          "task",  "fine_tuning", "onnx",   "bench", "decode",
+                                          "draw",  "settings",    "ranks"};
   // "train/loop/trainer.hpp" -> the place of "loop"
   const auto place = [&](const std::string& path) {
     return std::ranges::find(order, path.substr(6, path.find_first_of("/.", 6) - 6));
@@ -217,6 +218,16 @@ TEST_CASE("house: the README's C++ example is the one that the install test buil
   const std::string example = read_bytes((root / "tests/example/main.cpp").string());
   const std::string readme = read_bytes((root / "README.md").string());
   CHECK(readme.find("```cpp\n" + example + "```\n") != std::string::npos);
+}
+
+TEST_CASE("house: train/README.md's C++ program is the one that the install test builds") {
+  const std::string page = read_bytes((root / "train/README.md").string());
+  for (const auto& [language, file] : {std::pair{"cmake", "CMakeLists.txt"}, {"cpp", "main.cpp"}})
+    CHECK_MESSAGE(
+        page.find(fmt::format("```{}\n{}```\n", language,
+                              read_bytes((root / "tests/example_model" / file).string()))) !=
+            std::string::npos,
+        file);
 }
 
 TEST_CASE("house: every room has a README, and the first page is short") {

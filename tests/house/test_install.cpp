@@ -1,7 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <sstream>
+
 #include "tests/support/labels.hpp"
-#include "tests/support/process.hpp"
+#include "tests/support/workshop.hpp"
 
 namespace tapestry {
 namespace {
@@ -33,6 +36,35 @@ TEST_CASE("install: another program finds the library with CMake, and learns the
 
   // The installed binary runs from where it is.
   check_says(must_run({prefix + "/bin/tapestry", "--version"}), {"tapestry 0."});
+}
+
+TEST_CASE("install: another program uses a trained model, by threads, and encodes images" *
+          not_sanitized("the other program is built without")) {
+  const TemporaryFolder folder(std::filesystem::temp_directory_path().string());
+  const std::string prefix = folder.path("prefix"), build = folder.path("build");
+  must_run({"cmake", "--install", TAPESTRY_BINARY_DIR, "--prefix", prefix});
+  must_run({"cmake", "-S", TAPESTRY_SOURCE_DIR "/tests/example_model", "-B", build, "-G", "Ninja",
+            "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_PREFIX_PATH=" + prefix});
+  must_run({"cmake", "--build", build});
+
+  const Workshop shop;
+  shop.must_train("text", "words");
+  shop.must_train("vae", "vae");
+  const std::string example = build + "/example_model", words = shop.folder.path("words");
+  std::string expected;
+  for (int seed = 1; seed <= 4; ++seed)
+    expected +=
+        (seed == 1 ? "" : "---\n") +
+        must_run({prefix + "/bin/tapestry", "sample", words, "--prompt", "green b", "--tokens",
+                  "60", "--temperature", "0.8", "--seed", fmt::to_string(seed)});
+  CHECK(must_run({example, words, "green b"}) == expected);
+  const auto numbers = lines_of(must_run({example, shop.folder.path("vae")}));
+  REQUIRE(numbers.size() == 1);
+  std::istringstream means(numbers.front());
+  for (double mean; means >> mean;) CHECK(std::isfinite(mean));
+  const Finished refused = run_program({example, folder.path("nowhere")});
+  CHECK(refused.status == 1);
+  check_says(refused.err, {"nowhere: no such run"});
 }
 
 TEST_CASE("install: a C++ program trains on several processes, to the same figures" *

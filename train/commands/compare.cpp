@@ -55,7 +55,7 @@ Json last_evaluation(const Run& run) {
 Summary summarize(std::string name) {
   while (name.size() > 1 && name.ends_with('/')) name.pop_back();
   Json evaluation = last_evaluation(Run(name));
-  return {name, count_parameters(load_checkpoint(trained_checkpoint(name))), evaluation};
+  return {name, count_parameters(load_checkpoint_head(trained_checkpoint(name))), evaluation};
 }
 
 // A number, or how one was computed.

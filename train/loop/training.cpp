@@ -63,7 +63,7 @@ std::int64_t share_checkpoint(const std::string& folder, Task& task, Ranks& rank
   std::int64_t step = 0;
   ranks.agree("reading the best model", [&] {
     if (ranks.rank() != 0) return;
-    const Checkpoint checkpoint = load_checkpoint(trained_checkpoint(folder));
+    const Checkpoint checkpoint = load_checkpoint_head(trained_checkpoint(folder));
     restore_parameters(checkpoint, task.model());
     step = checkpoint.state.step;
   });
@@ -106,7 +106,7 @@ void expect_same(const Config& before, const Config& config, const Run& run) {
 // The task of a training's first step: its weights are another run's, or drawn.
 std::unique_ptr<Task> begin_task(const Config& config) {
   if (config[key::from].empty()) return make_task({config});
-  const Checkpoint start = load_checkpoint(trained_checkpoint(config[key::from]));
+  const Checkpoint start = load_checkpoint_head(trained_checkpoint(config[key::from]));
   std::unique_ptr<Task> task = make_task(start, config);
   restore_parameters(start, task->model(), Adapters::new_or_saved);
   return task;

@@ -58,21 +58,25 @@ Number number(const Checkpoint& checkpoint, const std::string& name,
   return value;
 }
 
-// A tensor of such a shape and dtype, as it was written.
-const Array& saved_tensor(const Checkpoint& checkpoint, const std::string& name,
-                          const Array& into) {
-  const Array* saved = checkpoint.file.find(name);
-  expect_input(saved != nullptr, "{}: tensor {} {} is missing: another model wrote this file",
+// Reads a tensor of the array's shape and dtype into it, as it was written.
+void restore(const Checkpoint& checkpoint, const std::string& name, Array into) {
+  const auto& entries = checkpoint.reader->entries();
+  const auto entry = std::ranges::find(entries, name, &SafetensorsEntry::name);
+  expect_input(entry != entries.end(), "{}: tensor {} {} is missing: another model wrote this file",
                checkpoint.path, name, to_string(into.shape()));
-  expect_input(saved->shape() == into.shape() && saved->dtype() == into.dtype(),
+  const DType dtype = checkpoint.reader->dtype_of(*entry);
+  expect_input(entry->shape == into.shape() && dtype == into.dtype(),
                "{}: tensor {} is {} {}, the config asks for {} {}", checkpoint.path, name,
-               to_string(saved->dtype()), to_string(saved->shape()), to_string(into.dtype()),
+               to_string(dtype), to_string(entry->shape), to_string(into.dtype()),
                to_string(into.shape()));
+  if (const Array* loaded = checkpoint.file.find(name))
+    into.copy_from(*loaded);
+  else
+    checkpoint.reader->read(*entry, into);
   const auto written = checkpoint.file.metadata.find(checksum_prefix + name);
-  expect_input(written == checkpoint.file.metadata.end() || written->second == checksum(*saved),
+  expect_input(written == checkpoint.file.metadata.end() || written->second == checksum(into),
                "{}: tensor {} is damaged: its bytes are not those that were written",
                checkpoint.path, name);
-  return *saved;
 }
 
 }  // namespace
@@ -151,18 +155,24 @@ Checkpoint described(Checkpoint checkpoint) {
 }  // namespace
 
 Checkpoint load_checkpoint(const std::string& path) {
-  return described({.path = path, .file = read_safetensors(path)});
+  Checkpoint checkpoint = load_checkpoint_head(path);
+  for (const SafetensorsEntry& entry : checkpoint.reader->entries())
+    checkpoint.file.tensors.emplace_back(entry.name, checkpoint.reader->read(entry));
+  return checkpoint;
 }
 
 Checkpoint load_checkpoint_head(const std::string& path) {
-  return described(
-      {.path = path, .file = {.tensors = {}, .metadata = SafetensorsReader(path).metadata()}});
+  auto reader = std::make_shared<SafetensorsReader>(path);
+  auto metadata = reader->metadata();
+  return described({.path = path,
+                    .reader = std::move(reader),
+                    .file = {.tensors = {}, .metadata = std::move(metadata)}});
 }
 
 std::int64_t count_parameters(const Checkpoint& checkpoint) {
   std::int64_t count = 0;
-  for (const auto& [name, array] : checkpoint.file.tensors)
-    if (!name.starts_with(optimizer_prefix)) count += array.size();
+  for (const SafetensorsEntry& entry : checkpoint.reader->entries())
+    if (!entry.name.starts_with(optimizer_prefix)) count += entry.shape.elements();
   return count;
 }
 
@@ -174,12 +184,11 @@ std::int64_t count_parameters(Module& model) {
 
 std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& config,
                                 bool needs_data) {
-  std::int64_t bytes = 0;
-  for (const auto& [name, array] : checkpoint.file.tensors)
-    if (!name.starts_with(optimizer_prefix)) bytes += static_cast<std::int64_t>(array.bytes());
+  const auto bytes = static_cast<std::int64_t>(count_parameters(checkpoint) * sizeof(float));
   // One that is a little too large may be built, for the tensor that does not fit to be named.
   constexpr std::int64_t slack = 64 << 20;
   const InitialLimit limit(bytes + slack);
+  const InitialLeftOut left_out;
   try {
     return make_task({config, checkpoint.metadata, needs_data});
   } catch (const InitialTooLarge&) {
@@ -203,8 +212,8 @@ bool is_of_adapter(const std::string& parameter) {
 }
 
 bool has_adapters(const Checkpoint& checkpoint) {
-  return std::ranges::any_of(checkpoint.file.tensors, [](const auto& tensor) {
-    return !tensor.first.starts_with(optimizer_prefix) && is_of_adapter(tensor.first);
+  return std::ranges::any_of(checkpoint.reader->entries(), [](const SafetensorsEntry& entry) {
+    return !entry.name.starts_with(optimizer_prefix) && is_of_adapter(entry.name);
   });
 }
 
@@ -215,24 +224,25 @@ void restore_parameters(const Checkpoint& checkpoint, Module& model, Adapters ad
   std::set<std::string> names;
   for (const Parameter* parameter : model.parameters()) {
     if (begins_adapters && is_of_adapter(parameter->name)) continue;
-    parameter->value().copy_from(saved_tensor(checkpoint, parameter->name, parameter->value()));
+    restore(checkpoint, parameter->name, parameter->value());
     expect_input(std::isfinite(sum_of_squares(parameter->value())),
                  "{}: tensor {} holds numbers that are not finite: this model cannot be used",
                  checkpoint.path, parameter->name);
     names.insert(parameter->name);
   }
-  for (const auto& [name, array] : checkpoint.file.tensors)
-    expect_input(name.starts_with(optimizer_prefix) || names.contains(name),
-                 "{}: tensor {} has no place in the configured model{}", checkpoint.path, name,
-                 is_of_adapter(name) ? ", which asks for no such model.lora; `tapestry export "
-                                       "--merge` makes a model without"
-                                     : "");
+  for (const SafetensorsEntry& entry : checkpoint.reader->entries())
+    expect_input(
+        entry.name.starts_with(optimizer_prefix) || names.contains(entry.name),
+        "{}: tensor {} has no place in the configured model{}", checkpoint.path, entry.name,
+        is_of_adapter(entry.name) ? ", which asks for no such model.lora; `tapestry export "
+                                    "--merge` makes a model without"
+                                  : "");
 }
 
 void restore_optimizer(const Checkpoint& checkpoint, Optimizer& optimizer) {
   for (const Optimizer::Slot& slot : optimizer.state()) {
-    const Array& whole =
-        saved_tensor(checkpoint, optimizer_prefix + slot.name, slot.parameter.value());
+    Array whole(slot.parameter.value().shape(), slot.parameter.value().dtype());
+    restore(checkpoint, optimizer_prefix + slot.name, whole);
     Array(slot.values)
         .copy_from(whole.part(slot.part.begin, slot.part.end).reshaped(slot.values.shape()));
   }
@@ -241,7 +251,7 @@ void restore_optimizer(const Checkpoint& checkpoint, Optimizer& optimizer) {
 
 void restore_weights(const Checkpoint& checkpoint, AveragedWeights& average) {
   for (const auto& [name, array] : average.arrays())
-    Array(array).copy_from(saved_tensor(checkpoint, optimizer_prefix + name, array));
+    restore(checkpoint, optimizer_prefix + name, array);
 }
 
 }  // namespace tapestry

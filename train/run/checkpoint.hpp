@@ -1,6 +1,7 @@
 #pragma once
 
 #include <limits>
+#include <memory>
 #include <string>
 
 #include "optim/averaged_weights.hpp"
@@ -30,7 +31,8 @@ struct TrainingState {
 // metadata, and each tensor's checksum as "xxh3.<tensor>", which earlier versions lack.
 struct Checkpoint {
   std::string path{};
-  Safetensors file{};
+  std::shared_ptr<SafetensorsReader> reader{};
+  Safetensors file{};  // of one whose tensors were loaded; else they are read as they are restored
   std::string config{};
   TrainingState state{};
   std::map<std::string, std::string> metadata{};
@@ -45,12 +47,13 @@ void save_weights(const std::string& path, Task& task, const Config& config);
 
 // InputError, which names the file, for a file that is damaged or not a checkpoint.
 Checkpoint load_checkpoint(const std::string& path);
-Checkpoint load_checkpoint_head(const std::string& path);  // without its tensors
+Checkpoint load_checkpoint_head(const std::string& path);  // its tensors wait in the file
 
 std::int64_t count_parameters(const Checkpoint& checkpoint);  // numbers, of the model alone
 std::int64_t count_parameters(Module& model);
 
-// The task that wrote it. InputError where its metadata is damaged.
+// The task that wrote it, whose parameters hold nothing before they are restored. InputError where
+// its metadata is damaged.
 std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& config,
                                 bool needs_data = true);
 

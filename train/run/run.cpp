@@ -128,10 +128,14 @@ std::string trained_checkpoint(const std::string& run) {
 
 TrainedModel load_trained(const std::string& run, const std::vector<std::string>& overrides,
                           bool needs_data) {
-  const std::string path = trained_checkpoint(run);
-  const Checkpoint checkpoint = load_checkpoint(path);
-  TrainedModel trained{resolved_config(checkpoint.config, path + " (its config)", overrides),
-                       nullptr, checkpoint.state};
+  return load_trained(load_checkpoint_head(trained_checkpoint(run)), overrides, needs_data);
+}
+
+TrainedModel load_trained(const Checkpoint& checkpoint, const std::vector<std::string>& overrides,
+                          bool needs_data) {
+  TrainedModel trained{
+      resolved_config(checkpoint.config, checkpoint.path + " (its config)", overrides), nullptr,
+      checkpoint.state};
   trained.task = make_task(checkpoint, trained.config, needs_data);
   restore_parameters(checkpoint, trained.task->model());
   return trained;

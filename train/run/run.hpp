@@ -80,5 +80,7 @@ struct TrainedModel {
 // Of trained_checkpoint(run). `overrides` change its config.
 TrainedModel load_trained(const std::string& run, const std::vector<std::string>& overrides,
                           bool needs_data);
+TrainedModel load_trained(const Checkpoint& checkpoint, const std::vector<std::string>& overrides,
+                          bool needs_data);
 
 }  // namespace tapestry

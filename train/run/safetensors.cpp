@@ -260,20 +260,33 @@ SafetensorsReader::SafetensorsReader(const std::string& path) try : path_(path) 
   throw InputError(printable(error.what()));  // a tensor's name may hold anything
 }
 
-Array SafetensorsReader::read(const Entry& entry) try {
+DType SafetensorsReader::dtype_of(const Entry& entry) const try {
   const StoredType& type = *find_type(entry.dtype);
   expect_input(type.dtype.has_value(), "{}: tensor {}: dtype {}, expected {}", path_, entry.name,
                entry.dtype, readable_types);
-  Array array(entry.shape, *type.dtype);
+  return *type.dtype;
+} catch (const InputError& error) {
+  throw InputError(printable(error.what()));
+}
+
+Array SafetensorsReader::read(const Entry& entry) {
+  Array array(entry.shape, dtype_of(entry));
+  read(entry, array);
+  return array;
+}
+
+void SafetensorsReader::read(const Entry& entry, Array& array) try {
+  require(array.shape() == entry.shape && array.dtype() == dtype_of(entry),
+          "safetensors: tensor {} into another shape or dtype", entry.name);
+  const StoredType& type = *find_type(entry.dtype);
   const std::size_t stored_bytes = entry.end - entry.begin;
   // Halves are read into the latter half of the array, and widened from its beginning on.
   char* stored = reinterpret_cast<char*>(array.mutable_raw()) + array.bytes() - stored_bytes;
   stream_.seekg(static_cast<std::streamoff>(data_begin_ + entry.begin));
   stream_.read(stored, static_cast<std::streamsize>(stored_bytes));
   expect_input(stream_.good(), "{}: cannot read tensor {}", path_, entry.name);
-  if (stored_bytes == array.bytes()) return array;
+  if (stored_bytes == array.bytes()) return;
   widen(stored, array, type.name == std::string_view("F16") ? float_of_float16 : float_of_bfloat16);
-  return array;
 } catch (const InputError& error) {
   throw InputError(printable(error.what()));
 }

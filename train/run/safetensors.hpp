@@ -54,6 +54,9 @@ class SafetensorsReader final {
   // One tensor: F32, F64 and I32 as they are, F16 and BF16 as float32, which holds them exactly.
   // InputError for any other dtype.
   Array read(const SafetensorsEntry& entry);
+  // The same into an array of its shape and of the dtype that it is read as.
+  void read(const SafetensorsEntry& entry, Array& into);
+  DType dtype_of(const SafetensorsEntry& entry) const;
 
  private:
   std::string path_;

@@ -3,16 +3,13 @@
 
 #include "data/file.hpp"
 #include "data/text/text.hpp"
-#include "train/decode/batch.hpp"
-#include "train/decode/token_text.hpp"
 #include "train/tasks/language/decoder_attention.hpp"
-#include "train/tasks/language/language_model.hpp"
+#include "train/tasks/language/text_writer.hpp"
 #include "train/tasks/view_options.hpp"
+#include "train/view.hpp"
 
 namespace tapestry {
 namespace {
-
-const std::string line_end = "\n";  // stands before a name and after it
 
 const Key<std::string> prompt = prompt_option("text to continue, or to read");
 const Key<std::string> prompt_file{
@@ -56,89 +53,17 @@ std::string prompt_of(const Options& options) {
   return text;
 }
 
-// Writes with a trained model.
-class Writer {
- public:
-  Writer(const LanguageModel& task, const Options& options)
-      : task_(task),
-        sampling_{.temperature = options[temperature],
-                  .top_k = options[top_k],
-                  .top_p = options[top_p],
-                  .min_p = options[min_p],
-                  .repetition_penalty = options[repetition_penalty],
-                  .tokens = task.tokenizer().size()},
-        seed_(options[seed]),
-        tokens_(options[tokens] > 0 ? options[tokens] : usual_tokens()) {
-    if (task.writes_names()) stops_.push_back(line_end);
-    for (const std::string& text : options.texts(stop))
-      if (!text.empty()) stops_.push_back(text);
-  }
-
-  // A text or name that begins with the prompt: the i-th of them.
-  void write(const std::string& begin, std::int64_t i, const TextSink& sink) const {
-    const std::vector<std::int32_t> first = first_tokens(begin);
-    sink(begin);
-    Random random(seed_, Stream::sample, i);
-    TokenText text(task_.tokenizer(), stops_, sink);
-    bool goes_on = true;
-    const auto take = [&](std::int32_t token) { return goes_on = add(token, text); };
-    std::visit(
-        [&](const auto& model) {
-          generate(*make_reader(model), first, tokens_, sampling_, random, take);
-        },
-        task_.network());
-    text.finish();
-  }
-
-  // What follows each of the prompts, `each` times, all together: as write() would give it alone.
-  std::vector<std::string> continued(const std::vector<std::string>& begins,
-                                     std::int64_t each) const {
-    std::vector<std::string> continuations(begins.size() * each);
-    std::vector<Request> requests;
-    std::vector<TokenText> texts;
-    for (const std::string& begin : begins)
-      for (std::int64_t i = 0; i < each; ++i) {
-        std::string& continuation = continuations[requests.size()];
-        texts.emplace_back(task_.tokenizer(), stops_,
-                           [&continuation](std::string_view more) { continuation += more; });
-        requests.push_back({.prompt = first_tokens(begin),
-                            .tokens = tokens_,
-                            .random = Random(seed_, Stream::sample, i)});
-      }
-    const auto goes_on = [&](std::size_t request, std::int32_t token) {
-      return add(token, texts[request]);
-    };
-    std::visit([&](const auto& model) { generate(model, std::move(requests), sampling_, goes_on); },
-               task_.network());
-    for (TokenText& text : texts) text.finish();
-    return continuations;
-  }
-
- private:
-  // Whether the text goes on after the token.
-  bool add(std::int32_t token, TokenText& text) const {
-    return !task_.ends_text(token) && text.add(token);
-  }
-
-  // Of a name its line's beginning comes first. Without a prompt a text begins as a document does,
-  // where its ends are tokens, and else with the first of the characters.
-  std::vector<std::int32_t> first_tokens(const std::string& begin) const {
-    const auto before = task_.tokenizer().before_text();
-    std::vector<std::int32_t> first(before.begin(), before.end());
-    const std::vector<std::int32_t> read =
-        task_.tokenizer().encode(task_.writes_names() ? line_end + begin : begin);
-    first.insert(first.end(), read.begin(), read.end());
-    if (first.empty()) first = {task_.end_of_text().value_or(0)};
-    return first;
-  }
-  std::int64_t usual_tokens() const { return task_.writes_names() ? task_.context() : 500; }
-
-  const LanguageModel& task_;
-  SamplingOptions sampling_;
-  std::int64_t seed_;
-  std::int64_t tokens_;
-  std::vector<std::string> stops_;
-};
+TextWriter writer_of(const LanguageModel& task, const Options& options) {
+  return {task,
+          {.sampling = {.temperature = options[temperature],
+                        .top_k = options[top_k],
+                        .top_p = options[top_p],
+                        .min_p = options[min_p],
+                        .repetition_penalty = options[repetition_penalty]},
+           .seed = static_cast<std::uint64_t>(options[seed]),
+           .tokens = options[tokens],
+           .stops = options.texts(stop)}};
+}
 
 std::vector<std::string> read_prompts(const std::string& path) {
   const std::string text = read_text(path);
@@ -154,7 +79,7 @@ std::vector<std::string> read_prompts(const std::string& path) {
 }
 
 // A line of JSON for each prompt, or several where several are counted.
-Sample sample_together(const Writer& writer, const std::string& path, std::int64_t each) {
+Sample sample_together(const TextWriter& writer, const std::string& path, std::int64_t each) {
   const std::vector<std::string> begins = read_prompts(path);
   const std::vector<std::string> texts = writer.continued(begins, each);
   Sample sample;
@@ -167,7 +92,7 @@ Sample sample_together(const Writer& writer, const std::string& path, std::int64
 
 // Texts of 500 tokens, or names, a line each.
 Sample sample(LanguageModel& task, const Options& options) {
-  const Writer writer(task, options);
+  const TextWriter writer = writer_of(task, options);
   const bool names = task.writes_names();
   const std::string& together = options[prompts];
   const std::int64_t usual = names && together.empty() ? 20 : 1;
@@ -176,8 +101,13 @@ Sample sample(LanguageModel& task, const Options& options) {
   return {.stream = [=, begin = prompt_of(options)](const TextSink& sink) {
     for (std::int64_t i = 0; i < wanted; ++i) {
       if (i > 0 && !names) sink("\n---\n");
-      writer.write(begin, i, sink);
-      if (names) sink(line_end);
+      const std::vector<std::int32_t> first = writer.first_tokens(begin);
+      sink(begin);
+      writer.write(first, i, [&](std::string_view piece) {
+        sink(piece);
+        return true;
+      });
+      if (names) sink("\n");
     }
     if (!names) sink("\n");
   }};
@@ -203,7 +133,7 @@ AttentionMaps attention(LanguageModel& task, const Options& options) {
   const std::vector<std::int32_t> read =
       options[prompt].empty() && !names
           ? own_text(task, *transformer)
-          : task.tokenizer().encode((names ? line_end : "") + options[prompt]);
+          : task.tokenizer().encode((names ? "\n" : "") + options[prompt]);
   const std::int64_t length = std::ssize(read);
   expect_input(length >= 1 && length <= task.context(), "--prompt: {} tokens; expected {} to {}",
                length - names, 1 - names, task.context() - names);

@@ -48,8 +48,14 @@ std::vector<KeyInfo> series_keys() {
           validation_fraction, train_months, validation_months, test_months};
 }
 
-SeriesScale kept_scale(const std::map<std::string, std::string>& trained) {
+SeriesScale kept_scale(const SeriesData::Metadata& trained) {
   return {numbers(trained.at("means")), numbers(trained.at("deviations"))};
+}
+
+std::vector<std::string> kept_names(const SeriesData::Metadata& trained) {
+  const auto found = trained.find(columns);
+  if (found == trained.end()) return {};
+  return nlohmann::json::parse(found->second).get<std::vector<std::string>>();
 }
 
 SeriesData::SeriesData(const Config& config, const SeriesDataset::Window& window,
@@ -73,9 +79,8 @@ SeriesScale SeriesData::scale_from(const Metadata& trained) const {
 // Each series has a scale of its own: a file whose columns stand in another order would be read
 // wrongly. Earlier versions did not keep the names.
 void SeriesData::expect_columns(const Metadata& trained) const {
-  const auto found = trained.find(columns);
-  if (found == trained.end()) return;
-  const auto names = nlohmann::json::parse(found->second).get<std::vector<std::string>>();
+  const std::vector<std::string> names = kept_names(trained);
+  if (names.empty()) return;
   require(names.size() == table_.names.size(), "{} names of {} series", names.size(),
           table_.names.size());
   const auto [wanted, given] = std::ranges::mismatch(names, table_.names);

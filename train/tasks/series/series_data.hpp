@@ -62,8 +62,10 @@ inline const Key<std::int64_t> test_months{
 
 std::vector<KeyInfo> series_keys();
 
-// The scale that a trained model's metadata keep.
+// The scale of the series that a model was trained on, and their names, which earlier versions did
+// not keep, of a checkpoint's metadata.
 SeriesScale kept_scale(const std::map<std::string, std::string>& trained);
+std::vector<std::string> kept_names(const std::map<std::string, std::string>& trained);
 
 // The series of a task, z-scored as the rows are that were learnt from, which a trained model
 // keeps.

@@ -1,0 +1,351 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <thread>
+
+#include "autograd/buffer_pool.hpp"
+#include "data/images/images.hpp"
+#include "tests/support/labels.hpp"
+#include "tests/support/workshop.hpp"
+#include "train/model.hpp"
+
+// What a C++ program does with a trained model, beside what the commands do with it.
+namespace tapestry {
+namespace {
+
+using Tokens = std::vector<std::int32_t>;
+
+// What the command says.
+std::string said(const std::vector<std::string>& words) {
+  const Finished finished = tapestry_run(words);
+  INFO(finished.err);
+  REQUIRE(finished.status == 0);
+  return finished.out;
+}
+
+// The message of a call that breaks the contract.
+template <class Call>
+std::string broken_contract(Call call) {
+  try {
+    call();
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// `tapestry train CONFIG` of a shipped config made small.
+void train_small(const Workshop& shop, const std::string& config, const std::string& task,
+                 std::vector<std::string> more = {}) {
+  std::vector<std::string> words = {
+      "train", config, "--quiet", "--out", shop.folder.path(config), "train.steps=20"};
+  for (const auto& keys : {small(task), more}) words.insert(words.end(), keys.begin(), keys.end());
+  said(with_sets(words));
+}
+
+std::vector<float> some_images(std::int64_t count) {
+  const Array images = draw_clothes(count, 1, DrawnSplit::test).images();
+  return {images.values<float>().begin(), images.values<float>().end()};
+}
+
+std::vector<std::vector<std::string>> cells_of(const std::string& csv) {
+  std::vector<std::vector<std::string>> rows;
+  for (const std::string& line : lines_of(csv)) {
+    std::vector<std::string>& row = rows.emplace_back();
+    std::istringstream stream(line);
+    for (std::string cell; std::getline(stream, cell, ',');) row.push_back(cell);
+  }
+  return rows;
+}
+
+TEST_SUITE_BEGIN("model");
+
+TEST_CASE("model: writes what `tapestry sample` writes with the same seed") {
+  const Workshop shop;
+  shop.must_train("text", "words");
+  shop.must_train("text", "recurrent", {"model.kind=recurrent"});
+  shop.must_train("text", "rounded", {"train.precision=bf16"});
+  for (const std::string run : {"words", "recurrent", "rounded"}) {
+    const std::string path = shop.folder.path(run), prompt = "green b";
+    const Model model(path);
+    CHECK(model.task() == "language-model");
+    CHECK(prompt + model.generate(prompt, {.tokens = 40}) + "\n" ==
+          said({"sample", path, "--prompt", prompt, "--tokens", "40"}));
+    std::vector<std::string> pieces;
+    const GenerationOptions options{.tokens = 90,
+                                    .temperature = 0.7,
+                                    .top_k = 9,
+                                    .top_p = 0.9,
+                                    .min_p = 0.01,
+                                    .repetition_penalty = 1.1,
+                                    .seed = 7,
+                                    .stop = {"zzz", ""}};
+    const std::string text = model.generate(prompt, options, [&](std::string_view piece) {
+      pieces.emplace_back(piece);
+      return true;
+    });
+    CHECK(std::accumulate(pieces.begin(), pieces.end(), std::string()) == text);
+    CHECK(pieces.size() > 10);
+    CHECK(
+        prompt + text + "\n" ==
+        said(
+            {"sample",  path, "--prompt", prompt, "--tokens", "90",   "--temperature",        "0.7",
+             "--top-k", "9",  "--top-p",  "0.9",  "--min-p",  "0.01", "--repetition-penalty", "1.1",
+             "--seed",  "7",  "--stop",   "zzz"}));
+    CHECK(model.generate("").size() == 500);
+    CHECK(Model(shop.best(run)).generate("", {.tokens = 9}) == model.generate("", {.tokens = 9}));
+  }
+}
+
+TEST_CASE("model: tokens and logits are those of the text that it writes") {
+  const Workshop shop;
+  shop.must_train("text", "run");
+  const Model model(shop.folder.path("run"));
+  const Tokens prompt = model.tokenize("3 green");
+  CHECK(prompt.size() == 7);
+  CHECK(model.detokenize(prompt) == "3 green");
+  CHECK(model.context() == 8);
+  const GenerationOptions greedy{.tokens = 20, .temperature = 0};
+  const Tokens written = model.generate(prompt, greedy);
+  CHECK(model.detokenize(written) == model.generate("3 green", greedy));
+  const Matrix logits = model.logits(prompt);
+  CHECK(logits.rows == 7);
+  CHECK(logits.columns == model.vocabulary());
+  const auto last = logits.row(6);
+  CHECK(std::ranges::max_element(last) - last.begin() == written.front());
+
+  // nats a character of the validation text, as `eval` has them: windows of 8, targets one further
+  const std::string text = story(20), held = text.substr(text.size() - text.size() / 10);
+  const Tokens tokens = model.tokenize(held);
+  double nats = 0, count = 0;
+  for (std::size_t begin = 0; begin + 1 < tokens.size(); begin += 8) {
+    const std::size_t end = std::min(begin + 8, tokens.size() - 1);
+    const Matrix window = model.logits(std::span(tokens).subspan(begin, end - begin));
+    for (std::size_t t = begin; t < end; ++t, ++count) {
+      const auto row = window.row(t - begin);
+      double sum = 0;
+      for (const float logit : row) sum += std::exp(logit);
+      nats += std::log(sum) - row[tokens[t + 1]];
+    }
+  }
+  CHECK(nats / count == doctest::Approx(shop.eval("run")["loss"].get<double>()).epsilon(1e-5));
+
+  Tokens taken;
+  model.generate(prompt, greedy, TakeToken([&](std::int32_t token) {
+                   taken.push_back(token);
+                   return taken.size() < 5;
+                 }));
+  CHECK(taken == Tokens(written.begin(), written.begin() + 5));
+  std::string pieces;
+  const std::string cut = model.generate("3 green", greedy, [&](std::string_view piece) {
+    pieces += piece;
+    return pieces.size() < 3;
+  });
+  CHECK(cut == pieces);
+  CHECK(cut.size() == 3);
+  const std::string whole = model.generate("3 green", greedy), stop = whole.substr(4, 2);
+  GenerationOptions stopped = greedy;
+  stopped.stop = {stop};
+  CHECK(model.generate("3 green", stopped) == whole.substr(0, whole.find(stop)));
+}
+
+TEST_CASE("model: names and translations, as `tapestry sample` shows them") {
+  const Workshop shop;
+  const std::string list = shop.folder.write(
+      "names.txt", "ada\nboole\ncarol\ndirk\nedgar\nfrege\ngrace\nhilda\nida\njohn\nkurt\nlisp\n");
+  train_small(shop, "names", "language-model", {"data.path=" + list, "model.context=12"});
+  const std::string names = shop.folder.path("names");
+  CHECK("bo" + Model(names).generate("bo") + "\n" ==
+        said({"sample", names, "--count", "1", "--prompt", "bo"}));
+
+  train_small(shop, "dates", "translation", {"data.examples=50", "data.held_back=20"});
+  const std::string dates = shop.folder.path("dates"), day = "the 23rd of July 1903";
+  CHECK(Model(dates).translate(day) + "\n" == said({"sample", dates, "--prompt", day}));
+  check_says(broken_contract([&] { Model(dates).translate(""); }),
+             {"translate: 0 tokens; expected 1 to"});
+}
+
+TEST_CASE("model: encodes images as `tapestry latent` does, and decodes them") {
+  const Workshop shop;
+  shop.must_train("vae", "run");
+  const Model model(shop.folder.path("run"));
+  CHECK(model.height() * model.width() == 784);
+  CHECK(model.class_names().size() == 10);
+  said({"latent", shop.folder.path("run"), "--out", shop.folder.path("codes")});
+  const auto table = cells_of(read_bytes(shop.folder.path("codes.csv")));
+  const std::vector<float> images = some_images(10);
+  const Latents latents = model.encode(images);
+  REQUIRE(latents.means.rows == 10);
+  REQUIRE(latents.means.columns == model.latent_dimensions());
+  int compared = 0;
+  for (const auto& row : table)
+    if (row[1] == "test")
+      for (std::size_t z = 0; z < 2; ++z, ++compared)
+        CHECK(latents.means.row(std::stoll(row[0]))[z] ==
+              doctest::Approx(std::stod(row[3 + z])).epsilon(1e-6));
+  CHECK(compared == 20);
+
+  // KL(q ‖ N(0, 1)) = ½ Σ (μ² + σ² - 1 - log σ²) (Kingma & Welling 2013, appendix B), as `eval`'s
+  double kl = 0;
+  for (std::size_t i = 0; i < latents.means.values.size(); ++i) {
+    const double mean = latents.means.values[i], log = latents.log_variances.values[i];
+    kl += (mean * mean + std::exp(log) - 1 - log) / 2;
+  }
+  CHECK(kl / 10 == doctest::Approx(shop.eval("run", {"--test"})["kl"].get<double>()).epsilon(1e-5));
+
+  const Matrix again = model.reconstruct(images);
+  CHECK(again.values == model.decode(latents.means.values).values);
+  CHECK(again.columns == 784);
+  CHECK(std::ranges::all_of(again.values, [](float x) { return x > 0 && x < 1; }));
+  CHECK(model.encode(std::span(images).subspan(3 * 784, 784)).means.values ==
+        std::vector<float>(latents.means.row(3).begin(), latents.means.row(3).end()));
+
+  shop.must_train("vae", "plain", {"model.sigma=none", "model.beta=1"});
+  const Latents plain = Model(shop.folder.path("plain")).encode(images);
+  CHECK(plain.means.rows == 10);
+  CHECK(plain.log_variances.rows == 0);
+}
+
+TEST_CASE("model: classes and forecasts, as `tapestry sample` shows them") {
+  const Workshop shop;
+  train_small(shop, "clothes-vit", "image-classification");
+  const std::string path = shop.folder.path("clothes-vit");
+  const Model model(path);
+  const Array images = draw_clothes(10, 1, DrawnSplit::validation).images();
+  const Matrix shares = model.classify(images.values<float>());
+  CHECK(shares.rows == 10);
+  CHECK(shares.columns == 10);
+  const auto lines = lines_of(said({"sample", path, "--count", "10"}));
+  for (std::int64_t i = 0; i < 10; ++i) {
+    const auto row = shares.row(i);
+    CHECK(std::accumulate(row.begin(), row.end(), 0.0) == doctest::Approx(1).epsilon(1e-6));
+    const auto best = std::ranges::max_element(row) - row.begin();
+    CHECK(lines[i].starts_with(
+        fmt::format("image {}: {} {:.2f} ", i, model.class_names()[best], row[best])));
+  }
+
+  train_small(shop, "waves", "forecast");
+  const std::string waves = shop.folder.path("waves");
+  const Model forecaster(waves);
+  CHECK(forecaster.context() == 12);
+  CHECK(forecaster.series().size() == 3);
+  said({"sample", waves, "--out", shop.folder.path("next.png")});
+  const auto table = cells_of(read_bytes(shop.folder.path("next.csv")));
+  std::vector<float> window;
+  for (std::size_t row = 1; row <= 12; ++row)
+    for (std::size_t m = 0; m < 3; ++m) window.push_back(std::stof(table[row][1 + 2 * m]));
+  const Matrix next = forecaster.forecast(window);
+  REQUIRE(next.rows == 3);
+  REQUIRE(next.columns == 3);
+  for (std::size_t step = 0; step < 3; ++step)
+    for (std::size_t m = 0; m < 3; ++m)
+      CHECK(next.row(step)[m] ==
+            doctest::Approx(std::stod(table[13 + step][2 + 2 * m])).epsilon(1e-4));
+}
+
+TEST_CASE("model: four threads at once get the bits that each gets alone") {
+  const Workshop shop;
+  shop.must_train("text", "words", {"model.width=32"});
+  shop.must_train("text", "recurrent", {"model.kind=recurrent"});
+  shop.must_train("text", "rounded", {"train.precision=bf16"});
+  shop.must_train("vae", "vae");
+  std::vector<Model> writers;
+  for (const char* run : {"words", "recurrent", "rounded"})
+    writers.emplace_back(shop.folder.path(run));
+  const Model vae(shop.folder.path("vae"));
+  const std::vector<float> images = some_images(64);
+  struct Results {
+    std::vector<std::string> texts{};
+    std::vector<float> logits{}, means{}, pictures{};
+    bool operator==(const Results&) const = default;
+  };
+  const auto results = [&](std::uint64_t seed) {
+    Results all;
+    for (const Model& model : writers) {
+      all.texts.push_back(model.generate("green", {.tokens = 60, .seed = seed}));
+      const Matrix logits = model.logits(model.tokenize("bottles"));
+      all.logits.insert(all.logits.end(), logits.values.begin(), logits.values.end());
+    }
+    all.means = vae.encode(images).means.values;
+    all.pictures = vae.reconstruct(images).values;
+    return all;
+  };
+  std::vector<Results> alone, together(4);
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) alone.push_back(results(seed));
+  std::vector<std::jthread> threads;
+  for (std::uint64_t seed = 1; seed <= 4; ++seed)
+    threads.emplace_back([&, seed] {
+      for (int i = 0; i < 3; ++i) together[seed - 1] = results(seed);
+    });
+  threads.clear();
+  CHECK(together == alone);
+  CHECK(alone[0].texts != alone[1].texts);
+}
+
+TEST_CASE("model: to load it takes the memory of its parameters, without the optimiser's" *
+          not_sanitized("memory is not recycled there")) {
+  const Workshop shop;
+  shop.must_train("text", "run", {"model.width=128", "train.steps=2"});
+  const std::string path = shop.folder.path("run");
+  const std::int64_t bytes = 4 * count_parameters(load_checkpoint_head(shop.best("run")));
+  const auto before = static_cast<std::int64_t>(memory_use().bytes_in_use);
+  reset_peak_memory();
+  const Model model(path);
+  const auto most = static_cast<std::int64_t>(memory_use().peak_bytes_in_use) - before;
+  CHECK(most >= bytes);
+  CHECK(most < bytes * 5 / 4);
+}
+
+TEST_CASE("model: what cannot be is refused by name") {
+  const Workshop shop;
+  shop.must_train("text", "words");
+  shop.must_train("vae", "vae");
+  shop.must_train("toy", "toy");
+  check_says(message_of([&] { Model model(shop.folder.path("nowhere")); }), {"no such run"});
+  check_says(message_of([&] { Model model(shop.folder.path("toy")); }),
+             {"is of the task toy-sequence; a program can use models of forecast,", "vae"});
+  const std::string cut =
+      shop.folder.write("cut.safetensors", read_bytes(shop.best("words")).substr(0, 20000));
+  check_says(message_of([&] { Model model(cut); }), {"the file is cut short"});
+  Safetensors file = read_safetensors(shop.best("words"));
+  file.tensors.front().second = file.tensors.front().second.clone();
+  file.tensors.front().second.mutable_values<float>()[0] += 1;
+  write_safetensors(cut, file);
+  check_says(message_of([&] { Model model(cut); }), {file.tensors.front().first, "is damaged"});
+
+  const Model words(shop.folder.path("words")), vae(shop.folder.path("vae"));
+  const std::vector<float> numbers(785);
+  const Tokens none, nine(9), strange = {1, 99};
+  check_says(message_of([&] { words.generate("green ß"); }), {"ß"});
+  const std::vector<std::pair<std::function<void()>, std::vector<std::string>>> refused = {
+      {[&] { words.encode(numbers); }, {"encode: the model is of the task language-model;", "vae"}},
+      {[&] { words.forecast(numbers); }, {"forecast:", "expected forecast"}},
+      {[&] { words.translate("a"); }, {"translate:", "expected translation"}},
+      {[&] { words.height(); }, {"height:", "expected vae or image-classification"}},
+      {[&] { vae.generate(""); }, {"generate: the model is of the task vae"}},
+      {[&] { vae.context(); }, {"context:", "language-model or forecast"}},
+      {[&] { vae.classify(numbers); }, {"classify:", "expected image-classification"}},
+      {[&] { vae.encode(numbers); }, {"encode: 785 numbers; expected 784 for each of", "28 x 28"}},
+      {[&] { vae.encode({}); }, {"encode: 0 numbers"}},
+      {[&] { vae.decode(numbers); }, {"decode: 785 numbers; expected 2 for each of"}},
+      {[&] { words.logits(none); }, {"logits: 0 tokens; expected 1 to 8"}},
+      {[&] { words.logits(nine); }, {"logits: 9 tokens; expected 1 to 8"}},
+      {[&] { words.logits(strange); }, {"logits: token 99; expected 0 to"}},
+      {[&] { words.detokenize(strange); }, {"detokenize: token 99"}},
+      {[&] { words.generate(strange); }, {"generate: token 99"}},
+      {[&] { words.generate(none); }, {"generate: no tokens"}},
+      {[&] { words.generate("", {.tokens = -1}); }, {"generate: tokens = -1; expected 0 to"}},
+      {[&] { words.generate("", {.temperature = NAN}); }, {"temperature = nan"}},
+      {[&] { words.generate("", {.top_k = -2}); }, {"top_k = -2"}},
+      {[&] { words.generate("", {.top_p = 1.5}); }, {"top_p = 1.5; expected 0 to 1"}},
+      {[&] { words.generate("", {.min_p = -1}); }, {"min_p = -1"}},
+      {[&] { words.generate("", {.repetition_penalty = 0}); }, {"repetition_penalty = 0"}}};
+  for (const auto& [call, parts] : refused) check_says(broken_contract(call), parts);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,279 @@
+#include "train/model.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "autograd/kernels/matmul.hpp"
+#include "autograd/ops/arithmetic.hpp"
+#include "autograd/ops/softmax.hpp"
+#include "train/run/run.hpp"
+#include "train/tasks/images/image_classification.hpp"
+#include "train/tasks/images/vae.hpp"
+#include "train/tasks/language/text_writer.hpp"
+#include "train/tasks/language/translation.hpp"
+#include "train/tasks/series/forecast.hpp"
+
+namespace tapestry {
+namespace {
+
+const std::vector<std::string> usable_tasks = {"forecast", "image-classification", "language-model",
+                                               "translation", "vae"};
+
+// While it lives, this thread's products are of such operands: those of the model's training.
+class UseMatmulPrecision {
+ public:
+  explicit UseMatmulPrecision(MatmulPrecision precision) : outer_(matmul_precision()) {
+    set_matmul_precision(precision);
+  }
+  ~UseMatmulPrecision() { set_matmul_precision(outer_); }
+  UseMatmulPrecision(const UseMatmulPrecision&) = delete;
+  UseMatmulPrecision& operator=(const UseMatmulPrecision&) = delete;
+
+ private:
+  MatmulPrecision outer_;
+};
+
+// (..., columns) -> a row for each of the others.
+Matrix matrix_of(const Tensor& tensor) {
+  const Array numbers = tensor.value().to(DType::float32);
+  const auto values = numbers.values<float>();
+  const std::int64_t columns = tensor.dim(tensor.rank() - 1);
+  return {.rows = tensor.size() / columns,
+          .columns = columns,
+          .values = {values.begin(), values.end()}};
+}
+
+// N · columns numbers -> (N, columns).
+Array rows_of(const char* method, std::span<const float> numbers, std::int64_t columns,
+              const std::string& what) {
+  const std::int64_t n = std::ssize(numbers);
+  require(n > 0 && n % columns == 0, "{}: {} numbers; expected {} for each of one or more {}",
+          method, n, columns, what);
+  return Array::of(std::vector<float>(numbers.begin(), numbers.end()), {n / columns, columns});
+}
+
+Array images_of(const char* method, std::span<const float> numbers, const ImageData& data) {
+  return rows_of(method, numbers, data.height() * data.width(),
+                 fmt::format("images of {} x {}", data.height(), data.width()));
+}
+
+void require_tokens(const char* method, std::span<const std::int32_t> tokens, std::int64_t below) {
+  for (const std::int32_t token : tokens)
+    require(token >= 0 && token < below, "{}: token {}; expected 0 to {}", method, token,
+            below - 1);
+}
+
+void require_range(const char* name, double value, double low, double high) {
+  require(value >= low && value <= high, "generate: {} = {}; expected {} to {}", name, value, low,
+          high);
+}
+
+WritingOptions writing_options(const GenerationOptions& options) {
+  constexpr std::int64_t most = 10'000'000;
+  require_range("tokens", static_cast<double>(options.tokens), 0, most);
+  require_range("temperature", options.temperature, 0, 100);
+  require_range("top_k", static_cast<double>(options.top_k), 0, most);
+  require_range("top_p", options.top_p, 0, 1);
+  require_range("min_p", options.min_p, 0, 1);
+  require_range("repetition_penalty", options.repetition_penalty, 0.01, 100);
+  return {.sampling = {.temperature = options.temperature,
+                       .top_k = options.top_k,
+                       .top_p = options.top_p,
+                       .min_p = options.min_p,
+                       .repetition_penalty = options.repetition_penalty},
+          .seed = options.seed,
+          .tokens = options.tokens,
+          .stops = options.stop};
+}
+
+// InputError where a program could do nothing with it, before the data of its task are asked for.
+TrainedModel load_usable(const std::string& run) {
+  const Checkpoint checkpoint = load_checkpoint_head(trained_checkpoint(run));
+  const std::string task =
+      Config::peek({{checkpoint.path, checkpoint.config}}, {}, key::task.name).value;
+  expect_input(std::ranges::count(usable_tasks, task) == 1,
+               "{}: is of the task {}; a program can use models of {}", checkpoint.path, task,
+               fmt::join(usable_tasks, ", "));
+  return load_trained(checkpoint, {}, false);
+}
+
+}  // namespace
+
+struct Model::Loaded {
+  explicit Loaded(const std::string& run)
+      : trained(load_usable(run)),
+        task(trained.config[key::task]),
+        precision(trained.config[key::precision]) {}
+
+  // std::invalid_argument where the model is of another task than the method's.
+  template <class OwnTask>
+  OwnTask& as(const char* method, const char* expected) const {
+    auto* own = dynamic_cast<OwnTask*>(trained.task.get());
+    require(own != nullptr, "{}: the model is of the task {}; expected {}", method, task, expected);
+    return *own;
+  }
+  const LanguageModel& language(const char* method) const {
+    return as<const LanguageModel>(method, "language-model");
+  }
+  VaeTask& vae(const char* method) const { return as<VaeTask>(method, "vae"); }
+  Forecast& forecaster(const char* method) const { return as<Forecast>(method, "forecast"); }
+  const ImageData& images(const char* method) const {
+    if (auto* vae = dynamic_cast<VaeTask*>(trained.task.get())) return vae->data();
+    return as<ImageClassification>(method, "vae or image-classification").data();
+  }
+
+  TrainedModel trained;
+  std::string task;
+  MatmulPrecision precision;
+};
+
+Model::Model(const std::string& run) : loaded_(std::make_unique<const Loaded>(run)) {}
+Model::~Model() = default;
+Model::Model(Model&&) noexcept = default;
+Model& Model::operator=(Model&&) noexcept = default;
+
+const std::string& Model::task() const { return loaded_->task; }
+
+// --- language-model ---
+
+std::vector<std::int32_t> Model::tokenize(std::string_view text) const {
+  return loaded_->language("tokenize").tokenizer().encode(text);
+}
+
+std::string Model::detokenize(std::span<const std::int32_t> tokens) const {
+  const Tokenizer& tokenizer = loaded_->language("detokenize").tokenizer();
+  require_tokens("detokenize", tokens, tokenizer.size());
+  return tokenizer.decode(tokens);
+}
+
+std::int64_t Model::vocabulary() const { return loaded_->language("vocabulary").vocabulary(); }
+
+std::int64_t Model::context() const {
+  if (task() == "forecast") return loaded_->forecaster("context").model().options.context;
+  return loaded_->as<const LanguageModel>("context", "language-model or forecast").context();
+}
+
+std::string Model::generate(std::string_view prompt, const GenerationOptions& options,
+                            const TakeText& take) const {
+  const LanguageModel& task = loaded_->language("generate");
+  const UseMatmulPrecision use(loaded_->precision);
+  std::string text;
+  const TextWriter writer(task, writing_options(options));
+  writer.write(writer.first_tokens(std::string(prompt)), 0, [&](std::string_view piece) {
+    text += piece;
+    return !take || take(piece);
+  });
+  return text;
+}
+
+std::vector<std::int32_t> Model::generate(std::span<const std::int32_t> prompt,
+                                          const GenerationOptions& options,
+                                          const TakeToken& take) const {
+  const LanguageModel& task = loaded_->language("generate");
+  require(!prompt.empty(), "generate: no tokens; expected at least one");
+  require_tokens("generate", prompt, task.vocabulary());
+  const UseMatmulPrecision use(loaded_->precision);
+  std::vector<std::int32_t> tokens;
+  TextWriter(task, writing_options(options))
+      .write_tokens({prompt.begin(), prompt.end()}, 0, [&](std::int32_t token) {
+        tokens.push_back(token);
+        return !take || take(token);
+      });
+  return tokens;
+}
+
+Matrix Model::logits(std::span<const std::int32_t> tokens) const {
+  const LanguageModel& task = loaded_->language("logits");
+  const std::int64_t most = std::holds_alternative<Transformer>(task.network())
+                                ? task.context()
+                                : std::numeric_limits<std::int64_t>::max();
+  require(!tokens.empty() && std::ssize(tokens) <= most, "logits: {} tokens; expected 1 to {}",
+          tokens.size(), most);
+  require_tokens("logits", tokens, task.vocabulary());
+  const UseMatmulPrecision use(loaded_->precision);
+  const Array read = one_row({tokens.begin(), tokens.end()});
+  return matrix_of(
+      std::visit([&](const auto& network) { return network.forward(read); }, task.network()));
+}
+
+// --- translation ---
+
+std::string Model::translate(std::string_view sentence) const {
+  auto& task = loaded_->as<Translation>("translate", "translation");
+  const ParallelCorpus& corpus = task.corpus();
+  const std::vector<std::int32_t> source = corpus.encode(sentence);
+  require(!source.empty() && std::ssize(source) <= corpus.context,
+          "translate: {} tokens; expected 1 to {}", source.size(), corpus.context);
+  const UseMatmulPrecision use(loaded_->precision);
+  return corpus.decode(
+      tapestry::translate(task.model(), one_row(source), {}, task.decoding()).front());
+}
+
+// --- vae, image-classification ---
+
+std::int64_t Model::height() const { return loaded_->images("height").height(); }
+std::int64_t Model::width() const { return loaded_->images("width").width(); }
+const std::vector<std::string>& Model::class_names() const {
+  return loaded_->images("class_names").class_names();
+}
+
+Latents Model::encode(std::span<const float> images) const {
+  VaeTask& task = loaded_->vae("encode");
+  const Array x = images_of("encode", images, task.data());
+  const UseMatmulPrecision use(loaded_->precision);
+  const Vae::Posterior posterior = task.model().encode(x);
+  Latents latents{.means = matrix_of(posterior.mean)};
+  if (task.variational()) latents.log_variances = matrix_of(2.0 * posterior.log_sigma);
+  return latents;
+}
+
+Matrix Model::decode(std::span<const float> latents) const {
+  const Vae& model = loaded_->vae("decode").model();
+  const std::int64_t Z = model.options.latent;
+  const Array z = rows_of("decode", latents, Z, fmt::format("points of {} dimensions", Z));
+  const UseMatmulPrecision use(loaded_->precision);
+  return matrix_of(model.expected_image(z));
+}
+
+Matrix Model::reconstruct(std::span<const float> images) const {
+  VaeTask& task = loaded_->vae("reconstruct");
+  const Array x = images_of("reconstruct", images, task.data());
+  const UseMatmulPrecision use(loaded_->precision);
+  return matrix_of(task.model().expected_image(task.model().encode(x).mean));
+}
+
+std::int64_t Model::latent_dimensions() const {
+  return loaded_->vae("latent_dimensions").model().options.latent;
+}
+
+Matrix Model::classify(std::span<const float> images) const {
+  auto& task = loaded_->as<ImageClassification>("classify", "image-classification");
+  const Array x = images_of("classify", images, task.data());
+  const UseMatmulPrecision use(loaded_->precision);
+  return matrix_of(softmax(task.model().forward(x)));
+}
+
+// --- forecast ---
+
+Matrix Model::forecast(std::span<const float> window) const {
+  Forecast& task = loaded_->forecaster("forecast");
+  const SeriesScale scale = kept_scale(task.metadata());
+  const std::int64_t T = task.model().options.context, M = std::ssize(scale.means);
+  require(std::ssize(window) == T * M, "forecast: {} numbers; expected {} steps of {} series",
+          window.size(), T, M);
+  const Array seen =
+      scale.apply(Array::of(std::vector<float>(window.begin(), window.end()), {T, M}));
+  const UseMatmulPrecision use(loaded_->precision);
+  Matrix next = matrix_of(task.model().forward(seen.reshaped({1, T, M})));
+  for (std::size_t i = 0; i < next.values.size(); ++i)
+    next.values[i] = static_cast<float>(scale.undo(next.values[i], i % M));
+  return next;
+}
+
+std::vector<std::string> Model::series() const {
+  return kept_names(loaded_->forecaster("series").metadata());
+}
+
+}  // namespace tapestry
