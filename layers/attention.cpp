@@ -79,15 +79,23 @@ SelfAttention::SelfAttention(std::int64_t width, Random& init, const MultiHeadOp
 
 QueryKeyValue SelfAttention::project(const Tensor& x,
                                      const std::vector<std::int64_t>& firsts) const {
+  return project(x, RotaryOptions{.firsts = firsts});
+}
+
+QueryKeyValue SelfAttention::project(const Tensor& x, const Array& positions) const {
+  return project(x, RotaryOptions{.positions = positions});
+}
+
+QueryKeyValue SelfAttention::project(const Tensor& x, RotaryOptions turn) const {
   QueryKeyValue qkv{.packed = query_key_value.forward(x),
                     .query_columns = columns_of(options),
                     .shared_columns = shared_columns_of(options)};
   if (query_norm) qkv.packed = normalised(qkv);
-  if (options.positions == Positions::rotary)
-    qkv.packed = rotary(qkv.packed, {.head_width = options.head_width,
-                                     .columns = qkv.columns_before_value(),
-                                     .firsts = firsts,
-                                     .form = options.rotary});
+  if (options.positions != Positions::rotary) return qkv;
+  turn.head_width = options.head_width;
+  turn.columns = qkv.columns_before_value();
+  turn.form = options.rotary;
+  qkv.packed = rotary(qkv.packed, turn);
   return qkv;
 }
 
@@ -109,7 +117,7 @@ AttentionOptions SelfAttention::completed(AttentionOptions call) const {
 Tensor SelfAttention::forward(const Tensor& x, const AttentionOptions& call) const {
   const Scope scope(path());
   const AttentionOptions all = completed(call);
-  const QueryKeyValue qkv = project(x);
+  const QueryKeyValue qkv = project(x, positions_in_documents(call.document_starts));
   if (recorder)
     recorder->entries.push_back({path(), mechanism->weights(qkv.query(), qkv.key(), all)});
   return output.forward(mechanism->attend(x, qkv, all));

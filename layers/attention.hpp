@@ -36,6 +36,7 @@ class SelfAttention final : public Module {
   // Queries, keys and values of x, whose first token stands at position `first`: of all examples
   // the same, or each one's own.
   QueryKeyValue project(const Tensor& x, const std::vector<std::int64_t>& firsts = {0}) const;
+  QueryKeyValue project(const Tensor& x, const Array& positions) const;  // (B, T) int32, or empty
 
   Tensor forward(const Tensor& x, const AttentionOptions& call = {}) const;
 
@@ -46,6 +47,7 @@ class SelfAttention final : public Module {
   void fields(FieldVisitor& visit) override;
 
  private:
+  QueryKeyValue project(const Tensor& x, RotaryOptions turn) const;
   AttentionOptions completed(AttentionOptions call) const;  // with this layer's heads and window
   Tensor normalised(const QueryKeyValue& qkv) const;
 };
