@@ -77,17 +77,25 @@ SelfAttention::SelfAttention(std::int64_t width, Random& init, const MultiHeadOp
           options.head_width);
 }
 
-QueryKeyValue SelfAttention::project(const Tensor& x, const std::vector<std::int64_t>& firsts,
-                                     Random* noise) const {
+QueryKeyValue SelfAttention::project(const Tensor& x,
+                                     const std::vector<std::int64_t>& firsts) const {
+  return project(x, RotaryOptions{.firsts = firsts}, nullptr);
+}
+
+QueryKeyValue SelfAttention::project(const Tensor& x, const Array& positions, Random* noise) const {
+  return project(x, RotaryOptions{.positions = positions}, noise);
+}
+
+QueryKeyValue SelfAttention::project(const Tensor& x, RotaryOptions turn, Random* noise) const {
   QueryKeyValue qkv{.packed = query_key_value.forward(x, noise),
                     .query_columns = columns_of(options),
                     .shared_columns = shared_columns_of(options)};
   if (query_norm) qkv.packed = normalised(qkv);
-  if (options.positions == Positions::rotary)
-    qkv.packed = rotary(qkv.packed, {.head_width = options.head_width,
-                                     .columns = qkv.columns_before_value(),
-                                     .firsts = firsts,
-                                     .form = options.rotary});
+  if (options.positions != Positions::rotary) return qkv;
+  turn.head_width = options.head_width;
+  turn.columns = qkv.columns_before_value();
+  turn.form = options.rotary;
+  qkv.packed = rotary(qkv.packed, turn);
   return qkv;
 }
 
@@ -109,7 +117,7 @@ AttentionOptions SelfAttention::completed(AttentionOptions call) const {
 Tensor SelfAttention::forward(const Tensor& x, const AttentionOptions& call, Random* noise) const {
   const Scope scope(path());
   const AttentionOptions all = completed(call);
-  const QueryKeyValue qkv = project(x, {0}, noise);
+  const QueryKeyValue qkv = project(x, positions_in_documents(call.document_starts), noise);
   if (recorder)
     recorder->entries.push_back({path(), mechanism->weights(qkv.query(), qkv.key(), all)});
   return output.forward(mechanism->attend(x, qkv, all), noise);

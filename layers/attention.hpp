@@ -35,8 +35,9 @@ class SelfAttention final : public Module {
 
   // Queries, keys and values of x, whose first token stands at position `first`: of all examples
   // the same, or each one's own.
-  QueryKeyValue project(const Tensor& x, const std::vector<std::int64_t>& firsts = {0},
-                        Random* noise = nullptr) const;
+  QueryKeyValue project(const Tensor& x, const std::vector<std::int64_t>& firsts = {0}) const;
+  // The same of tokens whose positions (B, T) int32 are given; empty: from 0 on.
+  QueryKeyValue project(const Tensor& x, const Array& positions, Random* noise) const;
 
   // `noise`, here and below, is of the adapters' dropout; null: evaluate.
   Tensor forward(const Tensor& x, const AttentionOptions& call = {}, Random* noise = nullptr) const;
@@ -48,6 +49,7 @@ class SelfAttention final : public Module {
   void fields(FieldVisitor& visit) override;
 
  private:
+  QueryKeyValue project(const Tensor& x, RotaryOptions turn, Random* noise) const;
   AttentionOptions completed(AttentionOptions call) const;  // with this layer's heads and window
   Tensor normalised(const QueryKeyValue& qkv) const;
 };

@@ -291,8 +291,9 @@ class RandomFeatureMechanism final : public AttentionMechanism {
 
   Tensor combine(const Operands& of, const AttentionOptions& options,
                  LinearAttentionState* state = nullptr) const {
-    require(options.mask.empty() && options.window == 0 && options.keys < 0,
-            "multi-head attention: random features know no mask, window or first keys");
+    require(options.mask.empty() && options.window == 0 && options.keys < 0 &&
+                options.document_starts.empty(),
+            "multi-head attention: random features know no mask, window, documents or first keys");
     const Features keys = features_.forward(split_heads(of.key, heads_));
     const Features queries = features_.forward(split_heads(of.query, heads_));
     return linear_attention(queries.values, keys.values, of.value, of.gate,

@@ -110,9 +110,9 @@ class AttentionMechanism {
   virtual void fields(FieldVisitor&) {}
 };
 
-// Softmax knows causality, padding, windows and masks. Random features know causality and padding,
-// are linear in T and S (Peng et al. 2021, arXiv 2103.02143), in causal self-attention may have a
-// gate, and share no heads. Of `options`, head_width is given.
+// Softmax knows causality, padding, windows, documents and masks. Random features know causality
+// and padding, are linear in T and S (Peng et al. 2021, arXiv 2103.02143), in causal self-attention
+// may have a gate, and share no heads. Of `options`, head_width is given.
 std::unique_ptr<AttentionMechanism> make_attention_mechanism(std::int64_t width, Random& init,
                                                              const MultiHeadOptions& options);
 

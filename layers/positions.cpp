@@ -1,9 +1,11 @@
 #include "layers/positions.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/check.hpp"
 #include "autograd/ops/arithmetic.hpp"
+#include "autograd/ops/embedding.hpp"
 #include "autograd/ops/shaping.hpp"
 #include "autograd/tape.hpp"
 #include "layers/initial.hpp"
@@ -28,6 +30,17 @@ Array waves(const std::vector<std::int64_t>& firsts, std::int64_t T, std::int64_
 }
 
 }  // namespace
+
+Array positions_in_documents(const Array& starts) {
+  if (starts.empty()) return {};
+  Array positions(starts.shape(), DType::int32);
+  const auto first = starts.values<std::int32_t>();
+  const auto position = positions.mutable_values<std::int32_t>();
+  const std::int64_t T = starts.dim(-1);
+  for (std::int64_t i = 0; i < starts.size(); ++i)
+    position[i] = static_cast<std::int32_t>(i % T) - first[i];
+  return positions;
+}
 
 PositionalEncoding::PositionalEncoding(const PositionalEncodingOptions& wanted, Random& init)
     : options(wanted) {
@@ -55,6 +68,27 @@ Tensor PositionalEncoding::forward(const Tensor& x, const std::vector<std::int64
     case Positions::sinusoidal: {
       const Tensor scaled = options.input_scale == 1 ? x : options.input_scale * x;
       return scaled + waves(firsts, T, C).to(x.dtype());
+    }
+    case Positions::rotary:
+    case Positions::none:
+      return x;
+  }
+  throw_unhandled("positional encoding");
+}
+
+Tensor PositionalEncoding::forward(const Tensor& x, const Array& positions) const {
+  const Scope scope(path());
+  require(x.rank() == 3 && positions.shape() == Shape{x.dim(0), x.dim(1)},
+          "positional encoding: positions {} for x {}", to_string(positions.shape()),
+          to_string(x.shape()));
+  switch (options.kind) {
+    case Positions::learned:
+      return x + embedding(*weight, positions);
+    case Positions::sinusoidal: {
+      const Tensor scaled = options.input_scale == 1 ? x : options.input_scale * x;
+      const std::int64_t count = 1 + std::ranges::max(positions.values<std::int32_t>());
+      const Tensor table = reshape(waves({0}, count, x.dim(-1)).to(x.dtype()), {count, x.dim(-1)});
+      return scaled + embedding(table, positions);
     }
     case Positions::rotary:
     case Positions::none:

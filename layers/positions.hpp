@@ -11,6 +11,10 @@ namespace tapestry {
 // autograd/ops/rotary.hpp), or not at all.
 enum class Positions { learned, sinusoidal, rotary, none };
 
+// How far each token stands from the first of its document: starts (B, T) int32, as attention has
+// them -> (B, T) int32; of an empty array an empty one.
+Array positions_in_documents(const Array& starts);
+
 struct PositionalEncodingOptions {
   Positions kind = Positions::learned;
   std::int64_t context = 0, width = 0;  // learned: as many positions as the context has
@@ -24,7 +28,7 @@ struct PositionalEncodingOptions {
 // sinusoidal:   p(pos, 2k) = sin(pos / 10000^(2k/C)), p(pos, 2k+1) = cos(the same) (Vaswani et al.
 //               2017, §3.5).
 // rotary, none: p is 0.
-// std::invalid_argument where learned positions end.
+// std::invalid_argument where learned positions end. A second form is told each token's position.
 class PositionalEncoding final : public Module {
  public:
   PositionalEncodingOptions options;
@@ -32,6 +36,7 @@ class PositionalEncoding final : public Module {
 
   PositionalEncoding(const PositionalEncodingOptions& wanted, Random& init);
   Tensor forward(const Tensor& x, const std::vector<std::int64_t>& firsts = {0}) const;
+  Tensor forward(const Tensor& x, const Array& positions) const;  // (B, T) int32
   void fields(FieldVisitor& visit) override;
 
  private:

@@ -12,13 +12,15 @@ namespace {
 struct KeyRange {
   std::int64_t first = 0, last;
 
-  KeyRange(const AttentionShape& shape, std::int64_t begin, std::int64_t end) : last(shape.S) {
+  KeyRange(const AttentionShape& shape, std::int64_t b, std::int64_t begin, std::int64_t end)
+      : last(shape.S) {
     if (sees_all(shape)) return;
     const auto in_tiles = [&](std::int64_t key) {
       return std::clamp<std::int64_t>(key / tile * tile, 0, shape.S);
     };
-    first = in_tiles(TilePair(shape, begin, 0).start);
-    last = in_tiles(TilePair(shape, end - 1, 0).edge + tile - 1);
+    const TilePair from(shape, b, begin, 0);
+    first = in_tiles(std::max(from.start, from.document(0)));
+    last = in_tiles(TilePair(shape, b, end - 1, 0).edge + tile - 1);
   }
 };
 
@@ -79,6 +81,7 @@ class ForwardTile {
  public:
   ForwardTile(const AttentionShape& shape, std::int64_t b, std::int64_t h, const Keys<T>& keys)
       : shape_(shape),
+        b_(b),
         keys_(keys),
         masks_(shape, b, h),
         width_(padded<T>(shape.D)),
@@ -92,7 +95,7 @@ class ForwardTile {
     const std::int64_t count = std::min(tile, shape_.T - first_query);
     load_transposed<T>(q, first_query, count, shape_.D, shape_.scale, q_tile_);
     for (std::int64_t key = keys_.range.first; key < keys_.range.last; key += tile) {
-      const TilePair pair(shape_, first_query, key);
+      const TilePair pair(shape_, b_, first_query, key);
       if (pair.hidden()) continue;
       multiply_queries_and_keys(pair);
       masks_.apply(pair, 1, tile, scores_);
@@ -118,7 +121,7 @@ class ForwardTile {
   std::array<bool, tile> see_keys(std::int64_t first_query) {
     std::array<bool, tile> sees{};
     for (std::int64_t key = keys_.range.first; key < keys_.range.last; key += tile) {
-      const TilePair pair(shape_, first_query, key);
+      const TilePair pair(shape_, b_, first_query, key);
       if (pair.hidden()) continue;
       std::fill_n(scores_, tile * tile, T(0));
       masks_.apply(pair, 1, tile, scores_);
@@ -136,6 +139,7 @@ class ForwardTile {
       constexpr std::int64_t step = 2 * simd_width<T>;
       const std::int64_t first = std::min(tile - step, pair.queries_begin(j) / step * step);
       const std::int64_t last = round_up(pair.queries_end(j + rows - 1), step);
+      if (last <= first) return;  // of documents that have ended
       multiply_tile<T>(rows, last - first, shape_.D, {k[j], k.time, 1}, q_tile_ + first, tile,
                        scores_ + j * tile + first, tile, Into::written);
     });
@@ -160,6 +164,7 @@ class ForwardTile {
   }
 
   const AttentionShape& shape_;
+  std::int64_t b_;
   const Keys<T>& keys_;
   Masks<T> masks_;
   std::int64_t width_;  // D, rounded up to whole registers
@@ -183,7 +188,7 @@ void forward_queries(const AttentionShape& of_all, const AttentionViews& views, 
                      std::int64_t begin, std::int64_t end, T* highs, T* weights) {
   const std::int64_t b = head / of_all.H, h = head % of_all.H, width = padded<T>(of_all.D);
   const AttentionShape shape = shape_of_example(of_all, b);
-  const KeyRange range(shape, begin, end);
+  const KeyRange range(shape, b, begin, end);
   Keys<T> keys{.k = rows_of<T>(views.k, b, h / shape.group).from(range.first),
                .v = rows_of<T>(views.v, b, h / shape.group).from(range.first),
                .range = range};

@@ -13,6 +13,7 @@ struct AttentionShape {
   std::int64_t window = 0;  // and only those nearer to it than this; 0: all
   Array key_padding{};      // (B, S) int32, nonzero hides the key; or empty
   Array mask{};             // added to the scores: broadcast to (B, H, T, S); or empty
+  Array document_starts{};  // (B, T) int32, causal: no query sees a key before its own; or empty
   Array key_counts{};  // (B) int32, forward: example b has so many keys in place of S; or empty
 };
 

@@ -52,7 +52,7 @@ class BackwardKeys {
     for (std::int64_t key = first_key_; key < last_key_; key += tile) {
       load_keys(k, v, key);
       for (std::int64_t query = first_query; query < last_query; query += tile) {
-        const TilePair pair(shape_, query, key);
+        const TilePair pair(shape_, b_, query, key);
         if (pair.hidden()) continue;
         compute_probabilities(pair);
         compute_score_gradients(pair);
@@ -114,7 +114,7 @@ class BackwardKeys {
     std::int64_t first = shape_.T, last = 0;
     for (std::int64_t query = 0; query < shape_.T; query += tile)
       for (std::int64_t key = first_key_; key < last_key_; key += tile)
-        if (!TilePair(shape_, query, key).hidden())
+        if (!TilePair(shape_, b_, query, key).hidden())
           first = std::min(first, query), last = std::min(shape_.T, query + tile);
     return {first, last};
   }
@@ -167,6 +167,7 @@ class BackwardKeys {
       const std::int64_t n = padded_end(pair, r);
       map_span(n, {tiles_.p + r * tile, row}, row,
                [delta](auto p, auto dp) { return p * (dp - delta); });
+      std::fill(row, row + pair.keys_begin(r), T(0));  // where dP was left as the memory was
       std::fill(row + n, row + tile, T(0));
     }
   }

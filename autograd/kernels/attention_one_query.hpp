@@ -15,6 +15,7 @@ class ForwardQuery {
   ForwardQuery(const AttentionShape& shape, std::int64_t b, std::int64_t h, std::int64_t first,
                std::int64_t last)
       : shape_(shape),
+        b_(b),
         masks_(shape, b, h),
         first_(first),
         count_(last - first),
@@ -55,7 +56,7 @@ class ForwardQuery {
   // Adds the mask, and makes the score of every hidden key -inf.
   void hide() {
     for (std::int64_t j = 0; j < count_; j += tile)
-      masks_.apply(TilePair(shape_, 0, first_ + j), tile, 1, scores_ + j);
+      masks_.apply(TilePair(shape_, b_, 0, first_ + j), tile, 1, scores_ + j);
   }
 
   // Whatever the scores, which are lost: all may have overflowed to -inf.
@@ -105,6 +106,7 @@ class ForwardQuery {
   }
 
   const AttentionShape& shape_;
+  std::int64_t b_;
   Masks<T> masks_;
   std::int64_t first_, count_;
   Scratch<T> scratch_;

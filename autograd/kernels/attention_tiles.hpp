@@ -11,27 +11,40 @@ namespace tapestry {
 
 inline bool sees_all(const AttentionShape& shape) { return !shape.causal && shape.window == 0; }
 
-// A tile of queries beside a tile of keys, both counted from the tile's first. Query r sees the
-// keys [start + r, edge + r), so key j is seen by the queries [j + 1 - edge, j + 1 - start).
+// Where the documents of example b's queries (T) start; null where there is but one.
+inline const std::int32_t* document_starts(const AttentionShape& shape, std::int64_t b) {
+  if (shape.document_starts.empty()) return nullptr;
+  return shape.document_starts.values<std::int32_t>().data() + b * shape.T;
+}
+
+// A tile of queries of example b beside a tile of keys, both counted from the tile's first. Query r
+// sees the keys [start + r, edge + r), so key j is seen by the queries [j + 1 - edge, j + 1 -
+// start); and of these keys those of its own document alone, whose starts never fall.
 struct TilePair {
   std::int64_t first_query, queries, first_key, keys, start = -tile, edge = tile;
+  const std::int32_t* documents = nullptr;  // where each query's starts, among all keys; or null
 
-  TilePair(const AttentionShape& shape, std::int64_t query, std::int64_t key)
+  TilePair(const AttentionShape& shape, std::int64_t b, std::int64_t query, std::int64_t key)
       : first_query(query),
         queries(std::min(tile, shape.T - query)),
         first_key(key),
         keys(std::min(tile, shape.S - key)) {
+    if (const std::int32_t* starts = document_starts(shape, b)) documents = starts + query;
     const std::int64_t diagonal = shape.S - shape.T + query - key;
     if (shape.window > 0) start = diagonal + 1 - shape.window, edge = diagonal + shape.window;
     if (shape.causal) edge = diagonal + 1;
   }
 
-  bool hidden() const { return edge + queries - 1 <= 0 || start >= keys; }  // no query sees a key
-  bool cut() const { return edge < keys || start + queries - 1 > 0; }       // some see not all
+  bool hidden() const {  // no query sees a key
+    return edge + queries - 1 <= 0 || start >= keys || document(0) >= keys;
+  }
+  bool cut() const {  // some see not all
+    return edge < keys || start + queries - 1 > 0 || document(queries - 1) > 0;
+  }
 
   // The keys [keys_begin, keys_end) that a query sees; the queries that see a key.
   std::int64_t keys_begin(std::int64_t query) const {
-    return std::clamp<std::int64_t>(start + query, 0, keys);
+    return std::clamp<std::int64_t>(std::max(start + query, document(query)), 0, keys);
   }
   std::int64_t keys_end(std::int64_t query) const {
     return std::clamp<std::int64_t>(edge + query, 0, keys);
@@ -40,7 +53,12 @@ struct TilePair {
     return std::clamp<std::int64_t>(key + 1 - edge, 0, queries);
   }
   std::int64_t queries_end(std::int64_t key) const {
-    return std::clamp<std::int64_t>(key + 1 - start, 0, queries);
+    const std::int64_t end = std::clamp<std::int64_t>(key + 1 - start, 0, queries);
+    return documents ? std::upper_bound(documents, documents + end, first_key + key) - documents
+                     : end;
+  }
+  std::int64_t document(std::int64_t query) const {  // the first key of a query's own
+    return documents ? documents[query] - first_key : -tile;
   }
 };
 
@@ -123,13 +141,15 @@ inline std::int64_t tasks_a_piece(const AttentionShape& shape, std::int64_t quer
 
 // The arithmetic of one product of the queries with the keys that they see, such as q kᵀ.
 inline double flops_of_product(const AttentionShape& shape) {
+  const std::int64_t examples = shape.document_starts.empty() ? 1 : shape.B;  // that are not alike
   std::int64_t pairs = sees_all(shape) ? shape.T * shape.S : 0;
-  for (std::int64_t t = 0; t < shape.T && !sees_all(shape); ++t) {
-    const TilePair pair(shape, t, 0);
-    pairs += std::clamp<std::int64_t>(pair.edge, 0, shape.S) -
-             std::clamp<std::int64_t>(pair.start, 0, shape.S);
-  }
-  return 2.0 * (shape.B * shape.H * shape.D) * pairs;
+  for (std::int64_t b = 0; b < examples && !sees_all(shape); ++b)
+    for (std::int64_t t = 0; t < shape.T; ++t) {
+      const TilePair pair(shape, b, t, 0);
+      pairs += std::clamp<std::int64_t>(pair.edge, 0, shape.S) -
+               std::clamp<std::int64_t>(std::max(pair.start, pair.document(0)), 0, shape.S);
+    }
+  return 2.0 * (shape.B / std::max<std::int64_t>(1, examples) * shape.H * shape.D) * pairs;
 }
 
 }  // namespace tapestry

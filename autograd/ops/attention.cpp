@@ -64,6 +64,23 @@ Places separate(const Tensor& q, const Tensor& k, const Tensor& v,
           .v = whole(2, v, key_heads_of(options))};
 }
 
+// Of queries (B, T) and S keys: each document is of tokens in a row, and each query in its own.
+void check_documents(const char* op, const AttentionOptions& options, const Shape& queries,
+                     std::int64_t S) {
+  const Array& starts = options.document_starts;
+  if (starts.empty()) return;
+  const std::int64_t T = queries[1];
+  require(starts.dtype() == DType::int32 && starts.shape() == queries && options.causal && S == T,
+          "{}: document starts {} {} for queries {} and {} keys, which must be causal", op,
+          to_string(starts.dtype()), to_string(starts.shape()), to_string(queries), S);
+  const auto values = starts.values<std::int32_t>();
+  for (std::int64_t i = 0; i < starts.size(); ++i) {
+    const std::int64_t t = i % T, before = t == 0 ? 0 : values[i - 1];
+    require(values[i] >= before && values[i] <= t, "{}: token {} starts at {} after {}", op, t,
+            values[i], before);
+  }
+}
+
 AttentionShape check(const char* op, const std::vector<Tensor>& inputs, const Places& places,
                      const AttentionOptions& options) {
   for (const Tensor& input : inputs) {
@@ -98,6 +115,7 @@ AttentionShape check(const char* op, const std::vector<Tensor>& inputs, const Pl
         options.key_padding.dtype() == DType::int32 && options.key_padding.shape() == Shape{B, S},
         "{}: key padding {} {} for (B, S) = ({}, {})", op, to_string(options.key_padding.dtype()),
         to_string(options.key_padding.shape()), B, S);
+  check_documents(op, options, {B, T}, S);
   if (!options.key_counts.empty()) {
     require(options.key_counts.dtype() == DType::int32 && options.key_counts.shape() == Shape{B} &&
                 options.key_padding.empty() && options.mask.empty(),
@@ -124,6 +142,7 @@ AttentionShape check(const char* op, const std::vector<Tensor>& inputs, const Pl
           .window = options.window,
           .key_padding = options.key_padding,
           .mask = options.mask,
+          .document_starts = options.document_starts,
           .key_counts = options.key_counts};
 }
 
@@ -203,7 +222,9 @@ Array attention_weights(const Array& q, const Array& k, const AttentionOptions& 
         const std::int64_t place = t + S - shape.T;  // of the query among the keys
         const bool later = shape.causal && s > place;
         const bool far = shape.window > 0 && std::abs(place - s) >= shape.window;
-        if (padded || later || far) values[i] = -std::numeric_limits<double>::infinity();
+        const bool other = !shape.document_starts.empty() &&
+                           s < shape.document_starts.values<std::int32_t>()[b * shape.T + t];
+        if (padded || later || far || other) values[i] = -std::numeric_limits<double>::infinity();
       }
   return softmax(scores + hidden.to(shape.dtype)).value();
 }

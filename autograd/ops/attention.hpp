@@ -12,7 +12,10 @@ struct AttentionOptions {
   Array key_padding{};     // (B, S) int32, nonzero hides that key from every query; or empty
   Array mask{};            // added to the scores, broadcasts to (B, H, T, S); a constant; or empty
   std::int64_t keys = -1;  // only the first so many of the S keys are seen; -1: all of them
-  Array key_counts{};      // (B) int32, such a number for each example, without gradient; or empty
+  // (B, T) int32, causal and T = S: query t sees no key before its document_starts[b, t], which
+  // never falls in a row; or empty
+  Array document_starts{};
+  Array key_counts{};  // (B) int32, such a number for each example, without gradient; or empty
 };
 
 // softmax(q kᵀ / √D + mask) v (Vaswani et al. 2017, arXiv 1706.03762, eq. 1). A query that sees no

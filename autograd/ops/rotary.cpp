@@ -10,9 +10,14 @@ namespace tapestry {
 namespace {
 
 struct Rotation {
-  std::int64_t rows, positions, C, columns, D;  // row i stands at position i % positions
+  std::int64_t rows, positions, C, columns, D;
   RotaryPairs pairs;
+  Array places;          // (rows) int32, of each row among the positions; empty: i % positions
   Array cosines, sines;  // (positions, D / 2), of the angle of each position and pair of columns
+
+  std::int64_t place(std::int64_t row) const {
+    return places.empty() ? row % positions : places.values<std::int32_t>()[row];
+  }
 };
 
 // A wave's angle a step, slowed down as far as it is longer than the original context allows.
@@ -32,6 +37,20 @@ void check(const RotaryForm& form) {
             form.scaling->low_frequency, form.scaling->high_frequency);
 }
 
+// The positions that the table of angles has: T from each first one on, or all up to the highest.
+std::vector<std::int64_t> listed_positions(const RotaryOptions& options, std::int64_t T) {
+  std::vector<std::int64_t> listed;
+  if (options.positions.empty()) {
+    for (const std::int64_t first : options.firsts)
+      for (std::int64_t t = 0; t < T; ++t) listed.push_back(first + t);
+    return listed;
+  }
+  const auto [lowest, highest] = std::ranges::minmax(options.positions.values<std::int32_t>());
+  require(lowest >= 0, "rotary: position {}", lowest);
+  for (std::int64_t position = 0; position <= highest; ++position) listed.push_back(position);
+  return listed;
+}
+
 Rotation rotation(const Tensor& x, const RotaryOptions& options) {
   check_floating("rotary", x);
   const std::int64_t C = x.rank() < 2 ? 0 : x.dim(-1), T = x.rank() < 2 ? 0 : x.dim(-2);
@@ -42,14 +61,19 @@ Rotation rotation(const Tensor& x, const RotaryOptions& options) {
   const std::int64_t rows = C == 0 ? 0 : x.size() / C, firsts = std::ssize(options.firsts);
   require(firsts == 1 || firsts * T == rows, "rotary: {} first positions for x {}", firsts,
           to_string(x.shape()));
+  const Array& each = options.positions;
+  require(each.empty() || (each.dtype() == DType::int32 && each.size() == rows),
+          "rotary: positions {} {} for x {}", to_string(each.dtype()), to_string(each.shape()),
+          to_string(x.shape()));
   check(options.form);
   const std::vector<double> rates = rotary_rates(D, options.form);
-  const std::int64_t positions = firsts * T;
+  const std::vector<std::int64_t> listed = listed_positions(options, T);
+  const std::int64_t positions = std::ssize(listed);
   Array cosines({positions, D / 2}, DType::float64), sines({positions, D / 2}, DType::float64);
   double* cosine = cosines.mutable_values<double>().data();
   double* sine = sines.mutable_values<double>().data();
   for_each_row(positions, D / 2, [&](std::int64_t i) {
-    const double position = options.firsts[i / T] + i % T;
+    const auto position = static_cast<double>(listed[i]);
     const std::int64_t n = std::ssize(rates);
     map_span(n, {rates.data()}, cosine + i * n, [=](auto rate) { return cos(rate * position); });
     map_span(n, {rates.data()}, sine + i * n, [=](auto rate) { return sin(rate * position); });
@@ -60,6 +84,7 @@ Rotation rotation(const Tensor& x, const RotaryOptions& options) {
           .columns = columns,
           .D = D,
           .pairs = options.form.pairs,
+          .places = each,
           .cosines = cosines.to(x.dtype()),
           .sines = sines.to(x.dtype())};
 }
@@ -91,7 +116,7 @@ Array turn(const Rotation& by, const Array& x, T direction) {
   const T* from = x.values<T>().data();
   T* to = y.mutable_values<T>().data();
   for_each_row(by.rows, by.C, [&](std::int64_t row) {
-    const std::int64_t pairs = by.D / 2, angles = row % by.positions * pairs;
+    const std::int64_t pairs = by.D / 2, angles = by.place(row) * pairs;
     const T* cosine = by.cosines.values<T>().data() + angles;
     const T* sine = by.sines.values<T>().data() + angles;
     const auto turn_head = by.pairs == RotaryPairs::halves ? &turn_halves<T> : &turn_neighbours<T>;

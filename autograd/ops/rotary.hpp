@@ -33,6 +33,7 @@ struct RotaryOptions {
   std::int64_t columns = -1;  // only the first so many, which are whole heads, are turned; -1: all
   // The position of the first of the T rows: one for all of the examples before them, or one each.
   std::vector<std::int64_t> firsts{0};
+  Array positions{};  // int32, not negative, in place of firsts: of each row of x its own; or empty
   RotaryForm form{};
 };
 

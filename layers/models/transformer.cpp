@@ -49,40 +49,48 @@ Transformer::Transformer(const TransformerOptions& wanted, Random& init)
                  LinearOptions{.bias = false, .standard_deviation = initial_deviation});
 }
 
-Tensor Transformer::forward(const Array& tokens, Random* noise) const {
-  return forward(tokens, noise, nullptr);
+Tensor Transformer::forward(const Array& tokens, Random* noise,
+                            const Array& document_starts) const {
+  return forward(tokens, Context{.noise = noise, .document_starts = document_starts});
 }
 
 Tensor Transformer::forward(const Array& tokens, AttentionCaches& caches) const {
-  return forward(tokens, nullptr, &caches);
+  return forward(tokens, Context{.caches = &caches});
 }
 
-Tensor Transformer::forward(const Array& tokens, Random* noise, AttentionCaches* caches) const {
+Tensor Transformer::forward(const Array& tokens, const Context& context) const {
   const Scope scope(path());
+  const AttentionCaches* caches = context.caches;
   require(!caches || (!caches->empty() && caches->size() == blocks.size()),
           "transformer: {} caches for {} blocks", caches ? caches->size() : 0, blocks.size());
   const std::int64_t seen = caches ? caches->front()->length() : 0;
   require(tokens.rank() == 2 && seen + tokens.dim(1) <= options.context,
           "transformer: tokens {} after {} with a context of {}", to_string(tokens.shape()), seen,
           options.context);
-  Tensor x = token_embedding.forward(tokens);  // (B, T, C)
-  x = caches ? position_embedding.forward(x, caches->front()->lengths())
-             : position_embedding.forward(x);
-  x = dropout.forward(x, noise);
-  for (std::size_t i = 0; i < blocks.size(); ++i)
-    x = forward(i, x, noise, caches ? (*caches)[i].get() : nullptr);
+  Tensor x = dropout.forward(embedded(tokens, context), context.noise);  // (B, T, C)
+  for (std::size_t i = 0; i < blocks.size(); ++i) x = forward(i, x, context);
   if (final_norm) x = final_norm->forward(x);
   return head ? head->forward(x) : linear(x, token_embedding.weight);  // (B, T, V)
 }
 
-Tensor Transformer::forward(std::size_t block, const Tensor& input, Random* dropout_noise,
-                            AttentionCache* cache) const {
-  const auto run = [this, block, cache](const Tensor& x, Random* noise) {
-    return blocks[block].forward(x,
-                                 {.attention = {.causal = true}, .noise = noise, .cache = cache});
+// With their positions.
+Tensor Transformer::embedded(const Array& tokens, const Context& context) const {
+  const Tensor x = token_embedding.forward(tokens);
+  if (context.caches) return position_embedding.forward(x, context.caches->front()->lengths());
+  if (context.document_starts.empty()) return position_embedding.forward(x);
+  return position_embedding.forward(x, positions_in_documents(context.document_starts));
+}
+
+Tensor Transformer::forward(std::size_t block, const Tensor& input, const Context& context) const {
+  AttentionCache* cache = context.caches ? (*context.caches)[block].get() : nullptr;
+  const auto run = [this, block, cache, starts = context.document_starts](const Tensor& x,
+                                                                          Random* noise) {
+    return blocks[block].forward(
+        x,
+        {.attention = {.causal = true, .document_starts = starts}, .noise = noise, .cache = cache});
   };
-  return options.recompute_blocks ? recompute(input, dropout_noise, run)
-                                  : run(input, dropout_noise);
+  return options.recompute_blocks ? recompute(input, context.noise, run)
+                                  : run(input, context.noise);
 }
 
 AttentionCaches Transformer::make_caches(std::int64_t batch) const {

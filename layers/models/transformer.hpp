@@ -28,8 +28,11 @@ class Transformer final : public Module {
 
   Transformer(const TransformerOptions& wanted, Random& init);
 
-  // `noise` is dropout's; null: evaluate.
-  Tensor forward(const Array& tokens, Random* noise = nullptr) const;
+  // `noise` is dropout's; null: evaluate. Where rows hold several documents, `document_starts`
+  // (B, T) says of each token where its own starts: nothing is seen of the others, and positions
+  // begin anew.
+  Tensor forward(const Array& tokens, Random* noise = nullptr,
+                 const Array& document_starts = {}) const;
 
   // The same for tokens that follow those in the caches, one cache a block: generation.
   AttentionCaches make_caches(std::int64_t batch) const;
@@ -38,8 +41,14 @@ class Transformer final : public Module {
   void fields(FieldVisitor& visit) override;
 
  private:
-  Tensor forward(const Array& tokens, Random* noise, AttentionCaches* caches) const;
-  Tensor forward(std::size_t block, const Tensor& x, Random* noise, AttentionCache* cache) const;
+  struct Context {
+    Random* noise = nullptr;
+    AttentionCaches* caches = nullptr;
+    Array document_starts{};
+  };
+  Tensor forward(const Array& tokens, const Context& context) const;
+  Tensor embedded(const Array& tokens, const Context& context) const;
+  Tensor forward(std::size_t block, const Tensor& x, const Context& context) const;
 };
 
 }  // namespace tapestry

@@ -333,9 +333,9 @@ TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
        [&] { SelfAttention(6, r, {.heads = 2, .positions = Positions::rotary}); }},
       {"multi-head attention: a gate needs self-attention",
        [&] { CrossAttention(4, 3, r, {.heads = 2, .random_features = gated}); }},
-      {"multi-head attention: random features know no mask, window or first keys",
+      {"multi-head attention: random features know no mask, window, documents or first keys",
        [&] { by_features.forward(x, {.window = 2}); }},
-      {"multi-head attention: random features know no mask, window or first keys",
+      {"multi-head attention: random features know no mask, window, documents or first keys",
        [&] {
          SelfAttention(4, r, {.heads = 2, .window = 2, .random_features = gated}).forward(x);
        }},

@@ -13,7 +13,8 @@
 namespace tapestry {
 std::vector<LayerRow> simple_layers() {
   Random r = init();
-  const Array x = normal({2, 3, 6}), tokens = ints({4, 0, 2, 4, 4, 1}, {2, 3});
+  const Array x = normal({2, 3, 6}), tokens = ints({4, 0, 2, 4, 4, 1}, {2, 3}),
+              places = ints({0, 1, 0, 2, 3, 0}, {2, 3});
   const auto noisy = [](const auto& layer, In in) {
     Random noise(1, Stream::dropout);
     return layer.forward(in[0], &noise);
@@ -52,6 +53,16 @@ std::vector<LayerRow> simple_layers() {
       make_row(
           "PositionalEncoding: learned, later", PositionalEncoding({.context = 5, .width = 6}, r),
           [](const PositionalEncoding& layer, In in) { return layer.forward(in[0], {2}); }, {x}),
+      make_row(
+          "PositionalEncoding: learned, of each token",
+          PositionalEncoding({.context = 5, .width = 6}, r),
+          [places](const PositionalEncoding& layer, In in) { return layer.forward(in[0], places); },
+          {x}),
+      make_row(
+          "PositionalEncoding: sinusoidal, of each token",
+          PositionalEncoding({.kind = Positions::sinusoidal, .input_scale = 3}, r),
+          [places](const PositionalEncoding& layer, In in) { return layer.forward(in[0], places); },
+          {x}),
       make_row("PositionalEncoding: rotary", PositionalEncoding({.kind = Positions::rotary}, r),
                forward, {x}),
       make_row("PositionalEncoding: none", PositionalEncoding({.kind = Positions::none}, r),

@@ -42,6 +42,20 @@ inline Array pixels(const Shape& shape, DType dtype = f64) {
   return array.to(dtype);
 }
 
+// Where each token's document starts, of rows that hold documents of these lengths.
+inline Array starts_of(const std::vector<std::vector<std::int64_t>>& lengths_of_rows) {
+  std::vector<std::int32_t> starts;
+  for (const std::vector<std::int64_t>& lengths : lengths_of_rows) {
+    std::int64_t start = 0;
+    for (const std::int64_t length : lengths) {
+      starts.insert(starts.end(), length, static_cast<std::int32_t>(start));
+      start += length;
+    }
+  }
+  const std::int64_t B = std::ssize(lengths_of_rows);
+  return Array::of(starts, {B, std::ssize(starts) / B});
+}
+
 inline Array ints(const std::vector<std::int32_t>& values, const Shape& shape) {
   return Array::of(values, shape);
 }
