@@ -19,7 +19,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-MODULES = ["tokens", "models", "events"]
+MODULES = ["tokens", "models", "events", "chat"]
 
 
 @dataclasses.dataclass
