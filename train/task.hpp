@@ -69,6 +69,9 @@ class Task {
   virtual bool is_computed_whole() const { return false; }
   virtual Loss loss(const Batch& batch, const Pass& pass) = 0;
 
+  // What of the data is not learnt from, to be said once; empty: nothing to say.
+  virtual std::string remark() const { return ""; }
+
   // Adds what follows from the averages: "bits_per_char" from "loss".
   virtual void derive(Metrics&) const {}
   // Adds what the whole transcript of an evaluation says: "bleu".

@@ -14,6 +14,8 @@ constexpr const char* missing = "";
 template <>
 constexpr const char* missing<Sample> = "this run's model has no samples to show";
 template <>
+constexpr const char* missing<Talk> = "this run's model writes no texts: it cannot be talked with";
+template <>
 constexpr const char* missing<AttentionMaps> = "this run's model has no attention to draw";
 template <>
 constexpr const char* missing<LatentCodes> = "this run's model has no latent space to draw";
@@ -48,11 +50,13 @@ Shown look_at(const Config& config, Task& task, const TypedOptions& typed) {
 }
 
 template std::map<std::string, View<Sample>>& views();
+template std::map<std::string, View<Talk>>& views();
 template std::map<std::string, View<AttentionMaps>>& views();
 template std::map<std::string, View<LatentCodes>>& views();
 template std::map<std::string, View<Exhibits>>& views();
 template std::map<std::string, View<onnx::Models>>& views();
 template Sample look_at(const Config&, Task&, const TypedOptions&);
+template Talk look_at(const Config&, Task&, const TypedOptions&);
 template AttentionMaps look_at(const Config&, Task&, const TypedOptions&);
 template LatentCodes look_at(const Config&, Task&, const TypedOptions&);
 template Exhibits look_at(const Config&, Task&, const TypedOptions&);

@@ -39,14 +39,29 @@ struct LatentCodes {
 // InputError where a model that diverged made these: there is nothing to see.
 void expect_finite(const Array& outputs);
 
+// What became of a message that was answered.
+struct Answer {
+  std::int64_t forgotten = 0;  // so many of the oldest exchanges, for want of room
+  bool is_cut = false;         // for want of room, too
+};
+
+// A model to talk with, which remembers what was said. The task outlives it.
+struct Talk {
+  // Gives the model's answer on as it comes, while `goes_on` holds. InputError where the message
+  // cannot be read: it is as if it had not been said.
+  std::function<Answer(const std::string& message, const TextSink& sink,
+                       const std::function<bool()>& goes_on)>
+      answer{};
+};
+
 template <class Shown>
 struct View {
   std::vector<KeyInfo> options;
   std::function<Shown(Task& task, const Options& options)> show;
 };
 
-// The views of one kind, Sample, AttentionMaps, LatentCodes, Exhibits or onnx::Models, by the name
-// of their task.
+// The views of one kind, Sample, Talk, AttentionMaps, LatentCodes, Exhibits or onnx::Models, by the
+// name of their task.
 template <class Shown>
 std::map<std::string, View<Shown>>& views();
 

@@ -19,7 +19,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-MODULES = ["tokens", "models", "adapters", "llamacpp", "onnx_models", "events"]
+MODULES = ["tokens", "models", "adapters", "llamacpp", "onnx_models", "chat", "events"]
 
 
 @dataclasses.dataclass

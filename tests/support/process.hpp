@@ -38,6 +38,7 @@ struct Finished {
 
 struct RunOptions {
   std::string folder = ".";         // to run in
+  std::string input = "/dev/null";  // a file, for its standard input
   std::function<bool()> when = {};  // sends the signal as soon as this holds
   int signal = SIGKILL;
 };
@@ -60,7 +61,7 @@ inline Finished run_program(const std::vector<std::string>& command,
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   constexpr int flags = O_WRONLY | O_CREAT | O_TRUNC;
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, options.input.c_str(), O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), flags, 0600);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), flags, 0600);
   posix_spawn_file_actions_addchdir_np(&actions, options.folder.c_str());

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <filesystem>
 #include <utility>
 
@@ -87,6 +88,18 @@ void write_table_and_figure(const std::string& out, const std::string& csv, cons
 
 std::string in_run(const std::string& run, const std::string& name) {
   return fs::is_directory(run) ? (fs::path(run) / name).string() : name;
+}
+
+void show_as_it_comes(const std::function<void(const TextSink& write)>& stream) {
+  std::string waiting;
+  stream([&](std::string_view piece) {
+    waiting += piece;
+    const std::size_t shown = waiting.size() - (waiting.ends_with('\r') ? 1 : 0);
+    print_lines(std::string_view(waiting).substr(0, shown));
+    std::fflush(stdout);
+    waiting.erase(0, shown);
+  });
+  print_lines(waiting);
 }
 
 void write_each_line(

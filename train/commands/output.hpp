@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "train/draw/figure.hpp"
+#include "train/view.hpp"
 
 // The files that commands leave behind. Of figures, their names are printed.
 namespace tapestry {
@@ -22,6 +23,9 @@ void write_table_and_figure(const std::string& out, const std::string& csv, cons
 // Where what a command shows goes that no --out names: into the run's folder; of a checkpoint,
 // here.
 std::string in_run(const std::string& run, const std::string& name);
+
+// Shows a text as it comes. A carriage return waits for what follows: they may end a line.
+void show_as_it_comes(const std::function<void(const TextSink& write)>& stream);
 
 // A line for each of a file's, which is plain or gzip: what `converted` makes of it and its number,
 // from 1 on. They go into the file `out` or, where it is empty, are shown as they come.

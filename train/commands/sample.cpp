@@ -1,5 +1,3 @@
-#include <cstdio>
-
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
 #include "train/commands/view_arguments.hpp"
@@ -9,19 +7,6 @@
 
 namespace tapestry {
 namespace {
-
-// Shows a text as it comes. A carriage return waits for what follows: they may end a line.
-void show(const std::function<void(const TextSink& write)>& stream) {
-  std::string waiting;
-  stream([&](std::string_view piece) {
-    waiting += piece;
-    const std::size_t shown = waiting.size() - (waiting.ends_with('\r') ? 1 : 0);
-    print_lines(std::string_view(waiting).substr(0, shown));
-    std::fflush(stdout);
-    waiting.erase(0, shown);
-  });
-  print_lines(waiting);
-}
 
 class ShowSamples final : public Command {
  public:
@@ -39,7 +24,7 @@ class ShowSamples final : public Command {
     expect_not_of_a_run(out_);
     Sample sample = look_at<Sample>(trained.config, *trained.task, typed_);
     if (sample.stream && out_.empty()) {
-      show(sample.stream);
+      show_as_it_comes(sample.stream);
       return 0;
     }
     if (sample.stream) sample.stream([&](std::string_view piece) { sample.text += piece; });

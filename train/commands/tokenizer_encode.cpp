@@ -5,11 +5,23 @@
 #include "autograd/check.hpp"
 #include "data/file.hpp"
 #include "data/text/byte_pair.hpp"
+#include "data/text/chat_encoder.hpp"
+#include "data/text/text_encoder.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
+#include "train/run/terminal.hpp"
+#include "train/tasks/language/kept_chat_template.hpp"
 
 namespace tapestry {
 namespace {
+
+// The numbers of the tokens that are learnt.
+std::vector<std::size_t> learnt_places(const EncodedConversation& conversation) {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < conversation.learnt.size(); ++i)
+    if (conversation.learnt[i]) places.push_back(i);
+  return places;
+}
 
 class EncodeText final : public Command {
  public:
@@ -20,12 +32,19 @@ class EncodeText final : public Command {
     arguments.flag("--added", options_.added_tokens, "find special tokens by their names");
     arguments.flag("--template", options_.with_template,
                    "add the tokenizer's first and last tokens");
+    arguments.flag("--conversations", conversations_,
+                   "FILE is JSONL of conversations; of each come its tokens, and the "
+                   "numbers of those that are learnt");
+    arguments.option("--chat-template", chat_template_,
+                     "of conversations: chatml, llama3 or a text; else that beside the tokenizer");
     arguments.option("--out", out_, "write here");
   }
 
   int run() override {
     expect_not_of_a_run(out_);
     const BytePairTokenizer tokenizer = BytePairTokenizer::load(tokenizer_);
+    if (conversations_) return encode_all_conversations(tokenizer);
+    expect_input(chat_template_.empty(), "--chat-template is of --conversations");
     write_each_line(file_, out_, [&](std::string_view line, int number) {
       const std::string text = json_ ? string_of(line, number) : std::string(line);
       return fmt::format("[{}]", fmt::join(tokenizer.encode(text, options_), ","));
@@ -34,6 +53,35 @@ class EncodeText final : public Command {
   }
 
  private:
+  int encode_all_conversations(const BytePairTokenizer& tokenizer) const {
+    expect_input(!json_ && !options_.added_tokens && !options_.with_template,
+                 "--conversations goes without --json, --added and --template");
+    const ChatEncoder encoder(tokenizer, template_of_conversations(), end_of_text_of(tokenizer));
+    std::string lines;
+    const ConversationList list = load_conversations(file_);
+    for (const Conversation& conversation : list.conversations) try {
+        const EncodedConversation encoded = encoder.encode(conversation.messages);
+        lines +=
+            fmt::format("{{\"tokens\":[{}],\"learnt\":[{}]}}\n", fmt::join(encoded.tokens, ","),
+                        fmt::join(learnt_places(encoded), ","));
+      } catch (const InputError& error) {
+        throw InputError(fmt::format("{}: line {}: {}", file_, conversation.line, error.what()));
+      }
+    if (out_.empty())
+      say("{}", lines);
+    else
+      write_bytes(out_, lines);
+    return 0;
+  }
+
+  ChatTemplate template_of_conversations() const {
+    if (!chat_template_.empty()) return read_chat_template(chat_template_);
+    const std::optional<ChatTemplate> own = chat_template_beside(tokenizer_);
+    expect_input(own.has_value(), "{}: no chat template lies beside it; give --chat-template",
+                 tokenizer_);
+    return *own;
+  }
+
   std::string string_of(std::string_view line, int number) const {
     const bool may_be = trimmed(line).starts_with('"');
     const auto value = may_be ? nlohmann::json::parse(line, nullptr, false) : nlohmann::json();
@@ -42,7 +90,8 @@ class EncodeText final : public Command {
   }
 
   std::string file_, tokenizer_ = "tokenizer.json", out_;
-  bool json_ = false;
+  std::string chat_template_;
+  bool json_ = false, conversations_ = false;
   EncodeOptions options_;
 };
 

@@ -267,6 +267,7 @@ void announce(const Config& config, const Run& run, Task& task, const TrainingSt
         engines_before              ? fmt::format(", from step {}", state.step)
         : config[key::from].empty() ? ""
                                     : ", from the weights of " + config[key::from]);
+  if (const std::string remark = task.remark(); !remark.empty()) say("{}\n", remark);
   if (engines_before && !engines_before->empty() && *engines_before != engines())
     say("so far it was trained by {:?}: it goes on by \"{}\", whose last digits differ\n",
         *engines_before, engines());

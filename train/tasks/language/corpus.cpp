@@ -1,29 +1,39 @@
 #include "train/tasks/language/corpus.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "data/held_back.hpp"
+#include "data/text/conversation_dataset.hpp"
 #include "data/text/names.hpp"
 #include "data/text/text.hpp"
 #include "data/text/text_encoder.hpp"
 #include "data/text/token_shards.hpp"
 #include "train/settings/keys.hpp"
 #include "train/settings/option_keys.hpp"
+#include "train/tasks/language/kept_chat_template.hpp"
 
 namespace tapestry {
 namespace {
 
-const Condition of_text = key::corpus_kind.is(CorpusKind::text);
 const Key<double> validation_fraction{"data.validation_fraction",
                                       0.1,
-                                      "share of the text, from its end, to validate on",
-                                      {.low = 0, .high = 0.9, .used_if = {of_text}}};
+                                      "share to validate on: the end of a text, or conversations",
+                                      {.low = 0, .high = 0.9, .used_if = {key::of_tokens}}};
 constexpr const char* to_train = "train";
 const Key<std::int64_t> vocabulary{
     "data.vocabulary",
     1024,
     "tokens of a tokenizer to train",
-    {.low = 257, .high = 1e6, .used_if = {of_text, key::tokenizer.is(to_train)}}};
-const Key<std::int64_t> held_back{
+    {.low = 257, .high = 1e6, .used_if = {key::of_tokens, key::tokenizer.is(to_train)}}};
+const Key<std::string> chat_template_key{
+    "data.template",
+    "",
+    "of conversations: \"chatml\", \"llama3\", or a text with {role} and {content}, or {user} and "
+    "{assistant}; empty: the tokenizer's own",
+    {.used_if = {key::corpus_kind.is(CorpusKind::conversations)}}};
+const Key<std::int64_t> names_held_back{
     "data.held_back",
     1000,
     "names to validate on, but a tenth of them at most",
@@ -48,13 +58,28 @@ Corpus by_byte_pairs(const Config& config, BytePairTokenizer tokenizer, std::str
           .metadata = {{"tokenizer", std::move(json)}}};
 }
 
+const BytePairTokenizer& byte_pairs_of(const Corpus& corpus) {
+  return dynamic_cast<const BytePairTokenizer&>(*corpus.tokenizer);
+}
+
+// With the template in which conversations are written, which the checkpoint keeps.
+void set_template(Corpus& corpus, const ChatTemplate& chat_template) {
+  const ChatEncoder encoder(byte_pairs_of(corpus), chat_template, corpus.end_of_text);
+  corpus.end_of_answer = encoder.end_of_answer();
+  corpus.metadata[chat_template_name] = to_json(chat_template);
+}
+
 // That of a model which was trained before; without a tokenizer where there was none.
 Corpus remembered(const TaskSetup& setup) {
-  if (setup.metadata.contains("tokenizer"))
-    return by_byte_pairs(
+  if (setup.metadata.contains("tokenizer")) {
+    Corpus corpus = by_byte_pairs(
         setup.config,
         BytePairTokenizer::from_json(setup.metadata.at("tokenizer"), "the checkpoint"),
         setup.metadata.at("tokenizer"));
+    if (setup.metadata.contains(chat_template_name))
+      set_template(corpus, *kept_chat_template(setup.metadata));
+    return corpus;
+  }
   if (setup.metadata.empty()) return {};
   return by_characters(CharVocabulary(
       nlohmann::json::parse(setup.metadata.at("vocabulary")).get<std::vector<std::string>>()));
@@ -134,11 +159,12 @@ Corpus read_characters(const Config& config, Corpus corpus) {
   return corpus;
 }
 
-BytePairTokenizer chosen_tokenizer(const Config& config, std::span<const std::string> texts) {
+BytePairTokenizer chosen_tokenizer(const Config& config, std::span<const std::string> texts,
+                                   const std::vector<std::string>& special = {"<|endoftext|>"}) {
   if (config[key::tokenizer] != to_train) return BytePairTokenizer::load(config[key::tokenizer]);
   return with_keys(config, {{"vocabulary", vocabulary, "raise it"}}, [&] {
-    return BytePairTokenizer::train(
-        texts, {.vocabulary = config[vocabulary], .special_tokens = {"<|endoftext|>"}});
+    return BytePairTokenizer::train(texts,
+                                    {.vocabulary = config[vocabulary], .special_tokens = special});
   });
 }
 
@@ -156,8 +182,7 @@ Corpus read_byte_pairs(const Config& config, Corpus corpus) {
   }
   std::vector<std::int32_t> tokens;
   const auto encode = [&](const std::vector<std::string>& parts, bool last_goes_on) {
-    TextEncoder encoder(dynamic_cast<const BytePairTokenizer&>(*corpus.tokenizer),
-                        {.end_of_text = corpus.end_of_text},
+    TextEncoder encoder(byte_pairs_of(corpus), {.end_of_text = corpus.end_of_text},
                         [&](std::span<const std::int32_t> more) {
                           tokens.insert(tokens.end(), more.begin(), more.end());
                         });
@@ -209,6 +234,141 @@ Corpus read_text(const Config& config, Corpus known) {
                     : read_byte_pairs(config, std::move(known));
 }
 
+// --- conversations ---
+
+// What is learnt from, and what is validated on, file by file.
+struct ConversationSplits {
+  std::vector<ConversationList> training{}, validation{};
+};
+
+std::vector<ConversationList> load_lists(const Config& config) {
+  const std::string& path =
+      is_pattern(config[key::data_path])
+          ? config[key::data_path]
+          : key::required_path(config, "no file of conversations",
+                               "one, as JSONL, or several by a pattern, with --set data.path=FILE");
+  std::vector<ConversationList> lists;
+  for (const std::string& file : is_pattern(path) ? text_files(path) : std::vector{path})
+    lists.push_back(load_conversations(file));
+  return lists;
+}
+
+// Whole conversations are held back: at least one, and not all.
+ConversationSplits split_conversations(const Config& config) {
+  std::vector<ConversationList> lists = load_lists(config);
+  std::int64_t count = 0;
+  for (const ConversationList& list : lists) count += std::ssize(list.conversations);
+  config.expect(count >= 2, key::data_path,
+                "holds one conversation; expected at least 2, for one is to validate on");
+  const std::int64_t wanted = count - training_share(config, count);
+  const std::vector<std::int64_t> chosen =
+      held_back(count, std::clamp<std::int64_t>(wanted, 1, count - 1));
+  ConversationSplits splits;
+  std::int64_t number = 0;
+  for (ConversationList& list : lists) {
+    ConversationList training{.path = list.path}, validation{.path = list.path};
+    for (Conversation& conversation : list.conversations) {
+      const bool held = std::ranges::binary_search(chosen, number++);
+      (held ? validation : training).conversations.push_back(std::move(conversation));
+    }
+    splits.training.push_back(std::move(training));
+    splits.validation.push_back(std::move(validation));
+  }
+  return splits;
+}
+
+// That of the config; else the model's own, or that beside the tokenizer.
+ChatTemplate chosen_template(const TaskSetup& setup) {
+  const Config& config = setup.config;
+  const std::string& text = config[chat_template_key];
+  constexpr const char* advice = "set it to \"chatml\", \"llama3\" or a text";
+  std::optional<ChatTemplate> chosen;
+  try {
+    if (!text.empty()) return read_chat_template(text);
+    chosen = kept_chat_template(setup.metadata);
+    if (!chosen && config[key::tokenizer] != to_train)
+      chosen = chat_template_beside(config[key::tokenizer]);
+  } catch (const InputError& error) {
+    config.expect(!text.empty(), chat_template_key, "{}; {}", error.what(), advice);
+    config.expect(false, chat_template_key, "{}", error.what());
+  }
+  config.expect(chosen.has_value(), chat_template_key, "the tokenizer has no chat template; {}",
+                advice);
+  return *chosen;
+}
+
+// With a tokenizer, of what is learnt from where one is to be trained.
+Corpus with_tokenizer(const Config& config, Corpus corpus, const ChatTemplate& chat_template,
+                      const std::vector<ConversationList>& lists) {
+  config.expect(!corpus.has_characters, key::corpus_kind,
+                "the model reads characters; conversations need byte pairs");
+  config.expect(corpus.tokenizer || !config[key::tokenizer].empty(), key::tokenizer,
+                "conversations are of byte pairs: set it to \"train\", or to a tokenizer.json");
+  if (corpus.tokenizer) return corpus;
+  std::vector<std::string> texts;
+  if (config[key::tokenizer] == to_train)
+    for (const ConversationList& list : lists)
+      for (const Conversation& conversation : list.conversations)
+        for (const Message& message : conversation.messages) texts.push_back(message.content);
+  std::vector<std::string> special = {"<|endoftext|>"};
+  for (const std::string& name : special_names(chat_template))
+    if (name != special.front()) special.push_back(name);
+  BytePairTokenizer tokenizer = chosen_tokenizer(config, texts, special);
+  std::string json = tokenizer.to_json();
+  return by_byte_pairs(config, std::move(tokenizer), std::move(json));
+}
+
+struct ConversationCounts {
+  std::int64_t read = 0, cut = 0, dropped = 0;
+};
+
+std::unique_ptr<ConversationDataset> make_conversations(const Config& config,
+                                                        const ChatEncoder& encoder,
+                                                        const std::vector<ConversationList>& lists,
+                                                        const char* split,
+                                                        ConversationCounts& counts) {
+  const std::int64_t context = config[key::context];
+  std::vector<EncodedConversation> all;
+  for (const ConversationList& list : lists) {
+    EncodedConversations encoded = encode_conversations(list, encoder, context);
+    counts.read += std::ssize(list.conversations);
+    counts.cut += encoded.cut;
+    counts.dropped += encoded.dropped;
+    std::ranges::move(encoded.all, std::back_inserter(all));
+  }
+  config.expect(!all.empty(), key::context,
+                "no conversation of the {} split has an answer within so many tokens; raise it",
+                split);
+  return std::make_unique<ConversationDataset>(
+      std::move(all), ConversationOptions{.context = context, .packing = config[key::packing]});
+}
+
+std::string remark_on(const ConversationCounts& counts, std::int64_t context) {
+  if (counts.cut + counts.dropped == 0) return "";
+  return fmt::format(
+      "of {} conversations {} are longer than model.context = {} and are cut there, and {} have "
+      "nothing left to learn and are left out",
+      counts.read, counts.cut, context, counts.dropped);
+}
+
+Corpus read_conversations(const TaskSetup& setup, Corpus corpus) {
+  const Config& config = setup.config;
+  const ChatTemplate chat_template = chosen_template(setup);
+  const ConversationSplits splits = split_conversations(config);
+  corpus = with_tokenizer(config, std::move(corpus), chat_template, splits.training);
+  try {
+    set_template(corpus, chat_template);
+  } catch (const InputError& error) {
+    config.expect(false, chat_template_key, "{}", error.what());
+  }
+  const ChatEncoder encoder(byte_pairs_of(corpus), chat_template, corpus.end_of_text);
+  ConversationCounts counts;
+  corpus.training = make_conversations(config, encoder, splits.training, "training", counts);
+  corpus.validation = make_conversations(config, encoder, splits.validation, "validation", counts);
+  corpus.remark = remark_on(counts, config[key::context]);
+  return corpus;
+}
+
 // --- names ---
 
 Corpus read_names(const Config& config, Corpus corpus) {
@@ -218,7 +378,7 @@ Corpus read_names(const Config& config, Corpus corpus) {
                 list.longest + 1);
   if (!corpus.tokenizer) corpus = by_characters(name_vocabulary(list));
   NameSplits splits = split_names(list, dynamic_cast<const CharVocabulary&>(*corpus.tokenizer),
-                                  {.held_back = config[held_back], .seed = seed_of(config)});
+                                  {.held_back = config[names_held_back], .seed = seed_of(config)});
   corpus.training = std::make_unique<NameDataset>(std::move(splits.train));
   corpus.validation = std::make_unique<NameDataset>(std::move(splits.test));
   return corpus;
@@ -227,11 +387,9 @@ Corpus read_names(const Config& config, Corpus corpus) {
 }  // namespace
 
 std::vector<KeyInfo> corpus_keys() {
-  return {key::corpus_kind, validation_fraction, key::tokenizer,   vocabulary,
-          key::end_of_text, held_back,           key::data_source, key::context};
+  return {key::corpus_kind, validation_fraction, key::tokenizer, vocabulary,       key::end_of_text,
+          names_held_back,  chat_template_key,   key::packing,   key::data_source, key::context};
 }
-
-bool holds_names(const Config& config) { return config[key::corpus_kind] == CorpusKind::names; }
 
 Corpus read_corpus(const TaskSetup& setup) {
   Corpus known = remembered(setup);
@@ -241,6 +399,8 @@ Corpus read_corpus(const TaskSetup& setup) {
       return read_text(setup.config, std::move(known));
     case CorpusKind::names:
       return read_names(setup.config, std::move(known));
+    case CorpusKind::conversations:
+      return read_conversations(setup, std::move(known));
   }
   throw_unhandled(key::corpus_kind);
 }

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "autograd/ops/losses.hpp"
+#include "data/text/conversation_dataset.hpp"
 #include "train/settings/keys.hpp"
 #include "train/tasks/initialised.hpp"
 #include "train/tasks/transformer_keys.hpp"
@@ -73,10 +74,35 @@ std::map<std::string, std::string> carried_by(const std::map<std::string, std::s
 std::set<std::int32_t> ends_of_text(const Corpus& corpus,
                                     const std::map<std::string, std::string>& carried) {
   std::set<std::int32_t> ends;
-  if (corpus.end_of_text) ends.insert(*corpus.end_of_text);
+  for (const auto& end : {corpus.end_of_text, corpus.end_of_answer})
+    if (end) ends.insert(*end);
   if (const auto more = carried.find(stop_tokens_name); more != carried.end())
     ends.merge(nlohmann::json::parse(more->second).get<std::set<std::int32_t>>());
   return ends;
+}
+
+// What conversations in one row need: to be kept apart.
+CorpusKind checked_kind(const Config& config) {
+  const CorpusKind kind = config[key::corpus_kind];
+  const bool packs = kind == CorpusKind::conversations && config[key::packing];
+  config.expect(!packs || config[model_kind] == Network::transformer, key::packing,
+                "a recurrent network does not keep conversations in a row apart; set it to false");
+  config.expect(!packs || config[model_kind] != Network::transformer ||
+                    config[key::attention] == AttentionKind::softmax,
+                key::packing,
+                "random features do not keep conversations in a row apart; set it to false");
+  return kind;
+}
+
+// Where rows hold several documents, each by itself.
+Tensor logits_of(const LanguageModel::Network& network, const Batch& batch, Random* noise) {
+  const auto* documents = std::any_cast<DocumentStarts>(&batch.besides);
+  if (const auto* recurrent = std::get_if<RecurrentNetwork>(&network)) {
+    require(!documents, "a recurrent network: several documents in a row");
+    return recurrent->forward(batch.inputs, noise);
+  }
+  return std::get<Transformer>(network).forward(batch.inputs, noise,
+                                                documents ? documents->starts : Array());
 }
 
 const RegisterTask<LanguageModel> registered{
@@ -86,7 +112,7 @@ const RegisterTask<LanguageModel> registered{
 
 LanguageModel::LanguageModel(const TaskSetup& setup)
     : context_(setup.config[key::context]),
-      names_(holds_names(setup.config)),
+      kind_(checked_kind(setup.config)),
       corpus_(read_corpus(setup)),
       carried_(carried_by(setup.metadata)),
       ends_(ends_of_text(corpus_, carried_)),
@@ -94,14 +120,18 @@ LanguageModel::LanguageModel(const TaskSetup& setup)
       bytes_(bytes_of_tokens(*corpus_.tokenizer)),
       network_(make_network(setup.config, vocabulary_)) {}
 
+// Those of a text overlap, and are more than any training sees.
+Order LanguageModel::order() const {
+  return kind_ == CorpusKind::text ? Order::with_replacement : Order::shuffled;
+}
+
 Module& LanguageModel::model() {
   return std::visit([](Module& model) -> Module& { return model; }, network_);
 }
 
 Loss LanguageModel::loss(const Batch& batch, const Pass& pass) {
   Random* noise = pass.training ? pass.noise : nullptr;
-  const Tensor logits =
-      std::visit([&](const auto& model) { return model.forward(batch.inputs, noise); }, network_);
+  const Tensor logits = logits_of(network_, batch, noise);
   const Tensor total = cross_entropy(logits, batch.targets, {.mean = false});
   double bytes = 0;
   for (const std::int32_t target : batch.targets.values<std::int32_t>())

@@ -34,7 +34,8 @@ class LanguageModel final : public Task {
   Module& model() override;
   const Dataset& training_data() override { return *corpus_.training; }
   const Dataset& validation_data() override { return *corpus_.validation; }
-  Order order() const override { return names_ ? Order::shuffled : Order::with_replacement; }
+  Order order() const override;
+  std::string remark() const override { return corpus_.remark; }
   const char* unit() const override { return "tokens"; }
   double units(const Batch& batch) const override { return batch.count; }
   Loss loss(const Batch& batch, const Pass& pass) override;
@@ -47,11 +48,11 @@ class LanguageModel final : public Task {
   bool ends_text(std::int32_t token) const { return ends_.contains(token); }
   std::int64_t vocabulary() const { return vocabulary_; }  // of the model: its tokens, or more
   std::int64_t context() const { return context_; }
-  bool writes_names() const { return names_; }
+  bool writes_names() const { return kind_ == CorpusKind::names; }
 
  private:
   std::int64_t context_;
-  bool names_;
+  CorpusKind kind_;
   Corpus corpus_;
   std::map<std::string, std::string> carried_;
   std::set<std::int32_t> ends_;

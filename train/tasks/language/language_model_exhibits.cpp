@@ -1,5 +1,6 @@
 #include <array>
 
+#include "data/text/conversation_dataset.hpp"
 #include "data/text/text.hpp"
 #include "train/tasks/language/decoder_attention.hpp"
 #include "train/tasks/language/language_model.hpp"
@@ -15,14 +16,25 @@ std::string visible(std::string text) {
   return printable(text);
 }
 
-// The beginning of an example, without what pads it.
-std::vector<std::int32_t> beginning(const Batch& batch, std::int64_t most) {
+// The beginning of an example and the token that follows it, without what pads it and what stands
+// beside it in its row.
+struct Beginning {
+  std::vector<std::int32_t> tokens;
+  std::int32_t next;
+};
+
+Beginning beginning(const Batch& batch, std::int64_t most) {
   const auto inputs = batch.inputs.values<std::int32_t>();
   const auto targets = batch.targets.values<std::int32_t>();
-  std::vector<std::int32_t> tokens;
-  for (std::size_t i = 0; i < inputs.size() && std::ssize(tokens) < most; ++i)
-    if (targets[i] != ignored_target || i == 0) tokens.push_back(inputs[i]);
-  return tokens;
+  const auto* documents = std::any_cast<DocumentStarts>(&batch.besides);
+  std::size_t last = 0;  // that has a target
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (targets[i] != ignored_target &&
+        (!documents || documents->starts.values<std::int32_t>()[i] == 0))
+      last = i;
+  const std::size_t count = std::min<std::size_t>(last + 1, most);
+  return {.tokens = {inputs.begin(), inputs.begin() + static_cast<std::int64_t>(count)},
+          .next = count <= last ? inputs[count] : targets[last]};
 }
 
 // Texts that were held back, and how the model reads them.
@@ -39,10 +51,9 @@ Exhibits exhibits(LanguageModel& task, const Options&) {
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t example = i * (texts.size() / count);
     const Batch batch = texts.batch(std::array{example});
-    const std::vector<std::int32_t> tokens = beginning(batch, readable_tokens(*network, count));
+    const auto [tokens, next] = beginning(batch, readable_tokens(*network, count));
     read.examples.push_back(read_by(*network, tokens, label));
-    read.examples.back().expectations.back().actual =
-        label(batch.targets.values<std::int32_t>()[tokens.size() - 1]);
+    read.examples.back().expectations.back().actual = label(next);
     read.examples.back().title = fmt::format("validation text {}", example);
   }
   return {read};

@@ -4,8 +4,8 @@
 #include "data/file.hpp"
 #include "data/text/text.hpp"
 #include "train/tasks/language/decoder_attention.hpp"
+#include "train/tasks/language/sampling_options.hpp"
 #include "train/tasks/language/text_writer.hpp"
-#include "train/tasks/view_options.hpp"
 #include "train/view.hpp"
 
 namespace tapestry {
@@ -30,16 +30,6 @@ const Key<std::string> stop{"stop",
                             "",
                             "write no further than to where this text comes; may be repeated",
                             {.repeated = true}};
-const Key<double> temperature = temperature_option("0: always the likeliest");
-const Key<std::int64_t> top_k{
-    "top-k", 0, "choose among the k likeliest tokens", {.low = 1, .high = 10000000}};
-const Key<double> top_p{"top-p", 1, "among the likeliest that share p", {.low = 0, .high = 1}};
-const Key<double> min_p{
-    "min-p", 0, "among those at least p times as likely as the likeliest", {.low = 0, .high = 1}};
-const Key<double> repetition_penalty{"repetition-penalty",
-                                     1,
-                                     "above 1: what was read or written comes less often again",
-                                     {.low = 0.01, .high = 100}};
 const Key<std::int64_t> seed = seed_option();
 
 std::string prompt_of(const Options& options) {
@@ -55,11 +45,7 @@ std::string prompt_of(const Options& options) {
 
 TextWriter writer_of(const LanguageModel& task, const Options& options) {
   return {task,
-          {.sampling = {.temperature = options[temperature],
-                        .top_k = options[top_k],
-                        .top_p = options[top_p],
-                        .min_p = options[min_p],
-                        .repetition_penalty = options[repetition_penalty]},
+          {.sampling = sampling::chosen(options, task),
            .seed = static_cast<std::uint64_t>(options[seed]),
            .tokens = options[tokens],
            .stops = options.texts(stop)}};
@@ -144,8 +130,9 @@ AttentionMaps attention(LanguageModel& task, const Options& options) {
 }
 
 const RegisterView samples("language-model",
-                           {prompt, prompt_file, prompts, count, tokens, stop, temperature, top_k,
-                            top_p, min_p, repetition_penalty, seed},
+                           {prompt, prompt_file, prompts, count, tokens, stop,
+                            sampling::temperature, sampling::top_k, sampling::top_p,
+                            sampling::min_p, sampling::repetition_penalty, seed},
                            &sample);
 const RegisterView attentions("language-model", {prompt}, &attention);
 

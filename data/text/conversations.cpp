@@ -1,0 +1,150 @@
+#include "data/text/conversations.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "autograd/check.hpp"
+#include "data/file.hpp"
+#include "data/json.hpp"
+#include "data/text/text.hpp"
+
+namespace tapestry {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t max_line_bytes = std::size_t{1} << 24;
+
+// Reads one line. `place` is "FILE: line 3", for messages.
+class ConversationReader {
+ public:
+  explicit ConversationReader(std::string place) : place_(std::move(place)) {}
+
+  std::vector<Message> read(std::string_view line) {
+    const Json object = parse(line);
+    const bool has_messages = object.contains("messages");
+    const bool has_pair = object.contains("prompt") || object.contains("completion");
+    expect(has_messages != has_pair,
+           "found the fields {}; expected \"messages\", or \"prompt\" and \"completion\"",
+           fields_of(object));
+    if (has_messages)
+      add(object["messages"], "messages", Speaker::assistant, Learnt::what_the_assistant_says);
+    else
+      for (const auto& [field, speaker, learnt] :
+           {std::tuple("prompt", Speaker::user, Learnt::nothing),
+            std::tuple("completion", Speaker::assistant, Learnt::what_the_assistant_says)}) {
+        expect(object.contains(field), "{} is missing beside {}", field, fields_of(object));
+        add(object[field], field, speaker, learnt);
+      }
+    const bool answers = std::ranges::any_of(
+        messages_, [](const Message& message) { return message.speaker == Speaker::assistant; });
+    expect(answers, "the assistant says nothing; expected a message whose role is \"assistant\"");
+    return std::move(messages_);
+  }
+
+ private:
+  enum class Learnt { nothing, what_the_assistant_says };
+
+  template <class... Args>
+  void expect(bool holds, fmt::format_string<Args...> fact, Args&&... args) const {
+    if (!holds) throw InputError(place_ + ": " + fmt::format(fact, std::forward<Args>(args)...));
+  }
+
+  Json parse(std::string_view line) const {
+    expect(line.size() <= max_line_bytes, "{} bytes; expected at most {}", line.size(),
+           max_line_bytes);
+    expect(json_depth(line) <= max_json_depth,
+           "lists and objects within each other, more than {} deep", max_json_depth);
+    Json object;
+    try {
+      object = Json::parse(line);
+    } catch (const Json::exception&) {
+      expect(false, "not JSON: {}; expected an object a line", printable(line.substr(0, 60)));
+    }
+    expect(object.is_object(), "found {}; expected an object", brief(object));
+    return object;
+  }
+
+  static std::string fields_of(const Json& object) {
+    std::string fields;
+    for (const auto& [name, value] : object.items())
+      fields += (fields.empty() ? "" : ", ") + brief(name);
+    return fields.empty() ? "none" : fields.size() <= 200 ? fields : fields.substr(0, 200) + "...";
+  }
+
+  // A list of messages, or beside "messages" a text of this speaker.
+  void add(const Json& given, const std::string& field, Speaker speaker, Learnt learnt) {
+    const bool teaches = learnt == Learnt::what_the_assistant_says;
+    if (given.is_string() && field != "messages") {
+      messages_.push_back({.speaker = speaker,
+                           .content = given.get<std::string>(),
+                           .is_learnt = teaches && speaker == Speaker::assistant});
+      return;
+    }
+    expect(given.is_array() && !given.empty(), "{}: found {}; expected {}a list of messages", field,
+           brief(given), field == "messages" ? "" : "a text, or ");
+    for (std::size_t i = 0; i < given.size(); ++i)
+      add_message(given[i], fmt::format("{}[{}]", field, i), teaches);
+  }
+
+  void add_message(const Json& given, const std::string& where, bool teaches) {
+    expect(given.is_object(), "{}: found {}; expected an object", where, brief(given));
+    for (const char* call : {"tool_calls", "tool_call_id", "function_call"})
+      expect(!given.contains(call) || given[call].is_null() || given[call].empty(),
+             "{}.{}: calls of tools are not supported; leave such conversations out", where, call);
+    const Json role = given.value("role", Json());
+    std::optional<Speaker> speaker;
+    for (const Speaker each : {Speaker::system, Speaker::user, Speaker::assistant})
+      if (role == to_string(each)) speaker = each;
+    expect(speaker.has_value(), "{}.role: found {}; expected \"system\", \"user\" or \"assistant\"",
+           where, brief(role));
+    expect(speaker != Speaker::system || messages_.empty(),
+           "{}: a system message has to be the first", where);
+    const Json content = given.value("content", Json());
+    expect(content.is_string(), "{}.content: found {}; expected a text", where, brief(content));
+    messages_.push_back(
+        {.speaker = *speaker,
+         .content = content.get<std::string>(),
+         .is_learnt = teaches && *speaker == Speaker::assistant && weight_of(given, where)});
+  }
+
+  bool weight_of(const Json& given, const std::string& where) const {
+    const Json weight = given.value("weight", Json(1));
+    expect(weight == 0 || weight == 1, "{}.weight: found {}; expected 0 or 1", where,
+           brief(weight));
+    return weight == 1;
+  }
+
+  std::string place_;
+  std::vector<Message> messages_{};
+};
+
+}  // namespace
+
+const char* to_string(Speaker speaker) {
+  switch (speaker) {
+    case Speaker::system:
+      return "system";
+    case Speaker::user:
+      return "user";
+    case Speaker::assistant:
+      return "assistant";
+  }
+  throw_unhandled("a speaker");
+}
+
+ConversationList load_conversations(const std::string& path) {
+  const std::string content = read_text(path);
+  ConversationList list{.path = path};
+  std::string_view rest = content;
+  for (std::int64_t number = 1; const auto line = next_line(rest); ++number) {
+    if (trimmed(*line).empty()) continue;
+    ConversationReader reader(fmt::format("{}: line {}", path, number));
+    list.conversations.push_back({.messages = reader.read(*line), .line = number});
+  }
+  expect_input(!list.conversations.empty(), "{}: holds no conversation; expected one a line", path);
+  return list;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,147 @@
+#include <doctest/doctest.h>
+
+#include "data/text/conversation_dataset.hpp"
+#include "tests/support/arrays.hpp"
+#include "tests/support/gzip.hpp"
+#include "tests/support/process.hpp"
+
+// Conversations: files of them, and the rows that they are packed into.
+namespace tapestry {
+namespace {
+
+using Tokens = std::vector<std::int32_t>;
+
+std::string said_of(const TemporaryFolder& folder, const std::string& lines) {
+  const std::string path = folder.write("talks.jsonl", lines);
+  const std::string message = message_of([&] { load_conversations(path); });
+  REQUIRE(message.starts_with(path + ": "));
+  return message.substr(path.size() + 2);
+}
+
+// So many tokens from `first` on, of which the last `learnt` are learnt.
+EncodedConversation encoded(std::int32_t first, std::int64_t count, std::int64_t learnt) {
+  EncodedConversation made;
+  for (std::int64_t i = 0; i < count; ++i) {
+    made.tokens.push_back(first + static_cast<std::int32_t>(i));
+    made.learnt.push_back(i >= count - learnt);
+  }
+  return made;
+}
+
+TEST_SUITE_BEGIN("conversations");
+
+TEST_CASE("load_conversations: messages, prompts and completions, plain and gzip") {
+  const TemporaryFolder folder;
+  const std::string lines =
+      R"({"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2+2?"},)"
+      R"( {"role": "assistant", "content": "4", "weight": 0}, {"role": "user", "content": "3+3?"},)"
+      R"( {"role": "assistant", "content": "6", "tool_calls": null}], "source": "mine"})"
+      "\r\n\n"
+      R"({"prompt": "A colour?", "completion": "Blé."})"
+      "\n"
+      R"({"prompt": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"},)"
+      R"( {"role": "user", "content": "c"}], "completion": [{"role": "assistant", "content": ""}]})";
+  for (const std::string& content : {lines, gzip(lines)}) {
+    const ConversationList list = load_conversations(folder.write("talks", content));
+    REQUIRE(list.conversations.size() == 3);
+    const auto& [first, second, third] =
+        std::tie(list.conversations[0], list.conversations[1], list.conversations[2]);
+    CHECK(first.line == 1);
+    CHECK(second.line == 3);
+    REQUIRE(first.messages.size() == 5);
+    CHECK(first.messages[0].speaker == Speaker::system);
+    CHECK(first.messages[0].content == "Be brief.");
+    CHECK(first.messages[1].speaker == Speaker::user);
+    CHECK(!first.messages[1].is_learnt);
+    CHECK(first.messages[2].speaker == Speaker::assistant);
+    CHECK(!first.messages[2].is_learnt);  // of weight 0
+    CHECK(first.messages[4].is_learnt);
+    REQUIRE(second.messages.size() == 2);
+    CHECK(second.messages[0].speaker == Speaker::user);
+    CHECK(second.messages[1].content == "Blé.");
+    CHECK(second.messages[1].is_learnt);
+    REQUIRE(third.messages.size() == 4);
+    CHECK(!third.messages[1].is_learnt);  // what was said before the completion
+    CHECK(third.messages[3].is_learnt);
+  }
+}
+
+TEST_CASE("load_conversations: what is wrong is said in a line that names the field") {
+  const TemporaryFolder folder;
+  const auto said = [&](const std::string& lines) { return said_of(folder, lines); };
+  const std::string fine = R"({"prompt": "a", "completion": "b"})"
+                           "\n";
+  CHECK(said("") == "holds no conversation; expected one a line");
+  CHECK(said("\n \n") == "holds no conversation; expected one a line");
+  CHECK(said(fine + "{\"prompt\"\n") == "line 2: not JSON: {\"prompt\"; expected an object a line");
+  CHECK(said("[1]\n") == "line 1: found [1]; expected an object");
+  CHECK(said(R"({"text": "a"})") ==
+        R"(line 1: found the fields "text"; expected "messages", or "prompt" and "completion")");
+  CHECK(said(R"({"messages": [], "prompt": "a"})") ==
+        R"(line 1: found the fields "messages", "prompt"; expected "messages", or "prompt" and )"
+        R"("completion")");
+  CHECK(said(R"({"prompt": "a"})") == R"(line 1: completion is missing beside "prompt")");
+  CHECK(said(R"({"prompt": 3, "completion": "b"})") ==
+        "line 1: prompt: found 3; expected a text, or a list of messages");
+  CHECK(said(R"({"messages": "a"})") ==
+        R"(line 1: messages: found "a"; expected a list of messages)");
+  CHECK(said(R"({"messages": [3]})") == "line 1: messages[0]: found 3; expected an object");
+  CHECK(said(R"({"messages": [{"role": "tool", "content": "x"}]})") ==
+        R"(line 1: messages[0].role: found "tool"; expected "system", "user" or "assistant")");
+  CHECK(said(R"({"messages": [{"content": "x"}]})") ==
+        R"(line 1: messages[0].role: found null; expected "system", "user" or "assistant")");
+  CHECK(said(R"({"messages": [{"role": "user", "content": [{"type": "text"}]}]})") ==
+        R"(line 1: messages[0].content: found [{"type":"text"}]; expected a text)");
+  CHECK(
+      said(R"({"messages": [{"role": "assistant", "content": "", "tool_calls": [{"id": 1}]}]})") ==
+      "line 1: messages[0].tool_calls: calls of tools are not supported; leave such "
+      "conversations out");
+  CHECK(
+      said(
+          R"({"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]})") ==
+      "line 1: messages[1]: a system message has to be the first");
+  CHECK(said(R"({"messages": [{"role": "user", "content": "a"}]})") ==
+        R"(line 1: the assistant says nothing; expected a message whose role is "assistant")");
+  CHECK(said(R"({"messages": [{"role": "assistant", "content": "a", "weight": 0.5}]})") ==
+        "line 1: messages[0].weight: found 0.5; expected 0 or 1");
+  CHECK(said("\xff\n").find("UTF-8") != std::string::npos);
+  const std::string deep(40, '[');
+  CHECK(said(deep) == "line 1: lists and objects within each other, more than 32 deep");
+  CHECK(said("\"" + std::string(17 << 20, 'x') + "\"") ==
+        fmt::format("line 1: {} bytes; expected at most 16777216", (17 << 20) + 2));
+}
+
+TEST_CASE("ConversationDataset: packed, the longest first, each into the fullest row with room") {
+  // They take 2, 5, 3, 1 and 4 places of 6.
+  const ConversationDataset dataset({encoded(10, 3, 1), encoded(20, 6, 2), encoded(30, 4, 3),
+                                     encoded(40, 2, 1), encoded(50, 5, 2)},
+                                    {.context = 6});
+  CHECK(dataset.size() == 3);
+  const Batch batch = dataset.batch(std::vector<std::int64_t>{0, 1, 2});
+  CHECK(ints_of(batch.inputs) ==
+        Tokens{20, 21, 22, 23, 24, 40, 50, 51, 52, 53, 10, 11, 30, 31, 32, 0, 0, 0});
+  CHECK(ints_of(batch.targets) ==
+        Tokens{-1, -1, -1, 24, 25, 41, -1, -1, 53, 54, -1, 12, 31, 32, 33, -1, -1, -1});
+  CHECK(ints_of(batch.part<DocumentStarts>().starts) ==
+        Tokens{0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 4, 4, 0, 0, 0, 3, 3, 3});
+  CHECK(batch.count == 9);
+  CHECK(dataset.batch(std::vector<std::int64_t>{2}).inputs.shape() == Shape{1, 3});
+  CHECK_THROWS_AS(dataset.batch(std::vector<std::int64_t>{3}), std::invalid_argument);
+  CHECK_THROWS_AS(ConversationDataset({}, {}), std::invalid_argument);
+  CHECK_THROWS_AS(ConversationDataset({encoded(1, 8, 1)}, {.context = 6}), std::invalid_argument);
+}
+
+TEST_CASE("ConversationDataset: without packing a conversation a row, as long as the longest") {
+  const ConversationDataset dataset({encoded(10, 3, 1), encoded(20, 6, 2)},
+                                    {.context = 6, .packing = false});
+  CHECK(dataset.size() == 2);
+  const Batch batch = dataset.batch(std::vector<std::int64_t>{1, 0});
+  CHECK(ints_of(batch.inputs) == Tokens{20, 21, 22, 23, 24, 10, 11, 0, 0, 0});
+  CHECK(ints_of(batch.targets) == Tokens{-1, -1, -1, 24, 25, -1, 12, -1, -1, -1});
+  CHECK(!batch.besides.has_value());
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

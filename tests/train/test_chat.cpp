@@ -1,0 +1,268 @@
+#include <doctest/doctest.h>
+
+#include "data/text/chat_encoder.hpp"
+#include "tests/support/labels.hpp"
+#include "tests/support/workshop.hpp"
+#include "train/decode/generate.hpp"
+#include "train/run/run.hpp"
+#include "train/tasks/language/kept_chat_template.hpp"
+#include "train/tasks/language/language_model.hpp"
+#include "train/view.hpp"
+
+// Trainings on conversations, and talks with what was trained.
+namespace tapestry {
+namespace {
+
+constexpr const char* talk_toml = R"(task = "language-model"
+[data]
+kind = "conversations"
+path = "PATH"
+tokenizer = "train"
+vocabulary = 330
+template = "chatml"
+[model]
+layers = 2
+heads = 2
+width = 32
+context = 96
+positions = "rotary"
+[optim]
+learning_rate = 5e-3
+[train]
+steps = 40
+batch_size = 4
+eval_every = 10
+checkpoint_every = 5
+log_every = 3
+)";
+
+// Each word many times: what is held back has been learnt too.
+std::string words() {
+  std::string lines;
+  for (int i = 0; i < 15; ++i)
+    for (const auto& [asked, answer] : {std::pair("1", "one"), std::pair("2", "two"),
+                                        std::pair("3", "three"), std::pair("4", "four")})
+      lines += Json{{"prompt", asked}, {"completion", answer}}.dump() + "\n";
+  return lines;
+}
+
+class TalkShop : public Workshop {
+ public:
+  TalkShop() {
+    std::string config = talk_toml;
+    config.replace(config.find("PATH"), 4, folder.write("talks.jsonl", words()));
+    folder.write("talk.toml", config);
+  }
+  Finished chat(const std::string& run, const std::string& input,
+                std::vector<std::string> more = {}) const {
+    more.insert(more.begin(), {"chat", folder.path(run)});
+    return tapestry_run(more, {.input = folder.write("said", input)});
+  }
+  std::string refused(const std::vector<std::string>& keys) const {
+    const Finished finished = train("talk", "refused", keys);
+    CHECK(finished.status == 2);
+    CHECK(lines_of(finished.err).size() == 1);
+    CHECK(!std::filesystem::exists(folder.path("refused")));
+    return finished.err;
+  }
+};
+
+TEST_SUITE_BEGIN("chat");
+
+TEST_CASE("chat: a model learns to answer, and ends its answers") {
+  const TalkShop shop;
+  shop.must_train("talk", "run", {"train.steps=250"});
+  for (const auto& [asked, answer] : {std::pair("1\n", "one\n"), std::pair("3", "three\n")}) {
+    const Finished finished = shop.chat("run", asked, {"--temperature", "0"});
+    CHECK(finished.err == "");
+    CHECK(finished.status == 0);
+    CHECK(finished.out == answer);
+  }
+  // An empty line is no message.
+  const Finished several = shop.chat("run", "1\n\n3\r\n2", {"--temperature", "0"});
+  CHECK(several.status == 0);
+  CHECK(lines_of(several.out).size() == 3);
+  // Packed or not, what is held back is as likely.
+  const Json packed = shop.eval("run"), alone = shop.eval("run", {"data.packing=false"});
+  CHECK(packed["loss"].get<double>() == doctest::Approx(alone["loss"].get<double>()).epsilon(1e-5));
+  CHECK(packed["loss"] < 0.5);
+}
+
+TEST_CASE("chat: what the model remembers is what it would read from the beginning") {
+  const TalkShop shop;
+  shop.must_train("talk", "run");
+  const TrainedModel trained = load_trained(shop.folder.path("run"), {}, false);
+  auto& task = dynamic_cast<LanguageModel&>(*trained.task);
+  const auto& tokenizer = dynamic_cast<const BytePairTokenizer&>(task.tokenizer());
+  const ChatEncoder encoder(tokenizer, *kept_chat_template(task.metadata()), task.end_of_text());
+  const Talk talk =
+      look_at<Talk>(trained.config, task, {{"temperature", "0"}, {"tokens", "5"}, {"system", "s"}});
+  std::vector<Message> said = {{Speaker::system, "s"}};
+  for (const std::string message : {"1", "2"}) {
+    std::string text;
+    const Answer answer = talk.answer(
+        message, [&](std::string_view piece) { text += piece; }, [] { return true; });
+    CHECK(answer.forgotten == 0);
+    CHECK(!answer.is_cut);
+    said.push_back({Speaker::user, message});
+    Random random(1, Stream::sample);
+    std::vector<std::int32_t> wanted;
+    generate(*make_reader(std::get<Transformer>(task.network())), encoder.encode_question(said), 5,
+             {.temperature = 0, .tokens = tokenizer.size()}, random, [&](std::int32_t token) {
+               if (task.ends_text(token)) return false;
+               wanted.push_back(token);
+               return true;
+             });
+    CHECK(text == tokenizer.decode(wanted));
+    said.push_back({.speaker = Speaker::assistant, .tokens = wanted});
+  }
+}
+
+TEST_CASE("chat: a full context forgets the oldest exchange, and says so") {
+  const TalkShop shop;
+  shop.must_train("talk", "run");
+  const std::vector<std::string> greedy = {"--temperature", "0", "--tokens", "3"};
+  std::string messages;
+  for (int i = 0; i < 6; ++i) messages += "1 2 3 4 1 2 3\n";
+  const Finished finished = shop.chat("run", messages, greedy);
+  CHECK(finished.status == 0);
+  check_says(finished.err, {"tapestry: the context is full: the oldest exchange is forgotten\n"});
+  const Finished too_long = shop.chat("run", "1\n" + std::string(200, 'z') + "\n", greedy);
+  CHECK(too_long.status == 2);
+  check_says(too_long.err, {"the standard input: line 2: a message that takes ",
+                            " tokens with what stands around it; the model sees 96"});
+  const Finished endless = shop.chat("run", "1\n", {"--temperature", "100", "--seed", "3"});
+  CHECK(endless.status == 0);
+}
+
+TEST_CASE("chat: on conversations a training resumes to the same bits, on any number of threads") {
+  const TalkShop shop;
+  shop.must_train("talk", "whole", {"train.threads=1"});
+  shop.must_train("talk", "run", {"train.threads=2", "train.steps=20"});
+  shop.must_train("talk", "run", {"train.threads=2", "--resume"});
+  check_same_run(shop, "whole", "run");
+  shop.folder.write("talks.jsonl", words() + R"({"prompt": "5", "completion": "five"})");
+  const Finished other = shop.train("talk", "run", {"--resume", "train.steps=50"});
+  CHECK(other.status == 2);
+}
+
+TEST_CASE("chat: kinds of models, rows and templates") {
+  const TalkShop shop;
+  const std::vector<std::vector<std::string>> all = {
+      {"data.packing=false", "model.attention=random-features"},
+      {"data.packing=false", "model.kind=recurrent", "model.width=16"},
+      {"model.positions=learned", "model.window=20", "train.checkpoint_activations=true"},
+      {"data.template=llama3", "model.positions=sinusoidal", "model.key_value_heads=1"},
+      {"data.template=Q: {user}\\nA: {assistant}\\n", "train.micro_batches=2"}};
+  for (const std::vector<std::string>& keys : all) {
+    CAPTURE(keys.front());
+    std::vector<std::string> few = keys;
+    few.insert(few.end(), {"train.steps=2", "train.eval_every=2"});
+    std::filesystem::remove_all(shop.folder.path("run"));
+    shop.must_train("talk", "run", few);
+    const Finished finished = shop.chat("run", "1\n2\n", {"--tokens", "4"});
+    CHECK(finished.err == "");
+    CHECK(finished.status == 0);
+  }
+}
+
+TEST_CASE("chat: what is longer than the context is cut or left out, and said once") {
+  const TalkShop shop;
+  std::string much;  // of letters that no tokenizer makes short
+  for (std::uint32_t i = 0, state = 1; i < 600; ++i) {
+    state = state * 1103515245 + 12345;
+    much += static_cast<char>('a' + (state >> 16) % 26);
+  }
+  shop.folder.write("talks.jsonl", words() + Json{{"prompt", "long"}, {"completion", much}}.dump() +
+                                       "\n" + Json{{"prompt", much}, {"completion", "no"}}.dump() +
+                                       "\n");
+  const Finished finished = tapestry_run(with_sets(
+      {"train", shop.folder.path("talk.toml"), "--out", shop.folder.path("run"), "train.steps=1"}));
+  CHECK(finished.status == 0);
+  check_says(finished.out,
+             {"of 62 conversations 2 are longer than model.context = 96 and are cut there, and 1 "
+              "have nothing left to learn and are left out\n"});
+}
+
+TEST_CASE("chat: what cannot be trained on is refused in a line, and leaves nothing") {
+  const TalkShop shop;
+  check_says(shop.refused({"data.template="}),
+             {"data.template", "the tokenizer has no chat template; set it to \"chatml\""});
+  check_says(shop.refused({"data.template={user"}), {"data.template", "a '{' alone"});
+  check_says(shop.refused({"data.tokenizer="}),
+             {"data.tokenizer", "set it to \"train\", or to a tokenizer.json"});
+  check_says(shop.refused({"model.attention=random-features"}),
+             {"data.packing", "random features do not keep conversations in a row apart"});
+  check_says(shop.refused({"model.kind=recurrent"}),
+             {"data.packing", "a recurrent network does not keep conversations"});
+  check_says(shop.refused({"model.context=4"}),
+             {"model.context", "no conversation of the training split has an answer within"});
+  check_says(shop.refused({"data.path=" + shop.folder.path("none.jsonl")}), {"none.jsonl"});
+  shop.folder.write("talks.jsonl", "{\"prompt\": \"a\", \"completion\": \"b\"}\n");
+  check_says(shop.refused({}), {"data.path", "holds one conversation; expected at least 2"});
+  shop.folder.write("talks.jsonl", words() + "{\"text\": 1}\n");
+  check_says(shop.refused({}), {"talks.jsonl: line 61: found the fields \"text\""});
+}
+
+TEST_CASE("tokenizer encode: conversations, and which of their tokens are learnt") {
+  const TalkShop shop;
+  const std::string folder = shop.folder.path();
+  const std::vector<std::string> texts = {words()};
+  const auto tokenizer = BytePairTokenizer::train(
+      texts,
+      {.vocabulary = 270, .special_tokens = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"}});
+  shop.folder.write("tokenizer.json", tokenizer.to_json());
+  shop.folder.write("one.jsonl", R"({"prompt": "1", "completion": "one"})");
+  const auto encode = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"tokenizer", "encode", "one.jsonl"});
+    return tapestry_run(more, {.folder = folder});
+  };
+  const std::vector<std::string> by_chatml = {"--conversations", "--chat-template", "chatml"};
+  const Finished finished = encode(by_chatml);
+  CHECK(finished.err == "");
+  const Json made = Json::parse(finished.out);
+  const std::vector<std::int32_t> tokens = made["tokens"];
+  std::vector<std::int32_t> learnt;
+  for (const std::size_t place : made["learnt"]) learnt.push_back(tokens.at(place));
+  CHECK(tokenizer.decode(tokens) == "user\n1\nassistant\none\n");
+  CHECK(tokenizer.decode(learnt) == "one");
+  CHECK(learnt.back() == 2);
+  // The same by the template that lies beside the tokenizer.
+  const std::string jinja =
+      R"({% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + )"
+      R"(message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{{ '<|im_start|>assistant\n' }})";
+  check_says(encode({"--conversations"}).err, {"no chat template lies beside it"});
+  shop.folder.write("tokenizer_config.json", Json{{"chat_template", jinja}}.dump());
+  CHECK(encode({"--conversations"}).out == finished.out);
+  shop.folder.write("chat_template.jinja", "[INST]{{ messages }}");
+  check_says(encode({"--conversations"}).err, {"it is neither ChatML's nor Llama 3's"});
+  check_says(encode({"--conversations", "--json"}).err, {"--conversations goes without --json"});
+  check_says(encode({"--chat-template", "chatml"}).err, {"--chat-template is of --conversations"});
+  shop.folder.write("one.jsonl", "{}\n");
+  check_says(encode(by_chatml).err, {"one.jsonl: line 1: found the fields none"});
+}
+
+TEST_CASE("chat: what cannot be talked with is refused in a line") {
+  const TalkShop shop;
+  shop.must_train("toy", "toy", {"train.steps=1"});
+  CHECK(shop.chat("toy", "1\n").status == 2);
+  check_says(shop.chat("toy", "1\n").err,
+             {"this run's model writes no texts: it cannot be talked with"});
+  shop.must_train("text", "text", {"train.steps=1"});
+  check_says(shop.chat("text", "1\n").err,
+             {"this run's model has no chat template; give --template"});
+  check_says(shop.chat("text", "1\n", {"--template", "chatml"}).err,
+             {"this run's model reads characters, which have no chat template"});
+  shop.must_train("talk", "run", {"train.steps=1"});
+  check_says(shop.chat("run", "\xff\n").err, {"the standard input: line 1: ", "UTF-8"});
+  check_says(shop.chat("run", "1\n", {"--template", "llama3"}).err,
+             {"the tokenizer has no special token <|begin_of_text|>"});
+  check_says(
+      shop.chat("run", "1\n", {"--template", "Q: {user} A: {assistant}", "--system", "x"}).err,
+      {"no place for a system message"});
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,118 @@
+#include "train/tasks/language/chat.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "data/file.hpp"
+#include "train/decode/token_text.hpp"
+
+namespace tapestry {
+namespace {
+
+const BytePairTokenizer& byte_pairs_of(const LanguageModel& task) {
+  const auto* tokenizer = dynamic_cast<const BytePairTokenizer*>(&task.tokenizer());
+  expect_input(tokenizer, "this run's model reads characters, which have no chat template");
+  return *tokenizer;
+}
+
+}  // namespace
+
+Chat::Chat(const LanguageModel& task, const ChatTemplate& chat_template, ChatOptions options)
+    : task_(task),
+      options_(std::move(options)),
+      encoder_(byte_pairs_of(task), chat_template, task.end_of_text()) {
+  expect_input(options_.system.empty() || chat_template.takes_system,
+               "the chat template has no place for a system message: no {{system}}");
+}
+
+// A recurrent network reads on for ever.
+std::int64_t Chat::context() const {
+  return std::holds_alternative<Transformer>(task_.network())
+             ? task_.context()
+             : std::numeric_limits<std::int64_t>::max();
+}
+
+std::vector<std::int32_t> Chat::tokens() const {
+  std::vector<Message> messages;
+  if (!options_.system.empty()) messages.push_back({Speaker::system, options_.system});
+  for (const Exchange& exchange : exchanges_) {
+    messages.push_back({Speaker::user, exchange.question});
+    if (&exchange != &exchanges_.back())
+      messages.push_back({.speaker = Speaker::assistant, .tokens = exchange.answer});
+  }
+  std::vector<std::int32_t> all = encoder_.encode_question(messages);
+  const std::vector<std::int32_t>& begun = exchanges_.back().answer;
+  all.insert(all.end(), begun.begin(), begun.end());
+  return all;
+}
+
+// Forgets the oldest exchanges until one more token has a place.
+std::vector<std::int32_t> Chat::make_room(Answer& answer) {
+  std::vector<std::int32_t> all = tokens();
+  while (std::ssize(all) > context() && exchanges_.size() > 1) {
+    exchanges_.erase(exchanges_.begin());
+    ++answer.forgotten;
+    all = tokens();
+  }
+  return all;
+}
+
+void Chat::ask(const std::string& message, Answer& answer) {
+  require_utf8(message, "the message");
+  exchanges_.push_back({message});
+  try {
+    const std::vector<Exchange> before = exchanges_;
+    const std::int64_t count = std::ssize(make_room(answer));
+    if (count <= context()) return;
+    exchanges_ = before;
+    throw InputError(
+        fmt::format("a message that takes {} tokens with what stands around it; the "
+                    "model sees {}",
+                    count, context()));
+  } catch (...) {
+    exchanges_.pop_back();
+    throw;
+  }
+}
+
+// The logits of what follows. What the reader has read already is not read again.
+Array Chat::read(const std::vector<std::int32_t>& all) {
+  const bool goes_on =
+      reader_ && read_.size() < all.size() && std::equal(read_.begin(), read_.end(), all.begin());
+  if (!goes_on) {
+    reader_ = std::visit([](const auto& model) { return make_reader(model); }, task_.network());
+    read_.clear();
+  }
+  const std::vector<std::int32_t> unread(all.begin() + std::ssize(read_), all.end());
+  read_ = all;
+  return reader_->read(unread);
+}
+
+Answer Chat::answer(const std::string& message, const TextSink& sink,
+                    const std::function<bool()>& goes_on) {
+  Answer answer;
+  ask(message, answer);
+  Random random(options_.seed, Stream::sample, said_++);
+  TokenText text(task_.tokenizer(), {}, sink);
+  std::vector<std::int32_t> all = tokens();
+  TokenChooser chooser(options_.sampling);
+  chooser.read(all);
+  const auto is_wanted = [&](std::int64_t written) {
+    return goes_on() && (options_.tokens == 0 || written < options_.tokens);
+  };
+  for (std::int64_t written = 0; is_wanted(written); ++written) {
+    const std::int32_t token = chooser.choose(read(all), random);
+    if (token == encoder_.end_of_answer() || task_.ends_text(token)) break;
+    exchanges_.back().answer.push_back(token);
+    text.add(token);
+    all.push_back(token);
+    if (std::ssize(all) <= context()) continue;
+    all = make_room(answer);
+    answer.is_cut = std::ssize(all) > context();
+    if (answer.is_cut) break;
+  }
+  text.finish();
+  return answer;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,80 @@
+#include "train/tasks/language/kept_chat_template.hpp"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "autograd/check.hpp"
+#include "data/file.hpp"
+#include "data/json.hpp"
+#include "train/tasks/language/language_model.hpp"
+
+namespace tapestry {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr const char *template_file = "chat_template.jinja",
+                     *settings_file = "tokenizer_config.json";
+
+// The files of a published tokenizer, as far as they are there.
+struct TokenizerFiles {
+  std::optional<std::string> chat_template{}, settings{};
+};
+
+// A text, or the content of an object.
+std::string text_of(const Json& settings, const char* name) {
+  const Json value = settings.value(name, Json());
+  const Json text = value.is_object() ? value.value("content", Json()) : value;
+  return text.is_string() ? text.get<std::string>() : "";
+}
+
+// The template that tokenizer_config.json holds: a text, or of a list the one named "default".
+std::string template_in(const Json& settings) {
+  const Json given = settings.value("chat_template", Json());
+  if (given.is_string()) return given.get<std::string>();
+  if (!given.is_array()) return "";
+  for (const Json& each : given)
+    if (each.is_object() && text_of(each, "name") == "default") return text_of(each, "template");
+  return "";
+}
+
+std::optional<ChatTemplate> published_template(const TokenizerFiles& files) {
+  Json settings = files.settings ? parse_json(*files.settings, settings_file) : Json::object();
+  if (!settings.is_object()) settings = Json::object();
+  const std::string jinja = files.chat_template.value_or(template_in(settings));
+  if (jinja.empty()) return std::nullopt;
+  try {
+    return recognised_chat_template(jinja, text_of(settings, "bos_token"));
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("the tokenizer's chat template is not known: {}", error.what()));
+  }
+}
+
+}  // namespace
+
+std::optional<ChatTemplate> kept_chat_template(const std::map<std::string, std::string>& metadata) {
+  if (const auto own = metadata.find(chat_template_name); own != metadata.end())
+    return chat_template_from_json(own->second, "the checkpoint");
+  const auto carried = [&](const char* name) -> std::optional<std::string> {
+    const auto found = metadata.find(std::string(carried_prefix) + name);
+    if (found == metadata.end()) return std::nullopt;
+    return found->second;
+  };
+  return published_template({carried(template_file), carried(settings_file)});
+}
+
+std::optional<ChatTemplate> chat_template_beside(const std::string& tokenizer_path) {
+  if (tokenizer_path.empty()) return std::nullopt;
+  const auto beside = [&](const char* name) -> std::optional<std::string> {
+    constexpr std::int64_t max_bytes = std::int64_t{1} << 20;
+    const std::string path = (fs::path(tokenizer_path).parent_path() / name).string();
+    if (!fs::exists(path)) return std::nullopt;
+    std::string content = read_file(path, max_bytes);
+    require_utf8(content, path);
+    return content;
+  };
+  return published_template({beside(template_file), beside(settings_file)});
+}
+
+}  // namespace tapestry
