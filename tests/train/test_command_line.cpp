@@ -72,7 +72,7 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
   const Row rows[] = {
       {{},
        {"which command?",
-        "attention, bench, compare, config, eval, export, gradcheck, import, latent, list, "
+        "attention, bench, chat, compare, config, eval, export, gradcheck, import, latent, list, "
         "manual, report, sample, "
         "tokenizer, tokens, train"}},
       {{""}, {"which command?"}},
