@@ -28,8 +28,10 @@ void expect_apart(const Config& config, const std::string& whole,
                   "{} is a part of {}; leave one of them out", part, whole);
 }
 
-std::int64_t rank_of(const AdapterTarget& target) {
-  return std::min(target.rows, target.linear->weight.tensor.dim(1));
+// The changes of a map of that many ranks are about as large as the map itself. Several that left
+// as one may have more than its smaller side.
+std::int64_t highest_rank(const AdapterTarget& target) {
+  return target.rows + target.linear->weight.tensor.dim(1);
 }
 
 void add_adapters(Module& model, const Config& config) {
@@ -47,14 +49,14 @@ void add_adapters(Module& model, const Config& config) {
   expect_apart(config, "query_key_value", {"query", "key", "value"});
   expect_apart(config, "expand", {"gate", "up"});
   for (const AdapterTarget& target : all)
-    config.expect(!names(targets, target.name) || config[key::adapter_rank] <= rank_of(target),
-                  key::adapter_rank, "{} is a map of rank {} at most; give a lower one",
-                  target.name, rank_of(target));
+    config.expect(!names(targets, target.name) || config[key::adapter_rank] <= highest_rank(target),
+                  key::adapter_rank, "expected at most {}, the rows and columns of {}",
+                  highest_rank(target), target.name);
   Random init(seed_of(config), Stream::adapters);
   const auto rank = static_cast<double>(config[key::adapter_rank]);
   const InitialLeftOut drawn(false);  // what they adapt may be a checkpoint's, without adapters
-  const InitialLimit unlimited(
-      std::numeric_limits<std::int64_t>::max());  // twice the model at most
+  // The limit is for what the checkpoint holds; the ranks bound what is new.
+  const InitialLimit unlimited(std::numeric_limits<std::int64_t>::max());
   try {
     add_adapters(model,
                  {.rank = config[key::adapter_rank],
@@ -89,9 +91,10 @@ std::vector<std::string> names_in(const std::vector<Parameter*>& parameters) {
 void fix_others(const std::vector<Parameter*>& parameters, const Config& config) {
   const std::vector<std::string>& patterns = config[key::trainable];
   for (const std::string& pattern : patterns) {
-    const bool is_known = std::ranges::any_of(
-        parameters, [&](const Parameter* parameter) { return matches(pattern, parameter->name); });
-    config.expect(is_known, key::trainable, "this model has no parameter {}{}",
+    const bool is_known = std::ranges::any_of(parameters, [&](const Parameter* parameter) {
+      return parameter->role != Role::fixed && matches(pattern, parameter->name);
+    });
+    config.expect(is_known, key::trainable, "this model has no such parameter to train: {}{}",
                   to_toml(Value(pattern)), did_you_mean(pattern, names_in(parameters), "\""));
   }
   for (Parameter* parameter : parameters)

@@ -6,6 +6,7 @@
 #include "train/exchange/architecture.hpp"
 #include "train/exchange/gguf_import.hpp"
 #include "train/exchange/published_weights.hpp"
+#include "train/run/checkpoint.hpp"
 
 // What a published model's folder holds, and a file of llama.cpp's.
 namespace tapestry {
@@ -17,6 +18,26 @@ const RegisterFuzzTarget published_config("published-config", [](std::string_vie
 
 const RegisterFuzzTarget adapter_config("adapter-config", [](std::string_view bytes) {
   read_adapter_config(parse_json(bytes, "adapter_config.json"), "adapter_config.json");
+});
+
+// A checkpoint of a small Llama, as of one that was never trained.
+std::string small_llama() {
+  const Config config = parse_config(
+      "task = \"language-model\"\n[model]\nlayers = 1\nheads = 2\nwidth = 4\ncontext = 4\n"
+      "norm_kind = \"rms\"\ngated = true\nactivation = \"silu\"\npositions = \"rotary\"\n"
+      "bias = false\n",
+      "llama.toml", {});
+  const std::unique_ptr<Task> task = make_task({config, {{"vocabulary", "[\"a\", \"b\"]"}}, false});
+  const std::string path = scratch_folder() + "/llama.safetensors";
+  save_weights(path, *task, config);
+  return path;
+}
+
+const RegisterFuzzTarget adapter("adapter", [](std::string_view bytes) {
+  static const std::string base = small_llama();
+  written_file("adapter_config.json", R"({"peft_type": "LORA", "r": 2, "lora_alpha": 4})");
+  written_file("adapter_model.safetensors", bytes);
+  load_trained_with(scratch_folder(), base, {}, false);
 });
 
 const RegisterFuzzTarget index("weights-index", [](std::string_view bytes) {

@@ -136,7 +136,9 @@ TEST_CASE("fine-tuning: every task whose model has blocks can have adapters") {
   const Workshop shop;
   shop.must_train("toy", "base");
   shop.must_train("toy", "tuned", from(shop, {"model.lora.rank=2"}));
-  const Finished vae = shop.train("vae", "refused", {"model.lora.rank=2"});
+  shop.must_train("vae", "pictures");
+  const Finished vae =
+      shop.train("vae", "refused", {"--from", shop.folder.path("pictures"), "model.lora.rank=2"});
   CHECK(vae.status == 2);
   check_says(vae.err, {"model.lora.rank = 2", "no transformer blocks"});
 }
@@ -153,8 +155,9 @@ TEST_CASE("fine-tuning: keys that fit nothing are refused in one line") {
     CHECK(!fs::exists(shop.folder.path("refused")));
     return finished.err;
   };
-  check_says(refusal("train.trainable=[\"block.0\"]"),
-             {"train.trainable", "no parameter \"block.0\"", "did you mean \"blocks.0\"?"});
+  check_says(
+      refusal("train.trainable=[\"block.0\"]"),
+      {"train.trainable", "no such parameter to train: \"block.0\"", "did you mean \"blocks.0\"?"});
   check_says(refusal("train.trainable=\"head\""), {"expected a list of strings"});
   check_says(refusal("train.trainable=[1]"), {"expected a list of strings"});
   check_says(refusal("model.lora.targets=[\"qeury\"]", {"model.lora.rank=1"}),
@@ -164,8 +167,17 @@ TEST_CASE("fine-tuning: keys that fit nothing are refused in one line") {
   check_says(refusal("model.lora.targets=[]", {"model.lora.rank=1"}), {"expected one of"});
   check_says(refusal("model.lora.targets=[\"key\", \"query_key_value\"]", {"model.lora.rank=1"}),
              {"key is a part of query_key_value"});
-  check_says(refusal("model.lora.rank=17"), {"query is a map of rank 16 at most"});
+  check_says(refusal("model.lora.rank=33"), {"expected at most 32, the rows and columns of"});
+  const Finished without_base = shop.train("text", "refused", {"model.lora.rank=2"});
+  check_says(without_base.err, {"model.lora.rank = 2", "--from RUN"});
   check_says(refusal("model.lora.alpha=3"), {"model.lora.alpha", "model.lora.rank"});
+
+  // Adapters go on at the scale that they were learnt with.
+  shop.must_train("text", "scaled", from(shop, {"model.lora.rank=2", "train.steps=2"}));
+  const Finished scaled =
+      shop.train("text", "refused", {"--from", shop.folder.path("scaled"), "model.lora.alpha=64"});
+  CHECK(scaled.status == 2);
+  check_says(scaled.err, {"model.lora.alpha = 64", "were learnt with 16"});
 
   // A run with adapters, of which a model without is wanted.
   shop.must_train("text", "adapted", from(shop, {"model.lora.rank=2", "train.steps=2"}));
@@ -272,12 +284,63 @@ TEST_CASE("fine-tuning: eval, sample and export apply an adapter") {
   CHECK(unmerged.status == 2);
   check_says(unmerged.err, {"--merge adds them to the weights", "--format peft"});
   CHECK(tapestry_run({"export", adapter.run(), "--merge", "--out", out}).status == 2);
+  for (const char* format : {"peft", "safetensors"}) {
+    Strings words = {"export", adapter.run(), "--adapter", adapter.path(), "--format", format};
+    if (format == std::string("peft")) words.emplace_back("--merge");
+    words.insert(words.end(), {"--out", out});
+    const Finished refused = tapestry_run(words);
+    CHECK(refused.status == 2);
+    check_says(refused.err, {"--merge"});
+  }
   REQUIRE(
       tapestry_run({"export", adapter.run(), "--adapter", adapter.path(), "--merge", "--out", out})
           .err == "");
   const TrainedModel both = load_trained_with(adapter.path(), adapter.run(), {}, false);
   check_close(logits_of(*import_published(out, {}).task, some_tokens),
               logits_of(*both.task, some_tokens), 1e-5);
+}
+
+TEST_CASE("bug: an adapter of more ranks than a map's smaller side was not read again") {
+  const Workshop shop;
+  shop.must_train("text", "base",
+                  {"data.tokenizer=train", "data.vocabulary=260", "model.activation=gelu_tanh"});
+  shop.must_train("text", "tuned",
+                  from(shop, {"model.lora.rank=16", "train.steps=2",
+                              "model.lora.targets=[\"query\", \"key\", \"value\"]"}));
+  const std::string out = shop.folder.path("adapter"), both = shop.folder.path("both");
+  REQUIRE(
+      tapestry_run({"export", shop.folder.path("tuned"), "--format", "peft", "--out", out}).err ==
+      "");
+  CHECK(tapestry_run({"import", out, "--base", shop.folder.path("base"), "--out", both}).err == "");
+  check_close(logits_of(*load_trained(both, {}, false).task, some_tokens),
+              logits_of(*load_trained(shop.folder.path("tuned"), {}, false).task, some_tokens),
+              1e-5);
+}
+
+TEST_CASE("bug: export wrote where a run's files are, and over links that lead nowhere") {
+  const Workshop shop;
+  shop.must_train("text", "base");
+  const std::string base = shop.folder.path("base"), link = shop.folder.path("link");
+  fs::create_symlink("nowhere", link);
+  for (const char* format : {"safetensors", "onnx"}) {
+    const Finished over_link = tapestry_run({"export", base, "--format", format, "--out", link});
+    CHECK(over_link.status == 2);
+    check_says(over_link.err, {"is there already"});
+    const Finished into_run = tapestry_run(
+        {"export", base, "--format", format, "--out", shop.folder.path("base/samples.jsonl")});
+    CHECK(into_run.status == 2);
+    check_says(into_run.err, {"is the name of a run's file"});
+    const Finished nowhere =
+        tapestry_run({"export", base, "--format", format, "--out", shop.folder.path("no/folder")});
+    CHECK(nowhere.status == 2);
+    check_says(nowhere.err, {"there is no folder"});
+  }
+}
+
+TEST_CASE("bug: an imported file's name led out of runs/") {
+  for (const std::string name : {"..", ".", ".hidden", "a/b", "two\nlines"})
+    CHECK(message_of([&] { Run::default_folder(name, false); }).find("--out names any folder") !=
+          std::string::npos);
 }
 
 TEST_CASE("fine-tuning: a run of an imported adapter is trained on") {
@@ -310,7 +373,10 @@ TEST_CASE("fine-tuning: wrong adapters are refused by file, field or tensor") {
   check_says(of_field("peft_type", "IA3"), {"adapter_config.json: peft_type: expected \"LORA\""});
   check_says(of_field("r", 0), {"r: expected a natural number, found 0"});
   check_says(of_field("r", 3), {"lora_A.weight is (2, 16), expected (3, 16)", "another model"});
-  check_says(of_field("r", 17), {"model.lora.rank = 17"});
+  check_says(of_field("r", 40), {"model.lora.rank = 40: expected at most"});
+  check_says(of_field("r", 5000), {"adapter_config.json: r: expected a number from 0 to 4096"});
+  check_says(of_field("lora_alpha", -8), {"adapter_config.json: lora_alpha: expected a number"});
+  check_says(of_field("init_lora_weights", "pissa"), {"true or false or \"gaussian\""});
   check_says(of_field("use_dora", true), {"use_dora: expected false"});
   check_says(of_field("bias", "all"), {"bias: expected \"none\""});
   check_says(of_field("rank_pattern", {{"q_proj", 4}}), {"rank_pattern"});
@@ -324,19 +390,25 @@ TEST_CASE("fine-tuning: wrong adapters are refused by file, field or tensor") {
   };
   check_says(of_tensors([](Safetensors& file) { file.tensors.pop_back(); }), {"is missing"});
   check_says(of_tensors([](Safetensors& file) { file.tensors.front().first = "other"; }),
-             {"tensor other: this model has no such map"});
+             {"tensor other: not of a map of this model's blocks"});
   check_says(of_tensors([](Safetensors& file) { file.tensors.clear(); }), {"holds no tensors"});
   check_says(of_tensors([](Safetensors& file) {
                Array first = file.tensors.front().second;
                first.mutable_values<float>()[0] = std::numeric_limits<float>::quiet_NaN();
              }),
              {"not finite"});
+  check_says(of_tensors([](Safetensors& file) {
+               Array& first = file.tensors.front().second;
+               first = Array::of<std::int32_t>(std::vector<std::int32_t>(first.size(), 1),
+                                               first.shape());
+             }),
+             {"holds integers"});
 
   const CopiedAdapter of_another("gpt2");
   const CopiedAdapter adapter("llama3");
   const Finished other = tapestry_run({"sample", adapter.run(), "--adapter", of_another.path()});
   CHECK(other.status == 2);
-  check_says(other.err, {"this model has no such map: the adapter of another"});
+  check_says(other.err, {"not of a map of this model's blocks: the adapter of another"});
   const Finished nowhere = tapestry_run({"eval", adapter.run(), "--adapter", adapter.run()});
   check_says(nowhere.err, {"holds no adapter_config.json and adapter_model.safetensors"});
   const Finished no_base = tapestry_run({"import", adapter.path()});

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "data/text/text.hpp"
 #include "layers/adapters.hpp"
@@ -11,6 +12,7 @@
 #include "train/exchange/gguf_export.hpp"
 #include "train/exchange/onnx.hpp"
 #include "train/run/terminal.hpp"
+#include "train/settings/keys.hpp"
 
 namespace tapestry {
 namespace {
@@ -62,7 +64,7 @@ const std::vector<Format>& formats() {
       {"peft", "folder", {"float32", "bfloat16"}, true, write_peft},
       {"gguf", "file", {"float32", "float16", "q8_0"}, false, write_gguf},
       {"onnx", "file or folder", {"float32"}, false, write_onnx},
-      {"safetensors", "file", {"float32", "bfloat16"}, true, write_weights}};
+      {"safetensors", "file", {"float32", "bfloat16"}, false, write_weights}};
   return all;
 }
 
@@ -75,7 +77,8 @@ class Export final : public Command {
                      "where a model has two parts; peft, a folder of the adapters alone; or "
                      "safetensors, a file of the weights alone");
     arguments.option("--dtype", dtype_,
-                     "of the weights: float32 or bfloat16; for gguf float32, float16 or q8_0");
+                     "of the weights: float32 or bfloat16; for gguf float32, float16 or q8_0; for "
+                     "onnx float32");
     arguments.adapter(adapter_);
     arguments.flag("--merge", merges_, "add the adapters to the weights first");
     arguments.option("--out", out_, "the folder or file to write");
@@ -83,10 +86,14 @@ class Export final : public Command {
 
   int run() override {
     const Format& format = chosen();
-    const TrainedModel trained = load_trained_with(adapter_, run_, {}, false);
+    TrainedModel trained = load_trained_with(adapter_, run_, {}, false);
     Module& model = trained.task->model();
     expect_input(has_adapters(model) || !merges_, "--merge: {} has no adapters", printable(run_));
-    if (merges_) merge_adapters(model);
+    if (merges_) {
+      merge_adapters(model);
+      trained.config = resolved_config(trained.config.toml(), run_,
+                                       {fmt::format("{}=0", key::adapter_rank.name)});
+    }
     expect_input(!has_adapters(model) || format.keeps_adapters,
                  "--format {}: {} has adapters: --merge adds them to the weights, --format peft "
                  "writes them alone",
@@ -105,7 +112,13 @@ class Export final : public Command {
     expect_input(std::ranges::count(format->dtypes, dtype_) > 0,
                  "--dtype: {}: expected one of {} with --format {}", printable(dtype_),
                  fmt::join(format->dtypes, ", "), format->name);
+    expect_input(!merges_ || !format->keeps_adapters,
+                 "--merge: leaves no adapters for --format {}; leave one of them out",
+                 format->name);
     expect_input(!out_.empty(), "--out: name the {} to write", format->place);
+    for (const std::filesystem::path file : Run("").files())
+      expect_input(std::filesystem::path(out_).filename() != file.filename(),
+                   "--out {}: is the name of a run's file; give another", printable(out_));
     return *format;
   }
 

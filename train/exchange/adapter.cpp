@@ -70,7 +70,6 @@ void expect_published_model(const TrainedModel& trained, const std::string& what
 
 // The change of one map: a (r, I) and b (R, r), of the adapters that change some of its rows.
 struct MapChange {
-  std::string name;
   PublishedMap map;
   std::vector<const Adapter*> adapters{};
 
@@ -85,7 +84,7 @@ std::vector<MapChange> changes_of(Module& model, const Config& config) {
   std::vector<MapChange> changes;
   for (Linear* linear : adapted_linears(model))
     for (const PublishedMap& map : published_maps(*linear, config)) {
-      MapChange change{.name = map.name, .map = map};
+      MapChange change{.map = map};
       for (const Adapter& adapter : linear->adapters)
         if (adapter.first_row < map.place.first_row + map.place.rows &&
             map.place.first_row < adapter.first_row + adapter.b.tensor.dim(0))
@@ -134,7 +133,8 @@ Ordered adapter_config(const Config& config, const std::vector<MapChange>& chang
                        std::int64_t rank) {
   const Architecture architecture = architecture_of(config);
   std::set<std::string> targets;
-  for (const MapChange& change : changes) targets.insert(target_name(change.name, architecture));
+  for (const MapChange& change : changes)
+    targets.insert(target_name(change.map.name, architecture));
   return {{"peft_type", "LORA"},
           {"task_type", "CAUSAL_LM"},
           {"base_model_name_or_path", nullptr},
@@ -177,6 +177,18 @@ void export_adapter(const TrainedModel& trained, const std::string& folder, Stor
 
 // --- import ---
 
+namespace {
+
+// A field that has to suit the key that it becomes.
+template <class T>
+T suited(const Fields& fields, const char* name, T value, const Key<T>& key) {
+  if (!range_error(key, Value(value)).empty())
+    fields.fail(name, fmt::format("a number from {} to {}", key.limits.low, key.limits.high));
+  return value;
+}
+
+}  // namespace
+
 PublishedAdapter read_adapter_config(const nlohmann::json& json, const std::string& path) {
   Fields fields(json, path);
   fields.expect("peft_type", {"LORA"});
@@ -197,9 +209,11 @@ PublishedAdapter read_adapter_config(const nlohmann::json& json, const std::stri
                  "fan_in_fan_out", "megatron_config", "megatron_core", "loftq_config", "eva_config",
                  "corda_config", "lora_ga_config", "qalora_group_size", "ensure_weight_tying",
                  "runtime_config"});
-  PublishedAdapter adapter{.rank = fields.count("r"),
-                           .alpha = fields.number("lora_alpha", 8),
-                           .dropout = fields.number("lora_dropout", 0)};
+  PublishedAdapter adapter{
+      .rank = suited(fields, "r", fields.count("r"), key::adapter_rank),
+      .alpha = suited(fields, "lora_alpha", fields.number("lora_alpha", 8), key::adapter_alpha),
+      .dropout =
+          suited(fields, "lora_dropout", fields.number("lora_dropout", 0), key::adapter_dropout)};
   if (fields.flag("use_rslora", false)) adapter.alpha *= std::sqrt(adapter.rank);
   fields.expect_all_known();
   return adapter;
@@ -231,8 +245,11 @@ std::vector<std::string> targets_in(const SafetensorsReader& file,
   for (const TargetMap& each : maps)
     for (const char* matrix : {"A", "B"})
       if (names.erase(each.map.tensor(matrix)) > 0) targets.insert(each.target);
-  expect_input(names.empty(), "{}: tensor {}: this model has no such map: the adapter of another",
-               file.path(), names.empty() ? "" : printable(*names.begin()));
+  expect_input(
+      names.empty(),
+      "{}: tensor {}: not of a map of this model's blocks: the adapter of another model, or of "
+      "maps that have none here",
+      file.path(), names.empty() ? "" : printable(*names.begin()));
   expect_input(!targets.empty(), "{}: holds no tensors", file.path());
   return {targets.begin(), targets.end()};
 }
@@ -244,6 +261,8 @@ Array read_tensor(SafetensorsReader& file, const std::string& name, const Shape&
   expect_input(found->shape == shape,
                "{}: tensor {} is {}, expected {}: the adapter of another model", file.path(), name,
                to_string(found->shape), to_string(shape));
+  expect_input(file.dtype_of(*found) != DType::int32, "{}: tensor {} holds integers", file.path(),
+               name);
   const Array values = file.read(*found).to(DType::float32);
   expect_input(std::isfinite(sum_of_squares(values)),
                "{}: tensor {} holds numbers that are not finite: this adapter cannot be used",
@@ -269,8 +288,9 @@ TrainedModel load_trained_with(const std::string& adapter, const std::string& ru
                                const std::vector<std::string>& overrides, bool needs_data) {
   if (adapter.empty()) return load_trained(run, overrides, needs_data);
   constexpr std::int64_t max_config_bytes = std::int64_t{1} << 20;
+  std::error_code unseen;
   const auto in = [&](const char* name) { return (fs::path(adapter) / name).string(); };
-  expect_input(fs::exists(in(config_name)) && fs::exists(in(weights_name)),
+  expect_input(fs::exists(in(config_name), unseen) && fs::exists(in(weights_name), unseen),
                "{}: holds no {} and {}; give a folder as peft saves an adapter", printable(adapter),
                config_name, weights_name);
   const PublishedAdapter published = read_adapter_config(
@@ -287,8 +307,9 @@ TrainedModel load_trained_with(const std::string& adapter, const std::string& ru
     return fmt::format("{}={}", key.name, to_toml(value));
   };
   base.config = resolved_config(
-      base.config.toml(), run,
-      {setting(key::adapter_rank, published.rank), setting(key::adapter_alpha, published.alpha),
+      base.config.toml(), run + " (its config)",
+      {setting(key::trainable, std::vector<std::string>()),
+       setting(key::adapter_rank, published.rank), setting(key::adapter_alpha, published.alpha),
        setting(key::adapter_dropout, published.dropout),
        setting(key::adapter_targets, targets_in(file, target_maps(model, base.config)))});
   prepare_fine_tuning(model, base.config);

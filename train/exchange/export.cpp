@@ -117,8 +117,7 @@ std::string export_published(const TrainedModel& trained, const std::string& fol
 }
 
 void export_weights(const TrainedModel& trained, const std::string& path, StoredFloats stored) {
-  expect_input(!std::filesystem::exists(path), "{}: is there already; give the name of a new file",
-               path);
+  expect_new_file(path);
   Safetensors file{.tensors = {}, .metadata = weights_metadata};
   for (const Parameter* parameter : trained.task->model().parameters())
     file.tensors.emplace_back(parameter->name, parameter->value());

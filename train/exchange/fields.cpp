@@ -91,7 +91,10 @@ const Json& Fields::list(const std::string& name) {
 void Fields::expect(const std::string& name, std::initializer_list<Json> allowed) {
   const Json* found = find(name);
   if (!found || std::ranges::find(allowed, *found) != allowed.end()) return;
-  fail(name, brief(*allowed.begin()) + ", the only one that a Tapestry model can be");
+  std::vector<std::string> choices;
+  for (const Json& each : allowed) choices.push_back(brief(each));
+  const char* only = choices.size() == 1 ? ", the only one that a Tapestry model can be" : "";
+  fail(name, fmt::format("{}{}", fmt::join(choices, " or "), only));
 }
 
 void Fields::expect_each(const std::string& name, const Json& value) {

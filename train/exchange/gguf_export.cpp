@@ -10,6 +10,7 @@
 #include "train/exchange/gguf_rotary.hpp"
 #include "train/exchange/gguf_tokens.hpp"
 #include "train/exchange/tensor_names.hpp"
+#include "train/run/new_folder.hpp"
 #include "train/settings/keys.hpp"
 #include "train/tasks/transformer_keys.hpp"
 
@@ -140,8 +141,7 @@ const LanguageModel& transformer_of(const TrainedModel& trained) {
 }  // namespace
 
 GgufExport export_gguf(const TrainedModel& trained, const std::string& path, GgufType stored) {
-  expect_input(!std::filesystem::exists(path), "{}: is there already; give the name of a new file",
-               path);
+  expect_new_file(path);
   const Config& config = trained.config;
   const LanguageModel& task = transformer_of(trained);
   const Architecture architecture = gguf_architecture_of(config);

@@ -283,6 +283,9 @@ class FieldReader final {
     if (type == FieldType::list) head_.fail(begin, fmt::format("{}: lists within lists", name_));
     const auto count = head_.number<std::uint64_t>(name_.c_str());
     head_.expect_room(count, least_bytes_of(type), name_.c_str());
+    constexpr std::uint64_t most = 1 << 22;  // more than any tokenizer has
+    if (count > most)
+      head_.fail(begin, fmt::format("{}: a list of {}, expected at most {}", name_, count, most));
     Json::array_t list;
     list.reserve(count);
     for (std::uint64_t i = 0; i < count; ++i) list.push_back(read_value(type));

@@ -167,7 +167,7 @@ std::vector<std::int32_t> ends_of(const LanguageModel& task, const Metadata& met
   if (task.end_of_text()) ends.push_back(*task.end_of_text());
   if (const auto kept = metadata.find(stop_tokens_name); kept != metadata.end())
     for (const auto token : Json::parse(kept->second).get<std::vector<std::int32_t>>())
-      if (std::ranges::find(ends, token) == ends.end() && token < task.vocabulary())
+      if (std::ranges::find(ends, token) == ends.end() && token >= 0 && token < task.vocabulary())
         ends.push_back(token);
   return ends;
 }
@@ -200,7 +200,8 @@ void add_template(GgufTokens& tokens, const Metadata& metadata) {
   }
   const auto kept = metadata.find(kept_file("tokenizer_config.json"));
   if (kept == metadata.end()) return;
-  const Json config = Json::parse(kept->second);
+  const Json config = parse_json(kept->second, "tokenizer_config.json");
+  expect_input(config.is_object(), "tokenizer_config.json: expected a JSON object");
   const Json found = config.value("chat_template", Json());
   if (found.is_string())
     tokens.fields.push_back({template_field, found.get<std::string>()});

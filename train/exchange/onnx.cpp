@@ -24,7 +24,7 @@ onnx::Origin origin_of(const TrainedModel& trained) {
 std::string file_of(const onnx::Graph& graph) { return graph.name() + ".onnx"; }
 
 void write_file(const onnx::Graph& graph, const onnx::Origin& origin, const std::string& path) {
-  expect_input(!fs::exists(path), "{}: is there already; give the name of a new file", path);
+  expect_new_file(path);
   onnx::write_graph([&](const auto& parts) { write_file_atomically(path, parts); }, graph, origin);
 }
 

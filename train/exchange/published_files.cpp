@@ -69,7 +69,10 @@ void keep_special_tokens(const Json& config, const std::string& folder, Metadata
 
 Json kept_special_tokens(const Metadata& metadata) {
   const auto found = metadata.find(special_tokens_key);
-  return found == metadata.end() ? Json::object() : Json::parse(found->second);
+  if (found == metadata.end()) return Json::object();
+  Json kept = parse_json(found->second, special_tokens_key);
+  expect_input(kept.is_object(), "{}: expected a JSON object", special_tokens_key);
+  return kept;
 }
 
 }  // namespace tapestry

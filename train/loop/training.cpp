@@ -103,10 +103,19 @@ void expect_same(const Config& before, const Config& config, const Run& run) {
                key::data_path.name, path, path_before);
 }
 
+// Adapters that were learnt at one scale are others at another.
+void expect_same_scale(const Config& before, const Config& config) {
+  const bool goes_on = before[key::adapter_rank] > 0 && config[key::adapter_rank] > 0;
+  config.expect(!goes_on || before[key::adapter_alpha] == config[key::adapter_alpha],
+                key::adapter_alpha, "the adapters of {} were learnt with {}; leave it out",
+                config[key::from], before[key::adapter_alpha]);
+}
+
 // The task of a training's first step: its weights are another run's, or drawn.
 std::unique_ptr<Task> begin_task(const Config& config) {
   if (config[key::from].empty()) return make_task({config});
   const Checkpoint start = load_checkpoint_head(trained_checkpoint(config[key::from]));
+  expect_same_scale(resolved_config(start.config, start.path + " (its config)", {}), config);
   std::unique_ptr<Task> task = make_task(start, config);
   restore_parameters(start, task->model(), Adapters::new_or_saved);
   return task;
@@ -146,6 +155,8 @@ void expect_same_schedule(const Config& before, const Config& config, std::int64
 void check_training_keys(const Config& config, int ranks) {
   const std::int64_t batch = config[key::batch_size], parts = config[key::micro_batches];
   config.expect(batch % parts == 0, key::micro_batches, "must divide train.batch_size = {}", batch);
+  config.expect(config[key::adapter_rank] == 0 || !config[key::from].empty(), key::adapter_rank,
+                "changes weights that were trained before: begin with them by --from RUN");
   config.expect(config[key::early_stopping] == 0 || config[key::eval_every] > 0,
                 key::early_stopping, "needs evaluations: set train.eval_every");
   if (parts >= ranks) return;

@@ -1,6 +1,7 @@
 #include "train/onnx/models.hpp"
 
 #include <cmath>
+#include <limits>
 
 #include "autograd/check.hpp"
 #include "train/onnx/layers.hpp"

@@ -24,6 +24,16 @@ std::string named(const std::string& path) {
 
 }  // namespace
 
+void expect_new_file(const std::string& path) {
+  std::error_code failed;
+  const fs::file_status found = fs::symlink_status(path, failed);
+  expect_input(found.type() != fs::file_type::none, "{}: {}; give another name", path,
+               failed.message());
+  expect_input(!fs::exists(found), "{}: is there already; give the name of a new file", path);
+  expect_input(fs::is_directory(folder_of(path), failed), "{}: there is no folder {} to make it in",
+               path, folder_of(path));
+}
+
 NewFolder::NewFolder(const std::string& path) : path_(named(path)), aside_(path_ + ".tmp") {
   std::error_code unseen;
   const fs::file_status found = fs::symlink_status(path_, unseen);

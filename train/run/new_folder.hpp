@@ -6,6 +6,10 @@
 
 namespace tapestry {
 
+// InputError where something of that name is there, a link that leads nowhere included, or no
+// folder is that it could be made in.
+void expect_new_file(const std::string& path);
+
 // A folder that is there whole or not at all: its files are written into PATH.tmp, which takes the
 // name PATH when all of them are there.
 class NewFolder final {

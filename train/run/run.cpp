@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "data/file.hpp"
+#include "data/text/text.hpp"
 #include "train/run/file.hpp"
 #include "train/run/system_calls.hpp"
 
@@ -27,6 +28,9 @@ bool is_at(int descriptor, const std::string& folder) {
 }  // namespace
 
 std::string Run::default_folder(const std::string& name, bool resume) {
+  expect_input(!name.starts_with(".") && name.find('/') == name.npos && printable(name) == name,
+               "{}: cannot be the name of a folder in runs/; --out names any folder",
+               printable(name));
   const std::string base = "runs/" + name;
   std::string last = base, next = base;
   for (int number = 2; fs::exists(next); ++number) {
@@ -107,9 +111,11 @@ void remove_unfinished(const Run& run) {
 }
 
 std::string trained_checkpoint(const std::string& run) {
-  expect_input(fs::exists(run), "{}: no such run; `tapestry train CONFIG --out {}` would make it",
-               run, run);
-  if (!fs::is_directory(run)) return run;
+  std::error_code unseen;
+  expect_input(fs::exists(run, unseen),
+               "{}: no such run; `tapestry train CONFIG --out {}` would make it", printable(run),
+               printable(run));
+  if (!fs::is_directory(run, unseen)) return run;
   const Run folder(run);
   std::error_code ignored;  // of a folder that may not be looked into: listing it says so
   const std::string path = fs::exists(folder.best(), ignored) ? folder.best() : folder.checkpoint();

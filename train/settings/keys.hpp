@@ -59,7 +59,7 @@ inline const Condition adapted = adapter_rank.is_not(0);
 inline const Key<double> adapter_alpha{"model.lora.alpha",
                                        16,
                                        "the changes are multiplied by it and divided by the rank",
-                                       {.low = 0, .high = 1e6, .used_if = {adapted}}};
+                                       {.low = 1e-6, .high = 1e6, .used_if = {adapted}}};
 inline const Key<double> adapter_dropout{"model.lora.dropout",
                                          0,
                                          "of what the changes read",
@@ -81,7 +81,7 @@ inline const Key<std::vector<std::string>> trainable{
     "train.trainable",
     {},
     "parameters or modules to train, such as \"blocks.5.*\", the others being kept as they are; "
-    "empty: all, or with model.lora.rank the changes alone"};
+    "empty: all, or with model.lora.rank none but its changes"};
 inline const Key<std::int64_t> steps{
     "train.steps", 1000, "of the optimiser", {.low = 1, .high = 1e12, .free_on_resume = true}};
 inline const Key<std::int64_t> batch_size{
