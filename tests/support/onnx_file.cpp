@@ -185,7 +185,10 @@ OnnxModel parse_onnx(const std::string& bytes) {
       case proto::model::metadata: {
         Reader entry = message.get_message();
         std::string parts[2];
-        while (entry.next()) parts[entry.tag() - proto::entry::key] = entry.get_string();
+        while (entry.next()) {
+          std::string& part = parts[entry.tag() - proto::entry::key];  // reading it clears the tag
+          part = entry.get_string();
+        }
         model.metadata[parts[0]] = parts[1];
         break;
       }

@@ -449,8 +449,7 @@ TEST_CASE("gguf: files of other models are refused by field or tensor") {
        "4");
   says(TinyLlama().set("llama.block_count", -1.0F),
        "llama.block_count: expected a natural number, found -1.0");
-  says(TinyLlama().set("split.count", std::uint32_t{3}),
-       "split.count: expected 1 or 0, found 3");
+  says(TinyLlama().set("split.count", std::uint32_t{3}), "split.count: expected 1 or 0, found 3");
   says(TinyLlama().set("tokenizer.ggml.model", std::string("llama")),
        "tokenizer.ggml.model: expected \"gpt2\", of byte pairs, or \"rwkv\", of characters "
        "(SentencePiece's, \"llama\", is not read), found \"llama\"");
