@@ -63,16 +63,12 @@ std::vector<AdapterTarget> targets_of(FeedForward& feed_forward) {
   return targets;
 }
 
-bool overlaps(const Adapter& adapter, const AdapterTarget& target) {
-  return adapter.first_row < target.first_row + target.rows &&
-         target.first_row < adapter.first_row + adapter.b.tensor.dim(0);
-}
-
 void add_adapter(const AdapterTarget& target, const AdapterOptions& options, Random& init) {
   Linear& linear = *target.linear;
   const Shape& shape = linear.weight.tensor.shape();
   for (const Adapter& other : linear.adapters)
-    require(!overlaps(other, target), "add_adapters: {} has rows of another target", target.name);
+    require(!changes_rows(other, target.first_row, target.rows),
+            "add_adapters: {} has rows of another target", target.name);
   const bool is_whole = target.rows == shape[0];
   const std::string name = adapter_name + (is_whole ? "" : "." + target.name);
   linear.adapters.emplace_back(
@@ -106,6 +102,11 @@ void add_adapters(Module& model, const AdapterOptions& options, Random& init) {
             "add_adapters: no block has a {}", name);
   for (const AdapterTarget& target : all)
     if (std::ranges::count(options.targets, target.name) > 0) add_adapter(target, options, init);
+}
+
+bool changes_rows(const Adapter& adapter, std::int64_t first_row, std::int64_t rows) {
+  return adapter.first_row < first_row + rows &&
+         first_row < adapter.first_row + adapter.b.tensor.dim(0);
 }
 
 std::vector<Linear*> adapted_linears(Module& model) {

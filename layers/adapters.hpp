@@ -28,6 +28,9 @@ struct AdapterOptions {
 // of no block, or two of them are of the same rows.
 void add_adapters(Module& model, const AdapterOptions& options, Random& init);
 
+// Whether it changes any of those rows of its weight.
+bool changes_rows(const Adapter& adapter, std::int64_t first_row, std::int64_t rows);
+
 std::vector<Linear*> adapted_linears(Module& model);  // those with adapters
 bool has_adapters(Module& model);
 

@@ -86,8 +86,7 @@ std::vector<MapChange> changes_of(Module& model, const Config& config) {
     for (const PublishedMap& map : published_maps(*linear, config)) {
       MapChange change{.map = map};
       for (const Adapter& adapter : linear->adapters)
-        if (adapter.first_row < map.place.first_row + map.place.rows &&
-            map.place.first_row < adapter.first_row + adapter.b.tensor.dim(0))
+        if (changes_rows(adapter, map.place.first_row, map.place.rows))
           change.adapters.push_back(&adapter);
       if (!change.adapters.empty()) changes.push_back(std::move(change));
     }

@@ -254,12 +254,10 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
 
 // Of a model that is not trained whole, how many parameters are.
 std::string trained_share(Module& model) {
-  std::int64_t fixed = 0, all = 0;
-  for (const Parameter* parameter : model.parameters()) {
-    all += parameter->tensor.size();
+  std::int64_t fixed = 0;
+  for (const Parameter* parameter : model.parameters())
     if (parameter->role == Role::fixed) fixed += parameter->tensor.size();
-  }
-  return fixed == 0 ? "" : fmt::format(" ({} of them trained)", all - fixed);
+  return fixed == 0 ? "" : fmt::format(" ({} of them trained)", count_parameters(model) - fixed);
 }
 
 // What a training's first lines say.
