@@ -7,6 +7,7 @@
 #include "autograd/check.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/profile.hpp"
+#include "autograd/rehearsal.hpp"
 
 namespace tapestry {
 namespace {
@@ -14,6 +15,8 @@ namespace {
 thread_local Tape* current_tape = nullptr;
 thread_local const std::string* current_scope = nullptr;
 std::atomic<bool> check_finite = false;
+
+bool checks_finite() { return check_finite && !is_rehearsing(); }
 
 std::uint64_t next_id() {
   static std::atomic<std::uint64_t> last{0};
@@ -235,11 +238,11 @@ Gradients Tape::walk(const Tensor& output, const Array& gradient, const TakeGrad
       hand_out(entry);
       continue;
     }
-    const Array kept = check_finite ? received : Array();  // or the pullback may write over it
+    const Array kept = checks_finite() ? received : Array();  // or the pullback may write over it
     InputGradients into(entry.inputs, gradients);
     entry.pullback(received, into);
     mark_backward(entry.op, entry.scope, received, entry.inputs);
-    if (check_finite)
+    if (checks_finite())
       for (const InputRecord& input : entry.inputs)
         if (const auto sent = gradients.by_id_.find(input.id); sent != gradients.by_id_.end())
           require_finite(entry.op, "the gradient", entry.scope, sent->second, {&received});
@@ -251,7 +254,7 @@ Gradients Tape::walk(const Tensor& output, const Array& gradient, const TakeGrad
 Tensor record(const char* op, Array value, const std::vector<Tensor>& inputs, Pullback pullback,
               bool reaches_others) {
   mark_forward(op, value, inputs);
-  if (check_finite) {
+  if (checks_finite()) {
     std::vector<const Array*> values;
     for (const Tensor& input : inputs) values.push_back(&input.value());
     require_finite(op, "the output", current_scope, value, values);

@@ -41,6 +41,17 @@ void must_train_together(const Workshop& shop, const Together& together, const s
   REQUIRE(finished.status == 0);
 }
 
+// What rank 0 held is what `tapestry plan` said.
+void check_planned(const Workshop& shop, int ranks, const std::string& config,
+                   const std::string& run, const std::vector<std::string>& more) {
+  std::vector<std::string> words = {"plan", shop.folder.path(config + ".toml"), "--ranks",
+                                    std::to_string(ranks), "--json"};
+  words.insert(words.end(), more.begin(), more.end());
+  const Json plan = Json::parse(tapestry_run(with_sets(words)).out);
+  CHECK(plan["bytes"]["tensors"].get<double>() ==
+        doctest::Approx(tensor_bytes(shop.folder.path(run))).epsilon(0.1));
+}
+
 // The line that Tapestry wrote among those of mpirun.
 std::string said(const Finished& finished) {
   std::string all;
@@ -93,9 +104,11 @@ TEST_CASE("mpi: the same bits on 1 to 4 ranks, with the optimiser's state whole 
       const std::string run = fmt::format("{}-{}", config, ranks);
       must_train_together(shop, {ranks}, config, run, more);
       check_same_run(shop, config + "-1", run);
+      check_planned(shop, ranks, config, run, more);
     }
     more.push_back("train.shard_optimizer=true");
     must_train_together(shop, {3}, config, config + "-shares", more);
+    check_planned(shop, 3, config, config + "-shares", more);
     CHECK(untimed(shop.metrics(config + "-1")) == untimed(shop.metrics(config + "-shares")));
     check_same_checkpoint(shop.checkpoint(config + "-1"), shop.checkpoint(config + "-shares"));
   }
