@@ -6,6 +6,7 @@
 #include "tests/support/graphs.hpp"
 #include "tests/support/labels.hpp"
 #include "tests/support/workshop.hpp"
+#include "train/plan/memory.hpp"
 
 // Trainings by several processes, which mpirun starts.
 namespace tapestry {
@@ -44,11 +45,9 @@ void must_train_together(const Workshop& shop, const Together& together, const s
 // What rank 0 held is what `tapestry plan` said.
 void check_planned(const Workshop& shop, int ranks, const std::string& config,
                    const std::string& run, const std::vector<std::string>& more) {
-  std::vector<std::string> words = {"plan", shop.folder.path(config + ".toml"), "--ranks",
-                                    std::to_string(ranks), "--json"};
-  words.insert(words.end(), more.begin(), more.end());
-  const Json plan = Json::parse(tapestry_run(with_sets(words)).out);
-  CHECK(plan["bytes"]["tensors"].get<double>() ==
+  const MemoryPlan plan =
+      plan_memory(load_config(shop.folder.path(config + ".toml"), more), {.ranks = ranks});
+  CHECK(static_cast<double>(plan.peak()) ==
         doctest::Approx(tensor_bytes(shop.folder.path(run))).epsilon(0.1));
 }
 

@@ -130,8 +130,10 @@ class Walk {
   }
 
   void evaluate(const Dataset& data) {
-    for_some_batches(data, evaluation_batches(data, config_), [&](std::int64_t number) {
-      const std::vector<std::int64_t> examples = evaluation_batch(data, config_, number);
+    const PartRange own =
+        parts_of_rank(evaluation_batches(data, config_), ranks_.rank(), ranks_.size());
+    for_some_batches(data, own.last - own.first, [&](std::int64_t i) {
+      const std::vector<std::int64_t> examples = evaluation_batch(data, config_, own.first + i);
       const Batch batch = data.batch(examples);
       const Rehearsal rehearsal;
       evaluate_batch(*task_, batch, examples, config_);

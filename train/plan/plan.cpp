@@ -36,7 +36,7 @@ std::string show_parameters(const MemoryPlan& memory) {
 std::string show_memory(const TrainingPlan& plan) {
   const MemoryPlan& memory = plan.memory;
   std::string text =
-      plan.ranks == 1 ? "memory\n" : fmt::format("memory of rank 0 of {}\n", plan.ranks);
+      plan.ranks == 1 ? "memory\n" : fmt::format("memory of each of {} ranks\n", plan.ranks);
   text += line("weights", bytes_text(memory.weights));
   text += line("gradients", bytes_text(memory.gradients));
   text += line("optimiser's state", bytes_text(memory.optimizer));
@@ -96,13 +96,21 @@ std::int64_t free_bytes_here() {
   return unknown ? 0 : static_cast<std::int64_t>(space.available);
 }
 
+// Of several ranks, of the first or the last: whichever holds more.
+MemoryPlan plan_fullest(const Config& config, int ranks) {
+  const MemoryPlan first = plan_memory(config, {.rank = 0, .ranks = ranks});
+  if (ranks == 1) return first;
+  const MemoryPlan last = plan_memory(config, {.rank = ranks - 1, .ranks = ranks});
+  return last.held > first.held ? last : first;
+}
+
 }  // namespace
 
 TrainingPlan plan_training(const ConfigWith& config_with, const PlanOptions& options) {
   const Config config = config_with({});
   check_training_keys(config, options.ranks);
   const MemoryPlanOptions of_rank{.ranks = options.ranks};
-  TrainingPlan plan{.memory = plan_memory(config, of_rank),
+  TrainingPlan plan{.memory = plan_fullest(config, options.ranks),
                     .machine = options.machine > 0 ? options.machine : machine_memory().memory,
                     .course = course_of(config),
                     .ranks = options.ranks};
