@@ -238,6 +238,8 @@ TEST_CASE("compare: keys that do not count, tasks, and runs that stopped elsewhe
   CHECK(find(settings, "task")->values == std::vector<std::string>{"\"graph\"", "\"recall\""});
   CHECK(find(settings, "train.steps"));
   CHECK(!find(settings, "model.memory"));  // of one task alone
+  const auto tasks = club.groups({"adam", "sum"});
+  CHECK(!difference_of(tasks[0], tasks[1], "loss"));
 
   club.train("long", {"train.steps=40", "train.eval_every=10"});
   std::vector<std::string> lines = lines_of(read_bytes(club.folder.path("long/metrics.jsonl")));

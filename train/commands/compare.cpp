@@ -170,6 +170,7 @@ void print_differences(const std::vector<RunGroup>& groups) {
         intervals += row[3] != "-";
         rows.push_back(std::move(row));
       }
+  if (rows.size() == 1) return;
   say("\ndifference from {}:\n", printable(groups.front().name));
   print_table(rows, {.texts = 2, .remarks = true});
   if (intervals > 1)

@@ -242,7 +242,10 @@ std::optional<FigureDifference> difference_of(const RunGroup& first, const RunGr
                                               const std::string& figure) {
   const std::vector<double> before = values_by_seed(first, figure),
                             after = values_by_seed(other, figure);
-  if (before.empty() || after.empty()) return std::nullopt;
+  const auto task = [](const RunGroup& group) {
+    return value_in(group.runs.front().settings, key::task.name);
+  };
+  if (before.empty() || after.empty() || task(first) != task(other)) return std::nullopt;
   const Estimate a = estimate_of(before), b = estimate_of(after);
   FigureDifference difference{.value = b.mean - a.mean};
   if (before.size() < first.runs.size() || after.size() < other.runs.size()) {

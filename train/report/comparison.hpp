@@ -54,7 +54,7 @@ struct FigureDifference {
 };
 const char* verdict_name(FigureDifference::Verdict verdict);  // "cannot be told apart"
 
-// Nothing where one of them has no such figure at all.
+// Nothing where one of them has no such figure at all, or is of another task.
 std::optional<FigureDifference> difference_of(const RunGroup& first, const RunGroup& other,
                                               const std::string& figure);
 
