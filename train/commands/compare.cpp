@@ -58,15 +58,17 @@ Summary summarize(std::string name) {
   return {name, count_parameters(load_checkpoint_head(trained_checkpoint(name))), evaluation};
 }
 
-// A number, or how one was computed.
-bool is_figure(const Json& value) { return value.is_number() || value.is_string(); }
+// A number, or how one was computed; no checksum.
+bool is_figure(const std::string& name, const Json& value) {
+  return value.is_number() || (value.is_string() && name.ends_with("_signature"));
+}
 
 // The figures of any of the runs, the loss first, then in the order of the alphabet.
 std::vector<std::string> figures_of(const std::vector<Summary>& runs) {
   std::set<std::string> names;
   for (const Summary& run : runs)
     for (const auto& [name, value] : run.evaluation.items())
-      if (is_figure(value) && name != "step" && name != "split" && name != "elapsed_s" &&
+      if (is_figure(name, value) && name != "step" && name != "split" && name != "elapsed_s" &&
           name != "loss")
         names.insert(name);
   std::vector<std::string> all = {"loss"};
