@@ -258,6 +258,27 @@ TEST_CASE("verify: after a difference it goes on to a checkpoint that names the 
   CHECK(verdict["tensors_that_differ"][0]["tensors"].size() > 10);
 }
 
+TEST_CASE("verify: what lets other bits be expected is said of a run that has them") {
+  const Workshop shop;
+  shop.must_train("toy", "run");
+  const std::string sessions = shop.folder.path("run/sessions.jsonl");
+  std::string lines = read_bytes(sessions);
+  const std::size_t at = lines.find("\"engines\":\"");
+  REQUIRE(at != std::string::npos);
+  lines.insert(at + 11, "an abacus, ");
+  shop.folder.write("run/sessions.jsonl", lines);
+  const auto says = [&] { return tapestry_run({"verify", shop.folder.path("run")}); };
+  const Finished same = says();
+  CHECK(same.status == 0);
+  check_says(same.out, {"recorded by tapestry ", ", an abacus, "});
+  CHECK(same.out.find("to be expected") == std::string::npos);
+  change_metrics(shop, "run", [](Json& line) { line["loss"] = 1.5; });
+  const Finished other = says();
+  CHECK(other.status == 1);
+  check_says(other.out, {"step 3 differs", "loss 1.5 was recorded, ",
+                         "other bits are to be expected: it was computed by an abacus, "});
+}
+
 TEST_CASE("verify: a run without checksums is compared by what there is") {
   const Workshop shop;
   shop.must_train("toy", "run");
@@ -281,6 +302,8 @@ TEST_CASE("verify: what cannot be compared is refused in one line") {
   check_says(refused_verify(shop, "run", {"--all", "--steps", "3"}), {"--all, --steps"});
   check_says(refused_verify(shop, "run", {"optim.learning_rate=0.5"}),
              {"another training: optim.learning_rate (0.001, now 0.5)"});
+  check_says(refused_verify(shop, "run", {"--steps", "2"}),
+             {"nothing was recorded of the 2 steps after step 0", "give more --steps"});
   std::string other = story(20);
   std::swap(other[3], other[4]);
   const std::string path = shop.folder.write("other.txt", other);

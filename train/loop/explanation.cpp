@@ -33,7 +33,7 @@ class CheckedOps {
 };
 
 bool is_finite(const Array& array) {
-  return array.dtype() == DType::int32 || std::isfinite(sum_of_squares(array));
+  return array.empty() || array.dtype() == DType::int32 || std::isfinite(sum_of_squares(array));
 }
 
 std::string list_of(std::span<const std::int64_t> examples) {

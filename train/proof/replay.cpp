@@ -41,6 +41,7 @@ class OpTable final : public Observer {
 
 // "(1, 8) 3 1 2 0 …", the first numbers of a row.
 std::string shown(const Array& array) {
+  if (array.empty()) return "";
   const std::int64_t count = std::min(array.size(), most_shown_numbers);
   const Array numbers = array.part(0, count);
   std::string text = to_string(array.shape());

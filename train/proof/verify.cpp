@@ -64,7 +64,7 @@ std::int64_t end_of(const Run& run, std::int64_t first, const VerifyOptions& opt
         evaluated = step_of(*entry);
     }
   if (options.all) return last;
-  if (options.steps >= 0) return std::min(last, first + options.steps);
+  if (options.steps >= 0) return first + std::min(last - first, options.steps);
   return evaluated < 0 ? last : evaluated;
 }
 
@@ -233,14 +233,18 @@ Verdict verify(const Run& run, const VerifyOptions& options) {
     if (verdict.is_same()) comparison.compare_lines(recorded.of(step), &averages);
     comparison.compare_tensors();
   }
-  expect_input(verdict.training_lines + verdict.evaluations + verdict.tensors > 0,
-               "{}: nothing was recorded after step {} to compare with{}", run.folder(), before,
-               from ? "; --from start begins with the first" : "");
   verdict.last_step = trainer.state().step;
+  const std::int64_t steps = verdict.last_step - before;
+  expect_input(verdict.training_lines + verdict.evaluations + verdict.tensors > 0,
+               "{}: nothing was recorded {} step {} to compare with; {}", run.folder(),
+               steps == 0 ? "after" : fmt::format("of the {} steps after", steps), before,
+               steps > 0 ? "give more --steps"
+               : from    ? "--from start begins with the first"
+                         : "it has not come to a line of metrics.jsonl");
   if (verdict.evaluations > verdict.checksums)
     verdict.not_compared.push_back(
-        fmt::format("parameters at {} evaluations: an earlier version took down no checksum",
-                    verdict.evaluations - verdict.checksums));
+        fmt::format("parameters: of {} of {} evaluations an earlier version took down no checksum",
+                    verdict.evaluations - verdict.checksums, verdict.evaluations));
   if (recorded.damaged() > 0)
     verdict.not_compared.push_back(
         fmt::format("damaged lines of metrics.jsonl: {}", recorded.damaged()));
