@@ -6,6 +6,7 @@
 
 #include "autograd/check.hpp"
 #include "autograd/kernels/broadcast.hpp"
+#include "autograd/observe.hpp"
 #include "autograd/profile.hpp"
 #include "autograd/rehearsal.hpp"
 
@@ -45,6 +46,7 @@ struct Range {
 std::string describe(const Array& array) {
   if (array.dtype() == DType::int32) return fmt::format("{} int32", to_string(array.shape()));
   const Range range(array);
+  if (range.low > range.high) return fmt::format("{} of NaN alone", to_string(array.shape()));
   return fmt::format("{} in [{:.4g}, {:.4g}]{}", to_string(array.shape()), range.low, range.high,
                      range.nan ? " with NaN" : "");
 }
@@ -79,6 +81,11 @@ void mark_backward(const char* op, const std::string* scope, const Array& receiv
   double bytes = received.bytes();
   for (const InputRecord& input : inputs) bytes += bytes_of(input) * (input.id != 0 ? 2 : 1);
   profile::mark(profile::Phase::backward, op, scope, bytes);
+}
+
+const std::string& name_of(const std::string* scope) {
+  static const std::string of_loss;
+  return scope ? *scope : of_loss;
 }
 
 // Sharing makes a gradient read-only: `add` hands one array to two inputs.
@@ -240,6 +247,11 @@ Gradients Tape::walk(const Tensor& output, const Array& gradient, const TakeGrad
     }
     const Array kept = checks_finite() ? received : Array();  // or the pullback may write over it
     InputGradients into(entry.inputs, gradients);
+    if (Observer* observer = Observer::current()) [[unlikely]]
+      observer->backward({.op = entry.op,
+                          .scope = name_of(entry.scope),
+                          .output = entry.output,
+                          .array = received});
     entry.pullback(received, into);
     mark_backward(entry.op, entry.scope, received, entry.inputs);
     if (checks_finite())
@@ -261,8 +273,13 @@ Tensor record(const char* op, Array value, const std::vector<Tensor>& inputs, Pu
   }
   bool tracked = false;
   for (const Tensor& input : inputs) tracked |= input.id() != 0;
-  if (!current_tape || !tracked) return Tensor(std::move(value));
-  Tensor output = Tensor::variable(std::move(value));
+  const bool recorded = current_tape && tracked;
+  Tensor output = recorded ? Tensor::variable(std::move(value)) : Tensor(std::move(value));
+  if (Observer* observer = Observer::current()) [[unlikely]]
+    observer->forward(
+        {.op = op, .scope = name_of(current_scope), .output = output.id(), .array = output.value()},
+        inputs);
+  if (!recorded) return output;
   std::vector<InputRecord> records;
   for (const Tensor& input : inputs) records.push_back({input.id(), input.shape(), input.dtype()});
   current_tape->entries_.push_back({.op = op,

@@ -73,8 +73,8 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
       {{},
        {"which command?",
         "attention, bench, chat, compare, config, eval, export, gradcheck, import, latent, list, "
-        "manual, report, sample, "
-        "tokenizer, tokens, train"}},
+        "manual, replay, report, sample, "
+        "tokenizer, tokens, train, verify"}},
       {{""}, {"which command?"}},
       {{"trian"}, {"no command trian", "did you mean train?"}},
       {{"smaple", "run"}, {"did you mean sample?"}},
