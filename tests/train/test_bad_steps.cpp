@@ -252,18 +252,21 @@ TEST_CASE("training: a learning rate beyond all bounds explains itself, also in 
   check_says(left_out.err, {"a bad step more than train.max_bad_steps = 2: ", "the output of "});
 }
 
-TEST_CASE("bad steps: a checkpoint whose norms are no numbers is refused") {
+TEST_CASE("bad steps: a checkpoint whose count or norms cannot be is refused") {
   const Workshop shop;
   shop.must_train("toy", "run", {"train.steps=3"});
-  for (const std::string norms : {"1 x", "-1", "nan", "1e999"}) {
-    CAPTURE(norms);
+  const auto refused = [&](const std::string& name, const std::string& value) {
     Safetensors file = read_safetensors(shop.checkpoint("run"));
-    file.metadata["gradient_norms"] = norms;
+    file.metadata[name] = value;
     file.metadata.erase("xxh3");
     write_safetensors(shop.folder.path("forged"), file);
-    check_says(message_of([&] { load_checkpoint(shop.folder.path("forged")); }),
+    return message_of([&] { load_checkpoint(shop.folder.path("forged")); });
+  };
+  for (const std::string norms : {"1 x", "-1", "nan", "1e999"})
+    check_says(refused("gradient_norms", norms),
                {"forged: metadata gradient_norms: expected at most 1000 numbers"});
-  }
+  check_says(refused("bad_steps", "4"), {"forged: metadata bad_steps = 4: of 3 steps"});
+  CHECK(refused("bad_steps", "3").empty());
 }
 
 TEST_SUITE_END();

@@ -178,6 +178,9 @@ Checkpoint described(Checkpoint checkpoint) {
       .data = metadata_or_none(checkpoint, "data"),
       .bad_steps = number(checkpoint, "bad_steps", std::optional<std::int64_t>(0)),
       .gradient_norms = numbers(checkpoint, "gradient_norms")};
+  expect_input(checkpoint.state.bad_steps <= checkpoint.state.step,
+               "{}: metadata bad_steps = {}: of {} steps", checkpoint.path,
+               checkpoint.state.bad_steps, checkpoint.state.step);
   for (const auto& [name, value] : checkpoint.file.metadata)
     if (name.starts_with("task.")) checkpoint.metadata[name.substr(5)] = value;
   checkpoint.engines = metadata_or_none(checkpoint, "engines");

@@ -153,13 +153,14 @@ inline const Key<bool> check_finite{
 inline const Key<std::int64_t> max_bad_steps{
     "train.max_bad_steps",
     0,
-    "so many steps whose gradient is not finite are left out and counted; one more ends the run",
+    "so many steps whose loss or gradient is not finite are left out; one more ends the run",
     {.low = 0, .high = 1e12, .free_on_resume = true}};
 inline const Key<double> bad_step_factor{
     "train.bad_step_factor",
     0,
-    "a step is bad as well whose gradient's norm is above the latest norms' median times this; 0: "
-    "of no norm",
+    "a step is left out as well whose gradient's norm is above this times the median of the "
+    "latest; "
+    "0: none",
     {.low = 0, .high = 1e12, .used_if = {max_bad_steps.is_not(0)}}};
 
 inline const Key<std::string> expected_metric{
