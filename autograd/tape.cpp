@@ -6,6 +6,7 @@
 
 #include "autograd/check.hpp"
 #include "autograd/kernels/broadcast.hpp"
+#include "autograd/observe.hpp"
 #include "autograd/profile.hpp"
 
 namespace tapestry {
@@ -76,6 +77,11 @@ void mark_backward(const char* op, const std::string* scope, const Array& receiv
   double bytes = received.bytes();
   for (const InputRecord& input : inputs) bytes += bytes_of(input) * (input.id != 0 ? 2 : 1);
   profile::mark(profile::Phase::backward, op, scope, bytes);
+}
+
+const std::string& name_of(const std::string* scope) {
+  static const std::string of_loss;
+  return scope ? *scope : of_loss;
 }
 
 // Sharing makes a gradient read-only: `add` hands one array to two inputs.
@@ -237,6 +243,11 @@ Gradients Tape::walk(const Tensor& output, const Array& gradient, const TakeGrad
     }
     const Array kept = check_finite ? received : Array();  // or the pullback may write over it
     InputGradients into(entry.inputs, gradients);
+    if (Observer* observer = Observer::current()) [[unlikely]]
+      observer->backward({.op = entry.op,
+                          .scope = name_of(entry.scope),
+                          .output = entry.output,
+                          .array = received});
     entry.pullback(received, into);
     mark_backward(entry.op, entry.scope, received, entry.inputs);
     if (check_finite)
@@ -258,8 +269,13 @@ Tensor record(const char* op, Array value, const std::vector<Tensor>& inputs, Pu
   }
   bool tracked = false;
   for (const Tensor& input : inputs) tracked |= input.id() != 0;
-  if (!current_tape || !tracked) return Tensor(std::move(value));
-  Tensor output = Tensor::variable(std::move(value));
+  const bool recorded = current_tape && tracked;
+  Tensor output = recorded ? Tensor::variable(std::move(value)) : Tensor(std::move(value));
+  if (Observer* observer = Observer::current()) [[unlikely]]
+    observer->forward(
+        {.op = op, .scope = name_of(current_scope), .output = output.id(), .array = output.value()},
+        inputs);
+  if (!recorded) return output;
   std::vector<InputRecord> records;
   for (const Tensor& input : inputs) records.push_back({input.id(), input.shape(), input.dtype()});
   current_tape->entries_.push_back({.op = op,
