@@ -111,7 +111,8 @@ void expect_same_scale(const Config& before, const Config& config) {
                 config[key::from], before[key::adapter_alpha]);
 }
 
-// The task of a training's first step: its weights are another run's, or drawn.
+}  // namespace
+
 std::unique_ptr<Task> begin_task(const Config& config) {
   if (config[key::from].empty()) return make_task({config});
   const Checkpoint start = load_checkpoint_head(trained_checkpoint(config[key::from]));
@@ -120,6 +121,8 @@ std::unique_ptr<Task> begin_task(const Config& config) {
   restore_parameters(start, task->model(), Adapters::new_or_saved);
   return task;
 }
+
+namespace {
 
 // A folder of a run that was ended before it had written anything whole.
 bool is_blank(const Run& run) {
