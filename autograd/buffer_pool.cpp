@@ -6,12 +6,15 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <limits>
 #include <map>
 #include <mutex>
 #include <new>
 #include <vector>
 
+#include "autograd/control_groups.hpp"
+#include "autograd/rehearsal.hpp"
 #include "autograd/sanitizer.hpp"
 
 namespace tapestry {
@@ -22,21 +25,30 @@ constexpr std::align_val_t alignment{64};
 // Recycled blocks would hide overruns and use after free from the address sanitizer.
 constexpr bool recycle = !TAPESTRY_ADDRESS_SANITIZER;
 
-// Memory and swap, in bytes.
-std::size_t machine_memory() {
-  struct sysinfo machine {};
-  if (sysinfo(&machine) != 0) return std::numeric_limits<std::size_t>::max();
-  return (machine.totalram + machine.totalswap) * machine.mem_unit;
+// That a group grants: "max", and a file that is not there, grant all.
+std::int64_t granted_by(const std::filesystem::path& group) {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (const char* name : {"memory.max", "memory.limit_in_bytes"})
+    if (std::int64_t bytes = 0; std::ifstream(group / name) >> bytes)
+      least = std::min(least, bytes);
+  return least;
 }
 
 std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
+
+struct Block {
+  std::byte* memory = nullptr;
+  std::size_t size = 0;  // at least what was asked for
+};
 
 // Carves blocks from chunks of the system's memory on huge pages. They save a training step a
 // twentieth of its time: products walk rows far apart, each of which would be on a new small page.
 class Chunks {
  public:
+  static constexpr std::size_t most_carved = 32 << 20;  // a larger block is a mapping of its own
+
   std::byte* carve(std::size_t bytes) {
-    if (bytes > chunk_bytes / 2) return map(bytes);
+    if (bytes > most_carved) return map(bytes);
     if (!chunk_ || used_ + bytes > chunk_bytes) {
       chunk_ = map(chunk_bytes);
       used_ = 0;
@@ -46,8 +58,10 @@ class Chunks {
     return block;
   }
 
+  static void unmap(const Block& block) { std::free(block.memory); }
+
  private:
-  static constexpr std::size_t chunk_bytes = 64 << 20, huge_page = 2 << 20;
+  static constexpr std::size_t chunk_bytes = 2 * most_carved, huge_page = 2 << 20;
   // Keeps blocks of a power of two bytes from competing for the same lines of the caches.
   static constexpr std::size_t stagger = 192;
 
@@ -63,36 +77,123 @@ class Chunks {
   std::size_t used_ = 0;
 };
 
-class Pool {
+// Of a block: memory of an array or beside arrays, or reserved alone.
+enum class Kind { memory, workspace, reserved };
+
+// Blocks of one origin. Those that are idle wait for a request of their size; only where they have
+// become many, as in a training whose batches differ in length, does one serve a request of half
+// its size or more, or go back to the system.
+class Store {
  public:
-  std::byte* take(std::size_t bytes) {
-    const std::lock_guard lock(mutex_);
-    std::byte* memory = nullptr;
-    if (std::vector<std::byte*>& idle = idle_[bytes]; !idle.empty()) {
-      memory = idle.back();
-      idle.pop_back();
-    } else {
-      memory = ask_system(bytes);
-    }
-    use_.bytes_in_use += bytes;
-    use_.peak_bytes_in_use = std::max(use_.peak_bytes_in_use, use_.bytes_in_use);
-    return memory;
+  // An idle block, or none: then one has to be made.
+  Block reuse(std::size_t bytes) {
+    auto found = idle_.lower_bound(bytes);
+    const bool fits = found != idle_.end() && found->first == bytes && !found->second.empty();
+    if (!fits && !is_crowded(bytes)) return {};
+    while (found != idle_.end() && found->second.empty()) ++found;
+    if (found == idle_.end() || found->first > 2 * bytes) return {};
+    const Block block = take_from(*found);
+    note_use(block.size);
+    return block;
   }
 
-  void give_back(std::byte* memory, std::size_t bytes) {
+  void add(const Block& block) {
+    held_ += block.size;
+    note_use(block.size);
+  }
+
+  void keep(const Block& block) {
+    in_use_ -= block.size;
+    idle_[block.size].push_back(block.memory);
+  }
+
+  void drop(const Block& block) {
+    in_use_ -= block.size;
+    held_ -= block.size;
+  }
+
+  // Idle blocks of more than `size` go to `give_back`, the largest first, until there is room for
+  // so many bytes more.
+  template <class GiveBack>
+  void thin_out(std::size_t bytes, std::size_t size, GiveBack give_back) {
+    for (auto largest = idle_.rbegin(); largest != idle_.rend() && largest->first > size; ++largest)
+      while (!largest->second.empty() && is_crowded(bytes)) {
+        give_back(take_from(*largest));
+        held_ -= largest->first;
+      }
+  }
+
+  template <class GiveBack>
+  void forget_idle(GiveBack give_back) {
+    for (const auto& [size, blocks] : idle_)
+      for (std::byte* memory : blocks) {
+        give_back(Block{memory, size});
+        held_ -= size;
+      }
+    idle_.clear();
+    most_in_use_ = in_use_;
+  }
+
+  std::size_t held() const { return held_; }
+
+ private:
+  using Idle = std::map<std::size_t, std::vector<std::byte*>>;  // by size
+
+  // With so many bytes more, a quarter above what was ever in use at once.
+  bool is_crowded(std::size_t bytes) const {
+    constexpr std::size_t slack = 64 << 20;
+    const std::size_t most = std::max(most_in_use_, in_use_ + bytes);
+    return held_ + bytes > most + most / 4 + slack;
+  }
+
+  void note_use(std::size_t size) {
+    in_use_ += size;
+    most_in_use_ = std::max(most_in_use_, in_use_);
+  }
+
+  static Block take_from(Idle::value_type& blocks) {
+    const Block block{blocks.second.back(), blocks.first};
+    blocks.second.pop_back();
+    return block;
+  }
+
+  Idle idle_;
+  std::size_t held_ = 0, in_use_ = 0, most_in_use_ = 0;
+};
+
+class Pool {
+ public:
+  Block take(std::size_t bytes, Kind kind) {
     const std::lock_guard lock(mutex_);
-    use_.bytes_in_use -= bytes;
-    if (recycle) {
-      idle_[bytes].push_back(memory);
-    } else {
-      ::operator delete[](memory, alignment);
-      held_ -= bytes;
+    Store& store = store_of(kind);
+    Block block = store.reuse(bytes);
+    if (!block.memory) {
+      block = {kind == Kind::reserved ? reserve(bytes) : ask_system(bytes), bytes};
+      store.add(block);
     }
+    if (kind != Kind::workspace) use_.bytes_in_use += bytes;
+    use_.peak_bytes_in_use = std::max(use_.peak_bytes_in_use, use_.bytes_in_use);
+    return block;
+  }
+
+  void give_back(const Block& block, std::size_t bytes, Kind kind) {
+    const std::lock_guard lock(mutex_);
+    if (kind != Kind::workspace) use_.bytes_in_use -= bytes;
+    if (recycle || kind == Kind::reserved) return store_of(kind).keep(block);
+    ::operator delete[](block.memory, alignment);
+    memory_.drop(block);
+  }
+
+  void forget_reserved() {
+    const std::lock_guard lock(mutex_);
+    reserved_.forget_idle(unreserve);
   }
 
   MemoryUse use() {
     const std::lock_guard lock(mutex_);
-    return use_;
+    MemoryUse now = use_;
+    now.bytes_held = static_cast<std::int64_t>(memory_.held() + reserved_.held());
+    return now;
   }
 
   void reset_peak() {
@@ -101,27 +202,43 @@ class Pool {
   }
 
  private:
+  Store& store_of(Kind kind) { return kind == Kind::reserved ? reserved_ : memory_; }
+
+  // Addresses that become memory, of zeros, where they are written to.
+  std::byte* reserve(std::size_t bytes) {
+    reserved_.thin_out(bytes, Chunks::most_carved, unreserve);
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+      throw OutOfMemory(fmt::format("no addresses are left for {:.3g} GB", gigabytes(bytes)));
+    return static_cast<std::byte*>(memory);
+  }
+
+  static void unreserve(const Block& block) { munmap(block.memory, block.size); }
+
   std::byte* ask_system(std::size_t bytes) {
-    static const std::size_t limit = machine_memory();
+    static const MachineMemory machine = machine_memory();
+    static const std::size_t limit = machine.memory + machine.swap;
+    memory_.thin_out(bytes, Chunks::most_carved, Chunks::unmap);
+    const std::size_t held = memory_.held();
     try {
-      if (bytes > limit - std::min(limit, held_)) throw std::bad_alloc();
+      if (bytes > limit - std::min(limit, held)) throw std::bad_alloc();
       std::byte* memory = recycle ? chunks_.carve(bytes) : new (alignment) std::byte[bytes];
-      held_ += bytes;
       ++use_.system_allocations;
       return memory;
     } catch (const std::bad_alloc&) {
-      const auto gigabytes = [](std::size_t n) { return static_cast<double>(n) * 1e-9; };
       throw OutOfMemory(fmt::format(
           "out of memory: {:.3g} GB more are wanted beside {:.3g} GB that are held; the "
           "machine has {:.3g} GB",
-          gigabytes(bytes), gigabytes(held_), gigabytes(limit)));
+          gigabytes(bytes), gigabytes(held), gigabytes(limit)));
     }
   }
 
+  static double gigabytes(std::size_t bytes) { return static_cast<double>(bytes) * 1e-9; }
+
   std::mutex mutex_;
-  std::size_t held_ = 0;  // of the system's memory, idle blocks included
   Chunks chunks_;
-  std::map<std::size_t, std::vector<std::byte*>> idle_;  // by size
+  Store memory_, reserved_;
   MemoryUse use_{};
 };
 
@@ -138,15 +255,36 @@ std::size_t size_class(std::size_t bytes) {
   return std::max<std::size_t>(round_up(bytes, step), 64);
 }
 
+std::shared_ptr<std::byte[]> allocate(std::size_t bytes, Kind kind) {
+  const std::size_t wanted = recycle ? size_class(bytes) : std::max<std::size_t>(bytes, 1);
+  const Block block = pool().take(wanted, kind);
+  return {block.memory, [=](std::byte*) { pool().give_back(block, wanted, kind); }};
+}
+
 }  // namespace
 
 std::shared_ptr<std::byte[]> allocate(std::size_t bytes) {
-  const std::size_t rounded = recycle ? size_class(bytes) : std::max<std::size_t>(bytes, 1);
-  return {pool().take(rounded),
-          [rounded](std::byte* memory) { pool().give_back(memory, rounded); }};
+  return allocate(bytes, is_rehearsing() ? Kind::reserved : Kind::memory);
+}
+
+std::shared_ptr<std::byte[]> allocate_workspace(std::size_t bytes) {
+  return allocate(bytes, Kind::workspace);
+}
+
+MachineMemory machine_memory(const std::filesystem::path& root) {
+  struct sysinfo machine {};
+  constexpr std::int64_t unknown = std::numeric_limits<std::int64_t>::max() / 2;
+  if (sysinfo(&machine) != 0) return {unknown, 0};
+  const auto unit = static_cast<std::int64_t>(machine.mem_unit);
+  MachineMemory found{static_cast<std::int64_t>(machine.totalram) * unit,
+                      static_cast<std::int64_t>(machine.totalswap) * unit};
+  for (const std::filesystem::path& group : control_groups("memory", root))
+    found.memory = std::min(found.memory, granted_by(group));
+  return found;
 }
 
 MemoryUse memory_use() { return pool().use(); }
 void reset_peak_memory() { pool().reset_peak(); }
+void forget_reserved_memory() { pool().forget_reserved(); }
 
 }  // namespace tapestry

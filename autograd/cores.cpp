@@ -11,6 +11,8 @@
 #include <set>
 #include <string>
 
+#include "autograd/control_groups.hpp"
+
 namespace tapestry {
 namespace {
 
@@ -29,16 +31,6 @@ double quota_of(const Path& group) {
   std::ifstream max(group / "cpu.max");  // "50000 100000"
   std::ifstream quota(group / "cpu.cfs_quota_us"), period(group / "cpu.cfs_period_us");
   return std::min(ratio(max, max), ratio(quota, period));
-}
-
-// Of the group `name` ("/a/b") below a controller's folder, and of those above it. Inside a
-// container the name may be the host's, of which only the folder itself is there.
-double least_quota(const Path& controller, const std::string& name) {
-  double least = quota_of(controller);
-  Path group = controller;
-  for (const Path& part : Path(name).lexically_normal().relative_path())
-    least = std::min(least, quota_of(group /= part));
-  return least;
 }
 
 // Processors of one core are siblings.
@@ -74,20 +66,8 @@ int machine_cores() {
 }
 
 double cpu_quota(const Path& root) {
-  const Path mount = root / "sys/fs/cgroup";
-  std::ifstream groups(root / "proc/self/cgroup");  // "0::/a/b", or "4:cpu,cpuacct:/a/b"
   double least = no_quota;
-  for (std::string line; std::getline(groups, line);) {
-    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string name = line.substr(second + 1);
-    if (controllers.empty())
-      least = std::min(least, least_quota(mount, name));
-    else if (("," + controllers + ",").find(",cpu,") != std::string::npos)
-      least = std::min(
-          {least, least_quota(mount / "cpu", name), least_quota(mount / controllers, name)});
-  }
+  for (const Path& group : control_groups("cpu", root)) least = std::min(least, quota_of(group));
   return least;
 }
 

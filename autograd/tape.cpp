@@ -8,6 +8,7 @@
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/observe.hpp"
 #include "autograd/profile.hpp"
+#include "autograd/rehearsal.hpp"
 
 namespace tapestry {
 namespace {
@@ -15,6 +16,8 @@ namespace {
 thread_local Tape* current_tape = nullptr;
 thread_local const std::string* current_scope = nullptr;
 std::atomic<bool> check_finite = false;
+
+bool checks_finite() { return check_finite && !is_rehearsing(); }
 
 std::uint64_t next_id() {
   static std::atomic<std::uint64_t> last{0};
@@ -241,7 +244,7 @@ Gradients Tape::walk(const Tensor& output, const Array& gradient, const TakeGrad
       hand_out(entry);
       continue;
     }
-    const Array kept = check_finite ? received : Array();  // or the pullback may write over it
+    const Array kept = checks_finite() ? received : Array();  // or the pullback may write over it
     InputGradients into(entry.inputs, gradients);
     if (Observer* observer = Observer::current()) [[unlikely]]
       observer->backward({.op = entry.op,
@@ -250,7 +253,7 @@ Gradients Tape::walk(const Tensor& output, const Array& gradient, const TakeGrad
                           .array = received});
     entry.pullback(received, into);
     mark_backward(entry.op, entry.scope, received, entry.inputs);
-    if (check_finite)
+    if (checks_finite())
       for (const InputRecord& input : entry.inputs)
         if (const auto sent = gradients.by_id_.find(input.id); sent != gradients.by_id_.end())
           require_finite(entry.op, "the gradient", entry.scope, sent->second, {&received});
@@ -262,7 +265,7 @@ Gradients Tape::walk(const Tensor& output, const Array& gradient, const TakeGrad
 Tensor record(const char* op, Array value, const std::vector<Tensor>& inputs, Pullback pullback,
               bool reaches_others) {
   mark_forward(op, value, inputs);
-  if (check_finite) {
+  if (checks_finite()) {
     std::vector<const Array*> values;
     for (const Tensor& input : inputs) values.push_back(&input.value());
     require_finite(op, "the output", current_scope, value, values);

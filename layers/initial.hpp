@@ -40,6 +40,19 @@ class InitialLeftOut {
   bool outer_;
 };
 
+// While it lives, initial values that this thread makes are rehearsed (autograd/rehearsal.hpp): a
+// model of any size has its shapes.
+class InitialRehearsed {
+ public:
+  InitialRehearsed();
+  ~InitialRehearsed();
+  InitialRehearsed(const InitialRehearsed&) = delete;
+  InitialRehearsed& operator=(const InitialRehearsed&) = delete;
+
+ private:
+  bool outer_;
+};
+
 Array normal(const Shape& shape, double standard_deviation, Random& init);
 Array uniform(const Shape& shape, double bound, Random& init);  // in [-bound, bound)
 

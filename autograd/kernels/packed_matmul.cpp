@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "autograd/buffer_pool.hpp"
 #include "autograd/kernels/panels.hpp"
 
 namespace tapestry {
@@ -132,9 +133,13 @@ class PackedProduct {
 
   // A thread's memory for panels: kept, since what is new to a core has to be fetched.
   static T* memory_for_panels(std::int64_t elements) {
-    thread_local Array memory({0}, dtype_of<T>);
-    if (memory.size() < elements) memory = Array({elements}, dtype_of<T>);
-    return memory.template mutable_values<T>().data();
+    thread_local std::shared_ptr<std::byte[]> memory;
+    thread_local std::int64_t room = 0;  // elements
+    if (room < elements) {
+      memory = allocate_workspace(sizeof(T) * elements);
+      room = elements;
+    }
+    return reinterpret_cast<T*>(memory.get());
   }
 
   // Rows of A are packed for some blocks of terms; then B is, panel by panel and block by block,

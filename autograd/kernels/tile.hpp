@@ -1,5 +1,6 @@
 #pragma once
 
+#include "autograd/buffer_pool.hpp"
 #include "autograd/kernels/heads.hpp"
 #include "autograd/kernels/panels.hpp"
 
@@ -34,9 +35,9 @@ Rows<T> rows_of(const HeadsView& view, std::int64_t b, std::int64_t h) {
 template <class T>
 class Scratch {
  public:
-  explicit Scratch(std::int64_t elements) : memory_({elements}, dtype_of<T>) {}
+  explicit Scratch(std::int64_t elements) : memory_(allocate_workspace(sizeof(T) * elements)) {}
   T* take(std::int64_t rows, std::int64_t columns) {
-    T* start = memory_.mutable_values<T>().data() + used_;
+    T* start = reinterpret_cast<T*>(memory_.get()) + used_;
     used_ += rows * columns;
     return start;
   }
@@ -47,7 +48,7 @@ class Scratch {
   }
 
  private:
-  Array memory_;
+  std::shared_ptr<std::byte[]> memory_;
   std::int64_t used_ = 0;
 };
 

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
+#include "autograd/buffer_pool.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/kernels/rows.hpp"
 #include "autograd/ops/elementwise.hpp"
+#include "autograd/profile.hpp"
+#include "autograd/rehearsal.hpp"
 
 namespace tapestry {
 namespace {
@@ -74,9 +77,10 @@ class BlockMemory {
         columns_(g_.patch() * blocks.images * blocks.rows * g_.w),
         features_(g_.O * blocks.images * blocks.rows * g_.w),
         planes_(blocks.images * phases_ * plane_rows(blocks.rows) * width_),
-        memory_({columns_ + features_ + planes_ + 2 * simd_width<T>}, g_.dtype) {}
+        memory_(
+            allocate_workspace(sizeof(T) * (columns_ + features_ + planes_ + 2 * simd_width<T>))) {}
 
-  T* columns() { return memory_.mutable_values<T>().data(); }     // (C K K, positions)
+  T* columns() { return reinterpret_cast<T*>(memory_.get()); }    // (C K K, positions)
   T* features() { return columns() + columns_ + simd_width<T>; }  // (O, positions)
   std::int64_t positions() const { return block_.images * block_.rows * g_.w; }
 
@@ -184,13 +188,18 @@ class BlockMemory {
   const Geometry& g_;
   std::int64_t phases_, width_;  // of the planes
   std::int64_t columns_, features_, planes_;
-  Array memory_;
+  std::shared_ptr<std::byte[]> memory_;
   Block block_{};
 };
 
 template <class T>
 std::byte* bytes(T* values) {
   return reinterpret_cast<std::byte*>(values);
+}
+
+// In a rehearsal no thread comes to multiply.
+void note_flops(const Geometry& g) {
+  if (is_rehearsing()) profile::add_flops(2.0 * g.B * g.O * g.h * g.w * g.patch());
 }
 
 // The three products of a convolution. Each is linear in both of its arguments, so they are also
@@ -200,6 +209,7 @@ std::byte* bytes(T* values) {
 Array features_of(const Array& images, const Array& weight, const Array& bias, const Geometry& g) {
   Array features(g.features(), g.dtype);
   const Blocks blocks(g);
+  note_flops(g);
   dispatch(g.dtype, [&]<class T>() {
     parallel_for(blocks.count(), 1, [&](std::int64_t begin, std::int64_t end) {
       BlockMemory<T> memory(blocks);
@@ -220,6 +230,7 @@ Array features_of(const Array& images, const Array& weight, const Array& bias, c
 Array images_of(const Array& features, const Array& weight, const Array& bias, const Geometry& g) {
   Array images(g.images(), g.dtype);
   const Blocks blocks(g);
+  note_flops(g);
   dispatch(g.dtype, [&]<class T>() {
     T* pixels = images.mutable_values<T>().data();
     for_each_row(g.B * g.C, g.H * g.W, [&](std::int64_t plane) {
@@ -248,6 +259,7 @@ Array images_of(const Array& features, const Array& weight, const Array& bias, c
 // blocks.
 Array weight_of(const Array& images, const Array& features, const Geometry& g) {
   const Blocks blocks(g);
+  note_flops(g);
   const std::int64_t most =
       std::clamp<std::int64_t>(g.B * g.h * g.w / std::max<std::int64_t>(1, g.O), 1, 16);
   const std::int64_t length = std::max<std::int64_t>(1, (blocks.count() + most - 1) / most);

@@ -8,6 +8,7 @@
 
 #include "autograd/check.hpp"
 #include "autograd/ops.hpp"
+#include "tests/support/held.hpp"
 #include "tests/support/op_table.hpp"
 
 // The gradients of all ops against differences, and the checker that checks them.
@@ -37,6 +38,19 @@ TEST_CASE("gradcheck: every row of the table has the gradient of its function") 
       CHECK(result.passed);
       CHECK(result.error <= 1e-6);
     }
+  }
+}
+
+TEST_CASE("gradcheck: every row holds as many bytes when it is rehearsed by shapes alone") {
+  for (const OpRow& row : table()) {
+    CAPTURE(row.name);
+    std::vector<Tensor> inputs;
+    for (const Array& input : row.inputs)
+      inputs.push_back(input.dtype() == DType::int32 ? Tensor(input) : Tensor::variable(input));
+    const auto run = [&] { differentiate([&] { return row.f(inputs); }); };
+    const std::int64_t held = bytes_held_by(run);
+    CHECK(held > 0);
+    CHECK(bytes_rehearsed_by(run) == held);
   }
 }
 

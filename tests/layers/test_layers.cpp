@@ -17,6 +17,7 @@
 #include "layers/models/recurrent_network.hpp"
 #include "layers/models/vae.hpp"
 #include "layers/models/vision_transformer.hpp"
+#include "tests/support/held.hpp"
 #include "tests/support/layer_table.hpp"
 
 namespace tapestry {
@@ -41,6 +42,15 @@ GradcheckOptions thoroughness() {
   if (TAPESTRY_ADDRESS_SANITIZER || TAPESTRY_THREAD_SANITIZER)
     return {.directions = 1, .jacobian_limit = 0};
   return {};
+}
+
+TEST_CASE("layers: every row holds as many bytes when it is rehearsed by shapes alone") {
+  for (const LayerRow& row : table()) {
+    CAPTURE(row.name);
+    const std::vector<Tensor> constants(row.inputs.begin(), row.inputs.end());
+    const auto run = [&] { differentiate([&] { return row.f(constants); }); };
+    CHECK(bytes_rehearsed_by(run) == bytes_held_by(run));
+  }
 }
 
 TEST_CASE("layers: every row of the table has the gradient of its function") {

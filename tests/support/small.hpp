@@ -5,8 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "train/run/session.hpp"
+
 // Small models and data for whole runs.
 namespace tapestry {
+
+// What the arrays of a run's first process held at most.
+inline double tensor_bytes(const std::string& run) {
+  return static_cast<double>(read_sessions(Run(run)).at(0).end.value().tensor_bytes);
+}
 
 // Makes a model of any task small, and its training short.
 inline std::vector<std::string> small(const std::string& task) {

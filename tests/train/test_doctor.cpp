@@ -324,20 +324,25 @@ class DoctoredTasks {
   DoctoredTasks& operator=(const DoctoredTasks&) = delete;
 };
 
-Config doctored(const std::string& kind, const std::string& fault,
-                const std::vector<std::string>& overrides = {}) {
-  return parse_config(fmt::format("task = \"doctored-{}\"\n[data]\nfault = \"{}\"\n[optim]\n"
-                                  "learning_rate = 1e-2\n[train]\nbatch_size = 16\n",
-                                  kind, fault),
-                      "doctored", overrides);
+ConfigWith doctored(const std::string& kind, const std::string& fault,
+                    const std::vector<std::string>& overrides = {}) {
+  const std::string text = fmt::format(
+      "task = \"doctored-{}\"\n[data]\nfault = \"{}\"\n[optim]\n"
+      "learning_rate = 1e-2\n[train]\nbatch_size = 16\n",
+      kind, fault);
+  return [=](const std::vector<std::string>& more) {
+    std::vector<std::string> all = overrides;
+    all.insert(all.end(), more.begin(), more.end());
+    return parse_config(text, "doctored", all);
+  };
 }
 
 struct Diagnosis {
   std::string gate{}, found{};  // of the first fault; empty: none
 };
 
-Diagnosis diagnose(const Config& config) {
-  Patient patient(config);
+Diagnosis diagnose(const ConfigWith& config_with) {
+  Patient patient(config_with);
   for (const Gate& gate : gates())
     if (const Verdict verdict = examine(gate, patient); verdict.fault) {
       CHECK(!verdict.fault->cause.empty());

@@ -6,6 +6,7 @@
 #include "tests/support/graphs.hpp"
 #include "tests/support/labels.hpp"
 #include "tests/support/workshop.hpp"
+#include "train/plan/memory.hpp"
 
 // Trainings by several processes, which mpirun starts.
 namespace tapestry {
@@ -39,6 +40,15 @@ void must_train_together(const Workshop& shop, const Together& together, const s
   const Finished finished = train_together(shop, together, config, run, more);
   INFO(finished.out, finished.err);
   REQUIRE(finished.status == 0);
+}
+
+// What rank 0 held is what `tapestry plan` said.
+void check_planned(const Workshop& shop, int ranks, const std::string& config,
+                   const std::string& run, const std::vector<std::string>& more) {
+  const MemoryPlan plan =
+      plan_memory(load_config(shop.folder.path(config + ".toml"), more), {.ranks = ranks});
+  CHECK(static_cast<double>(plan.peak()) ==
+        doctest::Approx(tensor_bytes(shop.folder.path(run))).epsilon(0.1));
 }
 
 // The line that Tapestry wrote among those of mpirun.
@@ -93,9 +103,11 @@ TEST_CASE("mpi: the same bits on 1 to 4 ranks, with the optimiser's state whole 
       const std::string run = fmt::format("{}-{}", config, ranks);
       must_train_together(shop, {ranks}, config, run, more);
       check_same_run(shop, config + "-1", run);
+      check_planned(shop, ranks, config, run, more);
     }
     more.push_back("train.shard_optimizer=true");
     must_train_together(shop, {3}, config, config + "-shares", more);
+    check_planned(shop, 3, config, config + "-shares", more);
     CHECK(untimed(shop.metrics(config + "-1")) == untimed(shop.metrics(config + "-shares")));
     check_same_checkpoint(shop.checkpoint(config + "-1"), shop.checkpoint(config + "-shares"));
   }

@@ -128,6 +128,9 @@ TEST_CASE("smoke: every shipped config trains, evaluates, saves, resumes, sample
     more.insert(more.end(), {"train.steps=5", "--resume"});
     if (value("optim.schedule") != "constant") more.push_back("optim.decay_steps=5");
     run({"train", name, "--out", "run"}, few);
+    const Json planned = Json::parse(run({"plan", name, "--seconds", "0", "--json"}, few));
+    const double held = tensor_bytes(folder.path("run"));
+    CHECK(planned["bytes"]["tensors"].get<double>() == doctest::Approx(held).epsilon(0.1));
     const std::string said = run({"train", name, "--out", "run"}, more);
     check_says(said, {"from step 3", "done after", "loss"});
     const std::string expected = value("expected.data");

@@ -3,12 +3,12 @@
 
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
+#include "train/commands/training_config.hpp"
 #include "train/doctor/gate.hpp"
 #include "train/draw/render.hpp"
 #include "train/loop/trainer.hpp"
 #include "train/loop/training.hpp"
 #include "train/run/terminal.hpp"
-#include "train/settings/keys.hpp"
 
 namespace tapestry {
 namespace {
@@ -58,6 +58,7 @@ class Doctor final : public Command {
   void declare(Arguments& arguments) override {
     arguments.config(config_);
     arguments.overrides(overrides_);
+    arguments.option("--from", from_, "as train would: begin with the weights of this run");
     arguments.option("--out", out_, "a folder for the picture of the learning rates");
     arguments.option("--skip", skipped_, "GATE", "pass a gate by");
     arguments.threads(threads_);
@@ -66,11 +67,16 @@ class Doctor final : public Command {
 
   int run() override try {
     for (const std::string& name : skipped_) expect_gate(name);
-    Config config = load_config(config_, overrides_);
-    if (threads_ > 0) config.set(key::threads, threads_);
+    const ConfigWith config_with = [this](const std::vector<std::string>& changes) {
+      std::vector<std::string> overrides = overrides_;
+      if (threads_ > 0) overrides.push_back(fmt::format("train.threads={}", threads_));
+      overrides.insert(overrides.end(), changes.begin(), changes.end());
+      return training_config(config_, overrides, from_);
+    };
+    const Config config = config_with({});
     check_training_keys(config);
     use_machine_as(config);
-    Patient patient(config);
+    Patient patient(config_with);
     if (!json_ && !patient.remark().empty())
       say("a step takes long here: examined with {}\n", patient.remark());
     auto lines = nlohmann::ordered_json::array();
@@ -120,7 +126,7 @@ class Doctor final : public Command {
     }
   }
 
-  std::string config_, out_;
+  std::string config_, from_, out_;
   std::vector<std::string> overrides_, skipped_;
   std::int64_t threads_ = 0;
   bool json_ = false;

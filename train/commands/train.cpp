@@ -5,13 +5,13 @@
 
 #include "autograd/parallel.hpp"
 #include "train/commands/command.hpp"
+#include "train/commands/training_config.hpp"
 #include "train/loop/evaluation.hpp"
 #include "train/loop/trainer.hpp"
 #include "train/loop/training.hpp"
 #include "train/ranks/placement.hpp"
 #include "train/run/terminal.hpp"
 #include "train/settings/keys.hpp"
-#include "train/tasks/language/corpus.hpp"
 
 namespace tapestry {
 namespace {
@@ -65,17 +65,6 @@ std::vector<SeedRun> seed_runs(const Run& runs, const Config& config,
   return all;
 }
 
-// The model of a run: what a config that begins with its weights need not say again.
-ConfigText model_of(const std::string& run) {
-  const std::string path = trained_checkpoint(run);
-  const Config config =
-      resolved_config(load_checkpoint_head(path).config, path + " (its config)", {});
-  const std::string text =
-      fmt::format("task = {}\n{}", to_toml(Value(config[key::task])),
-                  config.toml({"model.", key::tokenizer.name, key::end_of_text.name}));
-  return {.source = path, .text = text, .is_resolved = true};
-}
-
 class Train final : public Command {
  public:
   void declare(Arguments& arguments) override {
@@ -122,12 +111,7 @@ class Train final : public Command {
   Config read_config(int ranks) const {
     std::vector<std::string> overrides = overrides_;
     if (threads_ > 0) overrides.push_back(fmt::format("train.threads={}", threads_));
-    std::optional<ConfigText> model;
-    if (!from_.empty()) {
-      model = model_of(from_);
-      overrides.push_back(fmt::format("{}={}", key::from.name, from_));
-    }
-    Config config = load_config(config_, overrides, model);
+    Config config = training_config(config_, overrides, from_);
     check_training_keys(config, ranks);
     return config;
   }

@@ -53,6 +53,7 @@ Verdict check_future(Patient& patient);
 Verdict check_layers(Patient& patient);
 Verdict check_one_batch(Patient& patient);
 Verdict check_learning_rate(Patient& patient);
+Verdict check_plan(Patient& patient);
 Verdict check_threads(Patient& patient);
 Verdict check_resume(Patient& patient);
 

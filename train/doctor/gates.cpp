@@ -18,6 +18,7 @@ const std::vector<Gate>& gates() {
       {"layers", check_layers},
       {"one batch", check_one_batch},
       {"learning rate", check_learning_rate},
+      {"plan", check_plan},
       {"threads", check_threads},
       {"resume", check_resume},
   };

@@ -13,6 +13,7 @@ namespace {
 
 constexpr double longest_example_s = 0.25;  // forward and back
 constexpr double longest_step_s = 0.4;
+constexpr std::int64_t shortest_training = 100;  // or a training ends before its gates have seen it
 constexpr std::int64_t shortest_context = 64;
 constexpr std::int64_t smallest_batch = 2;
 
@@ -24,7 +25,7 @@ std::int64_t context_of(const Config& config) {
   return is_there ? config[context_key] : 0;
 }
 
-double seconds_of(const std::function<void()>& run) {
+double time_of(const std::function<void()>& run) {
   const auto start = std::chrono::steady_clock::now();
   run();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -32,8 +33,9 @@ double seconds_of(const std::function<void()>& run) {
 
 }  // namespace
 
-Patient::Patient(const Config& config) : asked_(config), config_(config) {
-  config_.set(key::steps, std::max<std::int64_t>(config[key::steps], 100));
+Patient::Patient(ConfigWith config_with)
+    : config_with_(std::move(config_with)), config_(config_with_({})) {
+  config_.set(key::steps, std::max(shortest_training, config_[key::steps]));
   task_ = begin_task(config_);
   measure_step();
   shorten_context();
@@ -49,8 +51,8 @@ void Patient::measure_step() {
     tape.backward(quiet_loss(*task_, config_, one).objective);
   };
   try {
-    const double first = seconds_of(pass);
-    step_s_ = first > longest_example_s ? first : std::min(first, seconds_of(pass));
+    const double first = time_of(pass);
+    step_s_ = first > longest_example_s ? first : std::min(first, time_of(pass));
   } catch (const std::invalid_argument&) {
     step_s_ = 0;  // a gate will say what of the data does not fit
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "train/doctor/survey.hpp"
+#include "train/plan/changes.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {
@@ -19,10 +20,10 @@ struct Examples {
 // One whose steps are slow is examined with a shorter context and smaller batches.
 class Patient {
  public:
-  explicit Patient(const Config& config);
+  explicit Patient(ConfigWith config_with);
 
-  const Config& asked() const { return asked_; }         // the config as it was given,
-  const Config& config() const { return config_; }       // and as it is examined
+  const ConfigWith& config_with() const { return config_with_; }  // the config as it was given,
+  const Config& config() const { return config_; }                // and as it is examined
   const std::string& remark() const { return remark_; }  // the keys that differ; may be empty
   double step_s() const { return step_s_; }              // of a step as it is examined, about
 
@@ -46,7 +47,8 @@ class Patient {
   void shrink_batch();
   void keep_first_values();
 
-  Config asked_, config_;
+  ConfigWith config_with_;
+  Config config_;
   std::unique_ptr<Task> task_;
   std::vector<Array> first_values_;
   std::optional<Survey> training_, validation_;

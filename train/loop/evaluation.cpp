@@ -36,17 +36,6 @@ Transcript get_transcript(Unpacker& packed) {
   return transcript;
 }
 
-// What the examples [begin, end) come to.
-Loss evaluate_batch(Task& task, const Dataset& data, const Config& config, std::int64_t begin,
-                    std::int64_t end) {
-  std::vector<std::int64_t> examples(end - begin);
-  std::iota(examples.begin(), examples.end(), begin);
-  std::vector<Random> noise;
-  for (const std::int64_t example : examples)
-    noise.emplace_back(seed_of(config), Stream::eval, static_cast<std::uint64_t>(example));
-  return task.loss(data.batch(examples), {.noise_of_examples = noise});
-}
-
 }  // namespace
 
 void put(Packer& packer, const Averages& averages) {
@@ -66,6 +55,27 @@ Averages get_averages(Unpacker& packed) {
   return averages;
 }
 
+std::int64_t evaluation_batches(const Dataset& data, const Config& config) {
+  const std::int64_t batch_size = config[key::eval_batch_size];
+  return (data.size() + batch_size - 1) / batch_size;
+}
+
+std::vector<std::int64_t> evaluation_batch(const Dataset& data, const Config& config,
+                                           std::int64_t number) {
+  const std::int64_t batch_size = config[key::eval_batch_size], begin = number * batch_size;
+  std::vector<std::int64_t> examples(std::min(data.size(), begin + batch_size) - begin);
+  std::iota(examples.begin(), examples.end(), begin);
+  return examples;
+}
+
+Loss evaluate_batch(Task& task, const Batch& batch, const std::vector<std::int64_t>& examples,
+                    const Config& config) {
+  std::vector<Random> noise;
+  for (const std::int64_t example : examples)
+    noise.emplace_back(seed_of(config), Stream::eval, static_cast<std::uint64_t>(example));
+  return task.loss(batch, {.noise_of_examples = noise});
+}
+
 Metrics evaluate(Task& task, const Dataset& data, const Config& config,
                  const std::atomic<bool>* stop) {
   Ranks alone;
@@ -75,13 +85,11 @@ Metrics evaluate(Task& task, const Dataset& data, const Config& config,
 // Sums run in the order of the batches, whoever had them.
 Metrics evaluate(Task& task, const Dataset& data, const Config& config,
                  const std::atomic<bool>* stop, Ranks& ranks) try {
-  const std::int64_t size = data.size(), batch_size = config[key::eval_batch_size];
-  const PartRange own =
-      parts_of_rank((size + batch_size - 1) / batch_size, ranks.rank(), ranks.size());
+  const PartRange own = parts_of_rank(evaluation_batches(data, config), ranks.rank(), ranks.size());
   Packer packer;
   for (std::int64_t batch = own.first; batch < own.last && !(stop && *stop); ++batch) {
-    const Loss loss = evaluate_batch(task, data, config, batch * batch_size,
-                                     std::min(size, (batch + 1) * batch_size));
+    const std::vector<std::int64_t> examples = evaluation_batch(data, config, batch);
+    const Loss loss = evaluate_batch(task, data.batch(examples), examples, config);
     packer.put(true);
     put(packer, loss.averages);
     put(packer, loss.transcript);

@@ -17,6 +17,13 @@ Metrics evaluate(Task& task, const Dataset& data, const Config& config,
 Metrics evaluate(Task& task, const Dataset& data, const Config& config,
                  const std::atomic<bool>* stop, Ranks& ranks);
 
+// What evaluate() does: so many batches, each of these examples of the data.
+std::int64_t evaluation_batches(const Dataset& data, const Config& config);
+std::vector<std::int64_t> evaluation_batch(const Dataset& data, const Config& config,
+                                           std::int64_t number);
+Loss evaluate_batch(Task& task, const Batch& batch, const std::vector<std::int64_t>& examples,
+                    const Config& config);
+
 // Averages as bytes, for other ranks.
 void put(Packer& packer, const Averages& averages);
 Averages get_averages(Unpacker& packed);

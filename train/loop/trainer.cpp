@@ -258,7 +258,7 @@ Averages Trainer::step() try {
   ++state_.step;
   if (average_) average_->follow(state_.step);
   state_.position = loader_.position();
-  if (is_evaluated(state_.step) && !shards_) gradients_ = gradients;
+  if (is_evaluated(state_.step) && !shards_ && !recorders_.empty()) gradients_ = gradients;
   return averages;
 } catch (const OutOfMemory& error) {
   config_.fail(key::batch_size, fmt::format("step {}: {}; lower it, or raise train.micro_batches",
@@ -350,6 +350,17 @@ Metrics Trainer::evaluate_and_keep_best() try {
   throw failure(state_.step, error);
 }
 
+OptimizerState Trainer::optimizer_state() {
+  return shards_ ? gather_state(sum_, *optimizer_, ranks_) : whole_state(*optimizer_);
+}
+
+std::int64_t Trainer::optimizer_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Optimizer::Slot& slot : optimizer_->state())
+    bytes += static_cast<std::int64_t>(slot.values.bytes());
+  return bytes;
+}
+
 void Trainer::save_checkpoint_of_step() {
   save(run_.checkpoint());
   saved_step_ = state_.step;
@@ -364,8 +375,7 @@ void Trainer::save(const std::string& path) {
       throw failure(state_.step, std::runtime_error(fmt::format("parameter {} is not finite; {}",
                                                                 parameter->name, advice)));
     }
-  OptimizerState optimizer =
-      shards_ ? gather_state(sum_, *optimizer_, ranks_) : whole_state(*optimizer_);
+  OptimizerState optimizer = optimizer_state();
   if (ranks_.rank() != 0) return;
   for (Recorder* recorder : recorders_) recorder->sync();
   state_.metrics_bytes = size_of_file(run_.metrics());

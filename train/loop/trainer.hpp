@@ -36,11 +36,14 @@ class Trainer {
   // evaluation, empty if stopped.
   Metrics train();
 
+  Averages step();                       // one of the steps that train() does
+  OptimizerState optimizer_state();      // by all: whole, at rank 0
+  std::int64_t optimizer_bytes() const;  // of the state that this rank keeps
+
   const TrainingState& state() const { return state_; }
   const GradientSum& gradients() const { return sum_; }
 
  private:
-  Averages step();
   Averages profiled_step();
   bool is_evaluated(std::int64_t step) const;
   void look();

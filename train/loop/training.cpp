@@ -13,6 +13,7 @@
 
 #include "autograd/kernels/matmul.hpp"
 #include "data/file.hpp"
+#include "layers/initial.hpp"
 #include "train/bench/benchmark.hpp"
 #include "train/loop/evaluation.hpp"
 #include "train/loop/progress.hpp"
@@ -111,19 +112,6 @@ void expect_same_scale(const Config& before, const Config& config) {
                 config[key::from], before[key::adapter_alpha]);
 }
 
-}  // namespace
-
-std::unique_ptr<Task> begin_task(const Config& config) {
-  if (config[key::from].empty()) return make_task({config});
-  const Checkpoint start = load_checkpoint_head(trained_checkpoint(config[key::from]));
-  expect_same_scale(resolved_config(start.config, start.path + " (its config)", {}), config);
-  std::unique_ptr<Task> task = make_task(start, config);
-  restore_parameters(start, task->model(), Adapters::new_or_saved);
-  return task;
-}
-
-namespace {
-
 // A folder of a run that was ended before it had written anything whole.
 bool is_blank(const Run& run) {
   return std::ranges::all_of(fs::directory_iterator(run.folder()),
@@ -154,6 +142,17 @@ void expect_same_schedule(const Config& before, const Config& config, std::int64
 }
 
 }  // namespace
+
+std::unique_ptr<Task> begin_task(const Config& config, Weights weights) {
+  std::optional<InitialRehearsed> rehearsed;
+  if (weights == Weights::rehearsed) rehearsed.emplace();
+  if (config[key::from].empty()) return make_task({config});
+  const Checkpoint start = load_checkpoint_head(trained_checkpoint(config[key::from]));
+  expect_same_scale(resolved_config(start.config, start.path + " (its config)", {}), config);
+  std::unique_ptr<Task> task = make_task(start, config);
+  if (weights == Weights::there) restore_parameters(start, task->model(), Adapters::new_or_saved);
+  return task;
+}
 
 void check_training_keys(const Config& config, int ranks) {
   const std::int64_t batch = config[key::batch_size], parts = config[key::micro_batches];

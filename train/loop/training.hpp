@@ -31,12 +31,14 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
                     Ranks& ranks);
 Training train_into(const Run& run, const Config& config, const TrainingOptions& options);
 
-// The task of a training's first step: its weights are another run's (train.from), or drawn.
-std::unique_ptr<Task> begin_task(const Config& config);
-
 // The checkpoint to go on from, if the folder has one. InputError where the folder holds a run that
 // is not to be resumed, one of another config, or something else than a run. It writes nothing.
 std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume);
+
+// The task of a training's first step: its weights are another run's, or drawn; where they are
+// rehearsed, of neither (autograd/rehearsal.hpp).
+enum class Weights { there, rehearsed };
+std::unique_ptr<Task> begin_task(const Config& config, Weights weights = Weights::there);
 
 // Of keys that concern one another and the number of ranks: InputError before anything is written.
 void check_training_keys(const Config& config, int ranks = 1);

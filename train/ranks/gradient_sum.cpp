@@ -307,7 +307,7 @@ Gradients GradientSum::finish() {
 }
 
 Clip GradientSum::clip(double limit) {
-  if (ranks_.alone()) {
+  if (ranks_.alone() || !ranks_.are_there()) {
     for_each_fragment(fragments_, [&](const Fragment& fragment) {
       squares_[&fragment - fragments_.data()] =
           sum_of_squares(part_of(sums_[0][fragment.array], fragment));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -51,21 +52,35 @@ Ranks Ranks::launched() {
   return ranks;
 }
 
+Ranks Ranks::imagined(int rank, int size) {
+  require(0 <= rank && rank < size, "Ranks: rank {} of {}", rank, size);
+  Ranks ranks;
+  ranks.rank_ = rank;
+  ranks.size_ = size;
+  ranks.hosts_.assign(size, "imagined");
+  return ranks;
+}
+
 std::string Ranks::name(int rank) const { return fmt::format("rank {} ({})", rank, hosts_[rank]); }
 
-void Ranks::post(std::function<void()> work) { messenger_->post(std::move(work)); }
+void Ranks::post(std::function<void()> work) {
+  if (!are_there()) return work();
+  messenger_->post(std::move(work));
+}
 
 void Ranks::send(int to, int tag, std::span<const std::byte> bytes, Done done) {
+  if (!are_there()) return done();
   messenger_->send(to, tag, bytes, std::move(done));
 }
 
 void Ranks::receive(int from, int tag, std::span<std::byte> bytes, Done done) {
+  if (!are_there()) return done();
   messenger_->receive(from, tag, bytes, std::move(done));
 }
 
 void Ranks::wait(const std::function<bool()>& ready, const std::string& what,
                  std::function<std::vector<int>()> missing) {
-  messenger_->wait(ready, what, std::move(missing));
+  if (are_there()) messenger_->wait(ready, what, std::move(missing));
 }
 
 double Ranks::bytes_sent() const {
@@ -94,6 +109,7 @@ class Ranks::Gathering {
   Gathering(Ranks& ranks, std::string own, std::string name, int tag)
       : what(std::move(name)), ranks_(ranks), tag_(tag), own_(std::move(own)), all_(ranks.size()) {
     if (ranks.rank() == 0) all_[0] = own_;
+    if (!ranks.are_there()) std::ranges::fill(all_, own_);
   }
 
   // On the messages' thread, as all that follows.
@@ -173,14 +189,14 @@ class Ranks::Gathering {
 std::shared_ptr<Ranks::Gathering> Ranks::begin_gather(std::string own, const std::string& what) {
   const int tag = 2 * (gathered_++ % gathers_at_once);
   auto gathering = std::make_shared<Gathering>(*this, std::move(own), what, tag);
-  if (!alone()) post([gathering] { gathering->begin(gathering); });
+  if (messenger_) post([gathering] { gathering->begin(gathering); });
   return gathering;
 }
 
 std::vector<std::string> Ranks::end_gather(const std::shared_ptr<Gathering>& gathering, Late late) {
   std::function<std::vector<int>()> missing;
   if (late == Late::missing) missing = [gathering] { return gathering->missing(); };
-  if (!alone()) wait([&] { return gathering->is_done(); }, gathering->what, std::move(missing));
+  if (messenger_) wait([&] { return gathering->is_done(); }, gathering->what, std::move(missing));
   return gathering->take();
 }
 

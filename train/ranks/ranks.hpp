@@ -25,12 +25,17 @@ class Ranks final {
   // InputError where the plug-in for their MPI is missing.
   static Ranks launched();
 
+  // One of so many that are not there, for a Rehearsal: what it sends goes nowhere, what it waits
+  // for is there at once, with no bytes, and in a gather all say what it says.
+  static Ranks imagined(int rank, int size);
+
   Ranks(Ranks&&) noexcept;
   ~Ranks();  // by all: waits for them
 
   int rank() const { return rank_; }
   int size() const { return size_; }
   bool alone() const { return size_ == 1; }
+  bool are_there() const { return alone() || messenger_; }
   std::string name(int rank) const;  // "rank 2 (host)"
   std::string host(int rank) const { return hosts_[rank]; }
 

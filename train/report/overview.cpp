@@ -8,6 +8,7 @@
 #include <set>
 #include <span>
 
+#include "train/loop/amounts.hpp"
 #include "train/loop/evaluation.hpp"
 #include "train/report/html.hpp"
 #include "train/settings/keys.hpp"
@@ -155,14 +156,6 @@ std::string comparison_table(const std::vector<RunStory>& stories) {
 }
 
 }  // namespace
-
-std::string duration_text(double seconds) {
-  if (!(std::abs(seconds) < 1e9)) return "?";
-  const auto whole = static_cast<std::int64_t>(seconds);
-  if (whole >= 3600) return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
-  if (whole >= 600) return fmt::format("{} min", whole / 60);
-  return fmt::format("{:.3g} s", seconds);
-}
 
 std::string status_of(const RunStory& story) {
   if (story.seeds.empty()) return status_of_one(story);

@@ -20,6 +20,4 @@ std::string overview_of(const std::vector<RunStory>& stories);
 // The settings in which runs differ, but for their names.
 std::string differences_of(const std::vector<RunStory>& stories);
 
-std::string duration_text(double seconds);  // "1 h 2 min", "72 s"
-
 }  // namespace tapestry

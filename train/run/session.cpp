@@ -9,6 +9,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "autograd/buffer_pool.hpp"
 #include "autograd/parallel.hpp"
 #include "data/file.hpp"
 #include "train/run/file.hpp"
@@ -88,7 +89,10 @@ void note_begin(const Run& run, std::int64_t from_step, std::int64_t ranks) {
 }
 
 void note_end(const Run& run, std::int64_t step, const std::string& how) {
-  append(run, {{"ended", now()}, {"step", step}, {"how", how.substr(0, most_words_bytes)}});
+  append(run, {{"ended", now()},
+               {"step", step},
+               {"how", how.substr(0, most_words_bytes)},
+               {"tensor_bytes", memory_use().peak_bytes_in_use}});
 }
 
 std::vector<Session> read_sessions(const Run& run) {
@@ -99,7 +103,8 @@ std::vector<Session> read_sessions(const Run& run) {
       if (read.contains("ended") && !sessions.empty())
         sessions.back().end = {.at = read.at("ended").get<std::string>(),
                                .how = read.at("how").get<std::string>(),
-                               .step = read.at("step").get_ref<const std::int64_t&>()};
+                               .step = read.at("step").get_ref<const std::int64_t&>(),
+                               .tensor_bytes = read.value("tensor_bytes", std::int64_t{0})};
       if (sessions.size() > most_sessions) sessions.pop_front();
     } catch (const Json::exception&) {
       continue;

@@ -21,6 +21,7 @@ struct Session {
   struct End {
     std::string at{}, how{};  // "done", "stopped", or "failed: …"
     std::int64_t step = 0;
+    std::int64_t tensor_bytes = 0;  // what arrays held at most; 0: an earlier version
   };
   std::optional<End> end{};  // none where it was killed, or trains still
 };

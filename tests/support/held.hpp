@@ -1,0 +1,31 @@
+#pragma once
+
+#include <functional>
+
+#include "autograd/buffer_pool.hpp"
+#include "autograd/ops.hpp"
+#include "autograd/rehearsal.hpp"
+
+namespace tapestry {
+
+// Bytes that arrays hold at most while `work` runs, beside those that were there before.
+inline std::int64_t bytes_held_by(const std::function<void()>& work) {
+  const std::int64_t before = memory_use().bytes_in_use;
+  reset_peak_memory();
+  work();
+  return memory_use().peak_bytes_in_use - before;
+}
+
+// The same of what goes by shapes alone.
+inline std::int64_t bytes_rehearsed_by(const std::function<void()>& work) {
+  const Rehearsal rehearsal;
+  return bytes_held_by(work);
+}
+
+// f's forward and backward pass.
+inline void differentiate(const std::function<Tensor()>& f) {
+  Tape tape;
+  tape.backward(sum(f()));
+}
+
+}  // namespace tapestry

@@ -1,0 +1,117 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "tests/support/workshop.hpp"
+
+// test_smoke.cpp compares the plan of every shipped config with its training, test_mpi.cpp those of
+// several processes.
+namespace tapestry {
+namespace {
+
+TEST_SUITE_BEGIN("plan");
+
+Json planned(const Workshop& shop, const std::string& config,
+             const std::vector<std::string>& settings = {}, int status = 0) {
+  std::vector<std::string> words = {"plan", shop.folder.path(config + ".toml"), "--json",
+                                    "--seconds", "0"};
+  words.insert(words.end(), settings.begin(), settings.end());
+  const Finished finished = tapestry_run(with_sets(words));
+  INFO(finished.err);
+  REQUIRE(finished.status == status);
+  return Json::parse(finished.out);
+}
+
+TEST_CASE("plan: the bytes of arrays are those that the training then holds") {
+  const Workshop shop;
+  shop.must_train("text", "base");
+  const std::vector<std::vector<std::string>> all = {
+      {},
+      {"train.micro_batches=4"},
+      {"train.checkpoint_activations=true"},
+      {"train.average_decay=0.9"},
+      {"train.precision=bf16"},
+      {"train.eval_batch_size=1"},
+      {"optim.name=sgd", "train.micro_batches=2"},
+      {"train.trainable=[\"blocks.0.attention\"]"},
+      {"--from", shop.folder.path("base"), "model.lora.rank=2"}};
+  int number = 0;
+  for (std::vector<std::string> settings : all) {
+    CAPTURE(settings);
+    const bool begins = !settings.empty() && settings.front() == "--from";
+    if (!begins)  // large enough for what a process has beside to be little
+      settings.insert(settings.end(), {"model.width=64", "model.layers=2", "model.context=32"});
+    settings.insert(settings.end(), {"train.steps=4", "train.batch_size=8"});
+    const std::string run = fmt::format("run-{}", number++);
+    shop.must_train("text", run, settings);
+    const double held = tensor_bytes(shop.folder.path(run));
+    CHECK(held > 1000);
+    CHECK(planned(shop, "text", settings)["bytes"]["tensors"].get<double>() ==
+          doctest::Approx(held).epsilon(0.1));
+  }
+}
+
+TEST_CASE("plan: what saves memory is seen to save it") {
+  const Workshop shop;
+  const std::vector<std::string> large = {"model.width=256", "model.layers=4", "model.context=128",
+                                          "train.batch_size=16", "train.eval_batch_size=1"};
+  const auto step = [&](std::vector<std::string> settings) {
+    settings.insert(settings.end(), large.begin(), large.end());
+    return planned(shop, "text", settings)["bytes"]["step"].get<double>();
+  };
+  const double whole = step({});
+  CHECK(step({"train.checkpoint_activations=true"}) < 0.7 * whole);
+  CHECK(step({"train.micro_batches=8"}) < 0.7 * whole);
+  const Json alone = planned(shop, "text", {"--ranks", "4", "train.micro_batches=4"});
+  const Json shared = planned(
+      shop, "text", {"--ranks", "4", "train.micro_batches=4", "train.shard_optimizer=true"});
+  CHECK(shared["bytes"]["optimizer"].get<double>() <
+        0.4 * alone["bytes"]["optimizer"].get<double>());
+}
+
+TEST_CASE(
+    "plan: what does not fit gets the smallest change that makes it, and nothing is written") {
+  const Workshop shop;
+  std::vector<std::string> settings = {"model.width=256", "model.layers=4", "model.context=128",
+                                       "train.batch_size=32", "train.eval_batch_size=32"};
+  const double all = planned(shop, "text", settings)["bytes"]["process"].get<double>() / 1e6;
+  const auto of_machine = [&](double megabytes) {
+    std::vector<std::string> words = settings;
+    words.insert(words.end(), {"--memory", fmt::format("{:.0f}", megabytes)});
+    return words;
+  };
+  const Json refused = planned(shop, "text", of_machine(0.6 * all), 1);
+  CHECK_FALSE(refused["fits"].get<bool>());
+  REQUIRE(refused.contains("change"));
+  for (const auto& change : refused["change"]) settings.push_back(change.get<std::string>());
+  CHECK(planned(shop, "text", of_machine(0.6 * all))["fits"].get<bool>());
+  CHECK_FALSE(planned(shop, "text", of_machine(1), 1).contains("change"));
+  for (const auto& entry : std::filesystem::directory_iterator(shop.folder.path()))
+    CHECK_FALSE(entry.is_directory());
+}
+
+TEST_CASE("plan: a model of terabytes is planned, and one of no machine is wrong in one line") {
+  const Workshop shop;
+  const Json plan = planned(
+      shop, "text", {"model.width=65536", "model.layers=8", "model.feed_forward=262144"}, 1);
+  CHECK(plan["bytes"]["weights"].get<double>() > 1e12);
+  const Finished wrong = tapestry_run(
+      {"plan", shop.folder.path("text.toml"), "--ranks", "3", "--set", "train.batch_size=2"});
+  CHECK(wrong.status == 2);
+  CHECK(lines_of(wrong.err).size() == 1);
+}
+
+TEST_CASE("plan: the pace is measured, by steps that leave nothing behind") {
+  const Workshop shop;
+  const Finished finished = tapestry_run({"plan", shop.folder.path("toy.toml"), "--seconds", "1"},
+                                         {.folder = shop.folder.path()});
+  CHECK(finished.status == 0);
+  check_says(finished.out, {"weights", "a step", "an evaluation", "in all", "40 steps", "disk"});
+  for (const auto& entry : std::filesystem::directory_iterator(shop.folder.path()))
+    CHECK_FALSE(entry.is_directory());
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

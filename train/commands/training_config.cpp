@@ -1,0 +1,32 @@
+#include "train/commands/training_config.hpp"
+
+#include "train/run/run.hpp"
+#include "train/settings/keys.hpp"
+#include "train/task.hpp"
+#include "train/tasks/language/corpus.hpp"
+
+namespace tapestry {
+namespace {
+
+// The model of a run: what a config that begins with its weights need not say again.
+ConfigText model_of(const std::string& run) {
+  const std::string path = trained_checkpoint(run);
+  const Config config =
+      resolved_config(load_checkpoint_head(path).config, path + " (its config)", {});
+  const std::string text =
+      fmt::format("task = {}\n{}", to_toml(Value(config[key::task])),
+                  config.toml({"model.", key::tokenizer.name, key::end_of_text.name}));
+  return {.source = path, .text = text, .is_resolved = true};
+}
+
+}  // namespace
+
+Config training_config(const std::string& path_or_name, std::vector<std::string> overrides,
+                       const std::string& from) {
+  if (from.empty()) return load_config(path_or_name, overrides);
+  const ConfigText model = model_of(from);
+  overrides.push_back(fmt::format("{}={}", key::from.name, from));
+  return load_config(path_or_name, overrides, model);
+}
+
+}  // namespace tapestry

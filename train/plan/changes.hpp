@@ -1,0 +1,27 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/plan/memory.hpp"
+
+namespace tapestry {
+
+// A change of a config that makes its training hold less.
+struct Change {
+  std::vector<std::string> overrides;  // "train.micro_batches=4"
+  std::string cost;                    // what it costs, in words
+  MemoryPlan memory;                   // with it
+};
+
+// The config with these overrides on top of its own. InputError where it has no such key.
+using ConfigWith = std::function<Config(const std::vector<std::string>& overrides)>;
+
+// The first of the changes that leave what is learnt as it is, the least first, with which the
+// training asks for at most so many bytes; nothing where none is enough.
+std::optional<Change> smallest_change(const ConfigWith& config_with,
+                                      const MemoryPlanOptions& options, std::int64_t bytes);
+
+}  // namespace tapestry

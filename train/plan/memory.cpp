@@ -1,0 +1,170 @@
+#include "train/plan/memory.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+
+#include "autograd/buffer_pool.hpp"
+#include "autograd/profile.hpp"
+#include "autograd/rehearsal.hpp"
+#include "train/loop/evaluation.hpp"
+#include "train/loop/status_line.hpp"
+#include "train/loop/trainer.hpp"
+#include "train/loop/training.hpp"
+#include "train/settings/keys.hpp"
+
+namespace tapestry {
+namespace {
+
+// Of batches that are all alike, a few show everything: the first makes the optimiser's state, and
+// two more are read ahead.
+constexpr std::int64_t least_batches = 4, most_batches = 400;
+constexpr std::chrono::duration<double> most_time(2.0);
+
+// Calls fn(number) for some of so many batches, more of them where their lengths differ.
+template <class Fn>
+void for_some_batches(const Dataset& data, std::int64_t batches, Fn fn) {
+  const auto end = std::chrono::steady_clock::now() + most_time;
+  const std::int64_t most = data.lengths().empty() ? least_batches : most_batches;
+  for (std::int64_t i = 0; i < std::min(batches, most); ++i) {
+    if (i >= least_batches && std::chrono::steady_clock::now() > end) return;
+    fn(i);
+  }
+}
+
+std::int64_t bytes_in_use() { return memory_use().bytes_in_use; }
+
+// What `work` brings the arrays to at most.
+template <class Work>
+std::int64_t peak_of(Work work) {
+  reset_peak_memory();
+  work();
+  return memory_use().peak_bytes_in_use;
+}
+
+// "blocks.*" of "blocks.3.attention.query.weight", else the first name: "head".
+std::string part_of(const std::string& parameter) {
+  const std::size_t first = parameter.find('.');
+  if (first == std::string::npos) return parameter;
+  const bool counts =
+      first + 1 < parameter.size() && parameter[first + 1] >= '0' && parameter[first + 1] <= '9';
+  return parameter.substr(0, first) + (counts ? ".*" : "");
+}
+
+void count_parameters(const std::vector<Parameter*>& parameters, MemoryPlan& plan) {
+  for (const Parameter* parameter : parameters) {
+    const std::int64_t size = parameter->tensor.size();
+    const auto bytes = static_cast<std::int64_t>(parameter->value().bytes());
+    plan.parameters += size;
+    plan.weights += bytes;
+    if (parameter->role != Role::fixed) plan.trained += size, plan.gradients += bytes;
+    const std::string name = part_of(parameter->name);
+    const auto known = std::ranges::find(plan.modules, name, &ModuleSize::name);
+    if (known == plan.modules.end())
+      plan.modules.push_back({name, size});
+    else
+      known->parameters += size;
+  }
+}
+
+std::int64_t bytes_of(const OptimizerState& state) {
+  std::int64_t bytes = 0;
+  for (const auto& [name, array] : state) bytes += static_cast<std::int64_t>(array.bytes());
+  return bytes;
+}
+
+// A training without a folder, that goes through its steps.
+class Walk {
+ public:
+  Walk(const Config& config, const MemoryPlanOptions& options)
+      : config_(config),
+        before_(bytes_in_use()),
+        ranks_(Ranks::imagined(options.rank, options.ranks)),
+        task_(begin_task(config, Weights::rehearsed)) {
+    count_parameters(task_->model().parameters(), plan_);
+    plan_.data = bytes_in_use() - before_ - plan_.weights;
+    const Rehearsal rehearsal;
+    const std::int64_t without = bytes_in_use();
+    trainer_.emplace(*task_, config_, Run(""), nullptr, stop_, ranks_, TrainerOptions{});
+    if (config_[key::average_decay] > 0) plan_.average = bytes_in_use() - without;
+  }
+
+  MemoryPlan run() {
+    plan_.step_peak = peak_of([this] { take_steps(); }) - before_;
+    plan_.activations = activations();
+    plan_.evaluation_peak = peak_of([this] {
+                              evaluate(task_->validation_data());
+                              if (task_->test_data()) evaluate(*task_->test_data());
+                            }) -
+                            before_;
+    plan_.checkpoint_peak = peak_of([this] { save(); }) - before_;
+    plan_.held = memory_use().bytes_held;
+    return plan_;
+  }
+
+ private:
+  void take_steps() {
+    const Rehearsal rehearsal;
+    for_some_batches(task_->training_data(), config_[key::steps], [&](std::int64_t step) {
+      if (step == 1) profile::start();
+      trainer_->step();
+      if (step == 0) plan_.optimizer = trainer_->optimizer_bytes();
+      if (step != 1) return;
+      for (const profile::Event& event : profile::stop()) plan_.flops += event.flops;
+    });
+  }
+
+  // Of the first part of a step.
+  std::int64_t activations() {
+    const Dataset& data = task_->training_data();
+    const std::int64_t count = config_[key::batch_size] / config_[key::micro_batches];
+    Sampler sampler(data.size(), task_->order(), seed_of(config_),
+                    {.batch = config_[key::batch_size], .lengths = data.lengths()});
+    const Batch batch = data.batch(sampler.next(count));
+    const Rehearsal rehearsal;
+    const std::int64_t before = bytes_in_use();
+    Random noise(seed_of(config_), Stream::dropout);
+    Tape tape;
+    const Loss loss = task_->loss(batch, {.training = true, .noise = &noise});
+    return bytes_in_use() - before;
+  }
+
+  void evaluate(const Dataset& data) {
+    const PartRange own =
+        parts_of_rank(evaluation_batches(data, config_), ranks_.rank(), ranks_.size());
+    for_some_batches(data, own.last - own.first, [&](std::int64_t i) {
+      const std::vector<std::int64_t> examples = evaluation_batch(data, config_, own.first + i);
+      const Batch batch = data.batch(examples);
+      const Rehearsal rehearsal;
+      evaluate_batch(*task_, batch, examples, config_);
+    });
+  }
+
+  void save() {
+    const Rehearsal rehearsal;
+    plan_.checkpoint = plan_.weights + plan_.average + bytes_of(trainer_->optimizer_state());
+  }
+
+  const Config& config_;
+  std::int64_t before_;  // bytes that other arrays held
+  std::atomic<bool> stop_ = false;
+  Ranks ranks_;
+  std::unique_ptr<Task> task_;
+  std::optional<Trainer> trainer_;
+  MemoryPlan plan_;
+};
+
+}  // namespace
+
+std::int64_t MemoryPlan::peak() const {
+  return std::max({step_peak, evaluation_peak, checkpoint_peak});
+}
+
+MemoryPlan plan_memory(const Config& config, const MemoryPlanOptions& options) {
+  forget_reserved_memory();
+  const MemoryPlan plan = Walk(config, options).run();
+  forget_reserved_memory();
+  return plan;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "train/plan/changes.hpp"
+#include "train/plan/memory.hpp"
+#include "train/plan/pace.hpp"
+
+namespace tapestry {
+
+// What a training will take, before its first step.
+struct TrainingPlan {
+  MemoryPlan memory{};
+  std::int64_t beside = 0;   // bytes that the process has beside its arrays: program and data
+  std::int64_t machine = 0;  // bytes that it may have
+  Course course{};
+  std::optional<Pace> pace{};        // none where it was not measured
+  std::int64_t disk = 0;             // of its folder, at most, while a checkpoint is written
+  std::int64_t disk_free = 0;        // where it will lie
+  std::optional<Change> smallest{};  // that makes it fit, where it does not
+  int ranks = 1;
+
+  bool fits() const { return needs() <= machine; }
+  std::int64_t needs() const { return memory.held + beside; }  // bytes of this process
+};
+
+struct PlanOptions {
+  int ranks = 1;
+  double seconds = 5;        // to measure the pace; 0: not
+  std::int64_t machine = 0;  // bytes of memory; 0: of this one
+};
+
+// Memory by shapes alone, and the pace, where the training fits and is one process's, by a short
+// measurement. InputError as the training would have.
+TrainingPlan plan_training(const ConfigWith& config_with, const PlanOptions& options);
+
+std::string show(const TrainingPlan& plan);
+std::string json(const TrainingPlan& plan);
+
+}  // namespace tapestry
