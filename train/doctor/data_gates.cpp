@@ -15,8 +15,11 @@ double share(std::int64_t part, std::int64_t whole) {
   return static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, whole));
 }
 
-// The probability of at least `seen` events where so many are expected (Poisson).
+// The probability of at least `seen` events where so many are expected: Poisson's, or of many the
+// normal one.
 double chance_of(std::int64_t seen, double expected) {
+  if (expected > 100)
+    return std::erfc((static_cast<double>(seen) - 0.5 - expected) / std::sqrt(2 * expected)) / 2;
   double term = std::exp(-expected), below = 0;
   for (std::int64_t i = 0; i < seen; ++i, term *= expected / static_cast<double>(i)) below += term;
   return 1 - below;

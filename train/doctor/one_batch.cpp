@@ -15,6 +15,7 @@ constexpr std::int64_t fewest_to_learn = 2, most_to_learn = 8;
 constexpr std::int64_t fewest_steps = 40, most_steps = 640, first_steps = 10;
 constexpr double longest_s = 30;
 constexpr std::int64_t steps_of_rise = 10;
+constexpr double least_room = 0.02;
 
 // What one batch's loss goes to, and what it has to come below.
 struct Learnt {
@@ -23,11 +24,12 @@ struct Learnt {
   bool reached() const { return last < wanted; }
 };
 
-// Half way from what a model blind to its inputs reaches to what there is to reach; of a loss that
-// is not known, half of the first one.
+// Half way from what a model blind to its inputs reaches to what there is to reach. Where these are
+// about one, as of examples of one class, a tenth of the first loss; of an unknown loss half of it.
 double wanted_of(const Comparison& seen, double first) {
-  return seen.kind == Comparison::Kind::unknown ? first / 2
-                                                : (seen.floor() + seen.blind_by_place()) / 2;
+  if (seen.kind == Comparison::Kind::unknown) return first / 2;
+  const double floor = seen.floor(), room = seen.blind_by_place() - floor;
+  return room > least_room * (first - floor) ? floor + room / 2 : floor + (first - floor) / 10;
 }
 
 double error_of(Patient& patient, const Examples& examples) {

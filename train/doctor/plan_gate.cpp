@@ -9,7 +9,8 @@ namespace {
 constexpr double seconds_to_measure = 1;
 
 std::string megabytes(std::int64_t bytes) {
-  return fmt::format("{:.0f} MB", static_cast<double>(bytes) / 1e6);
+  const double millions = static_cast<double>(bytes) / 1e6;
+  return fmt::format("{:.{}f} MB", millions, millions < 10 ? 1 : 0);
 }
 
 std::string duration(double seconds) {
