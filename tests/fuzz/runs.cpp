@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/fuzz/target.hpp"
+#include "train/report/comparison.hpp"
 #include "train/report/page.hpp"
 #include "train/run/checkpoint.hpp"
 #include "train/run/line_reader.hpp"
@@ -18,7 +19,7 @@ const RegisterFuzzTarget safetensors("safetensors", [](std::string_view bytes) {
   read_safetensors(written_file("file.safetensors", bytes));
 });
 
-// What `compare` reads, and what a run that goes on keeps.
+// What `compare` reads of a run, and what a run that goes on keeps.
 const RegisterFuzzTarget metrics("metrics", [](std::string_view bytes) {
   const std::string path = written_file("metrics.jsonl", bytes);
   for (LineReader line(path); line.next();)
@@ -45,6 +46,34 @@ std::string file_with_metadata(const std::map<std::string, std::string>& metadat
   const std::uint64_t length = text.size();
   return std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + text;
 }
+
+// What `compare` says of four runs, two and two of a config: their metrics, with a zero byte after
+// each.
+const RegisterFuzzTarget comparison("comparison", [](std::string_view bytes) {
+  const std::vector<std::string_view> parts = cut_at_zeros(bytes);
+  std::vector<std::string> runs;
+  for (std::size_t i = 0; i < 4; ++i) {
+    const std::string name = fmt::format("compared-{}", i);
+    std::filesystem::create_directories(scratch_folder() + "/" + name);
+    written_file(name + "/metrics.jsonl", i < parts.size() ? parts[i] : std::string_view());
+    const std::string config =
+        fmt::format("task = \"graph\"\nseed = {}\n[model]\nlayers = {}\n", i % 2, 1 + i / 2);
+    written_file(name + "/best.safetensors", file_with_metadata({{"format", "tapestry 1"},
+                                                                 {"config", config},
+                                                                 {"step", "1"},
+                                                                 {"position", "1"},
+                                                                 {"best_loss", "1"},
+                                                                 {"metrics_bytes", "0"},
+                                                                 {"elapsed_s", "1"},
+                                                                 {"examples", "1"}}));
+    runs.push_back(scratch_folder() + "/" + name);
+  }
+  const std::vector<RunGroup> groups = read_groups(runs);
+  require(groups.size() == 2, "{} groups of four runs", groups.size());
+  settings_that_differ(groups);
+  for (const std::string& figure : measured_figures(groups))
+    difference_of(groups[0], groups[1], figure);
+});
 
 // Large models are refused by the size of their file; to fuzz, they are small.
 bool is_small(const Config& config, const std::vector<KeyInfo>& keys) {

@@ -386,8 +386,10 @@ TEST_CASE("compare: the last evaluations of runs, side by side") {
   std::ofstream(shop.folder.path("run/metrics.jsonl"), std::ios::app) << "{\"step\":9";  // a crash
   const Finished table = shop.run({"compare", "recall/", "run"});
   CHECK(table.status == 0);
-  const std::vector<std::string> lines = lines_of(table.out);
-  REQUIRE(lines.size() == 3);
+  std::vector<std::string> lines = lines_of(table.out);
+  REQUIRE(lines.size() > 3);
+  CHECK(lines[3].empty());
+  lines.resize(3);
   check_says(lines[0], {"run ", "parameters", "steps", "seconds", "loss  accuracy  accuracy_early",
                         "attended  bits_per_byte  bits_per_char"});
   CHECK(lines[1].starts_with("recall "));

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 const Strings adapting = {"model.lora.rank=2", "model.lora.alpha=4", "model.lora.dropout=0.2",
                           "optim.learning_rate=0.05"};
 
-std::string reference_file(const std::string& name) {
+std::string golden_path(const std::string& name) {
   return TAPESTRY_SOURCE_DIR "/tests/golden/" + name;
 }
 
@@ -31,7 +31,7 @@ Strings from(const Workshop& shop, const Strings& settings) {
 
 bool is_of_adapter(const std::string& tensor) { return tensor.find(".lora.") != tensor.npos; }
 
-Array scores_of(Task& task, const Array& tokens) {
+Array logits_with(Task& task, const Array& tokens) {
   return std::visit([&](const auto& model) { return model.forward(tokens).value(); },
                     dynamic_cast<LanguageModel&>(task).network());
 }
@@ -42,9 +42,8 @@ const Array some_tokens = Array::of<std::int32_t>({1, 2, 3, 4, 5, 6, 7, 8}, {2, 
 class CopiedAdapter {
  public:
   explicit CopiedAdapter(const std::string& name) {
-    fs::copy(reference_file("adapters/" + name), path());
-    REQUIRE(tapestry_run({"import", reference_file("published/" + name), "--out", run()}).err ==
-            "");
+    fs::copy(golden_path("adapters/" + name), path());
+    REQUIRE(tapestry_run({"import", golden_path("published/" + name), "--out", run()}).err == "");
   }
   std::string path() const { return folder.path("adapter"); }
   std::string run() const { return folder.path("run"); }
@@ -196,12 +195,11 @@ TEST_CASE("fine-tuning: adapters of peft give imported models the logits that it
     const CopiedAdapter adapter(name);
     const TrainedModel both = load_trained_with(adapter.path(), adapter.run(), {}, false);
     const Array tokens =
-        *read_safetensors(reference_file("published/" + name) + "/expected.safetensors")
+        *read_safetensors(golden_path("published/" + name) + "/expected.safetensors")
              .find("tokens");
     const Array wanted =
-        *read_safetensors(reference_file("adapters/" + name) + "/expected.safetensors")
-             .find("logits");
-    const Array logits = scores_of(*both.task, tokens);
+        *read_safetensors(golden_path("adapters/" + name) + "/expected.safetensors").find("logits");
+    const Array logits = logits_with(*both.task, tokens);
     const std::int64_t B = logits.dim(0), T = logits.dim(1), V = logits.dim(2);
     for (std::int64_t b = 0; b < B; ++b)
       check_close(logits.part((b * T + T - 3) * V, (b + 1) * T * V),
@@ -229,10 +227,11 @@ TEST_CASE("fine-tuning: an adapter that comes in goes out, in as many ranks as i
     const TrainedModel wanted = load_trained(both, {}, false);
     REQUIRE(tapestry_run({"export", both, "--merge", "--out", merged}).err == "");
     const ImportedModel whole = import_published(merged, {});
-    check_close(scores_of(*whole.task, some_tokens), scores_of(*wanted.task, some_tokens), 1e-5);
+    check_close(logits_with(*whole.task, some_tokens), logits_with(*wanted.task, some_tokens),
+                1e-5);
     REQUIRE(tapestry_run({"import", out, "--base", adapter.run(), "--out", again}).err == "");
-    check_close(scores_of(*load_trained(again, {}, false).task, some_tokens),
-                scores_of(*wanted.task, some_tokens), 0);
+    check_close(logits_with(*load_trained(again, {}, false).task, some_tokens),
+                logits_with(*wanted.task, some_tokens), 0);
   }
 }
 
@@ -257,8 +256,8 @@ TEST_CASE("fine-tuning: queries and values apart leave as one change of GPT-2's 
   CHECK(config["fan_in_fan_out"] == true);
   REQUIRE(tapestry_run({"import", out, "--base", shop.folder.path("base"), "--out", again}).err ==
           "");
-  check_close(scores_of(*load_trained(again, {}, false).task, some_tokens),
-              scores_of(*load_trained(shop.folder.path("tuned"), {}, false).task, some_tokens),
+  check_close(logits_with(*load_trained(again, {}, false).task, some_tokens),
+              logits_with(*load_trained(shop.folder.path("tuned"), {}, false).task, some_tokens),
               1e-5);
 }
 
@@ -301,8 +300,8 @@ TEST_CASE("fine-tuning: eval, sample and export apply an adapter") {
       tapestry_run({"export", adapter.run(), "--adapter", adapter.path(), "--merge", "--out", out})
           .err == "");
   const TrainedModel both = load_trained_with(adapter.path(), adapter.run(), {}, false);
-  check_close(scores_of(*import_published(out, {}).task, some_tokens),
-              scores_of(*both.task, some_tokens), 1e-5);
+  check_close(logits_with(*import_published(out, {}).task, some_tokens),
+              logits_with(*both.task, some_tokens), 1e-5);
 }
 
 TEST_CASE("bug: an adapter of more ranks than a map's smaller side was not read again") {
@@ -317,8 +316,8 @@ TEST_CASE("bug: an adapter of more ranks than a map's smaller side was not read 
       tapestry_run({"export", shop.folder.path("tuned"), "--format", "peft", "--out", out}).err ==
       "");
   CHECK(tapestry_run({"import", out, "--base", shop.folder.path("base"), "--out", both}).err == "");
-  check_close(scores_of(*load_trained(both, {}, false).task, some_tokens),
-              scores_of(*load_trained(shop.folder.path("tuned"), {}, false).task, some_tokens),
+  check_close(logits_with(*load_trained(both, {}, false).task, some_tokens),
+              logits_with(*load_trained(shop.folder.path("tuned"), {}, false).task, some_tokens),
               1e-5);
 }
 

@@ -102,22 +102,23 @@ TEST_CASE("idle keys: conditions are of keys that the task has, and of values th
   }
 }
 
-const std::string a_task = "task = \"toy-sequence\"\n";
+const std::string toy_task = "task = \"toy-sequence\"\n";
 
 TEST_CASE("idle keys: one at its default, or set before the choice, does not count") {
   const TemporaryFolder folder;
-  CHECK_NOTHROW(parse_config(a_task, "text", {"optim.momentum=0"}));
-  const Config config = parse_config(a_task + "optim.beta2 = 0.9", "text", {"optim.name=sgd"});
+  CHECK_NOTHROW(parse_config(toy_task, "text", {"optim.momentum=0"}));
+  const Config config = parse_config(toy_task + "optim.beta2 = 0.9", "text", {"optim.name=sgd"});
   CHECK(std::get<double>(config.value("optim.beta2")) == 0.999);
   CHECK(config.dropped() ==
         std::vector<std::string>{
             "text:2:7: optim.beta2 = 0.9: is not used with optim.name = \"sgd\""});
   check_says(
-      message_of([] { parse_config(a_task + "[optim]\nname = \"sgd\"\nbeta2 = 0.9", "text", {}); }),
+      message_of(
+          [] { parse_config(toy_task + "[optim]\nname = \"sgd\"\nbeta2 = 0.9", "text", {}); }),
       {"text:4:1: optim.beta2 = 0.9: is not used with optim.name = \"sgd\"; leave it out, or "
        "set optim.name = \"adam\" or \"adamw\""});
 
-  folder.write("adam.toml", a_task + "optim.beta2 = 0.9\n");
+  folder.write("adam.toml", toy_task + "optim.beta2 = 0.9\n");
   folder.write("sgd.toml", "base = \"adam.toml\"\noptim.name = \"sgd\"\n");
   const std::string wrong = folder.write("wrong.toml", "base = \"sgd.toml\"\noptim.beta2 = 0.95\n");
   CHECK(load_config(folder.path("sgd.toml"), {}).dropped().size() == 1);
@@ -140,7 +141,7 @@ TEST_CASE("idle keys: every shipped config takes another optimiser, and says wha
 
 TEST_CASE("idle keys: what a run has resolved loads, though an earlier version wrote them all") {
   const TemporaryFolder folder;
-  const std::string text = a_task + "[optim]\nname = \"adam\"\nmomentum = 0.9\n";
+  const std::string text = toy_task + "[optim]\nname = \"adam\"\nmomentum = 0.9\n";
   const Config config = resolved_config(text, "a checkpoint", {});
   CHECK(std::get<double>(config.value("optim.momentum")) == 0);
   CHECK(config.dropped().empty());
@@ -148,7 +149,7 @@ TEST_CASE("idle keys: what a run has resolved loads, though an earlier version w
              {"--set: optim.momentum = 0.5: is not used"});
   CHECK(config.toml().find("momentum") == std::string::npos);
   CHECK(config.toml().find("final_learning_rate") == std::string::npos);
-  CHECK(config.differences(parse_config(a_task + "optim.name = \"adam\"", "text", {})).empty());
+  CHECK(config.differences(parse_config(toy_task + "optim.name = \"adam\"", "text", {})).empty());
 
   const std::string path = folder.write("config.toml", text);
   check_says(message_of([&] { load_config(path, {}); }), {"config.toml:4:1: optim.momentum = 0.9"});

@@ -9,7 +9,7 @@ namespace tapestry {
 namespace {
 
 // Two IDX files of `count` images of 2 x 2 pixels, whose labels are 0, 1, 2, ...
-void write_images(const TemporaryFolder& folder, const std::string& split, char count) {
+void write_few_images(const TemporaryFolder& folder, const std::string& split, char count) {
   const std::string counted = {0, 0, 0, count}, side = {0, 0, 0, 2};
   std::string labels;
   for (char label = 0; label < count; ++label) labels += label;
@@ -29,8 +29,8 @@ TEST_CASE("option keys: what data/ says of an option names the key, its origin a
   folder.write("small.cites", cites);
   for (const char* name : {"train.de", "train.en", "val.de", "val.en"})
     folder.write(name, "one\ntwo\n");
-  write_images(folder, "train", 3);
-  write_images(folder, "t10k", 3);
+  write_few_images(folder, "train", 3);
+  write_few_images(folder, "t10k", 3);
 
   struct Row {
     std::string task;

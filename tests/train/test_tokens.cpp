@@ -18,9 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // Texts, a tokenizer, shards of them, and a config of byte pairs.
-class Desk {
+class TextDesk {
  public:
-  Desk() {
+  TextDesk() {
     fs::create_directory(shop.folder.path("books"));
     shop.folder.write("books/one.txt", story(60));
     shop.folder.write("books/two.txt", "A last line without an end");
@@ -63,7 +63,7 @@ class Desk {
 TEST_SUITE_BEGIN("tokens");
 
 TEST_CASE("tokens: shards of files, folders and patterns; the documents' ends are tokens") {
-  const Desk desk;
+  const TextDesk desk;
   const TemporaryFolder& folder = desk.shop.folder;
   const BytePairTokenizer tokenizer = BytePairTokenizer::load(folder.path("tokenizer.json"));
   const std::int32_t end = *end_of_text_of(tokenizer);
@@ -109,7 +109,7 @@ TEST_CASE("tokens: shards of files, folders and patterns; the documents' ends ar
 }
 
 TEST_CASE("tokens: what cannot be done is said in one line, and nothing is left") {
-  const Desk desk;
+  const TextDesk desk;
   const TemporaryFolder& folder = desk.shop.folder;
   folder.write("latin.txt", story(30000) + "caf\xE9");
   folder.write("empty.txt", "");
@@ -161,7 +161,7 @@ TEST_CASE("tokens: what cannot be done is said in one line, and nothing is left"
 }
 
 TEST_CASE("tokens: a training over shards reads, resumes and is measured as over texts") {
-  const Desk desk;
+  const TextDesk desk;
   const TemporaryFolder& folder = desk.shop.folder;
   desk.must_cut("books", "shards");
   desk.must_train("whole", "shards");
@@ -193,7 +193,7 @@ TEST_CASE("tokens: a training over shards reads, resumes and is measured as over
 }
 
 TEST_CASE("tokens: a tokenizer is trained on the text that is learnt from alone") {
-  const Desk desk;
+  const TextDesk desk;
   const TemporaryFolder& folder = desk.shop.folder;
   const std::string text = story(60), zebras = "zebra zebra zebra zebra zebra zebra zebra zebra ";
   folder.write("zebras.txt", text + zebras);
@@ -220,7 +220,7 @@ TEST_CASE("tokens: a tokenizer is trained on the text that is learnt from alone"
 }
 
 TEST_CASE("tokens: several texts are read by characters, too") {
-  const Desk desk;
+  const TextDesk desk;
   desk.shop.folder.write("joined.txt", story(60) + "A last line without an end");
   for (const std::string data : {"joined.txt", "books", "books/*.txt"})
     desk.must_train("run-" + std::to_string(data.size()), data);
@@ -232,7 +232,7 @@ TEST_CASE("tokens: several texts are read by characters, too") {
 }
 
 TEST_CASE("sample: the prompts of a file are continued as each is alone") {
-  const Desk desk;
+  const TextDesk desk;
   desk.must_train("run", "story.txt", {"data.tokenizer=train", "data.vocabulary=300"});
   const std::vector<std::string> prompts = {"1 green", "hanging on the wall", "the", "7",
                                             "green b"};
@@ -263,7 +263,7 @@ TEST_CASE("sample: the prompts of a file are continued as each is alone") {
 }
 
 TEST_CASE("tokens: data and tokenizers that do not belong together are refused") {
-  const Desk desk;
+  const TextDesk desk;
   const TemporaryFolder& folder = desk.shop.folder;
   desk.must_cut("story.txt", "shards");
   desk.must_train("run", "shards");

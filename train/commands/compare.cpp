@@ -1,139 +1,256 @@
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <set>
 
 #include "data/text/text.hpp"
 #include "train/commands/command.hpp"
-#include "train/run/line_reader.hpp"
-#include "train/run/metrics_line.hpp"
-#include "train/run/run.hpp"
+#include "train/commands/compare_json.hpp"
+#include "train/report/comparison.hpp"
 #include "train/run/terminal.hpp"
 
 namespace tapestry {
 namespace {
-namespace fs = std::filesystem;
 
 using Json = nlohmann::ordered_json;
-
-// What one line of the table says of a run.
-struct Summary {
-  std::string name;
-  std::int64_t parameters;
-  Json evaluation;  // the last: step, loss, elapsed_s and the task's own figures, tests as test_…
-};
-
-// Adds what a test measured as "test_loss" and so on.
-void add_test(const Json& test, Json& evaluation) {
-  for (const auto& [name, value] : test.items())
-    if (name != "step" && name != "split" && name != "elapsed_s")
-      evaluation["test_" + name] = value;
-}
-
-// The last evaluation of a run, and the test after it. InputError where there is none, or where a
-// line is damaged; a last line without its end is one that is being written.
-Json last_evaluation(const Run& run) {
-  std::error_code unseen;
-  expect_input(fs::exists(run.folder(), unseen), "{}: no such run", run.folder());
-  expect_input(fs::is_regular_file(run.metrics(), unseen),
-               "{}: not a run: it holds no metrics.jsonl", run.folder());
-  Json last;
-  for (LineReader line(run.metrics()); line.next();) {
-    const auto entry = parse_metrics_line(line.text());
-    expect_input(
-        entry.has_value(),
-        "{}: line {}: not a line of metrics: an object with step, split and elapsed_s, of at "
-        "most {} bytes",
-        run.metrics(), line.number(), LineReader::max_bytes);
-    if ((*entry)["split"] == "val") last = *entry;
-    if ((*entry)["split"] == "test" && !last.is_null()) add_test(*entry, last);
-  }
-  expect_input(!last.is_null(), "{}: has not been evaluated yet", run.folder());
-  return last;
-}
-
-Summary summarize(std::string name) {
-  while (name.size() > 1 && name.ends_with('/')) name.pop_back();
-  Json evaluation = last_evaluation(Run(name));
-  return {name, count_parameters(load_checkpoint_head(trained_checkpoint(name))), evaluation};
-}
-
-// A number, or how one was computed.
-bool is_figure(const Json& value) { return value.is_number() || value.is_string(); }
-
-// The figures of any of the runs, the loss first, then in the order of the alphabet.
-std::vector<std::string> figures_of(const std::vector<Summary>& runs) {
-  std::set<std::string> names;
-  for (const Summary& run : runs)
-    for (const auto& [name, value] : run.evaluation.items())
-      if (is_figure(value) && name != "step" && name != "split" && name != "elapsed_s" &&
-          name != "loss")
-        names.insert(name);
-  std::vector<std::string> all = {"loss"};
-  all.insert(all.end(), names.begin(), names.end());
-  return all;
-}
-
 using Row = std::vector<std::string>;
 
-Row row_of(const Summary& run, const std::vector<std::string>& figures) {
-  Row row = {printable(run.name), fmt::format("{}", run.parameters),
-             fmt::format("{}", run.evaluation["step"].get<std::int64_t>()),
+// Columns as wide as their widest cell; the first `texts` of them to the left, and, where `remarks`
+// says so, the last.
+struct TableStyle {
+  std::size_t texts = 1;
+  bool remarks = false;
+};
+
+void print_table(const std::vector<Row>& rows, const TableStyle& style = {}) {
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const Row& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  for (const Row& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const bool is_text = i < style.texts || (style.remarks && i + 1 == row.size());
+      line += i == 0 ? "" : "  ";
+      line += is_text ? fmt::format("{:<{}}", row[i], widths[i])
+                      : fmt::format("{:>{}}", row[i], widths[i]);
+    }
+    say("{}\n", line.substr(0, line.find_last_not_of(' ') + 1));
+  }
+}
+
+// --- runs ---
+
+// Figures, and how some of them were computed: "bleu_signature".
+Row columns_of(const std::vector<RunGroup>& groups) {
+  std::vector<std::string> columns = measured_figures(groups);
+  std::set<std::string> names(columns.begin() + 1, columns.end());
+  for (const RunGroup& group : groups)
+    for (const ComparedRun& run : group.runs)
+      for (const auto& [name, value] : run.evaluation.items())
+        if (value.is_string() && name.ends_with("_signature")) names.insert(name);
+  columns.resize(1);
+  columns.insert(columns.end(), names.begin(), names.end());
+  return columns;
+}
+
+Row row_of(const ComparedRun& run, const Row& columns) {
+  Row row = {printable(run.folder), fmt::format("{}", run.parameters),
+             run.evaluation["step"].dump(),
              fmt::format("{:.0f}", run.evaluation["elapsed_s"].get<double>())};
-  for (const std::string& figure : figures) {
-    const Json value = run.evaluation.value(figure, Json());
+  for (const std::string& column : columns) {
+    const Json value = run.evaluation.value(column, Json());
     row.push_back(value.is_number()   ? fmt::format("{:.4f}", value.get<double>())
-                  : value.is_string() ? value.get<std::string>()
+                  : value.is_string() ? printable(value.get<std::string>())
                                       : "-");
   }
   return row;
 }
 
-// Columns as wide as their widest cell: names to the left, numbers to the right.
-void print_table(const std::vector<Row>& rows) {
-  std::vector<std::size_t> widths(rows.front().size());
-  for (const Row& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  for (const Row& row : rows) {
-    say("{:<{}}", row.front(), widths.front());
-    for (std::size_t i = 1; i < row.size(); ++i) say("  {:>{}}", row[i], widths[i]);
-    say("\n");
+void print_runs(const std::vector<RunGroup>& groups) {
+  const Row columns = columns_of(groups);
+  std::vector<Row> rows = {{"run", "parameters", "steps", "seconds"}};
+  for (const std::string& column : columns) rows.front().push_back(printable(column));
+  for (const RunGroup& group : groups)
+    for (const ComparedRun& run : group.runs) rows.push_back(row_of(run, columns));
+  print_table(rows);
+}
+
+// --- groups ---
+
+// So many that two digits of the spread are shown, and no more than that means anything.
+int decimals_of(double spread) {
+  if (!(spread > 0 && std::isfinite(spread))) return 4;
+  return static_cast<int>(std::clamp(1 - std::floor(std::log10(spread)), 0.0, 12.0));
+}
+
+std::string interval_text(const Confidence& confidence, int decimals) {
+  return fmt::format("{:.{}f} to {:.{}f}", confidence.value - confidence.margin, decimals,
+                     confidence.value + confidence.margin, decimals);
+}
+
+void print_notes(const std::vector<RunGroup>& groups) {
+  for (const RunGroup& group : groups) {
+    std::string names;
+    for (const ComparedRun& run : group.runs) names += (names.empty() ? "" : ", ") + run.folder;
+    if (!group.is_folder && group.runs.size() > 1)
+      say("{}: {} runs that differ in their seed alone: {}\n", printable(group.name),
+          group.runs.size(), printable(names));
+    for (const std::string& seed : group.left_out)
+      say("{}: left out, for it has not been evaluated yet\n", printable(seed));
+    const auto step = [](const ComparedRun& run) { return run.evaluation["step"]; };
+    if (std::ranges::adjacent_find(group.runs, std::not_equal_to(), step) != group.runs.end())
+      say("{}: its runs were evaluated after different numbers of steps\n", printable(group.name));
   }
+}
+
+Row estimate_row(const RunGroup& group, const std::vector<double>& values) {
+  const Estimate estimate = estimate_of(values);
+  const int decimals = decimals_of(estimate.deviation);
+  Row row = {printable(group.name), fmt::format("{}", estimate.n),
+             fmt::format("{:.{}f}", estimate.mean, decimals), "-", "-"};
+  if (estimate.n > 1) row[3] = fmt::format("{:.{}f}", estimate.deviation, decimals);
+  if (estimate.deviation > 0) row[4] = interval_text(confidence_of(estimate), decimals);
+  return row;
+}
+
+void print_estimates(const std::vector<RunGroup>& groups) {
+  std::vector<Row> rows = {{"figure", "group", "n", "mean", "deviation", "95 % of the mean"}};
+  for (const std::string& figure : measured_figures(groups))
+    for (const RunGroup& group : groups) {
+      const std::vector<double> values = group.values(figure);
+      if (values.empty()) continue;
+      Row row = {printable(figure)};
+      std::ranges::move(estimate_row(group, values), std::back_inserter(row));
+      rows.push_back(std::move(row));
+    }
+  print_table(rows, {.texts = 2});
+}
+
+// --- differences ---
+
+std::string verdict_text(const FigureDifference& difference, const std::string& numbers,
+                         bool less_is_better) {
+  const std::string name = verdict_name(difference.verdict);
+  if (difference.verdict != FigureDifference::Verdict::differs)
+    return fmt::format("{} ({})", name, numbers);
+  const bool is_lower = difference.value < 0;
+  const char* worth = !less_is_better ? "" : is_lower ? ", which is better" : ", which is worse";
+  return fmt::format("{}: {}{}", name, is_lower ? "lower" : "higher", worth);
+}
+
+constexpr const char* single_run_advice =
+    "how far the seeds of a single run differ is unknown: train with --seeds 3 or more";
+
+Row difference_row(const RunGroup& first, const RunGroup& other, const std::string& figure) {
+  const std::optional<FigureDifference> difference = difference_of(first, other, figure);
+  if (!difference) return {};
+  const int decimals = decimals_of(difference->margin.value_or(0));
+  const std::string numbers =
+      fmt::format("n = {} and {}", first.values(figure).size(), other.values(figure).size());
+  Row row = {printable(figure),
+             printable(other.name),
+             fmt::format("{:+.{}f}", difference->value, decimals),
+             "-",
+             "-",
+             verdict_text(*difference, numbers, figure == "loss" || figure == "test_loss")};
+  if (difference->margin) {
+    row[3] = interval_text({.value = difference->value, .margin = *difference->margin}, decimals);
+    row[4] = difference->is_paired ? "paired" : "Welch";
+  }
+  return row;
+}
+
+void print_differences(const std::vector<RunGroup>& groups) {
+  std::vector<Row> rows = {{"figure", "group", "difference", "95 % of it", "test", "verdict"}};
+  std::int64_t intervals = 0;
+  const bool has_single =
+      std::ranges::any_of(groups, [](const RunGroup& group) { return group.runs.size() == 1; });
+  for (const std::string& figure : measured_figures(groups))
+    for (auto other = groups.begin() + 1; other != groups.end(); ++other)
+      if (Row row = difference_row(groups.front(), *other, figure); !row.empty()) {
+        intervals += row[3] != "-";
+        rows.push_back(std::move(row));
+      }
+  if (rows.size() == 1) return;
+  say("\ndifference from {}:\n", printable(groups.front().name));
+  print_table(rows, {.texts = 2, .remarks = true});
+  if (intervals > 1)
+    say("each of {} intervals is for one comparison: 1 in 20 says differs where nothing does\n",
+        intervals);
+  if (has_single) say("{}\n", single_run_advice);
+}
+
+// A value of a config, cut where it is long.
+std::string cell_of(const std::string& value) {
+  constexpr std::size_t most = 40;
+  const std::string shown = printable(value.substr(0, 4 * most));
+  if (value.empty()) return "-";
+  if (shown.size() <= most) return shown;
+  std::size_t end = most - 3;
+  while ((shown[end] & 0xC0) == 0x80) --end;  // in the middle of a character
+  return shown.substr(0, end) + "...";
+}
+
+std::vector<Row> turned(const std::vector<Row>& rows) {
+  std::vector<Row> columns(rows.front().size());
+  for (const Row& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) columns[i].push_back(row[i]);
+  return columns;
+}
+
+// A row a key, a column a group; of many groups the other way round, where that is narrower.
+void print_settings(const std::vector<RunGroup>& groups) {
+  const std::vector<SettingDifference> differences = settings_that_differ(groups);
+  say("\nwhat differs in their configs:{}\n", differences.empty() ? " nothing" : "");
+  if (differences.empty()) return;
+  std::vector<Row> rows = {{""}};
+  for (const RunGroup& group : groups) rows.front().push_back(printable(group.name));
+  for (const SettingDifference& difference : differences) {
+    rows.push_back({difference.name});
+    for (const std::string& value : difference.values) rows.back().push_back(cell_of(value));
+  }
+  if (groups.size() > std::max<std::size_t>(3, differences.size())) rows = turned(rows);
+  print_table(rows, {.texts = rows.front().size()});
 }
 
 class Compare final : public Command {
  public:
   void declare(Arguments& arguments) override {
-    arguments.places("RUN", runs_, "folders of runs");
-    arguments.flag("--json", json_, "print one JSON object a run");
+    arguments.places("RUN", runs_, "folders of runs, or of the seeds of one");
+    arguments.flag("--groups", groups_alone_, "leave out the runs of which groups are made");
+    arguments.flag("--json", json_,
+                   "print one JSON object a run; with --groups one a group and one a comparison");
   }
 
   int run() override {
-    std::vector<Summary> runs;
-    for (const std::string& run : runs_) runs.push_back(summarize(run));
+    const std::vector<RunGroup> groups = read_groups(runs_);
     if (json_) {
-      for (const Summary& run : runs) {
-        Json object{{"run", run.name}, {"parameters", run.parameters}};
-        object.update(run.evaluation);
+      for (const Json& object : groups_alone_ ? json_of_groups(groups) : json_of_runs(groups))
         say("{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
-      }
       return 0;
     }
-    const std::vector<std::string> figures = figures_of(runs);
-    std::vector<Row> rows = {{"run", "parameters", "steps", "seconds"}};
-    rows.front().insert(rows.front().end(), figures.begin(), figures.end());
-    for (const Summary& run : runs) rows.push_back(row_of(run, figures));
-    print_table(rows);
+    const bool has_seeds =
+        std::ranges::any_of(groups, [](const RunGroup& group) { return group.runs.size() > 1; });
+    if (!groups_alone_) print_runs(groups);
+    if (!groups_alone_ && has_seeds) say("\n");
+    print_notes(groups);
+    if (groups_alone_ || has_seeds) print_estimates(groups);
+    if (groups.size() == 1) return 0;
+    if (has_seeds)
+      print_differences(groups);
+    else
+      say("\n{}\n", single_run_advice);
+    print_settings(groups);
     return 0;
   }
 
  private:
   std::vector<std::string> runs_;
-  bool json_ = false;
+  bool groups_alone_ = false, json_ = false;
 };
 
-const RegisterCommand<Compare> compare_command("compare",
-                                               "show the last evaluations of runs side by side");
+const RegisterCommand<Compare> compare_command(
+    "compare",
+    "show what runs came to side by side, and whether they differ by more than seeds do");
 
 }  // namespace
 }  // namespace tapestry

@@ -51,15 +51,15 @@ void write_weights(const TrainedModel& trained, const std::string& out, const st
   say("{}: the weights, in {}\n", printable(out), dtype);
 }
 
-struct Format {
+struct ExportFormat {
   std::string name, place;          // what --out names
   std::vector<std::string> dtypes;  // of the weights
   bool keeps_adapters;              // apart from the weights
   void (*write)(const TrainedModel& trained, const std::string& out, const std::string& dtype);
 };
 
-const std::vector<Format>& formats() {
-  static const std::vector<Format> all = {
+const std::vector<ExportFormat>& formats() {
+  static const std::vector<ExportFormat> all = {
       {"huggingface", "folder", {"float32", "bfloat16"}, false, write_huggingface},
       {"peft", "folder", {"float32", "bfloat16"}, true, write_peft},
       {"gguf", "file", {"float32", "float16", "q8_0"}, false, write_gguf},
@@ -85,7 +85,7 @@ class Export final : public Command {
   }
 
   int run() override {
-    const Format& format = chosen();
+    const ExportFormat& format = chosen();
     TrainedModel trained = load_trained_with(adapter_, run_, {}, false);
     Module& model = trained.task->model();
     expect_input(has_adapters(model) || !merges_, "--merge: {} has no adapters", printable(run_));
@@ -103,10 +103,10 @@ class Export final : public Command {
   }
 
  private:
-  const Format& chosen() const {
-    const auto format = std::ranges::find(formats(), format_, &Format::name);
+  const ExportFormat& chosen() const {
+    const auto format = std::ranges::find(formats(), format_, &ExportFormat::name);
     std::vector<std::string> names;
-    for (const Format& each : formats()) names.push_back(each.name);
+    for (const ExportFormat& each : formats()) names.push_back(each.name);
     expect_input(format != formats().end(), "--format: {}: expected one of {}", printable(format_),
                  fmt::join(names, ", "));
     expect_input(std::ranges::count(format->dtypes, dtype_) > 0,

@@ -185,8 +185,10 @@ class Train final : public Command {
       std::fflush(stdout);
       reached.push_back(training.metrics);
     }
-    const Metrics means = mean_of(reached);
-    say("mean of {} seeds: {}\n", seeds_, show(means, deviation_of(reached)));
+    const Estimates estimates = estimates_of(reached);
+    say("mean of {} seeds: {}\n", seeds_, show(estimates));
+    Metrics means;
+    for (const auto& [name, estimate] : estimates) means[name] = estimate.mean;
     compare_with_expected(config, means);
     return 0;
   }

@@ -1,6 +1,5 @@
 #include "train/loop/evaluation.hpp"
 
-#include <cmath>
 #include <numeric>
 
 #include "autograd/buffer_pool.hpp"
@@ -126,21 +125,13 @@ Metrics values_of(const Averages& averages) {
   return values;
 }
 
-Metrics mean_of(const std::vector<Metrics>& runs) {
-  Metrics means;
+Estimates estimates_of(const std::vector<Metrics>& runs) {
+  std::map<std::string, std::vector<double>> values;
   for (const Metrics& run : runs)
-    for (const auto& [name, value] : run) means[name] += value / static_cast<double>(runs.size());
-  return means;
-}
-
-Metrics deviation_of(const std::vector<Metrics>& runs) {
-  const Metrics means = mean_of(runs);
-  Metrics deviations;
-  for (const Metrics& run : runs)
-    for (const auto& [name, value] : run) deviations[name] += std::pow(value - means.at(name), 2);
-  for (auto& [name, squares] : deviations)
-    squares = std::sqrt(squares / std::max(1.0, static_cast<double>(runs.size()) - 1));
-  return deviations;
+    for (const auto& [name, value] : run) values[name].push_back(value);
+  Estimates estimates;
+  for (const auto& [name, measured] : values) estimates[name] = estimate_of(measured);
+  return estimates;
 }
 
 std::string show(const Metrics& values, const Signatures& signatures) {
@@ -154,12 +145,13 @@ std::string show(const Metrics& values, const Signatures& signatures) {
   return text;
 }
 
-std::string show(const Metrics& means, const Metrics& deviations) {
+std::string show(const Estimates& estimates) {
   const auto one = [&](const std::string& name) {
-    return fmt::format("{} {:.4f} ± {:.4f}", name, means.at(name), deviations.at(name));
+    const Estimate& estimate = estimates.at(name);
+    return fmt::format("{} {:.4f} ± {:.4f}", name, estimate.mean, estimate.deviation);
   };
   std::string text = one("loss");
-  for (const auto& [name, mean] : means)
+  for (const auto& [name, estimate] : estimates)
     if (name != "loss") text += "  " + one(name);
   return text;
 }

@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "train/loop/statistics.hpp"
 #include "train/ranks/packed.hpp"
 #include "train/ranks/ranks.hpp"
 #include "train/task.hpp"
@@ -30,14 +31,13 @@ Averages get_averages(Unpacker& packed);
 
 Metrics values_of(const Averages& averages);
 
-// Over runs that measured the same figures, at least one: the mean of each figure, and the standard
-// deviation of a single run, √(Σ (x - mean)² / (n - 1)), 0 of one run.
-Metrics mean_of(const std::vector<Metrics>& runs);
-Metrics deviation_of(const std::vector<Metrics>& runs);
+// What several runs, at least one, came to in each figure.
+using Estimates = std::map<std::string, Estimate>;
+Estimates estimates_of(const std::vector<Metrics>& runs);
 
 // "loss 1.8832  bits_per_char 2.717", a figure's signature after it, in parentheses
 std::string show(const Metrics& values, const Signatures& signatures = {});
 // "loss 1.8832 ± 0.0041  bits_per_char 2.7170 ± 0.0059"
-std::string show(const Metrics& means, const Metrics& deviations);
+std::string show(const Estimates& estimates);
 
 }  // namespace tapestry

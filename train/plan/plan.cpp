@@ -158,8 +158,10 @@ std::string json(const TrainingPlan& plan) {
   if (plan.smallest) all["change"] = plan.smallest->overrides;
   if (plan.pace)
     all["seconds"] = {{"begin", plan.pace->begin_s},
+                      {"first_step", plan.pace->first_step_s},
                       {"step", plan.pace->step_s},
                       {"evaluation", plan.pace->evaluation_s},
+                      {"test", plan.pace->test_s},
                       {"checkpoint", plan.pace->checkpoint_s},
                       {"in_all", seconds_of(plan.course, *plan.pace)}};
   if (plan.pace) all["bytes"]["measured_tensors"] = plan.pace->tensor_bytes;

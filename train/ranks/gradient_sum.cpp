@@ -190,8 +190,8 @@ int tag_of_exchange(std::size_t slice, std::size_t slices) {
 
 // The other ranks' sums of one that is this rank's to add up.
 void GradientSum::await(Slice& slice) {
+  for (Slice::Term& term : slice.terms) term.is_there = false;
   for (Slice::Term& term : slice.terms) {
-    term.is_there = false;
     if (term.rank == ranks_.rank()) continue;
     const DType dtype = parameters_[slice.part.array]->tensor.dtype();
     if (term.array.empty()) term.array = Array({slice.part.size()}, dtype);

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "train/loop/amounts.hpp"
-#include "train/loop/evaluation.hpp"
+#include "train/loop/statistics.hpp"
 #include "train/report/html.hpp"
 #include "train/settings/keys.hpp"
 
@@ -55,12 +55,12 @@ std::string setting(const RunStory& story, const std::string& name) {
 // One of a story's lines of metrics.
 using Line = Json RunStory::*;
 
-std::vector<Metrics> measured(const RunStory& story, Line line, const std::string& name) {
-  std::vector<Metrics> values;
+std::vector<double> measured(const RunStory& story, Line line, const std::string& name) {
+  std::vector<double> values;
   const auto add = [&](const RunStory& one) {
     const Json& read = one.*line;
     if (!read.is_null() && read.contains(name) && read[name].is_number())
-      values.push_back({{name, read[name].get<double>()}});
+      values.push_back(read[name].get<double>());
   };
   add(story);
   if (story.seeds.empty()) return values;
@@ -71,11 +71,11 @@ std::vector<Metrics> measured(const RunStory& story, Line line, const std::strin
 
 // "1.886", or of seeds "0.8150 ± 0.0070"; empty where it was not measured.
 std::string figure_text(const RunStory& story, Line line, const std::string& name) {
-  const std::vector<Metrics> values = measured(story, line, name);
+  const std::vector<double> values = measured(story, line, name);
   if (values.empty()) return "";
-  const std::string mean = fmt::format("{:.5g}", mean_of(values).at(name));
-  if (story.seeds.empty()) return mean;
-  return fmt::format("{} ± {:.2g}", mean, deviation_of(values).at(name));
+  const Estimate estimate = estimate_of(values);
+  const std::string mean = fmt::format("{:.5g}", estimate.mean);
+  return story.seeds.empty() ? mean : fmt::format("{} ± {:.2g}", mean, estimate.deviation);
 }
 
 std::set<std::string> figures_of(std::span<const RunStory> stories) {

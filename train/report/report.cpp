@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <set>
 
-#include "data/file.hpp"
 #include "data/text/text.hpp"
 #include "train/report/facts.hpp"
 #include "train/report/html.hpp"
@@ -129,47 +127,13 @@ void add_models(Page& page, std::vector<RunStory>& stories, std::size_t room) {
 
 // --- runs ---
 
-// The folders of the seeds of `tapestry train --seeds`, by their numbers; none in a run's own. One
-// that has only just begun has nothing to tell yet.
-std::vector<std::string> seeds_in(const std::string& folder) {
-  std::map<std::int64_t, std::string> seeds;
-  std::error_code unseen;
-  if (!fs::is_directory(folder, unseen) || fs::exists(Run(folder).metrics(), unseen)) return {};
-  for (const std::string& name : file_names(folder)) {
-    const std::string path = (fs::path(folder) / name).string();
-    const std::string number = name.starts_with("seed-") ? name.substr(5) : "";
-    const bool is_number = !number.empty() && number.size() < 10 &&
-                           number.find_first_not_of("0123456789") == std::string::npos;
-    if (is_number && fs::exists(Run(path).metrics(), unseen)) seeds[std::stoll(number)] = path;
-  }
-  std::vector<std::string> paths;
-  for (const auto& [number, path] : seeds) paths.push_back(path);
-  return paths;
-}
-
-std::string without_slashes(std::string name) {
-  while (name.size() > 1 && name.ends_with('/')) name.pop_back();
-  return name;
-}
-
 // A run, or those of several seeds as one: its model is then the first seed's.
 RunStory story_of(const std::string& folder) {
-  const std::vector<std::string> seeds = seeds_in(folder);
+  const std::vector<std::string> seeds = seed_folders(folder);
   if (seeds.empty()) return read_story(folder);
   std::vector<RunStory> stories;
   for (const std::string& seed : seeds) stories.push_back(read_story(seed));
   return joined(std::move(stories));
-}
-
-// Each once, however it is written.
-std::vector<std::string> different(const std::vector<std::string>& runs) {
-  std::vector<std::string> folders;
-  std::set<fs::path> seen;
-  std::error_code unseen;
-  for (const std::string& run : runs)
-    if (seen.insert(fs::weakly_canonical(run, unseen)).second)
-      folders.push_back(without_slashes(run));
-  return folders;
 }
 
 // The last parts of their paths, where these tell runs apart.
@@ -194,7 +158,7 @@ std::string notes_of(const std::vector<RunStory>& stories) {
 }  // namespace
 
 std::string report_of(const std::vector<std::string>& runs) {
-  const std::vector<std::string> folders = different(runs), names = names_of(folders);
+  const std::vector<std::string> folders = different_folders(runs), names = names_of(folders);
   std::vector<RunStory> stories;
   std::vector<Curve> curves;
   for (std::size_t i = 0; i < folders.size(); ++i) {

@@ -61,20 +61,6 @@ void read_metrics(const Run& run, RunStory& story) {
   story.curves = curves.take();
 }
 
-// "[model]\nwidth = 128" -> {"model.width", "128"}, of a config as Config::toml() writes it.
-std::map<std::string, std::string> settings_of(const std::string& toml) {
-  std::map<std::string, std::string> settings;
-  std::string section;
-  std::string_view rest = toml;
-  while (const auto line = next_line(rest)) {
-    if (line->starts_with('[')) section = std::string(line->substr(1, line->find(']') - 1)) + ".";
-    const std::size_t sign = line->find(" = ");
-    if (sign == std::string_view::npos || line->starts_with('#')) continue;
-    settings[section + std::string(line->substr(0, sign))] = line->substr(sign + 3);
-  }
-  return settings;
-}
-
 std::string as_shown(const std::string& text) {
   return text.size() > most_shown ? text.substr(0, most_shown) + "\n…" : text;
 }
@@ -83,7 +69,7 @@ void read_config(const Run& run, RunStory& story) {
   if (!is_there(run.config())) return;
   const std::string text = read_file(run.config(), most_read);
   story.config_text = as_shown(text);
-  story.settings = settings_of(resolved_config(text, run.config(), {}).toml());
+  story.settings = resolved_config(text, run.config(), {}).settings();
 }
 
 void read_model(const Run& run, RunStory& story) {
@@ -92,8 +78,7 @@ void read_model(const Run& run, RunStory& story) {
   const Checkpoint head = load_checkpoint_head(path);
   story.state = head.state;
   story.engines = head.engines;
-  if (story.settings.empty())
-    story.settings = settings_of(resolved_config(head.config, path, {}).toml());
+  if (story.settings.empty()) story.settings = resolved_config(head.config, path, {}).settings();
   if (story.config_text.empty()) story.config_text = as_shown(head.config);
   const SafetensorsReader file(path);
   for (const SafetensorsEntry& entry : file.entries())

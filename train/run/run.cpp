@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <map>
+#include <set>
 
 #include "data/file.hpp"
 #include "data/text/text.hpp"
@@ -38,6 +40,34 @@ std::string Run::default_folder(const std::string& name, bool resume) {
     next = fmt::format("{}-{}", base, number);
   }
   return resume ? last : next;
+}
+
+std::vector<std::string> seed_folders(const std::string& folder) {
+  std::map<std::int64_t, std::string> seeds;
+  std::error_code unseen;
+  if (!fs::is_directory(folder, unseen) || fs::exists(Run(folder).metrics(), unseen)) return {};
+  for (const std::string& name : file_names(folder)) {
+    const std::string path = (fs::path(folder) / name).string();
+    const std::string number = name.starts_with("seed-") ? name.substr(5) : "";
+    const bool is_number = !number.empty() && number.size() < 19 &&
+                           number.find_first_not_of("0123456789") == std::string::npos;
+    if (is_number && fs::exists(Run(path).metrics(), unseen)) seeds[std::stoll(number)] = path;
+  }
+  std::vector<std::string> paths;
+  for (const auto& [number, path] : seeds) paths.push_back(path);
+  return paths;
+}
+
+std::vector<std::string> different_folders(const std::vector<std::string>& folders) {
+  std::vector<std::string> different;
+  std::set<fs::path> seen;
+  std::error_code unseen;
+  for (std::string folder : folders) {
+    if (!seen.insert(fs::weakly_canonical(folder, unseen)).second) continue;
+    while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
+    different.push_back(folder);
+  }
+  return different;
 }
 
 // Delegates first, so that what was made goes again where this fails.

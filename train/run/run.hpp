@@ -35,6 +35,13 @@ class Run {
   std::string folder_;
 };
 
+// The folders of the seeds that `tapestry train --seeds` put into this one, by their numbers, but
+// for those that have only just begun and measured nothing yet; none in a run's own.
+std::vector<std::string> seed_folders(const std::string& folder);
+
+// Each folder once, however it is written, without a slash at its end.
+std::vector<std::string> different_folders(const std::vector<std::string>& folders);
+
 // Keeps other processes from training into the same folder, until it goes or the process ends.
 // What is in the folder is looked at under the lock: before, it may still change.
 class RunLock {

@@ -349,12 +349,28 @@ std::string Config::explain() const {
   });
 }
 
+std::map<std::string, std::string> Config::settings() const {
+  std::map<std::string, std::string> settings;
+  for (const auto& [name, found] : entries_)
+    if (found.idle.empty()) settings[name] = to_toml(found.value);
+  return settings;
+}
+
+std::map<std::string, std::string> Config::settings_that_count() const {
+  std::map<std::string, std::string> counting = settings();
+  std::erase_if(counting, [&](const auto& setting) {
+    return entry(setting.first).key.limits.learns_the_same;
+  });
+  return counting;
+}
+
 std::vector<std::string> Config::differences(const Config& resumed) const {
   std::vector<std::string> differing;
   for (const KeyInfo& key : keys_) {
     const Entry& mine = entries_.at(key.name);
     const auto other = resumed.entries_.find(key.name);
-    if (key.limits.free_on_resume || other == resumed.entries_.end()) continue;
+    const bool is_free = key.limits.free_on_resume || key.limits.learns_the_same;
+    if (is_free || other == resumed.entries_.end()) continue;
     const Entry& now = other->second;
     if (mine.idle.empty() && now.idle.empty() && mine.value != now.value)
       differing.push_back(

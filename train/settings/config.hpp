@@ -35,6 +35,7 @@ struct Limits {
   double high = std::numeric_limits<double>::infinity();
   std::vector<std::string> choices{};  // of a string, and of those in a list; empty: any
   bool free_on_resume = false;         // may differ when a run is resumed
+  bool learns_the_same = false;        // may so too, and changes nothing in what is learnt
   bool repeated = false;               // of an option, a text: it may be typed several times
   std::vector<Condition> used_if{};    // elsewhere it is idle, and must not be set
 };
@@ -146,6 +147,10 @@ class Config {
   // The same of all keys, with the origins of those that were set as comments.
   std::string toml_with_origins() const;
   std::string explain() const;  // all, with origins, help and idle keys as comments
+  // The values of all keys but idle ones, as TOML by name.
+  std::map<std::string, std::string> settings() const;
+  // Of those alone on which depends what a training comes to.
+  std::map<std::string, std::string> settings_that_count() const;
   // What was set and dropped: "sort:20:1: optim.beta2 = 0.99: is not used with optim.name = …".
   const std::vector<std::string>& dropped() const { return dropped_; }
   // The keys whose values differ and may not when a run is resumed: "model.width (128, now 64)".

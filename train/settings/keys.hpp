@@ -9,7 +9,7 @@ namespace tapestry::key {
 
 inline const Key<std::string> task{"task", "", "what to train; the other keys depend on it"};
 inline const Key<std::string> name{
-    "name", "", "of the run folder; by default the config's", {.free_on_resume = true}};
+    "name", "", "of the run folder; by default the config's", {.learns_the_same = true}};
 inline const Key<std::int64_t> seed{"seed", 1, "of every random number", {.low = 0}};
 
 inline const Key<std::string> data_path{
@@ -20,7 +20,7 @@ inline const Key<std::string> data_source{
     "data.source",
     "",
     "where the data can be had, for the message when it is missing",
-    {.free_on_resume = true}};
+    {.learns_the_same = true}};
 
 // One of those that are registered.
 inline const Key<std::string> optimizer{"optim.name", "adamw", "the optimiser"};
@@ -94,7 +94,7 @@ inline const Key<bool> shard_optimizer{
     "train.shard_optimizer",
     false,
     "of several ranks each keeps the optimiser's state of its share alone: the same bits",
-    {.free_on_resume = true}};
+    {.learns_the_same = true}};
 inline const Key<std::int64_t> eval_every{"train.eval_every",
                                           250,
                                           "steps between evaluations; 0: only at the end",
@@ -104,19 +104,21 @@ inline const Key<std::int64_t> eval_batch_size{
 inline const Key<std::int64_t> checkpoint_every{"train.checkpoint_every",
                                                 250,
                                                 "steps between checkpoints; 0: only at the end",
-                                                {.low = 0, .free_on_resume = true}};
+                                                {.low = 0, .learns_the_same = true}};
 inline const Key<std::int64_t> log_every{
-    "train.log_every", 10, "steps between lines of metrics", {.low = 1, .free_on_resume = true}};
+    "train.log_every", 10, "steps between lines of metrics", {.low = 1, .learns_the_same = true}};
 inline const Key<bool> tensorboard{"train.tensorboard",
                                    false,
                                    "write events for TensorBoard into the run's folder",
-                                   {.free_on_resume = true}};
+                                   {.learns_the_same = true}};
 inline const Key<bool> samples{"train.samples",
                                false,
                                "keep texts that the model makes at evaluations, for its report",
-                               {.free_on_resume = true}};
-inline const Key<std::int64_t> threads{
-    "train.threads", 0, "0: one a physical core", {.low = 0, .high = 1024, .free_on_resume = true}};
+                               {.learns_the_same = true}};
+inline const Key<std::int64_t> threads{"train.threads",
+                                       0,
+                                       "0: one a physical core",
+                                       {.low = 0, .high = 1024, .learns_the_same = true}};
 inline const Choice<MatmulPrecision> precision{
     "train.precision",
     MatmulPrecision::float32,
@@ -141,27 +143,27 @@ inline const Key<double> time_limit{
     "train.time_limit",
     0,
     "minutes of the process after which it stops with a checkpoint, for --resume; 0: none",
-    {.low = 0, .high = 1e6, .free_on_resume = true}};
+    {.low = 0, .high = 1e6, .learns_the_same = true}};
 inline const Key<bool> check_finite{
     "train.check_finite",
     false,
     "stop at the first op whose output is NaN or infinite, and name it",
-    {.free_on_resume = true}};
+    {.learns_the_same = true}};
 
 inline const Key<std::string> expected_metric{
     "expected.metric",
     "",
     "of the final evaluation, to compare with a published result",
-    {.free_on_resume = true}};
+    {.learns_the_same = true}};
 inline const Key<double> expected_value{
-    "expected.value", 0, "the published value", {.free_on_resume = true}};
+    "expected.value", 0, "the published value", {.learns_the_same = true}};
 inline const Key<std::string> expected_data{
     "expected.data",
     "",
     "the last part of the data.path it holds for, or built-in for none; empty: any",
-    {.free_on_resume = true}};
+    {.learns_the_same = true}};
 inline const Key<std::string> expected_source{
-    "expected.source", "", "where it was published", {.free_on_resume = true}};
+    "expected.source", "", "where it was published", {.learns_the_same = true}};
 
 // All of the above, with the settings of every optimiser and the task's own keys in their sections.
 std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys);

@@ -1,0 +1,288 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "tests/support/workshop.hpp"
+#include "train/report/comparison.hpp"
+
+namespace tapestry {
+namespace {
+
+namespace fs = std::filesystem;
+using Verdict = FigureDifference::Verdict;
+using Folders = std::vector<std::string>;
+
+TEST_SUITE_BEGIN("compare");
+
+// Runs of a graph with 34 nodes: a few steps take no time.
+class Club {
+ public:
+  void train(const std::string& out, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words = {"train", "karate", "--quiet", "--out", out, "train.steps=20"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Finished finished = run(words);
+    INFO(finished.err);
+    REQUIRE(finished.status == 0);
+  }
+  Finished run(const std::vector<std::string>& words) const {
+    return tapestry_run(with_sets(words), {.folder = folder.path()});
+  }
+  std::vector<RunGroup> groups(Folders names) const {
+    for (std::string& name : names) name = folder.path(name);
+    return read_groups(names);
+  }
+  // Puts such an evaluation in the place of what was measured.
+  void measured(const std::string& run, const std::string& figures) const {
+    folder.write(run + "/metrics.jsonl",
+                 R"({"step":20,"split":"val","elapsed_s":1,)" + figures + "}\n");
+  }
+
+  TemporaryFolder folder;
+};
+
+std::vector<double> losses(const RunGroup& group) { return group.values("loss"); }
+
+const SettingDifference* find(const std::vector<SettingDifference>& all, const std::string& name) {
+  const auto found = std::ranges::find(all, name, &SettingDifference::name);
+  return found == all.end() ? nullptr : &*found;
+}
+
+TEST_CASE("compare: groups of seeds, by pairs, and what differs in their configs") {
+  const Club club;
+  club.train("slow", {"--seeds", "3"});
+  club.train("fast", {"--seeds", "3", "optim.learning_rate=0.03", "--threads", "2", "name=quick"});
+  const std::vector<RunGroup> groups = club.groups({"slow", "fast/"});
+  REQUIRE(groups.size() == 2);
+  CHECK(groups[1].name == club.folder.path("fast"));
+  CHECK(groups[1].seeds() == std::vector<std::int64_t>{1, 2, 3});
+
+  const auto difference = difference_of(groups[0], groups[1], "loss");
+  REQUIRE(difference);
+  CHECK(difference->is_paired);
+  CHECK(difference->degrees == 2);
+  const std::vector<double> a = losses(groups[0]), b = losses(groups[1]);
+  const double d[] = {b[0] - a[0], b[1] - a[1], b[2] - a[2]}, mean = (d[0] + d[1] + d[2]) / 3;
+  double squares = 0;
+  for (const double one : d) squares += (one - mean) * (one - mean);
+  CHECK(difference->value == doctest::Approx(mean));
+  CHECK(*difference->margin == doctest::Approx(4.302652729749 * std::sqrt(squares / 2 / 3)));
+  CHECK(difference->verdict == Verdict::differs);  // three times the steps, as it were
+  CHECK(difference->value < 0);
+
+  const std::vector<SettingDifference> settings = settings_that_differ(groups);
+  REQUIRE(settings.size() == 1);  // neither threads nor name
+  CHECK(settings[0].name == "optim.learning_rate");
+  CHECK(settings[0].values == std::vector<std::string>{"0.01", "0.03"});
+
+  const Finished text = club.run({"compare", "slow", "fast"});
+  CHECK(text.status == 0);
+  check_says(text.out,
+             {"fast/seed-3 ", "95 % of the mean", "difference from slow:\n", "  paired  ",
+              "differs: lower, which is better\n", "what differs in their configs:\n",
+              "optim.learning_rate  0.01  0.03\n", "each of 2 intervals is for one comparison"});
+  const Finished alone = club.run({"compare", "slow", "fast", "--groups"});
+  CHECK(alone.out.starts_with("figure "));
+  CHECK(alone.out.find("seed-") == std::string::npos);
+  CHECK(text.out.ends_with("\n" + alone.out));
+}
+
+TEST_CASE("compare: JSON has an object a run, and with --groups one a group and one a comparison") {
+  const Club club;
+  club.train("slow", {"--seeds", "2"});
+  club.train("fast", {"optim.learning_rate=0.03"});
+  const auto objects = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"compare", "slow", "fast", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    std::vector<Json> parsed;
+    for (const std::string& line : lines_of(club.run(words).out))
+      parsed.push_back(Json::parse(line));
+    return parsed;
+  };
+  const std::vector<Json> runs = objects({});
+  REQUIRE(runs.size() == 3);
+  CHECK(runs[1]["run"] == "slow/seed-2");
+  CHECK(runs[1]["step"] == 20);
+  CHECK(runs[2]["run"] == "fast");
+  const std::vector<Json> groups = objects({"--groups"});
+  REQUIRE(groups.size() == 3);
+  CHECK(groups[0]["group"] == "slow");
+  CHECK(groups[0]["runs"] == Json{"slow/seed-1", "slow/seed-2"});
+  CHECK(groups[0]["seeds"] == Json{1, 2});
+  const Json& loss = groups[0]["figures"]["loss"];
+  const double a = runs[0]["loss"], b = runs[1]["loss"], half = std::abs(a - b) / 2;
+  CHECK(loss["n"] == 2);
+  CHECK(loss["mean"] == doctest::Approx((a + b) / 2));
+  CHECK(loss["deviation"] == doctest::Approx(half * std::sqrt(2.0)));
+  CHECK(loss["high"].get<double>() - loss["mean"].get<double>() ==
+        doctest::Approx(12.706204736175 * half));
+  CHECK(groups[1]["figures"]["loss"].size() == 2);  // of one run n and mean alone
+  CHECK(groups[2]["comparison"] == "fast");
+  CHECK(groups[2]["with"] == "slow");
+  CHECK(groups[2]["figures"]["loss"]["verdict"] == "seeds unknown");
+  CHECK(!groups[2]["figures"]["loss"].contains("low"));
+  CHECK(groups[2]["settings"]["optim.learning_rate"] == Json{"0.01", "0.03"});
+  CHECK(groups[2]["settings"]["seed"] == Json{"1, 2", "1"});
+}
+
+TEST_CASE("compare: runs named one by one are a group where their seeds alone differ") {
+  const Club club;
+  club.train("a", {"seed=5"});
+  club.train("b", {"seed=6", "train.log_every=3", "expected.value=0"});
+  club.train("c", {"seed=5", "model.width=5"});
+  club.train("again", {"seed=5"});
+  const std::vector<RunGroup> groups = club.groups({"a", "b", "c", "again", "./a"});
+  REQUIRE(groups.size() == 3);
+  CHECK(groups[0].seeds() == std::vector<std::int64_t>{5, 6});
+  CHECK(groups[1].runs[0].folder == club.folder.path("c"));
+  // The same training twice is no second sample of it, and ./a is a.
+  CHECK(groups[2].runs[0].folder == club.folder.path("again"));
+  CHECK(groups[2].runs.size() == 1);
+  CHECK(losses(groups[2])[0] == losses(groups[0])[0]);
+
+  const Finished text = club.run({"compare", "a", "b", "c"});
+  check_says(text.out,
+             {"a: 2 runs that differ in their seed alone: a, b\n", "seeds unknown (n = 2 and 1)\n",
+              "train with --seeds 3 or more\n", "model.width  ", "  5\n"});
+  const Finished single = club.run({"compare", "a", "c"});
+  check_says(single.out, {"a single run differ is unknown: train with --seeds 3 or more\n"});
+  CHECK(single.out.find("95 %") == std::string::npos);  // no interval of one
+  check_says(club.run({"compare", "a", "again"}).out, {"what differs in their configs: nothing\n"});
+}
+
+TEST_CASE("compare: groups of other seeds, or other data, are compared by Welch's test") {
+  const Club club;
+  club.train("a", {"--seeds", "2"});
+  club.train("b", {"--seeds", "3", "seed=2"});
+  const auto groups = club.groups({"a", "b"});
+  const auto difference = difference_of(groups[0], groups[1], "loss");
+  REQUIRE(difference);
+  CHECK(!difference->is_paired);
+  const Confidence welch =
+      welch_difference(estimate_of(losses(groups[0])), estimate_of(losses(groups[1])));
+  CHECK(*difference->margin == welch.margin);
+  CHECK(difference->degrees == welch.degrees);
+  const auto differing = settings_that_differ(groups);
+  REQUIRE(differing.size() == 1);
+  CHECK(differing[0].name == "seed");
+  CHECK(differing[0].values == std::vector<std::string>{"1, 2", "2, 3, 4"});
+
+  const Workshop shop;
+  const std::vector<std::string> two = {"--seeds", "2", "train.steps=4", "train.eval_every=2"};
+  shop.must_train("text", "before", two);
+  shop.folder.write("story.txt", story(21));
+  shop.must_train("text", "after", two);
+  const auto texts = read_groups({shop.folder.path("before"), shop.folder.path("after")});
+  CHECK(!difference_of(texts[0], texts[1], "loss")->is_paired);
+  const auto settings = settings_that_differ(texts);
+  REQUIRE(settings.size() == 1);
+  CHECK(settings[0].name == "data");
+  CHECK(settings[0].values[0] == texts[0].runs[0].data);
+}
+
+TEST_CASE("compare: figures without a spread, out of range, or of some runs alone") {
+  const Club club;
+  club.train("a", {"--seeds", "3"});
+  club.train("b", {"--seeds", "3", "model.width=5"});
+  for (int seed = 1; seed <= 3; ++seed) {
+    const std::string rest = fmt::format(R"("same":0.1,"steady":{{}},"huge":{}1e308,"noisy":{})",
+                                         seed == 2 ? "-" : "", seed);
+    const auto figures = [&](const char* steady, const std::string& more) {
+      return fmt::format(fmt::runtime(rest), steady) + more;
+    };
+    club.measured(fmt::format("a/seed-{}", seed),
+                  figures("1", seed == 2 ? R"(,"loss":null,"some":1)" : R"(,"loss":1)"));
+    club.measured(
+        fmt::format("b/seed-{}", seed),
+        figures("0.5", R"(,"loss":2,"own":3,"x_signature":"13a","parameters_xxh3":"0f")"));
+  }
+  const auto groups = club.groups({"a", "b"});
+  const auto verdict = [&](const char* figure) {
+    return difference_of(groups[0], groups[1], figure)->verdict;
+  };
+  CHECK(verdict("same") == Verdict::same);
+  CHECK(verdict("steady") == Verdict::no_spread);
+  CHECK(verdict("huge") == Verdict::cannot_be_told_apart);
+  CHECK(verdict("noisy") == Verdict::same);
+  CHECK(verdict("loss") == Verdict::not_in_all);  // one came to no number
+  CHECK(!difference_of(groups[0], groups[1], "own"));
+  CHECK(!difference_of(groups[0], groups[1], "some"));
+  CHECK(measured_figures(groups) ==
+        std::vector<std::string>{"loss", "huge", "noisy", "own", "same", "some", "steady"});
+  const Finished text = club.run({"compare", "a", "b"});
+  CHECK(text.status == 0);
+  check_says(text.out, {"  x_signature", "  13a", "not in all of the runs (n = 2 and 3)\n",
+                        "no spread to judge by (n = 3 and 3)\n", "the same (n = 3 and 3)\n"});
+  CHECK(text.out.find("parameters_xxh3") == std::string::npos);
+  const Finished json = club.run({"compare", "a", "b", "--groups", "--json"});
+  for (const std::string& line : lines_of(json.out)) CHECK(!Json::parse(line).is_null());
+}
+
+TEST_CASE("compare: keys that do not count, tasks, and runs that stopped elsewhere") {
+  const Club club;
+  club.train("adam");
+  club.train("momentum", {"optim.name=sgd", "optim.momentum=0.5"});
+  auto settings = settings_that_differ(club.groups({"adam", "momentum"}));
+  REQUIRE(find(settings, "optim.momentum"));
+  CHECK(find(settings, "optim.momentum")->values == std::vector<std::string>{"", "0.5"});
+  CHECK(find(settings, "optim.beta1")->values.back().empty());
+  CHECK(!find(settings, "steps done"));
+
+  std::vector<std::string> words = {"train", "memory-sum", "--quiet",
+                                    "--out", "sum",        "train.steps=2"};
+  const auto keys = small("recall");
+  words.insert(words.end(), keys.begin(), keys.end());
+  REQUIRE(club.run(words).status == 0);
+  settings = settings_that_differ(club.groups({"adam", "sum"}));
+  CHECK(find(settings, "task")->values == std::vector<std::string>{"\"graph\"", "\"recall\""});
+  CHECK(find(settings, "train.steps"));
+  CHECK(!find(settings, "model.memory"));  // of one task alone
+  const auto tasks = club.groups({"adam", "sum"});
+  CHECK(!difference_of(tasks[0], tasks[1], "loss"));
+
+  club.train("long", {"train.steps=40", "train.eval_every=10"});
+  std::vector<std::string> lines = lines_of(read_bytes(club.folder.path("long/metrics.jsonl")));
+  std::erase_if(lines, [](const std::string& line) {
+    return line.find("\"val\"") == std::string::npos || line.starts_with("{\"step\":40");
+  });
+  club.folder.write("long/metrics.jsonl", lines.back() + "\n");
+  settings = settings_that_differ(club.groups({"adam", "long"}));
+  CHECK(find(settings, "steps done")->values == std::vector<std::string>{"20", "30"});
+}
+
+TEST_CASE("compare: folders of seeds that are no group, or not yet, say so") {
+  const Club club;
+  club.train("a", {"--seeds", "3"});
+  club.train("other", {"seed=3", "model.width=5"});
+  club.folder.write("a/seed-2/metrics.jsonl", R"({"step":1,"split":"train","elapsed_s":1})"
+                                              "\n");
+  check_says(club.run({"compare", "a"}).out,
+             {"a/seed-2: left out, for it has not been evaluated yet\n"});
+  CHECK(club.groups({"a"})[0].seeds() == std::vector<std::int64_t>{1, 3});
+
+  const auto message = [&](const Folders& names) {
+    return message_of([&] { club.groups(names); });
+  };
+  club.folder.write("a/seed-2/metrics.jsonl", "{}\n");
+  check_says(message({"a"}), {"a/seed-2/metrics.jsonl: line 1: not a line of metrics"});
+  fs::remove_all(club.folder.path("a/seed-2"));
+  fs::copy(club.folder.path("a/seed-1"), club.folder.path("a/seed-7"));
+  check_says(message({"a"}), {"a/seed-7: of seed 1, as is ", "a/seed-1; take one of them away"});
+  fs::remove_all(club.folder.path("a/seed-7"));
+  fs::remove_all(club.folder.path("a/seed-3"));
+  fs::copy(club.folder.path("other"), club.folder.path("a/seed-3"));
+  check_says(message({"a"}), {"a/seed-3: model.width = 5, in ", "a/seed-1 it is ",
+                              "seeds in a folder must differ in their seed alone"});
+  fs::remove_all(club.folder.path("a/seed-3"));
+  club.folder.write("a/seed-1/metrics.jsonl", "");
+  check_says(message({"a"}), {"a: none of its seeds has been evaluated yet"});
+  check_says(message({"other", "none"}), {"none: no such run"});
+  club.folder.write("other/config.toml", "task = \"grahp\"\n");
+  check_says(message({"other"}), {"other/config.toml", "did you mean \"graph\"?"});
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

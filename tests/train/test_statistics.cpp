@@ -1,0 +1,96 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <stdexcept>
+#include <vector>
+
+#include "train/loop/statistics.hpp"
+
+namespace tapestry {
+namespace {
+
+TEST_SUITE_BEGIN("compare");
+
+using Values = std::vector<double>;
+
+const Values first = {1.893, 1.887, 1.901, 1.890, 1.884}, other = {1.879, 1.885, 1.872},
+             partners = {1.871, 1.869, 1.880, 1.866, 1.865};
+
+// Figures of golden values are SciPy 1.17.1's.
+bool is_near(double value, double golden) {
+  return std::abs(value - golden) <= 1e-9 * std::abs(golden);
+}
+
+TEST_CASE("statistics: Student's t is that of the tables") {
+  const std::pair<double, double> table[] = {{1, 12.706}, {2, 4.303},  {5, 2.571},
+                                             {10, 2.228}, {30, 2.042}, {120, 1.980}};
+  for (const auto& [degrees, t] : table) CHECK(std::abs(student_t(0.95, degrees) - t) < 5e-4);
+  // scipy.stats.t.ppf
+  CHECK(is_near(student_t(0.95, 1), 12.706204736175));
+  CHECK(is_near(student_t(0.95, 1.5), 6.016663104428));
+  CHECK(is_near(student_t(0.95, 2.941), 3.218870677813));
+  CHECK(is_near(student_t(0.95, 1998), 1.961152014837));
+  CHECK(is_near(student_t(0.99, 2), 9.924843200918));
+  CHECK(is_near(student_t(0.5, 1), 1));  // of Cauchy's distribution: tan(π / 4)
+  CHECK_THROWS_AS(student_t(1, 3), std::invalid_argument);
+  CHECK_THROWS_AS(student_t(0.95, 0), std::invalid_argument);
+}
+
+TEST_CASE("statistics: mean, deviation of one run, and the interval of the mean") {
+  const Estimate estimate = estimate_of(first);
+  CHECK(estimate.n == 5);
+  CHECK(is_near(estimate.mean, 1.891));
+  CHECK(is_near(estimate.deviation, 0.006519202405202688));
+  CHECK(is_near(confidence_of(estimate).margin, 0.008094658923543552));
+  CHECK(confidence_of(estimate).degrees == 4);
+  CHECK(is_near(confidence_of(estimate_of(other)).margin, 0.016162811241750674));
+  CHECK(estimate_of(Values{3}).deviation == 0);
+  CHECK_THROWS_AS(estimate_of({}), std::invalid_argument);
+  CHECK_THROWS_AS(confidence_of(estimate_of(Values{3})), std::invalid_argument);
+}
+
+TEST_CASE("statistics: equal values do not deviate at all, whatever their sum is rounded to") {
+  for (const double value : {0.1, 1.0 / 3, 1e-300, 1e300})
+    for (const std::size_t n : {2, 3, 7, 10}) {
+      const Estimate estimate = estimate_of(Values(n, value));
+      CHECK(estimate.mean == value);
+      CHECK(estimate.deviation == 0);
+    }
+}
+
+TEST_CASE("statistics: Welch's test is that of SciPy") {
+  const Confidence welch = welch_difference(estimate_of(first), estimate_of(other));
+  CHECK(is_near(welch.value, -0.012333333333333307));
+  CHECK(is_near(welch.degrees, 4.346573428408421));
+  CHECK(is_near(welch.margin, 0.012797340473026206));
+  const Confidence even = welch_difference(estimate_of(first), estimate_of(partners));
+  CHECK(is_near(even.degrees, 7.939962476547819));
+  CHECK(is_near(even.margin, 0.009131672954999448));
+
+  // One of them without a spread: the other's degrees of freedom. Both: nothing to judge by.
+  const Confidence half = welch_difference(estimate_of(Values(3, 2)), estimate_of(other));
+  CHECK(is_near(half.degrees, 2));
+  CHECK(is_near(half.margin, 0.016162811241750702));
+  const Confidence none = welch_difference(estimate_of(Values(3, 2)), estimate_of(Values(4, 5)));
+  CHECK(none.value == 3);
+  CHECK(none.margin == 0);
+  const Confidence huge = welch_difference({.mean = 0, .deviation = 1e200, .n = 3},
+                                           {.mean = 0, .deviation = 1e-200, .n = 2});
+  CHECK(is_near(huge.degrees, 2));
+  CHECK_THROWS_AS(welch_difference(estimate_of(first), estimate_of(Values{1})),
+                  std::invalid_argument);
+}
+
+TEST_CASE("statistics: pairs are compared by their differences") {
+  const Confidence paired = paired_difference(first, partners);
+  CHECK(is_near(paired.value, -0.0208));
+  CHECK(is_near(paired.degrees, 4));
+  CHECK(is_near(paired.margin, 0.0029644321650665537));
+  CHECK_THROWS_AS(paired_difference(first, other), std::invalid_argument);
+  CHECK_THROWS_AS(paired_difference(Values{1}, Values{2}), std::invalid_argument);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
