@@ -344,7 +344,7 @@ struct Diagnosis {
 Diagnosis diagnose(const ConfigWith& config_with) {
   Patient patient(config_with);
   for (const Gate& gate : gates())
-    if (const Verdict verdict = examine(gate, patient); verdict.fault) {
+    if (const auto verdict = examine(gate, patient); verdict.fault) {
       CHECK(!verdict.fault->cause.empty());
       CHECK(!verdict.fault->advice.empty());
       return {gate.name, verdict.fault->found};

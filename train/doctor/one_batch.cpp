@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t fewest_to_learn = 2, most_to_learn = 8;
 constexpr std::int64_t fewest_steps = 40, most_steps = 640, first_steps = 10;
-constexpr double longest_s = 30;
+constexpr double longest_s = 60;
 constexpr std::int64_t steps_of_rise = 10;
 constexpr double least_room = 0.02;
 
@@ -70,7 +70,7 @@ Verdict check_one_batch(Patient& patient) {
   Learnt learnt, first_try;
   double used = 0;
   for (const double rate : {configured, 1e-3, 1e-2, 1e-1}) {
-    learnt = learn(patient, examples, used = rate, limit);
+    learnt = learn(patient, examples, used = rate, rate == configured ? limit : limit / 2);
     if (rate == configured) first_try = learnt;
     if (learnt.reached()) break;
   }

@@ -15,6 +15,7 @@ namespace {
 constexpr double lowest_rate = 1e-6, highest_rate = 10;
 constexpr double most_steps_swept = 105, fewest_steps_swept = 56, longest_sweep_s = 30;
 constexpr std::int64_t slope_steps = 6;
+constexpr std::int64_t steps_at_one_rate = 24, steps_averaged = 6, steps_of_warm_up = 8;
 constexpr double memory = 0.8;           // of the smoothed loss
 constexpr double much_lower = 1000;      // than the rate at which the loss falls fastest
 constexpr double lost = 0.25;            // of what was gained: it rises again
@@ -85,6 +86,29 @@ Sweep sweep(Patient& patient) {
   return found;
 }
 
+// What a few steps at one rate come to, from the first weights on: a mean over the last of them,
+// and how far the furthest lies from it.
+struct Outcome {
+  double loss = 0, noise = 0;
+};
+Outcome outcome_of(Patient& patient, double rate) {
+  patient.begin_anew();
+  Steps steps(patient);
+  const std::int64_t batch = patient.config()[key::batch_size];
+  std::vector<double> last;
+  for (std::int64_t step = 0; step < steps_at_one_rate; ++step) {
+    const double risen = std::min(1.0, (step + 1.0) / steps_of_warm_up);
+    const double loss =
+        steps.with_dropout(patient.training_examples(batch, step * batch), rate * risen);
+    if (step >= steps_at_one_rate - steps_averaged) last.push_back(loss);
+  }
+  Outcome outcome;
+  for (const double loss : last) outcome.loss += loss / steps_averaged;
+  for (const double loss : last)
+    outcome.noise = std::max(outcome.noise, std::abs(loss - outcome.loss));
+  return outcome;
+}
+
 double advised_rate(const Sweep& sweep) {
   return sweep.fastest > 0 ? std::min(sweep.fastest, sweep.rises / 3) : sweep.rises / 10;
 }
@@ -129,14 +153,25 @@ Verdict check_learning_rate(Patient& patient) {
                                 ? fmt::format("rises again from {:.1e} on", found.rises)
                                 : fmt::format("does not rise up to {:.0f}", highest_rate);
   const std::string range = fmt::format("the loss {} and {}", falls, rises);
+  const std::string advice =
+      fmt::format("--set {}={:.0e}", key::learning_rate.name, advised_rate(found));
+  const char* too_long = "steps are so long that the loss rises";
   verdict.said = fmt::format("{}; configured {:.1e}", range, peak);
-  const bool too_high = peak >= found.rises, too_low = peak * much_lower < found.fastest;
-  if (too_high || too_low)
+  if (peak >= found.rises || peak * much_lower < found.fastest)
+    verdict.fault = Fault{
+        fmt::format("{} = {:.1e}, but {}", key::learning_rate.name, peak, range),
+        peak >= found.rises ? too_long : "steps are so short that training hardly begins", advice};
+  if (verdict.fault) return verdict;
+  const Outcome at_peak = outcome_of(patient, peak), below = outcome_of(patient, peak / 100);
+  patient.begin_anew();
+  const std::string outcome =
+      fmt::format("{} steps at it come to {:.4g}, at a hundredth of it to {:.4g}",
+                  steps_at_one_rate, at_peak.loss, below.loss);
+  verdict.said += "; " + outcome;
+  if (!(at_peak.loss <= below.loss + std::max(at_peak.noise, below.noise)))
     verdict.fault =
-        Fault{fmt::format("{} = {:.1e}, but {}", key::learning_rate.name, peak, range),
-              too_high ? "steps are so long that the loss rises"
-                       : "steps are so short that training hardly begins",
-              fmt::format("--set {}={:.0e}", key::learning_rate.name, advised_rate(found))};
+        Fault{fmt::format("{} = {:.1e}, but {}", key::learning_rate.name, peak, outcome), too_long,
+              advice};
   return verdict;
 }
 
