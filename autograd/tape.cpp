@@ -46,6 +46,7 @@ struct Range {
 std::string describe(const Array& array) {
   if (array.dtype() == DType::int32) return fmt::format("{} int32", to_string(array.shape()));
   const Range range(array);
+  if (range.low > range.high) return fmt::format("{} of NaN alone", to_string(array.shape()));
   return fmt::format("{} in [{:.4g}, {:.4g}]{}", to_string(array.shape()), range.low, range.high,
                      range.nan ? " with NaN" : "");
 }

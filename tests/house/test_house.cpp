@@ -70,10 +70,10 @@ TEST_CASE("house: autograd <- {layers, optim, data} <- train <- tests, and no ot
 }
 
 TEST_CASE("house: inside train/ the arrows run from commands down") {
-  const std::vector<std::string> order = {"main",  "commands", "doctor", "plan",        "report",
-                                          "loop",  "exchange", "model",  "tasks",       "run",
-                                          "view",  "exhibits", "task",   "fine_tuning", "onnx",
-                                          "bench", "decode",   "draw",   "settings",    "ranks"};
+  const std::vector<std::string> order = {
+      "main",        "commands", "doctor", "plan",   "report", "proof",    "loop",
+      "exchange",    "model",    "tasks",  "run",    "view",   "exhibits", "task",
+      "fine_tuning", "onnx",     "bench",  "decode", "draw",   "settings", "ranks"};
   // "train/loop/trainer.hpp" -> the place of "loop"
   const auto place = [&](const std::string& path) {
     return std::ranges::find(order, path.substr(6, path.find_first_of("/.", 6) - 6));

@@ -13,9 +13,9 @@ namespace tapestry {
 namespace {
 
 // A folder with a tiny run of digits to sort, and one of an autoencoder.
-class Desk {
+class AnswerDesk {
  public:
-  Desk() {
+  AnswerDesk() {
     run({"train", "sort", "--out", "toy", "model.layers=1", "model.width=4", "data.held_back=8",
          "train.steps=1"});
     run({"train", "clothes-vae", "--out", "vae", "data.training_images=8", "data.test_images=4",
@@ -40,7 +40,7 @@ Finished run_within(std::int64_t memory, const TemporaryFolder& folder, const st
 TEST_SUITE_BEGIN("answers");
 
 TEST_CASE("bug: odd values were taken, half read, or answered with what did not help") {
-  const Desk shop;
+  const AnswerDesk shop;
   REQUIRE(mkfifo(shop.folder.path("pipe").c_str(), 0600) == 0);
   REQUIRE(mkfifo(shop.folder.path("pipe.toml").c_str(), 0600) == 0);
   shop.folder.write("number.toml", "\ntask = 5\n");
@@ -137,7 +137,7 @@ TEST_CASE("bug: escapes in names and paths reached the terminal") {
   CHECK(printable("naïve β 日本 🙂") == "naïve β 日本 🙂");
   CHECK(printable_lines("a\tb\r\nc\n\rd\x1b") == "a\tb\r\nc\n\\x0dd\\x1b");
 
-  const Desk shop;
+  const AnswerDesk shop;
   const std::string evil = "\x1b]0;owned\x07\u009b31m\u202e";
   const std::string shown = "\\x1b]0;owned\\x07\\u009b31m\\u202e";
   shop.folder.write("evil.toml", "task = \"vae\"\n[expected]\nsource = \"\u009b31m\"\n");
@@ -171,7 +171,7 @@ TEST_CASE("bug: escapes in names and paths reached the terminal") {
 }
 
 TEST_CASE("bug: escapes in labels broke the SVG") {
-  const Desk shop;
+  const AnswerDesk shop;
   const Finished drawn =
       shop.run({"latent", "vae", "--out", "cloud", "data.class_names=a\x1b[31m,b,c,d,e,f,g,h,i,j"});
   INFO(drawn.err);

@@ -73,7 +73,7 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
       {{},
        {"which command?",
         "attention, bench, chat, compare, config, doctor, eval, export, gradcheck, import, latent, "
-        "list, manual, plan, report, sample, tokenizer, tokens, train"}},
+        "list, manual, plan, replay, report, sample, tokenizer, tokens, train, verify"}},
       {{""}, {"which command?"}},
       {{"trian"}, {"no command trian", "did you mean train?"}},
       {{"smaple", "run"}, {"did you mean sample?"}},

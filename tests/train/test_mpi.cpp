@@ -344,7 +344,30 @@ TEST_CASE("mpi: a loss that is not finite ends all ranks, and is reported once")
                       "model.dropout=0", "optim.clip_norm=0"});
   CHECK(finished.status == 1);
   CHECK(lines_of(said(finished)).size() == 1);
-  check_says(said(finished), {"step ", "the loss is", "what was saved before stays in"});
+  check_says(said(finished), {"step ", "the loss is", "the output of ",
+                              " is not finite: ", " of 2 has the training examples ",
+                              "what was saved before stays in"});
+}
+
+TEST_CASE("mpi: bad steps are left out alike on any number of ranks, which one rank verifies") {
+  const Workshop shop;
+  const std::vector<std::string> more = {"train.micro_batches=4",  "train.steps=80",
+                                         "train.max_bad_steps=60", "train.bad_step_factor=1.1",
+                                         "train.eval_every=40",    "train.average_decay=0.9"};
+  shop.must_train("toy", "one", more);
+  CHECK(load_checkpoint(shop.checkpoint("one")).state.bad_steps > 3);
+  for (const int ranks : {2, 3}) {
+    std::vector<std::string> own = more;
+    own.push_back(ranks == 3 ? "train.shard_optimizer=true" : "train.shard_optimizer=false");
+    const std::string run = fmt::format("on-{}", ranks);
+    must_train_together(shop, {ranks}, "toy", run, own);
+    CHECK(untimed(shop.metrics("one")) == untimed(shop.metrics(run)));
+    check_same_checkpoint(shop.checkpoint("one"), shop.checkpoint(run));
+    const Finished verified = tapestry_run({"verify", shop.folder.path(run), "--all"});
+    CHECK(verified.status == 0);
+    check_says(verified.out, {"the same bits: steps 1 to 80 of 80", fmt::format("{} ranks", ranks),
+                              "computed by ", "1 rank\n"});
+  }
 }
 
 TEST_CASE("mpi: without the plug-in, what to install is said" *

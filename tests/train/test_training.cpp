@@ -281,7 +281,7 @@ TEST_CASE("training: a loss that is not finite ends the run, and what was saved 
                     "optim.clip_norm=0", "train.eval_every=0"});
     CHECK(finished.status == 1);
     CHECK(lines_of(finished.err).size() == 1);
-    check_says(finished.err, {"tapestry: step ", "--set train.check_finite=true",
+    check_says(finished.err, {"tapestry: step ", " is not finite: ", "has the training examples ",
                               "stays in " + shop.folder.path(config)});
     CHECK(load_checkpoint(shop.checkpoint(config)).state.step > 0);
   }
@@ -294,7 +294,7 @@ TEST_CASE("bug: an evaluation that was not finite was no failure") {
                  {"optim.name=sgd", "optim.learning_rate=1000", "optim.schedule=constant",
                   "optim.warmup_steps=0", "optim.clip_norm=0", "train.steps=3"});
   CHECK(finished.status == 1);
-  check_says(finished.err, {"step 3: ", "validation loss", "--set train.check_finite=true"});
+  check_says(finished.err, {"step 3: ", "validation loss", ": the output of "});
   CHECK(!std::filesystem::exists(shop.best("run")));
 }
 

@@ -34,7 +34,9 @@ class Eval final : public Command {
                               .split = test ? "test" : "val",
                               .values = metrics,
                               .elapsed_s = elapsed.count(),
-                              .signatures = trained.task->signatures()}
+                              .signatures = trained.task->signatures(),
+                              .checksums = {{"parameters", combined(checksums_of(tensors_of(
+                                                               trained.task->model(), {})))}}}
                       .json());
     else
       say("step {}{}: {}\n", trained.state.step, test ? ", test" : "",

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <cmath>
+
 #include "train/loop/evaluation.hpp"
 #include "train/loop/status_line.hpp"
 #include "train/run/terminal.hpp"
@@ -54,7 +56,8 @@ void Progress::training(const MetricsLine& line) {
   if (!first_) first_ = line;
   last_ = line;
   is_drawn_ = false;
-  losses_.push_back(line.values.at("loss"));
+  const double loss = line.values.at("loss");
+  if (std::isfinite(loss)) losses_.push_back(loss);
   if (losses_.size() == 2 * most_losses)
     losses_.erase(losses_.begin(), losses_.begin() + most_losses);
   const double since = duration<double>(Clock::now() - last_shown_).count();

@@ -9,7 +9,9 @@
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/parallel.hpp"
+#include "train/loop/bad_steps.hpp"
 #include "train/loop/evaluation.hpp"
+#include "train/loop/explanation.hpp"
 #include "train/loop/profile.hpp"
 #include "train/ranks/packed.hpp"
 #include "train/ranks/sharding.hpp"
@@ -18,8 +20,6 @@
 
 namespace tapestry {
 namespace {
-
-constexpr const char* advice = "--set train.check_finite=true names the op it comes from";
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -53,6 +53,22 @@ double sum_of_counts(const std::vector<std::string>& of_ranks) {
   return sum;
 }
 
+// While it lives, the model has the averages, if there are any.
+class Averaged {
+ public:
+  explicit Averaged(std::optional<AveragedWeights>& average) : average_(average) {
+    if (average_) average_->exchange();
+  }
+  ~Averaged() {
+    if (average_) average_->exchange();
+  }
+  Averaged(const Averaged&) = delete;
+  Averaged& operator=(const Averaged&) = delete;
+
+ private:
+  std::optional<AveragedWeights>& average_;
+};
+
 }  // namespace
 
 std::unique_ptr<Optimizer> make_optimizer(const Config& config,
@@ -76,6 +92,18 @@ Schedule make_schedule(const Config& config) {
           .steps = config[config[key::decay_steps] > 0 ? key::decay_steps : key::steps]};
 }
 
+void expect_same_data(const Run& run, const TrainingState& before, const TrainingState& now,
+                      const Config& config) {
+  expect_input(before.examples == now.examples,
+               "{}: trained on {} examples so far, {} = {} holds {}: not the same data",
+               run.folder(), before.examples, key::data_path.name, config[key::data_path],
+               now.examples);
+  expect_input(before.data.empty() || before.data == now.data,
+               "{}: {} = {} holds as many examples as were trained on so far, but others: not the "
+               "same data; give the run its own again, or begin another with --out",
+               run.folder(), key::data_path.name, config[key::data_path]);
+}
+
 Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* checkpoint,
                  const std::atomic<bool>& stop, Ranks& ranks, const TrainerOptions& options)
     : task_(task),
@@ -90,32 +118,21 @@ Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* ch
             .kept = config[key::shard_optimizer] ? Kept::own_share : Kept::all}),
       shards_(config[key::shard_optimizer] && !ranks.alone()),
       schedule_(make_schedule(config)),
-      loader_(
-          task.training_data(),
-          Sampler(task.training_data().size(), task.order(), seed_of(config),
-                  {.batch = config[key::batch_size], .lengths = task.training_data().lengths()}),
-          {.batch_size = config[key::batch_size],
-           .parts = config[key::micro_batches],
-           .first_part = sum_.first(),
-           .end_part = sum_.last()}),
+      loader_(task.training_data(), make_sampler(task, config),
+              {.batch_size = config[key::batch_size],
+               .parts = config[key::micro_batches],
+               .first_part = sum_.first(),
+               .end_part = sum_.last()}),
       state_(checkpoint ? checkpoint->state : TrainingState{}),
       recorders_(options.recorders),
       profile_(options.profile),
       until_(options.until) {
   set_check_finite(config[key::check_finite]);
   if (shards_) optimizer_->keep_to(sum_.own_share());
-  const std::int64_t examples = task.training_data().size();
-  const std::string data = data_checksum(task, config);
+  state_.examples = task.training_data().size();
+  state_.data = data_checksum(task, config);
   if (checkpoint) {
-    expect_input(state_.examples == examples,
-                 "{}: trained on {} examples so far, {} = {} holds {}: not the same data",
-                 run_.folder(), state_.examples, key::data_path.name, config[key::data_path],
-                 examples);
-    expect_input(
-        state_.data.empty() || state_.data == data,
-        "{}: {} = {} holds as many examples as were trained on so far, but others: not the "
-        "same data; give the run its own again, or begin another with --out",
-        run_.folder(), key::data_path.name, config[key::data_path]);
+    expect_same_data(run_, checkpoint->state, state_, config);
     restore_parameters(*checkpoint, task.model());
     restore_optimizer(*checkpoint, *optimizer_);
     reached_ = gained_nothing();
@@ -129,8 +146,6 @@ Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* ch
       average_->exchange();
     }
   }
-  state_.examples = examples;
-  state_.data = data;
   started_at_s_ = now_s() - state_.elapsed_s;
   logged_at_s_ = elapsed_s();
 }
@@ -164,9 +179,12 @@ Metrics Trainer::train() {
   }
   for (Recorder* recorder : recorders_) recorder->finish();
   if (profile_) report_profile();
+  if (state_.bad_steps > 0)
+    note(fmt::format("{} of {} steps were bad, and left out ({})\n", state_.bad_steps, state_.step,
+                     key::max_bad_steps.name));
   if (saved_step_ != state_.step) save_checkpoint_of_step();
   if ((state_.step < steps && !reached_) || state_.evaluation_due) return {};
-  return last.empty() ? measure() : last;
+  return last.empty() ? evaluation_line().values : last;
 }
 
 bool Trainer::is_evaluated(std::int64_t step) const {
@@ -177,10 +195,9 @@ bool Trainer::is_evaluated(std::int64_t step) const {
 void Trainer::look() {
   const double before = elapsed_s();
   ranks_.agree("the look", [&] {
-    if (average_) average_->exchange();
+    const Averaged averaged(average_);
     for (Recorder* recorder : recorders_)
       recorder->look(state_.step, gradients_ ? &*gradients_ : nullptr);
-    if (average_) average_->exchange();
   });
   gradients_.reset();
   logged_at_s_ += elapsed_s() - before;
@@ -220,46 +237,20 @@ void Trainer::report_profile() {
         sum_.seconds_under_way() * 1e3 / steps_here_, sum_.seconds_waited() * 1e3 / steps_here_));
 }
 
-// One optimiser step. The parts' sums are divided by the count of them all, so that they weigh as
-// they would in one batch. What is measured of them is added up in their order, as gradients are.
+// One step of the optimiser, unless it is bad and may be left out.
 Averages Trainer::step() try {
-  const std::vector<Batch> batches = loader_.next();
-  profile::mark(profile::Phase::step, "wait for batch", nullptr, 0);
   ranks_.at(fmt::format("step {}", state_.step + 1));
-  Packer counts, measured;
-  for (const Batch& batch : batches) counts.put(batch.count);
-  const auto all_counts = ranks_.begin_gather(counts.take(), "the counts");
-  double count = 0;
-  for (std::size_t i = 0; i < batches.size(); ++i) {
-    const std::int64_t part = sum_.first() + static_cast<std::int64_t>(i);
-    Random noise(seed_of(config_), Stream::dropout,
-                 static_cast<std::uint64_t>(state_.step * config_[key::micro_batches] + part));
-    Tape tape;
-    const Loss loss =
-        task_.loss(batches[i], {.training = true, .step = state_.step, .noise = &noise});
-    if (i == 0) count = sum_of_counts(ranks_.end_gather(all_counts));
-    sum_.add(tape, loss.objective, 1 / count);
-    measured.put(stop_.load());
-    measured.put(task_.units(batches[i]));
-    put(measured, loss.averages);
-  }
-  const auto all_measured = ranks_.begin_gather(measured.take(), "the losses");
-  const Gradients gradients = sum_.finish();
-  const Clip clipped = sum_.clip(config_[key::clip_norm]);
-  const Averages averages = add_measured(ranks_.end_gather(all_measured));
-  if (!std::isfinite(averages.at("loss").value()) || !std::isfinite(clipped.norm)) {
-    ranks_.found_by_all();
-    throw std::runtime_error(fmt::format("the loss is {} and the gradient's norm {}; {}",
-                                         averages.at("loss").value(), clipped.norm, advice));
-  }
-  gradient_norm_ = clipped.norm;
-  optimizer_->step(gradients, schedule_.at(state_.step), clipped.scale);
-  if (shards_) pass_parameters_on(sum_, parameters_);
+  const ComputedStep computed = compute();
+  const std::string fault =
+      fault_of_step(computed.averages.at("loss").value(), computed.clip.norm, config_, state_);
+  gradient_norm_ = computed.clip.norm;
+  if (fault.empty())
+    move(computed);
+  else
+    pass_over(computed, fault);
   ++state_.step;
-  if (average_) average_->follow(state_.step);
   state_.position = loader_.position();
-  if (is_evaluated(state_.step) && !shards_ && !recorders_.empty()) gradients_ = gradients;
-  return averages;
+  return computed.averages;
 } catch (const OutOfMemory& error) {
   config_.fail(key::batch_size, fmt::format("step {}: {}; lower it, or raise train.micro_batches",
                                             state_.step + 1, error.what()));
@@ -267,6 +258,61 @@ Averages Trainer::step() try {
   throw;
 } catch (const std::runtime_error& error) {
   throw failure(state_.step + 1, error);
+}
+
+// The parts' sums are divided by the count of them all, so that they weigh as they would in one
+// batch. What is measured of them is added up in their order, as gradients are.
+ComputedStep Trainer::compute() {
+  StepParts parts{.task = task_,
+                  .config = config_,
+                  .step = state_.step,
+                  .position = state_.position,
+                  .first_part = sum_.first(),
+                  .batches = loader_.next()};
+  profile::mark(profile::Phase::step, "wait for batch", nullptr, 0);
+  Packer counts, measured;
+  for (const Batch& batch : parts.batches) counts.put(batch.count);
+  const auto all_counts = ranks_.begin_gather(counts.take(), "the counts");
+  for (std::size_t i = 0; i < parts.batches.size(); ++i) {
+    Tape tape;
+    const Loss loss = parts.loss(i);
+    if (i == 0) parts.count = sum_of_counts(ranks_.end_gather(all_counts));
+    sum_.add(tape, loss.objective, 1 / parts.count);
+    measured.put(stop_.load());
+    measured.put(task_.units(parts.batches[i]));
+    put(measured, loss.averages);
+  }
+  const auto all_measured = ranks_.begin_gather(measured.take(), "the losses");
+  Gradients gradients = sum_.finish();
+  const Clip clipped = sum_.clip(config_[key::clip_norm]);
+  return {.parts = std::move(parts),
+          .averages = add_measured(ranks_.end_gather(all_measured)),
+          .gradients = std::move(gradients),
+          .clip = clipped};
+}
+
+void Trainer::move(const ComputedStep& computed) {
+  optimizer_->step(computed.gradients, learning_rate(), computed.clip.scale);
+  if (shards_) pass_parameters_on(sum_, parameters_);
+  if (average_) average_->follow(optimizer_->steps());
+  remember_norm(computed.clip.norm, config_, state_);
+  if (is_evaluated(state_.step + 1) && !shards_ && !recorders_.empty())
+    gradients_ = computed.gradients;
+}
+
+// What no step may be left out for any more ends the training, with what is known of it.
+void Trainer::pass_over(const ComputedStep& computed, const std::string& fault) {
+  const std::int64_t most = config_[key::max_bad_steps];
+  if (++state_.bad_steps <= most) {
+    note(fmt::format("step {}: left out: {} (bad step {} of at most {})\n", state_.step + 1, fault,
+                     state_.bad_steps, most));
+    return;
+  }
+  const std::string explanation = explain_step(computed.parts, ranks_);
+  const std::string excess =
+      most == 0 ? "" : fmt::format(", a bad step more than {} = {}", key::max_bad_steps.name, most);
+  ranks_.found_by_all();
+  throw std::runtime_error(fmt::format("{}{}: {}", fault, excess, explanation));
 }
 
 Averages Trainer::add_measured(const std::vector<std::string>& of_ranks) {
@@ -286,8 +332,7 @@ std::runtime_error Trainer::failure(std::int64_t step, const std::runtime_error&
                                         error.what(), run_.folder()));
 }
 
-void Trainer::log(const Averages& averages) {
-  const std::string unit = task_.unit();
+MetricsLine Trainer::training_line(const Averages& averages) const {
   MetricsLine line{.step = state_.step,
                    .split = "train",
                    .values = values_of(averages),
@@ -295,17 +340,39 @@ void Trainer::log(const Averages& averages) {
   task_.derive(line.values);
   line.values["lr"] = schedule_.at(state_.step - 1);
   line.values["grad_norm"] = gradient_norm_;
-  line.values[unit + "_per_s"] = units_since_log_ / (line.elapsed_s - logged_at_s_);
+  if (config_[key::max_bad_steps] > 0)
+    line.values["bad_steps"] = static_cast<double>(state_.bad_steps);
+  return line;
+}
+
+void Trainer::log(const Averages& averages) {
+  MetricsLine line = training_line(averages);
+  line.values[std::string(task_.unit()) + "_per_s"] =
+      units_since_log_ / (line.elapsed_s - logged_at_s_);
   record(line);
   units_since_log_ = 0;
   logged_at_s_ = elapsed_s();
 }
 
-Metrics Trainer::measure() {
-  if (average_) average_->exchange();
-  Metrics measured = evaluate(task_, task_.validation_data(), config_, &stop_, ranks_);
-  if (average_) average_->exchange();
-  return measured;
+// All ranks have the same parameters, and only rank 0 takes anything down.
+MetricsLine Trainer::evaluation_line() {
+  const Averaged averaged(average_);
+  MetricsLine line{.step = state_.step,
+                   .split = "val",
+                   .values = evaluate(task_, task_.validation_data(), config_, &stop_, ranks_),
+                   .signatures = task_.signatures()};
+  if (!line.values.empty() && ranks_.rank() == 0) {
+    line.checksums["parameters"] = combined(checksums_of(tensors_of(task_.model(), {})));
+    if (average_) line.checksums["weights"] = combined(checksums_of(average_->arrays()));
+  }
+  line.elapsed_s = elapsed_s();
+  return line;
+}
+
+Checksums Trainer::checksums() {
+  OptimizerState optimizer = optimizer_state();
+  const Averaged averaged(average_);
+  return checksums_of(tensors_of(task_.model(), optimizer));
 }
 
 bool Trainer::gained_nothing() const {
@@ -315,20 +382,11 @@ bool Trainer::gained_nothing() const {
 
 Metrics Trainer::evaluate_and_keep_best() try {
   const double before = elapsed_s();
-  Metrics measured = measure();
-  stopping_ |= measured.empty();
-  if (measured.empty()) return {};  // stopped: it is still due
+  const MetricsLine line = evaluation_line();
+  stopping_ |= line.values.empty();
+  if (line.values.empty()) return {};  // stopped: it is still due
   state_.evaluation_due = false;
-  const MetricsLine line{.step = state_.step,
-                         .split = "val",
-                         .values = std::move(measured),
-                         .elapsed_s = elapsed_s(),
-                         .signatures = task_.signatures()};
-  if (!std::isfinite(line.values.at("loss"))) {
-    ranks_.found_by_all();
-    throw std::runtime_error(
-        fmt::format("the validation loss is {}; {}", line.values.at("loss"), advice));
-  }
+  if (!std::isfinite(line.values.at("loss"))) fail_evaluation(line.values.at("loss"));
   record(line);
   const double loss = line.values.at("loss");
   const bool gained = loss < state_.gained_loss - config_[key::least_gain];
@@ -350,15 +408,23 @@ Metrics Trainer::evaluate_and_keep_best() try {
   throw failure(state_.step, error);
 }
 
-OptimizerState Trainer::optimizer_state() {
-  return shards_ ? gather_state(sum_, *optimizer_, ranks_) : whole_state(*optimizer_);
-}
-
 std::int64_t Trainer::optimizer_bytes() const {
   std::int64_t bytes = 0;
   for (const Optimizer::Slot& slot : optimizer_->state())
     bytes += static_cast<std::int64_t>(slot.values.bytes());
   return bytes;
+}
+
+// Found by all ranks, and looked into by the first.
+void Trainer::fail_evaluation(double loss) {
+  std::string op;
+  ranks_.agree("the explanation", [&] {
+    const Averaged averaged(average_);
+    if (ranks_.rank() == 0) op = explain_evaluation(task_, task_.validation_data(), config_);
+  });
+  ranks_.found_by_all();
+  throw std::runtime_error(
+      fmt::format("the validation loss is {}{}{}", loss, op.empty() ? "" : ": ", op));
 }
 
 void Trainer::save_checkpoint_of_step() {
@@ -372,20 +438,28 @@ void Trainer::save(const std::string& path) {
   for (const Parameter* parameter : parameters_)
     if (!std::isfinite(sum_of_squares(parameter->value()))) {
       ranks_.found_by_all();
-      throw failure(state_.step, std::runtime_error(fmt::format("parameter {} is not finite; {}",
-                                                                parameter->name, advice)));
+      throw failure(state_.step,
+                    std::runtime_error(fmt::format(
+                        "parameter {} is not finite: the optimiser moved it too far; lower {}, or "
+                        "give {} a limit",
+                        parameter->name, key::learning_rate.name, key::clip_norm.name)));
     }
-  OptimizerState optimizer = optimizer_state();
+  const OptimizerState optimizer = optimizer_state();
   if (ranks_.rank() != 0) return;
   for (Recorder* recorder : recorders_) recorder->sync();
   state_.metrics_bytes = size_of_file(run_.metrics());
   state_.elapsed_s = elapsed_s();
-  if (average_) {
-    average_->exchange();
-    optimizer.insert(optimizer.end(), average_->arrays().begin(), average_->arrays().end());
-  }
+  const Averaged averaged(average_);
   save_checkpoint(path, task_, optimizer, config_, state_);
-  if (average_) average_->exchange();
+}
+
+// By all: what a checkpoint keeps beside the parameters, at rank 0. Where these are an average, the
+// weights that are trained stand in its arrays while the model has the average.
+OptimizerState Trainer::optimizer_state() {
+  OptimizerState state =
+      shards_ ? gather_state(sum_, *optimizer_, ranks_) : whole_state(*optimizer_);
+  if (average_) state.insert(state.end(), average_->arrays().begin(), average_->arrays().end());
+  return state;
 }
 
 void use_machine_as(const Config& config) {

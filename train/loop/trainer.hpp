@@ -7,6 +7,7 @@
 #include "data/loader.hpp"
 #include "optim/averaged_weights.hpp"
 #include "optim/schedule.hpp"
+#include "train/loop/step_parts.hpp"
 #include "train/ranks/gradient_sum.hpp"
 #include "train/run/recorder.hpp"
 #include "train/run/run.hpp"
@@ -20,6 +21,18 @@ struct TrainerOptions {
   std::vector<Recorder*> recorders{};  // of what is measured; they outlive the trainer
   bool profile = false;  // note where the time of some steps goes, and leave a trace of them
   std::function<bool(const MetricsLine&)> until{};  // true of an evaluation: it is the last
+};
+
+// InputError where a run was trained on other data so far than these, as a Trainer's state says.
+void expect_same_data(const Run& run, const TrainingState& before, const TrainingState& now,
+                      const Config& config);
+
+// What the next step comes to before it moves anything.
+struct ComputedStep {
+  StepParts parts;
+  Averages averages;
+  Gradients gradients;
+  Clip clip;
 };
 
 // The only loop: trains a task and keeps its run folder.
@@ -36,21 +49,29 @@ class Trainer {
   // evaluation, empty if stopped.
   Metrics train();
 
-  Averages step();                       // one of the steps that train() does
-  OptimizerState optimizer_state();      // by all: whole, at rank 0
+  // Of those who watch a training that is kept nowhere: its steps, and what would be taken down.
+  Averages step();         // throws as train() does
+  ComputedStep compute();  // the next step, and leaves it at that
+  MetricsLine training_line(const Averages& averages) const;  // of the last step, without its speed
+  MetricsLine evaluation_line();     // of now; without values where it was stopped
+  OptimizerState optimizer_state();  // by all: what a checkpoint keeps of it, at rank 0
+  Checksums checksums();             // of the tensors that a checkpoint would hold now
+  double learning_rate() const { return schedule_.at(state_.step); }  // of the next step
   std::int64_t optimizer_bytes() const;  // of the state that this rank keeps
 
   const TrainingState& state() const { return state_; }
   const GradientSum& gradients() const { return sum_; }
 
  private:
+  void move(const ComputedStep& computed);
+  void pass_over(const ComputedStep& computed, const std::string& fault);
   Averages profiled_step();
   bool is_evaluated(std::int64_t step) const;
   void look();
   void report_profile();
   void log(const Averages& averages);
-  Metrics measure();
   Metrics evaluate_and_keep_best();
+  [[noreturn]] void fail_evaluation(double loss);
   bool gained_nothing() const;
   std::runtime_error failure(std::int64_t step, const std::runtime_error& error) const;
   void record(const MetricsLine& line);

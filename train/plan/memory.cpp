@@ -142,7 +142,7 @@ class Walk {
 
   void save() {
     const Rehearsal rehearsal;
-    plan_.checkpoint = plan_.weights + plan_.average + bytes_of(trainer_->optimizer_state());
+    plan_.checkpoint = plan_.weights + bytes_of(trainer_->optimizer_state());
   }
 
   const Config& config_;

@@ -1,15 +1,19 @@
 #include "train/run/checkpoint.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
 #include <set>
+#include <sstream>
 
 #include "autograd/checksum.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "layers/initial.hpp"
 #include "layers/linear.hpp"
+#include "train/run/checksums.hpp"
 #include "train/run/version.hpp"
 
 namespace tapestry {
@@ -19,6 +23,7 @@ constexpr const char* format = "tapestry 1";
 constexpr const char* optimizer_prefix = "optimizer.";
 constexpr const char* checksum_prefix = "xxh3.";   // of a tensor
 constexpr const char* metadata_checksum = "xxh3";  // of all metadata but itself
+constexpr std::size_t most_norms = 1000;           // that a checkpoint may hold
 
 const std::string& metadata(const Checkpoint& checkpoint, const std::string& name) {
   const auto found = checkpoint.file.metadata.find(name);
@@ -58,6 +63,22 @@ Number number(const Checkpoint& checkpoint, const std::string& name,
   return value;
 }
 
+// "0.5 1.25", as norms are.
+std::vector<double> numbers(const Checkpoint& checkpoint, const std::string& name) {
+  std::vector<double> values;
+  std::istringstream text(metadata_or_none(checkpoint, name));
+  for (std::string word; text >> word && values.size() <= most_norms;) {
+    double value = -1;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    expect_input(error == std::errc() && end == word.data() + word.size() && value >= 0 &&
+                     std::isfinite(value) && values.size() < most_norms,
+                 "{}: metadata {}: expected at most {} numbers from 0 on, found \"{}\"",
+                 checkpoint.path, name, most_norms, word.substr(0, 40));
+    values.push_back(value);
+  }
+  return values;
+}
+
 // Reads a tensor of the array's shape and dtype into it, as it was written.
 void restore(const Checkpoint& checkpoint, const std::string& name, Array into) {
   const auto& entries = checkpoint.reader->entries();
@@ -81,14 +102,20 @@ void restore(const Checkpoint& checkpoint, const std::string& name, Array into) 
 
 }  // namespace
 
+OptimizerState tensors_of(Module& model, const OptimizerState& optimizer) {
+  OptimizerState tensors;
+  for (const Parameter* parameter : model.parameters())
+    tensors.emplace_back(parameter->name, parameter->value());
+  for (const auto& [name, array] : optimizer) tensors.emplace_back(optimizer_prefix + name, array);
+  return tensors;
+}
+
 namespace {
 
 void save(const std::string& path, Task& task, const OptimizerState& slots, const Config& config,
           const TrainingState& state) {
   Safetensors file;
-  for (const Parameter* parameter : task.model().parameters())
-    file.tensors.emplace_back(parameter->name, parameter->value());
-  for (const auto& [name, array] : slots) file.tensors.emplace_back(optimizer_prefix + name, array);
+  file.tensors = tensors_of(task.model(), slots);
   file.metadata = {{"format", format},
                    {"config", config.toml()},
                    {"step", std::to_string(state.step)},
@@ -104,9 +131,12 @@ void save(const std::string& path, Task& task, const OptimizerState& slots, cons
     file.metadata["gained_loss"] = fmt::format("{}", state.gained_loss);
     file.metadata["evaluations_without_gain"] = std::to_string(state.evaluations_without_gain);
   }
+  if (state.bad_steps > 0) file.metadata["bad_steps"] = std::to_string(state.bad_steps);
+  if (!state.gradient_norms.empty())
+    file.metadata["gradient_norms"] = fmt::format("{}", fmt::join(state.gradient_norms, " "));
   for (const auto& [name, value] : task.metadata()) file.metadata["task." + name] = value;
-  for (const auto& [name, array] : file.tensors)
-    file.metadata[checksum_prefix + name] = checksum(array);
+  for (const auto& [name, sum] : checksums_of(file.tensors))
+    file.metadata[checksum_prefix + name] = sum;
   file.metadata[metadata_checksum] = checksum(file.metadata);
   write_safetensors(path, file);
 }
@@ -145,7 +175,9 @@ Checkpoint described(Checkpoint checkpoint) {
       .metrics_bytes = number<std::int64_t>(checkpoint, "metrics_bytes"),
       .elapsed_s = number<double>(checkpoint, "elapsed_s"),
       .examples = number<std::int64_t>(checkpoint, "examples"),
-      .data = metadata_or_none(checkpoint, "data")};
+      .data = metadata_or_none(checkpoint, "data"),
+      .bad_steps = number(checkpoint, "bad_steps", std::optional<std::int64_t>(0)),
+      .gradient_norms = numbers(checkpoint, "gradient_norms")};
   for (const auto& [name, value] : checkpoint.file.metadata)
     if (name.starts_with("task.")) checkpoint.metadata[name.substr(5)] = value;
   checkpoint.engines = metadata_or_none(checkpoint, "engines");
@@ -246,7 +278,7 @@ void restore_optimizer(const Checkpoint& checkpoint, Optimizer& optimizer) {
     Array(slot.values)
         .copy_from(whole.part(slot.part.begin, slot.part.end).reshaped(slot.values.shape()));
   }
-  optimizer.set_steps(checkpoint.state.step);
+  optimizer.set_steps(checkpoint.state.step - checkpoint.state.bad_steps);
 }
 
 void restore_weights(const Checkpoint& checkpoint, AveragedWeights& average) {

@@ -21,8 +21,10 @@ struct TrainingState {
   bool evaluation_due = false;     // of this step; a signal came before its end
   std::int64_t metrics_bytes = 0;  // length of metrics.jsonl; earlier versions cut it by this
   double elapsed_s = 0;
-  std::int64_t examples = 0;  // of the training data, which a resumed run must find again
-  std::string data{};         // its checksum; empty where it was drawn, or by an earlier version
+  std::int64_t examples = 0;   // of the training data, which a resumed run must find again
+  std::string data{};          // its checksum; empty where it was drawn, or by an earlier version
+  std::int64_t bad_steps = 0;  // of the steps done, those that moved nothing
+  std::vector<double> gradient_norms{};  // of the latest others, by which a bad step is told
 };
 
 // A checkpoint is a safetensors file: parameters by their own names, the optimiser's arrays as
@@ -38,6 +40,9 @@ struct Checkpoint {
   std::map<std::string, std::string> metadata{};
   std::string engines{};  // that computed it; empty: one of an earlier version, which does not say
 };
+
+// Its tensors by their names: parameters, and the optimiser's arrays.
+OptimizerState tensors_of(Module& model, const OptimizerState& optimizer);
 
 void save_checkpoint(const std::string& path, Task& task, const OptimizerState& optimizer,
                      const Config& config, const TrainingState& state);

@@ -34,6 +34,7 @@ std::string MetricsLine::json() const {
   object["elapsed_s"] = elapsed_s;
   for (const auto& [name, value] : values) object[name] = value;
   for (const auto& [name, signature] : signatures) object[name + "_signature"] = signature;
+  for (const auto& [name, checksum] : checksums) object[name + "_xxh3"] = checksum;
   return object.dump();
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "autograd/tape.hpp"
+#include "train/run/checksums.hpp"
 #include "train/run/file.hpp"
 #include "train/task.hpp"
 
@@ -16,8 +17,10 @@ struct MetricsLine {
   Metrics values;
   double elapsed_s = 0;
   Signatures signatures{};
+  Checksums checksums{};  // of what was evaluated
 
-  // step, split, loss, elapsed_s, then the rest by name; a signature as "bleu_signature"
+  // step, split, loss, elapsed_s, then the rest by name; a signature as "bleu_signature", a
+  // checksum as "parameters_xxh3"
   std::string json() const;
 };
 

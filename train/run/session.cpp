@@ -38,15 +38,6 @@ std::vector<std::string> own_command() {
   return words;
 }
 
-// "AMD EPYC 7B13"
-std::string processor() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("model name") && line.find(':') != std::string::npos)
-      return std::string(trimmed(std::string_view(line).substr(line.find(':') + 1)));
-  return "unknown";
-}
-
 // Whether a process was killed in the middle of its line.
 bool ends_in_a_line(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
@@ -76,6 +67,14 @@ Session begun(const Json& line) {
 }
 
 }  // namespace
+
+std::string processor() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name") && line.find(':') != std::string::npos)
+      return std::string(trimmed(std::string_view(line).substr(line.find(':') + 1)));
+  return "unknown";
+}
 
 void note_begin(const Run& run, std::int64_t from_step, std::int64_t ranks) {
   append(run, {{"began", now()},

@@ -26,6 +26,8 @@ struct Session {
   std::optional<End> end{};  // none where it was killed, or trains still
 };
 
+std::string processor();  // of this machine: "AMD EPYC 7B13"
+
 // Take down this process, and its end. std::runtime_error where that cannot be written.
 void note_begin(const Run& run, std::int64_t from_step, std::int64_t ranks);
 void note_end(const Run& run, std::int64_t step, const std::string& how);

@@ -57,9 +57,13 @@ std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys) {
   append({learning_rate, final_learning_rate, schedule, warmup_steps, decay_steps});
   append(optimizer_keys());
   keys.push_back(clip_norm);
-  append({from, trainable, steps, batch_size, micro_batches, shard_optimizer, eval_every,
-          eval_batch_size, checkpoint_every, log_every, average_decay, early_stopping, least_gain,
-          time_limit, tensorboard, samples, threads, precision, check_finite});
+  append({from,         trainable,       steps,
+          batch_size,   micro_batches,   shard_optimizer,
+          eval_every,   eval_batch_size, checkpoint_every,
+          log_every,    average_decay,   early_stopping,
+          least_gain,   time_limit,      tensorboard,
+          samples,      threads,         precision,
+          check_finite, max_bad_steps,   bad_step_factor});
   append_section("train.");
   append({expected_metric, expected_value, expected_data, expected_source});
   return keys;

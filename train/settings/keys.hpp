@@ -150,6 +150,18 @@ inline const Key<bool> check_finite{
     "stop at the first op whose output is NaN or infinite, and name it",
     {.learns_the_same = true}};
 
+inline const Key<std::int64_t> max_bad_steps{
+    "train.max_bad_steps",
+    0,
+    "so many steps whose gradient is not finite are left out and counted; one more ends the run",
+    {.low = 0, .high = 1e12, .free_on_resume = true}};
+inline const Key<double> bad_step_factor{
+    "train.bad_step_factor",
+    0,
+    "a step is bad as well whose gradient's norm is above the latest norms' median times this; 0: "
+    "of no norm",
+    {.low = 0, .high = 1e12, .used_if = {max_bad_steps.is_not(0)}}};
+
 inline const Key<std::string> expected_metric{
     "expected.metric",
     "",

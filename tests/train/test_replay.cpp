@@ -1,0 +1,114 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tests/support/workshop.hpp"
+
+// A step of a run that is looked into again, and a step that fails, which explains itself.
+namespace tapestry {
+namespace {
+
+Json replayed(const Workshop& shop, const std::string& run, int step,
+              const std::vector<std::string>& more = {}) {
+  std::vector<std::string> words = {"replay", shop.folder.path(run), "--json", "--step",
+                                    std::to_string(step)};
+  words.insert(words.end(), more.begin(), more.end());
+  const Finished finished = tapestry_run(with_sets(words));
+  INFO(finished.err);
+  REQUIRE(finished.status == 0);
+  return Json::parse(finished.out);
+}
+
+// "step 12: " of an error -> 12
+int step_of_error(const std::string& error) {
+  return std::atoi(error.c_str() + error.find("step ") + 5);
+}
+
+TEST_SUITE_BEGIN("proof");
+
+TEST_CASE("replay: a step has the loss and the norm that were recorded, and shows every op") {
+  const Workshop shop;
+  shop.must_train("toy", "run",
+                  {"train.log_every=1", "train.micro_batches=2", "train.average_decay=0.9"});
+  const std::vector<Json> lines = shop.metrics("run");
+  for (const int step : {1, 7, 12, 40}) {
+    CAPTURE(step);
+    const Json replay = replayed(shop, "run", step, {"--threads", "1"});
+    CHECK(replay["from_step"].get<int>() < step);
+    for (const Json& line : lines)
+      if (line["step"] == step && line["split"] == "train")
+        for (const char* figure : {"loss", "grad_norm", "lr"})
+          CHECK_MESSAGE(replay[figure] == line[figure], figure);
+    CHECK(replay["fault"].is_null());
+    CHECK(replay["examples"].size() == 8);
+    CHECK(replay["examples"][0]["inputs"].get<std::string>().starts_with("(1, "));
+  }
+  const Json replay = replayed(shop, "run", 1);
+  CHECK(replay["from"] == "the start");
+  const Json& first = replay["ops"][0];
+  CHECK(first["op"].get<std::string>().starts_with("embed"));
+  bool attends = false;
+  for (const Json& op : replay["ops"]) {
+    CHECK(op["calls"].get<int>() % 2 == 0);  // two parts
+    CHECK(op["outputs"]["nan"] == 0);
+    attends |= op["module"] == "blocks.0.attention" && op["gradients"].is_object();
+  }
+  CHECK(attends);
+  double squares = 0;
+  for (const Json& parameter : replay["parameters"]) {
+    CHECK(parameter["values"]["min"] <= parameter["values"]["max"]);
+    squares += parameter["gradients"]["mean_magnitude"].get<double>();
+  }
+  CHECK(squares > 0);
+  const Finished said = tapestry_run({"replay", shop.folder.path("run"), "--step", "9"});
+  CHECK(said.status == 0);
+  check_says(said.out, {"run: step 9, trained again from step 0 (the start)", "grad_norm ",
+                        "training examples", "blocks.0.attention: ", "final_norm.weight",
+                        "loss and gradient are finite"});
+}
+
+TEST_CASE("replay: a run that failed shows where, from the checkpoint before") {
+  const Workshop shop;
+  const Finished failed = shop.train(
+      "toy", "run",
+      {"optim.name=sgd", "optim.learning_rate=1000", "optim.clip_norm=0", "optim.schedule=constant",
+       "train.checkpoint_every=1", "train.eval_every=0", "optim.momentum=1", "train.steps=100000"});
+  REQUIRE(failed.status == 1);
+  CHECK(lines_of(failed.err).size() == 1);
+  check_says(failed.err, {"the loss is ", "the output of ", " in blocks.0.", " is not finite: ",
+                          "; from ", "the step has the training examples ", "stays in "});
+  const int step = step_of_error(failed.err);
+  REQUIRE(step > 1);
+  const Json replay = replayed(shop, "run", step);
+  CHECK(replay["from_step"] == step - 1);
+  CHECK(replay["loss"].is_null());
+  const std::string fault = replay["fault"];
+  CHECK(failed.err.find(fault) != std::string::npos);
+  const auto& ops = replay["ops"];
+  const auto bad = std::ranges::find_if(ops, [](const Json& op) {
+    return op["outputs"]["nan"].get<int>() + op["outputs"]["infinite"].get<int>() > 0;
+  });
+  REQUIRE(bad != ops.end());
+  check_says(fault, {(*bad)["op"], (*bad)["module"]});
+}
+
+TEST_CASE("replay: what cannot be looked at is refused in one line") {
+  const Workshop shop;
+  shop.must_train("toy", "run", {"train.steps=5"});
+  const auto refused = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"replay", shop.folder.path("run")});
+    const Finished finished = tapestry_run(with_sets(words));
+    CHECK(finished.status == 2);
+    CHECK(lines_of(finished.err).size() == 1);
+    return finished.err;
+  };
+  check_says(refused({}), {"--step: which step?"});
+  check_says(refused({"--step", "0"}), {"--step"});
+  check_says(refused({"--step", "6"}), {"--step 6: ", " has the steps 1 to 5"});
+  check_says(refused({"--step", "2", "model.width=8"}), {"another training: model.width"});
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,324 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "autograd/checksum.hpp"
+#include "tests/support/workshop.hpp"
+#include "train/run/checksums.hpp"
+#include "train/run/run.hpp"
+
+// That a run is what its config says: checksums of what was evaluated, and the same steps again.
+namespace tapestry {
+namespace {
+namespace fs = std::filesystem;
+
+// tapestry verify RUN WORDS --json, and its exit status.
+std::pair<Json, int> verified(const Workshop& shop, const std::string& run,
+                              std::vector<std::string> words = {}) {
+  words.insert(words.begin(), {"verify", shop.folder.path(run), "--json"});
+  const Finished finished = tapestry_run(with_sets(words));
+  INFO(finished.err);
+  REQUIRE(finished.err.empty());
+  return {Json::parse(finished.out), finished.status};
+}
+
+Json must_verify(const Workshop& shop, const std::string& run,
+                 const std::vector<std::string>& words = {}) {
+  const auto [verdict, status] = verified(shop, run, words);
+  INFO(verdict.dump(1));
+  CHECK(status == 0);
+  CHECK(verdict["same"] == true);
+  CHECK(verdict["differs_at"].is_null());
+  return verdict;
+}
+
+std::string refused_verify(const Workshop& shop, const std::string& run,
+                           std::vector<std::string> words = {}) {
+  words.insert(words.begin(), {"verify", shop.folder.path(run)});
+  const Finished finished = tapestry_run(with_sets(words));
+  CHECK(finished.status == 2);
+  CHECK(lines_of(finished.err).size() == 1);
+  return finished.err;
+}
+
+// Changes the lines of metrics.jsonl.
+void change_metrics(const Workshop& shop, const std::string& run,
+                    const std::function<void(Json&)>& change) {
+  std::string text;
+  for (Json& line : shop.metrics(run)) {
+    change(line);
+    text += line.dump() + "\n";
+  }
+  shop.folder.write(run + "/metrics.jsonl", text);
+}
+
+// Turns the lowest bit of a tensor's first number, and gives it the checksum that it then has.
+void forge(const std::string& path, const std::string& tensor) {
+  Safetensors file = read_safetensors(path);
+  for (auto& [name, array] : file.tensors)
+    if (name == tensor) {
+      array.mutable_raw()[0] ^= std::byte{1};
+      file.metadata.at("xxh3." + name) = checksum(array);
+    }
+  file.metadata.erase("xxh3");
+  write_safetensors(path, file);
+}
+
+std::map<std::string, std::string> files_of(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder))
+    files[entry.path().filename().string()] = read_bytes(entry.path().string());
+  return files;
+}
+
+TEST_SUITE_BEGIN("proof");
+
+TEST_CASE("proof: an evaluation has the checksum of what was evaluated, and of what is trained") {
+  const Workshop shop;
+  for (const bool averages : {false, true}) {
+    CAPTURE(averages);
+    const std::string run = averages ? "averaged" : "run";
+    shop.must_train("toy", run, {averages ? "train.average_decay=0.9" : "train.average_decay=0"});
+    // What is known of the checkpoint: "xxh3.<tensor>" of each, in the order of their names.
+    const std::string path = shop.checkpoint(run);
+    Checksum parameters, weights;
+    for (const auto& [name, sum] : load_checkpoint(path).file.metadata) {
+      if (!name.starts_with("xxh3.")) continue;
+      const bool is_weight = name.starts_with("xxh3.optimizer.weights.");
+      if (!is_weight && name.starts_with("xxh3.optimizer.")) continue;
+      const std::string line = name.substr(is_weight ? 15 : 5) + " " + sum + "\n";
+      (is_weight ? weights : parameters).add(std::vector<char>(line.begin(), line.end()));
+    }
+    const Json last = shop.last_validation(run);
+    CHECK(last["step"] == 40);
+    CHECK(last["parameters_xxh3"] == parameters.hex());
+    CHECK(last.contains("weights_xxh3") == averages);
+    if (averages) CHECK(last["weights_xxh3"] == weights.hex());
+    for (const Json& line : shop.metrics(run))
+      CHECK(line.contains("parameters_xxh3") == (line["split"] == "val"));
+    fs::remove(shop.best(run));
+    CHECK(shop.eval(run)["parameters_xxh3"] == last["parameters_xxh3"]);
+    CHECK(tapestry_run({"compare", shop.folder.path(run)}).out.find("xxh3") == std::string::npos);
+  }
+}
+
+TEST_CASE("proof: checksums of several tensors are those of each, by name") {
+  const OptimizerState tensors = {{"b", Array::of<float>({1, 2}, {2})},
+                                  {"a", Array::of<float>({3}, {1})}};
+  const Checksums sums = checksums_of(tensors);
+  CHECK(sums == Checksums{{"a", checksum(tensors[1].second)}, {"b", checksum(tensors[0].second)}});
+  Checksum lines;
+  const std::string text = "a " + sums.at("a") + "\nb " + sums.at("b") + "\n";
+  lines.add(std::vector<char>(text.begin(), text.end()));
+  CHECK(combined(sums) == lines.hex());
+}
+
+TEST_CASE("verify: whole trainings of each task have the same bits again, and nothing is written") {
+  const Workshop shop;
+  for (const std::string config : {"toy", "text", "vae"}) {
+    CAPTURE(config);
+    shop.must_train(config, config);
+    const auto before = files_of(shop.folder.path(config));
+    const RunLock trains(Run(shop.folder.path(config)), RunLock::Folder::find);
+    const Json verdict = must_verify(shop, config, {"--all", "--threads", "1"});
+    CHECK(verdict["last_step"] == 40);
+    CHECK(verdict["training_lines"] == 13);
+    CHECK(verdict["evaluations"] == 4);
+    CHECK(verdict["checksums"] == 4);
+    CHECK(verdict["tensors"].get<int>() > 20);
+    CHECK(verdict["recorded_by"].size() == 1);
+    CHECK(verdict["computed_by"]["threads"] == 1);
+    CHECK(files_of(shop.folder.path(config)) == before);
+  }
+  const Finished said = tapestry_run({"verify", shop.folder.path("toy")});
+  CHECK(said.status == 0);
+  check_says(said.out, {"the same bits: steps 1 to 10 of 40, from the start", "3 lines of training",
+                        "1 evaluation (1 with", "recorded by tapestry ", "computed by tapestry "});
+}
+
+TEST_CASE("verify: from the best and the last checkpoint, for so many steps or none") {
+  const Workshop shop;
+  shop.must_train("toy", "run", {"train.steps=23", "train.eval_every=10"});
+  fs::copy(shop.checkpoint("run"), shop.folder.path("earlier"));
+  shop.must_train("toy", "run",
+                  {"--resume", "train.steps=40", "optim.decay_steps=23", "train.eval_every=10"});
+  fs::remove(shop.checkpoint("run"));
+  fs::rename(shop.folder.path("earlier"), shop.checkpoint("run"));
+  const Json verdict = must_verify(shop, "run", {"--from", "checkpoint", "optim.decay_steps=23"});
+  CHECK(verdict["first_step"] == 24);
+  CHECK(verdict["last_step"] == 30);
+  CHECK(verdict["evaluations"] == 2);  // that of its own step, too
+  CHECK(must_verify(shop, "run", {"--from", "checkpoint", "--steps", "4"})["last_step"] == 27);
+  const Json own = must_verify(shop, "run", {"--from", "checkpoint", "--steps", "0"});
+  CHECK(own["last_step"] == 23);
+  CHECK(own["evaluations"] == 1);
+  CHECK(own["training_lines"] == 0);
+  CHECK(must_verify(shop, "run", {"--from", "best", "--all"})["last_step"] == 40);
+  CHECK(must_verify(shop, "run", {"--all"})["recorded_by"].size() == 2);
+}
+
+TEST_CASE("verify: in parts, with averages, with early stopping, and beginning with a run") {
+  const Workshop shop;
+  shop.must_train("text", "base");
+  const std::string base = shop.folder.path("base");
+  const std::vector<std::vector<std::string>> variants = {
+      {"train.micro_batches=2"},
+      {"train.average_decay=0.9", "train.micro_batches=4"},
+      {"train.early_stopping=1", "optim.learning_rate=0"},
+      {"train.max_bad_steps=40", "train.bad_step_factor=1.1", "train.steps=80"},
+      {"train.precision=bf16"},
+      {"--from", base},
+      {"--from", base, "model.lora.rank=2", "model.lora.dropout=0.1"},
+      {"--from", base, "train.trainable=[\"blocks.0.*\"]"}};
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    CAPTURE(variants[i].back());
+    const std::string run = fmt::format("run-{}", i);
+    shop.must_train("text", run, variants[i]);
+    const Json verdict = must_verify(shop, run, {"--all"});
+    CHECK(verdict["checksums"].get<int>() > 0);
+    CHECK(verdict["tensors"].get<int>() > 0);
+  }
+  fs::rename(base, shop.folder.path("moved"));
+  check_says(refused_verify(shop, "run-6"), {"it began with the weights of ", "--set train.from="});
+  must_verify(shop, "run-6", {"train.from=" + shop.folder.path("moved")});
+}
+
+TEST_CASE("verify: a run that was killed and went on") {
+  const Workshop shop;
+  const std::string metrics = shop.folder.path("run/metrics.jsonl");
+  const Finished killed =
+      shop.train("toy", "run", {"train.steps=200"}, {.when = when_holds(metrics, 3000)});
+  REQUIRE(killed.status == 128 + SIGKILL);
+  must_verify(shop, "run", {"--all"});  // of what there is
+  shop.must_train("toy", "run", {"train.steps=200", "--resume"});
+  const Json verdict = must_verify(shop, "run", {"--all"});
+  CHECK(verdict["last_step"] == 200);
+  CHECK(verdict["recorded_by"].size() == 2);
+}
+
+TEST_CASE("verify: a figure or a checksum that was changed is named with its step") {
+  const Workshop shop;
+  shop.must_train("toy", "run");
+  const std::string good = read_bytes(shop.folder.path("run/metrics.jsonl"));
+  change_metrics(shop, "run", [](Json& line) {
+    if (line["step"] == 6) line["loss"] = std::nextafter(line["loss"].get<double>(), 9.0);
+  });
+  auto [verdict, status] = verified(shop, "run", {"--all"});
+  CHECK(status == 1);
+  CHECK(verdict["differs_at"] == 6);
+  check_says(verdict["differences"].dump(), {"loss ", " was recorded, ", " is computed"});
+  CHECK(verdict["tensors_that_differ"].empty());
+
+  shop.folder.write("run/metrics.jsonl", good);
+  change_metrics(shop, "run", [](Json& line) {
+    if (line["step"] == 20 && line["split"] == "val") line["parameters_xxh3"] = "0123456789abcdef";
+  });
+  std::tie(verdict, status) = verified(shop, "run", {"--all"});
+  CHECK(status == 1);
+  CHECK(verdict["differs_at"] == 20);
+  check_says(verdict["differences"].dump(), {"parameters_xxh3 0123456789abcdef was recorded"});
+  const Finished said = tapestry_run({"verify", shop.folder.path("run"), "--steps", "20"});
+  CHECK(said.status == 1);
+  check_says(said.out, {"step 20 differs, the first from the start on: parameters_xxh3 "});
+  must_verify(shop, "run", {"--steps", "19"});
+}
+
+TEST_CASE("verify: a bit of a tensor that was changed is named, with its checksum made anew") {
+  const Workshop shop;
+  for (const std::string tensor :
+       {"blocks.0.attention.output.weight", "optimizer.second_moment.final_norm.weight"}) {
+    CAPTURE(tensor);
+    const std::string run = "of-" + tensor;
+    shop.must_train("toy", run);
+    forge(shop.checkpoint(run), tensor);
+    const auto [verdict, status] = verified(shop, run, {"--all"});
+    CHECK(status == 1);
+    CHECK(verdict["differs_at"] == 40);
+    REQUIRE(verdict["tensors_that_differ"].size() == 1);
+    const Json& differing = verdict["tensors_that_differ"][0];
+    CHECK(differing["step"] == 40);
+    CHECK(differing["tensors"] == Json::array({tensor}));
+    check_says(differing["file"], {"checkpoint.safetensors"});
+  }
+}
+
+TEST_CASE("verify: after a difference it goes on to a checkpoint that names the parameters") {
+  const Workshop shop;
+  shop.must_train("toy", "run", {"train.steps=10"});
+  std::string config = read_bytes(shop.folder.path("run/config.toml"));
+  const std::string seed = "seed = 1";
+  REQUIRE(config.find(seed) != std::string::npos);
+  config.replace(config.find(seed), seed.size(), "seed = 2");
+  shop.folder.write("run/config.toml", config);
+  const auto [verdict, status] = verified(shop, "run");
+  CHECK(status == 1);
+  CHECK(verdict["differs_at"] == 3);
+  CHECK(verdict["last_step"] == 10);
+  CHECK(verdict["tensors_that_differ"][0]["tensors"].size() > 10);
+}
+
+TEST_CASE("verify: what lets other bits be expected is said of a run that has them") {
+  const Workshop shop;
+  shop.must_train("toy", "run");
+  const std::string sessions = shop.folder.path("run/sessions.jsonl");
+  std::string lines = read_bytes(sessions);
+  const std::size_t at = lines.find("\"engines\":\"");
+  REQUIRE(at != std::string::npos);
+  lines.insert(at + 11, "an abacus, ");
+  shop.folder.write("run/sessions.jsonl", lines);
+  const auto says = [&] { return tapestry_run({"verify", shop.folder.path("run")}); };
+  const Finished same = says();
+  CHECK(same.status == 0);
+  check_says(same.out, {"recorded by tapestry ", ", an abacus, "});
+  CHECK(same.out.find("to be expected") == std::string::npos);
+  change_metrics(shop, "run", [](Json& line) { line["loss"] = 1.5; });
+  const Finished other = says();
+  CHECK(other.status == 1);
+  check_says(other.out, {"step 3 differs", "loss 1.5 was recorded, ",
+                         "other bits are to be expected: it was computed by an abacus, "});
+}
+
+TEST_CASE("verify: a run without checksums is compared by what there is") {
+  const Workshop shop;
+  shop.must_train("toy", "run");
+  change_metrics(shop, "run", [](Json& line) { line.erase("parameters_xxh3"); });
+  fs::remove(shop.folder.path("run/sessions.jsonl"));
+  fs::remove(shop.best("run"));
+  const Json verdict = must_verify(shop, "run");
+  CHECK(verdict["checksums"] == 0);
+  CHECK(verdict["recorded_by"].empty());
+  check_says(verdict["not_compared"].dump(), {"an earlier version took down no checksum"});
+  std::ofstream(shop.folder.path("run/metrics.jsonl"), std::ios::app) << "damaged\n";
+  check_says(must_verify(shop, "run", {"--all"})["not_compared"].dump(), {"damaged lines"});
+}
+
+TEST_CASE("verify: what cannot be compared is refused in one line") {
+  const Workshop shop;
+  shop.must_train("text", "run", {"train.steps=10"});
+  check_says(refused_verify(shop, "none"), {"none: no run"});
+  check_says(refused_verify(shop, "run", {"--from", "middle"}),
+             {"--from middle: expected start, best or checkpoint"});
+  check_says(refused_verify(shop, "run", {"--all", "--steps", "3"}), {"--all, --steps"});
+  check_says(refused_verify(shop, "run", {"optim.learning_rate=0.5"}),
+             {"another training: optim.learning_rate (0.001, now 0.5)"});
+  check_says(refused_verify(shop, "run", {"--steps", "2"}),
+             {"nothing was recorded of the 2 steps after step 0", "give more --steps"});
+  std::string other = story(20);
+  std::swap(other[3], other[4]);
+  const std::string path = shop.folder.write("other.txt", other);
+  check_says(refused_verify(shop, "run", {"data.path=" + path}), {"not the same data"});
+  const std::string same = shop.folder.write("same.txt", story(20));
+  must_verify(shop, "run", {"data.path=" + same});
+  change_metrics(shop, "run", [](Json& line) { line["split"] = "test"; });
+  check_says(refused_verify(shop, "run"), {"nothing was recorded after step 0"});
+  fs::remove(shop.best("run"));
+  check_says(refused_verify(shop, "run", {"--from", "best"}), {"best.safetensors: not there"});
+  fs::create_directory(shop.folder.path("empty"));
+  check_says(refused_verify(shop, "empty"), {"empty: no run: it holds no config.toml"});
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

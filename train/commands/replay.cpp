@@ -1,0 +1,146 @@
+#include "train/proof/replay.hpp"
+
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+#include "train/commands/command.hpp"
+#include "train/loop/evaluation.hpp"
+#include "train/run/terminal.hpp"
+#include "train/settings/keys.hpp"
+
+namespace tapestry {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const ValueRange& range) {
+  if (range.count() == 0) return nullptr;
+  return {{"min", range.low},
+          {"max", range.high},
+          {"mean_magnitude", range.mean_magnitude()},
+          {"nan", range.nans},
+          {"infinite", range.infinities}};
+}
+
+void print_json(const std::string& run, const Replay& replay) {
+  Json examples = Json::array(), ops = Json::array(), parameters = Json::array();
+  for (const ReplayedExample& example : replay.examples) {
+    examples.push_back({{"index", example.index}});
+    if (!example.shown.empty()) examples.back()["inputs"] = example.shown;
+  }
+  for (const ReplayedOp& op : replay.ops)
+    ops.push_back({{"module", op.module},
+                   {"op", op.op},
+                   {"calls", op.calls},
+                   {"outputs", to_json(op.outputs)},
+                   {"gradients", to_json(op.gradients)}});
+  for (const ReplayedParameter& parameter : replay.parameters)
+    parameters.push_back({{"parameter", parameter.name},
+                          {"values", to_json(parameter.values)},
+                          {"gradients", to_json(parameter.gradients)}});
+  Json object{
+      {"run", run}, {"step", replay.step}, {"from", replay.from}, {"from_step", replay.from_step}};
+  for (const auto& [name, value] : replay.values) object[name] = value;
+  object["grad_norm"] = replay.gradient_norm;
+  object["lr"] = replay.learning_rate;
+  object["fault"] = replay.fault.empty() ? Json() : Json(replay.fault);
+  object["examples"] = examples;
+  object["ops"] = ops;
+  object["parameters"] = parameters;
+  say("{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+// "-1.234e+00  2.345e+00  3.456e-01", and what is not finite.
+std::string columns_of(const ValueRange& range) {
+  if (range.count() == 0) return fmt::format("{:>32}", "-");
+  std::string text =
+      fmt::format("{:>10.3g} {:>10.3g} {:>10.3g}", range.low, range.high, range.mean_magnitude());
+  if (range.nans > 0) text += fmt::format("  {} NaN", range.nans);
+  if (range.infinities > 0) text += fmt::format("  {} infinite", range.infinities);
+  return text;
+}
+
+void print_row(const std::string& name, std::size_t width, const ValueRange& left,
+               const ValueRange& right) {
+  say("{:<{}} {}  |{}\n", name, width, columns_of(left), columns_of(right));
+}
+
+void print_head(const std::string& name, std::size_t width, const std::string& left) {
+  say("\n{:<{}} {:>10} {:>10} {:>10}  |{:>10} {:>10} {:>10}\n", name, width, left, "max",
+      "mean |x|", "grad min", "max", "mean |x|");
+}
+
+void print_ops(const std::vector<ReplayedOp>& ops) {
+  std::vector<std::string> names;
+  std::size_t width = 0;
+  for (const ReplayedOp& op : ops) {
+    names.push_back(fmt::format("{} {}{}", op.module.empty() ? "loss:" : op.module + ":", op.op,
+                                op.calls == 1 ? "" : fmt::format(" ×{}", op.calls)));
+    width = std::max(width, names.back().size());
+  }
+  print_head("outputs, as they were computed", width, "min");
+  for (std::size_t i = 0; i < ops.size(); ++i)
+    print_row(names[i], width, ops[i].outputs, ops[i].gradients);
+}
+
+void print_parameters(const std::vector<ReplayedParameter>& parameters) {
+  std::size_t width = 0;
+  for (const ReplayedParameter& parameter : parameters)
+    width = std::max(width, parameter.name.size());
+  print_head("parameters, before the step", width, "min");
+  for (const ReplayedParameter& parameter : parameters)
+    print_row(parameter.name, width, parameter.values, parameter.gradients);
+}
+
+void print(const std::string& run, const Replay& replay) {
+  say("{}: step {}, trained again from step {} ({})\n", run, replay.step, replay.from_step,
+      replay.from);
+  say("{}  grad_norm {:.6g}  lr {:.4g}\n", show(replay.values), replay.gradient_norm,
+      replay.learning_rate);
+  say("{}\n", replay.fault.empty() ? "loss and gradient are finite" : replay.fault);
+  say("\ntraining examples\n");
+  std::vector<std::int64_t> others;
+  for (const ReplayedExample& example : replay.examples)
+    if (example.shown.empty())
+      others.push_back(example.index);
+    else
+      say("{:>8}: {}\n", example.index, example.shown);
+  if (!others.empty()) say("     and: {}\n", fmt::join(others, " "));
+  print_ops(replay.ops);
+  print_parameters(replay.parameters);
+}
+
+class ReplayStep final : public Command {
+ public:
+  void declare(Arguments& arguments) override {
+    arguments.place("RUN", run_, "a run's folder");
+    arguments.option("--step", step_, "the step to look at, from 1 on", {.low = 1});
+    arguments.overrides(overrides_);
+    arguments.threads(threads_);
+    arguments.flag("--json", json_, "print one JSON object");
+  }
+
+  int run() override {
+    expect_input(step_ > 0, "--step: which step? give a number from 1 on");
+    if (threads_ > 0) overrides_.push_back(fmt::format("{}={}", key::threads.name, threads_));
+    const Replay replayed = replay(Run(run_), step_, overrides_);
+    if (json_)
+      print_json(run_, replayed);
+    else
+      print(run_, replayed);
+    return 0;
+  }
+
+ private:
+  std::string run_;
+  std::vector<std::string> overrides_;
+  std::int64_t step_ = 0, threads_ = 0;
+  bool json_ = false;
+};
+
+const RegisterCommand<ReplayStep> replay_command(
+    "replay", "train up to a step of a run again, and look into it");
+
+}  // namespace
+}  // namespace tapestry

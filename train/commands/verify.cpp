@@ -1,0 +1,171 @@
+#include "train/proof/verify.hpp"
+
+#include <fmt/ranges.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "autograd/check.hpp"
+#include "train/commands/command.hpp"
+#include "train/run/terminal.hpp"
+#include "train/settings/keys.hpp"
+
+namespace tapestry {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t most_named = 8;  // of tensors that differ, in a line
+
+std::string counted(std::int64_t count, const std::string& one) {
+  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
+}
+
+std::string maker(const Session& session) {
+  return fmt::format("tapestry {}, {}, {}, {}, {}", session.version, session.engines,
+                     session.processor, counted(session.threads, "thread"),
+                     counted(session.ranks, "rank"));
+}
+
+std::string names_of(const std::vector<std::string>& names) {
+  const std::size_t shown = std::min(names.size(), most_named);
+  return fmt::format("{}{}", fmt::join(names.begin(), names.begin() + shown, ", "),
+                     shown < names.size() ? fmt::format(" and {} more", names.size() - shown) : "");
+}
+
+std::string compared(const Verdict& verdict) {
+  std::string text = fmt::format("{}, {}", counted(verdict.training_lines, "line") + " of training",
+                                 counted(verdict.evaluations, "evaluation"));
+  if (verdict.evaluations > 0)
+    text += fmt::format(" ({} with the checksum of all parameters)", verdict.checksums);
+  if (!verdict.checkpoints.empty())
+    text += fmt::format(", {} of {}", counted(verdict.tensors, "tensor"),
+                        fmt::join(verdict.checkpoints, " and "));
+  return text;
+}
+
+void print(const std::string& run, const Verdict& verdict) {
+  if (verdict.is_same() && verdict.last_step < verdict.first_step)
+    say("{}: the same bits: step {} of {}, as {} has it\n", run, verdict.last_step,
+        verdict.steps_of_run, verdict.from);
+  else if (verdict.is_same())
+    say("{}: the same bits: steps {} to {} of {}, from {}\n", run, verdict.first_step,
+        verdict.last_step, verdict.steps_of_run, verdict.from);
+  else
+    say("{}: step {} differs, the first from {} on: {}\n", run, verdict.differs_at, verdict.from,
+        fmt::join(verdict.differences, "; "));
+  for (const DifferingTensors& differing : verdict.tensors_that_differ)
+    say("  of the {} tensors of {} (step {}) differ {}: {}\n", differing.all, differing.path,
+        differing.step, differing.names.size(), names_of(differing.names));
+  for (const std::string& reason : verdict.other_makers)
+    if (!verdict.is_same()) say("  other bits are to be expected: {}\n", reason);
+  say("  compared: {}\n", compared(verdict));
+  for (const std::string& what : verdict.not_compared) say("  not compared: {}\n", what);
+  for (const Session& session : verdict.recorded_by) say("  recorded by {}\n", maker(session));
+  say("  computed by {}\n", maker(verdict.computed_by));
+}
+
+Json to_json(const Session& session) {
+  return {{"version", session.version},
+          {"engines", session.engines},
+          {"processor", session.processor},
+          {"threads", session.threads},
+          {"ranks", session.ranks}};
+}
+
+void print_json(const std::string& run, const Verdict& verdict) {
+  Json tensors = Json::array(), sessions = Json::array();
+  for (const DifferingTensors& differing : verdict.tensors_that_differ)
+    tensors.push_back(
+        {{"file", differing.path}, {"step", differing.step}, {"tensors", differing.names}});
+  for (const Session& session : verdict.recorded_by) sessions.push_back(to_json(session));
+  const Json object{{"run", run},
+                    {"same", verdict.is_same()},
+                    {"from", verdict.from},
+                    {"first_step", verdict.first_step},
+                    {"last_step", verdict.last_step},
+                    {"training_lines", verdict.training_lines},
+                    {"evaluations", verdict.evaluations},
+                    {"checksums", verdict.checksums},
+                    {"tensors", verdict.tensors},
+                    {"differs_at", verdict.is_same() ? Json() : Json(verdict.differs_at)},
+                    {"differences", verdict.differences},
+                    {"tensors_that_differ", tensors},
+                    {"other_makers", verdict.other_makers},
+                    {"not_compared", verdict.not_compared},
+                    {"recorded_by", sessions},
+                    {"computed_by", to_json(verdict.computed_by)}};
+  say("{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+// A line that is written over, on a terminal alone.
+class StepsShown {
+ public:
+  ~StepsShown() { clear(); }
+  void show(std::int64_t step, std::int64_t last) {
+    const auto now = std::chrono::steady_clock::now();
+    if (live_columns() == 0 || now - shown_at_ < std::chrono::milliseconds(100)) return;
+    clear();
+    say("step {} of {}", step, last);
+    std::fflush(stdout);
+    is_shown_ = true;
+    shown_at_ = now;
+  }
+  void clear() {
+    if (is_shown_) erase_line();
+    is_shown_ = false;
+  }
+
+ private:
+  bool is_shown_ = false;
+  std::chrono::steady_clock::time_point shown_at_{};
+};
+
+class Verify final : public Command {
+ public:
+  void declare(Arguments& arguments) override {
+    arguments.place("RUN", run_, "a run's folder");
+    arguments.option("--from", from_,
+                     "start, best or checkpoint: where to begin; by default start");
+    arguments.option("--steps", options_.steps,
+                     "compare so many; by default to the first evaluation that was recorded",
+                     {.low = 0});
+    arguments.flag("--all", options_.all, "compare all that was recorded");
+    arguments.overrides(options_.overrides);
+    arguments.threads(threads_);
+    arguments.flag("--json", json_, "print one JSON object");
+  }
+
+  int run() override {
+    expect_input(!options_.all || options_.steps < 0, "--all, --steps: give one of them");
+    const std::map<std::string, Begin> beginnings = {
+        {"start", Begin::start}, {"best", Begin::best}, {"checkpoint", Begin::checkpoint}};
+    expect_input(beginnings.contains(from_), "--from {}: expected start, best or checkpoint",
+                 from_);
+    options_.from = beginnings.at(from_);
+    if (threads_ > 0)
+      options_.overrides.push_back(fmt::format("{}={}", key::threads.name, threads_));
+    StepsShown steps;
+    if (!json_)
+      options_.watch = [&](std::int64_t step, std::int64_t last) { steps.show(step, last); };
+    const Verdict verdict = verify(Run(run_), options_);
+    steps.clear();
+    if (json_)
+      print_json(run_, verdict);
+    else
+      print(run_, verdict);
+    return verdict.is_same() ? 0 : failed_status;
+  }
+
+ private:
+  std::string run_, from_ = "start";
+  VerifyOptions options_;
+  std::int64_t threads_ = 0;
+  bool json_ = false;
+};
+
+const RegisterCommand<Verify> verify_command(
+    "verify", "train steps of a run again, and compare them bit for bit");
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,59 @@
+#include "train/proof/retraining.hpp"
+
+#include <fmt/ranges.h>
+
+#include <filesystem>
+
+#include "data/file.hpp"
+#include "train/loop/training.hpp"
+#include "train/settings/keys.hpp"
+
+namespace tapestry {
+namespace {
+namespace fs = std::filesystem;
+
+std::optional<Checkpoint> head_of(const std::string& path) {
+  std::error_code unseen;
+  return fs::exists(path, unseen) ? std::optional(load_checkpoint_head(path)) : std::nullopt;
+}
+
+Config config_of(const Run& run, const std::vector<std::string>& overrides) {
+  std::error_code unseen;
+  expect_input(fs::is_directory(run.folder(), unseen),
+               "{}: no run; give the folder of one, as runs/sort", run.folder());
+  expect_input(fs::exists(run.config(), unseen), "{}: no run: it holds no config.toml",
+               run.folder());
+  const std::string text = read_text(run.config());
+  const Config before = resolved_config(text, run.config(), {});
+  Config config = resolved_config(text, run.config(), overrides);
+  const std::vector<std::string> differences = before.differences(config);
+  expect_input(differences.empty(), "{}: under another config it is another training: {}",
+               run.folder(), fmt::join(differences, ", "));
+  return config;
+}
+
+}  // namespace
+
+Retraining::Retraining(const Run& run, const std::vector<std::string>& overrides)
+    : run_(run),
+      best_(head_of(run.best())),
+      last_(head_of(run.checkpoint())),
+      config_(config_of(run, overrides)) {}
+
+Trainer& Retraining::begin(const Checkpoint* from) {
+  const std::string& weights = config_[key::from];
+  std::error_code unseen;
+  expect_input(
+      from || weights.empty() || fs::exists(weights, unseen),
+      "{}: it began with the weights of {}, which is not there; --set {}=RUN says where it "
+      "is now",
+      run_.folder(), weights, key::from.name);
+  use_machine_as(config_);
+  task_ = from ? make_task(*from, config_) : begin_task(config_);
+  trainer_.emplace(*task_, config_, run_, from, never_, alone_, TrainerOptions{});
+  for (const Checkpoint* kept : {best(), last()})
+    if (kept) expect_same_data(run_, kept->state, trainer_->state(), config_);
+  return *trainer_;
+}
+
+}  // namespace tapestry

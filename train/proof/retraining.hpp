@@ -1,0 +1,40 @@
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/loop/trainer.hpp"
+
+namespace tapestry {
+
+// A run that is trained again in memory. Of its folder only is read, so that another process may
+// train into it meanwhile.
+class Retraining {
+ public:
+  // InputError where the folder holds no run, or where `overrides` change what decides its bits.
+  Retraining(const Run& run, const std::vector<std::string>& overrides);
+
+  const Run& run() const { return run_; }
+  const Config& config() const { return config_; }
+
+  // best.safetensors and checkpoint.safetensors as they were at first; null where there is none.
+  const Checkpoint* best() const { return best_ ? &*best_ : nullptr; }
+  const Checkpoint* last() const { return last_ ? &*last_ : nullptr; }
+
+  // Once: a trainer that goes on from one of these, or, of null, from the start. InputError where
+  // the data are not those of the run.
+  Trainer& begin(const Checkpoint* from);
+
+ private:
+  Run run_;
+  std::optional<Checkpoint> best_, last_;
+  Config config_;
+  std::unique_ptr<Task> task_;
+  std::atomic<bool> never_ = false;
+  Ranks alone_;
+  std::optional<Trainer> trainer_;
+};
+
+}  // namespace tapestry

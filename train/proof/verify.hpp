@@ -1,0 +1,54 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "train/run/run.hpp"
+#include "train/run/session.hpp"
+
+namespace tapestry {
+
+enum class Begin { start, best, checkpoint };
+
+struct VerifyOptions {
+  Begin from = Begin::start;
+  std::int64_t steps = -1;  // -1: to the first evaluation that was recorded
+  bool all = false;         // instead: to the last line of metrics
+  std::vector<std::string> overrides{};
+  std::function<void(std::int64_t step, std::int64_t last)> watch{};  // looks at each step
+};
+
+// Of one of a run's checkpoints, the tensors that are others than those that were computed.
+struct DifferingTensors {
+  std::string path{};
+  std::int64_t step = 0;
+  std::size_t all = 0;
+  std::vector<std::string> names{};
+};
+
+// What became of a comparison, bit for bit, of a run with the same steps trained again.
+struct Verdict {
+  std::string from{};                                            // "the start", or a checkpoint
+  std::int64_t first_step = 0, last_step = 0, steps_of_run = 0;  // [first, last] were compared
+  std::int64_t training_lines = 0, evaluations = 0, checksums = 0, tensors = 0;
+  std::vector<std::string> checkpoints{};  // of which the tensors are
+
+  std::int64_t differs_at = -1;            // the first step that does; -1: none
+  std::vector<std::string> differences{};  // at it: "loss 2.5 was recorded, 2.25 is computed"
+  std::vector<DifferingTensors> tensors_that_differ{};
+  std::vector<std::string> not_compared{};
+
+  std::vector<Session> recorded_by{};  // those of these steps, as far as it was taken down
+  Session computed_by{};
+  std::vector<std::string> other_makers{};  // why other bits are to be expected
+
+  bool is_same() const { return differs_at < 0; }
+};
+
+// Trains again what a run has recorded, and compares figures, checksums and, where their step is
+// reached, the tensors of its checkpoints. After a difference it goes on to the next of these, to
+// name the parameters. InputError where there is nothing to compare with, or the data are others.
+Verdict verify(const Run& run, const VerifyOptions& options);
+
+}  // namespace tapestry
