@@ -73,6 +73,7 @@ void Patient::shorten_context() {
     return;
   }
   config_ = shorter;
+  sampler_.reset();
   remark_ = fmt::format("{} = {}", context_key.name, config_[context_key]);
   measure_step();
 }
@@ -85,6 +86,7 @@ void Patient::shrink_batch() {
   if (fitting < batch) {
     config_.set(key::batch_size, fitting);
     config_.set(key::micro_batches, std::int64_t{1});
+    sampler_.reset();
     remark_ += fmt::format("{}{} = {}", remark_.empty() ? "" : ", ", key::batch_size.name,
                            config_[key::batch_size]);
   }
@@ -127,11 +129,12 @@ const Survey& Patient::validation_survey() {
 
 Examples Patient::training_examples(std::int64_t count, std::int64_t skip) {
   const Dataset& data = task_->training_data();
-  count = std::min(count, data.size());
-  Sampler sampler(data.size(), task_->order(), seed_of(config_),
-                  {.batch = count, .lengths = data.lengths()});
-  sampler.seek(skip);
-  return examples_of(data, sampler.next(count));
+  if (!sampler_)
+    sampler_.emplace(data.size(), task_->order(), seed_of(config_),
+                     SimilarLengths{.batch = std::min(config_[key::batch_size], data.size()),
+                                    .lengths = data.lengths()});
+  sampler_->seek(skip);
+  return examples_of(data, sampler_->next(std::min(count, data.size())));
 }
 
 Examples examples_of(const Dataset& data, std::vector<std::int64_t> numbers) {

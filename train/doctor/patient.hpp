@@ -52,6 +52,7 @@ class Patient {
   std::unique_ptr<Task> task_;
   std::vector<Array> first_values_;
   std::optional<Survey> training_, validation_;
+  std::optional<Sampler> sampler_;
   std::string remark_;
   double step_s_ = 0;
   bool in_float64_ = false;  // and not moved since

@@ -134,8 +134,28 @@ Figure figure_of(const Sweep& sweep, double configured) {
                     .steps = "log₁₀ of the learning rate"};
 }
 
+std::string range_of(const Sweep& sweep) {
+  const std::string falls = sweep.fastest > 0
+                                ? fmt::format("falls fastest at {:.1e}", sweep.fastest)
+                                : fmt::format("hardly falls in {} steps", sweep.losses.size());
+  const std::string rises = std::isfinite(sweep.rises)
+                                ? fmt::format("rises again from {:.1e} on", sweep.rises)
+                                : fmt::format("does not rise up to {:.0f}", highest_rate);
+  return fmt::format("the loss {} and {}", falls, rises);
+}
+
+// Of a rate that something speaks against.
+Fault wrong_rate(double rate, const std::string& found, bool too_high, const Sweep& sweep) {
+  return {fmt::format("{} = {:.1e}, but {}", key::learning_rate.name, rate, found),
+          too_high ? "steps are so long that the loss rises"
+                   : "steps are so short that training hardly begins",
+          fmt::format("--set {}={:.0e}", key::learning_rate.name, advised_rate(sweep))};
+}
+
 }  // namespace
 
+// A hundredth of a good rate learns next to nothing in a few steps; of one that is far too high,
+// more.
 Verdict check_learning_rate(Patient& patient) {
   patient.begin_anew();
   const double peak = patient.config()[key::learning_rate];
@@ -145,33 +165,20 @@ Verdict check_learning_rate(Patient& patient) {
     return {.fault = Fault{"the loss is not finite, or bursts, at the lowest learning rates",
                            "what the model computes is not stable",
                            "--set train.check_finite=true names the op it comes from"}};
-  Verdict verdict{.figure = figure_of(found, peak)};
-  const std::string falls = found.fastest > 0
-                                ? fmt::format("falls fastest at {:.1e}", found.fastest)
-                                : fmt::format("hardly falls in {} steps", found.losses.size());
-  const std::string rises = std::isfinite(found.rises)
-                                ? fmt::format("rises again from {:.1e} on", found.rises)
-                                : fmt::format("does not rise up to {:.0f}", highest_rate);
-  const std::string range = fmt::format("the loss {} and {}", falls, rises);
-  const std::string advice =
-      fmt::format("--set {}={:.0e}", key::learning_rate.name, advised_rate(found));
-  const char* too_long = "steps are so long that the loss rises";
-  verdict.said = fmt::format("{}; configured {:.1e}", range, peak);
-  if (peak >= found.rises || peak * much_lower < found.fastest)
-    verdict.fault = Fault{
-        fmt::format("{} = {:.1e}, but {}", key::learning_rate.name, peak, range),
-        peak >= found.rises ? too_long : "steps are so short that training hardly begins", advice};
-  if (verdict.fault) return verdict;
+  Verdict verdict{.said = fmt::format("{}; configured {:.1e}", range_of(found), peak),
+                  .figure = figure_of(found, peak)};
+  if (peak >= found.rises || peak * much_lower < found.fastest) {
+    verdict.fault = wrong_rate(peak, range_of(found), peak >= found.rises, found);
+    return verdict;
+  }
   const Outcome at_peak = outcome_of(patient, peak), below = outcome_of(patient, peak / 100);
   patient.begin_anew();
-  const std::string outcome =
+  const std::string outcomes =
       fmt::format("{} steps at it come to {:.4g}, at a hundredth of it to {:.4g}",
                   steps_at_one_rate, at_peak.loss, below.loss);
-  verdict.said += "; " + outcome;
+  verdict.said += "; " + outcomes;
   if (!(at_peak.loss <= below.loss + std::max(at_peak.noise, below.noise)))
-    verdict.fault =
-        Fault{fmt::format("{} = {:.1e}, but {}", key::learning_rate.name, peak, outcome), too_long,
-              advice};
+    verdict.fault = wrong_rate(peak, outcomes, true, found);
   return verdict;
 }
 
