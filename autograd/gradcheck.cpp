@@ -6,6 +6,7 @@
 
 #include "autograd/branches.hpp"
 #include "autograd/check.hpp"
+#include "autograd/parallel.hpp"
 #include "autograd/random.hpp"
 #include "autograd/tape.hpp"
 
@@ -135,13 +136,21 @@ std::vector<GradcheckResult> gradcheck(const std::function<Tensor(const std::vec
   return gradcheck_parameters([&] { return f(variables); }, pointers, options);
 }
 
-std::vector<GradcheckResult> gradcheck_parameters(const std::function<Tensor()>& loss,
-                                                  const std::vector<Parameter*>& parameters,
-                                                  const GradcheckOptions& options) {
+namespace {
+
+void require_float64(const std::vector<Parameter*>& parameters) {
   for (const Parameter* parameter : parameters)
     require(parameter->role == Role::fixed || parameter->tensor.dtype() == DType::float64,
             "gradcheck: {} {} is {}, not float64", parameter->name,
             to_string(parameter->tensor.shape()), to_string(parameter->tensor.dtype()));
+}
+
+}  // namespace
+
+std::vector<GradcheckResult> gradcheck_parameters(const std::function<Tensor()>& loss,
+                                                  const std::vector<Parameter*>& parameters,
+                                                  const GradcheckOptions& options) {
+  require_float64(parameters);
   Shape output;
   Branches branches([&] {
     const Tensor y = loss();
@@ -161,6 +170,98 @@ std::vector<GradcheckResult> gradcheck_parameters(const std::function<Tensor()>&
         {parameter->name, error, error <= options.tolerance, branches.held() - held_before});
   }
   return results;
+}
+
+namespace {
+
+// Some parameters that are moved together, each along a direction of its own.
+class Movement {
+ public:
+  Movement(std::vector<Parameter*> parameters, std::uint64_t seed)
+      : parameters_(std::move(parameters)) {
+    Random random(seed, Stream::eval);
+    for (const Parameter* parameter : parameters_) {
+      kept_.push_back(parameter->value().clone());
+      random.fill_normal(directions_.emplace_back(kept_.back().shape()), 0, 1);
+    }
+  }
+  ~Movement() { to(0, 0); }
+  Movement(const Movement&) = delete;
+  Movement& operator=(const Movement&) = delete;
+
+  std::size_t size() const { return parameters_.size(); }
+  const std::string& name(std::size_t i) const { return parameters_[i]->name; }
+
+  // Those from the first-th on go so far, the others stay where they were.
+  void to(std::size_t first, double distance) {
+    for (std::size_t i = std::min(first, first_); i < size(); ++i)
+      move(i, i < first ? 0 : distance);
+    first_ = first;
+  }
+
+  // gradient · direction of those from the first-th on, and the gradient's length.
+  std::pair<double, double> slope(const Gradients& gradients, std::size_t first) const {
+    double along = 0, squares = 0;
+    for (std::size_t i = first; i < size(); ++i)
+      if (const Array* gradient = gradients.find(*parameters_[i])) {
+        const Values g = gradient->values<double>();
+        const auto v = directions_[i].values<float>();
+        along += std::inner_product(g.begin(), g.end(), v.begin(), 0.0);
+        squares += dot(g, g);
+      }
+    return {along, std::sqrt(squares)};
+  }
+
+ private:
+  void move(std::size_t i, double distance) {
+    Array value = parameters_[i]->value();
+    const auto to = value.mutable_values<double>();
+    const Values from = kept_[i].values<double>();
+    const auto along = directions_[i].values<float>();
+    parallel_for(std::ssize(to), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t k = begin; k < end; ++k) to[k] = from[k] + distance * along[k];
+    });
+  }
+
+  std::vector<Parameter*> parameters_;
+  std::vector<Array> kept_, directions_;  // the latter in float32, for there may be many numbers
+  std::size_t first_ = 0;                 // that was moved last
+};
+
+}  // namespace
+
+GradcheckResult gradcheck_together(const std::function<Tensor()>& loss,
+                                   const std::vector<Parameter*>& parameters,
+                                   const GradcheckOptions& options) {
+  require_float64(parameters);
+  std::vector<Parameter*> free;
+  std::ranges::copy_if(parameters, std::back_inserter(free),
+                       [](const Parameter* parameter) { return parameter->role != Role::fixed; });
+  const Gradients gradients = [&] {
+    Tape tape;
+    return tape.backward(loss());
+  }();
+  Branches branches(loss);
+  Movement movement(free, options.seed);
+  const auto error_from = [&](std::size_t first) {
+    const auto [along, length] = movement.slope(gradients, first);
+    const auto at = [&](double distance) {
+      movement.to(first, distance);
+      return branches.hold(loss).item();
+    };
+    return least_error(options, [&](double h) {
+      const double difference = (8 * (at(h) - at(-h)) - at(2 * h) + at(-2 * h)) / (12 * h);
+      return relative_error(along, difference, length);
+    });
+  };
+  const double error = error_from(0);
+  if (error <= options.tolerance) return {"", error, true, branches.held()};
+  std::size_t wrong = 0, right = movement.size();  // from which on there is an error, and none
+  while (right - wrong > 1) {
+    const std::size_t middle = (wrong + right) / 2;
+    (error_from(middle) <= options.tolerance ? right : wrong) = middle;
+  }
+  return {movement.name(wrong), error, false, branches.held()};
 }
 
 }  // namespace tapestry

@@ -37,4 +37,11 @@ std::vector<GradcheckResult> gradcheck_parameters(const std::function<Tensor()>&
                                                   const std::vector<Parameter*>& parameters,
                                                   const GradcheckOptions& options = {});
 
+// The same in one random direction of all parameters at once, which takes a few passes however many
+// there are. Where it finds an error, its name is that of the last parameter whose gradient is
+// wrong: those behind it are right.
+GradcheckResult gradcheck_together(const std::function<Tensor()>& loss,
+                                   const std::vector<Parameter*>& parameters,
+                                   const GradcheckOptions& options = {});
+
 }  // namespace tapestry

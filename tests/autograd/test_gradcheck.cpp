@@ -156,6 +156,33 @@ TEST_CASE("gradcheck: planted errors are caught, by projections and by the Jacob
   CHECK(gradcheck(untransposed_matmul, {apart({3, 3}), apart({3, 3})})[1].passed);
 }
 
+TEST_CASE("gradcheck: all parameters at once, of which the last wrong one is named") {
+  std::vector<Parameter> chain;
+  std::vector<Parameter*> pointers;
+  for (int i = 0; i < 5; ++i) chain.emplace_back(apart({4}), Role::weight);
+  for (int i = 0; i < 5; ++i) {
+    chain[i].name = std::to_string(i);
+    pointers.push_back(&chain[i]);
+  }
+  const auto spoiled = square([](auto dx) { dx[1] *= 1.0005; });
+  for (int wrong = -1; wrong < 5; ++wrong) {
+    CAPTURE(wrong);
+    const auto loss = [&] {
+      Tensor x = Array::full({4}, 1, DType::float64);
+      for (int i = 0; i < 5; ++i) {
+        x = x * chain[i].tensor;
+        if (i == wrong) x = spoiled({x});
+      }
+      return sum(x);
+    };
+    const std::vector<double> before = doubles(chain[2].value());
+    const GradcheckResult result = gradcheck_together(loss, pointers);
+    CHECK(result.passed == (wrong < 0));
+    CHECK(result.name == (wrong < 0 ? "" : std::to_string(wrong)));
+    CHECK(doubles(chain[2].value()) == before);
+  }
+}
+
 TEST_CASE("gradcheck: a 0.05 % error is caught in a gradient that is small, and in a long one") {
   const auto spoiled = square([](auto dx) {
     for (double& g : dx) g *= 1.0005;

@@ -72,9 +72,8 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
   const Row rows[] = {
       {{},
        {"which command?",
-        "attention, bench, chat, compare, config, eval, export, gradcheck, import, latent, list, "
-        "manual, replay, report, sample, "
-        "tokenizer, tokens, train, verify"}},
+        "attention, bench, chat, compare, config, doctor, eval, export, gradcheck, import, latent, "
+        "list, manual, plan, replay, report, sample, tokenizer, tokens, train, verify"}},
       {{""}, {"which command?"}},
       {{"trian"}, {"no command trian", "did you mean train?"}},
       {{"smaple", "run"}, {"did you mean sample?"}},
@@ -83,6 +82,7 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
       {{"eval"}, {"RUN is required"}},
       {{"sample"}, {"RUN is required"}},
       {{"gradcheck"}, {"CONFIG is required"}},
+      {{"doctor"}, {"CONFIG is required"}},
       {{"config"}, {"CONFIG is required"}},
       {{"train", "sort", "--thread", "2"}, {"--thread", "did you mean --threads?"}},
       {{"train", "sort", "--resum"}, {"did you mean --resume?"}},
@@ -238,6 +238,7 @@ TEST_CASE("command line: --help and --version exit 0 and name what there is") {
       {"tokens",
        {"FILE", "--tokenizer", "--out", "--documents", "--end-of-text", "--verify", "--threads"}},
       {"gradcheck", {"CONFIG", "--set", "--json"}},
+      {"doctor", {"CONFIG", "--set", "--out", "--skip", "--threads", "--json"}},
       {"config", {"CONFIG", "--set"}},
       {"bench", {"NAME", "--json", "--list", "--time-to-loss", "--data"}}};
   for (const auto& [command, parts] : rows) {

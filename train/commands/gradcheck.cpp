@@ -4,42 +4,18 @@
 #include <nlohmann/json.hpp>
 
 #include "train/commands/command.hpp"
+#include "train/doctor/objective.hpp"
 #include "train/loop/trainer.hpp"
 #include "train/run/terminal.hpp"
-#include "train/settings/keys.hpp"
 
 namespace tapestry {
 namespace {
 
-// Moves every parameter a little: with biases of 0, features of 0 meet ReLU at its kink, where it
-// has no derivative to check.
-void leave_kinks(Module& model) {
-  Random random(0, Stream::init);
-  for (Parameter* parameter : model.parameters()) {
-    if (parameter->role == Role::fixed) continue;
-    Array value = parameter->value();
-    for (double& x : value.mutable_values<double>()) x += 0.01 * random.normal();
-  }
-}
-
-// Of a training step's objective, on a batch of two examples.
 std::vector<GradcheckResult> check(const Config& config) {
-  const std::uint64_t seed = seed_of(config);
   const std::unique_ptr<Task> task = make_task({config});
-  task->model().convert(DType::float64);
-  leave_kinks(task->model());
-  const Dataset& data = task->training_data();
-  const std::int64_t count = std::min<std::int64_t>(2, data.size());
-  Sampler sampler(data.size(), task->order(), seed, {.batch = count, .lengths = data.lengths()});
-  Batch batch = data.batch(sampler.next(count));
-  if (batch.inputs.dtype() == DType::float32) batch.inputs = batch.inputs.to(DType::float64);
-  const auto loss = [&] {
-    Random noise(seed, Stream::dropout);
-    // After any warm-up: every term of the loss counts.
-    const Pass pass{.training = true, .step = config[key::steps], .noise = &noise};
-    return task->loss(batch, pass).objective;
-  };
-  return gradcheck_parameters(loss, task->model().parameters(),
+  to_float64_aside(task->model());
+  const auto objective = objective_in_float64(*task, config);
+  return gradcheck_parameters(objective, task->model().parameters(),
                               {.directions = 2, .jacobian_limit = 0});
 }
 

@@ -20,11 +20,12 @@ struct HeatMaps {
   std::vector<std::vector<HeatMap>> rows{};  // from the top
 };
 
-// A line over an axis of steps: each value stands one step after the one before.
+// A line over an axis of steps, or of what else rises evenly.
 struct Line {
   std::string name{};
-  double first = 0;  // the step of the first value
+  double first = 0;  // the place of the first value
   std::vector<double> values{};
+  double spacing = 1;  // from one value to the next; 0: they stand one above another
 };
 struct LineChart {
   std::string title{};

@@ -232,7 +232,8 @@ Drawing drawing_of(const LineCharts& figure) {
       if (line.values.empty()) continue;
       data += fmt::format("$line{}_{} << END\n", i, j);
       for (std::size_t k = 0; k < line.values.size(); ++k)
-        data += fmt::format("{} {:.6g}\n", line.first + static_cast<double>(k), line.values[k]);
+        data += fmt::format("{} {:.6g}\n", line.first + static_cast<double>(k) * line.spacing,
+                            line.values[k]);
       data += "END\n";
       lines.push_back(fmt::format("$line{}_{} with lines lw 1.6 lc rgb '{}' title {}", i, j,
                                   line_colours[j], quoted(line.name)));

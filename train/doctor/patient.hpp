@@ -1,0 +1,67 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "train/doctor/survey.hpp"
+#include "train/plan/changes.hpp"
+#include "train/task.hpp"
+
+namespace tapestry {
+
+// Some examples of a split, and the batch that they make.
+struct Examples {
+  std::vector<std::int64_t> numbers{};
+  Batch batch{};
+};
+
+// A training that is examined: its config, its task, and its model as it is before the first step.
+// One whose steps are slow is examined with a shorter context and smaller batches.
+class Patient {
+ public:
+  explicit Patient(ConfigWith config_with);
+
+  const ConfigWith& config_with() const { return config_with_; }  // the config as it was given,
+  const Config& config() const { return config_; }                // and as it is examined
+  const std::string& remark() const { return remark_; }  // the keys that differ; may be empty
+  double step_s() const { return step_s_; }              // of a step as it is examined, about
+
+  Task& task() { return *task_; }
+  std::vector<Parameter*> parameters() { return task_->model().parameters(); }
+  void begin_anew();        // all parameters as before the first step, in float32
+  void begin_in_float64();  // the same in float64, a little aside, where no ReLU is at its kink
+
+  // The task of another process: nothing that this one's did stays in it.
+  std::unique_ptr<Task> fresh_task() const;
+
+  const Survey& training_survey();  // each made once
+  const Survey& validation_survey();
+
+  // Of the training data, `count` at most: those that a training reads first, after `skip` others.
+  Examples training_examples(std::int64_t count, std::int64_t skip = 0);
+
+ private:
+  void measure_step();
+  void shorten_context();
+  void shrink_batch();
+  void keep_first_values();
+
+  ConfigWith config_with_;
+  Config config_;
+  std::unique_ptr<Task> task_;
+  std::vector<Array> first_values_;
+  std::optional<Survey> training_, validation_;
+  std::optional<Sampler> sampler_;
+  std::string remark_;
+  double step_s_ = 0;
+  bool in_float64_ = false;  // and not moved since
+};
+
+Examples examples_of(const Dataset& data, std::vector<std::int64_t> numbers);
+
+// A training step's loss without dropout, after any warm-up of its terms, each example with noise
+// of its own: of the same examples the same, whatever else is in the batch.
+Loss quiet_loss(Task& task, const Config& config, const Examples& examples);
+
+}  // namespace tapestry
