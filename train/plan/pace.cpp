@@ -6,6 +6,7 @@
 #include <atomic>
 #include <memory>
 #include <numeric>
+#include <stdexcept>
 #include <vector>
 
 #include "autograd/buffer_pool.hpp"
@@ -53,8 +54,8 @@ double measure_evaluation(Task& task, const Dataset& data, const Config& config,
   return times.empty() ? first : first + mean_of(times) * static_cast<double>(batches - 1);
 }
 
-// Of so many bytes, by a part of them, in a file that has no name.
-double measure_writing(std::int64_t bytes) {
+// Of so many bytes, by a part of them, in a file that has no name; 0 where there can be none.
+double measure_writing(std::int64_t bytes) try {
   constexpr std::int64_t most = 256 << 20, piece = 1 << 20;
   const std::int64_t written = std::min(most, bytes);
   if (written == 0) return 0;
@@ -66,6 +67,8 @@ double measure_writing(std::int64_t bytes) {
     file.sync();
   });
   return time * static_cast<double>(bytes) / static_cast<double>(written);
+} catch (const std::runtime_error&) {
+  return 0;
 }
 
 void measure_steps(Trainer& trainer, std::int64_t most, double seconds, bool lengths_differ,

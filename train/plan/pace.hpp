@@ -12,10 +12,11 @@ struct Pace {
   double first_step_s = 0;  // which makes buffers, and the optimiser's state
   double step_s = 0;        // of those after it: the median, or the mean where lengths differ
   double fastest_step_s = 0, slowest_step_s = 0;
-  std::int64_t steps = 0;         // that were measured
-  double evaluation_s = 0;        // of the whole validation split
-  double test_s = 0;              // of the whole test split, where there is one
-  double checkpoint_s = 0;        // written in the folder that the process runs in, and synced
+  std::int64_t steps = 0;   // that were measured
+  double evaluation_s = 0;  // of the whole validation split
+  double test_s = 0;        // of the whole test split, where there is one
+  double checkpoint_s =
+      0;  // written in the folder that the process runs in, and synced; 0: it cannot be
   std::int64_t tensor_bytes = 0;  // what arrays held at most meanwhile
 };
 

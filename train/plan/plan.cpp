@@ -66,7 +66,9 @@ std::string show_change(const TrainingPlan& plan) {
 std::string show_time(const TrainingPlan& plan) {
   std::string text = "time\n";
   text += line("arithmetic of a step", fmt::format("{:.3g} GFLOP", plan.memory.flops / 1e9));
-  if (!plan.pace) return text + "  not measured\n";
+  if (!plan.pace)
+    return text + (plan.ranks > 1 ? "  not measured: of one process alone it can be\n"
+                                  : "  not measured\n");
   const Pace& pace = *plan.pace;
   const Course& course = plan.course;
   text += line("until the first step", duration_text(pace.begin_s));
@@ -76,7 +78,8 @@ std::string show_time(const TrainingPlan& plan) {
                            pace.steps, plan.memory.flops / 1e9 / pace.step_s));
   text += line("an evaluation", duration_text(pace.evaluation_s));
   if (pace.test_s > 0) text += line("the test", duration_text(pace.test_s));
-  text += line("a checkpoint", duration_text(pace.checkpoint_s));
+  text += line("a checkpoint", pace.checkpoint_s > 0 ? duration_text(pace.checkpoint_s)
+                                                     : "not measured: nothing can be written here");
   text += line("in all", duration_text(seconds_of(course, pace)),
                fmt::format("{} steps, {} evaluations, {} checkpoints at most", course.steps,
                            course.evaluations, course.checkpoints));
