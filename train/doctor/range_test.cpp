@@ -156,7 +156,7 @@ Fault wrong_rate(double rate, const std::string& found, bool too_high, const Swe
 
 // A hundredth of a good rate learns next to nothing in a few steps; of one that is far too high,
 // more.
-Verdict check_learning_rate(Patient& patient) {
+GateVerdict check_learning_rate(Patient& patient) {
   patient.begin_anew();
   const double peak = patient.config()[key::learning_rate];
   const Sweep found = sweep(patient);
@@ -165,8 +165,8 @@ Verdict check_learning_rate(Patient& patient) {
     return {.fault = Fault{"the loss is not finite, or bursts, at the lowest learning rates",
                            "what the model computes is not stable",
                            "--set train.check_finite=true names the op it comes from"}};
-  Verdict verdict{.said = fmt::format("{}; configured {:.1e}", range_of(found), peak),
-                  .figure = figure_of(found, peak)};
+  GateVerdict verdict{.said = fmt::format("{}; configured {:.1e}", range_of(found), peak),
+                      .figure = figure_of(found, peak)};
   if (peak >= found.rises || peak * much_lower < found.fastest) {
     verdict.fault = wrong_rate(peak, range_of(found), peak >= found.rises, found);
     return verdict;
