@@ -50,7 +50,8 @@ double noise_before(const Sweep& sweep, std::int64_t step) {
 
 // What comes behind the least loss is no fall: it only comes back from where a step too long led.
 void read_off(Sweep& sweep) {
-  const auto least = std::ranges::min_element(sweep.smoothed) - sweep.smoothed.begin();
+  const auto least = std::min_element(sweep.smoothed.begin() + quiet_steps, sweep.smoothed.end()) -
+                     sweep.smoothed.begin();
   const double low = sweep.smoothed[least], gained = sweep.first() - low;
   const double noise = noise_before(sweep, least);
   double steepest = 0;
@@ -59,7 +60,7 @@ void read_off(Sweep& sweep) {
       steepest = fall, sweep.fastest = sweep.rates[i - slope_steps / 2];
   if (gained < noise) sweep.fastest = 0;
   for (std::int64_t i = std::ssize(sweep.smoothed) - 1; i > least; --i)
-    if (sweep.smoothed[i] > low + std::max(lost * gained, noise)) sweep.rises = sweep.rates[i];
+    if (sweep.smoothed[i] > low + std::max(lost * gained, 2 * noise)) sweep.rises = sweep.rates[i];
 }
 
 // The smoothed loss is a mean whose weights fall by `memory` a step, those of before the first one
