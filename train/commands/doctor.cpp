@@ -16,7 +16,7 @@ namespace {
 // A verdict, and the seconds it took.
 struct Examined {
   const Gate& gate;
-  Verdict verdict;
+  GateVerdict verdict;
   double seconds;
 
   const char* word() const {
@@ -27,7 +27,7 @@ struct Examined {
 };
 
 void print(const Examined& examined) {
-  const Verdict& verdict = examined.verdict;
+  const GateVerdict& verdict = examined.verdict;
   say("{:<5} {:<16} {}  {:.1f} s\n", examined.word(), examined.gate.name,
       verdict.fault ? verdict.fault->found : verdict.said, examined.seconds);
   for (const std::string& warning : verdict.warnings) say("      {:<16} {}\n", "", warning);
@@ -37,7 +37,7 @@ void print(const Examined& examined) {
 }
 
 nlohmann::ordered_json json_of(const Examined& examined) {
-  const Verdict& verdict = examined.verdict;
+  const GateVerdict& verdict = examined.verdict;
   const char* word = verdict.fault              ? "fault"
                      : verdict.skipped          ? "skipped"
                      : verdict.warnings.empty() ? "ok"
@@ -109,7 +109,7 @@ class Doctor final : public Command {
 
   static Examined timed(const Gate& gate, Patient& patient) {
     const auto start = std::chrono::steady_clock::now();
-    Verdict verdict = examine(gate, patient);
+    GateVerdict verdict = examine(gate, patient);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     return {gate, std::move(verdict), took.count()};
   }

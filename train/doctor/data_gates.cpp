@@ -37,7 +37,7 @@ constexpr double least_chance = 1e-3;
 
 // Data that repeat themselves share examples among random splits: as many of one split stand in the
 // other as of that other stand in it twice. More is a leak.
-Verdict check_shared_examples(Patient& patient) {
+GateVerdict check_shared_examples(Patient& patient) {
   const Survey &training = patient.training_survey(), &validation = patient.validation_survey();
   const std::unordered_set<std::uint64_t> known(training.fingerprints.begin(),
                                                 training.fingerprints.end());
@@ -46,8 +46,8 @@ Verdict check_shared_examples(Patient& patient) {
   const std::int64_t twice = repeated(training.fingerprints);
   const auto read = std::ssize(validation.fingerprints);
   const double expected = share(twice, std::ssize(training.fingerprints)) * double(read);
-  Verdict verdict{.said = fmt::format("{} to train on, {} to validate on, {} in both",
-                                      training.coverage(), validation.coverage(), shared)};
+  GateVerdict verdict{.said = fmt::format("{} to train on, {} to validate on, {} in both",
+                                          training.coverage(), validation.coverage(), shared)};
   const std::string found =
       fmt::format("{} of {} validation examples ({:.3g} %) stand in the training data, too", shared,
                   read, 100 * share(shared, read));
@@ -100,7 +100,7 @@ std::optional<std::int64_t> changing_example(const Dataset& data) {
 }  // namespace
 
 // Some constant numbers are usual, such as the margins of images; half of them are too many.
-Verdict check_values(Patient& patient) {
+GateVerdict check_values(Patient& patient) {
   const Survey &training = patient.training_survey(), &validation = patient.validation_survey();
   for (const auto& [split, found] : {std::pair{"training", &training}, {"validation", &validation}})
     if (found->not_finite)
@@ -119,7 +119,7 @@ Verdict check_values(Patient& patient) {
     return {.said = fmt::format("{}, of tokens alone", training.coverage())};
   const Constants inputs = constants_of(training.low, training.high),
                   wanted = constants_of(training.low_target, training.high_target);
-  Verdict verdict{
+  GateVerdict verdict{
       .said = fmt::format("{} of {} numbers, all finite", training.coverage(), numbers + targets)};
   const bool alone = !patient.training_examples(1).batch.besides.has_value();
   if (!alone || training.fingerprints.size() < 2) return verdict;
@@ -175,7 +175,7 @@ std::int64_t all_of(const Counts& counts) {
 constexpr double most_unseen = 0.1;
 constexpr double balanced = 10;
 
-void judge_labels(const Survey& training, const Survey& validation, Verdict& verdict) {
+void judge_labels(const Survey& training, const Survey& validation, GateVerdict& verdict) {
   const auto by_count = [](const auto& a, const auto& b) { return a.second < b.second; };
   const auto [rarest, commonest] = std::ranges::minmax_element(training.targets, by_count);
   verdict.said = fmt::format("{} labels, {} to {} examples each", training.targets.size(),
@@ -198,7 +198,7 @@ void judge_labels(const Survey& training, const Survey& validation, Verdict& ver
         100 * share(commonest->second, all_of(training.targets))));
 }
 
-void judge_tokens(const Survey& training, const Survey& validation, Verdict& verdict) {
+void judge_tokens(const Survey& training, const Survey& validation, GateVerdict& verdict) {
   Counts known = training.inputs;
   known.insert(training.targets.begin(), training.targets.end());
   const std::int64_t new_ones = unseen(validation.targets, known);
@@ -216,7 +216,7 @@ void judge_tokens(const Survey& training, const Survey& validation, Verdict& ver
 
 }  // namespace
 
-Verdict check_labels(Patient& patient) {
+GateVerdict check_labels(Patient& patient) {
   const Survey &training = patient.training_survey(), &validation = patient.validation_survey();
   if (training.targets.empty())
     return {.said = "targets are numbers, or are not looked at", .skipped = true};
@@ -230,7 +230,7 @@ Verdict check_labels(Patient& patient) {
     if (auto fault = out_of_range("target", split->targets, widths.classes))
       return {.fault = fault};
   }
-  Verdict verdict;
+  GateVerdict verdict;
   (training.labels ? judge_labels : judge_tokens)(training, validation, verdict);
   return verdict;
 }

@@ -20,7 +20,7 @@ const char* unit_of(const Comparison& seen) {
 }  // namespace
 
 // Karpathy 2019, "A Recipe for Training Neural Networks": "verify loss @ init".
-Verdict check_first_loss(Patient& patient) {
+GateVerdict check_first_loss(Patient& patient) {
   patient.begin_anew();
   const std::int64_t most =
       patient.step_s() > 0.1 ? patient.config()[key::batch_size] : most_examples_looked_at;
@@ -37,9 +37,9 @@ Verdict check_first_loss(Patient& patient) {
   const double error = seen.error(), naive = seen.naive(), blind = seen.blind();
   const bool of_classes = seen.kind == Comparison::Kind::cross_entropy;
   const char* unit = unit_of(seen);
-  Verdict verdict{.said = fmt::format("{:.4g}{}; of outputs that say nothing {:.4g}, of the "
-                                      "targets' frequencies alone {:.4g}",
-                                      error, unit, naive, blind)};
+  GateVerdict verdict{.said = fmt::format("{:.4g}{}; of outputs that say nothing {:.4g}, of the "
+                                          "targets' frequencies alone {:.4g}",
+                                          error, unit, naive, blind)};
   if (error > high * naive && error <= far_above * naive)
     verdict.warnings.push_back(fmt::format(
         "{:.0f} times what says nothing (from {:.0f} times on this is said, above {:.0f} "

@@ -16,7 +16,7 @@ struct Fault {
 };
 
 // What one gate says of a training.
-struct Verdict {
+struct GateVerdict {
   std::string said{};                   // what was looked at and found, in a few words
   std::vector<std::string> warnings{};  // of what stops nothing
   std::optional<Fault> fault{};         // of what stops here
@@ -27,7 +27,7 @@ struct Verdict {
 // A question to a training, answered within seconds.
 struct Gate {
   std::string name;
-  std::function<Verdict(Patient&)> examine;
+  std::function<GateVerdict(Patient&)> examine;
 };
 
 // In the order in which they are asked: a fault of one would show in those behind it.
@@ -38,23 +38,23 @@ struct Interrupted {};
 
 // The gate's verdict. What the model or its data throw is a fault, too; InputError and
 // Interrupted pass.
-Verdict examine(const Gate& gate, Patient& patient);
+GateVerdict examine(const Gate& gate, Patient& patient);
 
 // --- the gates ---
 
-Verdict check_shared_examples(Patient& patient);
-Verdict check_values(Patient& patient);
-Verdict check_labels(Patient& patient);
-Verdict check_targets(Patient& patient);
-Verdict check_first_loss(Patient& patient);
-Verdict check_gradient(Patient& patient);
-Verdict check_neighbours(Patient& patient);
-Verdict check_future(Patient& patient);
-Verdict check_layers(Patient& patient);
-Verdict check_one_batch(Patient& patient);
-Verdict check_learning_rate(Patient& patient);
-Verdict check_plan(Patient& patient);
-Verdict check_threads(Patient& patient);
-Verdict check_resume(Patient& patient);
+GateVerdict check_shared_examples(Patient& patient);
+GateVerdict check_values(Patient& patient);
+GateVerdict check_labels(Patient& patient);
+GateVerdict check_targets(Patient& patient);
+GateVerdict check_first_loss(Patient& patient);
+GateVerdict check_gradient(Patient& patient);
+GateVerdict check_neighbours(Patient& patient);
+GateVerdict check_future(Patient& patient);
+GateVerdict check_layers(Patient& patient);
+GateVerdict check_one_batch(Patient& patient);
+GateVerdict check_learning_rate(Patient& patient);
+GateVerdict check_plan(Patient& patient);
+GateVerdict check_threads(Patient& patient);
+GateVerdict check_resume(Patient& patient);
 
 }  // namespace tapestry

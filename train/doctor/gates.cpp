@@ -25,7 +25,7 @@ const std::vector<Gate>& gates() {
   return all;
 }
 
-Verdict examine(const Gate& gate, Patient& patient) try {
+GateVerdict examine(const Gate& gate, Patient& patient) try {
   return gate.examine(patient);
 } catch (const InputError&) {
   throw;

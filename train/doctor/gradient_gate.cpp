@@ -6,7 +6,7 @@
 
 namespace tapestry {
 
-Verdict check_gradient(Patient& patient) {
+GateVerdict check_gradient(Patient& patient) {
   patient.begin_in_float64();
   const auto objective = objective_in_float64(patient.task(), patient.config());
   const std::vector<Parameter*> parameters = patient.parameters();

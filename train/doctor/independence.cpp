@@ -33,7 +33,7 @@ std::string seen_first(const std::optional<std::string>& where) {
 }  // namespace
 
 // The objective is a sum over examples: together they have to come to what each alone comes to.
-Verdict check_neighbours(Patient& patient) {
+GateVerdict check_neighbours(Patient& patient) {
   const Dataset& data = patient.task().training_data();
   const Examples together = patient.training_examples(neighbours);
   const auto count = std::ssize(together.numbers);
@@ -134,7 +134,7 @@ std::optional<Sight> sight_of_future(Patient& patient, const Examples& examples,
 
 }  // namespace
 
-Verdict check_future(Patient& patient) {
+GateVerdict check_future(Patient& patient) {
   const Examples examples = patient.training_examples(2);
   if (!has_token_targets(examples.batch) || !inputs_hold_targets(examples.batch))
     return {.said = "the inputs hold no targets", .skipped = true};

@@ -145,7 +145,7 @@ std::optional<Fault> cut_off(Patient& patient, const Examples& examples) {
 
 // Gradients are looked at after two steps: what begins with 0 by intent, as adapters do, has left
 // it by then.
-Verdict check_layers(Patient& patient) {
+GateVerdict check_layers(Patient& patient) {
   patient.begin_anew();
   const Examples examples =
       patient.training_examples(std::min(most_examples_at_once, patient.config()[key::batch_size]));
@@ -154,7 +154,7 @@ Verdict check_layers(Patient& patient) {
     quiet_loss(patient.task(), patient.config(), examples);
     return flow_of(activations);
   }();
-  Verdict verdict{.fault = forward_fault(flow)};
+  GateVerdict verdict{.fault = forward_fault(flow)};
   if (verdict.fault) return verdict;
   verdict.fault = cut_off(patient, examples);
   if (verdict.fault) return verdict;

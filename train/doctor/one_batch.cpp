@@ -58,7 +58,7 @@ Learnt learn(Patient& patient, const Examples& examples, double rate, std::int64
 
 // Karpathy 2019: "overfit one batch". At the configured learning rate, or else at usual ones: the
 // rate has a gate of its own.
-Verdict check_one_batch(Patient& patient) {
+GateVerdict check_one_batch(Patient& patient) {
   const std::int64_t batch = patient.config()[key::batch_size];
   const Examples examples =
       patient.training_examples(std::clamp(batch, fewest_to_learn, most_to_learn));
@@ -79,8 +79,8 @@ Verdict check_one_batch(Patient& patient) {
     return fmt::format("{} examples, over and over: from {:.4g} to {:.4g} in {} steps",
                        examples.numbers.size(), of.first, of.last, of.steps);
   };
-  Verdict verdict{.said =
-                      fmt::format("{} (below {:.4g} is learnt)", course(learnt), learnt.wanted)};
+  GateVerdict verdict{
+      .said = fmt::format("{} (below {:.4g} is learnt)", course(learnt), learnt.wanted)};
   if (!learnt.reached())
     verdict.fault = Fault{
         fmt::format("{}; below {:.4g}, half of what a model reaches that does not look at its "

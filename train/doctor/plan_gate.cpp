@@ -28,10 +28,10 @@ std::string advice_of(const std::optional<Change>& change) {
 }  // namespace
 
 // Of the config as it was given, at its full size.
-Verdict check_plan(Patient& patient) {
+GateVerdict check_plan(Patient& patient) {
   const TrainingPlan plan = plan_training(patient.config_with(), {.seconds = seconds_to_measure});
-  Verdict verdict{.said = fmt::format("{} of {}, {} of disk", megabytes(plan.needs()),
-                                      megabytes(plan.machine), megabytes(plan.disk))};
+  GateVerdict verdict{.said = fmt::format("{} of {}, {} of disk", megabytes(plan.needs()),
+                                          megabytes(plan.machine), megabytes(plan.disk))};
   if (plan.pace)
     verdict.said += fmt::format("; {} steps of {:.3g} s, in all about {}", plan.course.steps,
                                 plan.pace->step_s, duration(seconds_of(plan.course, *plan.pace)));

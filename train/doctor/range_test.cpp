@@ -50,7 +50,8 @@ double noise_before(const Sweep& sweep, std::int64_t step) {
 
 // What comes behind the least loss is no fall: it only comes back from where a step too long led.
 void read_off(Sweep& sweep) {
-  const auto least = std::ranges::min_element(sweep.smoothed) - sweep.smoothed.begin();
+  const auto least = std::min_element(sweep.smoothed.begin() + quiet_steps, sweep.smoothed.end()) -
+                     sweep.smoothed.begin();
   const double low = sweep.smoothed[least], gained = sweep.first() - low;
   const double noise = noise_before(sweep, least);
   double steepest = 0;
@@ -59,7 +60,7 @@ void read_off(Sweep& sweep) {
       steepest = fall, sweep.fastest = sweep.rates[i - slope_steps / 2];
   if (gained < noise) sweep.fastest = 0;
   for (std::int64_t i = std::ssize(sweep.smoothed) - 1; i > least; --i)
-    if (sweep.smoothed[i] > low + std::max(lost * gained, noise)) sweep.rises = sweep.rates[i];
+    if (sweep.smoothed[i] > low + std::max(lost * gained, 2 * noise)) sweep.rises = sweep.rates[i];
 }
 
 // The smoothed loss is a mean whose weights fall by `memory` a step, those of before the first one
@@ -156,7 +157,7 @@ Fault wrong_rate(double rate, const std::string& found, bool too_high, const Swe
 
 // A hundredth of a good rate learns next to nothing in a few steps; of one that is far too high,
 // more.
-Verdict check_learning_rate(Patient& patient) {
+GateVerdict check_learning_rate(Patient& patient) {
   patient.begin_anew();
   const double peak = patient.config()[key::learning_rate];
   const Sweep found = sweep(patient);
@@ -165,8 +166,8 @@ Verdict check_learning_rate(Patient& patient) {
     return {.fault = Fault{"the loss is not finite, or bursts, at the lowest learning rates",
                            "what the model computes is not stable",
                            "--set train.check_finite=true names the op it comes from"}};
-  Verdict verdict{.said = fmt::format("{}; configured {:.1e}", range_of(found), peak),
-                  .figure = figure_of(found, peak)};
+  GateVerdict verdict{.said = fmt::format("{}; configured {:.1e}", range_of(found), peak),
+                      .figure = figure_of(found, peak)};
   if (peak >= found.rises || peak * much_lower < found.fastest) {
     verdict.fault = wrong_rate(peak, range_of(found), peak >= found.rises, found);
     return verdict;

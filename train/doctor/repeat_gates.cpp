@@ -121,7 +121,7 @@ class Threads {
 
 }  // namespace
 
-Verdict check_threads(Patient& patient) {
+GateVerdict check_threads(Patient& patient) {
   const std::int64_t steps = is_slow(patient) ? 2 : 5;
   const int many = std::max(2, num_threads());
   const ScratchFolder folder;
@@ -145,7 +145,7 @@ Verdict check_threads(Patient& patient) {
               "cut sums into pieces that do not depend on the threads: parallel_for does"}};
 }
 
-Verdict check_resume(Patient& patient) {
+GateVerdict check_resume(Patient& patient) {
   const std::int64_t steps = is_slow(patient) ? 6 : 20;
   const ScratchFolder folder;
   const Run whole = folder.run("whole"), resumed = folder.run("resumed");

@@ -73,13 +73,13 @@ double dependence_of(const Dataset& data, const std::vector<std::int64_t>& numbe
 }  // namespace
 
 // What a few examples do not tell, more may.
-Verdict check_targets(Patient& patient) {
+GateVerdict check_targets(Patient& patient) {
   const Dataset& data = patient.task().training_data();
   const Examples two = patient.training_examples(2);
   if (reads_a_graph(two.batch)) return {.said = "examples are graphs", .skipped = true};
   if (says_what_it_reads(compare_outputs(patient.task(), patient.config(), two), two))
     return {.said = "the targets are the inputs"};
-  Verdict verdict;
+  GateVerdict verdict;
   if (const Examples all = examples_of(data, spread(data.size(), first_look));
       has_token_targets(all.batch)) {
     const NextTokens found = next_tokens(all.batch);
