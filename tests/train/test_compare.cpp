@@ -11,7 +11,7 @@ namespace tapestry {
 namespace {
 
 namespace fs = std::filesystem;
-using Verdict = FigureDifference::Verdict;
+using Judged = FigureDifference::Verdict;
 using Folders = std::vector<std::string>;
 
 TEST_SUITE_BEGIN("compare");
@@ -68,7 +68,7 @@ TEST_CASE("compare: groups of seeds, by pairs, and what differs in their configs
   for (const double one : d) squares += (one - mean) * (one - mean);
   CHECK(difference->value == doctest::Approx(mean));
   CHECK(*difference->margin == doctest::Approx(4.302652729749 * std::sqrt(squares / 2 / 3)));
-  CHECK(difference->verdict == Verdict::differs);  // three times the steps, as it were
+  CHECK(difference->verdict == Judged::differs);  // three times the steps, as it were
   CHECK(difference->value < 0);
 
   const std::vector<SettingDifference> settings = settings_that_differ(groups);
@@ -201,11 +201,11 @@ TEST_CASE("compare: figures without a spread, out of range, or of some runs alon
   const auto verdict = [&](const char* figure) {
     return difference_of(groups[0], groups[1], figure)->verdict;
   };
-  CHECK(verdict("same") == Verdict::same);
-  CHECK(verdict("steady") == Verdict::no_spread);
-  CHECK(verdict("huge") == Verdict::cannot_be_told_apart);
-  CHECK(verdict("noisy") == Verdict::same);
-  CHECK(verdict("loss") == Verdict::not_in_all);  // one came to no number
+  CHECK(verdict("same") == Judged::same);
+  CHECK(verdict("steady") == Judged::no_spread);
+  CHECK(verdict("huge") == Judged::cannot_be_told_apart);
+  CHECK(verdict("noisy") == Judged::same);
+  CHECK(verdict("loss") == Judged::not_in_all);  // one came to no number
   CHECK(!difference_of(groups[0], groups[1], "own"));
   CHECK(!difference_of(groups[0], groups[1], "some"));
   CHECK(measured_figures(groups) ==
