@@ -40,8 +40,11 @@ std::vector<Batch> Loader::next() {
   if (made_.front().failure) std::rethrow_exception(made_.front().failure);
   std::vector<Batch> batches = std::move(made_.front().batches);
   made_.pop_front();
-  lock.unlock();
   changed_.notify_all();
+  if (options_.waits_for_all)
+    changed_.wait(lock, [this] {
+      return std::ssize(made_) == ahead || (!made_.empty() && made_.back().failure);
+    });
   position_ += options_.batch_size;
   return batches;
 }

@@ -9,6 +9,7 @@
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/parallel.hpp"
+#include "autograd/rehearsal.hpp"
 #include "train/loop/bad_steps.hpp"
 #include "train/loop/evaluation.hpp"
 #include "train/loop/explanation.hpp"
@@ -122,7 +123,8 @@ Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* ch
               {.batch_size = config[key::batch_size],
                .parts = config[key::micro_batches],
                .first_part = sum_.first(),
-               .end_part = sum_.last()}),
+               .end_part = sum_.last(),
+               .waits_for_all = is_rehearsing()}),
       state_(checkpoint ? checkpoint->state : TrainingState{}),
       recorders_(options.recorders),
       profile_(options.profile),
@@ -328,8 +330,9 @@ Averages Trainer::add_measured(const std::vector<std::string>& of_ranks) {
 
 // What ends the run, with where it stood.
 std::runtime_error Trainer::failure(std::int64_t step, const std::runtime_error& error) const {
-  return std::runtime_error(fmt::format("step {}: {}; what was saved before stays in {}", step,
-                                        error.what(), run_.folder()));
+  const std::string kept = run_.folder().empty() ? "" : "; what was saved before stays in ";
+  return std::runtime_error(
+      fmt::format("step {}: {}{}{}", step, error.what(), kept, run_.folder()));
 }
 
 MetricsLine Trainer::training_line(const Averages& averages) const {

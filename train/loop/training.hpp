@@ -35,8 +35,8 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
 // is not to be resumed, one of another config, or something else than a run. It writes nothing.
 std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume);
 
-// The task of a training's first step: its weights are another run's (train.from), or drawn; where they are
-// rehearsed, of neither (autograd/rehearsal.hpp).
+// The task of a training's first step: its weights are another run's (train.from), or drawn; where
+// they are rehearsed, of neither (autograd/rehearsal.hpp).
 enum class Weights { there, rehearsed };
 std::unique_ptr<Task> begin_task(const Config& config, Weights weights = Weights::there);
 

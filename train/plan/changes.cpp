@@ -30,7 +30,7 @@ std::vector<Candidate> more_parts(const Config& config) {
     if (batch % parts == 0)
       all.push_back({{fmt::format("{}={}", key::micro_batches.name, parts)},
                      "a step is computed in parts, which take a little longer; the last digits of "
-                     "its sums differ"});
+                     "its sums differ, and what dropout or a sample draws"});
   return all;
 }
 
@@ -50,43 +50,75 @@ Candidate both(const Candidate& one, const Candidate& other) {
   return joined;
 }
 
-// Of a step, from what costs least to what costs most.
-std::vector<Candidate> lighter_steps(const Config& config, int ranks) {
-  std::vector<Candidate> all = {{}};
-  for (const Candidate& shared : shared_state(config, ranks)) all.push_back(shared);
-  const Candidate state = all.back();
-  const std::vector<Candidate> parts = more_parts(config);
-  for (const Candidate& part : parts) all.push_back(both(state, part));
-  all.push_back(both(state, recomputed));
-  for (const Candidate& part : parts) all.push_back(both(both(state, recomputed), part));
+// Each with one more candidate besides.
+std::vector<Candidate> each_with(const Candidate& one, const std::vector<Candidate>& others) {
+  std::vector<Candidate> all = {one};
+  for (const Candidate& other : others) all.push_back(both(one, other));
   return all;
+}
+
+// Of a step, lists of what holds less and less, from the list that costs least.
+std::vector<std::vector<Candidate>> lighter_steps(const Config& config, int ranks) {
+  const std::vector<Candidate> parts = more_parts(config), shared = shared_state(config, ranks);
+  std::vector<std::vector<Candidate>> lists = {{Candidate{}}};
+  if (!shared.empty()) lists.push_back(shared);
+  const Candidate state = shared.empty() ? Candidate{} : shared.front();
+  lists.push_back(each_with(state, parts));
+  lists.push_back(each_with(both(state, recomputed), parts));
+  return lists;
 }
 
 // What a candidate comes to; nothing where the task has no such key.
 std::optional<Change> change_of(const Candidate& candidate, const ConfigWith& config_with,
-                                const MemoryPlanOptions& options) try {
+                                int ranks) try {
   const Config config = config_with(candidate.overrides);
-  check_training_keys(config, options.ranks);
-  return Change{candidate.overrides, candidate.cost, plan_memory(config, options)};
+  check_training_keys(config, ranks);
+  return Change{candidate.overrides, candidate.cost,
+                plan_fullest(config, {.ranks = ranks, .seconds = 0.5})};
 } catch (const InputError&) {
   return std::nullopt;
 }
 
+// The first of a list, each of which holds less than the one before, that fits.
+template <class Fits>
+std::optional<Change> first_that_fits(
+    const std::vector<Candidate>& list,
+    const std::function<std::optional<Change>(const Candidate&)>& change, Fits fits) {
+  std::optional<Change> found = change(list.back());
+  if (!found || !fits(*found)) return std::nullopt;
+  std::size_t low = 0, high = list.size() - 1;  // the one at `high` fits
+  while (low < high) {
+    const std::size_t middle = (low + high) / 2;
+    std::optional<Change> tried = change(list[middle]);
+    if (tried && fits(*tried))
+      high = middle, found = std::move(tried);
+    else
+      low = middle + 1;
+  }
+  return found;
+}
+
 }  // namespace
 
-std::optional<Change> smallest_change(const ConfigWith& config_with,
-                                      const MemoryPlanOptions& options, std::int64_t bytes) {
+std::optional<Change> smallest_change(const ConfigWith& config_with, int ranks,
+                                      std::int64_t bytes) {
   const Config config = config_with({});
-  std::vector<Candidate> evaluations = smaller_evaluations(config);
-  evaluations.insert(evaluations.begin(), Candidate{});
-  const auto evaluation = std::ranges::find_if(evaluations, [&](const Candidate& candidate) {
-    const auto change = change_of(candidate, config_with, options);
-    return change && change->memory.evaluation_peak <= bytes;
-  });
-  if (evaluation == evaluations.end()) return std::nullopt;
-  for (const Candidate& step : lighter_steps(config, options.ranks)) {
-    std::optional<Change> change = change_of(both(*evaluation, step), config_with, options);
-    if (change && change->memory.held <= bytes) return change;
+  const MemoryPlan now = plan_fullest(config, {.ranks = ranks, .seconds = 0.5});
+  if (ranks == 1 && now.weights + now.gradients + now.optimizer > bytes) return std::nullopt;
+  const auto change = [&](const Candidate& candidate) {
+    return change_of(candidate, config_with, ranks);
+  };
+  const auto evaluation =
+      first_that_fits(each_with({}, smaller_evaluations(config)), change,
+                      [&](const Change& tried) { return tried.memory.evaluation_peak <= bytes; });
+  if (!evaluation) return std::nullopt;
+  const Candidate evaluated{evaluation->overrides, evaluation->cost};
+  for (const std::vector<Candidate>& list : lighter_steps(config, ranks)) {
+    std::vector<Candidate> with_evaluation;
+    for (const Candidate& step : list) with_evaluation.push_back(both(evaluated, step));
+    const auto found = first_that_fits(
+        with_evaluation, change, [&](const Change& tried) { return tried.memory.held <= bytes; });
+    if (found) return found;
   }
   return std::nullopt;
 }

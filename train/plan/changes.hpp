@@ -19,9 +19,8 @@ struct Change {
 // The config with these overrides on top of its own. InputError where it has no such key.
 using ConfigWith = std::function<Config(const std::vector<std::string>& overrides)>;
 
-// The first of the changes that leave what is learnt as it is, the least first, with which the
-// training asks for at most so many bytes; nothing where none is enough.
-std::optional<Change> smallest_change(const ConfigWith& config_with,
-                                      const MemoryPlanOptions& options, std::int64_t bytes);
+// The first of the changes that leave model, data and steps as they are, the least first, with
+// which each of the ranks asks for at most so many bytes; nothing where none is enough.
+std::optional<Change> smallest_change(const ConfigWith& config_with, int ranks, std::int64_t bytes);
 
 }  // namespace tapestry

@@ -16,30 +16,30 @@
 namespace tapestry {
 namespace {
 
-// Of batches that are all alike, a few show everything: the first makes the optimiser's state, and
-// two more are read ahead.
-constexpr std::int64_t least_batches = 4, most_batches = 400;
-constexpr std::chrono::duration<double> most_time(2.0);
-
-// Calls fn(number) for some of so many batches, more of them where their lengths differ.
-template <class Fn>
-void for_some_batches(const Dataset& data, std::int64_t batches, Fn fn) {
-  const auto end = std::chrono::steady_clock::now() + most_time;
-  const std::int64_t most = data.lengths().empty() ? least_batches : most_batches;
-  for (std::int64_t i = 0; i < std::min(batches, most); ++i) {
-    if (i >= least_batches && std::chrono::steady_clock::now() > end) return;
-    fn(i);
-  }
-}
+// The first steps still make what later ones use again; of the next few, the bytes say whether all
+// batches are alike.
+constexpr std::int64_t first_batches = 4, compared_batches = 12, most_batches = 400;
 
 std::int64_t bytes_in_use() { return memory_use().bytes_in_use; }
 
-// What `work` brings the arrays to at most.
-template <class Work>
-std::int64_t peak_of(Work work) {
-  reset_peak_memory();
-  work();
-  return memory_use().peak_bytes_in_use;
+// Calls walk(number) for some of so many batches, more of them where they differ. Returns what that
+// brings the arrays to at most.
+template <class Walk>
+std::int64_t peak_of_batches(std::int64_t batches, double seconds, Walk walk) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  std::int64_t most = bytes_in_use(), like = -1;
+  bool differ = false;
+  for (std::int64_t i = 0; i < std::min(batches, most_batches); ++i) {
+    if (i >= compared_batches && (!differ || std::chrono::steady_clock::now() > end)) break;
+    reset_peak_memory();
+    walk(i);
+    const std::int64_t peak = memory_use().peak_bytes_in_use;
+    most = std::max(most, peak);
+    if (i < first_batches) continue;
+    differ |= like >= 0 && peak != like;
+    like = peak;
+  }
+  return most;
 }
 
 // "blocks.*" of "blocks.3.attention.query.weight", else the first name: "head".
@@ -78,6 +78,7 @@ class Walk {
  public:
   Walk(const Config& config, const MemoryPlanOptions& options)
       : config_(config),
+        seconds_(options.seconds),
         before_(bytes_in_use()),
         ranks_(Ranks::imagined(options.rank, options.ranks)),
         task_(begin_task(config, Weights::rehearsed)) {
@@ -90,22 +91,21 @@ class Walk {
   }
 
   MemoryPlan run() {
-    plan_.step_peak = peak_of([this] { take_steps(); }) - before_;
+    plan_.step_peak = take_steps() - before_;
     plan_.activations = activations();
-    plan_.evaluation_peak = peak_of([this] {
-                              evaluate(task_->validation_data());
-                              if (task_->test_data()) evaluate(*task_->test_data());
-                            }) -
-                            before_;
-    plan_.checkpoint_peak = peak_of([this] { save(); }) - before_;
+    plan_.evaluation_peak = evaluate(task_->validation_data()) - before_;
+    if (task_->test_data())
+      plan_.evaluation_peak =
+          std::max(plan_.evaluation_peak, evaluate(*task_->test_data()) - before_);
+    plan_.checkpoint_peak = save() - before_;
     plan_.held = memory_use().bytes_held;
     return plan_;
   }
 
  private:
-  void take_steps() {
+  std::int64_t take_steps() {
     const Rehearsal rehearsal;
-    for_some_batches(task_->training_data(), config_[key::steps], [&](std::int64_t step) {
+    return peak_of_batches(config_[key::steps], seconds_, [&](std::int64_t step) {
       if (step == 1) profile::start();
       trainer_->step();
       if (step == 0) plan_.optimizer = trainer_->optimizer_bytes();
@@ -129,10 +129,10 @@ class Walk {
     return bytes_in_use() - before;
   }
 
-  void evaluate(const Dataset& data) {
+  std::int64_t evaluate(const Dataset& data) {
     const PartRange own =
         parts_of_rank(evaluation_batches(data, config_), ranks_.rank(), ranks_.size());
-    for_some_batches(data, own.last - own.first, [&](std::int64_t i) {
+    return peak_of_batches(own.last - own.first, seconds_, [&](std::int64_t i) {
       const std::vector<std::int64_t> examples = evaluation_batch(data, config_, own.first + i);
       const Batch batch = data.batch(examples);
       const Rehearsal rehearsal;
@@ -140,12 +140,15 @@ class Walk {
     });
   }
 
-  void save() {
+  std::int64_t save() {
     const Rehearsal rehearsal;
+    reset_peak_memory();
     plan_.checkpoint = plan_.weights + bytes_of(trainer_->optimizer_state());
+    return memory_use().peak_bytes_in_use;
   }
 
   const Config& config_;
+  double seconds_;
   std::int64_t before_;  // bytes that other arrays held
   std::atomic<bool> stop_ = false;
   Ranks ranks_;
@@ -165,6 +168,16 @@ MemoryPlan plan_memory(const Config& config, const MemoryPlanOptions& options) {
   const MemoryPlan plan = Walk(config, options).run();
   forget_reserved_memory();
   return plan;
+}
+
+MemoryPlan plan_fullest(const Config& config, const MemoryPlanOptions& options) {
+  MemoryPlanOptions of_rank = options;
+  of_rank.rank = 0;
+  const MemoryPlan first = plan_memory(config, of_rank);
+  if (options.ranks == 1) return first;
+  of_rank.rank = options.ranks - 1;
+  const MemoryPlan last = plan_memory(config, of_rank);
+  return last.held > first.held ? last : first;
 }
 
 }  // namespace tapestry

@@ -35,12 +35,16 @@ struct MemoryPlan {
 
 struct MemoryPlanOptions {
   int rank = 0, ranks = 1;
+  double seconds = 2;  // to look for larger batches, in each split
 };
 
 // Goes through steps, evaluations and a checkpoint of a training by their shapes alone
 // (autograd/rehearsal.hpp), with the batches that it would read: nothing is computed, and no
-// memory is taken but for the data. Lengths of examples differ from batch to batch: the peaks are
-// those of the batches that a few seconds reach. InputError as a training would have.
+// memory is taken but for the data. Where batches differ in length, the peaks are those
+// of up to 400 of them, as far as the seconds reach. InputError as a training would have.
 MemoryPlan plan_memory(const Config& config, const MemoryPlanOptions& options = {});
+
+// Of several ranks the first or the last, whichever holds more.
+MemoryPlan plan_fullest(const Config& config, const MemoryPlanOptions& options);
 
 }  // namespace tapestry

@@ -16,6 +16,7 @@ struct TrainingPlan {
   std::int64_t machine = 0;  // bytes that it may have
   Course course{};
   std::optional<Pace> pace{};        // none where it was not measured
+  std::string unmeasured{};          // the failure of a step that was to be measured
   std::int64_t disk = 0;             // of its folder, at most, while a checkpoint is written
   std::int64_t disk_free = 0;        // where it will lie
   std::optional<Change> smallest{};  // that makes it fit, where it does not
