@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include "autograd/observe.hpp"
 #include "autograd/ops.hpp"

@@ -5,6 +5,7 @@
 #include "autograd/buffer_pool.hpp"
 #include "autograd/ops.hpp"
 #include "autograd/rehearsal.hpp"
+#include "autograd/tape.hpp"
 
 namespace tapestry {
 

@@ -22,16 +22,24 @@ std::vector<Candidate> smaller_evaluations(const Config& config) {
   return all;
 }
 
-// More parts of a step: what divides its examples, and leaves each rank its own.
-std::vector<Candidate> more_parts(const Config& config) {
+// Steps of [least, most] parts, as far as that divides the examples.
+std::vector<Candidate> in_parts(const Config& config, std::int64_t least, std::int64_t most) {
   std::vector<Candidate> all;
-  const std::int64_t batch = config[key::batch_size];
-  for (std::int64_t parts = config[key::micro_batches] + 1; parts <= batch; ++parts)
-    if (batch % parts == 0)
-      all.push_back({{fmt::format("{}={}", key::micro_batches.name, parts)},
-                     "a step is computed in parts, which take a little longer; the last digits of "
-                     "its sums differ, and what dropout or a sample draws"});
+  for (std::int64_t parts = least; parts <= most; ++parts)
+    if (config[key::batch_size] % parts == 0)
+      all.push_back(
+          {{fmt::format("{}={}", key::micro_batches.name, parts)},
+           "a step is computed in other parts, of which more take a little longer; the last "
+           "digits of its sums differ, and what dropout or a sample draws"});
   return all;
+}
+
+std::vector<Candidate> more_parts(const Config& config) {
+  return in_parts(config, config[key::micro_batches] + 1, config[key::batch_size]);
+}
+
+std::vector<Candidate> fewer_parts(const Config& config) {
+  return in_parts(config, 1, config[key::micro_batches] - 1);
 }
 
 std::vector<Candidate> shared_state(const Config& config, int ranks) {
@@ -65,6 +73,10 @@ std::vector<std::vector<Candidate>> lighter_steps(const Config& config, int rank
   const Candidate state = shared.empty() ? Candidate{} : shared.front();
   lists.push_back(each_with(state, parts));
   lists.push_back(each_with(both(state, recomputed), parts));
+  for (const Candidate& fewer : fewer_parts(config)) {  // of which sums are kept
+    lists.push_back({both(state, fewer)});
+    lists.push_back({both(both(state, recomputed), fewer)});
+  }
   return lists;
 }
 
