@@ -56,6 +56,14 @@ std::string printable(std::string_view text) { return without_hidden(text, false
 
 std::string printable_lines(std::string_view text) { return without_hidden(text, true); }
 
+std::string printable_beginning(std::string_view text) {
+  constexpr std::size_t most = 200;
+  if (text.size() <= most) return printable(text);
+  std::size_t end = most;
+  while (end > most - 4 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return printable(text.substr(0, end)) + "…";
+}
+
 CharVocabulary::CharVocabulary(std::vector<std::string> symbols) : symbols_(std::move(symbols)) {
   for (std::size_t i = 0; i < symbols_.size(); ++i) {
     const std::string& symbol = symbols_[i];

@@ -21,6 +21,8 @@ namespace tapestry {
 std::string printable(std::string_view text);
 // The same, but tabs and the ends of lines stay as they are.
 std::string printable_lines(std::string_view text);
+// As printable, of the first 200 bytes, for a message: "…" stands for the rest.
+std::string printable_beginning(std::string_view text);
 
 // Numbers the characters (Unicode code points) of a language: token i is the i-th symbol.
 class CharVocabulary final : public Tokenizer {

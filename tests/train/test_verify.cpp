@@ -1,4 +1,6 @@
 #include <doctest/doctest.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <filesystem>
@@ -133,8 +135,9 @@ TEST_CASE("verify: whole trainings of each task have the same bits again, and no
   }
   const Finished said = tapestry_run({"verify", shop.folder.path("toy")});
   CHECK(said.status == 0);
-  check_says(said.out, {"the same bits: steps 1 to 10 of 40, from the start", "3 lines of training",
-                        "1 evaluation (1 with", "recorded by tapestry ", "computed by tapestry "});
+  check_says(said.out, {"the same bits: steps 1 to 10 of 40, from the start: 4 of them recorded",
+                        "3 lines of training", "1 evaluation (1 with", "recorded by tapestry ",
+                        "computed by tapestry "});
 }
 
 TEST_CASE("verify: from the best and the last checkpoint, for so many steps or none") {
@@ -208,6 +211,8 @@ TEST_CASE("verify: a figure or a checksum that was changed is named with its ste
   CHECK(status == 1);
   CHECK(verdict["differs_at"] == 6);
   check_says(verdict["differences"].dump(), {"loss ", " was recorded, ", " is computed"});
+  CHECK(verdict["last_same"] == 3);
+  check_says(verdict["not_compared"].dump(), {"after step 6, which differs: 15"});
   CHECK(verdict["tensors_that_differ"].empty());
 
   shop.folder.write("run/metrics.jsonl", good);
@@ -220,7 +225,8 @@ TEST_CASE("verify: a figure or a checksum that was changed is named with its ste
   check_says(verdict["differences"].dump(), {"parameters_xxh3 0123456789abcdef was recorded"});
   const Finished said = tapestry_run({"verify", shop.folder.path("run"), "--steps", "20"});
   CHECK(said.status == 1);
-  check_says(said.out, {"step 20 differs, the first from the start on: parameters_xxh3 "});
+  check_says(said.out, {"step 20 differs, first seen there from the start on; the recorded step "
+                        "before it, 18, is the same: parameters_xxh3 "});
   must_verify(shop, "run", {"--steps", "19"});
 }
 
@@ -289,8 +295,149 @@ TEST_CASE("verify: a run without checksums is compared by what there is") {
   CHECK(verdict["checksums"] == 0);
   CHECK(verdict["recorded_by"].empty());
   check_says(verdict["not_compared"].dump(), {"an earlier version took down no checksum"});
-  std::ofstream(shop.folder.path("run/metrics.jsonl"), std::ios::app) << "damaged\n";
-  check_says(must_verify(shop, "run", {"--all"})["not_compared"].dump(), {"damaged lines"});
+}
+
+TEST_CASE("bug: verify: lines that are damaged or out of order end the comparison") {
+  const Workshop shop;
+  shop.must_train("toy", "run");
+  const std::string path = shop.folder.path("run/metrics.jsonl"), good = read_bytes(path);
+  const auto refused_with = [&](std::size_t at, const std::string& line, const std::string& what) {
+    std::vector<std::string> lines = lines_of(good);
+    lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(at), line);
+    shop.folder.write("run/metrics.jsonl", fmt::format("{}\n", fmt::join(lines, "\n")));
+    check_says(refused_verify(shop, "run"),
+               {fmt::format("metrics.jsonl:{}: {}: the record is damaged", at + 1, what)});
+  };
+  const auto line = [](const std::string& step, const std::string& split) {
+    return fmt::format(R"({{"step":{},"split":"{}","elapsed_s":1}})", step, split);
+  };
+  refused_with(0, line("999", "train"), "step 999, expected 1 to 40");
+  refused_with(2, line("3", "train"), "step 3, expected 6 to 40");
+  refused_with(1, line("0", "val"), "step 0, expected 3 to 40");
+  refused_with(0, line("18446744073709551615", "val"), "step -1, expected 0 to 40");
+  refused_with(17, "damaged", "it is not what a training takes down");
+  refused_with(1, line("4", R"(tr\nforged: the same bits)"),
+               R"(split "tr\x0aforged: the same bits", expected train, val or test)");
+}
+
+TEST_CASE("bug: verify: a figure that a line lacks differs, one that it has alone is named") {
+  const Workshop shop;
+  shop.must_train("toy", "run");
+  const std::string good = read_bytes(shop.folder.path("run/metrics.jsonl"));
+  change_metrics(shop, "run", [](Json& line) { line["other\nfigure"] = 1; });
+  check_says(must_verify(shop, "run")["not_compared"].dump(),
+             {R"(figures that are not computed: other\\x0afigure)"});
+  for (const std::string figure : {"loss", "grad_norm"}) {
+    shop.folder.write("run/metrics.jsonl", good);
+    change_metrics(shop, "run", [&](Json& line) { line.erase(figure); });
+    const auto [verdict, status] = verified(shop, "run");
+    CHECK(status == 1);
+    CHECK(verdict["differs_at"] == 3);
+    CHECK(verdict["last_same"].is_null());
+    check_says(verdict["differences"].dump(), {figure + " nothing was recorded, "});
+  }
+}
+
+TEST_CASE("bug: verify: texts of a run's files stay on their line, and are not shown for long") {
+  const Workshop shop;
+  shop.must_train("toy", "run");
+  std::string lines = read_bytes(shop.folder.path("run/sessions.jsonl"));
+  const std::size_t at = lines.find("\"engines\":\"");
+  REQUIRE(at != std::string::npos);
+  lines.insert(at + 11, R"(an abacus\nforged: the same bits\u001b[2J)" + std::string(5000, 'x'));
+  shop.folder.write("run/sessions.jsonl", lines);
+  change_metrics(shop, "run", [](Json& line) { line["loss"] = "1\nforged: the same bits"; });
+  const Finished said = tapestry_run({"verify", shop.folder.path("run")});
+  CHECK(said.status == 1);
+  check_says(said.out, {R"(loss 1\x0aforged)", R"(an abacus\x0aforged: the same bits\x1b[2Jxx)"});
+  for (const std::string& line : lines_of(said.out)) {
+    CHECK_FALSE(line.starts_with("forged"));
+    CHECK(line.size() < 1000);
+  }
+}
+
+TEST_CASE("bug: verify: pipes and folders in a run's place are refused") {
+  const Workshop shop;
+  shop.must_train("toy", "run");
+  for (const std::string name : {"metrics.jsonl", "sessions.jsonl", "config.toml"}) {
+    CAPTURE(name);
+    const std::string path = shop.folder.path("run/" + name), kept = read_bytes(path);
+    fs::remove(path);
+    REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+    check_says(refused_verify(shop, "run"), {name + ": is a pipe or a device"});
+    fs::remove(path);
+    fs::create_directory(path);
+    check_says(refused_verify(shop, "run"), {name + ": is a folder"});
+    fs::remove(path);
+    shop.folder.write("run/" + name, kept);
+  }
+  shop.folder.write("run/config.toml", std::string((1 << 20) + 1, '#'));
+  CHECK(refused_verify(shop, "run").find("config.toml") != std::string::npos);
+}
+
+TEST_CASE("bug: verify: what a checkpoint has beside the training's tensors is compared") {
+  const Workshop shop;
+  shop.must_train("toy", "run");
+  const std::string path = shop.checkpoint("run");
+  const Safetensors good = read_safetensors(path);
+  const auto verified_with = [&](const std::function<void(Safetensors&)>& change) {
+    Safetensors file = good;
+    change(file);
+    file.metadata.erase("xxh3");
+    write_safetensors(path, file);
+    const auto [verdict, status] = verified(shop, "run", {"--all"});
+    CHECK(status == 1);
+    CHECK(verdict["differs_at"] == 40);
+    return verdict;
+  };
+  const Json more = verified_with([](Safetensors& file) {
+    file.tensors.emplace_back("more\nof it", Array::of<float>({1}, {1}));
+  });
+  CHECK(more["tensors_that_differ"][0]["tensors"] == Json::array({"more\nof it"}));
+  const std::vector<std::pair<std::string, std::string>> states = {
+      {"position", "7"}, {"best_loss", "0.25"}, {"bad_steps", "3"}, {"gradient_norms", "1 2"}};
+  for (const auto& [name, value] : states)
+    check_says(verified_with([&](Safetensors& file) { file.metadata[name] = value; })["differences"]
+                   .dump(),
+               {name + " of ", " was recorded, "});
+  write_safetensors(path, good);
+  must_verify(shop, "run", {"--all"});
+}
+
+TEST_CASE("bug: verify: a checkpoint without a line of metrics is compared") {
+  const Workshop shop;
+  shop.must_train("toy", "run", {"train.steps=7", "train.log_every=100"});
+  shop.folder.write("run/metrics.jsonl", "");
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{}, std::vector<std::string>{"--all"}}) {
+    const Json verdict = must_verify(shop, "run", words);
+    CHECK(verdict["last_step"] == 7);
+    CHECK(verdict["recorded_steps"] == 1);
+    CHECK(verdict["tensors"].get<int>() > 20);
+  }
+}
+
+TEST_CASE("bug: verify: bad steps that a later session would not allow are left out again") {
+  const Workshop shop;
+  const std::vector<std::string> bad = {"train.max_bad_steps=60", "train.bad_step_factor=1.05"};
+  shop.must_train("text", "run", {bad[0], bad[1], "train.steps=80"});
+  const std::int64_t count = load_checkpoint(shop.checkpoint("run")).state.bad_steps;
+  REQUIRE(count > 1);
+  std::string config = read_bytes(shop.folder.path("run/config.toml"));
+  const std::string most = "max_bad_steps = 60";
+  REQUIRE(config.find(most) != std::string::npos);
+  config.replace(config.find(most), most.size(), "max_bad_steps = 1");
+  shop.folder.write("run/config.toml", config);
+  must_verify(shop, "run", {"--all"});
+  const Finished replayed = tapestry_run({"replay", shop.folder.path("run"), "--step", "80"});
+  CHECK(replayed.status == 0);
+
+  shop.must_train("text", "plain");
+  const Finished added =
+      shop.train("text", "plain", {"--resume", "train.steps=60", bad[0], bad[1]});
+  CHECK(added.status == 2);
+  check_says(added.err,
+             {"cannot go on under another config: train.bad_step_factor (0.0, now 1.05)"});
 }
 
 TEST_CASE("verify: what cannot be compared is refused in one line") {
@@ -311,8 +458,9 @@ TEST_CASE("verify: what cannot be compared is refused in one line") {
   const std::string same = shop.folder.write("same.txt", story(20));
   must_verify(shop, "run", {"data.path=" + same});
   change_metrics(shop, "run", [](Json& line) { line["split"] = "test"; });
-  check_says(refused_verify(shop, "run"), {"nothing was recorded after step 0"});
   fs::remove(shop.best("run"));
+  fs::remove(shop.checkpoint("run"));
+  check_says(refused_verify(shop, "run"), {"nothing was recorded after step 0"});
   check_says(refused_verify(shop, "run", {"--from", "best"}), {"best.safetensors: not there"});
   fs::create_directory(shop.folder.path("empty"));
   check_says(refused_verify(shop, "empty"), {"empty: no run: it holds no config.toml"});

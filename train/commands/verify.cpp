@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/check.hpp"
+#include "data/text/text.hpp"
 #include "train/commands/command.hpp"
 #include "train/run/terminal.hpp"
 #include "train/settings/keys.hpp"
@@ -22,15 +23,18 @@ std::string counted(std::int64_t count, const std::string& one) {
 }
 
 std::string maker(const Session& session) {
-  return fmt::format("tapestry {}, {}, {}, {}, {}", session.version, session.engines,
-                     session.processor, counted(session.threads, "thread"),
-                     counted(session.ranks, "rank"));
+  return fmt::format("tapestry {}, {}, {}, {}, {}", printable_beginning(session.version),
+                     printable_beginning(session.engines), printable_beginning(session.processor),
+                     counted(session.threads, "thread"), counted(session.ranks, "rank"));
 }
 
 std::string names_of(const std::vector<std::string>& names) {
-  const std::size_t shown = std::min(names.size(), most_named);
-  return fmt::format("{}{}", fmt::join(names.begin(), names.begin() + shown, ", "),
-                     shown < names.size() ? fmt::format(" and {} more", names.size() - shown) : "");
+  std::vector<std::string> shown;
+  for (std::size_t i = 0; i < std::min(names.size(), most_named); ++i)
+    shown.push_back(printable_beginning(names[i]));
+  const std::size_t others = names.size() - shown.size();
+  return fmt::format("{}{}", fmt::join(shown, ", "),
+                     others > 0 ? fmt::format(" and {} more", others) : "");
 }
 
 std::string compared(const Verdict& verdict) {
@@ -44,16 +48,22 @@ std::string compared(const Verdict& verdict) {
   return text;
 }
 
+std::string last_same(const Verdict& verdict) {
+  if (verdict.last_same < 0) return "none before it was recorded";
+  return fmt::format("the recorded step before it, {}, is the same", verdict.last_same);
+}
+
 void print(const std::string& run, const Verdict& verdict) {
   if (verdict.is_same() && verdict.last_step < verdict.first_step)
     say("{}: the same bits: step {} of {}, as {} has it\n", run, verdict.last_step,
         verdict.steps_of_run, verdict.from);
   else if (verdict.is_same())
-    say("{}: the same bits: steps {} to {} of {}, from {}\n", run, verdict.first_step,
-        verdict.last_step, verdict.steps_of_run, verdict.from);
+    say("{}: the same bits: steps {} to {} of {}, from {}: {} of them recorded\n", run,
+        verdict.first_step, verdict.last_step, verdict.steps_of_run, verdict.from,
+        verdict.recorded_steps);
   else
-    say("{}: step {} differs, the first from {} on: {}\n", run, verdict.differs_at, verdict.from,
-        fmt::join(verdict.differences, "; "));
+    say("{}: step {} differs, first seen there from {} on; {}: {}\n", run, verdict.differs_at,
+        verdict.from, last_same(verdict), fmt::join(verdict.differences, "; "));
   for (const DifferingTensors& differing : verdict.tensors_that_differ)
     say("  of the {} tensors of {} (step {}) differ {}: {}\n", differing.all, differing.path,
         differing.step, differing.names.size(), names_of(differing.names));
@@ -84,6 +94,8 @@ void print_json(const std::string& run, const Verdict& verdict) {
                     {"from", verdict.from},
                     {"first_step", verdict.first_step},
                     {"last_step", verdict.last_step},
+                    {"recorded_steps", verdict.recorded_steps},
+                    {"last_same", verdict.last_same < 0 ? Json() : Json(verdict.last_same)},
                     {"training_lines", verdict.training_lines},
                     {"evaluations", verdict.evaluations},
                     {"checksums", verdict.checksums},

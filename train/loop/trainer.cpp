@@ -10,6 +10,7 @@
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/parallel.hpp"
 #include "autograd/rehearsal.hpp"
+#include "data/text/text.hpp"
 #include "train/loop/bad_steps.hpp"
 #include "train/loop/evaluation.hpp"
 #include "train/loop/explanation.hpp"
@@ -97,12 +98,12 @@ void expect_same_data(const Run& run, const TrainingState& before, const Trainin
                       const Config& config) {
   expect_input(before.examples == now.examples,
                "{}: trained on {} examples so far, {} = {} holds {}: not the same data",
-               run.folder(), before.examples, key::data_path.name, config[key::data_path],
-               now.examples);
+               run.folder(), before.examples, key::data_path.name,
+               printable_beginning(config[key::data_path]), now.examples);
   expect_input(before.data.empty() || before.data == now.data,
                "{}: {} = {} holds as many examples as were trained on so far, but others: not the "
                "same data; give the run its own again, or begin another with --out",
-               run.folder(), key::data_path.name, config[key::data_path]);
+               run.folder(), key::data_path.name, printable_beginning(config[key::data_path]));
 }
 
 Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* checkpoint,

@@ -95,13 +95,13 @@ void add_as_test(std::map<std::string, Value>& to, const std::map<std::string, V
 }
 
 void expect_same(const Config& before, const Config& config, const Run& run) {
-  const std::vector<std::string> differences = before.differences(config);
-  expect_input(differences.empty(), "{}: cannot go on under another config: {}", run.folder(),
-               fmt::join(differences, ", "));
   const std::string &path = config[key::data_path], &path_before = before[key::data_path];
   expect_input(path.empty() == path_before.empty(),
                "{}: cannot go on with other data: {} = \"{}\" was \"{}\"", run.folder(),
                key::data_path.name, path, path_before);
+  const std::vector<std::string> differences = before.differences(config);
+  expect_input(differences.empty(), "{}: cannot go on under another config: {}", run.folder(),
+               fmt::join(differences, ", "));
 }
 
 // Adapters that were learnt at one scale are others at another.

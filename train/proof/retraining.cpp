@@ -3,8 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <filesystem>
+#include <limits>
 
 #include "data/file.hpp"
+#include "data/text/text.hpp"
 #include "train/loop/training.hpp"
 #include "train/settings/keys.hpp"
 
@@ -23,7 +25,8 @@ Config config_of(const Run& run, const std::vector<std::string>& overrides) {
                "{}: no run; give the folder of one, as runs/sort", run.folder());
   expect_input(fs::exists(run.config(), unseen), "{}: no run: it holds no config.toml",
                run.folder());
-  const std::string text = read_text(run.config());
+  constexpr std::int64_t most_bytes = 1 << 20;
+  const std::string text = read_file(run.config(), most_bytes);
   const Config before = resolved_config(text, run.config(), {});
   Config config = resolved_config(text, run.config(), overrides);
   const std::vector<std::string> differences = before.differences(config);
@@ -38,7 +41,10 @@ Retraining::Retraining(const Run& run, const std::vector<std::string>& overrides
     : run_(run),
       best_(head_of(run.best())),
       last_(head_of(run.checkpoint())),
-      config_(config_of(run, overrides)) {}
+      config_(config_of(run, overrides)) {
+  // What was left out and recorded is left out again, whatever a later session allowed.
+  config_.set(key::max_bad_steps, std::numeric_limits<std::int64_t>::max());
+}
 
 Trainer& Retraining::begin(const Checkpoint* from) {
   const std::string& weights = config_[key::from];
@@ -47,7 +53,7 @@ Trainer& Retraining::begin(const Checkpoint* from) {
       from || weights.empty() || fs::exists(weights, unseen),
       "{}: it began with the weights of {}, which is not there; --set {}=RUN says where it "
       "is now",
-      run_.folder(), weights, key::from.name);
+      run_.folder(), printable_beginning(weights), key::from.name);
   use_machine_as(config_);
   task_ = from ? make_task(*from, config_) : begin_task(config_);
   trainer_.emplace(*task_, config_, run_, from, never_, alone_, TrainerOptions{});

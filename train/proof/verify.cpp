@@ -1,10 +1,18 @@
 #include "train/proof/verify.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <limits>
+#include <set>
+#include <utility>
 
 #include "autograd/checksum.hpp"
 #include "autograd/parallel.hpp"
+#include "data/file.hpp"
+#include "data/text/text.hpp"
 #include "train/proof/retraining.hpp"
 #include "train/run/line_reader.hpp"
 #include "train/run/metrics_line.hpp"
@@ -16,61 +24,93 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::size_t most_not_computed = 8;  // figures that are named
+
 bool is_split(const Json& line, const char* split) { return line["split"] == split; }
 std::int64_t step_of(const Json& line) { return line["step"].get<std::int64_t>(); }
 
-// The lines of metrics.jsonl, whose steps only rise but for a test's, which is passed over.
+// The lines of metrics.jsonl of training and evaluations, whose steps never fall. A test's, which
+// comes last, is passed over.
 class RecordedLines {
  public:
-  explicit RecordedLines(const Run& run) : reader_(run.metrics()) {}
+  RecordedLines(const Run& run, std::int64_t steps_of_run)
+      : path_(run.metrics()), steps_of_run_(steps_of_run), reader_(path_) {}
+
+  // The first that was not taken; null: there is no other. InputError of one that no training
+  // writes, or not there.
+  const Json* front() {
+    while (!front_ && reader_.next()) {
+      front_ = whole_line();
+      if (!is_split(*front_, "test")) break;
+      front_.reset();
+      ++tests_;
+    }
+    return front_ ? &*front_ : nullptr;
+  }
+  Json take() { return *std::exchange(front_, std::nullopt); }
 
   // Those of this step. The next call is of a later one.
   std::vector<Json> of(std::int64_t step) {
     std::vector<Json> lines;
-    for (; next_ || read(); next_.reset()) {
-      if (step_of(*next_) > step) break;
-      if (step_of(*next_) == step) lines.push_back(std::move(*next_));
-    }
+    while (front() && step_of(*front()) <= step)
+      if (Json line = take(); step_of(line) == step) lines.push_back(std::move(line));
     return lines;
   }
 
-  std::int64_t damaged() const { return damaged_; }
+  std::int64_t tests() const { return tests_; }  // that were passed over so far
 
  private:
-  bool read() {
-    while (reader_.next()) {
-      next_ = parse_metrics_line(reader_.text());
-      if (!next_)
-        ++damaged_;
-      else if (is_split(*next_, "train") || is_split(*next_, "val"))
-        return true;
-    }
-    next_.reset();
-    return false;
+  Json whole_line() {
+    std::optional<Json> line = parse_metrics_line(reader_.text());
+    expect_line(line.has_value(), "it is not what a training takes down");
+    if (is_split(*line, "test")) return *std::move(line);
+    const bool trained = is_split(*line, "train");
+    expect_line(trained || is_split(*line, "val"), "split \"{}\", expected train, val or test",
+                printable_beginning((*line)["split"].get<std::string>()));
+    const std::int64_t step = step_of(*line), least = std::max<std::int64_t>(trained, last_step_);
+    expect_line(step >= least && step <= steps_of_run_, "step {}, expected {} to {}", step, least,
+                steps_of_run_);
+    last_step_ = step;
+    return *std::move(line);
   }
 
+  template <class... Args>
+  void expect_line(bool holds, fmt::format_string<Args...> what, Args&&... args) const {
+    expect_input(holds,
+                 "{}:{}: {}: the record is damaged, and cannot be vouched for; restore the file, "
+                 "or take the line out of a copy of the run",
+                 path_, reader_.number(),
+                 holds ? "" : fmt::format(what, std::forward<Args>(args)...));
+  }
+
+  std::string path_;
+  std::int64_t steps_of_run_, last_step_ = 0;
   LineReader reader_;
-  std::optional<Json> next_;
-  std::int64_t damaged_ = 0;
+  std::optional<Json> front_;
+  std::int64_t tests_ = 0;
 };
 
 // The last step to compare, after `first`.
-std::int64_t end_of(const Run& run, std::int64_t first, const VerifyOptions& options) {
+std::int64_t end_of(const Retraining& again, std::int64_t first, const VerifyOptions& options) {
   std::int64_t last = first, evaluated = -1;
-  for (LineReader line(run.metrics()); line.next();)
-    if (const auto entry = parse_metrics_line(line.text()); entry && !is_split(*entry, "test")) {
-      last = std::max(last, step_of(*entry));
-      if (evaluated < 0 && is_split(*entry, "val") && step_of(*entry) > first)
-        evaluated = step_of(*entry);
-    }
+  for (RecordedLines lines(again.run(), again.config()[key::steps]); lines.front();) {
+    const Json line = lines.take();
+    last = std::max(last, step_of(line));
+    if (evaluated < 0 && is_split(line, "val") && step_of(line) > first) evaluated = step_of(line);
+  }
+  for (const Checkpoint* kept : {again.best(), again.last()})
+    if (kept) last = std::max(last, kept->state.step);
   if (options.all) return last;
   if (options.steps >= 0) return first + std::min(last - first, options.steps);
   return evaluated < 0 ? last : evaluated;
 }
 
 std::string with_digits(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return printable_beginning(value.is_string() ? value.get<std::string>() : value.dump());
 }
+
+// What another machine or another moment has otherwise.
+bool is_of_time(const std::string& name) { return name == "elapsed_s" || name.ends_with("_per_s"); }
 
 // JSON has no numbers that are not finite: null stands for them.
 bool is_same_figure(const Json& recorded, double computed) {
@@ -81,25 +121,46 @@ bool is_same_figure(const Json& recorded, double computed) {
 class Comparison {
  public:
   Comparison(const Retraining& again, Trainer& trainer, const Checkpoint* from, Verdict& verdict)
-      : again_(again), trainer_(trainer), from_(from), verdict_(verdict) {}
+      : again_(again), trainer_(trainer), from_(from), verdict_(verdict) {
+    if (from) best_loss_ = from->state.best_loss;
+  }
 
   // What was recorded of the step that was done last, which was measured as `averages`; null: it
   // was not done here.
   void compare_lines(const std::vector<Json>& lines, const Averages* averages) {
+    best_loss_before_ = best_loss_;
     for (const Json& line : lines) {
       const bool trained = is_split(line, "train");
       if (trained && !averages) continue;
-      compare(line, trained ? trainer_.training_line(*averages) : trainer_.evaluation_line());
+      const MetricsLine computed =
+          trained ? trainer_.training_line(*averages) : trainer_.evaluation_line();
+      if (!trained) best_loss_ = std::min(best_loss_, computed.values.at("loss"));
+      compare(line, computed);
       ++(trained ? verdict_.training_lines : verdict_.evaluations);
+      compared_at_ = trainer_.state().step;
     }
   }
 
-  // Those of the checkpoints of this step.
-  void compare_tensors() {
+  // Those of the checkpoints of this step, and where they say that the training stands.
+  void compare_checkpoints() {
     const std::int64_t step = trainer_.state().step;
-    for (const Checkpoint* kept : {again_.best(), again_.last()})
-      if (kept && kept != from_ && kept->state.step == step) compare_tensors(*kept);
+    for (const Checkpoint* kept : {again_.best(), again_.last()}) {
+      if (!kept || kept == from_ || kept->state.step != step) continue;
+      if (verdict_.is_same() || verdict_.differs_at == step) compare_state(*kept);
+      compare_tensors(*kept);
+      compared_at_ = step;
+    }
   }
+
+  // After all that was recorded of the step.
+  void end_step() {
+    if (compared_at_ != trainer_.state().step) return;
+    ++verdict_.recorded_steps;
+    if (verdict_.is_same()) verdict_.last_same = compared_at_;
+  }
+
+  // The figures that were recorded and are none of the training's.
+  const std::set<std::string>& not_computed() const { return not_computed_; }
 
   // Whether a checkpoint that is still to come can name what differs.
   bool comes_to_tensors() const {
@@ -113,31 +174,66 @@ class Comparison {
 
  private:
   void compare(const Json& recorded, const MetricsLine& computed) {
-    for (const auto& [name, value] : computed.values)
-      if (recorded.contains(name) && !is_same_figure(recorded[name], value))
-        differs(fmt::format("{} {} was recorded, {} is computed", name, with_digits(recorded[name]),
-                            Json(value).dump()));
+    std::set<std::string> names = {"step", "split"};
+    for (const auto& [name, value] : computed.values) {
+      names.insert(name);
+      if (name == "bad_steps" && !recorded.contains(name) && value == 0) continue;
+      const Json found = recorded.value(name, Json("nothing"));
+      if (!is_same_figure(found, value)) differs(name, found, Json(value));
+    }
+    for (const auto& [name, signature] : computed.signatures)
+      compare_text(recorded, *names.insert(name + "_signature").first, signature);
     bool has_checksum = false;
+    for (const auto& [name, unused] : computed.checksums)
+      has_checksum |= recorded.contains(name + "_xxh3");
     for (const auto& [name, checksum] : computed.checksums) {
-      const Json found = recorded.value(name + "_xxh3", Json());
-      if (found.is_null()) continue;
-      has_checksum = true;
-      if (found != checksum)
-        differs(fmt::format("{}_xxh3 {} was recorded, {} is computed", name, with_digits(found),
-                            checksum));
+      names.insert(name + "_xxh3");
+      if (has_checksum) compare_text(recorded, name + "_xxh3", checksum);
     }
     verdict_.checksums += has_checksum;
+    for (const auto& [name, unused] : recorded.items())
+      if (!names.contains(name) && !is_of_time(name) && not_computed_.size() <= most_not_computed)
+        not_computed_.insert(name);
+  }
+
+  void compare_text(const Json& recorded, const std::string& name, const std::string& computed) {
+    const Json found = recorded.value(name, Json("nothing"));
+    if (found != computed) differs(name, found, Json(computed));
+  }
+
+  void compare_state(const Checkpoint& kept) {
+    const TrainingState &found = kept.state, &own = trainer_.state();
+    const auto compare = [&](const char* name, const Json& recorded, const Json& computed) {
+      if (recorded != computed)
+        differs(fmt::format("{} of {}", name, kept.path), recorded, computed);
+    };
+    compare("position", found.position, own.position);
+    compare("bad_steps", found.bad_steps, own.bad_steps);
+    compare("gradient_norms", found.gradient_norms, own.gradient_norms);
+    const double best = found.evaluation_due ? best_loss_before_ : best_loss_;
+    if (found.best_loss == best) return;
+    if (verdict_.evaluations == 0 && !from_)
+      verdict_.not_compared.push_back(
+          fmt::format("best_loss of {}: no evaluation was recorded", kept.path));
+    else
+      differs(fmt::format("best_loss of {}", kept.path), Json(fmt::format("{}", found.best_loss)),
+              Json(fmt::format("{}", best)));
   }
 
   void compare_tensors(const Checkpoint& kept) {
     const Checksums computed = trainer_.checksums();
     DifferingTensors differing{.path = kept.path, .step = kept.state.step, .all = computed.size()};
+    const auto& entries = kept.reader->entries();
     for (const auto& [name, own] : computed) {
-      const auto& entries = kept.reader->entries();
       const auto entry = std::ranges::find(entries, name, &SafetensorsEntry::name);
       if (entry == entries.end() || checksum(kept.reader->read(*entry)) != own)
         differing.names.push_back(name);
     }
+    for (const SafetensorsEntry& entry : entries)
+      if (!computed.contains(entry.name)) {
+        differing.names.push_back(entry.name);
+        ++differing.all;
+      }
     verdict_.tensors += std::ssize(computed);
     verdict_.checkpoints.push_back(kept.path);
     if (differing.names.empty()) return;
@@ -147,6 +243,10 @@ class Comparison {
     verdict_.tensors_that_differ.push_back(std::move(differing));
   }
 
+  void differs(const std::string& name, const Json& recorded, const Json& computed) {
+    differs(fmt::format("{} {} was recorded, {} is computed", name, with_digits(recorded),
+                        with_digits(computed)));
+  }
   void differs(std::string what) {
     verdict_.differs_at = trainer_.state().step;
     verdict_.differences.push_back(std::move(what));
@@ -156,6 +256,10 @@ class Comparison {
   Trainer& trainer_;
   const Checkpoint* from_;
   Verdict& verdict_;
+  double best_loss_ = std::numeric_limits<double>::infinity();  // of the evaluations so far,
+  double best_loss_before_ = best_loss_;                        // without this step's own
+  std::int64_t compared_at_ = -1;                               // the latest step that was
+  std::set<std::string> not_computed_;
 };
 
 // Those that trained some of these steps.
@@ -185,11 +289,14 @@ std::vector<std::string> other_makers(const Verdict& verdict, const Config& conf
   };
   for (const Session& session : verdict.recorded_by) {
     if (session.engines != own.engines)
-      add(fmt::format("it was computed by {}, here by {}", session.engines, own.engines));
+      add(fmt::format("it was computed by {}, here by {}", printable_beginning(session.engines),
+                      own.engines));
     if (session.version != own.version)
-      add(fmt::format("it was computed by tapestry {}, here by {}", session.version, own.version));
+      add(fmt::format("it was computed by tapestry {}, here by {}",
+                      printable_beginning(session.version), own.version));
     if (session.processor != own.processor)
-      add(fmt::format("it was computed on {}, here on {}", session.processor, own.processor));
+      add(fmt::format("it was computed on {}, here on {}", printable_beginning(session.processor),
+                      own.processor));
   }
   if (verdict.recorded_by.size() > 1)
     add(
@@ -198,7 +305,7 @@ std::vector<std::string> other_makers(const Verdict& verdict, const Config& conf
                     verdict.recorded_by.size()));
   if (!config[key::from].empty() && verdict.first_step == 1)
     add(fmt::format("it began with the weights of {}, which may have been trained on since",
-                    config[key::from]));
+                    printable_beginning(config[key::from])));
   return reasons;
 }
 
@@ -210,28 +317,64 @@ const Checkpoint* beginning(const Retraining& again, Begin from) {
   return kept;
 }
 
+// What is read must be files, and of this training's steps.
+void expect_whole(const Retraining& again) {
+  for (const std::string& path : {again.run().metrics(), again.run().sessions()})
+    if (std::error_code unseen; std::filesystem::exists(path, unseen)) require_file(path);
+  const std::int64_t steps = again.config()[key::steps];
+  for (const Checkpoint* kept : {again.best(), again.last()})
+    expect_input(!kept || (kept->state.step >= 0 && kept->state.step <= steps),
+                 "{}: of step {}, and config.toml says {} = {}: not of this run",
+                 kept ? kept->path : "", kept ? kept->state.step : 0, key::steps.name, steps);
+}
+
+// What stands in the record and was not looked at, of the steps to `last`.
+std::vector<std::string> not_compared(RecordedLines& recorded, const Comparison& comparison,
+                                      const Verdict& verdict, std::int64_t last) {
+  std::vector<std::string> all;
+  if (verdict.evaluations > verdict.checksums)
+    all.push_back(
+        fmt::format("parameters: of {} of {} evaluations an earlier version took down no checksum",
+                    verdict.evaluations - verdict.checksums, verdict.evaluations));
+  std::vector<std::string> names;
+  for (const std::string& name : comparison.not_computed())
+    names.push_back(names.size() < most_not_computed ? printable_beginning(name) : "and more");
+  if (!names.empty())
+    all.push_back(fmt::format("figures that are not computed: {}", fmt::join(names, ", ")));
+  std::int64_t after = 0;
+  for (; recorded.front() && step_of(*recorded.front()) <= last; ++after) recorded.take();
+  if (after > 0)
+    all.push_back(fmt::format("lines of metrics.jsonl after step {}, which differs: {}",
+                              verdict.differs_at, after));
+  if (recorded.tests() > 0) all.push_back(fmt::format("lines of tests: {}", recorded.tests()));
+  return all;
+}
+
 }  // namespace
 
 Verdict verify(const Run& run, const VerifyOptions& options) {
   Retraining again(run, options.overrides);
+  expect_whole(again);
   const Checkpoint* from = beginning(again, options.from);
   const std::int64_t before = from ? from->state.step : 0;
   const std::int64_t steps_of_run = again.config()[key::steps];
+  const std::int64_t last = end_of(again, before, options);
   Verdict verdict{.from = from ? from->path : "the start",
                   .first_step = before + 1,
-                  .last_step = std::min(end_of(run, before, options), steps_of_run),
+                  .last_step = last,
                   .steps_of_run = steps_of_run};
   Trainer& trainer = again.begin(from);
   Comparison comparison(again, trainer, from, verdict);
-  RecordedLines recorded(run);
+  RecordedLines recorded(run, steps_of_run);
   comparison.compare_lines(recorded.of(before), nullptr);
-  while (trainer.state().step < verdict.last_step &&
-         (verdict.is_same() || comparison.comes_to_tensors())) {
+  comparison.end_step();
+  while (trainer.state().step < last && (verdict.is_same() || comparison.comes_to_tensors())) {
     const Averages averages = trainer.step();
     const std::int64_t step = trainer.state().step;
-    if (options.watch) options.watch(step, verdict.last_step);
+    if (options.watch) options.watch(step, last);
     if (verdict.is_same()) comparison.compare_lines(recorded.of(step), &averages);
-    comparison.compare_tensors();
+    comparison.compare_checkpoints();
+    comparison.end_step();
   }
   verdict.last_step = trainer.state().step;
   const std::int64_t steps = verdict.last_step - before;
@@ -241,13 +384,8 @@ Verdict verify(const Run& run, const VerifyOptions& options) {
                steps > 0 ? "give more --steps"
                : from    ? "--from start begins with the first"
                          : "it has not come to a line of metrics.jsonl");
-  if (verdict.evaluations > verdict.checksums)
-    verdict.not_compared.push_back(
-        fmt::format("parameters: of {} of {} evaluations an earlier version took down no checksum",
-                    verdict.evaluations - verdict.checksums, verdict.evaluations));
-  if (recorded.damaged() > 0)
-    verdict.not_compared.push_back(
-        fmt::format("damaged lines of metrics.jsonl: {}", recorded.damaged()));
+  for (std::string& what : not_compared(recorded, comparison, verdict, last))
+    verdict.not_compared.push_back(std::move(what));
   verdict.recorded_by = sessions_of(run, verdict.first_step, verdict.last_step);
   verdict.computed_by = this_process();
   verdict.other_makers = other_makers(verdict, again.config());

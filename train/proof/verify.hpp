@@ -14,7 +14,7 @@ enum class Begin { start, best, checkpoint };
 struct VerifyOptions {
   Begin from = Begin::start;
   std::int64_t steps = -1;  // -1: to the first evaluation that was recorded
-  bool all = false;         // instead: to the last line of metrics
+  bool all = false;         // instead: to the last line of metrics, or a checkpoint after it
   std::vector<std::string> overrides{};
   std::function<void(std::int64_t step, std::int64_t last)> watch{};  // looks at each step
 };
@@ -32,6 +32,8 @@ struct Verdict {
   std::string from{};                                            // "the start", or a checkpoint
   std::int64_t first_step = 0, last_step = 0, steps_of_run = 0;  // [first, last] were compared
   std::int64_t training_lines = 0, evaluations = 0, checksums = 0, tensors = 0;
+  std::int64_t recorded_steps = 0;         // those of which a line or tensors were compared
+  std::int64_t last_same = -1;             // the last of these without a difference; -1: none
   std::vector<std::string> checkpoints{};  // of which the tensors are
 
   std::int64_t differs_at = -1;            // the first step that does; -1: none
@@ -47,8 +49,9 @@ struct Verdict {
 };
 
 // Trains again what a run has recorded, and compares figures, checksums and, where their step is
-// reached, the tensors of its checkpoints. After a difference it goes on to the next of these, to
-// name the parameters. InputError where there is nothing to compare with, or the data are others.
+// reached, the tensors and the state of its checkpoints. After a difference it goes on to the next
+// of these, to name the parameters. InputError where there is nothing to compare with, where a line
+// of metrics.jsonl is damaged or out of order, or the data are others.
 Verdict verify(const Run& run, const VerifyOptions& options);
 
 }  // namespace tapestry

@@ -364,15 +364,27 @@ std::map<std::string, std::string> Config::settings_that_count() const {
   return counting;
 }
 
+namespace {
+
+bool is_free_on_resume(const KeyInfo& key) {
+  return key.limits.free_on_resume || key.limits.learns_the_same;
+}
+
+}  // namespace
+
 std::vector<std::string> Config::differences(const Config& resumed) const {
   std::vector<std::string> differing;
   for (const KeyInfo& key : keys_) {
     const Entry& mine = entries_.at(key.name);
     const auto other = resumed.entries_.find(key.name);
-    const bool is_free = key.limits.free_on_resume || key.limits.learns_the_same;
-    if (is_free || other == resumed.entries_.end()) continue;
+    if (is_free_on_resume(key) || other == resumed.entries_.end()) continue;
     const Entry& now = other->second;
-    if (mine.idle.empty() && now.idle.empty() && mine.value != now.value)
+    // Where it is idle, what makes it so is named instead, unless that may differ.
+    const bool counts = (mine.idle.empty() && now.idle.empty()) ||
+                        std::ranges::all_of(key.limits.used_if, [&](const Condition& condition) {
+                          return is_free_on_resume(entry(condition.key).key);
+                        });
+    if (counts && mine.value != now.value)
       differing.push_back(
           fmt::format("{} ({}, now {})", key.name, to_toml(mine.value), to_toml(now.value)));
   }
