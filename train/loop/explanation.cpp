@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "autograd/kernels/broadcast.hpp"
+#include "autograd/tape.hpp"
 #include "train/loop/evaluation.hpp"
 #include "train/ranks/packed.hpp"
 #include "train/settings/keys.hpp"
