@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "data/text/text.hpp"
 #include "train/commands/command.hpp"
 #include "train/loop/evaluation.hpp"
 #include "train/run/terminal.hpp"
@@ -128,7 +129,7 @@ class ReplayStep final : public Command {
     if (json_)
       print_json(run_, replayed);
     else
-      print(run_, replayed);
+      print(printable(run_), replayed);
     return 0;
   }
 

@@ -65,8 +65,9 @@ void print(const std::string& run, const Verdict& verdict) {
     say("{}: step {} differs, first seen there from {} on; {}: {}\n", run, verdict.differs_at,
         verdict.from, last_same(verdict), fmt::join(verdict.differences, "; "));
   for (const DifferingTensors& differing : verdict.tensors_that_differ)
-    say("  of the {} tensors of {} (step {}) differ {}: {}\n", differing.all, differing.path,
-        differing.step, differing.names.size(), names_of(differing.names));
+    say("  of the {} tensors of {} (step {}) differ {}: {}\n", differing.all,
+        printable(differing.path), differing.step, differing.names.size(),
+        names_of(differing.names));
   for (const std::string& reason : verdict.other_makers)
     if (!verdict.is_same()) say("  other bits are to be expected: {}\n", reason);
   say("  compared: {}\n", compared(verdict));
@@ -165,7 +166,7 @@ class Verify final : public Command {
     if (json_)
       print_json(run_, verdict);
     else
-      print(run_, verdict);
+      print(printable(run_), verdict);
     return verdict.is_same() ? 0 : failed_status;
   }
 

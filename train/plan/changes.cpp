@@ -112,10 +112,9 @@ std::optional<Change> first_that_fits(
 
 }  // namespace
 
-std::optional<Change> smallest_change(const ConfigWith& config_with, int ranks,
-                                      std::int64_t bytes) {
+std::optional<Change> smallest_change(const ConfigWith& config_with, const MemoryPlan& now,
+                                      int ranks, std::int64_t bytes) {
   const Config config = config_with({});
-  const MemoryPlan now = plan_fullest(config, {.ranks = ranks, .seconds = 0.5});
   if (ranks == 1 && now.weights + now.gradients + now.optimizer > bytes) return std::nullopt;
   const auto change = [&](const Candidate& candidate) {
     return change_of(candidate, config_with, ranks);

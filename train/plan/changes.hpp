@@ -20,7 +20,9 @@ struct Change {
 using ConfigWith = std::function<Config(const std::vector<std::string>& overrides)>;
 
 // The first of the changes that leave model, data and steps as they are, the least first, with
-// which each of the ranks asks for at most so many bytes; nothing where none is enough.
-std::optional<Change> smallest_change(const ConfigWith& config_with, int ranks, std::int64_t bytes);
+// which each of the ranks asks for at most so many bytes; nothing where none is enough. `now`:
+// without.
+std::optional<Change> smallest_change(const ConfigWith& config_with, const MemoryPlan& now,
+                                      int ranks, std::int64_t bytes);
 
 }  // namespace tapestry

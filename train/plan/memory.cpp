@@ -106,10 +106,10 @@ class Walk {
   std::int64_t take_steps() {
     const Rehearsal rehearsal;
     return peak_of_batches(config_[key::steps], seconds_, [&](std::int64_t step) {
-      if (step == 1) profile::start();
+      if (step > 0) return void(trainer_->step());
+      profile::start();
       trainer_->step();
-      if (step == 0) plan_.optimizer = trainer_->optimizer_bytes();
-      if (step != 1) return;
+      plan_.optimizer = trainer_->optimizer_bytes();
       for (const profile::Event& event : profile::stop()) plan_.flops += event.flops;
     });
   }

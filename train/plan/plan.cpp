@@ -57,8 +57,7 @@ std::string show_change(const TrainingPlan& plan) {
   if (!plan.smallest)
     return fmt::format(
         "  no change that leaves model and data as they are makes it fit: weights, gradients and "
-        "the "
-        "optimiser's state take {}, the program with its data {}\n",
+        "the optimiser's state take {}, the program with its data {}\n",
         bytes_text(plan.memory.weights + plan.memory.gradients + plan.memory.optimizer),
         bytes_text(plan.beside));
   return fmt::format("  --set {} makes it {}: {}\n", fmt::join(plan.smallest->overrides, " --set "),
@@ -119,7 +118,8 @@ TrainingPlan plan_training(const ConfigWith& config_with, const PlanOptions& opt
   plan.disk = 3 * plan.memory.checkpoint;
   plan.disk_free = free_bytes_here();
   if (!plan.fits())
-    plan.smallest = smallest_change(config_with, options.ranks, plan.machine - plan.beside);
+    plan.smallest =
+        smallest_change(config_with, plan.memory, options.ranks, plan.machine - plan.beside);
   else if (options.seconds > 0 && options.ranks == 1)
     try {
       plan.pace = measure_pace(
