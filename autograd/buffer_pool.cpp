@@ -36,6 +36,13 @@ std::int64_t granted_by(const std::filesystem::path& group) {
 
 std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
+// Eight sizes to every power of two, so that near sizes share blocks at a waste below 1/8.
+std::size_t size_class(std::size_t bytes) {
+  std::size_t step = 64;
+  while (step * 16 <= bytes) step *= 2;
+  return std::max<std::size_t>(round_up(bytes, step), 64);
+}
+
 struct Block {
   std::byte* memory = nullptr;
   std::size_t size = 0;  // at least what was asked for
@@ -166,9 +173,11 @@ class Pool {
   Block take(std::size_t bytes, Kind kind) {
     const std::lock_guard lock(mutex_);
     Store& store = store_of(kind);
-    Block block = store.reuse(bytes);
+    // What is reserved is recycled in every build.
+    const std::size_t size = kind == Kind::reserved ? size_class(bytes) : bytes;
+    Block block = store.reuse(size);
     if (!block.memory) {
-      block = {kind == Kind::reserved ? reserve(bytes) : ask_system(bytes), bytes};
+      block = {kind == Kind::reserved ? reserve(size) : ask_system(size), size};
       store.add(block);
     }
     if (kind != Kind::workspace) use_.bytes_in_use += bytes;
@@ -246,13 +255,6 @@ class Pool {
 Pool& pool() {
   static Pool& instance = *new Pool;
   return instance;
-}
-
-// Eight sizes to every power of two, so that near sizes share blocks at a waste below 1/8.
-std::size_t size_class(std::size_t bytes) {
-  std::size_t step = 64;
-  while (step * 16 <= bytes) step *= 2;
-  return std::max<std::size_t>(round_up(bytes, step), 64);
 }
 
 std::shared_ptr<std::byte[]> allocate(std::size_t bytes, Kind kind) {

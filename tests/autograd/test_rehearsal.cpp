@@ -3,7 +3,6 @@
 #include <filesystem>
 
 #include "autograd/parallel.hpp"
-#include "autograd/sanitizer.hpp"
 #include "layers/initial.hpp"
 #include "tests/support/folder.hpp"
 #include "tests/support/held.hpp"

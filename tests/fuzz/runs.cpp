@@ -6,6 +6,7 @@
 #include "train/report/comparison.hpp"
 #include "train/report/page.hpp"
 #include "train/run/checkpoint.hpp"
+#include "train/run/checksum_recorder.hpp"
 #include "train/run/line_reader.hpp"
 #include "train/run/metrics_line.hpp"
 #include "train/run/recorder.hpp"
@@ -25,6 +26,14 @@ const RegisterFuzzTarget metrics("metrics", [](std::string_view bytes) {
   for (LineReader line(path); line.next();)
     if (const auto entry = parse_metrics_line(line.text())) entry->dump();
   JsonLinesRecorder(path).resume_at(20);
+});
+
+// What `verify` reads to name the tensors that differ.
+const RegisterFuzzTarget checksums("checksums", [](std::string_view bytes) {
+  const Run run(std::filesystem::path(written_file("checksums.jsonl", bytes)).parent_path());
+  for (RecordedChecksums recorded(run); const RecordedChecksum* first = recorded.front();)
+    recorded.of(first->step);
+  ChecksumRecorder(run).resume_at(20, false);
 });
 
 // What `report` reads beside them: metrics, sessions, samples, and the config, with a zero byte

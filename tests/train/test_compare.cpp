@@ -126,6 +126,15 @@ TEST_CASE("compare: JSON has an object a run, and with --groups one a group and 
   CHECK(groups[2]["settings"]["seed"] == Json{"1, 2", "1"});
 }
 
+TEST_CASE("bug: compare: seed-01 took the place of seed-1") {
+  const Club club;
+  club.train("a", {"--seeds", "2"});
+  fs::copy(club.folder.path("a/seed-1"), club.folder.path("a/seed-01"));
+  const std::vector<RunGroup> groups = club.groups({"a"});
+  REQUIRE(groups.size() == 1);
+  CHECK(groups[0].runs[0].folder == club.folder.path("a/seed-1"));
+}
+
 TEST_CASE("compare: runs named one by one are a group where their seeds alone differ") {
   const Club club;
   club.train("a", {"seed=5"});

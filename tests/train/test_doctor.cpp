@@ -8,11 +8,13 @@
 #include "autograd/ops.hpp"
 #include "autograd/parallel.hpp"
 #include "autograd/tape.hpp"
+#include "data/graphs/drawn_graphs.hpp"
 #include "layers/embedding.hpp"
 #include "layers/linear.hpp"
 #include "tests/support/process.hpp"
 #include "train/doctor/dependence.hpp"
 #include "train/doctor/gate.hpp"
+#include "train/doctor/graph_reading.hpp"
 #include "train/settings/keys.hpp"
 
 // Two small trainings that are well, each of which can be given one fault; the gate that has to
@@ -426,6 +428,63 @@ TEST_CASE("doctor: dependence tells pairs that belong together from those that d
   }
   CHECK(dependence(likeness(numbers), likeness(same), 0) > 10);
   CHECK(std::abs(dependence(likeness(numbers), likeness(others), 0)) < 4);
+}
+
+TEST_CASE("doctor: dependence of what a graph's first messages read, and its class") {
+  const DrawnGraphs graphs({.examples = 200});
+  std::vector<Array> reads, says;
+  for (std::int64_t i = 0; i < 200; ++i) {
+    const Batch one = graphs.batch(std::vector{i});
+    reads.push_back(graph_reading(one, std::any_cast<GraphPart>(one.besides)));
+    says.push_back(one.targets);
+  }
+  CHECK(dependence(likeness(reads), likeness(says), 0) > 20);
+  Random(1, Stream::data).shuffle(says);
+  CHECK(std::abs(dependence(likeness(reads), likeness(says), 0)) < 4);
+  // A path 0-1-2, whose middle is asked for: what it has, and what its neighbours have.
+  const Batch middle{.inputs = Array::of<float>({1, 0, 0, 0, 2, 0, 0, 3, 4}, {3, 3}),
+                     .targets = Array::of<std::int32_t>({-1, 5, -1}, {3}),
+                     .count = 1};
+  const GraphPart path{.adjacency = Adjacency::undirected(3, {{0, 1}, {1, 2}})};
+  const Array columns = graph_reading(middle, path);
+  CHECK(std::ranges::equal(columns.values<std::int32_t>(), std::vector{1, 0, 1, 2}));
+}
+
+TEST_CASE(
+    "doctor: papers whose fields were shuffled are found, and such that belong together pass") {
+  // Three fields with ten words of their own each; three of four citations are of the same field.
+  const auto papers = [](const TemporaryFolder& folder, bool shuffled) {
+    Random random(3, Stream::data);
+    std::vector<std::int64_t> fields(400);
+    for (std::int64_t& field : fields) field = random.below(3);
+    std::vector<std::int64_t> said = fields;
+    if (shuffled) random.shuffle(said);
+    std::string content, cites;
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      content += fmt::format("p{}", i);
+      for (int word = 0; word < 30; ++word)
+        content += random.uniform() < (word / 10 == fields[i] ? 0.4 : 0.05) ? " 1" : " 0";
+      content += fmt::format(" field{}\n", said[i]);
+      for (int n = 0; n < 2; ++n) {
+        std::int64_t other = random.below(400);
+        while (random.uniform() < 0.75 && fields[other] != fields[i]) other = random.below(400);
+        cites += fmt::format("p{} p{}\n", i, other);
+      }
+    }
+    folder.write("papers.content", content);
+    folder.write("papers.cites", cites);
+    return tapestry_run({"doctor", "cora", "--set", "data.path=" + folder.path(""), "--set",
+                         "data.training_nodes=100", "--set", "data.validation_nodes=100", "--set",
+                         "data.test_nodes=100"});
+  };
+  const TemporaryFolder folder, other;
+  const Finished well = papers(folder, false);
+  INFO(well.out);
+  CHECK(well.status == 0);
+  const Finished found = papers(other, true);
+  INFO(found.out);
+  CHECK(found.status == 1);
+  check_says(found.out, {"FAIL  targets", "tell nothing of their targets"});
 }
 
 TEST_CASE("doctor: a command that prints a line a gate, or JSON, and draws learning rates") {

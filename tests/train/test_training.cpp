@@ -307,7 +307,8 @@ TEST_CASE("training: check_finite names the step, the op and its module") {
   CHECK(finished.status == 1);
   CHECK(lines_of(finished.err).size() == 1);
   check_says(finished.err, {"tapestry: step ", ": the output of ", " in blocks.0.attention",
-                            " is not finite: ", shop.folder.path("run")});
+                            " is not finite: ", "; the step has the training examples ",
+                            shop.folder.path("run")});
 }
 
 TEST_CASE("training: the KL term's weight rises in warm-up, for which no reported loss waits") {

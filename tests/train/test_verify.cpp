@@ -158,6 +158,14 @@ TEST_CASE("verify: from the best and the last checkpoint, for so many steps or n
   CHECK(own["evaluations"] == 1);
   CHECK(own["training_lines"] == 0);
   CHECK(must_verify(shop, "run", {"--from", "best", "--all"})["last_step"] == 40);
+  fs::rename(shop.checkpoint("run"), shop.folder.path("kept"));
+  const std::string kept = shop.folder.path("kept");
+  const Json of_copy = must_verify(shop, "run", {"--from", kept, "optim.decay_steps=23"});
+  CHECK(of_copy["first_step"] == 24);
+  CHECK(of_copy["from"] == kept);
+  shop.must_train("toy", "other", {"optim.learning_rate=0.01"});
+  check_says(refused_verify(shop, "run", {"--from", shop.checkpoint("other")}),
+             {"other/checkpoint.safetensors: of another training than ", "optim.learning_rate"});
   CHECK(must_verify(shop, "run", {"--all"})["recorded_by"].size() == 2);
 }
 
@@ -198,6 +206,9 @@ TEST_CASE("verify: a run that was killed and went on") {
   const Json verdict = must_verify(shop, "run", {"--all"});
   CHECK(verdict["last_step"] == 200);
   CHECK(verdict["recorded_by"].size() == 2);
+  shop.must_train("toy", "whole", {"train.steps=200"});
+  CHECK(read_bytes(shop.folder.path("run/checksums.jsonl")) ==
+        read_bytes(shop.folder.path("whole/checksums.jsonl")));
 }
 
 TEST_CASE("verify: a figure or a checksum that was changed is named with its step") {
@@ -262,6 +273,56 @@ TEST_CASE("verify: after a difference it goes on to a checkpoint that names the 
   CHECK(verdict["differs_at"] == 3);
   CHECK(verdict["last_step"] == 10);
   CHECK(verdict["tensors_that_differ"][0]["tensors"].size() > 10);
+}
+
+TEST_CASE("verify: an evaluation names the parameters that differ, where no checkpoint does") {
+  const Workshop shop;
+  for (const bool averages : {false, true}) {
+    CAPTURE(averages);
+    const std::string run = averages ? "averaged" : "run",
+                      kind = averages ? "weights" : "parameters";
+    const std::string tensor = averages ? "weights.final_norm.weight" : "final_norm.weight";
+    shop.must_train("toy", run, {averages ? "train.average_decay=0.9" : "train.average_decay=0"});
+    // As if one bit of the tensor had been another one at step 20, and a loss two steps before.
+    std::string lines;
+    for (const std::string& line : lines_of(read_bytes(shop.folder.path(run + "/checksums.jsonl"))))
+      if (Json entry = Json::parse(line); entry["step"] == 20 && entry["tensor"] == tensor) {
+        entry["xxh3"] = "0123456789abcdef";
+        lines += entry.dump() + "\n";
+      } else {
+        lines += line + "\n";
+      }
+    shop.folder.write(run + "/checksums.jsonl", lines);
+    change_metrics(shop, run, [&](Json& line) {
+      if (line["step"] == 18) line["loss"] = 1.5;
+      if (line["step"] == 20 && line["split"] == "val") line[kind + "_xxh3"] = "fedcba9876543210";
+    });
+    const auto [verdict, status] = verified(shop, run, {"--all"});
+    CHECK(status == 1);
+    CHECK(verdict["differs_at"] == 18);
+    CHECK(verdict["last_step"] == 20);
+    REQUIRE(verdict["tensors_that_differ"].size() == 1);
+    CHECK(verdict["tensors_that_differ"][0]["tensors"] == Json::array({tensor}));
+    CHECK(verdict["tensors_that_differ"][0]["step"] == 20);
+    must_verify(shop, run, {"--steps", "17"});
+  }
+}
+
+TEST_CASE("verify: data that were changed are refused, where no checkpoint knows them") {
+  const Workshop shop;
+  shop.must_train("text", "run");
+  fs::remove(shop.best("run"));
+  fs::remove(shop.checkpoint("run"));
+  must_verify(shop, "run");
+  std::string config = read_bytes(shop.folder.path("run/config.toml"));
+  const std::size_t at = config.find("path = \"");
+  REQUIRE(at != std::string::npos);
+  const std::string path = config.substr(at + 8, config.find('"', at + 8) - at - 8);
+  std::string text = read_bytes(path);
+  text[text.size() / 3] ^= 1;
+  std::ofstream(shop.folder.path("changed.txt")) << text;
+  check_says(refused_verify(shop, "run", {"data.path=" + shop.folder.path("changed.txt")}),
+             {"holds as many examples as were trained on so far, but others"});
 }
 
 TEST_CASE("verify: what lets other bits be expected is said of a run that has them") {
@@ -445,7 +506,7 @@ TEST_CASE("verify: what cannot be compared is refused in one line") {
   shop.must_train("text", "run", {"train.steps=10"});
   check_says(refused_verify(shop, "none"), {"none: no run"});
   check_says(refused_verify(shop, "run", {"--from", "middle"}),
-             {"--from middle: expected start, best or checkpoint"});
+             {"--from middle: not there; expected start, best, checkpoint, or "});
   check_says(refused_verify(shop, "run", {"--all", "--steps", "3"}), {"--all, --steps"});
   check_says(refused_verify(shop, "run", {"optim.learning_rate=0.5"}),
              {"another training: optim.learning_rate (0.001, now 0.5)"});

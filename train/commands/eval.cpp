@@ -35,8 +35,8 @@ class Eval final : public Command {
                               .values = metrics,
                               .elapsed_s = elapsed.count(),
                               .signatures = trained.task->signatures(),
-                              .checksums = {{"parameters", combined(checksums_of(tensors_of(
-                                                               trained.task->model(), {})))}}}
+                              .checksums = {{"parameters",
+                                             checksums_of(tensors_of(trained.task->model(), {}))}}}
                       .json());
     else
       say("step {}{}: {}\n", trained.state.step, test ? ", test" : "",

@@ -138,8 +138,9 @@ class Verify final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.place("RUN", run_, "a run's folder");
-    arguments.option("--from", from_,
-                     "start, best or checkpoint: where to begin; by default start");
+    arguments.option("--from", options_.from,
+                     "where to begin: start, best, checkpoint, or the path of a copy of one; by "
+                     "default start");
     arguments.option("--steps", options_.steps,
                      "compare so many; by default to the first evaluation that was recorded",
                      {.low = 0});
@@ -151,11 +152,6 @@ class Verify final : public Command {
 
   int run() override {
     expect_input(!options_.all || options_.steps < 0, "--all, --steps: give one of them");
-    const std::map<std::string, Begin> beginnings = {
-        {"start", Begin::start}, {"best", Begin::best}, {"checkpoint", Begin::checkpoint}};
-    expect_input(beginnings.contains(from_), "--from {}: expected start, best or checkpoint",
-                 from_);
-    options_.from = beginnings.at(from_);
     if (threads_ > 0)
       options_.overrides.push_back(fmt::format("{}={}", key::threads.name, threads_));
     StepsShown steps;
@@ -171,7 +167,7 @@ class Verify final : public Command {
   }
 
  private:
-  std::string run_, from_ = "start";
+  std::string run_;
   VerifyOptions options_;
   std::int64_t threads_ = 0;
   bool json_ = false;

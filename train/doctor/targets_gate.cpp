@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "data/graphs/node_graph.hpp"
 #include "data/text/pairs.hpp"
 #include "train/doctor/comparison.hpp"
 #include "train/doctor/dependence.hpp"
 #include "train/doctor/gate.hpp"
+#include "train/doctor/graph_reading.hpp"
 #include "train/doctor/next_tokens.hpp"
 #include "train/settings/keys.hpp"
 
@@ -36,12 +36,10 @@ std::optional<Fault> misplaced(const NextTokens& found) {
 
 // What of one example the model reads, apart from what it has to say.
 Array read_of(const Batch& batch) {
+  if (const auto* graph = std::any_cast<GraphPart>(&batch.besides))
+    return graph_reading(batch, *graph);
   const auto* source = std::any_cast<SourceTokens>(&batch.besides);
   return source ? source->tokens : batch.inputs;
-}
-
-bool reads_a_graph(const Batch& batch) {
-  return std::any_cast<GraphPart>(&batch.besides) != nullptr;
 }
 
 bool says_what_it_reads(const Comparison& seen, const Examples& examples) {
@@ -76,7 +74,6 @@ double dependence_of(const Dataset& data, const std::vector<std::int64_t>& numbe
 GateVerdict check_targets(Patient& patient) {
   const Dataset& data = patient.task().training_data();
   const Examples two = patient.training_examples(2);
-  if (reads_a_graph(two.batch)) return {.said = "examples are graphs", .skipped = true};
   if (says_what_it_reads(compare_outputs(patient.task(), patient.config(), two), two))
     return {.said = "the targets are the inputs"};
   GateVerdict verdict;

@@ -82,12 +82,7 @@ std::string part_fault(const StepParts& parts) {
     if (const std::string op = op_fault(parts, i); !op.empty())
       fault += (fault.empty() ? "" : "; ") + op;
     if (fault.empty()) continue;
-    const std::int64_t all = parts.config[key::micro_batches];
-    const std::string part =
-        all == 1 ? "the step"
-                 : fmt::format("part {} of {}", parts.first_part + static_cast<std::int64_t>(i) + 1,
-                               all);
-    return fmt::format("{}; {} has the training examples {}", fault, part, list_of(examples));
+    return fmt::format("{}; {}", fault, examples_of_part(parts, i));
   }
   return "";
 }
@@ -137,6 +132,14 @@ std::string name_largest(const StepParts& parts, Ranks& ranks) {
 }
 
 }  // namespace
+
+std::string examples_of_part(const StepParts& parts, std::size_t i) {
+  const std::int64_t all = parts.config[key::micro_batches],
+                     number = parts.first_part + static_cast<std::int64_t>(i) + 1;
+  return fmt::format("{} has the training examples {}",
+                     all == 1 ? "the step" : fmt::format("part {} of {}", number, all),
+                     list_of(parts.examples(i)));
+}
 
 std::string explain_step(const StepParts& parts, Ranks& ranks) {
   const std::string moved = parameter_fault(parts.task);

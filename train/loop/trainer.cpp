@@ -276,15 +276,17 @@ ComputedStep Trainer::compute() {
   Packer counts, measured;
   for (const Batch& batch : parts.batches) counts.put(batch.count);
   const auto all_counts = ranks_.begin_gather(counts.take(), "the counts");
-  for (std::size_t i = 0; i < parts.batches.size(); ++i) {
-    Tape tape;
-    const Loss loss = parts.loss(i);
-    if (i == 0) parts.count = sum_of_counts(ranks_.end_gather(all_counts));
-    sum_.add(tape, loss.objective, 1 / parts.count);
-    measured.put(stop_.load());
-    measured.put(task_.units(parts.batches[i]));
-    put(measured, loss.averages);
-  }
+  for (std::size_t i = 0; i < parts.batches.size(); ++i) try {
+      Tape tape;
+      const Loss loss = parts.loss(i);
+      if (i == 0) parts.count = sum_of_counts(ranks_.end_gather(all_counts));
+      sum_.add(tape, loss.objective, 1 / parts.count);
+      measured.put(stop_.load());
+      measured.put(task_.units(parts.batches[i]));
+      put(measured, loss.averages);
+    } catch (const NonFiniteError& error) {  // of train.check_finite
+      throw NonFiniteError(fmt::format("{}; {}", error.what(), examples_of_part(parts, i)));
+    }
   const auto all_measured = ranks_.begin_gather(measured.take(), "the losses");
   Gradients gradients = sum_.finish();
   const Clip clipped = sum_.clip(config_[key::clip_norm]);
@@ -366,8 +368,8 @@ MetricsLine Trainer::evaluation_line() {
                    .values = evaluate(task_, task_.validation_data(), config_, &stop_, ranks_),
                    .signatures = task_.signatures()};
   if (!line.values.empty() && ranks_.rank() == 0) {
-    line.checksums["parameters"] = combined(checksums_of(tensors_of(task_.model(), {})));
-    if (average_) line.checksums["weights"] = combined(checksums_of(average_->arrays()));
+    line.checksums["parameters"] = checksums_of(tensors_of(task_.model(), {}));
+    if (average_) line.checksums["weights"] = checksums_of(average_->arrays());
   }
   line.elapsed_s = elapsed_s();
   return line;

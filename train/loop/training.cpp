@@ -21,6 +21,7 @@
 #include "train/loop/tensorboard.hpp"
 #include "train/loop/trainer.hpp"
 #include "train/ranks/packed.hpp"
+#include "train/run/checksum_recorder.hpp"
 #include "train/run/file.hpp"
 #include "train/run/session.hpp"
 #include "train/run/terminal.hpp"
@@ -325,6 +326,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   std::optional<Checkpoint> checkpoint = open_run(run, config, options.resume, ranks);
   std::unique_ptr<Task> task;
   JsonLinesRecorder metrics_file(run.metrics());
+  ChecksumRecorder checksums(run);
   std::optional<Progress> progress;
   std::optional<TensorBoardRecorder> tensorboard;
   std::optional<SampleRecorder> samples;
@@ -337,7 +339,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
                  "nothing: start one process, whose threads share the work",
                  config[key::name], ranks.size());
     progress.emplace(ProgressOptions{.steps = config[key::steps], .quiet = options.quiet});
-    if (writes) recorders = {&metrics_file, &*progress};
+    if (writes) recorders = {&metrics_file, &checksums, &*progress};
     if (writes && config[key::tensorboard])
       recorders.push_back(&tensorboard.emplace(run.folder(), *task, config));
     if (writes && config[key::samples] && views<Sample>().contains(config[key::task]))
@@ -357,7 +359,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
     if (!writes) return;
     remove_unfinished(run);
     write_file_atomically(run.config(), {config.toml_with_origins()});
-    note_begin(run, trainer->state().step, ranks.size());
+    note_begin(run, trainer->state(), ranks.size());
   });
   stop_at_signals();
   const std::jthread timer = stop_after(config[key::time_limit]);

@@ -8,6 +8,7 @@
 #include "data/file.hpp"
 #include "data/text/text.hpp"
 #include "train/loop/training.hpp"
+#include "train/run/session.hpp"
 #include "train/settings/keys.hpp"
 
 namespace tapestry {
@@ -59,6 +60,10 @@ Trainer& Retraining::begin(const Checkpoint* from) {
   trainer_.emplace(*task_, config_, run_, from, never_, alone_, TrainerOptions{});
   for (const Checkpoint* kept : {best(), last()})
     if (kept) expect_same_data(run_, kept->state, trainer_->state(), config_);
+  for (const Session& session : read_sessions(run_))
+    if (session.examples > 0)
+      expect_same_data(run_, {.examples = session.examples, .data = session.data},
+                       trainer_->state(), config_);
   return *trainer_;
 }
 

@@ -14,6 +14,7 @@
 #include "data/file.hpp"
 #include "data/text/text.hpp"
 #include "train/proof/retraining.hpp"
+#include "train/run/checksum_recorder.hpp"
 #include "train/run/line_reader.hpp"
 #include "train/run/metrics_line.hpp"
 #include "train/run/version.hpp"
@@ -121,7 +122,7 @@ bool is_same_figure(const Json& recorded, double computed) {
 class Comparison {
  public:
   Comparison(const Retraining& again, Trainer& trainer, const Checkpoint* from, Verdict& verdict)
-      : again_(again), trainer_(trainer), from_(from), verdict_(verdict) {
+      : again_(again), trainer_(trainer), from_(from), verdict_(verdict), evaluated_(again.run()) {
     if (from) best_loss_ = from->state.best_loss;
   }
 
@@ -141,12 +142,32 @@ class Comparison {
     }
   }
 
+  // Once something differs, to name the tensors: those of the next evaluation.
+  void compare_evaluated() {
+    if (verdict_.is_same() || is_looked_into_) return;
+    const Checksums recorded = evaluated_.of(trainer_.state().step);
+    if (recorded.empty()) return;
+    is_looked_into_ = true;
+    const Checksums computed = trainer_.checksums();
+    const auto is_computed = [&](const std::string& tensor, const std::string& checksum) {
+      const auto own = computed.find(tensor), of_weights = computed.find("optimizer." + tensor);
+      return (own != computed.end() && own->second == checksum) ||
+             (of_weights != computed.end() && of_weights->second == checksum);
+    };
+    DifferingTensors differing{
+        .path = again_.run().checksums(), .step = trainer_.state().step, .all = recorded.size()};
+    for (const auto& [name, checksum] : recorded)
+      if (!is_computed(name, checksum)) differing.names.push_back(name);
+    if (!differing.names.empty()) verdict_.tensors_that_differ.push_back(std::move(differing));
+  }
+
   // Those of the checkpoints of this step, and where they say that the training stands.
   void compare_checkpoints() {
     const std::int64_t step = trainer_.state().step;
     for (const Checkpoint* kept : {again_.best(), again_.last()}) {
       if (!kept || kept == from_ || kept->state.step != step) continue;
       if (verdict_.is_same() || verdict_.differs_at == step) compare_state(*kept);
+      is_looked_into_ |= !verdict_.is_same();
       compare_tensors(*kept);
       compared_at_ = step;
     }
@@ -162,8 +183,11 @@ class Comparison {
   // The figures that were recorded and are none of the training's.
   const std::set<std::string>& not_computed() const { return not_computed_; }
 
-  // Whether a checkpoint that is still to come can name what differs.
-  bool comes_to_tensors() const {
+  // Whether an evaluation or a checkpoint that is still to come can name what differs.
+  bool comes_to_tensors() {
+    if (is_looked_into_) return false;
+    const RecordedChecksum* evaluated = evaluated_.front();
+    if (evaluated && evaluated->step <= verdict_.last_step) return true;
     return std::ranges::any_of(
         std::initializer_list<const Checkpoint*>{again_.best(), again_.last()},
         [&](const Checkpoint* kept) {
@@ -186,9 +210,9 @@ class Comparison {
     bool has_checksum = false;
     for (const auto& [name, unused] : computed.checksums)
       has_checksum |= recorded.contains(name + "_xxh3");
-    for (const auto& [name, checksum] : computed.checksums) {
+    for (const auto& [name, tensors] : computed.checksums) {
       names.insert(name + "_xxh3");
-      if (has_checksum) compare_text(recorded, name + "_xxh3", checksum);
+      if (has_checksum) compare_text(recorded, name + "_xxh3", combined(tensors));
     }
     verdict_.checksums += has_checksum;
     for (const auto& [name, unused] : recorded.items())
@@ -260,6 +284,8 @@ class Comparison {
   double best_loss_before_ = best_loss_;                        // without this step's own
   std::int64_t compared_at_ = -1;                               // the latest step that was
   std::set<std::string> not_computed_;
+  RecordedChecksums evaluated_;
+  bool is_looked_into_ = false;  // the tensors were compared after a difference
 };
 
 // Those that trained some of these steps.
@@ -309,20 +335,36 @@ std::vector<std::string> other_makers(const Verdict& verdict, const Config& conf
   return reasons;
 }
 
-const Checkpoint* beginning(const Retraining& again, Begin from) {
-  if (from == Begin::start) return nullptr;
-  const Checkpoint* kept = from == Begin::best ? again.best() : again.last();
+// One that was copied while the run trained.
+Checkpoint given_beginning(const Retraining& again, const std::string& path) {
+  std::error_code unseen;
+  expect_input(std::filesystem::exists(path, unseen),
+               "--from {}: not there; expected start, best, checkpoint, or the path of one", path);
+  Checkpoint given = load_checkpoint_head(path);
+  const Config config = resolved_config(given.config, path + " (its config)", {});
+  const std::vector<std::string> differences = config.differences(again.config());
+  expect_input(differences.empty(), "{}: of another training than {}: {}", path,
+               again.run().folder(), fmt::join(differences, ", "));
+  return given;
+}
+
+// Null: the start.
+const Checkpoint* beginning(const Retraining& again, const std::string& from,
+                            std::optional<Checkpoint>& given) {
+  if (from == "start") return nullptr;
+  if (from != "best" && from != "checkpoint") return &given.emplace(given_beginning(again, from));
+  const Checkpoint* kept = from == "best" ? again.best() : again.last();
   expect_input(kept != nullptr, "{}: not there to begin from; give another --from",
-               from == Begin::best ? again.run().best() : again.run().checkpoint());
+               from == "best" ? again.run().best() : again.run().checkpoint());
   return kept;
 }
 
 // What is read must be files, and of this training's steps.
-void expect_whole(const Retraining& again) {
+void expect_whole(const Retraining& again, const Checkpoint* from) {
   for (const std::string& path : {again.run().metrics(), again.run().sessions()})
     if (std::error_code unseen; std::filesystem::exists(path, unseen)) require_file(path);
   const std::int64_t steps = again.config()[key::steps];
-  for (const Checkpoint* kept : {again.best(), again.last()})
+  for (const Checkpoint* kept : {again.best(), again.last(), from})
     expect_input(!kept || (kept->state.step >= 0 && kept->state.step <= steps),
                  "{}: of step {}, and config.toml says {} = {}: not of this run",
                  kept ? kept->path : "", kept ? kept->state.step : 0, key::steps.name, steps);
@@ -354,8 +396,9 @@ std::vector<std::string> not_compared(RecordedLines& recorded, const Comparison&
 
 Verdict verify(const Run& run, const VerifyOptions& options) {
   Retraining again(run, options.overrides);
-  expect_whole(again);
-  const Checkpoint* from = beginning(again, options.from);
+  std::optional<Checkpoint> given;
+  const Checkpoint* from = beginning(again, options.from, given);
+  expect_whole(again, from);
   const std::int64_t before = from ? from->state.step : 0;
   const std::int64_t steps_of_run = again.config()[key::steps];
   const std::int64_t last = end_of(again, before, options);
@@ -367,12 +410,14 @@ Verdict verify(const Run& run, const VerifyOptions& options) {
   Comparison comparison(again, trainer, from, verdict);
   RecordedLines recorded(run, steps_of_run);
   comparison.compare_lines(recorded.of(before), nullptr);
+  comparison.compare_evaluated();
   comparison.end_step();
   while (trainer.state().step < last && (verdict.is_same() || comparison.comes_to_tensors())) {
     const Averages averages = trainer.step();
     const std::int64_t step = trainer.state().step;
     if (options.watch) options.watch(step, last);
     if (verdict.is_same()) comparison.compare_lines(recorded.of(step), &averages);
+    comparison.compare_evaluated();
     comparison.compare_checkpoints();
     comparison.end_step();
   }

@@ -9,17 +9,16 @@
 
 namespace tapestry {
 
-enum class Begin { start, best, checkpoint };
-
 struct VerifyOptions {
-  Begin from = Begin::start;
-  std::int64_t steps = -1;  // -1: to the first evaluation that was recorded
-  bool all = false;         // instead: to the last line of metrics, or a checkpoint after it
+  std::string from = "start";  // or "best", "checkpoint": the run's; or the path of one
+  std::int64_t steps = -1;     // -1: to the first evaluation that was recorded
+  bool all = false;            // instead: to the last line of metrics, or a checkpoint after it
   std::vector<std::string> overrides{};
   std::function<void(std::int64_t step, std::int64_t last)> watch{};  // looks at each step
 };
 
-// Of one of a run's checkpoints, the tensors that are others than those that were computed.
+// Of one of a run's checkpoints, or of an evaluation in its checksums.jsonl, the tensors that are
+// others than those that were computed.
 struct DifferingTensors {
   std::string path{};
   std::int64_t step = 0;
@@ -50,8 +49,8 @@ struct Verdict {
 
 // Trains again what a run has recorded, and compares figures, checksums and, where their step is
 // reached, the tensors and the state of its checkpoints. After a difference it goes on to the next
-// of these, to name the parameters. InputError where there is nothing to compare with, where a line
-// of metrics.jsonl is damaged or out of order, or the data are others.
+// evaluation or checkpoint, to name the parameters. InputError where there is nothing to compare
+// with, where a line of metrics.jsonl is damaged or out of order, or the data are others.
 Verdict verify(const Run& run, const VerifyOptions& options);
 
 }  // namespace tapestry

@@ -6,27 +6,6 @@
 #include "train/run/metrics_line.hpp"
 
 namespace tapestry {
-namespace {
-
-// Whether a line was measured at this step or before; of the step itself, where it is yet to be
-// evaluated, only in training. A damaged one is nobody's, and a test, which ends a training, is to
-// be made again.
-bool is_of_step(const std::string& line, std::int64_t step, bool evaluated) {
-  const auto entry = parse_metrics_line(line);
-  if (!entry || (*entry)["split"] == "test") return false;
-  const std::int64_t own = (*entry)["step"].get<std::int64_t>();
-  return own < step || (own == step && (evaluated || (*entry)["split"] == "train"));
-}
-
-// How many bytes stand before what was measured after this step: up to the last line that was not.
-std::int64_t bytes_until(const std::string& path, std::int64_t step, bool evaluated) {
-  std::int64_t kept = 0;
-  for (LineReader line(path); line.next();)
-    if (is_of_step(line.text(), step, evaluated)) kept = line.end();
-  return kept;
-}
-
-}  // namespace
 
 std::string MetricsLine::json() const {
   nlohmann::ordered_json object{{"step", step}, {"split", split}};
@@ -34,19 +13,32 @@ std::string MetricsLine::json() const {
   object["elapsed_s"] = elapsed_s;
   for (const auto& [name, value] : values) object[name] = value;
   for (const auto& [name, signature] : signatures) object[name + "_signature"] = signature;
-  for (const auto& [name, checksum] : checksums) object[name + "_xxh3"] = checksum;
+  for (const auto& [name, tensors] : checksums) object[name + "_xxh3"] = combined(tensors);
   return object.dump();
 }
 
-void JsonLinesRecorder::resume_at(std::int64_t step, bool evaluated) {
-  const std::int64_t kept = step > 0 ? bytes_until(path_, step, evaluated) : 0;
+// What stands before the last line that is kept stays, damaged lines among it.
+void LinesRecorder::resume_at(std::int64_t step, bool evaluated) {
+  std::int64_t kept = 0;
+  if (step > 0)
+    for (LineReader line(path_); line.next();)
+      if (is_kept(line.text(), step, evaluated)) kept = line.end();
   file_.emplace(path_, O_WRONLY | O_CREAT | O_APPEND);
   file_->truncate(kept);
   sync_folder(folder_of(path_), path_);
 }
 
-void JsonLinesRecorder::write(const MetricsLine& line) { file_->write(line.json() + "\n"); }
+void LinesRecorder::write(const MetricsLine& line) {
+  if (const std::string lines = lines_of(line); !lines.empty()) file_->write(lines);
+}
 
-void JsonLinesRecorder::sync() { file_->sync(); }
+// It was measured at this step or before; of the step itself, where it is yet to be evaluated, only
+// in training. A damaged one is nobody's, and a test, which ends a training, is to be made again.
+bool JsonLinesRecorder::is_kept(const std::string& line, std::int64_t step, bool evaluated) const {
+  const auto entry = parse_metrics_line(line);
+  if (!entry || (*entry)["split"] == "test") return false;
+  const std::int64_t own = (*entry)["step"].get<std::int64_t>();
+  return own < step || (own == step && (evaluated || (*entry)["split"] == "train"));
+}
 
 }  // namespace tapestry

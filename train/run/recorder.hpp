@@ -17,10 +17,10 @@ struct MetricsLine {
   Metrics values;
   double elapsed_s = 0;
   Signatures signatures{};
-  Checksums checksums{};  // of what was evaluated
+  std::map<std::string, Checksums> checksums{};  // of what was evaluated, by what it is
 
-  // step, split, loss, elapsed_s, then the rest by name; a signature as "bleu_signature", a
-  // checksum as "parameters_xxh3"
+  // step, split, loss, elapsed_s, then the rest by name; a signature as "bleu_signature", checksums
+  // together as "parameters_xxh3"
   std::string json() const;
 };
 
@@ -42,18 +42,33 @@ class Recorder {
   virtual void finish() {}                  // the last step is done; a test may follow
 };
 
-// metrics.jsonl, written a line at a time.
-class JsonLinesRecorder final : public Recorder {
+// A file of the run's folder, to which lines are added.
+class LinesRecorder : public Recorder {
  public:
-  explicit JsonLinesRecorder(std::string path) : path_(std::move(path)) {}
+  void resume_at(std::int64_t step, bool evaluated = true) final;
+  void write(const MetricsLine& line) final;
+  void sync() final { file_->sync(); }
 
-  void resume_at(std::int64_t step, bool evaluated = true) override;
-  void write(const MetricsLine& line) override;
-  void sync() override;
+ protected:
+  explicit LinesRecorder(std::string path) : path_(std::move(path)) {}
 
  private:
+  virtual std::string lines_of(const MetricsLine& line) const = 0;
+  // Whether a line is one of those that resume_at has not to forget.
+  virtual bool is_kept(const std::string& line, std::int64_t step, bool evaluated) const = 0;
+
   std::string path_;
   std::optional<File> file_;
+};
+
+// metrics.jsonl
+class JsonLinesRecorder final : public LinesRecorder {
+ public:
+  explicit JsonLinesRecorder(std::string path) : LinesRecorder(std::move(path)) {}
+
+ private:
+  std::string lines_of(const MetricsLine& line) const override { return line.json() + "\n"; }
+  bool is_kept(const std::string& line, std::int64_t step, bool evaluated) const override;
 };
 
 }  // namespace tapestry

@@ -50,7 +50,8 @@ std::vector<std::string> seed_folders(const std::string& folder) {
     const std::string path = (fs::path(folder) / name).string();
     const std::string number = name.starts_with("seed-") ? name.substr(5) : "";
     const bool is_number = !number.empty() && number.size() < 19 &&
-                           number.find_first_not_of("0123456789") == std::string::npos;
+                           number.find_first_not_of("0123456789") == std::string::npos &&
+                           (number[0] != '0' || number == "0");  // as it is written by --seeds
     if (is_number && fs::exists(Run(path).metrics(), unseen)) seeds[std::stoll(number)] = path;
   }
   std::vector<std::string> paths;

@@ -25,10 +25,12 @@ class Run {
   std::string trace() const { return folder_ + "/trace.json"; }
   std::string profile() const { return folder_ + "/profile.txt"; }
   std::string sessions() const { return folder_ + "/sessions.jsonl"; }
+  std::string checksums() const { return folder_ + "/checksums.jsonl"; }
   std::string samples() const { return folder_ + "/samples.jsonl"; }
 
   std::vector<std::string> files() const {  // all of the above
-    return {config(), metrics(), checkpoint(), best(), trace(), profile(), sessions(), samples()};
+    return {config(), metrics(), checksums(), checkpoint(), best(),
+            trace(),  profile(), sessions(),  samples()};
   }
 
  private:

@@ -63,7 +63,9 @@ Session begun(const Json& line) {
           .processor = line.at("processor").get<std::string>(),
           .threads = line.at("threads").get_ref<const std::int64_t&>(),
           .ranks = line.at("ranks").get_ref<const std::int64_t&>(),
-          .command = line.at("command").get<std::vector<std::string>>()};
+          .command = line.at("command").get<std::vector<std::string>>(),
+          .examples = line.value("examples", std::int64_t{0}),
+          .data = line.value("data", "")};
 }
 
 }  // namespace
@@ -76,14 +78,16 @@ std::string processor() {
   return "unknown";
 }
 
-void note_begin(const Run& run, std::int64_t from_step, std::int64_t ranks) {
+void note_begin(const Run& run, const TrainingState& from, std::int64_t ranks) {
   append(run, {{"began", now()},
-               {"from_step", from_step},
+               {"from_step", from.step},
                {"version", version()},
                {"engines", engines()},
                {"processor", processor()},
                {"threads", num_threads()},
                {"ranks", ranks},
+               {"examples", from.examples},
+               {"data", from.data},
                {"command", own_command()}});
 }
 

@@ -18,6 +18,8 @@ struct Session {
   std::string version{}, engines{}, processor{};
   std::int64_t threads = 1, ranks = 1;
   std::vector<std::string> command{};  // what was typed
+  std::int64_t examples = 0;           // of its training data; 0: an earlier version
+  std::string data{};                  // their checksum; empty where they were drawn
   struct End {
     std::string at{}, how{};  // "done", "stopped", or "failed: …"
     std::int64_t step = 0;
@@ -29,7 +31,7 @@ struct Session {
 std::string processor();  // of this machine: "AMD EPYC 7B13"
 
 // Take down this process, and its end. std::runtime_error where that cannot be written.
-void note_begin(const Run& run, std::int64_t from_step, std::int64_t ranks);
+void note_begin(const Run& run, const TrainingState& from, std::int64_t ranks);
 void note_end(const Run& run, std::int64_t step, const std::string& how);
 
 // In their order, the latest 1000. Lines that are damaged are left out.
