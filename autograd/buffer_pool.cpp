@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "autograd/control_groups.hpp"
@@ -143,9 +144,22 @@ class Store {
 
   std::size_t held() const { return held_; }
 
- private:
   using Idle = std::map<std::size_t, std::vector<std::byte*>>;  // by size
 
+  // As if it had just begun, with what is in use; and what was idle once more beside what is now.
+  Idle take_idle() {
+    for (const auto& [size, blocks] : idle_) held_ -= size * blocks.size();
+    most_in_use_ = in_use_;
+    return std::exchange(idle_, {});
+  }
+  void put_back(const Idle& idle) {
+    for (const auto& [size, blocks] : idle) {
+      held_ += size * blocks.size();
+      idle_[size].insert(idle_[size].end(), blocks.begin(), blocks.end());
+    }
+  }
+
+ private:
   // With so many bytes more, a quarter above what was ever in use at once.
   bool is_crowded(std::size_t bytes) const {
     constexpr std::size_t slack = 64 << 20;
@@ -203,6 +217,16 @@ class Pool {
     MemoryUse now = use_;
     now.bytes_held = static_cast<std::int64_t>(memory_.held() + reserved_.held());
     return now;
+  }
+
+  Store::Idle take_idle() {
+    const std::lock_guard lock(mutex_);
+    return memory_.take_idle();
+  }
+
+  void put_back(const Store::Idle& idle) {
+    const std::lock_guard lock(mutex_);
+    memory_.put_back(idle);
   }
 
   void reset_peak() {
@@ -288,5 +312,11 @@ MachineMemory machine_memory(const std::filesystem::path& root) {
 MemoryUse memory_use() { return pool().use(); }
 void reset_peak_memory() { pool().reset_peak(); }
 void forget_reserved_memory() { pool().forget_reserved(); }
+
+struct IdleSetAside::Blocks {
+  Store::Idle idle;
+};
+IdleSetAside::IdleSetAside() : blocks_(new Blocks{pool().take_idle()}) {}
+IdleSetAside::~IdleSetAside() { pool().put_back(blocks_->idle); }
 
 }  // namespace tapestry

@@ -47,4 +47,18 @@ MachineMemory machine_memory(const std::filesystem::path& root = "/");  // "/" o
 // Gives the system back what rehearsals reserved and no array holds any more.
 void forget_reserved_memory();
 
+// While it lives, what was idle at its begin is neither lent nor counted as held, so that the pool
+// grows as that of a new process does.
+class IdleSetAside {
+ public:
+  IdleSetAside();
+  ~IdleSetAside();
+  IdleSetAside(const IdleSetAside&) = delete;
+  IdleSetAside& operator=(const IdleSetAside&) = delete;
+
+ private:
+  struct Blocks;
+  std::unique_ptr<Blocks> blocks_;
+};
+
 }  // namespace tapestry

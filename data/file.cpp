@@ -78,6 +78,15 @@ void require_file(const std::string& path) {
   expect_input(is_regular_file(found), "{}: is a pipe or a device; give the path of a file", path);
 }
 
+bool has_file(const std::string& path) {
+  struct stat link = {};
+  if (::lstat(path.c_str(), &link) != 0 && (errno == ENOENT || errno == ENOTDIR)) return false;
+  require_file(path);
+  expect_input(::access(path.c_str(), R_OK) == 0, "{}: cannot be opened: {}; check the path", path,
+               std::strerror(errno));
+  return true;
+}
+
 InputFile::InputFile(const std::string& path) : path_(path) {
   require_file(path);
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -17,6 +17,9 @@ namespace tapestry {
 // which may never end.
 void require_file(const std::string& path);
 
+// False where nothing is there. InputError where what is there is no file that may be read.
+bool has_file(const std::string& path);
+
 // A file that is read in pieces. A gzip file (it starts with 1f 8b) is inflated, up to 32 MiB or
 // 200 times its size, whichever is more: more is no data, but made to fill the memory.
 class InputFile final {

@@ -1,4 +1,6 @@
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <unistd.h>
 #ifdef __x86_64__
 #define _Bool bool  // glibc's header is C, which Clang takes at its word
 #include <sys/platform/x86.h>
@@ -115,6 +117,14 @@ void* load(const Level& level) {
   return library;
 }
 
+// A standard stream that was closed would lend its number to the next file that is opened, and what
+// is said would be written there. Opened so that its use fails, as that of a closed one does.
+void take_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0)
+      open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);  // the least that is free
+}
+
 }  // namespace
 
 #if defined(__has_feature)
@@ -125,6 +135,7 @@ extern "C" const char* __lsan_default_suppressions() { return "leak:libomp"; }
 #endif
 
 int main(int argc, char** argv) try {
+  take_closed_streams();
   const Level level = chosen_level();
   void* library = load(level);
   void* entry = library ? dlsym(library, "tapestry_main") : nullptr;

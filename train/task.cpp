@@ -34,8 +34,8 @@ Config resolve(const std::vector<ConfigText>& texts, const std::vector<std::stri
   const auto type = task_registry().find(name);
   std::vector<std::string> tasks;
   for (const auto& [known, registered] : task_registry()) tasks.push_back(known);
-  expect_input(!name.empty(), "{}: no task; the first line of a config is task = \"{}\"",
-               texts.front().source, tasks.front());
+  expect_input(!name.empty(), "{}: no task; the first line of a config is task = \"…\", one of {}",
+               texts.front().source, fmt::join(tasks, ", "));
   expect_input(type != task_registry().end(), "{}: task = {}: expected one of {}{}", origin,
                to_toml(Value(name)), fmt::join(tasks, ", "), did_you_mean(name, tasks, "\""));
   Config config(texts, overrides, key::with_common_keys(type->second.keys()));

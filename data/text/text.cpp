@@ -64,6 +64,23 @@ std::string printable_beginning(std::string_view text) {
   return printable(text.substr(0, end)) + "…";
 }
 
+std::string shell_word(std::string_view path) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:=@%";
+  const std::string start = path.starts_with('-') ? "./" : "";
+  if (!path.empty() && path.find_first_not_of(plain) == path.npos) return start + std::string(path);
+  const bool is_shown = printable(path) == path;
+  std::string word = is_shown ? "'" : "$'";
+  for (const char c : path)
+    if (is_shown)
+      word += c == '\'' ? "'\\''" : std::string(1, c);
+    else if (plain.find(c) != plain.npos || c == ' ')
+      word += c;
+    else
+      word += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  return start + word + "'";
+}
+
 CharVocabulary::CharVocabulary(std::vector<std::string> symbols) : symbols_(std::move(symbols)) {
   for (std::size_t i = 0; i < symbols_.size(); ++i) {
     const std::string& symbol = symbols_[i];

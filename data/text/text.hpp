@@ -23,6 +23,8 @@ std::string printable(std::string_view text);
 std::string printable_lines(std::string_view text);
 // As printable, of the first 200 bytes, for a message: "…" stands for the rest.
 std::string printable_beginning(std::string_view text);
+// A path as a word that a shell takes for it, on one line: runs/sort, 'my run', $'a\x0ab', ./-x
+std::string shell_word(std::string_view path);
 
 // Numbers the characters (Unicode code points) of a language: token i is the i-th symbol.
 class CharVocabulary final : public Tokenizer {

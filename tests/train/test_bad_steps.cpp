@@ -10,6 +10,7 @@
 #include "train/loop/bad_steps.hpp"
 #include "train/loop/explanation.hpp"
 #include "train/loop/trainer.hpp"
+#include "train/loop/training.hpp"
 #include "train/settings/keys.hpp"
 
 // Steps whose gradient is not finite, or jumps: left out and counted, or explained.
@@ -162,7 +163,7 @@ TEST_CASE("bad steps: one more than allowed ends the run, and names the data tha
     check_says(message, {"step ", "the loss is ",
                          "the data are not finite: training example 17; the output of ",
                          " is not finite: ", "part ", " of 7 has the training examples 17;",
-                         "what was saved before stays in "});
+                         " has no checkpoint yet"});
     CHECK((message.find("a bad step more than train.max_bad_steps = 1") != std::string::npos) ==
           (most == "1"));
     CHECK(lines_of(message).size() == 1);
@@ -188,6 +189,11 @@ TEST_CASE("bad steps: a norm is compared with the median of fifty before it") {
   TrainingState off;
   remember_norm(1, images_config({}), off);
   CHECK(off.gradient_norms.empty());
+  check_says(message_of([] {
+               check_training_keys(
+                   images_config({"train.max_bad_steps=3", "train.bad_step_factor=0.5"}), 1);
+             }),
+             {"train.bad_step_factor", "steps as usual would be left out"});
   check_says(message_of([] { images_config({"train.bad_step_factor=2"}); }),
              {"train.bad_step_factor", "is not used with", "train.max_bad_steps"});
 }

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "data/text/text.hpp"
 #include "tests/support/process.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/command_line.hpp"
@@ -52,6 +53,18 @@ TEST_CASE("command: one that a source file registers is parsed, run and refused 
   CHECK(run_here({"greet", "Ada", "Bob"}) == 2);
   CHECK(run_here({"gret"}) == 2);
   CHECK(greeted == "Ada");
+}
+
+TEST_CASE("bug: commands that were shown to be typed had paths that a shell takes apart") {
+  for (const std::string path : {"runs/sort", "my run", "y$(touch pwned)", "it's", "a\nb\x1b[1m",
+                                 "`id`", "l\xc3\xa4ufe", "b\\c\n", "'\n'", "*", ""}) {
+    CAPTURE(path);
+    const std::string word = shell_word(path);
+    CHECK(word.find('\n') == std::string::npos);
+    CHECK(run_program({"bash", "-c", "printf %s " + word}).out == path);
+  }
+  CHECK(shell_word("runs/sort-2") == "runs/sort-2");
+  CHECK(shell_word("-x") == "./-x");
 }
 
 TEST_SUITE_END();

@@ -226,6 +226,20 @@ TEST_CASE("command line: a disk or folder that cannot be written is a failure: s
   CHECK(read_bytes(path) == before);
 }
 
+TEST_CASE("bug: command line: what is said went into a file of a run where streams were closed") {
+  const TemporaryFolder folder;
+  for (const std::string closed : {"<&- >&-", "<&- >&- 2>&-", ">&- 2>&-"}) {
+    CAPTURE(closed);
+    const std::string run = folder.path("run" + std::to_string(closed.size()));
+    const std::string command =
+        fmt::format("exec {} {} train karate --set train.steps=20 --out {} {}", TAPESTRY_EMULATOR,
+                    TAPESTRY_BINARY, run, closed);
+    run_program({"sh", "-c", command});
+    for (const std::string& line : lines_of(read_bytes(run + "/metrics.jsonl")))
+      CHECK(line.starts_with("{\"step\":"));
+  }
+}
+
 TEST_CASE("command line: --help and --version exit 0 and name what there is") {
   const std::pair<std::string, std::vector<std::string>> rows[] = {
       {"", {"train", "eval", "sample", "gradcheck", "config", "bench", "--version"}},

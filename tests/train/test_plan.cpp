@@ -90,6 +90,32 @@ TEST_CASE(
     CHECK_FALSE(entry.is_directory());
 }
 
+TEST_CASE("bug: plan: a change was said to come to more than it does, and a larger one was named") {
+  const Workshop shop;
+  const std::vector<std::string> large = {"model.width=64", "model.layers=2", "model.context=64",
+                                          "train.batch_size=64", "train.eval_batch_size=1"};
+  const auto process = [&](const std::string& parts) {
+    std::vector<std::string> settings = large;
+    settings.push_back("train.micro_batches=" + parts);
+    return planned(shop, "text", settings)["bytes"]["process"].get<double>() / 1e6;
+  };
+  const double of_eight = process("8");
+  REQUIRE(of_eight < process("4") - 2);
+  std::vector<std::string> settings = large;
+  settings.insert(settings.end(), {"--memory", fmt::format("{:.0f}", of_eight + 1)});
+  CHECK(planned(shop, "text", settings, 1)["change"] == Json{"train.micro_batches=8"});
+}
+
+TEST_CASE("bug: plan: --from of another model's weights was planned, and is refused by train") {
+  const Workshop shop;
+  shop.must_train("toy", "run", {"train.steps=1"});
+  const Finished finished =
+      tapestry_run({"plan", shop.folder.path("toy.toml"), "--from", shop.folder.path("run"),
+                    "--seconds", "0", "--set", "model.width=32"});
+  CHECK(finished.status == 2);
+  check_says(finished.err, {"is float32 (", "the config asks for"});
+}
+
 TEST_CASE("plan: a model of terabytes is planned, and one of no machine is wrong in one line") {
   const Workshop shop;
   const Json plan = planned(

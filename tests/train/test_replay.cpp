@@ -92,6 +92,28 @@ TEST_CASE("replay: a run that failed shows where, from the checkpoint before") {
   check_says(fault, {(*bad)["op"], (*bad)["module"]});
 }
 
+TEST_CASE("bug: replay: showed steps that a run that failed never came to, and NaN as inf") {
+  const Workshop shop;
+  const Finished failed =
+      shop.train("toy", "run", {"optim.name=sgd", "optim.learning_rate=1000", "optim.clip_norm=0"});
+  REQUIRE(failed.status == 1);
+  CHECK(failed.err.find("-nan") == std::string::npos);
+  const int last = step_of_error(failed.err);
+  const Json replay = replayed(shop, "run", last);
+  bool has_nothing_else = false;
+  for (const Json& op : replay["ops"])
+    if (const Json& outputs = op["outputs"]; outputs["min"].is_null() && outputs["infinite"] == 0) {
+      has_nothing_else = true;
+      CHECK(outputs["mean_magnitude"].is_null());
+    }
+  CHECK(has_nothing_else);
+  const Finished after =
+      tapestry_run({"replay", shop.folder.path("run"), "--step", std::to_string(last + 1)});
+  CHECK(after.status == 2);
+  check_says(after.err, {fmt::format("--step {}: ", last + 1),
+                         fmt::format("failed in step {}, its last", last)});
+}
+
 TEST_CASE("replay: what cannot be looked at is refused in one line") {
   const Workshop shop;
   shop.must_train("toy", "run", {"train.steps=5"});

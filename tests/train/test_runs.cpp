@@ -249,6 +249,14 @@ TEST_CASE("training: the variants of a VAE and of a transformer run") {
   }
 }
 
+TEST_CASE("bug: a single run was trained into a folder of seeds, which it hid") {
+  const Workshop shop;
+  shop.must_train("toy", "seeds", {"--seeds", "2", "train.steps=3"});
+  const Finished finished = shop.train("toy", "seeds", {});
+  CHECK(finished.status == 2);
+  check_says(finished.err, {"seeds: holds runs of several seeds; give another --out"});
+}
+
 TEST_SUITE_END();
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "autograd/checksum.hpp"
-#include "tests/support/workshop.hpp"
+#include "tests/support/verified.hpp"
 #include "train/run/checksums.hpp"
 #include "train/run/run.hpp"
 
@@ -14,46 +14,6 @@
 namespace tapestry {
 namespace {
 namespace fs = std::filesystem;
-
-// tapestry verify RUN WORDS --json, and its exit status.
-std::pair<Json, int> verified(const Workshop& shop, const std::string& run,
-                              std::vector<std::string> words = {}) {
-  words.insert(words.begin(), {"verify", shop.folder.path(run), "--json"});
-  const Finished finished = tapestry_run(with_sets(words));
-  INFO(finished.err);
-  REQUIRE(finished.err.empty());
-  return {Json::parse(finished.out), finished.status};
-}
-
-Json must_verify(const Workshop& shop, const std::string& run,
-                 const std::vector<std::string>& words = {}) {
-  const auto [verdict, status] = verified(shop, run, words);
-  INFO(verdict.dump(1));
-  CHECK(status == 0);
-  CHECK(verdict["same"] == true);
-  CHECK(verdict["differs_at"].is_null());
-  return verdict;
-}
-
-std::string refused_verify(const Workshop& shop, const std::string& run,
-                           std::vector<std::string> words = {}) {
-  words.insert(words.begin(), {"verify", shop.folder.path(run)});
-  const Finished finished = tapestry_run(with_sets(words));
-  CHECK(finished.status == 2);
-  CHECK(lines_of(finished.err).size() == 1);
-  return finished.err;
-}
-
-// Changes the lines of metrics.jsonl.
-void change_metrics(const Workshop& shop, const std::string& run,
-                    const std::function<void(Json&)>& change) {
-  std::string text;
-  for (Json& line : shop.metrics(run)) {
-    change(line);
-    text += line.dump() + "\n";
-  }
-  shop.folder.write(run + "/metrics.jsonl", text);
-}
 
 // Turns the lowest bit of a tensor's first number, and gives it the checksum that it then has.
 void forge(const std::string& path, const std::string& tensor) {
@@ -263,11 +223,21 @@ TEST_CASE("verify: a bit of a tensor that was changed is named, with its checksu
 TEST_CASE("verify: after a difference it goes on to a checkpoint that names the parameters") {
   const Workshop shop;
   shop.must_train("toy", "run", {"train.steps=10"});
+  const auto reseed = [](std::string& config) {
+    const std::string seed = "seed = 1";
+    REQUIRE(config.find(seed) != std::string::npos);
+    config.replace(config.find(seed), seed.size(), "seed = 2");
+  };
   std::string config = read_bytes(shop.folder.path("run/config.toml"));
-  const std::string seed = "seed = 1";
-  REQUIRE(config.find(seed) != std::string::npos);
-  config.replace(config.find(seed), seed.size(), "seed = 2");
+  reseed(config);
   shop.folder.write("run/config.toml", config);
+  for (const std::string& path : {shop.checkpoint("run"), shop.best("run")}) {
+    Safetensors file = read_safetensors(path);
+    reseed(file.metadata.at("config"));
+    file.metadata.erase("xxh3");
+    write_safetensors(path, file);
+  }
+  fs::remove(shop.folder.path("run/checksums.jsonl"));
   const auto [verdict, status] = verified(shop, "run");
   CHECK(status == 1);
   CHECK(verdict["differs_at"] == 3);

@@ -27,11 +27,12 @@ Json json_of(const FigureDifference& difference) {
 }
 
 Json json_of(const RunGroup& group, const std::vector<std::string>& figures) {
-  Json object{{"group", group.name},
-              {"runs", Json::array()},
-              {"seeds", group.seeds()},
-              {"figures", Json::object()}};
-  for (const ComparedRun& run : group.runs) object["runs"].push_back(run.folder);
+  Json object{{"group", group.name},    {"runs", Json::array()},      {"seeds", group.seeds()},
+              {"steps", Json::array()}, {"left_out", group.left_out}, {"figures", Json::object()}};
+  for (const ComparedRun& run : group.runs) {
+    object["runs"].push_back(run.folder);
+    object["steps"].push_back(run.evaluation["step"]);
+  }
   for (const std::string& figure : figures)
     if (const std::vector<double> values = group.values(figure); !values.empty())
       object["figures"][figure] = json_of(estimate_of(values));

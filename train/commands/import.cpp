@@ -34,10 +34,11 @@ class Import final : public Command {
     open_run(run, model.config, false);  // refuses a folder that holds a run
     write_file_atomically(run.config(), {model.config.toml()});
     save_weights(run.best(), *model.task, model.config);
-    const std::string shown = printable(run.folder());
+    const std::string word = shell_word(run.folder());
     say("{}: {}, {} parameters; tapestry sample {} continues a text, tapestry train CONFIG --from "
         "{} trains it on\n",
-        shown, model.architecture, count_parameters(model.task->model()), shown, shown);
+        printable(run.folder()), model.architecture, count_parameters(model.task->model()), word,
+        word);
     return 0;
   }
 

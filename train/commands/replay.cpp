@@ -17,9 +17,10 @@ using Json = nlohmann::ordered_json;
 
 Json to_json(const ValueRange& range) {
   if (range.count() == 0) return nullptr;
-  return {{"min", range.low},
+  const bool has_magnitude = range.finite > 0;
+  return {{"min", range.low},  // null where all are NaN
           {"max", range.high},
-          {"mean_magnitude", range.mean_magnitude()},
+          {"mean_magnitude", has_magnitude ? Json(range.mean_magnitude()) : Json()},
           {"nan", range.nans},
           {"infinite", range.infinities}};
 }
@@ -55,8 +56,10 @@ void print_json(const std::string& run, const Replay& replay) {
 // "-1.234e+00  2.345e+00  3.456e-01", and what is not finite.
 std::string columns_of(const ValueRange& range) {
   if (range.count() == 0) return fmt::format("{:>32}", "-");
-  std::string text =
-      fmt::format("{:>10.3g} {:>10.3g} {:>10.3g}", range.low, range.high, range.mean_magnitude());
+  std::string text = fmt::format("{:>10} {:>10} {:>10}", "-", "-", "-");
+  if (range.low <= range.high)
+    text =
+        fmt::format("{:>10.3g} {:>10.3g} {:>10.3g}", range.low, range.high, range.mean_magnitude());
   if (range.nans > 0) text += fmt::format("  {} NaN", range.nans);
   if (range.infinities > 0) text += fmt::format("  {} infinite", range.infinities);
   return text;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "autograd/parallel.hpp"
+#include "data/text/text.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/training_config.hpp"
 #include "train/loop/evaluation.hpp"
@@ -46,7 +47,7 @@ std::vector<SeedRun> seed_runs(const Run& runs, const Config& config,
   const std::int64_t first = config[key::seed];
   config.expect(first <= std::numeric_limits<std::int64_t>::max() - seeds, key::seed,
                 "leaves no room for --seeds {}", seeds);
-  expect_input(!fs::exists(runs.metrics()), "{}: holds a run of one seed; --out keeps it",
+  expect_input(!fs::exists(runs.metrics()), "{}: holds a run of one seed; another --out keeps it",
                runs.folder());
   std::vector<SeedRun> all;
   for (std::int64_t seed = first; seed < first + seeds; ++seed) {
@@ -148,13 +149,13 @@ class Train final : public Command {
     const Training training = train_into(run, config, options_, ranks);
     if (training.metrics.empty()) {
       say("stopped after step {}; tapestry train {} --out {} --resume goes on\n",
-          training.state.step, run.config(), run.folder());
+          training.state.step, shell_word(run.config()), shell_word(run.folder()));
       return interrupted_status;
     }
     say("done after {:.1f} s: {}\n", training.state.elapsed_s,
         show(training.metrics, training.signatures));
     compare_with_expected(config, training.metrics);
-    if (!options_.quiet) say("tapestry sample {} shows what it learnt\n", run.folder());
+    if (!options_.quiet) say("tapestry sample {} shows what it learnt\n", shell_word(run.folder()));
     return 0;
   }
 
@@ -171,13 +172,13 @@ class Train final : public Command {
     for (const SeedRun& one : seeds) {
       const std::int64_t seed = one.config[key::seed];
       if (!options_.quiet) {
-        say("seed {}: into {}\n", seed, one.run.folder());
+        say("seed {}: into {}\n", seed, printable(one.run.folder()));
         std::fflush(stdout);
       }
       const Training training = train_into(one.run, one.config, one.options, ranks);
       if (training.metrics.empty()) {
         say("stopped after step {} of seed {}; the same command with --out {} --resume goes on\n",
-            training.state.step, seed, runs.folder());
+            training.state.step, seed, shell_word(runs.folder()));
         return interrupted_status;
       }
       say("seed {}: {}  ({:.1f} s)\n", seed, show(training.metrics, training.signatures),
@@ -186,7 +187,7 @@ class Train final : public Command {
       reached.push_back(training.metrics);
     }
     const Estimates estimates = estimates_of(reached);
-    say("mean of {} seeds: {}\n", seeds_, show(estimates));
+    if (seeds_ > 1) say("mean of {} seeds: {}\n", seeds_, show(estimates));
     Metrics means;
     for (const auto& [name, estimate] : estimates) means[name] = estimate.mean;
     compare_with_expected(config, means);

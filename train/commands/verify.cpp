@@ -42,6 +42,7 @@ std::string compared(const Verdict& verdict) {
                                  counted(verdict.evaluations, "evaluation"));
   if (verdict.evaluations > 0)
     text += fmt::format(" ({} with the checksum of all parameters)", verdict.checksums);
+  if (verdict.tests > 0) text += ", the test";
   if (!verdict.checkpoints.empty())
     text += fmt::format(", {} of {}", counted(verdict.tensors, "tensor"),
                         fmt::join(verdict.checkpoints, " and "));
@@ -99,6 +100,7 @@ void print_json(const std::string& run, const Verdict& verdict) {
                     {"last_same", verdict.last_same < 0 ? Json() : Json(verdict.last_same)},
                     {"training_lines", verdict.training_lines},
                     {"evaluations", verdict.evaluations},
+                    {"tests", verdict.tests},
                     {"checksums", verdict.checksums},
                     {"tensors", verdict.tensors},
                     {"differs_at", verdict.is_same() ? Json() : Json(verdict.differs_at)},
@@ -144,7 +146,7 @@ class Verify final : public Command {
     arguments.option("--steps", options_.steps,
                      "compare so many; by default to the first evaluation that was recorded",
                      {.low = 0});
-    arguments.flag("--all", options_.all, "compare all that was recorded");
+    arguments.flag("--all", options_.all, "compare all that was recorded, the test as well");
     arguments.overrides(options_.overrides);
     arguments.threads(threads_);
     arguments.flag("--json", json_, "print one JSON object");

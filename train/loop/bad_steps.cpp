@@ -15,6 +15,8 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+double without_sign_of_nan(double value) { return std::isnan(value) ? std::abs(value) : value; }
+
 bool compares_norms(const Config& config) {
   return config[key::max_bad_steps] > 0 && config[key::bad_step_factor] > 0;
 }
@@ -24,7 +26,8 @@ bool compares_norms(const Config& config) {
 std::string fault_of_step(double loss, double norm, const Config& config,
                           const TrainingState& state) {
   if (!std::isfinite(loss) || !std::isfinite(norm))
-    return fmt::format("the loss is {} and the gradient's norm {}", loss, norm);
+    return fmt::format("the loss is {} and the gradient's norm {}", without_sign_of_nan(loss),
+                       without_sign_of_nan(norm));
   if (!compares_norms(config) || state.gradient_norms.size() < norms_compared) return "";
   const double usual = median(state.gradient_norms), factor = config[key::bad_step_factor];
   if (norm <= factor * usual) return "";

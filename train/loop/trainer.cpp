@@ -333,9 +333,11 @@ Averages Trainer::add_measured(const std::vector<std::string>& of_ranks) {
 
 // What ends the run, with where it stood.
 std::runtime_error Trainer::failure(std::int64_t step, const std::runtime_error& error) const {
-  const std::string kept = run_.folder().empty() ? "" : "; what was saved before stays in ";
-  return std::runtime_error(
-      fmt::format("step {}: {}{}{}", step, error.what(), kept, run_.folder()));
+  const bool has_saved = size_of_file(run_.checkpoint()) + size_of_file(run_.best()) > 0;
+  const std::string kept = run_.folder().empty() ? ""
+                           : has_saved ? "; what was saved before stays in " + run_.folder()
+                                       : fmt::format("; {} has no checkpoint yet", run_.folder());
+  return std::runtime_error(fmt::format("step {}: {}{}", step, error.what(), kept));
 }
 
 MetricsLine Trainer::training_line(const Averages& averages) const {

@@ -13,6 +13,7 @@
 
 #include "autograd/kernels/matmul.hpp"
 #include "data/file.hpp"
+#include "data/text/text.hpp"
 #include "layers/initial.hpp"
 #include "train/bench/benchmark.hpp"
 #include "train/loop/evaluation.hpp"
@@ -132,14 +133,16 @@ void expect_begun_as(const Run& run, const Config& config) {
 
 // With other train.steps a schedule that ends with them would jump to another rate at once: who
 // resumes has to say that it is stretched, or where it ended.
-void expect_same_schedule(const Config& before, const Config& config, std::int64_t step) {
+void expect_same_schedule(const Run& run, const Config& before, const Config& config,
+                          std::int64_t step) {
   const Schedule was = make_schedule(before), now = make_schedule(config);
   config.expect(
       now.decay == Decay::constant || now.steps == was.steps || config[key::decay_steps] > 0,
       key::steps,
-      "so far the learning rate was to end with step {}, and would go from {:.3g} to "
-      "{:.3g} now; --set {}={} keeps that end, ={} moves it",
-      was.steps, was.at(step), now.at(step), key::decay_steps.name, was.steps, now.steps);
+      "the learning rate of {} was to end with step {}, from its {} on it would be another: {:.3g} "
+      "instead of {:.3g} at the next; --set {}={} keeps that end, ={} moves it",
+      run.folder(), was.steps, step, now.at(step), was.at(step), key::decay_steps.name, was.steps,
+      now.steps);
 }
 
 }  // namespace
@@ -151,7 +154,10 @@ std::unique_ptr<Task> begin_task(const Config& config, Weights weights) {
   const Checkpoint start = load_checkpoint_head(trained_checkpoint(config[key::from]));
   expect_same_scale(resolved_config(start.config, start.path + " (its config)", {}), config);
   std::unique_ptr<Task> task = make_task(start, config);
-  if (weights == Weights::there) restore_parameters(start, task->model(), Adapters::new_or_saved);
+  if (weights == Weights::there)
+    restore_parameters(start, task->model(), Adapters::new_or_saved);
+  else
+    expect_parameters(start, task->model(), Adapters::new_or_saved);
   return task;
 }
 
@@ -162,6 +168,9 @@ void check_training_keys(const Config& config, int ranks) {
                 "changes weights that were trained before: begin with them by --from RUN");
   config.expect(config[key::early_stopping] == 0 || config[key::eval_every] > 0,
                 key::early_stopping, "needs evaluations: set train.eval_every");
+  const double factor = config[key::bad_step_factor];
+  config.expect(factor == 0 || factor > 1, key::bad_step_factor,
+                "steps as usual would be left out: give more than 1, or 0 for none");
   if (parts >= ranks) return;
   config.expect(batch >= ranks, key::batch_size,
                 "a step of {} examples cannot be cut for {} ranks; start fewer", batch, ranks);
@@ -179,6 +188,8 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
   expect_input(resume || !begun,
                "{}: holds {} run: --resume goes on with it, another --out keeps it", run.folder(),
                saved ? "a" : "an unfinished");
+  expect_input(begun || seed_folders(run.folder()).empty(),
+               "{}: holds runs of several seeds; give another --out", run.folder());
   if (!resume) return std::nullopt;
   if (fs::exists(run.metrics())) require_file(run.metrics());
 
@@ -191,13 +202,13 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
       checkpoint->state.examples > 0,
       "{}: holds weights that were not trained here, and nothing of an optimiser; `tapestry "
       "train CONFIG --from {}` begins a training with them",
-      run.folder(), run.folder());
+      run.folder(), shell_word(run.folder()));
   const Config before = resolved_config(checkpoint->config, checkpoint->path + " (its config)", {});
   expect_same(before, config, run);
   config.expect(config[key::steps] >= checkpoint->state.step, key::steps,
                 "{} has done {} already; give as many or more", run.folder(),
                 checkpoint->state.step);
-  expect_same_schedule(before, config, checkpoint->state.step);
+  expect_same_schedule(run, before, config, checkpoint->state.step);
   return checkpoint;
 }
 
@@ -275,7 +286,7 @@ void announce(const Config& config, const Run& run, Task& task, const TrainingSt
   if (!options.quiet)
     say("{}: {} parameters{}, {} training examples, {}, into {}{}\n", config[key::name],
         count_parameters(task.model()), trained_share(task.model()), task.training_data().size(),
-        machine(), run.folder(),
+        machine(), printable(run.folder()),
         engines_before              ? fmt::format(", from step {}", state.step)
         : config[key::from].empty() ? ""
                                     : ", from the weights of " + config[key::from]);

@@ -1,6 +1,8 @@
 #include "train/plan/changes.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 
 #include "train/loop/training.hpp"
 #include "train/settings/keys.hpp"
@@ -91,23 +93,24 @@ std::optional<Change> change_of(const Candidate& candidate, const ConfigWith& co
   return std::nullopt;
 }
 
-// The first of a list, each of which holds less than the one before, that fits.
-template <class Fits>
+// The first of a list that fits. What they come to falls, and may rise again once there are more
+// sums to keep than activations to save: then the others are not tried.
 std::optional<Change> first_that_fits(
-    const std::vector<Candidate>& list,
-    const std::function<std::optional<Change>(const Candidate&)>& change, Fits fits) {
-  std::optional<Change> found = change(list.back());
-  if (!found || !fits(*found)) return std::nullopt;
-  std::size_t low = 0, high = list.size() - 1;  // the one at `high` fits
-  while (low < high) {
-    const std::size_t middle = (low + high) / 2;
-    std::optional<Change> tried = change(list[middle]);
-    if (tried && fits(*tried))
-      high = middle, found = std::move(tried);
-    else
-      low = middle + 1;
+    const std::vector<Candidate>& list, std::int64_t bytes, std::int64_t MemoryPlan::*figure,
+    const std::function<std::optional<Change>(const Candidate&)>& change) {
+  constexpr int most_rises = 2;
+  std::int64_t before = std::numeric_limits<std::int64_t>::max();
+  int rises = 0;
+  for (const Candidate& candidate : list) {
+    std::optional<Change> tried = change(candidate);
+    if (!tried) continue;
+    const std::int64_t comes_to = tried->memory.*figure;
+    if (comes_to <= bytes) return tried;
+    rises = comes_to > before ? rises + 1 : 0;
+    if (rises == most_rises) break;
+    before = comes_to;
   }
-  return found;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -119,17 +122,15 @@ std::optional<Change> smallest_change(const ConfigWith& config_with, const Memor
   const auto change = [&](const Candidate& candidate) {
     return change_of(candidate, config_with, ranks);
   };
-  const auto evaluation =
-      first_that_fits(each_with({}, smaller_evaluations(config)), change,
-                      [&](const Change& tried) { return tried.memory.evaluation_peak <= bytes; });
+  const auto evaluation = first_that_fits(each_with({}, smaller_evaluations(config)), bytes,
+                                          &MemoryPlan::evaluation_peak, change);
   if (!evaluation) return std::nullopt;
   const Candidate evaluated{evaluation->overrides, evaluation->cost};
   for (const std::vector<Candidate>& list : lighter_steps(config, ranks)) {
     std::vector<Candidate> with_evaluation;
     for (const Candidate& step : list) with_evaluation.push_back(both(evaluated, step));
-    const auto found = first_that_fits(
-        with_evaluation, change, [&](const Change& tried) { return tried.memory.held <= bytes; });
-    if (found) return found;
+    if (auto found = first_that_fits(with_evaluation, bytes, &MemoryPlan::held, change))
+      return found;
   }
   return std::nullopt;
 }

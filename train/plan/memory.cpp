@@ -80,6 +80,7 @@ class Walk {
       : config_(config),
         seconds_(options.seconds),
         before_(bytes_in_use()),
+        held_before_(memory_use().bytes_held),
         ranks_(Ranks::imagined(options.rank, options.ranks)),
         task_(begin_task(config, Weights::rehearsed)) {
     count_parameters(task_->model().parameters(), plan_);
@@ -98,7 +99,7 @@ class Walk {
       plan_.evaluation_peak =
           std::max(plan_.evaluation_peak, evaluate(*task_->test_data()) - before_);
     plan_.checkpoint_peak = save() - before_;
-    plan_.held = memory_use().bytes_held;
+    plan_.held = memory_use().bytes_held - held_before_;
     return plan_;
   }
 
@@ -149,7 +150,7 @@ class Walk {
 
   const Config& config_;
   double seconds_;
-  std::int64_t before_;  // bytes that other arrays held
+  std::int64_t before_, held_before_;  // bytes that other arrays held, and their blocks
   std::atomic<bool> stop_ = false;
   Ranks ranks_;
   std::unique_ptr<Task> task_;
@@ -165,6 +166,7 @@ std::int64_t MemoryPlan::peak() const {
 
 MemoryPlan plan_memory(const Config& config, const MemoryPlanOptions& options) {
   forget_reserved_memory();
+  const IdleSetAside fresh;
   const MemoryPlan plan = Walk(config, options).run();
   forget_reserved_memory();
   return plan;

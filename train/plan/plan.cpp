@@ -99,6 +99,12 @@ std::string show_disk(const TrainingPlan& plan) {
 // What a thread keeps beside arrays, for panels and tiles of products: 2 to 3 MB were measured.
 constexpr std::int64_t bytes_of_a_thread = 3 << 20;
 
+// Of this process, which holds the program and, since the memory was planned, the data.
+std::int64_t beside_arrays() {
+  return std::max(resident_bytes() - memory_use().bytes_held, std::int64_t{0}) +
+         num_threads() * bytes_of_a_thread;
+}
+
 std::int64_t free_bytes_here() {
   std::error_code unknown;
   const std::filesystem::space_info space = std::filesystem::space(".", unknown);
@@ -114,7 +120,7 @@ TrainingPlan plan_training(const ConfigWith& config_with, const PlanOptions& opt
                     .machine = options.machine > 0 ? options.machine : machine_memory().memory,
                     .course = course_of(config),
                     .ranks = options.ranks};
-  plan.beside = resident_bytes() + num_threads() * bytes_of_a_thread;
+  plan.beside = beside_arrays();
   plan.disk = 3 * plan.memory.checkpoint;
   plan.disk_free = free_bytes_here();
   if (!plan.fits())

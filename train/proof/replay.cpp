@@ -10,6 +10,7 @@
 #include "train/loop/evaluation.hpp"
 #include "train/loop/explanation.hpp"
 #include "train/proof/retraining.hpp"
+#include "train/run/session.hpp"
 #include "train/settings/keys.hpp"
 
 namespace tapestry {
@@ -84,6 +85,15 @@ const Checkpoint* beginning_before(const Retraining& again, std::int64_t step) {
   return latest;
 }
 
+// A training that failed has no steps after the one that did.
+void expect_reached(const Run& run, std::int64_t step) {
+  const std::vector<Session> sessions = read_sessions(run);
+  if (sessions.empty() || !sessions.back().end) return;
+  const Session::End& end = *sessions.back().end;
+  expect_input(!end.how.starts_with("failed") || step <= end.step + 1,
+               "--step {}: {} failed in step {}, its last", step, run.folder(), end.step + 1);
+}
+
 }  // namespace
 
 void ValueRange::add(const Array& array) {
@@ -111,6 +121,7 @@ Replay replay(const Run& run, std::int64_t step, const std::vector<std::string>&
   const Config& config = again.config();
   expect_input(step >= 1 && step <= config[key::steps], "--step {}: {} has the steps 1 to {}", step,
                run.folder(), config[key::steps]);
+  expect_reached(run, step);
   const Checkpoint* from = beginning_before(again, step);
   Trainer& trainer = again.begin(from);
   Replay replay{.from = from ? from->path : "the start",

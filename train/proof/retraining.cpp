@@ -16,16 +16,15 @@ namespace {
 namespace fs = std::filesystem;
 
 std::optional<Checkpoint> head_of(const std::string& path) {
-  std::error_code unseen;
-  return fs::exists(path, unseen) ? std::optional(load_checkpoint_head(path)) : std::nullopt;
+  return has_file(path) ? std::optional(load_checkpoint_head(path)) : std::nullopt;
 }
 
 Config config_of(const Run& run, const std::vector<std::string>& overrides) {
   std::error_code unseen;
   expect_input(fs::is_directory(run.folder(), unseen),
-               "{}: no run; give the folder of one, as runs/sort", run.folder());
-  expect_input(fs::exists(run.config(), unseen), "{}: no run: it holds no config.toml",
-               run.folder());
+               "{}: no run's folder; give one, as runs/sort", run.folder());
+  expect_input(has_file(run.config()),
+               "{}: no run: it holds no config.toml; of several seeds name one", run.folder());
   constexpr std::int64_t most_bytes = 1 << 20;
   const std::string text = read_file(run.config(), most_bytes);
   const Config before = resolved_config(text, run.config(), {});
@@ -43,8 +42,18 @@ Retraining::Retraining(const Run& run, const std::vector<std::string>& overrides
       best_(head_of(run.best())),
       last_(head_of(run.checkpoint())),
       config_(config_of(run, overrides)) {
+  for (const Checkpoint* kept : {best(), last()})
+    if (kept) expect_config_of(*kept);
   // What was left out and recorded is left out again, whatever a later session allowed.
   config_.set(key::max_bad_steps, std::numeric_limits<std::int64_t>::max());
+}
+
+// config.toml was changed since, where it says another training than its checkpoints.
+void Retraining::expect_config_of(const Checkpoint& kept) const {
+  const Config trained = resolved_config(kept.config, kept.path + " (its config)", {});
+  const std::vector<std::string> differences = trained.differences(config_);
+  expect_input(differences.empty(), "{}: {} was trained under another config: {}", run_.config(),
+               kept.path, fmt::join(differences, ", "));
 }
 
 Trainer& Retraining::begin(const Checkpoint* from) {

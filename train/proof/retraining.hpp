@@ -18,6 +18,7 @@ class Retraining {
 
   const Run& run() const { return run_; }
   const Config& config() const { return config_; }
+  Task& task() { return *task_; }  // of what was begun
 
   // best.safetensors and checkpoint.safetensors as they were at first; null where there is none.
   const Checkpoint* best() const { return best_ ? &*best_ : nullptr; }
@@ -28,6 +29,8 @@ class Retraining {
   Trainer& begin(const Checkpoint* from);
 
  private:
+  void expect_config_of(const Checkpoint& kept) const;
+
   Run run_;
   std::optional<Checkpoint> best_, last_;
   Config config_;

@@ -13,6 +13,7 @@
 #include "autograd/parallel.hpp"
 #include "data/file.hpp"
 #include "data/text/text.hpp"
+#include "train/loop/evaluation.hpp"
 #include "train/proof/retraining.hpp"
 #include "train/run/checksum_recorder.hpp"
 #include "train/run/line_reader.hpp"
@@ -31,7 +32,7 @@ bool is_split(const Json& line, const char* split) { return line["split"] == spl
 std::int64_t step_of(const Json& line) { return line["step"].get<std::int64_t>(); }
 
 // The lines of metrics.jsonl of training and evaluations, whose steps never fall. A test's, which
-// comes last, is passed over.
+// comes last, is kept apart.
 class RecordedLines {
  public:
   RecordedLines(const Run& run, std::int64_t steps_of_run)
@@ -43,8 +44,7 @@ class RecordedLines {
     while (!front_ && reader_.next()) {
       front_ = whole_line();
       if (!is_split(*front_, "test")) break;
-      front_.reset();
-      ++tests_;
+      test_ = std::exchange(front_, std::nullopt);
     }
     return front_ ? &*front_ : nullptr;
   }
@@ -58,7 +58,8 @@ class RecordedLines {
     return lines;
   }
 
-  std::int64_t tests() const { return tests_; }  // that were passed over so far
+  // The last of those that were met so far, by all trainings that came to an end.
+  const std::optional<Json>& test() const { return test_; }
 
  private:
   Json whole_line() {
@@ -87,8 +88,7 @@ class RecordedLines {
   std::string path_;
   std::int64_t steps_of_run_, last_step_ = 0;
   LineReader reader_;
-  std::optional<Json> front_;
-  std::int64_t tests_ = 0;
+  std::optional<Json> front_, test_;
 };
 
 // The last step to compare, after `first`.
@@ -138,8 +138,21 @@ class Comparison {
       if (!trained) best_loss_ = std::min(best_loss_, computed.values.at("loss"));
       compare(line, computed);
       ++(trained ? verdict_.training_lines : verdict_.evaluations);
+      if (!trained) evaluated_steps_.insert(step_of(line));
       compared_at_ = trainer_.state().step;
     }
+  }
+
+  // What the model that the run ended with comes to on the test split.
+  void compare_test(const Json& line, Task& task) {
+    const Checkpoint* ended_with = again_.best() ? again_.best() : again_.last();
+    if (!ended_with || !task.test_data()) return;
+    restore_parameters(*ended_with, task.model());
+    compare(line, {.step = ended_with->state.step,
+                   .split = "test",
+                   .values = evaluate(task, *task.test_data(), again_.config()),
+                   .signatures = task.signatures()});
+    ++verdict_.tests;
   }
 
   // Once something differs, to name the tensors: those of the next evaluation.
@@ -199,11 +212,13 @@ class Comparison {
  private:
   void compare(const Json& recorded, const MetricsLine& computed) {
     std::set<std::string> names = {"step", "split"};
+    const std::string of = is_split(recorded, "test") ? "the test's " : "";
+    if (step_of(recorded) != computed.step) differs(of + "step", recorded["step"], computed.step);
     for (const auto& [name, value] : computed.values) {
       names.insert(name);
       if (name == "bad_steps" && !recorded.contains(name) && value == 0) continue;
       const Json found = recorded.value(name, Json("nothing"));
-      if (!is_same_figure(found, value)) differs(name, found, Json(value));
+      if (!is_same_figure(found, value)) differs(of + name, found, Json(value));
     }
     for (const auto& [name, signature] : computed.signatures)
       compare_text(recorded, *names.insert(name + "_signature").first, signature);
@@ -236,7 +251,12 @@ class Comparison {
     compare("gradient_norms", found.gradient_norms, own.gradient_norms);
     const double best = found.evaluation_due ? best_loss_before_ : best_loss_;
     if (found.best_loss == best) return;
-    if (verdict_.evaluations == 0 && !from_)
+    if (const Checkpoint* of_best = again_.best(); of_best && of_best->state.step <= own.step &&
+                                                   !evaluated_steps_.contains(of_best->state.step))
+      verdict_.not_compared.push_back(
+          fmt::format("best_loss of {}: no evaluation of step {} was recorded", kept.path,
+                      of_best->state.step));
+    else if (verdict_.evaluations == 0 && !from_)
       verdict_.not_compared.push_back(
           fmt::format("best_loss of {}: no evaluation was recorded", kept.path));
     else
@@ -250,7 +270,7 @@ class Comparison {
     const auto& entries = kept.reader->entries();
     for (const auto& [name, own] : computed) {
       const auto entry = std::ranges::find(entries, name, &SafetensorsEntry::name);
-      if (entry == entries.end() || checksum(kept.reader->read(*entry)) != own)
+      if (entry == entries.end() || checksum_of(kept, *entry) != own)
         differing.names.push_back(name);
     }
     for (const SafetensorsEntry& entry : entries)
@@ -283,6 +303,7 @@ class Comparison {
   double best_loss_ = std::numeric_limits<double>::infinity();  // of the evaluations so far,
   double best_loss_before_ = best_loss_;                        // without this step's own
   std::int64_t compared_at_ = -1;                               // the latest step that was
+  std::set<std::int64_t> evaluated_steps_;
   std::set<std::string> not_computed_;
   RecordedChecksums evaluated_;
   bool is_looked_into_ = false;  // the tensors were compared after a difference
@@ -361,8 +382,9 @@ const Checkpoint* beginning(const Retraining& again, const std::string& from,
 
 // What is read must be files, and of this training's steps.
 void expect_whole(const Retraining& again, const Checkpoint* from) {
-  for (const std::string& path : {again.run().metrics(), again.run().sessions()})
-    if (std::error_code unseen; std::filesystem::exists(path, unseen)) require_file(path);
+  for (const std::string& path :
+       {again.run().metrics(), again.run().sessions(), again.run().checksums()})
+    has_file(path);
   const std::int64_t steps = again.config()[key::steps];
   for (const Checkpoint* kept : {again.best(), again.last(), from})
     expect_input(!kept || (kept->state.step >= 0 && kept->state.step <= steps),
@@ -374,6 +396,8 @@ void expect_whole(const Retraining& again, const Checkpoint* from) {
 std::vector<std::string> not_compared(RecordedLines& recorded, const Comparison& comparison,
                                       const Verdict& verdict, std::int64_t last) {
   std::vector<std::string> all;
+  if (verdict.training_lines + verdict.evaluations == 0)
+    all.push_back("figures: metrics.jsonl has none of these steps");
   if (verdict.evaluations > verdict.checksums)
     all.push_back(
         fmt::format("parameters: of {} of {} evaluations an earlier version took down no checksum",
@@ -388,7 +412,7 @@ std::vector<std::string> not_compared(RecordedLines& recorded, const Comparison&
   if (after > 0)
     all.push_back(fmt::format("lines of metrics.jsonl after step {}, which differs: {}",
                               verdict.differs_at, after));
-  if (recorded.tests() > 0) all.push_back(fmt::format("lines of tests: {}", recorded.tests()));
+  if (recorded.test() && verdict.tests == 0) all.push_back("the test: --all compares it");
   return all;
 }
 
@@ -422,13 +446,15 @@ Verdict verify(const Run& run, const VerifyOptions& options) {
     comparison.end_step();
   }
   verdict.last_step = trainer.state().step;
+  if (options.all && verdict.is_same() && !recorded.front() && recorded.test())
+    comparison.compare_test(*recorded.test(), again.task());
   const std::int64_t steps = verdict.last_step - before;
   expect_input(verdict.training_lines + verdict.evaluations + verdict.tensors > 0,
                "{}: nothing was recorded {} step {} to compare with; {}", run.folder(),
                steps == 0 ? "after" : fmt::format("of the {} steps after", steps), before,
-               steps > 0 ? "give more --steps"
-               : from    ? "--from start begins with the first"
-                         : "it has not come to a line of metrics.jsonl");
+               steps > 0 || options.steps == 0 ? "give more --steps"
+               : from                          ? "--from start begins with the first"
+                                               : "it has not come to a line of metrics.jsonl");
   for (std::string& what : not_compared(recorded, comparison, verdict, last))
     verdict.not_compared.push_back(std::move(what));
   verdict.recorded_by = sessions_of(run, verdict.first_step, verdict.last_step);

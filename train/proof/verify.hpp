@@ -12,7 +12,7 @@ namespace tapestry {
 struct VerifyOptions {
   std::string from = "start";  // or "best", "checkpoint": the run's; or the path of one
   std::int64_t steps = -1;     // -1: to the first evaluation that was recorded
-  bool all = false;            // instead: to the last line of metrics, or a checkpoint after it
+  bool all = false;            // instead: all lines of metrics, and a checkpoint after the last
   std::vector<std::string> overrides{};
   std::function<void(std::int64_t step, std::int64_t last)> watch{};  // looks at each step
 };
@@ -30,7 +30,7 @@ struct DifferingTensors {
 struct Verdict {
   std::string from{};                                            // "the start", or a checkpoint
   std::int64_t first_step = 0, last_step = 0, steps_of_run = 0;  // [first, last] were compared
-  std::int64_t training_lines = 0, evaluations = 0, checksums = 0, tensors = 0;
+  std::int64_t training_lines = 0, evaluations = 0, tests = 0, checksums = 0, tensors = 0;
   std::int64_t recorded_steps = 0;         // those of which a line or tensors were compared
   std::int64_t last_same = -1;             // the last of these without a difference; -1: none
   std::vector<std::string> checkpoints{};  // of which the tensors are

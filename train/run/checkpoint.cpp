@@ -79,8 +79,17 @@ std::vector<double> numbers(const Checkpoint& checkpoint, const std::string& nam
   return values;
 }
 
-// Reads a tensor of the array's shape and dtype into it, as it was written.
-void restore(const Checkpoint& checkpoint, const std::string& name, Array into) {
+void expect_written(const Checkpoint& checkpoint, const std::string& name,
+                    const std::string& checksum) {
+  const auto written = checkpoint.file.metadata.find(checksum_prefix + name);
+  expect_input(written == checkpoint.file.metadata.end() || written->second == checksum,
+               "{}: tensor {} is damaged: its bytes are not those that were written",
+               checkpoint.path, name);
+}
+
+// The tensor that has the array's shape and dtype.
+const SafetensorsEntry& entry_of(const Checkpoint& checkpoint, const std::string& name,
+                                 const Array& into) {
   const auto& entries = checkpoint.reader->entries();
   const auto entry = std::ranges::find(entries, name, &SafetensorsEntry::name);
   expect_input(entry != entries.end(), "{}: tensor {} {} is missing: another model wrote this file",
@@ -90,14 +99,17 @@ void restore(const Checkpoint& checkpoint, const std::string& name, Array into) 
                "{}: tensor {} is {} {}, the config asks for {} {}", checkpoint.path, name,
                to_string(dtype), to_string(entry->shape), to_string(into.dtype()),
                to_string(into.shape()));
+  return *entry;
+}
+
+// Reads a tensor into an array, as it was written.
+void restore(const Checkpoint& checkpoint, const std::string& name, Array into) {
+  const SafetensorsEntry& entry = entry_of(checkpoint, name, into);
   if (const Array* loaded = checkpoint.file.find(name))
     into.copy_from(*loaded);
   else
-    checkpoint.reader->read(*entry, into);
-  const auto written = checkpoint.file.metadata.find(checksum_prefix + name);
-  expect_input(written == checkpoint.file.metadata.end() || written->second == checksum(into),
-               "{}: tensor {} is damaged: its bytes are not those that were written",
-               checkpoint.path, name);
+    checkpoint.reader->read(entry, into);
+  expect_written(checkpoint, name, checksum(into));
 }
 
 }  // namespace
@@ -204,6 +216,12 @@ Checkpoint load_checkpoint_head(const std::string& path) {
                     .file = {.tensors = {}, .metadata = std::move(metadata)}});
 }
 
+std::string checksum_of(const Checkpoint& checkpoint, const SafetensorsEntry& entry) {
+  const std::string sum = checksum(checkpoint.reader->read(entry));
+  expect_written(checkpoint, entry.name, sum);
+  return sum;
+}
+
 std::int64_t count_parameters(const Checkpoint& checkpoint) {
   std::int64_t count = 0;
   for (const SafetensorsEntry& entry : checkpoint.reader->entries())
@@ -252,17 +270,22 @@ bool has_adapters(const Checkpoint& checkpoint) {
   });
 }
 
+// Those that it is to have.
+std::vector<const Parameter*> saved_parameters(const Checkpoint& checkpoint, Module& model,
+                                               Adapters adapters) {
+  const bool begins_adapters = adapters == Adapters::new_or_saved && !has_adapters(checkpoint);
+  std::vector<const Parameter*> saved;
+  for (const Parameter* parameter : model.parameters())
+    if (!begins_adapters || !is_of_adapter(parameter->name)) saved.push_back(parameter);
+  return saved;
+}
+
 }  // namespace
 
-void restore_parameters(const Checkpoint& checkpoint, Module& model, Adapters adapters) {
-  const bool begins_adapters = adapters == Adapters::new_or_saved && !has_adapters(checkpoint);
+void expect_parameters(const Checkpoint& checkpoint, Module& model, Adapters adapters) {
   std::set<std::string> names;
-  for (const Parameter* parameter : model.parameters()) {
-    if (begins_adapters && is_of_adapter(parameter->name)) continue;
-    restore(checkpoint, parameter->name, parameter->value());
-    expect_input(std::isfinite(sum_of_squares(parameter->value())),
-                 "{}: tensor {} holds numbers that are not finite: this model cannot be used",
-                 checkpoint.path, parameter->name);
+  for (const Parameter* parameter : saved_parameters(checkpoint, model, adapters)) {
+    entry_of(checkpoint, parameter->name, parameter->value());
     names.insert(parameter->name);
   }
   for (const SafetensorsEntry& entry : checkpoint.reader->entries())
@@ -272,6 +295,16 @@ void restore_parameters(const Checkpoint& checkpoint, Module& model, Adapters ad
         is_of_adapter(entry.name) ? ", which asks for no such model.lora; `tapestry export "
                                     "--merge` makes a model without"
                                   : "");
+}
+
+void restore_parameters(const Checkpoint& checkpoint, Module& model, Adapters adapters) {
+  expect_parameters(checkpoint, model, adapters);
+  for (const Parameter* parameter : saved_parameters(checkpoint, model, adapters)) {
+    restore(checkpoint, parameter->name, parameter->value());
+    expect_input(std::isfinite(sum_of_squares(parameter->value())),
+                 "{}: tensor {} holds numbers that are not finite: this model cannot be used",
+                 checkpoint.path, parameter->name);
+  }
 }
 
 void restore_optimizer(const Checkpoint& checkpoint, Optimizer& optimizer) {

@@ -54,6 +54,9 @@ void save_weights(const std::string& path, Task& task, const Config& config);
 Checkpoint load_checkpoint(const std::string& path);
 Checkpoint load_checkpoint_head(const std::string& path);  // its tensors wait in the file
 
+// Of one of its tensors. InputError where its bytes are not those that were written.
+std::string checksum_of(const Checkpoint& checkpoint, const SafetensorsEntry& entry);
+
 std::int64_t count_parameters(const Checkpoint& checkpoint);  // numbers, of the model alone
 std::int64_t count_parameters(Module& model);
 
@@ -62,9 +65,13 @@ std::int64_t count_parameters(Module& model);
 std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& config,
                                 bool needs_data = true);
 
-// Copy tensors into place. InputError for one that is missing, of another shape or dtype, or not as
-// it was written; a parameter must also be finite.
+// InputError for a tensor that is missing, of another shape or dtype, or without a place.
 enum class Adapters { saved, new_or_saved };  // new_or_saved: where the file has none they stay
+void expect_parameters(const Checkpoint& checkpoint, Module& model,
+                       Adapters adapters = Adapters::saved);
+
+// Copy tensors into place. InputError as above, and for one that is not as it was written; a
+// parameter must also be finite.
 void restore_parameters(const Checkpoint& checkpoint, Module& model,
                         Adapters adapters = Adapters::saved);
 void restore_optimizer(const Checkpoint& checkpoint, Optimizer& optimizer);

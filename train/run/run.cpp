@@ -33,6 +33,10 @@ std::string Run::default_folder(const std::string& name, bool resume) {
   expect_input(!name.starts_with(".") && name.find('/') == name.npos && printable(name) == name,
                "{}: cannot be the name of a folder in runs/; --out names any folder",
                printable(name));
+  constexpr std::size_t most_bytes = 200;  // of a folder's name, with a number after it
+  expect_input(name.size() <= most_bytes,
+               "{}: too long for a folder's name; --out names any folder",
+               printable_beginning(name));
   const std::string base = "runs/" + name;
   std::string last = base, next = base;
   for (int number = 2; fs::exists(next); ++number) {
@@ -145,7 +149,7 @@ std::string trained_checkpoint(const std::string& run) {
   std::error_code unseen;
   expect_input(fs::exists(run, unseen),
                "{}: no such run; `tapestry train CONFIG --out {}` would make it", printable(run),
-               printable(run));
+               shell_word(run));
   if (!fs::is_directory(run, unseen)) return run;
   const Run folder(run);
   std::error_code ignored;  // of a folder that may not be looked into: listing it says so

@@ -156,6 +156,11 @@ Header parse_header(const std::string& path, const std::string& text) {
   HeaderJson root;
   try {
     root = HeaderJson::parse(text, callback);
+  } catch (const nlohmann::json::parse_error& error) {
+    throw InputError(
+        fmt::format("{}: header at byte 8: it is damaged: no JSON from its byte {} on; take "
+                    "another copy of the file",
+                    path, error.byte));
   } catch (const nlohmann::json::exception& error) {
     throw InputError(fmt::format("{}: header at byte 8: {}", path,
                                  std::string_view(error.what()).substr(0, max_reason)));

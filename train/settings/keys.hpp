@@ -158,9 +158,8 @@ inline const Key<std::int64_t> max_bad_steps{
 inline const Key<double> bad_step_factor{
     "train.bad_step_factor",
     0,
-    "a step is left out as well whose gradient's norm is above this times the median of the "
-    "latest; "
-    "0: none",
+    "a step is left out as well whose gradient's norm is above this, more than 1, times the "
+    "median of the latest; 0: none",
     {.low = 0, .high = 1e12, .used_if = {max_bad_steps.is_not(0)}}};
 
 inline const Key<std::string> expected_metric{

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <functional>
+#include <utility>
+
+#include "tests/support/workshop.hpp"
+
+namespace tapestry {
+
+// tapestry verify RUN WORDS --json, and its exit status.
+inline std::pair<Json, int> verified(const Workshop& shop, const std::string& run,
+                                     std::vector<std::string> words = {}) {
+  words.insert(words.begin(), {"verify", shop.folder.path(run), "--json"});
+  const Finished finished = tapestry_run(with_sets(words));
+  INFO(finished.err);
+  REQUIRE(finished.err.empty());
+  return {Json::parse(finished.out), finished.status};
+}
+
+inline Json must_verify(const Workshop& shop, const std::string& run,
+                        const std::vector<std::string>& words = {}) {
+  const auto [verdict, status] = verified(shop, run, words);
+  INFO(verdict.dump(1));
+  CHECK(status == 0);
+  CHECK(verdict["same"] == true);
+  CHECK(verdict["differs_at"].is_null());
+  return verdict;
+}
+
+inline std::string refused_verify(const Workshop& shop, const std::string& run,
+                                  std::vector<std::string> words = {}) {
+  words.insert(words.begin(), {"verify", shop.folder.path(run)});
+  const Finished finished = tapestry_run(with_sets(words));
+  CHECK(finished.status == 2);
+  CHECK(lines_of(finished.err).size() == 1);
+  return finished.err;
+}
+
+// Changes the lines of metrics.jsonl.
+inline void change_metrics(const Workshop& shop, const std::string& run,
+                           const std::function<void(Json&)>& change) {
+  std::string text;
+  for (Json& line : shop.metrics(run)) {
+    change(line);
+    text += line.dump() + "\n";
+  }
+  shop.folder.write(run + "/metrics.jsonl", text);
+}
+
+}  // namespace tapestry
