@@ -187,9 +187,9 @@ class ClassTask final : public Task {
   ClassExamples validation_examples() const {
     ClassExamples drawn = draw_classes(60, 1);
     if (fault_ == "shared") {
-      const ClassExamples other = draw_classes(1, 0);
+      const ClassExamples other = draw_classes(8, 0);
       std::ranges::copy(other.features, drawn.features.begin());
-      drawn.labels[0] = other.labels[0];
+      std::ranges::copy(other.labels, drawn.labels.begin());
     }
     return drawn;
   }
@@ -371,7 +371,7 @@ TEST_CASE("doctor: each planted fault is found by its gate, and by none before i
     std::vector<std::string> overrides = {};
   };
   const std::vector<Planted> all = {
-      {"classes", "shared", "shared examples", "1 of 60 validation examples"},
+      {"classes", "shared", "shared examples", "8 of 60 validation examples"},
       {"classes", "not finite", "values", "input 3 of example 17 is nan"},
       {"classes", "redraws", "values", "is another one when it is read again"},
       {"classes", "constant", "values", "4 of the 6 inputs"},
@@ -383,7 +383,7 @@ TEST_CASE("doctor: each planted fault is found by its gate, and by none before i
       {"classes", "shuffled", "targets", "tell nothing of their targets"},
       {"tokens", "own place", "targets", "100.0 % the one in their own place"},
       {"tokens", "other order", "targets", "the token that comes next"},
-      {"tokens", "other rows", "targets", ""},
+      {"tokens", "other rows", "targets", "of example 0 in those of example 1"},
       {"tokens", "some other rows", "targets", "the token that comes next"},
       {"classes", "large", "first loss", "outputs that say nothing have 1.099"},
       {"classes", "leak", "first loss", "far below the entropy"},
@@ -426,8 +426,8 @@ TEST_CASE("doctor: dependence tells pairs that belong together from those that d
     same.push_back(Array::of<std::int32_t>({x > 0}, {1}));
     others.push_back(Array::of<std::int32_t>({random.uniform() > 0.5}, {1}));
   }
-  CHECK(dependence(likeness(numbers), likeness(same), 0) > 10);
-  CHECK(std::abs(dependence(likeness(numbers), likeness(others), 0)) < 4);
+  CHECK(fit(likeness(numbers), likeness(same), 0).deviations() > 10);
+  CHECK(std::abs(fit(likeness(numbers), likeness(others), 0).deviations()) < 4);
 }
 
 TEST_CASE("doctor: dependence of what a graph's first messages read, and its class") {
@@ -438,9 +438,9 @@ TEST_CASE("doctor: dependence of what a graph's first messages read, and its cla
     reads.push_back(graph_reading(one, std::any_cast<GraphPart>(one.besides)));
     says.push_back(one.targets);
   }
-  CHECK(dependence(likeness(reads), likeness(says), 0) > 20);
+  CHECK(fit(likeness(reads), likeness(says), 0).deviations() > 20);
   Random(1, Stream::data).shuffle(says);
-  CHECK(std::abs(dependence(likeness(reads), likeness(says), 0)) < 4);
+  CHECK(std::abs(fit(likeness(reads), likeness(says), 0).deviations()) < 4);
   // A path 0-1-2, whose middle is asked for: what it has, and what its neighbours have.
   const Batch middle{.inputs = Array::of<float>({1, 0, 0, 0, 2, 0, 0, 3, 4}, {3, 3}),
                      .targets = Array::of<std::int32_t>({-1, 5, -1}, {3}),

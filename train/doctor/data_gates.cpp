@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <unordered_set>
 
 #include "autograd/observe.hpp"
 #include "train/doctor/gate.hpp"
@@ -15,75 +13,26 @@ double share(std::int64_t part, std::int64_t whole) {
   return static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, whole));
 }
 
-// The probability of at least `seen` events where so many are expected: Poisson's, or of many the
-// normal one.
-double chance_of(std::int64_t seen, double expected) {
-  if (expected > 100)
-    return std::erfc((static_cast<double>(seen) - 0.5 - expected) / std::sqrt(2 * expected)) / 2;
-  double term = std::exp(-expected), below = 0;
-  for (std::int64_t i = 0; i < seen; ++i, term *= expected / static_cast<double>(i)) below += term;
-  return 1 - below;
-}
-
-std::int64_t repeated(const std::vector<std::uint64_t>& fingerprints) {
-  std::unordered_map<std::uint64_t, std::int64_t> counts;
-  for (const std::uint64_t print : fingerprints) ++counts[print];
-  return std::ranges::count_if(fingerprints, [&](auto print) { return counts.at(print) > 1; });
-}
-
-constexpr double least_chance = 1e-3;
-
-}  // namespace
-
-// Data that repeat themselves share examples among random splits: as many of one split stand in the
-// other as of that other stand in it twice. More is a leak.
-GateVerdict check_shared_examples(Patient& patient) {
-  const Survey &training = patient.training_survey(), &validation = patient.validation_survey();
-  const std::unordered_set<std::uint64_t> known(training.fingerprints.begin(),
-                                                training.fingerprints.end());
-  const auto shared = std::ranges::count_if(validation.fingerprints,
-                                            [&](auto print) { return known.contains(print); });
-  const std::int64_t twice = repeated(training.fingerprints);
-  const auto read = std::ssize(validation.fingerprints);
-  const double expected = share(twice, std::ssize(training.fingerprints)) * double(read);
-  GateVerdict verdict{.said = fmt::format("{} to train on, {} to validate on, {} in both",
-                                          training.coverage(), validation.coverage(), shared)};
-  const std::string found =
-      fmt::format("{} of {} validation examples ({:.3g} %) stand in the training data, too", shared,
-                  read, 100 * share(shared, read));
-  if (shared > expected && chance_of(shared, expected) < least_chance)
-    verdict.fault = Fault{
-        found,
-        fmt::format("the splits were not cut apart: of the training examples {:.3g} % are there "
-                    "twice, by which {:.0f} could be expected",
-                    100 * share(twice, std::ssize(training.fingerprints)), expected),
-        "remove them from one of the splits: what is validated on them was learnt by heart"};
-  else if (shared > 0)
-    verdict.warnings.push_back(
-        fmt::format("{}, as the data repeat themselves: {:.3g} % of the training examples are "
-                    "there twice",
-                    found, 100 * share(twice, std::ssize(training.fingerprints))));
-  return verdict;
-}
-
-namespace {
-
 struct Constants {
   std::int64_t count = 0, first = 0;  // places that never change
+  float value = 0;                    // of the first
 };
 Constants constants_of(const std::vector<float>& low, const std::vector<float>& high) {
   Constants found;
   for (std::size_t i = 0; i < low.size(); ++i)
-    if (low[i] == high[i] && found.count++ == 0) found.first = static_cast<std::int64_t>(i);
+    if (low[i] == high[i] && found.count++ == 0)
+      found.first = static_cast<std::int64_t>(i), found.value = low[i];
   return found;
 }
 
-std::optional<Fault> constant_fault(const char* what, const Constants& constants,
-                                    const std::vector<float>& low) {
+// `one`: of an example; its last axis has the columns of a table.
+Fault constant_fault(const char* what, const Constants& constants, const Array& one) {
+  const std::int64_t columns = one.dim(-1);
   return Fault{
-      fmt::format("{} of the {} {} of an example are the same in all of them, as number "
-                  "{}, {:.4g}",
-                  constants.count, low.size(), what, constants.first, low[constants.first]),
+      fmt::format("{} of the {} {} of an example are the same in all that were read, the first of "
+                  "them in column {} of {}: {:.4g}",
+                  constants.count, one.size(), what, constants.first % columns + 1, columns,
+                  constants.value),
       "they were read from the wrong place, or scaled to nothing",
       "look at the data: print an example's numbers, and mend what reads them"};
 }
@@ -96,42 +45,6 @@ std::optional<std::int64_t> changing_example(const Dataset& data) {
       return i;
   return std::nullopt;
 }
-
-}  // namespace
-
-// Some constant numbers are usual, such as the margins of images; half of them are too many.
-GateVerdict check_values(Patient& patient) {
-  const Survey &training = patient.training_survey(), &validation = patient.validation_survey();
-  for (const auto& [split, found] : {std::pair{"training", &training}, {"validation", &validation}})
-    if (found->not_finite)
-      return {.fault = Fault{fmt::format("of the {} data, {}", split, *found->not_finite),
-                             "a number that is missing, or a division by 0 when they were made",
-                             "mend or leave out that example: no loss of it is finite"}};
-  if (const auto changing = changing_example(patient.task().training_data()))
-    return {.fault =
-                Fault{fmt::format("example {} of the training data is another one when it is "
-                                  "read again",
-                                  *changing),
-                      "it is drawn, or changed, as it is read: no training of it can be resumed",
-                      "draw it by a seed and the example's number"}};
-  const std::int64_t numbers = std::ssize(training.low), targets = std::ssize(training.low_target);
-  if (numbers + targets == 0)
-    return {.said = fmt::format("{}, of tokens alone", training.coverage())};
-  const Constants inputs = constants_of(training.low, training.high),
-                  wanted = constants_of(training.low_target, training.high_target);
-  GateVerdict verdict{
-      .said = fmt::format("{} of {} numbers, all finite", training.coverage(), numbers + targets)};
-  const bool alone = !patient.training_examples(1).batch.besides.has_value();
-  if (!alone || training.fingerprints.size() < 2) return verdict;
-  verdict.said += fmt::format(", {} of them constant", inputs.count + wanted.count);
-  if (2 * inputs.count > numbers)
-    verdict.fault = constant_fault("inputs", inputs, training.low);
-  else if (wanted.count > 0)
-    verdict.fault = constant_fault("targets", wanted, training.low_target);
-  return verdict;
-}
-
-namespace {
 
 // Rows of the first table that tokens are looked up in, and classes of the loss; 0: none was seen.
 class WidthWatcher final : public Observer {
@@ -158,39 +71,67 @@ std::optional<Fault> out_of_range(const char* what, const Counts& counts, std::i
   return std::nullopt;
 }
 
-// How many tokens of the one are not in the other.
-std::int64_t unseen(const Counts& counts, const Counts& known) {
-  std::int64_t sum = 0;
-  for (const auto& [token, count] : counts)
-    if (!known.contains(token)) sum += count;
-  return sum;
-}
-
 std::int64_t all_of(const Counts& counts) {
   std::int64_t sum = 0;
   for (const auto& [token, count] : counts) sum += count;
   return sum;
 }
 
+// Validation targets that training has none of, or whose like was not met in seconds.
+struct Unseen {
+  std::int64_t count;
+  bool sure;
+};
+Unseen unseen_of(Patient& patient, const Counts& known) {
+  Counts missing = patient.validation_survey().targets;
+  std::erase_if(missing, [&](const auto& one) { return known.contains(one.first); });
+  const bool to_read = !missing.empty() && !patient.training_survey().whole();
+  const bool sure = !to_read || read_through(patient.task().training_data(), [&](const Batch& one) {
+    for (const std::int32_t target : one.targets.values<std::int32_t>()) missing.erase(target);
+    return !missing.empty();
+  });
+  return {all_of(missing), sure};
+}
+
+// Whether no training example has another one, of those that can be read in seconds.
+bool is_only_label(Patient& patient, std::int32_t label) {
+  bool only = true;
+  read_through(patient.task().training_data(), [&](const Batch& one) {
+    only = std::ranges::all_of(one.targets.values<std::int32_t>(), [&](std::int32_t target) {
+      return target == label || target == ignored_target;
+    });
+    return only;
+  });
+  return only;
+}
+
 constexpr double most_unseen = 0.1;
 constexpr double balanced = 10;
 
-void judge_labels(const Survey& training, const Survey& validation, GateVerdict& verdict) {
+void judge_labels(Patient& patient, GateVerdict& verdict) {
+  const Survey& training = patient.training_survey();
   const auto by_count = [](const auto& a, const auto& b) { return a.second < b.second; };
   const auto [rarest, commonest] = std::ranges::minmax_element(training.targets, by_count);
   verdict.said = fmt::format("{} labels, {} to {} examples each", training.targets.size(),
                              rarest->second, commonest->second);
-  if (training.targets.size() == 1)
+  const Unseen unseen = unseen_of(patient, training.targets);
+  if (training.targets.size() == 1 && is_only_label(patient, rarest->first))
     verdict.fault = Fault{fmt::format("all training examples have the label {}", rarest->first),
                           "the labels were not read, or the data are of one class",
                           "give examples of every class"};
-  else if (unseen(validation.targets, training.targets) > 0)
-    verdict.fault = Fault{fmt::format("{} validation examples have labels that no training example "
-                                      "has",
-                                      unseen(validation.targets, training.targets)),
-                          "the splits were cut by label, as of a file that is sorted",
-                          "shuffle the examples before they are split"};
-  else if (double(commonest->second) >= balanced * double(rarest->second))
+  else if (unseen.count > 0 && unseen.sure)
+    verdict.fault =
+        Fault{fmt::format("{} validation examples have labels that no training example has",
+                          unseen.count),
+              "the splits were cut by label, as of a file that is sorted",
+              "shuffle the examples before they are split"};
+  else if (unseen.count > 0)
+    verdict.warnings.push_back(fmt::format(
+        "{} validation examples have labels that no training example has, of those that could be "
+        "read in seconds",
+        unseen.count));
+  if (verdict.fault) return;
+  if (double(commonest->second) >= balanced * double(rarest->second))
     verdict.warnings.push_back(fmt::format(
         "label {} is {:.0f} times as frequent as label {} (from {:.0f} on this is said): to say it "
         "always is right in {:.0f} %",
@@ -198,23 +139,57 @@ void judge_labels(const Survey& training, const Survey& validation, GateVerdict&
         100 * share(commonest->second, all_of(training.targets))));
 }
 
-void judge_tokens(const Survey& training, const Survey& validation, GateVerdict& verdict) {
+void judge_tokens(Patient& patient, GateVerdict& verdict) {
+  const Survey &training = patient.training_survey(), &validation = patient.validation_survey();
   Counts known = training.inputs;
   known.insert(training.targets.begin(), training.targets.end());
-  const std::int64_t new_ones = unseen(validation.targets, known);
-  const double part = share(new_ones, all_of(validation.targets));
+  const Unseen unseen = unseen_of(patient, known);
+  const double part = share(unseen.count, all_of(validation.targets));
   verdict.said = fmt::format("{} different tokens in {}", known.size(), training.coverage());
-  const std::string found = fmt::format(
-      "{:.3g} % of the validation split's tokens are never seen in training", 100 * part);
-  if (part > most_unseen)
+  const std::string found =
+      fmt::format("{:.3g} % of the validation split's tokens are never seen in training{}",
+                  100 * part, unseen.sure ? "" : ", of which a part was read");
+  if (part > most_unseen && unseen.sure)
     verdict.fault = Fault{found, "the splits are of different kinds of text",
                           "shuffle what they are cut from, or train on more"};
-  else if (new_ones > 0)
+  else if (unseen.count > 0)
     verdict.warnings.push_back(
         fmt::format("{} (above {:.0f} % this stops)", found, 100 * most_unseen));
 }
 
 }  // namespace
+
+// Some constant numbers are usual, such as the margins of images; half of them are too many.
+GateVerdict check_values(Patient& patient) {
+  const Survey &training = patient.training_survey(), &validation = patient.validation_survey();
+  for (const auto& [split, found] : {std::pair{"training", &training}, {"validation", &validation}})
+    if (found->not_finite)
+      return {.fault = Fault{fmt::format("of the {} data, {}", split, *found->not_finite),
+                             "a number that is missing, or a division by 0 when they were made",
+                             "mend or leave out that example: no loss of it is finite"}};
+  if (const auto changing = changing_example(patient.task().training_data()))
+    return {.fault =
+                Fault{fmt::format("example {} of the training data is another one when it is "
+                                  "read again",
+                                  *changing),
+                      "it is drawn, or changed, as it is read: no training of it can be resumed",
+                      "draw it by a seed and the example's number"}};
+  const std::int64_t numbers = std::ssize(training.low), targets = std::ssize(training.low_target);
+  if (numbers + targets == 0)
+    return {.said = fmt::format("{}, of tokens alone", training.coverage())};
+  const Constants inputs = constants_of(training.low, training.high),
+                  wanted = constants_of(training.low_target, training.high_target);
+  GateVerdict verdict{
+      .said = fmt::format("{} of {} numbers, all finite", training.coverage(), numbers + targets)};
+  const Batch one = patient.training_examples(1).batch;
+  if (one.besides.has_value() || training.fingerprints.size() < 2) return verdict;
+  verdict.said += fmt::format(", {} of them constant", inputs.count + wanted.count);
+  if (2 * inputs.count > numbers)
+    verdict.fault = constant_fault("inputs", inputs, one.inputs);
+  else if (wanted.count > 0)
+    verdict.fault = constant_fault("targets", wanted, one.targets);
+  return verdict;
+}
 
 GateVerdict check_labels(Patient& patient) {
   const Survey &training = patient.training_survey(), &validation = patient.validation_survey();
@@ -231,7 +206,7 @@ GateVerdict check_labels(Patient& patient) {
       return {.fault = fault};
   }
   GateVerdict verdict;
-  (training.labels ? judge_labels : judge_tokens)(training, validation, verdict);
+  (training.labels ? judge_labels : judge_tokens)(patient, verdict);
   return verdict;
 }
 

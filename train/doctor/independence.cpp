@@ -30,46 +30,6 @@ std::string seen_first(const std::optional<std::string>& where) {
   return where ? ", first in " + *where : "";
 }
 
-}  // namespace
-
-// The objective is a sum over examples: together they have to come to what each alone comes to.
-GateVerdict check_neighbours(Patient& patient) {
-  const Dataset& data = patient.task().training_data();
-  const Examples together = patient.training_examples(neighbours);
-  const auto count = std::ssize(together.numbers);
-  if (count < 2) return {.said = "there is a single example", .skipped = true};
-  patient.begin_in_float64();
-  double alone = 0;
-  for (std::int64_t i = count - 1; i >= 0; --i) {
-    ObservedLoss one;
-    observe(patient, examples_of(data, {together.numbers[i]}), one);
-    alone += one.objective;
-  }
-  std::optional<std::string> where;
-  double all = 0;
-  {
-    ObservedLoss first;
-    observe(patient, examples_of(data, {together.numbers[0]}), first);
-    ObservedLoss batch;
-    observe(patient, together, batch);
-    all = batch.objective;
-    where = first_difference(first.activations, batch.activations);
-  }
-  const double difference = relative_difference(alone, all);
-  if (difference <= rounding_in_float64)
-    return {.said = fmt::format("{} examples have the same loss together and alone, to {:.0e}",
-                                count, difference)};
-  return {.fault = Fault{
-              fmt::format("{} examples have the loss {:.6g} in one batch, and {:.6g} each by "
-                          "itself{}",
-                          count, all, alone, seen_first(where)),
-              "an output depends on the examples that happen to be in its batch, as by norms over "
-              "the batch or a wrong axis",
-              "compute each example by itself; sum over the examples in the loss alone"}};
-}
-
-namespace {
-
 // The inputs after `last` become others of the tokens that the batch has room for.
 Batch with_other_future(Batch batch, std::int64_t last) {
   const std::int64_t T = batch.inputs.dim(1);
@@ -133,6 +93,42 @@ std::optional<Sight> sight_of_future(Patient& patient, const Examples& examples,
 }
 
 }  // namespace
+
+// The objective is a sum over examples: together they have to come to what each alone comes to.
+GateVerdict check_neighbours(Patient& patient) {
+  const Dataset& data = patient.task().training_data();
+  const Examples together = patient.training_examples(neighbours);
+  const auto count = std::ssize(together.numbers);
+  if (count < 2) return {.said = "there is a single example", .skipped = true};
+  patient.begin_in_float64();
+  double alone = 0;
+  for (std::int64_t i = count - 1; i >= 0; --i) {
+    ObservedLoss one;
+    observe(patient, examples_of(data, {together.numbers[i]}), one);
+    alone += one.objective;
+  }
+  std::optional<std::string> where;
+  double all = 0;
+  {
+    ObservedLoss first;
+    observe(patient, examples_of(data, {together.numbers[0]}), first);
+    ObservedLoss batch;
+    observe(patient, together, batch);
+    all = batch.objective;
+    where = first_difference(first.activations, batch.activations);
+  }
+  const double difference = relative_difference(alone, all);
+  if (difference <= rounding_in_float64)
+    return {.said = fmt::format("{} examples have the same loss together and alone, to {:.0e}",
+                                count, difference)};
+  return {.fault = Fault{
+              fmt::format("{} examples have the loss {:.6g} in one batch, and {:.6g} each by "
+                          "itself{}",
+                          count, all, alone, seen_first(where)),
+              "an output depends on the examples that happen to be in its batch, as by norms over "
+              "the batch or a wrong axis",
+              "compute each example by itself; sum over the examples in the loss alone"}};
+}
 
 GateVerdict check_future(Patient& patient) {
   const Examples examples = patient.training_examples(2);

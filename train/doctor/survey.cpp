@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "autograd/checksum.hpp"
@@ -15,22 +16,6 @@ namespace {
 
 constexpr std::int64_t most_examples = 100'000;
 constexpr std::int64_t most_numbers = 10'000'000;  // to be read
-
-}  // namespace
-
-std::uint64_t fingerprint(const Batch& batch) {
-  Checksum sum;
-  sum.add(batch.inputs);
-  sum.add(batch.targets);
-  if (const auto* source = std::any_cast<SourceTokens>(&batch.besides)) sum.add(source->tokens);
-  if (const auto* graph = std::any_cast<GraphPart>(&batch.besides)) {
-    sum.add(graph->adjacency.incoming().offsets);
-    sum.add(graph->adjacency.incoming().neighbours);
-  }
-  return sum.value();
-}
-
-namespace {
 
 void count(const Array& tokens, Counts& into) {
   for (const std::int32_t token : tokens.values<std::int32_t>())
@@ -62,6 +47,18 @@ void look_for_non_finite(const Array& numbers, const char* what, std::int64_t ex
 
 }  // namespace
 
+std::uint64_t fingerprint(const Batch& batch) {
+  Checksum sum;
+  sum.add(batch.inputs);
+  sum.add(batch.targets);
+  if (const auto* source = std::any_cast<SourceTokens>(&batch.besides)) sum.add(source->tokens);
+  if (const auto* graph = std::any_cast<GraphPart>(&batch.besides)) {
+    sum.add(graph->adjacency.incoming().offsets);
+    sum.add(graph->adjacency.incoming().neighbours);
+  }
+  return sum.value();
+}
+
 std::string Survey::coverage() const {
   return whole() ? fmt::format("{} examples", size)
                  : fmt::format("{} of {} examples", fingerprints.size(), size);
@@ -73,10 +70,8 @@ Survey survey(const Dataset& data) {
   const std::int64_t numbers =
       std::max<std::int64_t>(1, first.inputs.size() + first.targets.size());
   const std::int64_t read = std::clamp<std::int64_t>(most_numbers / numbers, 1, most_examples);
-  const std::int64_t examples = std::min(size, read);
   Survey found{.size = size, .labels = first.targets.rank() == 1};
-  for (std::int64_t i = 0; i < examples; ++i) {
-    const std::int64_t example = i * size / examples;
+  for (const std::int64_t example : evenly(size, read)) {
     const Batch batch = data.batch(std::vector{example});
     found.fingerprints.push_back(fingerprint(batch));
     if (batch.inputs.dtype() == DType::int32) count(batch.inputs, found.inputs);
@@ -91,6 +86,26 @@ Survey survey(const Dataset& data) {
     }
   }
   return found;
+}
+
+std::vector<std::int64_t> evenly(std::int64_t size, std::int64_t most) {
+  const std::int64_t count = std::min(size, most);
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t i = 0; i < count; ++i) numbers.push_back(i * size / count);
+  return numbers;
+}
+
+// Far ones first: what windows of a text that lie beside each other hold is mostly the same.
+bool read_through(const Dataset& data, const std::function<bool(const Batch&)>& goes_on) {
+  constexpr std::chrono::seconds most_time(5);
+  constexpr std::int64_t stride = 256;
+  const auto end = std::chrono::steady_clock::now() + most_time;
+  for (std::int64_t first = 0; first < std::min(stride, data.size()); ++first)
+    for (std::int64_t i = first; i < data.size(); i += stride) {
+      if (!goes_on(data.batch(std::vector{i}))) return true;
+      if (std::chrono::steady_clock::now() > end) return false;
+    }
+  return true;
 }
 
 }  // namespace tapestry

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -29,6 +30,13 @@ struct Survey {
 };
 
 Survey survey(const Dataset& data);
+
+// The numbers of so many examples at most, evenly among all.
+std::vector<std::int64_t> evenly(std::int64_t size, std::int64_t most);
+
+// Shows each example of a split, by itself, for a few seconds at most, until `goes_on` says no.
+// Whether it came to an end of either kind: else there are examples that it did not show.
+bool read_through(const Dataset& data, const std::function<bool(const Batch&)>& goes_on);
 
 // Of all that a model reads of a batch and should say.
 std::uint64_t fingerprint(const Batch& batch);

@@ -1,0 +1,284 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "autograd/ops.hpp"
+#include "layers/linear.hpp"
+#include "tests/support/process.hpp"
+#include "train/doctor/dependence.hpp"
+#include "train/doctor/gate.hpp"
+#include "train/doctor/token_windows.hpp"
+#include "train/settings/keys.hpp"
+
+// What the doctor's first gates say of data, where a sample, an order or a copy could deceive them.
+namespace tapestry {
+namespace {
+
+// Of a shipped config, with the gates that look at data alone.
+Finished examine_data(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "doctor");
+  for (const Gate& gate : gates())
+    if (gate.name != "shared examples" && gate.name != "labels" && gate.name != "targets")
+      arguments.insert(arguments.end(), {"--skip", gate.name});
+  return tapestry_run(arguments);
+}
+
+// --- targets ---
+
+// Pairs of sentences with the same four words, which come from a list that moves on with the file;
+// from `first` on, the second one is of the line `shift` further on.
+Finished examine_pairs(std::int64_t first, std::int64_t shift) {
+  constexpr std::int64_t lines = 2000;
+  const TemporaryFolder folder;
+  std::vector<std::string> texts;
+  Random random(5, Stream::data);
+  for (std::int64_t line = 0; line < lines; ++line) {
+    std::string text;
+    for (int word = 0; word < 4; ++word)
+      text += fmt::format("{}{}", word > 0 ? " " : "",
+                          static_cast<char>('a' + line / 150.0 + 11 * random.uniform()));
+    texts.push_back(text);
+  }
+  std::string read, said;
+  for (std::int64_t line = 0; line < lines; ++line) {
+    read += texts[line] + "\n";
+    said += texts[line < first ? line : (line + shift + lines) % lines] + "\n";
+  }
+  for (const char* split : {"train", "val"}) {
+    folder.write(split + std::string(".de"), read);
+    folder.write(split + std::string(".en"), said);
+  }
+  return examine_data({"multi30k", "--set", "data.path=" + folder.path(), "--set", "data.test=\"\"",
+                       "--set", "data.vocabulary=300", "--set", "model.layers=1", "--set",
+                       "model.width=32", "--skip", "shared examples"});
+}
+
+TEST_SUITE_BEGIN("doctor");
+
+TEST_CASE("bug: doctor: targets of other rows passed where a file's order tells of them") {
+  const Finished well = examine_pairs(0, 0);
+  INFO(well.out);
+  INFO(well.err);
+  CHECK(well.status == 0);
+  check_says(well.out, {"belong together"});
+  struct Misplaced {
+    std::int64_t first, shift;
+    std::string said;
+  };
+  for (const auto& [first, shift, said] :
+       {Misplaced{0, 1, "fit the targets of 1 example before"},
+        Misplaced{0, -2, "fit the targets of 2 examples further on"},
+        Misplaced{1000, 1, "from example 967 to 1224, inputs fit the targets of 1 example before"},
+        Misplaced{0, 100, "the order of the file"}}) {
+    const Finished found = examine_pairs(first, shift);
+    INFO(found.out);
+    CHECK(found.status == 1);
+    check_says(found.out, {"FAIL  targets", said});
+  }
+  const Finished half = examine_pairs(1000, 100);
+  INFO(half.out);
+  CHECK(half.status == 0);
+  check_says(half.out, {"warn  targets", "inputs tell nothing of their targets"});
+}
+
+TEST_CASE("bug: doctor: targets that only the order of tokens tells were taken for shuffled ones") {
+  const Finished found = examine_data({"memory-query-key", "--set", "data.pairs=16"});
+  INFO(found.out);
+  CHECK(found.status == 0);
+  check_says(found.out, {"warn  targets", "this look cannot tell"});
+}
+
+TEST_CASE("doctor: dependence of a class that no number tells alone, and of a target by places") {
+  std::vector<Array> numbers, unlike, moved;
+  Random random(2, Stream::data);
+  for (int i = 0; i < 400; ++i) {
+    const auto x = static_cast<float>(random.normal()), y = static_cast<float>(random.normal());
+    numbers.push_back(Array::of<float>({x, 1e-3F * y}, {2}));
+    unlike.push_back(Array::of<std::int32_t>({x * y > 0}, {1}));
+  }
+  CHECK(fit(likeness(numbers), likeness(unlike), 0).deviations() > 8);
+  moved.assign(unlike.begin() + 3, unlike.end());
+  moved.insert(moved.end(), unlike.begin(), unlike.begin() + 3);
+  const Fit found = fit(likeness(numbers), likeness(moved), 0);
+  CHECK(found.deviations() < 5);
+  CHECK(found.best_shift() == -3);
+  CHECK(found.shifted_by(-3) > 8);
+  // Of targets that are all the same, nothing is known.
+  const std::vector<Array> same(400, unlike.front());
+  CHECK(fit(likeness(numbers), likeness(same), 0).deviations() == 0);
+}
+
+// --- examples in both splits ---
+
+// So many different names, of which the first few are there more than once.
+std::string some_names(std::int64_t different, std::int64_t copied, std::int64_t times) {
+  std::vector<std::string> names;
+  for (std::int64_t i = 0; i < different; ++i) {
+    std::string name;
+    for (std::int64_t left = i + 1000; left > 0; left /= 26)
+      name += static_cast<char>('a' + left % 26);
+    names.insert(names.end(), i < copied ? times : 1, name);
+  }
+  Random(4, Stream::data).shuffle(names);
+  std::string text;
+  for (const std::string& name : names) text += name + "\n";
+  return text;
+}
+
+TEST_CASE("bug: doctor: one name that is given twice was a leak where a cut at random parts it") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("names.txt", some_names(100, 1, 2));
+  int parted = 0;
+  for (int seed = 0; seed < 12; ++seed) {
+    const Finished found =
+        examine_data({"names", "--set", "data.path=" + path, "--set", "data.held_back=10", "--set",
+                      fmt::format("seed={}", seed)});
+    INFO(found.out);
+    CHECK(found.status == 0);
+    parted += found.out.find("1 of 10 validation examples") != std::string::npos;
+  }
+  CHECK(parted > 0);
+}
+
+TEST_CASE("bug: doctor: copies that were made before the splits were cut only warned") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("names.txt", some_names(400, 400, 3));
+  const Finished found = examine_data({"names", "--set", "data.path=" + path});
+  INFO(found.out);
+  CHECK(found.status == 1);
+  check_says(found.out, {"FAIL  shared examples", "copied before the splits were cut"});
+}
+
+std::string some_text(std::int64_t characters) {
+  Random random(6, Stream::data);
+  std::string text;
+  for (std::int64_t i = 0; i < characters; ++i) text += static_cast<char>('a' + random.below(26));
+  return text;
+}
+
+TEST_CASE("bug: doctor: a text given eight times hid its validation windows between those read") {
+  const TemporaryFolder folder;
+  const std::string once = some_text(40'000);
+  std::string text;
+  for (int i = 0; i < 8; ++i) text += once;
+  const Finished found =
+      examine_data({"shakespeare-char", "--set", "data.path=" + folder.write("text.txt", text),
+                    "--set", "model.context=250"});
+  INFO(found.out);
+  CHECK(found.status == 1);
+  check_says(found.out, {"FAIL  shared examples", "(100 %) stand in the training data"});
+}
+
+TEST_CASE("doctor: a text's windows are known by its tokens, at any place") {
+  const std::vector<std::int32_t> tokens = {3, 1, 4, 1, 5, 3, 1, 4, 2};
+  std::vector<std::uint64_t> hashes;
+  hash_windows(tokens, 3, [&](std::uint64_t hash) { hashes.push_back(hash); });
+  REQUIRE(hashes.size() == 7);
+  CHECK(hashes[0] == hashes[5]);
+  for (std::size_t i = 1; i < hashes.size(); ++i) CHECK((hashes[i] == hashes[0]) == (i == 5));
+}
+
+// --- labels ---
+
+TEST_CASE("doctor: tokens that training lacks, of fewer than a tenth, only warn") {
+  const TemporaryFolder folder;
+  const Finished found = examine_data(
+      {"shakespeare-char", "--set",
+       "data.path=" + folder.write("text.txt", some_text(9000) + "Z" + some_text(100))});
+  INFO(found.out);
+  CHECK(found.status == 0);
+  check_says(found.out, {"warn  labels", "are never seen in training (above 10 % this stops)"});
+}
+
+// Examples so large that each third one is read.
+class WideDataset final : public Dataset {
+ public:
+  static constexpr std::int64_t count = 60, width = 499'999;
+
+  explicit WideDataset(std::vector<std::int32_t> labels) : labels_(std::move(labels)) {}
+  std::int64_t size() const override { return count; }
+  Batch batch(std::span<const std::int64_t> examples) const override {
+    const auto B = std::ssize(examples);
+    Array inputs = Array::zeros({B, width});
+    std::vector<std::int32_t> labels;
+    for (std::int64_t i = 0; i < B; ++i) {
+      labels.push_back(labels_[examples[i]]);
+      inputs.mutable_values<float>()[i * width] = static_cast<float>(examples[i]);
+    }
+    return {.inputs = inputs, .targets = Array::of(labels, {B}), .count = static_cast<double>(B)};
+  }
+
+ private:
+  std::vector<std::int32_t> labels_;
+};
+
+// Label 1 for each third example, which are those that are read, and 0 for the others; but of
+// these examples label 2.
+std::vector<std::int32_t> labels_with(std::initializer_list<std::int64_t> others) {
+  std::vector<std::int32_t> labels(WideDataset::count);
+  for (std::size_t i = 0; i < labels.size(); i += 3) labels[i] = 1;
+  for (const std::int64_t other : others) labels[other] = 2;
+  return labels;
+}
+
+const Key<std::string> wide_labels_key{"data.labels", "", "which ones training has"};
+
+class WideTask final : public Task {
+ public:
+  explicit WideTask(const TaskSetup& setup)
+      : training_([&] {
+          const std::string labels = setup.config[wide_labels_key];
+          return labels == "unread" ? labels_with({31})
+                 : labels == "rare" ? labels_with({30})
+                                    : labels_with({});
+        }()),
+        validation_(labels_with({30})),
+        model_([&] {
+          Random init(seed_of(setup.config), Stream::init);
+          return Linear(2, 3, init);
+        }()) {}
+
+  Module& model() override { return model_; }
+  const Dataset& training_data() override { return training_; }
+  const Dataset& validation_data() override { return validation_; }
+  Loss loss(const Batch& batch, const Pass&) override {
+    const Tensor logits = model_.forward(slice(Tensor(batch.inputs), 1, 0, 2));
+    const Tensor total = cross_entropy(logits, batch.targets, {.mean = false});
+    return {total, {{"loss", {total.item(), batch.count}}}};
+  }
+
+ private:
+  WideDataset training_, validation_;
+  Linear model_;
+};
+
+GateVerdict judge_wide_labels(const std::string& labels) {
+  RegisterTask<WideTask>("doctored-wide", "", [] { return std::vector<KeyInfo>{wide_labels_key}; });
+  const std::string text = fmt::format(
+      "task = \"doctored-wide\"\n[data]\nlabels = \"{}\"\n[train]\nbatch_size = 4\n", labels);
+  Patient patient([&](const std::vector<std::string>& overrides) {
+    return parse_config(text, "wide", overrides);
+  });
+  const GateVerdict verdict = check_labels(patient);
+  task_registry().erase("doctored-wide");
+  return verdict;
+}
+
+TEST_CASE("bug: doctor: labels of examples that were not read were taken for missing ones") {
+  CHECK(!judge_wide_labels("unread").fault.has_value());
+  const GateVerdict found = judge_wide_labels("none");
+  REQUIRE(found.fault.has_value());
+  check_says(found.fault->found, {"1 validation examples have labels that no training example"});
+}
+
+TEST_CASE("doctor: a label that is ten times as frequent as another one is a warning") {
+  const GateVerdict found = judge_wide_labels("rare");
+  CHECK(!found.fault.has_value());
+  REQUIRE(found.warnings.size() == 1);
+  check_says(found.warnings[0], {"label 1 is 19 times as frequent as label 2"});
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
