@@ -1,3 +1,6 @@
+#include <fmt/ranges.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <nlohmann/json.hpp>
 
@@ -8,6 +11,7 @@
 #include "train/draw/render.hpp"
 #include "train/loop/trainer.hpp"
 #include "train/loop/training.hpp"
+#include "train/run/file.hpp"
 #include "train/run/terminal.hpp"
 
 namespace tapestry {
@@ -19,31 +23,34 @@ struct Examined {
   GateVerdict verdict;
   double seconds;
 
-  const char* word() const {
-    if (verdict.fault) return "FAIL";
-    if (verdict.skipped) return "-";
-    return verdict.warnings.empty() ? "ok" : "warn";
+  struct Word {
+    const char *shown, *json;
+  };
+  Word word() const {
+    if (verdict.fault) return {"FAIL", "fault"};
+    if (verdict.skipped) return {"-", "skipped"};
+    if (!verdict.warnings.empty()) return {"warn", "warning"};
+    return {"ok", "ok"};
   }
 };
 
 void print(const Examined& examined) {
   const GateVerdict& verdict = examined.verdict;
-  say("{:<5} {:<16} {}  {:.1f} s\n", examined.word(), examined.gate.name,
+  say("{:<5} {:<16} {}  {:.1f} s\n", examined.word().shown, examined.gate.name,
       verdict.fault ? verdict.fault->found : verdict.said, examined.seconds);
   for (const std::string& warning : verdict.warnings) say("      {:<16} {}\n", "", warning);
-  if (!verdict.fault) return;
-  say("      {:<16} {}\n", "likely cause", verdict.fault->cause);
-  say("      {:<16} {}\n", "what to do", verdict.fault->advice);
+  if (verdict.fault) {
+    say("      {:<16} {}\n", "likely cause", verdict.fault->cause);
+    say("      {:<16} {}\n", "what to do", verdict.fault->advice);
+  }
+  std::fflush(stdout);  // the next gate may take a minute
 }
 
 nlohmann::ordered_json json_of(const Examined& examined) {
   const GateVerdict& verdict = examined.verdict;
-  const char* word = verdict.fault              ? "fault"
-                     : verdict.skipped          ? "skipped"
-                     : verdict.warnings.empty() ? "ok"
-                                                : "warning";
-  nlohmann::ordered_json json{
-      {"gate", examined.gate.name}, {"verdict", word}, {"seconds", examined.seconds}};
+  nlohmann::ordered_json json{{"gate", examined.gate.name},
+                              {"verdict", examined.word().json},
+                              {"seconds", examined.seconds}};
   if (!verdict.said.empty()) json["said"] = verdict.said;
   if (!verdict.warnings.empty()) json["warnings"] = verdict.warnings;
   if (verdict.fault)
@@ -75,50 +82,77 @@ class Doctor final : public Command {
     };
     const Config config = config_with({});
     check_training_keys(config);
+    if (!out_.empty()) expect_folder(out_);
     use_machine_as(config);
-    Patient patient(config_with);
-    if (!json_ && !patient.remark().empty())
-      say("a step takes long here: examined with {}\n", patient.remark());
-    auto lines = nlohmann::ordered_json::array();
-    bool passed = true;
-    for (const Gate& gate : gates()) {
-      if (std::ranges::count(skipped_, gate.name) > 0) continue;
-      const Examined examined = timed(gate, patient);
-      passed = !examined.verdict.fault;
-      json_ ? lines.push_back(json_of(examined)) : print(examined);
-      if (examined.verdict.figure && !out_.empty()) draw(gate, *examined.verdict.figure);
-      if (!passed) break;
-    }
-    if (json_)
-      say("{}\n",
-          nlohmann::ordered_json{
-              {"passed", passed}, {"examined_with", patient.remark()}, {"gates", lines}}
-              .dump());
-    return passed ? 0 : failed_status;
+    const auto start = std::chrono::steady_clock::now();
+    const Admission admission =
+        is_skipped("plan") ? Admission{std::make_unique<Patient>(config_with)} : admit(config_with);
+    if (admission.patient)
+      ask_all(*admission.patient);
+    else
+      tell({gate_of("plan"), admission.refused, seconds_since(start)});
+    if (json_) print_json(admission.patient ? admission.patient->remark() : "");
+    return passed_ ? 0 : failed_status;
   } catch (const Interrupted&) {
     return interrupted_status;
   }
 
  private:
+  static const Gate& gate_of(const std::string& name) {
+    return *std::ranges::find(gates(), name, &Gate::name);
+  }
+
   static void expect_gate(const std::string& name) {
     std::vector<std::string> known;
     for (const Gate& gate : gates()) known.push_back(gate.name);
-    expect_input(std::ranges::count(known, name) > 0, "--skip {}: no such gate{}", name,
-                 did_you_mean(name, known, "\""));
+    expect_input(std::ranges::count(known, name) > 0, "--skip {}: no such gate{}; there are {}",
+                 name, did_you_mean(name, known, "\""), fmt::join(known, ", "));
   }
 
-  static Examined timed(const Gate& gate, Patient& patient) {
-    const auto start = std::chrono::steady_clock::now();
-    GateVerdict verdict = examine(gate, patient);
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    return {gate, std::move(verdict), took.count()};
+  // Before the gates have taken their minutes.
+  static void expect_folder(const std::string& path) try {
+    make_folder(path);
+    expect_input(::access(path.c_str(), W_OK) == 0, "--out {}: cannot be written to", path);
+  } catch (const FileError& error) {
+    throw InputError(fmt::format("--out {}", error.what()));
+  }
+
+  static double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+  bool is_skipped(const std::string& gate) const { return std::ranges::count(skipped_, gate) > 0; }
+
+  // Up to the first fault.
+  void ask_all(Patient& patient) {
+    if (!json_ && !patient.remark().empty())
+      say("a step takes long here: examined with {}\n", patient.remark());
+    for (const Gate& gate : gates()) {
+      if (is_skipped(gate.name)) continue;
+      const auto start = std::chrono::steady_clock::now();
+      GateVerdict verdict = examine(gate, patient);
+      tell({gate, std::move(verdict), seconds_since(start)});
+      if (!passed_) return;
+    }
+  }
+
+  void tell(const Examined& examined) {
+    passed_ = !examined.verdict.fault;
+    json_ ? lines_.push_back(json_of(examined)) : print(examined);
+    if (examined.verdict.figure && !out_.empty()) draw(examined.gate, *examined.verdict.figure);
+  }
+
+  void print_json(const std::string& remark) const {
+    nlohmann::ordered_json all{{"passed", passed_}, {"examined_with", remark}};
+    if (!skipped_.empty()) all["skipped"] = skipped_;
+    all["gates"] = lines_;
+    say("{}\n", all.dump());
   }
 
   // DIR/learning-rate.png and its like.
   void draw(const Gate& gate, const Figure& figure) const {
     std::string name = gate.name;
     std::ranges::replace(name, ' ', '-');
-    make_folder(out_);
     for (const Format format : formats_of(figure)) {
       const std::string path = fmt::format("{}/{}{}", out_, name, ending_of(format));
       write_bytes(path, render(figure, format));
@@ -129,7 +163,8 @@ class Doctor final : public Command {
   std::string config_, from_, out_;
   std::vector<std::string> overrides_, skipped_;
   std::int64_t threads_ = 0;
-  bool json_ = false;
+  bool json_ = false, passed_ = true;
+  nlohmann::ordered_json lines_ = nlohmann::ordered_json::array();
 };
 
 const RegisterCommand<Doctor> doctor_command("doctor",

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,8 +37,16 @@ const std::vector<Gate>& gates();
 // Thrown by a gate that a signal ended, once it has tidied up.
 struct Interrupted {};
 
-// The gate's verdict. What the model or its data throw is a fault, too; InputError and
-// Interrupted pass.
+// A training that can be examined, or else the verdict of the gate `plan` on one that the memory
+// does not hold: `machine` bytes, or what this machine has.
+struct Admission {
+  std::unique_ptr<Patient> patient{};
+  GateVerdict refused{};
+};
+Admission admit(const ConfigWith& config_with, std::int64_t machine = 0);
+
+// The gate's verdict. What the model or its data throw is a fault, too; InputError, Interrupted,
+// and what the system refuses pass: they say nothing of the training.
 GateVerdict examine(const Gate& gate, Patient& patient);
 
 // --- the gates ---
@@ -54,6 +63,7 @@ GateVerdict check_layers(Patient& patient);
 GateVerdict check_one_batch(Patient& patient);
 GateVerdict check_learning_rate(Patient& patient);
 GateVerdict check_plan(Patient& patient);
+GateVerdict verdict_on(const TrainingPlan& plan);  // by its shapes alone
 GateVerdict check_threads(Patient& patient);
 GateVerdict check_resume(Patient& patient);
 

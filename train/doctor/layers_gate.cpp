@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::int64_t most_examples_at_once = 32;
 constexpr double saturated = 0.99;        // of tanh and sigmoid, from either end
+constexpr float tiny = 1e-6F;             // output of a gate that is shut
 constexpr double largest_output = 1e4;    // root mean square
 constexpr double largest_gradient = 1e4;  // of a layer, in its weights
 constexpr double furthest = 1e6;          // of a layer's gradient from another's
@@ -39,20 +40,37 @@ double share_of_units(const Array& output, Quiet quiet) {
   return static_cast<double>(std::ranges::count(all, true)) / static_cast<double>(units);
 }
 
-// Units of an activation that give the same whatever comes in, and so learn nothing.
-double share_of_dead_units(const Activations::Output& output) {
-  if (output.array.rank() == 0 || output.array.dtype() != DType::float32) return 0;
-  if (output.op == "relu") return share_of_units(output.array, [](float y) { return y == 0; });
-  if (output.op == "tanh")
-    return share_of_units(output.array, [](float y) { return std::abs(y) > saturated; });
-  if (output.op == "sigmoid")
-    return share_of_units(output.array, [](float y) { return std::abs(2 * y - 1) > saturated; });
-  return 0;
+// What an activation gives where it is flat.
+struct FlatPart {
+  std::string_view op;
+  bool (*holds)(float);
+};
+constexpr auto is_zero = [](float y) { return y == 0; };
+constexpr auto is_tiny = [](float y) { return std::abs(y) < tiny; };
+constexpr auto is_at_either_end = [](float y) { return std::abs(y) > saturated; };
+constexpr FlatPart flat_parts[] = {
+    {"relu", is_zero},
+    {"gelu", is_tiny},
+    {"gelu_tanh", is_tiny},
+    {"silu", is_tiny},
+    {"swiglu", is_tiny},
+    {"tanh", is_at_either_end},
+    {"tanh_recurrence", is_at_either_end},
+    {"sigmoid", [](float y) { return std::abs(2 * y - 1) > saturated; }},
+};
+
+// Of units that give the same whatever comes in, and so learn nothing. Nothing of other ops.
+std::optional<double> share_of_dead_units(const Activations::Output& output) {
+  if (output.array.rank() == 0) return std::nullopt;
+  const auto* part = std::ranges::find(flat_parts, output.op, &FlatPart::op);
+  if (part == std::end(flat_parts)) return std::nullopt;
+  return share_of_units(output.array, part->holds);
 }
 
 // The worst activation, and the largest output.
 struct Flow {
-  double dead = 0, largest = 0;
+  std::optional<double> dead{};  // none: there is no activation that is known here
+  double largest = 0;
   std::string dead_where{}, largest_where{}, not_finite_where{};
 };
 
@@ -60,10 +78,11 @@ Flow flow_of(const Activations& activations) {
   Flow flow;
   for (const Activations::Output& output : activations.outputs) {
     if (output.array.dtype() != DType::float32 || output.scope.empty()) continue;
-    const double dead = share_of_dead_units(output), size = root_mean_square(output.array);
+    const std::optional<double> dead = share_of_dead_units(output);
+    const double size = root_mean_square(output.array);
     if (!std::isfinite(size) && flow.not_finite_where.empty() && output.op != "mask")
       flow.not_finite_where = output.where();
-    if (dead > flow.dead) flow.dead = dead, flow.dead_where = output.where();
+    if (dead && dead >= flow.dead) flow.dead = dead, flow.dead_where = output.where();
     if (size > flow.largest) flow.largest = size, flow.largest_where = output.where();
   }
   return flow;
@@ -74,24 +93,19 @@ std::optional<Fault> forward_fault(const Flow& flow) {
     return Fault{fmt::format("the output of {} is not finite", flow.not_finite_where),
                  "a number overflows, or is divided by 0",
                  "--set train.check_finite=true shows what it comes from"};
-  if (flow.dead > mostly)
+  if (flow.dead && *flow.dead > mostly)
     return Fault{fmt::format("{:.0f} % of the units of {} give the same for every example",
-                             100 * flow.dead, flow.dead_where),
+                             100 * *flow.dead, flow.dead_where),
                  "the weights or biases before it drive it to its flat part, where no gradient "
                  "passes",
                  "scale the first weights before it down, and begin with biases of 0"};
-  if (flow.largest > largest_output)
-    return Fault{
-        fmt::format("the outputs of {} are of size {:.1e}", flow.largest_where, flow.largest),
-        "first weights that are too large, or sums that are not divided by what they are "
-        "over",
-        "scale the first weights down, or put a norm before it"};
   return std::nullopt;
 }
 
 struct Layer {
   std::string name;
-  double gradient = 0;  // its root mean square over that of the weights
+  double gradient = 0, size = 0;  // root mean squares, the size that of the weights
+  double share() const { return gradient / size; }
 };
 
 // Of weights alone: biases and norms may begin as they like.
@@ -101,11 +115,36 @@ std::vector<Layer> layers_of(const std::vector<Parameter*>& parameters,
   for (const Parameter* parameter : parameters) {
     if (parameter->role != Role::weight) continue;
     const Array* gradient = gradients.find(*parameter);
-    const double size = root_mean_square(parameter->value());
-    layers.push_back(
-        {parameter->name, gradient ? root_mean_square(*gradient) / (size > 0 ? size : 1.0) : 0});
+    layers.push_back({parameter->name, gradient ? root_mean_square(*gradient) : 0,
+                      root_mean_square(parameter->value())});
   }
   return layers;
+}
+
+std::optional<Fault> gradient_fault(const Layer& layer) {
+  if (!std::isfinite(layer.gradient))
+    return Fault{fmt::format("the gradient of {} is not finite", layer.name),
+                 "a number overflows on the way back, or is divided by 0",
+                 "--set train.check_finite=true shows what it comes from"};
+  if (layer.gradient == 0)
+    return Fault{fmt::format("all of the gradient of {} is 0", layer.name),
+                 "what comes behind it is dead: the flat part of an activation, or a factor of 0",
+                 "look at the first weights and biases of what reads it"};
+  return std::nullopt;
+}
+
+// Of layers whose gradients are finite and not 0.
+std::optional<Fault> balance_fault(const Layer& least, const Layer& most) {
+  if (most.share() > largest_gradient)
+    return Fault{
+        fmt::format("the gradient of {} is {:.0e} times its weights", most.name, most.share()),
+        "gradients explode on their way back",
+        "scale the first weights down, add norms, and clip: optim.clip_norm = 1.0"};
+  if (least.share() * furthest > most.share()) return std::nullopt;
+  return Fault{fmt::format("the gradient of {} is {:.0e} times its weights, that of {} {:.0e}",
+                           least.name, least.share(), most.name, most.share()),
+               "gradients vanish on their way back, as through many saturated layers",
+               "use residual connections, norms, or activations that do not saturate"};
 }
 
 Fault no_gradient(const std::string& name) {
@@ -114,20 +153,11 @@ Fault no_gradient(const std::string& name) {
           "use its output, or take it out of the model"};
 }
 
-std::optional<Fault> backward_fault(const std::vector<Layer>& layers) {
-  const auto [least, most] = std::ranges::minmax_element(layers, {}, &Layer::gradient);
-  if (least->gradient == 0) return no_gradient(least->name);
-  if (!(most->gradient < largest_gradient))
-    return Fault{
-        fmt::format("the gradient of {} is {:.0e} times its weights", most->name, most->gradient),
-        "gradients explode on their way back",
-        "scale the first weights down, add norms, and clip: optim.clip_norm = 1.0"};
-  if (least->gradient * furthest < most->gradient)
-    return Fault{fmt::format("the gradient of {} is {:.0e} times its weights, that of {} {:.0e}",
-                             least->name, least->gradient, most->name, most->gradient),
-                 "gradients vanish on their way back, as through many saturated layers",
-                 "use residual connections, norms, or activations that do not saturate"};
-  return std::nullopt;
+std::set<std::string> arrays_of_zeros(const std::vector<Parameter*>& parameters) {
+  std::set<std::string> names;
+  for (const Parameter* parameter : parameters)
+    if (sum_of_squares(parameter->value()) == 0) names.insert(parameter->name);
+  return names;
 }
 
 // No optimiser takes a parameter without a gradient.
@@ -144,7 +174,7 @@ std::optional<Fault> cut_off(Patient& patient, const Examples& examples) {
 }  // namespace
 
 // Gradients are looked at after two steps: what begins with 0 by intent, as adapters do, has left
-// it by then.
+// it by then. Its size is what two steps make it, and is compared with none.
 GateVerdict check_layers(Patient& patient) {
   patient.begin_anew();
   const Examples examples =
@@ -156,21 +186,31 @@ GateVerdict check_layers(Patient& patient) {
   }();
   GateVerdict verdict{.fault = forward_fault(flow)};
   if (verdict.fault) return verdict;
+  if (flow.largest > largest_output)
+    verdict.warnings.push_back(
+        fmt::format("the outputs of {} are of size {:.1e}: first weights that are too large, or "
+                    "sums that are not divided by what they are over",
+                    flow.largest_where, flow.largest));
   verdict.fault = cut_off(patient, examples);
   if (verdict.fault) return verdict;
+  const std::set<std::string> zeros = arrays_of_zeros(patient.parameters());
   Steps steps(patient);
-  for (int i = 0; i < 2; ++i) steps.without_dropout(examples, patient.config()[key::learning_rate]);
+  for (int i = 0; i < 2; ++i) steps.without_dropout(examples, usual_rate);
   Tape tape;
   const Loss loss = quiet_loss(patient.task(), patient.config(), examples);
-  const std::vector<Layer> layers =
+  std::vector<Layer> layers =
       layers_of(patient.parameters(), tape.backward(loss.objective, 1 / examples.batch.count));
+  for (const Layer& layer : layers)
+    if (verdict.fault = gradient_fault(layer); verdict.fault) return verdict;
+  std::erase_if(layers, [&](const Layer& layer) { return zeros.contains(layer.name); });
   if (layers.empty()) return {.said = "no weights are trained", .skipped = true};
-  verdict.fault = backward_fault(layers);
-  const auto [least, most] = std::ranges::minmax_element(layers, {}, &Layer::gradient);
+  const auto [least, most] = std::ranges::minmax_element(layers, {}, &Layer::share);
+  verdict.fault = balance_fault(*least, *most);
   verdict.said = fmt::format(
-      "outputs up to {:.2g}, {:.0f} % dead units at most, gradients {:.0e} "
-      "to {:.0e} of {} arrays of weights",
-      flow.largest, 100 * flow.dead, least->gradient, most->gradient, layers.size());
+      "outputs up to {:.2g}, {}, gradients {:.0e} to {:.0e} of {} arrays of weights", flow.largest,
+      flow.dead ? fmt::format("{:.0f} % dead units at most", 100 * *flow.dead)
+                : "no activation of a known kind",
+      least->share(), most->share(), layers.size());
   return verdict;
 }
 

@@ -17,19 +17,29 @@ constexpr double longest_s = 60;
 constexpr std::int64_t steps_of_rise = 10;
 constexpr double least_room = 0.02;
 
-// What one batch's loss goes to, and what it has to come below.
-struct Learnt {
-  double first = 0, last = 0, wanted = 0;
-  std::int64_t steps = 0;
-  bool reached() const { return last < wanted; }
+// A loss that only what was learnt comes below.
+struct Mark {
+  double loss = 0;
+  const char* meaning = "";
 };
 
-// Half way from what a model blind to its inputs reaches to what there is to reach. Where these are
-// about one, as of examples of one class, a tenth of the first loss; of an unknown loss half of it.
-double wanted_of(const Comparison& seen, double first) {
-  if (seen.kind == Comparison::Kind::unknown) return first / 2;
-  const double floor = seen.floor(), room = seen.blind_by_place() - floor;
-  return room > least_room * (first - floor) ? floor + room / 2 : floor + (first - floor) / 10;
+// What one batch's loss goes to, and what it has to come below.
+struct Learnt {
+  double first = 0, last = 0;
+  Mark wanted{};
+  std::int64_t steps = 0;
+  bool reached() const { return last < wanted.loss; }
+};
+
+// Half way from what a model blind to its inputs reaches to what there is to reach, unless these
+// are about one, as of examples of one class. First weights that are large move no mark.
+Mark mark_of(const Comparison& seen, double first) {
+  if (seen.kind == Comparison::Kind::unknown) return {first / 2, "half of the first loss"};
+  const double floor = seen.floor(), naive = seen.naive(), room = seen.blind_by_place() - floor;
+  if (room > least_room * (std::min(first, naive) - floor))
+    return {floor + room / 2,
+            "half way from what a model reaches that does not look at its inputs"};
+  return {floor + (naive - floor) / 10, "a tenth of what outputs have that say nothing"};
 }
 
 double error_of(Patient& patient, const Examples& examples) {
@@ -44,7 +54,7 @@ Learnt learn(Patient& patient, const Examples& examples, double rate, std::int64
   Steps steps(patient);
   Learnt learnt{.first = error_of(patient, examples)};
   learnt.wanted =
-      wanted_of(compare_outputs(patient.task(), patient.config(), examples), learnt.first);
+      mark_of(compare_outputs(patient.task(), patient.config(), examples), learnt.first);
   for (std::int64_t look = first_steps; learnt.steps < limit; look += (look + 1) / 2) {
     for (; learnt.steps < std::min(look, limit); ++learnt.steps)
       steps.without_dropout(examples, rate * std::min(1.0, (learnt.steps + 1.0) / steps_of_rise));
@@ -69,7 +79,7 @@ GateVerdict check_one_batch(Patient& patient) {
   const double configured = patient.config()[key::learning_rate];
   Learnt learnt, first_try;
   double used = 0;
-  for (const double rate : {configured, 1e-3, 1e-2, 1e-1}) {
+  for (const double rate : {configured, usual_rate, 10 * usual_rate, 100 * usual_rate}) {
     learnt = learn(patient, examples, used = rate, rate == configured ? limit : limit / 2);
     if (rate == configured) first_try = learnt;
     if (learnt.reached()) break;
@@ -80,14 +90,14 @@ GateVerdict check_one_batch(Patient& patient) {
                        examples.numbers.size(), of.first, of.last, of.steps);
   };
   GateVerdict verdict{
-      .said = fmt::format("{} (below {:.4g} is learnt)", course(learnt), learnt.wanted)};
+      .said = fmt::format("{} (below {:.4g} is learnt)", course(learnt), learnt.wanted.loss)};
+  if (learnt.reached()) patient.note_learnt_at(used);
   if (!learnt.reached())
-    verdict.fault = Fault{
-        fmt::format("{}; below {:.4g}, half of what a model reaches that does not look at its "
-                    "inputs, would be learnt",
-                    course(first_try), first_try.wanted),
-        "the inputs do not reach the outputs, or the model is too small for so little",
-        "look at how the model uses its inputs; neither does another learning rate help"};
+    verdict.fault =
+        Fault{fmt::format("{}; below {:.4g}, {}, would be learnt", course(first_try),
+                          first_try.wanted.loss, first_try.wanted.meaning),
+              "the inputs do not reach the outputs, or the model is too small for so little",
+              "look at how the model uses its inputs; neither does another learning rate help"};
   else if (used != configured)
     verdict.warnings.push_back(
         fmt::format("at a learning rate of {:.0e}; at {:.1e}, as configured, "

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <cmath>
 
+#include "optim/clip.hpp"
 #include "train/doctor/objective.hpp"
 #include "train/loop/training.hpp"
 #include "train/settings/keys.hpp"
@@ -33,8 +35,8 @@ double time_of(const std::function<void()>& run) {
 
 }  // namespace
 
-Patient::Patient(ConfigWith config_with)
-    : config_with_(std::move(config_with)), config_(config_with_({})) {
+Patient::Patient(ConfigWith config_with, std::optional<TrainingPlan> plan)
+    : config_with_(std::move(config_with)), plan_(std::move(plan)), config_(config_with_({})) {
   config_.set(key::steps, std::max(shortest_training, config_[key::steps]));
   task_ = begin_task(config_);
   measure_step();
@@ -93,6 +95,15 @@ void Patient::shrink_batch() {
   step_s_ *= static_cast<double>(config_[key::batch_size]);
 }
 
+double Patient::steps_in_a_given_one() const {
+  const Config given = config_with_({});
+  const auto times = [](std::int64_t more, std::int64_t fewer) {
+    return static_cast<double>(more) / static_cast<double>(std::max<std::int64_t>(1, fewer));
+  };
+  return times(given[key::batch_size], config_[key::batch_size]) *
+         std::max(1.0, times(context_of(given), context_of(config_)));
+}
+
 void Patient::keep_first_values() {
   for (const Parameter* parameter : parameters())
     first_values_.push_back(parameter->value().clone());
@@ -106,6 +117,18 @@ void Patient::begin_anew() {
       all[i]->convert(first_values_[i].dtype());
     all[i]->value().copy_from(first_values_[i]);
   }
+}
+
+Patient::Growth Patient::largest_growth() {
+  Growth largest;
+  const std::vector<Parameter*> all = parameters();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const double first = sum_of_squares(first_values_[i]);
+    if (all[i]->role != Role::weight || first == 0) continue;
+    const double times = std::sqrt(sum_of_squares(all[i]->value()) / first);
+    if (times > largest.times) largest = {all[i]->name, times};
+  }
+  return largest;
 }
 
 void Patient::begin_in_float64() {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "train/doctor/survey.hpp"
-#include "train/plan/changes.hpp"
+#include "train/plan/plan.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {
@@ -20,17 +20,32 @@ struct Examples {
 // One whose steps are slow is examined with a shorter context and smaller batches.
 class Patient {
  public:
-  explicit Patient(ConfigWith config_with);
+  // With what was planned of it before its model was there to take memory.
+  explicit Patient(ConfigWith config_with, std::optional<TrainingPlan> plan = std::nullopt);
 
   const ConfigWith& config_with() const { return config_with_; }  // the config as it was given,
   const Config& config() const { return config_; }                // and as it is examined
   const std::string& remark() const { return remark_; }  // the keys that differ; may be empty
   double step_s() const { return step_s_; }              // of a step as it is examined, about
+  double steps_in_a_given_one() const;                   // of such steps, by examples and context
+  const std::optional<TrainingPlan>& plan() const { return plan_; }
 
   Task& task() { return *task_; }
   std::vector<Parameter*> parameters() { return task_->model().parameters(); }
   void begin_anew();        // all parameters as before the first step, in float32
   void begin_in_float64();  // the same in float64, a little aside, where no ReLU is at its kink
+
+  // Of the arrays of weights, the one that has grown most since before the first step, and how many
+  // times as large it is now. Those that began with 0 are left out.
+  struct Growth {
+    std::string name{};
+    double times = 0;
+  };
+  Growth largest_growth();
+
+  // The learning rate at which one batch was learnt by heart; 0: nobody has tried, or could.
+  void note_learnt_at(double rate) { learnt_at_ = rate; }
+  double learnt_at() const { return learnt_at_; }
 
   // The task of another process: nothing that this one's did stays in it.
   std::unique_ptr<Task> fresh_task() const;
@@ -48,13 +63,14 @@ class Patient {
   void keep_first_values();
 
   ConfigWith config_with_;
+  std::optional<TrainingPlan> plan_;
   Config config_;
   std::unique_ptr<Task> task_;
   std::vector<Array> first_values_;
   std::optional<Survey> training_, validation_;
   std::optional<Sampler> sampler_;
   std::string remark_;
-  double step_s_ = 0;
+  double step_s_ = 0, learnt_at_ = 0;
   bool in_float64_ = false;  // and not moved since
 };
 

@@ -1,23 +1,17 @@
 #include <fmt/ranges.h>
 
+#include "train/bench/peaks.hpp"
 #include "train/doctor/gate.hpp"
-#include "train/plan/plan.hpp"
+#include "train/doctor/steps.hpp"
+#include "train/loop/amounts.hpp"
+#include "train/loop/status_line.hpp"
+#include "train/settings/keys.hpp"
 
 namespace tapestry {
 namespace {
 
 constexpr double seconds_to_measure = 1;
-
-std::string megabytes(std::int64_t bytes) {
-  const double millions = static_cast<double>(bytes) / 1e6;
-  return fmt::format("{:.{}f} MB", millions, millions < 10 ? 1 : 0);
-}
-
-std::string duration(double seconds) {
-  if (seconds < 120) return fmt::format("{:.0f} s", seconds);
-  if (seconds < 7200) return fmt::format("{:.0f} min", seconds / 60);
-  return fmt::format("{:.1f} h", seconds / 3600);
-}
+constexpr double longest_measured_s = 2;  // a step
 
 std::string advice_of(const std::optional<Change>& change) {
   if (!change)
@@ -25,26 +19,56 @@ std::string advice_of(const std::optional<Change>& change) {
   return fmt::format("--set {}: {}", fmt::join(change->overrides, " --set "), change->cost);
 }
 
+// As it is examined; the first step makes buffers.
+double measured_step_s(Patient& patient) {
+  Steps steps(patient);
+  const Examples examples = patient.training_examples(patient.config()[key::batch_size]);
+  const auto step = [&] { steps.with_dropout(examples, usual_rate); };
+  step();
+  const double seconds = time_once(step);
+  patient.begin_anew();
+  return seconds;
+}
+
+// At its full size where that takes seconds, and has room beside the patient's own model.
+std::string time_text(TrainingPlan plan, Patient& patient) {
+  patient.begin_anew();
+  const double step_s = measured_step_s(patient) * patient.steps_in_a_given_one();
+  if (step_s > longest_measured_s || resident_bytes() + plan.memory.held > plan.machine)
+    return fmt::format("{} steps of about {}, reckoned from one of {} examples, in all {}",
+                       plan.course.steps, duration_text(step_s), patient.config()[key::batch_size],
+                       duration_text(static_cast<double>(plan.course.steps) * step_s));
+  measure(plan, patient.config_with()({}), seconds_to_measure);
+  if (!plan.pace) return "its steps were not measured: " + plan.unmeasured;
+  return fmt::format("{} steps of {}, in all about {}", plan.course.steps,
+                     duration_text(plan.pace->step_s),
+                     duration_text(seconds_of(plan.course, *plan.pace)));
+}
+
 }  // namespace
 
-// Of the config as it was given, at its full size.
-GateVerdict check_plan(Patient& patient) {
-  const TrainingPlan plan = plan_training(patient.config_with(), {.seconds = seconds_to_measure});
-  GateVerdict verdict{.said = fmt::format("{} of {}, {} of disk", megabytes(plan.needs()),
-                                          megabytes(plan.machine), megabytes(plan.disk))};
-  if (plan.pace)
-    verdict.said += fmt::format("; {} steps of {:.3g} s, in all about {}", plan.course.steps,
-                                plan.pace->step_s, duration(seconds_of(plan.course, *plan.pace)));
+GateVerdict verdict_on(const TrainingPlan& plan) {
+  GateVerdict verdict{.said = fmt::format("{} of {}, {} of disk", bytes_text(plan.needs()),
+                                          bytes_text(plan.machine), bytes_text(plan.disk))};
   if (!plan.fits())
     verdict.fault = Fault{fmt::format("the training needs {} of memory, and may have {}",
-                                      megabytes(plan.needs()), megabytes(plan.machine)),
+                                      bytes_text(plan.needs()), bytes_text(plan.machine)),
                           "the model, its batch or its context is too large for this machine",
                           advice_of(plan.smallest)};
   else if (plan.disk > plan.disk_free)
     verdict.fault =
-        Fault{fmt::format("its folder takes {}, and {} are free", megabytes(plan.disk),
-                          megabytes(plan.disk_free)),
+        Fault{fmt::format("its folder takes {}, and {} are free", bytes_text(plan.disk),
+                          bytes_text(plan.disk_free)),
               "the disk is too small, or full", "free some, or train elsewhere: --out DIR"};
+  return verdict;
+}
+
+// Of the config as it was given, at its full size.
+GateVerdict check_plan(Patient& patient) {
+  const TrainingPlan plan =
+      patient.plan() ? *patient.plan() : plan_training(patient.config_with(), {.seconds = 0});
+  GateVerdict verdict = verdict_on(plan);
+  if (!verdict.fault) verdict.said += "; " + time_text(plan, patient);
   return verdict;
 }
 

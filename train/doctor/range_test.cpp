@@ -12,12 +12,15 @@
 namespace tapestry {
 namespace {
 
-constexpr double lowest_rate = 1e-6, highest_rate = 10;
+constexpr double lowest_rate = 1e-6, highest_rate = 10, lowest_advised = 1e-5;
 constexpr double most_steps_swept = 105, fewest_steps_swept = 56, longest_sweep_s = 30;
 constexpr std::int64_t slope_steps = 6;
 constexpr std::int64_t steps_at_one_rate = 24, steps_averaged = 6, steps_of_warm_up = 8;
 constexpr double memory = 0.8;           // of the smoothed loss
 constexpr double much_lower = 1000;      // than the rate at which the loss falls fastest
+constexpr double far_lower = 100;        // than the rate at which one batch was learnt
+constexpr double far_larger = 100;       // weights than before the first step
+constexpr double least_change = 1e-5;    // of the loss: below it nothing is learnt
 constexpr double lost = 0.25;            // of what was gained: it rises again
 constexpr double above_first = 1.1;      // times the highest of the first losses: the end
 constexpr std::int64_t quiet_steps = 8;  // at first, whose rates hardly move anything
@@ -91,6 +94,7 @@ Sweep sweep(Patient& patient) {
 // and how far the furthest lies from it.
 struct Outcome {
   double loss = 0, noise = 0;
+  Patient::Growth growth{};  // of weights
 };
 Outcome outcome_of(Patient& patient, double rate) {
   patient.begin_anew();
@@ -103,15 +107,17 @@ Outcome outcome_of(Patient& patient, double rate) {
         steps.with_dropout(patient.training_examples(batch, step * batch), rate * risen);
     if (step >= steps_at_one_rate - steps_averaged) last.push_back(loss);
   }
-  Outcome outcome;
+  Outcome outcome{.growth = patient.largest_growth()};
   for (const double loss : last) outcome.loss += loss / steps_averaged;
   for (const double loss : last)
     outcome.noise = std::max(outcome.noise, std::abs(loss - outcome.loss));
   return outcome;
 }
 
+// What falls fastest where rates hardly move anything tells of the batches, not of the rate.
 double advised_rate(const Sweep& sweep) {
-  return sweep.fastest > 0 ? std::min(sweep.fastest, sweep.rises / 3) : sweep.rises / 10;
+  if (sweep.fastest >= lowest_advised) return std::min(sweep.fastest, sweep.rises / 3);
+  return std::isfinite(sweep.rises) ? sweep.rises / 10 : usual_rate;
 }
 
 Line upright(const std::string& name, double rate, const std::vector<double>& between) {
@@ -146,11 +152,16 @@ std::string range_of(const Sweep& sweep) {
 }
 
 // Of a rate that something speaks against.
-Fault wrong_rate(double rate, const std::string& found, bool too_high, const Sweep& sweep) {
-  return {fmt::format("{} = {:.1e}, but {}", key::learning_rate.name, rate, found),
-          too_high ? "steps are so long that the loss rises"
-                   : "steps are so short that training hardly begins",
-          fmt::format("--set {}={:.0e}", key::learning_rate.name, advised_rate(sweep))};
+struct WrongRate {
+  std::string found;
+  bool too_high;
+  double better;
+};
+Fault fault_of(double rate, const WrongRate& wrong) {
+  return {fmt::format("{} = {:.1e}, but {}", key::learning_rate.name, rate, wrong.found),
+          wrong.too_high ? "steps are so long that they undo what the weights were"
+                         : "steps are so short that training hardly begins",
+          fmt::format("--set {}={:.0e}", key::learning_rate.name, wrong.better)};
 }
 
 }  // namespace
@@ -168,18 +179,29 @@ GateVerdict check_learning_rate(Patient& patient) {
                            "--set train.check_finite=true names the op it comes from"}};
   GateVerdict verdict{.said = fmt::format("{}; configured {:.1e}", range_of(found), peak),
                       .figure = figure_of(found, peak)};
-  if (peak >= found.rises || peak * much_lower < found.fastest) {
-    verdict.fault = wrong_rate(peak, range_of(found), peak >= found.rises, found);
+  const auto stop = [&](const WrongRate& wrong) {
+    verdict.fault = fault_of(peak, wrong);
     return verdict;
-  }
+  };
+  if (const double learnt = patient.learnt_at(); learnt > 0 && learnt >= far_lower * peak)
+    return stop({fmt::format("one batch was learnt by heart at {:.0e}, and not at it", learnt),
+                 false, learnt});
+  if (peak >= found.rises || peak * much_lower < found.fastest)
+    return stop({range_of(found), peak >= found.rises, advised_rate(found)});
   const Outcome at_peak = outcome_of(patient, peak), below = outcome_of(patient, peak / 100);
   patient.begin_anew();
   const std::string outcomes =
       fmt::format("{} steps at it come to {:.4g}, at a hundredth of it to {:.4g}",
                   steps_at_one_rate, at_peak.loss, below.loss);
   verdict.said += "; " + outcomes;
+  if (std::abs(at_peak.loss - below.loss) <= least_change * std::abs(below.loss))
+    return stop({outcomes, false, advised_rate(found)});
   if (!(at_peak.loss <= below.loss + std::max(at_peak.noise, below.noise)))
-    verdict.fault = wrong_rate(peak, outcomes, true, found);
+    return stop({outcomes, true, advised_rate(found)});
+  if (const auto& [name, times] = at_peak.growth; times > far_larger)
+    return stop({fmt::format("{} steps at it make {} {:.0f} times as large", steps_at_one_rate,
+                             name, times),
+                 true, std::min(advised_rate(found), peak / times)});
   return verdict;
 }
 

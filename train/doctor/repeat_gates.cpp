@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include <atomic>
-#include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -11,6 +11,7 @@
 #include "train/doctor/gate.hpp"
 #include "train/loop/trainer.hpp"
 #include "train/run/checkpoint.hpp"
+#include "train/run/signals.hpp"
 #include "train/settings/keys.hpp"
 
 // Whether the same steps lead to the same bits, by whole trainings into a folder that is removed.
@@ -25,12 +26,16 @@ std::atomic<bool> signalled = false;
 class ScratchFolder {
  public:
   ScratchFolder() {
-    std::string name = (fs::temp_directory_path() / "tapestry-doctor-XXXXXX").string();
-    if (!mkdtemp(name.data()))
-      throw std::runtime_error(fmt::format("cannot make a folder {}", name));
+    std::error_code unusable;
+    std::string name = (fs::temp_directory_path(unusable) / "tapestry-doctor-XXXXXX").string();
+    const char* asked = std::getenv("TMPDIR");
+    expect_input(!unusable && mkdtemp(name.data()),
+                 "TMPDIR={}: no folder for a few steps of training can be made there; name one "
+                 "that can be written to",
+                 asked ? asked : "/tmp");
     path_ = name;
     for (const int signal : {SIGINT, SIGTERM, SIGHUP})
-      handlers_[signal] = std::signal(signal, [](int) { signalled = true; });
+      handlers_[signal] = handle_signal(signal, [](int) { signalled = true; });
   }
   ~ScratchFolder() {
     for (const auto& [signal, handler] : handlers_) std::signal(signal, handler);
@@ -48,7 +53,7 @@ class ScratchFolder {
 
  private:
   fs::path path_;
-  std::map<int, void (*)(int)> handlers_;
+  std::map<int, SignalHandler> handlers_;
 };
 
 // Stops a training after a step.

@@ -8,6 +8,8 @@
 
 namespace tapestry {
 
+inline constexpr double usual_rate = 1e-3;  // where the configured one is not what is asked about
+
 // Steps of the configured optimiser, with its clipping, at any learning rate.
 class Steps {
  public:

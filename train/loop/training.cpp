@@ -25,6 +25,7 @@
 #include "train/run/checksum_recorder.hpp"
 #include "train/run/file.hpp"
 #include "train/run/session.hpp"
+#include "train/run/signals.hpp"
 #include "train/run/terminal.hpp"
 #include "train/run/version.hpp"
 #include "train/settings/keys.hpp"
@@ -54,10 +55,8 @@ std::jthread stop_after(double minutes) {
   });
 }
 
-// But for a signal that was ignored when the program began, as nohup has SIGHUP.
 void stop_at_signals() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1})
-    if (std::signal(signal, request_stop) == SIG_IGN) std::signal(signal, SIG_IGN);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) handle_signal(signal, request_stop);
   std::signal(SIGPIPE, SIG_IGN);  // what cannot be shown ends no training
 }
 

@@ -127,15 +127,17 @@ TrainingPlan plan_training(const ConfigWith& config_with, const PlanOptions& opt
     plan.smallest =
         smallest_change(config_with, plan.memory, options.ranks, plan.machine - plan.beside);
   else if (options.seconds > 0 && options.ranks == 1)
-    try {
-      plan.pace = measure_pace(
-          config, {.seconds = options.seconds, .checkpoint_bytes = plan.memory.checkpoint});
-    } catch (const InputError&) {
-      throw;
-    } catch (const std::runtime_error& error) {
-      plan.unmeasured = error.what();
-    }
+    measure(plan, config, options.seconds);
   return plan;
+}
+
+void measure(TrainingPlan& plan, const Config& config, double seconds) try {
+  plan.pace =
+      measure_pace(config, {.seconds = seconds, .checkpoint_bytes = plan.memory.checkpoint});
+} catch (const InputError&) {
+  throw;
+} catch (const std::runtime_error& error) {
+  plan.unmeasured = error.what();
 }
 
 std::string show(const TrainingPlan& plan) {

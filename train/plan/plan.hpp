@@ -36,6 +36,9 @@ struct PlanOptions {
 // measurement. InputError as the training would have.
 TrainingPlan plan_training(const ConfigWith& config_with, const PlanOptions& options);
 
+// Adds the pace to the plan of one process, or why there is none.
+void measure(TrainingPlan& plan, const Config& config, double seconds);
+
 std::string show(const TrainingPlan& plan);
 std::string json(const TrainingPlan& plan);
 

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void fail(const std::string& path, const char* what) {
-  throw std::runtime_error(fmt::format("{}: {}: {}", path, what, std::strerror(errno)));
+  throw FileError(fmt::format("{}: {}: {}", path, what, std::strerror(errno)));
 }
 
 std::string temporary_of(const std::string& path) { return path + ".tmp"; }
@@ -35,8 +35,7 @@ File::File(const std::string& path, int flags, const std::string& shown)
   if (descriptor_ >= 0) return;
   const int error = errno;
   if (error == ENOENT && !is_folder(folder_of(path)))
-    throw std::runtime_error(
-        fmt::format("{}: cannot open: there is no folder {}", path_, folder_of(path)));
+    throw FileError(fmt::format("{}: cannot open: there is no folder {}", path_, folder_of(path)));
   errno = error;
   fail(path_, "cannot open");
 }

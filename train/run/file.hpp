@@ -2,13 +2,20 @@
 
 #include <cstdint>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
-// All that is written to a disk is written by these. Errors are std::runtime_error, in one line:
+// All that is written to a disk is written by these. Errors are FileError, in one line:
 // "runs/sort/config.toml: cannot write: No space left on device".
 namespace tapestry {
+
+// The system refuses what was asked of it: no space, no permission, no such folder.
+class FileError final : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 // A file that is open to be written to.
 class File {

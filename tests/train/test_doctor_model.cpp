@@ -1,0 +1,249 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/process.hpp"
+#include "train/doctor/gate.hpp"
+#include "train/loop/training.hpp"
+#include "train/run/checkpoint.hpp"
+#include "train/run/file.hpp"
+#include "train/settings/keys.hpp"
+
+// What the doctor says of a model, its learning rate and its machine: configs that are well and
+// were held for ill, and such that are ill and passed.
+namespace tapestry {
+namespace {
+
+ConfigWith shipped(const std::string& name, const std::vector<std::string>& overrides = {}) {
+  return [=](const std::vector<std::string>& more) {
+    std::vector<std::string> all = overrides;
+    all.insert(all.end(), more.begin(), more.end());
+    return load_config(name, all);
+  };
+}
+
+GateVerdict verdict_of(GateVerdict (*gate)(Patient&), const ConfigWith& config_with) {
+  Patient patient(config_with);
+  return gate(patient);
+}
+
+std::string found_in(const GateVerdict& verdict) {
+  return verdict.fault ? verdict.fault->found : "";
+}
+
+std::vector<std::string> doctor_of(std::vector<std::string> words) {
+  words.insert(words.begin(), "doctor");
+  return with_sets(words);
+}
+
+double number_after(const std::string& text, const std::string& word) {
+  const std::size_t at = text.find(word);
+  REQUIRE_MESSAGE(at != std::string::npos, text);
+  return std::stod(text.substr(at + word.size()));
+}
+
+const std::vector<std::string> small_copy = {"copy", "model.width=16", "model.layers=1",
+                                             "data.length=4", "train.batch_size=16"};
+
+std::vector<std::string> with_words(std::vector<std::string> words,
+                                    const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+// The weights of a copying model, of whose first feed-forward layer such a share of the units is
+// far in the flat part of its activation.
+std::string with_shut_units(const TemporaryFolder& folder, const Config& config, double share) {
+  const std::unique_ptr<Task> task = begin_task(config);
+  for (Parameter* parameter : task->model().parameters())
+    if (parameter->name == "blocks.0.feed_forward.expand.bias") {
+      Array bias = parameter->value();
+      const auto values = bias.mutable_values<float>();
+      std::fill_n(values.begin(), static_cast<std::size_t>(share * double(values.size())), -30.0F);
+    }
+  const std::string path = folder.path("shut.safetensors");
+  save_weights(path, *task, config);
+  return path;
+}
+
+TEST_SUITE_BEGIN("doctor");
+
+TEST_CASE("bug: doctor: a training that begins with a trained model passes, as do adapters") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path("run");
+  std::vector<std::string> train = {"train", "--out", run, "train.steps=300",
+                                    "optim.learning_rate=1e-2"};
+  train.insert(train.begin() + 1, small_copy.begin(), small_copy.end());
+  const Finished trained = tapestry_run(with_sets(train));
+  REQUIRE_MESSAGE(trained.status == 0, trained.err);
+  for (const char* adapters : {"model.lora.rank=0", "model.lora.rank=2"}) {
+    const Finished said = tapestry_run(
+        doctor_of(with_words(small_copy, {"--from", run, adapters, "--skip", "resume"})));
+    INFO(said.out, said.err);
+    CHECK(said.status == 0);
+    CHECK(said.out.find("untrained") == std::string::npos);
+  }
+}
+
+TEST_CASE("bug: doctor: layers are judged apart from the learning rate, which has its own gate") {
+  struct Given {
+    std::string config, rate;
+  };
+  for (const auto& [config, rate] :
+       {Given{"memory-gate", "2e-9"}, Given{"karate", "10"}, Given{"copy", "100"}}) {
+    const GateVerdict verdict =
+        verdict_of(check_layers, shipped(config, {"optim.learning_rate=" + rate}));
+    CHECK_MESSAGE(!verdict.fault, config, " at ", rate, ": ", found_in(verdict));
+  }
+  const Finished said = tapestry_run(doctor_of({"karate", "optim.learning_rate=10"}));
+  INFO(said.out);
+  CHECK(said.status == 1);
+  check_says(said.out, {"FAIL  learning rate", "times as large"});
+}
+
+TEST_CASE("bug: doctor: far too low a rate is found where the range test is flat") {
+  for (const char* rate : {"2e-9", "0"}) {
+    Patient patient(shipped("memory-query-key", {std::string("optim.learning_rate=") + rate}));
+    CHECK(!check_one_batch(patient).fault);
+    check_says(found_in(check_learning_rate(patient)), {"one batch was learnt by heart at 1e-03"});
+  }
+  // Without the evidence of the gate before it, by what some steps change.
+  const GateVerdict alone =
+      verdict_of(check_learning_rate, shipped("memory-query-key", {"optim.learning_rate=2e-9"}));
+  check_says(found_in(alone), {"24 steps at it come to"});
+  REQUIRE(alone.fault);
+  CHECK(number_after(alone.fault->advice, "optim.learning_rate=") >= 1e-5);
+}
+
+TEST_CASE(
+    "bug: doctor: one batch is learnt below what guessing costs, however large the first loss") {
+  const GateVerdict verdict = verdict_of(check_one_batch, shipped("graphs"));
+  CHECK(!verdict.fault);
+  CHECK(number_after(verdict.said, "(below ") < std::log(5) / 2);
+}
+
+TEST_CASE(
+    "bug: doctor: large first weights of a model that trains well are said, and stop nothing") {
+  const ConfigWith config_with = shipped("graphs", {"model.width=64", "model.layers=5"});
+  for (const auto gate : {check_first_loss, check_layers}) {
+    const GateVerdict verdict = verdict_of(gate, config_with);
+    CHECK_MESSAGE(!verdict.fault, found_in(verdict));
+    CHECK(verdict.warnings.size() == 1);
+  }
+}
+
+TEST_CASE("bug: doctor: dead units of every activation are found, and called dead") {
+  for (const char* activation : {"gelu", "gelu_tanh", "silu", "relu"}) {
+    const TemporaryFolder folder;
+    std::vector<std::string> keys(small_copy.begin() + 1, small_copy.end());
+    keys.push_back(std::string("model.activation=") + activation);
+    const Config config = load_config("copy", keys);
+    CHECK(verdict_of(check_layers, shipped("copy", keys)).said.find(" 0 % dead") !=
+          std::string::npos);
+    for (const double share : {0.97, 1.0}) {
+      std::vector<std::string> from = keys;
+      from.push_back("train.from=" + with_shut_units(folder, config, share));
+      const std::string found = found_in(verdict_of(check_layers, shipped("copy", from)));
+      CAPTURE(activation);
+      check_says(found, {"% of the units of", "in blocks.0.feed_forward"});
+    }
+  }
+}
+
+TEST_CASE("bug: doctor: where there is no activation, none is said to be alive") {
+  check_says(verdict_of(check_layers, shipped("karate", {"model.layers=1"})).said,
+             {"no activation of a known kind"});
+}
+
+TEST_CASE("bug: doctor: a training that memory does not hold is told so before anything") {
+  const Admission small = admit(shipped("copy"), 1 << 20);
+  CHECK(!small.patient);
+  check_says(found_in(small.refused), {"the training needs", "may have 1.05 MB"});
+  const Admission enough = admit(shipped("karate"));
+  REQUIRE(enough.patient);
+  CHECK(!check_plan(*enough.patient).fault);
+}
+
+TEST_CASE("bug: doctor: the plan's memory is the training's, not the doctor's") {
+  const auto report = nlohmann::json::parse(
+      tapestry_run(doctor_of({"graphs", "--json", "--skip", "threads", "--skip", "resume"})).out);
+  const auto& gate = report["gates"].back();
+  REQUIRE(gate["gate"] == "plan");
+  const auto plan =
+      nlohmann::json::parse(tapestry_run({"plan", "graphs", "--seconds", "0", "--json"}).out);
+  const double megabytes = plan["bytes"]["process"].get<double>() / 1e6;
+  CHECK(std::stod(gate["said"].get<std::string>()) == doctest::Approx(megabytes).epsilon(0.05));
+  CHECK(report["skipped"] == std::vector<std::string>{"threads", "resume"});
+}
+
+TEST_CASE("bug: doctor: a step that takes minutes is reckoned, not measured") {
+  const GateVerdict verdict = verdict_of(
+      check_plan, shipped("copy", {"train.batch_size=100000", "train.micro_batches=1000"}));
+  CHECK(!verdict.fault);
+  check_says(verdict.said, {"reckoned from"});
+}
+
+TEST_CASE("bug: doctor: what the system refuses is no fault of the model") {
+  Patient patient(shipped("karate"));
+  const Gate full{"full", [](Patient&) -> GateVerdict { throw FileError("no space"); }};
+  CHECK_THROWS_AS(examine(full, patient), FileError);
+
+  const char* before = std::getenv("TMPDIR");
+  const std::string kept = before ? before : "";
+  setenv("TMPDIR", "/nonexistent", 1);
+  const Finished said = tapestry_run({"doctor", "karate"});
+  before ? setenv("TMPDIR", kept.c_str(), 1) : unsetenv("TMPDIR");
+  CHECK(said.status == 2);
+  check_says(said.err, {"TMPDIR=/nonexistent"});
+  CHECK(said.out.find("FAIL") == std::string::npos);
+}
+
+TEST_CASE("bug: doctor: a signal that is ignored ends nothing, and a verdict is seen at once") {
+  const TemporaryFolder folder;
+  const std::string out = folder.path("out");
+  std::string command = fmt::format(
+      "trap '' HUP; exec {} {} doctor graphs --skip plan --skip 'learning rate' --skip 'one batch' "
+      ">{}",
+      TAPESTRY_EMULATOR, TAPESTRY_BINARY, out);
+  bool seen = false;
+  const Finished said =
+      run_program({"sh", "-c", command}, {.when =
+                                              [&] {
+                                                std::error_code none;
+                                                if (!std::filesystem::exists(out, none))
+                                                  return false;
+                                                return seen = read_bytes(out).find("layers") !=
+                                                              std::string::npos;
+                                              },
+                                          .signal = SIGHUP});
+  INFO(said.err);
+  CHECK(said.status == 0);
+  CHECK(seen);
+  check_says(read_bytes(out), {"ok    resume"});
+}
+
+TEST_CASE(
+    "bug: doctor: a folder that cannot be made, or a gate that is not there, is told at once") {
+  const Finished no_folder = tapestry_run({"doctor", "karate", "--out", "/proc/none/pictures"});
+  CHECK(no_folder.status == 2);
+  CHECK(no_folder.out.empty());
+  check_says(no_folder.err, {"--out /proc/none/pictures: cannot be made a folder"});
+  const Finished no_gate = tapestry_run({"doctor", "karate", "--skip", "nope"});
+  CHECK(no_gate.status == 2);
+  check_says(no_gate.err, {"no such gate; there are shared examples, values", "resume"});
+}
+
+TEST_CASE("doctor: shipped configs whose data are built in pass") {
+  for (const char* name : {"graphs", "memory-sum", "waves"}) {
+    const Finished said = tapestry_run({"doctor", name});
+    CHECK_MESSAGE(said.status == 0, name, ": ", said.out, said.err);
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
