@@ -49,14 +49,16 @@ class Trial {
     return fs::exists(run_.checkpoint()) ? load_checkpoint(run_.checkpoint()).state.step : 0;
   }
 
-  // What a training asks of the system from here on. That metrics.jsonl is closed at the end is
-  // left out: it was synced before.
+  // What a training asks of the system from here on. That its records are closed at the end is left
+  // out: they were synced before.
   std::vector<FailingDisk::Call> calls() const {
     const FailingDisk disk(folder_);
     REQUIRE(train() == "");
     std::vector<FailingDisk::Call> calls = disk.calls();
-    REQUIRE(calls.back().path == run_.metrics());
-    calls.pop_back();
+    for (const std::string& record : {run_.metrics(), run_.checksums()}) {
+      REQUIRE(calls.back().path == record);
+      calls.pop_back();
+    }
     return calls;
   }
 
