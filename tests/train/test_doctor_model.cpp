@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
 #include "train/doctor/gate.hpp"
 #include "train/loop/training.hpp"
@@ -167,7 +168,8 @@ TEST_CASE("bug: doctor: a training that memory does not hold is told so before a
   CHECK(!check_plan(*enough.patient).fault);
 }
 
-TEST_CASE("bug: doctor: the plan's memory is the training's, not the doctor's") {
+TEST_CASE("bug: doctor: the plan's memory is the training's, not the doctor's" *
+          not_sanitized("the sanitizer's own memory counts")) {
   const auto report = nlohmann::json::parse(
       tapestry_run(doctor_of({"graphs", "--json", "--skip", "threads", "--skip", "resume"})).out);
   const auto& gate = report["gates"].back();
@@ -179,7 +181,8 @@ TEST_CASE("bug: doctor: the plan's memory is the training's, not the doctor's") 
   CHECK(report["skipped"] == std::vector<std::string>{"threads", "resume"});
 }
 
-TEST_CASE("bug: doctor: a step that takes minutes is reckoned, not measured") {
+TEST_CASE("bug: doctor: a step that takes minutes is reckoned, not measured" *
+          not_sanitized("it would take minutes")) {
   const GateVerdict verdict = verdict_of(
       check_plan, shipped("copy", {"train.batch_size=100000", "train.micro_batches=1000"}));
   CHECK(!verdict.fault);
@@ -236,7 +239,8 @@ TEST_CASE(
   check_says(no_gate.err, {"no such gate; there are shared examples, values", "resume"});
 }
 
-TEST_CASE("doctor: shipped configs whose data are built in pass") {
+TEST_CASE("doctor: shipped configs whose data are built in pass" *
+          not_sanitized("it would take minutes")) {
   for (const char* name : {"graphs", "memory-sum", "waves"}) {
     const Finished said = tapestry_run({"doctor", name});
     CHECK_MESSAGE(said.status == 0, name, ": ", said.out, said.err);

@@ -90,19 +90,19 @@ Sweep sweep(Patient& patient) {
   return found;
 }
 
-// What a few steps at one rate come to, from the first weights on: a mean over the last of them,
-// and how far the furthest lies from it.
+// What a few steps come to that rise to one rate, from the first weights on: a mean over the last
+// of them, and how far the furthest lies from it.
 struct Outcome {
   double loss = 0, noise = 0;
   Patient::Growth growth{};  // of weights
 };
-Outcome outcome_of(Patient& patient, double rate) {
+Outcome outcome_of(Patient& patient, double rate, std::int64_t warm_up = steps_of_warm_up) {
   patient.begin_anew();
   Steps steps(patient);
   const std::int64_t batch = patient.config()[key::batch_size];
   std::vector<double> last;
   for (std::int64_t step = 0; step < steps_at_one_rate; ++step) {
-    const double risen = std::min(1.0, (step + 1.0) / steps_of_warm_up);
+    const double risen = std::min(1.0, (step + 1.0) / static_cast<double>(warm_up));
     const double loss =
         steps.with_dropout(patient.training_examples(batch, step * batch), rate * risen);
     if (step >= steps_at_one_rate - steps_averaged) last.push_back(loss);
@@ -112,6 +112,11 @@ Outcome outcome_of(Patient& patient, double rate) {
   for (const double loss : last)
     outcome.noise = std::max(outcome.noise, std::abs(loss - outcome.loss));
   return outcome;
+}
+
+// Whether steps at a rate come to more than those at a hundredth of it, and not by chance.
+bool is_worse(const Outcome& at_rate, const Outcome& below) {
+  return !(at_rate.loss <= below.loss + std::max(at_rate.noise, below.noise));
 }
 
 // What falls fastest where rates hardly move anything tells of the batches, not of the rate.
@@ -196,8 +201,15 @@ GateVerdict check_learning_rate(Patient& patient) {
   verdict.said += "; " + outcomes;
   if (std::abs(at_peak.loss - below.loss) <= least_change * std::abs(below.loss))
     return stop({outcomes, false, advised_rate(found)});
-  if (!(at_peak.loss <= below.loss + std::max(at_peak.noise, below.noise)))
-    return stop({outcomes, true, advised_rate(found)});
+  if (is_worse(at_peak, below)) {
+    const std::int64_t warm_up = patient.config()[key::warmup_steps];
+    if (warm_up <= steps_of_warm_up || is_worse(outcome_of(patient, peak, warm_up), below))
+      return stop({outcomes, true, std::min(advised_rate(found), peak / 10)});
+    verdict.warnings.push_back(
+        fmt::format("it needs its {} = {}: with {} the first steps undo more than they learn",
+                    key::warmup_steps.name, warm_up, steps_of_warm_up));
+    patient.begin_anew();
+  }
   if (const auto& [name, times] = at_peak.growth; times > far_larger)
     return stop({fmt::format("{} steps at it make {} {:.0f} times as large", steps_at_one_rate,
                              name, times),
