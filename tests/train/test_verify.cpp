@@ -124,8 +124,9 @@ TEST_CASE("verify: from the best and the last checkpoint, for so many steps or n
   CHECK(of_copy["first_step"] == 24);
   CHECK(of_copy["from"] == kept);
   shop.must_train("toy", "other", {"optim.learning_rate=0.01"});
-  check_says(refused_verify(shop, "run", {"--from", shop.checkpoint("other")}),
-             {"other/checkpoint.safetensors: of another training than ", "optim.learning_rate"});
+  check_says(
+      refused_verify(shop, "run", {"--from", shop.checkpoint("other")}),
+      {"other/checkpoint.safetensors was trained under another config: ", "optim.learning_rate"});
   CHECK(must_verify(shop, "run", {"--all"})["recorded_by"].size() == 2);
 }
 

@@ -43,17 +43,16 @@ Retraining::Retraining(const Run& run, const std::vector<std::string>& overrides
       last_(head_of(run.checkpoint())),
       config_(config_of(run, overrides)) {
   for (const Checkpoint* kept : {best(), last()})
-    if (kept) expect_config_of(*kept);
+    if (kept) expect_trained_alike(*kept);
   // What was left out and recorded is left out again, whatever a later session allowed.
   config_.set(key::max_bad_steps, std::numeric_limits<std::int64_t>::max());
 }
 
-// config.toml was changed since, where it says another training than its checkpoints.
-void Retraining::expect_config_of(const Checkpoint& kept) const {
-  const Config trained = resolved_config(kept.config, kept.path + " (its config)", {});
+void Retraining::expect_trained_alike(const Checkpoint& checkpoint) const {
+  const Config trained = resolved_config(checkpoint.config, checkpoint.path + " (its config)", {});
   const std::vector<std::string> differences = trained.differences(config_);
   expect_input(differences.empty(), "{}: {} was trained under another config: {}", run_.config(),
-               kept.path, fmt::join(differences, ", "));
+               checkpoint.path, fmt::join(differences, ", "));
 }
 
 Trainer& Retraining::begin(const Checkpoint* from) {

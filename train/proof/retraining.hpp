@@ -24,13 +24,14 @@ class Retraining {
   const Checkpoint* best() const { return best_ ? &*best_ : nullptr; }
   const Checkpoint* last() const { return last_ ? &*last_ : nullptr; }
 
+  // InputError of a checkpoint that was trained under another config than this one.
+  void expect_trained_alike(const Checkpoint& checkpoint) const;
+
   // Once: a trainer that goes on from one of these, or, of null, from the start. InputError where
   // the data are not those of the run.
   Trainer& begin(const Checkpoint* from);
 
  private:
-  void expect_config_of(const Checkpoint& kept) const;
-
   Run run_;
   std::optional<Checkpoint> best_, last_;
   Config config_;

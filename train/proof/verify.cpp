@@ -14,82 +14,18 @@
 #include "data/file.hpp"
 #include "data/text/text.hpp"
 #include "train/loop/evaluation.hpp"
+#include "train/proof/recorded_lines.hpp"
 #include "train/proof/retraining.hpp"
 #include "train/run/checksum_recorder.hpp"
-#include "train/run/line_reader.hpp"
-#include "train/run/metrics_line.hpp"
 #include "train/run/version.hpp"
 #include "train/settings/keys.hpp"
 
 namespace tapestry {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = RecordedLine;
 
 constexpr std::size_t most_not_computed = 8;  // figures that are named
-
-bool is_split(const Json& line, const char* split) { return line["split"] == split; }
-std::int64_t step_of(const Json& line) { return line["step"].get<std::int64_t>(); }
-
-// The lines of metrics.jsonl of training and evaluations, whose steps never fall. A test's, which
-// comes last, is kept apart.
-class RecordedLines {
- public:
-  RecordedLines(const Run& run, std::int64_t steps_of_run)
-      : path_(run.metrics()), steps_of_run_(steps_of_run), reader_(path_) {}
-
-  // The first that was not taken; null: there is no other. InputError of one that no training
-  // writes, or not there.
-  const Json* front() {
-    while (!front_ && reader_.next()) {
-      front_ = whole_line();
-      if (!is_split(*front_, "test")) break;
-      test_ = std::exchange(front_, std::nullopt);
-    }
-    return front_ ? &*front_ : nullptr;
-  }
-  Json take() { return *std::exchange(front_, std::nullopt); }
-
-  // Those of this step. The next call is of a later one.
-  std::vector<Json> of(std::int64_t step) {
-    std::vector<Json> lines;
-    while (front() && step_of(*front()) <= step)
-      if (Json line = take(); step_of(line) == step) lines.push_back(std::move(line));
-    return lines;
-  }
-
-  // The last of those that were met so far, by all trainings that came to an end.
-  const std::optional<Json>& test() const { return test_; }
-
- private:
-  Json whole_line() {
-    std::optional<Json> line = parse_metrics_line(reader_.text());
-    expect_line(line.has_value(), "it is not what a training takes down");
-    if (is_split(*line, "test")) return *std::move(line);
-    const bool trained = is_split(*line, "train");
-    expect_line(trained || is_split(*line, "val"), "split \"{}\", expected train, val or test",
-                printable_beginning((*line)["split"].get<std::string>()));
-    const std::int64_t step = step_of(*line), least = std::max<std::int64_t>(trained, last_step_);
-    expect_line(step >= least && step <= steps_of_run_, "step {}, expected {} to {}", step, least,
-                steps_of_run_);
-    last_step_ = step;
-    return *std::move(line);
-  }
-
-  template <class... Args>
-  void expect_line(bool holds, fmt::format_string<Args...> what, Args&&... args) const {
-    expect_input(holds,
-                 "{}:{}: {}: the record is damaged, and cannot be vouched for; restore the file, "
-                 "or take the line out of a copy of the run",
-                 path_, reader_.number(),
-                 holds ? "" : fmt::format(what, std::forward<Args>(args)...));
-  }
-
-  std::string path_;
-  std::int64_t steps_of_run_, last_step_ = 0;
-  LineReader reader_;
-  std::optional<Json> front_, test_;
-};
 
 // The last step to compare, after `first`.
 std::int64_t end_of(const Retraining& again, std::int64_t first, const VerifyOptions& options) {
@@ -362,10 +298,7 @@ Checkpoint given_beginning(const Retraining& again, const std::string& path) {
   expect_input(std::filesystem::exists(path, unseen),
                "--from {}: not there; expected start, best, checkpoint, or the path of one", path);
   Checkpoint given = load_checkpoint_head(path);
-  const Config config = resolved_config(given.config, path + " (its config)", {});
-  const std::vector<std::string> differences = config.differences(again.config());
-  expect_input(differences.empty(), "{}: of another training than {}: {}", path,
-               again.run().folder(), fmt::join(differences, ", "));
+  again.expect_trained_alike(given);
   return given;
 }
 
