@@ -52,6 +52,23 @@ TEST_CASE("bug: verify: what is missing, damaged or changed was called other bit
              {"config.toml: ", "was trained under another config: seed (1, now 2)"});
 }
 
+TEST_CASE(
+    "bug: verify, replay: a newline in a run's name broke the lines that name its checkpoints") {
+  const Workshop shop;
+  const std::string name = "a\nforged: the same bits";
+  shop.must_train("toy", name);
+  for (const char* from : {"start", "best"}) {
+    const Finished finished =
+        tapestry_run({"verify", shop.folder.path(name), "--all", "--from", from});
+    CHECK(finished.status == 0);
+    check_says(finished.out, {"a\\x0aforged"});
+    for (const std::string& line : lines_of(finished.out)) CHECK(!line.starts_with("forged"));
+  }
+  const Finished looked = tapestry_run({"replay", shop.folder.path(name), "--step", "40"});
+  CHECK(looked.status == 0);
+  for (const std::string& line : lines_of(looked.out)) CHECK(!line.starts_with("forged"));
+}
+
 TEST_CASE("bug: verify: a test's figures were passed over") {
   const Workshop shop;
   shop.must_train("vae", "run");

@@ -99,7 +99,7 @@ void print_parameters(const std::vector<ReplayedParameter>& parameters) {
 
 void print(const std::string& run, const Replay& replay) {
   say("{}: step {}, trained again from step {} ({})\n", run, replay.step, replay.from_step,
-      replay.from);
+      printable(replay.from));
   say("{}  grad_norm {:.6g}  lr {:.4g}\n", show(replay.values), replay.gradient_norm,
       replay.learning_rate);
   say("{}\n", replay.fault.empty() ? "loss and gradient are finite" : replay.fault);

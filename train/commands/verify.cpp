@@ -45,7 +45,7 @@ std::string compared(const Verdict& verdict) {
   if (verdict.tests > 0) text += ", the test";
   if (!verdict.checkpoints.empty())
     text += fmt::format(", {} of {}", counted(verdict.tensors, "tensor"),
-                        fmt::join(verdict.checkpoints, " and "));
+                        printable(fmt::format("{}", fmt::join(verdict.checkpoints, " and "))));
   return text;
 }
 
@@ -57,14 +57,15 @@ std::string last_same(const Verdict& verdict) {
 void print(const std::string& run, const Verdict& verdict) {
   if (verdict.is_same() && verdict.last_step < verdict.first_step)
     say("{}: the same bits: step {} of {}, as {} has it\n", run, verdict.last_step,
-        verdict.steps_of_run, verdict.from);
+        verdict.steps_of_run, printable(verdict.from));
   else if (verdict.is_same())
     say("{}: the same bits: steps {} to {} of {}, from {}: {} of them recorded\n", run,
-        verdict.first_step, verdict.last_step, verdict.steps_of_run, verdict.from,
+        verdict.first_step, verdict.last_step, verdict.steps_of_run, printable(verdict.from),
         verdict.recorded_steps);
   else
     say("{}: step {} differs, first seen there from {} on; {}: {}\n", run, verdict.differs_at,
-        verdict.from, last_same(verdict), fmt::join(verdict.differences, "; "));
+        printable(verdict.from), last_same(verdict),
+        printable(fmt::format("{}", fmt::join(verdict.differences, "; "))));
   for (const DifferingTensors& differing : verdict.tensors_that_differ)
     say("  of the {} tensors of {} (step {}) differ {}: {}\n", differing.all,
         printable(differing.path), differing.step, differing.names.size(),
@@ -72,7 +73,7 @@ void print(const std::string& run, const Verdict& verdict) {
   for (const std::string& reason : verdict.other_makers)
     if (!verdict.is_same()) say("  other bits are to be expected: {}\n", reason);
   say("  compared: {}\n", compared(verdict));
-  for (const std::string& what : verdict.not_compared) say("  not compared: {}\n", what);
+  for (const std::string& what : verdict.not_compared) say("  not compared: {}\n", printable(what));
   for (const Session& session : verdict.recorded_by) say("  recorded by {}\n", maker(session));
   say("  computed by {}\n", maker(verdict.computed_by));
 }
