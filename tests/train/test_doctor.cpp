@@ -500,6 +500,9 @@ TEST_CASE("doctor: a command that prints a line a gate, or JSON, and draws learn
   for (const Gate& gate : gates()) CHECK(said.out.find(" " + gate.name + " ") != std::string::npos);
   for (const char* file : {"learning-rate.png", "learning-rate.svg"})
     CHECK(std::filesystem::file_size(folder.path("pictures/" + std::string(file))) > 1000);
+  const Finished named = tapestry_run({"doctor", "karate", "--out", folder.path("a\nforged")});
+  CHECK(named.status == 0);
+  for (const std::string& line : lines_of(named.out)) CHECK(!line.starts_with("forged"));
 
   const auto report = nlohmann::json::parse(tapestry_run({"doctor", "karate", "--json"}).out);
   CHECK(report["passed"] == true);

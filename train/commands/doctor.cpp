@@ -4,6 +4,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "data/text/text.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
 #include "train/commands/training_config.hpp"
@@ -156,7 +157,7 @@ class Doctor final : public Command {
     for (const Format format : formats_of(figure)) {
       const std::string path = fmt::format("{}/{}{}", out_, name, ending_of(format));
       write_bytes(path, render(figure, format));
-      if (!json_) say("      {:<16} {}\n", "picture", path);
+      if (!json_) say("      {:<16} {}\n", "picture", printable(path));
     }
   }
 
