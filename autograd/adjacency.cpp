@@ -56,6 +56,14 @@ Adjacency Adjacency::undirected(std::int64_t nodes, std::vector<Edge> edges) {
   return Adjacency(nodes, std::move(edges));
 }
 
+Adjacency Adjacency::unfilled(std::int64_t nodes, std::int64_t edges) {
+  Adjacency graph;
+  graph.sources_ = graph.nodes_ = nodes;
+  for (SparseRows* rows : {&graph.incoming_, &graph.outgoing_})
+    *rows = {.offsets = ints(nodes + 1), .neighbours = ints(edges), .edges = ints(edges)};
+  return graph;
+}
+
 Adjacency Adjacency::join(const std::vector<Adjacency>& graphs) {
   std::int64_t sources = 0, nodes = 0;
   std::vector<Edge> edges;

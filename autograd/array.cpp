@@ -6,6 +6,7 @@
 #include "autograd/buffer_pool.hpp"
 #include "autograd/check.hpp"
 #include "autograd/parallel.hpp"
+#include "autograd/rehearsal.hpp"
 
 namespace tapestry {
 
@@ -66,6 +67,7 @@ Array Array::zeros(const Shape& shape, DType dtype) {
 
 Array Array::full(const Shape& shape, double value, DType dtype) {
   Array array(shape, dtype);
+  if (is_rehearsing()) return array;
   if (dtype == DType::int32)
     std::ranges::fill(array.mutable_values<std::int32_t>(), std::int32_t(value));
   else

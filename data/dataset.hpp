@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <any>
 #include <cstdint>
 #include <span>
@@ -8,6 +9,7 @@
 #include "autograd/array.hpp"
 #include "autograd/check.hpp"
 #include "autograd/checksum.hpp"
+#include "autograd/rehearsal.hpp"
 
 namespace tapestry {
 
@@ -31,10 +33,17 @@ struct Batch {
 // In `targets` of token batches: no loss at this position.
 inline constexpr std::int32_t ignored_target = -1;
 
+// Returns a batch of a rehearsal, in which every target counts.
+inline Batch with_all_counted(Batch batch) {
+  batch.count = static_cast<double>(batch.targets.size());
+  return batch;
+}
+
 // Which inputs a built-in task draws from: the two splits have none in common.
 enum class Split { train, held_back };
 
-// A finite, indexed collection of examples. Batches of the same examples hold the same bits.
+// A finite, indexed collection of examples. Batches of the same examples hold the same bits. While
+// the thread rehearses (autograd/rehearsal.hpp), a batch has its shapes alone: no value is written.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -47,5 +56,12 @@ class Dataset {
   // options and a seed say it all.
   virtual void add_to(Checksum&) const {}
 };
+
+// Returns the examples that are drawn for a batch: all of them, but while the thread rehearses at
+// most 1024, by which the shapes of the whole are estimated.
+inline std::span<const std::int64_t> drawn_of(std::span<const std::int64_t> examples) {
+  constexpr std::size_t most = 1024;
+  return is_rehearsing() ? examples.first(std::min(most, examples.size())) : examples;
+}
 
 }  // namespace tapestry

@@ -15,6 +15,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
+#include <set>
 
 #include "autograd/check.hpp"
 
@@ -87,8 +89,42 @@ bool has_file(const std::string& path) {
   return true;
 }
 
+namespace {
+
+using FileId = std::pair<dev_t, ino_t>;
+
+std::optional<FileId> id_of(const std::string& path) {
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  return FileId{status.st_dev, status.st_ino};
+}
+
+struct FilesRead {
+  std::mutex mutex;
+  std::set<FileId> ids;
+};
+
+FilesRead& files_read() {
+  static FilesRead files;
+  return files;
+}
+
+}  // namespace
+
+void note_read(const std::string& path) {
+  const std::lock_guard lock(files_read().mutex);
+  if (const auto id = id_of(path)) files_read().ids.insert(*id);
+}
+
+bool was_read(const std::string& path) {
+  const std::lock_guard lock(files_read().mutex);
+  const auto id = id_of(path);
+  return id && files_read().ids.contains(*id);
+}
+
 InputFile::InputFile(const std::string& path) : path_(path) {
   require_file(path);
+  note_read(path);
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   expect_input(descriptor >= 0, "{}: cannot be opened: {}; check the path", path,
                std::strerror(errno));

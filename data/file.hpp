@@ -20,6 +20,13 @@ void require_file(const std::string& path);
 // False where nothing is there. InputError where what is there is no file that may be read.
 bool has_file(const std::string& path);
 
+// Records that this process reads the file that `path` leads to, for was_read(). Readers of this
+// header do so by themselves.
+void note_read(const std::string& path);
+
+// Whether this process has read the file that `path` leads to, by this name, another or a link.
+bool was_read(const std::string& path);
+
 // A file that is read in pieces. A gzip file (it starts with 1f 8b) is inflated, up to 32 MiB or
 // 200 times its size, whichever is more: more is no data, but made to fill the memory.
 class InputFile final {

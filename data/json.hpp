@@ -1,22 +1,220 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include <compare>
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <set>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace tapestry {
 
+// A container of values that makes an array: a vector, a set.
+template <class T>
+concept JsonRange = !std::convertible_to<T, std::string_view> && requires(const T& range) {
+  typename T::value_type;
+  range.begin();
+  range.end();
+};
+
+// Represents a JSON value: null, a boolean, a number, a string, an array or an object, whose
+// members stay in the order in which they were added. Its interface is the part of
+// nlohmann::ordered_json that is used here; only its source includes that library, whose templates
+// take long to compile.
+class JsonValue final {
+ public:
+  using array_t = std::vector<JsonValue>;
+  using object_t = std::vector<std::pair<std::string, JsonValue>>;
+
+  // Thrown for a text that is not JSON, and for a value of another type than the one asked for.
+  struct exception : std::runtime_error {
+    using runtime_error::runtime_error;
+  };
+  struct parse_error : exception {
+    parse_error(const std::string& what, std::size_t byte) : exception(what), byte(byte) {}
+    std::size_t byte;  // the number of bytes read
+  };
+  struct too_deep : exception {
+    using exception::exception;
+  };
+
+  enum class error_handler_t { strict, replace };  // what is done with bytes that are not UTF-8
+
+  JsonValue() noexcept {}
+  JsonValue(std::nullptr_t) noexcept {}
+  JsonValue(bool value) noexcept : type_(Type::boolean), payload_{.boolean = value} {}
+  template <std::integral T>
+  JsonValue(T value) noexcept
+      : type_(std::signed_integral<T> ? Type::integer : Type::natural),
+        payload_{.integer = static_cast<std::int64_t>(value)} {}
+  JsonValue(double value) noexcept
+      : type_(Type::real), payload_{.real = value} {}  // dump() writes NaN as null
+  JsonValue(std::string value);
+  JsonValue(std::string_view value) : JsonValue(std::string(value)) {}
+  JsonValue(const char* value) : JsonValue(std::string(value)) {}
+  JsonValue(const void*) = delete;  // or a pointer would be a boolean
+  JsonValue(array_t value);
+  JsonValue(object_t value);
+  JsonValue(const std::map<std::string, std::string>& value);
+  template <JsonRange Range>
+  JsonValue(const Range& range) : JsonValue(array_t(range.begin(), range.end())) {}
+
+  // An object if every value is an array of a string and another value, otherwise an array.
+  JsonValue(std::initializer_list<JsonValue> values);
+
+  static JsonValue array() { return array_t(); }
+  static JsonValue array(std::initializer_list<JsonValue> values);
+  static JsonValue object() { return object_t(); }
+
+  JsonValue(const JsonValue& other);
+  JsonValue(JsonValue&& other) noexcept { swap(other); }
+  JsonValue& operator=(JsonValue other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~JsonValue();
+
+  // Reads a text. Throws parse_error if it is not JSON, too_deep above most_depth and exception
+  // for a number that no double holds. The last of several members of one name counts.
+  static JsonValue parse(std::string_view text);
+  static JsonValue parse_or_null(std::string_view text);  // null instead of throwing
+  static constexpr int most_depth = 500;
+
+  // Passes each member of an object to `take` as soon as it is read, so that not all are held at
+  // once; members of one name are all passed. Throws too_deep where a value is within more than
+  // `depth` arrays and objects. Returns false if the text is another value than an object.
+  using TakeMember = std::function<void(const std::string& name, const JsonValue& value)>;
+  static bool parse_members(std::string_view text, int depth, const TakeMember& take);
+
+  // The text: on one line, or with each level indented by `indent` of the character `fill`. `ascii`
+  // escapes all other characters. Throws exception for a string that is not UTF-8, if strict.
+  std::string dump(int indent = -1, char fill = ' ', bool ascii = false,
+                   error_handler_t handler = error_handler_t::strict) const;
+
+  bool is_null() const noexcept { return type_ == Type::null; }
+  bool is_boolean() const noexcept { return type_ == Type::boolean; }
+  bool is_number() const noexcept { return is_number_integer() || type_ == Type::real; }
+  bool is_number_integer() const noexcept {
+    return type_ == Type::integer || type_ == Type::natural;
+  }
+  bool is_number_unsigned() const noexcept { return type_ == Type::natural; }  // as -1 is not
+  bool is_string() const noexcept { return type_ == Type::string; }
+  bool is_array() const noexcept { return type_ == Type::array; }
+  bool is_object() const noexcept { return type_ == Type::object; }
+
+  // The value as a bool, std::int32_t, std::int64_t, std::uint64_t, double, std::string,
+  // std::vector of int32_t, uint64_t or string, std::set<std::int32_t> or map of strings: these
+  // have specializations. Numbers are converted. Throws exception for another type.
+  template <class T>
+  T get() const;
+  template <class T>  // const std::int64_t&: of an integer only
+  T get_ref() const;
+
+  // Elements of an array or members of an object: 0 of null, 1 of other values.
+  std::size_t size() const noexcept;
+  bool empty() const noexcept { return size() == 0; }
+
+  // --- arrays ---
+
+  const JsonValue* begin() const noexcept;
+  const JsonValue* end() const noexcept;
+  const JsonValue& operator[](std::size_t i) const { return at(i); }
+  const JsonValue& at(std::size_t i) const;
+  JsonValue& back();
+  void push_back(JsonValue value);  // null becomes an array
+
+  // --- objects ---
+
+  std::span<const std::pair<std::string, JsonValue>> items() const noexcept;  // none of other types
+  const JsonValue* find(std::string_view name) const noexcept;                // or end()
+  bool contains(std::string_view name) const noexcept { return find(name) != end(); }
+  const JsonValue& operator[](std::string_view name) const { return at(name); }
+  const JsonValue& at(std::string_view name) const;
+  JsonValue& operator[](std::string_view name);  // adds what is missing; null becomes an object
+
+  // The member, or `otherwise` if there is none. Throws exception for another type than an object.
+  JsonValue value(std::string_view name, const JsonValue& otherwise) const;
+  std::int64_t value(std::string_view name, std::int64_t otherwise) const;
+  std::string value(std::string_view name, const char* otherwise) const;
+
+  void update(const JsonValue& object);  // adds or replaces its members
+  JsonValue& sort_keys();                // of this object and of all within
+
+  // Numbers are equal and in order by value, whatever their types; the order of members does not
+  // matter. Other values than numbers have no order.
+  friend bool operator==(const JsonValue& a, const JsonValue& b) noexcept;
+  friend std::partial_ordering operator<=>(const JsonValue& a, const JsonValue& b) noexcept;
+
+ private:
+  enum class Type : std::uint8_t { null, boolean, integer, natural, real, string, array, object };
+  struct Object;
+
+  void swap(JsonValue& other) const noexcept;
+  const char* type_name() const noexcept;
+  void expect(bool holds, int number, const char* what) const;
+  void write(std::string& text, const struct JsonStyle& style, int level) const;
+
+  union Payload {
+    bool boolean;
+    std::int64_t integer = 0;  // the bits of a natural number, too
+    double real;
+    std::string* string;
+    array_t* array;
+    Object* object;
+  };
+
+  // Mutable, because std::initializer_list has const elements, which are moved from all the same.
+  mutable Type type_ = Type::null;
+  mutable Payload payload_{};
+};
+
+template <>
+bool JsonValue::get() const;
+template <>
+std::int32_t JsonValue::get() const;
+template <>
+std::int64_t JsonValue::get() const;
+template <>
+std::uint64_t JsonValue::get() const;
+template <>
+double JsonValue::get() const;
+template <>
+std::string JsonValue::get() const;
+template <>
+std::vector<std::int32_t> JsonValue::get() const;
+template <>
+std::vector<std::uint64_t> JsonValue::get() const;
+template <>
+std::vector<std::string> JsonValue::get() const;
+template <>
+std::set<std::int32_t> JsonValue::get() const;
+template <>
+std::map<std::string, std::string> JsonValue::get() const;
+template <>
+const std::int64_t& JsonValue::get_ref() const;
+
 // How deep the lists and objects of a JSON text go: 0 of "1", 1 of "[1]", 2 of "[[1]]". Of a text
-// that is not JSON, at least as deep as a parser follows it. The JSON library copies, compares and
-// prints recursively, so that what a file holds is refused above max_json_depth.
+// that is not JSON, at least as deep as a parser follows it. JSON values are copied, compared and
+// written recursively, so that what a file holds is refused above max_json_depth.
 int json_depth(std::string_view text);
 
 inline constexpr int max_json_depth = 32;
 
-// InputError, which names the file and the line, for what is not JSON or deeper than that.
-nlohmann::json parse_json(std::string_view text, const std::string& path);
+// Whether an object in a JSON text has a key twice, of which a parser keeps one value only.
+bool has_duplicate_keys(std::string_view text);
+
+// Returns the value with its members sorted by name. Throws InputError, which names the file and
+// the line, for what is not JSON or deeper than that.
+JsonValue parse_json(std::string_view text, const std::string& path);
 
 // What it holds, for a message: on one line, in ASCII, and not for long.
-std::string brief(const nlohmann::json& json);
+std::string brief(const JsonValue& json);
 
 }  // namespace tapestry

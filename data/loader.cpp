@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "autograd/check.hpp"
+#include "autograd/rehearsal.hpp"
 
 namespace tapestry {
 
@@ -41,7 +42,7 @@ std::vector<Batch> Loader::next() {
   std::vector<Batch> batches = std::move(made_.front().batches);
   made_.pop_front();
   changed_.notify_all();
-  if (options_.waits_for_all)
+  if (options_.rehearses)
     changed_.wait(lock, [this] {
       return std::ssize(made_) == ahead || (!made_.empty() && made_.back().failure);
     });
@@ -50,6 +51,7 @@ std::vector<Batch> Loader::next() {
 }
 
 void Loader::make_steps() {
+  const Rehearsal rehearsal(options_.rehearses);
   for (bool failed = false; !failed;) {
     {
       std::unique_lock lock(mutex_);

@@ -16,8 +16,9 @@ struct LoaderOptions {
   std::int64_t batch_size = 1;                 // examples of a step
   std::int64_t parts = 1;                      // batches that they are cut into; divides batch_size
   std::int64_t first_part = 0, end_part = -1;  // of those, what next() returns; -1: to the last
-  // next() returns when those ahead are there as well, as they are while a step is computed.
-  bool waits_for_all = false;
+  // Batches are made by their shapes alone (autograd/rehearsal.hpp), and next() returns when those
+  // ahead are there as well, as they are while a step is computed.
+  bool rehearses = false;
 };
 
 // The batches of one step after the other, made ahead by a thread of its own, at most `ahead` steps

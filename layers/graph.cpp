@@ -7,6 +7,7 @@
 #include "autograd/ops/edges.hpp"
 #include "autograd/ops/segments.hpp"
 #include "autograd/ops/shaping.hpp"
+#include "autograd/rehearsal.hpp"
 #include "autograd/tape.hpp"
 
 namespace tapestry {
@@ -18,6 +19,7 @@ constexpr LinearOptions without_bias{.bias = false, .glorot = true};
 template <class F>
 Tensor of_degrees(const Adjacency& graph, DType dtype, F f) {
   Array column({graph.nodes(), 1}, DType::float64);
+  if (is_rehearsing()) return column.to(dtype);
   const auto values = column.mutable_values<double>();
   const auto offsets = graph.incoming().offsets.values<std::int32_t>();
   for (std::size_t j = 0; j < values.size(); ++j) values[j] = f(offsets[j + 1] - offsets[j]);

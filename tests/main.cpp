@@ -1,5 +1,43 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+// What tests need of the caller's environment: where programs, libraries and temporary files are,
+// what the sanitizers and OpenBLAS are to do, and parameters of the tests themselves.
+bool is_kept(std::string_view name) {
+  for (const char* kept : {"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH"})
+    if (name == kept) return true;
+  for (const char* beginning : {"TAPESTRY_", "OPENBLAS_", "ASAN_", "UBSAN_", "LSAN_", "TSAN_"})
+    if (name.starts_with(beginning)) return true;
+  return false;
+}
+
+// Gives this process, and the programs that tests start, the same environment on every machine.
+void define_environment() {
+  std::vector<std::string> names;
+  for (char** variable = environ; *variable; ++variable) {
+    const std::string_view text = *variable;
+    names.emplace_back(text.substr(0, text.find('=')));
+  }
+  for (const std::string& name : names)
+    if (!is_kept(name)) unsetenv(name.c_str());
+  setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 0);
+  setenv("TERM", "xterm", 1);
+  setenv("LANG", "C.UTF-8", 1);
+  setenv("LC_ALL", "C.UTF-8", 1);
+}
+
+}  // namespace
 
 // What train/main.cpp calls once it has loaded this library.
-extern "C" int tapestry_main(int argc, char** argv) { return doctest::Context(argc, argv).run(); }
+extern "C" int tapestry_main(int argc, char** argv) {
+  define_environment();
+  return doctest::Context(argc, argv).run();
+}

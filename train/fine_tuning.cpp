@@ -10,7 +10,7 @@
 #include "autograd/buffer_pool.hpp"
 #include "layers/adapters.hpp"
 #include "layers/initial.hpp"
-#include "train/settings/keys.hpp"
+#include "train/config/keys.hpp"
 
 namespace tapestry {
 namespace {

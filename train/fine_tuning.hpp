@@ -1,7 +1,7 @@
 #pragma once
 
 #include "layers/module.hpp"
-#include "train/settings/config.hpp"
+#include "train/config/config.hpp"
 
 namespace tapestry {
 

@@ -25,10 +25,9 @@ constexpr int failed_status = 1, wrong_input_status = 2;
 
 // An instruction level of x86-64 (System V ABI, section 3.1.1), or all that there is elsewhere.
 struct Level {
-  std::string name;                // as TAPESTRY_LEVEL has it
-  std::string folder;              // of its libraries, below TAPESTRY_LIBRARY_FOLDER
-  bool supported = true;           // by this processor and its system
-  const char* openblas = nullptr;  // OpenBLAS's kernels of the same instructions; null: its choice
+  std::string name;       // as TAPESTRY_LEVEL has it
+  std::string folder;     // of its libraries, below TAPESTRY_LIBRARY_FOLDER
+  bool supported = true;  // by this processor and its system
 };
 
 #ifdef __x86_64__
@@ -54,9 +53,9 @@ bool supports_v4() {
 // The best first.
 std::vector<Level> known_levels() {
 #ifdef __x86_64__
-  return {{"v4", "/glibc-hwcaps/x86-64-v4", supports_v4(), "SkylakeX"},
-          {"v3", "/glibc-hwcaps/x86-64-v3", supports_v3(), "Haswell"},
-          {"v2", "/glibc-hwcaps/x86-64-v2", supports_v2(), "Nehalem"}};
+  return {{"v4", "/glibc-hwcaps/x86-64-v4", supports_v4()},
+          {"v3", "/glibc-hwcaps/x86-64-v3", supports_v3()},
+          {"v2", "/glibc-hwcaps/x86-64-v2", supports_v2()}};
 #else
   return {{TAPESTRY_PROCESSOR, ""}};
 #endif
@@ -108,15 +107,6 @@ Level chosen_level() {
                                 "all levels (cmake --preset package)");
 }
 
-// OpenBLAS reads its variable when it is loaded; the programs that we start are not to.
-void* load(const Level& level) {
-  const bool is_ours = level.openblas && !std::getenv("OPENBLAS_CORETYPE");
-  if (is_ours) setenv("OPENBLAS_CORETYPE", level.openblas, 1);
-  void* library = dlopen(library_of(level).c_str(), RTLD_NOW);
-  if (is_ours) unsetenv("OPENBLAS_CORETYPE");
-  return library;
-}
-
 // A standard stream that was closed would lend its number to the next file that is opened, and what
 // is said would be written there. Opened so that its use fails, as that of a closed one does.
 void take_closed_streams() {
@@ -136,8 +126,7 @@ extern "C" const char* __lsan_default_suppressions() { return "leak:libomp"; }
 
 int main(int argc, char** argv) try {
   take_closed_streams();
-  const Level level = chosen_level();
-  void* library = load(level);
+  void* library = dlopen(library_of(chosen_level()).c_str(), RTLD_NOW);
   void* entry = library ? dlsym(library, "tapestry_main") : nullptr;
   if (!entry) throw std::runtime_error(dlerror());
   return reinterpret_cast<int (*)(int, char**)>(entry)(argc, argv);

@@ -90,7 +90,7 @@ WritingOptions writing_options(const GenerationOptions& options) {
 
 // InputError where a program could do nothing with it, before the data of its task are asked for.
 TrainedModel load_usable(const std::string& run) {
-  const Checkpoint checkpoint = load_checkpoint_head(trained_checkpoint(run));
+  const Checkpoint checkpoint = trained_head(run);
   const std::string task =
       Config::peek({{checkpoint.path, checkpoint.config}}, {}, key::task.name).value;
   expect_input(std::ranges::count(usable_tasks, task) == 1,

@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "data/file.hpp"
+#include "train/config/keys.hpp"
 #include "train/fine_tuning.hpp"
-#include "train/settings/keys.hpp"
 
 namespace tapestry {
 namespace {

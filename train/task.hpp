@@ -11,7 +11,7 @@
 #include "data/dataset.hpp"
 #include "data/sampler.hpp"
 #include "layers/module.hpp"
-#include "train/settings/config.hpp"
+#include "train/config/config.hpp"
 
 namespace tapestry {
 
@@ -53,7 +53,7 @@ struct Pass {
 };
 
 // What a config's `task` selects: dataset, model, loss and metrics. What shows a trained model is a
-// view (train/view.hpp).
+// view (train/inspect/inspector.hpp).
 class Task {
  public:
   virtual ~Task() = default;
@@ -92,6 +92,7 @@ struct TaskSetup {
   const Config& config;
   std::map<std::string, std::string> metadata{};
   bool needs_data = true;
+  bool assumes_text = false;  // where a text is missing: for a plan, which needs its size alone
 };
 
 struct TaskType {

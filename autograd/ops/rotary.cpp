@@ -5,6 +5,7 @@
 
 #include "autograd/kernels/rows.hpp"
 #include "autograd/ops/elementwise.hpp"
+#include "autograd/rehearsal.hpp"
 
 namespace tapestry {
 namespace {
@@ -43,6 +44,10 @@ std::vector<std::int64_t> listed_positions(const RotaryOptions& options, std::in
   if (options.positions.empty()) {
     for (const std::int64_t first : options.firsts)
       for (std::int64_t t = 0; t < T; ++t) listed.push_back(first + t);
+    return listed;
+  }
+  if (is_rehearsing()) {  // at most
+    listed.resize(T);
     return listed;
   }
   const auto [lowest, highest] = std::ranges::minmax(options.positions.values<std::int32_t>());

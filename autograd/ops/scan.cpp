@@ -106,7 +106,7 @@ Tensor tanh_recurrence(const Tensor& x, const Tensor& weight, const Tensor& init
 
   Array states({T + 1, B, H}, dtype);  // h_0 to h_T: those of all t - 1 stand together, for dW
   const Array before = has_initial ? initial.value() : Array::zeros({B, H}, dtype);
-  std::memcpy(states.mutable_raw(), before.raw(), before.bytes());
+  transpose(1, B, row, before.raw(), states.mutable_raw());  // copies h_0 in parallel
   transpose(B, T, row, x.value().raw(), states.mutable_raw() + step);
   for (std::int64_t t = 1; t <= T; ++t) {
     std::byte* h = states.mutable_raw() + t * step;

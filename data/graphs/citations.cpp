@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -12,8 +13,8 @@
 
 // The format of LINQS (https://linqs.org/datasets): a folder with one NAME.content, each line a
 // paper's name, its features and its class, and one NAME.cites, each line the names of two papers
-// of which one cites the other; plain or gzip. Citations count both ways; features are divided by
-// their sum.
+// of which one cites the other; plain or gzip. Citations count both ways; features, of any sign,
+// are divided by the sum of their magnitudes.
 namespace tapestry {
 namespace {
 
@@ -61,16 +62,15 @@ struct Papers {
   std::string path;
   std::vector<std::string> names{}, classes{};
   std::vector<std::int64_t> lines{};
-  std::vector<float> features{};  // row by row, each divided by its sum
+  std::vector<float> features{};  // row by row, each divided by the sum of its magnitudes
   std::int64_t width = 0;
   std::unordered_map<std::string, std::int32_t> numbers{};  // by name
 };
 
 float read_feature(const Papers& papers, std::int64_t line, std::string_view word) {
   const std::optional<float> value = parse_float(word);
-  expect_input(value && *value >= 0,
-               "{}: line {}: feature '{}': expected a number of float32, at least 0", papers.path,
-               line, printable(word));
+  expect_input(value.has_value(), "{}: line {}: feature '{}': expected a number of float32",
+               papers.path, line, printable(word));
   return *value;
 }
 
@@ -79,6 +79,10 @@ void add_paper(Papers& papers, const std::vector<std::string_view>& words, std::
   if (papers.names.empty()) papers.width = width;
   expect_input(width >= 1, "{}: line {}: {} words, expected a name, features and a class",
                papers.path, line, words.size());
+  const bool lacks_class = width + 1 == papers.width && parse_float(words.back()) &&
+                           std::ranges::count(papers.classes, words.back()) == 0;
+  expect_input(!lacks_class, "{}: line {}: no class behind its {} features; its last word is '{}'",
+               papers.path, line, papers.width, words.back());
   expect_input(width == papers.width, "{}: line {}: {} features, expected {} as in line {}",
                papers.path, line, width, papers.width,
                papers.lines.empty() ? line : papers.lines.front());
@@ -92,7 +96,7 @@ void add_paper(Papers& papers, const std::vector<std::string_view>& words, std::
   double sum = 0;
   for (std::size_t i = 1; i + 1 < words.size(); ++i) {
     papers.features.push_back(read_feature(papers, line, words[i]));
-    sum += papers.features.back();
+    sum += std::abs(papers.features.back());
   }
   for (std::size_t i = begin; sum > 0 && i < papers.features.size(); ++i)
     papers.features[i] = static_cast<float>(papers.features[i] / sum);

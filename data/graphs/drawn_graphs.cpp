@@ -140,6 +140,7 @@ DrawnGraphs::Drawn DrawnGraphs::draw(std::int64_t example) const {
 }
 
 Batch DrawnGraphs::batch(std::span<const std::int64_t> examples) const {
+  if (is_rehearsing()) return shapes_of_batch(examples);
   std::vector<Adjacency> graphs;
   std::vector<std::int32_t> labels, first_nodes{0};
   for (const std::int64_t example : examples) {
@@ -154,6 +155,25 @@ Batch DrawnGraphs::batch(std::span<const std::int64_t> examples) const {
           .count = static_cast<double>(G),
           .besides = GraphPart{.adjacency = Adjacency::join(graphs),
                                .first_nodes = Array::of(first_nodes, {G + 1})}};
+}
+
+// Of as many nodes and edges a graph as those have that are drawn.
+Batch DrawnGraphs::shapes_of_batch(std::span<const std::int64_t> examples) const {
+  const std::span<const std::int64_t> drawn = drawn_of(examples);
+  const std::int64_t G = std::ssize(examples);
+  std::int64_t nodes = 0, edges = 0;
+  for (const std::int64_t example : drawn) {
+    const Rehearsal none(false);  // to draw again takes the edges
+    const Adjacency graph = draw(example).graph;
+    nodes += graph.nodes();
+    edges += graph.edges();
+  }
+  const auto of_all = [&](std::int64_t count) { return count * G / std::ssize(drawn); };
+  return {.inputs = Array({of_all(nodes), 1}),
+          .targets = Array({G}, DType::int32),
+          .count = static_cast<double>(G),
+          .besides = GraphPart{.adjacency = Adjacency::unfilled(of_all(nodes), of_all(edges)),
+                               .first_nodes = Array({G + 1}, DType::int32)}};
 }
 
 std::string edges_text(const Adjacency& graph) {

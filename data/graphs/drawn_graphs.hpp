@@ -39,6 +39,8 @@ class DrawnGraphs final : public Dataset {
   Drawn draw(std::int64_t example) const;
 
  private:
+  Batch shapes_of_batch(std::span<const std::int64_t> examples) const;
+
   DrawnGraphOptions options_;
 };
 

@@ -1,6 +1,7 @@
 #include "data/graphs/node_graph.hpp"
 
 #include "autograd/check.hpp"
+#include "autograd/rehearsal.hpp"
 
 namespace tapestry {
 
@@ -43,6 +44,7 @@ Batch NodeDataset::batch(std::span<const std::int64_t> examples) const {
               .count = 0,
               .besides = GraphPart{.adjacency = whole_->graph}};
   if (sparse_) std::any_cast<GraphPart&>(batch.besides).features = sparse_->entries;
+  if (is_rehearsing()) return with_all_counted(batch);
   const auto targets = batch.targets.mutable_values<std::int32_t>();
   for (const std::int64_t example : examples) {
     const auto at = node(example);

@@ -71,9 +71,9 @@ using NodeGraphFormats = Formats<NodeGraph, NodeSplit>;
 NodeGraphFormats& node_graph_formats();
 
 // Reads a graph in the format of its path (see citations.cpp). InputError names file, line and
-// reason: a node given twice, or with more or fewer features than the first, a feature that is not
-// a number or is negative, a class that no training node has, an edge to a node that is not there.
-// OptionError of "training": fewer nodes than the splits have together.
+// reason: a node given twice, or with more or fewer features than the first, a line without a
+// class, a feature that is not a number, a class that no training node has, an edge to a node that
+// is not there. OptionError of "training": fewer nodes than the splits have together.
 NodeGraph load_node_graph(const std::string& path, const NodeSplit& split);
 
 }  // namespace tapestry

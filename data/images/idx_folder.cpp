@@ -1,7 +1,10 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
 
 #include "autograd/check.hpp"
+#include "data/file.hpp"
 #include "data/images/idx.hpp"
 #include "data/images/images.hpp"
 #include "data/option_error.hpp"
@@ -12,30 +15,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* publisher = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/";
-constexpr const char* mirror =
-    "https://github.com/zalandoresearch/fashion-mnist/tree/master/data/fashion";
-
-// The files of Fashion-MNIST (Xiao, Rasul and Vollgraf 2017) as published, that is as .gz; the
-// checksums are those of tensorflow_datasets.
-struct PublishedFile {
-  const char* name;
-  std::int64_t gzip_bytes;
-  const char* gzip_sha256;
-};
-constexpr PublishedFile train_images{
-    "train-images-idx3-ubyte", 26421880,
-    "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84"};
-constexpr PublishedFile train_labels{
-    "train-labels-idx1-ubyte", 29515,
-    "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845"};
-constexpr PublishedFile test_images{
-    "t10k-images-idx3-ubyte", 4422102,
-    "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073"};
-constexpr PublishedFile test_labels{
-    "t10k-labels-idx1-ubyte", 5148,
-    "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5"};
-constexpr PublishedFile published[] = {train_images, train_labels, test_images, test_labels};
+constexpr const char* train_images = "train-images-idx3-ubyte";
+constexpr const char* train_labels = "train-labels-idx1-ubyte";
+constexpr const char* test_images = "t10k-images-idx3-ubyte";
+constexpr const char* test_labels = "t10k-labels-idx1-ubyte";
+constexpr const char* all_files[] = {train_images, train_labels, test_images, test_labels};
 
 bool is_there(const fs::path& path) {
   std::error_code ignored;
@@ -43,8 +27,8 @@ bool is_there(const fs::path& path) {
 }
 
 // The plain file, or the gzip file where there is no plain one.
-std::string path_in(const fs::path& folder, const PublishedFile& file) {
-  const fs::path plain = folder / file.name;
+std::string path_in(const fs::path& folder, const char* name) {
+  const fs::path plain = folder / name;
   return is_there(plain) ? plain.string() : plain.string() + ".gz";
 }
 
@@ -53,28 +37,34 @@ fs::path folder_of(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return path;
   const fs::path name = path.extension() == ".gz" ? path.stem() : path.filename();
-  if (std::ranges::any_of(published, [&](const auto& file) { return name == file.name; }))
+  if (std::ranges::any_of(all_files, [&](const char* file) { return name == file; }))
     return path.has_parent_path() ? path.parent_path() : ".";
   expect_input(
       !is_there(path),
       "{}: expected a folder, or a file named {}[.gz] beside its three siblings; rename it",
-      path.string(), train_images.name);
+      path.string(), train_images);
   return path;
 }
 
 void require_files(const fs::path& folder) {
-  std::string missing;
-  for (const PublishedFile& file : published)
-    if (!is_there(path_in(folder, file)))
-      missing += fmt::format("; {}.gz ({} bytes, SHA-256 {})", file.name, file.gzip_bytes,
-                             file.gzip_sha256);
-  expect_input(missing.empty(),
-               "{}: image files are missing; put these from {} or {} into this folder{}",
-               folder.string(), publisher, mirror, missing);
+  const bool complete = std::ranges::all_of(
+      all_files, [&](const char* name) { return is_there(path_in(folder, name)); });
+  if (complete) return;
+  std::error_code ignored;
+  std::string found = "no folder";
+  if (fs::is_directory(folder, ignored)) {
+    std::vector<std::string> names = file_names(folder.string());
+    if (names.size() > 2) names = {names[0], fmt::format("{} more", names.size() - 1)};
+    found = list_briefly(names);
+  }
+  throw InputError(
+      fmt::format("{}: image files are missing: expected the IDX files {}, plain or .gz, found {}; "
+                  "see Images in train/tasks/README.md",
+                  folder.string(), fmt::join(all_files, ", "), found));
 }
 
-ImageDataset load_split(const fs::path& folder, const PublishedFile& images_file,
-                        const PublishedFile& labels_file, std::int32_t classes) {
+ImageDataset load_split(const fs::path& folder, const char* images_file, const char* labels_file,
+                        std::int32_t classes) {
   const std::string images_path = path_in(folder, images_file);
   const std::string labels_path = path_in(folder, labels_file);
   const Array images = read_idx_images(images_path);

@@ -8,6 +8,7 @@
 #include "autograd/check.hpp"
 #include "autograd/parallel.hpp"
 #include "autograd/random.hpp"
+#include "autograd/rehearsal.hpp"
 #include "data/held_back.hpp"
 #include "data/images/clothes.hpp"
 #include "data/option_error.hpp"
@@ -47,6 +48,7 @@ Batch ImageDataset::batch(std::span<const std::int64_t> examples) const {
   Batch batch{.inputs = Array({B, pixels}),
               .targets = Array({B}, DType::int32),
               .count = static_cast<double>(B)};
+  if (is_rehearsing()) return batch;
   auto input = batch.inputs.mutable_values<float>().begin();
   auto target = batch.targets.mutable_values<std::int32_t>().begin();
   for (const std::int64_t example : examples) {

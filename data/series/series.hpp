@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -82,15 +83,20 @@ class SeriesDataset final : public Dataset {
     std::int64_t context = 96, horizon = 96;
   };
   // values (rows, M), shared by the splits of a table. std::invalid_argument where none fits.
-  SeriesDataset(Array values, const RowRange& rows, const Window& window);
+  // `table`: what the values were scaled from, if that is to be known.
+  SeriesDataset(Array values, const RowRange& rows, const Window& window,
+                std::shared_ptr<const SeriesTable> table = nullptr);
 
   std::int64_t size() const override { return last_ - first_ + 1; }
   Batch batch(std::span<const std::int64_t> examples) const override;
   void add_to(Checksum& sum) const override;
   std::int64_t target_row(std::int64_t example) const { return first_ + example; }  // its first
+  std::int64_t end_row() const { return last_ + window_.horizon; }  // after the last target
+  const SeriesTable* table() const { return table_.get(); }         // may be null
 
  private:
   Array values_;
+  std::shared_ptr<const SeriesTable> table_;
   Window window_;
   std::int64_t first_, last_;  // first rows of targets
 };

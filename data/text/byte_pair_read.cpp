@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "autograd/check.hpp"
@@ -11,7 +10,7 @@
 namespace tapestry {
 namespace {
 
-using Json = nlohmann::json;
+using Json = JsonValue;
 
 constexpr std::int64_t max_file_bytes = std::int64_t{1} << 26;
 constexpr std::size_t max_name_bytes = 256;  // a text is compared with all that a name begins with
@@ -28,7 +27,7 @@ const std::string vocabulary_field = field_at(vocabulary_pointer),
                   merges_field = field_at(merges_pointer);
 
 // A member of an object; null where there is none.
-const Json& member(const Json& object, const std::string& name) {
+const Json& member(const Json& object, std::string_view name) {
   static const Json nothing;
   const bool has = object.is_object() && object.contains(name);
   return has ? object.at(name) : nothing;
@@ -64,11 +63,15 @@ class Reader final {
                     path_, field, expected, brief(found)));
   }
 
-  // What is at a JSON pointer; null where nothing is.
-  const Json& at(const std::string& pointer) const {
-    static const Json nothing;
-    const Json::json_pointer path(pointer);
-    return root_.contains(path) ? root_.at(path) : nothing;
+  // What is at a JSON pointer of names; null where nothing is.
+  const Json& at(std::string_view pointer) const {
+    const Json* found = &root_;
+    while (!pointer.empty()) {
+      const std::size_t end = std::min(pointer.find('/', 1), pointer.size());
+      found = &member(*found, pointer.substr(1, end - 1));
+      pointer.remove_prefix(end);
+    }
+    return *found;
   }
 
   // Checks that the field is one of these; the first is the one to name.

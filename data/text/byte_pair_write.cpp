@@ -1,13 +1,12 @@
-#include <nlohmann/json.hpp>
-
 #include "autograd/check.hpp"
+#include "data/json.hpp"
 #include "data/text/byte_pair.hpp"
 #include "data/text/unicode.hpp"
 
 namespace tapestry {
 namespace {
 
-using Ordered = nlohmann::ordered_json;
+using Ordered = JsonValue;
 
 // Writes a model as `tokenizers` does.
 class Writer final {
@@ -102,7 +101,7 @@ class Writer final {
       steps.push_back({{"Sequence", {{"id", type == 0 ? "A" : "B"}, {"type_id", type}}}});
       for (const std::int32_t token : model_.after) steps.push_back(template_step(token, type));
       if (type == 0) one = steps;
-      two.insert(two.end(), steps.begin(), steps.end());
+      for (const Ordered& step : steps) two.push_back(step);
     }
     for (const auto* tokens : {&model_.before, &model_.after})
       for (const std::int32_t token : *tokens)
@@ -115,7 +114,7 @@ class Writer final {
   }
 
   Ordered vocabulary() const {
-    Ordered::object_t all;  // appended to, for looking each key up first takes quadratic time
+    Ordered::object_t all;
     const auto listed = static_cast<std::int32_t>(std::ssize(model_.tokens) - model_.only_added);
     for (std::int32_t token = 0; token < listed; ++token) all.emplace_back(name_of(token), token);
     return all;

@@ -1,20 +1,18 @@
 #include "data/text/character_json.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include "autograd/check.hpp"
 #include "data/json.hpp"
 
 namespace tapestry {
 namespace {
 
-using Json = nlohmann::json;
-using Ordered = nlohmann::ordered_json;
+using Json = JsonValue;
+using Ordered = JsonValue;
 
 constexpr const char* model_type = "WordLevel";
 
 // Each symbol at the place of its number; empty where the numbers are not those of a list.
-std::vector<std::string> symbols_of(const nlohmann::json& vocabulary) {
+std::vector<std::string> symbols_of(const JsonValue& vocabulary) {
   std::vector<std::string> symbols(vocabulary.size());
   for (const auto& [symbol, number] : vocabulary.items()) {
     if (!number.is_number_unsigned() || number.get<std::uint64_t>() >= symbols.size()) return {};

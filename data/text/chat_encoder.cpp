@@ -139,6 +139,15 @@ ChatEncoder::ChatEncoder(const BytePairTokenizer& tokenizer, ChatTemplate chat_t
   end_of_answer_ = end ? end->token : *end_of_text;
 }
 
+std::string ChatEncoder::jinja() const {
+  const std::vector<std::string>& names = tokenizer_.model().tokens;
+  TemplateTokens added;
+  if (template_.begins_as_texts)
+    for (const std::int32_t token : tokenizer_.before_text()) added.start += names[token];
+  if (adds_end_) added.answer_end = names[end_of_answer_];
+  return to_jinja(template_, added);
+}
+
 EncodedConversation ChatEncoder::encode(const std::vector<Message>& messages) const {
   Writer writer(*this);
   for (const ChatPiece& piece : pieces_of(template_, messages)) writer.write(piece);

@@ -1,7 +1,6 @@
 #include "data/text/chat_template.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "autograd/check.hpp"
@@ -13,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-using Json = nlohmann::json;
+using Json = JsonValue;
 
 constexpr std::array all_speakers = {Speaker::system, Speaker::user, Speaker::assistant};
 
@@ -170,21 +169,23 @@ std::string to_json(const ChatTemplate& chat_template) {
               {"is_exchange", chat_template.is_exchange},
               {"takes_system", chat_template.takes_system},
               {"begins_as_texts", chat_template.begins_as_texts}}
+      .sort_keys()
       .dump();
 }
 
 ChatTemplate chat_template_from_json(std::string_view json, const std::string& place) {
   const Json kept = parse_json(json, place);
   try {
-    ChatTemplate made{.name = kept.at("name"),
-                      .start = kept.at("start"),
-                      .default_system = kept.at("default_system"),
-                      .trims = kept.at("trims"),
-                      .is_exchange = kept.at("is_exchange"),
-                      .takes_system = kept.at("takes_system"),
-                      .begins_as_texts = kept.at("begins_as_texts")};
+    ChatTemplate made{.name = kept.at("name").get<std::string>(),
+                      .start = kept.at("start").get<std::string>(),
+                      .default_system = kept.at("default_system").get<std::string>(),
+                      .trims = kept.at("trims").get<bool>(),
+                      .is_exchange = kept.at("is_exchange").get<bool>(),
+                      .takes_system = kept.at("takes_system").get<bool>(),
+                      .begins_as_texts = kept.at("begins_as_texts").get<bool>()};
     for (std::size_t i = 0; i < made.turns.size(); ++i)
-      made.turns[i] = {kept.at("turns").at(i).at(0), kept.at("turns").at(i).at(1)};
+      made.turns[i] = {kept.at("turns").at(i).at(0).get<std::string>(),
+                       kept.at("turns").at(i).at(1).get<std::string>()};
     return made;
   } catch (const Json::exception&) {
     throw InputError(

@@ -13,6 +13,7 @@ namespace tapestry {
 // What stands before and after a message's content.
 struct ChatTurn {
   std::string before{}, after{};
+  bool operator==(const ChatTurn&) const = default;
 };
 
 // How a conversation is written as one text, which a model reads and goes on with.
@@ -35,10 +36,21 @@ struct ChatTemplate {
 // where there is one. "{{" and "}}" are braces. InputError where that cannot be read.
 ChatTemplate read_chat_template(const std::string& text);
 
-// ChatML or Llama 3's from a template in Jinja, as published tokenizers have it, with the system
-// text that it puts where a conversation has none. Calls of tools, which conversations here do not
-// have, may be in it. `bos_token` is the text of the tokenizer's, or empty. InputError says by what
-// it differs from both.
+// Names of tokens that a tokenizer adds to a conversation: before it, and after an answer where the
+// template writes no token that ends one.
+struct TemplateTokens {
+  std::string start{}, answer_end{};
+};
+
+// The template in Jinja, for other programs, and the template of such a text; nothing where
+// `jinja` has another form.
+std::string to_jinja(const ChatTemplate& chat_template, const TemplateTokens& tokens);
+std::optional<ChatTemplate> chat_template_from_jinja(std::string_view jinja);
+
+// One that to_jinja wrote, ChatML or Llama 3's from a template in Jinja, as published tokenizers
+// have it, with the system text that it puts where a conversation has none. Calls of tools, which
+// conversations here do not have, may be in it. `bos_token` is the text of the tokenizer's, or
+// empty. InputError says by what it differs from both.
 ChatTemplate recognised_chat_template(std::string_view jinja, std::string_view bos_token = "");
 
 // What a text has in the manner of a special token's name, "<|im_end|>", each once; and what the

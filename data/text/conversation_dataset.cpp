@@ -6,6 +6,7 @@
 
 #include "autograd/check.hpp"
 #include "autograd/parallel.hpp"
+#include "autograd/rehearsal.hpp"
 
 namespace tapestry {
 namespace {
@@ -102,6 +103,8 @@ Batch ConversationDataset::batch(std::span<const std::int64_t> examples) const {
               .targets = Array::full({B, T}, ignored_target, DType::int32),
               .count = 0};
   Array starts({B, T}, DType::int32);
+  if (packing_) batch.besides = DocumentStarts{starts};
+  if (is_rehearsing()) return with_all_counted(batch);
   const auto inputs = batch.inputs.mutable_values<std::int32_t>(),
              targets = batch.targets.mutable_values<std::int32_t>(),
              documents = starts.mutable_values<std::int32_t>();
@@ -120,7 +123,6 @@ Batch ConversationDataset::batch(std::span<const std::int64_t> examples) const {
     }
     std::fill_n(documents.begin() + b * T + t, T - t, static_cast<std::int32_t>(t));
   }
-  if (packing_) batch.besides = DocumentStarts{starts};
   return batch;
 }
 

@@ -1,7 +1,6 @@
 #include "data/text/conversations.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "autograd/check.hpp"
@@ -12,7 +11,7 @@
 namespace tapestry {
 namespace {
 
-using Json = nlohmann::json;
+using Json = JsonValue;
 
 constexpr std::size_t max_line_bytes = std::size_t{1} << 24;
 
@@ -58,7 +57,7 @@ class ConversationReader {
            "lists and objects within each other, more than {} deep", max_json_depth);
     Json object;
     try {
-      object = Json::parse(line);
+      object = Json::parse(line).sort_keys();
     } catch (const Json::exception&) {
       expect(false, "not JSON: {}; expected an object a line", printable(line.substr(0, 60)));
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/check.hpp"
+#include "autograd/rehearsal.hpp"
 #include "data/option_error.hpp"
 
 namespace tapestry {
@@ -10,25 +11,29 @@ namespace {
 
 std::int64_t length_of(const std::vector<std::int32_t>& tokens) { return std::ssize(tokens); }
 
-std::int64_t longest(std::span<const TokenPair> pairs,
-                     std::vector<std::int32_t> TokenPair::*sequence) {
-  std::int64_t length = 0;
-  for (const TokenPair& pair : pairs) length = std::max(length, length_of(pair.*sequence));
-  return length;
+}  // namespace
+
+void LongestPair::include(const TokenPair& pair) {
+  source = std::max(source, length_of(pair.source));
+  target = std::max(target, length_of(pair.target));
 }
 
-}  // namespace
+Batch padded_batch(std::int64_t B, const LongestPair& longest) {
+  const Shape sources{B, longest.source}, targets{B, longest.target + 1};
+  return {.inputs = Array::full(targets, pad_token, DType::int32),
+          .targets = Array::full(targets, ignored_target, DType::int32),
+          .count = 0,
+          .besides = SourceTokens{.tokens = Array::full(sources, pad_token, DType::int32),
+                                  .padding = Array::full(sources, 1, DType::int32)}};
+}
 
 Batch pair_batch(std::span<const TokenPair> pairs) {
   require(!pairs.empty(), "pair_batch: no pairs");
-  const std::int64_t B = std::ssize(pairs);
-  const std::int64_t S = longest(pairs, &TokenPair::source);
-  const std::int64_t T = longest(pairs, &TokenPair::target) + 1;
-  Batch batch{.inputs = Array::full({B, T}, pad_token, DType::int32),
-              .targets = Array::full({B, T}, ignored_target, DType::int32),
-              .count = 0};
-  SourceTokens read{.tokens = Array::full({B, S}, pad_token, DType::int32),
-                    .padding = Array::full({B, S}, 1, DType::int32)};
+  LongestPair longest;
+  for (const TokenPair& pair : pairs) longest.include(pair);
+  Batch batch = padded_batch(std::ssize(pairs), longest);
+  auto& read = std::any_cast<SourceTokens&>(batch.besides);
+  const std::int64_t S = longest.source, T = longest.target + 1;
   auto input = batch.inputs.mutable_values<std::int32_t>().begin();
   auto target = batch.targets.mutable_values<std::int32_t>().begin();
   auto source = read.tokens.mutable_values<std::int32_t>().begin();
@@ -47,7 +52,6 @@ Batch pair_batch(std::span<const TokenPair> pairs) {
     input += T;
     target += T;
   }
-  batch.besides = std::move(read);
   return batch;
 }
 
@@ -85,13 +89,17 @@ void PairDataset::add_to(Checksum& sum) const {
 }
 
 Batch PairDataset::batch(std::span<const std::int64_t> examples) const {
+  LongestPair longest;
   std::vector<TokenPair> chosen;
-  chosen.reserve(examples.size());
   for (const std::int64_t example : examples) {
     require(example >= 0 && example < size(), "PairDataset: example {} of {}", example, size());
-    chosen.push_back(pairs_[example]);
+    if (is_rehearsing())
+      longest.include(pairs_[example]);
+    else
+      chosen.push_back(pairs_[example]);
   }
-  return pair_batch(chosen);
+  return is_rehearsing() ? with_all_counted(padded_batch(std::ssize(examples), longest))
+                         : pair_batch(chosen);
 }
 
 std::vector<std::int64_t> PairDataset::lengths() const {

@@ -32,6 +32,15 @@ struct SourceTokens {
   std::vector<Reference> references{};
 };
 
+// The tokens of the longest source and of the longest target, of some pairs.
+struct LongestPair {
+  std::int64_t source = 0, target = 0;
+  void include(const TokenPair& pair);
+};
+
+// Returns what pair_batch() writes B such pairs into: padding, and targets that are ignored.
+Batch padded_batch(std::int64_t B, const LongestPair& longest);
+
 // At least one pair, as an encoder–decoder model reads them. All int32, S being the longest source
 // and T the longest target and one more:
 //   SourceTokens    (B, S)  the sources, then pad_token; the padding; the references

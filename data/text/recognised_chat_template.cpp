@@ -147,6 +147,7 @@ void check_habits(const std::string& jinja, const Family& family) {
 ChatTemplate recognised_chat_template(std::string_view jinja, std::string_view bos_token) {
   expect_input(jinja.size() <= max_template_bytes, "it has {} bytes, expected at most {}",
                jinja.size(), max_template_bytes);
+  if (std::optional<ChatTemplate> own = chat_template_from_jinja(jinja)) return *std::move(own);
   const bool is_llama3 = has(jinja, "<|start_header_id|>");
   expect_input(is_llama3 || has(jinja, "<|im_start|>"), "it is neither ChatML's nor Llama 3's");
   Family family = is_llama3 ? llama3_family() : chatml_family();

@@ -216,6 +216,7 @@ TokenShards::TokenShards(const std::string& folder) : folder_(folder) {
 
 void TokenShards::open(const std::string& path) {
   require_file(path);
+  note_read(path);
   Shard& shard = shards_.emplace_back();
   shard.path = path;
   shard.begin = size();

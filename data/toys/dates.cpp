@@ -155,14 +155,16 @@ std::string DateDataset::decode(std::span<const std::int32_t> tokens) const {
 
 Batch DateDataset::batch(std::span<const std::int64_t> examples) const {
   std::vector<TokenPair> pairs;
-  pairs.reserve(examples.size());
-  for (const std::int64_t example : examples) {
+  LongestPair longest;
+  for (const std::int64_t example : drawn_of(examples)) {
     const Example drawn = draw(example);
     pairs.push_back({.source = encode(drawn.source),
                      .target = encode(drawn.target),
                      .reference = drawn.target});
+    longest.include(pairs.back());
   }
-  return pair_batch(pairs);
+  return is_rehearsing() ? with_all_counted(padded_batch(std::ssize(examples), longest))
+                         : pair_batch(pairs);
 }
 
 std::vector<std::string> ways_to_write(const Date& date) {

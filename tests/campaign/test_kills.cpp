@@ -8,7 +8,7 @@
 
 #include "tests/support/fixtures.hpp"
 #include "tests/support/workshop.hpp"
-#include "train/settings/shipped_configs.hpp"
+#include "train/config/shipped_configs.hpp"
 #include "train/task.hpp"
 
 // Trainings that are killed at random instants. They take minutes: ./tapestry test --no-skip

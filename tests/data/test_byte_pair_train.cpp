@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include <chrono>
+#include <ctime>
 #include <map>
 
 #include "autograd/random.hpp"
@@ -86,10 +86,10 @@ TEST_CASE("BytePairTokenizer: the merges are those that counting anew each time 
 TEST_CASE("bug: a text without spaces is learnt from, and encoded, in time linear in its length") {
   Random random(2, Stream::data);
   const std::string text = drawn(400'000, "abcdefghijklmnopqrstuvwxyz", random);
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();  // of the processor, however busy the machine is
   const auto tokenizer = BytePairTokenizer::train(std::span(&text, 1), {.vocabulary = 8000});
   const Tokens tokens = tokenizer.encode(text);
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));  // it took a minute
+  CHECK(std::clock() - begin < 10 * CLOCKS_PER_SEC);  // it took a minute
   CHECK(tokenizer.size() == 8000);
   CHECK(tokens.size() < 200'000);
   CHECK(tokenizer.decode(tokens) == text);

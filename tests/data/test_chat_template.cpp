@@ -49,6 +49,34 @@ TEST_CASE("chat templates: ChatML and Llama 3's as they are published") {
                                  "<|eot_id|>"});
 }
 
+TEST_CASE("chat templates: as Jinja for other programs, and back") {
+  for (const char* text :
+       {"chatml", "llama3", "<|{role}|>\n{content}</s>\n", "Q: {user}\tA: {assistant}\r\n",
+        "{system}\n\n### It's \\ 'so':\n{user}\n\n### {{}}%}} ist größer:\n{assistant}\n\n"}) {
+    CAPTURE(text);
+    ChatTemplate made = read_chat_template(text);
+    made.default_system = made.takes_system ? "Be 'good'." : "";
+    const TemplateTokens tokens = {.start = made.begins_as_texts ? "<s>" : "",
+                                   .answer_end = "</s>"};
+    const std::string jinja = to_jinja(made, tokens);
+    const std::optional<ChatTemplate> back = chat_template_from_jinja(jinja);
+    REQUIRE(back.has_value());
+    CHECK(back->turns == made.turns);
+    CHECK(back->start == made.start);
+    CHECK(back->default_system == made.default_system);
+    CHECK(back->trims == made.trims);
+    CHECK(back->is_exchange == made.is_exchange);
+    CHECK(back->takes_system == made.takes_system);
+    CHECK(back->begins_as_texts == made.begins_as_texts);
+    CHECK(recognised_chat_template(jinja).turns == made.turns);
+    CHECK(!chat_template_from_jinja(jinja + "x"));
+    CHECK(!chat_template_from_jinja(jinja.substr(1)));
+    std::string changed = jinja;
+    changed.replace(changed.find("'user'"), 6, "'human'");
+    CHECK(!chat_template_from_jinja(changed));
+  }
+}
+
 TEST_CASE("chat templates: texts of one message, and of an exchange") {
   CHECK(written(read_chat_template("<|{role}|>\n{content}</s>\n"), talk) ==
         "<|system|>\nBe brief.</s>\n<|user|>\n2+2?</s>\n<|assistant|>\n4</s>\n");

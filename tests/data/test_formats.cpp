@@ -43,8 +43,9 @@ TEST_CASE("formats: one that registers itself is read by whoever asks for its ki
   CHECK(images.splits().validation.images().values<float>()[0] == 0);
   const Config one =
       parse_config("task = \"vae\"", "dots", {"data.path=/dark.dot", "data.class_names=all"});
-  check_says(message_of([&] { ImageData({.config = one}); }),
-             {"--set: data.class_names = \"all\": /dark.dot: a dot is of 2 classes; or name all"});
+  check_says(
+      message_of([&] { ImageData({.config = one}); }),
+      {"--set: data.class_names = [\"all\"]: /dark.dot: a dot is of 2 classes; or name all"});
 }
 
 TEST_CASE("formats: what none recognises goes to the one that takes everything, or is refused") {

@@ -185,6 +185,17 @@ TEST_CASE("citations: papers, their features by row sums, and the split by lines
   CHECK(whole.test == std::vector<std::int64_t>{5, 6, 7});
 }
 
+TEST_CASE("bug: features below 0 were refused") {
+  const TemporaryFolder folder;
+  folder.write("small.content", "p1 1 -1 0 art\np2 -3 0 -1 maths\np3 0 0 0 art\np4 2 2 4 art\n");
+  folder.write("small.cites", "p1 p2\n");
+  const NodeGraph whole =
+      load_node_graph(folder.path(), {.training = 2, .validation = 1, .test = 1});
+  check_close(
+      whole.features.to(f64),
+      Array::of(std::vector<double>{.5, -.5, 0, -.75, 0, -.25, 0, 0, 0, .25, .25, .5}, {4, 3}));
+}
+
 TEST_CASE("citations: what is wrong, in which file and line, and why") {
   const auto load = [](const std::string& papers, const std::string& links,
                        const NodeSplit& split = few) {
@@ -199,13 +210,14 @@ TEST_CASE("citations: what is wrong, in which file and line, and why") {
              {"small.cites: line 2", "node p9, which is not among the 8 of", "small.content"});
   check_says(load(good, "p1 p3 p4\n"), {"small.cites: line 1: 3 words", "two nodes"});
   check_says(load(good, "p1\n"), {"line 1: 1 words"});
+  check_says(load(good + "p9\t1\t0\t2\n", cites),
+             {"small.content: line 10: no class behind its 3 features; its last word is '2'"});
   check_says(load(good + "p9\t1\t0\tart\n", cites),
              {"small.content: line 10: 2 features, expected 3 as in line 1"});
   check_says(load(good + "p9\t1\t0\t0\t0\tart\n", cites), {"line 10: 4 features, expected 3"});
   check_says(load("p1 maths\n", cites), {"line 1: 2 words, expected a name, features and a class"});
   check_says(load(good + "p9 1 x 0 art\n", cites), {"line 10: feature 'x'", "number"});
   check_says(load(good + "p9 1 nan 0 art\n", cites), {"feature 'nan'"});
-  check_says(load(good + "p9 1 -1 0 art\n", cites), {"feature '-1'", "at least 0"});
   check_says(load(good + "p9 1 1e99 0 art\n", cites), {"feature '1e99'"});
   check_says(load(good + "p3 1 0 0 art\n", cites), {"line 10: node p3 again; line 3 has it"});
   check_says(load(good + "p9 1 0 0 music\n", cites),

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
-#include <chrono>
+#include <ctime>
 
 #include "data/file.hpp"
 #include "data/graphs/node_graph.hpp"
@@ -111,7 +111,8 @@ TEST_CASE("bug: lists within lists overflowed the stack") {
   const Finished compared = tapestry_run({"compare", folder.path()});
   CHECK(compared.status == 2);
   check_says(compared.err, {"metrics.jsonl: line 1: not a line of metrics"});
-  JsonLinesRecorder(metrics).resume_at(1);
+  RunLock lock(Run(folder.path()), RunLock::Folder::find);
+  JsonLinesRecorder(lock).resume_at(1);
   CHECK(read_bytes(metrics).empty());
 }
 
@@ -151,13 +152,13 @@ TEST_CASE("bug: a safetensors header took time in the square of its tensors" *
           not_sanitized("it holds a time")) {
   const TemporaryFolder folder;
   const std::string path = folder.write("many", many_tensors(50'000));
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();  // of the processor, however busy the machine is
   const Safetensors file = read_safetensors(path);
   CHECK(file.tensors.size() == 50'000);
   CHECK(file.tensors.back().first == "t49999");
   write_safetensors(path, file);
   CHECK(read_safetensors(path).tensors.size() == 50'000);
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(3));  // was a minute
+  CHECK(std::clock() - begin < 3 * CLOCKS_PER_SEC);  // was a minute
 }
 
 TEST_CASE("limits: a safetensors header's memory is at most 40 times its bytes") {

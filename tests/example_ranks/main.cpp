@@ -6,7 +6,7 @@
 #include "autograd/ops.hpp"
 #include "layers/mlp.hpp"
 #include "optim/adam.hpp"
-#include "train/ranks/gradient_sum.hpp"
+#include "train/distributed/gradient_sum.hpp"
 
 using namespace tapestry;
 

@@ -1,12 +1,11 @@
-#include <nlohmann/json.hpp>
-
 #include "data/json.hpp"
 #include "tests/fuzz/target.hpp"
-#include "train/exchange/adapter.hpp"
-#include "train/exchange/architecture.hpp"
-#include "train/exchange/gguf_import.hpp"
-#include "train/exchange/published_weights.hpp"
 #include "train/run/checkpoint.hpp"
+#include "train/run/file.hpp"
+#include "train/tools/convert/adapter.hpp"
+#include "train/tools/convert/architectures.hpp"
+#include "train/tools/convert/gguf_import.hpp"
+#include "train/tools/convert/published_weights.hpp"
 
 // What a published model's folder holds, and a file of llama.cpp's.
 namespace tapestry {
@@ -29,7 +28,7 @@ std::string small_llama() {
       "llama.toml", {});
   const std::unique_ptr<Task> task = make_task({config, {{"vocabulary", "[\"a\", \"b\"]"}}, false});
   const std::string path = scratch_folder() + "/llama.safetensors";
-  save_weights(path, *task, config);
+  save_weights([&](const auto& parts) { write_file_atomically(path, parts); }, *task, config);
   return path;
 }
 

@@ -3,14 +3,14 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/fuzz/target.hpp"
-#include "train/report/comparison.hpp"
-#include "train/report/page.hpp"
 #include "train/run/checkpoint.hpp"
 #include "train/run/checksum_recorder.hpp"
 #include "train/run/line_reader.hpp"
 #include "train/run/metrics_line.hpp"
 #include "train/run/recorder.hpp"
 #include "train/run/safetensors.hpp"
+#include "train/tools/report/comparison.hpp"
+#include "train/tools/report/page.hpp"
 
 // What a run's folder holds.
 namespace tapestry {
@@ -25,7 +25,8 @@ const RegisterFuzzTarget metrics("metrics", [](std::string_view bytes) {
   const std::string path = written_file("metrics.jsonl", bytes);
   for (LineReader line(path); line.next();)
     if (const auto entry = parse_metrics_line(line.text())) entry->dump();
-  JsonLinesRecorder(path).resume_at(20);
+  RunLock lock(Run(scratch_folder()), RunLock::Folder::find);
+  JsonLinesRecorder(lock).resume_at(20);
 });
 
 // What `verify` reads to name the tensors that differ.
@@ -33,7 +34,8 @@ const RegisterFuzzTarget checksums("checksums", [](std::string_view bytes) {
   const Run run(std::filesystem::path(written_file("checksums.jsonl", bytes)).parent_path());
   for (RecordedChecksums recorded(run); const RecordedChecksum* first = recorded.front();)
     recorded.of(first->step);
-  ChecksumRecorder(run).resume_at(20, false);
+  RunLock lock(run, RunLock::Folder::find);
+  ChecksumRecorder(lock).resume_at(20, false);
 });
 
 // What `report` reads beside them: metrics, sessions, samples, and the config, with a zero byte

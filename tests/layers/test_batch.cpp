@@ -2,7 +2,7 @@
 
 #include "autograd/ops.hpp"
 #include "tests/support/modules.hpp"
-#include "train/decode/batch.hpp"
+#include "train/generate/batch.hpp"
 
 // Texts that are written together, against the same ones alone.
 namespace tapestry {

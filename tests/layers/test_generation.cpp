@@ -7,7 +7,7 @@
 #include "layers/models/recurrent_network.hpp"
 #include "optim/adam.hpp"
 #include "tests/support/modules.hpp"
-#include "train/decode/generate.hpp"
+#include "train/generate/generate.hpp"
 
 namespace tapestry {
 namespace {

@@ -14,7 +14,7 @@ namespace tapestry {
 std::vector<LayerRow> simple_layers() {
   Random r = init();
   const Array x = normal({2, 3, 6}), tokens = ints({4, 0, 2, 4, 4, 1}, {2, 3}),
-              places = ints({0, 1, 0, 2, 3, 0}, {2, 3});
+              places = ints({0, 1, 0, 2, 2, 0}, {2, 3});
   const auto noisy = [](const auto& layer, In in) {
     Random noise(1, Stream::dropout);
     return layer.forward(in[0], &noise);

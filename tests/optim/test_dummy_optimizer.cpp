@@ -4,8 +4,8 @@
 
 #include "optim/optimizer.hpp"
 #include "tests/support/process.hpp"
-#include "train/loop/trainer.hpp"
-#include "train/settings/keys.hpp"
+#include "train/config/keys.hpp"
+#include "train/trainer/trainer.hpp"
 
 // All that adding an optimiser takes: it stands in this file alone, with settings of its own.
 namespace tapestry {

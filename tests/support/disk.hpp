@@ -62,9 +62,10 @@ class FailingDisk final : public SystemCalls {
     return tree;
   }
 
-  int open(const char* path, int flags) override {
+  int openat(int folder, const char* name, int flags) override {
+    const std::string path = path_in(folder, name);
     if (fails("open", path)) return -1;
-    const int file = SystemCalls::open(path, flags);
+    const int file = SystemCalls::openat(folder, name, flags);
     if (file < 0) return file;
     std::shared_ptr<Node>& node = live_[path];
     if (!node) node = std::make_shared<Node>();
@@ -110,9 +111,10 @@ class FailingDisk final : public SystemCalls {
     return fails("close", path) ? -1 : 0;
   }
 
-  int rename(const char* from, const char* to) override {
+  int renameat(int folder, const char* from_name, const char* to_name) override {
+    const std::string from = path_in(folder, from_name), to = path_in(folder, to_name);
     if (fails("rename", to)) return -1;
-    const int status = SystemCalls::rename(from, to);
+    const int status = SystemCalls::renameat(folder, from_name, to_name);
     if (status != 0) return status;
     live_[to] = live_.at(from);
     live_.erase(from);
@@ -120,11 +122,12 @@ class FailingDisk final : public SystemCalls {
     return status;
   }
 
-  int unlink(const char* path) override {
+  int unlinkat(int folder, const char* name) override {
+    const std::string path = path_in(folder, name);
     if (!std::filesystem::exists(path)) return errno = ENOENT, -1;
     if (fails("unlink", path)) return -1;
     live_.erase(path);
-    return SystemCalls::unlink(path);
+    return SystemCalls::unlinkat(folder, name);
   }
 
   int mkdir(const char* path) override {
@@ -152,6 +155,11 @@ class FailingDisk final : public SystemCalls {
     std::string path;
     std::shared_ptr<Node> node;
   };
+
+  // Of a name in a folder that was opened by this disk.
+  std::string path_in(int folder, const std::string& name) const {
+    return folder == AT_FDCWD ? name : open_.at(folder).path + "/" + name;
+  }
 
   bool off() const { return calls_.size() > last_; }
 

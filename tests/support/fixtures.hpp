@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "train/settings/config.hpp"
+#include "train/config/config.hpp"
 
 namespace tapestry {
 

@@ -2,9 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+#include <string>
+
 #include "autograd/sanitizer.hpp"
 
-// Labels of tests: TEST_CASE("…" * not_sanitized("why")).
+// Tests that cannot run everywhere: TEST_CASE("…" * not_sanitized("why")), and left_out in a test.
 namespace tapestry {
 
 // The builds under a sanitizer leave the test out; --no-skip runs it all the same.
@@ -19,5 +22,14 @@ class not_sanitized {
  private:
   const char* why_;
 };
+
+// Reports that the rest of a test does not run here because something is not installed. Where
+// TAPESTRY_TEST_ALL is set, as .ci/run does, that is a failure.
+inline void left_out(const std::string& why) {
+  if (std::getenv("TAPESTRY_TEST_ALL"))
+    FAIL_CHECK("left out, but TAPESTRY_TEST_ALL is set: ", why);
+  else
+    MESSAGE("left out: ", why);
+}
 
 }  // namespace tapestry

@@ -4,7 +4,7 @@
 #include <protozero/pbf_reader.hpp>
 
 #include "autograd/check.hpp"
-#include "train/onnx/proto.hpp"
+#include "train/inspect/onnx/proto.hpp"
 
 namespace tapestry {
 namespace {

@@ -11,7 +11,7 @@
 #include "train/tasks/language/language_model.hpp"
 #include "train/tasks/language/toy_sequence.hpp"
 #include "train/tasks/language/translation.hpp"
-#include "train/tasks/memories/recall.hpp"
+#include "train/tasks/memory/recall.hpp"
 #include "train/tasks/series/forecast.hpp"
 
 namespace tapestry {

@@ -6,7 +6,7 @@
 #include "autograd/sanitizer.hpp"
 #include "data/text/text.hpp"
 #include "tests/support/process.hpp"
-#include "train/settings/config.hpp"
+#include "train/config/config.hpp"
 
 // What is answered to odd input, and how text from outside is shown on a terminal.
 namespace tapestry {
@@ -75,7 +75,7 @@ TEST_CASE("bug: odd values were taken, half read, or answered with what did not 
       {{"attention", "toy", "--out", "map.pdf"},
        {"--out map.pdf: no .pdf can be drawn; end the n"}},
       {{"latent", "vae", "--out", "map.jpg"},
-       {"no .jpg can be drawn; end the name in .png or .svg"}},
+       {"no .jpg can be drawn; end the name in .csv or .png or .svg"}},
       {{"sample", "vae", "--out", "map.svg"}, {"no .svg can be drawn; end the name in .png, or"}},
       {{"eval", "."}, {".: holds runs; name one of them, such as ./toy"}},
       {{"eval", "folder"}, {"folder: holds neither best.safetensors nor checkpoint.safetensors"}},
@@ -125,6 +125,8 @@ TEST_CASE("bug: what did not fit into memory ended with std::bad_alloc") {
   CHECK(lines_of(batch.err).size() == 1);
   check_says(batch.err, {"--set: train.batch_size = 4000: step 1: float32 (", "GB more are wanted",
                          "; lower it, or raise train.micro_batches"});
+  CHECK(
+      !std::filesystem::exists(folder.path("run")));  // bug: a folder without a checkpoint was left
   const Finished model = run_within(4'000'000, folder, "train sort --set model.width=16384");
   CHECK(model.status == 2);
   check_says(model.err, {"the configured model is too large: float32 ("});

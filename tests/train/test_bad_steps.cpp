@@ -7,11 +7,11 @@
 #include "autograd/ops.hpp"
 #include "tests/support/arrays.hpp"
 #include "tests/support/workshop.hpp"
-#include "train/loop/bad_steps.hpp"
-#include "train/loop/explanation.hpp"
-#include "train/loop/trainer.hpp"
-#include "train/loop/training.hpp"
-#include "train/settings/keys.hpp"
+#include "train/config/keys.hpp"
+#include "train/trainer/callbacks/skipped_steps.hpp"
+#include "train/trainer/explanation.hpp"
+#include "train/trainer/trainer.hpp"
+#include "train/trainer/training.hpp"
 
 // Steps whose gradient is not finite, or jumps: left out and counted, or explained.
 namespace tapestry {
@@ -66,10 +66,11 @@ TrainingState train_poisoned(const Config& config, const Run& run) {
   PoisonedTask task(config);
   const std::atomic<bool> never = false;
   Ranks alone;
-  JsonLinesRecorder metrics(run.metrics());
+  RunLock lock(run, RunLock::Folder::find);
+  JsonLinesRecorder metrics(lock);
   const std::optional<Checkpoint> checkpoint = latest_checkpoint(run);
   Trainer trainer(task, config, run, checkpoint ? &*checkpoint : nullptr, never, alone,
-                  {.recorders = {&metrics}});
+                  {.recorders = {&metrics}, .lock = &lock});
   trainer.train();
   return trainer.state();
 }

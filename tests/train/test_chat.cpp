@@ -3,15 +3,16 @@
 #include "data/text/chat_encoder.hpp"
 #include "tests/support/labels.hpp"
 #include "tests/support/workshop.hpp"
-#include "train/decode/generate.hpp"
+#include "train/generate/generate.hpp"
+#include "train/inspect/inspector.hpp"
 #include "train/run/run.hpp"
 #include "train/tasks/language/kept_chat_template.hpp"
 #include "train/tasks/language/language_model.hpp"
-#include "train/view.hpp"
 
 // Trainings on conversations, and talks with what was trained.
 namespace tapestry {
 namespace {
+namespace fs = std::filesystem;
 
 constexpr const char* talk_toml = R"(task = "language-model"
 [data]
@@ -240,6 +241,105 @@ TEST_CASE("tokenizer encode: conversations, and which of their tokens are learnt
   check_says(encode({"--chat-template", "chatml"}).err, {"--chat-template is of --conversations"});
   shop.folder.write("one.jsonl", "{}\n");
   check_says(encode(by_chatml).err, {"one.jsonl: line 1: found the fields none"});
+}
+
+// What other programs are told of a model: its template, and where its answers end.
+struct Told {
+  Json settings, config, generation;
+  explicit Told(const std::string& folder)
+      : settings(Json::parse(read_bytes(folder + "/tokenizer_config.json"))),
+        config(Json::parse(read_bytes(folder + "/config.json"))),
+        generation(Json::parse(read_bytes(folder + "/generation_config.json"))) {}
+};
+
+TEST_CASE("bug: a model of conversations left without its template and the end of its answers") {
+  const TalkShop shop;
+  const std::string exchange = "Q: {user}\nA: {assistant}\n";
+  for (const std::string& text : {std::string("chatml"), std::string("llama3"), exchange}) {
+    CAPTURE(text);
+    fs::remove_all(shop.folder.path("run"));
+    shop.must_train("talk", "run",
+                    {"data.template=" + text, "model.activation=gelu_tanh",
+                     "model.positions=learned", "train.steps=30"});
+    const std::string run = shop.folder.path("run"), out = shop.folder.path("out"),
+                      file = shop.folder.path("run.gguf");
+    REQUIRE(tapestry_run({"export", run, "--out", out}).err == "");
+    REQUIRE(tapestry_run({"export", run, "--format", "gguf", "--out", file}).err == "");
+    const Told told(out);
+    const TrainedModel trained = load_trained(run, {}, false);
+    const auto& task = dynamic_cast<const LanguageModel&>(*trained.task);
+    const std::int32_t end = *task.end_of_answer();
+    const auto& tokenizer = dynamic_cast<const BytePairTokenizer&>(task.tokenizer());
+    const std::string name = text == "chatml"   ? "<|im_end|>"
+                             : text == "llama3" ? "<|eot_id|>"
+                                                : "<|endoftext|>";
+    CHECK(tokenizer.model().tokens[end] == name);
+    CHECK(told.settings["eos_token"] == name);
+    const Json ends = text == exchange ? Json(end) : Json({end, *task.end_of_text()});
+    CHECK(told.config["eos_token_id"] == ends);
+    CHECK(told.generation["eos_token_id"] == ends);
+    const std::string jinja = told.settings["chat_template"];
+    CHECK(chat_template_from_jinja(jinja)->turns == read_chat_template(text).turns);
+    CHECK(read_bytes(file).find(jinja) != std::string::npos);
+    // Both come back as a model that is talked with alike.
+    const std::string said = shop.chat("run", "1\n3\n", {"--temperature", "0"}).out;
+    for (const std::string& place : {out, file}) {
+      fs::remove_all(shop.folder.path("again"));
+      REQUIRE(tapestry_run({"import", place, "--out", shop.folder.path("again")}).err == "");
+      const Finished again = shop.chat("again", "1\n3\n", {"--temperature", "0"});
+      CHECK(again.err == "");
+      CHECK(again.out == said);
+    }
+    fs::remove_all(out);
+    fs::remove(file);
+  }
+}
+
+TEST_CASE("bug: a model that was tuned on conversations left with the template of its base") {
+  const TalkShop shop;
+  shop.must_train("talk", "first",
+                  {"model.activation=gelu_tanh", "model.positions=learned", "train.steps=2"});
+  const std::string base = shop.folder.path("base"), out = shop.folder.path("out");
+  REQUIRE(tapestry_run({"export", shop.folder.path("first"), "--out", base}).err == "");
+  // As a base has it: another template, in both files, and a text that ends otherwise.
+  Json settings = Told(base).settings;
+  const std::int32_t end_of_text = 0;
+  settings["eos_token"] = {{"content", "<|endoftext|>"}};
+  settings["chat_template"] = "{{ messages }}";
+  settings["own"] = "kept";
+  shop.folder.write("base/tokenizer_config.json", settings.dump());
+  shop.folder.write("base/chat_template.jinja", "{{ messages }}");
+  for (const char* name : {"base/config.json", "base/generation_config.json"}) {
+    Json json = Json::parse(read_bytes(shop.folder.path(name)));
+    json["eos_token_id"] = end_of_text;
+    json["own"] = name == std::string("base/generation_config.json") ? Json(1) : Json();
+    if (json["own"].is_null()) json.erase("own");
+    shop.folder.write(name, json.dump());
+  }
+  REQUIRE(tapestry_run({"import", base, "--out", shop.folder.path("run")}).err == "");
+  const auto tune = [&](const std::string& run) {
+    const Finished tuned = tapestry_run(with_sets(
+        {"train", shop.folder.path("talk.toml"), "--from", shop.folder.path("run"), "--quiet",
+         "--out", shop.folder.path(run), "data.tokenizer=" + base + "/tokenizer.json",
+         "model.positions=learned", "model.activation=gelu_tanh", "train.steps=2"}));
+    REQUIRE_MESSAGE(tuned.status == 0, tuned.err);
+  };
+  tune("tuned");
+  REQUIRE(tapestry_run({"export", shop.folder.path("tuned"), "--out", out}).err == "");
+  CHECK(!fs::exists(out + "/chat_template.jinja"));
+  const Told told(out);
+  CHECK(told.settings["eos_token"] == "<|im_end|>");
+  CHECK(told.settings["own"] == "kept");
+  CHECK(chat_template_from_jinja(told.settings["chat_template"].get<std::string>())->name ==
+        "chatml");
+  CHECK(told.generation["own"] == 1);
+  CHECK(told.generation["eos_token_id"][1] == end_of_text);
+  CHECK(told.generation["eos_token_id"] == told.config["eos_token_id"]);
+  const std::string file = shop.folder.path("tuned.gguf");
+  REQUIRE(
+      tapestry_run({"export", shop.folder.path("tuned"), "--format", "gguf", "--out", file}).err ==
+      "");
+  CHECK(read_bytes(file).find("{{ messages }}") == std::string::npos);
 }
 
 TEST_CASE("chat: what cannot be talked with is refused in a line") {

@@ -10,9 +10,9 @@
 #include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/small.hpp"
+#include "train/config/keys.hpp"
+#include "train/config/shipped_configs.hpp"
 #include "train/run/checkpoint.hpp"
-#include "train/settings/keys.hpp"
-#include "train/settings/shipped_configs.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {
@@ -347,7 +347,7 @@ TEST_CASE("attention: a run's maps as PNG and SVG, all of them or those asked fo
   const std::string all = read_bytes(shop.folder.path("toy/attention.svg"));
   check_says(all, {"blocks.0.attention, head 0", "blocks.1.attention, head 1"});
 
-  finished = shop.run({"attention", "toy", "--layer", "1", "--head", "0", "--out", "one.png"});
+  finished = shop.run({"attention", "toy", "--layer", "1", "--head", "0", "--out", "one"});
   CHECK(finished.out == "one.png\none.svg\n");
   const std::string one = read_bytes(shop.folder.path("one.svg"));
   check_says(one, {"blocks.1.attention, head 0"});
@@ -464,6 +464,13 @@ TEST_CASE("command line: bench measures a step" *
     CHECK_MESSAGE(result[field].get<double>() > 0, field);
   for (const char* field : {"peak_before_gflops", "peak_after_gflops"})
     CHECK(result[field] <= result["peak_gflops"]);
+}
+
+TEST_CASE("bug: eval had no --threads") {
+  const SmallShop shop;
+  const Finished one = shop.run({"eval", "run", "--threads", "1"});
+  CHECK(one.status == 0);
+  CHECK(one.out == shop.run({"eval", "run", "--threads", "2"}).out);
 }
 
 TEST_CASE("command line: bench measures the time to a result, and says what there is") {

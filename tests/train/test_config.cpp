@@ -2,8 +2,8 @@
 
 #include "optim/optimizer.hpp"
 #include "tests/support/process.hpp"
-#include "train/settings/keys.hpp"
-#include "train/settings/shipped_configs.hpp"
+#include "train/config/keys.hpp"
+#include "train/config/shipped_configs.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {

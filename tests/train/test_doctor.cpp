@@ -12,10 +12,10 @@
 #include "layers/embedding.hpp"
 #include "layers/linear.hpp"
 #include "tests/support/process.hpp"
-#include "train/doctor/dependence.hpp"
-#include "train/doctor/gate.hpp"
-#include "train/doctor/graph_reading.hpp"
-#include "train/settings/keys.hpp"
+#include "train/config/keys.hpp"
+#include "train/tools/doctor/check.hpp"
+#include "train/tools/doctor/dependence.hpp"
+#include "train/tools/doctor/graph_reading.hpp"
 
 // Two small trainings that are well, each of which can be given one fault; the gate that has to
 // find it has to be the first that finds anything.

@@ -5,10 +5,10 @@
 #include "autograd/ops.hpp"
 #include "layers/linear.hpp"
 #include "tests/support/process.hpp"
-#include "train/doctor/dependence.hpp"
-#include "train/doctor/gate.hpp"
-#include "train/doctor/token_windows.hpp"
-#include "train/settings/keys.hpp"
+#include "train/config/keys.hpp"
+#include "train/tools/doctor/check.hpp"
+#include "train/tools/doctor/dependence.hpp"
+#include "train/tools/doctor/token_windows.hpp"
 
 // What the doctor's first gates say of data, where a sample, an order or a copy could deceive them.
 namespace tapestry {

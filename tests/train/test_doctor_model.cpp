@@ -7,11 +7,11 @@
 
 #include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
-#include "train/doctor/gate.hpp"
-#include "train/loop/training.hpp"
+#include "train/config/keys.hpp"
 #include "train/run/checkpoint.hpp"
 #include "train/run/file.hpp"
-#include "train/settings/keys.hpp"
+#include "train/tools/doctor/check.hpp"
+#include "train/trainer/training.hpp"
 
 // What the doctor says of a model, its learning rate and its machine: configs that are well and
 // were held for ill, and such that are ill and passed.
@@ -66,7 +66,7 @@ std::string with_shut_units(const TemporaryFolder& folder, const Config& config,
       std::fill_n(values.begin(), static_cast<std::size_t>(share * double(values.size())), -30.0F);
     }
   const std::string path = folder.path("shut.safetensors");
-  save_weights(path, *task, config);
+  save_weights([&](const auto& parts) { write_file_atomically(path, parts); }, *task, config);
   return path;
 }
 

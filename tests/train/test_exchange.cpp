@@ -8,11 +8,11 @@
 #include "data/file.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/small.hpp"
-#include "train/decode/generate.hpp"
-#include "train/exchange/export.hpp"
-#include "train/exchange/import.hpp"
+#include "train/generate/generate.hpp"
 #include "train/run/run.hpp"
 #include "train/tasks/language/language_model.hpp"
+#include "train/tools/convert/export.hpp"
+#include "train/tools/convert/import.hpp"
 
 // Models that come from and go to Hugging Face's library. tests/golden/published holds random ones
 // that it saved, and its logits (tests/interop/make_published.py).
@@ -233,6 +233,26 @@ TEST_CASE("exchange: wrong folders are refused by file, field or tensor") {
   check_says(endless.message(), {"eos_token", "not a token of tokenizer.json"});
 }
 
+TEST_CASE("bug: a model was not imported from within its folder, whose name was taken to be .") {
+  const TemporaryFolder folder;
+  const std::string model = folder.path("models/tiny-gpt2");
+  fs::create_directories(folder.path("models"));
+  fs::copy(golden("gpt2"), model, fs::copy_options::recursive);
+  fs::create_directories(model + "/inner");
+  const std::pair<std::string, std::string> places[] = {{model, "."},
+                                                        {model, "./"},
+                                                        {model + "/inner", ".."},
+                                                        {folder.path("models"), "tiny-gpt2//"}};
+  for (const auto& [from, name] : places) {
+    CAPTURE(name);
+    const Finished finished = tapestry_run({"import", name}, {.folder = from});
+    INFO(finished.err);
+    CHECK(finished.status == 0);
+    check_says(finished.out, {"runs/tiny-gpt2: GPT2LMHeadModel"});
+    fs::remove_all(from + "/runs");
+  }
+}
+
 TEST_CASE("exchange: a model of characters goes out, and comes in again") {
   const TemporaryFolder folder;
   const std::string run = folder.path("run"), out = folder.path("out");
@@ -306,7 +326,7 @@ TEST_CASE("exchange: export writes the weights of any model, and nothing over so
                                     "--quiet", "--set",  "train.steps=2"};
   REQUIRE(tapestry_run(words).err == "");
   REQUIRE(tapestry_run({"export", run, "--format", "safetensors", "--out", weights}).err == "");
-  const Checkpoint checkpoint = load_checkpoint(trained_checkpoint(run));
+  const Checkpoint checkpoint = load_checkpoint(Run(run).best());
   const Safetensors written = read_safetensors(weights);
   CHECK(!written.tensors.empty());
   for (const auto& [name, array] : written.tensors)

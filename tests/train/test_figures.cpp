@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "tests/support/workshop.hpp"
-#include "train/draw/render.hpp"
+#include "train/plot/render.hpp"
 
 // Figures are values; what draws them gives bytes.
 namespace tapestry {
@@ -104,6 +104,19 @@ TEST_CASE("bug: a table was written beside a picture that could not be drawn") {
   check_says(finished.err, {"gnuplot could not draw the picture"});
   for (const char* name : {"map.csv", "map.png", "map.svg"})
     CHECK(!std::filesystem::exists(shop.folder.path(name)));
+}
+
+TEST_CASE("figures: gnuplot begins with no signal ignored that only Tapestry ignores") {
+  const Workshop shop;
+  shop.must_train("toy", "run", {"train.steps=2", "train.eval_every=0"});
+  const std::string said = shop.folder.path("said");
+  const InsteadOf gnuplot("gnuplot", "grep SigIgn /proc/self/status > " + said + "\n");
+  tapestry_run({"attention", shop.folder.path("run"), "--prompt", "020>", "--out",
+                shop.folder.path("map.png")});
+  const std::string line = read_bytes(said);  // "SigIgn:\t0000000000000000"
+  REQUIRE(line.starts_with("SigIgn:"));
+  const std::uint64_t ignored = std::stoull(line.substr(line.find('\t') + 1), nullptr, 16);
+  CHECK((ignored & std::uint64_t{1} << (SIGXFSZ - 1)) == 0);
 }
 
 TEST_CASE("figures: a grid of pictures is a PNG alone, with a dark pixel between them") {

@@ -4,10 +4,10 @@
 
 #include "tests/support/arrays.hpp"
 #include "tests/support/workshop.hpp"
-#include "train/exchange/adapter.hpp"
-#include "train/exchange/import.hpp"
 #include "train/run/run.hpp"
 #include "train/tasks/language/language_model.hpp"
+#include "train/tools/convert/adapter.hpp"
+#include "train/tools/convert/import.hpp"
 
 // Trainings that begin with a model and change a part of it: chosen parameters, or adapters, which
 // come and go as peft keeps them. tests/golden/adapters holds random ones that it saved, and the
@@ -160,7 +160,7 @@ TEST_CASE("fine-tuning: keys that fit nothing are refused in one line") {
   check_says(
       refusal("train.trainable=[\"block.0\"]"),
       {"train.trainable", "no such parameter to train: \"block.0\"", "did you mean \"blocks.0\"?"});
-  check_says(refusal("train.trainable=\"head\""), {"expected a list of strings"});
+  check_says(refusal("train.trainable=\"head\""), {"no such parameter to train: \"head\""});
   check_says(refusal("train.trainable=[1]"), {"expected a list of strings"});
   check_says(refusal("model.lora.targets=[\"qeury\"]", {"model.lora.rank=1"}),
              {"expected one of query, key", "did you mean \"query\"?"});

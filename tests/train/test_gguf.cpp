@@ -9,12 +9,12 @@
 #include "data/text/byte_pair.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/small.hpp"
-#include "train/exchange/gguf_export.hpp"
-#include "train/exchange/gguf_file.hpp"
-#include "train/exchange/gguf_import.hpp"
 #include "train/run/run.hpp"
 #include "train/run/safetensors.hpp"
 #include "train/tasks/language/language_model.hpp"
+#include "train/tools/convert/gguf_export.hpp"
+#include "train/tools/convert/gguf_file.hpp"
+#include "train/tools/convert/gguf_import.hpp"
 
 // Models that go to and come from llama.cpp. tests/golden/gguf holds what its converter makes of
 // tests/golden/published (tests/golden/make_gguf.py).
@@ -284,7 +284,7 @@ TEST_CASE("gguf: a model of characters goes out, and comes in again") {
   CHECK(exported.err == "");
   check_says(exported.out, {"only texts of characters that the model knows"});
   const GgufReader reader(out);
-  const nlohmann::json& fields = reader.fields();
+  const JsonValue& fields = reader.fields();
   CHECK(fields["tokenizer.ggml.model"] == "rwkv");
   CHECK(fields["tokenizer.ggml.tokens"][0] == "\\x09");
   CHECK(fields["tokenizer.ggml.tokens"][1] == "\\x0a");
@@ -307,10 +307,10 @@ TEST_CASE("gguf: a model of names goes out with the line's end around them, and 
                     out = folder.path("m.gguf"), again = folder.path("again");
   REQUIRE(tapestry_run({"export", run, "--format", "gguf", "--out", out}).err == "");
   const GgufReader reader(out);
-  const nlohmann::json& fields = reader.fields();
+  const JsonValue& fields = reader.fields();
   CHECK(fields["tokenizer.ggml.model"] == "gpt2");
   CHECK(fields["tokenizer.ggml.tokens"][0] == "Ċ");
-  CHECK(fields["tokenizer.ggml.merges"] == nlohmann::json({"Ã ©", "æ Ĺ", "æĹ ¥"}));
+  CHECK(fields["tokenizer.ggml.merges"] == JsonValue({"Ã ©", "æ Ĺ", "æĹ ¥"}));
   CHECK(fields["tokenizer.ggml.eos_token_id"] == 0);
   REQUIRE(tapestry_run({"import", out, "--out", again}).err == "");
   const auto sampled = [&](const std::string& model) {
@@ -326,7 +326,7 @@ TEST_CASE("gguf: rows of the embedding beyond the tokens are unused ones there")
   const std::string out = folder.path("m.gguf");
   REQUIRE(tapestry_run({"export", run, "--format", "gguf", "--out", out}).err == "");
   const GgufReader reader(out);
-  const nlohmann::json& fields = reader.fields();
+  const JsonValue& fields = reader.fields();
   CHECK(fields["tokenizer.ggml.tokens"].size() == 64);
   CHECK(fields["tokenizer.ggml.tokens"][63] == "\\xff[PAD63]");
   CHECK(fields["tokenizer.ggml.token_type"][63] == 5);
@@ -520,6 +520,20 @@ TEST_CASE("gguf: wrong tokens of byte pairs are refused by field") {
   const ImportedModel model = import_gguf(made().write(folder), {});
   CHECK(model_of(*model.task).end_of_text() == 3);
   CHECK(model_of(*model.task).tokenizer().encode("abba") == std::vector<std::int32_t>{2, 1, 0});
+}
+
+TEST_CASE("bug: shakespeare-char could not leave as GGUF") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path("run"), out = folder.path("m.gguf");
+  const Finished trained =
+      tapestry_run({"train", "shakespeare-char", "--quiet", "--out", run, "--set",
+                    "data.path=" + folder.write("story.txt", story(20)), "--set", "train.steps=1",
+                    "--set", "train.eval_every=0", "--set", "train.samples=false"});
+  REQUIRE_MESSAGE(trained.status == 0, trained.err);
+  CHECK(tapestry_run({"export", run, "--format", "gguf", "--out", out}).err == "");
+  CHECK(tapestry_run({"import", out, "--out", folder.path("again")}).err == "");
+  CHECK(tapestry_run({"sample", folder.path("again"), "--temperature", "0"}).out ==
+        tapestry_run({"sample", run, "--temperature", "0"}).out);
 }
 
 // Llama 3.1's own numbers need no fields beside the factors.

@@ -8,7 +8,7 @@
 
 #include "autograd/float16.hpp"
 #include "tests/support/process.hpp"
-#include "train/exchange/gguf_file.hpp"
+#include "train/tools/convert/gguf_file.hpp"
 
 // The format of llama.cpp's files. tests/golden/gguf holds such as its package `gguf` wrote
 // (tests/golden/make_gguf.py).
@@ -102,7 +102,7 @@ TEST_CASE("gguf: a file is written byte for byte as llama.cpp's package writes i
 
 TEST_CASE("gguf: what was written is read, each kind of field and of tensor") {
   GgufReader reader(gguf_golden("kinds"));
-  CHECK(reader.fields() ==
+  CHECK(nlohmann::json::parse(reader.fields().dump()) ==
         nlohmann::json({{"general.architecture", "llama"},
                         {"llama.block_count", 2},
                         {"llama.attention.layer_norm_rms_epsilon", 1e-5},  // not 9.99999975e-06
@@ -136,7 +136,7 @@ TEST_CASE("gguf: what was written is read, each kind of field and of tensor") {
                                    {"float64", 0.1},
                                    {"floats", {0.5, 0.1}},
                                    {"flags", {true, false}}};
-  CHECK(others.fields() == expected);
+  CHECK(nlohmann::json::parse(others.fields().dump()) == expected);
   CHECK(others.tensors()[1].shape == Shape{2, 3});
   CHECK(others.read(1).values<float>()[5] == 5);
 }
@@ -183,7 +183,7 @@ TEST_CASE("gguf: numbers that a type cannot hold are refused, and nothing is lef
       });
     });
     CHECK_FALSE(std::filesystem::exists(path));
-    CHECK_FALSE(std::filesystem::exists(path + ".tmp"));
+    CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 0);
     return message;
   };
   CHECK(refusal(GgufType::f16, 65520) ==

@@ -4,8 +4,8 @@
 
 #include "autograd/random.hpp"
 #include "tests/support/process.hpp"
-#include "train/draw/principal_components.hpp"
-#include "train/draw/render.hpp"
+#include "train/plot/principal_components.hpp"
+#include "train/plot/render.hpp"
 #include "train/tasks/images/latent_figure.hpp"
 
 namespace tapestry {

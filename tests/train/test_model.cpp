@@ -231,7 +231,7 @@ TEST_CASE("model: classes and forecasts, as `tapestry sample` shows them") {
   const Model forecaster(waves);
   CHECK(forecaster.context() == 12);
   CHECK(forecaster.series().size() == 3);
-  said({"sample", waves, "--out", shop.folder.path("next.png")});
+  said({"sample", waves, "--out", shop.folder.path("next.csv")});
   const auto table = cells_of(read_bytes(shop.folder.path("next.csv")));
   std::vector<float> window;
   for (std::size_t row = 1; row <= 12; ++row)

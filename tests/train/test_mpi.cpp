@@ -6,7 +6,7 @@
 #include "tests/support/graphs.hpp"
 #include "tests/support/labels.hpp"
 #include "tests/support/workshop.hpp"
-#include "train/plan/memory.hpp"
+#include "train/tools/plan/memory.hpp"
 
 // Trainings by several processes, which mpirun starts.
 namespace tapestry {
@@ -140,8 +140,8 @@ TEST_CASE("mpi: by TCP, and by MPICH where it is there") {
                       "text", "tcp", more);
   check_same_run(shop, "one", "tcp");
   if (run_program({"sh", "-c", "command -v mpirun.mpich"}).status != 0 ||
-      !fs::exists(fs::path(TAPESTRY_BINARY_DIR) / "lib/tapestry/mpich.so")) {
-    MESSAGE("MPICH is not there: not tried");
+      !fs::exists(TAPESTRY_PLUGINS "/mpich.so")) {
+    left_out("MPICH is not installed");
     return;
   }
   must_train_together(shop, {3, {"mpirun.mpich"}}, "text", "mpich", more);
@@ -219,7 +219,7 @@ TEST_CASE("mpi: on two hosts, the same bits") {
   const Workshop shop;
   const TwoHosts hosts;
   if (!hosts.is_made()) {
-    MESSAGE("no network namespaces can be made here, or this is not Open MPI 4: not tried");
+    left_out("no network namespaces can be made, or this is not Open MPI 4");
     return;
   }
   const std::vector<std::string> more = {"train.micro_batches=4", "train.steps=6"};
@@ -247,7 +247,7 @@ TEST_CASE("mpi: one rank is killed: all end, which one is said, and the run goes
     return false;
   };
   const Finished finished = train_together(shop, {3}, "toy", "killed", more, {.when = kill_one});
-  CHECK(std::chrono::steady_clock::now() - killed < std::chrono::seconds(10));
+  CHECK(std::chrono::steady_clock::now() - killed < std::chrono::seconds(60));
   CHECK(victim > 0);
   CHECK(finished.status != 0);
   // Another one whose processor is busy elsewhere may be named as well: "ranks 1, 2".
@@ -387,7 +387,7 @@ TEST_CASE("mpi: without the plug-in, what to install is said" *
       run_program({"env", "PMI_RANK=0", "PMI_SIZE=2", folder.path("bin/tapestry"), "train", "sort",
                    "--out", folder.path("run")});
   CHECK(finished.status == 2);
-  check_says(finished.err, {"2 processes", "lib/tapestry/mpich.so", "install libmpich-dev"});
+  check_says(finished.err, {"2 processes", "/tapestry/mpich.so", "install libmpich-dev"});
   CHECK(!fs::exists(folder.path("run")));
 }
 

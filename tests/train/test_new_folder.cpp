@@ -19,15 +19,15 @@ class FailingCall final : public SystemCalls {
   ~FailingCall() override { choose_system_calls(nullptr); }
   bool has_failed() const { return left_ < 0; }
 
-  int open(const char* path, int flags) override {
-    return fails() ? -1 : SystemCalls::open(path, flags);
+  int openat(int folder, const char* path, int flags) override {
+    return fails() ? -1 : SystemCalls::openat(folder, path, flags);
   }
   ssize_t write(int file, const void* bytes, std::size_t count) override {
     return fails() ? -1 : SystemCalls::write(file, bytes, count);
   }
   int fsync(int file) override { return fails() ? -1 : SystemCalls::fsync(file); }
-  int rename(const char* from, const char* to) override {
-    return fails() ? -1 : SystemCalls::rename(from, to);
+  int renameat(int folder, const char* from, const char* to) override {
+    return fails() ? -1 : SystemCalls::renameat(folder, from, to);
   }
   int mkdir(const char* path) override { return fails() ? -1 : SystemCalls::mkdir(path); }
 

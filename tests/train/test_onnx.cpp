@@ -11,12 +11,12 @@
 #include "tests/support/onnx_reference.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/small.hpp"
-#include "train/exchange/onnx.hpp"
-#include "train/onnx/file.hpp"
-#include "train/onnx/ops.hpp"
-#include "train/settings/keys.hpp"
-#include "train/settings/shipped_configs.hpp"
-#include "train/view.hpp"
+#include "train/config/keys.hpp"
+#include "train/config/shipped_configs.hpp"
+#include "train/inspect/inspector.hpp"
+#include "train/inspect/onnx/file.hpp"
+#include "train/inspect/onnx/ops.hpp"
+#include "train/tools/convert/onnx.hpp"
 
 // What is exported as ONNX: how its files are made, and that what they say is what the model
 // computes, by operators that are written down once more (tests/support/onnx_evaluate.cpp).

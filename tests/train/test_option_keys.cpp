@@ -2,7 +2,7 @@
 
 #include "tests/support/papers.hpp"
 #include "tests/support/process.hpp"
-#include "train/settings/option_keys.hpp"
+#include "train/config/option_keys.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {
@@ -62,8 +62,9 @@ TEST_CASE("option keys: what data/ says of an option names the key, its origin a
         "; set it, data.validation_nodes and data.test_nodes to fit"}},
       {"vae",
        {"data.path=" + folder.path(), "data.class_names=a,b"},
-       {"--set: data.class_names = \"a,b\": ", "train-labels-idx1-ubyte: byte 10: expected a label",
-        "from 0 to 1, found 2", "; or name all of the file's classes here"}},
+       {"--set: data.class_names = [\"a\", \"b\"]: ",
+        "train-labels-idx1-ubyte: byte 10: expected a label", "from 0 to 1, found 2",
+        "; or name all of the file's classes here"}},
       {"vae",
        {"data.path=" + folder.path(), "data.validation_fraction=0.9"},
        {"--set: data.validation_fraction = 0.9: 3 of 3 images to hold back, which leaves none",

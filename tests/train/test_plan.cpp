@@ -2,8 +2,14 @@
 
 #include <filesystem>
 
+#include "autograd/rehearsal.hpp"
+#include "data/graphs/node_graph.hpp"
+#include "data/text/conversation_dataset.hpp"
+#include "data/text/pairs.hpp"
 #include "tests/support/labels.hpp"
+#include "tests/support/peak_memory.hpp"
 #include "tests/support/workshop.hpp"
+#include "train/tools/plan/memory.hpp"
 
 // test_smoke.cpp compares the plan of every shipped config with its training, test_mpi.cpp those of
 // several processes.
@@ -127,6 +133,109 @@ TEST_CASE("plan: a model of terabytes is planned, and one of no machine is wrong
       {"plan", shop.folder.path("text.toml"), "--ranks", "3", "--set", "train.batch_size=2"});
   CHECK(wrong.status == 2);
   CHECK(lines_of(wrong.err).size() == 1);
+}
+
+// What a training reads, of the config as it is shipped.
+std::unique_ptr<Task> task_of(const std::string& config, const std::vector<std::string>& settings) {
+  return make_task({load_config(config, settings)});
+}
+
+// The shapes of the arrays of a batch.
+std::vector<Shape> shapes_of(const Batch& batch) {
+  std::vector<Shape> shapes = {batch.inputs.shape(), batch.targets.shape()};
+  if (const auto* source = std::any_cast<SourceTokens>(&batch.besides))
+    shapes.insert(shapes.end(), {source->tokens.shape(), source->padding.shape()});
+  if (const auto* starts = std::any_cast<DocumentStarts>(&batch.besides))
+    shapes.push_back(starts->starts.shape());
+  if (const auto* part = std::any_cast<GraphPart>(&batch.besides)) {
+    for (const SparseRows* rows : {&part->adjacency.incoming(), &part->adjacency.outgoing()})
+      shapes.insert(shapes.end(),
+                    {rows->offsets.shape(), rows->neighbours.shape(), rows->edges.shape()});
+    shapes.push_back(part->first_nodes.shape());
+  }
+  return shapes;
+}
+
+TEST_CASE("plan: a batch of a rehearsal has the shapes of the batch that is trained on") {
+  const TemporaryFolder folder;
+  const std::string text = folder.write("story.txt", story(20));
+  std::string names, pairs;
+  for (int i = 0; i < 40; ++i) {
+    names += std::string(1 + i % 7, static_cast<char>('a' + i % 26)) + "\n";
+    pairs += fmt::format("{} {}\n", i, std::string(1 + i % 9, 'x'));
+  }
+  for (const char* part : {"train", "val"})
+    for (const char* language : {"en", "de"})
+      folder.write(fmt::format("{}.{}", part, language), pairs);
+  const std::vector<std::pair<std::string, std::vector<std::string>>> all = {
+      {"sort", {}},
+      {"dates", {}},
+      {"graphs", {}},
+      {"karate", {}},
+      {"waves", {}},
+      {"memory-sum", {}},
+      {"clothes-vae", {"data.training_images=50", "data.test_images=10"}},
+      {"shakespeare-char", {"data.path=" + text}},
+      {"names", {"data.path=" + folder.write("names.txt", names)}},
+      {"multi30k", {"data.path=" + folder.path(), "data.vocabulary=300", "data.test="}}};
+  for (const auto& [config, settings] : all) {
+    CAPTURE(config);
+    const std::unique_ptr<Task> task = task_of(config, settings);
+    const Dataset& data = task->training_data();
+    for (const std::int64_t first : {0, 7, 20}) {
+      const std::vector<std::int64_t> examples = {first % data.size(), (first + 3) % data.size(),
+                                                  (first + 8) % data.size()};
+      const std::vector<Shape> real = shapes_of(data.batch(examples));
+      const Rehearsal rehearsal;
+      const Batch rehearsed = data.batch(examples);
+      CHECK(shapes_of(rehearsed) == real);
+      CHECK(rehearsed.count > 0);
+    }
+  }
+}
+
+TEST_CASE("bug: plan: a plan held the batch that it planned") {
+  const TemporaryFolder folder;
+  const std::string text = "data.path=" + folder.write("story.txt", story(20));
+  const std::vector<std::pair<std::string, std::vector<std::string>>> all = {
+      {"sort", {}},
+      {"dates", {}},
+      {"graphs", {}},
+      {"karate", {}},
+      {"memory-sum", {}},
+      {"clothes-vae", {"data.training_images=50", "data.test_images=10"}},
+      {"shakespeare-char", {text}},
+      {"shakespeare-rnn", {text}}};
+  for (const auto& [config, settings] : all) {
+    CAPTURE(config);
+    const auto plan = [&, &name = config, &given = settings](std::int64_t batch) {
+      std::vector<std::string> overrides = given;
+      overrides.push_back(fmt::format("train.batch_size={}", batch));
+      return plan_memory(load_config(name, overrides));
+    };
+    plan(1);
+    CHECK(peak_memory([&] { plan(300000); }) < 100'000'000);
+  }
+}
+
+TEST_CASE("bug: plan: a config whose text was missing was not planned") {
+  const Workshop shop;
+  const Json there =
+      planned(shop, "text", {"data.path=" + shop.folder.write("there.txt", story(20))});
+  CHECK_FALSE(there.contains("assumed"));
+  const std::string missing = "data.path=" + shop.folder.path("missing.txt");
+  for (const std::string tokenizer : {"", "train"}) {
+    const Json plan = planned(shop, "text", {missing, "data.tokenizer=" + tokenizer});
+    check_says(plan["assumed"].get<std::string>(),
+               {"data.path: ", "missing.txt is missing; assumed a text of 1000000 "});
+    CHECK(plan["parameters"].get<double>() > there["parameters"].get<double>());
+  }
+  const Finished said = tapestry_run({"plan", "shakespeare-char"});
+  CHECK(said.status == 0);
+  CHECK(lines_of(said.out).front() ==
+        "data.path: names no text; assumed a text of 1000000 characters, 65 of them different");
+  check_says(said.out, {"not measured: the text is missing"});
+  CHECK(shop.train("text", "run", {missing}).status == 2);
 }
 
 TEST_CASE("plan: the pace is measured, by steps that leave nothing behind") {

@@ -11,11 +11,11 @@
 #include "optim/adam.hpp"
 #include "tests/support/arrays.hpp"
 #include "tests/support/process.hpp"
-#include "train/ranks/gradient_sum.hpp"
-#include "train/ranks/launch.hpp"
-#include "train/ranks/order.hpp"
-#include "train/ranks/packed.hpp"
-#include "train/ranks/sharding.hpp"
+#include "train/distributed/gradient_sum.hpp"
+#include "train/distributed/launch.hpp"
+#include "train/distributed/order.hpp"
+#include "train/distributed/packed.hpp"
+#include "train/distributed/sharding.hpp"
 
 // What several processes are made of, each piece in one process. test_mpi.cpp starts several.
 namespace tapestry {

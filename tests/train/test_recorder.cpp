@@ -26,7 +26,8 @@ TEST_CASE("recorder: a run that goes on keeps what was measured up to its checkp
   for (const std::string damage : {"", "not JSON\n", "{\"step\": \"x\"}\n", "[]\n"}) {
     CAPTURE(damage);
     const std::string path = folder.write("metrics.jsonl", line_of(5) + damage + seen + later);
-    JsonLinesRecorder recorder(path);
+    RunLock lock(Run(folder.path()), RunLock::Folder::find);
+    JsonLinesRecorder recorder(lock);
     recorder.resume_at(20);
     recorder.write({30, "train", {{"loss", 1.5}}, 0.25});
     CHECK(read_bytes(path) == line_of(5) + damage + seen + line_of(30));
@@ -37,7 +38,8 @@ TEST_CASE("recorder: a run that goes on is tested again at its end") {
   const TemporaryFolder folder;
   const std::string path =
       folder.write("metrics.jsonl", line_of(10) + line_of(10, "val") + line_of(10, "test"));
-  JsonLinesRecorder(path).resume_at(10);
+  RunLock lock(Run(folder.path()), RunLock::Folder::find);
+  JsonLinesRecorder(lock).resume_at(10);
   CHECK(read_bytes(path) == line_of(10) + line_of(10, "val"));
 }
 
@@ -52,7 +54,8 @@ TEST_CASE(
   const TemporaryFolder folder;
   const std::string seen = line_of(10) + line_of(10, "val") + line_of(20);
   const std::string path = folder.write("metrics.jsonl", seen + line_of(20, "val"));
-  JsonLinesRecorder(path).resume_at(20, false);
+  RunLock lock(Run(folder.path()), RunLock::Folder::find);
+  JsonLinesRecorder(lock).resume_at(20, false);
   CHECK(read_bytes(path) == seen);
 }
 
@@ -68,20 +71,24 @@ TEST_CASE("bug: a line of metrics without an end was read whole") {
   CHECK(line.number() == 2);
   CHECK(line.end() == std::ssize(endless + "\n" + line_of(10)));
   CHECK(!line.next());
-  JsonLinesRecorder(path).resume_at(10);
+  RunLock lock(Run(folder.path()), RunLock::Folder::find);
+  JsonLinesRecorder(lock).resume_at(10);
   CHECK(read_bytes(path) == endless + "\n" + line_of(10));
 }
 
 TEST_CASE("recorder: a new run begins an empty file") {
   const TemporaryFolder folder;
   const std::string path = folder.write("metrics.jsonl", line_of(10));
-  JsonLinesRecorder(path).resume_at(0);
+  RunLock lock(Run(folder.path()), RunLock::Folder::find);
+  JsonLinesRecorder(lock).resume_at(0);
   CHECK(read_bytes(path).empty());
-  JsonLinesRecorder(folder.path("new.jsonl")).resume_at(7);  // lost, and begun again
-  CHECK(read_bytes(folder.path("new.jsonl")).empty());
-  JsonLinesRecorder nowhere(folder.path("none/metrics.jsonl"));
-  CHECK_THROWS_WITH_AS(nowhere.resume_at(0), doctest::Contains("none/metrics.jsonl: cannot open"),
-                       std::runtime_error);
+  std::filesystem::remove(path);
+  JsonLinesRecorder(lock).resume_at(7);  // lost, and begun again
+  CHECK(read_bytes(path).empty());
+  std::filesystem::remove(path);
+  std::filesystem::create_directory(path);
+  CHECK_THROWS_WITH_AS(JsonLinesRecorder(lock).resume_at(0),
+                       doctest::Contains("metrics.jsonl: cannot open"), std::runtime_error);
 }
 
 TEST_SUITE_END();

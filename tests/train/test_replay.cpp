@@ -130,6 +130,18 @@ TEST_CASE("replay: what cannot be looked at is refused in one line") {
   check_says(refused({"--step", "2", "model.width=8"}), {"another training: model.width"});
 }
 
+TEST_CASE("bug: replay: tokens were shown as numbers alone, and a sum beside a mean unnamed") {
+  const Workshop shop;
+  shop.must_train("toy", "toy", {"train.steps=2"});
+  shop.must_train("text", "text", {"train.steps=2"});
+  const std::string question = replayed(shop, "toy", 1)["examples"][0]["text"];
+  CHECK(question.find('>') != std::string::npos);
+  const std::string read = replayed(shop, "text", 1)["examples"][0]["text"];
+  CHECK(story(20).find(read) != std::string::npos);
+  const Finished said = tapestry_run({"replay", shop.folder.path("toy"), "--step", "1"});
+  check_says(said.out, {"  \"" + question + "\"\n", "its sum over the step's targets"});
+}
+
 TEST_SUITE_END();
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "layers/models/vae.hpp"
 #include "tests/support/browser.hpp"
+#include "tests/support/labels.hpp"
 #include "tests/support/workshop.hpp"
 #include "train/run/run.hpp"
 
@@ -87,7 +88,7 @@ std::string what_keeps_from_looking() {
 
 bool can_look() {
   static const std::string why = what_keeps_from_looking();
-  if (!why.empty()) MESSAGE("skipped: ", why);
+  if (!why.empty()) left_out(why);
   return why.empty();
 }
 

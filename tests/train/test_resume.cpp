@@ -5,7 +5,7 @@
 
 #include "autograd/buffer_pool.hpp"
 #include "tests/support/workshop.hpp"
-#include "train/run/run.hpp"
+#include "train/run/run_lock.hpp"
 
 // What --resume goes on from, what it refuses, and that a refusal changes nothing.
 namespace tapestry {
@@ -221,6 +221,7 @@ TEST_CASE("bug: weights that are not numbers were sampled with status 0") {
   weight->second.mutable_values<float>()[3] = std::numeric_limits<float>::quiet_NaN();
   std::erase_if(file.metadata, [](const auto& entry) { return entry.first.starts_with("xxh3"); });
   write_safetensors(shop.best("run"), file);
+  fs::remove(shop.folder.path("run/metrics.jsonl"));  // which says that these are others
   for (const std::string command : {"eval", "sample", "attention"}) {
     const Finished refused = tapestry_run({command, shop.folder.path("run")});
     CHECK(refused.status == 2);
@@ -256,6 +257,29 @@ TEST_CASE("bug: other train.steps on --resume let the learning rate jump") {
     if (line["split"] == "train" && line["step"] >= 20) CHECK(line["lr"] == 1e-5);
   shop.must_train("toy", "run", to_40({"--resume", "optim.decay_steps=20"}));
   check_says(refusal(shop, "toy", "run", to_40({})), {"end with step 20"});
+}
+
+TEST_CASE("bug: --resume in a warm-up was refused for a learning rate that stays the same") {
+  const Workshop shop;
+  const std::vector<std::string> warm = {"optim.warmup_steps=15"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), warm.begin(), warm.end());
+    return more;
+  };
+  shop.must_train("toy", "whole", with({"train.steps=40"}));
+  shop.must_train("toy", "run", with({"train.steps=10"}));
+  shop.must_train("toy", "run", with({"train.steps=40", "--resume"}));
+  check_same_checkpoint(shop.checkpoint("whole"), shop.checkpoint("run"));
+
+  // Beyond it: rates that differ are shown with the digits in which they do.
+  const std::vector<std::string> brief = {"train.early_stopping=1", "train.least_gain=1e9"};
+  shop.must_train("toy", "near", {"train.steps=2000", brief[0], brief[1]});
+  const std::string said = refusal(shop, "toy", "near", {"train.steps=2001", brief[0], brief[1]});
+  const std::size_t begin = said.find("would be ") + 9, middle = said.find(" instead of ", begin);
+  const std::string now = said.substr(begin, middle - begin),
+                    before = said.substr(middle + 12, said.find(' ', middle + 12) - middle - 12);
+  CHECK(std::stod(now) != std::stod(before));
+  CHECK(std::stod(now) == doctest::Approx(std::stod(before)).epsilon(1e-3));
 }
 
 TEST_CASE("bug: the last step's learning rate was not the final one") {
@@ -299,6 +323,7 @@ TEST_CASE(
   const Workshop shop;
   shop.must_train("toy", "whole");
   shop.must_train("toy", "run");
+  const std::string config = read_bytes(shop.folder.path("run/config.toml"));
   fs::remove(shop.checkpoint("run"));
   fs::remove(shop.best("run"));
   check_says(refusal(shop, "toy", "run", {"model.width=8"}), {"model.width (16, now 8)"});
@@ -307,7 +332,7 @@ TEST_CASE(
   check_says(resumed.out, {"run: no checkpoint and no best model yet: starts over from step 0"});
   check_same_run(shop, "whole", "run");
   fs::create_directory(shop.folder.path("empty"));
-  shop.folder.write("empty/config.toml.tmp", "task");
+  shop.folder.write("empty/config.toml.tmp", config.substr(0, 4));
   shop.must_train("toy", "empty", {"--resume"});
   check_same_run(shop, "whole", "empty");
 }

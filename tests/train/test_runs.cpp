@@ -6,7 +6,7 @@
 
 #include "tests/support/labels.hpp"
 #include "tests/support/workshop.hpp"
-#include "train/run/run.hpp"
+#include "train/run/run_lock.hpp"
 
 // What a run leaves in its folder, and what is made of it.
 namespace tapestry {
@@ -192,6 +192,72 @@ TEST_CASE("bug: a model smaller than its checkpoint was evaluated with the tenso
       tapestry_run(with_sets({"eval", shop.folder.path("run"), "model.layers=1"}));
   CHECK(eval.status == 2);
   check_says(eval.err, {"tensor blocks.1.", "has no place"});
+}
+
+TEST_CASE("bug: a best model that was copied from another run was taken for the run's own") {
+  const Workshop shop;
+  shop.must_train("text", "run");
+  shop.must_train("text", "other", {"seed=2"});
+  shop.must_train("text", "longer", {"seed=2", "train.steps=35", "train.eval_every=35"});
+  namespace fs = std::filesystem;
+  const auto put = [&](const std::string& from, const std::string& to) {
+    fs::copy_file(from, to, fs::copy_options::overwrite_existing);
+  };
+  const std::string run = shop.folder.path("run"), out = shop.folder.path("out");
+  const auto check_all_refuse = [&](const std::string& given,
+                                    const std::vector<std::string>& parts) {
+    const std::vector<std::vector<std::string>> commands = {
+        {"train", run, "--resume"},
+        {"eval", given},
+        {"sample", given},
+        {"attention", given},
+        {"chat", given},
+        {"report", run},
+        {"compare", run},
+        {"export", given, "--out", out},
+        {"train", shop.folder.path("text.toml"), "--from", given, "--out", out}};
+    for (const std::vector<std::string>& words : commands) {
+      CAPTURE(words.front());
+      const Finished finished = tapestry_run(words);
+      CHECK(finished.status == 2);
+      CHECK(lines_of(finished.err).size() == 1);
+      check_says(finished.err, parts);
+      CHECK(!fs::exists(out));
+    }
+  };
+  const std::string kept = shop.folder.path("kept.safetensors");
+  put(shop.best("run"), kept);
+  put(shop.best("other"), shop.best("run"));
+  const std::string found = shop.last_validation("other")["parameters_xxh3"],
+                    recorded = shop.last_validation("run")["parameters_xxh3"];
+  for (const std::string& given : {run, shop.best("run")})
+    check_all_refuse(given, {"run/best.safetensors: parameters_xxh3 of step 40 is " + found,
+                             "metrics.jsonl recorded " + recorded, "put back the run's own"});
+  put(shop.best("longer"), shop.best("run"));
+  REQUIRE(load_checkpoint_head(shop.best("run")).state.step == 35);
+  check_all_refuse(run, {"is of step 35, and metrics.jsonl has no evaluation of it"});
+  fs::remove(shop.best("run"));
+  put(shop.checkpoint("other"), shop.checkpoint("run"));
+  check_all_refuse(run, {"run/checkpoint.safetensors: parameters_xxh3 of step 40 is"});
+
+  // A file that is no run's has no record beside it; its own run takes it back.
+  CHECK(tapestry_run({"eval", kept}).status == 0);
+  put(kept, shop.best("run"));
+  CHECK(shop.eval("run")["parameters_xxh3"] == recorded);
+}
+
+TEST_CASE("training: a model is taken where earlier versions recorded no checksum of it") {
+  const Workshop shop;
+  shop.must_train("toy", "run");
+  std::string lines;
+  for (Json line : shop.metrics("run")) {
+    line.erase("parameters_xxh3");
+    lines += line.dump() + "\n";
+  }
+  shop.folder.write("run/metrics.jsonl", lines);
+  CHECK(shop.eval("run")["step"] == load_checkpoint_head(shop.best("run")).state.step);
+  std::filesystem::remove(shop.folder.path("run/metrics.jsonl"));
+  CHECK(shop.eval("run")["step"] == load_checkpoint_head(shop.best("run")).state.step);
 }
 
 TEST_CASE("bug: a sample written to a device or a link replaced it") {

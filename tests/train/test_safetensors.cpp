@@ -7,10 +7,10 @@
 #include "autograd/buffer_pool.hpp"
 #include "optim/adam.hpp"
 #include "tests/support/process.hpp"
-#include "train/loop/trainer.hpp"
+#include "train/config/keys.hpp"
 #include "train/run/checkpoint.hpp"
 #include "train/run/run.hpp"
-#include "train/settings/keys.hpp"
+#include "train/trainer/trainer.hpp"
 
 namespace tapestry {
 namespace {
@@ -41,6 +41,10 @@ Safetensors small_file() {
           {{"format", "test"}, {"text", "two\nlines \"β\" \\"}, {"empty", ""}}};
 }
 
+WriteParts into(const std::string& path) {
+  return [path](const auto& parts) { write_file_atomically(path, parts); };
+}
+
 std::string read_error(const std::string& path) {
   return message_of([&] { read_safetensors(path); });
 }
@@ -53,7 +57,8 @@ void make_run(const Run& run, const Config& config) {
   const auto task = make_task({config});
   const std::atomic<bool> never = false;
   Ranks alone;
-  Trainer(*task, config, run, nullptr, never, alone, {}).train();
+  RunLock lock(run, RunLock::Folder::find);
+  Trainer(*task, config, run, nullptr, never, alone, {.lock = &lock}).train();
 }
 
 Config tiny_language_model(const TemporaryFolder& folder,
@@ -88,7 +93,7 @@ TEST_CASE("safetensors: a round trip keeps names, order, dtypes, shapes, bytes a
       CHECK(read.tensors[i].first == written.tensors[i].first);
       CHECK(equal(read.tensors[i].second, written.tensors[i].second));
     }
-    CHECK(!std::filesystem::exists(path + ".tmp"));
+    CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
   }
   CHECK(small_file().find("scalar")->rank() == 0);
   CHECK(small_file().find("no such name") == nullptr);
@@ -284,6 +289,15 @@ TEST_CASE("bug: a file was written through a link that lay where it is written a
   CHECK(read_safetensors(path).tensors.size() == small_file().tensors.size());
 }
 
+TEST_CASE("bug: a file NAME.tmp of somebody else's was removed where NAME was written") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("file"), other = folder.write("file.tmp", "mine");
+  write_safetensors(path, small_file());
+  CHECK(read_bytes(other) == "mine");
+  CHECK_THROWS_AS(write_safetensors(folder.path("no/file"), small_file()), std::runtime_error);
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);
+}
+
 TEST_CASE("safetensors: a write that fails leaves the old file whole and nothing beside it") {
   const TemporaryFolder folder;
   const std::string path = folder.path("file");
@@ -301,8 +315,8 @@ TEST_CASE("safetensors: a write that fails leaves the old file whole and nothing
   setrlimit(RLIMIT_FSIZE, &usual);
   std::signal(SIGXFSZ, old_handler);
   check_says(message, {path, "File too large"});
-  CHECK(!std::filesystem::exists(path + ".tmp"));
   CHECK(read_bytes(path) == before);
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 
   CHECK_THROWS_AS(write_safetensors(folder.path("no/such/folder/file"), small_file()),
                   std::runtime_error);
@@ -312,7 +326,7 @@ TEST_CASE("bug: a file that could not be renamed was left as .tmp") {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder.path("a-folder/inside"));
   CHECK_THROWS_AS(write_safetensors(folder.path("a-folder"), small_file()), std::runtime_error);
-  CHECK(!std::filesystem::exists(folder.path("a-folder.tmp")));
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }
 
 // --- checkpoints ---
@@ -328,7 +342,7 @@ TEST_CASE("checkpoint: a round trip keeps parameters, optimiser, state, config a
   const TrainingState state{
       .step = 12, .position = 345, .best_loss = 1.0 / 3, .metrics_bytes = 67, .elapsed_s = 0.1};
   const std::string path = folder.path("checkpoint");
-  save_checkpoint(path, *task, whole_state(optimizer), config, state);
+  save_checkpoint(into(path), *task, whole_state(optimizer), config, state);
 
   const Checkpoint loaded = load_checkpoint(path);
   CHECK(loaded.config == config.toml());
@@ -362,7 +376,7 @@ TEST_CASE("checkpoint: no best loss yet is infinity, and reads back") {
   const TemporaryFolder folder;
   const Config config = tiny_language_model(folder);
   const auto task = make_task({config});
-  save_checkpoint(folder.path("c"), *task, whole_state(AdamW(task->model().parameters(), {})),
+  save_checkpoint(into(folder.path("c")), *task, whole_state(AdamW(task->model().parameters(), {})),
                   config, {});
   CHECK(std::isinf(load_checkpoint(folder.path("c")).state.best_loss));
 }

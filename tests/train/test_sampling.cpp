@@ -7,10 +7,10 @@
 #include "data/text/text.hpp"
 #include "tests/support/tokens.hpp"
 #include "tests/support/workshop.hpp"
-#include "train/decode/generate.hpp"
-#include "train/decode/token_text.hpp"
+#include "train/generate/generate.hpp"
+#include "train/generate/token_text.hpp"
+#include "train/inspect/inspector.hpp"
 #include "train/run/run.hpp"
-#include "train/view.hpp"
 
 // How texts are chosen token by token, and shown while they come.
 namespace tapestry {

@@ -3,8 +3,8 @@
 #include "autograd/parallel.hpp"
 #include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
-#include "train/bench/benchmark.hpp"
-#include "train/bench/scaling.hpp"
+#include "train/tools/bench/benchmark.hpp"
+#include "train/tools/bench/scaling.hpp"
 
 namespace tapestry {
 namespace {

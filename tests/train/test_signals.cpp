@@ -66,6 +66,20 @@ TEST_CASE("bug: a terminal that was closed ended the training, without a checkpo
   CHECK(load_checkpoint(shop.checkpoint("run")).state.step == 200);
 }
 
+TEST_CASE("bug: a training whose reader had gone was called a failure") {
+  const Workshop shop;
+  const std::string command = fmt::format(
+      "({} train {} --out {} --set train.eval_every=1 --set train.steps=200; echo $? > {}) | head "
+      "-1",
+      TAPESTRY_BINARY, shop.folder.path("toy.toml"), shop.folder.path("run"),
+      shop.folder.path("status"));
+  const Finished finished = run_program({"sh", "-c", command});
+  CHECK(lines_of(finished.out).size() == 1);
+  CHECK(finished.err.empty());
+  CHECK(read_bytes(shop.folder.path("status")) == "0\n");
+  CHECK(load_checkpoint(shop.checkpoint("run")).state.step == 200);
+}
+
 TEST_CASE("bug: an error was written behind the line of progress") {
   if (run_program({"script", "-qec", "true", "/dev/null"}).status != 0) {
     MESSAGE("not checked: no terminal can be opened here");
@@ -82,6 +96,15 @@ TEST_CASE("bug: an error was written behind the line of progress") {
   const Finished finished = run_program({"script", "-qec", command, "/dev/null"});  // a terminal
   CHECK(finished.status == 1);
   check_says(finished.out, {" left\r\033[Ktapestry: step "});
+}
+
+TEST_CASE("bug: tests failed where the caller's terminal, language or threads were others") {
+  const std::string tests = std::filesystem::read_symlink("/proc/self/exe");
+  const Finished finished =
+      run_program({"env", "-i", "TERM=dumb", "LC_ALL=POSIX", "OMP_NUM_THREADS=many", tests,
+                   "-tc=bug: an error was written behind*"});
+  CHECK_MESSAGE(finished.status == 0, finished.out);
+  check_says(finished.out, {" 1 passed"});
 }
 
 TEST_SUITE_END();

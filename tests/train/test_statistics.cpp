@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "train/loop/statistics.hpp"
+#include "train/measure/statistics.hpp"
 
 namespace tapestry {
 namespace {

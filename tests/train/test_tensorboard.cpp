@@ -147,14 +147,15 @@ TEST_CASE("tensorboard: models without samples or attention, and pictures") {
 
 TEST_CASE("event file: histograms of nothing, of one number, of some that are not finite") {
   const TemporaryFolder folder;
-  EventFile file(folder.path(), 1);
+  RunLock lock(Run(folder.path()), RunLock::Folder::find);
+  EventFile file(lock, 1);
   const double infinity = std::numeric_limits<double>::infinity();
   file.add_histogram(1, "none", std::span<const double>());
   file.add_histogram(1, "one", std::span<const double>(std::vector<double>{3}));
   const std::vector<double> some = {1, infinity, 2, std::nan("")};
   file.add_histogram(1, "some", std::span<const double>(some));
   CHECK(events_of(file.path()).size() == 4);
-  const EventFile other(folder.path(), 1);  // in the same second
+  const EventFile other(lock, 1);  // in the same second
   CHECK(other.path() != file.path());
 }
 

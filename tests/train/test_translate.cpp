@@ -6,7 +6,7 @@
 
 #include "autograd/ops.hpp"
 #include "autograd/tape.hpp"
-#include "train/decode/beam_search.hpp"
+#include "train/generate/beam_search.hpp"
 
 // Decoding with an encoder-decoder, against decoders that do without caches, beams or batches.
 namespace tapestry {

@@ -8,7 +8,7 @@
 #include "autograd/checksum.hpp"
 #include "tests/support/verified.hpp"
 #include "train/run/checksums.hpp"
-#include "train/run/run.hpp"
+#include "train/run/run_lock.hpp"
 
 // That a run is what its config says: checksums of what was evaluated, and the same steps again.
 namespace tapestry {

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 
@@ -81,6 +82,75 @@ TEST_CASE("bug: verify: a test's figures were passed over") {
   const auto [verdict, status] = verified(shop, "run", {"--all"});
   CHECK(status == 1);
   check_says(verdict["differences"].dump(), {"the test's loss 1.5 was recorded, "});
+}
+
+TEST_CASE("bug: verify: a checksum of a tensor that was changed, or stands twice, passed") {
+  const Workshop shop;
+  shop.must_train("toy", "run");
+  const std::string path = shop.folder.path("run/checksums.jsonl"), good = read_bytes(path);
+  std::vector<std::string> lines = lines_of(good);
+  const auto write = [&](const std::vector<std::string>& changed) {
+    shop.folder.write("run/checksums.jsonl", fmt::format("{}\n", fmt::join(changed, "\n")));
+  };
+  const Json line = Json::parse(lines[lines.size() / 2]);
+  std::vector<std::string> other = lines;
+  Json changed = line;
+  changed["xxh3"] = "0123456789abcdef";
+  other[lines.size() / 2] = changed.dump();
+  write(other);
+  const auto [verdict, status] = verified(shop, "run", {"--all"});
+  CHECK(status == 1);
+  CHECK(verdict["differs_at"] == line["step"]);
+  check_says(verdict["differences"].dump(), {"1 of the ", "checksums.jsonl"});
+  CHECK(verdict["tensors_that_differ"][0]["tensors"] == Json::array({line["tensor"]}));
+
+  other = lines;
+  other.insert(other.begin() + 3, lines[3]);
+  write(other);
+  check_says(refused_verify(shop, "run", {"--all"}),
+             {"checksums.jsonl:5: its step has this tensor already: the record is damaged"});
+  other[3] = "damaged";
+  write(other);
+  check_says(refused_verify(shop, "run", {"--all"}),
+             {"checksums.jsonl:4: it is not a tensor's checksum"});
+  lines.erase(lines.begin() + 3);
+  write(lines);
+  CHECK(verified(shop, "run", {"--all"}).second == 1);
+  std::filesystem::remove(path);
+  check_says(must_verify(shop, "run", {"--all"})["not_compared"].dump(),
+             {"tensors of 4 of 4 evaluations: checksums.jsonl has none of them"});
+}
+
+TEST_CASE("bug: verify: a line of metrics, or a key of one, that stands there twice passed") {
+  const Workshop shop;
+  shop.must_train("vae", "run");
+  const std::string good = read_bytes(shop.folder.path("run/metrics.jsonl"));
+  const std::vector<std::string> lines = lines_of(good);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    std::vector<std::string> twice = lines;
+    twice.insert(twice.begin() + static_cast<std::ptrdiff_t>(i), lines[i]);
+    shop.folder.write("run/metrics.jsonl", fmt::format("{}\n", fmt::join(twice, "\n")));
+    check_says(refused_verify(shop, "run", {"--all"}),
+               {fmt::format("metrics.jsonl:{}: ", i + 2), "the record is damaged"});
+  }
+  std::string key = good;
+  key.replace(key.find("\"loss\""), 6, "\"loss\":9,\"loss\"");
+  shop.folder.write("run/metrics.jsonl", key);
+  check_says(refused_verify(shop, "run"), {"metrics.jsonl:1: a key stands in it twice"});
+}
+
+TEST_CASE("bug: verify: advised --all where it was given, and took any number of steps") {
+  const Workshop shop;
+  shop.must_train("vae", "run");
+  change_metrics(shop, "run", [](Json& line) {
+    if (line["step"] == 6) line["loss"] = 1.5;
+  });
+  const auto [verdict, status] = verified(shop, "run", {"--all"});
+  CHECK(status == 1);
+  check_says(verdict["not_compared"].dump(), {"the test: step 6, before it, differs"});
+  CHECK(verdict["not_compared"].dump().find("--all") == std::string::npos);
+  for (const std::string steps : {"99999999999999999999", "9223372036854775808", "-1"})
+    check_says(refused_verify(shop, "run", {"--steps", steps}), {"--steps", steps, "range"});
 }
 
 TEST_SUITE_END();

@@ -77,7 +77,7 @@ TEST_CASE("vision: learns an IDX folder's images, names them, and shows what it 
     CHECK(lines_of(run({"sample", pooling, "--index", "5"}).out).size() == 1);
     CHECK(run({"attention", pooling, "--index", "2"}).status == 0);
     const std::string svg = read_bytes(folder.path(pooling + "/attention.svg"));
-    check_says(svg, {"the image", "patches.encoder.0.attention, head 1"});
+    check_says(svg, {"the image", "patches.encoder.0.attention, head 1, max 0."});
   }
   const std::string before = read_bytes(folder.path("mean/checkpoint.safetensors"));
   const std::pair<std::vector<std::string>, std::vector<std::string>> wrong[] = {
@@ -88,7 +88,8 @@ TEST_CASE("vision: learns an IDX folder's images, names them, and shows what it 
        {"large/train-images-idx3-ubyte", "bytes 8 to 15", "images of 6 x 6", "found 9 x 9"}},
       {{"train", "clothes-vit", "--out", "new", "data.path=small"},
        {"model.patch = 4: does not divide images of 6 × 6 pixels"}},
-      {{"train", "clothes-vit", "--out", "new", "data.path=none"}, {"image files are missing"}},
+      {{"train", "clothes-vit", "--out", "new", "data.path=none"},
+       {"image files are missing", "no folder"}},
       {{"train", "clothes-vit", "--out", "new", "data.class_names=a"}, {"expected 10 names"}},
       {{"sample", "mean", "--index", "6"}, {"--index 6", "0 to 5"}},
       {{"attention", "mean", "--index", "-1"}, {"--index", "0"}},
@@ -101,6 +102,60 @@ TEST_CASE("vision: learns an IDX folder's images, names them, and shows what it 
   }
   CHECK(!std::filesystem::exists(folder.path("new")));
   CHECK(read_bytes(folder.path("mean/checkpoint.safetensors")) == before);
+}
+
+TEST_CASE(
+    "bug: vision: own images were given the names of clothes, and no list of names was read") {
+  const TemporaryFolder folder;
+  write_images(folder, "small", 6);
+  const auto run = [&](const std::vector<std::string>& words, const std::string& out,
+                       const std::string& names) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(),
+               {"--out", out, "data.path=small", "model.patch=3", "model.width=8", "model.heads=2",
+                "model.layers=1", "train.steps=2", "train.batch_size=4"});
+    if (!names.empty()) all.push_back("data.class_names=" + names);
+    return tapestry_run(with_sets(all), {.folder = folder.path()});
+  };
+  const auto shown = [&](const std::string& out) {
+    return tapestry_run({"sample", out, "--count", "2"}, {.folder = folder.path()}).out;
+  };
+  REQUIRE(run({"train", "clothes-vit"}, "unnamed", "").status == 0);
+  CHECK(shown("unnamed").find("trousers") == std::string::npos);
+  for (const std::string& line : lines_of(shown("unnamed"))) {
+    CAPTURE(line);
+    CHECK(std::string("0123456789").find(line[line.find(": ") + 2]) != std::string::npos);
+  }
+  for (const char* names : {R"(["shirt", "shoe"])", "shirt,shoe"}) {
+    const std::string out = names[0] == '[' ? "list" : "text";
+    const Finished trained = run({"train", "clothes-vit"}, out, names);
+    CHECK_MESSAGE(trained.status == 0, trained.err);
+    check_says(shown(out), {": sh"});
+  }
+  const Finished twice = run({"train", "clothes-vit"}, "twice", R"(["shirt", "shirt"])");
+  CHECK(twice.status == 2);
+  check_says(twice.err, {"data.class_names = [\"shirt\", \"shirt\"]: expected different names"});
+}
+
+TEST_CASE("bug: vision: a text was written into a picture, and a key named another scale") {
+  const TemporaryFolder folder;
+  const RunOptions here{.folder = folder.path()};
+  const Finished trained =
+      tapestry_run(with_sets({"train", "clothes-vit", "--out", "run", "data.training_images=8",
+                              "data.test_images=4", "model.width=8", "model.heads=2",
+                              "model.layers=1", "train.steps=1", "train.batch_size=4"}),
+                   here);
+  REQUIRE_MESSAGE(trained.status == 0, trained.err);
+  for (const char* name : {"x.png", "x.svg"}) {
+    const Finished refused = tapestry_run({"sample", "run", "--out", name}, here);
+    CHECK(refused.status == 2);
+    check_says(refused.err, {std::string("--out ") + name, "are text, not a picture"});
+    CHECK(!std::filesystem::exists(folder.path(name)));
+  }
+  CHECK(tapestry_run({"sample", "run", "--out", "x.txt"}, here).status == 0);
+  REQUIRE(tapestry_run({"attention", "run", "--out", "map.svg"}, here).status == 0);
+  const std::string svg = read_bytes(folder.path("map.svg"));
+  check_says(svg, {"each map", ", max 0.0"});
 }
 
 TEST_SUITE_END();

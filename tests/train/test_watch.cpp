@@ -3,8 +3,9 @@
 #include <thread>
 
 #include "tests/support/workshop.hpp"
-#include "train/loop/status_line.hpp"
 #include "train/run/line_reader.hpp"
+#include "train/run/run.hpp"
+#include "train/trainer/status_line.hpp"
 
 // What is seen of a training while it runs.
 namespace tapestry {
@@ -78,9 +79,13 @@ TEST_CASE("watch: a run that is done, one that goes on meanwhile, and none") {
   CHECK(once.status == 0);
   check_says(once.out, {"step 10/40  validation"});
   CHECK(once.out.find("step 40/40") == std::string::npos);
+  // While this process holds the run, as who trains it does, it is not over, however slow it is.
+  std::optional<RunLock> lock;
+  lock.emplace(Run(folder.path("grows")), RunLock::Folder::find);
   std::thread trains([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     std::ofstream(folder.path("grows/metrics.jsonl"), std::ios::app) << lines.substr(half);
+    lock.reset();
   });
   const Finished grown = tapestry_run({"watch", folder.path("grows")});
   trains.join();
@@ -94,9 +99,11 @@ TEST_CASE("watch: a run that is done, one that goes on meanwhile, and none") {
   CHECK(brief.status == 0);
 
   std::filesystem::remove(folder.path("grows/metrics.jsonl"));
+  lock.emplace(Run(folder.path("grows")), RunLock::Folder::find);
   std::thread begins([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(700));
     std::ofstream(folder.path("grows/metrics.jsonl")) << lines;
+    lock.reset();
   });
   const Finished late = tapestry_run({"watch", folder.path("grows")});
   begins.join();
@@ -108,6 +115,38 @@ TEST_CASE("watch: a run that is done, one that goes on meanwhile, and none") {
   folder.write("run/metrics.jsonl",
                "{\"step\":1,\"split\":\"train\",\"elapsed_s\":1}\nnot JSON\n\n");
   CHECK(tapestry_run({"watch", folder.path("run"), "--once"}).status == 0);
+}
+
+TEST_CASE("bug: watch: a run that had ended was said to have time left") {
+  const Workshop shop;
+  shop.must_train("toy", "run", {"train.log_every=1"});
+  const std::string metrics = read_bytes(shop.folder.path("run/metrics.jsonl")),
+                    sessions = read_bytes(shop.folder.path("run/sessions.jsonl"));
+  shop.folder.write("run/metrics.jsonl", metrics.substr(0, metrics.find("{\"step\":21")));
+  const std::string begun = lines_of(sessions).front() + "\n";
+  struct Row {
+    std::string end, said;
+    int status;
+  };
+  const auto ended = [](const std::string& how) {
+    return fmt::format("{{\"ended\":\"now\",\"step\":20,\"how\":\"{}\"}}\n", how);
+  };
+  for (const auto& [end, said, status] :
+       {Row{ended("stopped"), "run: stopped at step 20 of 40\n", 130},
+        Row{ended("failed: no"), "run: failed: no at step 20 of 40\n", 1},
+        Row{"", "run: ended at step 20 of 40 without a word: it was killed", 1},
+        Row{ended("done"), "run: finished, 20 steps\n", 0}}) {
+    shop.folder.write("run/sessions.jsonl", begun + end);
+    for (const std::vector<std::string>& more :
+         {std::vector<std::string>{"--once"}, std::vector<std::string>{}}) {
+      std::vector<std::string> words = {"watch", shop.folder.path("run")};
+      words.insert(words.end(), more.begin(), more.end());
+      const Finished watched = tapestry_run(words);
+      CHECK(watched.status == status);
+      check_says(watched.out, {"step 20/40  loss ", said});
+      CHECK(watched.out.find(" left") == std::string::npos);
+    }
+  }
 }
 
 TEST_SUITE_END();

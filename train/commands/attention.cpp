@@ -6,8 +6,9 @@
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
 #include "train/commands/view_arguments.hpp"
-#include "train/loop/trainer.hpp"
+#include "train/measure/machine.hpp"
 #include "train/run/run.hpp"
+#include "train/trainer/trainer.hpp"
 
 namespace tapestry {
 namespace {
@@ -28,7 +29,7 @@ HeatMap map_of(const AttentionMap& attention, std::int64_t head) {
               .column_labels = attention.keys};
   if (attention.image.empty()) return map;
   map.darkest = std::ranges::max(weights.values<float>());
-  map.title += fmt::format(", to {:.2f}", map.darkest);
+  map.title += fmt::format(", max {:.2g}", map.darkest);
   return map;
 }
 
@@ -40,7 +41,7 @@ class ShowAttention final : public Command {
     arguments.option("--layer", layer_, "of one layer only: 1, or decoder.1.cross_attention");
     arguments.option("--head", head_, "of one head only", {.low = 0, .high = 1024});
     arguments.overrides(overrides_);
-    arguments.option("--out", out_, "a .png, and beside it an .svg; by default RUN/attention.png");
+    arguments.option("--out", out_, "a .png or an .svg, or NAME of both; by default RUN/attention");
   }
 
   int run() override {
@@ -49,10 +50,13 @@ class ShowAttention final : public Command {
     const AttentionMaps all = look_at<AttentionMaps>(trained.config, *trained.task, typed_);
     HeatMaps figure;
     for (const AttentionMap& attention : all)
-      if (is_wanted(attention)) figure.rows.push_back(row_of(attention));
+      if (is_wanted(attention)) {
+        figure.rows.push_back(row_of(attention));
+        if (!attention.image.empty()) figure.darkest_label = "each map's largest";
+      }
     expect_input(!figure.rows.empty(), "--layer {}: expected a layer's number or one of {}", layer_,
                  fmt::join(all | std::views::transform(&AttentionMap::path), ", "));
-    write_figure(out_.empty() ? in_run(run_, "attention.png") : out_, figure);
+    write_figure(out_.empty() ? in_run(run_, "attention") : out_, figure);
     return 0;
   }
 

@@ -1,15 +1,14 @@
 #include <fmt/ranges.h>
 
-#include <nlohmann/json.hpp>
-
 #include "autograd/parallel.hpp"
-#include "train/bench/benchmark.hpp"
-#include "train/bench/scaling.hpp"
+#include "data/json.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/time_to_loss.hpp"
+#include "train/config/config.hpp"
 #include "train/run/terminal.hpp"
 #include "train/run/version.hpp"
-#include "train/settings/config.hpp"
+#include "train/tools/bench/benchmark.hpp"
+#include "train/tools/bench/scaling.hpp"
 
 namespace tapestry {
 namespace {
@@ -37,19 +36,19 @@ void print_row(const std::string& name, const BenchmarkResult& result) {
 }
 
 void print_json(const std::string& name, const BenchmarkResult& result) {
-  nlohmann::ordered_json object{{"name", name},
-                                {"threads", num_threads()},
-                                {"step_s", result.step_s},
-                                {"fastest_s", result.fastest_s},
-                                {"slowest_s", result.slowest_s},
-                                {result.unit + "_per_s", result.units / result.step_s},
-                                {"gflops", result.gflops()},
-                                {"peak_gflops", result.peak()},
-                                {"peak_before_gflops", result.peak_before},
-                                {"peak_after_gflops", result.peak_after},
-                                {"best_product_gflops", result.best_product},
-                                {"share_of_peak", result.gflops() / result.peak()},
-                                {"peak_bytes", result.peak_bytes}};
+  JsonValue object{{"name", name},
+                   {"threads", num_threads()},
+                   {"step_s", result.step_s},
+                   {"fastest_s", result.fastest_s},
+                   {"slowest_s", result.slowest_s},
+                   {result.unit + "_per_s", result.units / result.step_s},
+                   {"gflops", result.gflops()},
+                   {"peak_gflops", result.peak()},
+                   {"peak_before_gflops", result.peak_before},
+                   {"peak_after_gflops", result.peak_after},
+                   {"best_product_gflops", result.best_product},
+                   {"share_of_peak", result.gflops() / result.peak()},
+                   {"peak_bytes", result.peak_bytes}};
   if (result.first_step_s > 0) object["first_step_s"] = result.first_step_s;
   say("{}\n", object.dump());
 }
@@ -61,14 +60,14 @@ void print_row(const std::string& name, const TimeToLoss& result) {
 }
 
 void print_json(const std::string& name, const TimeToLoss& result) {
-  const nlohmann::ordered_json object{{"name", name},
-                                      {"threads", num_threads()},
-                                      {"goal", goals().at(name)},
-                                      {"reached", result.reached},
-                                      {"loss", result.loss},
-                                      {"seconds", result.seconds},
-                                      {"steps", result.steps},
-                                      {"evaluations", result.evaluations}};
+  const JsonValue object{{"name", name},
+                         {"threads", num_threads()},
+                         {"goal", goals().at(name)},
+                         {"reached", result.reached},
+                         {"loss", result.loss},
+                         {"seconds", result.seconds},
+                         {"steps", result.steps},
+                         {"evaluations", result.evaluations}};
   say("{}\n", object.dump());
 }
 

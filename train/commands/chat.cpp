@@ -10,9 +10,10 @@
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
 #include "train/commands/view_arguments.hpp"
-#include "train/exchange/adapter.hpp"
-#include "train/loop/trainer.hpp"
+#include "train/measure/machine.hpp"
 #include "train/run/terminal.hpp"
+#include "train/tools/convert/adapter.hpp"
+#include "train/trainer/trainer.hpp"
 
 namespace tapestry {
 namespace {

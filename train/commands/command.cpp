@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 
 #include "train/commands/declare.hpp"
 
@@ -38,7 +40,17 @@ void Arguments::option(const std::string& name, std::string& value, const std::s
 
 void Arguments::option(const std::string& name, std::int64_t& value, const std::string& help,
                        Range range) {
-  app_.add_option(name, value, help)->check(CLI::Range(range.low, range.high));
+  // CLI11 takes one that does not fit into 64 bits for the greatest that does.
+  const auto complaint_of_number = [range](const std::string& text) {
+    errno = 0;
+    std::strtoll(text.c_str(), nullptr, 10);
+    return errno == ERANGE
+               ? fmt::format("Value {} not in range {} to {}", text, range.low, range.high)
+               : "";
+  };
+  app_.add_option(name, value, help)
+      ->check(complaint_of_number)
+      ->check(CLI::Range(range.low, range.high));
 }
 
 void Arguments::option(const std::string& name, const std::string& type,

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <functional>
 #include <span>
 #include <thread>
@@ -13,10 +14,10 @@
 #include "autograd/check.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/declare.hpp"
-#include "train/ranks/ranks.hpp"
+#include "train/config/config.hpp"
+#include "train/distributed/ranks.hpp"
 #include "train/run/terminal.hpp"
 #include "train/run/version.hpp"
-#include "train/settings/config.hpp"
 
 namespace tapestry {
 namespace {
@@ -108,12 +109,13 @@ int failed(std::string_view message, int status) {
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // so that a write beyond the limit on files says so
   if (launched_rank() > 0) keep_silent();
   try {
     const CommandLine typed = parse_command_line(argc, argv);
     print_lines(typed.text);
     const int status = typed.command ? typed.command->run() : 0;
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && !is_reader_gone())
       throw std::runtime_error("cannot write to the standard output");
     return status;
   } catch (const InputError& error) {
@@ -122,6 +124,12 @@ int run_command_line(int argc, char** argv) {
     return failed(error.what(), failed_status);
   } catch (const std::bad_alloc&) {
     return failed("out of memory; give less data at a time, or a smaller model", failed_status);
+  } catch (const std::system_error& error) {
+    const bool lacks_thread = error.code() == std::errc::resource_unavailable_try_again;
+    return failed(lacks_thread ? "no thread can be started; raise the limits of memory and of "
+                                 "processes (ulimit -v, ulimit -u)"
+                               : error.what(),
+                  failed_status);
   } catch (const std::exception& error) {
     return failed(error.what(), failed_status);
   }

@@ -5,13 +5,14 @@
 #include "data/text/text.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/compare_json.hpp"
-#include "train/report/comparison.hpp"
 #include "train/run/terminal.hpp"
+#include "train/tools/report/comparison.hpp"
+#include "train/tools/report/figures.hpp"
 
 namespace tapestry {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = JsonValue;
 using Row = std::vector<std::string>;
 
 // Columns as wide as their widest cell; the first `texts` of them to the left, and, where `remarks`
@@ -128,12 +129,17 @@ void print_estimates(const std::vector<RunGroup>& groups) {
 // --- differences ---
 
 std::string verdict_text(const FigureDifference& difference, const std::string& numbers,
-                         bool less_is_better) {
+                         MeasuredFigure::Better better) {
   const std::string name = verdict_name(difference.verdict);
+  if (!difference.reason.empty()) return fmt::format("{}: {}", name, printable(difference.reason));
   if (difference.verdict != FigureDifference::Verdict::differs)
     return fmt::format("{} ({})", name, numbers);
   const bool is_lower = difference.value < 0;
-  const char* worth = !less_is_better ? "" : is_lower ? ", which is better" : ", which is worse";
+  const bool is_better =
+      better == (is_lower ? MeasuredFigure::Better::lower : MeasuredFigure::Better::higher);
+  const char* worth = better == MeasuredFigure::Better::neither ? ""
+                      : is_better                               ? ", which is better"
+                                                                : ", which is worse";
   return fmt::format("{}: {}{}", name, is_lower ? "lower" : "higher", worth);
 }
 
@@ -146,12 +152,13 @@ Row difference_row(const RunGroup& first, const RunGroup& other, const std::stri
   const int decimals = decimals_of(difference->margin.value_or(0));
   const std::string numbers =
       fmt::format("n = {} and {}", first.values(figure).size(), other.values(figure).size());
-  Row row = {printable(figure),
-             printable(other.name),
-             fmt::format("{:+.{}f}", difference->value, decimals),
-             "-",
-             "-",
-             verdict_text(*difference, numbers, figure == "loss" || figure == "test_loss")};
+  Row row = {
+      printable(figure),
+      printable(other.name),
+      difference->reason.empty() ? fmt::format("{:+.{}f}", difference->value, decimals) : "-",
+      "-",
+      "-",
+      verdict_text(*difference, numbers, figure_named(figure).better)};
   if (difference->margin) {
     row[3] = interval_text({.value = difference->value, .margin = *difference->margin}, decimals);
     row[4] = difference->is_paired ? "paired" : "Welch";
@@ -177,6 +184,22 @@ void print_differences(const std::vector<RunGroup>& groups) {
     say("each of {} intervals is for one comparison: 1 in 20 says differs where nothing does\n",
         intervals);
   if (has_single) say("{}\n", single_run_advice);
+}
+
+// Of single runs, which have no table of differences: the figures that stand side by side and say
+// nothing about each other, by the reason.
+void print_not_comparable(const std::vector<RunGroup>& groups) {
+  const RunGroup& first = groups.front();
+  for (auto other = groups.begin() + 1; other != groups.end(); ++other) {
+    std::map<std::string, std::string> figures;  // by the reason
+    for (const std::string& figure : measured_figures(groups))
+      if (!first.values(figure).empty() && !other->values(figure).empty())
+        if (const std::string reason = why_not_comparable(first, *other, figure); !reason.empty())
+          figures[reason] += (figures[reason].empty() ? "" : ", ") + figure;
+    for (const auto& [reason, names] : figures)
+      say("not comparable between {} and {}: {}: {}\n", printable(first.name),
+          printable(other->name), printable(names), printable(reason));
+  }
 }
 
 // A value of a config, cut where it is long.
@@ -235,10 +258,13 @@ class Compare final : public Command {
     print_notes(groups);
     if (groups_alone_ || has_seeds) print_estimates(groups);
     if (groups.size() == 1) return 0;
-    if (has_seeds)
+    if (has_seeds) {
       print_differences(groups);
-    else
-      say("\n{}\n", single_run_advice);
+    } else {
+      say("\n");
+      print_not_comparable(groups);
+      say("{}\n", single_run_advice);
+    }
     print_settings(groups);
     return 0;
   }

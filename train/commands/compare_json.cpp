@@ -3,7 +3,7 @@
 namespace tapestry {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = JsonValue;
 
 void add_interval(const Confidence& confidence, Json& to) {
   to["low"] = confidence.value - confidence.margin;
@@ -19,6 +19,8 @@ Json json_of(const Estimate& estimate) {
 }
 
 Json json_of(const FigureDifference& difference) {
+  if (!difference.reason.empty())
+    return {{"verdict", verdict_name(difference.verdict)}, {"reason", difference.reason}};
   Json object{{"difference", difference.value}, {"verdict", verdict_name(difference.verdict)}};
   if (!difference.margin) return object;
   object["test"] = difference.is_paired ? "paired" : "Welch";

@@ -1,18 +1,18 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <vector>
 
-#include "train/report/comparison.hpp"
+#include "data/json.hpp"
+#include "train/tools/report/comparison.hpp"
 
 // What `compare --json` prints, an object a line.
 namespace tapestry {
 
 // {"run": …, "parameters": …} and the run's last evaluation.
-std::vector<nlohmann::ordered_json> json_of_runs(const std::vector<RunGroup>& groups);
+std::vector<JsonValue> json_of_runs(const std::vector<RunGroup>& groups);
 
 // {"group": …} of each, with its runs, seeds and estimates; then {"comparison": …, "with": …} of
 // each with the first. What is not known is left out: low and high where there is no interval.
-std::vector<nlohmann::ordered_json> json_of_groups(const std::vector<RunGroup>& groups);
+std::vector<JsonValue> json_of_groups(const std::vector<RunGroup>& groups);
 
 }  // namespace tapestry

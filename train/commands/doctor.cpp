@@ -2,18 +2,19 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 
+#include "data/json.hpp"
 #include "data/text/text.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
 #include "train/commands/training_config.hpp"
-#include "train/doctor/gate.hpp"
-#include "train/draw/render.hpp"
-#include "train/loop/trainer.hpp"
-#include "train/loop/training.hpp"
+#include "train/measure/machine.hpp"
+#include "train/plot/render.hpp"
 #include "train/run/file.hpp"
 #include "train/run/terminal.hpp"
+#include "train/tools/doctor/check.hpp"
+#include "train/trainer/trainer.hpp"
+#include "train/trainer/training.hpp"
 
 namespace tapestry {
 namespace {
@@ -47,11 +48,11 @@ void print(const Examined& examined) {
   std::fflush(stdout);  // the next gate may take a minute
 }
 
-nlohmann::ordered_json json_of(const Examined& examined) {
+JsonValue json_of(const Examined& examined) {
   const GateVerdict& verdict = examined.verdict;
-  nlohmann::ordered_json json{{"gate", examined.gate.name},
-                              {"verdict", examined.word().json},
-                              {"seconds", examined.seconds}};
+  JsonValue json{{"gate", examined.gate.name},
+                 {"verdict", examined.word().json},
+                 {"seconds", examined.seconds}};
   if (!verdict.said.empty()) json["said"] = verdict.said;
   if (!verdict.warnings.empty()) json["warnings"] = verdict.warnings;
   if (verdict.fault)
@@ -144,7 +145,7 @@ class Doctor final : public Command {
   }
 
   void print_json(const std::string& remark) const {
-    nlohmann::ordered_json all{{"passed", passed_}, {"examined_with", remark}};
+    JsonValue all{{"passed", passed_}, {"examined_with", remark}};
     if (!skipped_.empty()) all["skipped"] = skipped_;
     all["gates"] = lines_;
     say("{}\n", all.dump());
@@ -165,7 +166,7 @@ class Doctor final : public Command {
   std::vector<std::string> overrides_, skipped_;
   std::int64_t threads_ = 0;
   bool json_ = false, passed_ = true;
-  nlohmann::ordered_json lines_ = nlohmann::ordered_json::array();
+  JsonValue lines_ = JsonValue::array();
 };
 
 const RegisterCommand<Doctor> doctor_command("doctor",

@@ -1,10 +1,13 @@
 #include <chrono>
 
 #include "train/commands/command.hpp"
-#include "train/exchange/adapter.hpp"
-#include "train/loop/evaluation.hpp"
-#include "train/loop/trainer.hpp"
+#include "train/config/keys.hpp"
+#include "train/measure/machine.hpp"
 #include "train/run/terminal.hpp"
+#include "train/tools/convert/adapter.hpp"
+#include "train/trainer/evaluation.hpp"
+#include "train/trainer/explanation.hpp"
+#include "train/trainer/trainer.hpp"
 
 namespace tapestry {
 namespace {
@@ -15,11 +18,13 @@ class Eval final : public Command {
     arguments.run(run_);
     arguments.adapter(adapter_);
     arguments.overrides(overrides_);
+    arguments.threads(threads_);
     arguments.flag("--test", test_, "on the test split, of tasks that have one");
     arguments.flag("--json", json_, "print one JSON object");
   }
 
   int run() override {
+    if (threads_ > 0) overrides_.push_back(fmt::format("{}={}", key::threads.name, threads_));
     const TrainedModel trained = load_trained_with(adapter_, run_, overrides_, true);
     use_machine_as(trained.config);
     const auto start = std::chrono::steady_clock::now();
@@ -28,6 +33,9 @@ class Eval final : public Command {
                  "--test: this task has no split but validation; leave --test out to measure it");
     const Dataset& data = test ? *test : trained.task->validation_data();
     const Metrics metrics = evaluate(*trained.task, data, trained.config);
+    Ranks alone;
+    expect_finite(metrics, test ? "test" : "validation", data, *trained.task, trained.config,
+                  alone);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     if (json_)
       say("{}\n", MetricsLine{.step = trained.state.step,
@@ -47,6 +55,7 @@ class Eval final : public Command {
  private:
   std::string run_, adapter_;
   std::vector<std::string> overrides_;
+  std::int64_t threads_ = 0;
   bool test_ = false, json_ = false;
 };
 

@@ -1,4 +1,4 @@
-#include "train/exchange/export.hpp"
+#include "train/tools/convert/export.hpp"
 
 #include <fmt/ranges.h>
 
@@ -8,11 +8,11 @@
 #include "data/text/text.hpp"
 #include "layers/adapters.hpp"
 #include "train/commands/command.hpp"
-#include "train/exchange/adapter.hpp"
-#include "train/exchange/gguf_export.hpp"
-#include "train/exchange/onnx.hpp"
+#include "train/config/keys.hpp"
 #include "train/run/terminal.hpp"
-#include "train/settings/keys.hpp"
+#include "train/tools/convert/adapter.hpp"
+#include "train/tools/convert/gguf_export.hpp"
+#include "train/tools/convert/onnx.hpp"
 
 namespace tapestry {
 namespace {

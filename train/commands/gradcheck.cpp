@@ -1,12 +1,13 @@
 #include "autograd/gradcheck.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "data/json.hpp"
 #include "train/commands/command.hpp"
-#include "train/doctor/objective.hpp"
-#include "train/loop/trainer.hpp"
+#include "train/measure/machine.hpp"
 #include "train/run/terminal.hpp"
+#include "train/tools/doctor/objective.hpp"
+#include "train/trainer/trainer.hpp"
 
 namespace tapestry {
 namespace {
@@ -20,13 +21,13 @@ std::vector<GradcheckResult> check(const Config& config) {
 }
 
 void print_json(const std::vector<GradcheckResult>& results, bool passed) {
-  auto parameters = nlohmann::ordered_json::array();
+  auto parameters = JsonValue::array();
   for (const GradcheckResult& result : results)
     parameters.push_back({{"parameter", result.name},
                           {"error", result.error},
                           {"passed", result.passed},
                           {"held", result.held}});
-  say("{}\n", nlohmann::ordered_json{{"passed", passed}, {"parameters", parameters}}.dump());
+  say("{}\n", JsonValue{{"passed", passed}, {"parameters", parameters}}.dump());
 }
 
 void print_lines(const std::vector<GradcheckResult>& results, bool passed) {

@@ -1,16 +1,17 @@
-#include "train/exchange/import.hpp"
+#include "train/tools/convert/import.hpp"
 
 #include <filesystem>
 
 #include "data/text/text.hpp"
 #include "train/commands/command.hpp"
-#include "train/exchange/adapter.hpp"
-#include "train/exchange/architecture.hpp"
-#include "train/exchange/gguf_import.hpp"
-#include "train/loop/training.hpp"
-#include "train/run/file.hpp"
+#include "train/config/keys.hpp"
+#include "train/run/run_lock.hpp"
 #include "train/run/terminal.hpp"
-#include "train/settings/keys.hpp"
+#include "train/tools/convert/adapter.hpp"
+#include "train/tools/convert/architectures.hpp"
+#include "train/tools/convert/gguf_import.hpp"
+#include "train/trainer/open_run.hpp"
+#include "train/trainer/training.hpp"
 
 namespace tapestry {
 namespace {
@@ -30,10 +31,11 @@ class Import final : public Command {
   int run() override {
     const ImportedModel model = read();
     const Run run(out_.empty() ? Run::default_folder(model.config[key::name], false) : out_);
-    const RunLock lock(run, RunLock::Folder::make);
+    RunLock lock(run, RunLock::Folder::make);
     open_run(run, model.config, false);  // refuses a folder that holds a run
-    write_file_atomically(run.config(), {model.config.toml()});
-    save_weights(run.best(), *model.task, model.config);
+    lock.replace(run.config(), {model.config.toml()});
+    save_weights([&](const auto& parts) { lock.replace(run.best(), parts); }, *model.task,
+                 model.config);
     const std::string word = shell_word(run.folder());
     say("{}: {}, {} parameters; tapestry sample {} continues a text, tapestry train CONFIG --from "
         "{} trains it on\n",

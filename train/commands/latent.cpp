@@ -1,8 +1,9 @@
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
-#include "train/loop/trainer.hpp"
+#include "train/measure/machine.hpp"
 #include "train/run/run.hpp"
 #include "train/tasks/images/latent_figure.hpp"
+#include "train/trainer/trainer.hpp"
 
 namespace tapestry {
 namespace {
@@ -13,7 +14,7 @@ class ShowLatent final : public Command {
     arguments.run(run_);
     arguments.overrides(overrides_);
     arguments.option("--out", out_,
-                     "NAME of NAME.csv, NAME.png and NAME.svg; by default RUN/latent");
+                     "a .csv, .png or .svg, or NAME of all three; by default RUN/latent");
   }
 
   int run() override {

@@ -1,7 +1,7 @@
 #include "train/commands/command.hpp"
+#include "train/config/keys.hpp"
+#include "train/config/shipped_configs.hpp"
 #include "train/run/terminal.hpp"
-#include "train/settings/keys.hpp"
-#include "train/settings/shipped_configs.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {

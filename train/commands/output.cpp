@@ -11,7 +11,7 @@
 
 #include "autograd/check.hpp"
 #include "data/file.hpp"
-#include "train/draw/render.hpp"
+#include "train/plot/render.hpp"
 #include "train/run/file.hpp"
 #include "train/run/run.hpp"
 #include "train/run/terminal.hpp"
@@ -21,43 +21,48 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string stem_of(const std::string& out) {
-  for (const char* ending : {".csv", ".png", ".svg"})
-    if (out.ends_with(ending)) return out.substr(0, out.size() - 4);
-  return out;
-}
-
 struct NamedBytes {
   std::string path, bytes;
 };
 
 // InputError where the name ends as a file of another kind does: ".pdf", but not "-0.5".
-void expect_ending(const std::string& out, const std::vector<Format>& formats) {
+void expect_ending(const std::string& out, const std::vector<std::string>& endings) {
   const std::string name = fs::path(out).filename().string();
   expect_input(!name.empty() && name != "." && name != "..",
                "--out {}: is a folder; give the name of a file", out);
   const std::string ending = fs::path(out).extension().string();
-  std::vector<std::string> known;
-  for (const Format format : formats) known.push_back(ending_of(format));
-  const bool is_of_figures = ending == ".csv" && formats.size() > 1;  // whose numbers it holds
   expect_input(ending.size() < 2 || !std::isalpha(static_cast<unsigned char>(ending[1])) ||
-                   is_of_figures || std::ranges::count(known, ending) > 0,
+                   std::ranges::count(endings, ending) > 0,
                "--out {}: no {} can be drawn; end the name in {}, or in nothing", out, ending,
-               fmt::join(known, " or "));
+               fmt::join(endings, " or "));
 }
 
-// The files that show a figure, all of them drawn before the first is written.
-std::vector<NamedBytes> rendered(const std::string& out, const Figure& figure) {
+// The files that `out` names, all of them drawn before the first is written.
+std::vector<NamedBytes> rendered(const std::string& out, const Figure& figure,
+                                 const std::string* csv = nullptr) {
+  std::vector<std::string> endings;
+  if (csv) endings.emplace_back(".csv");
   const std::vector<Format> formats = formats_of(figure);
-  expect_ending(out, formats);
-  if (formats.size() == 1) return {{out, render(figure, formats.front())}};
+  for (const Format format : formats) endings.push_back(ending_of(format));
+  expect_ending(out, endings);
+  const std::string own = fs::path(out).extension().string();
+  const auto bytes_of = [&](const std::string& ending) {
+    const auto format = std::ranges::find(formats, ending, ending_of);
+    return format == formats.end() ? *csv : render(figure, *format);
+  };
+  if (endings.size() == 1) return {{out, bytes_of(endings.front())}};
+  if (std::ranges::count(endings, own) > 0) return {{out, bytes_of(own)}};
   std::vector<NamedBytes> files;
-  for (const Format format : formats)
-    files.push_back({stem_of(out) + ending_of(format), render(figure, format)});
+  for (const std::string& ending : endings) files.push_back({out + ending, bytes_of(ending)});
   return files;
 }
 
+void expect_unread(const std::string& out, bool is_read) {
+  expect_input(!is_read, "--out {}: is a file that this command reads; give another name", out);
+}
+
 void write_files(const std::vector<NamedBytes>& files) {
+  for (const NamedBytes& file : files) expect_unread(file.path, was_read(file.path));
   for (const NamedBytes& file : files) {
     write_bytes(file.path, file.bytes);
     say("{}\n", file.path);
@@ -69,6 +74,7 @@ void write_files(const std::vector<NamedBytes>& files) {
 void write_bytes(const std::string& path, const std::string& bytes) {
   const fs::file_status status = fs::symlink_status(path);
   expect_input(!fs::is_directory(status), "--out {}: is a folder; give the name of a file", path);
+  expect_unread(path, was_read(path));
   if (!fs::exists(status) || fs::is_regular_file(status))
     return write_file_atomically(path, {bytes});
   File file(path, O_WRONLY | O_CREAT | O_TRUNC);
@@ -81,13 +87,24 @@ void write_figure(const std::string& out, const Figure& figure) {
 }
 
 void write_table_and_figure(const std::string& out, const std::string& csv, const Figure& figure) {
-  std::vector<NamedBytes> files = rendered(out, figure);
-  files.insert(files.begin(), NamedBytes{stem_of(out) + ".csv", csv});
-  write_files(files);
+  write_files(rendered(out, figure, &csv));
+}
+
+void expect_text_file(const std::string& out) {
+  const std::string ending = fs::path(out).extension().string();
+  for (const char* of_pictures : {".png", ".svg", ".pdf", ".jpg", ".jpeg", ".gif"})
+    expect_input(ending != of_pictures,
+                 "--out {}: the samples of this run are text, not a picture; end the name in .txt",
+                 out);
 }
 
 std::string in_run(const std::string& run, const std::string& name) {
   return fs::is_directory(run) ? (fs::path(run) / name).string() : name;
+}
+
+std::string in_run(const std::string& run, const std::string& name, const Figure& figure) {
+  const std::vector<Format> formats = formats_of(figure);
+  return in_run(run, formats.size() == 1 ? name + ending_of(formats.front()) : name);
 }
 
 void show_as_it_comes(const std::function<void(const TextSink& write)>& stream) {
@@ -126,6 +143,12 @@ void expect_not_of_a_run(const std::string& out) {
                      std::ranges::count(of_runs, name) == 0,
                  "--out {}: is a file of a run; give another name", out);
   }
+}
+
+void expect_not_an_input(const std::string& out, const std::vector<std::string>& inputs) {
+  std::error_code unseen;
+  for (const std::string& input : inputs)
+    expect_unread(out, fs::is_regular_file(input, unseen) && fs::equivalent(out, input, unseen));
 }
 
 }  // namespace tapestry

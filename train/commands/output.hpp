@@ -4,25 +4,31 @@
 #include <string>
 #include <string_view>
 
-#include "train/draw/figure.hpp"
-#include "train/view.hpp"
+#include "train/inspect/inspector.hpp"
+#include "train/plot/figure.hpp"
 
 // The files that commands leave behind. Of figures, their names are printed.
 namespace tapestry {
 
 // Whole or not at all; but a device, a pipe or a link is written to as it is, not replaced.
+// InputError where `path` is a folder, or a file that this process has read.
 void write_bytes(const std::string& path, const std::string& bytes);
 
-// NAME.png and NAME.svg, where `out` is NAME or one of these; of pictures, which are PNG alone, the
-// file `out` itself.
+// The one file `out` where its name ends in .png or .svg, or else both: `out`.png and `out`.svg.
+// Pictures are PNG alone: `out` itself.
 void write_figure(const std::string& out, const Figure& figure);
 
-// NAME.csv as well.
+// The same with .csv as a third ending.
 void write_table_and_figure(const std::string& out, const std::string& csv, const Figure& figure);
+
+// InputError where --out is named as a picture, but what it is to hold is a text.
+void expect_text_file(const std::string& out);
 
 // Where what a command shows goes that no --out names: into the run's folder; of a checkpoint,
 // here.
 std::string in_run(const std::string& run, const std::string& name);
+// The same of a figure, whose files end in what it can be drawn as.
+std::string in_run(const std::string& run, const std::string& name, const Figure& figure);
 
 // Shows a text as it comes. A carriage return waits for what follows: they may end a line.
 void show_as_it_comes(const std::function<void(const TextSink& write)>& stream);
@@ -35,5 +41,8 @@ void write_each_line(
 
 // InputError where --out names a checkpoint, a config or metrics, which nothing shown may replace.
 void expect_not_of_a_run(const std::string& out);
+
+// InputError where --out names one of the files that are about to be read, or leads to it.
+void expect_not_an_input(const std::string& out, const std::vector<std::string>& inputs);
 
 }  // namespace tapestry

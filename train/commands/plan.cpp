@@ -1,9 +1,10 @@
-#include "train/plan/plan.hpp"
+#include "train/tools/plan/plan.hpp"
 
 #include "train/commands/command.hpp"
 #include "train/commands/training_config.hpp"
-#include "train/loop/trainer.hpp"
+#include "train/measure/machine.hpp"
 #include "train/run/terminal.hpp"
+#include "train/trainer/trainer.hpp"
 
 namespace tapestry {
 namespace {

@@ -1,19 +1,18 @@
-#include "train/proof/replay.hpp"
+#include "train/tools/reproduce/replay.hpp"
 
 #include <fmt/ranges.h>
 
-#include <nlohmann/json.hpp>
-
+#include "data/json.hpp"
 #include "data/text/text.hpp"
 #include "train/commands/command.hpp"
-#include "train/loop/evaluation.hpp"
+#include "train/config/keys.hpp"
 #include "train/run/terminal.hpp"
-#include "train/settings/keys.hpp"
+#include "train/trainer/evaluation.hpp"
 
 namespace tapestry {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = JsonValue;
 
 Json to_json(const ValueRange& range) {
   if (range.count() == 0) return nullptr;
@@ -30,6 +29,7 @@ void print_json(const std::string& run, const Replay& replay) {
   for (const ReplayedExample& example : replay.examples) {
     examples.push_back({{"index", example.index}});
     if (!example.shown.empty()) examples.back()["inputs"] = example.shown;
+    if (!example.text.empty()) examples.back()["text"] = example.text;
   }
   for (const ReplayedOp& op : replay.ops)
     ops.push_back({{"module", op.module},
@@ -76,6 +76,7 @@ void print_head(const std::string& name, std::size_t width, const std::string& l
 }
 
 void print_ops(const std::vector<ReplayedOp>& ops) {
+  say("\nthe loss's ops give its sum over the step's targets; the loss above is their mean\n");
   std::vector<std::string> names;
   std::size_t width = 0;
   for (const ReplayedOp& op : ops) {
@@ -109,7 +110,8 @@ void print(const std::string& run, const Replay& replay) {
     if (example.shown.empty())
       others.push_back(example.index);
     else
-      say("{:>8}: {}\n", example.index, example.shown);
+      say("{:>8}: {}{}\n", example.index, example.shown,
+          example.text.empty() ? "" : fmt::format("  {:?}", example.text));
   if (!others.empty()) say("     and: {}\n", fmt::join(others, " "));
   print_ops(replay.ops);
   print_parameters(replay.parameters);

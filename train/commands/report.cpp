@@ -1,7 +1,7 @@
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
-#include "train/report/page.hpp"
 #include "train/run/terminal.hpp"
+#include "train/tools/report/page.hpp"
 
 namespace tapestry {
 namespace {

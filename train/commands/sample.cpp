@@ -1,9 +1,10 @@
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
 #include "train/commands/view_arguments.hpp"
-#include "train/exchange/adapter.hpp"
-#include "train/loop/trainer.hpp"
+#include "train/measure/machine.hpp"
 #include "train/run/terminal.hpp"
+#include "train/tools/convert/adapter.hpp"
+#include "train/trainer/trainer.hpp"
 
 namespace tapestry {
 namespace {
@@ -15,7 +16,9 @@ class ShowSamples final : public Command {
     arguments.adapter(adapter_);
     declare_options<Sample>(arguments, typed_);
     arguments.overrides(overrides_);
-    arguments.option("--out", out_, "write here");
+    arguments.option("--out", out_,
+                     "write here: a text; or of a figure a .png, .svg or .csv, or NAME of all "
+                     "that it has");
   }
 
   int run() override {
@@ -27,20 +30,23 @@ class ShowSamples final : public Command {
       show_as_it_comes(sample.stream);
       return 0;
     }
+    if (!sample.figure) expect_text_file(out_);
     if (sample.stream) sample.stream([&](std::string_view piece) { sample.text += piece; });
-    const std::string out = out_.empty() ? in_run(run_, sample.name + ".png") : out_;
-    if (sample.figure && sample.text.empty())
-      write_figure(out, *sample.figure);
-    else if (sample.figure)
-      write_table_and_figure(out, sample.text, *sample.figure);
+    if (sample.figure)
+      write(sample.name, sample.text, *sample.figure);
     else if (out_.empty())
       say("{}", sample.text);
     else
-      write_bytes(out, sample.text);
+      write_bytes(out_, sample.text);
     return 0;
   }
 
  private:
+  void write(const std::string& name, const std::string& csv, const Figure& figure) const {
+    const std::string out = out_.empty() ? in_run(run_, name, figure) : out_;
+    csv.empty() ? write_figure(out, figure) : write_table_and_figure(out, csv, figure);
+  }
+
   std::string run_, adapter_, out_;
   TypedOptions typed_;
   std::vector<std::string> overrides_;

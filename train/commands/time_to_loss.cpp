@@ -3,10 +3,11 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "train/bench/benchmark.hpp"
-#include "train/loop/trainer.hpp"
-#include "train/loop/training.hpp"
-#include "train/settings/keys.hpp"
+#include "train/config/keys.hpp"
+#include "train/measure/machine.hpp"
+#include "train/tools/bench/benchmark.hpp"
+#include "train/trainer/trainer.hpp"
+#include "train/trainer/training.hpp"
 
 namespace tapestry {
 namespace {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "autograd/check.hpp"
 #include "data/json.hpp"
@@ -21,22 +20,23 @@ class DecodeTokens final : public Command {
 
   int run() override {
     expect_not_of_a_run(out_);
+    expect_not_an_input(out_, {file_, tokenizer_});
     const BytePairTokenizer tokenizer = BytePairTokenizer::load(tokenizer_);
     write_each_line(file_, out_, [&](std::string_view line, int number) {
       const std::string text = tokenizer.decode(tokens_of(line, number, tokenizer.size()));
-      return json_ ? nlohmann::json(text).dump() : text;
+      return json_ ? JsonValue(text).dump() : text;
     });
     return 0;
   }
 
  private:
   std::vector<std::int32_t> tokens_of(std::string_view line, int number, std::int64_t size) const {
-    const auto is_token = [&](const nlohmann::json& each) {
+    const auto is_token = [&](const JsonValue& each) {
       return each.is_number_unsigned() &&
              each.get<std::uint64_t>() < static_cast<std::uint64_t>(size);
     };
     const bool flat = json_depth(line) == 1;
-    const auto list = flat ? nlohmann::json::parse(line, nullptr, false) : nlohmann::json();
+    const auto list = flat ? JsonValue::parse_or_null(line) : JsonValue();
     expect_input(list.is_array() && std::ranges::all_of(list, is_token),
                  "{}: line {}: expected a JSON list of tokens from 0 to {}", file_, number,
                  size - 1);

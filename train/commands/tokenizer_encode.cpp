@@ -1,9 +1,8 @@
 #include <fmt/ranges.h>
 
-#include <nlohmann/json.hpp>
-
 #include "autograd/check.hpp"
 #include "data/file.hpp"
+#include "data/json.hpp"
 #include "data/text/byte_pair.hpp"
 #include "data/text/chat_encoder.hpp"
 #include "data/text/text_encoder.hpp"
@@ -42,6 +41,7 @@ class EncodeText final : public Command {
 
   int run() override {
     expect_not_of_a_run(out_);
+    expect_not_an_input(out_, {file_, tokenizer_});
     const BytePairTokenizer tokenizer = BytePairTokenizer::load(tokenizer_);
     if (conversations_) return encode_all_conversations(tokenizer);
     expect_input(chat_template_.empty(), "--chat-template is of --conversations");
@@ -84,7 +84,7 @@ class EncodeText final : public Command {
 
   std::string string_of(std::string_view line, int number) const {
     const bool may_be = trimmed(line).starts_with('"');
-    const auto value = may_be ? nlohmann::json::parse(line, nullptr, false) : nlohmann::json();
+    const auto value = may_be ? JsonValue::parse_or_null(line) : JsonValue();
     expect_input(value.is_string(), "{}: line {}: expected a JSON string", file_, number);
     return value.get<std::string>();
   }

@@ -40,6 +40,7 @@ class TrainTokenizer final : public Command {
 
   int run() override {
     expect_not_of_a_run(out_);
+    expect_not_an_input(out_, files_);
     BytePairOptions options{
         .vocabulary = vocabulary_, .lower_case = lower_case_, .pattern = pattern_of(pieces_)};
     if (!special_.empty()) options.special_tokens = special_;

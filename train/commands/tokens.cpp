@@ -9,9 +9,9 @@
 #include "data/text/text_encoder.hpp"
 #include "data/text/token_shards.hpp"
 #include "train/commands/command.hpp"
+#include "train/config/config.hpp"
 #include "train/run/new_folder.hpp"
 #include "train/run/terminal.hpp"
-#include "train/settings/config.hpp"
 
 namespace tapestry {
 namespace {

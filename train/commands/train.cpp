@@ -7,27 +7,33 @@
 #include "data/text/text.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/training_config.hpp"
-#include "train/loop/evaluation.hpp"
-#include "train/loop/trainer.hpp"
-#include "train/loop/training.hpp"
-#include "train/ranks/placement.hpp"
+#include "train/config/keys.hpp"
+#include "train/config/shipped_configs.hpp"
+#include "train/distributed/placement.hpp"
+#include "train/measure/machine.hpp"
+#include "train/run/run_lock.hpp"
 #include "train/run/terminal.hpp"
-#include "train/settings/keys.hpp"
+#include "train/tools/report/expectation.hpp"
+#include "train/trainer/evaluation.hpp"
+#include "train/trainer/open_run.hpp"
+#include "train/trainer/trainer.hpp"
+#include "train/trainer/training.hpp"
 
 namespace tapestry {
 namespace {
 namespace fs = std::filesystem;
 
-void compare_with_expected(const Config& config, const Metrics& metrics) {
+// `written`: the config as its file has it.
+void compare_with_expected(const Config& config, const ConfigSettings& written,
+                           const Metrics& metrics) {
   const std::string& metric = config[key::expected_metric];
-  const std::string& data = config[key::expected_data];
   if (metric.empty()) return;
-  const std::string& path = config[key::data_path];
-  const std::string given = path.empty() ? "built-in" : fs::path(path).filename().string();
-  if (!data.empty() && given != data) return;
   const auto reached = metrics.find(metric);
   if (reached == metrics.end())
     say("expected.metric = \"{}\": the evaluation has no such figure\n", metric);
+  else if (const std::string why = why_not_expected(config.settings(), written); !why.empty())
+    say("{}: {:.4f} reached; not compared with expected.value: {}\n", metric, reached->second,
+        printable(why));
   else
     say("{}: {:.4f} reached, {:.4f} expected ({})\n", metric, reached->second,
         config[key::expected_value], config[key::expected_source]);
@@ -74,20 +80,44 @@ class Train final : public Command {
     arguments.option("--out", out_, "the run's folder; by default runs/<name>");
     arguments.option("--from", from_,
                      "begin with the weights of this run or checkpoint, and with its [model]");
-    arguments.flag("--resume", options_.resume, "go on from the run's checkpoint");
+    arguments.flag("--resume", options_.resume,
+                   "go on from the run's checkpoint; CONFIG may be the run's folder");
     arguments.threads(threads_);
-    arguments.option("--seeds", seeds_, "train so many seeds, and print mean and deviation",
-                     {.low = 1, .high = 1000});
+    arguments.option(
+        "--seeds", seeds_,
+        "train N seeds, from the config's on, and print the mean and standard deviation",
+        {.low = 1, .high = 1000});
     arguments.flag("--quiet", options_.quiet, "print the result only");
     arguments.flag("--profile", options_.profile, "print where the time of a step goes");
   }
 
   int run() override {
+    resume_folder();
     Ranks ranks = Ranks::launched();
     return ranks.alone() ? train(ranks) : train_together(ranks);
   }
 
  private:
+  // Takes a run's folder that --resume is to continue for its config and --out.
+  void resume_folder() {
+    std::error_code unseen;
+    if (shipped_configs().contains(config_) || !fs::is_directory(config_, unseen)) return;
+    const Run run(different_folders({config_}).front());
+    expect_input(seed_folders(run.folder()).empty(),
+                 "{}: holds runs of several seeds; give the config that began them, with --out {}",
+                 run.folder(), shell_word(run.folder()));
+    if (!fs::exists(run.config(), unseen)) return;  // which is no run
+    expect_input(options_.resume,
+                 "{}: is a run's folder: add --resume to resume this run, or give {} to begin a "
+                 "new one",
+                 run.folder(), run.config());
+    expect_input(out_.empty() || fs::equivalent(out_, run.folder(), unseen),
+                 "--out {}: is another folder than {}, the run to resume; leave --out out", out_,
+                 run.folder());
+    config_ = run.config();
+    out_ = run.folder();
+  }
+
   // What ends all ranks alike is said once, by rank 0; what happened to one, by that one, which
   // ends the others.
   int train_together(Ranks& ranks) {
@@ -115,6 +145,13 @@ class Train final : public Command {
     Config config = training_config(config_, overrides, from_);
     check_training_keys(config, ranks);
     return config;
+  }
+
+  // The settings of the config without --set and --from; where it is whole by these alone, its own.
+  ConfigSettings as_written(const Config& config) const try {
+    return load_config(config_, {}).settings();
+  } catch (const InputError&) {
+    return config.settings();
   }
 
   // Where a run without --out goes depends on those that are there: rank 0 looks.
@@ -154,7 +191,7 @@ class Train final : public Command {
     }
     say("done after {:.1f} s: {}\n", training.state.elapsed_s,
         show(training.metrics, training.signatures));
-    compare_with_expected(config, training.metrics);
+    compare_with_expected(config, as_written(config), training.metrics);
     if (!options_.quiet) say("tapestry sample {} shows what it learnt\n", shell_word(run.folder()));
     return 0;
   }
@@ -170,6 +207,9 @@ class Train final : public Command {
     ranks.agree("opening the runs", [&] { seeds = seed_runs(runs, config, options_, seeds_); });
     std::vector<Metrics> reached;
     for (const SeedRun& one : seeds) {
+      ranks.agree("looking for the runs", [&] {
+        if (lock) lock->expect_in_place();
+      });
       const std::int64_t seed = one.config[key::seed];
       if (!options_.quiet) {
         say("seed {}: into {}\n", seed, printable(one.run.folder()));
@@ -190,7 +230,7 @@ class Train final : public Command {
     if (seeds_ > 1) say("mean of {} seeds: {}\n", seeds_, show(estimates));
     Metrics means;
     for (const auto& [name, estimate] : estimates) means[name] = estimate.mean;
-    compare_with_expected(config, means);
+    compare_with_expected(config, as_written(config), means);
     return 0;
   }
 

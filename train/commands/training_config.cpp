@@ -1,7 +1,7 @@
 #include "train/commands/training_config.hpp"
 
+#include "train/config/keys.hpp"
 #include "train/run/run.hpp"
-#include "train/settings/keys.hpp"
 #include "train/task.hpp"
 #include "train/tasks/language/corpus.hpp"
 
@@ -10,13 +10,12 @@ namespace {
 
 // The model of a run: what a config that begins with its weights need not say again.
 ConfigText model_of(const std::string& run) {
-  const std::string path = trained_checkpoint(run);
-  const Config config =
-      resolved_config(load_checkpoint_head(path).config, path + " (its config)", {});
+  const Checkpoint head = trained_head(run);
+  const Config config = resolved_config(head.config, head.path + " (its config)", {});
   const std::string text =
       fmt::format("task = {}\n{}", to_toml(Value(config[key::task])),
                   config.toml({"model.", key::tokenizer.name, key::end_of_text.name}));
-  return {.source = path, .text = text, .is_resolved = true};
+  return {.source = head.path, .text = text, .is_resolved = true};
 }
 
 }  // namespace

@@ -1,20 +1,20 @@
-#include "train/proof/verify.hpp"
+#include "train/tools/reproduce/verify.hpp"
 
 #include <fmt/ranges.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 
 #include "autograd/check.hpp"
+#include "data/json.hpp"
 #include "data/text/text.hpp"
 #include "train/commands/command.hpp"
+#include "train/config/keys.hpp"
 #include "train/run/terminal.hpp"
-#include "train/settings/keys.hpp"
 
 namespace tapestry {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = JsonValue;
 
 constexpr std::size_t most_named = 8;  // of tensors that differ, in a line
 
@@ -26,6 +26,13 @@ std::string maker(const Session& session) {
   return fmt::format("tapestry {}, {}, {}, {}, {}", printable_beginning(session.version),
                      printable_beginning(session.engines), printable_beginning(session.processor),
                      counted(session.threads, "thread"), counted(session.ranks, "rank"));
+}
+
+// What a resumed session had otherwise than the one before it.
+std::string changed_at(const Session& session) {
+  if (!session.changed || session.changed->empty()) return "";
+  return fmt::format(", from step {} on with {}", session.from_step,
+                     printable_beginning(to_text(*session.changed)));
 }
 
 std::string names_of(const std::vector<std::string>& names) {
@@ -74,16 +81,19 @@ void print(const std::string& run, const Verdict& verdict) {
     if (!verdict.is_same()) say("  other bits are to be expected: {}\n", reason);
   say("  compared: {}\n", compared(verdict));
   for (const std::string& what : verdict.not_compared) say("  not compared: {}\n", printable(what));
-  for (const Session& session : verdict.recorded_by) say("  recorded by {}\n", maker(session));
+  for (const Session& session : verdict.recorded_by)
+    say("  recorded by {}{}\n", maker(session), changed_at(session));
   say("  computed by {}\n", maker(verdict.computed_by));
 }
 
 Json to_json(const Session& session) {
-  return {{"version", session.version},
-          {"engines", session.engines},
-          {"processor", session.processor},
-          {"threads", session.threads},
-          {"ranks", session.ranks}};
+  Json json{{"version", session.version},     {"engines", session.engines},
+            {"processor", session.processor}, {"threads", session.threads},
+            {"ranks", session.ranks},         {"from_step", session.from_step}};
+  if (session.changed)
+    for (const auto& [key, before, after] : *session.changed)
+      json["changed"].push_back({{"key", key}, {"before", before}, {"after", after}});
+  return json;
 }
 
 void print_json(const std::string& run, const Verdict& verdict) {

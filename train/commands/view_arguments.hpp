@@ -4,7 +4,7 @@
 #include <string>
 
 #include "train/commands/command.hpp"
-#include "train/view.hpp"
+#include "train/inspect/inspector.hpp"
 
 namespace tapestry {
 

@@ -4,14 +4,16 @@
 #include <thread>
 
 #include "data/file.hpp"
+#include "data/text/text.hpp"
 #include "train/commands/command.hpp"
-#include "train/loop/progress.hpp"
+#include "train/config/keys.hpp"
 #include "train/run/line_reader.hpp"
 #include "train/run/metrics_line.hpp"
 #include "train/run/run.hpp"
+#include "train/run/session.hpp"
 #include "train/run/terminal.hpp"
-#include "train/settings/keys.hpp"
 #include "train/task.hpp"
+#include "train/trainer/callbacks/progress.hpp"
 
 namespace tapestry {
 namespace {
@@ -19,7 +21,7 @@ namespace {
 constexpr std::chrono::milliseconds between_looks(500);
 constexpr int looks_without_growth = 4;  // after which it is asked whether somebody trains
 
-MetricsLine measured(const nlohmann::ordered_json& entry) {
+MetricsLine measured(const JsonValue& entry) {
   MetricsLine line{.step = entry["step"].get<std::int64_t>(),
                    .split = entry["split"].get<std::string>(),
                    .values = {},
@@ -37,7 +39,8 @@ class Watch final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.run(folder_);
-    arguments.flag("--once", once_, "show what there is, and end");
+    arguments.flag("--once", once_,
+                   "show what there is, and end: 0 also where it is still trained");
   }
 
   int run() override {
@@ -52,10 +55,13 @@ class Watch final : public Command {
         begin(run);  // it is new, or was resumed, and what came later was cut
       else
         look(run);
+      progress_->expect_more(true);
     }
+    const bool is_trained = is_trained_into(run);
+    progress_->expect_more(is_trained);
     progress_->draw();
     if (live_columns() > 0) say("\n");
-    return 0;
+    return is_trained ? 0 : say_outcome(run);
   }
 
  private:
@@ -64,6 +70,7 @@ class Watch final : public Command {
     reader_.emplace(run.metrics());
     progress_.emplace(ProgressOptions{.steps = steps_, .quiet = false, .own_memory = false});
     progress_->resume_at(0, true);
+    progress_->expect_more(is_trained_into(run));
     look(run);
   }
 
@@ -79,10 +86,22 @@ class Watch final : public Command {
       const auto entry = parse_metrics_line(reader_->text());
       if (!entry || !entry->contains("loss") || !(*entry)["loss"].is_number()) continue;
       const MetricsLine line = measured(*entry);
+      last_step_ = line.step;
+      is_tested_ = line.split == "test";
       if (line.step > steps_) progress_->expect_steps(steps_ = std::max(line.step, steps_of(run)));
       progress_->write(line);
     }
     if (looks_since_growth_ == 0 && live_columns() > 0) progress_->draw();
+  }
+
+  // How the run has ended, and what that is as an exit status.
+  int say_outcome(const Run& run) const {
+    const std::vector<Session> sessions = read_sessions(run);
+    const std::string ended =
+        outcome(sessions, {.step = last_step_, .steps = steps_, .is_tested = is_tested_});
+    say("{}: {}\n", printable(folder_), ended);
+    if (ended.starts_with("finished") || sessions.empty()) return 0;
+    return ended.starts_with("stopped") ? interrupted_status : failed_status;
   }
 
   bool is_done(const Run& run) {
@@ -93,13 +112,17 @@ class Watch final : public Command {
 
   std::string folder_;
   bool once_ = false;
-  std::int64_t steps_ = 0;
+  std::int64_t steps_ = 0, last_step_ = 0;
+  bool is_tested_ = false;
   int looks_since_growth_ = 0;
   std::optional<LineReader> reader_;
   std::optional<Progress> progress_;
 };
 
-const RegisterCommand<Watch> watch_command("watch", "follow a training that runs elsewhere");
+const RegisterCommand<Watch> watch_command("watch",
+                                           "follow a training that runs elsewhere; its end is the "
+                                           "exit status: 0 done, 1 failed or killed, "
+                                           "130 stopped");
 
 }  // namespace
 }  // namespace tapestry

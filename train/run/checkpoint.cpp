@@ -13,7 +13,6 @@
 #include "autograd/kernels/broadcast.hpp"
 #include "layers/initial.hpp"
 #include "layers/linear.hpp"
-#include "train/run/checksums.hpp"
 #include "train/run/version.hpp"
 
 namespace tapestry {
@@ -124,7 +123,7 @@ OptimizerState tensors_of(Module& model, const OptimizerState& optimizer) {
 
 namespace {
 
-void save(const std::string& path, Task& task, const OptimizerState& slots, const Config& config,
+void save(const WriteParts& write, Task& task, const OptimizerState& slots, const Config& config,
           const TrainingState& state) {
   Safetensors file;
   file.tensors = tensors_of(task.model(), slots);
@@ -150,18 +149,18 @@ void save(const std::string& path, Task& task, const OptimizerState& slots, cons
   for (const auto& [name, sum] : checksums_of(file.tensors))
     file.metadata[checksum_prefix + name] = sum;
   file.metadata[metadata_checksum] = checksum(file.metadata);
-  write_safetensors(path, file);
+  write_safetensors(write, file);
 }
 
 }  // namespace
 
-void save_checkpoint(const std::string& path, Task& task, const OptimizerState& optimizer,
+void save_checkpoint(const WriteParts& write, Task& task, const OptimizerState& optimizer,
                      const Config& config, const TrainingState& state) {
-  save(path, task, optimizer, config, state);
+  save(write, task, optimizer, config, state);
 }
 
-void save_weights(const std::string& path, Task& task, const Config& config) {
-  save(path, task, {}, config, {});
+void save_weights(const WriteParts& write, Task& task, const Config& config) {
+  save(write, task, {}, config, {});
 }
 
 namespace {
@@ -220,6 +219,16 @@ std::string checksum_of(const Checkpoint& checkpoint, const SafetensorsEntry& en
   const std::string sum = checksum(checkpoint.reader->read(entry));
   expect_written(checkpoint, entry.name, sum);
   return sum;
+}
+
+Checksums parameter_checksums(const Checkpoint& checkpoint) {
+  Checksums checksums;
+  for (const SafetensorsEntry& entry : checkpoint.reader->entries()) {
+    if (entry.name.starts_with(optimizer_prefix)) continue;
+    const std::string written = metadata_or_none(checkpoint, checksum_prefix + entry.name);
+    checksums[entry.name] = written.empty() ? checksum_of(checkpoint, entry) : written;
+  }
+  return checksums;
 }
 
 std::int64_t count_parameters(const Checkpoint& checkpoint) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "optim/averaged_weights.hpp"
+#include "train/run/checksums.hpp"
 #include "train/run/safetensors.hpp"
 #include "train/task.hpp"
 
@@ -44,11 +45,11 @@ struct Checkpoint {
 // Its tensors by their names: parameters, and the optimiser's arrays.
 OptimizerState tensors_of(Module& model, const OptimizerState& optimizer);
 
-void save_checkpoint(const std::string& path, Task& task, const OptimizerState& optimizer,
+void save_checkpoint(const WriteParts& write, Task& task, const OptimizerState& optimizer,
                      const Config& config, const TrainingState& state);
 
 // The same before any step, of a model that was not trained here: without an optimiser's arrays.
-void save_weights(const std::string& path, Task& task, const Config& config);
+void save_weights(const WriteParts& write, Task& task, const Config& config);
 
 // InputError, which names the file, for a file that is damaged or not a checkpoint.
 Checkpoint load_checkpoint(const std::string& path);
@@ -56,6 +57,9 @@ Checkpoint load_checkpoint_head(const std::string& path);  // its tensors wait i
 
 // Of one of its tensors. InputError where its bytes are not those that were written.
 std::string checksum_of(const Checkpoint& checkpoint, const SafetensorsEntry& entry);
+
+// The checksums of the model's parameters, without those of the optimizer's arrays.
+Checksums parameter_checksums(const Checkpoint& checkpoint);
 
 std::int64_t count_parameters(const Checkpoint& checkpoint);  // numbers, of the model alone
 std::int64_t count_parameters(Module& model);

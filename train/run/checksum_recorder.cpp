@@ -1,11 +1,11 @@
 #include "train/run/checksum_recorder.hpp"
 
-#include <nlohmann/json.hpp>
+#include "data/json.hpp"
 
 namespace tapestry {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = JsonValue;
 
 std::optional<RecordedChecksum> parsed(const std::string& line) try {
   const Json read = Json::parse(line);
@@ -32,8 +32,21 @@ bool ChecksumRecorder::is_kept(const std::string& line, std::int64_t step, bool 
 }
 
 const RecordedChecksum* RecordedChecksums::front() {
-  while (!front_ && reader_.next()) front_ = parsed(reader_.text());
-  return front_ ? &*front_ : nullptr;
+  if (front_ || !reader_.next()) return front_ ? &*front_ : nullptr;
+  front_ = parsed(reader_.text());
+  expect(front_ && !has_duplicate_keys(reader_.text()), "it is not a tensor's checksum");
+  expect(front_->step >= step_, "its step is before that of the line before it");
+  if (front_->step > step_) of_step_.clear();
+  step_ = front_->step;
+  expect(of_step_.insert(front_->tensor).second, "its step has this tensor already");
+  return &*front_;
+}
+
+void RecordedChecksums::expect(bool holds, const char* what) const {
+  expect_input(holds,
+               "{}:{}: {}: the record is damaged, and cannot be vouched for; restore the file, or "
+               "take it out of a copy of the run",
+               path_, reader_.number(), what);
 }
 
 Checksums RecordedChecksums::of(std::int64_t step) {

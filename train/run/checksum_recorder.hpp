@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "train/run/line_reader.hpp"
@@ -12,7 +13,7 @@ namespace tapestry {
 // the checksums of its line in metrics.jsonl are of.
 class ChecksumRecorder final : public LinesRecorder {
  public:
-  explicit ChecksumRecorder(const Run& run) : LinesRecorder(run.checksums()) {}
+  explicit ChecksumRecorder(RunLock& lock) : LinesRecorder(lock, lock.run().checksums()) {}
 
  private:
   std::string lines_of(const MetricsLine& line) const override;
@@ -24,10 +25,11 @@ struct RecordedChecksum {
   std::string tensor{}, checksum{};
 };
 
-// Those that a run has, from the first on; lines that are damaged are left out.
+// Those that a run has, from the first on. InputError of a line that is damaged, of an earlier step
+// than the one before it, or of a tensor that the step has already.
 class RecordedChecksums {
  public:
-  explicit RecordedChecksums(const Run& run) : reader_(run.checksums()) {}
+  explicit RecordedChecksums(const Run& run) : path_(run.checksums()), reader_(path_) {}
 
   // The first that was not taken; null: there is no other.
   const RecordedChecksum* front();
@@ -35,8 +37,13 @@ class RecordedChecksums {
   Checksums of(std::int64_t step);
 
  private:
+  void expect(bool holds, const char* what) const;
+
+  std::string path_;
   LineReader reader_;
   std::optional<RecordedChecksum> front_;
+  std::int64_t step_ = 0;            // of the line before,
+  std::set<std::string> of_step_{};  // and the tensors that it has
 };
 
 }  // namespace tapestry

@@ -108,19 +108,21 @@ std::string tf_record(const std::string& bytes) {
   return length + masked_crc(length) + bytes + masked_crc(bytes);
 }
 
-EventFile::EventFile(const std::string& folder, std::int64_t first_step) {
+EventFile::EventFile(RunLock& lock, std::int64_t first_step) {
   std::int64_t time = std::chrono::duration_cast<std::chrono::seconds>(
                           std::chrono::system_clock::now().time_since_epoch())
                           .count();
-  do path_ = fmt::format("{}/events.out.tfevents.{:010}.tapestry", folder, time++);
+  do path_ = fmt::format("{}/events.out.tfevents.{:010}.tapestry", lock.run().folder(), time++);
   while (std::filesystem::exists(path_));
-  file_.emplace(path_, O_WRONLY | O_CREAT | O_EXCL | O_APPEND);
+  lock.expect_in_place();
+  const FilePlace place = lock.place(path_);
+  file_.emplace(place, O_WRONLY | O_CREAT | O_EXCL | O_APPEND);
   file_->write(
       record_of(0, [](Message& event) { event.add_string(event::file_version, "brain.Event:2"); }) +
       record_of(first_step, [](Message& event) {
         Message(event, event::session_log).add_enum(session::status, session::start);
       }));
-  sync_folder(folder, path_);
+  sync_folder_of(place);
 }
 
 void EventFile::add_scalar(std::int64_t step, const std::string& tag, double number) {

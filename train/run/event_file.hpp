@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "train/run/file.hpp"
+#include "train/run/run_lock.hpp"
 
 namespace tapestry {
 
@@ -13,9 +13,9 @@ namespace tapestry {
 // reader never meets half of one for long. Errors are std::runtime_error, as of File.
 class EventFile {
  public:
-  // Makes events.out.tfevents.<time>.tapestry in a folder, under the next time that is free.
+  // Makes events.out.tfevents.<time>.tapestry in a run's folder, under the next time that is free.
   // Readers drop what earlier files hold from `first_step` on.
-  EventFile(const std::string& folder, std::int64_t first_step);
+  EventFile(RunLock& lock, std::int64_t first_step);
 
   void add_scalar(std::int64_t step, const std::string& tag, double value);
   void add_text(std::int64_t step, const std::string& tag, const std::string& text);  // as it is

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,10 +19,23 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void fail(const std::string& path, const char* what) {
-  throw FileError(fmt::format("{}: {}: {}", path, what, std::strerror(errno)));
+  const char* advice = errno == EFBIG ? "; raise the limit on the size of files (ulimit -f)" : "";
+  throw FileError(fmt::format("{}: {}: {}{}", path, what, std::strerror(errno), advice));
 }
 
-std::string temporary_of(const std::string& path) { return path + ".tmp"; }
+// Returns a name beside `path` that no file has: ".NAME.PROCESS-NUMBER.tmp".
+std::string new_temporary(const std::string& path) {
+  constexpr std::size_t most_bytes = 200;  // of NAME, so that the whole fits into a file name
+  const std::string shown = fs::path(path).filename().string().substr(0, most_bytes);
+  for (int number = 1;; ++number) {
+    const fs::path name = fmt::format(".{}.{}-{}{}", shown, ::getpid(), number, unfinished_ending);
+    const fs::path candidate = fs::path(path).parent_path() / name;
+    std::error_code unseen;
+    if (!fs::exists(fs::symlink_status(candidate, unseen))) return candidate.string();
+  }
+}
+
+std::string temporary_of(const std::string& path) { return path + unfinished_ending; }
 
 bool is_folder(const std::string& path) {
   std::error_code unseen;
@@ -31,11 +45,16 @@ bool is_folder(const std::string& path) {
 }  // namespace
 
 File::File(const std::string& path, int flags, const std::string& shown)
-    : path_(shown.empty() ? path : shown), descriptor_(system_calls().open(path.c_str(), flags)) {
+    : File(FilePlace{AT_FDCWD, path, shown.empty() ? path : shown}, flags) {}
+
+File::File(const FilePlace& place, int flags)
+    : path_(place.path),
+      descriptor_(system_calls().openat(place.folder, place.name.c_str(), flags)) {
   if (descriptor_ >= 0) return;
   const int error = errno;
-  if (error == ENOENT && !is_folder(folder_of(path)))
-    throw FileError(fmt::format("{}: cannot open: there is no folder {}", path_, folder_of(path)));
+  const std::string folder = folder_of(place.name);
+  if (error == ENOENT && !is_folder(folder))
+    throw FileError(fmt::format("{}: cannot open: there is no folder {}", path_, folder));
   errno = error;
   fail(path_, "cannot open");
 }
@@ -65,34 +84,56 @@ void File::close() {
   if (system_calls().close(std::exchange(descriptor_, -1)) != 0) fail(path_, "cannot close");
 }
 
-void write_file_atomically(const std::string& path, const std::vector<std::string_view>& parts) {
-  stream_file_atomically(path, [&](File& file) {
-    for (const std::string_view part : parts) file.write(part);
-  });
-}
+namespace {
 
-void stream_file_atomically(const std::string& path, const std::function<void(File&)>& write) {
-  const std::string temporary = temporary_of(path);
+// All but that the folder is synced. `temporary`: a name in the same folder that no file has.
+void replace(const FilePlace& place, const std::string& temporary,
+             const std::function<void(File&)>& write) {
+  File file(FilePlace{place.folder, temporary, place.path}, O_WRONLY | O_CREAT | O_EXCL);
   try {
-    // Never through what lies there already: a link, a pipe, or what a killed process left.
-    system_calls().unlink(temporary.c_str());
-    File file(temporary, O_WRONLY | O_CREAT | O_EXCL, path);
     write(file);
     file.sync();
     file.close();
-    if (system_calls().rename(temporary.c_str(), path.c_str()) != 0) fail(path, "cannot rename");
+    if (system_calls().renameat(place.folder, temporary.c_str(), place.name.c_str()) != 0)
+      fail(place.path, "cannot rename");
   } catch (...) {
-    system_calls().unlink(temporary.c_str());
+    system_calls().unlinkat(place.folder, temporary.c_str());
     throw;
   }
+}
+
+auto writing(const std::vector<std::string_view>& parts) {
+  return [&](File& file) {
+    for (const std::string_view part : parts) file.write(part);
+  };
+}
+
+}  // namespace
+
+void write_file_atomically(const std::string& path, const std::vector<std::string_view>& parts) {
+  stream_file_atomically(path, writing(parts));
+}
+
+void write_file_atomically(const FilePlace& place, const std::vector<std::string_view>& parts) {
+  const std::string temporary = temporary_of(place.name);
+  // Never through what lies there already: a link, a pipe, or what a killed process left.
+  system_calls().unlinkat(place.folder, temporary.c_str());
+  replace(place, temporary, writing(parts));
+  sync_folder_of(place);
+}
+
+void stream_file_atomically(const std::string& path, const std::function<void(File&)>& write) {
+  replace({AT_FDCWD, path, path}, new_temporary(path), write);
   sync_folder(folder_of(path), path);
 }
 
-void remove_unfinished(const std::string& path) {
-  const std::string temporary = temporary_of(path);
-  std::error_code unseen;
-  if (!fs::is_regular_file(fs::symlink_status(temporary, unseen))) return;
-  if (system_calls().unlink(temporary.c_str()) != 0) fail(temporary, "cannot remove");
+void remove_unfinished(const FilePlace& place) {
+  const std::string temporary = temporary_of(place.name);
+  struct stat found = {};
+  if (::fstatat(place.folder, temporary.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0) return;
+  if (!S_ISREG(found.st_mode)) return;
+  if (system_calls().unlinkat(place.folder, temporary.c_str()) != 0)
+    fail(temporary_of(place.path), "cannot remove");
 }
 
 bool make_folder(const std::string& path) {
@@ -112,6 +153,10 @@ void sync_folder(const std::string& folder, const std::string& shown) {
   File file(folder, O_RDONLY | O_DIRECTORY, shown);
   file.sync();
   file.close();
+}
+
+void sync_folder_of(const FilePlace& place) {
+  if (system_calls().fsync(place.folder) != 0) fail(place.path, "cannot sync its folder");
 }
 
 }  // namespace tapestry

@@ -17,11 +17,19 @@ class FileError final : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// A name in a folder that is open: it stays in this folder, whatever becomes of the folder's path.
+struct FilePlace {
+  int folder;  // its descriptor
+  std::string name;
+  std::string path;  // by which errors name the file
+};
+
 // A file that is open to be written to.
 class File {
  public:
   // `flags` as open(2) has them. Errors name the file as `shown`, or else by its path.
   File(const std::string& path, int flags, const std::string& shown = "");
+  File(const FilePlace& place, int flags);
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
@@ -36,15 +44,19 @@ class File {
   int descriptor_;
 };
 
+// Of the name that a file has while it is being written.
+inline constexpr const char* unfinished_ending = ".tmp";
+
 // Writes beside `path`, syncs and renames: whatever happens, `path` holds the old file or the new
 // one, whole.
 void write_file_atomically(const std::string& path, const std::vector<std::string_view>& parts);
+void write_file_atomically(const FilePlace& place, const std::vector<std::string_view>& parts);
 
 // The same of a file that is not held in memory: `write` writes one part after the other.
 void stream_file_atomically(const std::string& path, const std::function<void(File&)>& write);
 
-// Removes what a process left that was killed while it wrote `path` so.
-void remove_unfinished(const std::string& path);
+// Removes what a process left that was killed while it wrote a file there so.
+void remove_unfinished(const FilePlace& place);
 
 // In a folder that is there. Whether it was made: another may have been faster.
 bool make_folder(const std::string& path);
@@ -55,5 +67,6 @@ std::string folder_of(const std::string& path);
 // A name that was made, changed or removed in a folder outlasts a loss of power only when the
 // folder is synced too. Errors name it as `shown`.
 void sync_folder(const std::string& folder, const std::string& shown);
+void sync_folder_of(const FilePlace& place);
 
 }  // namespace tapestry

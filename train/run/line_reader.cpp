@@ -1,8 +1,14 @@
 #include "train/run/line_reader.hpp"
 
+#include "data/file.hpp"
+
 namespace tapestry {
 
-LineReader::LineReader(const std::string& path) : file_(path, std::ios::binary) {}
+LineReader::LineReader(const std::string& path) {
+  if (!has_file(path)) return;
+  file_.open(path, std::ios::binary);
+  note_read(path);
+}
 
 bool LineReader::next() {
   text_.clear();

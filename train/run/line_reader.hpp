@@ -12,7 +12,8 @@ class LineReader {
  public:
   static constexpr std::int64_t max_bytes = 1 << 14;  // of a line
 
-  explicit LineReader(const std::string& path);  // a file that is not there has no lines
+  // A file that is not there has no lines. InputError of what is no file, such as a pipe.
+  explicit LineReader(const std::string& path);
 
   bool next();                                       // false: there is no other yet
   const std::string& text() const { return text_; }  // empty where it is longer than max_bytes

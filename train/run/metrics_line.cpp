@@ -5,12 +5,11 @@
 
 namespace tapestry {
 
-std::optional<nlohmann::ordered_json> parse_metrics_line(std::string_view line) {
-  using Json = nlohmann::ordered_json;
-  // An object is built in the square of its keys' number.
+std::optional<JsonValue> parse_metrics_line(std::string_view line) {
+  using Json = JsonValue;
   if (std::ssize(line) > LineReader::max_bytes || json_depth(line) > max_json_depth)
     return std::nullopt;
-  const Json entry = Json::parse(line, nullptr, false);
+  const Json entry = Json::parse_or_null(line);
   if (!entry.is_object()) return std::nullopt;
   const auto is = [&](const char* field, bool (Json::*type)() const noexcept) {
     const auto found = entry.find(field);

@@ -8,7 +8,7 @@
 namespace tapestry {
 
 std::string MetricsLine::json() const {
-  nlohmann::ordered_json object{{"step", step}, {"split", split}};
+  JsonValue object{{"step", step}, {"split", split}};
   if (const auto loss = values.find("loss"); loss != values.end()) object["loss"] = loss->second;
   object["elapsed_s"] = elapsed_s;
   for (const auto& [name, value] : values) object[name] = value;
@@ -23,9 +23,16 @@ void LinesRecorder::resume_at(std::int64_t step, bool evaluated) {
   if (step > 0)
     for (LineReader line(path_); line.next();)
       if (is_kept(line.text(), step, evaluated)) kept = line.end();
-  file_.emplace(path_, O_WRONLY | O_CREAT | O_APPEND);
+  lock_.expect_in_place();
+  const FilePlace place = lock_.place(path_);
+  file_.emplace(place, O_WRONLY | O_CREAT | O_APPEND);
   file_->truncate(kept);
-  sync_folder(folder_of(path_), path_);
+  sync_folder_of(place);
+}
+
+void LinesRecorder::sync() {
+  lock_.expect_in_place();
+  file_->sync();
 }
 
 void LinesRecorder::write(const MetricsLine& line) {

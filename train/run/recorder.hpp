@@ -5,7 +5,7 @@
 
 #include "autograd/tape.hpp"
 #include "train/run/checksums.hpp"
-#include "train/run/file.hpp"
+#include "train/run/run_lock.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {
@@ -47,16 +47,18 @@ class LinesRecorder : public Recorder {
  public:
   void resume_at(std::int64_t step, bool evaluated = true) final;
   void write(const MetricsLine& line) final;
-  void sync() final { file_->sync(); }
+  void sync() final;
 
  protected:
-  explicit LinesRecorder(std::string path) : path_(std::move(path)) {}
+  // `path`: of a file of the run; the lock outlives the recorder.
+  LinesRecorder(RunLock& lock, std::string path) : lock_(lock), path_(std::move(path)) {}
 
  private:
   virtual std::string lines_of(const MetricsLine& line) const = 0;
   // Whether a line is one of those that resume_at has not to forget.
   virtual bool is_kept(const std::string& line, std::int64_t step, bool evaluated) const = 0;
 
+  RunLock& lock_;
   std::string path_;
   std::optional<File> file_;
 };
@@ -64,7 +66,7 @@ class LinesRecorder : public Recorder {
 // metrics.jsonl
 class JsonLinesRecorder final : public LinesRecorder {
  public:
-  explicit JsonLinesRecorder(std::string path) : LinesRecorder(std::move(path)) {}
+  explicit JsonLinesRecorder(RunLock& lock) : LinesRecorder(lock, lock.run().metrics()) {}
 
  private:
   std::string lines_of(const MetricsLine& line) const override { return line.json() + "\n"; }

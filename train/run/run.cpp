@@ -2,11 +2,8 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -14,20 +11,11 @@
 #include "data/file.hpp"
 #include "data/text/text.hpp"
 #include "train/run/file.hpp"
-#include "train/run/system_calls.hpp"
+#include "train/run/line_reader.hpp"
+#include "train/run/metrics_line.hpp"
 
 namespace tapestry {
 namespace fs = std::filesystem;
-namespace {
-
-// Whether the name still leads to the folder that was opened.
-bool is_at(int descriptor, const std::string& folder) {
-  struct stat opened = {}, named = {};
-  return ::fstat(descriptor, &opened) == 0 && ::stat(folder.c_str(), &named) == 0 &&
-         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
-}
-
-}  // namespace
 
 std::string Run::default_folder(const std::string& name, bool resume) {
   expect_input(!name.starts_with(".") && name.find('/') == name.npos && printable(name) == name,
@@ -75,28 +63,6 @@ std::vector<std::string> different_folders(const std::vector<std::string>& folde
   return different;
 }
 
-// Delegates first, so that what was made goes again where this fails.
-RunLock::RunLock(const Run& run, Folder folder) : RunLock() {
-  do {
-    if (folder == Folder::make) make(run.folder());
-    open(run.folder());
-    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
-      made_.clear();  // they are the other's now
-      throw InputError(fmt::format("{}: another process trains into this folder", run.folder()));
-    }
-  } while (!is_at(descriptor_, run.folder()));  // the other took away what it had made
-  // Also of a folder that was there: who made it may have been killed before this.
-  sync_folder(folder_of(run.folder()), run.folder());
-}
-
-RunLock::~RunLock() {
-  while (!made_.empty()) {
-    system_calls().rmdir(made_.back().c_str());  // fails where there is something in it
-    made_.pop_back();
-  }
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
 // Who would begin to train in the microseconds of this look is refused.
 bool is_trained_into(const Run& run) {
   const int folder = ::open(run.folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -106,43 +72,54 @@ bool is_trained_into(const Run& run) {
   return locked;
 }
 
-void RunLock::make(const std::string& folder) {
-  fs::path at;
-  for (const fs::path& part : fs::path(folder)) {
-    at /= part;
-    std::error_code failed;
-    if (fs::is_directory(at, failed)) continue;
-    expect_input(!fs::exists(at, failed), "{}: {} is a file, not a folder; give another --out",
-                 folder, at.string());
-    if (make_folder(at)) made_.push_back(at);
-    sync_folder(folder_of(at), at);
+namespace {
+
+// What metrics.jsonl says of the parameters that were evaluated at a step.
+struct EvaluationRecord {
+  bool is_found = false;             // there is an evaluation of the step
+  std::string checksum{};            // its parameters_xxh3; empty: of an earlier version
+  bool has_other_checksums = false;  // of other steps
+  bool is_damaged = false;           // lines cannot be read: the step's may be among them
+};
+
+EvaluationRecord evaluation_record(const Run& run, std::int64_t step) {
+  EvaluationRecord record;
+  if (!has_file(run.metrics())) return record;
+  for (LineReader line(run.metrics()); line.next();) {
+    const auto entry = parse_metrics_line(line.text());
+    record.is_damaged |= !entry;
+    if (!entry || (*entry)["split"] != "val") continue;
+    const auto found = entry->find("parameters_xxh3");
+    const bool has_checksum = found != entry->end() && found->is_string();
+    if ((*entry)["step"] == step) {
+      record.is_found = true;
+      record.checksum = has_checksum ? found->get<std::string>() : "";
+    } else {
+      record.has_other_checksums |= has_checksum;
+    }
   }
+  return record;
 }
 
-void RunLock::open(const std::string& folder) {
-  if (descriptor_ >= 0) ::close(descriptor_);
-  descriptor_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  expect_input(descriptor_ >= 0 || (errno != ENOENT && errno != ENOTDIR),
-               "{}: no such run to go on with; check the name, or leave --resume out to begin one",
-               folder);
-  if (descriptor_ < 0)
-    throw std::runtime_error(fmt::format("{}: cannot open: {}", folder, std::strerror(errno)));
-}
-
-std::optional<Checkpoint> latest_checkpoint(const Run& run) {
-  std::optional<Checkpoint> latest;
-  for (const std::string& path : {run.best(), run.checkpoint()}) {
-    if (!fs::exists(path)) continue;
-    Checkpoint found = load_checkpoint(path);
-    if (!latest || found.state.step >= latest->state.step) latest = std::move(found);
-  }
-  return latest;
-}
-
-void remove_unfinished(const Run& run) {
-  for (const std::string& path :
-       {run.config(), run.checkpoint(), run.best(), run.trace(), run.profile(), run.samples()})
-    remove_unfinished(path);
+// A best model is one that was evaluated; a last checkpoint may be of any step.
+void expect_recorded(const Checkpoint& checkpoint) {
+  const Run run(folder_of(checkpoint.path));
+  const fs::path name = fs::path(checkpoint.path).filename();
+  const bool is_best = name == fs::path(run.best()).filename();
+  if (!is_best && name != fs::path(run.checkpoint()).filename()) return;
+  const std::int64_t step = checkpoint.state.step;
+  const EvaluationRecord record = evaluation_record(run, step);
+  constexpr const char* advice =
+      "the file is of another run: put back the run's own, or move it out";
+  if (is_best && !record.is_found && record.has_other_checksums && !record.is_damaged)
+    throw ForeignModel(
+        fmt::format("{}: is of step {}, and metrics.jsonl has no evaluation of it; {}",
+                    printable(checkpoint.path), step, advice));
+  if (record.checksum.empty()) return;
+  if (const std::string own = combined(parameter_checksums(checkpoint)); own != record.checksum)
+    throw ForeignModel(fmt::format(
+        "{}: parameters_xxh3 of step {} is {}, but metrics.jsonl recorded {}; {}",
+        printable(checkpoint.path), step, own, printable_beginning(record.checksum), advice));
 }
 
 std::string trained_checkpoint(const std::string& run) {
@@ -167,9 +144,28 @@ std::string trained_checkpoint(const std::string& run) {
                   run));
 }
 
+}  // namespace
+
+std::optional<Checkpoint> latest_checkpoint(const Run& run) {
+  std::optional<Checkpoint> latest;
+  for (const std::string& path : {run.best(), run.checkpoint()}) {
+    if (!fs::exists(path)) continue;
+    Checkpoint found = load_checkpoint(path);
+    expect_recorded(found);
+    if (!latest || found.state.step >= latest->state.step) latest = std::move(found);
+  }
+  return latest;
+}
+
+Checkpoint trained_head(const std::string& run) {
+  Checkpoint head = load_checkpoint_head(trained_checkpoint(run));
+  expect_recorded(head);
+  return head;
+}
+
 TrainedModel load_trained(const std::string& run, const std::vector<std::string>& overrides,
                           bool needs_data) {
-  return load_trained(load_checkpoint_head(trained_checkpoint(run)), overrides, needs_data);
+  return load_trained(trained_head(run), overrides, needs_data);
 }
 
 TrainedModel load_trained(const Checkpoint& checkpoint, const std::vector<std::string>& overrides,

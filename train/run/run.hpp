@@ -44,40 +44,23 @@ std::vector<std::string> seed_folders(const std::string& folder);
 // Each folder once, however it is written, without a slash at its end.
 std::vector<std::string> different_folders(const std::vector<std::string>& folders);
 
-// Keeps other processes from training into the same folder, until it goes or the process ends.
-// What is in the folder is looked at under the lock: before, it may still change.
-class RunLock {
- public:
-  enum class Folder { make, find };
-
-  // Makes the folder where it is missing, with those above it, or else refuses that (InputError),
-  // as when another process holds the lock. std::runtime_error where it cannot be made.
-  RunLock(const Run& run, Folder folder);
-  ~RunLock();  // takes the folders that it made away again, as far as nothing was put into them
-  RunLock(const RunLock&) = delete;
-  RunLock& operator=(const RunLock&) = delete;
-
- private:
-  RunLock() = default;
-  void make(const std::string& folder);
-  void open(const std::string& folder);
-
-  int descriptor_ = -1;
-  std::vector<std::string> made_;  // the outermost first
-};
-
-bool is_trained_into(const Run& run);  // by a process that holds the lock
+bool is_trained_into(const Run& run);  // by a process that holds its RunLock (run_lock.hpp)
 
 // The later one of the states that a run keeps, for the best model is a whole checkpoint as well;
-// nothing where it has written none. InputError where one is damaged.
+// nothing where it has written none. InputError where one is damaged or, by metrics.jsonl, another
+// run's.
 std::optional<Checkpoint> latest_checkpoint(const Run& run);
 
-// Removes what a process left half written in the run's folder when it was killed.
-void remove_unfinished(const Run& run);
+// The model in a run's folder is not the one that the run recorded.
+class ForeignModel final : public InputError {
+ public:
+  using InputError::InputError;
+};
 
-// The checkpoint that RUN means: of a folder its best, or the last where there is no best; or the
-// file itself. InputError where there is none.
-std::string trained_checkpoint(const std::string& run);
+// The checkpoint that RUN means, without its tensors: of a folder its best, or the last where there
+// is no best; or the file itself. InputError where there is none, ForeignModel where the
+// metrics.jsonl beside best.safetensors or checkpoint.safetensors recorded other parameters.
+Checkpoint trained_head(const std::string& run);
 
 // A trained model, ready to be used.
 struct TrainedModel {
@@ -86,7 +69,7 @@ struct TrainedModel {
   TrainingState state;
 };
 
-// Of trained_checkpoint(run). `overrides` change its config.
+// Of trained_head(run). `overrides` change its config.
 TrainedModel load_trained(const std::string& run, const std::vector<std::string>& overrides,
                           bool needs_data);
 TrainedModel load_trained(const Checkpoint& checkpoint, const std::vector<std::string>& overrides,

@@ -5,13 +5,13 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "autograd/check.hpp"
 #include "autograd/float16.hpp"
 #include "autograd/kernels/bfloat16.hpp"
 #include "data/file.hpp"
+#include "data/json.hpp"
 #include "data/text/text.hpp"
 #include "train/run/file.hpp"
 
@@ -20,8 +20,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors are little-endian");
 
-using Json = nlohmann::ordered_json;
-using HeaderJson = nlohmann::json;  // to read: it finds a key in less than linear time
+using Json = JsonValue;
 
 constexpr std::uint64_t max_header = 32 << 20;
 constexpr std::size_t max_reason = 200;  // the JSON library quotes all that it has read
@@ -64,7 +63,7 @@ const StoredType& type_of(const Array& array, StoredFloats stored) {
 }
 
 std::string make_header(const Safetensors& file, StoredFloats stored) {
-  Json::object_t header;  // appended to, for looking each name up first takes quadratic time
+  Json::object_t header;
   if (!file.metadata.empty()) header.emplace_back(metadata_name, file.metadata);
   std::uint64_t offset = 0;
   for (const auto& [name, array] : file.tensors) {
@@ -83,7 +82,7 @@ std::string make_header(const Safetensors& file, StoredFloats stored) {
 
 using Entry = SafetensorsEntry;
 
-Entry parse_entry(const std::string& path, const std::string& name, const HeaderJson& json) {
+Entry parse_entry(const std::string& path, const std::string& name, const Json& json) {
   try {
     const auto dtype = json.at("dtype").get<std::string>();
     const StoredType* type = find_type(dtype);
@@ -91,8 +90,8 @@ Entry parse_entry(const std::string& path, const std::string& name, const Header
                  readable_types);
     Entry entry{name, type->name, {}, 0, 0};
     const auto natural_numbers = [&](const char* key) {  // the library would convert 1.5 and true
-      const HeaderJson& list = json.at(key);
-      expect_input(list.is_array() && std::ranges::all_of(list, &HeaderJson::is_number_unsigned),
+      const Json& list = json.at(key);
+      expect_input(list.is_array() && std::ranges::all_of(list, &Json::is_number_unsigned),
                    "{}: tensor {}: {}: expected a list of natural numbers", path, name, key);
       return list.get<std::vector<std::uint64_t>>();
     };
@@ -114,7 +113,7 @@ Entry parse_entry(const std::string& path, const std::string& name, const Header
                  "{}: tensor {}: bytes {} to {} for {} of shape {}", path, name, entry.begin,
                  entry.end, dtype, to_string(entry.shape));
     return entry;
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const Json::exception& error) {
     throw InputError(fmt::format("{}: tensor {}: {}", path, name, error.what()));
   }
 }
@@ -125,47 +124,41 @@ struct Header {
 };
 
 // Takes down what a name of the header stands for.
-void take(const std::string& path, const std::string& name, const HeaderJson& json,
-          Header& header) {
+void take(const std::string& path, const std::string& name, const Json& json, Header& header) {
   if (name != metadata_name) {
     header.entries.push_back(parse_entry(path, name, json));
     return;
   }
   try {
     header.metadata = json.get<std::map<std::string, std::string>>();
-  } catch (const nlohmann::json::exception&) {
+  } catch (const Json::exception&) {
     throw InputError(fmt::format("{}: __metadata__: expected a map of strings", path));
   }
 }
 
 // Takes each tensor down as soon as it is parsed, so that no more of the header is held. Refuses a
-// name that stands twice, and deep nesting, which the JSON library would follow recursively.
+// name that stands twice, and deep nesting.
 Header parse_header(const std::string& path, const std::string& text) {
   Header header;
   std::vector<std::string> names;
-  const auto callback = [&](int depth, HeaderJson::parse_event_t event, HeaderJson& parsed) {
-    using Event = HeaderJson::parse_event_t;
-    expect_input(depth <= 3, "{}: header at byte 8: lists within lists", path);
-    if (event == Event::key && depth == 1) names.push_back(parsed.get<std::string>());
-    const bool ends =
-        event == Event::value || event == Event::object_end || event == Event::array_end;
-    if (!ends || depth != 1 || names.empty()) return true;
-    take(path, names.back(), parsed, header);
-    return false;  // not to be kept
-  };
-  HeaderJson root;
+  bool is_object = false;
   try {
-    root = HeaderJson::parse(text, callback);
-  } catch (const nlohmann::json::parse_error& error) {
+    is_object = Json::parse_members(text, 3, [&](const std::string& name, const Json& value) {
+      names.push_back(name);
+      take(path, name, value, header);
+    });
+  } catch (const Json::too_deep&) {
+    throw InputError(fmt::format("{}: header at byte 8: lists within lists", path));
+  } catch (const Json::parse_error& error) {
     throw InputError(
         fmt::format("{}: header at byte 8: it is damaged: no JSON from its byte {} on; take "
                     "another copy of the file",
                     path, error.byte));
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const Json::exception& error) {
     throw InputError(fmt::format("{}: header at byte 8: {}", path,
                                  std::string_view(error.what()).substr(0, max_reason)));
   }
-  expect_input(root.is_object(), "{}: header at byte 8: expected a JSON object", path);
+  expect_input(is_object, "{}: header at byte 8: expected a JSON object", path);
   std::ranges::sort(names);
   const auto twice = std::ranges::adjacent_find(names);
   expect_input(twice == names.end(), "{}: tensor {} stands twice in the header", path,
@@ -221,8 +214,7 @@ const Array* Safetensors::find(const std::string& name) const {
   return entry == tensors.end() ? nullptr : &entry->second;
 }
 
-void write_safetensors(const std::function<void(const std::vector<std::string_view>& parts)>& write,
-                       const Safetensors& file, StoredFloats stored) {
+void write_safetensors(const WriteParts& write, const Safetensors& file, StoredFloats stored) {
   const std::string header = make_header(file, stored);
   const std::uint64_t length = header.size();
   std::vector<std::string_view> parts{{reinterpret_cast<const char*>(&length), sizeof(length)},
@@ -242,6 +234,7 @@ void write_safetensors(const std::string& path, const Safetensors& file, StoredF
 
 SafetensorsReader::SafetensorsReader(const std::string& path) try : path_(path) {
   require_file(path);
+  note_read(path);
   stream_.open(path, std::ios::binary | std::ios::ate);
   expect_input(stream_.good(), "{}: cannot be opened: {}", path, std::strerror(errno));
   const auto file_bytes = static_cast<std::uint64_t>(stream_.tellg());

@@ -24,9 +24,11 @@ struct Safetensors {
 
 enum class StoredFloats { as_they_are, bfloat16 };  // bfloat16: rounded to the nearest
 
-// Gives `write` the parts of a file that stand one after the other.
-void write_safetensors(const std::function<void(const std::vector<std::string_view>& parts)>& write,
-                       const Safetensors& file, StoredFloats stored = StoredFloats::as_they_are);
+// Writes a file of which the parts stand one after the other.
+using WriteParts = std::function<void(const std::vector<std::string_view>& parts)>;
+
+void write_safetensors(const WriteParts& write, const Safetensors& file,
+                       StoredFloats stored = StoredFloats::as_they_are);
 
 // As write_file_atomically writes.
 void write_safetensors(const std::string& path, const Safetensors& file,

@@ -3,23 +3,24 @@
 #include <fcntl.h>
 #include <fmt/chrono.h>
 
+#include <algorithm>
 #include <ctime>
 #include <deque>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "autograd/buffer_pool.hpp"
 #include "autograd/parallel.hpp"
 #include "data/file.hpp"
-#include "train/run/file.hpp"
+#include "data/json.hpp"
+#include "train/config/keys.hpp"
 #include "train/run/line_reader.hpp"
 #include "train/run/version.hpp"
 
 namespace tapestry {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = JsonValue;
 
 constexpr std::size_t most_sessions = 1000;
 constexpr std::size_t most_words_bytes =
@@ -46,12 +47,43 @@ bool ends_in_a_line(const std::string& path) {
   return file.get() == '\n';
 }
 
-void append(const Run& run, const Json& line) {
-  const std::string before = ends_in_a_line(run.sessions()) ? "" : "\n";
-  File file(run.sessions(), O_WRONLY | O_CREAT | O_APPEND);
+void append(RunLock& lock, const Json& line) {
+  const std::string path = lock.run().sessions();
+  const std::string before = ends_in_a_line(path) ? "" : "\n";
+  File file(lock.place(path), O_WRONLY | O_CREAT | O_APPEND);
   file.write(before + line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
   file.sync();
   file.close();
+}
+
+Json to_json(const std::vector<ChangedSetting>& changed) {
+  Json all = Json::array();
+  for (const auto& [key, before, after] : changed)
+    all.push_back({{"key", key}, {"before", before}, {"after", after}});
+  return all;
+}
+
+std::optional<std::vector<ChangedSetting>> changed_of(const Json& line) {
+  const auto found = line.find("changed");
+  if (found == line.end()) return std::nullopt;
+  std::vector<ChangedSetting> changed;
+  for (const Json& one : *found)
+    changed.push_back({.key = one.at("key").get<std::string>(),
+                       .before = one.at("before").get<std::string>(),
+                       .after = one.at("after").get<std::string>()});
+  return changed;
+}
+
+// The words of --set, sorted.
+std::vector<std::string> typed_settings(const Session& session) {
+  std::vector<std::string> typed;
+  for (std::size_t i = 0; i < session.command.size(); ++i) {
+    if (session.command[i] == "--set" && i + 1 < session.command.size())
+      typed.push_back(session.command[i + 1]);
+    if (session.command[i].starts_with("--set=")) typed.push_back(session.command[i].substr(6));
+  }
+  std::ranges::sort(typed);
+  return typed;
 }
 
 // Numbers by get_ref, which refuses those that are no integers.
@@ -65,7 +97,8 @@ Session begun(const Json& line) {
           .ranks = line.at("ranks").get_ref<const std::int64_t&>(),
           .command = line.at("command").get<std::vector<std::string>>(),
           .examples = line.value("examples", std::int64_t{0}),
-          .data = line.value("data", "")};
+          .data = line.value("data", ""),
+          .changed = changed_of(line)};
 }
 
 }  // namespace
@@ -78,24 +111,61 @@ std::string processor() {
   return "unknown";
 }
 
-void note_begin(const Run& run, const TrainingState& from, std::int64_t ranks) {
-  append(run, {{"began", now()},
-               {"from_step", from.step},
-               {"version", version()},
-               {"engines", engines()},
-               {"processor", processor()},
-               {"threads", num_threads()},
-               {"ranks", ranks},
-               {"examples", from.examples},
-               {"data", from.data},
-               {"command", own_command()}});
+std::vector<ChangedSetting> changes(const Config& one, const Config& other) {
+  const auto before = one.settings_that_count(), after = other.settings_that_count();
+  std::vector<ChangedSetting> changed;
+  const auto compare = [&](const std::string& key) {
+    if (key == key::data_path.name || key == key::from.name) return;
+    const auto was = before.find(key), is = after.find(key);
+    ChangedSetting setting{.key = key,
+                           .before = was == before.end() ? "" : was->second,
+                           .after = is == after.end() ? "" : is->second};
+    if (setting.before != setting.after) changed.push_back(std::move(setting));
+  };
+  for (const auto& [key, unused] : before) compare(key);
+  for (const auto& [key, unused] : after)
+    if (!before.contains(key)) compare(key);
+  return changed;
 }
 
-void note_end(const Run& run, std::int64_t step, const std::string& how) {
-  append(run, {{"ended", now()},
-               {"step", step},
-               {"how", how.substr(0, most_words_bytes)},
-               {"tensor_bytes", memory_use().peak_bytes_in_use}});
+std::string to_text(const std::vector<ChangedSetting>& changed) {
+  const auto shown = [](const std::string& value) { return value.empty() ? "not used" : value; };
+  std::string text;
+  for (const auto& [key, before, after] : changed)
+    text += fmt::format("{}{} = {} (before: {})", text.empty() ? "" : ", ", key, shown(after),
+                        shown(before));
+  return text;
+}
+
+void note_begin(RunLock& lock, const TrainingState& from, std::int64_t ranks,
+                const std::optional<std::vector<ChangedSetting>>& changed) {
+  Json line{{"began", now()},          {"from_step", from.step},    {"version", version()},
+            {"engines", engines()},    {"processor", processor()},  {"threads", num_threads()},
+            {"ranks", ranks},          {"examples", from.examples}, {"data", from.data},
+            {"command", own_command()}};
+  if (changed) line["changed"] = to_json(*changed);
+  append(lock, line);
+}
+
+void note_end(RunLock& lock, std::int64_t step, const std::string& how) {
+  append(lock, {{"ended", now()},
+                {"step", step},
+                {"how", how.substr(0, most_words_bytes)},
+                {"tensor_bytes", memory_use().peak_bytes_in_use}});
+}
+
+std::string outcome(const std::vector<Session>& sessions, const Reached& reached) {
+  const Session::End* end =
+      sessions.empty() || !sessions.back().end ? nullptr : &*sessions.back().end;
+  const std::int64_t step = end ? std::max(end->step, reached.step) : reached.step;
+  const std::string where =
+      fmt::format("step {} of {}", step, reached.steps > 0 ? fmt::to_string(reached.steps) : "?");
+  if (end && end->how == "done") return fmt::format("finished, {} steps", end->step);
+  if (end) return end->how + " at " + where;
+  if (reached.is_tested || (reached.steps > 0 && step >= reached.steps))
+    return fmt::format("finished, {} steps", step);
+  if (sessions.empty()) return "ended at " + where;
+  return "ended at " + where + " without a word: it was killed, or its machine failed";
 }
 
 std::vector<Session> read_sessions(const Run& run) {
@@ -113,6 +183,23 @@ std::vector<Session> read_sessions(const Run& run) {
       continue;
     }
   return {std::make_move_iterator(sessions.begin()), std::make_move_iterator(sessions.end())};
+}
+
+// What each later session changed is taken back, the last one's first.
+std::map<std::string, std::string> settings_before(const std::vector<Session>& sessions,
+                                                   std::size_t session) {
+  std::map<std::string, std::string> settings;
+  for (std::size_t i = sessions.size(); i-- > session + 1;)
+    for (const ChangedSetting& one : sessions[i].changed.value_or(std::vector<ChangedSetting>{}))
+      settings[one.key] = one.before;
+  return settings;
+}
+
+bool knows_settings(const std::vector<Session>& sessions) {
+  return std::ranges::all_of(sessions, [&](const Session& session) {
+    return session.changed || session.from_step == 0 ||
+           typed_settings(session) == typed_settings(sessions.front());
+  });
 }
 
 }  // namespace tapestry

@@ -1,15 +1,28 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "train/run/run.hpp"
+#include "train/run/run_lock.hpp"
 
 // sessions.jsonl of a run's folder: which processes trained it, when, how and on what. No training
 // depends on it: bits and checkpoints are the same whatever it says.
 namespace tapestry {
+
+// A setting that a session has otherwise than the one before it, as TOML; empty: it is not used.
+struct ChangedSetting {
+  std::string key{}, before{}, after{};
+};
+
+// Returns the settings in which two configs differ and on which depends what a training comes to,
+// but for the places of data and first weights.
+std::vector<ChangedSetting> changes(const Config& before, const Config& after);
+
+// "train.steps = 900 (before: 600), optim.decay_steps = 600 (before: 0)"
+std::string to_text(const std::vector<ChangedSetting>& changed);
 
 // One process, from where it began to train until it ended.
 struct Session {
@@ -20,6 +33,8 @@ struct Session {
   std::vector<std::string> command{};  // what was typed
   std::int64_t examples = 0;           // of its training data; 0: an earlier version
   std::string data{};                  // their checksum; empty where they were drawn
+  // Since the session that it resumes; none where it begins the run, or of an earlier version.
+  std::optional<std::vector<ChangedSetting>> changed{};
   struct End {
     std::string at{}, how{};  // "done", "stopped", or "failed: …"
     std::int64_t step = 0;
@@ -31,10 +46,28 @@ struct Session {
 std::string processor();  // of this machine: "AMD EPYC 7B13"
 
 // Take down this process, and its end. std::runtime_error where that cannot be written.
-void note_begin(const Run& run, const TrainingState& from, std::int64_t ranks);
-void note_end(const Run& run, std::int64_t step, const std::string& how);
+void note_begin(RunLock& lock, const TrainingState& from, std::int64_t ranks,
+                const std::optional<std::vector<ChangedSetting>>& changed = {});
+void note_end(RunLock& lock, std::int64_t step, const std::string& how);
+
+// Says how a training that no process is at has ended: "finished, 40 steps", "stopped at step 20 of
+// 40", "failed: … at step 20 of 40"; where its last process took down no end, that it was killed.
+// `step` is the last that was recorded, `steps` those that were asked for (0: not known).
+struct Reached {
+  std::int64_t step = 0, steps = 0;
+  bool is_tested = false;  // its best model was, after the last step
+};
+std::string outcome(const std::vector<Session>& sessions, const Reached& reached);
 
 // In their order, the latest 1000. Lines that are damaged are left out.
 std::vector<Session> read_sessions(const Run& run);
+
+// The settings of one of these sessions that are not those of the last, by key; a value as in
+// ChangedSetting.
+std::map<std::string, std::string> settings_before(const std::vector<Session>& sessions,
+                                                   std::size_t session);
+// Whether that is known of all: an earlier version did not record it, so that what was typed has to
+// be the same.
+bool knows_settings(const std::vector<Session>& sessions);
 
 }  // namespace tapestry

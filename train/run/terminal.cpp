@@ -1,5 +1,6 @@
 #include "train/run/terminal.hpp"
 
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -30,6 +31,11 @@ void print_lines(std::string_view text) {
 void complain(std::string_view message) {
   const std::string line = fmt::format("tapestry: {}\n", printable(message));
   std::fputs(line.c_str(), stderr);  // which may be closed: the exit status says it still
+}
+
+bool is_reader_gone() {
+  pollfd output{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  return poll(&output, 1, 0) > 0 && (output.revents & (POLLERR | POLLHUP)) != 0;
 }
 
 std::int64_t live_columns() {

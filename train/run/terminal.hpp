@@ -28,6 +28,10 @@ void complain(std::string_view message);
 
 void erase_line();  // of a terminal, where text without an end of line was printed
 
+// Whether the standard output is a pipe whose reader has closed it, as `head` does when it has
+// enough: who asked for no more misses nothing.
+bool is_reader_gone();
+
 // The columns of the terminal that the standard output is; 0 where it is none, or cannot erase.
 std::int64_t live_columns();
 bool shows_blocks();  // whether the locale's characters are UTF-8, by its variables

@@ -3,7 +3,7 @@
 #include "layers/models/encoder_decoder.hpp"
 #include "layers/models/recurrent_network.hpp"
 #include "layers/models/transformer.hpp"
-#include "train/settings/config.hpp"
+#include "train/config/config.hpp"
 
 namespace tapestry {
 

@@ -1,7 +1,7 @@
 """What the peers' benchmarks share: the workloads' shapes, the timing of steps, the command line.
 
-The workloads are those of train/bench/workloads.cpp, the rules of timing those of
-train/bench/benchmark.cpp.
+The workloads are those of train/tools/bench/workloads.cpp, the rules of timing those of
+train/tools/bench/benchmark.cpp.
 """
 
 import argparse

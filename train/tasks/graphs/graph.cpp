@@ -7,9 +7,9 @@
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
-#include "train/settings/keys.hpp"
+#include "train/config/keys.hpp"
 #include "train/tasks/classification.hpp"
-#include "train/tasks/initialised.hpp"
+#include "train/tasks/initialized.hpp"
 
 namespace tapestry {
 namespace {

@@ -1,7 +1,7 @@
 #include "train/tasks/graphs/graph_data.hpp"
 
-#include "train/settings/keys.hpp"
-#include "train/settings/option_keys.hpp"
+#include "train/config/keys.hpp"
+#include "train/config/option_keys.hpp"
 
 namespace tapestry {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "data/graphs/drawn_graphs.hpp"
 #include "data/graphs/node_graph.hpp"
-#include "train/settings/config.hpp"
+#include "train/config/config.hpp"
 
 namespace tapestry {
 

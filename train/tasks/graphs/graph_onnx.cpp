@@ -1,8 +1,7 @@
-#include <nlohmann/json.hpp>
-
-#include "train/onnx/models.hpp"
+#include "data/json.hpp"
+#include "train/inspect/inspector.hpp"
+#include "train/inspect/onnx/models.hpp"
 #include "train/tasks/graphs/graph.hpp"
-#include "train/view.hpp"
 
 namespace tapestry {
 namespace {
@@ -33,7 +32,7 @@ onnx::Models graph_network_graphs(GraphTask& task, const Options&) {
                                     : std::vector<Dimension>{"batch", "nodes", classes},
                  .help = "of the classes; their softmax is the class's distribution"},
                 onnx::forward(task.model(), graphs));
-  graph->note("class_names", nlohmann::json(task.data().classes).dump());
+  graph->note("class_names", JsonValue(task.data().classes).dump());
   onnx::Models models;
   models.push_back(std::move(graph));
   return models;

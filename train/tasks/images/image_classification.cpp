@@ -1,9 +1,9 @@
 #include "train/tasks/images/image_classification.hpp"
 
 #include "autograd/ops/losses.hpp"
-#include "train/settings/keys.hpp"
+#include "train/config/keys.hpp"
 #include "train/tasks/classification.hpp"
-#include "train/tasks/initialised.hpp"
+#include "train/tasks/initialized.hpp"
 #include "train/tasks/transformer_keys.hpp"
 
 namespace tapestry {

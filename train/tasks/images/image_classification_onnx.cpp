@@ -1,8 +1,7 @@
-#include <nlohmann/json.hpp>
-
-#include "train/onnx/models.hpp"
+#include "data/json.hpp"
+#include "train/inspect/inspector.hpp"
+#include "train/inspect/onnx/models.hpp"
 #include "train/tasks/images/image_classification.hpp"
-#include "train/view.hpp"
 
 namespace tapestry {
 namespace {
@@ -18,7 +17,7 @@ onnx::Models image_classification_graphs(ImageClassification& task, const Option
                  .shape = {"batch", options.classes},
                  .help = "of the classes; their softmax is the class's distribution"},
                 onnx::forward(task.model(), flat));
-  graph->note("class_names", nlohmann::json(task.data().class_names()).dump());
+  graph->note("class_names", JsonValue(task.data().class_names()).dump());
   onnx::Models models;
   models.push_back(std::move(graph));
   return models;

@@ -5,23 +5,27 @@
 #include <algorithm>
 #include <numeric>
 
+#include "autograd/rehearsal.hpp"
 #include "data/file.hpp"
 #include "data/images/clothes.hpp"
-#include "train/settings/keys.hpp"
-#include "train/settings/option_keys.hpp"
+#include "train/config/keys.hpp"
+#include "train/config/option_keys.hpp"
 
 namespace tapestry {
 namespace {
 
 constexpr const char* holds_back_mark = "holds_back_training_images";  // in metadata
 
+// Only of the clothes that are drawn here is it known what they are.
 std::vector<std::string> class_names_of(const Config& config) {
-  const std::vector<std::string_view> parts = split(config[key::class_names], ',');
-  const std::vector<std::string> names(parts.begin(), parts.end());
+  std::vector<std::string> names = config[key::class_names];
+  for (int label = 0; config[key::class_names].empty() && label < garment_classes; ++label)
+    names.push_back(config[key::data_path].empty() ? garment_name(label) : fmt::to_string(label));
   for (const std::string& name : names)
-    config.expect(!name.empty() && name.find_first_of("\"\n\r") == std::string::npos &&
+    config.expect(!name.empty() && name.find_first_of("\",\n\r") == std::string::npos &&
                       std::ranges::count(names, name) == 1,
-                  key::class_names, "expected different names, with a comma between them");
+                  key::class_names,
+                  "expected different names without quotes, with a comma between them");
   return names;
 }
 
@@ -60,13 +64,6 @@ ImageTaskSplits draw(const Config& config, const ImageOptions& options) {
 
 }  // namespace
 
-std::string garment_names() {
-  std::vector<std::string> names;
-  for (int garment = 0; garment < garment_classes; ++garment)
-    names.push_back(garment_name(garment));
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
 std::vector<KeyInfo> image_keys() {
   return {key::training_images, key::test_images, key::image_validation_fraction, key::class_names};
 }
@@ -78,7 +75,10 @@ ImageData::ImageData(const TaskSetup& setup)
     width_ = std::stoll(setup.metadata.at("width"));
     holds_back_ = setup.metadata.contains(holds_back_mark);
   }
-  if (setup.needs_data) splits();
+  if (!setup.needs_data) return;
+  // A plan needs the shapes of synthetic images alone.
+  const Rehearsal without_values(setup.assumes_text && config_[key::data_path].empty());
+  splits();
 }
 
 const ImageTaskSplits& ImageData::splits() {

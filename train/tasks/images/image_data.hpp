@@ -3,12 +3,10 @@
 #include <optional>
 
 #include "data/images/images.hpp"
-#include "train/settings/keys.hpp"
+#include "train/config/keys.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {
-
-std::string garment_names();  // of the clothes' classes, with a comma between them
 
 // The keys of images, drawn or from data.path, and of their classes.
 namespace key {
@@ -27,8 +25,11 @@ inline const Key<double> image_validation_fraction{
     0.1,
     "share of data.path's training images, to validate on",
     {.low = 0.0001, .high = 0.9, .used_if = {data_path.is_not("")}}};
-inline const Key<std::string> class_names{"data.class_names", garment_names(),
-                                          "of labels 0, 1, …, with a comma between them"};
+inline const Key<std::vector<std::string>> class_names{
+    "data.class_names",
+    {},
+    "of labels 0, 1, …; empty: those of the drawn clothes, or of data.path 0 to 9",
+    {.free_on_resume = true}};
 
 }  // namespace key
 

@@ -5,7 +5,7 @@
 
 #include "autograd/ops/shaping.hpp"
 #include "autograd/random.hpp"
-#include "train/draw/principal_components.hpp"
+#include "train/plot/principal_components.hpp"
 
 namespace tapestry {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "train/view.hpp"
+#include "train/inspect/inspector.hpp"
 
 namespace tapestry {
 

@@ -3,8 +3,8 @@
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
-#include "train/settings/keys.hpp"
-#include "train/tasks/initialised.hpp"
+#include "train/config/keys.hpp"
+#include "train/tasks/initialized.hpp"
 #include "train/tasks/transformer_keys.hpp"
 
 namespace tapestry {

@@ -1,6 +1,6 @@
-#include "train/onnx/models.hpp"
+#include "train/inspect/inspector.hpp"
+#include "train/inspect/onnx/models.hpp"
 #include "train/tasks/images/vae.hpp"
-#include "train/view.hpp"
 
 namespace tapestry {
 namespace {

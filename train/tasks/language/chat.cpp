@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "data/file.hpp"
-#include "train/decode/token_text.hpp"
+#include "train/generate/token_text.hpp"
 
 namespace tapestry {
 namespace {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "data/text/chat_encoder.hpp"
-#include "train/decode/generate.hpp"
+#include "train/generate/generate.hpp"
+#include "train/inspect/inspector.hpp"
 #include "train/tasks/language/language_model.hpp"
-#include "train/view.hpp"
 
 namespace tapestry {
 

@@ -1,17 +1,19 @@
 #include "train/tasks/language/corpus.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "data/held_back.hpp"
+#include "data/json.hpp"
 #include "data/text/conversation_dataset.hpp"
 #include "data/text/names.hpp"
 #include "data/text/text.hpp"
 #include "data/text/text_encoder.hpp"
 #include "data/text/token_shards.hpp"
-#include "train/settings/keys.hpp"
-#include "train/settings/option_keys.hpp"
+#include "data/text/unicode.hpp"
+#include "train/config/keys.hpp"
+#include "train/config/option_keys.hpp"
 #include "train/tasks/language/kept_chat_template.hpp"
 
 namespace tapestry {
@@ -43,7 +45,7 @@ const Key<std::int64_t> names_held_back{
 
 Corpus by_characters(CharVocabulary symbols) {
   std::map<std::string, std::string> metadata = {
-      {"vocabulary", nlohmann::json(symbols.symbols()).dump()}};
+      {"vocabulary", JsonValue(symbols.symbols()).dump()}};
   return {.tokenizer = std::make_shared<const CharVocabulary>(std::move(symbols)),
           .has_characters = true,
           .metadata = std::move(metadata)};
@@ -82,7 +84,7 @@ Corpus remembered(const TaskSetup& setup) {
   }
   if (setup.metadata.empty()) return {};
   return by_characters(CharVocabulary(
-      nlohmann::json::parse(setup.metadata.at("vocabulary")).get<std::vector<std::string>>()));
+      JsonValue::parse(setup.metadata.at("vocabulary")).get<std::vector<std::string>>()));
 }
 
 // --- texts and shards ---
@@ -232,6 +234,35 @@ Corpus read_text(const Config& config, Corpus known) {
   const bool characters = known.tokenizer ? known.has_characters : config[key::tokenizer].empty();
   return characters ? read_characters(config, std::move(known))
                     : read_byte_pairs(config, std::move(known));
+}
+
+// --- a text that is missing ---
+
+// About as long as tiny Shakespeare, and of as many kinds of characters.
+constexpr std::int64_t assumed_characters = 1000000, assumed_symbols = 65;
+
+// So many different tokens, of any characters, for one whose number alone is known.
+CharVocabulary made_up_vocabulary(std::int64_t size) {
+  constexpr char32_t first = 0x10000;  // from where on there are enough
+  std::vector<std::string> symbols(size);
+  for (std::int64_t i = 0; i < size; ++i) append_utf8(symbols[i], first + static_cast<char32_t>(i));
+  return CharVocabulary(std::move(symbols));
+}
+
+Corpus assume_text(const Config& config, Corpus corpus) {
+  const std::string& tokenizer = config[key::tokenizer];
+  if (!corpus.tokenizer && (tokenizer.empty() || tokenizer == to_train))
+    corpus =
+        by_characters(made_up_vocabulary(tokenizer.empty() ? assumed_symbols : config[vocabulary]));
+  if (!corpus.tokenizer) {
+    BytePairTokenizer loaded = BytePairTokenizer::load(tokenizer);
+    std::string json = loaded.to_json();
+    corpus = by_byte_pairs(config, std::move(loaded), std::move(json));
+  }
+  std::vector<std::int32_t> tokens(assumed_characters);
+  const std::int64_t training = training_share(config, std::ssize(tokens));
+  split(corpus, config, std::make_shared<const TokensInMemory>(std::move(tokens)), training);
+  return corpus;
 }
 
 // --- conversations ---
@@ -391,11 +422,28 @@ std::vector<KeyInfo> corpus_keys() {
           names_held_back,  chat_template_key,   key::packing,   key::data_source, key::context};
 }
 
+std::optional<std::string> assumed_text(const Config& config) {
+  if (config[key::task] != "language-model" || config[key::corpus_kind] != CorpusKind::text)
+    return {};
+  const std::string& path = config[key::data_path];
+  std::error_code unknown;
+  if (!path.empty() && (is_pattern(path) || std::filesystem::exists(path, unknown))) return {};
+  const std::string missing =
+      path.empty() ? "names no text" : fmt::format("{} is missing", printable_beginning(path));
+  const std::string& tokenizer = config[key::tokenizer];
+  return fmt::format(
+      "{}: {}; assumed a text of {} {}", key::data_path.name, missing, assumed_characters,
+      tokenizer.empty() ? fmt::format("characters, {} of them different", assumed_symbols)
+                        : "tokens");
+}
+
 Corpus read_corpus(const TaskSetup& setup) {
   Corpus known = remembered(setup);
   if (!setup.needs_data && known.tokenizer) return known;
   switch (setup.config[key::corpus_kind]) {
     case CorpusKind::text:
+      if (setup.assumes_text && assumed_text(setup.config))
+        return assume_text(setup.config, std::move(known));
       return read_text(setup.config, std::move(known));
     case CorpusKind::names:
       return read_names(setup.config, std::move(known));

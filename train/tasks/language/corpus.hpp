@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "data/dataset.hpp"
 #include "data/text/tokenizer.hpp"
@@ -52,6 +53,10 @@ struct Corpus {
 };
 
 std::vector<KeyInfo> corpus_keys();  // with key::context
+
+// Returns in one line which text is missing and what a plan assumes instead of it; none where it is
+// there, or where the task reads no text.
+std::optional<std::string> assumed_text(const Config& config);
 
 // With the tokenizer that the setup remembers, or else that of the config or the data.
 // InputError for a file that is missing or wrong, too short a text, too long a name, shards of

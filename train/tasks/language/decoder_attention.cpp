@@ -6,7 +6,7 @@
 
 #include "autograd/check.hpp"
 #include "autograd/ops/softmax.hpp"
-#include "train/view.hpp"
+#include "train/inspect/inspector.hpp"
 
 namespace tapestry {
 namespace {

@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "layers/models/transformer.hpp"
-#include "train/exhibits.hpp"
+#include "train/inspect/report_panels.hpp"
 
 namespace tapestry {
 

@@ -1,18 +1,17 @@
 #include "train/tasks/language/kept_chat_template.hpp"
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "autograd/check.hpp"
 #include "data/file.hpp"
 #include "data/json.hpp"
-#include "train/tasks/language/language_model.hpp"
+#include "data/text/chat_encoder.hpp"
 
 namespace tapestry {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using Json = JsonValue;
 
 constexpr const char *template_file = "chat_template.jinja",
                      *settings_file = "tokenizer_config.json";
@@ -51,17 +50,38 @@ std::optional<ChatTemplate> published_template(const TokenizerFiles& files) {
   }
 }
 
-}  // namespace
-
-std::optional<ChatTemplate> kept_chat_template(const std::map<std::string, std::string>& metadata) {
-  if (const auto own = metadata.find(chat_template_name); own != metadata.end())
-    return chat_template_from_json(own->second, "the checkpoint");
+// That of the published files which a model carries.
+std::optional<ChatTemplate> carried_template(const std::map<std::string, std::string>& metadata) {
   const auto carried = [&](const char* name) -> std::optional<std::string> {
     const auto found = metadata.find(std::string(carried_prefix) + name);
     if (found == metadata.end()) return std::nullopt;
     return found->second;
   };
   return published_template({carried(template_file), carried(settings_file)});
+}
+
+bool carries(const std::map<std::string, std::string>& metadata, const std::string& own) try {
+  const std::optional<ChatTemplate> carried = carried_template(metadata);
+  return carried && to_json(*carried) == own;
+} catch (const InputError&) {  // one that is not known
+  return false;
+}
+
+}  // namespace
+
+std::optional<ChatTemplate> kept_chat_template(const std::map<std::string, std::string>& metadata) {
+  if (const auto own = metadata.find(chat_template_name); own != metadata.end())
+    return chat_template_from_json(own->second, "the checkpoint");
+  return carried_template(metadata);
+}
+
+std::optional<std::string> trained_jinja(const LanguageModel& task) {
+  const std::map<std::string, std::string> metadata = task.metadata();
+  const auto own = metadata.find(chat_template_name);
+  if (own == metadata.end() || carries(metadata, own->second)) return std::nullopt;
+  return ChatEncoder(dynamic_cast<const BytePairTokenizer&>(task.tokenizer()),
+                     chat_template_from_json(own->second, "the checkpoint"), task.end_of_text())
+      .jinja();
 }
 
 std::optional<ChatTemplate> chat_template_beside(const std::string& tokenizer_path) {

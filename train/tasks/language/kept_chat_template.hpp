@@ -5,6 +5,7 @@
 #include <string>
 
 #include "data/text/chat_template.hpp"
+#include "train/tasks/language/language_model.hpp"
 
 // In which template the conversations of a model are written, by what its checkpoint keeps.
 namespace tapestry {
@@ -17,7 +18,11 @@ inline constexpr const char* chat_template_name = "chat_template";
 // InputError as of recognised_chat_template.
 std::optional<ChatTemplate> kept_chat_template(const std::map<std::string, std::string>& metadata);
 
-// The same of the files that lie beside a tokenizer.json.
+// That by which the model was trained, in Jinja; nothing where it was not trained on conversations,
+// or where this is the template of the published tokenizer whose files it carries.
+std::optional<std::string> trained_jinja(const LanguageModel& task);
+
+// The same as kept_chat_template of the files that lie beside a tokenizer.json.
 std::optional<ChatTemplate> chat_template_beside(const std::string& tokenizer_path);
 
 }  // namespace tapestry

@@ -1,13 +1,14 @@
 #include "train/tasks/language/language_model.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numbers>
 
 #include "autograd/ops/losses.hpp"
+#include "autograd/rehearsal.hpp"
+#include "data/json.hpp"
 #include "data/text/conversation_dataset.hpp"
-#include "train/settings/keys.hpp"
-#include "train/tasks/initialised.hpp"
+#include "train/config/keys.hpp"
+#include "train/tasks/initialized.hpp"
 #include "train/tasks/transformer_keys.hpp"
 
 namespace tapestry {
@@ -77,7 +78,7 @@ std::set<std::int32_t> ends_of_text(const Corpus& corpus,
   for (const auto& end : {corpus.end_of_text, corpus.end_of_answer})
     if (end) ends.insert(*end);
   if (const auto more = carried.find(stop_tokens_name); more != carried.end())
-    ends.merge(nlohmann::json::parse(more->second).get<std::set<std::int32_t>>());
+    ends.merge(JsonValue::parse(more->second).get<std::set<std::int32_t>>());
   return ends;
 }
 
@@ -134,8 +135,9 @@ Loss LanguageModel::loss(const Batch& batch, const Pass& pass) {
   const Tensor logits = logits_of(network_, batch, noise);
   const Tensor total = cross_entropy(logits, batch.targets, {.mean = false});
   double bytes = 0;
-  for (const std::int32_t target : batch.targets.values<std::int32_t>())
-    if (target != ignored_target) bytes += bytes_[target];
+  if (!is_rehearsing())
+    for (const std::int32_t target : batch.targets.values<std::int32_t>())
+      if (target != ignored_target) bytes += bytes_[target];
   return {total,
           {{"loss", {total.item(), batch.count}},
            {"bits_per_byte", {total.item() / std::numbers::ln2, bytes}}}};

@@ -45,6 +45,8 @@ class LanguageModel final : public Task {
   const Network& network() const { return network_; }
   const Tokenizer& tokenizer() const { return *corpus_.tokenizer; }
   std::optional<std::int32_t> end_of_text() const { return corpus_.end_of_text; }
+  // The token that ends the assistant's turn, where it was trained on conversations.
+  std::optional<std::int32_t> end_of_answer() const { return corpus_.end_of_answer; }
   bool ends_text(std::int32_t token) const { return ends_.contains(token); }
   std::int64_t vocabulary() const { return vocabulary_; }  // of the model: its tokens, or more
   std::int64_t context() const { return context_; }

@@ -1,6 +1,6 @@
+#include "train/inspect/inspector.hpp"
 #include "train/tasks/language/language_model.hpp"
 #include "train/tasks/language/next_token_graph.hpp"
-#include "train/view.hpp"
 
 namespace tapestry {
 namespace {

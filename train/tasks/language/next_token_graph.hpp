@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "train/onnx/models.hpp"
+#include "train/inspect/onnx/models.hpp"
 
 namespace tapestry {
 

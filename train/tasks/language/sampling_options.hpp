@@ -1,8 +1,8 @@
 #pragma once
 
-#include "train/decode/generate.hpp"
+#include "train/generate/generate.hpp"
+#include "train/tasks/inspector_options.hpp"
 #include "train/tasks/language/language_model.hpp"
-#include "train/tasks/view_options.hpp"
 
 // How a language model's next token is chosen, as `sample` and `chat` are told it.
 namespace tapestry::sampling {

@@ -1,7 +1,7 @@
 #include "train/tasks/language/text_writer.hpp"
 
-#include "train/decode/batch.hpp"
-#include "train/decode/token_text.hpp"
+#include "train/generate/batch.hpp"
+#include "train/generate/token_text.hpp"
 
 namespace tapestry {
 namespace {

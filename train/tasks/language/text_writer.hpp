@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "train/decode/generate.hpp"
+#include "train/generate/generate.hpp"
 #include "train/tasks/language/language_model.hpp"
 
 namespace tapestry {

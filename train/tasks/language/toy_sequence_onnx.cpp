@@ -1,16 +1,14 @@
-#include <nlohmann/json.hpp>
-
+#include "data/json.hpp"
+#include "train/inspect/inspector.hpp"
 #include "train/tasks/language/next_token_graph.hpp"
 #include "train/tasks/language/toy_sequence.hpp"
-#include "train/view.hpp"
 
 namespace tapestry {
 namespace {
 
 onnx::Models toy_sequence_graphs(ToySequence& task, const Options&) {
   onnx::Models models = next_token_models(task.model(), task.model().options.context);
-  models.front()->note("vocabulary",
-                       nlohmann::json(task.training_data().vocabulary().symbols()).dump());
+  models.front()->note("vocabulary", JsonValue(task.training_data().vocabulary().symbols()).dump());
   return models;
 }
 

@@ -12,10 +12,10 @@
 #include "data/text/parallel_text.hpp"
 #include "data/text/unicode.hpp"
 #include "data/toys/dates.hpp"
+#include "train/config/keys.hpp"
+#include "train/config/option_keys.hpp"
 #include "train/run/version.hpp"
-#include "train/settings/keys.hpp"
-#include "train/settings/option_keys.hpp"
-#include "train/tasks/initialised.hpp"
+#include "train/tasks/initialized.hpp"
 #include "train/tasks/transformer_keys.hpp"
 
 namespace tapestry {

@@ -4,7 +4,7 @@
 
 #include "data/text/bleu.hpp"
 #include "layers/models/encoder_decoder.hpp"
-#include "train/decode/beam_search.hpp"
+#include "train/generate/beam_search.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {

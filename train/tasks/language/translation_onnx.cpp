@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <nlohmann/json.hpp>
 
+#include "data/json.hpp"
 #include "data/text/special_tokens.hpp"
-#include "train/onnx/models.hpp"
+#include "train/inspect/inspector.hpp"
+#include "train/inspect/onnx/models.hpp"
 #include "train/tasks/language/translation.hpp"
-#include "train/view.hpp"
 
 namespace tapestry {
 namespace {
@@ -53,7 +53,7 @@ std::unique_ptr<Graph> decoder_graph(const EncoderDecoder& model) {
 
 // What each token stands for, where no tokenizer says it.
 std::string token_texts(const ParallelCorpus& corpus) {
-  nlohmann::json texts = special_tokens;
+  JsonValue texts = special_tokens;
   for (std::int32_t token = special_tokens.size(); token < corpus.vocabulary; ++token)
     texts.push_back(corpus.decode(std::array{token}));
   return texts.dump();

@@ -5,7 +5,7 @@
 
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
-#include "train/tasks/initialised.hpp"
+#include "train/tasks/initialized.hpp"
 #include "train/tasks/transformer_keys.hpp"
 
 namespace tapestry {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "data/series/series.hpp"
-#include "train/draw/figure.hpp"
+#include "train/plot/figure.hpp"
 
 namespace tapestry {
 

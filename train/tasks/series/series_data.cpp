@@ -3,11 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <charconv>
 
 #include "data/file.hpp"
+#include "data/json.hpp"
 #include "data/text/text.hpp"
-#include "train/settings/option_keys.hpp"
+#include "train/config/option_keys.hpp"
 
 namespace tapestry {
 namespace {
@@ -32,10 +33,14 @@ SeriesTable load(const Config& config) {
   throw_unhandled(key::series_kind);
 }
 
+// Whatever locale a program that uses the library has set.
 std::vector<double> numbers(const std::string& text) {
   std::vector<double> values;
-  for (const std::string_view part : split(text, ','))
-    values.push_back(std::stod(std::string(part)));
+  for (const std::string_view part : split(text, ',')) {
+    const char* end = part.data() + part.size();
+    const auto read = std::from_chars(part.data(), end, values.emplace_back());
+    require(read.ec == std::errc() && read.ptr == end, "series: '{}' is no number", part);
+  }
   return values;
 }
 
@@ -55,22 +60,22 @@ SeriesScale kept_scale(const SeriesData::Metadata& trained) {
 std::vector<std::string> kept_names(const SeriesData::Metadata& trained) {
   const auto found = trained.find(columns);
   if (found == trained.end()) return {};
-  return nlohmann::json::parse(found->second).get<std::vector<std::string>>();
+  return JsonValue::parse(found->second).get<std::vector<std::string>>();
 }
 
 SeriesData::SeriesData(const Config& config, const SeriesDataset::Window& window,
                        const Metadata& trained)
     : config_(config),
       window_(window),
-      table_(load(config)),
+      table_(std::make_shared<const SeriesTable>(load(config))),
       scale_(scale_from(trained)),
-      values_(scale_.apply(table_.values)) {}
+      values_(scale_.apply(table_->values)) {}
 
 SeriesScale SeriesData::scale_from(const Metadata& trained) const {
-  if (trained.empty()) return SeriesScale::of(table_, ranges().train);
+  if (trained.empty()) return SeriesScale::of(*table_, ranges().train);
   const SeriesScale scale = kept_scale(trained);
-  expect_input(scale.means.size() == table_.names.size(),
-               "{}: {} series; this model was trained on {}", table_.path, table_.names.size(),
+  expect_input(scale.means.size() == table_->names.size(),
+               "{}: {} series; this model was trained on {}", table_->path, table_->names.size(),
                scale.means.size());
   expect_columns(trained);
   return scale;
@@ -81,14 +86,14 @@ SeriesScale SeriesData::scale_from(const Metadata& trained) const {
 void SeriesData::expect_columns(const Metadata& trained) const {
   const std::vector<std::string> names = kept_names(trained);
   if (names.empty()) return;
-  require(names.size() == table_.names.size(), "{} names of {} series", names.size(),
-          table_.names.size());
-  const auto [wanted, given] = std::ranges::mismatch(names, table_.names);
+  require(names.size() == table_->names.size(), "{} names of {} series", names.size(),
+          table_->names.size());
+  const auto [wanted, given] = std::ranges::mismatch(names, table_->names);
   if (wanted == names.end()) return;
-  const bool only_moved = std::ranges::is_permutation(names, table_.names);
+  const bool only_moved = std::ranges::is_permutation(names, table_->names);
   throw InputError(fmt::format(
-      "{}: series {} is {}; this model was trained on {} there; {}: {}", table_.path,
-      given - table_.names.begin() + 1, printable(*given), printable(*wanted),
+      "{}: series {} is {}; this model was trained on {} there; {}: {}", table_->path,
+      given - table_->names.begin() + 1, printable(*given), printable(*wanted),
       only_moved ? "put the columns in its order" : "give the series that it was trained on",
       printable(fmt::format("{}", fmt::join(names, ", ")))));
 }
@@ -96,7 +101,7 @@ void SeriesData::expect_columns(const Metadata& trained) const {
 SeriesData::Metadata SeriesData::metadata() const {
   return {{"means", fmt::format("{}", fmt::join(scale_.means, ","))},
           {"deviations", fmt::format("{}", fmt::join(scale_.deviations, ","))},
-          {columns, nlohmann::json(table_.names).dump()}};
+          {columns, JsonValue(table_->names).dump()}};
 }
 
 SeriesRanges SeriesData::ranges() const {
@@ -105,16 +110,16 @@ SeriesRanges SeriesData::ranges() const {
   config_.expect(by_months || train + validation < 1, key::validation_fraction,
                  "with data.train_fraction = {} nothing is left to test on", train);
   const auto by_month = [&] {
-    return split_by_months(table_, {.train = config_[key::train_months],
-                                    .validation = config_[key::validation_months],
-                                    .test = config_[key::test_months]});
+    return split_by_months(*table_, {.train = config_[key::train_months],
+                                     .validation = config_[key::validation_months],
+                                     .test = config_[key::test_months]});
   };
   const SeriesRanges ranges =
       by_months ? with_keys(config_,
                             {{"months", key::train_months,
                               "make the months fewer, or set data.split = \"fractions\""}},
                             by_month)
-                : split_by_fractions(table_, train, validation);
+                : split_by_fractions(*table_, train, validation);
   const auto [T, H] = window_;
   for (const auto& [name, range] : {std::pair{"training", ranges.train},
                                     {"validation", ranges.validation},
@@ -123,16 +128,16 @@ SeriesRanges SeriesData::ranges() const {
         std::max(range.begin, T) + H <= range.end,
         "{}: no window of model.context = {} and model.horizon = {} steps fits the {} split, "
         "rows {} to {}; make them shorter",
-        table_.path, T, H, name, range.begin, range.end);
+        table_->path, T, H, name, range.begin, range.end);
   return ranges;
 }
 
 const SeriesData::Splits& SeriesData::splits() {
   if (splits_) return *splits_;
   const SeriesRanges rows = ranges();
-  return splits_.emplace(Splits{SeriesDataset(values_, rows.train, window_),
-                                SeriesDataset(values_, rows.validation, window_),
-                                SeriesDataset(values_, rows.test, window_)});
+  return splits_.emplace(Splits{SeriesDataset(values_, rows.train, window_, table_),
+                                SeriesDataset(values_, rows.validation, window_, table_),
+                                SeriesDataset(values_, rows.test, window_, table_)});
 }
 
 }  // namespace tapestry

@@ -1,9 +1,10 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "data/series/series.hpp"
-#include "train/settings/keys.hpp"
+#include "train/config/keys.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {
@@ -76,7 +77,7 @@ class SeriesData {
   // `trained` is a checkpoint's metadata, or empty. InputError names file, line and column, or key.
   SeriesData(const Config& config, const SeriesDataset::Window& window, const Metadata& trained);
 
-  const SeriesTable& table() const { return table_; }
+  const SeriesTable& table() const { return *table_; }
   const SeriesScale& scale() const { return scale_; }
   const Array& values() const { return values_; }  // (rows, M), z-scored
   Metadata metadata() const;
@@ -94,7 +95,7 @@ class SeriesData {
 
   Config config_;
   SeriesDataset::Window window_;
-  SeriesTable table_;
+  std::shared_ptr<const SeriesTable> table_;
   SeriesScale scale_;
   Array values_;
   std::optional<Splits> splits_;

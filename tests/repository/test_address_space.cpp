@@ -1,0 +1,77 @@
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+
+#include "autograd/level.hpp"
+#include "tests/support/labels.hpp"
+#include "tests/support/process.hpp"
+
+// What the program does where a limit leaves it little address space (ulimit -v).
+namespace tapestry {
+namespace {
+
+// With so many KiB of address space. A program that waits without end is killed, with status 124.
+Finished run_within(std::int64_t limit, const TemporaryFolder& folder, const std::string& words) {
+  return run_program(
+      {"sh", "-c",
+       fmt::format("ulimit -v {}; exec timeout 300 {} {}", limit, TAPESTRY_BINARY, words)},
+      {.folder = folder.path()});
+}
+
+TEST_SUITE_BEGIN("address space");
+
+TEST_CASE("bug: address space: every command waited without end where OpenBLAS found too little" *
+          not_sanitized("the sanitizers reserve more than such a limit leaves")) {
+  if (*TAPESTRY_EMULATOR) return;  // which reserves more as well
+  const TemporaryFolder folder;
+  for (const std::int64_t limit : {50'000, 100'000, 150'000, 200'000, 250'000, 300'000, 400'000}) {
+    CAPTURE(limit);
+    const std::string run = fmt::format("run-{}", limit);
+    for (const std::string& words :
+         {std::string("list"), std::string("plan sort --seconds 0"),
+          "train sort --threads 1 --quiet --set train.steps=2 --out " + run}) {
+      CAPTURE(words);
+      const Finished finished = run_within(limit, folder, words);
+      INFO(finished.err);
+      CHECK(finished.status <= 2);
+      CHECK(lines_of(finished.err).size() == (finished.status == 0 ? 0 : 1));
+      if (limit >= 300'000) CHECK(finished.status == 0);
+    }
+  }
+}
+
+TEST_CASE("address space: what needs OpenBLAS says how much, and draws where there is enough" *
+          not_sanitized("the sanitizers reserve more than such a limit leaves")) {
+  if (*TAPESTRY_EMULATOR) return;
+  const TemporaryFolder folder;
+  const Finished trained =
+      tapestry_run(with_sets({"train", "clothes-vae", "--out", "vae", "model.latent=5",
+                              "train.steps=1", "data.training_images=20", "data.test_images=5"}),
+                   {.folder = folder.path()});
+  REQUIRE(trained.status == 0);
+  const Finished refused = run_within(300'000, folder, "latent vae");
+  CHECK(refused.status == 1);
+  CHECK(lines_of(refused.err).size() == 1);
+  check_says(refused.err, {"OpenBLAS, which computes principal components, needs 352 MB of "
+                           "address space",
+                           "ulimit -v"});
+  const Finished drawn = tapestry_run({"latent", "vae"}, {.folder = folder.path()});
+  INFO(drawn.err);
+  CHECK(drawn.status == 0);
+  check_says(drawn.out, {".png"});
+}
+
+TEST_CASE("address space: no command loads OpenBLAS with the program") {
+  if (*TAPESTRY_EMULATOR) return;  // ldd knows this machine's libraries alone
+  Dl_info library{};
+  REQUIRE(dladdr(reinterpret_cast<void*>(&instruction_level), &library) != 0);
+  const std::string needed = run_program({"ldd", library.dli_fname}).out;
+  check_says(needed, {"libfmt.so", "libstdc++.so"});
+  for (const char* other : {"openblas", "libblas", "liblapack", "gfortran"})
+    CHECK_MESSAGE(needed.find(other) == std::string::npos, other);
+  check_says(run_program({"ldd", plugin_path("linear_algebra")}).out, {"blas"});
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

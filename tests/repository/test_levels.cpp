@@ -1,0 +1,150 @@
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/labels.hpp"
+#include "tests/support/process.hpp"
+
+namespace tapestry {
+namespace {
+
+Finished run_at(const std::string& level, const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {"env", "TAPESTRY_LEVEL=" + level, TAPESTRY_BINARY};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return run_program(command);
+}
+
+// Those that are built, and that this processor has.
+std::vector<std::string> levels_here() {
+  std::vector<std::string> levels;
+  for (const std::string level : {"v2", "v3", "v4"})
+    if (run_at(level, {"--version"}).status == 0) levels.push_back(level);
+  return levels;
+}
+
+TEST_SUITE_BEGIN("levels");
+
+TEST_CASE("levels: --version names version, commit, level, engines and threads") {
+  const std::string version = tapestry_run({"--version"}).out;
+  check_says(version, {"tapestry 0.", " tiles, ", " thread"});
+  for (const std::string& level : levels_here()) {
+    check_says(run_at(level, {"--version"}).out, {"x86-64-" + level + ", "});
+    // oneDNN, too, keeps to a level below the processor's best.
+    if (level == "v2") check_says(run_at(level, {"--version"}).out, {"6x8 tiles", "(SSE4.1)"});
+    if (level == "v3") check_says(run_at(level, {"--version"}).out, {"6x16 tiles", "(AVX2)"});
+    CHECK(run_at("x86-64-" + level, {"--version"}).out == run_at(level, {"--version"}).out);
+  }
+}
+
+TEST_CASE("levels: what is not there is refused in one line") {
+  for (const std::string level : {"v1", "v5", "x86-64-v33", "avx2", " v3", "3", "|id"}) {
+    const Finished refused = run_at(level, {"list"});
+    CHECK(refused.status == 2);
+    CHECK(lines_of(refused.err).size() == 1);
+    check_says(refused.err, {"TAPESTRY_LEVEL=" + level + ": no such level"});
+  }
+  for (const std::string level : {"v2", "v3", "v4"}) {
+    const Finished finished = run_at(level, {"list"});
+    if (finished.status == 0) continue;  // it is there
+    CHECK(finished.status == 2);
+    CHECK(lines_of(finished.err).size() == 1);
+    check_says(finished.err, {"TAPESTRY_LEVEL=" + level + ": "});
+  }
+  check_says(run_at("v\n3\033[2J", {"list"}).err, {"TAPESTRY_LEVEL=v?3?[2J: no such level"});
+  CHECK(run_at("", {"list"}).status == 0);
+}
+
+// qemu's processors have the instructions of their time; an unknown one ends a program with SIGILL.
+TEST_CASE("levels: older processors get theirs, or one line" *
+          not_sanitized("an emulated processor is too slow for it")) {
+  const auto run_on = [](const std::string& processor, const std::string& level,
+                         const std::vector<std::string>& arguments) {
+    std::vector<std::string> command = {
+        "env", "TAPESTRY_LEVEL=" + level, "qemu-x86_64-static", "-cpu", processor, TAPESTRY_BINARY};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    Finished finished = run_program(command);
+    std::string own;  // without qemu's own warnings
+    for (const std::string& line : lines_of(finished.err))
+      if (!line.starts_with("qemu-x86_64")) own += line + "\n";
+    finished.err = own;
+    return finished;
+  };
+  if (run_on("max", "", {"--help"}).status == 127 || *TAPESTRY_EMULATOR) {
+    left_out("qemu-x86_64-static is not installed");
+    return;
+  }
+  const auto check_refused = [](const Finished& refused, const std::string& part) {
+    CHECK(refused.status == 2);
+    CHECK(lines_of(refused.err).size() == 1);
+    check_says(refused.err, {part});
+  };
+  const std::vector<std::string> levels = levels_here();
+  check_refused(run_on("qemu64", "", {"--version"}), "lacks what x86-64-v2 has");
+  struct Row {
+    std::string processor, has, lacks;
+  };
+  for (const auto& [processor, has, lacks] :
+       {Row{"qemu64", "", "v2"}, Row{"Nehalem", "v2", "v3"}, Row{"Haswell", "v3", "v4"}}) {
+    CAPTURE(processor);
+    check_refused(run_on(processor, lacks, {"--version"}),
+                  "TAPESTRY_LEVEL=" + lacks + ": this processor lacks its instructions");
+    if (has.empty()) continue;
+    if (std::ranges::count(levels, has) == 0) {
+      check_refused(run_on(processor, has, {"--version"}), "TAPESTRY_LEVEL=" + has + ": not built");
+      continue;
+    }
+    const TemporaryFolder folder;
+    const Finished trained = run_on(
+        processor, "", {"train", "karate", "--set", "train.steps=2", "--out", folder.path("run")});
+    INFO(trained.err);
+    CHECK(trained.status == 0);
+    check_says(trained.out, {"x86-64-" + has + ", ", "step 2/2"});
+  }
+}
+
+TEST_CASE("levels: they train to the same within 1e-4, and a resumed run says that it changed") {
+  const std::vector<std::string> levels = levels_here();
+  const TemporaryFolder folder;
+  const auto train = [&](const std::string& level, const std::string& run, const std::string& steps,
+                         const std::vector<std::string>& more = {}) {
+    std::vector<std::string> command = {"train",     "sort",
+                                        "--out",     folder.path(run),
+                                        "--threads", "2",
+                                        "--set",     "train.steps=" + steps,
+                                        "--set",     "optim.decay_steps=20",
+                                        "--set",     "train.log_every=1"};
+    command.insert(command.end(), more.begin(), more.end());
+    const Finished finished = run_at(level, command);
+    INFO(finished.err);
+    REQUIRE(finished.status == 0);
+    return finished.out;
+  };
+  const auto losses = [&](const std::string& run) {
+    std::vector<double> found;
+    for (const std::string& line : lines_of(read_bytes(folder.path(run) + "/metrics.jsonl")))
+      found.push_back(nlohmann::json::parse(line)["loss"]);
+    return found;
+  };
+  for (const std::string& level : levels)
+    check_says(lines_of(train(level, level, "20")).front(), {"x86-64-" + level + ", "});
+  for (const std::string& level : levels) {
+    const std::vector<double> here = losses(level), there = losses(levels.front());
+    REQUIRE(here.size() == 21);  // and the evaluation
+    for (std::size_t i = 0; i < here.size(); ++i)
+      CHECK(here[i] == doctest::Approx(there[i]).epsilon(1e-4));
+  }
+  if (levels.size() < 2) {
+    MESSAGE("one level is built and supported: none to compare it with");
+    return;
+  }
+  const std::string resumed = train(levels.back(), levels.front(), "25", {"--resume"});
+  check_says(resumed, {"so far it was trained by \"x86-64-" + levels.front(),
+                       "it goes on by \"x86-64-" + levels.back()});
+  const std::string again = train(levels.back(), levels.front(), "26", {"--resume"});
+  CHECK(again.find("so far it was trained by") == std::string::npos);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,321 @@
+#include <doctest/doctest.h>
+
+#include <map>
+#include <regex>
+#include <set>
+
+#include "tests/support/labels.hpp"
+#include "tests/support/process.hpp"
+
+// Rules of the repository that can be checked by reading its files.
+namespace tapestry {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path root = TAPESTRY_SOURCE_DIR;
+const std::vector<std::string> rooms = {"autograd", "layers", "optim", "data", "train", "tests"};
+
+struct Source {
+  std::string path, room, text;
+};
+
+// Every .hpp and .cpp file of the six rooms.
+const std::vector<Source>& sources() {
+  static const std::vector<Source> found = [] {
+    std::vector<Source> all;
+    for (const std::string& room : rooms)
+      for (const auto& entry : fs::recursive_directory_iterator(root / room))
+        if (entry.path().extension() == ".hpp" || entry.path().extension() == ".cpp")
+          all.push_back(
+              {fs::relative(entry.path(), root).string(), room, read_bytes(entry.path().string())});
+    std::ranges::sort(all, {}, &Source::path);
+    return all;
+  }();
+  return found;
+}
+
+std::vector<std::string> matches(const std::string& text, const std::string& pattern) {
+  std::vector<std::string> found;
+  const std::regex expression(pattern, std::regex::multiline);
+  for (auto match = std::sregex_iterator(text.begin(), text.end(), expression);
+       match != std::sregex_iterator(); ++match)
+    found.push_back((*match)[1].str());
+  return found;
+}
+
+TEST_SUITE_BEGIN("repository");
+
+TEST_CASE("repository: autograd <- {layers, optim, data} <- train <- tests, and no other arrow") {
+  const std::map<std::string, std::set<std::string>> allowed = {
+      {"autograd", {"autograd"}},
+      {"layers", {"autograd", "layers"}},
+      {"optim", {"autograd", "optim"}},
+      {"data", {"autograd", "data"}},
+      {"train", {"autograd", "layers", "optim", "data", "train"}},
+      {"tests", {rooms.begin(), rooms.end()}}};
+  int arrows = 0;
+  for (const Source& source : sources())
+    for (const std::string& included : matches(source.text, "^ *# *include +\"([^\"]*)\"")) {
+      CAPTURE(source.path);
+      CAPTURE(included);
+      CHECK(allowed.at(source.room).contains(included.substr(0, included.find('/'))));
+      CHECK(fs::exists(root / included));
+      ++arrows;
+    }
+  CHECK(arrows > 100);
+  for (const Source& source : sources())  // ours are in quotes, so that the rule can be read
+    for (const std::string& included : matches(source.text, "^ *# *include +<([^>]*)>"))
+      CHECK_MESSAGE(std::ranges::count(rooms, included.substr(0, included.find('/'))) == 0,
+                    source.path, " includes ", included);
+}
+
+// What each folder of train/, and each header that stands in train/ itself, may include of the
+// others. train/README.md shows this table.
+const std::vector<std::pair<std::string, std::vector<std::string>>> train_dependencies = {
+    {"config", {}},
+    {"distributed", {}},
+    {"generate", {}},
+    {"plot", {}},
+    {"measure", {"config"}},
+    {"fine_tuning", {"config"}},
+    {"task", {"config", "fine_tuning"}},
+    {"run", {"config", "task"}},
+    {"inspect", {"config", "plot", "task"}},
+    {"tasks", {"config", "generate", "inspect", "plot", "run", "task"}},
+    {"model", {"run", "tasks"}},
+    {"trainer", {"config", "distributed", "inspect", "measure", "plot", "run", "task"}},
+    {"tools/bench", {"generate", "measure"}},
+    {"tools/plan", {"config", "measure", "run", "tasks", "trainer"}},
+    {"tools/doctor", {"config", "measure", "plot", "run", "task", "tools/plan", "trainer"}},
+    {"tools/convert", {"config", "fine_tuning", "inspect", "run", "task", "tasks"}},
+    {"tools/reproduce", {"config", "inspect", "measure", "run", "trainer"}},
+    {"tools/report", {"config", "inspect", "measure", "plot", "run", "task", "trainer"}},
+    {"commands",
+     {"config", "distributed", "inspect", "measure", "plot", "run", "task", "tasks", "tools",
+      "trainer"}}};
+
+// "train/tools/plan/plan.hpp" -> "tools/plan", "train/run/run.hpp" -> "run", "train/task.hpp" ->
+// "task"
+std::string folder_in_train(const std::string& path) {
+  const std::vector<std::string> found = matches(path, "^train/(tools/[^/.]*|[^/.]*)[/.].*");
+  return found.empty() ? "" : found.front();
+}
+
+TEST_CASE("repository: a folder of train/ includes those that the table allows, and no other") {
+  std::map<std::string, std::set<std::string>> allowed;
+  for (const auto& [folder, others] : train_dependencies) {
+    for (const std::string& other : others)  // a table in this order has no circle
+      CHECK_MESSAGE((other == "tools" || allowed.contains(other)), folder, " before ", other);
+    allowed[folder] = {others.begin(), others.end()};
+  }
+  std::map<std::string, std::set<std::string>> included_by;
+  for (const Source& source : sources()) {
+    const std::string folder = folder_in_train(source.path);
+    if (folder.empty() || folder == "main") continue;
+    REQUIRE_MESSAGE(allowed.contains(folder), source.path);
+    for (const std::string& header : matches(source.text, "^#include \"(train/[^\"]*)\"")) {
+      std::string other = folder_in_train(header);
+      if (other == folder) continue;
+      if (folder == "commands" && other.starts_with("tools/")) other = "tools";
+      CHECK_MESSAGE(allowed.at(folder).contains(other), source.path, " includes ", header);
+      included_by[folder].insert(other);
+    }
+  }
+  for (const auto& [folder, others] : allowed)  // no row allows what nothing needs
+    CHECK_MESSAGE(others == included_by[folder], folder);
+}
+
+// A line for each folder: "trainer/            includes config distributed …".
+TEST_CASE("repository: train/README.md shows the table of dependencies") {
+  std::string table = "```text\n";
+  for (const auto& [folder, others] : train_dependencies)
+    table += fmt::format("{:<16}{}\n", folder,
+                         others.empty() ? "-" : fmt::format("{}", fmt::join(others, ", ")));
+  table += "```\n";
+  const std::string page = read_bytes((root / "train/README.md").string());
+  CHECK_MESSAGE(page.find(table) != std::string::npos, "train/README.md lacks:\n", table);
+}
+
+TEST_CASE("repository: no family of tasks includes another") {
+  for (const Source& source : sources())
+    for (const std::string& family : matches(source.path, "^train/tasks/([^/]*)/"))
+      for (const std::string& other :
+           matches(source.text, "^#include \"train/tasks/([^/\"]*)/[^\"]*\""))
+        CHECK_MESSAGE(other == family, source.path, " includes tasks/", other);
+}
+
+TEST_CASE("repository: data knows arrays, but no tensor") {
+  const std::set<std::string> allowed = {"adjacency", "array",  "check",     "checksum",
+                                         "parallel",  "random", "rehearsal", "shape"};
+  for (const Source& source : sources())
+    if (source.room == "data")
+      for (const std::string& header :
+           matches(source.text, "^#include \"autograd/([^\"]*)[.]hpp\""))
+        CHECK_MESSAGE(allowed.contains(header), source.path, " includes autograd/", header);
+}
+
+TEST_CASE("repository: data states facts, without a config's keys and the command line's flags") {
+  const std::string literal = "(\"(?:[^\"\\\\\n]|\\\\.)*\")";
+  const std::string named = "(\\b(?:data|model|train|optim)[.][a-z]|--[a-z])";
+  const auto speaks = [&](const std::string& text) { return !matches(text, named).empty(); };
+  CHECK(speaks("\"lower model.context\""));
+  CHECK(speaks("\"allow gaps with --set\""));
+  CHECK(!speaks("\"found nothing -- or train.\""));
+  int literals = 0;
+  for (const Source& source : sources()) {
+    if (source.room != "data") continue;
+    const std::string code = std::regex_replace(
+        source.text, std::regex("^ *(?:#include|//).*", std::regex::multiline), "");
+    for (const std::string& text : matches(code, literal)) {
+      CHECK_MESSAGE(!speaks(text), source.path, " says ", text);
+      ++literals;
+    }
+  }
+  CHECK(literals > 300);
+}
+
+TEST_CASE("repository: headers start with #pragma once, and one alone brings xtensor along") {
+  int headers = 0;
+  for (const Source& source : sources()) {
+    if (!source.path.ends_with(".hpp")) continue;
+    ++headers;
+    CHECK_MESSAGE(source.text.starts_with("#pragma once\n"), source.path);
+    if (source.room == "tests" || source.path.starts_with("autograd/kernels/")) continue;
+    if (source.path == "autograd/xtensor.hpp") continue;  // for sources, and the library's users
+    CHECK_MESSAGE(
+        matches(source.text, "^#include [<\"]((xtensor|xsimd|dnnl|autograd/xtensor.hpp)[^>\"]*)")
+            .empty(),
+        source.path);
+  }
+  CHECK(headers > 20);
+}
+
+TEST_CASE("repository: one #pragma omp") {
+  std::vector<std::string> found;
+  for (const Source& source : sources())
+    if (source.room != "tests")
+      for (const std::string& pragma : matches(source.text, "^ *(# *pragma +omp)"))
+        found.push_back(source.path + pragma);
+  CHECK(found == std::vector<std::string>{"autograd/parallel.cpp#pragma omp"});
+}
+
+TEST_CASE("repository: nothing below train/ prints or ends the program") {
+  for (const Source& source : sources())
+    if (source.room != "train" && source.room != "tests")
+      for (const std::string& call :
+           matches(source.text, "\\b(fmt::print|printf|std::cout|std::cerr|exit|abort) *[(<]"))
+        CHECK_MESSAGE(false, source.path, " calls ", call);
+  CHECK(matches("x = abort();", "\\b(abort) *[(<]").size() == 1);
+}
+
+TEST_CASE(
+    "repository: what train/ prints goes through one place, which knows what terminals obey") {
+  for (const Source& source : sources())
+    if (source.room == "train" && source.path != "train/main.cpp" &&
+        source.path != "train/run/terminal.cpp")
+      for (const std::string& call :
+           matches(source.text, "\\b(fmt::print|printf|fputs|puts|std::cout|std::cerr) *[(<]"))
+        CHECK_MESSAGE(false, source.path, " calls ", call);
+}
+
+TEST_CASE("repository: nothing is left to do") {
+  const std::string words = std::string("\\b(TO") + "DO|FIX" + "ME|XX" + "X|HA" + "CK)\\b";
+  for (const Source& source : sources())
+    CHECK_MESSAGE(matches(source.text, words).empty(), source.path);
+  for (const std::string name : {"README.md", "CMakeLists.txt", "tapestry"})
+    CHECK_MESSAGE(matches(read_bytes((root / name).string()), words).empty(), name);
+}
+
+// What a program prints, or nothing where it is not installed or fails.
+std::string output_of(const std::vector<std::string>& command) {
+  try {
+    const Finished finished = run_program(command);
+    return finished.status == 0 ? finished.out : "";
+  } catch (const std::invalid_argument&) {
+    return "";
+  }
+}
+
+TEST_CASE("repository: the top level holds the six rooms and little else") {
+  std::set<std::string> allowed(rooms.begin(), rooms.end());
+  allowed.insert({"CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE", "tapestry"});
+  for (const std::string& name : allowed) CHECK_MESSAGE(fs::exists(root / name), name);
+  for (const char* name : {"common", "util", "utils"})
+    for (const std::string& room : rooms) CHECK(!fs::exists(root / room / name));
+  // Of tracked files alone: what else lies there, such as a run, is its owner's.
+  const std::vector<std::string> tracked =
+      lines_of(output_of({"git", "-C", root.string(), "ls-files"}));
+  if (tracked.empty()) MESSAGE("not checked: git is not installed, or the tree is no clone");
+  for (const std::string& path : tracked) {
+    const std::string name = path.substr(0, path.find('/'));
+    CHECK_MESSAGE((allowed.contains(name) || name.starts_with('.')), path);
+  }
+}
+
+TEST_CASE("repository: no test file is longer than 600 lines") {
+  for (const Source& source : sources())
+    if (source.room == "tests")
+      CHECK_MESSAGE(std::ranges::count(source.text, '\n') <= 600, source.path);
+}
+
+TEST_CASE("repository: every file is clang-formatted") {
+  std::vector<std::string> command = {"clang-format", "--dry-run", "-Werror"};
+  for (const Source& source : sources()) command.push_back((root / source.path).string());
+  REQUIRE(command.size() > 50);
+  // Debian 12's; others break lines elsewhere.
+  if (output_of({"clang-format", "--version"}).find("version 14.") == std::string::npos) {
+    left_out("clang-format 14 is not installed");
+    return;
+  }
+  const Finished finished = run_program(command);
+  const std::string complaints = finished.err.substr(0, 2000);
+  CHECK_MESSAGE(finished.status == 0, complaints);
+}
+
+TEST_CASE("repository: the README's C++ example is the one that the install test builds") {
+  const std::string example = read_bytes((root / "tests/example/main.cpp").string());
+  const std::string readme = read_bytes((root / "README.md").string());
+  CHECK(readme.find("```cpp\n" + example + "```\n") != std::string::npos);
+}
+
+TEST_CASE("repository: train/README.md's C++ program is the one that the install test builds") {
+  const std::string page = read_bytes((root / "train/README.md").string());
+  for (const auto& [language, file] : {std::pair{"cmake", "CMakeLists.txt"}, {"cpp", "main.cpp"}})
+    CHECK_MESSAGE(
+        page.find(fmt::format("```{}\n{}```\n", language,
+                              read_bytes((root / "tests/example_model" / file).string()))) !=
+            std::string::npos,
+        file);
+}
+
+TEST_CASE("repository: every room has a README, and the first page is short") {
+  std::vector<std::string> with_readme = rooms;
+  with_readme.insert(with_readme.end(), {"train/tasks", "train/configs", "tests/bench"});
+  for (const std::string& room : with_readme)
+    CHECK_MESSAGE(fs::exists(root / room / "README.md"), room);
+  CHECK(lines_of(read_bytes((root / "README.md").string())).size() <= 150);
+}
+
+TEST_CASE("repository: what READMEs link to is there") {
+  std::vector<fs::path> readmes = {root / "README.md"};
+  for (const std::string& room : rooms)
+    for (const auto& entry : fs::recursive_directory_iterator(root / room))
+      if (entry.path().filename() == "README.md") readmes.push_back(entry.path());
+  int links = 0;
+  for (const fs::path& readme : readmes) {
+    const std::string page =
+        std::regex_replace(read_bytes(readme.string()), std::regex("```[^`]*```"), "");  // no code
+    for (const std::string& link : matches(page, "\\]\\(([^)# ]*)[^) ]*\\)")) {
+      if (link.starts_with("http")) continue;
+      CHECK_MESSAGE(fs::exists(readme.parent_path() / link), readme.string(), " links to ", link);
+      ++links;
+    }
+  }
+  CHECK(links > 100);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

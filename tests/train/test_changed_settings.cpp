@@ -1,0 +1,115 @@
+#include <doctest/doctest.h>
+
+#include "tests/support/verified.hpp"
+#include "train/run/session.hpp"
+
+// A run that is resumed with other settings says so, and is made again with those of each session.
+namespace tapestry {
+namespace {
+
+const std::vector<std::string> longer = {"--resume", "train.steps=60", "optim.decay_steps=60"};
+
+std::string page_of(const Workshop& shop, const std::string& run) {
+  const std::string page = shop.folder.path(run + ".html");
+  const Finished finished = tapestry_run({"report", shop.folder.path(run), "--out", page});
+  INFO(finished.err);
+  REQUIRE(finished.status == 0);
+  return read_bytes(page);
+}
+
+// The words of the commands that a page gives to make its run again.
+std::vector<std::vector<std::string>> commands_of(const std::string& page) {
+  const std::size_t at = page.find("<pre>", page.find("To make it again"));
+  std::vector<std::vector<std::string>> commands;
+  for (const std::string& line : lines_of(page.substr(at + 5, page.find("</pre>", at) - at - 5))) {
+    std::istringstream stream(line);
+    std::vector<std::string>& words = commands.emplace_back();
+    for (std::string word; stream >> word;) words.push_back(word);
+  }
+  return commands;
+}
+
+TEST_SUITE_BEGIN("proof");
+
+TEST_CASE("bug: verify, replay, report: a resume with other settings had other bits, untold") {
+  const Workshop shop;
+  shop.must_train("toy", "run");
+  shop.must_train("toy", "run", longer);
+  const std::vector<Session> sessions = read_sessions(Run(shop.folder.path("run")));
+  REQUIRE(sessions.size() == 2);
+  CHECK(!sessions[0].changed.has_value());
+  CHECK(to_text(sessions[1].changed.value()) ==
+        "optim.decay_steps = 60 (before: 0), train.steps = 60 (before: 40)");
+
+  const Json verdict = must_verify(shop, "run", {"--all"});
+  CHECK(verdict["last_step"] == 60);
+  CHECK(verdict["tensors"].get<int>() > 0);
+  const Finished said = tapestry_run({"verify", shop.folder.path("run"), "--all"});
+  check_says(said.out, {"from step 40 on with optim.decay_steps = 60 (before: 0), train.steps"});
+  for (const std::int64_t step : {30, 57}) {
+    const Finished replayed = tapestry_run(
+        {"replay", shop.folder.path("run"), "--step", fmt::format("{}", step), "--json"});
+    REQUIRE(replayed.status == 0);
+    for (const Json& line : shop.metrics("run"))
+      if (line["step"] == step && line["split"] == "train")
+        CHECK(Json::parse(replayed.out)["lr"] == line["lr"]);
+  }
+
+  const std::string page = page_of(shop, "run");
+  check_says(page, {"Its settings were changed when it was resumed",
+                    "optim.decay_steps = 60 (before: 0), train.steps = 60 (before: 40)"});
+  const auto commands = commands_of(page);
+  REQUIRE(commands.size() == 2);
+  for (std::vector<std::string> words : commands) {
+    words.erase(words.begin());
+    words.push_back("--quiet");
+    const Finished again = tapestry_run(words, {.folder = shop.folder.path()});
+    INFO(again.err);
+    REQUIRE(again.status == 0);
+  }
+  check_same_checkpoint(shop.checkpoint("run"),
+                        shop.folder.path("run-again/checkpoint.safetensors"));
+}
+
+TEST_CASE("bug: report: a run that was stopped and resumed with other settings, in two commands") {
+  const Workshop shop;
+  const std::string run = shop.folder.path("run");
+  shop.must_train("toy", "run", {"train.steps=40"});
+  shop.must_train("toy", "run", {"--resume", "train.steps=50", "optim.decay_steps=80"});
+  shop.must_train("toy", "run",
+                  {"--resume", "train.steps=60", "optim.decay_steps=70", "train.eval_every=20"});
+  const auto commands = commands_of(page_of(shop, "run"));
+  REQUIRE(commands.size() == 3);
+  for (std::vector<std::string> words : commands) {
+    words.erase(words.begin());
+    words.push_back("--quiet");
+    REQUIRE(tapestry_run(words, {.folder = shop.folder.path()}).status == 0);
+  }
+  check_same_checkpoint(shop.checkpoint("run"),
+                        shop.folder.path("run-again/checkpoint.safetensors"));
+  must_verify(shop, "run", {"--all"});
+  must_verify(shop, "run", {"--from", "best", "--all"});
+}
+
+TEST_CASE("sessions: what earlier sessions had that did not record it is told as unknown") {
+  const Workshop shop;
+  shop.must_train("toy", "run");
+  shop.must_train("toy", "run", longer);
+  const std::string path = shop.folder.path("run/sessions.jsonl");
+  std::string lines;
+  for (const std::string& line : lines_of(read_bytes(path))) {
+    Json entry = Json::parse(line);
+    entry.erase("changed");
+    lines += entry.dump() + "\n";
+  }
+  shop.folder.write("run/sessions.jsonl", lines);
+  const Finished said = tapestry_run({"verify", shop.folder.path("run"), "--all"});
+  CHECK(said.status == 1);
+  check_says(said.out, {"it was trained in 2 sessions with different --set"});
+  check_says(page_of(shop, "run"), {"which an earlier version did not record"});
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

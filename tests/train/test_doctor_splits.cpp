@@ -1,0 +1,198 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "data/series/series.hpp"
+#include "tests/support/idx.hpp"
+#include "train/tools/doctor/check.hpp"
+#include "train/tools/doctor/outlying_values.hpp"
+
+// What the doctor says of the test split, and of values that stand for missing ones.
+namespace tapestry {
+namespace {
+
+// With the gates that look at data alone.
+Finished examine_splits(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "doctor");
+  for (const Gate& gate : gates())
+    if (gate.name != "shared examples" && gate.name != "values" && gate.name != "labels" &&
+        gate.name != "targets")
+      arguments.insert(arguments.end(), {"--skip", gate.name});
+  return tapestry_run(arguments);
+}
+
+// --- images ---
+
+struct Pictures {
+  std::vector<std::string> images{};
+  std::string labels{};
+};
+
+// Of four classes, each a bright row of its own among noise.
+Pictures draw(std::int64_t count, std::uint64_t seed) {
+  constexpr int side = 6;
+  Random random(seed, Stream::data);
+  Pictures drawn;
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::string image;
+    for (int pixel = 0; pixel < side * side; ++pixel)
+      image += static_cast<char>(random.below(60) + (pixel / side == i % 4 ? 120 : 0));
+    drawn.images.push_back(image);
+    drawn.labels += static_cast<char>(i % 4);
+  }
+  return drawn;
+}
+
+void write(const TemporaryFolder& folder, const std::string& split, const Pictures& pictures) {
+  const auto count = static_cast<std::uint32_t>(pictures.images.size());
+  std::string images = big_endian(0x803) + big_endian(count) + big_endian(6) + big_endian(6);
+  for (const std::string& image : pictures.images) images += image;
+  folder.write(split + "-images-idx3-ubyte", images);
+  folder.write(split + "-labels-idx1-ubyte",
+               big_endian(0x801) + big_endian(count) + pictures.labels);
+}
+
+Finished examine_pictures(const Pictures& training, const Pictures& test) {
+  const TemporaryFolder folder;
+  write(folder, "train", training);
+  write(folder, "t10k", test);
+  return examine_splits({"clothes-vit", "--set", "data.path=" + folder.path(""), "--set",
+                         "data.class_names=a, b, c, d, e", "--set", "model.patch=3", "--set",
+                         "model.width=8", "--set", "model.heads=2", "--set", "model.layers=1"});
+}
+
+TEST_SUITE_BEGIN("doctor");
+
+TEST_CASE("bug: doctor: a test split of training images, or with labels exchanged, passed") {
+  const Pictures training = draw(200, 1), test = draw(40, 2);
+  const Finished well = examine_pictures(training, test);
+  INFO(well.out);
+  INFO(well.err);
+  CHECK(well.status == 0);
+  check_says(well.out, {"of 40 test examples, 40 read, 0 are among them"});
+
+  Pictures copied = test;
+  for (int i = 0; i < 20; ++i) copied.images[i] = training.images[i];
+  const Finished leaking = examine_pictures(training, copied);
+  CHECK(leaking.status == 1);
+  check_says(leaking.out, {"FAIL  shared examples", "of 40 test examples"});
+
+  const auto renamed = [&](const std::string& to) {
+    Pictures other = test;
+    for (char& label : other.labels) label = static_cast<char>(to[label] - '0');
+    return examine_pictures(training, other);
+  };
+  const Finished exchanged = renamed("0321");
+  INFO(exchanged.out);
+  CHECK(exchanged.status == 1);
+  check_says(exchanged.out, {"FAIL  targets",
+                             "of the 10 examples of the test split with label 1, about 100 % look "
+                             "like label 3 in training, and of the 10 with label 3 about 100 % "
+                             "like label 1"});
+  check_says(renamed("1203").out, {"with label 0, about 100 % look like label 2", "like label 1"});
+  const Finished unknown = renamed("0124");
+  CHECK(unknown.status == 1);
+  check_says(unknown.out,
+             {"FAIL  labels", "10 test examples have labels that no training example has"});
+}
+
+// --- series ---
+
+// Two waves with noise, of hours; `change` may put other values into a row.
+std::string hours(const std::function<void(std::int64_t row, std::vector<double>& values)>& change,
+                  std::int64_t rows = 800) {
+  Random random(3, Stream::data);
+  std::string text = "date,load,oil\n";
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto t = static_cast<double>(row);
+    std::vector<double> values = {40 + 9 * std::sin(0.3 * t) + random.normal(),
+                                  -2 + std::cos(0.21 * t) + 0.1 * random.normal()};
+    change(row, values);
+    text += fmt::format("{},{},{}\n", time_text(row * 3600), values[0], values[1]);
+  }
+  return text;
+}
+
+Finished examine_hours(const std::string& text) {
+  const TemporaryFolder folder;
+  return examine_splits({"etth1", "--set", "data.path=" + folder.write("hours.csv", text), "--set",
+                         "data.split=fractions", "--set", "model.context=24", "--set",
+                         "model.horizon=8"});
+}
+
+TEST_CASE("bug: doctor: values that stand for missing ones passed") {
+  const Finished well = examine_hours(hours([](std::int64_t, auto&) {}));
+  INFO(well.out);
+  INFO(well.err);
+  CHECK(well.status == 0);
+  struct Planted {
+    std::int64_t first, every;
+    double value;
+    std::string said;
+  };
+  for (const auto& [first, every, value, said] :
+       {Planted{7, 50, -99999,
+                "the value -99999 stands 16 times in column oil, first at "
+                "1970-01-01 07:00:00; all others there are between"},
+        Planted{700, 20, 9999, "the value 9999 stands 5 times in column oil"},
+        Planted{750, 1000, 1e38, "the value 1e+38 stands 1 time in column oil"}}) {
+    const Finished found = examine_hours(hours([&](std::int64_t row, auto& values) {
+      if (row >= first && (row - first) % every == 0) values[1] = value;
+    }));
+    INFO(found.out);
+    CHECK(found.status == 1);
+    check_says(found.out, {"FAIL  values", said});
+  }
+}
+
+TEST_CASE("doctor: a value is no outlier that few others are like, or that stands there once") {
+  std::vector<float> column;
+  for (int i = 0; i < 500; ++i) column.push_back(static_cast<float>(i % 100));
+  CHECK(!outlier_of(column).has_value());
+  const auto with = [&](int count, float value) {
+    std::vector<float> more = column;
+    more.insert(more.end(), count, value);
+    return outlier_of(more);
+  };
+  CHECK(!with(2, 999).has_value());  // a peak
+  CHECK(!with(5, 300).has_value());
+  REQUIRE(with(3, 999).has_value());
+  CHECK(with(3, 999)->count == 3);
+  CHECK(with(3, 999)->high == 99);
+  CHECK(with(1, -1e6F).has_value());
+  std::vector<float> classes(100), shares(100);
+  for (std::size_t i = 0; i < 100; ++i) classes[i] = static_cast<float>(i % 3);
+  classes.insert(classes.end(), 5, 50);
+  CHECK(!outlier_of(classes).has_value());
+  for (std::size_t i = 0; i < 100; ++i) shares[i] = static_cast<float>(i) * 1e-4F;
+  shares.insert(shares.end(), 5, 1);  // the pixels of a margin
+  CHECK(!outlier_of(shares).has_value());
+}
+
+TEST_CASE("bug: doctor: noise and shuffled rows were told as a list that lacks a row") {
+  Random random(5, Stream::data);
+  const auto noise = [&](std::int64_t, std::vector<double>& values) {
+    for (double& value : values) value = random.normal();
+  };
+  std::vector<std::string> rows = lines_of(hours([](std::int64_t, auto&) {}, 4000));
+  std::vector<std::string> values;
+  for (std::size_t row = 1; row < rows.size(); ++row) values.push_back(rows[row].substr(19));
+  random.shuffle(values);
+  std::string shuffled = rows[0] + "\n";
+  for (std::size_t row = 1; row < rows.size(); ++row)
+    shuffled += rows[row].substr(0, 19) + values[row - 1] + "\n";
+  for (const std::string& text : {hours(noise, 4000), shuffled}) {
+    const Finished found = examine_hours(text);
+    INFO(found.out);
+    CHECK(found.status == 1);
+    check_says(found.out, {"FAIL  targets", "windows do not depend on their inputs",
+                           "the series are noise, or the rows of the file stand in a random"});
+    CHECK(found.out.find("lacks a row") == std::string::npos);
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

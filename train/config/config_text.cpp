@@ -1,0 +1,121 @@
+#include "train/config/config_text.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "data/file.hpp"
+#include "train/config/shipped_configs.hpp"
+#include "train/config/toml.hpp"
+
+namespace tapestry {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr std::int64_t max_config_bytes = 1 << 20;
+constexpr std::ptrdiff_t most_bases = 16;
+
+bool is_file(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+// Whether a run has written this config: what else it writes lies beside it.
+bool is_of_a_run(const fs::path& path) {
+  const fs::path folder = path.parent_path();
+  return path.filename() == "config.toml" &&
+         (is_file(folder / "metrics.jsonl") || is_file(folder / "checkpoint.safetensors"));
+}
+
+std::vector<std::string> shipped_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, text] : shipped_configs()) names.push_back(name);
+  return names;
+}
+
+// What a base may be called that a file of this folder names.
+std::vector<std::string> candidates(const fs::path& folder) {
+  std::vector<std::string> names = shipped_names();
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, ignored))
+    if (entry.path().extension() == ".toml" && is_file(entry.path().string()))
+      names.push_back(entry.path().filename().string());
+  return names;
+}
+
+bool same(const ConfigText& a, const ConfigText& b) {
+  std::error_code ignored;
+  if (a.is_file && b.is_file) return fs::equivalent(a.source, b.source, ignored);
+  return a.is_file == b.is_file && a.source == b.source;
+}
+
+struct Base {
+  std::string name, origin;
+};
+
+std::optional<Base> base_of(const ConfigText& text) {
+  const toml::table table = parse_toml(text.text, text.source);
+  const auto found = table.find(base_key);
+  if (found == table.end()) return std::nullopt;
+  const auto& [key, node] = *found;
+  const std::string origin = position(text.source, key.source());
+  expect_input(node.is_string(), "{}: base = {}: expected a string", origin, show(node));
+  return Base{node.as_string()->get(), origin};
+}
+
+ConfigText read_base(const Base& base, const ConfigText& from) {
+  expect_input(!base.name.empty(), "{}: base = \"\": expected a shipped config's name{}",
+               base.origin, from.is_file ? ", or a path beside this file" : "");
+  const fs::path folder = fs::path(from.source).parent_path();
+  const bool is_printable =
+      std::ranges::none_of(base.name, [](unsigned char c) { return c < ' '; });
+  const std::string path = (folder / base.name).lexically_normal().string();
+  if (from.is_file && is_printable && is_file(path))
+    return {path, read_file(path, max_config_bytes), true};
+  const auto shipped = shipped_configs().find(base.name);
+  if (shipped != shipped_configs().end()) return {base.name, shipped->second};
+  throw InputError(fmt::format(
+      "{}: base = {}: no {}shipped config of that name{}", base.origin, to_toml(Value(base.name)),
+      from.is_file ? "such file and no " : "",
+      did_you_mean(base.name, from.is_file ? candidates(folder) : shipped_names(), "\"")));
+}
+
+}  // namespace
+
+ConfigText read_config(const std::string& path_or_name) {
+  if (is_file(path_or_name))
+    return {.source = path_or_name,
+            .text = read_file(path_or_name, max_config_bytes),
+            .is_file = true,
+            .is_resolved = is_of_a_run(path_or_name)};
+  const auto shipped = shipped_configs().find(path_or_name);
+  if (shipped != shipped_configs().end()) return {path_or_name, shipped->second};
+  std::error_code ignored;
+  expect_input(!fs::exists(path_or_name, ignored),
+               "{}: is a folder, a pipe or a device; give a TOML file, or a shipped config's name",
+               path_or_name);
+  const std::vector<std::string> names = shipped_names();
+  throw InputError(
+      fmt::format("{}: no such file and no shipped config of that name{} (shipped: {})",
+                  path_or_name, did_you_mean(path_or_name, names), fmt::join(names, ", ")));
+}
+
+std::vector<ConfigText> with_bases(ConfigText text) {
+  std::vector<ConfigText> texts{std::move(text)};
+  while (const std::optional<Base> base = base_of(texts.back())) {
+    expect_input(std::ssize(texts) <= most_bases, "{}: base = {}: more than {} bases in a row",
+                 base->origin, to_toml(Value(base->name)), most_bases);
+    ConfigText next = read_base(*base, texts.back());
+    const auto met =
+        std::ranges::find_if(texts, [&](const ConfigText& earlier) { return same(earlier, next); });
+    std::string circle;
+    for (auto at = met; at != texts.end(); ++at) circle += at->source + " -> ";
+    expect_input(circle.empty(), "{}: base = {}: goes round in a circle: {}{}", base->origin,
+                 to_toml(Value(base->name)), circle, next.source);
+    texts.push_back(std::move(next));
+  }
+  return texts;
+}
+
+}  // namespace tapestry

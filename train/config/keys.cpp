@@ -1,0 +1,96 @@
+#include "train/config/keys.hpp"
+
+#include <filesystem>
+
+#include "optim/optimizer.hpp"
+
+namespace tapestry::key {
+namespace {
+
+KeyInfo named_optimizer() {
+  KeyInfo key = optimizer;
+  for (const auto& [choice, type] : optimizer_registry()) key.limits.choices.push_back(choice);
+  return key;
+}
+
+// Holds for the optimisers that have the setting.
+Condition has_setting(const std::string& setting) {
+  Condition condition{.key = optimizer.name, .values = {}};
+  for (const auto& [optimizer_name, type] : optimizer_registry())
+    if (type.has(setting)) condition.values.emplace_back(optimizer_name);
+  return condition;
+}
+
+// The settings of every optimiser, each once. What several share stands after their own.
+std::vector<KeyInfo> optimizer_keys() {
+  std::vector<KeyInfo> keys;
+  for (const auto& [optimizer_name, type] : optimizer_registry())
+    for (const OptimizerSetting& setting : type.settings) {
+      const Value fallback = std::visit([](auto value) { return Value(value); }, setting.fallback);
+      const KeyInfo key{of_optimizer(setting.name),
+                        fallback,
+                        setting.help,
+                        {.low = setting.range.low,
+                         .high = setting.range.high,
+                         .used_if = {has_setting(setting.name)}}};
+      std::erase_if(keys, [&](const KeyInfo& other) { return other.name == key.name; });
+      keys.push_back(key);
+    }
+  return keys;
+}
+
+}  // namespace
+
+std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys) {
+  std::vector<KeyInfo> keys{task, name, seed, data_path};
+  const auto append = [&](const std::vector<KeyInfo>& more) {
+    keys.insert(keys.end(), more.begin(), more.end());
+  };
+  const auto append_section = [&](const std::string& section) {
+    for (const KeyInfo& own : task_keys)
+      if (own.name.starts_with(section)) keys.push_back(own);
+  };
+  append_section("data.");
+  append_section("model.");
+  append({adapter_rank, adapter_alpha, adapter_dropout, adapter_targets});
+  keys.push_back(named_optimizer());
+  append({learning_rate, final_learning_rate, schedule, warmup_steps, decay_steps});
+  append(optimizer_keys());
+  keys.push_back(clip_norm);
+  append({from, trainable, steps, batch_size, micro_batches, shard_optimizer, eval_every,
+          eval_batch_size, checkpoint_every, log_every, average_decay, early_stopping, least_gain,
+          time_limit, tensorboard, samples, threads, precision, check_finite});
+  append({max_bad_steps, bad_step_factor});
+  append_section("train.");
+  append({expected_metric, expected_value, expected_data, expected_source});
+  return keys;
+}
+
+const std::string& required_path(const Config& config, const std::string& missing,
+                                 const std::string& wanted) {
+  const std::string &path = config[data_path], &source = config[data_source];
+  const std::string advice =
+      fmt::format("name {}{}{}", wanted, source.empty() ? "" : ", such as ", source);
+  std::error_code ignored;
+  config.expect(!path.empty(), data_path, "there is {}; {}", missing, advice);
+  config.expect(std::filesystem::exists(path, ignored), data_path, "no such file or folder; {}",
+                advice);
+  return path;
+}
+
+void expect_no_path(const Config& config) {
+  config.expect(config[data_path].empty(), data_path,
+                "this config's data is built in; leave it out");
+}
+
+std::string of_optimizer(const std::string& setting) { return "optim." + setting; }
+
+}  // namespace tapestry::key
+
+namespace tapestry {
+
+std::uint64_t seed_of(const Config& config) {
+  return static_cast<std::uint64_t>(config[key::seed]);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,62 @@
+#include "train/distributed/launch.hpp"
+
+#include <dlfcn.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "autograd/check.hpp"
+#include "autograd/level.hpp"
+
+namespace tapestry {
+namespace {
+
+std::optional<int> number(const char* variable) {
+  const char* text = std::getenv(variable);
+  int value = 0;
+  if (!text) return std::nullopt;
+  const char* end = text + std::strlen(text);
+  const auto [rest, error] = std::from_chars(text, end, value);
+  return error == std::errc() && rest == end && value >= 0 ? std::optional(value) : std::nullopt;
+}
+
+// Where the variables of one launcher stand. srun gives no variable for the number of processes but
+// its own.
+struct Variables {
+  const char *rank, *size, *mpi;
+};
+constexpr Variables known[] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "openmpi"},
+                               {"PMIX_RANK", "SLURM_NTASKS", "openmpi"},
+                               {"PMI_RANK", "PMI_SIZE", "mpich"}};
+
+}  // namespace
+
+Launch read_launch() {
+  for (const auto& [rank, size, mpi] : known) {
+    const std::optional<int> own = number(rank), all = number(size);
+    if (own && all && *own < *all) return {*own, *all, mpi};
+  }
+  return {};
+}
+
+OpenTransport* load_transport(const Launch& launch) {
+  const std::string name = launch.mpi, path = plugin_path(name);
+  expect_input(
+      std::filesystem::exists(path),
+      "{} processes were launched together, and the plug-in for their MPI is not there ({}): "
+      "install lib{}-dev and build again, or the package tapestry-{}",
+      launch.size, path, name, name);
+  // Its MPI loads plug-ins of its own, which look for its names.
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  const char* failure = library ? nullptr : dlerror();
+  expect_input(library != nullptr, "{}: cannot be loaded: {}", path, failure ? failure : "");
+  auto* open = reinterpret_cast<OpenTransport*>(dlsym(library, open_transport_name));
+  expect_input(open != nullptr, "{}: is no plug-in of tapestry's", path);
+  return open;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,159 @@
+#include "train/distributed/messenger.hpp"
+
+#include <fmt/ranges.h>
+
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+namespace tapestry {
+
+using namespace std::chrono_literals;
+
+Messenger::Messenger(OpenTransport* open) : thread_([this, open] { run(open); }) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return transport_ != nullptr; });
+}
+
+Messenger::~Messenger() {
+  post([this] { stopping_ = true; });
+  thread_.join();
+}
+
+void Messenger::at(const std::string& place) {
+  const std::lock_guard lock(mutex_);
+  place_ = place;
+}
+
+void Messenger::post(std::function<void()> work) {
+  {
+    const std::lock_guard lock(mutex_);
+    posted_.push_back(std::move(work));
+  }
+  posted_something_.notify_one();
+}
+
+void Messenger::wait(const std::function<bool()>& ready, const std::string& what,
+                     std::function<std::vector<int>()> missing) {
+  std::unique_lock lock(mutex_);
+  waits_for_ = what;
+  missing_ = std::move(missing);
+  waiting_ = true;
+  posted_something_.notify_one();
+  changed_.wait(lock, ready);
+  waiting_ = false;
+  missing_ = nullptr;
+}
+
+void Messenger::watch(const std::atomic<bool>& stop,
+                      std::function<void(const std::string&)> report) {
+  post([this, &stop, report = std::move(report)] {
+    stop_ = &stop;
+    report_ = report;
+  });
+}
+
+void Messenger::send(int to, int tag, std::span<const std::byte> bytes, Done done) {
+  bytes_sent_ += bytes.size();
+  transport_->send(begun(std::move(done)), to, tag, bytes.data(), bytes.size());
+}
+
+void Messenger::receive(int from, int tag, std::span<std::byte> bytes, Done done) {
+  transport_->receive(begun(std::move(done)), from, tag, bytes.data(), bytes.size());
+}
+
+int Messenger::begun(Done done) {
+  int number = static_cast<int>(under_way_.size());
+  if (free_numbers_.empty()) {
+    under_way_.emplace_back();
+  } else {
+    number = free_numbers_.back();
+    free_numbers_.pop_back();
+  }
+  under_way_[number] = std::move(done);
+  return number;
+}
+
+void Messenger::run(OpenTransport* open) {
+  std::unique_ptr<Transport> transport(open());
+  {
+    const std::lock_guard lock(mutex_);
+    transport_ = transport.get();
+  }
+  changed_.notify_all();
+  while (!stopping_ || !nothing_under_way()) {
+    const bool worked = do_posted(), heard = take_done();
+    if (worked || heard) {
+      const std::lock_guard lock(mutex_);  // or one could miss it that begins to wait
+      changed_.notify_all();
+      quiet_since_ = Clock::now();
+    } else {
+      look_for_the_dead();
+      rest();
+    }
+  }
+  transport->finish();
+}
+
+bool Messenger::do_posted() {
+  std::deque<std::function<void()>> works;
+  {
+    const std::lock_guard lock(mutex_);
+    works.swap(posted_);
+  }
+  for (const std::function<void()>& work : works) work();
+  return !works.empty();
+}
+
+bool Messenger::take_done() {
+  int numbers[64];
+  const std::size_t count = transport_->take_done(numbers, std::size(numbers));
+  for (std::size_t i = 0; i < count; ++i) {
+    const Done done = std::move(under_way_[numbers[i]]);
+    free_numbers_.push_back(numbers[i]);
+    if (done) done();
+  }
+  return count > 0;
+}
+
+// While this process computes, the thread looks now and then, so as to leave it the core; while
+// it waits, all the time, but not for long where others may need the core.
+void Messenger::rest() {
+  std::unique_lock lock(mutex_);
+  if (!posted_.empty()) return;
+  const bool waits = waiting_;
+  if (waits && !waited_) quiet_since_ = Clock::now();
+  waited_ = waits;
+  const auto quiet = Clock::now() - quiet_since_;
+  if (nothing_under_way()) {
+    posted_something_.wait_for(lock, 100ms);
+  } else if (waits && quiet < 2ms) {
+    lock.unlock();
+    std::this_thread::yield();
+  } else if (waits) {
+    lock.unlock();
+    std::this_thread::sleep_for(50us);
+  } else {
+    posted_something_.wait_for(lock, quiet < 1ms ? 50us : quiet < 10ms ? 250us : 1000us);
+  }
+}
+
+void Messenger::look_for_the_dead() {
+  if (!stop_ || !*stop_) {
+    stopped_since_.reset();
+    return;
+  }
+  std::string line;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!waiting_ || !missing_) return stopped_since_.reset();
+    if (!stopped_since_) stopped_since_ = Clock::now();
+    if (Clock::now() - *stopped_since_ < 300ms) return;
+    line = fmt::format("{}: no answer from rank{} {}, waited for with {}", place_,
+                       missing_().size() == 1 ? "" : "s", fmt::join(missing_(), ", "), waits_for_);
+  }
+  report_(line);
+  std::_Exit(1);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "train/distributed/transport.hpp"
+
+namespace tapestry {
+
+// The thread that talks to the other ranks: it alone calls the transport, and what is said to run
+// on it is called by what was posted, and by what follows a message.
+class Messenger final {
+ public:
+  explicit Messenger(OpenTransport* open);
+  ~Messenger();  // when all messages are done; waits for the other ranks
+  Messenger(const Messenger&) = delete;
+  Messenger& operator=(const Messenger&) = delete;
+
+  int rank() const { return transport_->rank(); }
+  int size() const { return transport_->size(); }
+  std::uint64_t bytes_sent() const { return bytes_sent_; }
+
+  // As those of Ranks.
+  void post(std::function<void()> work);
+  void wait(const std::function<bool()>& ready, const std::string& what,
+            std::function<std::vector<int>()> missing);
+  void at(const std::string& place);
+  void watch(const std::atomic<bool>& stop, std::function<void(const std::string&)> report);
+
+  // --- on the thread ---
+
+  using Done = std::function<void()>;
+  void send(int to, int tag, std::span<const std::byte> bytes, Done done);
+  void receive(int from, int tag, std::span<std::byte> bytes, Done done);
+  void abort(int status) { transport_->abort(status); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void run(OpenTransport* open);
+  bool do_posted();
+  bool take_done();
+  void rest();
+  void look_for_the_dead();
+  int begun(Done done);
+  bool nothing_under_way() const { return free_numbers_.size() == under_way_.size(); }
+
+  // Of the thread alone.
+  std::vector<Done> under_way_;    // of messages, by their numbers
+  std::vector<int> free_numbers_;  // of those that are done
+  bool stopping_ = false, waited_ = false;
+  Clock::time_point quiet_since_ = Clock::now();
+  std::optional<Clock::time_point> stopped_since_;
+  const std::atomic<bool>* stop_ = nullptr;
+  std::function<void(const std::string&)> report_;
+
+  std::atomic<std::uint64_t> bytes_sent_ = 0;
+  std::mutex mutex_;  // of what stands below
+  std::condition_variable changed_, posted_something_;
+  std::deque<std::function<void()>> posted_;
+  Transport* transport_ = nullptr;  // set once, before the constructor returns
+  bool waiting_ = false;
+  std::string place_, waits_for_;
+  std::function<std::vector<int>()> missing_;
+  std::thread thread_;
+};
+
+}  // namespace tapestry

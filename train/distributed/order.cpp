@@ -1,0 +1,72 @@
+#include "train/distributed/order.hpp"
+
+#include <algorithm>
+
+namespace tapestry {
+namespace {
+
+constexpr std::int64_t most_groups = 8;
+
+// Of the groups [begin, end), the g-th of which begins with part parts * g / groups.
+void add_merges(std::vector<int>& merges, std::int64_t groups, std::int64_t begin,
+                std::int64_t end) {
+  const std::int64_t parts = std::ssize(merges);
+  const std::int64_t first = parts * begin / groups, last = parts * end / groups;
+  if (end - begin == 1) {
+    for (std::int64_t part = first + 1; part < last; ++part) ++merges[part];
+    return;
+  }
+  const std::int64_t middle = begin + (end - begin) / 2;
+  add_merges(merges, groups, begin, middle);
+  add_merges(merges, groups, middle, end);
+  ++merges[last - 1];
+}
+
+// A sum on a rank's stack.
+struct Sum {
+  std::int64_t last_part;  // after which it was pushed, or last added to
+  int missed = 0;          // merges with sums of other ranks
+};
+
+}  // namespace
+
+std::vector<int> merges_of(std::int64_t parts) {
+  std::vector<int> merges(parts, 0);
+  const std::int64_t groups = std::min(parts, most_groups);
+  if (parts > 0) add_merges(merges, groups, 0, groups);
+  return merges;
+}
+
+PartRange parts_of_rank(std::int64_t parts, int rank, int ranks) {
+  return {parts * rank / ranks, parts * (rank + 1) / ranks};
+}
+
+// A merge that wants a sum of an earlier rank leaves its own operand to be sent; whatever is pushed
+// behind that can only be added up with what stands behind it too.
+PartPlan plan_parts(std::int64_t parts, int rank, int ranks) {
+  const std::vector<int> merges = merges_of(parts);
+  PartPlan plan{.range = parts_of_rank(parts, rank, ranks), .steps = {}, .merges_after = {}};
+  std::vector<Sum> sums;
+  std::size_t closed = 0;  // of the sums, that nothing here can be added to
+  for (std::int64_t part = plan.range.first; part < plan.range.last; ++part) {
+    PartStep& step = plan.steps.emplace_back();
+    sums.push_back({part});
+    for (int merge = 0; merge < merges[part]; ++merge) {
+      if (sums.size() - closed >= 2) {
+        sums.pop_back();
+        sums.back().last_part = part;
+        ++step.merges;
+      } else {
+        ++sums.back().missed;
+        closed = sums.size();
+      }
+    }
+  }
+  for (const Sum& sum : sums) {
+    plan.steps[sum.last_part - plan.range.first].sends = true;
+    plan.merges_after.push_back(sum.missed);
+  }
+  return plan;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,66 @@
+#include "train/distributed/placement.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "autograd/cores.hpp"
+#include "train/distributed/packed.hpp"
+
+namespace tapestry {
+namespace {
+
+// What a rank tells the others of where it runs.
+struct Seat {
+  std::string cores;  // the processors that it is bound to, as one text
+  int usable = 1;     // cores among them, or what its control group grants
+  int machine = 1;    // cores of the machine
+};
+
+bool share(const std::string& one, const std::string& other) {
+  for (std::size_t i = 0; i < std::min(one.size(), other.size()); ++i)
+    if (one[i] == '1' && other[i] == '1') return true;
+  return false;
+}
+
+}  // namespace
+
+Placement place_threads(Ranks& ranks) {
+  Packer own;
+  own.put(allowed_processors());
+  own.put(usable_cores());
+  own.put(machine_cores());
+  std::vector<Seat> seats;
+  for (const std::string& bytes : ranks.gather(own.take(), "the places of the ranks")) {
+    Unpacker packed(bytes);
+    seats.push_back({packed.get<std::string>(), packed.get<int>(), packed.get<int>()});
+  }
+  const int R = ranks.size();
+  std::vector<int> threads(R, 0);
+  std::map<std::string, int> idle;  // cores of each host that no rank's threads have
+  for (int rank = 0; rank < R; ++rank) {
+    int sharers = 0;
+    for (int other = 0; other < R; ++other)
+      sharers +=
+          ranks.host(other) == ranks.host(rank) && share(seats[rank].cores, seats[other].cores);
+    threads[rank] = std::max(1, seats[rank].usable / std::max(sharers, 1));
+    idle.try_emplace(ranks.host(rank), seats[rank].machine).first->second -= threads[rank];
+  }
+  const auto [least, most] = std::ranges::minmax(threads);
+  Placement placement{.threads = threads[ranks.rank()]};
+  placement.summary = fmt::format(
+      "{} ranks on {} machine{}, {} thread{} each", R, idle.size(), idle.size() == 1 ? "" : "s",
+      least == most ? std::to_string(least) : fmt::format("{} to {}", least, most),
+      most == 1 ? "" : "s");
+  int unused = 0;
+  for (const auto& [host, cores] : idle) unused += std::max(0, cores);
+  if (unused >= R)
+    placement.summary += fmt::format(
+        "; {} cores idle: mpirun bound the ranks to fewer, and --bind-to none shares them all",
+        unused);
+  return placement;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,249 @@
+#include "train/distributed/ranks.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "autograd/check.hpp"
+#include "train/distributed/launch.hpp"
+#include "train/distributed/messenger.hpp"
+#include "train/distributed/packed.hpp"
+
+namespace tapestry {
+namespace {
+
+// Gathers take turns with so many tags, two each; more are never under way.
+constexpr int gathers_at_once = 1024;
+static_assert(2 * gathers_at_once <= Ranks::first_free_tag - 1);
+constexpr int broadcast_tag = Ranks::first_free_tag - 1;
+
+std::string host_name() {
+  char name[256] = "";
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+}  // namespace
+
+int launched_rank() { return read_launch().rank; }
+
+Ranks::Ranks() = default;
+Ranks::Ranks(Ranks&&) noexcept = default;
+Ranks::~Ranks() = default;
+
+Ranks Ranks::launched() {
+  Ranks ranks;
+  const Launch launch = read_launch();
+  if (launch.size == 1) return ranks;
+  ranks.messenger_ = std::make_unique<Messenger>(load_transport(launch));
+  ranks.rank_ = ranks.messenger_->rank();
+  ranks.size_ = ranks.messenger_->size();
+  ranks.hosts_.assign(ranks.size_, "");
+  ranks.hosts_ = ranks.gather(host_name(), "the first message");
+  return ranks;
+}
+
+Ranks Ranks::imagined(int rank, int size) {
+  require(0 <= rank && rank < size, "Ranks: rank {} of {}", rank, size);
+  Ranks ranks;
+  ranks.rank_ = rank;
+  ranks.size_ = size;
+  ranks.hosts_.assign(size, "imagined");
+  return ranks;
+}
+
+std::string Ranks::name(int rank) const { return fmt::format("rank {} ({})", rank, hosts_[rank]); }
+
+void Ranks::post(std::function<void()> work) {
+  if (!are_there()) return work();
+  messenger_->post(std::move(work));
+}
+
+void Ranks::send(int to, int tag, std::span<const std::byte> bytes, Done done) {
+  if (!are_there()) return done();
+  messenger_->send(to, tag, bytes, std::move(done));
+}
+
+void Ranks::receive(int from, int tag, std::span<std::byte> bytes, Done done) {
+  if (!are_there()) return done();
+  messenger_->receive(from, tag, bytes, std::move(done));
+}
+
+void Ranks::wait(const std::function<bool()>& ready, const std::string& what,
+                 std::function<std::vector<int>()> missing) {
+  if (are_there()) messenger_->wait(ready, what, std::move(missing));
+}
+
+double Ranks::bytes_sent() const {
+  return messenger_ ? static_cast<double>(messenger_->bytes_sent()) : 0;
+}
+
+void Ranks::watch(const std::atomic<bool>& stop, std::function<void(const std::string&)> report) {
+  if (messenger_) messenger_->watch(stop, std::move(report));
+}
+
+void Ranks::at(const std::string& place) {
+  if (messenger_) messenger_->at(place);
+}
+
+void Ranks::abort(int status) {
+  if (messenger_) {
+    post([this, status] { messenger_->abort(status); });
+    std::this_thread::sleep_for(std::chrono::seconds(5));
+  }
+  std::_Exit(status);
+}
+
+// All send to rank 0, which passes on what came. A message has two parts: its length, and itself.
+class Ranks::Gathering {
+ public:
+  Gathering(Ranks& ranks, std::string own, std::string name, int tag)
+      : what(std::move(name)), ranks_(ranks), tag_(tag), own_(std::move(own)), all_(ranks.size()) {
+    if (ranks.rank() == 0) all_[0] = own_;
+    if (!ranks.are_there()) std::ranges::fill(all_, own_);
+  }
+
+  // On the messages' thread, as all that follows.
+  void begin(std::shared_ptr<Gathering> self) {
+    self_ = std::move(self);
+    if (ranks_.rank() == 0) {
+      left_ = ranks_.size() - 1;
+      for (int rank = 1; rank < ranks_.size(); ++rank)
+        get(rank, all_[rank], [this] {
+          if (--left_ == 0) pass_on();
+        });
+    } else {
+      give(0, own_);
+      get(0, packed_, [this] {
+        Unpacker packed(packed_);
+        for (std::string& one : all_) one = packed.get<std::string>();
+        end();
+      });
+    }
+  }
+
+  bool is_done() const { return done_; }
+  std::vector<std::string> take() { return std::move(all_); }
+
+  std::vector<int> missing() const {
+    if (ranks_.rank() != 0) return {0};
+    std::vector<int> ranks;
+    for (int rank = 1; rank < ranks_.size(); ++rank)
+      if (!heard_[rank]) ranks.push_back(rank);
+    return ranks;
+  }
+
+  const std::string what;
+
+ private:
+  void give(int to, const std::string& text) {
+    const auto size = std::make_shared<std::uint64_t>(text.size());
+    ranks_.send(to, tag_, std::as_bytes(std::span(size.get(), 1)), [size] {});
+    if (!text.empty()) ranks_.send(to, tag_ + 1, bytes_of(text), [self = self_] {});
+  }
+
+  void get(int from, std::string& text, Done done) {
+    const auto size = std::make_shared<std::uint64_t>();
+    ranks_.receive(from, tag_, std::as_writable_bytes(std::span(size.get(), 1)),
+                   [this, size, from, &text, done = std::move(done)] {
+                     heard_[from] = true;
+                     text.resize(*size);
+                     if (text.empty()) return done();
+                     ranks_.receive(from, tag_ + 1, std::as_writable_bytes(std::span(text)), done);
+                   });
+  }
+
+  void pass_on() {
+    Packer packer;
+    for (const std::string& one : all_) packer.put(one);
+    packed_ = packer.take();
+    for (int rank = 1; rank < ranks_.size(); ++rank) give(rank, packed_);
+    end();
+  }
+
+  void end() {
+    done_ = true;
+    self_.reset();
+  }
+
+  Ranks& ranks_;
+  int tag_;
+  std::string own_;
+  std::vector<std::string> all_;
+  std::vector<char> heard_ = std::vector<char>(all_.size(), false);
+  std::string packed_;
+  int left_ = 0;
+  std::atomic<bool> done_ = false;
+  std::shared_ptr<Gathering> self_;  // until it is done
+};
+
+std::shared_ptr<Ranks::Gathering> Ranks::begin_gather(std::string own, const std::string& what) {
+  const int tag = 2 * (gathered_++ % gathers_at_once);
+  auto gathering = std::make_shared<Gathering>(*this, std::move(own), what, tag);
+  if (messenger_) post([gathering] { gathering->begin(gathering); });
+  return gathering;
+}
+
+std::vector<std::string> Ranks::end_gather(const std::shared_ptr<Gathering>& gathering, Late late) {
+  std::function<std::vector<int>()> missing;
+  if (late == Late::missing) missing = [gathering] { return gathering->missing(); };
+  if (messenger_) wait([&] { return gathering->is_done(); }, gathering->what, std::move(missing));
+  return gathering->take();
+}
+
+std::vector<std::string> Ranks::gather(std::string own, const std::string& what, Late late) {
+  return end_gather(begin_gather(std::move(own), what), late);
+}
+
+void Ranks::broadcast(std::span<std::byte> bytes, const std::string& what) {
+  if (alone()) return;
+  constexpr std::size_t most = std::size_t{64} << 20;
+  std::atomic<std::size_t> left = 0;
+  for (std::size_t at = 0; at < bytes.size(); at += most) left += rank_ == 0 ? size_ - 1 : 1;
+  post([&] {
+    for (std::size_t at = 0; at < bytes.size(); at += most) {
+      const auto part = bytes.subspan(at, std::min(most, bytes.size() - at));
+      if (rank_ != 0) receive(0, broadcast_tag, part, [&] { --left; });
+      for (int to = 1; rank_ == 0 && to < size_; ++to)
+        send(to, broadcast_tag, part, [&] { --left; });
+    }
+  });
+  wait([&] { return left == 0; }, what, [this] { return std::vector<int>{rank_ == 0 ? 1 : 0}; });
+}
+
+void Ranks::agree(const std::string& what, const std::function<void()>& work) {
+  if (alone()) return work();
+  enum Kind : char { fine, input, failure };
+  Packer own;
+  try {
+    work();
+    own.put(fine);
+  } catch (const InputError& error) {
+    own.put(input);
+    own.put(std::string(error.what()));
+  } catch (const std::exception& error) {
+    own.put(failure);
+    own.put(std::string(error.what()));
+  }
+  const std::vector<std::string> all = gather(own.take(), what, Late::fine);
+  for (int rank = 0; rank < size_; ++rank) {
+    Unpacker one(all[rank]);
+    const Kind kind = one.get<Kind>();
+    if (kind == fine) continue;
+    agreed_ = true;
+    const std::string message = (rank == 0 ? "" : name(rank) + ": ") + one.get<std::string>();
+    if (kind == input) throw InputError(message);
+    throw std::runtime_error(message);
+  }
+}
+
+}  // namespace tapestry

@@ -1,0 +1,160 @@
+#include "train/generate/beam_search.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include "autograd/check.hpp"
+#include "autograd/ops/softmax.hpp"
+
+namespace tapestry {
+namespace {
+
+using Tokens = std::vector<std::int32_t>;
+
+struct Hypothesis {
+  Tokens tokens{};
+  double score = 0;      // log P
+  std::int64_t row = 0;  // of the batch that computes it
+};
+
+// The hypotheses of one sentence.
+class Beam {
+ public:
+  Beam(std::int64_t sentence, const TranslateOptions& options)
+      : options_(options), first_row_(sentence * options.beams) {
+    live_.push_back({{}, 0, first_row_});
+  }
+
+  const std::vector<Hypothesis>& live() const { return live_; }
+
+  // One token more, by the log-probabilities (V) of each live hypothesis.
+  void extend(const std::vector<std::span<const float>>& log_probabilities) {
+    std::vector<Hypothesis> next;
+    std::vector<std::pair<double, std::pair<std::size_t, std::int32_t>>> candidates;
+    for (std::size_t i = 0; i < live_.size(); ++i)
+      for (const std::int32_t token : likeliest(log_probabilities[i]))
+        candidates.push_back({live_[i].score + log_probabilities[i][token], {i, token}});
+    std::ranges::sort(candidates, [](const auto& a, const auto& b) {
+      return a.first > b.first || (a.first == b.first && a.second < b.second);
+    });
+    const auto kept = std::min(std::ssize(candidates), options_.beams);
+    for (std::int64_t i = 0; i < kept; ++i) {
+      const auto& [score, choice] = candidates[i];
+      const Hypothesis& parent = live_[choice.first];
+      if (choice.second == options_.end) {
+        end({parent.tokens, score, parent.row});
+        continue;
+      }
+      next.push_back({parent.tokens, score, parent.row});
+      next.back().tokens.push_back(choice.second);
+    }
+    live_ = std::move(next);
+    // Scores only fall: what cannot overtake the best that has ended is dropped.
+    if (has_ended_)
+      std::erase_if(live_, [&](const Hypothesis& h) {
+        return rated(h.score, options_.max_tokens) <= best_rating_;
+      });
+  }
+
+  // Gives each live hypothesis a row of its own; returns, for each of its rows, the row to copy.
+  void place(std::vector<std::int64_t>& rows) {
+    for (std::size_t i = 0; i < live_.size(); ++i) {
+      const std::int64_t row = first_row_ + static_cast<std::int64_t>(i);
+      rows[row] = live_[i].row;
+      live_[i].row = row;
+    }
+  }
+
+  Tokens best() const {
+    if (has_ended_) return ended_;
+    return live_.empty() ? Tokens{} : live_.front().tokens;
+  }
+
+ private:
+  double rated(double score, std::int64_t length) const {
+    return score / std::pow((5.0 + static_cast<double>(length)) / 6, options_.length_penalty);
+  }
+
+  void end(const Hypothesis& hypothesis) {
+    const double rating = rated(hypothesis.score, std::ssize(hypothesis.tokens) + 1);
+    if (has_ended_ && rating <= best_rating_) return;
+    has_ended_ = true;
+    ended_ = hypothesis.tokens;
+    best_rating_ = rating;
+  }
+
+  Tokens likeliest(std::span<const float> log_probabilities) const {
+    const auto count = std::min(options_.beams, std::ssize(log_probabilities));
+    Tokens tokens(log_probabilities.size());
+    for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(i);
+    const auto likelier = [&](std::int32_t a, std::int32_t b) {
+      const float x = log_probabilities[a];
+      const float y = log_probabilities[b];
+      return x > y || (x == y && a < b);
+    };
+    std::ranges::partial_sort(tokens, tokens.begin() + static_cast<std::ptrdiff_t>(count),
+                              likelier);
+    tokens.resize(count);
+    return tokens;
+  }
+
+  TranslateOptions options_;
+  std::int64_t first_row_;
+  std::vector<Hypothesis> live_;
+  bool has_ended_ = false;
+  Tokens ended_;  // the best of those that have
+  double best_rating_ = -std::numeric_limits<double>::infinity();
+};
+
+// Log-probabilities (rows, V), float32, of the token that follows each row's last one.
+Array next_log_probabilities(const EncoderDecoder& model, const Array& tokens,
+                             const EncoderDecoder::EncodedSource& encoded,
+                             AttentionCaches& caches) {
+  const Tensor logits = model.decode(tokens, encoded, caches);  // (rows, 1, V)
+  return log_softmax(logits).value().to(DType::float32);
+}
+
+}  // namespace
+
+std::vector<Tokens> translate(const EncoderDecoder& model, const Array& source,
+                              const Array& padding, const TranslateOptions& wanted) {
+  TranslateOptions options = wanted;
+  const std::int64_t context = model.options.target_context;
+  options.max_tokens = options.max_tokens > 0 ? std::min(options.max_tokens, context) : context;
+  require(options.beams >= 1, "translate: {} beams", options.beams);
+
+  const std::int64_t B = source.dim(0), K = options.beams, V = model.options.target_vocabulary;
+  std::vector<std::int64_t> rows(B * K);
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int64_t>(i) / K;
+  const EncoderDecoder::EncodedSource encoded = model.encode(source, padding).select(rows);
+  AttentionCaches caches = model.make_caches(B * K);
+  std::vector<Beam> beams;
+  for (std::int64_t b = 0; b < B; ++b) beams.emplace_back(b, options);
+
+  Array last = Array::of(Tokens(rows.size(), options.begin), {B * K, 1});
+  for (std::int64_t step = 0; step < options.max_tokens; ++step) {
+    const Array log_probabilities = next_log_probabilities(model, last, encoded, caches);
+    const auto values = log_probabilities.values<float>();
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int64_t>(i);
+    bool living = false;
+    const auto next = last.mutable_values<std::int32_t>();
+    for (Beam& beam : beams) {
+      std::vector<std::span<const float>> of_live;
+      for (const Hypothesis& h : beam.live()) of_live.push_back(values.subspan(h.row * V, V));
+      beam.extend(of_live);
+      beam.place(rows);
+      for (const Hypothesis& h : beam.live()) next[h.row] = h.tokens.back();
+      living |= !beam.live().empty();
+    }
+    if (!living) break;
+    if (K > 1)
+      for (const auto& cache : caches) cache->select(rows);
+  }
+  std::vector<Tokens> targets;
+  for (const Beam& beam : beams) targets.push_back(beam.best());
+  return targets;
+}
+
+}  // namespace tapestry

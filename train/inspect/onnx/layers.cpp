@@ -1,0 +1,150 @@
+#include "train/inspect/onnx/layers.hpp"
+
+#include <cmath>
+#include <numbers>
+
+#include "autograd/check.hpp"
+
+namespace tapestry::onnx {
+namespace {
+
+Value parameter(const Value& x, const Parameter& parameter) {
+  return x.graph->parameter(parameter);
+}
+
+std::vector<std::int64_t> both(std::int64_t n) { return {n, n}; }
+
+}  // namespace
+
+Value forward(const Linear& layer, const Value& x) {
+  require(layer.adapters.empty(), "onnx: {} has adapters that are not merged", layer.path());
+  const Within module(x, layer.path());
+  const Value y = matmul(x, transpose(parameter(x, layer.weight), {1, 0}));
+  return layer.bias.value().empty() ? y : y + parameter(x, layer.bias);
+}
+
+Value activate(Activation activation, const Value& x) {
+  switch (activation) {
+    case Activation::none:
+      return x;
+    case Activation::relu:
+      return relu(x);
+    case Activation::gelu:
+      return x * ((erf(x * (1 / std::numbers::sqrt2)) + 1) * 0.5);
+    case Activation::gelu_tanh: {
+      const double scale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;  // √(2/π)
+      return x * ((tanh(x * scale * (x * x * 0.044715 + 1)) + 1) * 0.5);
+    }
+    case Activation::silu:
+      return x * sigmoid(x);
+  }
+  throw_unhandled("activation");
+}
+
+Value forward(const Mlp& layer, const Value& x) {
+  const Within module(x, layer.path());
+  Value y = x;
+  for (std::size_t i = 0; i < layer.layers.size(); ++i) {
+    y = forward(layer.layers[i], y);
+    if (layer.activate_last || i + 1 < layer.layers.size()) y = activate(layer.activation, y);
+  }
+  return y;
+}
+
+Value forward(const Norm& layer, const Value& x) {
+  const Within module(x, layer.path());
+  const double epsilon = layer.options.epsilon;
+  const Value weight = parameter(x, layer.weight);
+  switch (layer.options.kind) {
+    case NormKind::layer:
+      return x.graph->node("LayerNormalization", {x, weight, parameter(x, *layer.bias)},
+                           {{"axis", -1}, {"epsilon", epsilon}});
+    case NormKind::rms:
+      return x / sqrt(mean(x * x, -1, Keep::yes) + epsilon) * weight;
+  }
+  throw_unhandled("norm");
+}
+
+Value forward(const Embedding& layer, const Value& tokens) {
+  const Within module(tokens, layer.path());
+  return gather(parameter(tokens, layer.weight), tokens);
+}
+
+Value forward(const FeedForward& layer, const Value& x) {
+  const Within module(x, layer.path());
+  const Value hidden = forward(layer.expand, x);
+  if (!layer.gated) return forward(layer.contract, activate(layer.activation, hidden));
+  const std::int64_t F = layer.contract.weight.tensor.dim(1);
+  const Value gate = slice(hidden, -1, 0, F), up = slice(hidden, -1, F, 2 * F);
+  return forward(layer.contract, activate(layer.activation, gate) * up);
+}
+
+// The operator reads time first, and matrices of one direction: W (1, H, C), R (1, H, H) and the
+// biases of both side by side (1, 2H).
+Value forward(const Recurrent& layer, const Value& x) {
+  const Within module(x, layer.path());
+  const std::int64_t H = layer.hidden.weight.tensor.dim(0);
+  std::vector<Value> inputs = {transpose(x, {1, 0, 2}),
+                               unsqueeze(parameter(x, layer.input.weight), {0}),
+                               unsqueeze(parameter(x, layer.hidden.weight), {0})};
+  if (!layer.input.bias.value().empty()) {
+    const Value none = x.graph->constant(Array::zeros({H}), "zeros");
+    inputs.push_back(unsqueeze(concat({parameter(x, layer.input.bias), none}, 0), {0}));
+  }
+  const Value states = x.graph->node("RNN", inputs, {{"hidden_size", H}});  // (T, 1, B, H)
+  return transpose(squeeze(states, 1), {1, 0, 2});
+}
+
+namespace {
+
+Value forward(const Convolution2d& layer, const Value& x) {
+  const Within module(x, layer.path());
+  const std::int64_t P = layer.options.padding;
+  return x.graph->node("Conv", {x, parameter(x, layer.weight), parameter(x, layer.bias)},
+                       {{"kernel_shape", both(layer.weight.tensor.dim(3))},
+                        {"strides", both(layer.options.stride)},
+                        {"pads", std::vector<std::int64_t>{P, P, P, P}}});
+}
+
+// The smallest image that has such features, and what is missing to the one that is wanted.
+Value forward(const TransposedConvolution2d& layer, const Value& x, const Planes& from,
+              const Planes& to) {
+  const Within module(x, layer.path());
+  const std::int64_t P = layer.options.padding, S = layer.options.stride;
+  const std::int64_t K = layer.weight.tensor.dim(3);
+  const auto missing = [&](std::int64_t features, std::int64_t wanted) {
+    return wanted - ((features - 1) * S + K - 2 * P);
+  };
+  return x.graph->node(
+      "ConvTranspose", {x, parameter(x, layer.weight), parameter(x, layer.bias)},
+      {{"kernel_shape", both(K)},
+       {"strides", both(S)},
+       {"pads", std::vector<std::int64_t>{P, P, P, P}},
+       {"output_padding", std::vector<std::int64_t>{missing(from.height, to.height),
+                                                    missing(from.width, to.width)}}});
+}
+
+}  // namespace
+
+Value forward(const ConvolutionStack& layer, const Value& x) {
+  const Within module(x, layer.path());
+  Value y = reshape(x, {0, 1, layer.options.height, layer.options.width});
+  for (const Convolution2d& convolution : layer.layers)
+    y = activate(layer.options.activation, forward(convolution, y));
+  return reshape(y, {0, stack_features(layer.options)});
+}
+
+Value forward(const TransposedConvolutionStack& layer, const Value& x) {
+  const Within module(x, layer.path());
+  const std::vector<Planes> planes = stack_planes(layer.options);
+  const Planes& first = planes.back();
+  Value y = reshape(x, {0, first.channels, first.height, first.width});
+  for (std::size_t i = 0; i < layer.layers.size(); ++i) {
+    const std::size_t from = layer.layers.size() - i;
+    if (i > 0) y = activate(layer.options.activation, y);
+    y = forward(layer.layers[i], y, planes[from], planes[from - 1]);
+  }
+  return reshape(y, {0, layer.options.height * layer.options.width});
+}
+
+}  // namespace tapestry::onnx

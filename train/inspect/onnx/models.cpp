@@ -1,0 +1,232 @@
+#include "train/inspect/onnx/models.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "autograd/check.hpp"
+#include "train/inspect/onnx/layers.hpp"
+
+namespace tapestry::onnx {
+namespace {
+
+// Logits by an embedding's rows, for x (B, T, C) -> (B, T, V).
+Value read_out(const Embedding& embedding, const Value& x) {
+  return matmul(x, transpose(x.graph->parameter(embedding.weight), {1, 0}));
+}
+
+}  // namespace
+
+Value forward(const Transformer& model, const Value& tokens) {
+  const Within module(tokens, model.path());
+  const Sequence sequence{
+      .longest = model.options.context, .length = lengths(tokens, 1, 2), .causal = true};
+  Value x = forward(model.token_embedding, tokens);  // (B, T, C)
+  x = forward(model.position_embedding, x, sequence);
+  for (const TransformerBlock& block : model.blocks) x = forward(block, x, sequence);
+  if (model.final_norm) x = forward(*model.final_norm, x);
+  return model.head ? forward(*model.head, x) : read_out(model.token_embedding, x);  // (B, T, V)
+}
+
+Value forward(const RecurrentNetwork& model, const Value& tokens) {
+  const Within module(tokens, model.path());
+  Value x = forward(model.token_embedding, tokens);  // (B, T, C)
+  for (const Recurrent& layer : model.layers) x = forward(layer, x);
+  return model.head ? forward(*model.head, x) : read_out(model.token_embedding, x);  // (B, T, V)
+}
+
+// --- encoder and decoder ---
+
+namespace {
+
+Value embed(const EncoderDecoder& model, const Embedding& embedding, const Value& tokens) {
+  return forward(embedding, tokens) * std::sqrt(static_cast<double>(model.options.block.width));
+}
+
+}  // namespace
+
+Value padding_of(const Value& source, std::int64_t padding_token) {
+  return equal(source, source.graph->constant(padding_token));
+}
+
+Value encode(const EncoderDecoder& model, const Value& source, const Value& padding) {
+  const Within module(source, model.path());
+  const Sequence sequence{
+      .longest = model.options.source_context, .length = lengths(source, 1, 2), .padding = padding};
+  Value x = embed(model, model.source_embedding, source);  // (B, S, C)
+  x = forward(model.encoder, forward(model.source_positions, x, sequence), sequence);
+  return model.encoder_norm ? forward(*model.encoder_norm, x) : x;
+}
+
+Value decode(const EncoderDecoder& model, const Value& target, const Value& encoded,
+             const Value& padding) {
+  const Within module(target, model.path());
+  const Embedding& table =
+      model.target_embedding ? *model.target_embedding : model.source_embedding;
+  const Sequence sequence{
+      .longest = model.options.target_context, .length = lengths(target, 1, 2), .causal = true};
+  Value x = forward(model.target_positions, embed(model, table, target), sequence);  // (B, T, C)
+  for (const TransformerBlock& block : model.decoder)
+    x = forward(block, x, sequence, Source{.x = encoded, .padding = padding});
+  if (model.decoder_norm) x = forward(*model.decoder_norm, x);
+  return model.head ? forward(*model.head, x) : read_out(table, x);  // (B, T, V)
+}
+
+// --- images ---
+
+Posterior encode(const Vae& model, const Value& x) {
+  const Within module(x, model.path());
+  const Value hidden =
+      forward(model.encoder, model.convolutions ? forward(*model.convolutions, x) : x);
+  const Value mean = forward(model.mean, hidden);  // (B, Z)
+  switch (model.options.sigma) {
+    case Sigma::none:
+      return {.mean = mean};
+    case Sigma::per_dimension:
+      return {.mean = mean, .log_variance = forward(*model.log_sigma, hidden) * 2.0};
+    case Sigma::shared: {
+      const Value log_sigma = x.graph->parameter(*model.shared_log_sigma);  // (1)
+      return {.mean = mean, .log_variance = expand(log_sigma * 2.0, lengths(mean))};
+    }
+  }
+  throw_unhandled("VAE's sigma");
+}
+
+Value expected_image(const Vae& model, const Value& z) {
+  const Within module(z, model.path());
+  Value decoded = forward(model.decoder, z);
+  if (model.transposed_convolutions) decoded = forward(*model.transposed_convolutions, decoded);
+  switch (model.options.likelihood) {
+    case Likelihood::bernoulli:
+      return sigmoid(decoded);
+    case Likelihood::gaussian:
+      return decoded;
+  }
+  throw_unhandled("VAE's likelihood");
+}
+
+Value forward(const VisionTransformer& model, const Value& images) {
+  const Within module(images, model.path());
+  const std::int64_t P = model.options.patch;
+  const std::int64_t rows = model.options.height / P, columns = model.options.width / P;
+  const Value cut = reshape(images, {0, rows, P, columns, P});
+  const Value squares = reshape(transpose(cut, {0, 1, 3, 2, 4}), {0, rows * columns, P * P});
+  const Value x = forward(model.patches, squares);
+  const bool first = model.options.readout == Readout::class_token;
+  return forward(model.head, first ? squeeze(slice(x, 1, 0, 1), 1) : mean(x, 1));
+}
+
+// --- series ---
+
+namespace {
+
+// Windows (R, T) of a forecaster -> (R, horizon).
+Value predict(const Forecaster& model, const Value& windows) {
+  if (!model.patches) return forward(model.head, windows);
+  const std::int64_t N = model.patches->tokens(), P = model.options.patch;
+  std::vector<std::int64_t> steps;  // of each patch
+  for (std::int64_t n = 0; n < N; ++n)
+    for (std::int64_t p = 0; p < P; ++p) steps.push_back(n * model.options.stride + p);
+  const Value cut = gather(windows, windows.graph->integers(steps), 1);
+  const Value y = forward(*model.patches, reshape(cut, {0, N, P}));
+  return forward(model.head, reshape(y, {0, N * model.options.block.width}));
+}
+
+}  // namespace
+
+Value forward(const Forecaster& model, const Value& x) {
+  const Within module(x, model.path());
+  const std::int64_t T = model.options.context;
+  const Value series = transpose(x, {0, 2, 1});  // (B, M, T)
+  const Value windows = reshape(series, {-1, T});
+  const auto back = [&](const Value& y) {
+    const Value shape =
+        concat({lengths(series, 0, 2), x.graph->integers({model.options.horizon})}, 0);
+    return transpose(reshape(y, shape), {0, 2, 1});
+  };
+  switch (model.options.norm) {
+    case WindowNorm::instance: {
+      constexpr double epsilon = 1e-5;
+      const Value centre = mean(windows, 1, Keep::yes), centred = windows - centre;
+      const Value scale = sqrt(mean(centred * centred, 1, Keep::yes) + epsilon);
+      return back(predict(model, centred / scale) * scale + centre);
+    }
+    case WindowNorm::last: {
+      const Value offset = slice(windows, 1, T - 1, T);
+      return back(predict(model, windows - offset) + offset);
+    }
+  }
+  throw_unhandled("window norm");
+}
+
+// --- graphs ---
+
+namespace {
+
+// (B, N) -> (B, N, 1)
+Value column(const Value& x) { return unsqueeze(x, {2}); }
+
+Value gathered(const GraphConvolution& layer, const DenseGraphs& graphs) {
+  const Value z = forward(layer.neighbours, graphs.features);  // (B, N, C)
+  const Value degrees = sum(graphs.adjacency, 2, Keep::yes);   // (B, N, 1)
+  switch (layer.normalization) {
+    case Normalization::sum:
+      return matmul(graphs.adjacency, z);
+    case Normalization::mean:
+      return matmul(graphs.adjacency, z) / at_least(degrees, z.graph->constant(1.0));
+    case Normalization::symmetric: {
+      const Value root = 1.0 / sqrt(degrees + 1);
+      const Value scaled = z * root;
+      return (matmul(graphs.adjacency, scaled) + scaled) * root;
+    }
+  }
+  throw_unhandled("graph convolution");
+}
+
+Value gathered(const GraphAttention& layer, const DenseGraphs& graphs) {
+  const std::int64_t H = layer.heads, C = layer.bias.tensor.dim(0), D = C / H;
+  const auto heads = [&](const Linear& map) {
+    return split_heads(forward(map, graphs.features), H, D);
+  };
+  const Value none = graphs.adjacency.graph->constant(0.0);
+  const Hidden hidden{.keys = unsqueeze(equal(graphs.adjacency, none), {1}), .all_of_some = true};
+  return join_heads(attend(heads(layer.query), heads(layer.key), heads(layer.value), D, hidden), C);
+}
+
+Value forward(const GraphLayer& layer, const DenseGraphs& graphs) {
+  const Within module(graphs.features, layer.path());
+  const auto* convolution = dynamic_cast<const GraphConvolution*>(&layer);
+  Value y = convolution ? gathered(*convolution, graphs)
+                        : gathered(dynamic_cast<const GraphAttention&>(layer), graphs);
+  if (layer.own) y = y + forward(*layer.own, graphs.features);
+  return activate(layer.activation, y + y.graph->parameter(layer.bias));
+}
+
+// x (B, N, C) -> (B, C)
+Value pool(Pooling pooling, const Value& x, const Value& node_mask) {
+  Graph& graph = *x.graph;
+  const Value there = column(node_mask);
+  const auto total = [&] { return sum(where(there, x, graph.constant(0.0)), 1); };
+  switch (pooling) {
+    case Pooling::sum:
+      return total();
+    case Pooling::mean:
+      return total() / at_least(sum(to_float(there), 1), graph.constant(1.0));
+    case Pooling::max: {
+      const double lowest = std::numeric_limits<float>::lowest();
+      return max(where(there, x, graph.constant(lowest)), 1);
+    }
+  }
+  throw_unhandled("pooling");
+}
+
+}  // namespace
+
+Value forward(const GraphNetwork& model, const DenseGraphs& graphs) {
+  const Within module(graphs.features, model.path());
+  Value y = graphs.features;
+  for (const std::unique_ptr<GraphLayer>& layer : model.layers)
+    y = forward(*layer, {.features = y, .adjacency = graphs.adjacency});
+  return model.pooling ? forward(*model.head, pool(*model.pooling, y, *graphs.node_mask)) : y;
+}
+
+}  // namespace tapestry::onnx

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "layers/models/encoder_decoder.hpp"
+#include "layers/models/forecaster.hpp"
+#include "layers/models/graph_network.hpp"
+#include "layers/models/memory.hpp"
+#include "layers/models/recurrent_network.hpp"
+#include "layers/models/transformer.hpp"
+#include "layers/models/vae.hpp"
+#include "layers/models/vision_transformer.hpp"
+#include "train/inspect/onnx/ops.hpp"
+
+// Models as nodes, as layers.hpp has their layers. Tokens are int64.
+namespace tapestry::onnx {
+
+Value forward(const Transformer& model, const Value& tokens);       // (B, T) -> (B, T, V)
+Value forward(const RecurrentNetwork& model, const Value& tokens);  // (B, T) -> (B, T, V)
+
+// An encoder–decoder's two halves. Nothing attends to a source's padding.
+Value padding_of(const Value& source, std::int64_t padding_token);  // (B, S) -> (B, S) bool
+Value encode(const EncoderDecoder& model, const Value& source,
+             const Value& padding);  // -> (B, S, C)
+Value decode(const EncoderDecoder& model, const Value& target, const Value& encoded,
+             const Value& padding);  // -> (B, T, V)
+
+struct Posterior {
+  Value mean;                           // (B, Z)
+  std::optional<Value> log_variance{};  // (B, Z); none of a plain autoencoder
+};
+Posterior encode(const Vae& model, const Value& x);      // (B, F)
+Value expected_image(const Vae& model, const Value& z);  // (B, Z) -> (B, F)
+
+Value forward(const VisionTransformer& model, const Value& images);  // (B, H · W) -> (B, classes)
+Value forward(const Forecaster& model, const Value& x);              // (B, T, M) -> (B, horizon, M)
+
+// Of graphs with features (B, N, F) and edges as a matrix (B, N, N), 1 where one leads from the
+// column's node to the row's and else 0: logits of nodes (B, N, classes), or, of those that the
+// mask (B, N) bool says are there, of graphs (B, classes).
+struct DenseGraphs {
+  Value features, adjacency;
+  std::optional<Value> node_mask{};  // with pooling
+};
+Value forward(const GraphNetwork& model, const DenseGraphs& graphs);
+
+Value forward(const MemoryNetwork& model, const Value& symbols);  // (B, T, S) -> (B, classes)
+
+}  // namespace tapestry::onnx

@@ -1,0 +1,88 @@
+#include "train/measure/statistics.hpp"
+
+#include <cmath>
+#include <vector>
+
+#include "autograd/check.hpp"
+
+namespace tapestry {
+namespace {
+
+constexpr double confidence = 0.95;
+
+// I_x(a, b) for x <= (a + 1) / (a + b + 2), by the continued fraction 8.17.22 of the NIST Digital
+// Library of Mathematical Functions, from its end.
+double beta_below_its_mean(double x, double a, double b) {
+  constexpr int terms = 1000;  // some √max(a, b) count
+  double fraction = 1;
+  for (int m = terms; m >= 1; --m) {
+    const double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
+    const double odd = -(a + m - 1) * (a + b + m - 1) * x / ((a + 2 * m - 2) * (a + 2 * m - 1));
+    fraction = 1 + odd / (1 + even / fraction);
+  }
+  const double log_beta = std::lgamma(a) + std::lgamma(b) - std::lgamma(a + b);
+  return std::exp(a * std::log(x) + b * std::log1p(-x) - log_beta) / (a * fraction);
+}
+
+// The regularized incomplete beta function I_x(a, b), 0 < x < 1.
+double incomplete_beta(double x, double a, double b) {
+  if (x <= (a + 1) / (a + b + 2)) return beta_below_its_mean(x, a, b);
+  return 1 - beta_below_its_mean(1 - x, b, a);
+}
+
+}  // namespace
+
+Estimate estimate_of(std::span<const double> values) {
+  require(!values.empty(), "estimate_of: no values");
+  const auto n = static_cast<double>(values.size());
+  // By the distances from one of them, so that equal values deviate by nothing at all.
+  double sum = 0, squares = 0;
+  for (const double value : values) sum += value - values.front();
+  const double mean = values.front() + sum / n;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return {
+      .mean = mean, .deviation = n > 1 ? std::sqrt(squares / (n - 1)) : 0, .n = std::ssize(values)};
+}
+
+Confidence confidence_of(const Estimate& estimate) {
+  require(estimate.n > 1, "confidence_of: {} values, expected 2 or more", estimate.n);
+  const auto n = static_cast<double>(estimate.n);
+  return {.value = estimate.mean,
+          .margin = student_t(confidence, n - 1) * estimate.deviation / std::sqrt(n),
+          .degrees = n - 1};
+}
+
+Confidence welch_difference(const Estimate& first, const Estimate& other) {
+  require(first.n > 1 && other.n > 1, "welch_difference: {} and {} values, expected 2 or more",
+          first.n, other.n);
+  const auto n = static_cast<double>(first.n), m = static_cast<double>(other.n);
+  const double error = first.deviation / std::sqrt(n);  // of a mean
+  const double both = std::hypot(error, other.deviation / std::sqrt(m));
+  const double share = both > 0 ? (error / both) * (error / both) : 0.5;
+  const double degrees = 1 / (share * share / (n - 1) + (1 - share) * (1 - share) / (m - 1));
+  return {.value = other.mean - first.mean,
+          .margin = student_t(confidence, degrees) * both,
+          .degrees = degrees};
+}
+
+Confidence paired_difference(std::span<const double> first, std::span<const double> other) {
+  require(first.size() == other.size(), "paired_difference: {} and {} values", first.size(),
+          other.size());
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < first.size(); ++i) differences.push_back(other[i] - first[i]);
+  return confidence_of(estimate_of(differences));
+}
+
+// P(|T| > t) = I_x(degrees / 2, 1 / 2) at x = degrees / (degrees + t²), which is halved in on.
+double student_t(double probability, double degrees) {
+  require(probability > 0 && probability < 1 && degrees > 0,
+          "student_t: probability {}, {} degrees of freedom", probability, degrees);
+  double low = 0, high = 1;
+  for (int i = 0; i < 100; ++i) {
+    const double x = (low + high) / 2;
+    (incomplete_beta(x, degrees / 2, 0.5) < 1 - probability ? low : high) = x;
+  }
+  return std::sqrt(degrees * (1 - high) / high);
+}
+
+}  // namespace tapestry

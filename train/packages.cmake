@@ -1,0 +1,105 @@
+# What `cmake --install` installs, and the Debian packages of it: `cpack` in the build's folder.
+include(CMakePackageConfigHelpers)
+
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME program)
+install(TARGETS tapestry RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+foreach(level IN LISTS TAPESTRY_LEVELS)
+  install(TARGETS tapestry_${level}
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/${folder_of_${level}} NAMELINK_SKIP)
+endforeach()
+install(TARGETS tapestry_linear_algebra LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tapestry)
+foreach(mpi IN LISTS mpi_plugins)
+  install(TARGETS tapestry_${mpi} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tapestry COMPONENT ${mpi})
+endforeach()
+install(DIRECTORY configs DESTINATION ${CMAKE_INSTALL_DATADIR}/tapestry
+        FILES_MATCHING PATTERN "*.toml")
+list(JOIN CMAKE_CROSSCOMPILING_EMULATOR " " emulator)
+install(CODE "execute_process(COMMAND ${emulator} \"$<TARGET_FILE:tapestry>\" manual  # its page
+                              OUTPUT_FILE \"${CMAKE_BINARY_DIR}/tapestry.1\" COMMAND_ERROR_IS_FATAL ANY)")
+install(FILES ${CMAKE_BINARY_DIR}/tapestry.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES commands/completion.bash
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME tapestry)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
+
+# For other programs: headers, the name to link to, and a CMake package.
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
+foreach(folder autograd layers optim data train)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tapestry FILES_MATCHING PATTERN "*.hpp"
+          PATTERN configs EXCLUDE PATTERN pictures EXCLUDE REGEX "/train/model[.]hpp$" EXCLUDE)
+endforeach()
+install(FILES model.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tapestry)  # <tapestry/model.hpp>
+install(FILES ${CMAKE_BINARY_DIR}/libtapestry.so DESTINATION ${CMAKE_INSTALL_LIBDIR})
+file(WRITE ${CMAKE_BINARY_DIR}/tapestry-config.cmake.in [[
+@PACKAGE_INIT@
+if(NOT TARGET tapestry::tapestry)
+  add_library(tapestry::tapestry SHARED IMPORTED)
+  set_target_properties(tapestry::tapestry PROPERTIES
+    IMPORTED_LOCATION "@PACKAGE_CMAKE_INSTALL_LIBDIR@/libtapestry.so"
+    IMPORTED_SONAME libtapestry.so.0
+    INTERFACE_INCLUDE_DIRECTORIES
+      "@PACKAGE_CMAKE_INSTALL_INCLUDEDIR@;@PACKAGE_CMAKE_INSTALL_INCLUDEDIR@/tapestry"
+    INTERFACE_LINK_LIBRARIES fmt::fmt
+    INTERFACE_COMPILE_FEATURES cxx_std_20)
+endif()
+include(CMakeFindDependencyMacro)
+find_dependency(fmt)  # from here on PACKAGE_PREFIX_DIR is its own
+foreach(tapestry_component IN LISTS tapestry_FIND_COMPONENTS)
+  set(tapestry_${tapestry_component}_FOUND FALSE)
+  if(tapestry_component STREQUAL xtensor)  # what autograd/xtensor.hpp needs
+    find_package(xtensor QUIET)
+    set(tapestry_xtensor_FOUND ${xtensor_FOUND})
+  endif()
+  if(tapestry_FIND_REQUIRED_${tapestry_component} AND NOT tapestry_${tapestry_component}_FOUND)
+    set(tapestry_FOUND FALSE)
+    set(tapestry_NOT_FOUND_MESSAGE "No component ${tapestry_component}: there is xtensor, which \
+needs the package of that name (Debian: libxtensor-dev)")
+  endif()
+endforeach()
+if(tapestry_xtensor_FOUND AND NOT TARGET tapestry::xtensor)
+  add_library(tapestry::xtensor INTERFACE IMPORTED)
+  set_target_properties(tapestry::xtensor PROPERTIES
+    INTERFACE_LINK_LIBRARIES "tapestry::tapestry;xtensor")
+endif()
+]])
+configure_package_config_file(
+  ${CMAKE_BINARY_DIR}/tapestry-config.cmake.in ${CMAKE_BINARY_DIR}/tapestry-config.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tapestry
+  PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/tapestry-config-version.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/tapestry-config.cmake ${CMAKE_BINARY_DIR}/tapestry-config-version.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tapestry)
+
+# cpack: tapestry_<version>_amd64.deb and libtapestry-dev_<version>_amd64.deb.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_CONTACT "The Tapestry developers <tapestry@localhost>")
+set(CPACK_PACKAGING_INSTALL_PREFIX ${CMAKE_INSTALL_PREFIX})
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME tapestry)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PROGRAM_DESCRIPTION "one program with its configs, and a library for each level
+ of x86-64, of which the best that the processor has is used.")
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS  # the OpenBLAS whose threads are OpenMP's, and what draws plots
+    "libopenblas0-openmp, gnuplot-nox | gnuplot")
+file(WRITE ${CMAKE_BINARY_DIR}/triggers "activate-noawait ldconfig\n")
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_CONTROL_EXTRA ${CMAKE_BINARY_DIR}/triggers)
+foreach(mpi openmpi mpich)               # tapestry-openmpi_*.deb and the like, a plug-in each
+  string(TOUPPER ${mpi} component)
+  set(CPACK_DEBIAN_${component}_PACKAGE_NAME tapestry-${mpi})
+  set(CPACK_DEBIAN_${component}_PACKAGE_SECTION science)
+  set(CPACK_DEBIAN_${component}_DESCRIPTION "trains on several machines, by this MPI")
+  set(CPACK_DEBIAN_${component}_PACKAGE_DEPENDS "tapestry (= ${PROJECT_VERSION})")
+endforeach()
+set(CPACK_DEBIAN_OPENMPI_PACKAGE_RECOMMENDS openmpi-bin)
+set(CPACK_DEBIAN_MPICH_PACKAGE_RECOMMENDS mpich)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libtapestry-dev)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION "headers and a CMake package, for C++ programs on its library")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "tapestry (= ${PROJECT_VERSION}), libfmt-dev")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_RECOMMENDS libxtensor-dev)  # for the CMake component xtensor
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SHLIBDEPS OFF)
+include(CPack)

@@ -1,0 +1,114 @@
+#include "train/plot/graph_layout.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace tapestry {
+namespace {
+
+struct Point {
+  double x = 0, y = 0;
+};
+
+// On a spiral, evenly spread over a disc of radius ½.
+std::vector<Point> begin_of(std::int64_t nodes) {
+  std::vector<Point> places;
+  for (std::int64_t i = 0; i < nodes; ++i) {
+    const double radius = 0.5 * std::sqrt((i + 0.5) / static_cast<double>(nodes));
+    const double angle = static_cast<double>(i) * std::numbers::pi * (3 - std::sqrt(5.0));
+    places.push_back({radius * std::cos(angle), radius * std::sin(angle)});
+  }
+  return places;
+}
+
+// The points by the square of the plane that they lie in.
+class Squares {
+ public:
+  Squares(const std::vector<Point>& places, double side)
+      : side_(std::max(side, 2.0 / across)), members_(across * across) {
+    for (std::size_t i = 0; i < places.size(); ++i) members_[square(places[i])].push_back(i);
+  }
+
+  // Calls fn with each point in the squares at and around a place.
+  template <class Fn>
+  void around(const Point& place, const Fn& fn) const {
+    const std::int64_t column = cell(place.x), row = cell(place.y);
+    for (std::int64_t r = std::max<std::int64_t>(0, row - 1); r <= std::min(row + 1, across - 1);
+         ++r)
+      for (std::int64_t c = std::max<std::int64_t>(0, column - 1);
+           c <= std::min(column + 1, across - 1); ++c)
+        for (const std::size_t i : members_[r * across + c]) fn(i);
+  }
+
+ private:
+  // Squares from -1 to 1; what lies outside is in those at the rim.
+  static constexpr std::int64_t across = 64;
+  std::int64_t cell(double at) const {
+    return std::clamp<std::int64_t>(static_cast<std::int64_t>((at + 1) / side_), 0, across - 1);
+  }
+  std::size_t square(const Point& place) const { return cell(place.y) * across + cell(place.x); }
+
+  double side_;
+  std::vector<std::vector<std::size_t>> members_;
+};
+
+void add(Point& to, double dx, double dy, double times) {
+  to.x += dx * times;
+  to.y += dy * times;
+}
+
+// What pushes and pulls each node, `ideal` being the distance of joined ones.
+std::vector<Point> forces_on(const std::vector<Point>& places, std::span<const Edge> edges,
+                             double ideal) {
+  std::vector<Point> forces(places.size());
+  const Squares squares(places, 2 * ideal);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    squares.around(places[i], [&](std::size_t j) {
+      const double dx = places[i].x - places[j].x, dy = places[i].y - places[j].y;
+      const double squared = dx * dx + dy * dy;
+      if (i == j || squared > 4 * ideal * ideal) return;
+      add(forces[i], dx, dy, ideal * ideal / std::max(squared, 1e-9));
+    });
+    add(forces[i], places[i].x, places[i].y, -0.3 * ideal);  // what no edge holds does not fly away
+  }
+  for (const auto& [from, to] : edges) {
+    const double dx = places[to].x - places[from].x, dy = places[to].y - places[from].y;
+    const double pull = std::sqrt(dx * dx + dy * dy) / ideal;
+    add(forces[from], dx, dy, pull);
+    add(forces[to], dx, dy, -pull);
+  }
+  return forces;
+}
+
+Array in_unit_square(const std::vector<Point>& places) {
+  const auto [left, right] = std::ranges::minmax(places, {}, &Point::x);
+  const auto [low, high] = std::ranges::minmax(places, {}, &Point::y);
+  const double extent = std::max({right.x - left.x, high.y - low.y, 1e-9});
+  std::vector<float> values;
+  for (const Point& place : places) {
+    values.push_back(static_cast<float>(0.5 + (place.x - (left.x + right.x) / 2) / extent));
+    values.push_back(static_cast<float>(0.5 + (place.y - (low.y + high.y) / 2) / extent));
+  }
+  return Array::of(values, {std::ssize(places), 2});
+}
+
+}  // namespace
+
+Array lay_out(std::int64_t nodes, std::span<const Edge> edges) {
+  constexpr int rounds = 200;
+  if (nodes == 0) return Array({0, 2});
+  std::vector<Point> places = begin_of(nodes);
+  const double ideal = 0.8 / std::sqrt(static_cast<double>(nodes));
+  for (int round = 0; round < rounds; ++round) {
+    const double farthest = 0.1 * (1 - round / static_cast<double>(rounds));  // the temperature
+    const std::vector<Point> forces = forces_on(places, edges, ideal);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const double size = std::hypot(forces[i].x, forces[i].y);
+      add(places[i], forces[i].x, forces[i].y, std::min(size, farthest) / std::max(size, 1e-12));
+    }
+  }
+  return in_unit_square(places);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+
+namespace tapestry {
+
+// Linear algebra of xtensor-blas and OpenBLAS, which a plug-in holds: OpenBLAS takes much address
+// space when it is loaded. All numbers are float64, matrices stored row by row.
+struct LinearAlgebra {
+  // Writes the eigenvalues (n) of a symmetric matrix (n, n), in ascending order, and its
+  // eigenvectors (n, n), one a row.
+  void (*eigenvectors)(const double* matrix, std::int64_t n, double* values, double* vectors);
+};
+
+// The name of the plug-in, and of the LinearAlgebra that it exports.
+inline constexpr const char *linear_algebra_plugin = "linear_algebra",
+                            *linear_algebra_name = "tapestry_linear_algebra";
+
+// Returns the plug-in's functions, and loads it at the first call. Throws std::runtime_error if it
+// cannot be loaded, or if the address space that it needs is not available.
+const LinearAlgebra& linear_algebra();
+
+}  // namespace tapestry

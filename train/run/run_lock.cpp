@@ -1,0 +1,158 @@
+#include "train/run/run_lock.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "autograd/check.hpp"
+#include "data/text/text.hpp"
+#include "train/run/system_calls.hpp"
+
+namespace tapestry {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string name_of(const std::string& path) { return fs::path(path).filename().string(); }
+
+// Whether the path still leads to the folder that was opened.
+bool is_at(int descriptor, const std::string& folder) {
+  struct stat opened = {}, named = {};
+  return ::fstat(descriptor, &opened) == 0 && ::stat(folder.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+// The checkpoint or best model that was written last; empty where there is neither.
+std::string last_written(const Run& run) {
+  std::string last;
+  fs::file_time_type last_time = fs::file_time_type::min();
+  for (const std::string& path : {run.best(), run.checkpoint()}) {
+    std::error_code missing;
+    const fs::file_time_type time = fs::last_write_time(path, missing);
+    if (missing || time < last_time) continue;
+    last = path;
+    last_time = time;
+  }
+  return last;
+}
+
+}  // namespace
+
+// Delegates first, so that what was made goes again where this fails.
+RunLock::RunLock(const Run& run, Folder folder) : RunLock(run) {
+  do {
+    if (folder == Folder::make) make();
+    open();
+    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      made_.clear();  // they are the other's now
+      throw InputError(fmt::format("{}: another process trains into this folder", run_.folder()));
+    }
+  } while (!is_at(descriptor_, run_.folder()));  // the other took away what it had made
+  // Also of a folder that was there: who made it may have been killed before this.
+  sync_folder(folder_of(run_.folder()), run_.folder());
+}
+
+// Where the path leads elsewhere, what is there is not what was made.
+RunLock::~RunLock() {
+  if (descriptor_ >= 0 && is_lost()) made_.clear();
+  while (!made_.empty()) {
+    system_calls().rmdir(made_.back().c_str());  // fails where there is something in it
+    made_.pop_back();
+  }
+  if (descriptor_ >= 0) system_calls().close(descriptor_);
+}
+
+void RunLock::make() {
+  fs::path at;
+  for (const fs::path& part : fs::path(run_.folder())) {
+    at /= part;
+    std::error_code failed;
+    if (fs::is_directory(at, failed)) continue;
+    expect_input(!fs::exists(at, failed), "{}: {} is a file, not a folder; give another --out",
+                 run_.folder(), at.string());
+    if (make_folder(at)) made_.push_back(at);
+    sync_folder(folder_of(at), at);
+  }
+}
+
+void RunLock::open() {
+  if (descriptor_ >= 0) system_calls().close(descriptor_);
+  descriptor_ = system_calls().open(run_.folder().c_str(), O_RDONLY | O_DIRECTORY);
+  expect_input(descriptor_ >= 0 || (errno != ENOENT && errno != ENOTDIR),
+               "{}: no such run to go on with; check the name, or leave --resume out to begin one",
+               run_.folder());
+  if (descriptor_ < 0)
+    throw std::runtime_error(fmt::format("{}: cannot open: {}", run_.folder(), strerror(errno)));
+}
+
+// A path that cannot be looked at for another reason is no sign of that.
+bool RunLock::is_lost() const {
+  struct stat named = {};
+  if (::stat(run_.folder().c_str(), &named) != 0) return errno == ENOENT || errno == ENOTDIR;
+  return !is_at(descriptor_, run_.folder());
+}
+
+std::string RunLock::where() const {
+  if (!is_lost()) return run_.folder();
+  std::error_code unseen;
+  const std::string path =
+      fs::read_symlink(fmt::format("/proc/self/fd/{}", descriptor_), unseen).string();
+  return !path.empty() && is_at(descriptor_, path) ? path : "";
+}
+
+void RunLock::expect_in_place() const {
+  const std::string at = where();
+  if (at.empty())
+    throw FolderLost(fmt::format(
+        "{}: the training ends; last checkpoint: none: the folder was removed", run_.folder()));
+  const bool is_moved = at != run_.folder();
+  if (!is_moved && !was_emptied()) return;
+  const std::string last = last_written(Run(at));
+  const std::string message =
+      fmt::format("{}: the training ends, because {}; last checkpoint: {}", run_.folder(),
+                  is_moved ? "the folder was moved to " + at : "files in it were removed",
+                  last.empty() ? "none" : last);
+  if (!is_moved || last.empty()) throw FolderLost(message);
+  throw FolderLost(
+      fmt::format("{}; to resume: tapestry train {} --resume", message, shell_word(at)));
+}
+
+// Files that are removed while another is written leave the folder itself in place.
+bool RunLock::was_emptied() const {
+  struct stat unused = {};
+  const std::string config = name_of(run_.config());
+  return placed_.contains(config) &&
+         ::fstatat(descriptor_, config.c_str(), &unused, AT_SYMLINK_NOFOLLOW) != 0 &&
+         errno == ENOENT;
+}
+
+FilePlace RunLock::place(const std::string& path) {
+  const std::string name = name_of(path);
+  placed_.insert(name);
+  return {descriptor_, name, path};
+}
+
+bool RunLock::has_placed(const std::string& path) const { return placed_.contains(name_of(path)); }
+
+void RunLock::replace(const std::string& path, const std::vector<std::string_view>& parts) {
+  expect_in_place();
+  write_file_atomically(place(path), parts);
+}
+
+void RunLock::remove_unfinished() {
+  for (const std::string& path : {run_.config(), run_.checkpoint(), run_.best(), run_.trace(),
+                                  run_.profile(), run_.samples()})
+    tapestry::remove_unfinished(FilePlace{descriptor_, name_of(path), path});
+}
+
+void RunLock::remove_placed() {
+  for (const std::string& name : placed_) system_calls().unlinkat(descriptor_, name.c_str());
+  placed_.clear();
+}
+
+}  // namespace tapestry

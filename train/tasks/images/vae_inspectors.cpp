@@ -1,0 +1,203 @@
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/ops/arithmetic.hpp"
+#include "autograd/ops/matmul.hpp"
+#include "autograd/ops/shaping.hpp"
+#include "train/inspect/inspector.hpp"
+#include "train/plot/principal_components.hpp"
+#include "train/tasks/images/vae.hpp"
+#include "train/tasks/inspector_options.hpp"
+
+namespace tapestry {
+namespace {
+
+enum class Kind { prior, reconstructions, around, interpolation };
+const Choice<Kind> kind{"kind",
+                        Kind::prior,
+                        "of an autoencoder: prior, reconstructions, around or interpolation",
+                        {{"prior", Kind::prior},
+                         {"reconstructions", Kind::reconstructions},
+                         {"around", Kind::around},
+                         {"interpolation", Kind::interpolation}}};
+const Key<std::int64_t> count = count_option(0);
+const Key<double> temperature =
+    temperature_option("of the noise: 0 is the mean", {kind.is(Kind::prior)});
+const Key<std::int64_t> seed = seed_option({kind.is(Kind::prior, Kind::around)});
+const Key<std::int64_t> index_of_first =
+    index_option("the validation image to start from",
+                 {kind.is(Kind::reconstructions, Kind::around, Kind::interpolation)});
+const Key<double> spread{"spread",
+                         0.5,
+                         "of the new images around it",
+                         {.low = 0, .high = 100, .used_if = {kind.is(Kind::around)}}};
+
+// Images (N, F) as N pictures, a row of `columns`.
+PictureGrid grid(const Tensor& images, const VaeOptions& size, std::int64_t columns) {
+  const Array pixels = images.value().to(DType::float32);
+  const std::int64_t N = pixels.size() / size.pixels();
+  return {pixels.reshaped({N, size.height, size.width}), columns};
+}
+
+// (steps, 1), from 0 to 1.
+Array equal_steps(std::int64_t steps) {
+  std::vector<float> shares;
+  for (std::int64_t i = 0; i < steps; ++i)
+    shares.push_back(static_cast<float>(i) / static_cast<float>(steps - 1));
+  return Array::of(shares, {steps, 1});
+}
+
+// Images that fit into memory together, whatever their size.
+std::int64_t at_once(const Vae& model) {
+  return std::max<std::int64_t>(1, (std::int64_t{1} << 18) / model.options.pixels());
+}
+
+// fn of x (N, ...), `most` rows at a time.
+template <class Fn>
+Array in_parts(const Tensor& x, std::int64_t most, Fn fn) {
+  std::vector<Tensor> parts;
+  for (std::int64_t first = 0; first < x.dim(0); first += most)
+    parts.push_back(fn(slice(x, 0, first, std::min(x.dim(0), first + most))));
+  return concat(parts, 0).value();
+}
+
+// (N, Z) float32: the mean of q(z | x) for every image.
+Array latent_codes_of(const Vae& model, const ImageDataset& images) {
+  return in_parts(images.images(), at_once(model),
+                  [&](const Tensor& some) { return model.encode(some).mean; });
+}
+
+// Grids of what a trained autoencoder makes of its latent space.
+class Pictures {
+ public:
+  Pictures(VaeTask& task, const Options& options)
+      : model_(task.model()),
+        data_(task.data()),
+        variational_(task.variational()),
+        options_(options) {}
+
+  PictureGrid prior();            // new images
+  PictureGrid reconstructions();  // images, each beside what became of it
+  PictureGrid around();           // an image, its reconstruction, and those of z + ε
+  PictureGrid interpolation();    // pairs of images, and what is between
+
+ private:
+  std::int64_t count_or(std::int64_t usual) const {
+    return options_[count] > 0 ? options_[count] : usual;
+  }
+  Tensor decoded(const Tensor& z) const;               // (N, Z) -> (N, F)
+  Tensor images_from_index(std::int64_t wanted);       // validation images (wanted, F)
+  Tensor deviations(std::int64_t rows, double scale);  // (rows, Z)
+  const PrincipalComponents& training_codes();
+
+  const Vae& model_;
+  ImageData& data_;
+  bool variational_;
+  const Options& options_;
+  std::optional<PrincipalComponents> training_codes_;
+};
+
+Tensor Pictures::decoded(const Tensor& z) const {
+  return in_parts(z, at_once(model_),
+                  [&](const Tensor& some) { return model_.expected_image(some); });
+}
+
+Tensor Pictures::images_from_index(std::int64_t wanted) {
+  return data_.validation(options_[index_of_first], wanted).inputs;
+}
+
+// From N(0, scale²). A plain autoencoder has no prior: the covariance of its training images' codes
+// stands for the identity, and their mean for 0.
+Tensor Pictures::deviations(std::int64_t rows, double scale) {
+  Random random(options_[seed], Stream::sample);
+  Array epsilon({rows, model_.options.latent});
+  random.fill_normal(epsilon, 0, scale);
+  if (variational_) return epsilon;
+  return matmul(epsilon, training_codes().factor.to(DType::float32));
+}
+
+const PrincipalComponents& Pictures::training_codes() {
+  if (!training_codes_)
+    training_codes_ = principal_components(latent_codes_of(model_, data_.splits().train));
+  return *training_codes_;
+}
+
+PictureGrid Pictures::prior() {
+  const std::int64_t images = count_or(64);
+  Tensor z = deviations(images, options_[temperature]);
+  if (!variational_) z = z + training_codes().mean.to(DType::float32);
+  const double side = std::ceil(std::sqrt(static_cast<double>(images)));
+  return grid(decoded(z), model_.options, static_cast<std::int64_t>(side));
+}
+
+PictureGrid Pictures::reconstructions() {
+  const Tensor x = images_from_index(count_or(32));
+  const std::int64_t N = x.dim(0), F = x.dim(1);
+  const Tensor again = decoded(model_.encode(x).mean);
+  return grid(concat({reshape(x, {N, 1, F}), reshape(again, {N, 1, F})}, 1), model_.options, 8);
+}
+
+PictureGrid Pictures::around() {
+  const std::int64_t images = count_or(62);
+  const Tensor x = images_from_index(1), z = model_.encode(x).mean;
+  const Tensor others = z + deviations(images, options_[spread]);
+  return grid(concat({x, decoded(concat({z, others}, 0))}, 0), model_.options, 8);
+}
+
+// A row a pair: the two images at its ends, and between them what z decodes to in equal steps from
+// one's code to the other's.
+PictureGrid Pictures::interpolation() {
+  constexpr std::int64_t steps = 8;
+  const Tensor x = images_from_index(2 * count_or(8));
+  const std::int64_t pairs = x.dim(0) / 2, F = x.dim(1), Z = model_.options.latent;
+  expect_input(pairs > 0, "--index {}: expected two images from there on",
+               options_[index_of_first]);
+  const Tensor ends = slice(x, 0, 0, 2 * pairs);
+  const Tensor codes = reshape(model_.encode(ends).mean, {pairs, 2, Z});
+  const Tensor from = slice(codes, 1, 0, 1), to = slice(codes, 1, 1, 2);  // (pairs, 1, Z)
+  const Tensor z = from + equal_steps(steps) * (to - from);               // (pairs, steps, Z)
+  const Tensor between = decoded(reshape(z, {pairs * steps, Z}));
+  const Tensor both = reshape(ends, {pairs, 2, F});
+  const Tensor rows =
+      concat({slice(both, 1, 0, 1), reshape(between, {pairs, steps, F}), slice(both, 1, 1, 2)}, 1);
+  return grid(rows, model_.options, steps + 2);
+}
+
+PictureGrid pictures_of(VaeTask& task, const Options& options) {
+  Pictures pictures(task, options);
+  switch (options[kind]) {
+    case Kind::prior:
+      return pictures.prior();
+    case Kind::reconstructions:
+      return pictures.reconstructions();
+    case Kind::around:
+      return pictures.around();
+    case Kind::interpolation:
+      return pictures.interpolation();
+  }
+  throw_unhandled(kind);
+}
+
+Sample sample(VaeTask& task, const Options& options) {
+  Sample sample{.figure = pictures_of(task, options)};
+  if (options.is_set(kind)) sample.name = kind.name_of(options[kind]);
+  return sample;
+}
+
+LatentCodes latent_codes(VaeTask& task, const Options&) {
+  LatentCodes codes{.class_names = task.data().class_names()};
+  const ImageTaskSplits& splits = task.data().splits();
+  for (const auto& [name, images] :
+       {std::pair{"train", &splits.train}, std::pair{"validation", &splits.validation},
+        std::pair{"test", task.data().test()}})
+    if (images != nullptr)
+      codes.splits.push_back({name, latent_codes_of(task.model(), *images), images->labels()});
+  return codes;
+}
+
+const RegisterView samples("vae", {kind, count, temperature, seed, index_of_first, spread},
+                           &sample);
+const RegisterView codes("vae", {}, &latent_codes);
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,147 @@
+#include <array>
+
+#include "data/file.hpp"
+#include "data/json.hpp"
+#include "data/text/text.hpp"
+#include "train/inspect/inspector.hpp"
+#include "train/tasks/language/decoder_attention.hpp"
+#include "train/tasks/language/sampling_options.hpp"
+#include "train/tasks/language/text_writer.hpp"
+
+namespace tapestry {
+namespace {
+
+const Key<std::string> prompt = prompt_option("text to continue, or to read");
+const Key<std::string> prompt_file{
+    "prompt-file",
+    "",
+    "a file with the text to continue, without its last end of line; "
+    "-: the standard input",
+    {.used_if = {prompt.is("")}}};
+const Key<std::string> prompts{
+    "prompts",
+    "",
+    "a file with a prompt a line, to be continued together; a line of JSON comes of each",
+    {.used_if = {prompt.is(""), prompt_file.is("")}}};
+const Key<std::int64_t> count = count_option(0);
+const Key<std::int64_t> tokens{
+    "tokens", 0, "tokens to generate, at most", {.low = 1, .high = 10000000}};
+const Key<std::string> stop{"stop",
+                            "",
+                            "write no further than to where this text comes; may be repeated",
+                            {.repeated = true}};
+const Key<std::int64_t> seed = seed_option();
+
+std::string prompt_of(const Options& options) {
+  constexpr std::int64_t most_bytes = 1 << 24;
+  const std::string& file = options[prompt_file];
+  if (file.empty()) return options[prompt];
+  std::string text = file == "-" ? read_standard_input(most_bytes) : read_file(file, most_bytes);
+  require_utf8(text, file == "-" ? "the standard input" : file);
+  for (const char end : {'\n', '\r'})
+    if (text.ends_with(end)) text.pop_back();
+  return text;
+}
+
+TextWriter writer_of(const LanguageModel& task, const Options& options) {
+  return {task,
+          {.sampling = sampling::chosen(options, task),
+           .seed = static_cast<std::uint64_t>(options[seed]),
+           .tokens = options[tokens],
+           .stops = options.texts(stop)}};
+}
+
+std::vector<std::string> read_prompts(const std::string& path) {
+  const std::string text = read_text(path);
+  std::vector<std::string> lines;
+  std::string_view rest = text;
+  while (const auto line = next_line(rest)) {
+    lines.emplace_back(*line);
+    expect_input(!line->empty(), "--prompts {}: line {} is empty; expected a prompt a line", path,
+                 lines.size());
+  }
+  expect_input(!lines.empty(), "--prompts {}: holds no line; expected a prompt a line", path);
+  return lines;
+}
+
+// A line of JSON for each prompt, or several where several are counted.
+Sample sample_together(const TextWriter& writer, const std::string& path, std::int64_t each) {
+  const std::vector<std::string> begins = read_prompts(path);
+  const std::vector<std::string> texts = writer.continued(begins, each);
+  Sample sample;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const JsonValue line = {{"prompt", begins[i / each]}, {"text", texts[i]}};
+    sample.text += line.dump(-1, ' ', false, JsonValue::error_handler_t::replace) + "\n";
+  }
+  return sample;
+}
+
+// Texts of 500 tokens, or names, a line each.
+Sample sample(LanguageModel& task, const Options& options) {
+  const TextWriter writer = writer_of(task, options);
+  const bool names = task.writes_names();
+  const std::string& together = options[prompts];
+  const std::int64_t usual = names && together.empty() ? 20 : 1;
+  const std::int64_t wanted = options[count] > 0 ? options[count] : usual;
+  if (!together.empty()) return sample_together(writer, together, wanted);
+  return {.stream = [=, begin = prompt_of(options)](const TextSink& sink) {
+    for (std::int64_t i = 0; i < wanted; ++i) {
+      if (i > 0 && !names) sink("\n---\n");
+      const std::vector<std::int32_t> first = writer.first_tokens(begin);
+      sink(begin);
+      writer.write(first, i, [&](std::string_view piece) {
+        sink(piece);
+        return true;
+      });
+      if (names) sink("\n");
+    }
+    if (!names) sink("\n");
+  }};
+}
+
+// What the attention is drawn of where no prompt is given: the beginning of a text by
+// the model.
+std::vector<std::int32_t> own_text(const LanguageModel& task, const Transformer& network) {
+  constexpr std::int64_t most = 24;
+  std::vector<std::int32_t> text = {task.end_of_text().value_or(0)};
+  Random random(1, Stream::sample);
+  const std::vector<std::int32_t> more =
+      generate(*make_reader(network), text, std::min(most, task.context()) - 1,
+               {.tokens = task.tokenizer().size()}, random);
+  text.insert(text.end(), more.begin(), more.end());
+  return text;
+}
+
+AttentionMaps attention(LanguageModel& task, const Options& options) {
+  const auto* transformer = std::get_if<Transformer>(&task.network());
+  expect_input(transformer, "a recurrent network has no attention to look at");
+  const bool names = task.writes_names();
+  const std::vector<std::int32_t> read =
+      options[prompt].empty() && !names
+          ? own_text(task, *transformer)
+          : task.tokenizer().encode((names ? "\n" : "") + options[prompt]);
+  const std::int64_t length = std::ssize(read);
+  expect_input(length >= 1 && length <= task.context(), "--prompt: {} tokens; expected {} to {}",
+               length - names, 1 - names, task.context() - names);
+  std::vector<std::string> labels;
+  for (const std::int32_t token : read)
+    labels.push_back(printable(task.tokenizer().decode(std::array{token})));
+  return attention_of(*transformer, read, labels);
+}
+
+const RegisterView samples("language-model",
+                           {prompt, prompt_file, prompts, count, tokens, stop,
+                            sampling::temperature, sampling::top_k, sampling::top_p,
+                            sampling::min_p, sampling::repetition_penalty, seed},
+                           &sample);
+const RegisterView attentions("language-model", {prompt}, &attention);
+
+TokenReader reader(LanguageModel& task, const Options&) {
+  return {
+      [&task](std::span<const std::int32_t> tokens) { return task.tokenizer().decode(tokens); }};
+}
+
+const RegisterView readers("language-model", {}, &reader);
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,347 @@
+#include <set>
+
+#include "autograd/kernels/matmul.hpp"
+#include "autograd/ops/arithmetic.hpp"
+#include "autograd/ops/losses.hpp"
+#include "autograd/ops/reduce.hpp"
+#include "data/dataset.hpp"
+#include "layers/models/graph_network.hpp"
+#include "layers/models/transformer.hpp"
+#include "layers/models/vae.hpp"
+#include "optim/adam.hpp"
+#include "optim/clip.hpp"
+#include "train/generate/batch.hpp"
+#include "train/tools/bench/benchmark.hpp"
+
+// Whole training steps (forward, backward, optimiser; transformers with clipping) on random batches
+// of the true shape, one attention layer by length, and generation.
+namespace tapestry {
+namespace {
+
+Array random_tokens(std::int64_t B, std::int64_t T, std::int64_t V) {
+  Array tokens({B, T}, DType::int32);
+  Random random(1, Stream::data);
+  for (std::int32_t& token : tokens.mutable_values<std::int32_t>())
+    token = static_cast<std::int32_t>(random.below(V));
+  return tokens;
+}
+
+// 6 · weights · tokens, and 12 · C · T a token and layer for attention's two products (halved by
+// the causal mask), forward and backward. Embedding look-ups are no arithmetic.
+double transformer_flops(Transformer& model, std::int64_t B, std::int64_t T) {
+  double weights = 0;
+  for (const Parameter* parameter : model.parameters())
+    if (parameter->role == Role::weight) weights += static_cast<double>(parameter->tensor.size());
+  if (model.options.tied_embeddings)
+    weights += static_cast<double>(model.options.vocabulary * model.options.block.width);
+  const auto tokens = static_cast<double>(B * T);
+  const double attention =
+      6.0 * static_cast<double>(model.options.layers * model.options.block.width * T);
+  return tokens * (6 * weights + attention);
+}
+
+BenchmarkResult transformer_step(const TransformerOptions& options, std::int64_t B) {
+  Random init(1, Stream::init);
+  Transformer model(options, init);
+  const std::vector<Parameter*> parameters = model.parameters();
+  AdamW optimizer(parameters, {.weight_decay = 0.1});
+  const std::int64_t T = options.context;
+  const Array tokens = random_tokens(B, T, options.vocabulary);
+  const Array targets = random_tokens(B, T, options.vocabulary);
+  BenchmarkResult result = time_steps([&] {
+    Tape tape;
+    const Tensor loss = cross_entropy(model.forward(tokens), targets);
+    const Gradients gradients = tape.backward(loss);
+    optimizer.step(gradients, 1e-4, clip(gradients, parameters, 1).scale);
+  });
+  result.units = static_cast<double>(B * T);
+  result.unit = "tokens";
+  result.flops = transformer_flops(model, B, T);
+  return result;
+}
+
+// Products of operands rounded to bfloat16.
+BenchmarkResult transformer_step_bfloat16(const TransformerOptions& options, std::int64_t B) {
+  set_matmul_precision(MatmulPrecision::bfloat16);
+  const BenchmarkResult result = transformer_step(options, B);
+  set_matmul_precision(MatmulPrecision::float32);
+  return result;
+}
+
+// So little work that threads can only be in the way.
+BenchmarkResult mlp_step() {
+  constexpr std::int64_t B = 32;
+  Random init(1, Stream::init);
+  Mlp model({16, 16, 16, 1}, init);
+  const std::vector<Parameter*> parameters = model.parameters();
+  AdamW optimizer(parameters, {});
+  Array x({B, 16}), y({B, 1});
+  init.fill_normal(x, 0, 1);
+  init.fill_normal(y, 0, 1);
+  BenchmarkResult result = time_steps([&] {
+    Tape tape;
+    const Gradients gradients = tape.backward(mean(squared_error(model.forward(x), y)));
+    optimizer.step(gradients, 1e-3, clip(gradients, parameters, 1).scale);
+  });
+  result.units = B;
+  result.unit = "examples";
+  result.flops = 6.0 * B * (2 * 16 * 16 + 16) - 2.0 * B * 16 * 16;
+  return result;
+}
+
+// Products with a weight for one image; a convolution's weights stand at each place of the smaller
+// of its two planes. The first layer's input needs no gradient: two of its three are made.
+double vae_flops(Vae& model) {
+  double products = 0;
+  for (const Parameter* parameter : model.parameters())
+    if (parameter->role == Role::weight) products += static_cast<double>(parameter->tensor.size());
+  if (!model.convolutions)
+    return 6 * products - 2.0 * static_cast<double>(model.encoder.layers[0].weight.tensor.size());
+  const auto& down = model.convolutions->layers;
+  const auto& up = model.transposed_convolutions->layers;
+  std::int64_t height = model.options.height, width = model.options.width;
+  double first = 0;
+  for (std::size_t i = 0; i < down.size(); ++i) {
+    height = (height + 1) / 2;
+    width = (width + 1) / 2;
+    const auto places = static_cast<double>(height * width);
+    if (i == 0) first = places * static_cast<double>(down[i].weight.tensor.size());
+    products += (places - 1) * static_cast<double>(down[i].weight.tensor.size() +
+                                                   up[up.size() - 1 - i].weight.tensor.size());
+  }
+  return 6 * products - 2 * first;
+}
+
+BenchmarkResult vae_step(const VaeOptions& options, std::int64_t B) {
+  Random init(1, Stream::init);
+  Vae model(options, init);
+  const std::vector<Parameter*> parameters = model.parameters();
+  Adam optimizer(parameters, {});
+  Array images({B, model.options.pixels()});
+  Random(1, Stream::data).fill_uniform(images, 0, 1);
+  BenchmarkResult result = time_steps([&] {
+    Random noise(1, Stream::dropout);
+    Tape tape;
+    const Vae::Elbo elbo = model.elbo(images, noise);
+    const Gradients gradients = tape.backward(elbo.recon + elbo.kl, 1.0 / static_cast<double>(B));
+    optimizer.step(gradients, 1e-3);
+  });
+  result.units = static_cast<double>(B);
+  result.unit = "images";
+  result.flops = static_cast<double>(B) * vae_flops(model);
+  return result;
+}
+
+// A graph of Cora's sizes, drawn: papers that cite each other, and the words of each.
+Adjacency citations(std::int64_t N, std::int64_t edges, Random& random) {
+  std::set<Edge> drawn;
+  while (std::ssize(drawn) < edges) {
+    const auto from = static_cast<std::int32_t>(random.below(N)),
+               to = static_cast<std::int32_t>(random.below(N));
+    if (from < to) drawn.insert({from, to});
+  }
+  return Adjacency::undirected(N, {drawn.begin(), drawn.end()});
+}
+
+Array words(std::int64_t N, std::int64_t F, std::int64_t count, Random& random) {
+  Array features = Array::zeros({N, F});
+  const std::span<float> values = features.mutable_values<float>();
+  for (std::int64_t i = 0; i < count; ++i) values[random.below(N * F)] = 1.0f / 18;
+  return features;
+}
+
+// Training steps of Kipf & Welling's network: dropout of all that it reads, 140 nodes to learn
+// from.
+BenchmarkResult graph_step() {
+  constexpr std::int64_t N = 2708, F = 1433, classes = 7, labelled = 140;
+  Random init(1, Stream::init), data(1, Stream::data);
+  GraphNetwork model({.inputs = F, .classes = classes, .dropout = 0.5}, init);
+  const std::vector<Parameter*> parameters = model.parameters();
+  const auto first = std::ranges::find_if(
+      parameters, [](const Parameter* parameter) { return parameter->role == Role::weight; });
+  Adam optimizer(parameters, {});
+  const Adjacency graph = citations(N, 5278, data);
+  const SparseMatrix features = sparse_matrix(words(N, F, 49'216, data));
+  Array targets = Array::full({N}, ignored_target, DType::int32);
+  for (std::int64_t i = 0; i < labelled; ++i)
+    targets.mutable_values<std::int32_t>()[i] = static_cast<std::int32_t>(i % classes);
+  BenchmarkResult result = time_steps([&] {
+    Random noise(1, Stream::dropout);
+    Tape tape;
+    const Tensor logits =
+        model.forward(graph, NodeFeatures(features.values, features.entries), {}, &noise);
+    const Tensor loss = cross_entropy(logits, targets, {.ignore_index = ignored_target}) +
+                        (5e-4 / 2) * sum((*first)->tensor * (*first)->tensor);
+    optimizer.step(tape.backward(loss), 1e-2);
+  });
+  result.units = N;
+  result.unit = "nodes";
+  return result;
+}
+
+// One causal multi-head attention layer, 8 heads of 64, forward and backward.
+BenchmarkResult attention_step(std::int64_t T,
+                               const std::optional<RandomFeaturesOptions>& random_features = {}) {
+  constexpr std::int64_t C = 512;
+  Random init(1, Stream::init);
+  const SelfAttention layer(C, init, {.heads = 8, .random_features = random_features});
+  Array values({1, T, C});
+  init.fill_normal(values, 0, 1);
+  const Tensor x = Tensor::variable(values);
+  BenchmarkResult result = time_steps([&] {
+    Tape tape;
+    tape.backward(sum(layer.forward(x, {.causal = true})));
+  });
+  const auto length = static_cast<double>(T);
+  result.units = length;
+  result.unit = "tokens";
+  result.flops = length * (6 * 4.0 * C * C + 6.0 * C * length);
+  return result;
+}
+
+// The same by 64 random features a head: two projections to them, and in place of the length half
+// a chunk of 64 and, twice, sums of 2 · 64 by 64 a head.
+BenchmarkResult random_feature_step(std::int64_t T) {
+  constexpr double C = 512, D = 64;
+  BenchmarkResult result = attention_step(T, RandomFeaturesOptions{});
+  const double chunks = 32 * (2 * D + D) * C / D, sums = 2 * 2 * D * C;
+  result.flops = static_cast<double>(T) * 6 * (4 * C * C + 2 * C * D + chunks + sums);
+  return result;
+}
+
+// 256 new tokens after a prompt of one, one at a time with cached keys and values.
+BenchmarkResult generation(const TransformerOptions& options) {
+  constexpr std::int64_t tokens = 256;
+  TransformerOptions longer = options;
+  longer.context = std::max<std::int64_t>(options.context, tokens + 1);
+  Random init(1, Stream::init);
+  const Transformer model(longer, init);
+  BenchmarkResult result = time_steps(
+      [&] {
+        Random random(1, Stream::sample);
+        generate(model, {1}, tokens, {.temperature = 0}, random);
+      },
+      {.warm_up = 1, .least_steps = 3});
+  result.units = tokens;
+  result.unit = "tokens";
+  return result;
+}
+
+// The same of several texts at once.
+BenchmarkResult generation_together(const TransformerOptions& options, std::int64_t texts) {
+  constexpr std::int64_t tokens = 256;
+  TransformerOptions longer = options;
+  longer.context = std::max<std::int64_t>(options.context, tokens + 1);
+  Random init(1, Stream::init);
+  const Transformer model(longer, init);
+  BenchmarkResult result = time_steps(
+      [&] {
+        std::vector<Request> requests;
+        for (std::int64_t i = 0; i < texts; ++i)
+          requests.push_back(
+              {{static_cast<std::int32_t>(i)}, tokens, Random(1, Stream::sample, i)});
+        generate(model, requests, {.temperature = 0});
+      },
+      {.warm_up = 1, .least_steps = 3});
+  result.units = static_cast<double>(texts * tokens);
+  result.unit = "tokens";
+  return result;
+}
+
+constexpr TransformerOptions nano{.vocabulary = 65};
+constexpr TransformerOptions character{.vocabulary = 65,
+                                       .context = 256,
+                                       .layers = 6,
+                                       .block = {.width = 384, .attention = {.heads = 6}}};
+constexpr TransformerOptions gpt2{.vocabulary = 50257,
+                                  .context = 64,
+                                  .layers = 12,
+                                  .block = {.width = 768, .attention = {.heads = 12}}};
+
+// gpt-char in today's architecture: of its 6 heads 3 share one, and the weights are about as many.
+TransformerOptions llama_char() {
+  const LinearOptions plain{.bias = false};
+  TransformerOptions options = character;
+  options.block.attention = {.heads = 6,
+                             .key_value_heads = 2,
+                             .positions = Positions::rotary,
+                             .rotary = {.pairs = RotaryPairs::halves},
+                             .input = plain,
+                             .output = plain};
+  options.block.feed_forward = {.hidden = 1024,
+                                .activation = Activation::silu,
+                                .gated = true,
+                                .expand = plain,
+                                .contract = plain};
+  options.block.norms.kind = NormKind::rms;
+  return options;
+}
+
+TransformerOptions gpt2_long() {
+  TransformerOptions options = gpt2;
+  options.context = 1024;
+  return options;
+}
+
+TransformerOptions recomputed(TransformerOptions options) {
+  options.recompute_blocks = true;
+  return options;
+}
+
+const RegisterBenchmark workloads[] = {
+    {"gpt-nano",
+     {"4 layers of width 128, context 64, batch 12", [] { return transformer_step(nano, 12); }}},
+    {"gpt-char",
+     {"6 layers of width 384, context 256, batch 4",
+      [] { return transformer_step(character, 4); }}},
+    {"gpt2-124m",
+     {"12 layers of width 768, context 64, batch 4", [] { return transformer_step(gpt2, 4); }}},
+    {"gpt2-124m-t1024",
+     {"gpt2-124m, context 1024, batch 1", [] { return transformer_step(gpt2_long(), 1); }}},
+    {"gpt-char-bf16",
+     {"gpt-char with bfloat16 operands", [] { return transformer_step_bfloat16(character, 4); }}},
+    {"gpt2-124m-bf16",
+     {"gpt2-124m with bfloat16 operands", [] { return transformer_step_bfloat16(gpt2, 4); }}},
+    {"llama-char",
+     {"gpt-char with RMS norms, SwiGLU, shared heads and rotary positions",
+      [] { return transformer_step(llama_char(), 4); }}},
+    {"gpt-char-recompute",
+     {"gpt-char with checkpointed activations",
+      [] { return transformer_step(recomputed(character), 4); }}},
+    {"gpt2-124m-t1024-recompute",
+     {"gpt2-124m-t1024 with checkpointed activations",
+      [] { return transformer_step(recomputed(gpt2_long()), 1); }}},
+    {"mlp-16", {"16-16-16-1, batch 32", mlp_step}},
+    {"vae", {"784-400-20-400-784, batch 128", [] { return vae_step({}, 128); }}},
+    {"conv-vae",
+     {"two convolutions before 3136-400-3-400-3136, two after, batch 100",
+      [] {
+        return vae_step({.channels = {32, 64}, .latent = 3, .activation = Activation::gelu}, 100);
+      }}},
+    {"gcn-cora", {"two graph convolutions, 1433-16-7, of 2708 nodes, 5278 edges", graph_step}},
+    {"attention-256", {"one causal layer, 8 heads of 64", [] { return attention_step(256); }}},
+    {"attention-1024", {"one causal layer, 8 heads of 64", [] { return attention_step(1024); }}},
+    {"attention-4096", {"one causal layer, 8 heads of 64", [] { return attention_step(4096); }}},
+    {"attention-8192", {"one causal layer, 8 heads of 64", [] { return attention_step(8192); }}},
+    {"attention-16384", {"one causal layer, 8 heads of 64", [] { return attention_step(16384); }}},
+    {"random-features-1024",
+     {"attention-1024 by 64 random features a head", [] { return random_feature_step(1024); }}},
+    {"random-features-4096",
+     {"attention-4096 by 64 random features a head", [] { return random_feature_step(4096); }}},
+    {"random-features-8192",
+     {"attention-8192 by 64 random features a head", [] { return random_feature_step(8192); }}},
+    {"random-features-16384",
+     {"attention-16384 by 64 random features a head", [] { return random_feature_step(16384); }}},
+    {"generate-char", {"256 tokens with gpt-char", [] { return generation(character); }}},
+    {"generate-gpt2", {"256 tokens with gpt2-124m", [] { return generation(gpt2); }}},
+    {"generate-llama", {"256 tokens with llama-char", [] { return generation(llama_char()); }}},
+    {"generate-char-8",
+     {"256 tokens of 8 texts together with gpt-char",
+      [] { return generation_together(character, 8); }}},
+    {"generate-gpt2-8",
+     {"256 tokens of 8 texts together with gpt2-124m",
+      [] { return generation_together(gpt2, 8); }}},
+};
+
+}  // namespace
+}  // namespace tapestry

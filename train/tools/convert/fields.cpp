@@ -1,0 +1,120 @@
+#include "train/tools/convert/fields.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "autograd/check.hpp"
+#include "data/json.hpp"
+#include "data/text/text.hpp"
+
+namespace tapestry {
+
+using Json = JsonValue;
+
+Fields::Fields(const Json& object, std::string path, std::string at)
+    : object_(object), path_(std::move(path)), at_(std::move(at)) {
+  expect_input(object.is_object(), "{}: expected a JSON object, found {}", path_, brief(object));
+}
+
+const Json* Fields::find(const std::string& name) {
+  known_.insert(name);
+  const auto found = object_.find(name);
+  return found == object_.end() ? nullptr : &*found;
+}
+
+void Fields::fail(const std::string& name, const std::string& expected) const {
+  const auto found = object_.find(name);
+  throw InputError(fmt::format("{}: {}{}: expected {}, found {}", path_, at_, printable(name),
+                               expected, found == object_.end() ? "nothing" : brief(*found)));
+}
+
+std::optional<std::int64_t> Fields::optional_count(const std::string& name) {
+  constexpr std::int64_t most = std::int64_t{1} << 40;
+  const Json* found = find(name);
+  if (!found || found->is_null()) return std::nullopt;
+  if (!found->is_number_unsigned() || *found == 0 || *found > most) fail(name, "a natural number");
+  return found->get<std::int64_t>();
+}
+
+std::optional<std::int64_t> Fields::optional_number(const std::string& name) {
+  constexpr std::int64_t most = std::int64_t{1} << 40;
+  const Json* found = find(name);
+  if (!found) return std::nullopt;
+  if (!found->is_number_unsigned() || *found > most) fail(name, "a whole number from 0 on");
+  return found->get<std::int64_t>();
+}
+
+bool Fields::has(const std::string& name) const { return object_.contains(name); }
+
+std::int64_t Fields::count(const std::string& name) {
+  const std::optional<std::int64_t> found = optional_count(name);
+  if (!found) fail(name, "a natural number");
+  return *found;
+}
+
+double Fields::number(const std::string& name, std::optional<double> otherwise) {
+  const Json* found = find(name);
+  if (!found && otherwise) return *otherwise;
+  if (!found || !found->is_number()) fail(name, "a number");
+  return found->get<double>();
+}
+
+bool Fields::flag(const std::string& name, bool otherwise) {
+  const Json* found = find(name);
+  if (!found) return otherwise;
+  if (!found->is_boolean()) fail(name, "true or false");
+  return found->get<bool>();
+}
+
+std::string Fields::text(const std::string& name, const std::string& otherwise) {
+  const Json* found = find(name);
+  if (!found) return otherwise;
+  if (!found->is_string()) fail(name, "a text");
+  return found->get<std::string>();
+}
+
+const Json* Fields::object(const std::string& name) {
+  const Json* found = find(name);
+  if (!found || found->is_null()) return nullptr;
+  if (!found->is_object()) fail(name, "an object");
+  return found;
+}
+
+const Json& Fields::list(const std::string& name) {
+  const Json* found = find(name);
+  if (!found || !found->is_array()) fail(name, "a list");
+  return *found;
+}
+
+void Fields::expect(const std::string& name, std::initializer_list<Json> allowed) {
+  const Json* found = find(name);
+  if (!found || std::ranges::find(allowed, *found) != allowed.end()) return;
+  std::vector<std::string> choices;
+  for (const Json& each : allowed) choices.push_back(brief(each));
+  const char* only = choices.size() == 1 ? ", the only one that a Tapestry model can be" : "";
+  fail(name, fmt::format("{}{}", fmt::join(choices, " or "), only));
+}
+
+void Fields::expect_each(const std::string& name, const Json& value) {
+  const Json* found = find(name);
+  if (!found || found->is_null()) return;
+  const bool holds = found->is_array() && std::ranges::all_of(*found, [&](const Json& element) {
+                       return element == value;
+                     });
+  if (!holds) fail(name, "a list of nothing but " + brief(value));
+}
+
+void Fields::ignore(std::initializer_list<const char*> names) {
+  known_.insert(names.begin(), names.end());
+}
+
+void Fields::expect_all_known() const {
+  for (const auto& [name, value] : object_.items())
+    expect_input(known_.contains(name),
+                 "{}: {}{} = {}: not a field that Tapestry knows; what it asks for may not be "
+                 "what a model of ours would compute",
+                 path_, at_, printable(name), brief(value));
+}
+
+}  // namespace tapestry

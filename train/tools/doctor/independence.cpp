@@ -1,0 +1,152 @@
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "train/config/keys.hpp"
+#include "train/tools/doctor/activations.hpp"
+#include "train/tools/doctor/check.hpp"
+#include "train/tools/doctor/next_tokens.hpp"
+#include "train/tools/doctor/objective.hpp"
+
+// What an output must not depend on.
+namespace tapestry {
+namespace {
+
+constexpr std::int64_t neighbours = 4;
+
+struct ObservedLoss {
+  double objective = 0;
+  Activations activations{};
+};
+
+// Of examples in float64.
+void observe(Patient& patient, Examples examples, ObservedLoss& seen) {
+  examples.batch = in_float64(std::move(examples.batch));
+  seen.objective = quiet_loss(patient.task(), patient.config(), examples).objective.item();
+}
+
+std::string seen_first(const std::optional<std::string>& where) {
+  return where ? ", first in " + *where : "";
+}
+
+// The inputs after `last` become others of the tokens that the batch has room for.
+Batch with_other_future(Batch batch, std::int64_t last) {
+  const std::int64_t T = batch.inputs.dim(1);
+  batch.inputs = batch.inputs.clone();
+  const auto tokens = batch.inputs.mutable_values<std::int32_t>();
+  const auto [low, high] = std::ranges::minmax(tokens);
+  for (std::int64_t row = 0; row < std::ssize(tokens); row += T)
+    for (std::int64_t t = last + 1; t < T; ++t)
+      tokens[row + t] = low + (tokens[row + t] - low + 1) % (high - low + 1);
+  return batch;
+}
+
+// With targets at the places 0 to `last` alone.
+Batch with_targets_until(Batch batch, std::int64_t last) {
+  const std::int64_t T = batch.targets.dim(1);
+  batch.targets = batch.targets.clone();
+  const auto targets = batch.targets.mutable_values<std::int32_t>();
+  for (std::int64_t i = 0; i < std::ssize(targets); ++i)
+    if (i % T > last) targets[i] = ignored_target;
+  return batch;
+}
+
+// The first place with a target, the middle one, and the last that inputs come after.
+std::vector<std::int64_t> places_to_look_at(const Batch& batch) {
+  const std::int64_t T = batch.targets.dim(1);
+  const auto targets = batch.targets.values<std::int32_t>();
+  std::set<std::int64_t> places;
+  for (std::int64_t i = 0; i < std::ssize(targets); ++i)
+    if (targets[i] != ignored_target && i % T + 1 < T) places.insert(i % T);
+  const std::vector<std::int64_t> all(places.begin(), places.end());
+  if (all.empty()) return {};
+  places = {all.front(), all[all.size() / 2], all.back()};
+  return {places.begin(), places.end()};
+}
+
+struct Sight {
+  std::int64_t place;
+  double before, after;
+  std::optional<std::string> where;
+};
+
+// The first of these places whose loss changes with the inputs after it.
+std::optional<Sight> sight_of_future(Patient& patient, const Examples& examples,
+                                     const std::vector<std::int64_t>& places) {
+  const std::int64_t T = examples.batch.inputs.dim(1);
+  for (const std::int64_t last : places) {
+    Examples as_is = examples;
+    as_is.batch = with_targets_until(examples.batch, last);
+    Examples changed = as_is;
+    changed.batch = with_other_future(as_is.batch, last);
+    ObservedLoss one;
+    observe(patient, as_is, one);
+    ObservedLoss other;
+    observe(patient, changed, other);
+    if (relative_difference(one.objective, other.objective) > rounding_in_float64)
+      return Sight{
+          last, one.objective, other.objective,
+          first_difference(one.activations, other.activations, {.places = T, .last = last})};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+// The objective is a sum over examples: together they have to come to what each alone comes to.
+GateVerdict check_neighbours(Patient& patient) {
+  const Dataset& data = patient.task().training_data();
+  const Examples together = patient.training_examples(neighbours);
+  const auto count = std::ssize(together.numbers);
+  if (count < 2) return {.said = "there is a single example", .skipped = true};
+  patient.begin_in_float64();
+  double alone = 0;
+  for (std::int64_t i = count - 1; i >= 0; --i) {
+    ObservedLoss one;
+    observe(patient, examples_of(data, {together.numbers[i]}), one);
+    alone += one.objective;
+  }
+  std::optional<std::string> where;
+  double all = 0;
+  {
+    ObservedLoss first;
+    observe(patient, examples_of(data, {together.numbers[0]}), first);
+    ObservedLoss batch;
+    observe(patient, together, batch);
+    all = batch.objective;
+    where = first_difference(first.activations, batch.activations);
+  }
+  const double difference = relative_difference(alone, all);
+  if (difference <= rounding_in_float64)
+    return {.said = fmt::format("{} examples have the same loss together and alone, to {:.0e}",
+                                count, difference)};
+  return {.fault = Fault{
+              fmt::format("{} examples have the loss {:.6g} in one batch, and {:.6g} each by "
+                          "itself{}",
+                          count, all, alone, seen_first(where)),
+              "an output depends on the examples that happen to be in its batch, as by norms over "
+              "the batch or a wrong axis",
+              "compute each example by itself; sum over the examples in the loss alone"}};
+}
+
+GateVerdict check_future(Patient& patient) {
+  const Examples examples = patient.training_examples(2);
+  if (!has_token_targets(examples.batch) || !inputs_hold_targets(examples.batch))
+    return {.said = "the inputs hold no targets", .skipped = true};
+  patient.begin_in_float64();
+  const std::vector<std::int64_t> places = places_to_look_at(examples.batch);
+  const std::optional<Sight> sight = sight_of_future(patient, examples, places);
+  if (!sight)
+    return {.said = fmt::format("the losses of the places 0 to {} stay to the last digits when the "
+                                "inputs after them change",
+                                fmt::join(places, ", 0 to "))};
+  return {.fault = Fault{
+              fmt::format("the loss of the places 0 to {} goes from {:.8g} to {:.8g} when inputs "
+                          "after them change{}",
+                          sight->place, sight->before, sight->after, seen_first(sight->where)),
+              "an output sees inputs that come after it: a mask is off by one, or missing",
+              "let place t see the places 0 to t alone"}};
+}
+
+}  // namespace tapestry

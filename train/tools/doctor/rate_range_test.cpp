@@ -1,0 +1,220 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "train/config/keys.hpp"
+#include "train/tools/doctor/check.hpp"
+#include "train/tools/doctor/steps.hpp"
+
+// The learning rate range test: Smith 2015, "Cyclical Learning Rates for Training Neural Networks"
+// (arXiv 1506.01186), section 3.3, with rates that rise by a factor a step, and a smoothed loss.
+namespace tapestry {
+namespace {
+
+constexpr double lowest_rate = 1e-6, highest_rate = 10, lowest_advised = 1e-5;
+constexpr double most_steps_swept = 105, fewest_steps_swept = 56, longest_sweep_s = 30;
+constexpr std::int64_t slope_steps = 6;
+constexpr std::int64_t steps_at_one_rate = 24, steps_averaged = 6, steps_of_warm_up = 8;
+constexpr double memory = 0.8;           // of the smoothed loss
+constexpr double much_lower = 1000;      // than the rate at which the loss falls fastest
+constexpr double far_lower = 100;        // than the rate at which one batch was learnt
+constexpr double far_larger = 100;       // weights than before the first step
+constexpr double least_change = 1e-5;    // of the loss: below it nothing is learnt
+constexpr double lost = 0.25;            // of what was gained: it rises again
+constexpr double above_first = 1.1;      // times the highest of the first losses: the end
+constexpr std::int64_t quiet_steps = 8;  // at first, whose rates hardly move anything
+
+struct Sweep {
+  std::vector<double> rates{}, losses{}, smoothed{};
+  double spacing = 0;       // of the rates, as powers of ten
+  double rises = HUGE_VAL;  // the rate from which on the smoothed loss does
+  double fastest = 0;       // the rate at which it fell most a step; 0: it did not, but for noise
+  double first() const { return smoothed[quiet_steps - 1]; }
+  double highest_at_first() const {
+    return *std::max_element(losses.begin(), losses.begin() + quiet_steps);
+  }
+};
+
+// From a step to the next the rate grows by so much, as a power of ten.
+double spacing_of(const Patient& patient) {
+  const double steps = std::clamp(longest_sweep_s / std::max(1e-6, patient.step_s()),
+                                  fewest_steps_swept, most_steps_swept);
+  return std::log10(highest_rate / lowest_rate) / std::floor(steps);
+}
+
+// How far batches' losses lie from the smoothed one in the steps before this one, at most.
+double noise_before(const Sweep& sweep, std::int64_t step) {
+  double noise = 0;
+  for (std::int64_t i = std::max<std::int64_t>(0, step - quiet_steps); i <= step; ++i)
+    noise = std::max(noise, std::abs(sweep.losses[i] - sweep.smoothed[i]));
+  return noise;
+}
+
+// What comes behind the least loss is no fall: it only comes back from where a step too long led.
+void read_off(Sweep& sweep) {
+  const auto least = std::min_element(sweep.smoothed.begin() + quiet_steps, sweep.smoothed.end()) -
+                     sweep.smoothed.begin();
+  const double low = sweep.smoothed[least], gained = sweep.first() - low;
+  const double noise = noise_before(sweep, least);
+  double steepest = 0;
+  for (std::int64_t i = slope_steps; i <= least; ++i)
+    if (const double fall = sweep.smoothed[i - slope_steps] - sweep.smoothed[i]; fall > steepest)
+      steepest = fall, sweep.fastest = sweep.rates[i - slope_steps / 2];
+  if (gained < noise) sweep.fastest = 0;
+  for (std::int64_t i = std::ssize(sweep.smoothed) - 1; i > least; --i)
+    if (sweep.smoothed[i] > low + std::max(lost * gained, 2 * noise)) sweep.rises = sweep.rates[i];
+}
+
+// The smoothed loss is a mean whose weights fall by `memory` a step, those of before the first one
+// left out.
+Sweep sweep(Patient& patient) {
+  Steps steps(patient);
+  Sweep found{.spacing = spacing_of(patient)};
+  double sum = 0, weight = 0;
+  const std::int64_t batch = patient.config()[key::batch_size];
+  for (double rate = lowest_rate; rate < highest_rate; rate *= std::pow(10, found.spacing)) {
+    const std::int64_t done = std::ssize(found.losses);
+    const double loss = steps.with_dropout(patient.training_examples(batch, done * batch), rate);
+    if (!std::isfinite(loss)) found.rises = rate;
+    if (!std::isfinite(loss)) break;
+    sum = memory * sum + (1 - memory) * loss;
+    weight = memory * weight + (1 - memory);
+    found.rates.push_back(rate);
+    found.losses.push_back(loss);
+    found.smoothed.push_back(sum / weight);
+    if (done >= quiet_steps && found.smoothed.back() > above_first * found.highest_at_first())
+      break;
+  }
+  if (std::ssize(found.smoothed) > quiet_steps) read_off(found);
+  return found;
+}
+
+// What a few steps come to that rise to one rate, from the first weights on: a mean over the last
+// of them, and how far the furthest lies from it.
+struct Outcome {
+  double loss = 0, noise = 0;
+  Patient::Growth growth{};  // of weights
+};
+Outcome outcome_of(Patient& patient, double rate, std::int64_t warm_up = steps_of_warm_up) {
+  patient.begin_anew();
+  Steps steps(patient);
+  const std::int64_t batch = patient.config()[key::batch_size];
+  std::vector<double> last;
+  for (std::int64_t step = 0; step < steps_at_one_rate; ++step) {
+    const double risen = std::min(1.0, (step + 1.0) / static_cast<double>(warm_up));
+    const double loss =
+        steps.with_dropout(patient.training_examples(batch, step * batch), rate * risen);
+    if (step >= steps_at_one_rate - steps_averaged) last.push_back(loss);
+  }
+  Outcome outcome{.growth = patient.largest_growth()};
+  for (const double loss : last) outcome.loss += loss / steps_averaged;
+  for (const double loss : last)
+    outcome.noise = std::max(outcome.noise, std::abs(loss - outcome.loss));
+  return outcome;
+}
+
+// Whether steps at a rate come to more than those at a hundredth of it, and not by chance.
+bool is_worse(const Outcome& at_rate, const Outcome& below) {
+  return !(at_rate.loss <= below.loss + std::max(at_rate.noise, below.noise));
+}
+
+// What falls fastest where rates hardly move anything tells of the batches, not of the rate.
+double advised_rate(const Sweep& sweep) {
+  if (sweep.fastest >= lowest_advised) return std::min(sweep.fastest, sweep.rises / 3);
+  return std::isfinite(sweep.rises) ? sweep.rises / 10 : usual_rate;
+}
+
+Line upright(const std::string& name, double rate, const std::vector<double>& between) {
+  const auto [low, high] = std::ranges::minmax(between);
+  return {.name = name, .first = std::log10(rate), .values = {low, high}, .spacing = 0};
+}
+
+Figure figure_of(const Sweep& sweep, double configured) {
+  std::vector<Line> lines = {{.name = "smoothed loss",
+                              .first = std::log10(lowest_rate),
+                              .values = sweep.smoothed,
+                              .spacing = sweep.spacing},
+                             {.name = "loss of a batch",
+                              .first = std::log10(lowest_rate),
+                              .values = sweep.losses,
+                              .spacing = sweep.spacing},
+                             upright("configured", configured, sweep.smoothed)};
+  if (std::isfinite(sweep.rises))
+    lines.push_back(upright("rises from here on", sweep.rises, sweep.smoothed));
+  return LineCharts{.charts = {{.title = "loss", .lines = std::move(lines)}},
+                    .steps = "log₁₀ of the learning rate"};
+}
+
+std::string range_of(const Sweep& sweep) {
+  const std::string falls = sweep.fastest > 0
+                                ? fmt::format("falls fastest at {:.1e}", sweep.fastest)
+                                : fmt::format("hardly falls in {} steps", sweep.losses.size());
+  const std::string rises = std::isfinite(sweep.rises)
+                                ? fmt::format("rises again from {:.1e} on", sweep.rises)
+                                : fmt::format("does not rise up to {:.0f}", highest_rate);
+  return fmt::format("the loss {} and {}", falls, rises);
+}
+
+// Of a rate that something speaks against.
+struct WrongRate {
+  std::string found;
+  bool too_high;
+  double better;
+};
+Fault fault_of(double rate, const WrongRate& wrong) {
+  return {fmt::format("{} = {:.1e}, but {}", key::learning_rate.name, rate, wrong.found),
+          wrong.too_high ? "steps are so long that they undo what the weights were"
+                         : "steps are so short that training hardly begins",
+          fmt::format("--set {}={:.0e}", key::learning_rate.name, wrong.better)};
+}
+
+}  // namespace
+
+// A hundredth of a good rate learns next to nothing in a few steps; of one that is far too high,
+// more.
+GateVerdict check_learning_rate(Patient& patient) {
+  patient.begin_anew();
+  const double peak = patient.config()[key::learning_rate];
+  const Sweep found = sweep(patient);
+  patient.begin_anew();
+  if (std::ssize(found.smoothed) <= quiet_steps)
+    return {.fault = Fault{"the loss is not finite, or bursts, at the lowest learning rates",
+                           "what the model computes is not stable",
+                           "--set train.check_finite=true names the op it comes from"}};
+  GateVerdict verdict{.said = fmt::format("{}; configured {:.1e}", range_of(found), peak),
+                      .figure = figure_of(found, peak)};
+  const auto stop = [&](const WrongRate& wrong) {
+    verdict.fault = fault_of(peak, wrong);
+    return verdict;
+  };
+  if (const double learnt = patient.learnt_at(); learnt > 0 && learnt >= far_lower * peak)
+    return stop({fmt::format("one batch was learnt by heart at {:.0e}, and not at it", learnt),
+                 false, learnt});
+  if (peak >= found.rises || peak * much_lower < found.fastest)
+    return stop({range_of(found), peak >= found.rises, advised_rate(found)});
+  const Outcome at_peak = outcome_of(patient, peak), below = outcome_of(patient, peak / 100);
+  patient.begin_anew();
+  const std::string outcomes =
+      fmt::format("{} steps at it come to {:.4g}, at a hundredth of it to {:.4g}",
+                  steps_at_one_rate, at_peak.loss, below.loss);
+  verdict.said += "; " + outcomes;
+  if (std::abs(at_peak.loss - below.loss) <= least_change * std::abs(below.loss))
+    return stop({outcomes, false, advised_rate(found)});
+  if (is_worse(at_peak, below)) {
+    const std::int64_t warm_up = patient.config()[key::warmup_steps];
+    if (warm_up <= steps_of_warm_up || is_worse(outcome_of(patient, peak, warm_up), below))
+      return stop({outcomes, true, std::min(advised_rate(found), peak / 10)});
+    verdict.warnings.push_back(
+        fmt::format("it needs its {} = {}: with {} the first steps undo more than they learn",
+                    key::warmup_steps.name, warm_up, steps_of_warm_up));
+    patient.begin_anew();
+  }
+  if (const auto& [name, times] = at_peak.growth; times > far_larger)
+    return stop({fmt::format("{} steps at it make {} {:.0f} times as large", steps_at_one_rate,
+                             name, times),
+                 true, std::min(advised_rate(found), peak / times)});
+  return verdict;
+}
+
+}  // namespace tapestry

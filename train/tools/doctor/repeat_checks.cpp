@@ -1,0 +1,174 @@
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+
+#include "autograd/parallel.hpp"
+#include "train/config/keys.hpp"
+#include "train/run/checkpoint.hpp"
+#include "train/run/signals.hpp"
+#include "train/tools/doctor/check.hpp"
+#include "train/trainer/trainer.hpp"
+
+// Whether the same steps lead to the same bits, by whole trainings into a folder that is removed.
+namespace tapestry {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::atomic<bool> signalled = false;
+
+// It lasts as long as the gate, also where Ctrl-C ends it: trainings stop after a step then.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::error_code unusable;
+    std::string name = (fs::temp_directory_path(unusable) / "tapestry-doctor-XXXXXX").string();
+    const char* asked = std::getenv("TMPDIR");
+    expect_input(!unusable && mkdtemp(name.data()),
+                 "TMPDIR={}: no folder for a few steps of training can be made there; name one "
+                 "that can be written to",
+                 asked ? asked : "/tmp");
+    path_ = name;
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+      handlers_[signal] = handle_signal(signal, [](int) { signalled = true; });
+  }
+  ~ScratchFolder() {
+    for (const auto& [signal, handler] : handlers_) std::signal(signal, handler);
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  // A run's folder in it.
+  Run run(const std::string& name) const {
+    fs::create_directories(path_ / name);
+    return Run((path_ / name).string());
+  }
+
+ private:
+  fs::path path_;
+  std::map<int, SignalHandler> handlers_;
+};
+
+// Stops a training after a step.
+class StopAfter final : public Recorder {
+ public:
+  explicit StopAfter(std::int64_t step) : step_(step) {}
+  void resume_at(std::int64_t, bool) override {}
+  void write(const MetricsLine& line) override { stop = signalled || line.step >= step_; }
+
+  std::atomic<bool> stop = false;
+
+ private:
+  std::int64_t step_;
+};
+
+// Nothing but steps and one checkpoint.
+Config without_evaluations(Config config) {
+  config.set(key::log_every, std::int64_t{1});
+  config.set(key::eval_every, std::int64_t{0});
+  config.set(key::early_stopping, std::int64_t{0});
+  config.set(key::checkpoint_every, std::int64_t{0});
+  return config;
+}
+
+// Trains until after this step, from the first one on or from the run's checkpoint.
+void train_until(Patient& patient, const Run& run, std::int64_t step) {
+  const Config config = without_evaluations(patient.config());
+  std::optional<Checkpoint> checkpoint = latest_checkpoint(run);
+  const std::unique_ptr<Task> task =
+      checkpoint ? make_task(*checkpoint, config) : patient.fresh_task();
+  StopAfter until(step);
+  Ranks alone;
+  RunLock lock(run, RunLock::Folder::find);
+  Trainer trainer(*task, config, run, checkpoint ? &*checkpoint : nullptr, until.stop, alone,
+                  {.recorders = {&until}, .lock = &lock});
+  checkpoint.reset();
+  trainer.train();
+  if (signalled) throw Interrupted();
+}
+
+// The first array that two runs' checkpoints do not share bit for bit; empty where there is none.
+std::string difference(const Run& one, const Run& other, std::int64_t& arrays) {
+  const Checkpoint a = load_checkpoint(one.checkpoint()), b = load_checkpoint(other.checkpoint());
+  arrays = std::ssize(a.file.tensors);
+  if (a.state.step != b.state.step || a.file.tensors.size() != b.file.tensors.size())
+    return fmt::format("what they keep after {} and {} steps", a.state.step, b.state.step);
+  if (a.state.position != b.state.position)
+    return fmt::format("the place in the data, {} and {}", a.state.position, b.state.position);
+  for (std::size_t i = 0; i < a.file.tensors.size(); ++i) {
+    const auto& [name, x] = a.file.tensors[i];
+    const auto& [other_name, y] = b.file.tensors[i];
+    if (name != other_name || x.bytes() != y.bytes() ||
+        std::memcmp(x.raw(), y.raw(), x.bytes()) != 0)
+      return name;
+  }
+  return "";
+}
+
+bool is_slow(const Patient& patient) { return patient.step_s() > 0.15; }
+
+class Threads {
+ public:
+  explicit Threads(int count) { set_num_threads(count); }
+  ~Threads() { set_num_threads(before_); }
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+ private:
+  int before_ = num_threads();
+};
+
+}  // namespace
+
+GateVerdict check_threads(Patient& patient) {
+  const std::int64_t steps = is_slow(patient) ? 2 : 5;
+  const int many = std::max(2, num_threads());
+  const ScratchFolder folder;
+  const Run one = folder.run("one"), all = folder.run("all");
+  {
+    const Threads threads(1);
+    train_until(patient, one, steps);
+  }
+  {
+    const Threads threads(many);
+    train_until(patient, all, steps);
+  }
+  std::int64_t arrays = 0;
+  const std::string found = difference(one, all, arrays);
+  if (found.empty())
+    return {.said = fmt::format("{} steps on 1 and on {} threads: the same bits of {} arrays",
+                                steps, many, arrays)};
+  return {.fault = Fault{
+              fmt::format("after {} steps on 1 and on {} threads, {} differs", steps, many, found),
+              "a sum is cut by the number of threads, or threads share what one of them writes",
+              "cut sums into pieces that do not depend on the threads: parallel_for does"}};
+}
+
+GateVerdict check_resume(Patient& patient) {
+  const std::int64_t steps = is_slow(patient) ? 6 : 20;
+  const ScratchFolder folder;
+  const Run whole = folder.run("whole"), resumed = folder.run("resumed");
+  train_until(patient, whole, steps);
+  train_until(patient, resumed, steps / 2);
+  train_until(patient, resumed, steps);
+  std::int64_t arrays = 0;
+  const std::string found = difference(whole, resumed, arrays);
+  if (found.empty())
+    return {.said = fmt::format("{} steps are {} and {} more: the same bits of {} arrays", steps,
+                                steps / 2, steps - steps / 2, arrays)};
+  return {
+      .fault = Fault{
+          fmt::format("{} steps at once, and {} with {} more by a resumed run: {} differs", steps,
+                      steps / 2, steps - steps / 2, found),
+          "something that a step depends on is in no checkpoint: a count, a draw, a running mean",
+          "derive it from the seed and the step, which a checkpoint keeps"}};
+}
+
+}  // namespace tapestry

@@ -1,0 +1,132 @@
+#include "train/tools/plan/throughput.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+#include "autograd/buffer_pool.hpp"
+#include "train/config/keys.hpp"
+#include "train/measure/machine.hpp"
+#include "train/run/file.hpp"
+#include "train/trainer/evaluation.hpp"
+#include "train/trainer/trainer.hpp"
+#include "train/trainer/training.hpp"
+
+namespace tapestry {
+namespace {
+
+constexpr std::int64_t least_steps = 5;
+
+double sum_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+double mean_of(const std::vector<double>& values) {
+  return sum_of(values) / static_cast<double>(values.size());
+}
+
+double median_of(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+// Batches until the seconds are spent, but for the first, which makes buffers; of all of them, by
+// the mean of these.
+double measure_evaluation(Task& task, const Dataset& data, const Config& config, double seconds) {
+  const std::int64_t batches = evaluation_batches(data, config);
+  std::vector<double> times;
+  double first = 0;
+  for (std::int64_t i = 0; i < batches && (i < 2 || first + sum_of(times) < seconds); ++i) {
+    const double time = time_once([&] {
+      const std::vector<std::int64_t> examples = evaluation_batch(data, config, i);
+      evaluate_batch(task, data.batch(examples), examples, config);
+    });
+    if (i == 0)
+      first = time;
+    else
+      times.push_back(time);
+  }
+  return times.empty() ? first : first + mean_of(times) * static_cast<double>(batches - 1);
+}
+
+// Of so many bytes, by a part of them, in a file that has no name; 0 where there can be none.
+double measure_writing(std::int64_t bytes) try {
+  constexpr std::int64_t most = 256 << 20, piece = 1 << 20;
+  const std::int64_t written = std::min(most, bytes);
+  if (written == 0) return 0;
+  const std::string zeros(piece, '\0');
+  const double time = time_once([&] {
+    File file(".", O_TMPFILE | O_WRONLY, "a file in this folder");
+    for (std::int64_t left = written; left > 0; left -= piece)
+      file.write(std::string_view(zeros).substr(0, std::min(left, piece)));
+    file.sync();
+  });
+  return time * static_cast<double>(bytes) / static_cast<double>(written);
+} catch (const std::runtime_error&) {
+  return 0;
+}
+
+void measure_steps(Trainer& trainer, std::int64_t most, double seconds, bool lengths_differ,
+                   Pace& pace) {
+  pace.first_step_s = time_once([&] { trainer.step(); });
+  std::vector<double> times;
+  double spent = pace.first_step_s;
+  while (pace.first_step_s < seconds && 1 + std::ssize(times) < most &&
+         (std::ssize(times) < least_steps || spent < seconds)) {
+    times.push_back(time_once([&] { trainer.step(); }));
+    spent += times.back();
+  }
+  pace.steps = std::max<std::int64_t>(1, std::ssize(times));
+  if (times.empty()) times.push_back(pace.first_step_s);
+  pace.step_s = lengths_differ ? mean_of(times) : median_of(times);
+  pace.fastest_step_s = *std::ranges::min_element(times);
+  pace.slowest_step_s = *std::ranges::max_element(times);
+}
+
+}  // namespace
+
+Pace measure_pace(const Config& config, const PaceOptions& options) {
+  const std::int64_t before = memory_use().bytes_in_use;
+  reset_peak_memory();
+  Pace pace;
+  std::atomic<bool> stop = false;
+  Ranks alone;
+  std::unique_ptr<Task> task;
+  std::optional<Trainer> trainer;
+  pace.begin_s = time_once([&] {
+    task = begin_task(config);
+    trainer.emplace(*task, config, Run(""), nullptr, stop, alone, TrainerOptions{});
+  });
+  measure_steps(*trainer, config[key::steps], options.seconds,
+                !task->training_data().lengths().empty(), pace);
+  pace.evaluation_s = measure_evaluation(*task, task->validation_data(), config, options.seconds);
+  if (task->test_data())
+    pace.test_s = measure_evaluation(*task, *task->test_data(), config, options.seconds);
+  pace.tensor_bytes = memory_use().peak_bytes_in_use - before;
+  pace.checkpoint_s = measure_writing(options.checkpoint_bytes);
+  return pace;
+}
+
+Course course_of(const Config& config) {
+  const std::int64_t steps = config[key::steps];
+  const auto times = [steps](std::int64_t every) {  // the last step counts as well
+    return every == 0 ? 1 : steps / every + (steps % every != 0);
+  };
+  const std::int64_t evaluations = times(config[key::eval_every]);
+  return {.steps = steps,
+          .evaluations = evaluations,
+          .checkpoints = evaluations + times(config[key::checkpoint_every])};
+}
+
+double seconds_of(const Course& course, const Pace& pace) {
+  return pace.begin_s + pace.first_step_s + static_cast<double>(course.steps - 1) * pace.step_s +
+         static_cast<double>(course.evaluations) * pace.evaluation_s + pace.test_s +
+         static_cast<double>(course.checkpoints) * pace.checkpoint_s;
+}
+
+}  // namespace tapestry

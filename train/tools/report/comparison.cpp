@@ -1,0 +1,323 @@
+#include "train/tools/report/comparison.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "data/file.hpp"
+#include "train/config/keys.hpp"
+#include "train/run/line_reader.hpp"
+#include "train/run/metrics_line.hpp"
+#include "train/run/run.hpp"
+#include "train/run/session.hpp"
+
+namespace tapestry {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = JsonValue;
+using Settings = std::map<std::string, std::string>;
+
+// --- what is read ---
+
+// Adds what a test measured as "test_loss" and so on.
+void add_test(const Json& test, Json& evaluation) {
+  for (const auto& [name, value] : test.items())
+    if (name != "step" && name != "split" && name != "elapsed_s")
+      evaluation["test_" + name] = value;
+}
+
+// The last evaluation of a run, and the test after it; null where there is none. InputError where a
+// line is damaged; a last line without its end is one that is being written.
+Json last_evaluation(const Run& run) {
+  std::error_code unseen;
+  expect_input(fs::exists(run.folder(), unseen), "{}: no such run", run.folder());
+  expect_input(fs::is_regular_file(run.metrics(), unseen),
+               "{}: not a run: it holds no metrics.jsonl", run.folder());
+  Json last;
+  for (LineReader line(run.metrics()); line.next();) {
+    const auto entry = parse_metrics_line(line.text());
+    expect_input(
+        entry.has_value(),
+        "{}: line {}: not a line of metrics: an object with step, split and elapsed_s, of at "
+        "most {} bytes",
+        run.metrics(), line.number(), LineReader::max_bytes);
+    if ((*entry)["split"] == "val") last = *entry;
+    if ((*entry)["split"] == "test" && !last.is_null()) add_test(*entry, last);
+  }
+  return last;
+}
+
+// As it was trained last: the best model's may be of a training that was shorter.
+Config config_of(const Run& run, const Checkpoint& checkpoint) {
+  constexpr std::int64_t most_bytes = std::int64_t{1} << 20;
+  std::error_code unseen;
+  if (fs::exists(run.config(), unseen))
+    return resolved_config(read_file(run.config(), most_bytes), run.config(), {});
+  return resolved_config(checkpoint.config, checkpoint.path + " (its config)", {});
+}
+
+std::string tokens_of(const Checkpoint& checkpoint) {
+  for (const char* name : {"tokenizer", "vocabulary"})
+    if (const auto found = checkpoint.metadata.find(name); found != checkpoint.metadata.end())
+      return found->second;
+  return "";
+}
+
+ComparedRun compared(const std::string& folder, const Json& evaluation) {
+  const Checkpoint head = trained_head(folder);
+  const Config config = config_of(Run(folder), head);
+  const std::vector<Session> sessions = read_sessions(Run(folder));
+  ComparedRun run{.folder = folder,
+                  .parameters = count_parameters(head),
+                  .seed = config[key::seed],
+                  .evaluation = evaluation,
+                  .settings = config.settings_that_count(),
+                  .data = head.state.data,
+                  .tokens = tokens_of(head),
+                  .version = sessions.empty() ? "" : sessions.back().version,
+                  .engines = head.engines};
+  run.settings.erase(key::seed.name);
+  return run;
+}
+
+// --- groups ---
+
+std::set<std::string> names_in(const std::vector<const Settings*>& all) {
+  std::set<std::string> names;
+  for (const Settings* settings : all)
+    for (const auto& [name, value] : *settings) names.insert(name);
+  return names;
+}
+
+std::string value_in(const Settings& settings, const std::string& name) {
+  const auto found = settings.find(name);
+  return found == settings.end() ? "" : found->second;
+}
+
+RunGroup group_of_seeds(const std::string& folder, const std::vector<std::string>& seeds) {
+  RunGroup group{.name = folder, .is_folder = true};
+  for (const std::string& seed : seeds) {
+    const Json evaluation = last_evaluation(Run(seed));
+    if (evaluation.is_null()) {
+      group.left_out.push_back(seed);
+      continue;
+    }
+    ComparedRun run = compared(seed, evaluation);
+    for (const ComparedRun& other : group.runs) {
+      expect_input(other.seed != run.seed, "{}: of seed {}, as is {}; take one of them away", seed,
+                   run.seed, other.folder);
+      for (const std::string& name : names_in({&other.settings, &run.settings}))
+        expect_input(value_in(other.settings, name) == value_in(run.settings, name),
+                     "{}: {} = {}, in {} it is {}: seeds in a folder must differ in their seed "
+                     "alone; name the runs one by one",
+                     seed, name, value_in(run.settings, name), other.folder,
+                     value_in(other.settings, name));
+    }
+    group.runs.push_back(std::move(run));
+  }
+  expect_input(!group.runs.empty(), "{}: none of its seeds has been evaluated yet", folder);
+  return group;
+}
+
+void join(ComparedRun run, std::vector<RunGroup>& groups) {
+  const auto found = std::ranges::find_if(groups, [&](const RunGroup& group) {
+    return !group.is_folder && group.runs.front().settings == run.settings &&
+           std::ranges::count(group.runs, run.seed, &ComparedRun::seed) == 0;
+  });
+  if (found == groups.end())
+    groups.push_back({.name = run.folder, .runs = {std::move(run)}});
+  else
+    found->runs.push_back(std::move(run));
+}
+
+// --- figures ---
+
+// Whether runs of the same seed were given the same data, as far as is known.
+bool have_same_data(const RunGroup& first, const RunGroup& other) {
+  for (const ComparedRun& one : first.runs)
+    for (const ComparedRun& another : other.runs)
+      if (one.seed == another.seed && one.data != another.data) return false;
+  return true;
+}
+
+bool are_pairs(const RunGroup& first, const RunGroup& other) {
+  const std::vector<std::int64_t> seeds = first.seeds(), others = other.seeds();
+  return std::set(seeds.begin(), seeds.end()) == std::set(others.begin(), others.end()) &&
+         have_same_data(first, other);
+}
+
+// In the order of the seeds, so that equal seeds of two groups stand at the same place.
+std::vector<double> values_by_seed(RunGroup group, const std::string& figure) {
+  std::ranges::sort(group.runs, {}, &ComparedRun::seed);
+  return group.values(figure);
+}
+
+FigureDifference::Verdict judge(const Confidence& difference) {
+  using enum FigureDifference::Verdict;
+  if (difference.margin == 0) return difference.value == 0 ? same : no_spread;
+  return std::abs(difference.value) > difference.margin ? differs : cannot_be_told_apart;
+}
+
+// --- settings ---
+
+// Its runs' own, each once: "100, 200".
+template <class Text>
+std::string texts_of(const RunGroup& group, const Text& text) {
+  std::vector<std::string> texts;
+  for (const ComparedRun& run : group.runs)
+    if (const std::string one = text(run); std::ranges::count(texts, one) == 0)
+      texts.push_back(one);
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+// Whether each was evaluated after the steps that its config asks for.
+bool steps_are_as_set(const std::vector<RunGroup>& groups) {
+  const auto is_as_set = [](const ComparedRun& run) {
+    return run.evaluation["step"].dump() == value_in(run.settings, key::steps.name);
+  };
+  return std::ranges::all_of(
+      groups, [&](const RunGroup& group) { return std::ranges::all_of(group.runs, is_as_set); });
+}
+
+}  // namespace
+
+std::vector<std::int64_t> RunGroup::seeds() const {
+  std::vector<std::int64_t> seeds;
+  for (const ComparedRun& run : runs) seeds.push_back(run.seed);
+  return seeds;
+}
+
+std::string RunGroup::setting(const std::string& name) const {
+  return value_in(runs.front().settings, name);
+}
+
+std::vector<double> RunGroup::values(const std::string& figure) const {
+  std::vector<double> values;
+  for (const ComparedRun& run : runs)
+    if (const auto found = run.evaluation.find(figure);
+        found != run.evaluation.end() && found->is_number())
+      values.push_back(found->get<double>());
+  return values;
+}
+
+std::vector<RunGroup> read_groups(const std::vector<std::string>& folders) {
+  std::vector<RunGroup> groups;
+  for (const std::string& folder : different_folders(folders)) {
+    const std::vector<std::string> seeds = seed_folders(folder);
+    if (!seeds.empty()) {
+      groups.push_back(group_of_seeds(folder, seeds));
+      continue;
+    }
+    const Json evaluation = last_evaluation(Run(folder));
+    expect_input(!evaluation.is_null(), "{}: has not been evaluated yet", folder);
+    join(compared(folder, evaluation), groups);
+  }
+  return groups;
+}
+
+std::vector<std::string> measured_figures(const std::vector<RunGroup>& groups) {
+  std::set<std::string> names;
+  for (const RunGroup& group : groups)
+    for (const ComparedRun& run : group.runs)
+      for (const auto& [name, value] : run.evaluation.items())
+        if (value.is_number()) names.insert(name);
+  for (const char* other : {"step", "elapsed_s", "loss"}) names.erase(other);
+  std::vector<std::string> all = {"loss"};
+  all.insert(all.end(), names.begin(), names.end());
+  return all;
+}
+
+const char* verdict_name(FigureDifference::Verdict verdict) {
+  switch (verdict) {
+    case FigureDifference::Verdict::differs:
+      return "differs";
+    case FigureDifference::Verdict::cannot_be_told_apart:
+      return "cannot be told apart";
+    case FigureDifference::Verdict::same:
+      return "the same";
+    case FigureDifference::Verdict::no_spread:
+      return "no spread to judge by";
+    case FigureDifference::Verdict::one_run:
+      return "seeds unknown";
+    case FigureDifference::Verdict::not_in_all:
+      return "not in all of the runs";
+    case FigureDifference::Verdict::not_comparable:
+      return "not comparable";
+  }
+  throw_unhandled("a verdict");
+}
+
+std::optional<FigureDifference> difference_of(const RunGroup& first, const RunGroup& other,
+                                              const std::string& figure) {
+  const std::vector<double> before = values_by_seed(first, figure),
+                            after = values_by_seed(other, figure);
+  if (before.empty() || after.empty() ||
+      first.setting(key::task.name) != other.setting(key::task.name))
+    return std::nullopt;
+  const Estimate a = estimate_of(before), b = estimate_of(after);
+  FigureDifference difference{.value = b.mean - a.mean,
+                              .reason = why_not_comparable(first, other, figure)};
+  if (!difference.reason.empty()) {
+    difference.verdict = FigureDifference::Verdict::not_comparable;
+    return difference;
+  }
+  if (before.size() < first.runs.size() || after.size() < other.runs.size()) {
+    difference.verdict = FigureDifference::Verdict::not_in_all;
+    return difference;
+  }
+  if (a.n < 2 || b.n < 2) return difference;
+  if (!std::isfinite(a.deviation) || !std::isfinite(b.deviation)) {  // numbers up to 1e308
+    difference.verdict = FigureDifference::Verdict::cannot_be_told_apart;
+    return difference;
+  }
+  difference.is_paired = are_pairs(first, other);
+  const Confidence found =
+      difference.is_paired ? paired_difference(before, after) : welch_difference(a, b);
+  difference.degrees = found.degrees;
+  if (found.margin > 0) difference.margin = found.margin;
+  difference.verdict = judge(found);
+  return difference;
+}
+
+std::vector<SettingDifference> settings_that_differ(const std::vector<RunGroup>& groups) {
+  std::vector<SettingDifference> differences;
+  const auto add = [&](const std::string& name, const auto& value_of) {
+    SettingDifference difference{.name = name};
+    for (const RunGroup& group : groups) difference.values.push_back(value_of(group));
+    if (std::ranges::adjacent_find(difference.values, std::not_equal_to()) !=
+        difference.values.end())
+      differences.push_back(std::move(difference));
+  };
+  const auto setting = [](const std::string& name) {
+    return [name](const RunGroup& group) { return group.setting(name); };
+  };
+  const auto of_runs = [](const auto& text) {
+    return [text](const RunGroup& group) { return texts_of(group, text); };
+  };
+  add(key::task.name, setting(key::task.name));
+  const bool one_task = differences.empty();
+  std::vector<const Settings*> all;
+  for (const RunGroup& group : groups) all.push_back(&group.runs.front().settings);
+  const auto is_everywhere = [&](const std::string& name) {
+    return std::ranges::all_of(all, [&](const Settings* one) { return one->contains(name); });
+  };
+  for (const std::string& name : names_in(all))
+    if (name != key::task.name && (one_task || is_everywhere(name))) add(name, setting(name));
+  const bool same_data = std::ranges::all_of(
+      groups, [&](const RunGroup& group) { return have_same_data(groups.front(), group); });
+  add("seed", of_runs([](const ComparedRun& run) { return fmt::format("{}", run.seed); }));
+  if (!same_data) add("data", of_runs([](const ComparedRun& run) { return run.data; }));
+  const std::size_t before = differences.size();
+  add("steps done", of_runs([](const ComparedRun& run) { return run.evaluation["step"].dump(); }));
+  if (differences.size() > before && steps_are_as_set(groups)) differences.pop_back();
+  add("version", of_runs([](const ComparedRun& run) { return run.version; }));
+  add("engines", of_runs([](const ComparedRun& run) { return run.engines; }));
+  return differences;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,104 @@
+#include "train/tools/report/html.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "data/text/text.hpp"
+#include "train/plot/png.hpp"
+
+namespace tapestry {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+std::string escaped(std::string_view text) {
+  std::string html;
+  for (const char c : text) switch (c) {
+      case '&':
+        html += "&amp;";
+        break;
+      case '<':
+        html += "&lt;";
+        break;
+      case '>':
+        html += "&gt;";
+        break;
+      case '"':
+        html += "&quot;";
+        break;
+      case '\'':
+        html += "&#39;";
+        break;
+      default:
+        html += c;
+    }
+  return html;
+}
+
+bool is_number(const std::string& cell) {
+  return cell.empty() || std::isdigit(static_cast<unsigned char>(cell[cell.starts_with("-")]));
+}
+
+bool holds_numbers(const Rows& rows, std::size_t column) {
+  return rows.size() > 1 && std::all_of(rows.begin() + 1, rows.end(),
+                                        [&](const auto& row) { return is_number(row[column]); });
+}
+
+}  // namespace
+
+std::string html_text(std::string_view text) { return escaped(printable_lines(text)); }
+
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view letters =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t count = std::min<std::size_t>(3, bytes.size() - i);
+    std::uint32_t bits = 0;
+    for (std::size_t j = 0; j < 3; ++j)
+      bits = bits << 8 | (j < count ? static_cast<unsigned char>(bytes[i + j]) : 0);
+    for (std::size_t j = 0; j < 4; ++j)
+      text += j <= count ? letters[bits >> (18 - 6 * j) & 63] : '=';
+  }
+  return text;
+}
+
+std::string html_pictures(const PictureGrid& grid, std::string_view shows) {
+  return fmt::format("<img class=\"pixels\" alt=\"{}\" src=\"data:image/png;base64,{}\">\n",
+                     html_text(shows), base64(to_png(grid)));
+}
+
+std::string html_table(const Rows& rows) {
+  std::string html = "<div class=\"wide\"><table>\n";
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    html += "<tr>";
+    for (std::size_t c = 0; c < rows[r].size(); ++c)
+      html += fmt::format("<{0}{1}>{2}</{0}>", r == 0 ? "th" : "td",
+                          holds_numbers(rows, c) ? " class=\"number\"" : "", html_text(rows[r][c]));
+    html += "</tr>\n";
+  }
+  return html + "</table></div>\n";
+}
+
+std::string html_facts(const std::vector<std::pair<std::string, std::string>>& facts) {
+  std::string html = "<div class=\"wide\"><table>\n";
+  for (const auto& [name, value] : facts)
+    html += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", html_text(name),
+                        html_text(value));
+  return html + "</table></div>\n";
+}
+
+std::string html_data(const std::string& id, const JsonValue& data) {
+  std::string json = data.dump(-1, ' ', false, JsonValue::error_handler_t::replace);
+  for (std::size_t at = json.find('<'); at != std::string::npos; at = json.find('<', at))
+    json.replace(at, 1, "\\u003c");  // it stands within strings only, and could end the element
+  return fmt::format("<script type=\"application/json\" id=\"{}\">{}</script>\n", id, json);
+}
+
+std::string html_details(std::string_view summary, const std::string& html) {
+  return fmt::format("<details><summary>{}</summary>\n{}</details>\n", html_text(summary), html);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,101 @@
+#include "train/tools/report/page.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "autograd/check.hpp"
+#include "train/run/version.hpp"
+#include "train/tools/report/html.hpp"
+#include "train/tools/report/page_assets.hpp"
+
+namespace tapestry {
+namespace {
+
+// The files that a part needs, in their order; its styles have its name.
+const std::map<std::string, std::vector<std::string>>& files_of_parts() {
+  static const std::map<std::string, std::vector<std::string>> files{
+      {"curves", {"dygraph.min.js", "chart.js", "curves.js"}},
+      {"ages", {"dygraph.min.js", "chart.js", "ages.js"}},
+      {"forecast", {"dygraph.min.js", "chart.js", "forecast.js"}},
+      {"latent", {"decoder.js", "latent.js"}},
+      {"attention", {"tokens.js", "attention.js"}},
+      {"translation", {"tokens.js", "translation.js"}},
+      {"samples", {"samples.js"}},
+      {"graph", {"graphs.js"}},
+  };
+  return files;
+}
+
+const PageAsset* find_asset(const std::string& name) {
+  const auto found = std::ranges::find(page_assets(), name, &PageAsset::name);
+  return found == page_assets().end() ? nullptr : &*found;
+}
+
+const PageAsset& asset(const std::string& name) {
+  const PageAsset* found = find_asset(name);
+  require(found != nullptr, "report: the binary holds no {}", name);
+  return *found;
+}
+
+std::string bytes_of_hex(const std::string& digits) {
+  std::string bytes;
+  for (std::size_t i = 0; i < digits.size(); i += 2)
+    bytes += static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16));
+  return bytes;
+}
+
+std::string style_name(const std::string& script) {
+  return script.substr(0, script.rfind('.')) + ".css";
+}
+
+}  // namespace
+
+void Page::add(const PagePart& part) {
+  const std::string id = fmt::format("data-{}", ++parts_);
+  for (const std::string& file : files_of_parts().at(part.script))
+    if (!std::ranges::count(scripts_, file)) scripts_.push_back(file);
+  if (!part.title.empty()) body_ += fmt::format("<h3>{}</h3>\n", html_text(part.title));
+  if (!part.caption.empty())
+    body_ += fmt::format("<p class=\"faint\">{}</p>\n", html_text(part.caption));
+  body_ += fmt::format(
+      "<div class=\"exhibit\" data-show=\"{}\" data-of=\"{}\"><div class=\"fallback\">{}</div>"
+      "</div>\n{}",
+      part.script, id, part.fallback, html_data(id, part.data));
+}
+
+std::string Page::html() const {
+  std::vector<std::string> scripts{"base.js"};
+  scripts.insert(scripts.end(), scripts_.begin(), scripts_.end());
+  std::string hashes, elements, styles = asset("page.css").text;
+  for (const std::string& name : scripts) {
+    const PageAsset& script = asset(name);
+    hashes += fmt::format(" 'sha256-{}'", base64(bytes_of_hex(script.sha256)));
+    elements += fmt::format("<script>{}</script>\n", script.text);
+    if (const PageAsset* style = find_asset(style_name(name))) styles += style->text;
+  }
+  return fmt::format(
+      R"html(<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src{}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{}</title>
+<style>{}</style>
+{}</head>
+<body>
+{}<footer class="faint"><h2>About this page</h2>
+<p>Written by Tapestry {}. It is one file, loads nothing and sends nothing.</p>
+{}</footer>
+</body>
+</html>
+)html",
+      hashes, html_text(title_), styles, elements, body_, html_text(version()),
+      html_details("Its curves are drawn by dygraphs, whose licence this is",
+                   fmt::format("<pre>{}</pre>\n", html_text(asset("copyright").text))));
+}
+
+}  // namespace tapestry

@@ -1,0 +1,66 @@
+#include "train/tools/reproduce/makers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "autograd/parallel.hpp"
+#include "data/text/text.hpp"
+#include "train/config/keys.hpp"
+#include "train/run/version.hpp"
+
+namespace tapestry {
+
+std::vector<Session> sessions_of(const Run& run, std::int64_t first, std::int64_t last) {
+  const std::vector<Session> all = read_sessions(run);
+  std::vector<Session> some;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i].from_step < last && (i + 1 == all.size() || all[i + 1].from_step >= first))
+      some.push_back(all[i]);
+  return some;
+}
+
+Session this_process() {
+  return {.version = version(),
+          .engines = engines(),
+          .processor = processor(),
+          .threads = num_threads(),
+          .ranks = 1};
+}
+
+std::vector<std::string> other_makers(const Run& run, const Verdict& verdict,
+                                      const Config& config) {
+  std::vector<std::string> reasons;
+  const Session& own = verdict.computed_by;
+  const auto add = [&](const std::string& reason) {
+    if (std::ranges::find(reasons, reason) == reasons.end()) reasons.push_back(reason);
+  };
+  for (const Session& session : verdict.recorded_by) {
+    if (session.engines != own.engines)
+      add(fmt::format("it was computed by {}, here by {}", printable_beginning(session.engines),
+                      own.engines));
+    if (session.version != own.version)
+      add(fmt::format("it was computed by tapestry {}, here by {}",
+                      printable_beginning(session.version), own.version));
+    if (session.processor != own.processor)
+      add(fmt::format("it was computed on {}, here on {}", printable_beginning(session.processor),
+                      own.processor));
+  }
+  if (const std::vector<Session> all = read_sessions(run); !knows_settings(all))
+    add(
+        fmt::format("it was trained in {} sessions with different --set, and config.toml has the "
+                    "last one's settings: an earlier version did not record the others'",
+                    all.size()));
+  for (const Session& session : verdict.recorded_by)
+    for (const ChangedSetting& one : session.changed.value_or(std::vector<ChangedSetting>{}))
+      if (one.key != key::steps.name && one.key != key::decay_steps.name)
+        add(fmt::format("up to step {} {} was {}, here it is as config.toml has it",
+                        session.from_step, printable_beginning(one.key),
+                        printable_beginning(one.before)));
+  if (!config[key::from].empty() && verdict.first_step == 1)
+    add(fmt::format("it began with the weights of {}, which may have been trained on since",
+                    printable_beginning(config[key::from])));
+  return reasons;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,162 @@
+#include "train/tools/reproduce/replay.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/observe.hpp"
+#include "train/config/keys.hpp"
+#include "train/inspect/inspector.hpp"
+#include "train/run/session.hpp"
+#include "train/tools/reproduce/retraining.hpp"
+#include "train/trainer/callbacks/skipped_steps.hpp"
+#include "train/trainer/evaluation.hpp"
+#include "train/trainer/explanation.hpp"
+
+namespace tapestry {
+namespace {
+
+constexpr std::int64_t most_shown_examples = 16, most_shown_numbers = 24;
+
+class OpTable final : public Observer {
+ public:
+  void forward(const ObservedOp& op, const std::vector<Tensor>&) override {
+    ReplayedOp& row = row_of(op);
+    ++row.calls;
+    row.outputs.add(op.array);
+  }
+  void backward(const ObservedOp& op) override { row_of(op).gradients.add(op.array); }
+
+  std::vector<ReplayedOp> take() { return std::move(rows_); }
+
+ private:
+  ReplayedOp& row_of(const ObservedOp& op) {
+    const auto [at, is_new] = places_.try_emplace({op.scope, op.op}, rows_.size());
+    if (is_new) rows_.push_back({.module = op.scope, .op = op.op});
+    return rows_[at->second];
+  }
+
+  std::vector<ReplayedOp> rows_;
+  std::map<std::pair<std::string, std::string>, std::size_t> places_;
+};
+
+// "(1, 8) 3 1 2 0 …", the first numbers of a row.
+std::string shown(const Array& array) {
+  if (array.empty()) return "";
+  const std::int64_t count = std::min(array.size(), most_shown_numbers);
+  const Array numbers = array.part(0, count);
+  std::string text = to_string(array.shape());
+  if (array.dtype() == DType::int32)
+    text += fmt::format(" {}", fmt::join(numbers.values<std::int32_t>(), " "));
+  else
+    dispatch(array.dtype(), [&]<class T>() {
+      for (const T value : numbers.values<T>()) text += fmt::format(" {:.4g}", value);
+    });
+  return text + (count < array.size() ? " …" : "");
+}
+
+// The first tokens of a row as text; nothing where they are none.
+std::string text_of(const Array& inputs, const TokenReader& reader) {
+  if (!reader.read || inputs.empty() || inputs.dtype() != DType::int32) return "";
+  const std::int64_t count = std::min(inputs.size(), most_shown_numbers);
+  return reader.read(inputs.values<std::int32_t>().first(count));
+}
+
+std::vector<ReplayedExample> described(const std::vector<std::int64_t>& examples, Task& task,
+                                       const Config& config) {
+  TokenReader reader;
+  if (views<TokenReader>().contains(config[key::task]))
+    reader = look_at<TokenReader>(config, task, {});
+  std::vector<ReplayedExample> all;
+  for (const std::int64_t index : examples) {
+    all.push_back({.index = index});
+    if (std::ssize(all) > most_shown_examples) continue;
+    const Array inputs = task.training_data().batch(std::span(&index, 1)).inputs;
+    all.back().shown = shown(inputs);
+    all.back().text = text_of(inputs, reader);
+  }
+  return all;
+}
+
+std::vector<ReplayedParameter> ranges_of(Module& model, const Gradients& gradients) {
+  std::vector<ReplayedParameter> all;
+  for (const Parameter* parameter : model.parameters()) {
+    ReplayedParameter& row = all.emplace_back(ReplayedParameter{.name = parameter->name});
+    row.values.add(parameter->value());
+    if (const Array* gradient = gradients.find(*parameter)) row.gradients.add(*gradient);
+  }
+  return all;
+}
+
+// The latest that stands before the step.
+const Checkpoint* beginning_before(const Retraining& again, std::int64_t step) {
+  const Checkpoint* latest = nullptr;
+  for (const Checkpoint* kept : {again.best(), again.last()})
+    if (kept && kept->state.step < step && (!latest || kept->state.step > latest->state.step))
+      latest = kept;
+  return latest;
+}
+
+// A training that failed has no steps after the one that did.
+void expect_reached(const Run& run, std::int64_t step) {
+  const std::vector<Session> sessions = read_sessions(run);
+  if (sessions.empty() || !sessions.back().end) return;
+  const Session::End& end = *sessions.back().end;
+  expect_input(!end.how.starts_with("failed") || step <= end.step + 1,
+               "--step {}: {} failed in step {}, its last", step, run.folder(), end.step + 1);
+}
+
+}  // namespace
+
+void ValueRange::add(const Array& array) {
+  if (array.dtype() == DType::int32) return;
+  dispatch(array.dtype(), [&]<class T>() {
+    for (const T value : array.values<T>()) {
+      if (std::isnan(value)) {
+        ++nans;
+        continue;
+      }
+      low = std::min(low, static_cast<double>(value));
+      high = std::max(high, static_cast<double>(value));
+      if (std::isinf(value)) {
+        ++infinities;
+        continue;
+      }
+      ++finite;
+      magnitudes += std::abs(static_cast<double>(value));
+    }
+  });
+}
+
+Replay replay(const Run& run, std::int64_t step, const std::vector<std::string>& overrides) {
+  Retraining again(run, overrides);
+  const Config& config = again.config();
+  expect_input(step >= 1 && step <= config[key::steps], "--step {}: {} has the steps 1 to {}", step,
+               run.folder(), config[key::steps]);
+  expect_reached(run, step);
+  const Checkpoint* from = beginning_before(again, step);
+  Trainer& trainer = again.begin(from);
+  Replay replay{
+      .from = from ? from->path : "the start", .from_step = trainer.state().step, .step = step};
+  while (trainer.state().step < step - 1) again.step();
+  std::optional<ComputedStep> computed;
+  {
+    OpTable table;
+    computed.emplace(again.compute());
+    replay.ops = table.take();
+  }
+  replay.learning_rate = trainer.learning_rate();
+  replay.values = values_of(computed->averages);
+  computed->parts.task.derive(replay.values);
+  replay.gradient_norm = computed->clip.norm;
+  replay.fault =
+      fault_of_step(replay.values.at("loss"), replay.gradient_norm, config, trainer.state());
+  Ranks alone;
+  if (!replay.fault.empty()) replay.fault += ": " + explain_step(computed->parts, alone);
+  replay.examples = described(computed->parts.examples(), computed->parts.task, config);
+  replay.parameters = ranges_of(computed->parts.task.model(), computed->gradients);
+  return replay;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,396 @@
+#include "train/tools/reproduce/verify.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "autograd/checksum.hpp"
+#include "autograd/parallel.hpp"
+#include "data/file.hpp"
+#include "data/text/text.hpp"
+#include "train/config/keys.hpp"
+#include "train/run/checksum_recorder.hpp"
+#include "train/run/version.hpp"
+#include "train/tools/reproduce/makers.hpp"
+#include "train/tools/reproduce/recorded_lines.hpp"
+#include "train/tools/reproduce/retraining.hpp"
+#include "train/trainer/evaluation.hpp"
+
+namespace tapestry {
+namespace {
+
+using Json = RecordedLine;
+
+constexpr std::size_t most_not_computed = 8;  // figures that are named
+
+// The last step to compare, after `first`.
+std::int64_t end_of(const Retraining& again, std::int64_t first, const VerifyOptions& options) {
+  std::int64_t last = first, evaluated = -1;
+  for (RecordedLines lines(again.run(), again.config()[key::steps]); lines.front();) {
+    const Json line = lines.take();
+    last = std::max(last, step_of(line));
+    if (evaluated < 0 && is_split(line, "val") && step_of(line) > first) evaluated = step_of(line);
+  }
+  for (const Checkpoint* kept : {again.best(), again.last()})
+    if (kept) last = std::max(last, kept->state.step);
+  if (options.all) return last;
+  if (options.steps >= 0) return first + std::min(last - first, options.steps);
+  return evaluated < 0 ? last : evaluated;
+}
+
+std::string with_digits(const Json& value) {
+  return printable_beginning(value.is_string() ? value.get<std::string>() : value.dump());
+}
+
+// What another machine or another moment has otherwise.
+bool is_of_time(const std::string& name) { return name == "elapsed_s" || name.ends_with("_per_s"); }
+
+// JSON has no numbers that are not finite: null stands for them.
+bool is_same_figure(const Json& recorded, double computed) {
+  if (recorded.is_null()) return !std::isfinite(computed);
+  return recorded.is_number() && recorded.get<double>() == computed;
+}
+
+class Comparison {
+ public:
+  Comparison(const Retraining& again, Trainer& trainer, const Checkpoint* from, Verdict& verdict)
+      : again_(again), trainer_(trainer), from_(from), verdict_(verdict), evaluated_(again.run()) {
+    if (from) best_loss_ = from->state.best_loss;
+  }
+
+  // What was recorded of the step that was done last, which was measured as `averages`; null: it
+  // was not done here.
+  void compare_lines(const std::vector<Json>& lines, const Averages* averages) {
+    best_loss_before_ = best_loss_;
+    for (const Json& line : lines) {
+      const bool trained = is_split(line, "train");
+      if (trained && !averages) continue;
+      const MetricsLine computed =
+          trained ? trainer_.training_line(*averages) : trainer_.evaluation_line();
+      if (!trained) best_loss_ = std::min(best_loss_, computed.values.at("loss"));
+      compare(line, computed);
+      if (!trained) compare_tensors(computed.checksums);
+      ++(trained ? verdict_.training_lines : verdict_.evaluations);
+      if (!trained) evaluated_steps_.insert(step_of(line));
+      compared_at_ = trainer_.state().step;
+    }
+  }
+
+  // What the model that the run ended with comes to on the test split.
+  void compare_test(const Json& line, Task& task) {
+    const Checkpoint* ended_with = again_.best() ? again_.best() : again_.last();
+    if (!ended_with || !task.test_data()) return;
+    restore_parameters(*ended_with, task.model());
+    compare(line, {.step = ended_with->state.step,
+                   .split = "test",
+                   .values = evaluate(task, *task.test_data(), again_.config()),
+                   .signatures = task.signatures()});
+    ++verdict_.tests;
+  }
+
+  // Once something differs, to name the tensors: those of the next evaluation.
+  void compare_evaluated() {
+    if (verdict_.is_same() || is_looked_into_) return;
+    const Checksums& recorded = recorded_checksums();
+    if (recorded.empty()) return;
+    is_looked_into_ = true;
+    const Checksums computed = trainer_.checksums();
+    const auto is_computed = [&](const std::string& tensor, const std::string& checksum) {
+      const auto own = computed.find(tensor), of_weights = computed.find("optimizer." + tensor);
+      return (own != computed.end() && own->second == checksum) ||
+             (of_weights != computed.end() && of_weights->second == checksum);
+    };
+    DifferingTensors differing{
+        .path = again_.run().checksums(), .step = trainer_.state().step, .all = recorded.size()};
+    for (const auto& [name, checksum] : recorded)
+      if (!is_computed(name, checksum)) differing.names.push_back(name);
+    if (!differing.names.empty()) verdict_.tensors_that_differ.push_back(std::move(differing));
+  }
+
+  // Those of the checkpoints of this step, and where they say that the training stands.
+  void compare_checkpoints() {
+    const std::int64_t step = trainer_.state().step;
+    for (const Checkpoint* kept : {again_.best(), again_.last()}) {
+      if (!kept || kept == from_ || kept->state.step != step) continue;
+      if (verdict_.is_same() || verdict_.differs_at == step) compare_state(*kept);
+      is_looked_into_ |= !verdict_.is_same();
+      compare_tensors(*kept);
+      compared_at_ = step;
+    }
+  }
+
+  // After all that was recorded of the step.
+  void end_step() {
+    if (compared_at_ != trainer_.state().step) return;
+    ++verdict_.recorded_steps;
+    if (verdict_.is_same()) verdict_.last_same = compared_at_;
+  }
+
+  // The figures that were recorded and are none of the training's.
+  const std::set<std::string>& not_computed() const { return not_computed_; }
+
+  // Evaluations of which checksums.jsonl has no tensor.
+  std::int64_t without_tensors() const { return without_tensors_; }
+
+  // Whether an evaluation or a checkpoint that is still to come can name what differs.
+  bool comes_to_tensors() {
+    if (is_looked_into_) return false;
+    const RecordedChecksum* evaluated = evaluated_.front();
+    if (evaluated && evaluated->step <= verdict_.last_step) return true;
+    return std::ranges::any_of(
+        std::initializer_list<const Checkpoint*>{again_.best(), again_.last()},
+        [&](const Checkpoint* kept) {
+          return kept && kept != from_ && kept->state.step > trainer_.state().step &&
+                 kept->state.step <= verdict_.last_step;
+        });
+  }
+
+ private:
+  void compare(const Json& recorded, const MetricsLine& computed) {
+    std::set<std::string> names = {"step", "split"};
+    const std::string of = is_split(recorded, "test") ? "the test's " : "";
+    if (step_of(recorded) != computed.step) differs(of + "step", recorded["step"], computed.step);
+    for (const auto& [name, value] : computed.values) {
+      names.insert(name);
+      if (name == "bad_steps" && !recorded.contains(name) && value == 0) continue;
+      const Json found = recorded.value(name, Json("nothing"));
+      if (!is_same_figure(found, value)) differs(of + name, found, Json(value));
+    }
+    for (const auto& [name, signature] : computed.signatures)
+      compare_text(recorded, *names.insert(name + "_signature").first, signature);
+    bool has_checksum = false;
+    for (const auto& [name, unused] : computed.checksums)
+      has_checksum |= recorded.contains(name + "_xxh3");
+    for (const auto& [name, tensors] : computed.checksums) {
+      names.insert(name + "_xxh3");
+      if (has_checksum) compare_text(recorded, name + "_xxh3", combined(tensors));
+    }
+    verdict_.checksums += has_checksum;
+    for (const auto& [name, unused] : recorded.items())
+      if (!names.contains(name) && !is_of_time(name) && not_computed_.size() <= most_not_computed)
+        not_computed_.insert(name);
+  }
+
+  // Those that checksums.jsonl has of the step that was done last.
+  const Checksums& recorded_checksums() {
+    if (const std::int64_t step = trainer_.state().step; checksums_of_ != step)
+      checksums_ = evaluated_.of(checksums_of_ = step);
+    return checksums_;
+  }
+
+  // An evaluation's tensors with those that checksums.jsonl has of it.
+  void compare_tensors(const std::map<std::string, Checksums>& computed) {
+    const Checksums& recorded = recorded_checksums();
+    without_tensors_ += recorded.empty();
+    if (recorded.empty()) return;
+    std::size_t all = 0, same = 0;
+    for (const auto& [kind, tensors] : computed)
+      for (const auto& [name, checksum] : tensors) {
+        const auto found = recorded.find(name);
+        ++all;
+        same += found != recorded.end() && found->second == checksum;
+      }
+    if (same == all && recorded.size() == all) return;
+    if (same == recorded.size() && evaluated_.front() == nullptr)  // killed as it wrote them
+      verdict_.not_compared.push_back(
+          fmt::format("{} of {} tensors of the evaluation of step {}: {} does not have them",
+                      all - same, all, trainer_.state().step, again_.run().checksums()));
+    else
+      differs(fmt::format("{} of the {} tensors of {}", std::max(all, recorded.size()) - same, all,
+                          again_.run().checksums()));
+  }
+
+  void compare_text(const Json& recorded, const std::string& name, const std::string& computed) {
+    const Json found = recorded.value(name, Json("nothing"));
+    if (found != computed) differs(name, found, Json(computed));
+  }
+
+  void compare_state(const Checkpoint& kept) {
+    const TrainingState &found = kept.state, &own = trainer_.state();
+    const auto compare = [&](const char* name, const Json& recorded, const Json& computed) {
+      if (recorded != computed)
+        differs(fmt::format("{} of {}", name, kept.path), recorded, computed);
+    };
+    compare("position", found.position, own.position);
+    compare("bad_steps", found.bad_steps, own.bad_steps);
+    compare("gradient_norms", found.gradient_norms, own.gradient_norms);
+    const double best = found.evaluation_due ? best_loss_before_ : best_loss_;
+    if (found.best_loss == best) return;
+    if (const Checkpoint* of_best = again_.best(); of_best && of_best->state.step <= own.step &&
+                                                   !evaluated_steps_.contains(of_best->state.step))
+      verdict_.not_compared.push_back(
+          fmt::format("best_loss of {}: no evaluation of step {} was recorded", kept.path,
+                      of_best->state.step));
+    else if (verdict_.evaluations == 0 && !from_)
+      verdict_.not_compared.push_back(
+          fmt::format("best_loss of {}: no evaluation was recorded", kept.path));
+    else
+      differs(fmt::format("best_loss of {}", kept.path), Json(fmt::format("{}", found.best_loss)),
+              Json(fmt::format("{}", best)));
+  }
+
+  void compare_tensors(const Checkpoint& kept) {
+    const Checksums computed = trainer_.checksums();
+    DifferingTensors differing{.path = kept.path, .step = kept.state.step, .all = computed.size()};
+    const auto& entries = kept.reader->entries();
+    for (const auto& [name, own] : computed) {
+      const auto entry = std::ranges::find(entries, name, &SafetensorsEntry::name);
+      if (entry == entries.end() || checksum_of(kept, *entry) != own)
+        differing.names.push_back(name);
+    }
+    for (const SafetensorsEntry& entry : entries)
+      if (!computed.contains(entry.name)) {
+        differing.names.push_back(entry.name);
+        ++differing.all;
+      }
+    verdict_.tensors += std::ssize(computed);
+    verdict_.checkpoints.push_back(kept.path);
+    if (differing.names.empty()) return;
+    if (verdict_.is_same())
+      differs(fmt::format("{} of the {} tensors of {}", differing.names.size(), differing.all,
+                          kept.path));
+    verdict_.tensors_that_differ.push_back(std::move(differing));
+  }
+
+  void differs(const std::string& name, const Json& recorded, const Json& computed) {
+    differs(fmt::format("{} {} was recorded, {} is computed", name, with_digits(recorded),
+                        with_digits(computed)));
+  }
+  void differs(std::string what) {
+    verdict_.differs_at = trainer_.state().step;
+    verdict_.differences.push_back(std::move(what));
+  }
+
+  const Retraining& again_;
+  Trainer& trainer_;
+  const Checkpoint* from_;
+  Verdict& verdict_;
+  double best_loss_ = std::numeric_limits<double>::infinity();  // of the evaluations so far,
+  double best_loss_before_ = best_loss_;                        // without this step's own
+  std::int64_t compared_at_ = -1;                               // the latest step that was
+  std::set<std::int64_t> evaluated_steps_;
+  std::set<std::string> not_computed_;
+  RecordedChecksums evaluated_;
+  Checksums checksums_;             // that it has
+  std::int64_t checksums_of_ = -1;  // of this step
+  std::int64_t without_tensors_ = 0;
+  bool is_looked_into_ = false;  // the tensors were compared after a difference
+};
+
+// One that was copied while the run trained.
+Checkpoint given_beginning(const Retraining& again, const std::string& path) {
+  std::error_code unseen;
+  expect_input(std::filesystem::exists(path, unseen),
+               "--from {}: not there; expected start, best, checkpoint, or the path of one", path);
+  Checkpoint given = load_checkpoint_head(path);
+  again.expect_trained_alike(given);
+  return given;
+}
+
+// Null: the start.
+const Checkpoint* beginning(const Retraining& again, const std::string& from,
+                            std::optional<Checkpoint>& given) {
+  if (from == "start") return nullptr;
+  if (from != "best" && from != "checkpoint") return &given.emplace(given_beginning(again, from));
+  const Checkpoint* kept = from == "best" ? again.best() : again.last();
+  expect_input(kept != nullptr, "{}: not there to begin from; give another --from",
+               from == "best" ? again.run().best() : again.run().checkpoint());
+  return kept;
+}
+
+// What is read must be files, and of this training's steps.
+void expect_whole(const Retraining& again, const Checkpoint* from) {
+  for (const std::string& path :
+       {again.run().metrics(), again.run().sessions(), again.run().checksums()})
+    has_file(path);
+  const std::int64_t steps = again.config()[key::steps];
+  for (const Checkpoint* kept : {again.best(), again.last(), from})
+    expect_input(!kept || (kept->state.step >= 0 && kept->state.step <= steps),
+                 "{}: of step {}, and config.toml says {} = {}: not of this run",
+                 kept ? kept->path : "", kept ? kept->state.step : 0, key::steps.name, steps);
+}
+
+// What stands in the record and was not looked at, of the steps to `last`.
+std::vector<std::string> not_compared(RecordedLines& recorded, const Comparison& comparison,
+                                      const Verdict& verdict, std::int64_t last, bool is_all) {
+  std::vector<std::string> all;
+  if (verdict.training_lines + verdict.evaluations == 0)
+    all.push_back("figures: metrics.jsonl has none of these steps");
+  if (verdict.evaluations > verdict.checksums)
+    all.push_back(
+        fmt::format("parameters: of {} of {} evaluations an earlier version took down no checksum",
+                    verdict.evaluations - verdict.checksums, verdict.evaluations));
+  if (verdict.checksums > 0 && comparison.without_tensors() > 0)
+    all.push_back(fmt::format("tensors of {} of {} evaluations: checksums.jsonl has none of them",
+                              comparison.without_tensors(), verdict.evaluations));
+  std::vector<std::string> names;
+  for (const std::string& name : comparison.not_computed())
+    names.push_back(names.size() < most_not_computed ? printable_beginning(name) : "and more");
+  if (!names.empty())
+    all.push_back(fmt::format("figures that are not computed: {}", fmt::join(names, ", ")));
+  std::int64_t after = 0;
+  for (; recorded.front() && step_of(*recorded.front()) <= last; ++after) recorded.take();
+  if (after > 0)
+    all.push_back(fmt::format("lines of metrics.jsonl after step {}, which differs: {}",
+                              verdict.differs_at, after));
+  if (recorded.test() && verdict.tests == 0)
+    all.push_back(!is_all ? "the test: --all compares it"
+                  : verdict.is_same()
+                      ? "the test: the model that was tested is not there"
+                      : fmt::format("the test: step {}, before it, differs", verdict.differs_at));
+  return all;
+}
+
+}  // namespace
+
+Verdict verify(const Run& run, const VerifyOptions& options) {
+  Retraining again(run, options.overrides);
+  std::optional<Checkpoint> given;
+  const Checkpoint* from = beginning(again, options.from, given);
+  expect_whole(again, from);
+  const std::int64_t before = from ? from->state.step : 0;
+  const std::int64_t steps_of_run = again.config()[key::steps];
+  const std::int64_t last = end_of(again, before, options);
+  Verdict verdict{.from = from ? from->path : "the start",
+                  .first_step = before + 1,
+                  .last_step = last,
+                  .steps_of_run = steps_of_run};
+  Trainer& trainer = again.begin(from);
+  Comparison comparison(again, trainer, from, verdict);
+  RecordedLines recorded(run, steps_of_run);
+  comparison.compare_lines(recorded.of(before), nullptr);
+  comparison.compare_evaluated();
+  comparison.end_step();
+  while (trainer.state().step < last && (verdict.is_same() || comparison.comes_to_tensors())) {
+    const Averages averages = again.step();
+    const std::int64_t step = trainer.state().step;
+    if (options.watch) options.watch(step, last);
+    if (verdict.is_same()) comparison.compare_lines(recorded.of(step), &averages);
+    comparison.compare_evaluated();
+    comparison.compare_checkpoints();
+    comparison.end_step();
+  }
+  verdict.last_step = trainer.state().step;
+  if (options.all && verdict.is_same() && !recorded.front() && recorded.test())
+    comparison.compare_test(*recorded.test(), again.task());
+  const std::int64_t steps = verdict.last_step - before;
+  expect_input(verdict.training_lines + verdict.evaluations + verdict.tensors > 0,
+               "{}: nothing was recorded {} step {} to compare with; {}", run.folder(),
+               steps == 0 ? "after" : fmt::format("of the {} steps after", steps), before,
+               steps > 0 || options.steps == 0 ? "give more --steps"
+               : from                          ? "--from start begins with the first"
+                                               : "it has not come to a line of metrics.jsonl");
+  for (std::string& what : not_compared(recorded, comparison, verdict, last, options.all))
+    verdict.not_compared.push_back(std::move(what));
+  verdict.recorded_by = sessions_of(run, verdict.first_step, verdict.last_step);
+  verdict.computed_by = this_process();
+  verdict.other_makers = other_makers(run, verdict, again.config());
+  return verdict;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,159 @@
+#include "train/trainer/evaluation.hpp"
+
+#include <numeric>
+
+#include "autograd/buffer_pool.hpp"
+#include "train/config/keys.hpp"
+#include "train/distributed/order.hpp"
+
+namespace tapestry {
+namespace {
+
+void append(std::vector<std::string>& to, const std::vector<std::string>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+}  // namespace
+
+namespace {
+
+void put(Packer& packer, const Transcript& transcript) {
+  for (const auto* texts : {&transcript.written, &transcript.wanted}) {
+    packer.put(texts->size());
+    for (const std::string& text : *texts) packer.put(text);
+  }
+  packer.put(transcript.cut_sources);
+}
+
+Transcript get_transcript(Unpacker& packed) {
+  Transcript transcript;
+  for (auto* texts : {&transcript.written, &transcript.wanted}) {
+    const auto count = packed.get<std::size_t>();
+    for (std::size_t i = 0; i < count; ++i) texts->push_back(packed.get<std::string>());
+  }
+  transcript.cut_sources = packed.get<std::int64_t>();
+  return transcript;
+}
+
+}  // namespace
+
+void put(Packer& packer, const Averages& averages) {
+  packer.put(averages.size());
+  for (const auto& [name, average] : averages) {
+    packer.put(name);
+    packer.put(average);
+  }
+}
+
+Averages get_averages(Unpacker& packed) {
+  Averages averages;
+  for (auto left = packed.get<std::size_t>(); left > 0; --left) {
+    const auto name = packed.get<std::string>();
+    averages[name] = packed.get<Average>();
+  }
+  return averages;
+}
+
+std::int64_t evaluation_batches(const Dataset& data, const Config& config) {
+  const std::int64_t batch_size = config[key::eval_batch_size];
+  return (data.size() + batch_size - 1) / batch_size;
+}
+
+std::vector<std::int64_t> evaluation_batch(const Dataset& data, const Config& config,
+                                           std::int64_t number) {
+  const std::int64_t batch_size = config[key::eval_batch_size], begin = number * batch_size;
+  std::vector<std::int64_t> examples(std::min(data.size(), begin + batch_size) - begin);
+  std::iota(examples.begin(), examples.end(), begin);
+  return examples;
+}
+
+Loss evaluate_batch(Task& task, const Batch& batch, const std::vector<std::int64_t>& examples,
+                    const Config& config) {
+  std::vector<Random> noise;
+  for (const std::int64_t example : examples)
+    noise.emplace_back(seed_of(config), Stream::eval, static_cast<std::uint64_t>(example));
+  return task.loss(batch, {.noise_of_examples = noise});
+}
+
+Metrics evaluate(Task& task, const Dataset& data, const Config& config,
+                 const std::atomic<bool>* stop) {
+  Ranks alone;
+  return evaluate(task, data, config, stop, alone);
+}
+
+// Sums run in the order of the batches, whoever had them.
+Metrics evaluate(Task& task, const Dataset& data, const Config& config,
+                 const std::atomic<bool>* stop, Ranks& ranks) try {
+  const PartRange own = parts_of_rank(evaluation_batches(data, config), ranks.rank(), ranks.size());
+  Packer packer;
+  for (std::int64_t batch = own.first; batch < own.last && !(stop && *stop); ++batch) {
+    const std::vector<std::int64_t> examples = evaluation_batch(data, config, batch);
+    const Loss loss = evaluate_batch(task, data.batch(examples), examples, config);
+    packer.put(true);
+    put(packer, loss.averages);
+    put(packer, loss.transcript);
+  }
+  packer.put(false);
+  packer.put(stop && *stop);
+  Averages averages;
+  Transcript transcript;
+  bool stopped = false;
+  for (const std::string& bytes :
+       ranks.gather(packer.take(), "the evaluation", Ranks::Late::fine)) {
+    Unpacker packed(bytes);
+    while (packed.get<bool>()) {
+      for (const auto& [name, average] : get_averages(packed)) averages[name] += average;
+      const Transcript written = get_transcript(packed);
+      append(transcript.written, written.written);
+      append(transcript.wanted, written.wanted);
+      transcript.cut_sources += written.cut_sources;
+    }
+    stopped |= packed.get<bool>();
+  }
+  if (stopped) return {};
+  Metrics metrics = values_of(averages);
+  task.derive(metrics);
+  if (!transcript.written.empty()) task.judge(transcript, metrics);
+  return metrics;
+} catch (const OutOfMemory& error) {
+  config.fail(key::eval_batch_size, fmt::format("{}; lower it", error.what()));
+}
+
+Metrics values_of(const Averages& averages) {
+  Metrics values;
+  for (const auto& [name, average] : averages) values[name] = average.value();
+  return values;
+}
+
+Estimates estimates_of(const std::vector<Metrics>& runs) {
+  std::map<std::string, std::vector<double>> values;
+  for (const Metrics& run : runs)
+    for (const auto& [name, value] : run) values[name].push_back(value);
+  Estimates estimates;
+  for (const auto& [name, measured] : values) estimates[name] = estimate_of(measured);
+  return estimates;
+}
+
+std::string show(const Metrics& values, const Signatures& signatures) {
+  std::string text = fmt::format("loss {:.4f}", values.at("loss"));
+  for (const auto& [name, value] : values) {
+    if (name == "loss") continue;
+    text += fmt::format("  {} {:.4g}", name, value);
+    const auto signature = signatures.find(name);
+    if (signature != signatures.end()) text += fmt::format(" ({})", signature->second);
+  }
+  return text;
+}
+
+std::string show(const Estimates& estimates) {
+  const auto one = [&](const std::string& name) {
+    const Estimate& estimate = estimates.at(name);
+    return fmt::format("{} {:.4f} ± {:.4f}", name, estimate.mean, estimate.deviation);
+  };
+  std::string text = one("loss");
+  for (const auto& [name, estimate] : estimates)
+    if (name != "loss") text += "  " + one(name);
+  return text;
+}
+
+}  // namespace tapestry

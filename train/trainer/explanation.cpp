@@ -1,0 +1,179 @@
+#include "train/trainer/explanation.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <vector>
+
+#include "autograd/kernels/broadcast.hpp"
+#include "autograd/tape.hpp"
+#include "train/config/keys.hpp"
+#include "train/distributed/packed.hpp"
+#include "train/trainer/evaluation.hpp"
+
+namespace tapestry {
+namespace {
+
+constexpr std::size_t most_named = 16;  // examples of a step, in an error of one line
+constexpr std::size_t most_largest = 3;
+
+// While it lives, every op is checked.
+class CheckedOps {
+ public:
+  explicit CheckedOps(const Config& config) : before_(config[key::check_finite]) {
+    set_check_finite(true);
+  }
+  ~CheckedOps() { set_check_finite(before_); }
+  CheckedOps(const CheckedOps&) = delete;
+  CheckedOps& operator=(const CheckedOps&) = delete;
+
+ private:
+  bool before_;
+};
+
+bool is_finite(const Array& array) {
+  return array.empty() || array.dtype() == DType::int32 || std::isfinite(sum_of_squares(array));
+}
+
+std::string list_of(std::span<const std::int64_t> examples) {
+  const std::size_t shown = std::min(examples.size(), most_named);
+  return fmt::format(
+      "{}{}", fmt::join(examples.first(shown), ", "),
+      shown < examples.size() ? fmt::format(" and {} more", examples.size() - shown) : "");
+}
+
+std::string parameter_fault(Task& task) {
+  for (const Parameter* parameter : task.model().parameters())
+    if (!is_finite(parameter->value()))
+      return fmt::format("parameter {} is not finite: an earlier step moved it too far",
+                         parameter->name);
+  return "";
+}
+
+// Of which examples the inputs are not finite, where each has a row of its own.
+std::string input_fault(const Batch& batch, std::span<const std::int64_t> examples) {
+  if (is_finite(batch.inputs)) return "";
+  std::vector<std::int64_t> faulty;
+  const std::int64_t rows = batch.inputs.dim(0), width = batch.inputs.size() / rows;
+  for (std::int64_t row = 0; row < rows && rows == std::ssize(examples); ++row)
+    if (!is_finite(batch.inputs.part(row * width, (row + 1) * width)))
+      faulty.push_back(examples[row]);
+  return faulty.empty() ? "the batch's inputs are not finite"
+                        : "the data are not finite: training example " + list_of(faulty);
+}
+
+std::string op_fault(const StepParts& parts, std::size_t i) try {
+  const CheckedOps checked(parts.config);
+  Tape tape;
+  const Loss loss = parts.loss(i);
+  tape.backward(loss.objective, 1 / parts.count);
+  return "";
+} catch (const NonFiniteError& error) {
+  return error.what();
+}
+
+// Of this rank's parts, in their order.
+std::string part_fault(const StepParts& parts) {
+  for (std::size_t i = 0; i < parts.batches.size(); ++i) {
+    const std::vector<std::int64_t> examples = parts.examples(i);
+    std::string fault = input_fault(parts.batches[i], examples);
+    if (const std::string op = op_fault(parts, i); !op.empty())
+      fault += (fault.empty() ? "" : "; ") + op;
+    if (fault.empty()) continue;
+    return fmt::format("{}; {}", fault, examples_of_part(parts, i));
+  }
+  return "";
+}
+
+double largest_of(const Array& array) {
+  double largest = 0;
+  dispatch(array.dtype(), [&]<class T>() {
+    for (const T value : array.values<T>())
+      largest = std::max(largest, std::abs(static_cast<double>(value)));
+  });
+  return largest;
+}
+
+// By parameter, of this rank's parts.
+std::vector<double> largest_gradients(const StepParts& parts) {
+  const std::vector<Parameter*> parameters = parts.task.model().parameters();
+  std::vector<double> largest(parameters.size(), 0);
+  for (std::size_t i = 0; i < parts.batches.size(); ++i) {
+    Tape tape;
+    const Loss loss = parts.loss(i);
+    const Gradients gradients = tape.backward(loss.objective, 1 / parts.count);
+    for (std::size_t p = 0; p < parameters.size(); ++p)
+      if (const Array* gradient = gradients.find(*parameters[p]))
+        largest[p] = std::max(largest[p], largest_of(*gradient));
+  }
+  return largest;
+}
+
+// Of all ranks.
+std::string name_largest(const StepParts& parts, Ranks& ranks) {
+  Packer own;
+  for (const double value : largest_gradients(parts)) own.put(value);
+  std::vector<std::pair<double, std::string>> all;
+  for (const Parameter* parameter : parts.task.model().parameters())
+    all.emplace_back(0, parameter->name);
+  for (const std::string& bytes :
+       ranks.gather(own.take(), "the largest gradients", Ranks::Late::fine)) {
+    Unpacker packed(bytes);
+    for (auto& [largest, name] : all) largest = std::max(largest, packed.get<double>());
+  }
+  std::ranges::stable_sort(all, std::greater(), &std::pair<double, std::string>::first);
+  all.resize(std::min(all.size(), most_largest));
+  std::string text;
+  for (const auto& [largest, name] : all)
+    text += fmt::format("{}{:.4g} of {}", text.empty() ? "" : ", ", largest, name);
+  return text;
+}
+
+}  // namespace
+
+std::string examples_of_part(const StepParts& parts, std::size_t i) {
+  const std::int64_t all = parts.config[key::micro_batches],
+                     number = parts.first_part + static_cast<std::int64_t>(i) + 1;
+  return fmt::format("{} has the training examples {}",
+                     all == 1 ? "the step" : fmt::format("part {} of {}", number, all),
+                     list_of(parts.examples(i)));
+}
+
+std::string explain_step(const StepParts& parts, Ranks& ranks) {
+  const std::string moved = parameter_fault(parts.task);
+  if (!moved.empty()) return moved;  // all ranks have the same
+  const std::vector<std::string> found =
+      ranks.gather(part_fault(parts), "the explanation", Ranks::Late::fine);
+  for (int rank = 0; rank < ranks.size(); ++rank)
+    if (!found[rank].empty()) return (rank == 0 ? "" : ranks.name(rank) + ": ") + found[rank];
+  return fmt::format(
+      "computed again, every op of each of its parts is finite, and the largest gradients of a "
+      "part are {}; it has the training examples {}",
+      name_largest(parts, ranks), list_of(parts.examples()));
+}
+
+std::string explain_evaluation(Task& task, const Dataset& data, const Config& config) try {
+  const CheckedOps checked(config);
+  evaluate(task, data, config);
+  return "";
+} catch (const NonFiniteError& error) {
+  return error.what();
+}
+
+void expect_finite(const Metrics& values, const std::string& split, const Dataset& data, Task& task,
+                   const Config& config, Ranks& ranks) {
+  const auto found =
+      std::ranges::find_if(values, [](const auto& one) { return !std::isfinite(one.second); });
+  if (found == values.end()) return;
+  std::string op;
+  ranks.agree("the explanation", [&] {
+    if (ranks.rank() == 0) op = explain_evaluation(task, data, config);
+  });
+  ranks.found_by_all();
+  throw std::runtime_error(fmt::format("the {} {} is {}{}{}", split, found->first, found->second,
+                                       op.empty() ? "" : ": ", op));
+}
+
+}  // namespace tapestry

@@ -1,0 +1,119 @@
+#include "train/trainer/open_run.hpp"
+
+#include <fmt/ranges.h>
+
+#include <filesystem>
+
+#include "data/file.hpp"
+#include "data/text/text.hpp"
+#include "train/config/keys.hpp"
+#include "train/run/file.hpp"
+#include "train/trainer/trainer.hpp"
+
+namespace tapestry {
+namespace {
+namespace fs = std::filesystem;
+
+void expect_same(const Config& before, const Config& config, const Run& run) {
+  const std::string &path = config[key::data_path], &path_before = before[key::data_path];
+  expect_input(path.empty() == path_before.empty(),
+               "{}: cannot go on with other data: {} = \"{}\" was \"{}\"", run.folder(),
+               key::data_path.name, path, path_before);
+  const std::vector<std::string> differences = before.differences(config);
+  expect_input(differences.empty(), "{}: cannot go on under another config: {}", run.folder(),
+               fmt::join(differences, ", "));
+}
+
+// A folder of a run that was ended before it had written anything whole: at most the beginning of
+// its config.
+bool is_blank(const Run& run, const Config& config) {
+  const std::vector<std::string> names = file_names(run.folder());
+  const std::string begun = run.config() + unfinished_ending;
+  const bool is_alone = names.size() == 1 && fs::path(begun).filename() == names.front();
+  return names.empty() ||
+         (is_alone && has_file(begun) && config.toml_with_origins().starts_with(read_text(begun)));
+}
+
+// InputError where the folder has a file of which a new run writes one that is named so.
+void expect_nothing_written(const Run& run) {
+  for (const std::string& file : run.files())
+    for (const std::string& path : {file, file + unfinished_ending}) {
+      std::error_code unseen;
+      expect_input(!fs::exists(fs::symlink_status(path, unseen)),
+                   "{}: already exists, and a training writes a file of this name; give another "
+                   "--out, or move it away",
+                   path);
+    }
+}
+
+// Of a run that was ended before its first checkpoint: the same config makes again what it had
+// measured.
+void expect_begun_as(const Run& run, const Config& config) {
+  if (is_blank(run, config)) return;
+  expect_input(fs::exists(run.config()),
+               "{}: no run to go on with: it holds neither checkpoint.safetensors, "
+               "best.safetensors nor config.toml; give another --out, or leave --resume out",
+               run.folder());
+  expect_same(resolved_config(read_text(run.config()), run.config(), {}), config, run);
+}
+
+// "at the next it would be 0.00164 instead of 1e-05", with the digits in which they differ; nothing
+// where they do not.
+std::string rates_apart(double now, double before) {
+  std::string a, b;
+  for (int digits = 3; a == b && now != before; ++digits)
+    a = fmt::format("{:.{}g}", now, digits), b = fmt::format("{:.{}g}", before, digits);
+  return a == b ? "" : fmt::format(": at the next it would be {} instead of {}", a, b);
+}
+
+// With other train.steps a schedule that ends with them would be another: who resumes has to say
+// that it is stretched, or where it ended. In the warm-up it has been the same so far.
+void expect_same_schedule(const Run& run, const Config& before, const Config& config,
+                          std::int64_t step) {
+  const Schedule was = make_schedule(before), now = make_schedule(config);
+  const bool is_warming = step <= now.warmup && was.warmup == now.warmup;
+  config.expect(now.decay == Decay::constant || now.steps == was.steps ||
+                    config[key::decay_steps] > 0 || is_warming,
+                key::steps,
+                "the learning rate of {}, which has done {}, was to end with step {}{}; --set "
+                "{}={} keeps that end, ={} moves it",
+                run.folder(), step, was.steps, rates_apart(now.at(step), was.at(step)),
+                key::decay_steps.name, was.steps, now.steps);
+}
+
+}  // namespace
+
+std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume) {
+  const bool saved = fs::exists(run.checkpoint()) || fs::exists(run.best());
+  const bool begun = saved || fs::exists(run.config()) || fs::exists(run.metrics());
+  expect_input(resume || !begun,
+               "{}: holds {} run: --resume goes on with it, another --out keeps it", run.folder(),
+               saved ? "a" : "an unfinished");
+  expect_input(begun || seed_folders(run.folder()).empty(),
+               "{}: holds runs of several seeds; give another --out", run.folder());
+  if (!resume) {
+    expect_nothing_written(run);
+    return std::nullopt;
+  }
+  for (const std::string& path : run.files()) has_file(path);  // which no pipe or device may be
+
+  std::optional<Checkpoint> checkpoint = latest_checkpoint(run);
+  if (!checkpoint) {
+    expect_begun_as(run, config);
+    return std::nullopt;
+  }
+  expect_input(
+      checkpoint->state.examples > 0,
+      "{}: holds weights that were not trained here, and nothing of an optimiser; `tapestry "
+      "train CONFIG --from {}` begins a training with them",
+      run.folder(), shell_word(run.folder()));
+  const Config before = resolved_config(checkpoint->config, checkpoint->path + " (its config)", {});
+  expect_same(before, config, run);
+  config.expect(config[key::steps] >= checkpoint->state.step, key::steps,
+                "{} has done {} already; give as many or more", run.folder(),
+                checkpoint->state.step);
+  expect_same_schedule(run, before, config, checkpoint->state.step);
+  return checkpoint;
+}
+
+}  // namespace tapestry

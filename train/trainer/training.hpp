@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "train/distributed/ranks.hpp"
+#include "train/run/recorder.hpp"
+
+namespace tapestry {
+
+struct TrainingOptions {
+  bool resume = false;   // go on from the run's checkpoint
+  bool quiet = false;    // print nothing but what is amiss
+  bool profile = false;  // print where the time of a step goes
+  // Looks at each evaluation on the validation split; the first of which it is true is the last.
+  std::function<bool(const MetricsLine&)> until{};
+};
+
+// What a training came to.
+struct Training {
+  Metrics metrics;  // of the last evaluation, and of the best model's test; empty: it was stopped
+  Signatures signatures;
+  TrainingState state;
+};
+
+// Trains what a config says into a run's folder, keeps it, and tests the best model where the task
+// has a test split. SIGINT, SIGTERM, SIGHUP and SIGUSR1 end it after a step, or while it evaluates,
+// with a checkpoint. By all ranks; rank 0 alone locks the folder and writes.
+Training train_into(const Run& run, const Config& config, const TrainingOptions& options,
+                    Ranks& ranks);
+Training train_into(const Run& run, const Config& config, const TrainingOptions& options);
+
+// The task of a training's first step: its weights are another run's (train.from), or drawn; where
+// they are rehearsed, of neither (autograd/rehearsal.hpp).
+enum class Weights { there, rehearsed };
+std::unique_ptr<Task> begin_task(const Config& config, Weights weights = Weights::there);
+
+// Of keys that concern one another and the number of ranks: InputError before anything is written.
+void check_training_keys(const Config& config, int ranks = 1);
+
+}  // namespace tapestry
