@@ -34,7 +34,7 @@ class Adjacency {
 
   // Each edge both ways.
   static Adjacency undirected(std::int64_t nodes, std::vector<Edge> edges);
-  // One of such a size whose edges are not written, for a rehearsal (autograd/rehearsal.hpp).
+  // One of such a size whose edges are not written, for a rehearsal (autograd/dry_run.hpp).
   static Adjacency unfilled(std::int64_t nodes, std::int64_t edges);
   // All graphs side by side as one, whose nodes are numbered on from graph to graph: a batch.
   static Adjacency join(const std::vector<Adjacency>& graphs);

@@ -5,8 +5,8 @@
 
 #include "autograd/buffer_pool.hpp"
 #include "autograd/check.hpp"
+#include "autograd/dry_run.hpp"
 #include "autograd/parallel.hpp"
-#include "autograd/rehearsal.hpp"
 
 namespace tapestry {
 
@@ -67,7 +67,7 @@ Array Array::zeros(const Shape& shape, DType dtype) {
 
 Array Array::full(const Shape& shape, double value, DType dtype) {
   Array array(shape, dtype);
-  if (is_rehearsing()) return array;
+  if (is_dry_run()) return array;
   if (dtype == DType::int32)
     std::ranges::fill(array.mutable_values<std::int32_t>(), std::int32_t(value));
   else

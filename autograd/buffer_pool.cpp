@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "autograd/control_groups.hpp"
-#include "autograd/rehearsal.hpp"
+#include "autograd/dry_run.hpp"
 #include "autograd/sanitizer.hpp"
 
 namespace tapestry {
@@ -132,7 +132,7 @@ class Store {
   }
 
   template <class GiveBack>
-  void forget_idle(GiveBack give_back) {
+  void forget_unused(GiveBack give_back) {
     for (const auto& [size, blocks] : idle_)
       for (std::byte* memory : blocks) {
         give_back(Block{memory, size});
@@ -209,7 +209,7 @@ class Pool {
 
   void forget_reserved() {
     const std::lock_guard lock(mutex_);
-    reserved_.forget_idle(unreserve);
+    reserved_.forget_unused(unreserve);
   }
 
   MemoryUse use() {
@@ -290,7 +290,7 @@ std::shared_ptr<std::byte[]> allocate(std::size_t bytes, Kind kind) {
 }  // namespace
 
 std::shared_ptr<std::byte[]> allocate(std::size_t bytes) {
-  return allocate(bytes, is_rehearsing() ? Kind::reserved : Kind::memory);
+  return allocate(bytes, is_dry_run() ? Kind::reserved : Kind::memory);
 }
 
 std::shared_ptr<std::byte[]> allocate_workspace(std::size_t bytes) {

@@ -14,8 +14,8 @@
 
 #include "autograd/check.hpp"
 #include "autograd/cores.hpp"
+#include "autograd/dry_run.hpp"
 #include "autograd/profile.hpp"
-#include "autograd/rehearsal.hpp"
 #include "autograd/sanitizer.hpp"
 
 namespace tapestry {
@@ -198,7 +198,7 @@ void set_num_threads(int count) {
 void parallel_for(std::int64_t n, std::int64_t grain,
                   const std::function<void(std::int64_t begin, std::int64_t end)>& body) {
   require(grain >= 1, "parallel_for: a grain of {}", grain);
-  if (is_rehearsing()) return;
+  if (is_dry_run()) return;
   const std::int64_t pieces = (n + grain - 1) / grain;
   const auto run_piece = [&](std::int64_t piece) {
     body(piece * grain, std::min(n, (piece + 1) * grain));

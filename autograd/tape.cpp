@@ -5,10 +5,10 @@
 #include <limits>
 
 #include "autograd/check.hpp"
+#include "autograd/dry_run.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/observe.hpp"
 #include "autograd/profile.hpp"
-#include "autograd/rehearsal.hpp"
 
 namespace tapestry {
 namespace {
@@ -17,19 +17,19 @@ thread_local Tape* current_tape = nullptr;
 thread_local const std::string* current_scope = nullptr;
 std::atomic<bool> check_finite = false;
 
-bool checks_finite() { return check_finite && !is_rehearsing(); }
+bool checks_finite() { return check_finite && !is_dry_run(); }
 
 std::uint64_t next_id() {
   static std::atomic<std::uint64_t> last{0};
   return ++last;
 }
 
-struct Range {
+struct EntryRange {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
   bool nan = false;
 
-  explicit Range(const Array& array) {
+  explicit EntryRange(const Array& array) {
     if (array.dtype() == DType::int32) return;
     dispatch(array.dtype(), [&]<class T>() {
       for (const double value : array.values<T>()) {
@@ -45,7 +45,7 @@ struct Range {
 
 std::string describe(const Array& array) {
   if (array.dtype() == DType::int32) return fmt::format("{} int32", to_string(array.shape()));
-  const Range range(array);
+  const EntryRange range(array);
   if (range.low > range.high) return fmt::format("{} of NaN alone", to_string(array.shape()));
   return fmt::format("{} in [{:.4g}, {:.4g}]{}", to_string(array.shape()), range.low, range.high,
                      range.nan ? " with NaN" : "");
@@ -53,9 +53,9 @@ std::string describe(const Array& array) {
 
 void require_finite(const char* op, const char* what, const std::string* scope, const Array& output,
                     const std::vector<const Array*>& inputs) {
-  const Range range(output);
+  const EntryRange range(output);
   bool minus_infinity_given = false;
-  for (const Array* input : inputs) minus_infinity_given |= Range(*input).has_minus_infinity();
+  for (const Array* input : inputs) minus_infinity_given |= EntryRange(*input).has_minus_infinity();
   if (!range.nan && !range.has_plus_infinity() &&
       (!range.has_minus_infinity() || minus_infinity_given))
     return;

@@ -9,7 +9,7 @@
 #include "autograd/array.hpp"
 #include "autograd/check.hpp"
 #include "autograd/checksum.hpp"
-#include "autograd/rehearsal.hpp"
+#include "autograd/dry_run.hpp"
 
 namespace tapestry {
 
@@ -21,10 +21,10 @@ struct Batch {
 
   // What one kind of model reads besides, asked for by its type: the SourceTokens of an encoder,
   // the GraphPart of a graph network.
-  std::any besides{};
+  std::any auxiliary{};
   template <class T>
   const T& part() const {
-    const T* found = std::any_cast<T>(&besides);
+    const T* found = std::any_cast<T>(&auxiliary);
     require(found != nullptr, "Batch: it has no such part");
     return *found;
   }
@@ -40,10 +40,10 @@ inline Batch with_all_counted(Batch batch) {
 }
 
 // Which inputs a built-in task draws from: the two splits have none in common.
-enum class Split { train, held_back };
+enum class Split { train, validation };
 
 // A finite, indexed collection of examples. Batches of the same examples hold the same bits. While
-// the thread rehearses (autograd/rehearsal.hpp), a batch has its shapes alone: no value is written.
+// the thread rehearses (autograd/dry_run.hpp), a batch has its shapes alone: no value is written.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -59,9 +59,9 @@ class Dataset {
 
 // Returns the examples that are drawn for a batch: all of them, but while the thread rehearses at
 // most 1024, by which the shapes of the whole are estimated.
-inline std::span<const std::int64_t> drawn_of(std::span<const std::int64_t> examples) {
+inline std::span<const std::int64_t> examples_to_make(std::span<const std::int64_t> examples) {
   constexpr std::size_t most = 1024;
-  return is_rehearsing() ? examples.first(std::min(most, examples.size())) : examples;
+  return is_dry_run() ? examples.first(std::min(most, examples.size())) : examples;
 }
 
 }  // namespace tapestry

@@ -3,18 +3,21 @@
 #include <utility>
 
 #include "autograd/check.hpp"
-#include "autograd/rehearsal.hpp"
+#include "autograd/dry_run.hpp"
 
 namespace tapestry {
 
 Loader::Loader(const Dataset& data, Sampler sampler, const LoaderOptions& options)
     : data_(data), sampler_(std::move(sampler)), options_(options) {
-  require(options.batch_size >= 1 && options.parts >= 1 && options.batch_size % options.parts == 0,
-          "Loader: batches of {} in {} parts", options.batch_size, options.parts);
-  if (options_.end_part < 0) options_.end_part = options.parts;
-  require(options_.first_part >= 0 && options_.first_part <= options_.end_part &&
-              options_.end_part <= options.parts,
-          "Loader: parts [{}, {}) of {}", options_.first_part, options_.end_part, options.parts);
+  require(options.batch_size >= 1 && options.micro_batches >= 1 &&
+              options.batch_size % options.micro_batches == 0,
+          "Loader: batches of {} in {} parts", options.batch_size, options.micro_batches);
+  if (options_.end_micro_batch < 0) options_.end_micro_batch = options.micro_batches;
+  require(options_.first_micro_batch >= 0 &&
+              options_.first_micro_batch <= options_.end_micro_batch &&
+              options_.end_micro_batch <= options.micro_batches,
+          "Loader: parts [{}, {}) of {}", options_.first_micro_batch, options_.end_micro_batch,
+          options.micro_batches);
   position_ = sampler_.position();
 }
 
@@ -42,7 +45,7 @@ std::vector<Batch> Loader::next() {
   std::vector<Batch> batches = std::move(made_.front().batches);
   made_.pop_front();
   changed_.notify_all();
-  if (options_.rehearses)
+  if (options_.dry_run)
     changed_.wait(lock, [this] {
       return std::ssize(made_) == ahead || (!made_.empty() && made_.back().failure);
     });
@@ -51,7 +54,7 @@ std::vector<Batch> Loader::next() {
 }
 
 void Loader::make_steps() {
-  const Rehearsal rehearsal(options_.rehearses);
+  const DryRun dry_run(options_.dry_run);
   for (bool failed = false; !failed;) {
     {
       std::unique_lock lock(mutex_);
@@ -70,10 +73,11 @@ void Loader::make_steps() {
 
 Loader::Step Loader::make_step() try {
   const std::vector<std::int64_t> examples = sampler_.next(options_.batch_size);
-  const std::int64_t size = options_.batch_size / options_.parts;
+  const std::int64_t size = options_.batch_size / options_.micro_batches;
   Step step;
-  for (std::int64_t part = options_.first_part; part < options_.end_part; ++part)
-    step.batches.push_back(data_.batch(std::span(examples).subspan(part * size, size)));
+  for (std::int64_t micro_batch = options_.first_micro_batch;
+       micro_batch < options_.end_micro_batch; ++micro_batch)
+    step.batches.push_back(data_.batch(std::span(examples).subspan(micro_batch * size, size)));
   return step;
 } catch (...) {
   return {.failure = std::current_exception()};

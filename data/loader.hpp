@@ -13,12 +13,13 @@
 namespace tapestry {
 
 struct LoaderOptions {
-  std::int64_t batch_size = 1;                 // examples of a step
-  std::int64_t parts = 1;                      // batches that they are cut into; divides batch_size
-  std::int64_t first_part = 0, end_part = -1;  // of those, what next() returns; -1: to the last
-  // Batches are made by their shapes alone (autograd/rehearsal.hpp), and next() returns when those
+  std::int64_t batch_size = 1;     // examples of a step
+  std::int64_t micro_batches = 1;  // batches that they are cut into; divides batch_size
+  std::int64_t first_micro_batch = 0,
+               end_micro_batch = -1;  // of those, what next() returns; -1: to the last
+  // Batches are made by their shapes alone (autograd/dry_run.hpp), and next() returns when those
   // ahead are there as well, as they are while a step is computed.
-  bool rehearses = false;
+  bool dry_run = false;
 };
 
 // The batches of one step after the other, made ahead by a thread of its own, at most `ahead` steps

@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "autograd/check.hpp"
-#include "data/held_back.hpp"
+#include "data/validation_split.hpp"
 
 namespace tapestry {
 

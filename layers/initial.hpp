@@ -10,44 +10,44 @@ namespace tapestry {
 
 // While it lives, the initial values that this thread draws may take so many bytes together: a
 // model that is too large for its checkpoint is known before it fills the memory. Beyond,
-// InitialTooLarge.
-class InitialLimit {
+// InitialValuesTooLarge.
+class InitialValuesLimit {
  public:
-  explicit InitialLimit(std::int64_t bytes);
-  ~InitialLimit();
-  InitialLimit(const InitialLimit&) = delete;
-  InitialLimit& operator=(const InitialLimit&) = delete;
+  explicit InitialValuesLimit(std::int64_t bytes);
+  ~InitialValuesLimit();
+  InitialValuesLimit(const InitialValuesLimit&) = delete;
+  InitialValuesLimit& operator=(const InitialValuesLimit&) = delete;
 
   static std::int64_t left();  // bytes, without a limit the largest number
 
  private:
   std::int64_t outer_;
 };
-struct InitialTooLarge : std::length_error {
+struct InitialValuesTooLarge : std::length_error {
   using std::length_error::length_error;
 };
 
 // While it lives, this thread draws no initial values, or does so again: what they would be is
 // written over, by those of a checkpoint.
-class InitialLeftOut {
+class SkipInitialValues {
  public:
-  explicit InitialLeftOut(bool is_left_out = true);
-  ~InitialLeftOut();
-  InitialLeftOut(const InitialLeftOut&) = delete;
-  InitialLeftOut& operator=(const InitialLeftOut&) = delete;
+  explicit SkipInitialValues(bool is_left_out = true);
+  ~SkipInitialValues();
+  SkipInitialValues(const SkipInitialValues&) = delete;
+  SkipInitialValues& operator=(const SkipInitialValues&) = delete;
 
  private:
   bool outer_;
 };
 
-// While it lives, initial values that this thread makes are rehearsed (autograd/rehearsal.hpp): a
+// While it lives, initial values that this thread makes are rehearsed (autograd/dry_run.hpp): a
 // model of any size has its shapes.
-class InitialRehearsed {
+class InitialDryRun {
  public:
-  InitialRehearsed();
-  ~InitialRehearsed();
-  InitialRehearsed(const InitialRehearsed&) = delete;
-  InitialRehearsed& operator=(const InitialRehearsed&) = delete;
+  InitialDryRun();
+  ~InitialDryRun();
+  InitialDryRun(const InitialDryRun&) = delete;
+  InitialDryRun& operator=(const InitialDryRun&) = delete;
 
  private:
   bool outer_;

@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "autograd/check.hpp"
+#include "autograd/dry_run.hpp"
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/embedding.hpp"
 #include "autograd/ops/shaping.hpp"
-#include "autograd/rehearsal.hpp"
 #include "autograd/tape.hpp"
 #include "layers/initial.hpp"
 
@@ -35,7 +35,7 @@ Array waves(const std::vector<std::int64_t>& firsts, std::int64_t T, std::int64_
 Array positions_in_documents(const Array& starts) {
   if (starts.empty()) return {};
   Array positions(starts.shape(), DType::int32);
-  if (is_rehearsing()) return positions;
+  if (is_dry_run()) return positions;
   const auto first = starts.values<std::int32_t>();
   const auto position = positions.mutable_values<std::int32_t>();
   const std::int64_t T = starts.dim(-1);
@@ -89,7 +89,7 @@ Tensor PositionalEncoding::forward(const Tensor& x, const Array& positions) cons
     case Positions::sinusoidal: {
       const Tensor scaled = options.input_scale == 1 ? x : options.input_scale * x;
       const std::int64_t count =
-          is_rehearsing() ? x.dim(1) : 1 + std::ranges::max(positions.values<std::int32_t>());
+          is_dry_run() ? x.dim(1) : 1 + std::ranges::max(positions.values<std::int32_t>());
       const Tensor table = reshape(waves({0}, count, x.dim(-1)).to(x.dtype()), {count, x.dim(-1)});
       return scaled + embedding(table, positions);
     }

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "layers/attention.hpp"
 #include "layers/dropout.hpp"
 #include "layers/feed_forward.hpp"
+#include "layers/multi_head_attention.hpp"
 #include "layers/norm.hpp"
 
 namespace tapestry {

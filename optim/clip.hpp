@@ -5,7 +5,7 @@
 
 #include "autograd/parameter.hpp"
 #include "autograd/tape.hpp"
-#include "optim/parts.hpp"
+#include "optim/array_part.hpp"
 
 namespace tapestry {
 

@@ -4,7 +4,7 @@
 
 #include "autograd/check.hpp"
 #include "autograd/profile.hpp"
-#include "optim/parts.hpp"
+#include "optim/array_part.hpp"
 
 namespace tapestry {
 

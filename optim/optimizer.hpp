@@ -12,7 +12,7 @@
 
 #include "autograd/parameter.hpp"
 #include "autograd/tape.hpp"
-#include "optim/parts.hpp"
+#include "optim/array_part.hpp"
 
 namespace tapestry {
 
@@ -95,7 +95,7 @@ OptimizerState whole_state(const Optimizer& optimizer);  // of one that keeps to
 using OptimizerValue = std::variant<bool, std::int64_t, double>;
 using OptimizerValues = std::map<std::string, OptimizerValue>;  // by the settings' names
 
-struct Range {
+struct AllowedRange {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
 };
@@ -105,7 +105,7 @@ struct OptimizerSetting {
   std::string name;
   OptimizerValue fallback;  // the default; its type is the setting's
   std::string help;
-  Range range{};  // of a number
+  AllowedRange range{};  // of a number
 };
 
 struct OptimizerType {
@@ -128,7 +128,7 @@ struct Setting {
   std::string name;
   Field field;
   std::string help;
-  Range range{};
+  AllowedRange range{};
 };
 
 inline constexpr const char* weight_decay_setting = "weight_decay";

@@ -54,9 +54,9 @@ void add_adapters(Module& model, const Config& config) {
                   highest_rank(target), target.name);
   Random init(seed_of(config), Stream::adapters);
   const auto rank = static_cast<double>(config[key::adapter_rank]);
-  const InitialLeftOut drawn(false);  // what they adapt may be a checkpoint's, without adapters
+  const SkipInitialValues drawn(false);  // what they adapt may be a checkpoint's, without adapters
   // The limit is for what the checkpoint holds; the ranks bound what is new.
-  const InitialLimit unlimited(std::numeric_limits<std::int64_t>::max());
+  const InitialValuesLimit unlimited(std::numeric_limits<std::int64_t>::max());
   try {
     add_adapters(model,
                  {.rank = config[key::adapter_rank],

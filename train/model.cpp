@@ -11,7 +11,7 @@
 #include "train/run/run.hpp"
 #include "train/tasks/images/image_classification.hpp"
 #include "train/tasks/images/vae.hpp"
-#include "train/tasks/language/text_writer.hpp"
+#include "train/tasks/language/text_generator.hpp"
 #include "train/tasks/language/translation.hpp"
 #include "train/tasks/series/forecast.hpp"
 
@@ -160,7 +160,7 @@ std::string Model::generate(std::string_view prompt, const GenerationOptions& op
   const LanguageModel& task = loaded_->language("generate");
   const UseMatmulPrecision use(loaded_->precision);
   std::string text;
-  const TextWriter writer(task, writing_options(options));
+  const TextGenerator writer(task, writing_options(options));
   writer.write(writer.first_tokens(std::string(prompt)), 0, [&](std::string_view piece) {
     text += piece;
     return !take || take(piece);
@@ -176,7 +176,7 @@ std::vector<std::int32_t> Model::generate(std::span<const std::int32_t> prompt,
   require_tokens("generate", prompt, task.vocabulary());
   const UseMatmulPrecision use(loaded_->precision);
   std::vector<std::int32_t> tokens;
-  TextWriter(task, writing_options(options))
+  TextGenerator(task, writing_options(options))
       .write_tokens({prompt.begin(), prompt.end()}, 0, [&](std::int32_t token) {
         tokens.push_back(token);
         return !take || take(token);

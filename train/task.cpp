@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "train/config/keys.hpp"
 #include "train/fine_tuning.hpp"
 

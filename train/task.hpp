@@ -16,31 +16,31 @@
 namespace tapestry {
 
 // A sum and what it is divided by when it is reported. Averages over batches add.
-struct Average {
+struct MetricSum {
   double sum = 0, count = 0;
   double value() const { return count > 0 ? sum / count : 0; }
-  Average& operator+=(const Average& other) {
+  MetricSum& operator+=(const MetricSum& other) {
     sum += other.sum;
     count += other.count;
     return *this;
   }
 };
-using Averages = std::map<std::string, Average>;
+using MetricSums = std::map<std::string, MetricSum>;
 using Metrics = std::map<std::string, double>;
 // Of figures that can be computed in several ways, by their names: which way was taken.
 using Signatures = std::map<std::string, std::string>;
 
 // What a model wrote in an evaluation, and what it should have written.
-struct Transcript {
-  std::vector<std::string> written{}, wanted{};
+struct GeneratedTexts {
+  std::vector<std::string> predictions{}, references{};
   std::int64_t cut_sources = 0;  // of which the model read the beginning alone
 };
 
 // One pass of a model over a batch.
 struct Loss {
-  Tensor objective;         // a sum over the batch: the trainer divides it by the count of the step
-  Averages averages;        // to report, "loss" always among them
-  Transcript transcript{};  // of a batch that is evaluated, where the task is to write
+  Tensor objective;     // a sum over the batch: the trainer divides it by the count of the step
+  MetricSums averages;  // to report, "loss" always among them
+  GeneratedTexts generated{};  // of a batch that is evaluated, where the task is to write
 };
 
 // When and with which random numbers a pass runs.
@@ -73,9 +73,9 @@ class Task {
   virtual std::string remark() const { return ""; }
 
   // Adds what follows from the averages: "bits_per_char" from "loss".
-  virtual void derive(Metrics&) const {}
+  virtual void add_derived_metrics(Metrics&) const {}
   // Adds what the whole transcript of an evaluation says: "bleu".
-  virtual void judge(const Transcript&, Metrics&) const {}
+  virtual void add_corpus_metrics(const GeneratedTexts&, Metrics&) const {}
   virtual Signatures signatures() const { return {}; }     // of figures that it derives or judges
   virtual const char* unit() const { return "examples"; }  // of the speed
   virtual double units(const Batch& batch) const {

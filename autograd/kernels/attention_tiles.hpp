@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "autograd/kernels/attention.hpp"
+#include "autograd/kernels/attention_forward.hpp"
 #include "autograd/kernels/tile.hpp"
 
 // What the forward and the backward pass of attention share: which queries of a tile see which keys

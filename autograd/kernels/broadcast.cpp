@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "autograd/check.hpp"
+#include "autograd/dry_run.hpp"
 #include "autograd/kernels/rows.hpp"
 #include "autograd/kernels/strided.hpp"
-#include "autograd/rehearsal.hpp"
 
 namespace tapestry {
 namespace {
@@ -136,7 +136,7 @@ void add_in_place(Array& into, const Array& array) {
 void add_on_this_thread(Array& into, const Array& array) {
   require(into.shape() == array.shape(), "add_on_this_thread: {} into {}", to_string(array.shape()),
           to_string(into.shape()));
-  if (is_rehearsing()) return;
+  if (is_dry_run()) return;
   dispatch(into.dtype(), [&]<class T>() {
     T* sum = into.mutable_values<T>().data();
     map_span(into.size(), {sum, array.values<T>().data()}, sum,

@@ -117,7 +117,7 @@ void multiply_matrices(const Matmul& matmul, const std::vector<MatmulOperands>& 
 void set_matmul_precision(MatmulPrecision wanted) { precision = wanted; }
 MatmulPrecision matmul_precision() { return precision; }
 
-std::string matrix_engine_names() {
+std::string backend_names() {
   const std::string onednn = onednn_name();
   return tile_name() + (onednn.empty() ? "" : ", " + onednn);
 }

@@ -42,6 +42,6 @@ MatmulPrecision matmul_precision();
 bool has_bfloat16_products();
 
 // What multiplies matrices here: "14x32 tiles, oneDNN 2.6.3 (AMX)".
-std::string matrix_engine_names();
+std::string backend_names();
 
 }  // namespace tapestry

@@ -24,13 +24,13 @@ constexpr std::int64_t depth_block = 192;
 constexpr std::int64_t most_rows = 512, most_packed = most_rows * 2 * depth_block;
 
 // A half-open range.
-struct Range {
+struct ColumnRange {
   std::int64_t begin, end;
   std::int64_t size() const { return end - begin; }
 };
 
 // The piece `index` of a range that is cut into pieces of `length`.
-Range piece_of(Range range, std::int64_t length, std::int64_t index) {
+ColumnRange piece_of(ColumnRange range, std::int64_t length, std::int64_t index) {
   const std::int64_t begin = range.begin + index * length;
   return {begin, std::min(range.end, begin + length)};
 }
@@ -144,7 +144,7 @@ class PackedProduct {
 
   // Rows of A are packed for some blocks of terms; then B is, panel by panel and block by block,
   // into the first cache, where a panel stays until all rows have passed.
-  void multiply(Range rows, Range columns) const {
+  void multiply(ColumnRange rows, ColumnRange columns) const {
     const std::int64_t height =
         round_up(pieces_of(rows.size(), pieces_of(rows.size(), most_rows)), tile_rows);
     const std::int64_t blocks = std::max<std::int64_t>(1, most_packed / height / depth_block);
@@ -154,7 +154,8 @@ class PackedProduct {
     T* a = b + size_of_b;
     for (std::int64_t i = 0; i < pieces_of(rows.size(), height); ++i)
       for (std::int64_t p = 0; p < pieces_of(matmul_.k, length); ++p) {
-        const Range strip = piece_of(rows, height, i), terms = piece_of({0, matmul_.k}, length, p);
+        const ColumnRange strip = piece_of(rows, height, i),
+                          terms = piece_of({0, matmul_.k}, length, p);
         if (reads_rows())
           multiply_strip<false>(strip, columns, terms, nullptr, b);
         else
@@ -164,20 +165,20 @@ class PackedProduct {
 
   // a and b: where panels of them are packed.
   template <bool packed>
-  void multiply_strip(Range rows, Range columns, Range terms, T* a, T* b) const {
-    const auto panels_of = [&](Range block) {
+  void multiply_strip(ColumnRange rows, ColumnRange columns, ColumnRange terms, T* a, T* b) const {
+    const auto panels_of = [&](ColumnRange block) {
       return a + (block.begin - terms.begin) * round_up(rows.size(), tile_rows);
     };
     const std::int64_t blocks = pieces_of(terms.size(), depth_block);
     for (std::int64_t p = 0; packed && p < blocks; ++p) {
-      const Range block = piece_of(terms, depth_block, p);
+      const ColumnRange block = piece_of(terms, depth_block, p);
       pack_panels<T, tile_rows>(a_.from(rows.begin, block.begin), rows.size(), block.size(),
                                 panels_of(block));
     }
     for (std::int64_t j = columns.begin; j < columns.end; j += tile_columns<T>)
       for (std::int64_t p = 0; p < blocks; ++p) {
-        const Range block = piece_of(terms, depth_block, p);
-        const Range tile{j, std::min<std::int64_t>(columns.end, j + tile_columns<T>)};
+        const ColumnRange block = piece_of(terms, depth_block, p);
+        const ColumnRange tile{j, std::min<std::int64_t>(columns.end, j + tile_columns<T>)};
         pack_panel<T, tile_columns<T>>(b_.from(j, block.begin), tile.size(), matmul_.n - j,
                                        block.size(), b);
         multiply_panel<packed>(rows, tile, block,
@@ -188,14 +189,15 @@ class PackedProduct {
   }
 
   // What the products of a block of terms are added to, of the tile at (i, j).
-  Start<T> start_of(Range terms, std::int64_t i, std::int64_t j) const {
+  Start<T> start_of(ColumnRange terms, std::int64_t i, std::int64_t j) const {
     if (terms.begin > 0 || matmul_.accumulate) return {c_ + i * matmul_.n + j, matmul_.n};
     return bias_ ? Start<T>{bias_ + j, 0} : Start<T>{};
   }
 
   // `a` (rows, terms) in panels or in rows: its row_stride leads from a tile to the next in either.
   template <bool packed>
-  void multiply_panel(Range rows, Range columns, Range terms, Operand<T> a, const T* b) const {
+  void multiply_panel(ColumnRange rows, ColumnRange columns, ColumnRange terms, Operand<T> a,
+                      const T* b) const {
     for (std::int64_t i = rows.begin; i < rows.end; i += tile_rows)
       multiply_into(kernels<T, packed>, c_ + i * matmul_.n + columns.begin,
                     std::min<std::int64_t>(tile_rows, rows.end - i), columns.size(), terms.size(),

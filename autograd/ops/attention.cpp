@@ -3,13 +3,13 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/kernels/attention.hpp"
+#include "autograd/dry_run.hpp"
+#include "autograd/kernels/attention_forward.hpp"
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/elementwise.hpp"
 #include "autograd/ops/matmul.hpp"
 #include "autograd/ops/shaping.hpp"
 #include "autograd/ops/softmax.hpp"
-#include "autograd/rehearsal.hpp"
 
 namespace tapestry {
 namespace {
@@ -74,7 +74,7 @@ void check_documents(const char* op, const AttentionOptions& options, const Shap
   require(starts.dtype() == DType::int32 && starts.shape() == queries && options.causal && S == T,
           "{}: document starts {} {} for queries {} and {} keys, which must be causal", op,
           to_string(starts.dtype()), to_string(starts.shape()), to_string(queries), S);
-  if (is_rehearsing()) return;
+  if (is_dry_run()) return;
   const auto values = starts.values<std::int32_t>();
   for (std::int64_t i = 0; i < starts.size(); ++i) {
     const std::int64_t t = i % T, before = t == 0 ? 0 : values[i - 1];
@@ -124,7 +124,7 @@ AttentionShape check(const char* op, const std::vector<Tensor>& inputs, const Pl
             "{}: key counts {} {} for {} examples without padding and mask", op,
             to_string(options.key_counts.dtype()), to_string(options.key_counts.shape()), B);
     for (const std::int32_t count : options.key_counts.values<std::int32_t>())
-      require(is_rehearsing() || (count >= 0 && count <= S), "{}: {} keys of {}", op, count, S);
+      require(is_dry_run() || (count >= 0 && count <= S), "{}: {} keys of {}", op, count, S);
   }
   const Shape scores{B, H, T, S};
   if (!options.mask.empty())

@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "autograd/buffer_pool.hpp"
+#include "autograd/dry_run.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/kernels/rows.hpp"
 #include "autograd/ops/elementwise.hpp"
 #include "autograd/profile.hpp"
-#include "autograd/rehearsal.hpp"
 
 namespace tapestry {
 namespace {
@@ -199,7 +199,7 @@ std::byte* bytes(T* values) {
 
 // In a rehearsal no thread comes to multiply.
 void note_flops(const Geometry& g) {
-  if (is_rehearsing()) profile::add_flops(2.0 * g.B * g.O * g.h * g.w * g.patch());
+  if (is_dry_run()) profile::add_flops(2.0 * g.B * g.O * g.h * g.w * g.patch());
 }
 
 // The three products of a convolution. Each is linear in both of its arguments, so they are also

@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/dry_run.hpp"
 #include "autograd/kernels/rows.hpp"
 #include "autograd/ops/elementwise.hpp"
-#include "autograd/rehearsal.hpp"
 
 namespace tapestry {
 namespace {
@@ -63,7 +63,7 @@ Tensor embedding(const Tensor& table, const Array& tokens) {
   Array y(shape, table.dtype());
   const auto rows = tokens.values<std::int32_t>();
   const auto is_wrong = [V](std::int32_t token) { return token < 0 || token >= V; };
-  if (!is_rehearsing())
+  if (!is_dry_run())
     if (const auto wrong = std::ranges::find_if(rows, is_wrong); wrong != rows.end())
       require(false, "embedding: token {} with table {}", *wrong, to_string(table.shape()));
   dispatch(table.dtype(), [&]<class T>() {
@@ -74,7 +74,7 @@ Tensor embedding(const Tensor& table, const Array& tokens) {
   });
   return record("embedding", y, {table}, [tokens, C](const Array& gradient, InputGradients& into) {
     into.accumulate(0, [&](Array& dtable, bool accumulate) {
-      if (is_rehearsing()) return;
+      if (is_dry_run()) return;
       dispatch(gradient.dtype(), [&]<class T>() {
         T* to = dtable.mutable_values<T>().data();
         if (!accumulate)

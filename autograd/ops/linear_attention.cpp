@@ -34,7 +34,7 @@ Array floored_of(const Array& scales) {
   return floored;
 }
 
-void check_gate(const Array& gate, const LinearAttentionShape& shape) {
+void run_check(const Array& gate, const LinearAttentionShape& shape) {
   const Shape wanted{shape.B, shape.S, shape.H};
   require(shape.causal, "{}: a gate without causality", name);
   require(gate.shape() == wanted, "{}: a gate {} for (B, S, H) = {}", name, to_string(gate.shape()),
@@ -87,7 +87,7 @@ LinearAttentionShape check(const std::vector<Tensor>& inputs,
                                    .key_padding = options.key_padding,
                                    .key_log_scales = options.key_log_scales,
                                    .gate = inputs.size() > 3 ? inputs[3].value() : Array()};
-  if (!shape.gate.empty()) check_gate(shape.gate, shape);
+  if (!shape.gate.empty()) run_check(shape.gate, shape);
   if (!shape.key_padding.empty()) check_padding(shape.key_padding, shape);
   if (!shape.key_log_scales.empty()) check_scales(shape.key_log_scales, shape);
   if (options.state) check_state(*options.state, shape);

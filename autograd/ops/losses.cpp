@@ -1,16 +1,16 @@
 #include "autograd/ops/losses.hpp"
 
+#include "autograd/dry_run.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/kernels/rows.hpp"
 #include "autograd/ops/elementwise.hpp"
-#include "autograd/rehearsal.hpp"
 
 namespace tapestry {
 namespace {
 
 std::int64_t count_targets(const Tensor& logits, std::span<const std::int32_t> targets,
                            std::int32_t ignore_index) {
-  if (is_rehearsing()) return std::ssize(targets);
+  if (is_dry_run()) return std::ssize(targets);
   const auto is_wrong = [=, V = logits.dim(-1)](std::int32_t target) {
     return target != ignore_index && (target < 0 || target >= V);
   };

@@ -1,9 +1,9 @@
 #include "autograd/ops/matmul.hpp"
 
+#include "autograd/dry_run.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/ops/elementwise.hpp"
-#include "autograd/rehearsal.hpp"
 
 namespace tapestry {
 namespace {
@@ -39,7 +39,7 @@ Array product(const Array& a, bool transpose_a, const Array& b, bool transpose_b
   matmul.k = a.dim(transpose_a ? -2 : -1);
   matmul.n = b.dim(transpose_b ? -2 : -1);
   Array c(with_matrix(batch, matmul.m, matmul.n), a.dtype());
-  if (is_rehearsing()) return c;
+  if (is_dry_run()) return c;
   const std::int64_t bytes = size_of(a.dtype());
   const auto a_index = matrix_indices(batch_of(a.shape()), batch);
   const auto b_index = matrix_indices(batch_of(b.shape()), batch);

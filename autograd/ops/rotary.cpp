@@ -3,9 +3,9 @@
 #include <cmath>
 #include <numbers>
 
+#include "autograd/dry_run.hpp"
 #include "autograd/kernels/rows.hpp"
 #include "autograd/ops/elementwise.hpp"
-#include "autograd/rehearsal.hpp"
 
 namespace tapestry {
 namespace {
@@ -46,7 +46,7 @@ std::vector<std::int64_t> listed_positions(const RotaryOptions& options, std::in
       for (std::int64_t t = 0; t < T; ++t) listed.push_back(first + t);
     return listed;
   }
-  if (is_rehearsing()) {  // at most
+  if (is_dry_run()) {  // at most
     listed.resize(T);
     return listed;
   }

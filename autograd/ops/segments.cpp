@@ -1,9 +1,9 @@
 #include "autograd/ops/segments.hpp"
 
 #include "autograd/branches.hpp"
+#include "autograd/dry_run.hpp"
 #include "autograd/kernels/rows.hpp"
 #include "autograd/ops/elementwise.hpp"
-#include "autograd/rehearsal.hpp"
 
 namespace tapestry {
 namespace {
@@ -29,7 +29,7 @@ struct Segments {
             to_string(given.shape()));
     S = given.size() - 1, N = x.dim(0), F = x.dim(1);
     const auto values = given.values<std::int32_t>();
-    require(is_rehearsing() ||
+    require(is_dry_run() ||
                 (values.front() == 0 && values.back() == N && std::ranges::is_sorted(values)),
             "{}: {} with offsets that do not rise from 0 to {}", op, to_string(x.shape()), N);
   }

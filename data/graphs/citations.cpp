@@ -6,8 +6,8 @@
 #include <unordered_map>
 
 #include "autograd/check.hpp"
-#include "data/file.hpp"
 #include "data/graphs/node_graph.hpp"
+#include "data/input_file.hpp"
 #include "data/option_error.hpp"
 #include "data/text/text.hpp"
 

@@ -1,7 +1,7 @@
 #include "data/graphs/node_graph.hpp"
 
 #include "autograd/check.hpp"
-#include "autograd/rehearsal.hpp"
+#include "autograd/dry_run.hpp"
 
 namespace tapestry {
 
@@ -42,9 +42,9 @@ Batch NodeDataset::batch(std::span<const std::int64_t> examples) const {
   Batch batch{.inputs = sparse_ ? sparse_->values : whole_->features,
               .targets = Array::full({N}, ignored_target, DType::int32),
               .count = 0,
-              .besides = GraphPart{.adjacency = whole_->graph}};
-  if (sparse_) std::any_cast<GraphPart&>(batch.besides).features = sparse_->entries;
-  if (is_rehearsing()) return with_all_counted(batch);
+              .auxiliary = GraphPart{.adjacency = whole_->graph}};
+  if (sparse_) std::any_cast<GraphPart&>(batch.auxiliary).features = sparse_->entries;
+  if (is_dry_run()) return with_all_counted(batch);
   const auto targets = batch.targets.mutable_values<std::int32_t>();
   for (const std::int64_t example : examples) {
     const auto at = node(example);

@@ -368,7 +368,7 @@ const Garment& garment(int garment_class) {
 
 const char* garment_name(int garment_class) { return garment(garment_class).name; }
 
-Array draw_garment(int garment_class, Random& random) {
+Array make_garment(int garment_class, Random& random) {
   const Garment& chosen = garment(garment_class);
   Tailor tailor(random);
   (tailor.*chosen.sew)();

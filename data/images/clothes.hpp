@@ -13,6 +13,6 @@ inline constexpr int garment_classes = 10;
 const char* garment_name(int garment_class);
 
 // Draws one garment: (28, 28) float32 in [0, 1]. The same random state draws the same bits.
-Array draw_garment(int garment_class, Random& random);
+Array make_garment(int garment_class, Random& random);
 
 }  // namespace tapestry

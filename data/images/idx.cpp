@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "autograd/check.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/option_error.hpp"
 
 namespace tapestry {

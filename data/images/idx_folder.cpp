@@ -4,9 +4,9 @@
 #include <filesystem>
 
 #include "autograd/check.hpp"
-#include "data/file.hpp"
 #include "data/images/idx.hpp"
 #include "data/images/images.hpp"
+#include "data/input_file.hpp"
 #include "data/option_error.hpp"
 
 // The format of MNIST and its successors: a folder of four IDX files.

@@ -6,12 +6,12 @@
 #include <numeric>
 
 #include "autograd/check.hpp"
+#include "autograd/dry_run.hpp"
 #include "autograd/parallel.hpp"
 #include "autograd/random.hpp"
-#include "autograd/rehearsal.hpp"
-#include "data/held_back.hpp"
 #include "data/images/clothes.hpp"
 #include "data/option_error.hpp"
+#include "data/validation_split.hpp"
 
 namespace tapestry {
 namespace {
@@ -48,7 +48,7 @@ Batch ImageDataset::batch(std::span<const std::int64_t> examples) const {
   Batch batch{.inputs = Array({B, pixels}),
               .targets = Array({B}, DType::int32),
               .count = static_cast<double>(B)};
-  if (is_rehearsing()) return batch;
+  if (is_dry_run()) return batch;
   auto input = batch.inputs.mutable_values<float>().begin();
   auto target = batch.targets.mutable_values<std::int32_t>().begin();
   for (const std::int64_t example : examples) {
@@ -68,20 +68,20 @@ ImageSplits load_images(const std::string& path, const ImageOptions& options) {
   return image_formats().read(path, options);
 }
 
-HeldBack hold_back(const ImageDataset& images, double share) {
+TrainAndValidation split_validation(const ImageDataset& images, double share) {
   const std::int64_t N = images.size();
   const auto wanted = std::llround(share * static_cast<double>(N));
   const std::int64_t count = std::max<std::int64_t>(1, wanted);
   expect_option(count < N, "share", "{} of {} images to hold back, which leaves none", count, N);
-  const std::vector<std::int64_t> chosen = held_back(N, count);
+  const std::vector<std::int64_t> chosen = validation_examples(N, count);
   std::vector<std::int64_t> all(N), left;
   std::iota(all.begin(), all.end(), 0);
   std::ranges::set_difference(all, chosen, std::back_inserter(left));
   return {some_of(images, left), some_of(images, chosen)};
 }
 
-ImageDataset draw_clothes(std::int64_t count, std::uint64_t seed, DrawnSplit split) {
-  require(count >= 1, "draw_clothes: {} images", count);
+ImageDataset make_clothes(std::int64_t count, std::uint64_t seed, SyntheticSplit split) {
+  require(count >= 1, "make_clothes: {} images", count);
   const std::uint64_t first = static_cast<std::uint64_t>(split) << 40;
   constexpr std::int64_t side = 28;
   Array images({count, side, side});
@@ -91,7 +91,7 @@ ImageDataset draw_clothes(std::int64_t count, std::uint64_t seed, DrawnSplit spl
     for (std::int64_t i = begin; i < end; ++i) {
       const auto garment_class = static_cast<std::int32_t>(i % garment_classes);
       Random random(seed, Stream::data, first + static_cast<std::uint64_t>(i));
-      const Array image = draw_garment(garment_class, random);
+      const Array image = make_garment(garment_class, random);
       std::ranges::copy(image.values<float>(), pixels + i * side * side);
       labels[i] = garment_class;
     }

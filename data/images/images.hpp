@@ -39,13 +39,13 @@ struct ImageSplits {
 };
 
 // Some of a data set's images, and those that are left.
-struct HeldBack {
-  ImageDataset left;
-  ImageDataset held_back;
+struct TrainAndValidation {
+  ImageDataset train;
+  ImageDataset validation;
 };
-// Holds a share of the images back, at least one, by held_back (data/held_back.hpp). Both parts
-// keep the images' order. OptionError of "share" where no image is left.
-HeldBack hold_back(const ImageDataset& images, double share);
+// Holds a share of the images back, at least one, by held_back (data/validation_split.hpp). Both
+// parts keep the images' order. OptionError of "share" where no image is left.
+TrainAndValidation split_validation(const ImageDataset& images, double share);
 
 struct ImageOptions {
   std::int32_t classes = 10;           // labels are in [0, classes)
@@ -61,9 +61,9 @@ ImageFormats& image_formats();
 // one size; OptionError: of another size than expected, or of more classes.
 ImageSplits load_images(const std::string& path, const ImageOptions& options = {});
 
-// Draws images with draw_garment: image i is of class i mod garment_classes and depends on
+// Draws images with make_garment: image i is of class i mod garment_classes and depends on
 // (seed, split, i) alone.
-enum class DrawnSplit { train, validation, test };
-ImageDataset draw_clothes(std::int64_t count, std::uint64_t seed, DrawnSplit split);
+enum class SyntheticSplit { train, validation, test };
+ImageDataset make_clothes(std::int64_t count, std::uint64_t seed, SyntheticSplit split);
 
 }  // namespace tapestry

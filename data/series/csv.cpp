@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "autograd/check.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/option_error.hpp"
 #include "data/series/series.hpp"
 #include "data/text/text.hpp"

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "autograd/check.hpp"
-#include "autograd/rehearsal.hpp"
+#include "autograd/dry_run.hpp"
 #include "data/option_error.hpp"
 
 namespace tapestry {
@@ -108,7 +108,7 @@ Batch SeriesDataset::batch(std::span<const std::int64_t> examples) const {
   Batch batch{.inputs = Array({B, T, M}),
               .targets = Array({B, horizon, M}),
               .count = static_cast<double>(B * horizon * M)};
-  if (is_rehearsing()) return batch;
+  if (is_dry_run()) return batch;
   auto input = batch.inputs.mutable_values<float>().begin();
   auto target = batch.targets.mutable_values<float>().begin();
   for (const std::int64_t example : examples) {

@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "autograd/check.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/text/unicode.hpp"
 
 namespace tapestry {

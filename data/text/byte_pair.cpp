@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "autograd/check.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/text/unicode.hpp"
 
 namespace tapestry {

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "autograd/check.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/text/byte_pair.hpp"
 

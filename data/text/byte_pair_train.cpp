@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "autograd/check.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/option_error.hpp"
 #include "data/text/byte_pair.hpp"
 #include "data/text/text.hpp"

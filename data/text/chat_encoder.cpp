@@ -1,7 +1,7 @@
 #include "data/text/chat_encoder.hpp"
 
 #include "autograd/check.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 
 namespace tapestry {
 namespace {

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "autograd/check.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/text/chat_encoder.hpp"
 #include "data/text/text.hpp"

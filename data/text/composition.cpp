@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "autograd/check.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/text/unicode.hpp"
 #include "data/text/unicode_forms.hpp"
 

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "autograd/check.hpp"
+#include "autograd/dry_run.hpp"
 #include "autograd/parallel.hpp"
-#include "autograd/rehearsal.hpp"
 
 namespace tapestry {
 namespace {
@@ -103,8 +103,8 @@ Batch ConversationDataset::batch(std::span<const std::int64_t> examples) const {
               .targets = Array::full({B, T}, ignored_target, DType::int32),
               .count = 0};
   Array starts({B, T}, DType::int32);
-  if (packing_) batch.besides = DocumentStarts{starts};
-  if (is_rehearsing()) return with_all_counted(batch);
+  if (packing_) batch.auxiliary = DocumentStarts{starts};
+  if (is_dry_run()) return with_all_counted(batch);
   const auto inputs = batch.inputs.mutable_values<std::int32_t>(),
              targets = batch.targets.mutable_values<std::int32_t>(),
              documents = starts.mutable_values<std::int32_t>();

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "autograd/check.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/text/text.hpp"
 
@@ -28,11 +28,11 @@ class ConversationReader {
            "found the fields {}; expected \"messages\", or \"prompt\" and \"completion\"",
            fields_of(object));
     if (has_messages)
-      add(object["messages"], "messages", Speaker::assistant, Learnt::what_the_assistant_says);
+      add(object["messages"], "messages", Speaker::assistant, Learned::what_the_assistant_says);
     else
       for (const auto& [field, speaker, learnt] :
-           {std::tuple("prompt", Speaker::user, Learnt::nothing),
-            std::tuple("completion", Speaker::assistant, Learnt::what_the_assistant_says)}) {
+           {std::tuple("prompt", Speaker::user, Learned::nothing),
+            std::tuple("completion", Speaker::assistant, Learned::what_the_assistant_says)}) {
         expect(object.contains(field), "{} is missing beside {}", field, fields_of(object));
         add(object[field], field, speaker, learnt);
       }
@@ -43,7 +43,7 @@ class ConversationReader {
   }
 
  private:
-  enum class Learnt { nothing, what_the_assistant_says };
+  enum class Learned { nothing, what_the_assistant_says };
 
   template <class... Args>
   void expect(bool holds, fmt::format_string<Args...> fact, Args&&... args) const {
@@ -73,8 +73,8 @@ class ConversationReader {
   }
 
   // A list of messages, or beside "messages" a text of this speaker.
-  void add(const Json& given, const std::string& field, Speaker speaker, Learnt learnt) {
-    const bool teaches = learnt == Learnt::what_the_assistant_says;
+  void add(const Json& given, const std::string& field, Speaker speaker, Learned learnt) {
+    const bool teaches = learnt == Learned::what_the_assistant_says;
     if (given.is_string() && field != "messages") {
       messages_.push_back({.speaker = speaker,
                            .content = given.get<std::string>(),

@@ -5,9 +5,9 @@
 #include <unordered_set>
 
 #include "autograd/check.hpp"
+#include "autograd/dry_run.hpp"
 #include "autograd/random.hpp"
-#include "autograd/rehearsal.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/option_error.hpp"
 
 namespace tapestry {
@@ -100,7 +100,7 @@ Batch NameDataset::batch(std::span<const std::int64_t> examples) const {
   Batch batch{.inputs = Array::full({B, T}, boundary, DType::int32),
               .targets = Array::full({B, T}, ignored_target, DType::int32),
               .count = 0};
-  if (is_rehearsing()) return with_all_counted(batch);
+  if (is_dry_run()) return with_all_counted(batch);
   auto input = batch.inputs.mutable_values<std::int32_t>().begin();
   auto target = batch.targets.mutable_values<std::int32_t>().begin();
   for (const std::int64_t example : examples) {

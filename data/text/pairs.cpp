@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "autograd/check.hpp"
-#include "autograd/rehearsal.hpp"
+#include "autograd/dry_run.hpp"
 #include "data/option_error.hpp"
 
 namespace tapestry {
@@ -23,8 +23,8 @@ Batch padded_batch(std::int64_t B, const LongestPair& longest) {
   return {.inputs = Array::full(targets, pad_token, DType::int32),
           .targets = Array::full(targets, ignored_target, DType::int32),
           .count = 0,
-          .besides = SourceTokens{.tokens = Array::full(sources, pad_token, DType::int32),
-                                  .padding = Array::full(sources, 1, DType::int32)}};
+          .auxiliary = SourceTokens{.tokens = Array::full(sources, pad_token, DType::int32),
+                                    .padding = Array::full(sources, 1, DType::int32)}};
 }
 
 Batch pair_batch(std::span<const TokenPair> pairs) {
@@ -32,7 +32,7 @@ Batch pair_batch(std::span<const TokenPair> pairs) {
   LongestPair longest;
   for (const TokenPair& pair : pairs) longest.include(pair);
   Batch batch = padded_batch(std::ssize(pairs), longest);
-  auto& read = std::any_cast<SourceTokens&>(batch.besides);
+  auto& read = std::any_cast<SourceTokens&>(batch.auxiliary);
   const std::int64_t S = longest.source, T = longest.target + 1;
   auto input = batch.inputs.mutable_values<std::int32_t>().begin();
   auto target = batch.targets.mutable_values<std::int32_t>().begin();
@@ -93,13 +93,13 @@ Batch PairDataset::batch(std::span<const std::int64_t> examples) const {
   std::vector<TokenPair> chosen;
   for (const std::int64_t example : examples) {
     require(example >= 0 && example < size(), "PairDataset: example {} of {}", example, size());
-    if (is_rehearsing())
+    if (is_dry_run())
       longest.include(pairs_[example]);
     else
       chosen.push_back(pairs_[example]);
   }
-  return is_rehearsing() ? with_all_counted(padded_batch(std::ssize(examples), longest))
-                         : pair_batch(chosen);
+  return is_dry_run() ? with_all_counted(padded_batch(std::ssize(examples), longest))
+                      : pair_batch(chosen);
 }
 
 std::vector<std::int64_t> PairDataset::lengths() const {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "autograd/check.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/option_error.hpp"
 #include "data/text/unicode.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "autograd/check.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/text/unicode.hpp"
 
 namespace tapestry {

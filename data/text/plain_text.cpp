@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "autograd/check.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/text/text.hpp"
 
 namespace tapestry {

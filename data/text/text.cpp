@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "autograd/check.hpp"
-#include "autograd/rehearsal.hpp"
-#include "data/file.hpp"
+#include "autograd/dry_run.hpp"
+#include "data/input_file.hpp"
 #include "data/option_error.hpp"
 
 namespace tapestry {
@@ -192,7 +192,7 @@ Batch TextDataset::batch(std::span<const std::int64_t> examples) const {
   Batch batch{.inputs = Array::zeros(shape, DType::int32),
               .targets = Array::full(shape, ignored_target, DType::int32),
               .count = 0};
-  if (is_rehearsing()) return with_all_counted(batch);
+  if (is_dry_run()) return with_all_counted(batch);
   auto input = batch.inputs.mutable_values<std::int32_t>().begin();
   auto target = batch.targets.mutable_values<std::int32_t>().begin();
   std::vector<std::int32_t> window(T + 1);

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "autograd/parallel.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/option_error.hpp"
 
 namespace tapestry {

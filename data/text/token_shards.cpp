@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <limits>
 
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 
 namespace tapestry {
 namespace {
@@ -216,7 +216,7 @@ TokenShards::TokenShards(const std::string& folder) : folder_(folder) {
 
 void TokenShards::open(const std::string& path) {
   require_file(path);
-  note_read(path);
+  record_read(path);
   Shard& shard = shards_.emplace_back();
   shard.path = path;
   shard.begin = size();

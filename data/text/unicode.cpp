@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "autograd/check.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/text/unicode_kinds.hpp"
 
 namespace tapestry {

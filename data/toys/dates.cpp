@@ -8,8 +8,8 @@
 
 #include "autograd/check.hpp"
 #include "autograd/random.hpp"
-#include "data/held_back.hpp"
 #include "data/option_error.hpp"
+#include "data/validation_split.hpp"
 
 namespace tapestry {
 namespace {
@@ -156,15 +156,15 @@ std::string DateDataset::decode(std::span<const std::int32_t> tokens) const {
 Batch DateDataset::batch(std::span<const std::int64_t> examples) const {
   std::vector<TokenPair> pairs;
   LongestPair longest;
-  for (const std::int64_t example : drawn_of(examples)) {
+  for (const std::int64_t example : examples_to_make(examples)) {
     const Example drawn = draw(example);
     pairs.push_back({.source = encode(drawn.source),
                      .target = encode(drawn.target),
                      .reference = drawn.target});
     longest.include(pairs.back());
   }
-  return is_rehearsing() ? with_all_counted(padded_batch(std::ssize(examples), longest))
-                         : pair_batch(pairs);
+  return is_dry_run() ? with_all_counted(padded_batch(std::ssize(examples), longest))
+                      : pair_batch(pairs);
 }
 
 std::vector<std::string> ways_to_write(const Date& date) {

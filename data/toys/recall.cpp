@@ -7,10 +7,10 @@
 #include <sstream>
 
 #include "autograd/check.hpp"
-#include "autograd/rehearsal.hpp"
-#include "data/held_back.hpp"
+#include "autograd/dry_run.hpp"
 #include "data/option_error.hpp"
 #include "data/text/text.hpp"
+#include "data/validation_split.hpp"
 
 namespace tapestry {
 namespace {
@@ -77,7 +77,7 @@ Recall::Symbols Recall::symbols(std::int64_t example) const {
   require(example >= 0 && example < size(), "Recall: example {} of {}", example, size());
   Random random(options_.seed, Stream::data, static_cast<std::uint64_t>(example));
   Symbols symbols = draw(random);
-  while ((split_of(symbols) == Split::held_back) != options_.held_back) symbols = draw(random);
+  while ((split_of(symbols) == Split::validation) != options_.is_validation) symbols = draw(random);
   return symbols;
 }
 
@@ -86,7 +86,7 @@ Batch Recall::batch(std::span<const std::int64_t> examples) const {
   Batch batch{.inputs = Array({B, options_.length + 1, 2}, DType::int32),
               .targets = Array({B}, DType::int32),
               .count = static_cast<double>(B)};
-  if (is_rehearsing()) return batch;
+  if (is_dry_run()) return batch;
   auto input = batch.inputs.mutable_values<std::int32_t>().begin();
   auto target = batch.targets.mutable_values<std::int32_t>().begin();
   for (const std::int64_t example : examples) {

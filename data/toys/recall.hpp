@@ -17,7 +17,7 @@ struct RecallOptions {
   std::int64_t distractors = 16;        // different items that say nothing, 2 to 1000
   std::int64_t examples = 1'000'000;
   std::uint64_t seed = 0;
-  bool held_back = false;  // the split that is not trained on
+  bool is_validation = false;  // the split that is not trained on
 };
 
 // Associative recall: items pass by, some of which hold a key and a value, and a question asks for

@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "autograd/check.hpp"
+#include "autograd/dry_run.hpp"
 #include "autograd/random.hpp"
-#include "autograd/rehearsal.hpp"
-#include "data/held_back.hpp"
 #include "data/option_error.hpp"
+#include "data/validation_split.hpp"
 
 namespace tapestry {
 namespace {
@@ -127,7 +127,7 @@ Batch ToySequences::batch(std::span<const std::int64_t> examples) const {
   Batch batch{.inputs = Array({B, T}, DType::int32),
               .targets = Array::full({B, T}, ignored_target, DType::int32),
               .count = static_cast<double>(B * answer_length())};
-  if (is_rehearsing()) return batch;
+  if (is_dry_run()) return batch;
   auto input = batch.inputs.mutable_values<std::int32_t>().begin();
   auto target = batch.targets.mutable_values<std::int32_t>().begin();
   for (const std::int64_t example : examples) {

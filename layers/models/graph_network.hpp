@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "layers/graph.hpp"
+#include "layers/graph_layers.hpp"
 
 namespace tapestry {
 

@@ -50,7 +50,7 @@ TEST_CASE("gradcheck: every row holds as many bytes when it is rehearsed by shap
     const auto run = [&] { differentiate([&] { return row.f(inputs); }); };
     const std::int64_t held = bytes_held_by(run);
     CHECK(held > 0);
-    CHECK(bytes_rehearsed_by(run) == held);
+    CHECK(bytes_in_dry_run(run) == held);
   }
 }
 

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "autograd/ops.hpp"
-#include "layers/graph.hpp"
+#include "layers/graph_layers.hpp"
 #include "tests/support/graphs.hpp"
 #include "tests/support/modules.hpp"
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/text/byte_pair.hpp"
 #include "data/text/unicode.hpp"
 #include "tests/support/process.hpp"

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "autograd/random.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/text/byte_pair.hpp"
 #include "data/text/word_counts.hpp"
 #include "tests/support/labels.hpp"

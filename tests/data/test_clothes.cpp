@@ -16,7 +16,7 @@ namespace {
 using Picture = std::vector<float>;
 
 Picture draw(int garment_class, Random& random) {
-  const Array image = draw_garment(garment_class, random);
+  const Array image = make_garment(garment_class, random);
   const auto pixels = image.values<float>();
   return {pixels.begin(), pixels.end()};
 }
@@ -55,7 +55,7 @@ TEST_CASE("a garment is a 28 by 28 picture in [0, 1] that fills the frame, brigh
   for (int garment_class = 0; garment_class < garment_classes; ++garment_class)
     for (int i = 0; i < 50; ++i) {
       CAPTURE(garment_class);
-      const Array image = draw_garment(garment_class, random);
+      const Array image = make_garment(garment_class, random);
       CHECK(image.shape() == Shape{28, 28});
       CHECK(image.dtype() == DType::float32);
       int lit = 0, left = 28, right = -1, top = 28, bottom = -1;
@@ -123,6 +123,6 @@ TEST_CASE("every garment has its name, and no class lies outside them") {
   Random random(1, Stream::data);
   for (const int outside : {-1, garment_classes}) {
     CHECK_THROWS_AS(garment_name(outside), std::invalid_argument);
-    CHECK_THROWS_AS(draw_garment(outside, random), std::invalid_argument);
+    CHECK_THROWS_AS(make_garment(outside, random), std::invalid_argument);
   }
 }

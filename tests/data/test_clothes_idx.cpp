@@ -40,8 +40,8 @@ TEST_CASE("images: clothes written as IDX are read as they were drawn") {
   const TemporaryFolder temporary;
   const char* wanted = std::getenv("TAPESTRY_CLOTHES");
   const std::string folder = wanted ? wanted : temporary.path();
-  const ImageDataset train = draw_clothes(wanted ? 10'000 : 20, 1, DrawnSplit::train),
-                     validation = draw_clothes(wanted ? 1000 : 10, 1, DrawnSplit::validation);
+  const ImageDataset train = make_clothes(wanted ? 10'000 : 20, 1, SyntheticSplit::train),
+                     validation = make_clothes(wanted ? 1000 : 10, 1, SyntheticSplit::validation);
   std::filesystem::create_directories(folder);
   write_split(folder, "train", train);
   write_split(folder, "t10k", validation);

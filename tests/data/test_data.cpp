@@ -11,10 +11,10 @@
 #include "autograd/check.hpp"
 #include "autograd/parallel.hpp"
 #include "autograd/random.hpp"
-#include "data/file.hpp"
 #include "data/images/clothes.hpp"
 #include "data/images/idx.hpp"
 #include "data/images/images.hpp"
+#include "data/input_file.hpp"
 #include "data/sampler.hpp"
 #include "data/text/text.hpp"
 #include "data/toys/toy_sequences.hpp"
@@ -299,7 +299,7 @@ TEST_CASE("ToySequences: training and held-back inputs are disjoint, in every sm
       }
       if (inputs > 2000) break;
       ToyOptions held_back = options;
-      held_back.split = Split::held_back;
+      held_back.split = Split::validation;
       held_back.seed = 99;
       const ToySequences train(options), held(held_back);
       std::set<std::string> seen, kept;
@@ -512,14 +512,15 @@ TEST_CASE("load_images: images of another size than a model's, and labels of mor
              {"train-labels-idx1-ubyte", "byte 13", "from 0 to 4", "found 5"});
 }
 
-TEST_CASE("draw_clothes: the same bits at any thread count, and no image in two splits") {
+TEST_CASE("make_clothes: the same bits at any thread count, and no image in two splits") {
   const int threads = num_threads();
   std::set<std::vector<float>> distinct;
-  for (const DrawnSplit split : {DrawnSplit::train, DrawnSplit::validation, DrawnSplit::test}) {
+  for (const SyntheticSplit split :
+       {SyntheticSplit::train, SyntheticSplit::validation, SyntheticSplit::test}) {
     set_num_threads(1);
-    const ImageDataset one = draw_clothes(40, 11, split);
+    const ImageDataset one = make_clothes(40, 11, split);
     set_num_threads(2);
-    const ImageDataset two = draw_clothes(40, 11, split);
+    const ImageDataset two = make_clothes(40, 11, split);
     set_num_threads(threads);
     CHECK(to_vector<float>(one.images()) == to_vector<float>(two.images()));
     CHECK(one.labels()[13] == 13 % garment_classes);
@@ -530,14 +531,15 @@ TEST_CASE("draw_clothes: the same bits at any thread count, and no image in two 
   CHECK(distinct.size() == 120);
 }
 
-TEST_CASE("hold_back: a share of the images, each in one part, and more of them hold the fewer") {
+TEST_CASE(
+    "split_validation: a share of the images, each in one part, and more of them hold the fewer") {
   std::vector<float> numbers(50);
   std::iota(numbers.begin(), numbers.end(), 0.0F);
   const ImageDataset images(Array::of(numbers, {50, 1, 1}),
                             std::vector<std::int32_t>(numbers.begin(), numbers.end()));
   std::vector<std::int32_t> fewer;
   for (const auto& [share, count] : {std::pair{0.001, 1}, {0.1, 5}, {0.5, 25}, {0.98, 49}}) {
-    const auto [left, held] = hold_back(images, share);
+    const auto [left, held] = split_validation(images, share);
     CHECK(held.size() == count);
     std::vector<std::int32_t> all = left.labels();
     CHECK(std::ranges::is_sorted(all));
@@ -549,7 +551,7 @@ TEST_CASE("hold_back: a share of the images, each in one part, and more of them 
     std::ranges::sort(all);
     CHECK(all == images.labels());
   }
-  check_says(message_of([&] { hold_back(images, 1); }), {"50 of 50 images to hold back"});
+  check_says(message_of([&] { split_validation(images, 1); }), {"50 of 50 images to hold back"});
 }
 
 // --- sampler ---

@@ -151,7 +151,7 @@ TEST_CASE("DateDataset: training and held-back dates are disjoint, and held back
       all.insert(dataset.target(example));
     return all;
   };
-  const std::set<std::string> train = dates(Split::train, 1), held = dates(Split::held_back, 2);
+  const std::set<std::string> train = dates(Split::train, 1), held = dates(Split::validation, 2);
   for (const std::string& date : held) CHECK(!train.contains(date));
   CHECK(held.size() > 7000);  // of 73,049 / 8 = 9131
   CHECK(held.size() < 9500);

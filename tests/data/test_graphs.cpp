@@ -6,8 +6,8 @@
 #include <numeric>
 #include <set>
 
-#include "data/graphs/drawn_graphs.hpp"
 #include "data/graphs/node_graph.hpp"
+#include "data/graphs/synthetic_graphs.hpp"
 #include "tests/support/graphs.hpp"
 #include "tests/support/papers.hpp"
 #include "tests/support/process.hpp"
@@ -73,11 +73,11 @@ bool connected(const Adjacency& graph) {
 }
 
 TEST_CASE("drawn graphs: are of the structure that they are said to be") {
-  const DrawnGraphs data({.examples = 400, .seed = 3});
+  const SyntheticGraphs data({.examples = 400, .seed = 3});
   std::map<std::string, int> counts;
   for (std::int64_t i = 0; i < data.size(); ++i) {
     const auto [graph, label] = data.draw(i);
-    const std::string kind = DrawnGraphs::classes()[label];
+    const std::string kind = SyntheticGraphs::classes()[label];
     const std::int64_t N = graph.nodes(), pairs = graph.edges() / 2;
     const std::vector<int> degrees = degrees_of(graph);
     ++counts[kind];
@@ -96,7 +96,7 @@ TEST_CASE("drawn graphs: are of the structure that they are said to be") {
 }
 
 TEST_CASE("drawn graphs: an example depends on the seed and its index alone") {
-  const DrawnGraphs few({.examples = 10, .seed = 3}), many({.examples = 1000, .seed = 3}),
+  const SyntheticGraphs few({.examples = 10, .seed = 3}), many({.examples = 1000, .seed = 3}),
       other({.examples = 10, .seed = 4});
   CHECK(few.draw(9).graph.list() == many.draw(9).graph.list());
   CHECK(few.draw(9).graph.list() != many.draw(8).graph.list());
@@ -130,11 +130,11 @@ std::multiset<std::size_t> fingerprint(const Adjacency& graph) {
 }
 
 TEST_CASE("drawn graphs: none of the held-back ones is isomorphic to one of the others") {
-  DrawnGraphOptions options{.least_nodes = 12, .most_nodes = 14, .examples = 3000, .seed = 1};
-  const DrawnGraphs train(options);
+  SyntheticGraphOptions options{.least_nodes = 12, .most_nodes = 14, .examples = 3000, .seed = 1};
+  const SyntheticGraphs train(options);
   options.seed = 2;
-  options.split = Split::held_back;
-  const DrawnGraphs held(options);
+  options.split = Split::validation;
+  const SyntheticGraphs held(options);
   std::set<std::multiset<std::size_t>> seen, kept;
   std::set<std::int32_t> kinds;
   for (std::int64_t i = 0; i < 3000; ++i) {
@@ -155,12 +155,12 @@ TEST_CASE("drawn graphs: edges as text and back, and options out of range") {
   for (const std::string word : {"1", "1-", "-1", "a-b", "1-2-3", "1--2", "0-100000", "1,2"})
     check_says(message_of([&] { parse_edges("0-1 " + word); }), {"edge '" + word + "'", "0-1"});
   check_says(message_of([] { parse_edges(" "); }), {"without edges"});
-  const DrawnGraphOptions wrong[] = {{.least_nodes = 11},
-                                     {.least_nodes = 20, .most_nodes = 19},
-                                     {.most_nodes = 1001},
-                                     {.examples = 0}};
-  for (const DrawnGraphOptions& options : wrong)
-    CHECK_THROWS_AS(DrawnGraphs{options}, std::invalid_argument);
+  const SyntheticGraphOptions wrong[] = {{.least_nodes = 11},
+                                         {.least_nodes = 20, .most_nodes = 19},
+                                         {.most_nodes = 1001},
+                                         {.examples = 0}};
+  for (const SyntheticGraphOptions& options : wrong)
+    CHECK_THROWS_AS(SyntheticGraphs{options}, std::invalid_argument);
 }
 
 constexpr NodeSplit few{.training = 2, .validation = 2, .test = 3};

@@ -3,9 +3,9 @@
 
 #include <ctime>
 
-#include "data/file.hpp"
 #include "data/graphs/node_graph.hpp"
 #include "data/images/idx.hpp"
+#include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/series/series.hpp"
 #include "data/text/byte_pair.hpp"

@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "autograd/parallel.hpp"
-#include "data/graphs/drawn_graphs.hpp"
 #include "data/graphs/node_graph.hpp"
+#include "data/graphs/synthetic_graphs.hpp"
 #include "data/loader.hpp"
 #include "tests/support/process.hpp"
 
@@ -53,12 +53,12 @@ TEST_CASE("bug: what a step reads does not depend on the parts that it is cut in
   for (std::size_t i = 0; i < lengths.size(); ++i) lengths[i] = 1 + i * 37 % 41;
   for (const Order order : {Order::shuffled, Order::with_replacement, Order::similar_lengths}) {
     Sampler whole(data.size(), order, 1, {.batch = 8, .lengths = lengths});
-    for (const std::int64_t parts : {1, 2, 4, 8}) {
+    for (const std::int64_t micro_batches : {1, 2, 4, 8}) {
       Sampler sampler = whole;
-      Loader loader(data, whole, {.batch_size = 8, .parts = parts});
+      Loader loader(data, whole, {.batch_size = 8, .micro_batches = micro_batches});
       for (int step = 0; step < 300; ++step) {
         const std::vector<Batch> batches = loader.next();
-        REQUIRE(std::ssize(batches) == parts);
+        REQUIRE(std::ssize(batches) == micro_batches);
         REQUIRE(examples_of(batches) == sampler.next(8));
         REQUIRE(loader.position() == sampler.position());
       }
@@ -80,8 +80,9 @@ TEST_CASE("Loader: batches are made ahead, but few, and none before the first is
     CHECK(data.made() == step + Loader::ahead);
   }
   CHECK_THROWS_AS(loader.seek(0), std::invalid_argument);
-  CHECK_THROWS_AS(Loader(data, Sampler(5, Order::shuffled, 1), {.batch_size = 4, .parts = 3}),
-                  std::invalid_argument);
+  CHECK_THROWS_AS(
+      Loader(data, Sampler(5, Order::shuffled, 1), {.batch_size = 4, .micro_batches = 3}),
+      std::invalid_argument);
 }
 
 TEST_CASE("Loader: what the data throw is thrown at its step, again and again") {
@@ -95,7 +96,7 @@ TEST_CASE("Loader: what the data throw is thrown at its step, again and again") 
 }
 
 TEST_CASE("Loader: ends at any time, and beside loops on all threads") {
-  const DrawnGraphs data({.examples = 1000, .seed = 1});
+  const SyntheticGraphs data({.examples = 1000, .seed = 1});
   for (int rounds = 0; rounds < 20; ++rounds) {
     const Sampler sampler(data.size(), Order::shuffled, 1);
     Loader unused(data, sampler, {.batch_size = 4});

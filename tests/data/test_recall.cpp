@@ -99,7 +99,7 @@ TEST_CASE("recall: training and held-back sequences are disjoint, in a small spa
   RecallOptions options{
       .length = 8, .pairs = 1, .keys = 2, .values = 2, .distractors = 2, .examples = 6000};
   const Recall train(options);
-  options.held_back = true;
+  options.is_validation = true;
   options.seed = 99;
   const Recall held(options);
   std::set<Symbols> seen, kept;

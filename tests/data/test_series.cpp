@@ -4,7 +4,7 @@
 #include <limits>
 #include <numbers>
 
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/series/series.hpp"
 #include "layers/models/forecaster.hpp"
 #include "tests/support/hours.hpp"

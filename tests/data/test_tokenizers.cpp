@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/random.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/text/byte_pair.hpp"
 #include "data/text/character_json.hpp"
 #include "data/text/unicode.hpp"

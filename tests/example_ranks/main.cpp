@@ -20,8 +20,8 @@ int main() {
   Mlp model({1, 32, 32, 1}, random);
   AdamW optimizer(model.parameters(), {.weight_decay = 0.01});
   Ranks ranks = Ranks::launched();
-  constexpr int parts = 8, size = 256 / parts;
-  GradientSum sum(ranks, model.parameters(), {.parts = parts});
+  constexpr int micro_batches = 8, size = 256 / micro_batches;
+  GradientSum sum(ranks, model.parameters(), {.micro_batches = micro_batches});
   for (int step = 0; step <= 1000; ++step) {
     double loss = 0;
     for (std::int64_t part = sum.first(); part < sum.last(); ++part) {

@@ -1,7 +1,7 @@
 #include "data/json.hpp"
 #include "tests/fuzz/target.hpp"
+#include "train/run/atomic_file.hpp"
 #include "train/run/checkpoint.hpp"
-#include "train/run/file.hpp"
 #include "train/tools/convert/adapter.hpp"
 #include "train/tools/convert/architectures.hpp"
 #include "train/tools/convert/gguf_import.hpp"

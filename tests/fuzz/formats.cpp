@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "data/file.hpp"
 #include "data/graphs/node_graph.hpp"
 #include "data/images/idx.hpp"
+#include "data/input_file.hpp"
 #include "data/series/series.hpp"
 #include "data/text/names.hpp"
 #include "data/text/parallel_text.hpp"

@@ -2,7 +2,7 @@
 
 #include "autograd/ops.hpp"
 #include "tests/support/modules.hpp"
-#include "train/generate/batch.hpp"
+#include "train/generate/batched_generation.hpp"
 
 // Texts that are written together, against the same ones alone.
 namespace tapestry {

@@ -7,7 +7,7 @@
 #include "layers/convolution.hpp"
 #include "layers/convolution1d.hpp"
 #include "layers/convolution_stack.hpp"
-#include "layers/graph.hpp"
+#include "layers/graph_layers.hpp"
 #include "tests/support/graphs.hpp"
 #include "tests/support/layer_table.hpp"
 

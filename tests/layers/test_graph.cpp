@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "autograd/ops.hpp"
-#include "data/graphs/drawn_graphs.hpp"
 #include "data/graphs/node_graph.hpp"
+#include "data/graphs/synthetic_graphs.hpp"
 #include "layers/convolution1d.hpp"
 #include "layers/models/graph_network.hpp"
 #include "tests/support/graphs.hpp"
@@ -189,7 +189,7 @@ TEST_CASE("graphs: a batch of graphs is read as each of them is alone") {
   GraphNetwork model(
       {.inputs = 1, .classes = 5, .normalization = Normalization::sum, .pooling = Pooling::sum}, r);
   randomised(model, f64);
-  const DrawnGraphs data({.examples = 8});
+  const SyntheticGraphs data({.examples = 8});
   const std::int64_t all[] = {0, 1, 2, 3, 4, 5, 6, 7};
   const Batch batch = data.batch(all);
   const auto answer = [&](const Batch& one) {

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "tests/support/labels.hpp"
-#include "tests/support/workshop.hpp"
+#include "tests/support/run_fixture.hpp"
 
 namespace tapestry {
 namespace {
@@ -47,10 +47,10 @@ TEST_CASE("install: another program uses a trained model, by threads, and encode
             "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_PREFIX_PATH=" + prefix});
   must_run({"cmake", "--build", build});
 
-  const Workshop shop;
-  shop.must_train("text", "words");
-  shop.must_train("vae", "vae");
-  const std::string example = build + "/example_model", words = shop.folder.path("words");
+  const RunFixture fixture;
+  fixture.must_train("text", "words");
+  fixture.must_train("vae", "vae");
+  const std::string example = build + "/example_model", words = fixture.folder.path("words");
   std::string expected;
   for (int seed = 1; seed <= 4; ++seed)
     expected +=
@@ -58,7 +58,7 @@ TEST_CASE("install: another program uses a trained model, by threads, and encode
         must_run({prefix + "/bin/tapestry", "sample", words, "--prompt", "green b", "--tokens",
                   "60", "--temperature", "0.8", "--seed", fmt::to_string(seed)});
   CHECK(must_run({example, words, "green b"}) == expected);
-  const auto numbers = lines_of(must_run({example, shop.folder.path("vae")}));
+  const auto numbers = lines_of(must_run({example, fixture.folder.path("vae")}));
   REQUIRE(numbers.size() == 1);
   std::istringstream means(numbers.front());
   for (double mean; means >> mean;) CHECK(std::isfinite(mean));

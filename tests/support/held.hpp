@@ -3,8 +3,8 @@
 #include <functional>
 
 #include "autograd/buffer_pool.hpp"
+#include "autograd/dry_run.hpp"
 #include "autograd/ops.hpp"
-#include "autograd/rehearsal.hpp"
 #include "autograd/tape.hpp"
 
 namespace tapestry {
@@ -18,8 +18,8 @@ inline std::int64_t bytes_held_by(const std::function<void()>& work) {
 }
 
 // The same of what goes by shapes alone.
-inline std::int64_t bytes_rehearsed_by(const std::function<void()>& work) {
-  const Rehearsal rehearsal;
+inline std::int64_t bytes_in_dry_run(const std::function<void()>& work) {
+  const DryRun dry_run;
   return bytes_held_by(work);
 }
 

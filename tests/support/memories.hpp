@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "layers/models/memory.hpp"
+#include "layers/models/memory_network.hpp"
 
 namespace tapestry {
 

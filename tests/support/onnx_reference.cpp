@@ -5,7 +5,7 @@
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/shaping.hpp"
 #include "data/text/special_tokens.hpp"
-#include "train/tasks/graphs/graph.hpp"
+#include "train/tasks/graphs/graph_task.hpp"
 #include "train/tasks/images/image_classification.hpp"
 #include "train/tasks/images/vae.hpp"
 #include "train/tasks/language/language_model.hpp"

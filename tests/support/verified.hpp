@@ -3,23 +3,23 @@
 #include <functional>
 #include <utility>
 
-#include "tests/support/workshop.hpp"
+#include "tests/support/run_fixture.hpp"
 
 namespace tapestry {
 
 // tapestry verify RUN WORDS --json, and its exit status.
-inline std::pair<Json, int> verified(const Workshop& shop, const std::string& run,
+inline std::pair<Json, int> verified(const RunFixture& fixture, const std::string& run,
                                      std::vector<std::string> words = {}) {
-  words.insert(words.begin(), {"verify", shop.folder.path(run), "--json"});
+  words.insert(words.begin(), {"verify", fixture.folder.path(run), "--json"});
   const Finished finished = tapestry_run(with_sets(words));
   INFO(finished.err);
   REQUIRE(finished.err.empty());
   return {Json::parse(finished.out), finished.status};
 }
 
-inline Json must_verify(const Workshop& shop, const std::string& run,
+inline Json must_verify(const RunFixture& fixture, const std::string& run,
                         const std::vector<std::string>& words = {}) {
-  const auto [verdict, status] = verified(shop, run, words);
+  const auto [verdict, status] = verified(fixture, run, words);
   INFO(verdict.dump(1));
   CHECK(status == 0);
   CHECK(verdict["same"] == true);
@@ -27,9 +27,9 @@ inline Json must_verify(const Workshop& shop, const std::string& run,
   return verdict;
 }
 
-inline std::string refused_verify(const Workshop& shop, const std::string& run,
+inline std::string refused_verify(const RunFixture& fixture, const std::string& run,
                                   std::vector<std::string> words = {}) {
-  words.insert(words.begin(), {"verify", shop.folder.path(run)});
+  words.insert(words.begin(), {"verify", fixture.folder.path(run)});
   const Finished finished = tapestry_run(with_sets(words));
   CHECK(finished.status == 2);
   CHECK(lines_of(finished.err).size() == 1);
@@ -37,14 +37,14 @@ inline std::string refused_verify(const Workshop& shop, const std::string& run,
 }
 
 // Changes the lines of metrics.jsonl.
-inline void change_metrics(const Workshop& shop, const std::string& run,
+inline void change_metrics(const RunFixture& fixture, const std::string& run,
                            const std::function<void(Json&)>& change) {
   std::string text;
-  for (Json& line : shop.metrics(run)) {
+  for (Json& line : fixture.metrics(run)) {
     change(line);
     text += line.dump() + "\n";
   }
-  shop.folder.write(run + "/metrics.jsonl", text);
+  fixture.folder.write(run + "/metrics.jsonl", text);
 }
 
 }  // namespace tapestry

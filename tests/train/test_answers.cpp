@@ -40,14 +40,14 @@ Finished run_within(std::int64_t memory, const TemporaryFolder& folder, const st
 TEST_SUITE_BEGIN("answers");
 
 TEST_CASE("bug: odd values were taken, half read, or answered with what did not help") {
-  const AnswerDesk shop;
-  REQUIRE(mkfifo(shop.folder.path("pipe").c_str(), 0600) == 0);
-  REQUIRE(mkfifo(shop.folder.path("pipe.toml").c_str(), 0600) == 0);
-  shop.folder.write("number.toml", "\ntask = 5\n");
-  shop.folder.write("list.toml", "task = [\"vae\"]\n");
-  shop.folder.write("on_pipe.toml", "base = \"pipe\"\n");
-  shop.folder.write("seed.toml", "task = \"vae\"\nseed = 9223372036854775808\n");
-  std::filesystem::create_directory(shop.folder.path("folder"));
+  const AnswerDesk fixture;
+  REQUIRE(mkfifo(fixture.folder.path("pipe").c_str(), 0600) == 0);
+  REQUIRE(mkfifo(fixture.folder.path("pipe.toml").c_str(), 0600) == 0);
+  fixture.folder.write("number.toml", "\ntask = 5\n");
+  fixture.folder.write("list.toml", "task = [\"vae\"]\n");
+  fixture.folder.write("on_pipe.toml", "base = \"pipe\"\n");
+  fixture.folder.write("seed.toml", "task = \"vae\"\nseed = 9223372036854775808\n");
+  std::filesystem::create_directory(fixture.folder.path("folder"));
   struct Row {
     std::vector<std::string> words, parts;
   };
@@ -98,19 +98,20 @@ TEST_CASE("bug: odd values were taken, half read, or answered with what did not 
   };
   for (const Row& row : rows) {
     CAPTURE(row.words.back());
-    const Finished finished = shop.run(row.words);
+    const Finished finished = fixture.run(row.words);
     CHECK(finished.status == 2);
     CHECK(finished.out.empty());
     CHECK(lines_of(finished.err).size() == 1);
     check_says(finished.err, row.parts);
   }
-  CHECK(!std::filesystem::exists(shop.folder.path("runs")));
+  CHECK(!std::filesystem::exists(fixture.folder.path("runs")));
   const std::string program = std::string(TAPESTRY_EMULATOR) + " " + TAPESTRY_BINARY;
   CHECK(run_program({"sh", "-c", program + " config none 2>&-"}).status == 2);
-  const Finished unknown = shop.run({"frobnicate"});
+  const Finished unknown = fixture.run({"frobnicate"});
   CHECK(unknown.err.find("did you mean") == std::string::npos);
-  CHECK(shop.run({"attention", "toy", "--out", "maps-0.5"}).out == "maps-0.5.png\nmaps-0.5.svg\n");
-  CHECK(lines_of(shop.run({"config", "sort", "name=two\nlines"}).out)[1].starts_with(
+  CHECK(fixture.run({"attention", "toy", "--out", "maps-0.5"}).out ==
+        "maps-0.5.png\nmaps-0.5.svg\n");
+  CHECK(lines_of(fixture.run({"config", "sort", "name=two\nlines"}).out)[1].starts_with(
       "name = \"two\\nlines\""));
 }
 
@@ -139,14 +140,15 @@ TEST_CASE("bug: escapes in names and paths reached the terminal") {
   CHECK(printable("naïve β 日本 🙂") == "naïve β 日本 🙂");
   CHECK(printable_lines("a\tb\r\nc\n\rd\x1b") == "a\tb\r\nc\n\\x0dd\\x1b");
 
-  const AnswerDesk shop;
+  const AnswerDesk fixture;
   const std::string evil = "\x1b]0;owned\x07\u009b31m\u202e";
   const std::string shown = "\\x1b]0;owned\\x07\\u009b31m\\u202e";
-  shop.folder.write("evil.toml", "task = \"vae\"\n[expected]\nsource = \"\u009b31m\"\n");
-  std::filesystem::copy(shop.folder.path("toy"), shop.folder.path(evil));
-  shop.folder.write("evil.content", evil + " 1 0 x\nb 0 1 y\nc 1 0 x\nd 0 1 y\n");
-  shop.folder.write("evil.cites", evil + " c\nb d\n");
-  REQUIRE(shop.run({"train", "cora", "--out", "graph", "data.path=.", "data.training_nodes=2",
+  fixture.folder.write("evil.toml", "task = \"vae\"\n[expected]\nsource = \"\u009b31m\"\n");
+  std::filesystem::copy(fixture.folder.path("toy"), fixture.folder.path(evil));
+  fixture.folder.write("evil.content", evil + " 1 0 x\nb 0 1 y\nc 1 0 x\nd 0 1 y\n");
+  fixture.folder.write("evil.cites", evil + " c\nb d\n");
+  REQUIRE(fixture
+              .run({"train", "cora", "--out", "graph", "data.path=.", "data.training_nodes=2",
                     "data.validation_nodes=1", "data.test_nodes=1", "train.steps=1"})
               .status == 0);
   const std::pair<std::vector<std::string>, std::string> rows[] = {
@@ -163,25 +165,25 @@ TEST_CASE("bug: escapes in names and paths reached the terminal") {
   };
   for (const auto& [words, part] : rows) {
     CAPTURE(printable(words.front()));
-    const Finished finished = shop.run(words);
+    const Finished finished = fixture.run(words);
     const std::string said = finished.out + finished.err;
     check_says(said, {part});
     for (const char* raw : {"\x1b", "\x07", "\u009b", "\u202e"})
       CHECK(said.find(raw) == std::string::npos);
   }
-  CHECK(std::filesystem::exists(shop.folder.path(evil + ".svg")));
+  CHECK(std::filesystem::exists(fixture.folder.path(evil + ".svg")));
 }
 
 TEST_CASE("bug: escapes in labels broke the SVG") {
-  const AnswerDesk shop;
-  const Finished drawn =
-      shop.run({"latent", "vae", "--out", "cloud", "data.class_names=a\x1b[31m,b,c,d,e,f,g,h,i,j"});
+  const AnswerDesk fixture;
+  const Finished drawn = fixture.run(
+      {"latent", "vae", "--out", "cloud", "data.class_names=a\x1b[31m,b,c,d,e,f,g,h,i,j"});
   INFO(drawn.err);
   CHECK(drawn.status == 0);
-  const std::string svg = read_bytes(shop.folder.path("cloud.svg"));
+  const std::string svg = read_bytes(fixture.folder.path("cloud.svg"));
   check_says(svg, {"a\\x1b[31m"});
   CHECK(svg.find('\x1b') == std::string::npos);
-  CHECK(read_bytes(shop.folder.path("cloud.csv")).find("a\x1b[31m") != std::string::npos);
+  CHECK(read_bytes(fixture.folder.path("cloud.csv")).find("a\x1b[31m") != std::string::npos);
 }
 
 TEST_SUITE_END();

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "autograd/ops.hpp"
-#include "layers/attention.hpp"
+#include "layers/multi_head_attention.hpp"
 #include "tests/support/modules.hpp"
 #include "tests/support/process.hpp"
 

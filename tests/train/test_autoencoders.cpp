@@ -45,16 +45,16 @@ class Wardrobe {
 std::pair<int, int> grid(int columns, int rows) { return {columns * 57 + 1, rows * 57 + 1}; }
 
 TEST_CASE("sample: every kind of picture, of both autoencoders") {
-  const Wardrobe shop;
+  const Wardrobe fixture;
   for (const std::string run : {"clothes-vae", "clothes-autoencoder"}) {
     CAPTURE(run);
     const auto sample = [&](std::vector<std::string> words) {
       words.insert(words.begin(), {"sample", run});
-      const Finished finished = shop.run(words);
+      const Finished finished = fixture.run(words);
       INFO(finished.err);
       CHECK(finished.status == 0);
       const std::string path = finished.out.substr(0, finished.out.find('\n'));
-      return std::pair{path, path.empty() ? std::pair{0, 0} : shop.extent(path)};
+      return std::pair{path, path.empty() ? std::pair{0, 0} : fixture.extent(path)};
     };
     CHECK(sample({}) == std::pair{run + "/samples.png", grid(8, 8)});
     CHECK(sample({"--kind", "prior", "--count", "3"}) == std::pair{run + "/prior.png", grid(2, 2)});
@@ -70,7 +70,7 @@ TEST_CASE("sample: every kind of picture, of both autoencoders") {
     // Without spread, all that is around an image is its reconstruction.
     const auto around = [&](const std::string& spread, const std::string& seed) {
       sample({"--kind", "around", "--spread", spread, "--seed", seed, "--out", "a.png"});
-      return read_bytes(shop.folder.path("a.png"));
+      return read_bytes(fixture.folder.path("a.png"));
     };
     CHECK(around("0", "1") == around("0", "2"));
     CHECK(around("1", "1") != around("1", "2"));
@@ -79,32 +79,32 @@ TEST_CASE("sample: every kind of picture, of both autoencoders") {
 }
 
 TEST_CASE("latent: every image's code as CSV, and the cloud as PNG and SVG") {
-  const Wardrobe shop;
+  const Wardrobe fixture;
   for (const std::string run : {"clothes-vae", "clothes-autoencoder"}) {
-    const Finished finished = shop.run({"latent", run, "--out", "cloud"});
+    const Finished finished = fixture.run({"latent", run, "--out", "cloud"});
     INFO(finished.err);
     CHECK(finished.status == 0);
     CHECK(finished.out == "cloud.csv\ncloud.png\ncloud.svg\n");
-    const auto lines = lines_of(read_bytes(shop.folder.path("cloud.csv")));
+    const auto lines = lines_of(read_bytes(fixture.folder.path("cloud.csv")));
     CHECK(lines.size() == 1 + 30 + 10 + 10);
     CHECK(lines[0] == "image,split,class,z1,z2,z3");
     CHECK(lines[12].starts_with("11,train,trousers,"));
     CHECK(lines[40].starts_with("9,validation,"));
     CHECK(lines[50].starts_with("9,test,"));
-    const std::string svg = read_bytes(shop.folder.path("cloud.svg"));
+    const std::string svg = read_bytes(fixture.folder.path("cloud.svg"));
     for (int garment = 0; garment < garment_classes; ++garment)
       check_says(svg, {garment_name(garment)});
   }
-  CHECK(shop.run({"latent", "clothes-vae"}).out ==
+  CHECK(fixture.run({"latent", "clothes-vae"}).out ==
         "clothes-vae/latent.csv\nclothes-vae/latent.png\nclothes-vae/latent.svg\n");
 }
 
 TEST_CASE("bug: what an autoencoder was measured at depended on train.eval_batch_size") {
-  const Wardrobe shop;
+  const Wardrobe fixture;
   const auto eval = [&](const std::vector<std::string>& more) {
     std::vector<std::string> words = {"eval", "clothes-vae", "--json"};
     words.insert(words.end(), more.begin(), more.end());
-    return nlohmann::json::parse(shop.run(words).out);
+    return nlohmann::json::parse(fixture.run(words).out);
   };
   const auto whole = eval({"train.eval_batch_size=100"});
   for (const int size : {1, 3, 7})
@@ -117,17 +117,17 @@ TEST_CASE("bug: what an autoencoder was measured at depended on train.eval_batch
 }
 
 TEST_CASE("clothes: what is wrong is one line, and nothing of the run is lost") {
-  const Wardrobe shop;
+  const Wardrobe fixture;
   const auto big_endian = [](int value) {
     return std::string{'\0', '\0', static_cast<char>(value >> 8), static_cast<char>(value)};
   };
   // Two images of 14 × 14 pixels and their labels.
   for (const std::string split : {"train", "t10k"}) {
-    shop.folder.write(split + "-images-idx3-ubyte", std::string("\0\0\x08\x03", 4) + big_endian(2) +
-                                                        big_endian(14) + big_endian(14) +
-                                                        std::string(2 * 14 * 14, 'x'));
-    shop.folder.write(split + "-labels-idx1-ubyte",
-                      std::string("\0\0\x08\x01", 4) + big_endian(2) + std::string(2, '\3'));
+    fixture.folder.write(split + "-images-idx3-ubyte",
+                         std::string("\0\0\x08\x03", 4) + big_endian(2) + big_endian(14) +
+                             big_endian(14) + std::string(2 * 14 * 14, 'x'));
+    fixture.folder.write(split + "-labels-idx1-ubyte",
+                         std::string("\0\0\x08\x01", 4) + big_endian(2) + std::string(2, '\3'));
   }
   struct Row {
     std::vector<std::string> words, parts;
@@ -157,23 +157,24 @@ TEST_CASE("clothes: what is wrong is one line, and nothing of the run is lost") 
       {{"train", "clothes-autoencoder", "model.beta=2"},
        {"model.beta", "not used with model.sigma"}},
   };
-  const std::string before = read_bytes(shop.folder.path("clothes-vae/checkpoint.safetensors"));
+  const std::string before = read_bytes(fixture.folder.path("clothes-vae/checkpoint.safetensors"));
   for (const Row& row : rows) {
     CAPTURE(row.parts.front());
-    const Finished finished = shop.run(row.words);
+    const Finished finished = fixture.run(row.words);
     CHECK(finished.status == 2);
     CHECK(finished.out.empty());
     CHECK(lines_of(finished.err).size() == 1);
     check_says(finished.err, row.parts);
   }
-  CHECK(read_bytes(shop.folder.path("clothes-vae/checkpoint.safetensors")) == before);
-  CHECK(!std::filesystem::exists(shop.folder.path("runs")));
+  CHECK(read_bytes(fixture.folder.path("clothes-vae/checkpoint.safetensors")) == before);
+  CHECK(!std::filesystem::exists(fixture.folder.path("runs")));
 
-  const Finished toy = shop.run({"train", "sort", "--out", "toy", "model.layers=1", "model.heads=1",
-                                 "model.width=4", "data.held_back=8", "train.steps=1"});
+  const Finished toy =
+      fixture.run({"train", "sort", "--out", "toy", "model.layers=1", "model.heads=1",
+                   "model.width=4", "data.held_back=8", "train.steps=1"});
   CHECK(toy.status == 0);
-  check_says(shop.run({"latent", "toy"}).err, {"no latent space"});
-  check_says(shop.run({"sample", "toy", "--kind", "prior"}).err,
+  check_says(fixture.run({"latent", "toy"}).err, {"no latent space"});
+  check_says(fixture.run({"sample", "toy", "--kind", "prior"}).err,
              {"--kind", "takes --count, --prompt here"});
 }
 

@@ -9,9 +9,9 @@ namespace {
 
 const std::vector<std::string> longer = {"--resume", "train.steps=60", "optim.decay_steps=60"};
 
-std::string page_of(const Workshop& shop, const std::string& run) {
-  const std::string page = shop.folder.path(run + ".html");
-  const Finished finished = tapestry_run({"report", shop.folder.path(run), "--out", page});
+std::string page_of(const RunFixture& fixture, const std::string& run) {
+  const std::string page = fixture.folder.path(run + ".html");
+  const Finished finished = tapestry_run({"report", fixture.folder.path(run), "--out", page});
   INFO(finished.err);
   REQUIRE(finished.status == 0);
   return read_bytes(page);
@@ -32,30 +32,30 @@ std::vector<std::vector<std::string>> commands_of(const std::string& page) {
 TEST_SUITE_BEGIN("proof");
 
 TEST_CASE("bug: verify, replay, report: a resume with other settings had other bits, untold") {
-  const Workshop shop;
-  shop.must_train("toy", "run");
-  shop.must_train("toy", "run", longer);
-  const std::vector<Session> sessions = read_sessions(Run(shop.folder.path("run")));
+  const RunFixture fixture;
+  fixture.must_train("toy", "run");
+  fixture.must_train("toy", "run", longer);
+  const std::vector<Session> sessions = read_sessions(Run(fixture.folder.path("run")));
   REQUIRE(sessions.size() == 2);
   CHECK(!sessions[0].changed.has_value());
   CHECK(to_text(sessions[1].changed.value()) ==
         "optim.decay_steps = 60 (before: 0), train.steps = 60 (before: 40)");
 
-  const Json verdict = must_verify(shop, "run", {"--all"});
+  const Json verdict = must_verify(fixture, "run", {"--all"});
   CHECK(verdict["last_step"] == 60);
   CHECK(verdict["tensors"].get<int>() > 0);
-  const Finished said = tapestry_run({"verify", shop.folder.path("run"), "--all"});
+  const Finished said = tapestry_run({"verify", fixture.folder.path("run"), "--all"});
   check_says(said.out, {"from step 40 on with optim.decay_steps = 60 (before: 0), train.steps"});
   for (const std::int64_t step : {30, 57}) {
     const Finished replayed = tapestry_run(
-        {"replay", shop.folder.path("run"), "--step", fmt::format("{}", step), "--json"});
+        {"replay", fixture.folder.path("run"), "--step", fmt::format("{}", step), "--json"});
     REQUIRE(replayed.status == 0);
-    for (const Json& line : shop.metrics("run"))
+    for (const Json& line : fixture.metrics("run"))
       if (line["step"] == step && line["split"] == "train")
         CHECK(Json::parse(replayed.out)["lr"] == line["lr"]);
   }
 
-  const std::string page = page_of(shop, "run");
+  const std::string page = page_of(fixture, "run");
   check_says(page, {"Its settings were changed when it was resumed",
                     "optim.decay_steps = 60 (before: 0), train.steps = 60 (before: 40)"});
   const auto commands = commands_of(page);
@@ -63,50 +63,50 @@ TEST_CASE("bug: verify, replay, report: a resume with other settings had other b
   for (std::vector<std::string> words : commands) {
     words.erase(words.begin());
     words.push_back("--quiet");
-    const Finished again = tapestry_run(words, {.folder = shop.folder.path()});
+    const Finished again = tapestry_run(words, {.folder = fixture.folder.path()});
     INFO(again.err);
     REQUIRE(again.status == 0);
   }
-  check_same_checkpoint(shop.checkpoint("run"),
-                        shop.folder.path("run-again/checkpoint.safetensors"));
+  check_same_checkpoint(fixture.checkpoint("run"),
+                        fixture.folder.path("run-again/checkpoint.safetensors"));
 }
 
 TEST_CASE("bug: report: a run that was stopped and resumed with other settings, in two commands") {
-  const Workshop shop;
-  const std::string run = shop.folder.path("run");
-  shop.must_train("toy", "run", {"train.steps=40"});
-  shop.must_train("toy", "run", {"--resume", "train.steps=50", "optim.decay_steps=80"});
-  shop.must_train("toy", "run",
-                  {"--resume", "train.steps=60", "optim.decay_steps=70", "train.eval_every=20"});
-  const auto commands = commands_of(page_of(shop, "run"));
+  const RunFixture fixture;
+  const std::string run = fixture.folder.path("run");
+  fixture.must_train("toy", "run", {"train.steps=40"});
+  fixture.must_train("toy", "run", {"--resume", "train.steps=50", "optim.decay_steps=80"});
+  fixture.must_train("toy", "run",
+                     {"--resume", "train.steps=60", "optim.decay_steps=70", "train.eval_every=20"});
+  const auto commands = commands_of(page_of(fixture, "run"));
   REQUIRE(commands.size() == 3);
   for (std::vector<std::string> words : commands) {
     words.erase(words.begin());
     words.push_back("--quiet");
-    REQUIRE(tapestry_run(words, {.folder = shop.folder.path()}).status == 0);
+    REQUIRE(tapestry_run(words, {.folder = fixture.folder.path()}).status == 0);
   }
-  check_same_checkpoint(shop.checkpoint("run"),
-                        shop.folder.path("run-again/checkpoint.safetensors"));
-  must_verify(shop, "run", {"--all"});
-  must_verify(shop, "run", {"--from", "best", "--all"});
+  check_same_checkpoint(fixture.checkpoint("run"),
+                        fixture.folder.path("run-again/checkpoint.safetensors"));
+  must_verify(fixture, "run", {"--all"});
+  must_verify(fixture, "run", {"--from", "best", "--all"});
 }
 
 TEST_CASE("sessions: what earlier sessions had that did not record it is told as unknown") {
-  const Workshop shop;
-  shop.must_train("toy", "run");
-  shop.must_train("toy", "run", longer);
-  const std::string path = shop.folder.path("run/sessions.jsonl");
+  const RunFixture fixture;
+  fixture.must_train("toy", "run");
+  fixture.must_train("toy", "run", longer);
+  const std::string path = fixture.folder.path("run/sessions.jsonl");
   std::string lines;
   for (const std::string& line : lines_of(read_bytes(path))) {
     Json entry = Json::parse(line);
     entry.erase("changed");
     lines += entry.dump() + "\n";
   }
-  shop.folder.write("run/sessions.jsonl", lines);
-  const Finished said = tapestry_run({"verify", shop.folder.path("run"), "--all"});
+  fixture.folder.write("run/sessions.jsonl", lines);
+  const Finished said = tapestry_run({"verify", fixture.folder.path("run"), "--all"});
   CHECK(said.status == 1);
   check_says(said.out, {"it was trained in 2 sessions with different --set"});
-  check_says(page_of(shop, "run"), {"which an earlier version did not record"});
+  check_says(page_of(fixture, "run"), {"which an earlier version did not record"});
 }
 
 TEST_SUITE_END();

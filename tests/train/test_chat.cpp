@@ -2,7 +2,7 @@
 
 #include "data/text/chat_encoder.hpp"
 #include "tests/support/labels.hpp"
-#include "tests/support/workshop.hpp"
+#include "tests/support/run_fixture.hpp"
 #include "train/generate/generate.hpp"
 #include "train/inspect/inspector.hpp"
 #include "train/run/run.hpp"
@@ -47,9 +47,9 @@ std::string words() {
   return lines;
 }
 
-class TalkShop : public Workshop {
+class ChatFixture : public RunFixture {
  public:
-  TalkShop() {
+  ChatFixture() {
     std::string config = talk_toml;
     config.replace(config.find("PATH"), 4, folder.write("talks.jsonl", words()));
     folder.write("talk.toml", config);
@@ -71,33 +71,33 @@ class TalkShop : public Workshop {
 TEST_SUITE_BEGIN("chat");
 
 TEST_CASE("chat: a model learns to answer, and ends its answers") {
-  const TalkShop shop;
-  shop.must_train("talk", "run", {"train.steps=250"});
+  const ChatFixture fixture;
+  fixture.must_train("talk", "run", {"train.steps=250"});
   for (const auto& [asked, answer] : {std::pair("1\n", "one\n"), std::pair("3", "three\n")}) {
-    const Finished finished = shop.chat("run", asked, {"--temperature", "0"});
+    const Finished finished = fixture.chat("run", asked, {"--temperature", "0"});
     CHECK(finished.err == "");
     CHECK(finished.status == 0);
     CHECK(finished.out == answer);
   }
   // An empty line is no message.
-  const Finished several = shop.chat("run", "1\n\n3\r\n2", {"--temperature", "0"});
+  const Finished several = fixture.chat("run", "1\n\n3\r\n2", {"--temperature", "0"});
   CHECK(several.status == 0);
   CHECK(lines_of(several.out).size() == 3);
   // Packed or not, what is held back is as likely.
-  const Json packed = shop.eval("run"), alone = shop.eval("run", {"data.packing=false"});
+  const Json packed = fixture.eval("run"), alone = fixture.eval("run", {"data.packing=false"});
   CHECK(packed["loss"].get<double>() == doctest::Approx(alone["loss"].get<double>()).epsilon(1e-5));
   CHECK(packed["loss"] < 0.5);
 }
 
 TEST_CASE("chat: what the model remembers is what it would read from the beginning") {
-  const TalkShop shop;
-  shop.must_train("talk", "run");
-  const TrainedModel trained = load_trained(shop.folder.path("run"), {}, false);
+  const ChatFixture fixture;
+  fixture.must_train("talk", "run");
+  const TrainedModel trained = load_trained(fixture.folder.path("run"), {}, false);
   auto& task = dynamic_cast<LanguageModel&>(*trained.task);
   const auto& tokenizer = dynamic_cast<const BytePairTokenizer&>(task.tokenizer());
   const ChatEncoder encoder(tokenizer, *kept_chat_template(task.metadata()), task.end_of_text());
-  const Talk talk =
-      look_at<Talk>(trained.config, task, {{"temperature", "0"}, {"tokens", "5"}, {"system", "s"}});
+  const ChatSession talk = inspect<ChatSession>(
+      trained.config, task, {{"temperature", "0"}, {"tokens", "5"}, {"system", "s"}});
   std::vector<Message> said = {{Speaker::system, "s"}};
   for (const std::string message : {"1", "2"}) {
     std::string text;
@@ -108,8 +108,8 @@ TEST_CASE("chat: what the model remembers is what it would read from the beginni
     said.push_back({Speaker::user, message});
     Random random(1, Stream::sample);
     std::vector<std::int32_t> wanted;
-    generate(*make_reader(std::get<Transformer>(task.network())), encoder.encode_question(said), 5,
-             {.temperature = 0, .tokens = tokenizer.size()}, random, [&](std::int32_t token) {
+    generate(*begin_decoding(std::get<Transformer>(task.network())), encoder.encode_question(said),
+             5, {.temperature = 0, .tokens = tokenizer.size()}, random, [&](std::int32_t token) {
                if (task.ends_text(token)) return false;
                wanted.push_back(token);
                return true;
@@ -120,35 +120,35 @@ TEST_CASE("chat: what the model remembers is what it would read from the beginni
 }
 
 TEST_CASE("chat: a full context forgets the oldest exchange, and says so") {
-  const TalkShop shop;
-  shop.must_train("talk", "run");
+  const ChatFixture fixture;
+  fixture.must_train("talk", "run");
   const std::vector<std::string> greedy = {"--temperature", "0", "--tokens", "3"};
   std::string messages;
   for (int i = 0; i < 6; ++i) messages += "1 2 3 4 1 2 3\n";
-  const Finished finished = shop.chat("run", messages, greedy);
+  const Finished finished = fixture.chat("run", messages, greedy);
   CHECK(finished.status == 0);
   check_says(finished.err, {"tapestry: the context is full: the oldest exchange is forgotten\n"});
-  const Finished too_long = shop.chat("run", "1\n" + std::string(200, 'z') + "\n", greedy);
+  const Finished too_long = fixture.chat("run", "1\n" + std::string(200, 'z') + "\n", greedy);
   CHECK(too_long.status == 2);
   check_says(too_long.err, {"the standard input: line 2: a message that takes ",
                             " tokens with what stands around it; the model sees 96"});
-  const Finished endless = shop.chat("run", "1\n", {"--temperature", "100", "--seed", "3"});
+  const Finished endless = fixture.chat("run", "1\n", {"--temperature", "100", "--seed", "3"});
   CHECK(endless.status == 0);
 }
 
 TEST_CASE("chat: on conversations a training resumes to the same bits, on any number of threads") {
-  const TalkShop shop;
-  shop.must_train("talk", "whole", {"train.threads=1"});
-  shop.must_train("talk", "run", {"train.threads=2", "train.steps=20"});
-  shop.must_train("talk", "run", {"train.threads=2", "--resume"});
-  check_same_run(shop, "whole", "run");
-  shop.folder.write("talks.jsonl", words() + R"({"prompt": "5", "completion": "five"})");
-  const Finished other = shop.train("talk", "run", {"--resume", "train.steps=50"});
+  const ChatFixture fixture;
+  fixture.must_train("talk", "whole", {"train.threads=1"});
+  fixture.must_train("talk", "run", {"train.threads=2", "train.steps=20"});
+  fixture.must_train("talk", "run", {"train.threads=2", "--resume"});
+  check_same_run(fixture, "whole", "run");
+  fixture.folder.write("talks.jsonl", words() + R"({"prompt": "5", "completion": "five"})");
+  const Finished other = fixture.train("talk", "run", {"--resume", "train.steps=50"});
   CHECK(other.status == 2);
 }
 
 TEST_CASE("chat: kinds of models, rows and templates") {
-  const TalkShop shop;
+  const ChatFixture fixture;
   const std::vector<std::vector<std::string>> all = {
       {"data.packing=false", "model.attention=random-features"},
       {"data.packing=false", "model.kind=recurrent", "model.width=16"},
@@ -159,26 +159,27 @@ TEST_CASE("chat: kinds of models, rows and templates") {
     CAPTURE(keys.front());
     std::vector<std::string> few = keys;
     few.insert(few.end(), {"train.steps=2", "train.eval_every=2"});
-    std::filesystem::remove_all(shop.folder.path("run"));
-    shop.must_train("talk", "run", few);
-    const Finished finished = shop.chat("run", "1\n2\n", {"--tokens", "4"});
+    std::filesystem::remove_all(fixture.folder.path("run"));
+    fixture.must_train("talk", "run", few);
+    const Finished finished = fixture.chat("run", "1\n2\n", {"--tokens", "4"});
     CHECK(finished.err == "");
     CHECK(finished.status == 0);
   }
 }
 
 TEST_CASE("chat: what is longer than the context is cut or left out, and said once") {
-  const TalkShop shop;
+  const ChatFixture fixture;
   std::string much;  // of letters that no tokenizer makes short
   for (std::uint32_t i = 0, state = 1; i < 600; ++i) {
     state = state * 1103515245 + 12345;
     much += static_cast<char>('a' + (state >> 16) % 26);
   }
-  shop.folder.write("talks.jsonl", words() + Json{{"prompt", "long"}, {"completion", much}}.dump() +
-                                       "\n" + Json{{"prompt", much}, {"completion", "no"}}.dump() +
-                                       "\n");
-  const Finished finished = tapestry_run(with_sets(
-      {"train", shop.folder.path("talk.toml"), "--out", shop.folder.path("run"), "train.steps=1"}));
+  fixture.folder.write("talks.jsonl",
+                       words() + Json{{"prompt", "long"}, {"completion", much}}.dump() + "\n" +
+                           Json{{"prompt", much}, {"completion", "no"}}.dump() + "\n");
+  const Finished finished =
+      tapestry_run(with_sets({"train", fixture.folder.path("talk.toml"), "--out",
+                              fixture.folder.path("run"), "train.steps=1"}));
   CHECK(finished.status == 0);
   check_says(finished.out,
              {"of 62 conversations 2 are longer than model.context = 96 and are cut there, and 1 "
@@ -186,34 +187,34 @@ TEST_CASE("chat: what is longer than the context is cut or left out, and said on
 }
 
 TEST_CASE("chat: what cannot be trained on is refused in a line, and leaves nothing") {
-  const TalkShop shop;
-  check_says(shop.refused({"data.template="}),
+  const ChatFixture fixture;
+  check_says(fixture.refused({"data.template="}),
              {"data.template", "the tokenizer has no chat template; set it to \"chatml\""});
-  check_says(shop.refused({"data.template={user"}), {"data.template", "a '{' alone"});
-  check_says(shop.refused({"data.tokenizer="}),
+  check_says(fixture.refused({"data.template={user"}), {"data.template", "a '{' alone"});
+  check_says(fixture.refused({"data.tokenizer="}),
              {"data.tokenizer", "set it to \"train\", or to a tokenizer.json"});
-  check_says(shop.refused({"model.attention=random-features"}),
+  check_says(fixture.refused({"model.attention=random-features"}),
              {"data.packing", "random features do not keep conversations in a row apart"});
-  check_says(shop.refused({"model.kind=recurrent"}),
+  check_says(fixture.refused({"model.kind=recurrent"}),
              {"data.packing", "a recurrent network does not keep conversations"});
-  check_says(shop.refused({"model.context=4"}),
+  check_says(fixture.refused({"model.context=4"}),
              {"model.context", "no conversation of the training split has an answer within"});
-  check_says(shop.refused({"data.path=" + shop.folder.path("none.jsonl")}), {"none.jsonl"});
-  shop.folder.write("talks.jsonl", "{\"prompt\": \"a\", \"completion\": \"b\"}\n");
-  check_says(shop.refused({}), {"data.path", "holds one conversation; expected at least 2"});
-  shop.folder.write("talks.jsonl", words() + "{\"text\": 1}\n");
-  check_says(shop.refused({}), {"talks.jsonl: line 61: found the fields \"text\""});
+  check_says(fixture.refused({"data.path=" + fixture.folder.path("none.jsonl")}), {"none.jsonl"});
+  fixture.folder.write("talks.jsonl", "{\"prompt\": \"a\", \"completion\": \"b\"}\n");
+  check_says(fixture.refused({}), {"data.path", "holds one conversation; expected at least 2"});
+  fixture.folder.write("talks.jsonl", words() + "{\"text\": 1}\n");
+  check_says(fixture.refused({}), {"talks.jsonl: line 61: found the fields \"text\""});
 }
 
 TEST_CASE("tokenizer encode: conversations, and which of their tokens are learnt") {
-  const TalkShop shop;
-  const std::string folder = shop.folder.path();
+  const ChatFixture fixture;
+  const std::string folder = fixture.folder.path();
   const std::vector<std::string> texts = {words()};
   const auto tokenizer = BytePairTokenizer::train(
       texts,
       {.vocabulary = 270, .special_tokens = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"}});
-  shop.folder.write("tokenizer.json", tokenizer.to_json());
-  shop.folder.write("one.jsonl", R"({"prompt": "1", "completion": "one"})");
+  fixture.folder.write("tokenizer.json", tokenizer.to_json());
+  fixture.folder.write("one.jsonl", R"({"prompt": "1", "completion": "one"})");
   const auto encode = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"tokenizer", "encode", "one.jsonl"});
     return tapestry_run(more, {.folder = folder});
@@ -233,13 +234,13 @@ TEST_CASE("tokenizer encode: conversations, and which of their tokens are learnt
       R"({% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + )"
       R"(message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{{ '<|im_start|>assistant\n' }})";
   check_says(encode({"--conversations"}).err, {"no chat template lies beside it"});
-  shop.folder.write("tokenizer_config.json", Json{{"chat_template", jinja}}.dump());
+  fixture.folder.write("tokenizer_config.json", Json{{"chat_template", jinja}}.dump());
   CHECK(encode({"--conversations"}).out == finished.out);
-  shop.folder.write("chat_template.jinja", "[INST]{{ messages }}");
+  fixture.folder.write("chat_template.jinja", "[INST]{{ messages }}");
   check_says(encode({"--conversations"}).err, {"it is neither ChatML's nor Llama 3's"});
   check_says(encode({"--conversations", "--json"}).err, {"--conversations goes without --json"});
   check_says(encode({"--chat-template", "chatml"}).err, {"--chat-template is of --conversations"});
-  shop.folder.write("one.jsonl", "{}\n");
+  fixture.folder.write("one.jsonl", "{}\n");
   check_says(encode(by_chatml).err, {"one.jsonl: line 1: found the fields none"});
 }
 
@@ -253,16 +254,16 @@ struct Told {
 };
 
 TEST_CASE("bug: a model of conversations left without its template and the end of its answers") {
-  const TalkShop shop;
+  const ChatFixture fixture;
   const std::string exchange = "Q: {user}\nA: {assistant}\n";
   for (const std::string& text : {std::string("chatml"), std::string("llama3"), exchange}) {
     CAPTURE(text);
-    fs::remove_all(shop.folder.path("run"));
-    shop.must_train("talk", "run",
-                    {"data.template=" + text, "model.activation=gelu_tanh",
-                     "model.positions=learned", "train.steps=30"});
-    const std::string run = shop.folder.path("run"), out = shop.folder.path("out"),
-                      file = shop.folder.path("run.gguf");
+    fs::remove_all(fixture.folder.path("run"));
+    fixture.must_train("talk", "run",
+                       {"data.template=" + text, "model.activation=gelu_tanh",
+                        "model.positions=learned", "train.steps=30"});
+    const std::string run = fixture.folder.path("run"), out = fixture.folder.path("out"),
+                      file = fixture.folder.path("run.gguf");
     REQUIRE(tapestry_run({"export", run, "--out", out}).err == "");
     REQUIRE(tapestry_run({"export", run, "--format", "gguf", "--out", file}).err == "");
     const Told told(out);
@@ -282,11 +283,11 @@ TEST_CASE("bug: a model of conversations left without its template and the end o
     CHECK(chat_template_from_jinja(jinja)->turns == read_chat_template(text).turns);
     CHECK(read_bytes(file).find(jinja) != std::string::npos);
     // Both come back as a model that is talked with alike.
-    const std::string said = shop.chat("run", "1\n3\n", {"--temperature", "0"}).out;
+    const std::string said = fixture.chat("run", "1\n3\n", {"--temperature", "0"}).out;
     for (const std::string& place : {out, file}) {
-      fs::remove_all(shop.folder.path("again"));
-      REQUIRE(tapestry_run({"import", place, "--out", shop.folder.path("again")}).err == "");
-      const Finished again = shop.chat("again", "1\n3\n", {"--temperature", "0"});
+      fs::remove_all(fixture.folder.path("again"));
+      REQUIRE(tapestry_run({"import", place, "--out", fixture.folder.path("again")}).err == "");
+      const Finished again = fixture.chat("again", "1\n3\n", {"--temperature", "0"});
       CHECK(again.err == "");
       CHECK(again.out == said);
     }
@@ -296,36 +297,36 @@ TEST_CASE("bug: a model of conversations left without its template and the end o
 }
 
 TEST_CASE("bug: a model that was tuned on conversations left with the template of its base") {
-  const TalkShop shop;
-  shop.must_train("talk", "first",
-                  {"model.activation=gelu_tanh", "model.positions=learned", "train.steps=2"});
-  const std::string base = shop.folder.path("base"), out = shop.folder.path("out");
-  REQUIRE(tapestry_run({"export", shop.folder.path("first"), "--out", base}).err == "");
+  const ChatFixture fixture;
+  fixture.must_train("talk", "first",
+                     {"model.activation=gelu_tanh", "model.positions=learned", "train.steps=2"});
+  const std::string base = fixture.folder.path("base"), out = fixture.folder.path("out");
+  REQUIRE(tapestry_run({"export", fixture.folder.path("first"), "--out", base}).err == "");
   // As a base has it: another template, in both files, and a text that ends otherwise.
   Json settings = Told(base).settings;
   const std::int32_t end_of_text = 0;
   settings["eos_token"] = {{"content", "<|endoftext|>"}};
   settings["chat_template"] = "{{ messages }}";
   settings["own"] = "kept";
-  shop.folder.write("base/tokenizer_config.json", settings.dump());
-  shop.folder.write("base/chat_template.jinja", "{{ messages }}");
+  fixture.folder.write("base/tokenizer_config.json", settings.dump());
+  fixture.folder.write("base/chat_template.jinja", "{{ messages }}");
   for (const char* name : {"base/config.json", "base/generation_config.json"}) {
-    Json json = Json::parse(read_bytes(shop.folder.path(name)));
+    Json json = Json::parse(read_bytes(fixture.folder.path(name)));
     json["eos_token_id"] = end_of_text;
     json["own"] = name == std::string("base/generation_config.json") ? Json(1) : Json();
     if (json["own"].is_null()) json.erase("own");
-    shop.folder.write(name, json.dump());
+    fixture.folder.write(name, json.dump());
   }
-  REQUIRE(tapestry_run({"import", base, "--out", shop.folder.path("run")}).err == "");
+  REQUIRE(tapestry_run({"import", base, "--out", fixture.folder.path("run")}).err == "");
   const auto tune = [&](const std::string& run) {
     const Finished tuned = tapestry_run(with_sets(
-        {"train", shop.folder.path("talk.toml"), "--from", shop.folder.path("run"), "--quiet",
-         "--out", shop.folder.path(run), "data.tokenizer=" + base + "/tokenizer.json",
+        {"train", fixture.folder.path("talk.toml"), "--from", fixture.folder.path("run"), "--quiet",
+         "--out", fixture.folder.path(run), "data.tokenizer=" + base + "/tokenizer.json",
          "model.positions=learned", "model.activation=gelu_tanh", "train.steps=2"}));
     REQUIRE_MESSAGE(tuned.status == 0, tuned.err);
   };
   tune("tuned");
-  REQUIRE(tapestry_run({"export", shop.folder.path("tuned"), "--out", out}).err == "");
+  REQUIRE(tapestry_run({"export", fixture.folder.path("tuned"), "--out", out}).err == "");
   CHECK(!fs::exists(out + "/chat_template.jinja"));
   const Told told(out);
   CHECK(told.settings["eos_token"] == "<|im_end|>");
@@ -335,30 +336,29 @@ TEST_CASE("bug: a model that was tuned on conversations left with the template o
   CHECK(told.generation["own"] == 1);
   CHECK(told.generation["eos_token_id"][1] == end_of_text);
   CHECK(told.generation["eos_token_id"] == told.config["eos_token_id"]);
-  const std::string file = shop.folder.path("tuned.gguf");
-  REQUIRE(
-      tapestry_run({"export", shop.folder.path("tuned"), "--format", "gguf", "--out", file}).err ==
-      "");
+  const std::string file = fixture.folder.path("tuned.gguf");
+  REQUIRE(tapestry_run({"export", fixture.folder.path("tuned"), "--format", "gguf", "--out", file})
+              .err == "");
   CHECK(read_bytes(file).find("{{ messages }}") == std::string::npos);
 }
 
 TEST_CASE("chat: what cannot be talked with is refused in a line") {
-  const TalkShop shop;
-  shop.must_train("toy", "toy", {"train.steps=1"});
-  CHECK(shop.chat("toy", "1\n").status == 2);
-  check_says(shop.chat("toy", "1\n").err,
+  const ChatFixture fixture;
+  fixture.must_train("toy", "toy", {"train.steps=1"});
+  CHECK(fixture.chat("toy", "1\n").status == 2);
+  check_says(fixture.chat("toy", "1\n").err,
              {"this run's model writes no texts: it cannot be talked with"});
-  shop.must_train("text", "text", {"train.steps=1"});
-  check_says(shop.chat("text", "1\n").err,
+  fixture.must_train("text", "text", {"train.steps=1"});
+  check_says(fixture.chat("text", "1\n").err,
              {"this run's model has no chat template; give --template"});
-  check_says(shop.chat("text", "1\n", {"--template", "chatml"}).err,
+  check_says(fixture.chat("text", "1\n", {"--template", "chatml"}).err,
              {"this run's model reads characters, which have no chat template"});
-  shop.must_train("talk", "run", {"train.steps=1"});
-  check_says(shop.chat("run", "\xff\n").err, {"the standard input: line 1: ", "UTF-8"});
-  check_says(shop.chat("run", "1\n", {"--template", "llama3"}).err,
+  fixture.must_train("talk", "run", {"train.steps=1"});
+  check_says(fixture.chat("run", "\xff\n").err, {"the standard input: line 1: ", "UTF-8"});
+  check_says(fixture.chat("run", "1\n", {"--template", "llama3"}).err,
              {"the tokenizer has no special token <|begin_of_text|>"});
   check_says(
-      shop.chat("run", "1\n", {"--template", "Q: {user} A: {assistant}", "--system", "x"}).err,
+      fixture.chat("run", "1\n", {"--template", "Q: {user} A: {assistant}", "--system", "x"}).err,
       {"no place for a system message"});
 }
 

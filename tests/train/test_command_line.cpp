@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "data/text/byte_pair.hpp"
-#include "tests/support/fixtures.hpp"
 #include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/small.hpp"
+#include "tests/support/small_data.hpp"
 #include "train/config/keys.hpp"
 #include "train/config/shipped_configs.hpp"
 #include "train/run/checkpoint.hpp"
@@ -21,9 +21,9 @@ namespace {
 using Json = nlohmann::json;
 
 // A tiny run to sample, evaluate and damage, in a folder to run commands in.
-class SmallShop {
+class SmallFixture {
  public:
-  SmallShop() {
+  SmallFixture() {
     folder.write("story.txt", story());
     folder.write("text.toml", "task = \"language-model\"\ndata.path = \"story.txt\"\n");
     run({"train", "text.toml", "--out", "run", "model.layers=1", "model.heads=1", "model.width=4",
@@ -38,8 +38,8 @@ class SmallShop {
 TEST_SUITE_BEGIN("command line");
 
 TEST_CASE("command line: what is wrong is one line on stderr, and the exit status is 2") {
-  const SmallShop shop;
-  const TemporaryFolder& folder = shop.folder;
+  const SmallFixture fixture;
+  const TemporaryFolder& folder = fixture.folder;
   folder.write("broken.toml", "task = \"vae\"\n[model\n");
   folder.write("typo.toml", "task = \"vae\"\n[model]\nlatnet = 3\n");
   folder.write("notes.txt", "no checkpoint");
@@ -162,7 +162,7 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
   for (const Row& row : rows) {
     const std::string command = fmt::format("{}", fmt::join(row.words, " "));
     CAPTURE(command);
-    const Finished finished = shop.run(row.words);
+    const Finished finished = fixture.run(row.words);
     CHECK(finished.status == 2);
     CHECK(finished.out.empty());
     CHECK(lines_of(finished.err).size() == 1);
@@ -174,7 +174,7 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
 }
 
 TEST_CASE("command line: --resume under another config names the keys and both values") {
-  const SmallShop shop;
+  const SmallFixture fixture;
   const std::vector<std::string> same = {
       "train",           "text.toml",         "--out",         "run",
       "--resume",        "model.layers=1",    "model.heads=1", "model.width=4",
@@ -182,9 +182,9 @@ TEST_CASE("command line: --resume under another config names the keys and both v
   const auto with = [&](const std::vector<std::string>& more) {
     std::vector<std::string> words = same;
     words.insert(words.end(), more.begin(), more.end());
-    return shop.run(words);
+    return fixture.run(words);
   };
-  const std::string before = read_bytes(shop.folder.path("run/checkpoint.safetensors"));
+  const std::string before = read_bytes(fixture.folder.path("run/checkpoint.safetensors"));
   const Finished changed = with({"train.steps=6", "model.width=16", "optim.learning_rate=0.5"});
   CHECK(changed.status == 2);
   CHECK(lines_of(changed.err).size() == 1);
@@ -193,34 +193,34 @@ TEST_CASE("command line: --resume under another config names the keys and both v
   CHECK(changed.err.find("train.steps") == std::string::npos);
   const Finished other_task = with({"task=vae", "model.layers=1"});
   CHECK(other_task.status == 2);
-  CHECK(read_bytes(shop.folder.path("run/checkpoint.safetensors")) == before);
+  CHECK(read_bytes(fixture.folder.path("run/checkpoint.safetensors")) == before);
   const Finished longer = with({"train.steps=6", "train.threads=2", "train.eval_every=2"});
   CHECK(longer.status == 0);
-  CHECK(load_checkpoint(shop.folder.path("run/checkpoint.safetensors")).state.step == 6);
+  CHECK(load_checkpoint(fixture.folder.path("run/checkpoint.safetensors")).state.step == 6);
 }
 
 TEST_CASE("command line: a disk or folder that cannot be written is a failure: status 1") {
-  const SmallShop shop;
+  const SmallFixture fixture;
   const std::vector<std::string> rows[] = {
       {"train", "sort", "--out", "/proc/run", "train.steps=1"},
       {"sample", "run", "--out", "no/such/folder/text"},
   };
   for (const auto& words : rows) {
     CAPTURE(words.front());
-    const Finished finished = shop.run(words);
+    const Finished finished = fixture.run(words);
     CHECK(finished.status == 1);
     CHECK(lines_of(finished.err).size() == 1);
     CHECK(finished.err.starts_with("tapestry: "));
   }
-  check_says(shop.run({"sample", "run", "--out", "no/such/folder/text"}).err,
+  check_says(fixture.run({"sample", "run", "--out", "no/such/folder/text"}).err,
              {"no/such/folder/text: cannot open: there is no folder no/such/folder"});
   // A checkpoint that cannot be written: the one before stays.
-  const std::string path = shop.folder.path("run/checkpoint.safetensors");
+  const std::string path = fixture.folder.path("run/checkpoint.safetensors");
   const std::string before = read_bytes(path);
   std::filesystem::create_directory(path + ".tmp");
-  const Finished finished =
-      shop.run({"train", "text.toml", "--out", "run", "--resume", "model.layers=1", "model.heads=1",
-                "model.width=4", "model.context=8", "train.steps=5", "train.batch_size=2"});
+  const Finished finished = fixture.run({"train", "text.toml", "--out", "run", "--resume",
+                                         "model.layers=1", "model.heads=1", "model.width=4",
+                                         "model.context=8", "train.steps=5", "train.batch_size=2"});
   CHECK(finished.status == 1);
   check_says(finished.err, {path.substr(path.rfind("run/")), "cannot open: File exists"});
   CHECK(read_bytes(path) == before);
@@ -286,16 +286,17 @@ TEST_CASE("command line: config prints what it resolves to, which is a config") 
 }
 
 TEST_CASE("command line: a run goes to runs/NAME, the next beside it, and the last is resumed") {
-  const SmallShop shop;
+  const SmallFixture fixture;
   const auto train = [&](const std::vector<std::string>& more) {
     std::vector<std::string> words = {"train", "copy", "train.steps=2"};
     const auto keys = small("toy-sequence");
     words.insert(words.end(), keys.begin(), keys.end());
     words.insert(words.end(), more.begin(), more.end());
-    return shop.run(words).status;
+    return fixture.run(words).status;
   };
   const auto step_of = [&](const std::string& run) {
-    return load_checkpoint(shop.folder.path("runs/" + run + "/checkpoint.safetensors")).state.step;
+    return load_checkpoint(fixture.folder.path("runs/" + run + "/checkpoint.safetensors"))
+        .state.step;
   };
   CHECK(train({}) == 0);
   CHECK(train({}) == 0);
@@ -304,17 +305,17 @@ TEST_CASE("command line: a run goes to runs/NAME, the next beside it, and the la
   CHECK(step_of("copy") == 2);
   CHECK(step_of("copy-2") == 4);
   CHECK(step_of("mine") == 2);
-  const Config kept = load_config(shop.folder.path("runs/mine/config.toml"), {});
+  const Config kept = load_config(fixture.folder.path("runs/mine/config.toml"), {});
   CHECK(kept[key::steps] == 2);
   CHECK(kept[key::name] == "mine");
 }
 
 TEST_CASE("sample: what its options say") {
-  const SmallShop shop;
+  const SmallFixture fixture;
   const auto sample = [&](const std::vector<std::string>& more) {
     std::vector<std::string> words = {"sample", "run", "--tokens", "30"};
     words.insert(words.end(), more.begin(), more.end());
-    const Finished finished = shop.run(words);
+    const Finished finished = fixture.run(words);
     INFO(finished.err);
     REQUIRE(finished.status == 0);
     return finished.out;
@@ -332,49 +333,48 @@ TEST_CASE("sample: what its options say") {
   CHECK(three.size() == 3 * 30 + 2 * 5 + 1);
   CHECK(three.starts_with(sample({}).substr(0, 30)));
   CHECK(sample({"--out", "text"}).empty());
-  CHECK(read_bytes(shop.folder.path("text")) == sample({}));
+  CHECK(read_bytes(fixture.folder.path("text")) == sample({}));
 }
 
 TEST_CASE("attention: a run's maps as PNG and SVG, all of them or those asked for") {
-  const SmallShop shop;
-  shop.run({"train", "sort", "--out", "toy", "model.layers=2", "model.heads=2", "model.width=8",
-            "data.held_back=8", "train.steps=2"});
-  Finished finished = shop.run({"attention", "toy", "--prompt", "31415926"});
+  const SmallFixture fixture;
+  fixture.run({"train", "sort", "--out", "toy", "model.layers=2", "model.heads=2", "model.width=8",
+               "data.held_back=8", "train.steps=2"});
+  Finished finished = fixture.run({"attention", "toy", "--prompt", "31415926"});
   INFO(finished.err);
   CHECK(finished.status == 0);
   CHECK(finished.out == "toy/attention.png\ntoy/attention.svg\n");
-  CHECK(read_bytes(shop.folder.path("toy/attention.png")).starts_with("\x89PNG\r\n\x1a\n"));
-  const std::string all = read_bytes(shop.folder.path("toy/attention.svg"));
+  CHECK(read_bytes(fixture.folder.path("toy/attention.png")).starts_with("\x89PNG\r\n\x1a\n"));
+  const std::string all = read_bytes(fixture.folder.path("toy/attention.svg"));
   check_says(all, {"blocks.0.attention, head 0", "blocks.1.attention, head 1"});
 
-  finished = shop.run({"attention", "toy", "--layer", "1", "--head", "0", "--out", "one"});
+  finished = fixture.run({"attention", "toy", "--layer", "1", "--head", "0", "--out", "one"});
   CHECK(finished.out == "one.png\none.svg\n");
-  const std::string one = read_bytes(shop.folder.path("one.svg"));
+  const std::string one = read_bytes(fixture.folder.path("one.svg"));
   check_says(one, {"blocks.1.attention, head 0"});
   CHECK(one.find("blocks.0.attention") == std::string::npos);
   CHECK(one.find("head 1") == std::string::npos);
 }
 
 TEST_CASE("tokenizer: is trained on files, and is what a translation is trained with") {
-  const SmallShop shop;
-  const Finished finished =
-      shop.run({"tokenizer", "train", "story.txt", "--vocabulary", "280", "--out", "bottles.json"});
+  const SmallFixture fixture;
+  const Finished finished = fixture.run(
+      {"tokenizer", "train", "story.txt", "--vocabulary", "280", "--out", "bottles.json"});
   INFO(finished.err);
   CHECK(finished.status == 0);
   CHECK(finished.out == "bottles.json: 280 tokens\n");
-  const auto tokenizer = BytePairTokenizer::load(shop.folder.path("bottles.json"));
+  const auto tokenizer = BytePairTokenizer::load(fixture.folder.path("bottles.json"));
   CHECK(tokenizer.decode(tokenizer.encode("green bottles")) == "green bottles");
   CHECK(tokenizer.encode("green bottles").size() < 7);  // of 13 bytes
   for (const char* name : {"train.de", "train.en", "val.de", "val.en", "test.de", "test.en"})
-    shop.folder.write(name, story());
-  const Finished trained = shop.run(
+    fixture.folder.write(name, story());
+  const Finished trained = fixture.run(
       {"train", "multi30k", "--out", "pairs", "data.path=.", "data.tokenizer=bottles.json",
        "model.layers=1", "model.width=16", "model.heads=2", "train.steps=2", "train.batch_size=2"});
   INFO(trained.err);
   CHECK(trained.status == 0);
-  CHECK(
-      load_checkpoint(shop.folder.path("pairs/checkpoint.safetensors")).metadata.at("tokenizer") ==
-      tokenizer.to_json());
+  CHECK(load_checkpoint(fixture.folder.path("pairs/checkpoint.safetensors"))
+            .metadata.at("tokenizer") == tokenizer.to_json());
 }
 
 TEST_CASE("list: every shipped config, what it teaches, and what is expected of it") {
@@ -391,14 +391,15 @@ TEST_CASE("list: every shipped config, what it teaches, and what is expected of 
 }
 
 TEST_CASE("compare: the last evaluations of runs, side by side") {
-  const SmallShop shop;
+  const SmallFixture fixture;
   std::vector<std::string> words = {"train",  "memory-query-key", "--out",
                                     "recall", "train.steps=4",    "train.eval_every=2"};
   const auto keys = small("recall");
   words.insert(words.end(), keys.begin(), keys.end());
-  REQUIRE(shop.run(words).status == 0);
-  std::ofstream(shop.folder.path("run/metrics.jsonl"), std::ios::app) << "{\"step\":9";  // a crash
-  const Finished table = shop.run({"compare", "recall/", "run"});
+  REQUIRE(fixture.run(words).status == 0);
+  std::ofstream(fixture.folder.path("run/metrics.jsonl"), std::ios::app)
+      << "{\"step\":9";  // a crash
+  const Finished table = fixture.run({"compare", "recall/", "run"});
   CHECK(table.status == 0);
   std::vector<std::string> lines = lines_of(table.out);
   REQUIRE(lines.size() > 3);
@@ -411,7 +412,7 @@ TEST_CASE("compare: the last evaluations of runs, side by side") {
   CHECK(lines[2].starts_with("run "));
   for (const std::string& line : lines) CHECK(line.size() == lines[0].size());
   const std::vector<std::string> objects =
-      lines_of(shop.run({"compare", "run", "recall", "--json"}).out);
+      lines_of(fixture.run({"compare", "run", "recall", "--json"}).out);
   REQUIRE(objects.size() == 2);
   const Json run = Json::parse(objects[0]), recall = Json::parse(objects[1]);
   CHECK(run["run"] == "run");
@@ -419,9 +420,11 @@ TEST_CASE("compare: the last evaluations of runs, side by side") {
   CHECK(run["bits_per_char"].get<double>() > 0);
   CHECK(recall["step"] == 4);
   CHECK(recall["loss"] ==
-        Json::parse(lines_of(read_bytes(shop.folder.path("recall/metrics.jsonl"))).back())["loss"]);
+        Json::parse(
+            lines_of(read_bytes(fixture.folder.path("recall/metrics.jsonl"))).back())["loss"]);
   std::int64_t parameters = 0;
-  const Checkpoint checkpoint = load_checkpoint(shop.folder.path("recall/checkpoint.safetensors"));
+  const Checkpoint checkpoint =
+      load_checkpoint(fixture.folder.path("recall/checkpoint.safetensors"));
   for (const auto& [name, array] : checkpoint.file.tensors)
     if (!name.starts_with("optimizer.")) parameters += array.size();
   CHECK(recall["parameters"] == parameters);
@@ -467,10 +470,10 @@ TEST_CASE("command line: bench measures a step" *
 }
 
 TEST_CASE("bug: eval had no --threads") {
-  const SmallShop shop;
-  const Finished one = shop.run({"eval", "run", "--threads", "1"});
+  const SmallFixture fixture;
+  const Finished one = fixture.run({"eval", "run", "--threads", "1"});
   CHECK(one.status == 0);
-  CHECK(one.out == shop.run({"eval", "run", "--threads", "2"}).out);
+  CHECK(one.out == fixture.run({"eval", "run", "--threads", "2"}).out);
 }
 
 TEST_CASE("command line: bench measures the time to a result, and says what there is") {

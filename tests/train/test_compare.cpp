@@ -4,14 +4,14 @@
 #include <cmath>
 #include <filesystem>
 
-#include "tests/support/workshop.hpp"
+#include "tests/support/run_fixture.hpp"
 #include "train/tools/report/comparison.hpp"
 
 namespace tapestry {
 namespace {
 
 namespace fs = std::filesystem;
-using Judged = FigureDifference::Verdict;
+using Judged = FigureDifference::Outcome;
 using Folders = std::vector<std::string>;
 
 TEST_SUITE_BEGIN("compare");
@@ -68,7 +68,7 @@ TEST_CASE("compare: groups of seeds, by pairs, and what differs in their configs
   for (const double one : d) squares += (one - mean) * (one - mean);
   CHECK(difference->value == doctest::Approx(mean));
   CHECK(*difference->margin == doctest::Approx(4.302652729749 * std::sqrt(squares / 2 / 3)));
-  CHECK(difference->verdict == Judged::differs);  // three times the steps, as it were
+  CHECK(difference->outcome == Judged::differs);  // three times the steps, as it were
   CHECK(difference->value < 0);
 
   const std::vector<SettingDifference> settings = settings_that_differ(groups);
@@ -177,12 +177,12 @@ TEST_CASE("compare: groups of other seeds, or other data, are compared by Welch'
   CHECK(differing[0].name == "seed");
   CHECK(differing[0].values == std::vector<std::string>{"1, 2", "2, 3, 4"});
 
-  const Workshop shop;
+  const RunFixture fixture;
   const std::vector<std::string> two = {"--seeds", "2", "train.steps=4", "train.eval_every=2"};
-  shop.must_train("text", "before", two);
-  shop.folder.write("story.txt", story(21));
-  shop.must_train("text", "after", two);
-  const auto texts = read_groups({shop.folder.path("before"), shop.folder.path("after")});
+  fixture.must_train("text", "before", two);
+  fixture.folder.write("story.txt", story(21));
+  fixture.must_train("text", "after", two);
+  const auto texts = read_groups({fixture.folder.path("before"), fixture.folder.path("after")});
   CHECK(!difference_of(texts[0], texts[1], "loss")->is_paired);
   const auto settings = settings_that_differ(texts);
   REQUIRE(settings.size() == 1);
@@ -206,14 +206,14 @@ TEST_CASE("compare: figures without a spread, out of range, or of some runs alon
                   figures("0.5", R"(,"loss":2,"own":3,"x_signature":"13a")"));
   }
   const auto groups = club.groups({"a", "b"});
-  const auto verdict = [&](const char* figure) {
-    return difference_of(groups[0], groups[1], figure)->verdict;
+  const auto outcome = [&](const char* figure) {
+    return difference_of(groups[0], groups[1], figure)->outcome;
   };
-  CHECK(verdict("same") == Judged::same);
-  CHECK(verdict("steady") == Judged::no_spread);
-  CHECK(verdict("huge") == Judged::cannot_be_told_apart);
-  CHECK(verdict("noisy") == Judged::same);
-  CHECK(verdict("loss") == Judged::not_in_all);  // one came to no number
+  CHECK(outcome("same") == Judged::same);
+  CHECK(outcome("steady") == Judged::no_spread);
+  CHECK(outcome("huge") == Judged::cannot_be_told_apart);
+  CHECK(outcome("noisy") == Judged::same);
+  CHECK(outcome("loss") == Judged::not_in_all);  // one came to no number
   CHECK(!difference_of(groups[0], groups[1], "own"));
   CHECK(!difference_of(groups[0], groups[1], "some"));
   CHECK(measured_figures(groups) ==
@@ -295,22 +295,22 @@ TEST_CASE("compare: folders of seeds that are no group, or not yet, say so") {
 }
 
 TEST_CASE("bug: compare: losses of other tokenizers and data were judged") {
-  const Workshop shop;
+  const RunFixture fixture;
   const std::vector<std::string> few = {"--seeds", "2", "train.steps=4", "train.eval_every=2"};
   const auto train = [&](const std::string& run, const std::vector<std::string>& more) {
     std::vector<std::string> words = few;
     words.insert(words.end(), more.begin(), more.end());
-    shop.must_train("text", run, words);
+    fixture.must_train("text", run, words);
   };
   train("characters", {});
   train("pairs", {"data.tokenizer=train", "data.vocabulary=270"});
   train("wide", {"model.width=24"});
   train("fraction", {"data.validation_fraction=0.3"});
-  train("other", {"data.path=" + shop.folder.write("other.txt", story(30))});
+  train("other", {"data.path=" + fixture.folder.write("other.txt", story(30))});
   const auto why = [&](const std::string& run, const std::string& figure) {
-    const auto groups = read_groups({shop.folder.path("characters"), shop.folder.path(run)});
+    const auto groups = read_groups({fixture.folder.path("characters"), fixture.folder.path(run)});
     const auto difference = difference_of(groups[0], groups[1], figure);
-    CHECK((difference->verdict == Judged::not_comparable) == !difference->reason.empty());
+    CHECK((difference->outcome == Judged::not_comparable) == !difference->reason.empty());
     return difference->reason;
   };
   CHECK(why("pairs", "loss") == "it is per token, and the tokenizers differ");
@@ -320,7 +320,7 @@ TEST_CASE("bug: compare: losses of other tokenizers and data were judged") {
   for (const char* figure : {"loss", "bits_per_byte"})
     CHECK(why("other", figure) == "the validation data differ");
 
-  const RunOptions here{.folder = shop.folder.path()};
+  const RunOptions here{.folder = fixture.folder.path()};
   const Finished text = tapestry_run({"compare", "characters", "pairs"}, here);
   check_says(text.out, {"not comparable: it is per token, and the tokenizers differ\n"});
   const Finished single = tapestry_run({"compare", "characters/seed-1", "other/seed-1"}, here);
@@ -345,14 +345,14 @@ TEST_CASE("bug: compare: of the loss alone it was said which way is better") {
                     fmt::format(R"("loss":{0},"accuracy":{0},"mse":{0},"bleu":{0},"attended":{0})",
                                 seed * 0.1 + moved * (1 + 0.01 * seed * seed)));
   const std::vector<std::string> lines = lines_of(club.run({"compare", "a", "b"}).out);
-  for (const auto& [figure, verdict] :
+  for (const auto& [figure, outcome] :
        {std::pair{"loss", "higher, which is worse"}, std::pair{"mse", "higher, which is worse"},
         std::pair{"accuracy", "higher, which is better"},
         std::pair{"bleu", "higher, which is better"}, std::pair{"attended", "differs: higher"}})
     CHECK_MESSAGE(std::ranges::any_of(lines,
                                       [&](const std::string& line) {
                                         return line.starts_with(std::string(figure) + " ") &&
-                                               line.ends_with(verdict);
+                                               line.ends_with(outcome);
                                       }),
                   figure);
 }

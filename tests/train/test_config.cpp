@@ -10,7 +10,7 @@ namespace tapestry {
 namespace {
 
 const Key<bool> on{"on", false, "a switch"};
-const Key<std::string> text_key{"text", "none", "any words", {.free_on_resume = true}};
+const Key<std::string> text_key{"text", "none", "any words", {.may_change_on_resume = true}};
 const Key<std::string> color{"model.color", "red", "a choice", {.choices = {"red", "green"}}};
 
 // Names and values of a choice stand in this one place.

@@ -8,7 +8,7 @@
 #include "autograd/ops.hpp"
 #include "autograd/parallel.hpp"
 #include "autograd/tape.hpp"
-#include "data/graphs/drawn_graphs.hpp"
+#include "data/graphs/synthetic_graphs.hpp"
 #include "layers/embedding.hpp"
 #include "layers/linear.hpp"
 #include "tests/support/process.hpp"
@@ -344,12 +344,12 @@ struct Diagnosis {
 };
 
 Diagnosis diagnose(const ConfigWith& config_with) {
-  Patient patient(config_with);
-  for (const Gate& gate : gates())
-    if (const auto verdict = examine(gate, patient); verdict.fault) {
-      CHECK(!verdict.fault->cause.empty());
-      CHECK(!verdict.fault->advice.empty());
-      return {gate.name, verdict.fault->found};
+  TrainingUnderTest under_test(config_with);
+  for (const DoctorCheck& gate : doctor_checks())
+    if (const auto result = examine(gate, under_test); result.fault) {
+      CHECK(!result.fault->cause.empty());
+      CHECK(!result.fault->advice.empty());
+      return {gate.name, result.fault->found};
     }
   return {};
 }
@@ -435,11 +435,11 @@ TEST_CASE("doctor: dependence tells pairs that belong together from those that d
 }
 
 TEST_CASE("doctor: dependence of what a graph's first messages read, and its class") {
-  const DrawnGraphs graphs({.examples = 200});
+  const SyntheticGraphs graphs({.examples = 200});
   std::vector<Array> reads, says;
   for (std::int64_t i = 0; i < 200; ++i) {
     const Batch one = graphs.batch(std::vector{i});
-    reads.push_back(graph_reading(one, std::any_cast<GraphPart>(one.besides)));
+    reads.push_back(graph_reading(one, std::any_cast<GraphPart>(one.auxiliary)));
     says.push_back(one.targets);
   }
   CHECK(fit(likeness(reads), likeness(says), 0).deviations() > 20);
@@ -497,7 +497,8 @@ TEST_CASE("doctor: a command that prints a line a gate, or JSON, and draws learn
       tapestry_run({"doctor", "karate", "--out", folder.path("pictures"), "--threads", "2"});
   INFO(said.err);
   CHECK(said.status == 0);
-  for (const Gate& gate : gates()) CHECK(said.out.find(" " + gate.name + " ") != std::string::npos);
+  for (const DoctorCheck& gate : doctor_checks())
+    CHECK(said.out.find(" " + gate.name + " ") != std::string::npos);
   for (const char* file : {"learning-rate.png", "learning-rate.svg"})
     CHECK(std::filesystem::file_size(folder.path("pictures/" + std::string(file))) > 1000);
   const Finished named = tapestry_run({"doctor", "karate", "--out", folder.path("a\nforged")});
@@ -506,7 +507,7 @@ TEST_CASE("doctor: a command that prints a line a gate, or JSON, and draws learn
 
   const auto report = nlohmann::json::parse(tapestry_run({"doctor", "karate", "--json"}).out);
   CHECK(report["passed"] == true);
-  CHECK(report["gates"].size() == gates().size());
+  CHECK(report["gates"].size() == doctor_checks().size());
   CHECK(report["gates"][0]["verdict"] == "ok");
 }
 

@@ -17,7 +17,7 @@ namespace {
 // Of a shipped config, with the gates that look at data alone.
 Finished examine_data(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "doctor");
-  for (const Gate& gate : gates())
+  for (const DoctorCheck& gate : doctor_checks())
     if (gate.name != "shared examples" && gate.name != "labels" && gate.name != "targets")
       arguments.insert(arguments.end(), {"--skip", gate.name});
   return tapestry_run(arguments);
@@ -252,27 +252,27 @@ class WideTask final : public Task {
   Linear model_;
 };
 
-GateVerdict judge_wide_labels(const std::string& labels) {
+CheckResult judge_wide_labels(const std::string& labels) {
   RegisterTask<WideTask>("doctored-wide", "", [] { return std::vector<KeyInfo>{wide_labels_key}; });
   const std::string text = fmt::format(
       "task = \"doctored-wide\"\n[data]\nlabels = \"{}\"\n[train]\nbatch_size = 4\n", labels);
-  Patient patient([&](const std::vector<std::string>& overrides) {
+  TrainingUnderTest under_test([&](const std::vector<std::string>& overrides) {
     return parse_config(text, "wide", overrides);
   });
-  const GateVerdict verdict = check_labels(patient);
+  const CheckResult result = check_labels(under_test);
   task_registry().erase("doctored-wide");
-  return verdict;
+  return result;
 }
 
 TEST_CASE("bug: doctor: labels of examples that were not read were taken for missing ones") {
   CHECK(!judge_wide_labels("unread").fault.has_value());
-  const GateVerdict found = judge_wide_labels("none");
+  const CheckResult found = judge_wide_labels("none");
   REQUIRE(found.fault.has_value());
   check_says(found.fault->found, {"1 validation examples have labels that no training example"});
 }
 
 TEST_CASE("doctor: a label that is ten times as frequent as another one is a warning") {
-  const GateVerdict found = judge_wide_labels("rare");
+  const CheckResult found = judge_wide_labels("rare");
   CHECK(!found.fault.has_value());
   REQUIRE(found.warnings.size() == 1);
   check_says(found.warnings[0], {"label 1 is 19 times as frequent as label 2"});

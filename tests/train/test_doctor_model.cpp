@@ -8,8 +8,8 @@
 #include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
 #include "train/config/keys.hpp"
+#include "train/run/atomic_file.hpp"
 #include "train/run/checkpoint.hpp"
-#include "train/run/file.hpp"
 #include "train/tools/doctor/check.hpp"
 #include "train/trainer/training.hpp"
 
@@ -26,14 +26,12 @@ ConfigWith shipped(const std::string& name, const std::vector<std::string>& over
   };
 }
 
-GateVerdict verdict_of(GateVerdict (*gate)(Patient&), const ConfigWith& config_with) {
-  Patient patient(config_with);
-  return gate(patient);
+CheckResult verdict_of(CheckResult (*gate)(TrainingUnderTest&), const ConfigWith& config_with) {
+  TrainingUnderTest under_test(config_with);
+  return gate(under_test);
 }
 
-std::string found_in(const GateVerdict& verdict) {
-  return verdict.fault ? verdict.fault->found : "";
-}
+std::string found_in(const CheckResult& result) { return result.fault ? result.fault->found : ""; }
 
 std::vector<std::string> doctor_of(std::vector<std::string> words) {
   words.insert(words.begin(), "doctor");
@@ -95,9 +93,9 @@ TEST_CASE("bug: doctor: layers are judged apart from the learning rate, which ha
   };
   for (const auto& [config, rate] :
        {Given{"memory-gate", "2e-9"}, Given{"karate", "10"}, Given{"copy", "100"}}) {
-    const GateVerdict verdict =
+    const CheckResult result =
         verdict_of(check_layers, shipped(config, {"optim.learning_rate=" + rate}));
-    CHECK_MESSAGE(!verdict.fault, config, " at ", rate, ": ", found_in(verdict));
+    CHECK_MESSAGE(!result.fault, config, " at ", rate, ": ", found_in(result));
   }
   const Finished said = tapestry_run(doctor_of({"karate", "optim.learning_rate=10"}));
   INFO(said.out);
@@ -107,12 +105,14 @@ TEST_CASE("bug: doctor: layers are judged apart from the learning rate, which ha
 
 TEST_CASE("bug: doctor: far too low a rate is found where the range test is flat") {
   for (const char* rate : {"2e-9", "0"}) {
-    Patient patient(shipped("memory-query-key", {std::string("optim.learning_rate=") + rate}));
-    CHECK(!check_one_batch(patient).fault);
-    check_says(found_in(check_learning_rate(patient)), {"one batch was learnt by heart at 1e-03"});
+    TrainingUnderTest under_test(
+        shipped("memory-query-key", {std::string("optim.learning_rate=") + rate}));
+    CHECK(!check_one_batch(under_test).fault);
+    check_says(found_in(check_learning_rate(under_test)),
+               {"one batch was learnt by heart at 1e-03"});
   }
   // Without the evidence of the gate before it, by what some steps change.
-  const GateVerdict alone =
+  const CheckResult alone =
       verdict_of(check_learning_rate, shipped("memory-query-key", {"optim.learning_rate=2e-9"}));
   check_says(found_in(alone), {"24 steps at it come to"});
   REQUIRE(alone.fault);
@@ -121,18 +121,18 @@ TEST_CASE("bug: doctor: far too low a rate is found where the range test is flat
 
 TEST_CASE(
     "bug: doctor: one batch is learnt below what guessing costs, however large the first loss") {
-  const GateVerdict verdict = verdict_of(check_one_batch, shipped("graphs"));
-  CHECK(!verdict.fault);
-  CHECK(number_after(verdict.said, "(below ") < std::log(5) / 2);
+  const CheckResult result = verdict_of(check_one_batch, shipped("graphs"));
+  CHECK(!result.fault);
+  CHECK(number_after(result.said, "(below ") < std::log(5) / 2);
 }
 
 TEST_CASE(
     "bug: doctor: large first weights of a model that trains well are said, and stop nothing") {
   const ConfigWith config_with = shipped("graphs", {"model.width=64", "model.layers=5"});
   for (const auto gate : {check_first_loss, check_layers}) {
-    const GateVerdict verdict = verdict_of(gate, config_with);
-    CHECK_MESSAGE(!verdict.fault, found_in(verdict));
-    CHECK(verdict.warnings.size() == 1);
+    const CheckResult result = verdict_of(gate, config_with);
+    CHECK_MESSAGE(!result.fault, found_in(result));
+    CHECK(result.warnings.size() == 1);
   }
 }
 
@@ -160,12 +160,12 @@ TEST_CASE("bug: doctor: where there is no activation, none is said to be alive")
 }
 
 TEST_CASE("bug: doctor: a training that memory does not hold is told so before anything") {
-  const Admission small = admit(shipped("copy"), 1 << 20);
-  CHECK(!small.patient);
+  const Admitted small = admit(shipped("copy"), 1 << 20);
+  CHECK(!small.under_test);
   check_says(found_in(small.refused), {"the training needs", "may have 1.05 MB"});
-  const Admission enough = admit(shipped("karate"));
-  REQUIRE(enough.patient);
-  CHECK(!check_plan(*enough.patient).fault);
+  const Admitted enough = admit(shipped("karate"));
+  REQUIRE(enough.under_test);
+  CHECK(!check_plan(*enough.under_test).fault);
 }
 
 TEST_CASE("bug: doctor: the plan's memory is the training's, not the doctor's" *
@@ -183,16 +183,17 @@ TEST_CASE("bug: doctor: the plan's memory is the training's, not the doctor's" *
 
 TEST_CASE("bug: doctor: a step that takes minutes is reckoned, not measured" *
           not_sanitized("it would take minutes")) {
-  const GateVerdict verdict = verdict_of(
+  const CheckResult result = verdict_of(
       check_plan, shipped("copy", {"train.batch_size=100000", "train.micro_batches=1000"}));
-  CHECK(!verdict.fault);
-  check_says(verdict.said, {"reckoned from"});
+  CHECK(!result.fault);
+  check_says(result.said, {"reckoned from"});
 }
 
 TEST_CASE("bug: doctor: what the system refuses is no fault of the model") {
-  Patient patient(shipped("karate"));
-  const Gate full{"full", [](Patient&) -> GateVerdict { throw FileError("no space"); }};
-  CHECK_THROWS_AS(examine(full, patient), FileError);
+  TrainingUnderTest under_test(shipped("karate"));
+  const DoctorCheck full{"full",
+                         [](TrainingUnderTest&) -> CheckResult { throw FileError("no space"); }};
+  CHECK_THROWS_AS(examine(full, under_test), FileError);
 
   const char* before = std::getenv("TMPDIR");
   const std::string kept = before ? before : "";

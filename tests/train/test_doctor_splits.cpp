@@ -15,7 +15,7 @@ namespace {
 // With the gates that look at data alone.
 Finished examine_splits(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "doctor");
-  for (const Gate& gate : gates())
+  for (const DoctorCheck& gate : doctor_checks())
     if (gate.name != "shared examples" && gate.name != "values" && gate.name != "labels" &&
         gate.name != "targets")
       arguments.insert(arguments.end(), {"--skip", gate.name});

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "tests/support/workshop.hpp"
+#include "tests/support/run_fixture.hpp"
 
 // Checkpoints in tests/golden/runs/ were written by commit 4e34a53, after 6 steps of small models.
 // What it measured then, and after 6 steps more, was noted here; its learning rate decayed to a
@@ -38,28 +38,28 @@ std::string bottles() {
 }
 
 TEST_CASE("earlier versions: their checkpoints load, and their runs go on") {
-  const Workshop shop;
-  shop.folder.write("bottles.txt", bottles());
+  const RunFixture fixture;
+  fixture.folder.write("bottles.txt", bottles());
   for (const auto& [name, loss_after_6, loss_after_12] : runs) {
     CAPTURE(name);
-    const std::string run = shop.folder.path(name), checkpoint = run + "/checkpoint.safetensors";
+    const std::string run = fixture.folder.path(name), checkpoint = run + "/checkpoint.safetensors";
     std::filesystem::create_directory(run);
     std::filesystem::copy(TAPESTRY_SOURCE_DIR "/tests/golden/runs/" + name + ".safetensors",
                           checkpoint);
     const std::string config = load_checkpoint(checkpoint).config;
-    shop.folder.write(name + "/config.toml", config);
+    fixture.folder.write(name + "/config.toml", config);
     std::vector<std::string> data;
-    if (name.starts_with("shakespeare")) data = {"data.path=" + shop.folder.path("bottles.txt")};
+    if (name.starts_with("shakespeare")) data = {"data.path=" + fixture.folder.path("bottles.txt")};
 
-    CHECK(shop.eval(name, data)["loss"].get<double>() ==
+    CHECK(fixture.eval(name, data)["loss"].get<double>() ==
           doctest::Approx(loss_after_6).epsilon(1e-5));
 
     std::vector<std::string> more = {"--resume", "train.steps=12"};
     if (config.find("schedule = \"constant\"") == std::string::npos)
       more.push_back("optim.decay_steps=13");
     more.insert(more.end(), data.begin(), data.end());
-    shop.must_train(name + "/config", name, more);
-    const Json last = shop.last_validation(name);
+    fixture.must_train(name + "/config", name, more);
+    const Json last = fixture.last_validation(name);
     CHECK(last["step"] == 12);
     CHECK(last["loss"].get<double>() == doctest::Approx(loss_after_12).epsilon(1e-4));
   }

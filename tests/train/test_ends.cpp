@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "tests/support/workshop.hpp"
+#include "tests/support/run_fixture.hpp"
 
 // Trainings that end before their last step, and those whose weights are averaged.
 namespace tapestry {
@@ -15,52 +15,52 @@ const std::vector<std::string> idle = {"optim.learning_rate=0", "train.eval_ever
 TEST_SUITE_BEGIN("training");
 
 TEST_CASE("training: it ends where so many evaluations gained nothing") {
-  const Workshop shop;
-  shop.must_train("toy", "run", idle);
-  CHECK(load_checkpoint(shop.checkpoint("run")).state.step == 6);
-  CHECK(load_checkpoint(shop.best("run")).state.step == 2);
-  const auto lines = untimed(shop.metrics("run"));
+  const RunFixture fixture;
+  fixture.must_train("toy", "run", idle);
+  CHECK(load_checkpoint(fixture.checkpoint("run")).state.step == 6);
+  CHECK(load_checkpoint(fixture.best("run")).state.step == 2);
+  const auto lines = untimed(fixture.metrics("run"));
 
   std::vector<std::string> again = idle;
   again.push_back("--resume");
-  shop.must_train("toy", "run", again);  // there is nothing left to do
-  CHECK(load_checkpoint(shop.checkpoint("run")).state.step == 6);
-  CHECK(untimed(shop.metrics("run")) == lines);
+  fixture.must_train("toy", "run", again);  // there is nothing left to do
+  CHECK(load_checkpoint(fixture.checkpoint("run")).state.step == 6);
+  CHECK(untimed(fixture.metrics("run")) == lines);
 
   again.push_back("train.early_stopping=4");
-  shop.must_train("toy", "run", again);
-  CHECK(load_checkpoint(shop.checkpoint("run")).state.step == 10);
+  fixture.must_train("toy", "run", again);
+  CHECK(load_checkpoint(fixture.checkpoint("run")).state.step == 10);
 }
 
 TEST_CASE("training: a gain that is too small is none, though its model is the best") {
-  const Workshop shop;
-  shop.must_train("toy", "run",
-                  {"train.eval_every=5", "train.early_stopping=3", "train.least_gain=1000"});
-  CHECK(load_checkpoint(shop.checkpoint("run")).state.step == 20);
-  CHECK(load_checkpoint(shop.best("run")).state.step > 5);
-  check_says(shop.train("toy", "other", {"train.eval_every=0", "train.early_stopping=1"}).err,
+  const RunFixture fixture;
+  fixture.must_train("toy", "run",
+                     {"train.eval_every=5", "train.early_stopping=3", "train.least_gain=1000"});
+  CHECK(load_checkpoint(fixture.checkpoint("run")).state.step == 20);
+  CHECK(load_checkpoint(fixture.best("run")).state.step > 5);
+  check_says(fixture.train("toy", "other", {"train.eval_every=0", "train.early_stopping=1"}).err,
              {"train.early_stopping", "train.eval_every"});
-  check_says(shop.train("toy", "other", {"train.least_gain=1"}).err, {"train.least_gain"});
+  check_says(fixture.train("toy", "other", {"train.least_gain=1"}).err, {"train.least_gain"});
 }
 
 TEST_CASE("training: when its time is over it stops with a checkpoint, and goes on as if never") {
-  const Workshop shop;
-  const Finished stopped = shop.train("toy", "run", {"train.time_limit=1e-9"});
+  const RunFixture fixture;
+  const Finished stopped = fixture.train("toy", "run", {"train.time_limit=1e-9"});
   CHECK(stopped.status == 130);
   check_says(stopped.out, {"stopped after step 0", "--resume goes on"});
-  CHECK(load_checkpoint(shop.checkpoint("run")).state.step == 0);
-  shop.must_train("toy", "run", {"--resume"});
-  shop.must_train("toy", "whole");
-  check_same_run(shop, "run", "whole");
+  CHECK(load_checkpoint(fixture.checkpoint("run")).state.step == 0);
+  fixture.must_train("toy", "run", {"--resume"});
+  fixture.must_train("toy", "whole");
+  check_same_run(fixture, "run", "whole");
 }
 
 TEST_CASE("training: averaged weights are evaluated and kept; the weights themselves go on") {
   const std::vector<std::string> averaged = {"train.average_decay=0.9"};
-  const Workshop shop;
-  shop.must_train("toy", "plain", {"optim.schedule=constant"});
-  shop.must_train("toy", "whole", {"optim.schedule=constant", averaged[0]});
-  const Checkpoint plain = load_checkpoint(shop.checkpoint("plain")),
-                   whole = load_checkpoint(shop.checkpoint("whole"));
+  const RunFixture fixture;
+  fixture.must_train("toy", "plain", {"optim.schedule=constant"});
+  fixture.must_train("toy", "whole", {"optim.schedule=constant", averaged[0]});
+  const Checkpoint plain = load_checkpoint(fixture.checkpoint("plain")),
+                   whole = load_checkpoint(fixture.checkpoint("whole"));
   CHECK(plain.file.tensors.size() < whole.file.tensors.size());
   for (const auto& [name, array] : plain.file.tensors) {
     if (name.starts_with("optimizer.")) continue;
@@ -68,14 +68,14 @@ TEST_CASE("training: averaged weights are evaluated and kept; the weights themse
     REQUIRE_MESSAGE(weights != nullptr, name);
     CHECK_MESSAGE(std::memcmp(weights->raw(), array.raw(), array.bytes()) == 0, name);
   }
-  CHECK(shop.last_validation("plain")["loss"] != shop.last_validation("whole")["loss"]);
-  const double best = load_checkpoint(shop.best("whole")).state.best_loss;
-  CHECK(shop.eval("whole")["loss"].get<double>() == doctest::Approx(best).epsilon(1e-12));
+  CHECK(fixture.last_validation("plain")["loss"] != fixture.last_validation("whole")["loss"]);
+  const double best = load_checkpoint(fixture.best("whole")).state.best_loss;
+  CHECK(fixture.eval("whole")["loss"].get<double>() == doctest::Approx(best).epsilon(1e-12));
 
-  shop.must_train("toy", "run", {"optim.schedule=constant", averaged[0], "train.steps=17"});
-  shop.must_train("toy", "run", {"optim.schedule=constant", averaged[0], "--resume"});
-  check_same_checkpoint(shop.checkpoint("run"), shop.checkpoint("whole"));
-  check_says(shop.train("toy", "run", {"optim.schedule=constant", "--resume"}).err,
+  fixture.must_train("toy", "run", {"optim.schedule=constant", averaged[0], "train.steps=17"});
+  fixture.must_train("toy", "run", {"optim.schedule=constant", averaged[0], "--resume"});
+  check_same_checkpoint(fixture.checkpoint("run"), fixture.checkpoint("whole"));
+  check_says(fixture.train("toy", "run", {"optim.schedule=constant", "--resume"}).err,
              {"train.average_decay"});
 }
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/small.hpp"
 #include "train/generate/generate.hpp"

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "tests/support/disk.hpp"
-#include "tests/support/workshop.hpp"
+#include "tests/support/run_fixture.hpp"
 #include "train/commands/output.hpp"
 #include "train/trainer/training.hpp"
 

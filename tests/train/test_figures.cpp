@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "tests/support/workshop.hpp"
+#include "tests/support/run_fixture.hpp"
 #include "train/plot/render.hpp"
 
 // Figures are values; what draws them gives bytes.
@@ -59,26 +59,27 @@ class InsteadOf {
 };
 
 TEST_CASE("bug: a path that a picture is written to could run commands") {
-  const Workshop shop;
+  const RunFixture fixture;
   for (const std::string name : {"|touch pwned;", "`touch pwned`", "$(touch pwned)",
                                  "';system(\"touch pwned\")#", "\nsystem('touch pwned')\n"}) {
     CAPTURE(name);
-    shop.must_train("toy", name, {"train.steps=2", "train.eval_every=0"});
-    const RunOptions here{.folder = shop.folder.path()};
+    fixture.must_train("toy", name, {"train.steps=2", "train.eval_every=0"});
+    const RunOptions here{.folder = fixture.folder.path()};
     const Finished into_run = tapestry_run({"attention", name, "--prompt", "020>"}, here);
     CHECK_MESSAGE(into_run.status == 0, into_run.err);
     const Finished to_path =
         tapestry_run({"attention", name, "--prompt", "020>", "--out", name + ".png"}, here);
     CHECK_MESSAGE(to_path.status == 0, to_path.err);
-    CHECK(read_bytes(shop.folder.path(name + ".png")).starts_with(png_begin));
-    for (const std::string& ran : {shop.folder.path("pwned"), shop.folder.path(name + "/pwned")})
+    CHECK(read_bytes(fixture.folder.path(name + ".png")).starts_with(png_begin));
+    for (const std::string& ran :
+         {fixture.folder.path("pwned"), fixture.folder.path(name + "/pwned")})
       CHECK(!std::filesystem::exists(ran));
   }
 }
 
 TEST_CASE("bug: attention to dates asked for a prompt that README.md leaves out") {
-  const Workshop shop;
-  const std::string run = shop.folder.path("dates");
+  const RunFixture fixture;
+  const std::string run = fixture.folder.path("dates");
   const Finished trained = tapestry_run(
       with_sets({"train", "dates", "--quiet", "--out", run, "train.steps=1", "train.batch_size=4",
                  "model.width=8", "model.heads=2", "data.held_back=10"}));
@@ -95,24 +96,24 @@ TEST_CASE("bug: an empty picture was called a success") {
 }
 
 TEST_CASE("bug: a table was written beside a picture that could not be drawn") {
-  const Workshop shop;
-  shop.must_train("toy", "run", {"train.steps=2", "train.eval_every=0"});
+  const RunFixture fixture;
+  fixture.must_train("toy", "run", {"train.steps=2", "train.eval_every=0"});
   const InsteadOf gnuplot("gnuplot", "exit 1\n");
-  const Finished finished = tapestry_run({"attention", shop.folder.path("run"), "--prompt", "020>",
-                                          "--out", shop.folder.path("map.png")});
+  const Finished finished = tapestry_run({"attention", fixture.folder.path("run"), "--prompt",
+                                          "020>", "--out", fixture.folder.path("map.png")});
   CHECK(finished.status == 1);
   check_says(finished.err, {"gnuplot could not draw the picture"});
   for (const char* name : {"map.csv", "map.png", "map.svg"})
-    CHECK(!std::filesystem::exists(shop.folder.path(name)));
+    CHECK(!std::filesystem::exists(fixture.folder.path(name)));
 }
 
 TEST_CASE("figures: gnuplot begins with no signal ignored that only Tapestry ignores") {
-  const Workshop shop;
-  shop.must_train("toy", "run", {"train.steps=2", "train.eval_every=0"});
-  const std::string said = shop.folder.path("said");
+  const RunFixture fixture;
+  fixture.must_train("toy", "run", {"train.steps=2", "train.eval_every=0"});
+  const std::string said = fixture.folder.path("said");
   const InsteadOf gnuplot("gnuplot", "grep SigIgn /proc/self/status > " + said + "\n");
-  tapestry_run({"attention", shop.folder.path("run"), "--prompt", "020>", "--out",
-                shop.folder.path("map.png")});
+  tapestry_run({"attention", fixture.folder.path("run"), "--prompt", "020>", "--out",
+                fixture.folder.path("map.png")});
   const std::string line = read_bytes(said);  // "SigIgn:\t0000000000000000"
   REQUIRE(line.starts_with("SigIgn:"));
   const std::uint64_t ignored = std::stoull(line.substr(line.find('\t') + 1), nullptr, 16);

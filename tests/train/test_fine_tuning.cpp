@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "tests/support/arrays.hpp"
-#include "tests/support/workshop.hpp"
+#include "tests/support/run_fixture.hpp"
 #include "train/run/run.hpp"
 #include "train/tasks/language/language_model.hpp"
 #include "train/tools/convert/adapter.hpp"
@@ -23,8 +23,8 @@ std::string golden_path(const std::string& name) {
   return TAPESTRY_SOURCE_DIR "/tests/golden/" + name;
 }
 
-Strings from(const Workshop& shop, const Strings& settings) {
-  Strings words = {"--from", shop.folder.path("base")};
+Strings from(const RunFixture& fixture, const Strings& settings) {
+  Strings words = {"--from", fixture.folder.path("base")};
   words.insert(words.end(), settings.begin(), settings.end());
   return words;
 }
@@ -76,12 +76,13 @@ class CopiedAdapter {
 TEST_SUITE_BEGIN("fine-tuning");
 
 TEST_CASE("fine-tuning: chosen parameters are trained, and the others keep their bits") {
-  const Workshop shop;
-  shop.must_train("text", "base");
-  shop.must_train("text", "tuned",
-                  from(shop, {"train.trainable=[\"blocks.*.attention\", \"final_norm.weight\"]"}));
-  const Checkpoint before = load_checkpoint(shop.best("base")),
-                   after = load_checkpoint(shop.checkpoint("tuned"));
+  const RunFixture fixture;
+  fixture.must_train("text", "base");
+  fixture.must_train(
+      "text", "tuned",
+      from(fixture, {"train.trainable=[\"blocks.*.attention\", \"final_norm.weight\"]"}));
+  const Checkpoint before = load_checkpoint(fixture.best("base")),
+                   after = load_checkpoint(fixture.checkpoint("tuned"));
   for (const auto& [name, array] : after.file.tensors) {
     CAPTURE(name);
     const bool trained = name.starts_with("blocks.0.attention.") || name == "final_norm.weight";
@@ -94,11 +95,11 @@ TEST_CASE("fine-tuning: chosen parameters are trained, and the others keep their
 }
 
 TEST_CASE("fine-tuning: adapters alone are trained, have moments, and are resumed bit for bit") {
-  const Workshop shop;
-  shop.must_train("text", "base");
-  shop.must_train("text", "tuned", from(shop, adapting));
-  const Checkpoint before = load_checkpoint(shop.best("base")),
-                   after = load_checkpoint(shop.checkpoint("tuned"));
+  const RunFixture fixture;
+  fixture.must_train("text", "base");
+  fixture.must_train("text", "tuned", from(fixture, adapting));
+  const Checkpoint before = load_checkpoint(fixture.best("base")),
+                   after = load_checkpoint(fixture.checkpoint("tuned"));
   std::size_t adapters = 0, moments = 0;
   for (const auto& [name, array] : after.file.tensors) {
     CAPTURE(name);
@@ -112,49 +113,49 @@ TEST_CASE("fine-tuning: adapters alone are trained, have moments, and are resume
   CHECK(adapters == 4);
   CHECK(moments == 8);
   CHECK(moments + adapters + before.file.tensors.size() / 3 == after.file.tensors.size());
-  CHECK(shop.last_validation("tuned")["loss"] < shop.last_validation("base")["loss"]);
+  CHECK(fixture.last_validation("tuned")["loss"] < fixture.last_validation("base")["loss"]);
 
-  Strings half = from(shop, adapting);
+  Strings half = from(fixture, adapting);
   half.push_back("train.steps=20");  // an evaluation of both
-  shop.must_train("text", "resumed", half);
-  Strings rest = from(shop, adapting);
+  fixture.must_train("text", "resumed", half);
+  Strings rest = from(fixture, adapting);
   rest.push_back("--resume");
-  shop.must_train("text", "resumed", rest);
-  check_same_checkpoint(shop.checkpoint("tuned"), shop.checkpoint("resumed"));
+  fixture.must_train("text", "resumed", rest);
+  check_same_checkpoint(fixture.checkpoint("tuned"), fixture.checkpoint("resumed"));
 }
 
 TEST_CASE("fine-tuning: any number of micro-batches, and averaged weights, go with adapters") {
-  const Workshop shop;
-  shop.must_train("text", "base");
-  Strings settings = from(shop, adapting);
+  const RunFixture fixture;
+  fixture.must_train("text", "base");
+  Strings settings = from(fixture, adapting);
   settings.insert(settings.end(), {"train.micro_batches=2", "train.average_decay=0.9",
                                    "train.checkpoint_activations=true"});
-  shop.must_train("text", "tuned", settings);
-  for (const auto& [name, array] : load_checkpoint(shop.checkpoint("tuned")).file.tensors)
+  fixture.must_train("text", "tuned", settings);
+  for (const auto& [name, array] : load_checkpoint(fixture.checkpoint("tuned")).file.tensors)
     CHECK((!name.starts_with("optimizer.weights.") || is_of_adapter(name)));
 }
 
 TEST_CASE("fine-tuning: every task whose model has blocks can have adapters") {
-  const Workshop shop;
-  shop.must_train("toy", "base");
-  shop.must_train("toy", "tuned", from(shop, {"model.lora.rank=2"}));
-  shop.must_train("vae", "pictures");
-  const Finished vae =
-      shop.train("vae", "refused", {"--from", shop.folder.path("pictures"), "model.lora.rank=2"});
+  const RunFixture fixture;
+  fixture.must_train("toy", "base");
+  fixture.must_train("toy", "tuned", from(fixture, {"model.lora.rank=2"}));
+  fixture.must_train("vae", "pictures");
+  const Finished vae = fixture.train(
+      "vae", "refused", {"--from", fixture.folder.path("pictures"), "model.lora.rank=2"});
   CHECK(vae.status == 2);
   check_says(vae.err, {"model.lora.rank = 2", "no transformer blocks"});
 }
 
 TEST_CASE("fine-tuning: keys that fit nothing are refused in one line") {
-  const Workshop shop;
-  shop.must_train("text", "base");
+  const RunFixture fixture;
+  fixture.must_train("text", "base");
   const auto refusal = [&](const std::string& setting, const Strings& more = {}) {
-    Strings settings = from(shop, {setting});
+    Strings settings = from(fixture, {setting});
     settings.insert(settings.end(), more.begin(), more.end());
-    const Finished finished = shop.train("text", "refused", settings);
+    const Finished finished = fixture.train("text", "refused", settings);
     CHECK(finished.status == 2);
     CHECK(lines_of(finished.err).size() == 1);
-    CHECK(!fs::exists(shop.folder.path("refused")));
+    CHECK(!fs::exists(fixture.folder.path("refused")));
     return finished.err;
   };
   check_says(
@@ -170,21 +171,21 @@ TEST_CASE("fine-tuning: keys that fit nothing are refused in one line") {
   check_says(refusal("model.lora.targets=[\"key\", \"query_key_value\"]", {"model.lora.rank=1"}),
              {"key is a part of query_key_value"});
   check_says(refusal("model.lora.rank=33"), {"expected at most 32, the rows and columns of"});
-  const Finished without_base = shop.train("text", "refused", {"model.lora.rank=2"});
+  const Finished without_base = fixture.train("text", "refused", {"model.lora.rank=2"});
   check_says(without_base.err, {"model.lora.rank = 2", "--from RUN"});
   check_says(refusal("model.lora.alpha=3"), {"model.lora.alpha", "model.lora.rank"});
 
   // Adapters go on at the scale that they were learnt with.
-  shop.must_train("text", "scaled", from(shop, {"model.lora.rank=2", "train.steps=2"}));
-  const Finished scaled =
-      shop.train("text", "refused", {"--from", shop.folder.path("scaled"), "model.lora.alpha=64"});
+  fixture.must_train("text", "scaled", from(fixture, {"model.lora.rank=2", "train.steps=2"}));
+  const Finished scaled = fixture.train(
+      "text", "refused", {"--from", fixture.folder.path("scaled"), "model.lora.alpha=64"});
   CHECK(scaled.status == 2);
   check_says(scaled.err, {"model.lora.alpha = 64", "were learnt with 16"});
 
   // A run with adapters, of which a model without is wanted.
-  shop.must_train("text", "adapted", from(shop, {"model.lora.rank=2", "train.steps=2"}));
-  Finished without =
-      shop.train("text", "refused", {"--from", shop.folder.path("adapted"), "model.lora.rank=0"});
+  fixture.must_train("text", "adapted", from(fixture, {"model.lora.rank=2", "train.steps=2"}));
+  Finished without = fixture.train("text", "refused",
+                                   {"--from", fixture.folder.path("adapted"), "model.lora.rank=0"});
   CHECK(without.status == 2);
   check_says(without.err, {"lora.query.a has no place", "export --merge"});
 }
@@ -236,28 +237,28 @@ TEST_CASE("fine-tuning: an adapter that comes in goes out, in as many ranks as i
 }
 
 TEST_CASE("fine-tuning: queries and values apart leave as one change of GPT-2's c_attn") {
-  const Workshop shop;
+  const RunFixture fixture;
   const Strings gpt2 = {"data.tokenizer=train", "data.vocabulary=260", "model.activation=gelu_tanh",
                         "model.dropout=0"};
-  shop.must_train("text", "base", gpt2);
-  Strings settings = from(shop, {"model.lora.rank=2",
-                                 "model.lora.targets=[\"value\", \"query\", "
-                                 "\"output\"]",
-                                 "optim.learning_rate=0.05"});
-  shop.must_train("text", "tuned", settings);
-  const std::string out = shop.folder.path("adapter"), again = shop.folder.path("again");
-  REQUIRE(
-      tapestry_run({"export", shop.folder.path("tuned"), "--format", "peft", "--out", out}).err ==
-      "");
+  fixture.must_train("text", "base", gpt2);
+  Strings settings = from(fixture, {"model.lora.rank=2",
+                                    "model.lora.targets=[\"value\", \"query\", "
+                                    "\"output\"]",
+                                    "optim.learning_rate=0.05"});
+  fixture.must_train("text", "tuned", settings);
+  const std::string out = fixture.folder.path("adapter"), again = fixture.folder.path("again");
+  REQUIRE(tapestry_run({"export", fixture.folder.path("tuned"), "--format", "peft", "--out", out})
+              .err == "");
   const Json config = Json::parse(read_bytes(out + "/adapter_config.json"));
   CHECK(config["r"] == 4);
   CHECK(config["lora_alpha"] == 32);
   CHECK(config["target_modules"] == Json({"attn.c_attn", "attn.c_proj"}));
   CHECK(config["fan_in_fan_out"] == true);
-  REQUIRE(tapestry_run({"import", out, "--base", shop.folder.path("base"), "--out", again}).err ==
-          "");
+  REQUIRE(
+      tapestry_run({"import", out, "--base", fixture.folder.path("base"), "--out", again}).err ==
+      "");
   check_close(logits_with(*load_trained(again, {}, false).task, some_tokens),
-              logits_with(*load_trained(shop.folder.path("tuned"), {}, false).task, some_tokens),
+              logits_with(*load_trained(fixture.folder.path("tuned"), {}, false).task, some_tokens),
               1e-5);
 }
 
@@ -305,37 +306,37 @@ TEST_CASE("fine-tuning: eval, sample and export apply an adapter") {
 }
 
 TEST_CASE("bug: an adapter of more ranks than a map's smaller side was not read again") {
-  const Workshop shop;
-  shop.must_train("text", "base",
-                  {"data.tokenizer=train", "data.vocabulary=260", "model.activation=gelu_tanh"});
-  shop.must_train("text", "tuned",
-                  from(shop, {"model.lora.rank=16", "train.steps=2",
-                              "model.lora.targets=[\"query\", \"key\", \"value\"]"}));
-  const std::string out = shop.folder.path("adapter"), both = shop.folder.path("both");
-  REQUIRE(
-      tapestry_run({"export", shop.folder.path("tuned"), "--format", "peft", "--out", out}).err ==
-      "");
-  CHECK(tapestry_run({"import", out, "--base", shop.folder.path("base"), "--out", both}).err == "");
+  const RunFixture fixture;
+  fixture.must_train("text", "base",
+                     {"data.tokenizer=train", "data.vocabulary=260", "model.activation=gelu_tanh"});
+  fixture.must_train("text", "tuned",
+                     from(fixture, {"model.lora.rank=16", "train.steps=2",
+                                    "model.lora.targets=[\"query\", \"key\", \"value\"]"}));
+  const std::string out = fixture.folder.path("adapter"), both = fixture.folder.path("both");
+  REQUIRE(tapestry_run({"export", fixture.folder.path("tuned"), "--format", "peft", "--out", out})
+              .err == "");
+  CHECK(tapestry_run({"import", out, "--base", fixture.folder.path("base"), "--out", both}).err ==
+        "");
   check_close(logits_with(*load_trained(both, {}, false).task, some_tokens),
-              logits_with(*load_trained(shop.folder.path("tuned"), {}, false).task, some_tokens),
+              logits_with(*load_trained(fixture.folder.path("tuned"), {}, false).task, some_tokens),
               1e-5);
 }
 
 TEST_CASE("bug: export wrote where a run's files are, and over links that lead nowhere") {
-  const Workshop shop;
-  shop.must_train("text", "base");
-  const std::string base = shop.folder.path("base"), link = shop.folder.path("link");
+  const RunFixture fixture;
+  fixture.must_train("text", "base");
+  const std::string base = fixture.folder.path("base"), link = fixture.folder.path("link");
   fs::create_symlink("nowhere", link);
   for (const char* format : {"safetensors", "onnx"}) {
     const Finished over_link = tapestry_run({"export", base, "--format", format, "--out", link});
     CHECK(over_link.status == 2);
     check_says(over_link.err, {"is there already"});
     const Finished into_run = tapestry_run(
-        {"export", base, "--format", format, "--out", shop.folder.path("base/samples.jsonl")});
+        {"export", base, "--format", format, "--out", fixture.folder.path("base/samples.jsonl")});
     CHECK(into_run.status == 2);
     check_says(into_run.err, {"is the name of a run's file"});
-    const Finished nowhere =
-        tapestry_run({"export", base, "--format", format, "--out", shop.folder.path("no/folder")});
+    const Finished nowhere = tapestry_run(
+        {"export", base, "--format", format, "--out", fixture.folder.path("no/folder")});
     CHECK(nowhere.status == 2);
     check_says(nowhere.err, {"there is no folder"});
   }

@@ -23,9 +23,9 @@ const std::vector<std::string> short_papers = {
     "train.steps=60",   "train.batch_size=2",    "train.eval_batch_size=2"};
 
 // A folder with small citations, and runs of the task in it.
-class PaperShop {
+class CitationFixture {
  public:
-  PaperShop() {
+  CitationFixture() {
     std::filesystem::create_directory(folder.path("papers"));
     folder.write("papers/small.content", content);
     folder.write("papers/small.cites", cites);
@@ -50,69 +50,69 @@ class PaperShop {
 };
 
 TEST_CASE("graph task: the club's sides are found from two members, and shown by name") {
-  const PaperShop shop;
-  shop.must({"train", "karate", "--quiet", "--out", "club"});
-  CHECK(shop.eval("club")["accuracy"].get<double>() > 0.9);
-  const Finished shown = shop.must({"sample", "club"});
+  const CitationFixture fixture;
+  fixture.must({"train", "karate", "--quiet", "--out", "club"});
+  CHECK(fixture.eval("club")["accuracy"].get<double>() > 0.9);
+  const Finished shown = fixture.must({"sample", "club"});
   CHECK(lines_of(shown.out).size() == 32);
   check_says(shown.out, {"2  Mr. Hi  right\n", "33  Officer  right\n"});
-  CHECK(shop.must({"sample", "club", "--prompt", "17"}).out == "17  Mr. Hi  right\n");
-  CHECK(lines_of(shop.must({"sample", "club", "--count", "3"}).out).size() == 3);
-  const Finished wrong = shop.run({"sample", "club", "--prompt", "35"});
+  CHECK(fixture.must({"sample", "club", "--prompt", "17"}).out == "17  Mr. Hi  right\n");
+  CHECK(lines_of(fixture.must({"sample", "club", "--count", "3"}).out).size() == 3);
+  const Finished wrong = fixture.run({"sample", "club", "--prompt", "35"});
   CHECK(wrong.status == 2);
   check_says(wrong.err, {"--prompt 35: no node of that name"});
 }
 
 TEST_CASE("graph task: papers from a folder, with accuracies of validation and test nodes") {
-  const PaperShop shop;
-  const std::string said = shop.must({"train", "cora", "--out", "run"}, short_papers).out;
+  const CitationFixture fixture;
+  const std::string said = fixture.must({"train", "cora", "--out", "run"}, short_papers).out;
   check_says(said, {"accuracy", "test_accuracy 1 ", "2 training examples"});
-  CHECK(Json::parse(shop.must({"eval", "run", "--test", "--json"}).out)["accuracy"] == 1.0);
-  CHECK(lines_of(shop.must({"sample", "run"}).out).size() == 3);
-  CHECK(load_checkpoint(shop.folder.path("run/checkpoint.safetensors")).metadata.at("classes") ==
+  CHECK(Json::parse(fixture.must({"eval", "run", "--test", "--json"}).out)["accuracy"] == 1.0);
+  CHECK(lines_of(fixture.must({"sample", "run"}).out).size() == 3);
+  CHECK(load_checkpoint(fixture.folder.path("run/checkpoint.safetensors")).metadata.at("classes") ==
         "art, maths");
 
   std::string renamed = content;
   for (std::size_t at; (at = renamed.find("maths")) != std::string::npos;)
     renamed.replace(at, 5, "logic");
-  shop.folder.write("papers/small.content", renamed);
-  const Finished other = shop.run({"eval", "run"});
+  fixture.folder.write("papers/small.content", renamed);
+  const Finished other = fixture.run({"eval", "run"});
   CHECK(other.status == 2);
   check_says(other.err, {"classes art, logic; this model was trained on art, maths"});
 
-  shop.folder.write("papers/small.content", content);
-  shop.folder.write("papers/small.cites", "p1 p99\n");
-  const std::string before = read_bytes(shop.folder.path("run/checkpoint.safetensors"));
+  fixture.folder.write("papers/small.content", content);
+  fixture.folder.write("papers/small.cites", "p1 p99\n");
+  const std::string before = read_bytes(fixture.folder.path("run/checkpoint.safetensors"));
   std::vector<std::string> resumed = {"train", "cora", "--out", "run", "--resume"};
   resumed.insert(resumed.end(), short_papers.begin(), short_papers.end());
-  const Finished refused = shop.run(resumed);
+  const Finished refused = fixture.run(resumed);
   CHECK(refused.status == 2);
   check_says(refused.err, {"papers/small.cites: line 1", "node p99"});
-  CHECK(read_bytes(shop.folder.path("run/checkpoint.safetensors")) == before);
-  const Finished nowhere = shop.run({"train", "cora", "--out", "new"});
+  CHECK(read_bytes(fixture.folder.path("run/checkpoint.safetensors")) == before);
+  const Finished nowhere = fixture.run({"train", "cora", "--out", "new"});
   CHECK(nowhere.status == 2);
   check_says(nowhere.err, {"data.path", "Cora", "*.content"});
-  CHECK(!std::filesystem::exists(shop.folder.path("new")));
+  CHECK(!std::filesystem::exists(fixture.folder.path("new")));
 }
 
 TEST_CASE("graph task: drawn graphs are told apart, and any others are classified") {
-  const PaperShop shop;
-  shop.must({"train", "graphs", "--quiet", "--out", "run"},
-            {"data.held_back=200", "train.steps=300", "train.eval_every=0"});
-  CHECK(shop.eval("run")["accuracy"].get<double>() > 0.8);
-  const auto shown = lines_of(shop.must({"sample", "run", "--count", "4"}).out);
+  const CitationFixture fixture;
+  fixture.must({"train", "graphs", "--quiet", "--out", "run"},
+               {"data.held_back=200", "train.steps=300", "train.eval_every=0"});
+  CHECK(fixture.eval("run")["accuracy"].get<double>() > 0.8);
+  const auto shown = lines_of(fixture.must({"sample", "run", "--count", "4"}).out);
   CHECK(shown.size() == 8);
   CHECK(shown[0].find('-') != std::string::npos);
   std::string star = "0-1";
   for (int leaf = 2; leaf < 16; ++leaf) star += fmt::format(" 0-{}", leaf);
-  CHECK(shop.must({"sample", "run", "--prompt", star}).out == star + "  star\n");
-  const Finished wrong = shop.run({"sample", "run", "--prompt", "0-1 12"});
+  CHECK(fixture.must({"sample", "run", "--prompt", star}).out == star + "  star\n");
+  const Finished wrong = fixture.run({"sample", "run", "--prompt", "0-1 12"});
   CHECK(wrong.status == 2);
   check_says(wrong.err, {"edge '12'"});
 }
 
 TEST_CASE("graph task: the same bits on 1, 2 and 3 threads, and after being resumed") {
-  const PaperShop shop;
+  const CitationFixture fixture;
   const std::vector<std::string> keys = {"train.steps=8", "train.eval_every=4", "model.dropout=0.2",
                                          "data.held_back=50", "optim.schedule=constant"};
   for (const std::string layer : {"convolution", "attention"}) {
@@ -121,25 +121,26 @@ TEST_CASE("graph task: the same bits on 1, 2 and 3 threads, and after being resu
     if (layer == "attention") own.push_back("model.heads=2");
     const auto tensors = [&](const std::string& run) {
       std::map<std::string, std::vector<double>> values;
-      const Checkpoint saved = load_checkpoint(shop.folder.path(run + "/checkpoint.safetensors"));
+      const Checkpoint saved =
+          load_checkpoint(fixture.folder.path(run + "/checkpoint.safetensors"));
       for (const auto& [name, array] : saved.file.tensors) values[name] = doubles(array);
       return values;
     };
     for (const std::string threads : {"1", "2", "3"})
-      shop.must({"train", "graphs", "--quiet", "--out", layer + threads, "--threads", threads},
-                own);
+      fixture.must({"train", "graphs", "--quiet", "--out", layer + threads, "--threads", threads},
+                   own);
     CHECK(tensors(layer + "1") == tensors(layer + "2"));
     CHECK(tensors(layer + "1") == tensors(layer + "3"));
     own.front() = "train.steps=3";
-    shop.must({"train", "graphs", "--quiet", "--out", layer}, own);
+    fixture.must({"train", "graphs", "--quiet", "--out", layer}, own);
     own.front() = "train.steps=8";
-    shop.must({"train", "graphs", "--quiet", "--out", layer, "--resume"}, own);
+    fixture.must({"train", "graphs", "--quiet", "--out", layer, "--resume"}, own);
     CHECK(tensors(layer + "1") == tensors(layer));
   }
 }
 
 TEST_CASE("graph task: the variants run") {
-  const PaperShop shop;
+  const CitationFixture fixture;
   const std::vector<std::string> rows[] = {
       {"karate", "model.layer=attention", "model.heads=4"},
       {"karate", "model.normalization=mean", "model.dropout=0.5", "data.labelled=[1, 2, 33, 34]"},
@@ -153,11 +154,11 @@ TEST_CASE("graph task: the variants run") {
     words.insert(words.begin(), {"train"});
     words.insert(words.end(), {"--out", run, "train.steps=5"});
     if (words[1] == "graphs") words.push_back("data.held_back=20");
-    shop.must(words);
-    CHECK(std::isfinite(shop.eval(run)["loss"].get<double>()));
+    fixture.must(words);
+    CHECK(std::isfinite(fixture.eval(run)["loss"].get<double>()));
   }
   const Finished wrong =
-      shop.run({"train", "karate", "--out", "new", "model.layer=attention", "model.heads=3"});
+      fixture.run({"train", "karate", "--out", "new", "model.layer=attention", "model.heads=3"});
   CHECK(wrong.status == 2);
   check_says(wrong.err, {"model.heads = 3: must divide model.width = 16"});
 }
@@ -195,20 +196,20 @@ TEST_CASE("graph task: a training loss leaves the parameters their names") {
 // --- several seeds ---
 
 TEST_CASE("seeds: each trains into its own run, and mean and deviation are those of the runs") {
-  const PaperShop shop;
+  const CitationFixture fixture;
   const std::vector<std::string> keys = {"train.steps=20", "seed=4"};
   const Finished finished =
-      shop.must({"train", "karate", "--quiet", "--seeds", "3", "--out", "club"}, keys);
+      fixture.must({"train", "karate", "--quiet", "--seeds", "3", "--out", "club"}, keys);
   const std::vector<std::string> lines = lines_of(finished.out);
   REQUIRE(lines.size() == 5);
   double sum = 0, squares = 0;
   for (int i = 0; i < 3; ++i) {
     const std::string run = fmt::format("club/seed-{}", 4 + i);
     CHECK(lines[i].starts_with(fmt::format("seed {}: loss ", 4 + i)));
-    const auto metrics = lines_of(read_bytes(shop.folder.path(run + "/metrics.jsonl")));
+    const auto metrics = lines_of(read_bytes(fixture.folder.path(run + "/metrics.jsonl")));
     const double accuracy = Json::parse(metrics.back())["accuracy"];
     sum += accuracy, squares += accuracy * accuracy;
-    CHECK(load_config(shop.folder.path(run + "/config.toml"), {})[key::seed] == 4 + i);
+    CHECK(load_config(fixture.folder.path(run + "/config.toml"), {})[key::seed] == 4 + i);
   }
   const double deviation = std::sqrt(std::max(0.0, (squares - sum * sum / 3) / 2));
   check_says(lines[3],
@@ -217,50 +218,51 @@ TEST_CASE("seeds: each trains into its own run, and mean and deviation are those
                         "not compared with expected.value: train.steps = 20, karate has 100"});
 
   // One seed of them is what training with that seed alone gives.
-  shop.must({"train", "karate", "--quiet", "--out", "alone", "train.steps=20", "seed=5"});
+  fixture.must({"train", "karate", "--quiet", "--out", "alone", "train.steps=20", "seed=5"});
   const auto checksums = [&](const std::string& run) {  // of its tensors
-    auto kept = read_safetensors(shop.folder.path(run + "/best.safetensors")).metadata;
+    auto kept = read_safetensors(fixture.folder.path(run + "/best.safetensors")).metadata;
     std::erase_if(kept, [](const auto& entry) { return !entry.first.starts_with("xxh3."); });
     return kept;
   };
   CHECK(!checksums("alone").empty());
   CHECK(checksums("alone") == checksums("club/seed-5"));
-  CHECK(shop.eval("alone")["loss"] == shop.eval("club/seed-5")["loss"]);
+  CHECK(fixture.eval("alone")["loss"] == fixture.eval("club/seed-5")["loss"]);
 
-  const Finished again = shop.run({"train", "karate", "--seeds", "3", "--out", "club"}, keys);
+  const Finished again = fixture.run({"train", "karate", "--seeds", "3", "--out", "club"}, keys);
   CHECK(again.status == 2);
   check_says(again.err, {"club/seed-4: holds a run"});
 
-  const Finished all = shop.run({"eval", "club"});
+  const Finished all = fixture.run({"eval", "club"});
   CHECK(all.status == 2);
   check_says(all.err, {"club: holds runs; name one of them", "club/seed-"});
 
   // Nothing is trained where a later seed could not be.
-  const Finished blocked = shop.run({"train", "karate", "--seeds", "3", "--out", "club", "seed=2"});
+  const Finished blocked =
+      fixture.run({"train", "karate", "--seeds", "3", "--out", "club", "seed=2"});
   CHECK(blocked.status == 2);
-  CHECK(!std::filesystem::exists(shop.folder.path("club/seed-2")));
-  const Finished single = shop.run({"train", "karate", "--seeds", "3", "--out", "alone"});
+  CHECK(!std::filesystem::exists(fixture.folder.path("club/seed-2")));
+  const Finished single = fixture.run({"train", "karate", "--seeds", "3", "--out", "alone"});
   CHECK(single.status == 2);
   check_says(single.err, {"alone: holds a run of one seed"});
   const Finished last =
-      shop.run({"train", "karate", "--seeds", "3", "--out", "last", "seed=9223372036854775807"});
+      fixture.run({"train", "karate", "--seeds", "3", "--out", "last", "seed=9223372036854775807"});
   CHECK(last.status == 2);
   check_says(last.err, {"seed", "--seeds 3"});
 }
 
 TEST_CASE(
     "seeds: --resume keeps what is done, goes on with what is not, and adds what is missing") {
-  const PaperShop shop;
-  shop.must({"train", "karate", "--quiet", "--seeds", "2", "--out", "club", "train.steps=20"});
-  const std::string first = shop.folder.path("club/seed-1/checkpoint.safetensors");
-  shop.must({"train", "karate", "--quiet", "--out", "whole", "--seeds", "3", "train.steps=30"});
-  const Finished resumed = shop.must({"train", "karate", "--quiet", "--seeds", "3", "--out", "club",
-                                      "--resume", "train.steps=30"});
+  const CitationFixture fixture;
+  fixture.must({"train", "karate", "--quiet", "--seeds", "2", "--out", "club", "train.steps=20"});
+  const std::string first = fixture.folder.path("club/seed-1/checkpoint.safetensors");
+  fixture.must({"train", "karate", "--quiet", "--out", "whole", "--seeds", "3", "train.steps=30"});
+  const Finished resumed = fixture.must({"train", "karate", "--quiet", "--seeds", "3", "--out",
+                                         "club", "--resume", "train.steps=30"});
   CHECK(lines_of(resumed.out).size() == 5);
   CHECK(load_checkpoint(first).state.step == 30);
   const auto means = [&](const Finished& finished) { return lines_of(finished.out)[3]; };
-  const Finished whole = shop.must({"train", "karate", "--quiet", "--seeds", "3", "--out", "whole",
-                                    "--resume", "train.steps=30"});
+  const Finished whole = fixture.must({"train", "karate", "--quiet", "--seeds", "3", "--out",
+                                       "whole", "--resume", "train.steps=30"});
   CHECK(means(resumed) == means(whole));
 }
 

@@ -8,7 +8,7 @@
 #include "autograd/buffer_pool.hpp"
 #include "data/images/images.hpp"
 #include "tests/support/labels.hpp"
-#include "tests/support/workshop.hpp"
+#include "tests/support/run_fixture.hpp"
 #include "train/model.hpp"
 
 // What a C++ program does with a trained model, beside what the commands do with it.
@@ -37,16 +37,16 @@ std::string broken_contract(Call call) {
 }
 
 // `tapestry train CONFIG` of a shipped config made small.
-void train_small(const Workshop& shop, const std::string& config, const std::string& task,
+void train_small(const RunFixture& fixture, const std::string& config, const std::string& task,
                  std::vector<std::string> more = {}) {
   std::vector<std::string> words = {
-      "train", config, "--quiet", "--out", shop.folder.path(config), "train.steps=20"};
+      "train", config, "--quiet", "--out", fixture.folder.path(config), "train.steps=20"};
   for (const auto& keys : {small(task), more}) words.insert(words.end(), keys.begin(), keys.end());
   said(with_sets(words));
 }
 
 std::vector<float> some_images(std::int64_t count) {
-  const Array images = draw_clothes(count, 1, DrawnSplit::test).images();
+  const Array images = make_clothes(count, 1, SyntheticSplit::test).images();
   return {images.values<float>().begin(), images.values<float>().end()};
 }
 
@@ -63,12 +63,12 @@ std::vector<std::vector<std::string>> cells_of(const std::string& csv) {
 TEST_SUITE_BEGIN("model");
 
 TEST_CASE("model: writes what `tapestry sample` writes with the same seed") {
-  const Workshop shop;
-  shop.must_train("text", "words");
-  shop.must_train("text", "recurrent", {"model.kind=recurrent"});
-  shop.must_train("text", "rounded", {"train.precision=bf16"});
+  const RunFixture fixture;
+  fixture.must_train("text", "words");
+  fixture.must_train("text", "recurrent", {"model.kind=recurrent"});
+  fixture.must_train("text", "rounded", {"train.precision=bf16"});
   for (const std::string run : {"words", "recurrent", "rounded"}) {
-    const std::string path = shop.folder.path(run), prompt = "green b";
+    const std::string path = fixture.folder.path(run), prompt = "green b";
     const Model model(path);
     CHECK(model.task() == "language-model");
     CHECK(prompt + model.generate(prompt, {.tokens = 40}) + "\n" ==
@@ -95,14 +95,15 @@ TEST_CASE("model: writes what `tapestry sample` writes with the same seed") {
              "--top-k", "9",  "--top-p",  "0.9",  "--min-p",  "0.01", "--repetition-penalty", "1.1",
              "--seed",  "7",  "--stop",   "zzz"}));
     CHECK(model.generate("").size() == 500);
-    CHECK(Model(shop.best(run)).generate("", {.tokens = 9}) == model.generate("", {.tokens = 9}));
+    CHECK(Model(fixture.best(run)).generate("", {.tokens = 9}) ==
+          model.generate("", {.tokens = 9}));
   }
 }
 
 TEST_CASE("model: tokens and logits are those of the text that it writes") {
-  const Workshop shop;
-  shop.must_train("text", "run");
-  const Model model(shop.folder.path("run"));
+  const RunFixture fixture;
+  fixture.must_train("text", "run");
+  const Model model(fixture.folder.path("run"));
   const Tokens prompt = model.tokenize("3 green");
   CHECK(prompt.size() == 7);
   CHECK(model.detokenize(prompt) == "3 green");
@@ -130,7 +131,7 @@ TEST_CASE("model: tokens and logits are those of the text that it writes") {
       nats += std::log(sum) - row[tokens[t + 1]];
     }
   }
-  CHECK(nats / count == doctest::Approx(shop.eval("run")["loss"].get<double>()).epsilon(1e-5));
+  CHECK(nats / count == doctest::Approx(fixture.eval("run")["loss"].get<double>()).epsilon(1e-5));
 
   Tokens taken;
   model.generate(prompt, greedy, TakeToken([&](std::int32_t token) {
@@ -152,29 +153,29 @@ TEST_CASE("model: tokens and logits are those of the text that it writes") {
 }
 
 TEST_CASE("model: names and translations, as `tapestry sample` shows them") {
-  const Workshop shop;
-  const std::string list = shop.folder.write(
+  const RunFixture fixture;
+  const std::string list = fixture.folder.write(
       "names.txt", "ada\nboole\ncarol\ndirk\nedgar\nfrege\ngrace\nhilda\nida\njohn\nkurt\nlisp\n");
-  train_small(shop, "names", "language-model", {"data.path=" + list, "model.context=12"});
-  const std::string names = shop.folder.path("names");
+  train_small(fixture, "names", "language-model", {"data.path=" + list, "model.context=12"});
+  const std::string names = fixture.folder.path("names");
   CHECK("bo" + Model(names).generate("bo") + "\n" ==
         said({"sample", names, "--count", "1", "--prompt", "bo"}));
 
-  train_small(shop, "dates", "translation", {"data.examples=50", "data.held_back=20"});
-  const std::string dates = shop.folder.path("dates"), day = "the 23rd of July 1903";
+  train_small(fixture, "dates", "translation", {"data.examples=50", "data.held_back=20"});
+  const std::string dates = fixture.folder.path("dates"), day = "the 23rd of July 1903";
   CHECK(Model(dates).translate(day) + "\n" == said({"sample", dates, "--prompt", day}));
   check_says(broken_contract([&] { Model(dates).translate(""); }),
              {"translate: 0 tokens; expected 1 to"});
 }
 
 TEST_CASE("model: encodes images as `tapestry latent` does, and decodes them") {
-  const Workshop shop;
-  shop.must_train("vae", "run");
-  const Model model(shop.folder.path("run"));
+  const RunFixture fixture;
+  fixture.must_train("vae", "run");
+  const Model model(fixture.folder.path("run"));
   CHECK(model.height() * model.width() == 784);
   CHECK(model.class_names().size() == 10);
-  said({"latent", shop.folder.path("run"), "--out", shop.folder.path("codes")});
-  const auto table = cells_of(read_bytes(shop.folder.path("codes.csv")));
+  said({"latent", fixture.folder.path("run"), "--out", fixture.folder.path("codes")});
+  const auto table = cells_of(read_bytes(fixture.folder.path("codes.csv")));
   const std::vector<float> images = some_images(10);
   const Latents latents = model.encode(images);
   REQUIRE(latents.means.rows == 10);
@@ -193,7 +194,8 @@ TEST_CASE("model: encodes images as `tapestry latent` does, and decodes them") {
     const double mean = latents.means.values[i], log = latents.log_variances.values[i];
     kl += (mean * mean + std::exp(log) - 1 - log) / 2;
   }
-  CHECK(kl / 10 == doctest::Approx(shop.eval("run", {"--test"})["kl"].get<double>()).epsilon(1e-5));
+  CHECK(kl / 10 ==
+        doctest::Approx(fixture.eval("run", {"--test"})["kl"].get<double>()).epsilon(1e-5));
 
   const Matrix again = model.reconstruct(images);
   CHECK(again.values == model.decode(latents.means.values).values);
@@ -202,18 +204,18 @@ TEST_CASE("model: encodes images as `tapestry latent` does, and decodes them") {
   CHECK(model.encode(std::span(images).subspan(3 * 784, 784)).means.values ==
         std::vector<float>(latents.means.row(3).begin(), latents.means.row(3).end()));
 
-  shop.must_train("vae", "plain", {"model.sigma=none", "model.beta=1"});
-  const Latents plain = Model(shop.folder.path("plain")).encode(images);
+  fixture.must_train("vae", "plain", {"model.sigma=none", "model.beta=1"});
+  const Latents plain = Model(fixture.folder.path("plain")).encode(images);
   CHECK(plain.means.rows == 10);
   CHECK(plain.log_variances.rows == 0);
 }
 
 TEST_CASE("model: classes and forecasts, as `tapestry sample` shows them") {
-  const Workshop shop;
-  train_small(shop, "clothes-vit", "image-classification");
-  const std::string path = shop.folder.path("clothes-vit");
+  const RunFixture fixture;
+  train_small(fixture, "clothes-vit", "image-classification");
+  const std::string path = fixture.folder.path("clothes-vit");
   const Model model(path);
-  const Array images = draw_clothes(10, 1, DrawnSplit::validation).images();
+  const Array images = make_clothes(10, 1, SyntheticSplit::validation).images();
   const Matrix shares = model.classify(images.values<float>());
   CHECK(shares.rows == 10);
   CHECK(shares.columns == 10);
@@ -226,13 +228,13 @@ TEST_CASE("model: classes and forecasts, as `tapestry sample` shows them") {
         fmt::format("image {}: {} {:.2f} ", i, model.class_names()[best], row[best])));
   }
 
-  train_small(shop, "waves", "forecast");
-  const std::string waves = shop.folder.path("waves");
+  train_small(fixture, "waves", "forecast");
+  const std::string waves = fixture.folder.path("waves");
   const Model forecaster(waves);
   CHECK(forecaster.context() == 12);
   CHECK(forecaster.series().size() == 3);
-  said({"sample", waves, "--out", shop.folder.path("next.csv")});
-  const auto table = cells_of(read_bytes(shop.folder.path("next.csv")));
+  said({"sample", waves, "--out", fixture.folder.path("next.csv")});
+  const auto table = cells_of(read_bytes(fixture.folder.path("next.csv")));
   std::vector<float> window;
   for (std::size_t row = 1; row <= 12; ++row)
     for (std::size_t m = 0; m < 3; ++m) window.push_back(std::stof(table[row][1 + 2 * m]));
@@ -246,15 +248,15 @@ TEST_CASE("model: classes and forecasts, as `tapestry sample` shows them") {
 }
 
 TEST_CASE("model: four threads at once get the bits that each gets alone") {
-  const Workshop shop;
-  shop.must_train("text", "words", {"model.width=32"});
-  shop.must_train("text", "recurrent", {"model.kind=recurrent"});
-  shop.must_train("text", "rounded", {"train.precision=bf16"});
-  shop.must_train("vae", "vae");
+  const RunFixture fixture;
+  fixture.must_train("text", "words", {"model.width=32"});
+  fixture.must_train("text", "recurrent", {"model.kind=recurrent"});
+  fixture.must_train("text", "rounded", {"train.precision=bf16"});
+  fixture.must_train("vae", "vae");
   std::vector<Model> writers;
   for (const char* run : {"words", "recurrent", "rounded"})
-    writers.emplace_back(shop.folder.path(run));
-  const Model vae(shop.folder.path("vae"));
+    writers.emplace_back(fixture.folder.path(run));
+  const Model vae(fixture.folder.path("vae"));
   const std::vector<float> images = some_images(64);
   struct Results {
     std::vector<std::string> texts{};
@@ -286,10 +288,10 @@ TEST_CASE("model: four threads at once get the bits that each gets alone") {
 
 TEST_CASE("model: to load it takes the memory of its parameters, without the optimiser's" *
           not_sanitized("memory is not recycled there")) {
-  const Workshop shop;
-  shop.must_train("text", "run", {"model.width=128", "train.steps=2"});
-  const std::string path = shop.folder.path("run");
-  const std::int64_t bytes = 4 * count_parameters(load_checkpoint_head(shop.best("run")));
+  const RunFixture fixture;
+  fixture.must_train("text", "run", {"model.width=128", "train.steps=2"});
+  const std::string path = fixture.folder.path("run");
+  const std::int64_t bytes = 4 * count_parameters(load_checkpoint_head(fixture.best("run")));
   const auto before = static_cast<std::int64_t>(memory_use().bytes_in_use);
   reset_peak_memory();
   const Model model(path);
@@ -299,23 +301,23 @@ TEST_CASE("model: to load it takes the memory of its parameters, without the opt
 }
 
 TEST_CASE("model: what cannot be is refused by name") {
-  const Workshop shop;
-  shop.must_train("text", "words");
-  shop.must_train("vae", "vae");
-  shop.must_train("toy", "toy");
-  check_says(message_of([&] { Model model(shop.folder.path("nowhere")); }), {"no such run"});
-  check_says(message_of([&] { Model model(shop.folder.path("toy")); }),
+  const RunFixture fixture;
+  fixture.must_train("text", "words");
+  fixture.must_train("vae", "vae");
+  fixture.must_train("toy", "toy");
+  check_says(message_of([&] { Model model(fixture.folder.path("nowhere")); }), {"no such run"});
+  check_says(message_of([&] { Model model(fixture.folder.path("toy")); }),
              {"is of the task toy-sequence; a program can use models of forecast,", "vae"});
   const std::string cut =
-      shop.folder.write("cut.safetensors", read_bytes(shop.best("words")).substr(0, 20000));
+      fixture.folder.write("cut.safetensors", read_bytes(fixture.best("words")).substr(0, 20000));
   check_says(message_of([&] { Model model(cut); }), {"the file is cut short"});
-  Safetensors file = read_safetensors(shop.best("words"));
+  Safetensors file = read_safetensors(fixture.best("words"));
   file.tensors.front().second = file.tensors.front().second.clone();
   file.tensors.front().second.mutable_values<float>()[0] += 1;
   write_safetensors(cut, file);
   check_says(message_of([&] { Model model(cut); }), {file.tensors.front().first, "is damaged"});
 
-  const Model words(shop.folder.path("words")), vae(shop.folder.path("vae"));
+  const Model words(fixture.folder.path("words")), vae(fixture.folder.path("vae"));
   const std::vector<float> numbers(785);
   const Tokens none, nine(9), strange = {1, 99};
   check_says(message_of([&] { words.generate("green ß"); }), {"ß"});

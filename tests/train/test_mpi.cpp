@@ -5,8 +5,8 @@
 
 #include "tests/support/graphs.hpp"
 #include "tests/support/labels.hpp"
-#include "tests/support/workshop.hpp"
-#include "train/tools/plan/memory.hpp"
+#include "tests/support/run_fixture.hpp"
+#include "train/tools/plan/memory_plan.hpp"
 
 // Trainings by several processes, which mpirun starts.
 namespace tapestry {
@@ -19,9 +19,9 @@ struct Together {
 };
 
 // mpirun -n RANKS tapestry train CONFIG --out RUN --quiet MORE
-Finished train_together(const Workshop& shop, const Together& together, const std::string& config,
-                        const std::string& run, const std::vector<std::string>& more = {},
-                        const RunOptions& options = {}) {
+Finished train_together(const RunFixture& fixture, const Together& together,
+                        const std::string& config, const std::string& run,
+                        const std::vector<std::string>& more = {}, const RunOptions& options = {}) {
   for (const char* allowed : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
     setenv(allowed, "1", 1);
   std::vector<std::string> words = {"--quiet"};
@@ -29,26 +29,27 @@ Finished train_together(const Workshop& shop, const Together& together, const st
   std::vector<std::string> command = together.launcher;
   command.insert(command.end(),
                  {"-n", std::to_string(together.ranks), TAPESTRY_BINARY, "train",
-                  shop.folder.path(config + ".toml"), "--out", shop.folder.path(run)});
+                  fixture.folder.path(config + ".toml"), "--out", fixture.folder.path(run)});
   const std::vector<std::string> sets = with_sets(words);
   command.insert(command.end(), sets.begin(), sets.end());
   return run_program(command, options);
 }
 
-void must_train_together(const Workshop& shop, const Together& together, const std::string& config,
-                         const std::string& run, const std::vector<std::string>& more = {}) {
-  const Finished finished = train_together(shop, together, config, run, more);
+void must_train_together(const RunFixture& fixture, const Together& together,
+                         const std::string& config, const std::string& run,
+                         const std::vector<std::string>& more = {}) {
+  const Finished finished = train_together(fixture, together, config, run, more);
   INFO(finished.out, finished.err);
   REQUIRE(finished.status == 0);
 }
 
 // What rank 0 held is what `tapestry plan` said.
-void check_planned(const Workshop& shop, int ranks, const std::string& config,
+void check_planned(const RunFixture& fixture, int ranks, const std::string& config,
                    const std::string& run, const std::vector<std::string>& more) {
   const MemoryPlan plan =
-      plan_memory(load_config(shop.folder.path(config + ".toml"), more), {.ranks = ranks});
+      plan_memory(load_config(fixture.folder.path(config + ".toml"), more), {.ranks = ranks});
   CHECK(static_cast<double>(plan.peak()) ==
-        doctest::Approx(tensor_bytes(shop.folder.path(run))).epsilon(0.1));
+        doctest::Approx(tensor_bytes(fixture.folder.path(run))).epsilon(0.1));
 }
 
 // The line that Tapestry wrote among those of mpirun.
@@ -81,9 +82,9 @@ TEST_SUITE_BEGIN("mpi");
 
 TEST_CASE("mpi: the same bits on 1 to 4 ranks, with the optimiser's state whole or in shares" *
           not_sanitized("it takes minutes; the next one is run")) {
-  const Workshop shop;
-  shop.folder.write("dates.toml", "base = \"dates\"\n");
-  shop.folder.write("graphs.toml", "base = \"graphs\"\n");
+  const RunFixture fixture;
+  fixture.folder.write("dates.toml", "base = \"dates\"\n");
+  fixture.folder.write("graphs.toml", "base = \"graphs\"\n");
   const std::vector<std::string> few = {"train.eval_every=4", "train.checkpoint_every=4",
                                         "train.log_every=1"};
   const std::map<std::string, std::vector<std::string>> configs = {
@@ -98,24 +99,25 @@ TEST_CASE("mpi: the same bits on 1 to 4 ranks, with the optimiser's state whole 
     CAPTURE(config);
     std::vector<std::string> more = few;
     more.insert(more.end(), own.begin(), own.end());
-    shop.must_train(config, config + "-1", more);
+    fixture.must_train(config, config + "-1", more);
     for (const int ranks : {2, 3, 4}) {
       const std::string run = fmt::format("{}-{}", config, ranks);
-      must_train_together(shop, {ranks}, config, run, more);
-      check_same_run(shop, config + "-1", run);
-      check_planned(shop, ranks, config, run, more);
+      must_train_together(fixture, {ranks}, config, run, more);
+      check_same_run(fixture, config + "-1", run);
+      check_planned(fixture, ranks, config, run, more);
     }
     more.push_back("train.shard_optimizer=true");
-    must_train_together(shop, {3}, config, config + "-shares", more);
-    check_planned(shop, 3, config, config + "-shares", more);
-    CHECK(untimed(shop.metrics(config + "-1")) == untimed(shop.metrics(config + "-shares")));
-    check_same_checkpoint(shop.checkpoint(config + "-1"), shop.checkpoint(config + "-shares"));
+    must_train_together(fixture, {3}, config, config + "-shares", more);
+    check_planned(fixture, 3, config, config + "-shares", more);
+    CHECK(untimed(fixture.metrics(config + "-1")) == untimed(fixture.metrics(config + "-shares")));
+    check_same_checkpoint(fixture.checkpoint(config + "-1"),
+                          fixture.checkpoint(config + "-shares"));
   }
 }
 
 TEST_CASE(
     "mpi: a run goes on with another number of ranks, in shares or not, as if never stopped") {
-  const Workshop shop;
+  const RunFixture fixture;
   const std::vector<std::string> parts = {"train.micro_batches=4", "train.eval_every=6",
                                           "optim.decay_steps=18"};
   const auto until = [&](int steps, const std::vector<std::string>& more = {}) {
@@ -124,28 +126,29 @@ TEST_CASE(
     all.insert(all.end(), more.begin(), more.end());
     return all;
   };
-  shop.must_train("toy", "whole", until(18));
-  must_train_together(shop, {3}, "toy", "passed-on", until(6, {"train.shard_optimizer=true"}));
-  must_train_together(shop, {2}, "toy", "passed-on",
+  fixture.must_train("toy", "whole", until(18));
+  must_train_together(fixture, {3}, "toy", "passed-on", until(6, {"train.shard_optimizer=true"}));
+  must_train_together(fixture, {2}, "toy", "passed-on",
                       until(12, {"--resume", "train.shard_optimizer=true"}));
-  shop.must_train("toy", "passed-on", until(18, {"--resume"}));
-  check_same_checkpoint(shop.checkpoint("whole"), shop.checkpoint("passed-on"));
+  fixture.must_train("toy", "passed-on", until(18, {"--resume"}));
+  check_same_checkpoint(fixture.checkpoint("whole"), fixture.checkpoint("passed-on"));
 }
 
 TEST_CASE("mpi: by TCP, and by MPICH where it is there") {
-  const Workshop shop;
+  const RunFixture fixture;
   const std::vector<std::string> more = {"train.micro_batches=4", "train.steps=6"};
-  shop.must_train("text", "one", more);
-  must_train_together(shop, {3, {"mpirun.openmpi", "--oversubscribe", "--mca", "btl", "tcp,self"}},
+  fixture.must_train("text", "one", more);
+  must_train_together(fixture,
+                      {3, {"mpirun.openmpi", "--oversubscribe", "--mca", "btl", "tcp,self"}},
                       "text", "tcp", more);
-  check_same_run(shop, "one", "tcp");
+  check_same_run(fixture, "one", "tcp");
   if (run_program({"sh", "-c", "command -v mpirun.mpich"}).status != 0 ||
       !fs::exists(TAPESTRY_PLUGINS "/mpich.so")) {
     left_out("MPICH is not installed");
     return;
   }
-  must_train_together(shop, {3, {"mpirun.mpich"}}, "text", "mpich", more);
-  check_same_run(shop, "one", "mpich");
+  must_train_together(fixture, {3, {"mpirun.mpich"}}, "text", "mpich", more);
+  check_same_run(fixture, "one", "mpich");
 }
 
 // Two hosts: network namespaces of this machine, joined by a cable, and what mpirun calls in place
@@ -216,26 +219,26 @@ exec ip netns exec $host unshare -u sh -c 'hostname $0; exec sh -c "$*"' $host "
 };
 
 TEST_CASE("mpi: on two hosts, the same bits") {
-  const Workshop shop;
+  const RunFixture fixture;
   const TwoHosts hosts;
   if (!hosts.is_made()) {
     left_out("no network namespaces can be made, or this is not Open MPI 4");
     return;
   }
   const std::vector<std::string> more = {"train.micro_batches=4", "train.steps=6"};
-  shop.must_train("toy", "one", more);
-  must_train_together(shop, {4, hosts.launcher()}, "toy", "hosts", more);
-  check_same_run(shop, "one", "hosts");
-  const Finished finished = train_together(shop, {3, hosts.launcher()}, "toy", "refused",
+  fixture.must_train("toy", "one", more);
+  must_train_together(fixture, {4, hosts.launcher()}, "toy", "hosts", more);
+  check_same_run(fixture, "one", "hosts");
+  const Finished finished = train_together(fixture, {3, hosts.launcher()}, "toy", "refused",
                                            {"train.micro_batches=4", "train.batch_size=3"});
   CHECK(finished.status == 2);
 }
 
 TEST_CASE("mpi: one rank is killed: all end, which one is said, and the run goes on") {
-  const Workshop shop;
+  const RunFixture fixture;
   const std::vector<std::string> more = {"train.micro_batches=4", "train.steps=4000",
                                          "train.checkpoint_every=5"};
-  const std::string run = shop.folder.path("killed");
+  const std::string run = fixture.folder.path("killed");
   int victim = 0;
   std::chrono::steady_clock::time_point killed;
   const auto kill_one = [&] {
@@ -246,7 +249,7 @@ TEST_CASE("mpi: one rank is killed: all end, which one is said, and the run goes
     }
     return false;
   };
-  const Finished finished = train_together(shop, {3}, "toy", "killed", more, {.when = kill_one});
+  const Finished finished = train_together(fixture, {3}, "toy", "killed", more, {.when = kill_one});
   CHECK(std::chrono::steady_clock::now() - killed < std::chrono::seconds(60));
   CHECK(victim > 0);
   CHECK(finished.status != 0);
@@ -259,19 +262,19 @@ TEST_CASE("mpi: one rank is killed: all end, which one is said, and the run goes
   const std::int64_t step = load_checkpoint(run + "/checkpoint.safetensors").state.step;
   std::vector<std::string> rest = {"train.micro_batches=4", fmt::format("train.steps={}", step + 7),
                                    "optim.decay_steps=4000", "train.checkpoint_every=5"};
-  shop.must_train("toy", "whole", rest);
+  fixture.must_train("toy", "whole", rest);
   rest.push_back("--resume");
-  must_train_together(shop, {2}, "toy", "killed", rest);
-  check_same_checkpoint(shop.checkpoint("whole"), shop.checkpoint("killed"));
+  must_train_together(fixture, {2}, "toy", "killed", rest);
+  check_same_checkpoint(fixture.checkpoint("whole"), fixture.checkpoint("killed"));
 }
 
 TEST_CASE("mpi: SIGUSR1 to mpirun writes a checkpoint and ends") {
-  const Workshop shop;
+  const RunFixture fixture;
   const std::vector<std::string> more = {"train.micro_batches=4", "train.steps=100000",
                                          "train.checkpoint_every=0", "train.eval_every=0"};
-  const std::string run = shop.folder.path("signalled");
+  const std::string run = fixture.folder.path("signalled");
   const Finished finished =
-      train_together(shop, {2}, "toy", "signalled", more,
+      train_together(fixture, {2}, "toy", "signalled", more,
                      {.when = when_holds(run + "/metrics.jsonl", 600), .signal = SIGUSR1});
   INFO(finished.out, finished.err);
   CHECK(finished.status == 130);
@@ -280,16 +283,16 @@ TEST_CASE("mpi: SIGUSR1 to mpirun writes a checkpoint and ends") {
 }
 
 TEST_CASE("mpi: what is wrong is said once, and nothing is written") {
-  const Workshop shop;
+  const RunFixture fixture;
   const auto refused = [&](const Together& together, const std::string& config,
                            const std::vector<std::string>& more, int status,
                            const std::vector<std::string>& parts) {
     CAPTURE(config);
-    const Finished finished = train_together(shop, together, config, "refused", more);
+    const Finished finished = train_together(fixture, together, config, "refused", more);
     CHECK(finished.status == status);
     CHECK(lines_of(said(finished)).size() == 1);
     check_says(said(finished), parts);
-    CHECK(!fs::exists(shop.folder.path("refused")));
+    CHECK(!fs::exists(fixture.folder.path("refused")));
   };
   refused({4}, "toy", {"train.micro_batches=2"}, 2,
           {"train.micro_batches", "2 parts for 4 ranks", "at least 4"});
@@ -298,17 +301,18 @@ TEST_CASE("mpi: what is wrong is said once, and nothing is written") {
   refused({2}, "toy", {"train.micro_batchs=2"}, 2, {"unknown key", "train.micro_batches"});
   refused({2}, "toy", {"--no-such-option"}, 2, {"--no-such-option"});
   refused({2}, "text", {"train.micro_batches=2", "data.path=/nowhere"}, 2, {"/nowhere"});
-  shop.folder.write("karate.toml", "base = \"karate\"\n");
+  fixture.folder.write("karate.toml", "base = \"karate\"\n");
   refused({2}, "karate", {"train.micro_batches=2"}, 2, {"one graph in full", "start one process"});
 }
 
 TEST_CASE("mpi: a rank of another config or other data is named") {
-  const Workshop shop;
+  const RunFixture fixture;
   const auto one = [&](std::vector<std::string> words, const std::string& folder = "") {
     std::vector<std::string> command = {"-n", "1"};
     if (!folder.empty()) command.insert(command.end(), {"--wdir", folder});
-    words.insert(words.begin(), {"train", shop.folder.path("text.toml"), "--out",
-                                 shop.folder.path("refused"), "--quiet", "train.micro_batches=2"});
+    words.insert(words.begin(),
+                 {"train", fixture.folder.path("text.toml"), "--out",
+                  fixture.folder.path("refused"), "--quiet", "train.micro_batches=2"});
     words = with_sets(words);
     command.push_back(TAPESTRY_BINARY);
     command.insert(command.end(), words.begin(), words.end());
@@ -325,23 +329,23 @@ TEST_CASE("mpi: a rank of another config or other data is named") {
     CHECK(finished.status == 2);
     check_says(said(finished), parts);
     CHECK(lines_of(said(finished)).size() == 1);
-    CHECK(!fs::exists(shop.folder.path("refused")));
+    CHECK(!fs::exists(fixture.folder.path("refused")));
   };
   refused(one({}), one({"optim.learning_rate=0.5"}),
           {"rank 1 (", "another config than rank 0", "learning_rate = 0.5, not"});
   for (const std::string name : {"here", "there"}) {
-    fs::create_directories(shop.folder.path(name));
-    shop.folder.write(name + "/story.txt", story(name == "here" ? 20 : 21));
+    fs::create_directories(fixture.folder.path(name));
+    fixture.folder.write(name + "/story.txt", story(name == "here" ? 20 : 21));
   }
   const std::string data = "data.path=/proc/self/cwd/story.txt";
-  refused(one({data}, shop.folder.path("here")), one({data}, shop.folder.path("there")),
+  refused(one({data}, fixture.folder.path("here")), one({data}, fixture.folder.path("there")),
           {"rank 1 (", "another data than rank 0", "checksum"});
 }
 
 TEST_CASE("mpi: a loss that is not finite ends all ranks, and is reported once") {
-  const Workshop shop;
+  const RunFixture fixture;
   const Finished finished =
-      train_together(shop, {2}, "toy", "diverged",
+      train_together(fixture, {2}, "toy", "diverged",
                      {"train.micro_batches=2", "optim.name=sgd", "optim.learning_rate=1000",
                       "model.dropout=0", "optim.clip_norm=0"});
   CHECK(finished.status == 1);
@@ -351,20 +355,20 @@ TEST_CASE("mpi: a loss that is not finite ends all ranks, and is reported once")
 }
 
 TEST_CASE("mpi: bad steps are left out alike on any number of ranks, which one rank verifies") {
-  const Workshop shop;
+  const RunFixture fixture;
   const std::vector<std::string> more = {"train.micro_batches=4",  "train.steps=80",
                                          "train.max_bad_steps=60", "train.bad_step_factor=1.1",
                                          "train.eval_every=40",    "train.average_decay=0.9"};
-  shop.must_train("toy", "one", more);
-  CHECK(load_checkpoint(shop.checkpoint("one")).state.bad_steps > 3);
+  fixture.must_train("toy", "one", more);
+  CHECK(load_checkpoint(fixture.checkpoint("one")).state.bad_steps > 3);
   for (const int ranks : {2, 3}) {
     std::vector<std::string> own = more;
     own.push_back(ranks == 3 ? "train.shard_optimizer=true" : "train.shard_optimizer=false");
     const std::string run = fmt::format("on-{}", ranks);
-    must_train_together(shop, {ranks}, "toy", run, own);
-    CHECK(untimed(shop.metrics("one")) == untimed(shop.metrics(run)));
-    check_same_checkpoint(shop.checkpoint("one"), shop.checkpoint(run));
-    const Finished verified = tapestry_run({"verify", shop.folder.path(run), "--all"});
+    must_train_together(fixture, {ranks}, "toy", run, own);
+    CHECK(untimed(fixture.metrics("one")) == untimed(fixture.metrics(run)));
+    check_same_checkpoint(fixture.checkpoint("one"), fixture.checkpoint(run));
+    const Finished verified = tapestry_run({"verify", fixture.folder.path(run), "--all"});
     CHECK(verified.status == 0);
     check_says(verified.out, {"the same bits: steps 1 to 80 of 80", fmt::format("{} ranks", ranks),
                               "computed by ", "1 rank\n"});

@@ -6,15 +6,15 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "tests/support/fixtures.hpp"
 #include "tests/support/onnx_file.hpp"
 #include "tests/support/onnx_reference.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/small.hpp"
+#include "tests/support/small_data.hpp"
 #include "train/config/keys.hpp"
 #include "train/config/shipped_configs.hpp"
 #include "train/inspect/inspector.hpp"
-#include "train/inspect/onnx/file.hpp"
+#include "train/inspect/onnx/onnx_file.hpp"
 #include "train/inspect/onnx/ops.hpp"
 #include "train/tools/convert/onnx.hpp"
 
@@ -242,7 +242,7 @@ TEST_CASE("onnx: every shipped config goes out, and says what its model computes
       return Config::peek({{"resolved config", resolved}}, {}, key).value;
     };
     const TemporaryFolder folder;
-    const Fixture fixture = fixture_of(value("task"), value("data.kind"));
+    const SmallData fixture = small_data_of(value("task"), value("data.kind"));
     for (const auto& [file, content] : fixture.files) folder.write(file, content);
     std::vector<std::string> settings = small(value("task"));
     for (const auto& keys : {small_preset(config), fixture.few, fixture.data})
@@ -371,11 +371,11 @@ TEST_CASE("onnx: export by the command line, and what it refuses") {
 TEST_CASE("onnx: a task that has no such form yet is refused") {
   const TemporaryFolder folder;
   const TrainedModel karate = untrained("task = \"graph\"\n[data]\nkind = \"karate\"\n", {});
-  auto view = views<onnx::Models>().extract("graph");
+  auto view = inspectors<onnx::Models>().extract("graph");
   CHECK(message_of([&] { export_onnx(karate, folder.path("karate.onnx")); }) ==
         "this run's model has no form in ONNX; --format safetensors takes the weights out of any "
         "model");
-  views<onnx::Models>().insert(std::move(view));
+  inspectors<onnx::Models>().insert(std::move(view));
   CHECK_FALSE(fs::exists(folder.path("karate.onnx")));
 }
 

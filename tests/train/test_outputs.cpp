@@ -2,14 +2,14 @@
 
 #include <filesystem>
 
-#include "tests/support/workshop.hpp"
+#include "tests/support/run_fixture.hpp"
 
 // Which files commands may write: those that they are told to, and none that they read.
 namespace tapestry {
 namespace {
 namespace fs = std::filesystem;
 
-class OutputDesk : public Workshop {
+class OutputDesk : public RunFixture {
  public:
   Finished run(const std::vector<std::string>& words) const {
     return tapestry_run(with_sets(words), {.folder = folder.path()});

@@ -2,14 +2,14 @@
 
 #include <filesystem>
 
-#include "autograd/rehearsal.hpp"
+#include "autograd/dry_run.hpp"
 #include "data/graphs/node_graph.hpp"
 #include "data/text/conversation_dataset.hpp"
 #include "data/text/pairs.hpp"
 #include "tests/support/labels.hpp"
 #include "tests/support/peak_memory.hpp"
-#include "tests/support/workshop.hpp"
-#include "train/tools/plan/memory.hpp"
+#include "tests/support/run_fixture.hpp"
+#include "train/tools/plan/memory_plan.hpp"
 
 // test_smoke.cpp compares the plan of every shipped config with its training, test_mpi.cpp those of
 // several processes.
@@ -18,9 +18,9 @@ namespace {
 
 TEST_SUITE_BEGIN("plan");
 
-Json planned(const Workshop& shop, const std::string& config,
+Json planned(const RunFixture& fixture, const std::string& config,
              const std::vector<std::string>& settings = {}, int status = 0) {
-  std::vector<std::string> words = {"plan", shop.folder.path(config + ".toml"), "--json",
+  std::vector<std::string> words = {"plan", fixture.folder.path(config + ".toml"), "--json",
                                     "--seconds", "0"};
   words.insert(words.end(), settings.begin(), settings.end());
   const Finished finished = tapestry_run(with_sets(words));
@@ -30,8 +30,8 @@ Json planned(const Workshop& shop, const std::string& config,
 }
 
 TEST_CASE("plan: the bytes of arrays are those that the training then holds") {
-  const Workshop shop;
-  shop.must_train("text", "base");
+  const RunFixture fixture;
+  fixture.must_train("text", "base");
   const std::vector<std::vector<std::string>> all = {
       {},
       {"train.micro_batches=4"},
@@ -41,7 +41,7 @@ TEST_CASE("plan: the bytes of arrays are those that the training then holds") {
       {"train.eval_batch_size=1"},
       {"optim.name=sgd", "train.micro_batches=2"},
       {"train.trainable=[\"blocks.0.attention\"]"},
-      {"--from", shop.folder.path("base"), "model.lora.rank=2"}};
+      {"--from", fixture.folder.path("base"), "model.lora.rank=2"}};
   int number = 0;
   for (std::vector<std::string> settings : all) {
     CAPTURE(settings);
@@ -50,87 +50,87 @@ TEST_CASE("plan: the bytes of arrays are those that the training then holds") {
       settings.insert(settings.end(), {"model.width=64", "model.layers=2", "model.context=32"});
     settings.insert(settings.end(), {"train.steps=4", "train.batch_size=8"});
     const std::string run = fmt::format("run-{}", number++);
-    shop.must_train("text", run, settings);
-    const double held = tensor_bytes(shop.folder.path(run));
+    fixture.must_train("text", run, settings);
+    const double held = tensor_bytes(fixture.folder.path(run));
     CHECK(held > 1000);
-    CHECK(planned(shop, "text", settings)["bytes"]["tensors"].get<double>() ==
+    CHECK(planned(fixture, "text", settings)["bytes"]["tensors"].get<double>() ==
           doctest::Approx(held).epsilon(0.1));
   }
 }
 
 TEST_CASE("plan: what saves memory is seen to save it") {
-  const Workshop shop;
+  const RunFixture fixture;
   const std::vector<std::string> large = {"model.width=256", "model.layers=4", "model.context=128",
                                           "train.batch_size=16", "train.eval_batch_size=1"};
   const auto step = [&](std::vector<std::string> settings) {
     settings.insert(settings.end(), large.begin(), large.end());
-    return planned(shop, "text", settings)["bytes"]["step"].get<double>();
+    return planned(fixture, "text", settings)["bytes"]["step"].get<double>();
   };
   const double whole = step({});
   CHECK(step({"train.checkpoint_activations=true"}) < 0.7 * whole);
   CHECK(step({"train.micro_batches=8"}) < 0.7 * whole);
-  const Json alone = planned(shop, "text", {"--ranks", "4", "train.micro_batches=4"});
+  const Json alone = planned(fixture, "text", {"--ranks", "4", "train.micro_batches=4"});
   const Json shared = planned(
-      shop, "text", {"--ranks", "4", "train.micro_batches=4", "train.shard_optimizer=true"});
+      fixture, "text", {"--ranks", "4", "train.micro_batches=4", "train.shard_optimizer=true"});
   CHECK(shared["bytes"]["optimizer"].get<double>() <
         0.4 * alone["bytes"]["optimizer"].get<double>());
 }
 
 TEST_CASE(
     "plan: what does not fit gets the smallest change that makes it, and nothing is written") {
-  const Workshop shop;
+  const RunFixture fixture;
   std::vector<std::string> settings = {"model.width=256", "model.layers=4", "model.context=128",
                                        "train.batch_size=32", "train.eval_batch_size=32"};
-  const double all = planned(shop, "text", settings)["bytes"]["process"].get<double>() / 1e6;
+  const double all = planned(fixture, "text", settings)["bytes"]["process"].get<double>() / 1e6;
   const auto of_machine = [&](double megabytes) {
     std::vector<std::string> words = settings;
     words.insert(words.end(), {"--memory", fmt::format("{:.0f}", megabytes)});
     return words;
   };
-  const Json refused = planned(shop, "text", of_machine(0.6 * all), 1);
+  const Json refused = planned(fixture, "text", of_machine(0.6 * all), 1);
   CHECK_FALSE(refused["fits"].get<bool>());
   REQUIRE(refused.contains("change"));
   for (const auto& change : refused["change"]) settings.push_back(change.get<std::string>());
-  CHECK(planned(shop, "text", of_machine(0.6 * all))["fits"].get<bool>());
-  CHECK_FALSE(planned(shop, "text", of_machine(1), 1).contains("change"));
-  for (const auto& entry : std::filesystem::directory_iterator(shop.folder.path()))
+  CHECK(planned(fixture, "text", of_machine(0.6 * all))["fits"].get<bool>());
+  CHECK_FALSE(planned(fixture, "text", of_machine(1), 1).contains("change"));
+  for (const auto& entry : std::filesystem::directory_iterator(fixture.folder.path()))
     CHECK_FALSE(entry.is_directory());
 }
 
 TEST_CASE("bug: plan: a change was said to come to more than it does, and a larger one was named" *
           not_sanitized("where blocks are not recycled, and the sanitizer's own memory counts")) {
-  const Workshop shop;
+  const RunFixture fixture;
   const std::vector<std::string> large = {"model.width=64", "model.layers=2", "model.context=64",
                                           "train.batch_size=64", "train.eval_batch_size=1"};
   const auto process = [&](const std::string& parts) {
     std::vector<std::string> settings = large;
     settings.push_back("train.micro_batches=" + parts);
-    return planned(shop, "text", settings)["bytes"]["process"].get<double>() / 1e6;
+    return planned(fixture, "text", settings)["bytes"]["process"].get<double>() / 1e6;
   };
   const double of_eight = process("8");
   REQUIRE(of_eight < process("4") - 2);
   std::vector<std::string> settings = large;
   settings.insert(settings.end(), {"--memory", fmt::format("{:.0f}", of_eight + 1)});
-  CHECK(planned(shop, "text", settings, 1)["change"] == Json{"train.micro_batches=8"});
+  CHECK(planned(fixture, "text", settings, 1)["change"] == Json{"train.micro_batches=8"});
 }
 
 TEST_CASE("bug: plan: --from of another model's weights was planned, and is refused by train") {
-  const Workshop shop;
-  shop.must_train("toy", "run", {"train.steps=1"});
+  const RunFixture fixture;
+  fixture.must_train("toy", "run", {"train.steps=1"});
   const Finished finished =
-      tapestry_run({"plan", shop.folder.path("toy.toml"), "--from", shop.folder.path("run"),
+      tapestry_run({"plan", fixture.folder.path("toy.toml"), "--from", fixture.folder.path("run"),
                     "--seconds", "0", "--set", "model.width=32"});
   CHECK(finished.status == 2);
   check_says(finished.err, {"is float32 (", "the config asks for"});
 }
 
 TEST_CASE("plan: a model of terabytes is planned, and one of no machine is wrong in one line") {
-  const Workshop shop;
+  const RunFixture fixture;
   const Json plan = planned(
-      shop, "text", {"model.width=65536", "model.layers=8", "model.feed_forward=262144"}, 1);
+      fixture, "text", {"model.width=65536", "model.layers=8", "model.feed_forward=262144"}, 1);
   CHECK(plan["bytes"]["weights"].get<double>() > 1e12);
   const Finished wrong = tapestry_run(
-      {"plan", shop.folder.path("text.toml"), "--ranks", "3", "--set", "train.batch_size=2"});
+      {"plan", fixture.folder.path("text.toml"), "--ranks", "3", "--set", "train.batch_size=2"});
   CHECK(wrong.status == 2);
   CHECK(lines_of(wrong.err).size() == 1);
 }
@@ -143,11 +143,11 @@ std::unique_ptr<Task> task_of(const std::string& config, const std::vector<std::
 // The shapes of the arrays of a batch.
 std::vector<Shape> shapes_of(const Batch& batch) {
   std::vector<Shape> shapes = {batch.inputs.shape(), batch.targets.shape()};
-  if (const auto* source = std::any_cast<SourceTokens>(&batch.besides))
+  if (const auto* source = std::any_cast<SourceTokens>(&batch.auxiliary))
     shapes.insert(shapes.end(), {source->tokens.shape(), source->padding.shape()});
-  if (const auto* starts = std::any_cast<DocumentStarts>(&batch.besides))
+  if (const auto* starts = std::any_cast<DocumentStarts>(&batch.auxiliary))
     shapes.push_back(starts->starts.shape());
-  if (const auto* part = std::any_cast<GraphPart>(&batch.besides)) {
+  if (const auto* part = std::any_cast<GraphPart>(&batch.auxiliary)) {
     for (const SparseRows* rows : {&part->adjacency.incoming(), &part->adjacency.outgoing()})
       shapes.insert(shapes.end(),
                     {rows->offsets.shape(), rows->neighbours.shape(), rows->edges.shape()});
@@ -186,7 +186,7 @@ TEST_CASE("plan: a batch of a rehearsal has the shapes of the batch that is trai
       const std::vector<std::int64_t> examples = {first % data.size(), (first + 3) % data.size(),
                                                   (first + 8) % data.size()};
       const std::vector<Shape> real = shapes_of(data.batch(examples));
-      const Rehearsal rehearsal;
+      const DryRun dry_run;
       const Batch rehearsed = data.batch(examples);
       CHECK(shapes_of(rehearsed) == real);
       CHECK(rehearsed.count > 0);
@@ -219,13 +219,13 @@ TEST_CASE("bug: plan: a plan held the batch that it planned") {
 }
 
 TEST_CASE("bug: plan: a config whose text was missing was not planned") {
-  const Workshop shop;
+  const RunFixture fixture;
   const Json there =
-      planned(shop, "text", {"data.path=" + shop.folder.write("there.txt", story(20))});
+      planned(fixture, "text", {"data.path=" + fixture.folder.write("there.txt", story(20))});
   CHECK_FALSE(there.contains("assumed"));
-  const std::string missing = "data.path=" + shop.folder.path("missing.txt");
+  const std::string missing = "data.path=" + fixture.folder.path("missing.txt");
   for (const std::string tokenizer : {"", "train"}) {
-    const Json plan = planned(shop, "text", {missing, "data.tokenizer=" + tokenizer});
+    const Json plan = planned(fixture, "text", {missing, "data.tokenizer=" + tokenizer});
     check_says(plan["assumed"].get<std::string>(),
                {"data.path: ", "missing.txt is missing; assumed a text of 1000000 "});
     CHECK(plan["parameters"].get<double>() > there["parameters"].get<double>());
@@ -235,16 +235,17 @@ TEST_CASE("bug: plan: a config whose text was missing was not planned") {
   CHECK(lines_of(said.out).front() ==
         "data.path: names no text; assumed a text of 1000000 characters, 65 of them different");
   check_says(said.out, {"not measured: the text is missing"});
-  CHECK(shop.train("text", "run", {missing}).status == 2);
+  CHECK(fixture.train("text", "run", {missing}).status == 2);
 }
 
 TEST_CASE("plan: the pace is measured, by steps that leave nothing behind") {
-  const Workshop shop;
-  const Finished finished = tapestry_run({"plan", shop.folder.path("toy.toml"), "--seconds", "1"},
-                                         {.folder = shop.folder.path()});
+  const RunFixture fixture;
+  const Finished finished =
+      tapestry_run({"plan", fixture.folder.path("toy.toml"), "--seconds", "1"},
+                   {.folder = fixture.folder.path()});
   CHECK(finished.status == 0);
   check_says(finished.out, {"weights", "a step", "an evaluation", "in all", "40 steps", "disk"});
-  for (const auto& entry : std::filesystem::directory_iterator(shop.folder.path()))
+  for (const auto& entry : std::filesystem::directory_iterator(fixture.folder.path()))
     CHECK_FALSE(entry.is_directory());
 }
 

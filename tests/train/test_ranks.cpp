@@ -37,10 +37,10 @@ void merge(Texts& stack, int merges) {
 }
 
 // On one rank, and the most sums that it holds at a time, that of the part included.
-std::string alone(std::int64_t parts, std::size_t& most) {
-  const std::vector<int> merges = merges_of(parts);
+std::string alone(std::int64_t micro_batches, std::size_t& most) {
+  const std::vector<int> merges = merges_of(micro_batches);
   Texts stack;
-  for (std::int64_t part = 0; part < parts; ++part) {
+  for (std::int64_t part = 0; part < micro_batches; ++part) {
     stack.push_back(std::to_string(part));
     most = std::max(most, stack.size());
     merge(stack, merges[part]);
@@ -50,7 +50,7 @@ std::string alone(std::int64_t parts, std::size_t& most) {
 }
 
 // What a rank sends, in the order in which it does.
-Texts sent_by(const PartPlan& plan) {
+Texts sent_by(const MicroBatchPlan& plan) {
   Texts stack, sent;
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     stack.push_back(std::to_string(plan.range.first + static_cast<std::int64_t>(i)));
@@ -64,17 +64,17 @@ Texts sent_by(const PartPlan& plan) {
 }
 
 TEST_CASE("ranks: a sum's order depends on the parts alone, whoever has them") {
-  for (std::int64_t parts = 1; parts <= 70; ++parts) {
+  for (std::int64_t micro_batches = 1; micro_batches <= 70; ++micro_batches) {
     std::size_t most = 0;
-    const std::string whole = alone(parts, most);
+    const std::string whole = alone(micro_batches, most);
     CHECK(most <= 5);
-    for (int ranks = 1; ranks <= parts; ++ranks) {
-      CAPTURE(parts);
+    for (int ranks = 1; ranks <= micro_batches; ++ranks) {
+      CAPTURE(micro_batches);
       CAPTURE(ranks);
       Texts stack;
       std::int64_t next = 0;
       for (int rank = 0; rank < ranks; ++rank) {
-        const PartPlan plan = plan_parts(parts, rank, ranks);
+        const MicroBatchPlan plan = plan_micro_batches(micro_batches, rank, ranks);
         CHECK(plan.range.first == next);
         CHECK(plan.range.last > plan.range.first);
         next = plan.range.last;
@@ -85,7 +85,7 @@ TEST_CASE("ranks: a sum's order depends on the parts alone, whoever has them") {
           merge(stack, plan.merges_after[sum]);
         }
       }
-      CHECK(next == parts);
+      CHECK(next == micro_batches);
       REQUIRE(stack.size() == 1);
       CHECK(stack.front() == whole);
     }
@@ -96,13 +96,13 @@ TEST_CASE("ranks: a sum's order depends on the parts alone, whoever has them") {
 }
 
 TEST_CASE("ranks: of powers of two, up to eight ranks, or as many as parts, send one sum each") {
-  for (std::int64_t parts = 1; parts <= 64; parts *= 2)
-    for (int ranks = 1; ranks <= parts; ranks *= 2) {
-      if (ranks > 8 && ranks < parts) continue;
+  for (std::int64_t micro_batches = 1; micro_batches <= 64; micro_batches *= 2)
+    for (int ranks = 1; ranks <= micro_batches; ranks *= 2) {
+      if (ranks > 8 && ranks < micro_batches) continue;
       for (int rank = 0; rank < ranks; ++rank) {
-        CAPTURE(parts);
+        CAPTURE(micro_batches);
         CAPTURE(ranks);
-        CHECK(plan_parts(parts, rank, ranks).merges_after.size() == 1);
+        CHECK(plan_micro_batches(micro_batches, rank, ranks).merges_after.size() == 1);
       }
     }
 }
@@ -169,16 +169,16 @@ struct Regression {
 TEST_CASE("ranks: one alone sums its parts in their order, and clips what comes of it") {
   Regression task;
   Ranks ranks;
-  for (const std::int64_t parts : {1, 2, 4, 12}) {
-    CAPTURE(parts);
-    const std::int64_t size = 12 / parts;
-    GradientSum sum(ranks, task.parameters, {.parts = parts});
+  for (const std::int64_t micro_batches : {1, 2, 4, 12}) {
+    CAPTURE(micro_batches);
+    const std::int64_t size = 12 / micro_batches;
+    GradientSum sum(ranks, task.parameters, {.micro_batches = micro_batches});
     CHECK(sum.first() == 0);
-    CHECK(sum.last() == parts);
+    CHECK(sum.last() == micro_batches);
     for (int step = 0; step < 2; ++step) {
       std::vector<Gradients> stack;
-      const std::vector<int> merges = merges_of(parts);
-      for (std::int64_t part = 0; part < parts; ++part) {
+      const std::vector<int> merges = merges_of(micro_batches);
+      for (std::int64_t part = 0; part < micro_batches; ++part) {
         Tape tape;
         sum.add(tape, task.loss(part * size, (part + 1) * size), 0.25);
         stack.push_back(task.gradient(part * size, (part + 1) * size));
@@ -201,9 +201,9 @@ TEST_CASE("ranks: one alone sums its parts in their order, and clips what comes 
 TEST_CASE("ranks: what a sum of gradients is not made for is refused") {
   Regression task;
   Ranks ranks;
-  CHECK_THROWS_WITH_AS(GradientSum(ranks, task.parameters, {.parts = 0}),
+  CHECK_THROWS_WITH_AS(GradientSum(ranks, task.parameters, {.micro_batches = 0}),
                        "GradientSum: 0 parts of a step for 1 ranks", std::invalid_argument);
-  GradientSum sum(ranks, task.parameters, {.parts = 2});
+  GradientSum sum(ranks, task.parameters, {.micro_batches = 2});
   const auto add = [&] {
     Tape tape;
     sum.add(tape, task.loss(0, 6), 1);
@@ -221,7 +221,7 @@ TEST_CASE(
     "ranks: a parameter that only some parts reach has a gradient, one that none do has not") {
   Parameter reached(Array::full({2}, 1), Role::weight), never(Array::full({2}, 1), Role::weight);
   Ranks ranks;
-  GradientSum sum(ranks, {&reached, &never}, {.parts = 2});
+  GradientSum sum(ranks, {&reached, &never}, {.micro_batches = 2});
   for (const double share : {0.0, 3.0}) {
     const Tensor constant = Tensor::variable(Array::full({2}, 2));
     Tape tape;

@@ -2,15 +2,15 @@
 
 #include <cmath>
 
-#include "tests/support/workshop.hpp"
+#include "tests/support/run_fixture.hpp"
 
 // A step of a run that is looked into again, and a step that fails, which explains itself.
 namespace tapestry {
 namespace {
 
-Json replayed(const Workshop& shop, const std::string& run, int step,
+Json replayed(const RunFixture& fixture, const std::string& run, int step,
               const std::vector<std::string>& more = {}) {
-  std::vector<std::string> words = {"replay", shop.folder.path(run), "--json", "--step",
+  std::vector<std::string> words = {"replay", fixture.folder.path(run), "--json", "--step",
                                     std::to_string(step)};
   words.insert(words.end(), more.begin(), more.end());
   const Finished finished = tapestry_run(with_sets(words));
@@ -27,13 +27,13 @@ int step_of_error(const std::string& error) {
 TEST_SUITE_BEGIN("proof");
 
 TEST_CASE("replay: a step has the loss and the norm that were recorded, and shows every op") {
-  const Workshop shop;
-  shop.must_train("toy", "run",
-                  {"train.log_every=1", "train.micro_batches=2", "train.average_decay=0.9"});
-  const std::vector<Json> lines = shop.metrics("run");
+  const RunFixture fixture;
+  fixture.must_train("toy", "run",
+                     {"train.log_every=1", "train.micro_batches=2", "train.average_decay=0.9"});
+  const std::vector<Json> lines = fixture.metrics("run");
   for (const int step : {1, 7, 12, 40}) {
     CAPTURE(step);
-    const Json replay = replayed(shop, "run", step, {"--threads", "1"});
+    const Json replay = replayed(fixture, "run", step, {"--threads", "1"});
     CHECK(replay["from_step"].get<int>() < step);
     for (const Json& line : lines)
       if (line["step"] == step && line["split"] == "train")
@@ -43,7 +43,7 @@ TEST_CASE("replay: a step has the loss and the norm that were recorded, and show
     CHECK(replay["examples"].size() == 8);
     CHECK(replay["examples"][0]["inputs"].get<std::string>().starts_with("(1, "));
   }
-  const Json replay = replayed(shop, "run", 1);
+  const Json replay = replayed(fixture, "run", 1);
   CHECK(replay["from"] == "the start");
   const Json& first = replay["ops"][0];
   CHECK(first["op"].get<std::string>().starts_with("embed"));
@@ -60,7 +60,7 @@ TEST_CASE("replay: a step has the loss and the norm that were recorded, and show
     squares += parameter["gradients"]["mean_magnitude"].get<double>();
   }
   CHECK(squares > 0);
-  const Finished said = tapestry_run({"replay", shop.folder.path("run"), "--step", "9"});
+  const Finished said = tapestry_run({"replay", fixture.folder.path("run"), "--step", "9"});
   CHECK(said.status == 0);
   check_says(said.out, {"run: step 9, trained again from step 0 (the start)", "grad_norm ",
                         "training examples", "blocks.0.attention: ", "final_norm.weight",
@@ -68,8 +68,8 @@ TEST_CASE("replay: a step has the loss and the norm that were recorded, and show
 }
 
 TEST_CASE("replay: a run that failed shows where, from the checkpoint before") {
-  const Workshop shop;
-  const Finished failed = shop.train(
+  const RunFixture fixture;
+  const Finished failed = fixture.train(
       "toy", "run",
       {"optim.name=sgd", "optim.learning_rate=1000", "optim.clip_norm=0", "optim.schedule=constant",
        "train.checkpoint_every=1", "train.eval_every=0", "optim.momentum=1", "train.steps=100000"});
@@ -79,7 +79,7 @@ TEST_CASE("replay: a run that failed shows where, from the checkpoint before") {
                           "; from ", "the step has the training examples ", "stays in "});
   const int step = step_of_error(failed.err);
   REQUIRE(step > 1);
-  const Json replay = replayed(shop, "run", step);
+  const Json replay = replayed(fixture, "run", step);
   CHECK(replay["from_step"] == step - 1);
   CHECK(replay["loss"].is_null());
   const std::string fault = replay["fault"];
@@ -93,13 +93,13 @@ TEST_CASE("replay: a run that failed shows where, from the checkpoint before") {
 }
 
 TEST_CASE("bug: replay: showed steps that a run that failed never came to, and NaN as inf") {
-  const Workshop shop;
-  const Finished failed =
-      shop.train("toy", "run", {"optim.name=sgd", "optim.learning_rate=1000", "optim.clip_norm=0"});
+  const RunFixture fixture;
+  const Finished failed = fixture.train(
+      "toy", "run", {"optim.name=sgd", "optim.learning_rate=1000", "optim.clip_norm=0"});
   REQUIRE(failed.status == 1);
   CHECK(failed.err.find("-nan") == std::string::npos);
   const int last = step_of_error(failed.err);
-  const Json replay = replayed(shop, "run", last);
+  const Json replay = replayed(fixture, "run", last);
   bool has_nothing_else = false;
   for (const Json& op : replay["ops"])
     if (const Json& outputs = op["outputs"]; outputs["min"].is_null() && outputs["infinite"] == 0) {
@@ -108,17 +108,17 @@ TEST_CASE("bug: replay: showed steps that a run that failed never came to, and N
     }
   CHECK(has_nothing_else);
   const Finished after =
-      tapestry_run({"replay", shop.folder.path("run"), "--step", std::to_string(last + 1)});
+      tapestry_run({"replay", fixture.folder.path("run"), "--step", std::to_string(last + 1)});
   CHECK(after.status == 2);
   check_says(after.err, {fmt::format("--step {}: ", last + 1),
                          fmt::format("failed in step {}, its last", last)});
 }
 
 TEST_CASE("replay: what cannot be looked at is refused in one line") {
-  const Workshop shop;
-  shop.must_train("toy", "run", {"train.steps=5"});
+  const RunFixture fixture;
+  fixture.must_train("toy", "run", {"train.steps=5"});
   const auto refused = [&](std::vector<std::string> words) {
-    words.insert(words.begin(), {"replay", shop.folder.path("run")});
+    words.insert(words.begin(), {"replay", fixture.folder.path("run")});
     const Finished finished = tapestry_run(with_sets(words));
     CHECK(finished.status == 2);
     CHECK(lines_of(finished.err).size() == 1);
@@ -131,14 +131,14 @@ TEST_CASE("replay: what cannot be looked at is refused in one line") {
 }
 
 TEST_CASE("bug: replay: tokens were shown as numbers alone, and a sum beside a mean unnamed") {
-  const Workshop shop;
-  shop.must_train("toy", "toy", {"train.steps=2"});
-  shop.must_train("text", "text", {"train.steps=2"});
-  const std::string question = replayed(shop, "toy", 1)["examples"][0]["text"];
+  const RunFixture fixture;
+  fixture.must_train("toy", "toy", {"train.steps=2"});
+  fixture.must_train("text", "text", {"train.steps=2"});
+  const std::string question = replayed(fixture, "toy", 1)["examples"][0]["text"];
   CHECK(question.find('>') != std::string::npos);
-  const std::string read = replayed(shop, "text", 1)["examples"][0]["text"];
+  const std::string read = replayed(fixture, "text", 1)["examples"][0]["text"];
   CHECK(story(20).find(read) != std::string::npos);
-  const Finished said = tapestry_run({"replay", shop.folder.path("toy"), "--step", "1"});
+  const Finished said = tapestry_run({"replay", fixture.folder.path("toy"), "--step", "1"});
   check_says(said.out, {"  \"" + question + "\"\n", "its sum over the step's targets"});
 }
 

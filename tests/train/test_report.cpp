@@ -136,31 +136,31 @@ TEST_CASE(
 }
 
 TEST_CASE("bug: report: the figures of a folder of seeds were those of the first") {
-  const Workshop shop;
-  shop.must_train("vae", "seeds", {"--seeds", "3", "train.steps=10"});
-  std::filesystem::create_directory(shop.folder.path("seeds/seed-4"));  // has only just begun
+  const RunFixture fixture;
+  fixture.must_train("vae", "seeds", {"--seeds", "3", "train.steps=10"});
+  std::filesystem::create_directory(fixture.folder.path("seeds/seed-4"));  // has only just begun
   std::vector<double> tests;
   for (const char* seed : {"seed-1", "seed-2", "seed-3"})
-    for (const Json& line : shop.metrics("seeds/" + std::string(seed)))
+    for (const Json& line : fixture.metrics("seeds/" + std::string(seed)))
       if (line["split"] == "test") tests.push_back(line["loss"]);
   REQUIRE(tests.size() == 3);
-  check_says(report_of({shop.folder.path("seeds")}),
+  check_says(report_of({fixture.folder.path("seeds")}),
              {fmt::format("{:.5g} ± {:.2g}", estimate_of(tests).mean, estimate_of(tests).deviation),
               "3 seeds: finished, 10 steps", "This is the model of"});
 }
 
 TEST_CASE("bug: report: a memory's table counted ages that nobody asked about as wrong") {
-  const AgesRemembered remembered{
+  const RecallByAge remembered{
       .shares = {1, 0, 0, 0.5, 0, 0, 0, 1}, .asked = {4, 0, 0, 2, 0, 0, 0, 3}, .chance = 0.25};
-  const std::string table = part_of({{"a", remembered}, {"b", remembered}}).fallback;
+  const std::string table = section_of({{"a", remembered}, {"b", remembered}}).fallback;
   check_says(table, {"<td class=\"number\">1.000</td><td class=\"number\">1.000</td>"});
 }
 
 TEST_CASE("bug: report: numbers that explode in one model refused the page of all") {
-  const Workshop shop;
-  shop.must_train("vae", "vae", {"train.steps=2"});
-  shop.must_train("toy", "toy", {"train.steps=2"});
-  for (const std::string& path : {shop.best("vae"), shop.checkpoint("vae")}) {
+  const RunFixture fixture;
+  fixture.must_train("vae", "vae", {"train.steps=2"});
+  fixture.must_train("toy", "toy", {"train.steps=2"});
+  for (const std::string& path : {fixture.best("vae"), fixture.checkpoint("vae")}) {
     const Checkpoint checkpoint = load_checkpoint(path);
     const Config config = resolved_config(checkpoint.config, path, {});
     const std::unique_ptr<Task> task = make_task(checkpoint, config, false);
@@ -170,25 +170,25 @@ TEST_CASE("bug: report: numbers that explode in one model refused the page of al
     }
     save_weights([&](const auto& parts) { write_file_atomically(path, parts); }, *task, config);
   }
-  change_metrics(shop, "vae", [](Json& line) { line.erase("parameters_xxh3"); });
-  check_says(report_of({shop.folder.path("vae"), shop.folder.path("toy")}),
+  change_metrics(fixture, "vae", [](Json& line) { line.erase("parameters_xxh3"); });
+  check_says(report_of({fixture.folder.path("vae"), fixture.folder.path("toy")}),
              {"What could not be shown", "data-show=\"attention\""});
 }
 
 TEST_CASE("bug: report: a single pair that came out wrong was called right") {
   const auto caption = [](double score) {
     const TranslatedPair pair{.source = {"a"},
-                              .written = {"b", "end"},
+                              .prediction = {"b", "end"},
                               .score = score,
                               .alignments = Array::full({1, 2, 1}, 1)};
-    return part_of(Translations{.of = 1, .best = {pair}}).caption;
+    return section_of(Translations{.of = 1, .best = {pair}}).caption;
   };
   CHECK(caption(0.5).find("came out right") == std::string::npos);
   CHECK(caption(1).find("came out right") != std::string::npos);
 }
 
 TEST_CASE("bug: report: samples of more bytes than a line of the file may have were lost") {
-  const Workshop shop;
+  const RunFixture fixture;
   const TemporaryFolder folder;
   const Finished finished = tapestry_run(
       with_sets({"train", "graphs", "--quiet", "--out", folder.path("run"), "data.least_nodes=200",
@@ -200,12 +200,12 @@ TEST_CASE("bug: report: samples of more bytes than a line of the file may have w
 }
 
 TEST_CASE("bug: sessions: a line that a killed process left half was glued to the next") {
-  const Workshop shop;
-  shop.must_train("toy", "run", {"train.steps=4"});
-  const Run run(shop.folder.path("run"));
+  const RunFixture fixture;
+  fixture.must_train("toy", "run", {"train.steps=4"});
+  const Run run(fixture.folder.path("run"));
   const std::string whole = read_bytes(run.sessions());
   std::ofstream(run.sessions()) << whole.substr(0, whole.size() - 12);
-  shop.must_train("toy", "run", {"train.steps=6", "optim.decay_steps=40", "--resume"});
+  fixture.must_train("toy", "run", {"train.steps=6", "optim.decay_steps=40", "--resume"});
   const std::vector<Session> sessions = read_sessions(run);
   REQUIRE(sessions.size() == 2);
   CHECK(!sessions[0].end);
@@ -213,17 +213,17 @@ TEST_CASE("bug: sessions: a line that a killed process left half was glued to th
 }
 
 TEST_CASE("report: one page without a network, of a run, of seeds and of several runs") {
-  const Workshop shop;
-  shop.must_train("text", "text", {"train.samples=true", "--profile"});
-  shop.must_train("vae", "vae");
-  shop.must_train("toy", "seeds", {"--seeds", "2"});
+  const RunFixture fixture;
+  fixture.must_train("text", "text", {"train.samples=true", "--profile"});
+  fixture.must_train("vae", "vae");
+  fixture.must_train("toy", "seeds", {"--seeds", "2"});
   const auto report = [&](const std::vector<std::string>& runs) {
-    std::vector<std::string> words = {"report", "--out", shop.folder.path("page.html")};
-    for (const std::string& run : runs) words.push_back(shop.folder.path(run));
+    std::vector<std::string> words = {"report", "--out", fixture.folder.path("page.html")};
+    for (const std::string& run : runs) words.push_back(fixture.folder.path(run));
     const Finished finished = tapestry_run(words);
     INFO(finished.err);
     REQUIRE(finished.status == 0);
-    return read_bytes(shop.folder.path("page.html"));
+    return read_bytes(fixture.folder.path("page.html"));
   };
   const std::string text = report({"text"});
   check_says(text, {"default-src 'none'", "data-show=\"attention\"", "data-show=\"samples\"",
@@ -240,24 +240,24 @@ TEST_CASE("report: one page without a network, of a run, of seeds and of several
   const std::string several = report({"text", "vae"});
   check_says(several, {"Where their configs differ", "model.hidden", "data-show=\"latent\"",
                        "data-show=\"attention\""});
-  const Finished beside = tapestry_run({"report", shop.folder.path("vae")});
+  const Finished beside = tapestry_run({"report", fixture.folder.path("vae")});
   CHECK(beside.status == 0);
   check_says(beside.out, {"vae/report.html", "MB"});
 }
 
 TEST_CASE("report: names, labels and texts of a run cannot become markup") {
-  const Workshop shop;
+  const RunFixture fixture;
   const std::string evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>";
   const std::string run = "<b>&run'";
   std::string names = evil;
   for (int i = 1; i < 10; ++i) names += fmt::format(",\xe2\x80\xae{}{}", i, evil);
-  shop.must_train("vae", run, {"data.class_names=" + names, "train.steps=2"});
-  std::ofstream(shop.folder.path(run + "/metrics.jsonl"), std::ios::app)
+  fixture.must_train("vae", run, {"data.class_names=" + names, "train.steps=2"});
+  std::ofstream(fixture.folder.path(run + "/metrics.jsonl"), std::ios::app)
       << Json{{"step", 3}, {"split", evil}, {"elapsed_s", 1}, {evil, 1.5}}.dump() << "\n";
-  std::ofstream(shop.folder.path(run + "/samples.jsonl"))
+  std::ofstream(fixture.folder.path(run + "/samples.jsonl"))
       << Json{{"step", 1}, {"name", evil}, {"text", evil}}.dump() << "\n";
-  std::ofstream(shop.folder.path(run + "/profile.txt")) << evil;
-  const std::string page = report_of({shop.folder.path(run)});
+  std::ofstream(fixture.folder.path(run + "/profile.txt")) << evil;
+  const std::string page = report_of({fixture.folder.path(run)});
   CHECK(count(page, "alert(1)") > 10);
   for (const char* markup : {"<script>alert", "<img src=x", "<b>&run", "<b>&amp;run"})
     CHECK_MESSAGE(count(page, markup) == 0, markup);
@@ -265,9 +265,9 @@ TEST_CASE("report: names, labels and texts of a run cannot become markup") {
 }
 
 TEST_CASE("report: of what runs, failed, was killed or is damaged") {
-  const Workshop shop;
-  shop.must_train("toy", "run", {"train.steps=12"});
-  const std::string folder = shop.folder.path("run"), sessions = folder + "/sessions.jsonl";
+  const RunFixture fixture;
+  fixture.must_train("toy", "run", {"train.steps=12"});
+  const std::string folder = fixture.folder.path("run"), sessions = folder + "/sessions.jsonl";
   const std::string good = read_bytes(sessions);
   check_says(report_of({folder}), {"finished, 12 steps"});
   std::ofstream(sessions) << lines_of(good)[0] << "\n";  // no word of its end
@@ -299,34 +299,34 @@ TEST_CASE("report: of what runs, failed, was killed or is damaged") {
 }
 
 TEST_CASE("report: data that is gone leaves the curves, and says so") {
-  const Workshop shop;
-  shop.must_train("text", "run", {"train.steps=4"});
-  std::filesystem::remove(shop.folder.path("story.txt"));
-  const std::string page = report_of({shop.folder.path("run")});
+  const RunFixture fixture;
+  fixture.must_train("text", "run", {"train.steps=4"});
+  std::filesystem::remove(fixture.folder.path("story.txt"));
+  const std::string page = report_of({fixture.folder.path("run")});
   check_says(page, {"What could not be shown", "story.txt", "data-show=\"curves\""});
 }
 
 TEST_CASE("report: --out never replaces what a run needs") {
-  const Workshop shop;
-  shop.must_train("toy", "run", {"train.steps=2"});
-  std::filesystem::create_symlink(shop.best("run"), shop.folder.path("link.html"));
+  const RunFixture fixture;
+  fixture.must_train("toy", "run", {"train.steps=2"});
+  std::filesystem::create_symlink(fixture.best("run"), fixture.folder.path("link.html"));
   for (const char* name : {"run/metrics.jsonl", "run/config.toml", "run/best.safetensors",
                            "run/sessions.jsonl", "link.html"}) {
-    const std::string before = read_bytes(shop.folder.path(name));
+    const std::string before = read_bytes(fixture.folder.path(name));
     const Finished refused =
-        tapestry_run({"report", shop.folder.path("run"), "--out", shop.folder.path(name)});
+        tapestry_run({"report", fixture.folder.path("run"), "--out", fixture.folder.path(name)});
     CHECK(refused.status == 2);
-    CHECK(read_bytes(shop.folder.path(name)) == before);
+    CHECK(read_bytes(fixture.folder.path(name)) == before);
   }
 }
 
 // --- what reports read beside metrics and checkpoints ---
 
 TEST_CASE("sessions: each process leaves when it began, how it ended, and what was typed") {
-  const Workshop shop;
-  shop.must_train("toy", "run", {"train.steps=10"});
-  shop.must_train("toy", "run", {"train.steps=20", "optim.decay_steps=40", "--resume"});
-  const std::vector<Session> sessions = read_sessions(Run(shop.folder.path("run")));
+  const RunFixture fixture;
+  fixture.must_train("toy", "run", {"train.steps=10"});
+  fixture.must_train("toy", "run", {"train.steps=20", "optim.decay_steps=40", "--resume"});
+  const std::vector<Session> sessions = read_sessions(Run(fixture.folder.path("run")));
   REQUIRE(sessions.size() == 2);
   const std::regex time("20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z");
   for (const Session& session : sessions) {
@@ -346,29 +346,29 @@ TEST_CASE("sessions: each process leaves when it began, how it ended, and what w
 }
 
 TEST_CASE("sessions: a training that diverges says so") {
-  const Workshop shop;
-  const Finished failed = shop.train(
+  const RunFixture fixture;
+  const Finished failed = fixture.train(
       "toy", "run", {"optim.learning_rate=900", "optim.schedule=constant", "optim.clip_norm=0"});
-  const std::vector<Session> sessions = read_sessions(Run(shop.folder.path("run")));
+  const std::vector<Session> sessions = read_sessions(Run(fixture.folder.path("run")));
   REQUIRE(sessions.size() == 1);
   REQUIRE(sessions[0].end);
   CHECK(sessions[0].end->how.starts_with(failed.status == 0 ? "done" : "failed: "));
 }
 
 TEST_CASE("config: a run's config says where what was set came from") {
-  const Workshop shop;
-  shop.must_train("toy", "run", {"train.steps=3"});
-  const std::string text = read_bytes(shop.folder.path("run/config.toml"));
+  const RunFixture fixture;
+  fixture.must_train("toy", "run", {"train.steps=3"});
+  const std::string text = read_bytes(fixture.folder.path("run/config.toml"));
   check_says(text, {"steps = 3", "# --set\n", "width = 16", "toy.toml:9:1\n"});
   CHECK(text.find("# default") == std::string::npos);
   const Config config = resolved_config(text, "config.toml", {});
-  CHECK(config.toml() == load_checkpoint(shop.checkpoint("run")).config);
+  CHECK(config.toml() == load_checkpoint(fixture.checkpoint("run")).config);
 }
 
 TEST_CASE("samples: kept at evaluations, and forgotten where a run goes on before them") {
-  const Workshop shop;
-  shop.must_train("text", "run", {"train.samples=true", "train.steps=20"});
-  const Run run(shop.folder.path("run"));
+  const RunFixture fixture;
+  fixture.must_train("text", "run", {"train.samples=true", "train.steps=20"});
+  const Run run(fixture.folder.path("run"));
   const std::vector<KeptSample> first = read_samples(run);
   REQUIRE(!first.empty());
   CHECK(first.front().step == 10);
@@ -377,14 +377,14 @@ TEST_CASE("samples: kept at evaluations, and forgotten where a run goes on befor
   std::ofstream(run.samples(), std::ios::app)
       << R"({"step": 25, "name": "samples", "text": "of a process that was killed"})"
       << "\nhalf";
-  shop.must_train("text", "run", {"train.samples=true", "train.steps=30", "--resume"});
+  fixture.must_train("text", "run", {"train.samples=true", "train.steps=30", "--resume"});
   for (const KeptSample& sample : read_samples(run)) {
     CHECK(sample.step != 25);
     CHECK(sample.text != "of a process that was killed");
   }
-  shop.must_train("text", "alone", {"train.steps=30"});
-  CHECK(!std::filesystem::exists(Run(shop.folder.path("alone")).samples()));
-  check_same_checkpoint(shop.checkpoint("run"), shop.checkpoint("alone"));
+  fixture.must_train("text", "alone", {"train.steps=30"});
+  CHECK(!std::filesystem::exists(Run(fixture.folder.path("alone")).samples()));
+  check_same_checkpoint(fixture.checkpoint("run"), fixture.checkpoint("alone"));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include "layers/models/vae.hpp"
 #include "tests/support/browser.hpp"
 #include "tests/support/labels.hpp"
-#include "tests/support/workshop.hpp"
+#include "tests/support/run_fixture.hpp"
 #include "train/run/run.hpp"
 
 // Reports as their readers use them, in Debian's chromium: by mouse, finger and keyboard, on a desk

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "autograd/buffer_pool.hpp"
-#include "tests/support/workshop.hpp"
+#include "tests/support/run_fixture.hpp"
 #include "train/run/run_lock.hpp"
 
 // What --resume goes on from, what it refuses, and that a refusal changes nothing.
@@ -21,14 +21,14 @@ std::map<std::string, std::string> contents_of(const std::string& folder) {
 }
 
 // Trains once more with --resume, which must be refused in one line and leave the run as it was.
-std::string refusal(const Workshop& shop, const std::string& config, const std::string& run,
+std::string refusal(const RunFixture& fixture, const std::string& config, const std::string& run,
                     std::vector<std::string> more = {}) {
-  const auto before = contents_of(shop.folder.path(run));
+  const auto before = contents_of(fixture.folder.path(run));
   more.push_back("--resume");
-  const Finished refused = shop.train(config, run, more);
+  const Finished refused = fixture.train(config, run, more);
   CHECK(refused.status == 2);
   CHECK(lines_of(refused.err).size() == 1);
-  CHECK(contents_of(shop.folder.path(run)) == before);
+  CHECK(contents_of(fixture.folder.path(run)) == before);
   return refused.err;
 }
 
@@ -48,50 +48,50 @@ const std::vector<std::string> steady = {"optim.schedule=constant"};
 TEST_SUITE_BEGIN("training");
 
 TEST_CASE("bug: --resume deleted the best model where there was no checkpoint") {
-  const Workshop shop;
-  shop.must_train("toy", "whole");
-  shop.must_train("toy", "run");
-  const std::int64_t best_step = load_checkpoint(shop.best("run")).state.step;
-  fs::remove(shop.checkpoint("run"));
-  check_says(refusal(shop, "toy", "run", {"model.width=8"}), {"model.width (16, now 8)"});
-  const Finished refused = shop.train("toy", "run");
+  const RunFixture fixture;
+  fixture.must_train("toy", "whole");
+  fixture.must_train("toy", "run");
+  const std::int64_t best_step = load_checkpoint(fixture.best("run")).state.step;
+  fs::remove(fixture.checkpoint("run"));
+  check_says(refusal(fixture, "toy", "run", {"model.width=8"}), {"model.width (16, now 8)"});
+  const Finished refused = fixture.train("toy", "run");
   CHECK(refused.status == 2);
   check_says(refused.err, {"holds a run: --resume"});
   const Finished resumed = tapestry_run(
-      {"train", shop.folder.path("toy.toml"), "--resume", "--out", shop.folder.path("run")});
+      {"train", fixture.folder.path("toy.toml"), "--resume", "--out", fixture.folder.path("run")});
   REQUIRE(resumed.status == 0);
   check_says(resumed.out, {fmt::format("from step {}", best_step)});
-  check_same_run(shop, "whole", "run");
+  check_same_run(fixture, "whole", "run");
 }
 
 TEST_CASE("bug: --resume went on from an older checkpoint than the best model") {
-  const Workshop shop;
+  const RunFixture fixture;
   const auto to = [](const char* steps) {
     return std::vector<std::string>{"optim.schedule=constant", std::string("train.steps=") + steps};
   };
-  shop.must_train("toy", "run", to("5"));
-  const std::string older = read_bytes(shop.checkpoint("run"));
+  fixture.must_train("toy", "run", to("5"));
+  const std::string older = read_bytes(fixture.checkpoint("run"));
   std::vector<std::string> rest = to("40");
   rest.push_back("--resume");
-  shop.must_train("toy", "run", rest);
-  const std::int64_t best_step = load_checkpoint(shop.best("run")).state.step;
+  fixture.must_train("toy", "run", rest);
+  const std::int64_t best_step = load_checkpoint(fixture.best("run")).state.step;
   REQUIRE(best_step > 5);
-  const std::string newest = read_bytes(shop.checkpoint("run"));
-  shop.folder.write("run/checkpoint.safetensors", older);
-  std::vector<std::string> words = {"train", shop.folder.path("toy.toml"), "--out",
-                                    shop.folder.path("run")};
+  const std::string newest = read_bytes(fixture.checkpoint("run"));
+  fixture.folder.write("run/checkpoint.safetensors", older);
+  std::vector<std::string> words = {"train", fixture.folder.path("toy.toml"), "--out",
+                                    fixture.folder.path("run")};
   words.insert(words.end(), rest.begin(), rest.end());
   check_says(tapestry_run(with_sets(words)).out, {fmt::format("from step {}", best_step)});
-  shop.folder.write("newest", newest);
-  check_same_checkpoint(shop.checkpoint("run"), shop.folder.path("newest"));
+  fixture.folder.write("newest", newest);
+  check_same_checkpoint(fixture.checkpoint("run"), fixture.folder.path("newest"));
 }
 
 TEST_CASE("bug: a run's folder was looked at before it was locked") {
-  const Workshop shop;
-  shop.must_train("toy", "run", {"train.steps=2"});
-  const std::string run = shop.folder.path("run");
+  const RunFixture fixture;
+  fixture.must_train("toy", "run", {"train.steps=2"});
+  const std::string run = fixture.folder.path("run");
   const auto train = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> words = {"train", shop.folder.path("toy.toml"), "--out", run};
+    std::vector<std::string> words = {"train", fixture.folder.path("toy.toml"), "--out", run};
     words.insert(words.end(), more.begin(), more.end());
     const Finished finished = tapestry_run(words);
     CHECK(finished.status == 2);
@@ -124,106 +124,109 @@ TEST_CASE("bug: the lock of a folder that was removed meanwhile held nothing") {
 }
 
 TEST_CASE("bug: a training that was refused left its folders behind") {
-  const Workshop shop;
-  fs::create_directory(shop.folder.path("mine"));
+  const RunFixture fixture;
+  fs::create_directory(fixture.folder.path("mine"));
   for (const std::string out : {"new", "mine", "mine/a/b"}) {
-    const Finished refused = shop.train("text", out, {"data.path=" + shop.folder.path("none.txt")});
+    const Finished refused =
+        fixture.train("text", out, {"data.path=" + fixture.folder.path("none.txt")});
     CHECK(refused.status == 2);
     check_says(refused.err, {"no such file"});
   }
-  CHECK(!fs::exists(shop.folder.path("new")));
-  CHECK(fs::is_empty(shop.folder.path("mine")));
+  CHECK(!fs::exists(fixture.folder.path("new")));
+  CHECK(fs::is_empty(fixture.folder.path("mine")));
 }
 
 TEST_CASE("bug: a resumption that was refused rewrote the config and cut the metrics") {
-  const Workshop shop;
-  shop.must_train("text", "run", steady);
+  const RunFixture fixture;
+  fixture.must_train("text", "run", steady);
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.end(), steady.begin(), steady.end());
-    return refusal(shop, "text", "run", more);
+    return refusal(fixture, "text", "run", more);
   };
-  std::ofstream(shop.folder.path("run/metrics.jsonl"), std::ios::app) << R"({"step":90,"split)";
-  const std::string longer = shop.folder.write("longer.txt", story(20) + story(20));
+  std::ofstream(fixture.folder.path("run/metrics.jsonl"), std::ios::app) << R"({"step":90,"split)";
+  const std::string longer = fixture.folder.write("longer.txt", story(20) + story(20));
   check_says(with({"train.steps=50", "data.path=" + longer}), {"examples", "not the same data"});
   std::string other = story(20);
   std::swap(other[3], other[4]);
-  const std::string path = shop.folder.write("other.txt", other);
+  const std::string path = fixture.folder.write("other.txt", other);
   check_says(with({"train.steps=50", "data.path=" + path}),
              {"other.txt", "as many examples", "not the same data"});
   const std::string tensor = "blocks.0.feed_forward.expand.weight";
   for (const std::string prefix : {"", "optimizer.second_moment."}) {
-    const std::string good = read_bytes(shop.checkpoint("run"));
-    damage(shop.checkpoint("run"), prefix + tensor);
+    const std::string good = read_bytes(fixture.checkpoint("run"));
+    damage(fixture.checkpoint("run"), prefix + tensor);
     check_says(with({"train.steps=50"}),
                {"checkpoint.safetensors: tensor " + prefix + tensor + " is damaged"});
-    shop.folder.write("run/checkpoint.safetensors", good);
+    fixture.folder.write("run/checkpoint.safetensors", good);
   }
   // The same text elsewhere is the same data.
-  const std::string same = shop.folder.write("same.txt", story(20));
+  const std::string same = fixture.folder.write("same.txt", story(20));
   std::vector<std::string> more = {"--resume", "train.steps=50", "data.path=" + same};
   more.insert(more.end(), steady.begin(), steady.end());
-  shop.must_train("text", "run", more);
+  fixture.must_train("text", "run", more);
 }
 
 TEST_CASE("bug: a checkpoint with a flipped bit was used") {
-  const Workshop shop;
-  shop.must_train("toy", "run", {"train.steps=10"});
-  damage(shop.best("run"), "final_norm.weight");
+  const RunFixture fixture;
+  fixture.must_train("toy", "run", {"train.steps=10"});
+  damage(fixture.best("run"), "final_norm.weight");
   for (const std::string command : {"eval", "sample"}) {
-    const Finished refused = tapestry_run({command, shop.folder.path("run")});
+    const Finished refused = tapestry_run({command, fixture.folder.path("run")});
     CHECK(refused.status == 2);
     check_says(refused.err, {"best.safetensors: tensor final_norm.weight is damaged"});
   }
 }
 
 TEST_CASE("bug: a step that was changed in a checkpoint was gone on from") {
-  const Workshop shop;
-  shop.must_train("toy", "run", {"train.steps=10"});
-  for (const std::string& path : {shop.checkpoint("run"), shop.best("run")}) {
+  const RunFixture fixture;
+  fixture.must_train("toy", "run", {"train.steps=10"});
+  for (const std::string& path : {fixture.checkpoint("run"), fixture.best("run")}) {
     Safetensors file = read_safetensors(path);
     file.metadata.at("step") = "5";
     write_safetensors(path, file);
   }
-  check_says(refusal(shop, "toy", "run"), {"best.safetensors: its metadata are damaged"});
+  check_says(refusal(fixture, "toy", "run"), {"best.safetensors: its metadata are damaged"});
 }
 
 TEST_CASE("bug: a model above 64 MiB was taken for another than its checkpoint's") {
-  const Workshop shop;
-  shop.must_train("toy", "run",
-                  {"train.steps=1", "train.batch_size=1", "data.held_back=1", "model.width=1400"});
-  CHECK(load_trained(shop.folder.path("run"), {}, false).state.step == 1);
+  const RunFixture fixture;
+  fixture.must_train(
+      "toy", "run",
+      {"train.steps=1", "train.batch_size=1", "data.held_back=1", "model.width=1400"});
+  CHECK(load_trained(fixture.folder.path("run"), {}, false).state.step == 1);
 }
 
 TEST_CASE("bug: a pipe in the place of metrics.jsonl held --resume for ever") {
-  const Workshop shop;
-  shop.must_train("toy", "run", {"train.steps=2"});
-  const std::string metrics = shop.folder.path("run/metrics.jsonl");
+  const RunFixture fixture;
+  fixture.must_train("toy", "run", {"train.steps=2"});
+  const std::string metrics = fixture.folder.path("run/metrics.jsonl");
   fs::remove(metrics);
   REQUIRE(mkfifo(metrics.c_str(), 0600) == 0);
-  const Finished refused = shop.train("toy", "run", {"--resume"});
+  const Finished refused = fixture.train("toy", "run", {"--resume"});
   CHECK(refused.status == 2);
   check_says(refused.err, {"metrics.jsonl: is a pipe or a device"});
 }
 
 TEST_CASE("bug: a run of drawn data went on with files") {
-  const Workshop shop;
-  shop.must_train("vae", "run", {"train.steps=2"});
-  check_says(refusal(shop, "vae", "run", {"data.path=clothes"}), {"cannot go on with other data"});
+  const RunFixture fixture;
+  fixture.must_train("vae", "run", {"train.steps=2"});
+  check_says(refusal(fixture, "vae", "run", {"data.path=clothes"}),
+             {"cannot go on with other data"});
 }
 
 TEST_CASE("bug: weights that are not numbers were sampled with status 0") {
-  const Workshop shop;
-  shop.must_train("toy", "run", {"train.steps=10"});
-  Safetensors file = read_safetensors(shop.best("run"));
+  const RunFixture fixture;
+  fixture.must_train("toy", "run", {"train.steps=10"});
+  Safetensors file = read_safetensors(fixture.best("run"));
   auto weight =
       std::ranges::find(file.tensors, "final_norm.weight", &std::pair<std::string, Array>::first);
   REQUIRE(weight != file.tensors.end());
   weight->second.mutable_values<float>()[3] = std::numeric_limits<float>::quiet_NaN();
   std::erase_if(file.metadata, [](const auto& entry) { return entry.first.starts_with("xxh3"); });
-  write_safetensors(shop.best("run"), file);
-  fs::remove(shop.folder.path("run/metrics.jsonl"));  // which says that these are others
+  write_safetensors(fixture.best("run"), file);
+  fs::remove(fixture.folder.path("run/metrics.jsonl"));  // which says that these are others
   for (const std::string command : {"eval", "sample", "attention"}) {
-    const Finished refused = tapestry_run({command, shop.folder.path("run")});
+    const Finished refused = tapestry_run({command, fixture.folder.path("run")});
     CHECK(refused.status == 2);
     CHECK(refused.out.empty());
     check_says(refused.err, {"best.safetensors: tensor final_norm.weight", "not finite"});
@@ -231,50 +234,52 @@ TEST_CASE("bug: weights that are not numbers were sampled with status 0") {
 }
 
 TEST_CASE("bug: --resume trained anew where there was nothing to go on with") {
-  const Workshop shop;
-  const Finished typo = shop.train("toy", "typo", {"--resume"});
+  const RunFixture fixture;
+  const Finished typo = fixture.train("toy", "typo", {"--resume"});
   CHECK(typo.status == 2);
   check_says(typo.err, {"typo: no such run to go on with"});
-  CHECK(!fs::exists(shop.folder.path("typo")));
-  fs::create_directory(shop.folder.path("letters"));
-  shop.folder.write("letters/one.txt", "dear");
-  check_says(refusal(shop, "toy", "letters"), {"letters: no run to go on with"});
-  check_says(refusal(shop, "toy", "letters", {"--seeds", "2"}), {"letters: no run of these seeds"});
+  CHECK(!fs::exists(fixture.folder.path("typo")));
+  fs::create_directory(fixture.folder.path("letters"));
+  fixture.folder.write("letters/one.txt", "dear");
+  check_says(refusal(fixture, "toy", "letters"), {"letters: no run to go on with"});
+  check_says(refusal(fixture, "toy", "letters", {"--seeds", "2"}),
+             {"letters: no run of these seeds"});
 }
 
 TEST_CASE("bug: other train.steps on --resume let the learning rate jump") {
-  const Workshop shop;
-  shop.must_train("toy", "run", {"train.steps=20", "optim.final_learning_rate=1e-5"});
+  const RunFixture fixture;
+  fixture.must_train("toy", "run", {"train.steps=20", "optim.final_learning_rate=1e-5"});
   const auto to_40 = [](std::vector<std::string> more) {
     more.insert(more.end(), {"train.steps=40", "optim.final_learning_rate=1e-5"});
     return more;
   };
-  check_says(refusal(shop, "toy", "run", to_40({})),
+  check_says(refusal(fixture, "toy", "run", to_40({})),
              {"train.steps = 40", "end with step 20", "0.00164 instead of 1e-05",
               "--set optim.decay_steps=20", "=40 moves it"});
-  shop.must_train("toy", "run", to_40({"--resume", "optim.decay_steps=20"}));
-  for (const Json& line : shop.metrics("run"))
+  fixture.must_train("toy", "run", to_40({"--resume", "optim.decay_steps=20"}));
+  for (const Json& line : fixture.metrics("run"))
     if (line["split"] == "train" && line["step"] >= 20) CHECK(line["lr"] == 1e-5);
-  shop.must_train("toy", "run", to_40({"--resume", "optim.decay_steps=20"}));
-  check_says(refusal(shop, "toy", "run", to_40({})), {"end with step 20"});
+  fixture.must_train("toy", "run", to_40({"--resume", "optim.decay_steps=20"}));
+  check_says(refusal(fixture, "toy", "run", to_40({})), {"end with step 20"});
 }
 
 TEST_CASE("bug: --resume in a warm-up was refused for a learning rate that stays the same") {
-  const Workshop shop;
+  const RunFixture fixture;
   const std::vector<std::string> warm = {"optim.warmup_steps=15"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.end(), warm.begin(), warm.end());
     return more;
   };
-  shop.must_train("toy", "whole", with({"train.steps=40"}));
-  shop.must_train("toy", "run", with({"train.steps=10"}));
-  shop.must_train("toy", "run", with({"train.steps=40", "--resume"}));
-  check_same_checkpoint(shop.checkpoint("whole"), shop.checkpoint("run"));
+  fixture.must_train("toy", "whole", with({"train.steps=40"}));
+  fixture.must_train("toy", "run", with({"train.steps=10"}));
+  fixture.must_train("toy", "run", with({"train.steps=40", "--resume"}));
+  check_same_checkpoint(fixture.checkpoint("whole"), fixture.checkpoint("run"));
 
   // Beyond it: rates that differ are shown with the digits in which they do.
   const std::vector<std::string> brief = {"train.early_stopping=1", "train.least_gain=1e9"};
-  shop.must_train("toy", "near", {"train.steps=2000", brief[0], brief[1]});
-  const std::string said = refusal(shop, "toy", "near", {"train.steps=2001", brief[0], brief[1]});
+  fixture.must_train("toy", "near", {"train.steps=2000", brief[0], brief[1]});
+  const std::string said =
+      refusal(fixture, "toy", "near", {"train.steps=2001", brief[0], brief[1]});
   const std::size_t begin = said.find("would be ") + 9, middle = said.find(" instead of ", begin);
   const std::string now = said.substr(begin, middle - begin),
                     before = said.substr(middle + 12, said.find(' ', middle + 12) - middle - 12);
@@ -283,12 +288,12 @@ TEST_CASE("bug: --resume in a warm-up was refused for a learning rate that stays
 }
 
 TEST_CASE("bug: the last step's learning rate was not the final one") {
-  const Workshop shop;
+  const RunFixture fixture;
   for (const std::string schedule : {"linear", "cosine"}) {
-    shop.must_train("toy", schedule,
-                    {"train.steps=12", "train.log_every=1", "optim.final_learning_rate=1e-5",
-                     "optim.schedule=" + schedule});
-    const std::vector<Json> lines = shop.metrics(schedule);
+    fixture.must_train("toy", schedule,
+                       {"train.steps=12", "train.log_every=1", "optim.final_learning_rate=1e-5",
+                        "optim.schedule=" + schedule});
+    const std::vector<Json> lines = fixture.metrics(schedule);
     const auto last = std::ranges::find_if(
         lines, [](const Json& line) { return line["split"] == "train" && line["step"] == 12; });
     REQUIRE(last != lines.end());
@@ -297,9 +302,9 @@ TEST_CASE("bug: the last step's learning rate was not the final one") {
 }
 
 TEST_CASE("bug: a small checkpoint of a large config filled the memory") {
-  const Workshop shop;
-  shop.must_train("toy", "run", {"train.steps=2"});
-  Safetensors file = read_safetensors(shop.best("run"));
+  const RunFixture fixture;
+  fixture.must_train("toy", "run", {"train.steps=2"});
+  Safetensors file = read_safetensors(fixture.best("run"));
   file.tensors.clear();
   file.metadata.erase("xxh3");
   std::string& config = file.metadata.at("config");
@@ -308,7 +313,7 @@ TEST_CASE("bug: a small checkpoint of a large config filled the memory") {
     REQUIRE(config.find(small) != std::string::npos);
     config.replace(config.find(small), small.size(), large);
   }
-  const std::string path = shop.folder.path("bomb.safetensors");
+  const std::string path = fixture.folder.path("bomb.safetensors");
   write_safetensors(path, file);
   reset_peak_memory();
   const std::int64_t before = memory_use().peak_bytes_in_use;
@@ -320,21 +325,21 @@ TEST_CASE("bug: a small checkpoint of a large config filled the memory") {
 
 TEST_CASE(
     "training: a run that was ended before its first checkpoint starts over, if it is the same") {
-  const Workshop shop;
-  shop.must_train("toy", "whole");
-  shop.must_train("toy", "run");
-  const std::string config = read_bytes(shop.folder.path("run/config.toml"));
-  fs::remove(shop.checkpoint("run"));
-  fs::remove(shop.best("run"));
-  check_says(refusal(shop, "toy", "run", {"model.width=8"}), {"model.width (16, now 8)"});
-  const Finished resumed = shop.train("toy", "run", {"--resume"});
+  const RunFixture fixture;
+  fixture.must_train("toy", "whole");
+  fixture.must_train("toy", "run");
+  const std::string config = read_bytes(fixture.folder.path("run/config.toml"));
+  fs::remove(fixture.checkpoint("run"));
+  fs::remove(fixture.best("run"));
+  check_says(refusal(fixture, "toy", "run", {"model.width=8"}), {"model.width (16, now 8)"});
+  const Finished resumed = fixture.train("toy", "run", {"--resume"});
   REQUIRE(resumed.status == 0);
   check_says(resumed.out, {"run: no checkpoint and no best model yet: starts over from step 0"});
-  check_same_run(shop, "whole", "run");
-  fs::create_directory(shop.folder.path("empty"));
-  shop.folder.write("empty/config.toml.tmp", config.substr(0, 4));
-  shop.must_train("toy", "empty", {"--resume"});
-  check_same_run(shop, "whole", "empty");
+  check_same_run(fixture, "whole", "run");
+  fs::create_directory(fixture.folder.path("empty"));
+  fixture.folder.write("empty/config.toml.tmp", config.substr(0, 4));
+  fixture.must_train("toy", "empty", {"--resume"});
+  check_same_run(fixture, "whole", "empty");
 }
 
 TEST_SUITE_END();

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "tests/support/labels.hpp"
-#include "tests/support/workshop.hpp"
+#include "tests/support/run_fixture.hpp"
 #include "train/trainer/training.hpp"
 
 // The folder of a run: what is written goes into the folder that was locked, and nothing of others
@@ -21,7 +21,7 @@ const std::vector<std::string> everything = {"train.tensorboard=true", "train.sa
 
 // Trains the text config into a folder in this process, and at its first evaluation, before its
 // best model is written, does what somebody else does. Returns the message of what ended it.
-std::string train_while(const Workshop& shop, const std::string& run,
+std::string train_while(const RunFixture& fixture, const std::string& run,
                         const std::function<void()>& somebody_does) {
   std::map<int, void (*)(int)> handlers;  // that a training puts others in place of
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGPIPE})
@@ -35,8 +35,9 @@ std::string train_while(const Workshop& shop, const std::string& run,
   };
   std::string message;
   try {
-    train_into(Run(shop.folder.path(run)),
-               load_config(shop.folder.path("text.toml"), {everything[0], everything[1]}), options);
+    train_into(Run(fixture.folder.path(run)),
+               load_config(fixture.folder.path("text.toml"), {everything[0], everything[1]}),
+               options);
   } catch (const std::runtime_error& error) {
     message = error.what();
   }
@@ -54,50 +55,50 @@ std::map<std::string, std::string> files_in(const std::string& folder) {
 TEST_SUITE_BEGIN("run folder");
 
 TEST_CASE("bug: a training whose folder was removed wrote over the run that took its place") {
-  const Workshop shop;
+  const RunFixture fixture;
   std::vector<std::string> other = {"seed=7"};
   other.insert(other.end(), everything.begin(), everything.end());
-  shop.must_train("text", "whole", other);
-  const std::string run = shop.folder.path("run");
+  fixture.must_train("text", "whole", other);
+  const std::string run = fixture.folder.path("run");
   std::map<std::string, std::string> second;
-  const std::string message = train_while(shop, "run", [&] {
+  const std::string message = train_while(fixture, "run", [&] {
     fs::remove_all(run);
-    shop.must_train("text", "run", other);
+    fixture.must_train("text", "run", other);
     second = files_in(run);
   });
   CHECK(message == run + ": the training ends; last checkpoint: none: the folder was removed");
   CHECK(files_in(run) == second);
-  check_same_run(shop, "run", "whole");
+  check_same_run(fixture, "run", "whole");
 }
 
 TEST_CASE("bug: a training whose folder was moved kept no checkpoint and said that it was done") {
-  const Workshop shop;
-  shop.must_train("text", "whole", everything);
-  const std::string run = shop.folder.path("run"), moved = shop.folder.path("mo ved");
-  const std::string message = train_while(shop, "run", [&] { fs::rename(run, moved); });
+  const RunFixture fixture;
+  fixture.must_train("text", "whole", everything);
+  const std::string run = fixture.folder.path("run"), moved = fixture.folder.path("mo ved");
+  const std::string message = train_while(fixture, "run", [&] { fs::rename(run, moved); });
   check_says(message, {run + ": the training ends, because the folder was moved to " + moved +
                        "; last checkpoint: " + moved + "/checkpoint.safetensors; to resume: "});
   CHECK(!fs::exists(run));
-  CHECK(load_checkpoint(shop.checkpoint("mo ved")).state.step == 5);
+  CHECK(load_checkpoint(fixture.checkpoint("mo ved")).state.step == 5);
   check_says(read_bytes(moved + "/sessions.jsonl"), {"failed: ", "the folder was moved to"});
   const Finished resumed = tapestry_run({"train", moved, "--resume"});
   REQUIRE_MESSAGE(resumed.status == 0, resumed.err);
   check_says(resumed.out, {"from step 5"});
-  check_same_run(shop, "mo ved", "whole");
+  check_same_run(fixture, "mo ved", "whole");
 }
 
 TEST_CASE("run folder: a training whose files were removed while it wrote one ends as well") {
-  const Workshop shop;
-  const std::string run = shop.folder.path("run");
-  const std::string message = train_while(shop, "run", [&] {
+  const RunFixture fixture;
+  const std::string run = fixture.folder.path("run");
+  const std::string message = train_while(fixture, "run", [&] {
     for (const auto& [name, bytes] : files_in(run)) fs::remove(fs::path(run) / name);
   });
   CHECK(message ==
         run + ": the training ends, because files in it were removed; last checkpoint: none");
   CHECK(!fs::exists(run));
-  CHECK(train_while(shop, "kept", [&] {
-          fs::remove(shop.folder.path("kept/config.toml"));
-        }).ends_with("last checkpoint: " + shop.checkpoint("kept")));
+  CHECK(train_while(fixture, "kept", [&] {
+          fs::remove(fixture.folder.path("kept/config.toml"));
+        }).ends_with("last checkpoint: " + fixture.checkpoint("kept")));
 }
 
 TEST_CASE("bug: a folder that a training had lost was removed as if it were its own") {
@@ -114,36 +115,36 @@ TEST_CASE("bug: a folder that a training had lost was removed as if it were its 
 }
 
 TEST_CASE("bug: a training wrote over files that it found in its folder, or removed them") {
-  const Workshop shop;
+  const RunFixture fixture;
   for (const fs::path file : Run("").files())
     for (const std::string& name : {file.filename().string(), file.filename().string() + ".tmp"}) {
       CAPTURE(name);
-      fs::remove_all(shop.folder.path("run"));
-      fs::create_directory(shop.folder.path("run"));
-      shop.folder.write("run/" + name, "somebody's");
+      fs::remove_all(fixture.folder.path("run"));
+      fs::create_directory(fixture.folder.path("run"));
+      fixture.folder.write("run/" + name, "somebody's");
       for (const bool resume : {false, true}) {
         const Finished refused =
-            shop.train("toy", "run", resume ? std::vector<std::string>{"--resume"} : everything);
+            fixture.train("toy", "run", resume ? std::vector<std::string>{"--resume"} : everything);
         CHECK(refused.status == 2);
         CHECK(lines_of(refused.err).size() == 1);
-        CHECK(files_in(shop.folder.path("run")) ==
+        CHECK(files_in(fixture.folder.path("run")) ==
               std::map<std::string, std::string>{{name, "somebody's"}});
       }
     }
-  fs::remove_all(shop.folder.path("run"));
-  fs::create_directory(shop.folder.path("run"));
-  shop.folder.write("run/notes.txt", "mine");
-  shop.must_train("toy", "run");  // which writes no file of that name
-  CHECK(read_bytes(shop.folder.path("run/notes.txt")) == "mine");
-  fs::create_directory(shop.folder.path("linked"));
-  fs::create_symlink("nowhere", shop.folder.path("linked/sessions.jsonl"));
-  check_says(shop.train("toy", "linked").err, {"linked/sessions.jsonl: already exists"});
+  fs::remove_all(fixture.folder.path("run"));
+  fs::create_directory(fixture.folder.path("run"));
+  fixture.folder.write("run/notes.txt", "mine");
+  fixture.must_train("toy", "run");  // which writes no file of that name
+  CHECK(read_bytes(fixture.folder.path("run/notes.txt")) == "mine");
+  fs::create_directory(fixture.folder.path("linked"));
+  fs::create_symlink("nowhere", fixture.folder.path("linked/sessions.jsonl"));
+  check_says(fixture.train("toy", "linked").err, {"linked/sessions.jsonl: already exists"});
 }
 
 TEST_CASE("bug: commands waited for ever for a pipe in a run's folder") {
-  const Workshop shop;
-  shop.must_train("text", "run", {"train.samples=true"});
-  const std::string run = shop.folder.path("run");
+  const RunFixture fixture;
+  fixture.must_train("text", "run", {"train.samples=true"});
+  const std::string run = fixture.folder.path("run");
   for (const std::string name :
        {"metrics.jsonl", "sessions.jsonl", "samples.jsonl", "checksums.jsonl"}) {
     const std::string path = run + "/" + name;
@@ -156,7 +157,7 @@ TEST_CASE("bug: commands waited for ever for a pipe in a run's folder") {
       commands.insert(commands.end(), {{"watch", run, "--once"}, {"verify", run}});
     if (name == "metrics.jsonl" || name == "sessions.jsonl") commands.push_back({"compare", run});
     if (name != "checksums.jsonl")
-      commands.push_back({"report", run, "--out", shop.folder.path("page.html")});
+      commands.push_back({"report", run, "--out", fixture.folder.path("page.html")});
     for (std::vector<std::string> command : commands) {
       CAPTURE(name);
       CAPTURE(command.front());
@@ -169,31 +170,32 @@ TEST_CASE("bug: commands waited for ever for a pipe in a run's folder") {
                                    : name + ": is a pipe or a device"});
     }
     fs::remove(path);
-    shop.folder.write("run/" + name, bytes);
+    fixture.folder.write("run/" + name, bytes);
   }
 }
 
 TEST_CASE("bug: a limit on the size of files killed a training without a word" *
           not_sanitized("its own files are larger")) {
-  const Workshop shop;
+  const RunFixture fixture;
   const std::string command =
       fmt::format("ulimit -f 16; exec {} train {} --quiet --out {} --set train.log_every=1",
-                  TAPESTRY_BINARY, shop.folder.path("toy.toml"), shop.folder.path("run"));
+                  TAPESTRY_BINARY, fixture.folder.path("toy.toml"), fixture.folder.path("run"));
   const Finished finished = run_program({"sh", "-c", command});
   CHECK(finished.status == 1);
   CHECK(lines_of(finished.err).size() == 1);
-  check_says(finished.err, {shop.folder.path("run/"), "cannot write: File too large", "ulimit -f"});
-  CHECK(files_in(shop.folder.path("run")).count("checkpoint.safetensors.tmp") == 0);
+  check_says(finished.err,
+             {fixture.folder.path("run/"), "cannot write: File too large", "ulimit -f"});
+  CHECK(files_in(fixture.folder.path("run")).count("checkpoint.safetensors.tmp") == 0);
 }
 
 TEST_CASE("bug: --resume refused the folder of the run that it was to resume") {
-  const Workshop shop;
-  shop.must_train("toy", "whole");
-  shop.must_train("toy", "run", {"train.steps=17", "optim.decay_steps=40"});
+  const RunFixture fixture;
+  fixture.must_train("toy", "whole");
+  fixture.must_train("toy", "run", {"train.steps=17", "optim.decay_steps=40"});
   const auto train = [&](const std::vector<std::string>& words) {
     std::vector<std::string> all = {"train", "run"};
     all.insert(all.end(), words.begin(), words.end());
-    return tapestry_run(with_sets(all), {.folder = shop.folder.path()});
+    return tapestry_run(with_sets(all), {.folder = fixture.folder.path()});
   };
   const auto check_refused = [&](const std::vector<std::string>& words,
                                  const std::vector<std::string>& parts) {
@@ -205,17 +207,17 @@ TEST_CASE("bug: --resume refused the folder of the run that it was to resume") {
   check_refused({}, {"run: is a run's folder", "add --resume", "run/config.toml"});
   check_refused({"--resume", "--out", "other"},
                 {"--out other: is another folder than run", "leave --out out"});
-  CHECK(!fs::exists(shop.folder.path("other")));
+  CHECK(!fs::exists(fixture.folder.path("other")));
   check_refused({"--resume", "model.width=8"}, {"model.width (16, now 8)"});
   CHECK(train({"--resume", "--out", "./run/"}).status == 0);
   const Finished resumed = train({"--resume", "train.steps=40"});
   CHECK_MESSAGE(resumed.status == 0, resumed.err);
   check_says(resumed.out, {"from step 17"});
-  CHECK(fs::exists(shop.folder.path("run/config.toml")));
-  CHECK(!fs::exists(shop.folder.path("runs")));
-  check_same_checkpoint(shop.checkpoint("run"), shop.checkpoint("whole"));
-  shop.must_train("toy", "seeds", {"--seeds", "2", "train.steps=3"});
-  const Finished seeds = tapestry_run({"train", shop.folder.path("seeds"), "--resume"});
+  CHECK(fs::exists(fixture.folder.path("run/config.toml")));
+  CHECK(!fs::exists(fixture.folder.path("runs")));
+  check_same_checkpoint(fixture.checkpoint("run"), fixture.checkpoint("whole"));
+  fixture.must_train("toy", "seeds", {"--seeds", "2", "train.steps=3"});
+  const Finished seeds = tapestry_run({"train", fixture.folder.path("seeds"), "--resume"});
   CHECK(seeds.status == 2);
   check_says(seeds.err, {"holds runs of several seeds; give the config that began them"});
 }

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "tests/support/labels.hpp"
-#include "tests/support/workshop.hpp"
+#include "tests/support/run_fixture.hpp"
 #include "train/run/run_lock.hpp"
 
 // What a run leaves in its folder, and what is made of it.
@@ -16,13 +16,13 @@ TEST_SUITE_BEGIN("training");
 
 TEST_CASE("training: --profile prints where the time goes, and leaves a trace of it" *
           not_sanitized("the peaks that it measures take minutes there")) {
-  const Workshop shop;
-  const Finished finished = shop.train("toy", "profiled", {"--profile"});
+  const RunFixture fixture;
+  const Finished finished = fixture.train("toy", "profiled", {"--profile"});
   REQUIRE(finished.status == 0);
   check_says(finished.out, {"over 20 steps", "GFLOP/s", "GB/s", "linear", "packed_self_attention",
                             "cross_entropy", "forward", "backward", "optimizer", "clip",
                             "wait for batch", "trace.json", "ui.perfetto.dev"});
-  const Json trace = Json::parse(read_bytes(shop.folder.path("profiled/trace.json")));
+  const Json trace = Json::parse(read_bytes(fixture.folder.path("profiled/trace.json")));
   double end = 0, flops = 0;
   for (const Json& event : trace["traceEvents"]) {
     CHECK(event["ph"] == "X");
@@ -38,23 +38,23 @@ TEST_CASE("training: --profile prints where the time goes, and leaves a trace of
   const double linear = 3 * 2.0 * 48 * (16 * 192 + 16 * 5), attention = 7 * 2.0 * 8 * 2 * 21 * 8;
   CHECK(flops / 20 == doctest::Approx(linear + attention).epsilon(1e-3));
 
-  shop.must_train("toy", "plain");
-  check_same_run(shop, "profiled", "plain");
-  const Finished brief = shop.train("toy", "brief", {"train.steps=3", "--profile"});
+  fixture.must_train("toy", "plain");
+  check_same_run(fixture, "profiled", "plain");
+  const Finished brief = fixture.train("toy", "brief", {"train.steps=3", "--profile"});
   CHECK(brief.status == 0);
   check_says(brief.out, {"no profile: it looks at the steps after the first 5"});
 }
 
 TEST_CASE("training: every line of metrics has its fields") {
-  const Workshop shop;
+  const RunFixture fixture;
   const std::pair<std::string, std::string> units[] = {
       {"toy", "examples_per_s"}, {"text", "tokens_per_s"}, {"vae", "examples_per_s"}};
   for (const auto& [config, speed] : units) {
     CAPTURE(config);
-    shop.must_train(config, config);
+    fixture.must_train(config, config);
     std::map<std::string, std::vector<std::int64_t>> steps;
     double elapsed = 0;
-    for (const Json& line : shop.metrics(config)) {
+    for (const Json& line : fixture.metrics(config)) {
       CAPTURE(line.dump());
       for (const char* field : {"step", "loss", "elapsed_s"}) CHECK(line[field].is_number());
       CHECK(line["elapsed_s"].get<double>() >= elapsed);
@@ -74,17 +74,17 @@ TEST_CASE("training: every line of metrics has its fields") {
 }
 
 TEST_CASE("eval: prints what the run's evaluation said, with its task's own figures") {
-  const Workshop shop;
+  const RunFixture fixture;
   const std::pair<std::string, std::vector<std::string>> fields[] = {
       {"toy", {"exact_match"}},
       {"text", {"bits_per_char"}},
       {"vae", {"recon", "kl", "elbo", "mse"}}};
   for (const auto& [config, own] : fields) {
     CAPTURE(config);
-    shop.must_train(config, config);
-    std::filesystem::remove(shop.best(config));  // the last checkpoint
-    const Json result = shop.eval(config);
-    const Json last = shop.last_validation(config);
+    fixture.must_train(config, config);
+    std::filesystem::remove(fixture.best(config));  // the last checkpoint
+    const Json result = fixture.eval(config);
+    const Json last = fixture.last_validation(config);
     CHECK(result.size() == last.size());
     for (const auto& [name, value] : last.items())
       if (name != "elapsed_s") CHECK_MESSAGE(result[name] == value, name);
@@ -95,44 +95,44 @@ TEST_CASE("eval: prints what the run's evaluation said, with its task's own figu
       CHECK(result["elbo"].get<double>() == doctest::Approx(-loss).epsilon(1e-6));
       CHECK(loss == doctest::Approx(result["recon"].get<double>() + result["kl"].get<double>()));
     }
-    CHECK(shop.eval(config, {"train.eval_batch_size=3"})["loss"].get<double>() ==
+    CHECK(fixture.eval(config, {"train.eval_batch_size=3"})["loss"].get<double>() ==
           doctest::Approx(loss));
-    check_says(tapestry_run({"eval", shop.folder.path(config)}).out, {"step 40: loss "});
+    check_says(tapestry_run({"eval", fixture.folder.path(config)}).out, {"step 40: loss "});
   }
 }
 
 TEST_CASE("training: best.safetensors is of the best evaluation") {
-  const Workshop shop;
+  const RunFixture fixture;
   // A learning rate that rises too high: the first evaluations are the best.
-  shop.must_train("toy", "run",
-                  {"optim.name=sgd", "optim.schedule=constant", "optim.warmup_steps=30",
-                   "optim.learning_rate=30", "train.eval_every=1"});
+  fixture.must_train("toy", "run",
+                     {"optim.name=sgd", "optim.schedule=constant", "optim.warmup_steps=30",
+                      "optim.learning_rate=30", "train.eval_every=1"});
   double best = INFINITY;
   std::int64_t best_step = 0, evaluations = 0;
-  for (const Json& line : shop.metrics("run"))
+  for (const Json& line : fixture.metrics("run"))
     if (line["split"] == "val") {
       ++evaluations;
       if (line["loss"].get<double>() < best) best = line["loss"], best_step = line["step"];
     }
   CHECK(evaluations == 40);
   CHECK(best_step < 40);
-  CHECK(load_checkpoint(shop.best("run")).state.step == best_step);
-  const Json result = shop.eval("run");
+  CHECK(load_checkpoint(fixture.best("run")).state.step == best_step);
+  const Json result = fixture.eval("run");
   CHECK(result["step"] == best_step);
   CHECK(result["loss"] == best);
-  CHECK(shop.eval("run/checkpoint.safetensors")["step"] == 40);
+  CHECK(fixture.eval("run/checkpoint.safetensors")["step"] == 40);
 }
 
 TEST_CASE("eval: a run without its data, and with other data") {
-  const Workshop shop;
-  shop.must_train("text", "run");
-  const std::string other = shop.folder.write("other.txt", story(20) + story(20));
+  const RunFixture fixture;
+  fixture.must_train("text", "run");
+  const std::string other = fixture.folder.write("other.txt", story(20) + story(20));
   const std::string digits =
-      shop.folder.write("unknown.txt", story(20) + "5 € please\n" + story(20));
-  CHECK(shop.eval("run", {"data.path=" + other})["loss"].get<double>() > 0);
+      fixture.folder.write("unknown.txt", story(20) + "5 € please\n" + story(20));
+  CHECK(fixture.eval("run", {"data.path=" + other})["loss"].get<double>() > 0);
 
   const auto eval = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> command = {"eval", shop.folder.path("run")};
+    std::vector<std::string> command = {"eval", fixture.folder.path("run")};
     command.insert(command.end(), more.begin(), more.end());
     const Finished finished = tapestry_run(with_sets(command));
     CHECK(finished.status == 2);
@@ -140,70 +140,70 @@ TEST_CASE("eval: a run without its data, and with other data") {
     return finished.err;
   };
   check_says(eval({"data.path=" + digits}), {"unknown.txt", "'€'", "U+20AC"});
-  check_says(eval({"data.path=" + shop.folder.path("none")}), {"no such file"});
-  std::filesystem::rename(shop.folder.path("story.txt"), shop.folder.path("moved.txt"));
+  check_says(eval({"data.path=" + fixture.folder.path("none")}), {"no such file"});
+  std::filesystem::rename(fixture.folder.path("story.txt"), fixture.folder.path("moved.txt"));
   check_says(eval({}), {"story.txt", "no such file", "--set data.path=FILE"});
-  const std::string moved = shop.folder.path("moved.txt");
-  CHECK(shop.eval("run", {"data.path=" + moved})["loss"].get<double>() > 0);
+  const std::string moved = fixture.folder.path("moved.txt");
+  CHECK(fixture.eval("run", {"data.path=" + moved})["loss"].get<double>() > 0);
   // A sample needs no data.
-  const Finished sample =
-      tapestry_run({"sample", shop.folder.path("run"), "--prompt", "9 bottles", "--tokens", "20"});
+  const Finished sample = tapestry_run(
+      {"sample", fixture.folder.path("run"), "--prompt", "9 bottles", "--tokens", "20"});
   CHECK(sample.status == 0);
   CHECK(sample.out.starts_with("9 bottles"));
 }
 
 TEST_CASE("bug: the command that Ctrl-C advises to go on with forgot what --set had said") {
-  const Workshop shop;
-  const Finished stopped =
-      shop.train("toy", "run", {"train.steps=100000", "model.width=8"},
-                 {.when = when_holds(shop.folder.path("run/metrics.jsonl")), .signal = SIGINT});
+  const RunFixture fixture;
+  const Finished stopped = fixture.train(
+      "toy", "run", {"train.steps=100000", "model.width=8"},
+      {.when = when_holds(fixture.folder.path("run/metrics.jsonl")), .signal = SIGINT});
   REQUIRE(stopped.status == 130);
-  const std::string config = shop.folder.path("run/config.toml");
+  const std::string config = fixture.folder.path("run/config.toml");
   check_says(stopped.out, {"tapestry train " + config});
-  const auto step = std::to_string(load_checkpoint(shop.checkpoint("run")).state.step);
+  const auto step = std::to_string(load_checkpoint(fixture.checkpoint("run")).state.step);
   const Finished resumed =
-      tapestry_run(with_sets({"train", config, "--out", shop.folder.path("run"), "--resume",
+      tapestry_run(with_sets({"train", config, "--out", fixture.folder.path("run"), "--resume",
                               "train.steps=" + step, "optim.decay_steps=100000"}));
   CHECK(resumed.status == 0);
 }
 
 TEST_CASE("bug: a run went on with other data without a word") {
-  const Workshop shop;
-  shop.must_train("text", "run");
-  const std::string longer = shop.folder.write("longer.txt", story(20) + story(20));
-  const Finished resumed = shop.train("text", "run", {"--resume", "data.path=" + longer});
+  const RunFixture fixture;
+  fixture.must_train("text", "run");
+  const std::string longer = fixture.folder.write("longer.txt", story(20) + story(20));
+  const Finished resumed = fixture.train("text", "run", {"--resume", "data.path=" + longer});
   CHECK(resumed.status == 2);
   check_says(resumed.err, {"examples", "not the same data"});
 }
 
 TEST_CASE("bug: two processes could train into one folder") {
-  const Workshop shop;
-  std::filesystem::create_directories(shop.folder.path("run"));
-  const RunLock lock(Run(shop.folder.path("run")), RunLock::Folder::find);
-  const Finished second = shop.train("toy", "run");
+  const RunFixture fixture;
+  std::filesystem::create_directories(fixture.folder.path("run"));
+  const RunLock lock(Run(fixture.folder.path("run")), RunLock::Folder::find);
+  const Finished second = fixture.train("toy", "run");
   CHECK(second.status == 2);
   check_says(second.err, {"another process trains into this folder"});
 }
 
 TEST_CASE("bug: a model smaller than its checkpoint was evaluated with the tensors that fitted") {
-  const Workshop shop;
-  shop.must_train("toy", "run", {"model.layers=2"});
+  const RunFixture fixture;
+  fixture.must_train("toy", "run", {"model.layers=2"});
   const Finished eval =
-      tapestry_run(with_sets({"eval", shop.folder.path("run"), "model.layers=1"}));
+      tapestry_run(with_sets({"eval", fixture.folder.path("run"), "model.layers=1"}));
   CHECK(eval.status == 2);
   check_says(eval.err, {"tensor blocks.1.", "has no place"});
 }
 
 TEST_CASE("bug: a best model that was copied from another run was taken for the run's own") {
-  const Workshop shop;
-  shop.must_train("text", "run");
-  shop.must_train("text", "other", {"seed=2"});
-  shop.must_train("text", "longer", {"seed=2", "train.steps=35", "train.eval_every=35"});
+  const RunFixture fixture;
+  fixture.must_train("text", "run");
+  fixture.must_train("text", "other", {"seed=2"});
+  fixture.must_train("text", "longer", {"seed=2", "train.steps=35", "train.eval_every=35"});
   namespace fs = std::filesystem;
   const auto put = [&](const std::string& from, const std::string& to) {
     fs::copy_file(from, to, fs::copy_options::overwrite_existing);
   };
-  const std::string run = shop.folder.path("run"), out = shop.folder.path("out");
+  const std::string run = fixture.folder.path("run"), out = fixture.folder.path("out");
   const auto check_all_refuse = [&](const std::string& given,
                                     const std::vector<std::string>& parts) {
     const std::vector<std::vector<std::string>> commands = {
@@ -215,7 +215,7 @@ TEST_CASE("bug: a best model that was copied from another run was taken for the 
         {"report", run},
         {"compare", run},
         {"export", given, "--out", out},
-        {"train", shop.folder.path("text.toml"), "--from", given, "--out", out}};
+        {"train", fixture.folder.path("text.toml"), "--from", given, "--out", out}};
     for (const std::vector<std::string>& words : commands) {
       CAPTURE(words.front());
       const Finished finished = tapestry_run(words);
@@ -225,53 +225,53 @@ TEST_CASE("bug: a best model that was copied from another run was taken for the 
       CHECK(!fs::exists(out));
     }
   };
-  const std::string kept = shop.folder.path("kept.safetensors");
-  put(shop.best("run"), kept);
-  put(shop.best("other"), shop.best("run"));
-  const std::string found = shop.last_validation("other")["parameters_xxh3"],
-                    recorded = shop.last_validation("run")["parameters_xxh3"];
-  for (const std::string& given : {run, shop.best("run")})
+  const std::string kept = fixture.folder.path("kept.safetensors");
+  put(fixture.best("run"), kept);
+  put(fixture.best("other"), fixture.best("run"));
+  const std::string found = fixture.last_validation("other")["parameters_xxh3"],
+                    recorded = fixture.last_validation("run")["parameters_xxh3"];
+  for (const std::string& given : {run, fixture.best("run")})
     check_all_refuse(given, {"run/best.safetensors: parameters_xxh3 of step 40 is " + found,
                              "metrics.jsonl recorded " + recorded, "put back the run's own"});
-  put(shop.best("longer"), shop.best("run"));
-  REQUIRE(load_checkpoint_head(shop.best("run")).state.step == 35);
+  put(fixture.best("longer"), fixture.best("run"));
+  REQUIRE(load_checkpoint_head(fixture.best("run")).state.step == 35);
   check_all_refuse(run, {"is of step 35, and metrics.jsonl has no evaluation of it"});
-  fs::remove(shop.best("run"));
-  put(shop.checkpoint("other"), shop.checkpoint("run"));
+  fs::remove(fixture.best("run"));
+  put(fixture.checkpoint("other"), fixture.checkpoint("run"));
   check_all_refuse(run, {"run/checkpoint.safetensors: parameters_xxh3 of step 40 is"});
 
   // A file that is no run's has no record beside it; its own run takes it back.
   CHECK(tapestry_run({"eval", kept}).status == 0);
-  put(kept, shop.best("run"));
-  CHECK(shop.eval("run")["parameters_xxh3"] == recorded);
+  put(kept, fixture.best("run"));
+  CHECK(fixture.eval("run")["parameters_xxh3"] == recorded);
 }
 
 TEST_CASE("training: a model is taken where earlier versions recorded no checksum of it") {
-  const Workshop shop;
-  shop.must_train("toy", "run");
+  const RunFixture fixture;
+  fixture.must_train("toy", "run");
   std::string lines;
-  for (Json line : shop.metrics("run")) {
+  for (Json line : fixture.metrics("run")) {
     line.erase("parameters_xxh3");
     lines += line.dump() + "\n";
   }
-  shop.folder.write("run/metrics.jsonl", lines);
-  CHECK(shop.eval("run")["step"] == load_checkpoint_head(shop.best("run")).state.step);
-  std::filesystem::remove(shop.folder.path("run/metrics.jsonl"));
-  CHECK(shop.eval("run")["step"] == load_checkpoint_head(shop.best("run")).state.step);
+  fixture.folder.write("run/metrics.jsonl", lines);
+  CHECK(fixture.eval("run")["step"] == load_checkpoint_head(fixture.best("run")).state.step);
+  std::filesystem::remove(fixture.folder.path("run/metrics.jsonl"));
+  CHECK(fixture.eval("run")["step"] == load_checkpoint_head(fixture.best("run")).state.step);
 }
 
 TEST_CASE("bug: a sample written to a device or a link replaced it") {
-  const Workshop shop;
-  shop.must_train("toy", "run");
-  const std::string link = shop.folder.path("link"), target = shop.folder.write("target", "");
+  const RunFixture fixture;
+  fixture.must_train("toy", "run");
+  const std::string link = fixture.folder.path("link"), target = fixture.folder.write("target", "");
   std::filesystem::create_symlink(target, link);
-  CHECK(tapestry_run({"sample", shop.folder.path("run"), "--out", link}).status == 0);
+  CHECK(tapestry_run({"sample", fixture.folder.path("run"), "--out", link}).status == 0);
   CHECK(std::filesystem::is_symlink(link));
   CHECK(read_bytes(target).find('>') != std::string::npos);
 }
 
 TEST_CASE("training: the variants of a VAE and of a transformer run") {
-  const Workshop shop;
+  const RunFixture fixture;
   const std::pair<std::string, std::vector<std::string>> rows[] = {
       {"vae", {"model.beta=4"}},
       {"vae", {"model.beta=0"}},
@@ -308,17 +308,17 @@ TEST_CASE("training: the variants of a VAE and of a transformer run") {
     std::vector<std::string> options = {"train.steps=6"};
     options.insert(options.end(), keys.begin(), keys.end());
     const std::string run = fmt::format("run-{}", made++);
-    shop.must_train(config, run, options);
-    CHECK(std::isfinite(shop.eval(run)["loss"].get<double>()));
-    CHECK(tapestry_run({"sample", shop.folder.path(run), "--out", shop.folder.path("sample")})
+    fixture.must_train(config, run, options);
+    CHECK(std::isfinite(fixture.eval(run)["loss"].get<double>()));
+    CHECK(tapestry_run({"sample", fixture.folder.path(run), "--out", fixture.folder.path("sample")})
               .status == 0);
   }
 }
 
 TEST_CASE("bug: a single run was trained into a folder of seeds, which it hid") {
-  const Workshop shop;
-  shop.must_train("toy", "seeds", {"--seeds", "2", "train.steps=3"});
-  const Finished finished = shop.train("toy", "seeds", {});
+  const RunFixture fixture;
+  fixture.must_train("toy", "seeds", {"--seeds", "2", "train.steps=3"});
+  const Finished finished = fixture.train("toy", "seeds", {});
   CHECK(finished.status == 2);
   check_says(finished.err, {"seeds: holds runs of several seeds; give another --out"});
 }

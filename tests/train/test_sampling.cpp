@@ -5,8 +5,8 @@
 #include <set>
 
 #include "data/text/text.hpp"
+#include "tests/support/run_fixture.hpp"
 #include "tests/support/tokens.hpp"
-#include "tests/support/workshop.hpp"
 #include "train/generate/generate.hpp"
 #include "train/generate/token_text.hpp"
 #include "train/inspect/inspector.hpp"
@@ -19,7 +19,7 @@ namespace {
 using Tokens = std::vector<std::int32_t>;
 
 // Says the same logits whatever it reads.
-class Constant final : public Reader {
+class Constant final : public DecodingState {
  public:
   explicit Constant(std::vector<float> logits) : logits_(std::move(logits)) {}
   Array read(const Tokens&) override {
@@ -109,7 +109,7 @@ TEST_CASE("generate: a repetition penalty, as transformers has it") {
   const auto greedy = [](const std::vector<float>& logits, const Tokens& prompt, double penalty) {
     Random random(1, Stream::sample);
     Constant model(logits);
-    Reader& reader = model;
+    DecodingState& reader = model;
     return generate(reader, prompt, 6, {.temperature = 0, .repetition_penalty = penalty}, random);
   };
   // RepetitionPenaltyLogitsProcessor of transformers 5.23, greedily.
@@ -120,10 +120,10 @@ TEST_CASE("generate: a repetition penalty, as transformers has it") {
 }
 
 TEST_CASE("sample: a text is shown piece by piece while it is made") {
-  const Workshop shop;
-  shop.must_train("text", "run", {"train.steps=2"});
-  const TrainedModel trained = load_trained(shop.folder.path("run"), {}, false);
-  const Sample sample = look_at<Sample>(trained.config, *trained.task,
+  const RunFixture fixture;
+  fixture.must_train("text", "run", {"train.steps=2"});
+  const TrainedModel trained = load_trained(fixture.folder.path("run"), {}, false);
+  const Sample sample = inspect<Sample>(trained.config, *trained.task,
                                         {{"prompt", "green"}, {"tokens", "12"}, {"stop", "zz"}});
   std::vector<std::string> pieces;
   sample.stream([&](std::string_view piece) { pieces.emplace_back(piece); });
@@ -133,20 +133,20 @@ TEST_CASE("sample: a text is shown piece by piece while it is made") {
 }
 
 TEST_CASE("sample: prompts from files, stops, and what is wrong with them") {
-  const Workshop shop;
-  shop.must_train("text", "run", {"train.steps=2"});
-  shop.folder.write("prompt", "green\n");
-  shop.folder.write("latin", "caf\xE9");
+  const RunFixture fixture;
+  fixture.must_train("text", "run", {"train.steps=2"});
+  fixture.folder.write("prompt", "green\n");
+  fixture.folder.write("latin", "caf\xE9");
   const auto sample = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"sample", "run", "--tokens", "30"});
-    return tapestry_run(more, {.folder = shop.folder.path()});
+    return tapestry_run(more, {.folder = fixture.folder.path()});
   };
   const std::string whole = sample({"--prompt", "green"}).out;
   CHECK(sample({"--prompt-file", "prompt"}).out == whole);
   const std::string program = std::string(TAPESTRY_EMULATOR) + " " + TAPESTRY_BINARY;
   CHECK(run_program(
             {"sh", "-c", "printf green | " + program + " sample run --tokens 30 --prompt-file -"},
-            {.folder = shop.folder.path()})
+            {.folder = fixture.folder.path()})
             .out == whole);
   for (std::size_t at = 6; at < 30; at += 5) {
     const std::string stop = whole.substr(at, 2),
@@ -160,7 +160,7 @@ TEST_CASE("sample: prompts from files, stops, and what is wrong with them") {
               .out == sample({"--prompt", "green", "--stop", whole.substr(12, 4)}).out);
   CHECK(sample({"--tokens", "3", "--tokens", "4"}).status == 2);
   sample({"--prompt", "green", "--stop", whole.substr(20, 2), "--out", "text"});
-  CHECK(read_bytes(shop.folder.path("text")) ==
+  CHECK(read_bytes(fixture.folder.path("text")) ==
         sample({"--prompt", "green", "--stop", whole.substr(20, 2)}).out);
   CHECK(sample({"--prompt", "green", "--repetition-penalty", "3"}).out != whole);
   CHECK(sample({"--min-p", "1"}).out == sample({"--temperature", "0"}).out);
@@ -185,21 +185,21 @@ TEST_CASE("sample: prompts from files, stops, and what is wrong with them") {
 }
 
 TEST_CASE("sample: a text ends with the token that ends documents") {
-  const Workshop shop;
-  shop.folder.write("letters.txt", "a b\nc d\ne f\n");
+  const RunFixture fixture;
+  fixture.folder.write("letters.txt", "a b\nc d\ne f\n");
   // A model that has seen nothing else than short documents: every second token is an end.
-  shop.folder.write("tokenizer.json", small_tokenizer("a b c d e f", 262).to_json());
+  fixture.folder.write("tokenizer.json", small_tokenizer("a b c d e f", 262).to_json());
   std::string text;
   for (int i = 0; i < 200; ++i) text += "ab\n";
-  shop.folder.write("lines.txt", text);
-  const RunOptions here{.folder = shop.folder.path()};
+  fixture.folder.write("lines.txt", text);
+  const RunOptions here{.folder = fixture.folder.path()};
   REQUIRE(tapestry_run({"tokens", "lines.txt", "--documents", "lines", "--tokenizer",
                         "tokenizer.json", "--out", "shards"},
                        here)
               .status == 0);
-  shop.must_train("text", "run",
-                  {"data.path=" + shop.folder.path("shards"), "train.steps=60",
-                   "optim.learning_rate=0.01", "model.dropout=0"});
+  fixture.must_train("text", "run",
+                     {"data.path=" + fixture.folder.path("shards"), "train.steps=60",
+                      "optim.learning_rate=0.01", "model.dropout=0"});
   const auto sample = [&](const std::vector<std::string>& more) {
     std::vector<std::string> words = {"sample", "run", "--temperature", "0"};
     words.insert(words.end(), more.begin(), more.end());

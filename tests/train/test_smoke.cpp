@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "data/series/series.hpp"
-#include "tests/support/fixtures.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/small.hpp"
+#include "tests/support/small_data.hpp"
 #include "train/config/keys.hpp"
 #include "train/config/shipped_configs.hpp"
 #include "train/run/checkpoint.hpp"
@@ -36,10 +36,10 @@ std::uint32_t big_endian(const std::string& bytes, std::size_t at) {
 TEST_SUITE_BEGIN("command line");
 
 // By "task/kind", or by "task" alone.
-std::map<std::string, Fixture> fixtures() {
+std::map<std::string, SmallData> small_data() {
   std::string names;
   for (int i = 0; i < 100; ++i) names += fmt::format("n{}\n", i);
-  const Fixture images{.few = {"data.training_images=200", "data.test_images=20"}},
+  const SmallData images{.few = {"data.training_images=200", "data.test_images=20"}},
       drawn{.few = {"data.held_back=20"}}, sequences{.few = {"data.held_back=50"}};
   return {
       {"vae", images},
@@ -74,11 +74,11 @@ std::map<std::string, Fixture> fixtures() {
 
 }  // namespace
 
-Fixture fixture_of(const std::string& task, const std::string& kind) {
-  static const std::map<std::string, Fixture> known = fixtures();
+SmallData small_data_of(const std::string& task, const std::string& kind) {
+  static const std::map<std::string, SmallData> known = small_data();
   const auto found = known.find(task + "/" + kind), of_task = known.find(task);
   if (found != known.end()) return found->second;
-  return of_task == known.end() ? Fixture() : of_task->second;
+  return of_task == known.end() ? SmallData() : of_task->second;
 }
 
 bool is_preset(const Config& config) { return config[key::expected_metric].empty(); }
@@ -102,7 +102,7 @@ TEST_CASE("smoke: every shipped config trains, evaluates, saves, resumes, sample
       return Config::peek({{"resolved config", resolved}}, {}, key).value;
     };
     const std::string task = value("task");
-    const Fixture fixture = fixture_of(task, value("data.kind"));
+    const SmallData fixture = small_data_of(task, value("data.kind"));
     const TemporaryFolder folder;
     for (const auto& [file, content] : fixture.files) folder.write(file, content);
     const auto run = [&](std::vector<std::string> words, const std::vector<std::string>& more) {

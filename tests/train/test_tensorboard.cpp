@@ -5,7 +5,7 @@
 #include <protozero/pbf_reader.hpp>
 #include <set>
 
-#include "tests/support/workshop.hpp"
+#include "tests/support/run_fixture.hpp"
 #include "train/run/event_file.hpp"
 
 // tests/interop reads the same files by the package tensorboard.
@@ -101,14 +101,14 @@ TEST_CASE("tensorboard: records as the package tensorboard 2.21 writes them") {
 }
 
 TEST_CASE("tensorboard: a training's events, and those of one that goes on") {
-  const Workshop shop;
+  const RunFixture fixture;
   const std::vector<std::string> shown = {"train.tensorboard=true", "optim.schedule=constant"};
-  shop.must_train("text", "plain", {"optim.schedule=constant"});
-  shop.must_train("text", "run", {shown[0], shown[1], "train.steps=17"});
-  shop.must_train("text", "run", {shown[0], shown[1], "--resume"});
-  check_same_checkpoint(shop.checkpoint("run"), shop.checkpoint("plain"));
+  fixture.must_train("text", "plain", {"optim.schedule=constant"});
+  fixture.must_train("text", "run", {shown[0], shown[1], "train.steps=17"});
+  fixture.must_train("text", "run", {shown[0], shown[1], "--resume"});
+  check_same_checkpoint(fixture.checkpoint("run"), fixture.checkpoint("plain"));
 
-  const std::vector<std::string> paths = event_files(shop.folder.path("run"));
+  const std::vector<std::string> paths = event_files(fixture.folder.path("run"));
   REQUIRE(paths.size() == 2);
   std::map<std::pair<std::string, std::int64_t>, float> scalars;
   std::set<std::string> kinds;
@@ -128,7 +128,7 @@ TEST_CASE("tensorboard: a training's events, and those of one that goes on") {
   for (const char* kind : {"text config", "text samples", "image attention", "histogram weights",
                            "histogram gradients"})
     CHECK_MESSAGE(kinds.contains(kind), kind);
-  for (const Json& line : shop.metrics("run"))
+  for (const Json& line : fixture.metrics("run"))
     for (const auto& [name, value] : line.items())
       if (value.is_number() && name != "step" && name != "elapsed_s")
         CHECK(scalars.at({name + "/" + line["split"].get<std::string>(), line["step"]}) ==
@@ -136,9 +136,9 @@ TEST_CASE("tensorboard: a training's events, and those of one that goes on") {
 }
 
 TEST_CASE("tensorboard: models without samples or attention, and pictures") {
-  const Workshop shop;
-  shop.must_train("vae", "run", {"train.tensorboard=true", "train.steps=5"});
-  const std::vector<std::string> paths = event_files(shop.folder.path("run"));
+  const RunFixture fixture;
+  fixture.must_train("vae", "run", {"train.tensorboard=true", "train.steps=5"});
+  const std::vector<std::string> paths = event_files(fixture.folder.path("run"));
   REQUIRE(paths.size() == 1);
   int pictures = 0;
   for (const Event& event : events_of(paths[0])) pictures += event.kind == "image";

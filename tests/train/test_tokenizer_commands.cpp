@@ -4,7 +4,7 @@
 
 #include "data/text/byte_pair.hpp"
 #include "tests/support/process.hpp"
-#include "tests/support/workshop.hpp"
+#include "tests/support/run_fixture.hpp"
 
 namespace tapestry {
 namespace {
@@ -25,15 +25,15 @@ std::string golden_tokenizer(const std::string& kind) {
 }
 
 TEST_CASE("tokenizer encode and decode: a text a line") {
-  const TextFolder shop;
+  const TextFolder fixture;
   const std::string path = golden_tokenizer("llama3");
   const auto tokenizer = BytePairTokenizer::load(path);
-  shop.folder.write("lines.txt", "The weaver's thread\n\nline <|end_of_text|>\n");
-  shop.folder.write("lines.jsonl", R"("a\r\n b")"
-                                   "\n\"<|end_of_text|>\"\n");
+  fixture.folder.write("lines.txt", "The weaver's thread\n\nline <|end_of_text|>\n");
+  fixture.folder.write("lines.jsonl", R"("a\r\n b")"
+                                      "\n\"<|end_of_text|>\"\n");
   const auto run = [&](std::vector<std::string> words) {
     words.insert(words.end(), {"--tokenizer", path});
-    const Finished finished = shop.run(words);
+    const Finished finished = fixture.run(words);
     INFO(finished.err);
     CHECK(finished.status == 0);
     return finished.out;
@@ -49,20 +49,21 @@ TEST_CASE("tokenizer encode and decode: a text a line") {
             "\n");
 
   CHECK(run({"tokenizer", "encode", "lines.txt", "--out", "tokens.jsonl"}).empty());
-  CHECK(read_bytes(shop.folder.path("tokens.jsonl")) == plain);
-  CHECK(run({"tokenizer", "decode", "tokens.jsonl"}) == read_bytes(shop.folder.path("lines.txt")));
-  shop.folder.write("odd.jsonl", tokens("a\r\n b"));
+  CHECK(read_bytes(fixture.folder.path("tokens.jsonl")) == plain);
+  CHECK(run({"tokenizer", "decode", "tokens.jsonl"}) ==
+        read_bytes(fixture.folder.path("lines.txt")));
+  fixture.folder.write("odd.jsonl", tokens("a\r\n b"));
   CHECK(run({"tokenizer", "decode", "odd.jsonl", "--json"}) == "\"a\\r\\n b\"\n");
 }
 
 TEST_CASE("tokenizer train: as other models' are cut, with special tokens of one's own") {
-  const TextFolder shop;
+  const TextFolder fixture;
   const Finished finished =
-      shop.run({"tokenizer", "train", "story.txt", "--vocabulary", "270", "--pieces", "qwen2",
-                "--special", "<|endoftext|>", "--special", "<|sep|>", "--out", "own.json"});
+      fixture.run({"tokenizer", "train", "story.txt", "--vocabulary", "270", "--pieces", "qwen2",
+                   "--special", "<|endoftext|>", "--special", "<|sep|>", "--out", "own.json"});
   INFO(finished.err);
   CHECK(finished.status == 0);
-  const auto tokenizer = BytePairTokenizer::load(shop.folder.path("own.json"));
+  const auto tokenizer = BytePairTokenizer::load(fixture.folder.path("own.json"));
   CHECK(tokenizer.find("<|endoftext|>") == 0);
   CHECK(tokenizer.find("<|sep|>") == 1);
   CHECK(tokenizer.model().pieces.pattern == PiecePattern::qwen2);
@@ -70,12 +71,12 @@ TEST_CASE("tokenizer train: as other models' are cut, with special tokens of one
 }
 
 TEST_CASE("tokenizer: what is refused") {
-  const TextFolder shop;
+  const TextFolder fixture;
   const std::string path = golden_tokenizer("gpt2");
-  shop.folder.write("latin.txt", "caf\xE9\n");
-  shop.folder.write("tokens.jsonl", "[1,2]\n[1,331]\n");
+  fixture.folder.write("latin.txt", "caf\xE9\n");
+  fixture.folder.write("tokens.jsonl", "[1,2]\n[1,331]\n");
   for (const char* name : {"train.de", "train.en", "val.de", "val.en", "test.de", "test.en"})
-    shop.folder.write(name, "ein Satz\n");
+    fixture.folder.write(name, "ein Satz\n");
   struct Row {
     std::vector<std::string> words, parts;
   };
@@ -99,12 +100,12 @@ TEST_CASE("tokenizer: what is refused") {
     std::vector<std::string> words = row.words;
     words.insert(words.begin(), "tokenizer");
     CAPTURE(row.parts.front());
-    const Finished finished = shop.run(words);
+    const Finished finished = fixture.run(words);
     CHECK(finished.status == 2);
     check_says(finished.err, row.parts);
   }
   const Finished finished =
-      shop.run({"train", "multi30k", "--out", "new", "data.path=.", "data.tokenizer=" + path});
+      fixture.run({"train", "multi30k", "--out", "new", "data.path=.", "data.tokenizer=" + path});
   CHECK(finished.status == 2);
   check_says(finished.err, {"data.tokenizer = ", "gpt2.json", "<pad>, <bos>, <eos>, <unk>"});
 }

@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "tests/support/gzip.hpp"
+#include "tests/support/run_fixture.hpp"
 #include "tests/support/tokens.hpp"
-#include "tests/support/workshop.hpp"
 
 // Language models of byte pairs, over texts and over shards.
 namespace tapestry {
@@ -21,15 +21,15 @@ namespace fs = std::filesystem;
 class TextDesk {
  public:
   TextDesk() {
-    fs::create_directory(shop.folder.path("books"));
-    shop.folder.write("books/one.txt", story(60));
-    shop.folder.write("books/two.txt", "A last line without an end");
-    shop.folder.write("story.txt", story(60));
-    shop.folder.write("tokenizer.json", small_tokenizer(story(60)).to_json());
-    shop.folder.write("other.json", small_tokenizer(story(60), 270).to_json());
+    fs::create_directory(fixture.folder.path("books"));
+    fixture.folder.write("books/one.txt", story(60));
+    fixture.folder.write("books/two.txt", "A last line without an end");
+    fixture.folder.write("story.txt", story(60));
+    fixture.folder.write("tokenizer.json", small_tokenizer(story(60)).to_json());
+    fixture.folder.write("other.json", small_tokenizer(story(60), 270).to_json());
   }
   Finished run(const std::vector<std::string>& words) const {
-    return tapestry_run(with_sets(words), {.folder = shop.folder.path()});
+    return tapestry_run(with_sets(words), {.folder = fixture.folder.path()});
   }
   Finished tokens(const std::vector<std::string>& more) const {
     std::vector<std::string> words = {"tokens", "--tokenizer", "tokenizer.json"};
@@ -57,14 +57,14 @@ class TextDesk {
     INFO(finished.err);
     REQUIRE(finished.status == 0);
   }
-  Workshop shop;
+  RunFixture fixture;
 };
 
 TEST_SUITE_BEGIN("tokens");
 
 TEST_CASE("tokens: shards of files, folders and patterns; the documents' ends are tokens") {
   const TextDesk desk;
-  const TemporaryFolder& folder = desk.shop.folder;
+  const TemporaryFolder& folder = desk.fixture.folder;
   const BytePairTokenizer tokenizer = BytePairTokenizer::load(folder.path("tokenizer.json"));
   const std::int32_t end = *end_of_text_of(tokenizer);
   std::vector<std::int32_t> expected;
@@ -110,7 +110,7 @@ TEST_CASE("tokens: shards of files, folders and patterns; the documents' ends ar
 
 TEST_CASE("tokens: what cannot be done is said in one line, and nothing is left") {
   const TextDesk desk;
-  const TemporaryFolder& folder = desk.shop.folder;
+  const TemporaryFolder& folder = desk.fixture.folder;
   folder.write("latin.txt", story(30000) + "caf\xE9");
   folder.write("empty.txt", "");
   folder.write("blank.txt", "\n\n\n");
@@ -162,15 +162,15 @@ TEST_CASE("tokens: what cannot be done is said in one line, and nothing is left"
 
 TEST_CASE("tokens: a training over shards reads, resumes and is measured as over texts") {
   const TextDesk desk;
-  const TemporaryFolder& folder = desk.shop.folder;
+  const TemporaryFolder& folder = desk.fixture.folder;
   desk.must_cut("books", "shards");
   desk.must_train("whole", "shards");
   desk.must_train("resumed", "shards", {"train.steps=4"});
   desk.must_train("resumed", "shards", {"train.steps=6", "--resume"});
   desk.must_train("threads", "shards", {"train.threads=3"});
-  check_same_checkpoint(desk.shop.checkpoint("whole"), desk.shop.checkpoint("resumed"));
+  check_same_checkpoint(desk.fixture.checkpoint("whole"), desk.fixture.checkpoint("resumed"));
   const Json eval = Json::parse(desk.run({"eval", "whole", "--json"}).out);
-  CHECK(eval["loss"] == desk.shop.last_validation("threads")["loss"]);
+  CHECK(eval["loss"] == desk.fixture.last_validation("threads")["loss"]);
   CHECK(!eval.contains("bits_per_char"));
 
   // By the share of tokens; an end of text counts in the loss, and stands for no bytes.
@@ -194,7 +194,7 @@ TEST_CASE("tokens: a training over shards reads, resumes and is measured as over
 
 TEST_CASE("tokens: a tokenizer is trained on the text that is learnt from alone") {
   const TextDesk desk;
-  const TemporaryFolder& folder = desk.shop.folder;
+  const TemporaryFolder& folder = desk.fixture.folder;
   const std::string text = story(60), zebras = "zebra zebra zebra zebra zebra zebra zebra zebra ";
   folder.write("zebras.txt", text + zebras);
   const std::vector<std::string> keys = {
@@ -203,7 +203,7 @@ TEST_CASE("tokens: a tokenizer is trained on the text that is learnt from alone"
                   static_cast<double>(zebras.size() + 0.5) /
                       static_cast<double>(text.size() + zebras.size()))};
   desk.must_train("run", "zebras.txt", keys);
-  const std::string json = load_checkpoint(desk.shop.checkpoint("run")).metadata.at("tokenizer");
+  const std::string json = load_checkpoint(desk.fixture.checkpoint("run")).metadata.at("tokenizer");
   const BytePairTokenizer own = BytePairTokenizer::train(
       std::array{text}, {.vocabulary = 320, .special_tokens = {"<|endoftext|>"}});
   CHECK(json == own.to_json());
@@ -221,12 +221,12 @@ TEST_CASE("tokens: a tokenizer is trained on the text that is learnt from alone"
 
 TEST_CASE("tokens: several texts are read by characters, too") {
   const TextDesk desk;
-  desk.shop.folder.write("joined.txt", story(60) + "A last line without an end");
+  desk.fixture.folder.write("joined.txt", story(60) + "A last line without an end");
   for (const std::string data : {"joined.txt", "books", "books/*.txt"})
     desk.must_train("run-" + std::to_string(data.size()), data);
-  const Json joined = desk.shop.last_validation("run-10");
+  const Json joined = desk.fixture.last_validation("run-10");
   for (const std::string run : {"run-5", "run-11"})
-    CHECK(desk.shop.last_validation(run)["loss"] == joined["loss"]);
+    CHECK(desk.fixture.last_validation(run)["loss"] == joined["loss"]);
   CHECK(joined["bits_per_byte"].get<double>() ==
         doctest::Approx(joined["bits_per_char"].get<double>()));
 }
@@ -236,7 +236,7 @@ TEST_CASE("sample: the prompts of a file are continued as each is alone") {
   desk.must_train("run", "story.txt", {"data.tokenizer=train", "data.vocabulary=300"});
   const std::vector<std::string> prompts = {"1 green", "hanging on the wall", "the", "7",
                                             "green b"};
-  desk.shop.folder.write("prompts", fmt::format("{}\n", fmt::join(prompts, "\n")));
+  desk.fixture.folder.write("prompts", fmt::format("{}\n", fmt::join(prompts, "\n")));
   for (const char* temperature : {"0", "1"}) {
     const std::vector<std::string> options = {"--tokens", "20", "--temperature", temperature};
     const auto sample = [&](const std::string& name, const std::string& value) {
@@ -244,7 +244,7 @@ TEST_CASE("sample: the prompts of a file are continued as each is alone") {
       words.insert(words.end(), options.begin(), options.end());
       const Finished finished = desk.run(words);
       CHECK(finished.err == "");
-      return read_bytes(desk.shop.folder.path("written"));
+      return read_bytes(desk.fixture.folder.path("written"));
     };
     const std::string together = sample("--prompts", "prompts");
     std::string_view lines = together;
@@ -255,7 +255,7 @@ TEST_CASE("sample: the prompts of a file are continued as each is alone") {
     }
     CHECK(lines.empty());
   }
-  desk.shop.folder.write("gap", "one\n\ntwo\n");
+  desk.fixture.folder.write("gap", "one\n\ntwo\n");
   check_says(desk.run({"sample", "run", "--prompts", "gap"}).err, {"gap: line 2 is empty"});
   check_says(desk.run({"sample", "run", "--prompts", "none"}).err, {"none"});
   const Finished both = desk.run({"sample", "run", "--prompts", "prompts", "--prompt", "a"});
@@ -264,7 +264,7 @@ TEST_CASE("sample: the prompts of a file are continued as each is alone") {
 
 TEST_CASE("tokens: data and tokenizers that do not belong together are refused") {
   const TextDesk desk;
-  const TemporaryFolder& folder = desk.shop.folder;
+  const TemporaryFolder& folder = desk.fixture.folder;
   desk.must_cut("story.txt", "shards");
   desk.must_train("run", "shards");
   desk.must_train("characters", "story.txt");

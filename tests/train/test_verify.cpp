@@ -37,13 +37,14 @@ std::map<std::string, std::string> files_of(const std::string& folder) {
 TEST_SUITE_BEGIN("proof");
 
 TEST_CASE("proof: an evaluation has the checksum of what was evaluated, and of what is trained") {
-  const Workshop shop;
+  const RunFixture fixture;
   for (const bool averages : {false, true}) {
     CAPTURE(averages);
     const std::string run = averages ? "averaged" : "run";
-    shop.must_train("toy", run, {averages ? "train.average_decay=0.9" : "train.average_decay=0"});
+    fixture.must_train("toy", run,
+                       {averages ? "train.average_decay=0.9" : "train.average_decay=0"});
     // What is known of the checkpoint: "xxh3.<tensor>" of each, in the order of their names.
-    const std::string path = shop.checkpoint(run);
+    const std::string path = fixture.checkpoint(run);
     Checksum parameters, weights;
     for (const auto& [name, sum] : load_checkpoint(path).file.metadata) {
       if (!name.starts_with("xxh3.")) continue;
@@ -52,16 +53,17 @@ TEST_CASE("proof: an evaluation has the checksum of what was evaluated, and of w
       const std::string line = name.substr(is_weight ? 15 : 5) + " " + sum + "\n";
       (is_weight ? weights : parameters).add(std::vector<char>(line.begin(), line.end()));
     }
-    const Json last = shop.last_validation(run);
+    const Json last = fixture.last_validation(run);
     CHECK(last["step"] == 40);
     CHECK(last["parameters_xxh3"] == parameters.hex());
     CHECK(last.contains("weights_xxh3") == averages);
     if (averages) CHECK(last["weights_xxh3"] == weights.hex());
-    for (const Json& line : shop.metrics(run))
+    for (const Json& line : fixture.metrics(run))
       CHECK(line.contains("parameters_xxh3") == (line["split"] == "val"));
-    fs::remove(shop.best(run));
-    CHECK(shop.eval(run)["parameters_xxh3"] == last["parameters_xxh3"]);
-    CHECK(tapestry_run({"compare", shop.folder.path(run)}).out.find("xxh3") == std::string::npos);
+    fs::remove(fixture.best(run));
+    CHECK(fixture.eval(run)["parameters_xxh3"] == last["parameters_xxh3"]);
+    CHECK(tapestry_run({"compare", fixture.folder.path(run)}).out.find("xxh3") ==
+          std::string::npos);
   }
 }
 
@@ -77,23 +79,23 @@ TEST_CASE("proof: checksums of several tensors are those of each, by name") {
 }
 
 TEST_CASE("verify: whole trainings of each task have the same bits again, and nothing is written") {
-  const Workshop shop;
+  const RunFixture fixture;
   for (const std::string config : {"toy", "text", "vae"}) {
     CAPTURE(config);
-    shop.must_train(config, config);
-    const auto before = files_of(shop.folder.path(config));
-    const RunLock trains(Run(shop.folder.path(config)), RunLock::Folder::find);
-    const Json verdict = must_verify(shop, config, {"--all", "--threads", "1"});
-    CHECK(verdict["last_step"] == 40);
-    CHECK(verdict["training_lines"] == 13);
-    CHECK(verdict["evaluations"] == 4);
-    CHECK(verdict["checksums"] == 4);
-    CHECK(verdict["tensors"].get<int>() > 20);
-    CHECK(verdict["recorded_by"].size() == 1);
-    CHECK(verdict["computed_by"]["threads"] == 1);
-    CHECK(files_of(shop.folder.path(config)) == before);
+    fixture.must_train(config, config);
+    const auto before = files_of(fixture.folder.path(config));
+    const RunLock trains(Run(fixture.folder.path(config)), RunLock::Folder::find);
+    const Json result = must_verify(fixture, config, {"--all", "--threads", "1"});
+    CHECK(result["last_step"] == 40);
+    CHECK(result["training_lines"] == 13);
+    CHECK(result["evaluations"] == 4);
+    CHECK(result["checksums"] == 4);
+    CHECK(result["tensors"].get<int>() > 20);
+    CHECK(result["recorded_by"].size() == 1);
+    CHECK(result["computed_by"]["threads"] == 1);
+    CHECK(files_of(fixture.folder.path(config)) == before);
   }
-  const Finished said = tapestry_run({"verify", shop.folder.path("toy")});
+  const Finished said = tapestry_run({"verify", fixture.folder.path("toy")});
   CHECK(said.status == 0);
   check_says(said.out, {"the same bits: steps 1 to 10 of 40, from the start: 4 of them recorded",
                         "3 lines of training", "1 evaluation (1 with", "recorded by tapestry ",
@@ -101,39 +103,39 @@ TEST_CASE("verify: whole trainings of each task have the same bits again, and no
 }
 
 TEST_CASE("verify: from the best and the last checkpoint, for so many steps or none") {
-  const Workshop shop;
-  shop.must_train("toy", "run", {"train.steps=23", "train.eval_every=10"});
-  fs::copy(shop.checkpoint("run"), shop.folder.path("earlier"));
-  shop.must_train("toy", "run",
-                  {"--resume", "train.steps=40", "optim.decay_steps=23", "train.eval_every=10"});
-  fs::remove(shop.checkpoint("run"));
-  fs::rename(shop.folder.path("earlier"), shop.checkpoint("run"));
-  const Json verdict = must_verify(shop, "run", {"--from", "checkpoint", "optim.decay_steps=23"});
-  CHECK(verdict["first_step"] == 24);
-  CHECK(verdict["last_step"] == 30);
-  CHECK(verdict["evaluations"] == 2);  // that of its own step, too
-  CHECK(must_verify(shop, "run", {"--from", "checkpoint", "--steps", "4"})["last_step"] == 27);
-  const Json own = must_verify(shop, "run", {"--from", "checkpoint", "--steps", "0"});
+  const RunFixture fixture;
+  fixture.must_train("toy", "run", {"train.steps=23", "train.eval_every=10"});
+  fs::copy(fixture.checkpoint("run"), fixture.folder.path("earlier"));
+  fixture.must_train("toy", "run",
+                     {"--resume", "train.steps=40", "optim.decay_steps=23", "train.eval_every=10"});
+  fs::remove(fixture.checkpoint("run"));
+  fs::rename(fixture.folder.path("earlier"), fixture.checkpoint("run"));
+  const Json result = must_verify(fixture, "run", {"--from", "checkpoint", "optim.decay_steps=23"});
+  CHECK(result["first_step"] == 24);
+  CHECK(result["last_step"] == 30);
+  CHECK(result["evaluations"] == 2);  // that of its own step, too
+  CHECK(must_verify(fixture, "run", {"--from", "checkpoint", "--steps", "4"})["last_step"] == 27);
+  const Json own = must_verify(fixture, "run", {"--from", "checkpoint", "--steps", "0"});
   CHECK(own["last_step"] == 23);
   CHECK(own["evaluations"] == 1);
   CHECK(own["training_lines"] == 0);
-  CHECK(must_verify(shop, "run", {"--from", "best", "--all"})["last_step"] == 40);
-  fs::rename(shop.checkpoint("run"), shop.folder.path("kept"));
-  const std::string kept = shop.folder.path("kept");
-  const Json of_copy = must_verify(shop, "run", {"--from", kept, "optim.decay_steps=23"});
+  CHECK(must_verify(fixture, "run", {"--from", "best", "--all"})["last_step"] == 40);
+  fs::rename(fixture.checkpoint("run"), fixture.folder.path("kept"));
+  const std::string kept = fixture.folder.path("kept");
+  const Json of_copy = must_verify(fixture, "run", {"--from", kept, "optim.decay_steps=23"});
   CHECK(of_copy["first_step"] == 24);
   CHECK(of_copy["from"] == kept);
-  shop.must_train("toy", "other", {"optim.learning_rate=0.01"});
+  fixture.must_train("toy", "other", {"optim.learning_rate=0.01"});
   check_says(
-      refused_verify(shop, "run", {"--from", shop.checkpoint("other")}),
+      refused_verify(fixture, "run", {"--from", fixture.checkpoint("other")}),
       {"other/checkpoint.safetensors was trained under another config: ", "optim.learning_rate"});
-  CHECK(must_verify(shop, "run", {"--all"})["recorded_by"].size() == 2);
+  CHECK(must_verify(fixture, "run", {"--all"})["recorded_by"].size() == 2);
 }
 
 TEST_CASE("verify: in parts, with averages, with early stopping, and beginning with a run") {
-  const Workshop shop;
-  shop.must_train("text", "base");
-  const std::string base = shop.folder.path("base");
+  const RunFixture fixture;
+  fixture.must_train("text", "base");
+  const std::string base = fixture.folder.path("base");
   const std::vector<std::vector<std::string>> variants = {
       {"train.micro_batches=2"},
       {"train.average_decay=0.9", "train.micro_batches=4"},
@@ -146,75 +148,76 @@ TEST_CASE("verify: in parts, with averages, with early stopping, and beginning w
   for (std::size_t i = 0; i < variants.size(); ++i) {
     CAPTURE(variants[i].back());
     const std::string run = fmt::format("run-{}", i);
-    shop.must_train("text", run, variants[i]);
-    const Json verdict = must_verify(shop, run, {"--all"});
-    CHECK(verdict["checksums"].get<int>() > 0);
-    CHECK(verdict["tensors"].get<int>() > 0);
+    fixture.must_train("text", run, variants[i]);
+    const Json result = must_verify(fixture, run, {"--all"});
+    CHECK(result["checksums"].get<int>() > 0);
+    CHECK(result["tensors"].get<int>() > 0);
   }
-  fs::rename(base, shop.folder.path("moved"));
-  check_says(refused_verify(shop, "run-6"), {"it began with the weights of ", "--set train.from="});
-  must_verify(shop, "run-6", {"train.from=" + shop.folder.path("moved")});
+  fs::rename(base, fixture.folder.path("moved"));
+  check_says(refused_verify(fixture, "run-6"),
+             {"it began with the weights of ", "--set train.from="});
+  must_verify(fixture, "run-6", {"train.from=" + fixture.folder.path("moved")});
 }
 
 TEST_CASE("verify: a run that was killed and went on") {
-  const Workshop shop;
-  const std::string metrics = shop.folder.path("run/metrics.jsonl");
+  const RunFixture fixture;
+  const std::string metrics = fixture.folder.path("run/metrics.jsonl");
   const Finished killed =
-      shop.train("toy", "run", {"train.steps=200"}, {.when = when_holds(metrics, 3000)});
+      fixture.train("toy", "run", {"train.steps=200"}, {.when = when_holds(metrics, 3000)});
   REQUIRE(killed.status == 128 + SIGKILL);
-  must_verify(shop, "run", {"--all"});  // of what there is
-  shop.must_train("toy", "run", {"train.steps=200", "--resume"});
-  const Json verdict = must_verify(shop, "run", {"--all"});
-  CHECK(verdict["last_step"] == 200);
-  CHECK(verdict["recorded_by"].size() == 2);
-  shop.must_train("toy", "whole", {"train.steps=200"});
-  CHECK(read_bytes(shop.folder.path("run/checksums.jsonl")) ==
-        read_bytes(shop.folder.path("whole/checksums.jsonl")));
+  must_verify(fixture, "run", {"--all"});  // of what there is
+  fixture.must_train("toy", "run", {"train.steps=200", "--resume"});
+  const Json result = must_verify(fixture, "run", {"--all"});
+  CHECK(result["last_step"] == 200);
+  CHECK(result["recorded_by"].size() == 2);
+  fixture.must_train("toy", "whole", {"train.steps=200"});
+  CHECK(read_bytes(fixture.folder.path("run/checksums.jsonl")) ==
+        read_bytes(fixture.folder.path("whole/checksums.jsonl")));
 }
 
 TEST_CASE("verify: a figure or a checksum that was changed is named with its step") {
-  const Workshop shop;
-  shop.must_train("toy", "run");
-  const std::string good = read_bytes(shop.folder.path("run/metrics.jsonl"));
-  change_metrics(shop, "run", [](Json& line) {
+  const RunFixture fixture;
+  fixture.must_train("toy", "run");
+  const std::string good = read_bytes(fixture.folder.path("run/metrics.jsonl"));
+  change_metrics(fixture, "run", [](Json& line) {
     if (line["step"] == 6) line["loss"] = std::nextafter(line["loss"].get<double>(), 9.0);
   });
-  auto [verdict, status] = verified(shop, "run", {"--all"});
+  auto [result, status] = verified(fixture, "run", {"--all"});
   CHECK(status == 1);
-  CHECK(verdict["differs_at"] == 6);
-  check_says(verdict["differences"].dump(), {"loss ", " was recorded, ", " is computed"});
-  CHECK(verdict["last_same"] == 3);
-  check_says(verdict["not_compared"].dump(), {"after step 6, which differs: 15"});
-  CHECK(verdict["tensors_that_differ"].empty());
+  CHECK(result["differs_at"] == 6);
+  check_says(result["differences"].dump(), {"loss ", " was recorded, ", " is computed"});
+  CHECK(result["last_same"] == 3);
+  check_says(result["not_compared"].dump(), {"after step 6, which differs: 15"});
+  CHECK(result["tensors_that_differ"].empty());
 
-  shop.folder.write("run/metrics.jsonl", good);
-  change_metrics(shop, "run", [](Json& line) {
+  fixture.folder.write("run/metrics.jsonl", good);
+  change_metrics(fixture, "run", [](Json& line) {
     if (line["step"] == 20 && line["split"] == "val") line["parameters_xxh3"] = "0123456789abcdef";
   });
-  std::tie(verdict, status) = verified(shop, "run", {"--all"});
+  std::tie(result, status) = verified(fixture, "run", {"--all"});
   CHECK(status == 1);
-  CHECK(verdict["differs_at"] == 20);
-  check_says(verdict["differences"].dump(), {"parameters_xxh3 0123456789abcdef was recorded"});
-  const Finished said = tapestry_run({"verify", shop.folder.path("run"), "--steps", "20"});
+  CHECK(result["differs_at"] == 20);
+  check_says(result["differences"].dump(), {"parameters_xxh3 0123456789abcdef was recorded"});
+  const Finished said = tapestry_run({"verify", fixture.folder.path("run"), "--steps", "20"});
   CHECK(said.status == 1);
   check_says(said.out, {"step 20 differs, first seen there from the start on; the recorded step "
                         "before it, 18, is the same: parameters_xxh3 "});
-  must_verify(shop, "run", {"--steps", "19"});
+  must_verify(fixture, "run", {"--steps", "19"});
 }
 
 TEST_CASE("verify: a bit of a tensor that was changed is named, with its checksum made anew") {
-  const Workshop shop;
+  const RunFixture fixture;
   for (const std::string tensor :
        {"blocks.0.attention.output.weight", "optimizer.second_moment.final_norm.weight"}) {
     CAPTURE(tensor);
     const std::string run = "of-" + tensor;
-    shop.must_train("toy", run);
-    forge(shop.checkpoint(run), tensor);
-    const auto [verdict, status] = verified(shop, run, {"--all"});
+    fixture.must_train("toy", run);
+    forge(fixture.checkpoint(run), tensor);
+    const auto [result, status] = verified(fixture, run, {"--all"});
     CHECK(status == 1);
-    CHECK(verdict["differs_at"] == 40);
-    REQUIRE(verdict["tensors_that_differ"].size() == 1);
-    const Json& differing = verdict["tensors_that_differ"][0];
+    CHECK(result["differs_at"] == 40);
+    REQUIRE(result["tensors_that_differ"].size() == 1);
+    const Json& differing = result["tensors_that_differ"][0];
     CHECK(differing["step"] == 40);
     CHECK(differing["tensors"] == Json::array({tensor}));
     check_says(differing["file"], {"checkpoint.safetensors"});
@@ -222,95 +225,97 @@ TEST_CASE("verify: a bit of a tensor that was changed is named, with its checksu
 }
 
 TEST_CASE("verify: after a difference it goes on to a checkpoint that names the parameters") {
-  const Workshop shop;
-  shop.must_train("toy", "run", {"train.steps=10"});
+  const RunFixture fixture;
+  fixture.must_train("toy", "run", {"train.steps=10"});
   const auto reseed = [](std::string& config) {
     const std::string seed = "seed = 1";
     REQUIRE(config.find(seed) != std::string::npos);
     config.replace(config.find(seed), seed.size(), "seed = 2");
   };
-  std::string config = read_bytes(shop.folder.path("run/config.toml"));
+  std::string config = read_bytes(fixture.folder.path("run/config.toml"));
   reseed(config);
-  shop.folder.write("run/config.toml", config);
-  for (const std::string& path : {shop.checkpoint("run"), shop.best("run")}) {
+  fixture.folder.write("run/config.toml", config);
+  for (const std::string& path : {fixture.checkpoint("run"), fixture.best("run")}) {
     Safetensors file = read_safetensors(path);
     reseed(file.metadata.at("config"));
     file.metadata.erase("xxh3");
     write_safetensors(path, file);
   }
-  fs::remove(shop.folder.path("run/checksums.jsonl"));
-  const auto [verdict, status] = verified(shop, "run");
+  fs::remove(fixture.folder.path("run/checksums.jsonl"));
+  const auto [result, status] = verified(fixture, "run");
   CHECK(status == 1);
-  CHECK(verdict["differs_at"] == 3);
-  CHECK(verdict["last_step"] == 10);
-  CHECK(verdict["tensors_that_differ"][0]["tensors"].size() > 10);
+  CHECK(result["differs_at"] == 3);
+  CHECK(result["last_step"] == 10);
+  CHECK(result["tensors_that_differ"][0]["tensors"].size() > 10);
 }
 
 TEST_CASE("verify: an evaluation names the parameters that differ, where no checkpoint does") {
-  const Workshop shop;
+  const RunFixture fixture;
   for (const bool averages : {false, true}) {
     CAPTURE(averages);
     const std::string run = averages ? "averaged" : "run",
                       kind = averages ? "weights" : "parameters";
     const std::string tensor = averages ? "weights.final_norm.weight" : "final_norm.weight";
-    shop.must_train("toy", run, {averages ? "train.average_decay=0.9" : "train.average_decay=0"});
+    fixture.must_train("toy", run,
+                       {averages ? "train.average_decay=0.9" : "train.average_decay=0"});
     // As if one bit of the tensor had been another one at step 20, and a loss two steps before.
     std::string lines;
-    for (const std::string& line : lines_of(read_bytes(shop.folder.path(run + "/checksums.jsonl"))))
+    for (const std::string& line :
+         lines_of(read_bytes(fixture.folder.path(run + "/checksums.jsonl"))))
       if (Json entry = Json::parse(line); entry["step"] == 20 && entry["tensor"] == tensor) {
         entry["xxh3"] = "0123456789abcdef";
         lines += entry.dump() + "\n";
       } else {
         lines += line + "\n";
       }
-    shop.folder.write(run + "/checksums.jsonl", lines);
-    change_metrics(shop, run, [&](Json& line) {
+    fixture.folder.write(run + "/checksums.jsonl", lines);
+    change_metrics(fixture, run, [&](Json& line) {
       if (line["step"] == 18) line["loss"] = 1.5;
       if (line["step"] == 20 && line["split"] == "val") line[kind + "_xxh3"] = "fedcba9876543210";
     });
-    const auto [verdict, status] = verified(shop, run, {"--all"});
+    const auto [result, status] = verified(fixture, run, {"--all"});
     CHECK(status == 1);
-    CHECK(verdict["differs_at"] == 18);
-    CHECK(verdict["last_step"] == 20);
-    REQUIRE(verdict["tensors_that_differ"].size() == 1);
-    CHECK(verdict["tensors_that_differ"][0]["tensors"] == Json::array({tensor}));
-    CHECK(verdict["tensors_that_differ"][0]["step"] == 20);
-    must_verify(shop, run, {"--steps", "17"});
+    CHECK(result["differs_at"] == 18);
+    CHECK(result["last_step"] == 20);
+    REQUIRE(result["tensors_that_differ"].size() == 1);
+    CHECK(result["tensors_that_differ"][0]["tensors"] == Json::array({tensor}));
+    CHECK(result["tensors_that_differ"][0]["step"] == 20);
+    must_verify(fixture, run, {"--steps", "17"});
   }
 }
 
 TEST_CASE("verify: data that were changed are refused, where no checkpoint knows them") {
-  const Workshop shop;
-  shop.must_train("text", "run");
-  fs::remove(shop.best("run"));
-  fs::remove(shop.checkpoint("run"));
-  must_verify(shop, "run");
-  std::string config = read_bytes(shop.folder.path("run/config.toml"));
+  const RunFixture fixture;
+  fixture.must_train("text", "run");
+  fs::remove(fixture.best("run"));
+  fs::remove(fixture.checkpoint("run"));
+  must_verify(fixture, "run");
+  std::string config = read_bytes(fixture.folder.path("run/config.toml"));
   const std::size_t at = config.find("path = \"");
   REQUIRE(at != std::string::npos);
   const std::string path = config.substr(at + 8, config.find('"', at + 8) - at - 8);
   std::string text = read_bytes(path);
   text[text.size() / 3] ^= 1;
-  std::ofstream(shop.folder.path("changed.txt")) << text;
-  check_says(refused_verify(shop, "run", {"data.path=" + shop.folder.path("changed.txt")}),
+  std::ofstream(fixture.folder.path("changed.txt")) << text;
+  check_says(refused_verify(fixture, "run", {"data.path=" + fixture.folder.path("changed.txt")}),
              {"holds as many examples as were trained on so far, but others"});
 }
 
 TEST_CASE("verify: what lets other bits be expected is said of a run that has them") {
-  const Workshop shop;
-  shop.must_train("toy", "run");
-  const std::string sessions = shop.folder.path("run/sessions.jsonl");
+  const RunFixture fixture;
+  fixture.must_train("toy", "run");
+  const std::string sessions = fixture.folder.path("run/sessions.jsonl");
   std::string lines = read_bytes(sessions);
   const std::size_t at = lines.find("\"engines\":\"");
   REQUIRE(at != std::string::npos);
   lines.insert(at + 11, "an abacus, ");
-  shop.folder.write("run/sessions.jsonl", lines);
-  const auto says = [&] { return tapestry_run({"verify", shop.folder.path("run")}); };
+  fixture.folder.write("run/sessions.jsonl", lines);
+  const auto says = [&] { return tapestry_run({"verify", fixture.folder.path("run")}); };
   const Finished same = says();
   CHECK(same.status == 0);
   check_says(same.out, {"recorded by tapestry ", ", an abacus, "});
   CHECK(same.out.find("to be expected") == std::string::npos);
-  change_metrics(shop, "run", [](Json& line) { line["loss"] = 1.5; });
+  change_metrics(fixture, "run", [](Json& line) { line["loss"] = 1.5; });
   const Finished other = says();
   CHECK(other.status == 1);
   check_says(other.out, {"step 3 differs", "loss 1.5 was recorded, ",
@@ -318,26 +323,26 @@ TEST_CASE("verify: what lets other bits be expected is said of a run that has th
 }
 
 TEST_CASE("verify: a run without checksums is compared by what there is") {
-  const Workshop shop;
-  shop.must_train("toy", "run");
-  change_metrics(shop, "run", [](Json& line) { line.erase("parameters_xxh3"); });
-  fs::remove(shop.folder.path("run/sessions.jsonl"));
-  fs::remove(shop.best("run"));
-  const Json verdict = must_verify(shop, "run");
-  CHECK(verdict["checksums"] == 0);
-  CHECK(verdict["recorded_by"].empty());
-  check_says(verdict["not_compared"].dump(), {"an earlier version took down no checksum"});
+  const RunFixture fixture;
+  fixture.must_train("toy", "run");
+  change_metrics(fixture, "run", [](Json& line) { line.erase("parameters_xxh3"); });
+  fs::remove(fixture.folder.path("run/sessions.jsonl"));
+  fs::remove(fixture.best("run"));
+  const Json result = must_verify(fixture, "run");
+  CHECK(result["checksums"] == 0);
+  CHECK(result["recorded_by"].empty());
+  check_says(result["not_compared"].dump(), {"an earlier version took down no checksum"});
 }
 
 TEST_CASE("bug: verify: lines that are damaged or out of order end the comparison") {
-  const Workshop shop;
-  shop.must_train("toy", "run");
-  const std::string path = shop.folder.path("run/metrics.jsonl"), good = read_bytes(path);
+  const RunFixture fixture;
+  fixture.must_train("toy", "run");
+  const std::string path = fixture.folder.path("run/metrics.jsonl"), good = read_bytes(path);
   const auto refused_with = [&](std::size_t at, const std::string& line, const std::string& what) {
     std::vector<std::string> lines = lines_of(good);
     lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(at), line);
-    shop.folder.write("run/metrics.jsonl", fmt::format("{}\n", fmt::join(lines, "\n")));
-    check_says(refused_verify(shop, "run"),
+    fixture.folder.write("run/metrics.jsonl", fmt::format("{}\n", fmt::join(lines, "\n")));
+    check_says(refused_verify(fixture, "run"),
                {fmt::format("metrics.jsonl:{}: {}: the record is damaged", at + 1, what)});
   };
   const auto line = [](const std::string& step, const std::string& split) {
@@ -353,33 +358,33 @@ TEST_CASE("bug: verify: lines that are damaged or out of order end the compariso
 }
 
 TEST_CASE("bug: verify: a figure that a line lacks differs, one that it has alone is named") {
-  const Workshop shop;
-  shop.must_train("toy", "run");
-  const std::string good = read_bytes(shop.folder.path("run/metrics.jsonl"));
-  change_metrics(shop, "run", [](Json& line) { line["other\nfigure"] = 1; });
-  check_says(must_verify(shop, "run")["not_compared"].dump(),
+  const RunFixture fixture;
+  fixture.must_train("toy", "run");
+  const std::string good = read_bytes(fixture.folder.path("run/metrics.jsonl"));
+  change_metrics(fixture, "run", [](Json& line) { line["other\nfigure"] = 1; });
+  check_says(must_verify(fixture, "run")["not_compared"].dump(),
              {R"(figures that are not computed: other\\x0afigure)"});
   for (const std::string figure : {"loss", "grad_norm"}) {
-    shop.folder.write("run/metrics.jsonl", good);
-    change_metrics(shop, "run", [&](Json& line) { line.erase(figure); });
-    const auto [verdict, status] = verified(shop, "run");
+    fixture.folder.write("run/metrics.jsonl", good);
+    change_metrics(fixture, "run", [&](Json& line) { line.erase(figure); });
+    const auto [result, status] = verified(fixture, "run");
     CHECK(status == 1);
-    CHECK(verdict["differs_at"] == 3);
-    CHECK(verdict["last_same"].is_null());
-    check_says(verdict["differences"].dump(), {figure + " nothing was recorded, "});
+    CHECK(result["differs_at"] == 3);
+    CHECK(result["last_same"].is_null());
+    check_says(result["differences"].dump(), {figure + " nothing was recorded, "});
   }
 }
 
 TEST_CASE("bug: verify: texts of a run's files stay on their line, and are not shown for long") {
-  const Workshop shop;
-  shop.must_train("toy", "run");
-  std::string lines = read_bytes(shop.folder.path("run/sessions.jsonl"));
+  const RunFixture fixture;
+  fixture.must_train("toy", "run");
+  std::string lines = read_bytes(fixture.folder.path("run/sessions.jsonl"));
   const std::size_t at = lines.find("\"engines\":\"");
   REQUIRE(at != std::string::npos);
   lines.insert(at + 11, R"(an abacus\nforged: the same bits\u001b[2J)" + std::string(5000, 'x'));
-  shop.folder.write("run/sessions.jsonl", lines);
-  change_metrics(shop, "run", [](Json& line) { line["loss"] = "1\nforged: the same bits"; });
-  const Finished said = tapestry_run({"verify", shop.folder.path("run")});
+  fixture.folder.write("run/sessions.jsonl", lines);
+  change_metrics(fixture, "run", [](Json& line) { line["loss"] = "1\nforged: the same bits"; });
+  const Finished said = tapestry_run({"verify", fixture.folder.path("run")});
   CHECK(said.status == 1);
   check_says(said.out, {R"(loss 1\x0aforged)", R"(an abacus\x0aforged: the same bits\x1b[2Jxx)"});
   for (const std::string& line : lines_of(said.out)) {
@@ -389,38 +394,38 @@ TEST_CASE("bug: verify: texts of a run's files stay on their line, and are not s
 }
 
 TEST_CASE("bug: verify: pipes and folders in a run's place are refused") {
-  const Workshop shop;
-  shop.must_train("toy", "run");
+  const RunFixture fixture;
+  fixture.must_train("toy", "run");
   for (const std::string name : {"metrics.jsonl", "sessions.jsonl", "config.toml"}) {
     CAPTURE(name);
-    const std::string path = shop.folder.path("run/" + name), kept = read_bytes(path);
+    const std::string path = fixture.folder.path("run/" + name), kept = read_bytes(path);
     fs::remove(path);
     REQUIRE(mkfifo(path.c_str(), 0600) == 0);
-    check_says(refused_verify(shop, "run"), {name + ": is a pipe or a device"});
+    check_says(refused_verify(fixture, "run"), {name + ": is a pipe or a device"});
     fs::remove(path);
     fs::create_directory(path);
-    check_says(refused_verify(shop, "run"), {name + ": is a folder"});
+    check_says(refused_verify(fixture, "run"), {name + ": is a folder"});
     fs::remove(path);
-    shop.folder.write("run/" + name, kept);
+    fixture.folder.write("run/" + name, kept);
   }
-  shop.folder.write("run/config.toml", std::string((1 << 20) + 1, '#'));
-  CHECK(refused_verify(shop, "run").find("config.toml") != std::string::npos);
+  fixture.folder.write("run/config.toml", std::string((1 << 20) + 1, '#'));
+  CHECK(refused_verify(fixture, "run").find("config.toml") != std::string::npos);
 }
 
 TEST_CASE("bug: verify: what a checkpoint has beside the training's tensors is compared") {
-  const Workshop shop;
-  shop.must_train("toy", "run");
-  const std::string path = shop.checkpoint("run");
+  const RunFixture fixture;
+  fixture.must_train("toy", "run");
+  const std::string path = fixture.checkpoint("run");
   const Safetensors good = read_safetensors(path);
   const auto verified_with = [&](const std::function<void(Safetensors&)>& change) {
     Safetensors file = good;
     change(file);
     file.metadata.erase("xxh3");
     write_safetensors(path, file);
-    const auto [verdict, status] = verified(shop, "run", {"--all"});
+    const auto [result, status] = verified(fixture, "run", {"--all"});
     CHECK(status == 1);
-    CHECK(verdict["differs_at"] == 40);
-    return verdict;
+    CHECK(result["differs_at"] == 40);
+    return result;
   };
   const Json more = verified_with([](Safetensors& file) {
     file.tensors.emplace_back("more\nof it", Array::of<float>({1}, {1}));
@@ -433,69 +438,69 @@ TEST_CASE("bug: verify: what a checkpoint has beside the training's tensors is c
                    .dump(),
                {name + " of ", " was recorded, "});
   write_safetensors(path, good);
-  must_verify(shop, "run", {"--all"});
+  must_verify(fixture, "run", {"--all"});
 }
 
 TEST_CASE("bug: verify: a checkpoint without a line of metrics is compared") {
-  const Workshop shop;
-  shop.must_train("toy", "run", {"train.steps=7", "train.log_every=100"});
-  shop.folder.write("run/metrics.jsonl", "");
+  const RunFixture fixture;
+  fixture.must_train("toy", "run", {"train.steps=7", "train.log_every=100"});
+  fixture.folder.write("run/metrics.jsonl", "");
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{}, std::vector<std::string>{"--all"}}) {
-    const Json verdict = must_verify(shop, "run", words);
-    CHECK(verdict["last_step"] == 7);
-    CHECK(verdict["recorded_steps"] == 1);
-    CHECK(verdict["tensors"].get<int>() > 20);
+    const Json result = must_verify(fixture, "run", words);
+    CHECK(result["last_step"] == 7);
+    CHECK(result["recorded_steps"] == 1);
+    CHECK(result["tensors"].get<int>() > 20);
   }
 }
 
 TEST_CASE("bug: verify: bad steps that a later session would not allow are left out again") {
-  const Workshop shop;
+  const RunFixture fixture;
   const std::vector<std::string> bad = {"train.max_bad_steps=60", "train.bad_step_factor=1.05"};
-  shop.must_train("text", "run", {bad[0], bad[1], "train.steps=80"});
-  const std::int64_t count = load_checkpoint(shop.checkpoint("run")).state.bad_steps;
+  fixture.must_train("text", "run", {bad[0], bad[1], "train.steps=80"});
+  const std::int64_t count = load_checkpoint(fixture.checkpoint("run")).state.bad_steps;
   REQUIRE(count > 1);
-  std::string config = read_bytes(shop.folder.path("run/config.toml"));
+  std::string config = read_bytes(fixture.folder.path("run/config.toml"));
   const std::string most = "max_bad_steps = 60";
   REQUIRE(config.find(most) != std::string::npos);
   config.replace(config.find(most), most.size(), "max_bad_steps = 1");
-  shop.folder.write("run/config.toml", config);
-  must_verify(shop, "run", {"--all"});
-  const Finished replayed = tapestry_run({"replay", shop.folder.path("run"), "--step", "80"});
+  fixture.folder.write("run/config.toml", config);
+  must_verify(fixture, "run", {"--all"});
+  const Finished replayed = tapestry_run({"replay", fixture.folder.path("run"), "--step", "80"});
   CHECK(replayed.status == 0);
 
-  shop.must_train("text", "plain");
+  fixture.must_train("text", "plain");
   const Finished added =
-      shop.train("text", "plain", {"--resume", "train.steps=60", bad[0], bad[1]});
+      fixture.train("text", "plain", {"--resume", "train.steps=60", bad[0], bad[1]});
   CHECK(added.status == 2);
   check_says(added.err,
              {"cannot go on under another config: train.bad_step_factor (0.0, now 1.05)"});
 }
 
 TEST_CASE("verify: what cannot be compared is refused in one line") {
-  const Workshop shop;
-  shop.must_train("text", "run", {"train.steps=10"});
-  check_says(refused_verify(shop, "none"), {"none: no run"});
-  check_says(refused_verify(shop, "run", {"--from", "middle"}),
+  const RunFixture fixture;
+  fixture.must_train("text", "run", {"train.steps=10"});
+  check_says(refused_verify(fixture, "none"), {"none: no run"});
+  check_says(refused_verify(fixture, "run", {"--from", "middle"}),
              {"--from middle: not there; expected start, best, checkpoint, or "});
-  check_says(refused_verify(shop, "run", {"--all", "--steps", "3"}), {"--all, --steps"});
-  check_says(refused_verify(shop, "run", {"optim.learning_rate=0.5"}),
+  check_says(refused_verify(fixture, "run", {"--all", "--steps", "3"}), {"--all, --steps"});
+  check_says(refused_verify(fixture, "run", {"optim.learning_rate=0.5"}),
              {"another training: optim.learning_rate (0.001, now 0.5)"});
-  check_says(refused_verify(shop, "run", {"--steps", "2"}),
+  check_says(refused_verify(fixture, "run", {"--steps", "2"}),
              {"nothing was recorded of the 2 steps after step 0", "give more --steps"});
   std::string other = story(20);
   std::swap(other[3], other[4]);
-  const std::string path = shop.folder.write("other.txt", other);
-  check_says(refused_verify(shop, "run", {"data.path=" + path}), {"not the same data"});
-  const std::string same = shop.folder.write("same.txt", story(20));
-  must_verify(shop, "run", {"data.path=" + same});
-  change_metrics(shop, "run", [](Json& line) { line["split"] = "test"; });
-  fs::remove(shop.best("run"));
-  fs::remove(shop.checkpoint("run"));
-  check_says(refused_verify(shop, "run"), {"nothing was recorded after step 0"});
-  check_says(refused_verify(shop, "run", {"--from", "best"}), {"best.safetensors: not there"});
-  fs::create_directory(shop.folder.path("empty"));
-  check_says(refused_verify(shop, "empty"), {"empty: no run: it holds no config.toml"});
+  const std::string path = fixture.folder.write("other.txt", other);
+  check_says(refused_verify(fixture, "run", {"data.path=" + path}), {"not the same data"});
+  const std::string same = fixture.folder.write("same.txt", story(20));
+  must_verify(fixture, "run", {"data.path=" + same});
+  change_metrics(fixture, "run", [](Json& line) { line["split"] = "test"; });
+  fs::remove(fixture.best("run"));
+  fs::remove(fixture.checkpoint("run"));
+  check_says(refused_verify(fixture, "run"), {"nothing was recorded after step 0"});
+  check_says(refused_verify(fixture, "run", {"--from", "best"}), {"best.safetensors: not there"});
+  fs::create_directory(fixture.folder.path("empty"));
+  check_says(refused_verify(fixture, "empty"), {"empty: no run: it holds no config.toml"});
 }
 
 TEST_SUITE_END();

@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "tests/support/workshop.hpp"
+#include "tests/support/run_fixture.hpp"
 #include "train/run/line_reader.hpp"
 #include "train/run/run.hpp"
 #include "train/trainer/status_line.hpp"
@@ -62,9 +62,9 @@ TEST_CASE("watch: lines of a file that grows are read once each") {
 }
 
 TEST_CASE("watch: a run that is done, one that goes on meanwhile, and none") {
-  const Workshop shop;
-  const TemporaryFolder& folder = shop.folder;
-  shop.must_train("vae", "run");
+  const RunFixture fixture;
+  const TemporaryFolder& folder = fixture.folder;
+  fixture.must_train("vae", "run");
   const Finished done = tapestry_run({"watch", folder.path("run")});
   CHECK(done.status == 0);
   check_says(done.out,
@@ -92,8 +92,8 @@ TEST_CASE("watch: a run that is done, one that goes on meanwhile, and none") {
   CHECK(grown.status == 0);
   check_says(grown.out, {"step 40/40  test of the best: loss"});
 
-  shop.must_train("toy", "short",
-                  {"optim.learning_rate=0", "train.log_every=50", "train.early_stopping=1"});
+  fixture.must_train("toy", "short",
+                     {"optim.learning_rate=0", "train.log_every=50", "train.early_stopping=1"});
   const Finished brief = tapestry_run({"watch", folder.path("short")});  // no line of training
   check_says(brief.out, {"step 10/40  validation", "step 20/40  validation"});
   CHECK(brief.status == 0);
@@ -118,11 +118,11 @@ TEST_CASE("watch: a run that is done, one that goes on meanwhile, and none") {
 }
 
 TEST_CASE("bug: watch: a run that had ended was said to have time left") {
-  const Workshop shop;
-  shop.must_train("toy", "run", {"train.log_every=1"});
-  const std::string metrics = read_bytes(shop.folder.path("run/metrics.jsonl")),
-                    sessions = read_bytes(shop.folder.path("run/sessions.jsonl"));
-  shop.folder.write("run/metrics.jsonl", metrics.substr(0, metrics.find("{\"step\":21")));
+  const RunFixture fixture;
+  fixture.must_train("toy", "run", {"train.log_every=1"});
+  const std::string metrics = read_bytes(fixture.folder.path("run/metrics.jsonl")),
+                    sessions = read_bytes(fixture.folder.path("run/sessions.jsonl"));
+  fixture.folder.write("run/metrics.jsonl", metrics.substr(0, metrics.find("{\"step\":21")));
   const std::string begun = lines_of(sessions).front() + "\n";
   struct Row {
     std::string end, said;
@@ -136,10 +136,10 @@ TEST_CASE("bug: watch: a run that had ended was said to have time left") {
         Row{ended("failed: no"), "run: failed: no at step 20 of 40\n", 1},
         Row{"", "run: ended at step 20 of 40 without a word: it was killed", 1},
         Row{ended("done"), "run: finished, 20 steps\n", 0}}) {
-    shop.folder.write("run/sessions.jsonl", begun + end);
+    fixture.folder.write("run/sessions.jsonl", begun + end);
     for (const std::vector<std::string>& more :
          {std::vector<std::string>{"--once"}, std::vector<std::string>{}}) {
-      std::vector<std::string> words = {"watch", shop.folder.path("run")};
+      std::vector<std::string> words = {"watch", fixture.folder.path("run")};
       words.insert(words.end(), more.begin(), more.end());
       const Finished watched = tapestry_run(words);
       CHECK(watched.status == status);

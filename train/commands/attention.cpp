@@ -47,7 +47,7 @@ class ShowAttention final : public Command {
   int run() override {
     const TrainedModel trained = load_trained(run_, overrides_, false);
     use_machine_as(trained.config);
-    const AttentionMaps all = look_at<AttentionMaps>(trained.config, *trained.task, typed_);
+    const AttentionMaps all = inspect<AttentionMaps>(trained.config, *trained.task, typed_);
     HeatMaps figure;
     for (const AttentionMap& attention : all)
       if (is_wanted(attention)) {

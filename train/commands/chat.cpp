@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <optional>
 
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
 #include "train/commands/view_arguments.hpp"
@@ -77,14 +77,14 @@ class ChatWithModel final : public Command {
   void declare(Arguments& arguments) override {
     arguments.run(run_);
     arguments.adapter(adapter_);
-    declare_options<Talk>(arguments, typed_);
+    declare_options<ChatSession>(arguments, typed_);
     arguments.overrides(overrides_);
   }
 
   int run() override {
     const TrainedModel trained = load_trained_with(adapter_, run_, overrides_, false);
     use_machine_as(trained.config);
-    const Talk talk = look_at<Talk>(trained.config, *trained.task, typed_);
+    const ChatSession talk = inspect<ChatSession>(trained.config, *trained.task, typed_);
     end_chat_at_signals();
     const bool asks = isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
     if (asks) say("a message a line; Ctrl-D ends\n");
@@ -111,19 +111,20 @@ class ChatWithModel final : public Command {
   }
 
   // What is wrong with a message is said, and another one can be.
-  static void answer_person(const Talk& talk, const std::string& message) try {
+  static void answer_person(const ChatSession& talk, const std::string& message) try {
     answer(talk, message);
   } catch (const InputError& error) {
     complain(error.what());
   }
 
-  static void answer_line(const Talk& talk, const std::string& message, std::int64_t line) try {
+  static void answer_line(const ChatSession& talk, const std::string& message,
+                          std::int64_t line) try {
     answer(talk, message);
   } catch (const InputError& error) {
     throw InputError(fmt::format("the standard input: line {}: {}", line, error.what()));
   }
 
-  static void answer(const Talk& talk, const std::string& message) {
+  static void answer(const ChatSession& talk, const std::string& message) {
     Answer answer;
     show_as_it_comes([&](const TextSink& write) {
       answer = talk.answer(message, write, [] { return !chat_interrupted; });

@@ -39,7 +39,7 @@ void Arguments::option(const std::string& name, std::string& value, const std::s
 }
 
 void Arguments::option(const std::string& name, std::int64_t& value, const std::string& help,
-                       Range range) {
+                       AllowedRange range) {
   // CLI11 takes one that does not fit into 64 bits for the greatest that does.
   const auto complaint_of_number = [range](const std::string& text) {
     errno = 0;

@@ -18,7 +18,7 @@ namespace tapestry {
 // of its range, is refused before the command runs.
 class Arguments {
  public:
-  struct Range {
+  struct AllowedRange {
     std::int64_t low = 0, high = std::numeric_limits<std::int64_t>::max();
   };
 
@@ -30,7 +30,8 @@ class Arguments {
               bool required = true);
   // Named by "--name"; their values are the defaults.
   void option(const std::string& name, std::string& value, const std::string& help);
-  void option(const std::string& name, std::int64_t& value, const std::string& help, Range range);
+  void option(const std::string& name, std::int64_t& value, const std::string& help,
+              AllowedRange range);
   void option(const std::string& name, std::vector<std::string>& values, const std::string& type,
               const std::string& help);  // may be repeated
   void flag(const std::string& name, bool& value, const std::string& help);

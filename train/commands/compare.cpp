@@ -130,9 +130,9 @@ void print_estimates(const std::vector<RunGroup>& groups) {
 
 std::string verdict_text(const FigureDifference& difference, const std::string& numbers,
                          MeasuredFigure::Better better) {
-  const std::string name = verdict_name(difference.verdict);
+  const std::string name = outcome_name(difference.outcome);
   if (!difference.reason.empty()) return fmt::format("{}: {}", name, printable(difference.reason));
-  if (difference.verdict != FigureDifference::Verdict::differs)
+  if (difference.outcome != FigureDifference::Outcome::differs)
     return fmt::format("{} ({})", name, numbers);
   const bool is_lower = difference.value < 0;
   const bool is_better =

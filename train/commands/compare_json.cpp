@@ -20,8 +20,8 @@ Json json_of(const Estimate& estimate) {
 
 Json json_of(const FigureDifference& difference) {
   if (!difference.reason.empty())
-    return {{"verdict", verdict_name(difference.verdict)}, {"reason", difference.reason}};
-  Json object{{"difference", difference.value}, {"verdict", verdict_name(difference.verdict)}};
+    return {{"verdict", outcome_name(difference.outcome)}, {"reason", difference.reason}};
+  Json object{{"difference", difference.value}, {"verdict", outcome_name(difference.outcome)}};
   if (!difference.margin) return object;
   object["test"] = difference.is_paired ? "paired" : "Welch";
   add_interval({difference.value, *difference.margin, difference.degrees}, object);

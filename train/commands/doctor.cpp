@@ -10,7 +10,7 @@
 #include "train/commands/training_config.hpp"
 #include "train/measure/machine.hpp"
 #include "train/plot/render.hpp"
-#include "train/run/file.hpp"
+#include "train/run/atomic_file.hpp"
 #include "train/run/terminal.hpp"
 #include "train/tools/doctor/check.hpp"
 #include "train/trainer/trainer.hpp"
@@ -21,44 +21,44 @@ namespace {
 
 // A verdict, and the seconds it took.
 struct Examined {
-  const Gate& gate;
-  GateVerdict verdict;
+  const DoctorCheck& check;
+  CheckResult result;
   double seconds;
 
   struct Word {
     const char *shown, *json;
   };
   Word word() const {
-    if (verdict.fault) return {"FAIL", "fault"};
-    if (verdict.skipped) return {"-", "skipped"};
-    if (!verdict.warnings.empty()) return {"warn", "warning"};
+    if (result.fault) return {"FAIL", "fault"};
+    if (result.skipped) return {"-", "skipped"};
+    if (!result.warnings.empty()) return {"warn", "warning"};
     return {"ok", "ok"};
   }
 };
 
 void print(const Examined& examined) {
-  const GateVerdict& verdict = examined.verdict;
-  say("{:<5} {:<16} {}  {:.1f} s\n", examined.word().shown, examined.gate.name,
-      verdict.fault ? verdict.fault->found : verdict.said, examined.seconds);
-  for (const std::string& warning : verdict.warnings) say("      {:<16} {}\n", "", warning);
-  if (verdict.fault) {
-    say("      {:<16} {}\n", "likely cause", verdict.fault->cause);
-    say("      {:<16} {}\n", "what to do", verdict.fault->advice);
+  const CheckResult& result = examined.result;
+  say("{:<5} {:<16} {}  {:.1f} s\n", examined.word().shown, examined.check.name,
+      result.fault ? result.fault->found : result.said, examined.seconds);
+  for (const std::string& warning : result.warnings) say("      {:<16} {}\n", "", warning);
+  if (result.fault) {
+    say("      {:<16} {}\n", "likely cause", result.fault->cause);
+    say("      {:<16} {}\n", "what to do", result.fault->advice);
   }
   std::fflush(stdout);  // the next gate may take a minute
 }
 
 JsonValue json_of(const Examined& examined) {
-  const GateVerdict& verdict = examined.verdict;
-  JsonValue json{{"gate", examined.gate.name},
+  const CheckResult& result = examined.result;
+  JsonValue json{{"gate", examined.check.name},
                  {"verdict", examined.word().json},
                  {"seconds", examined.seconds}};
-  if (!verdict.said.empty()) json["said"] = verdict.said;
-  if (!verdict.warnings.empty()) json["warnings"] = verdict.warnings;
-  if (verdict.fault)
-    json.update({{"found", verdict.fault->found},
-                 {"cause", verdict.fault->cause},
-                 {"advice", verdict.fault->advice}});
+  if (!result.said.empty()) json["said"] = result.said;
+  if (!result.warnings.empty()) json["warnings"] = result.warnings;
+  if (result.fault)
+    json.update({{"found", result.fault->found},
+                 {"cause", result.fault->cause},
+                 {"advice", result.fault->advice}});
   return json;
 }
 
@@ -87,26 +87,27 @@ class Doctor final : public Command {
     if (!out_.empty()) expect_folder(out_);
     use_machine_as(config);
     const auto start = std::chrono::steady_clock::now();
-    const Admission admission =
-        is_skipped("plan") ? Admission{std::make_unique<Patient>(config_with)} : admit(config_with);
-    if (admission.patient)
-      ask_all(*admission.patient);
+    const Admitted admission = is_skipped("plan")
+                                   ? Admitted{std::make_unique<TrainingUnderTest>(config_with)}
+                                   : admit(config_with);
+    if (admission.under_test)
+      ask_all(*admission.under_test);
     else
       tell({gate_of("plan"), admission.refused, seconds_since(start)});
-    if (json_) print_json(admission.patient ? admission.patient->remark() : "");
+    if (json_) print_json(admission.under_test ? admission.under_test->remark() : "");
     return passed_ ? 0 : failed_status;
   } catch (const Interrupted&) {
     return interrupted_status;
   }
 
  private:
-  static const Gate& gate_of(const std::string& name) {
-    return *std::ranges::find(gates(), name, &Gate::name);
+  static const DoctorCheck& gate_of(const std::string& name) {
+    return *std::ranges::find(doctor_checks(), name, &DoctorCheck::name);
   }
 
   static void expect_gate(const std::string& name) {
     std::vector<std::string> known;
-    for (const Gate& gate : gates()) known.push_back(gate.name);
+    for (const DoctorCheck& check : doctor_checks()) known.push_back(check.name);
     expect_input(std::ranges::count(known, name) > 0, "--skip {}: no such gate{}; there are {}",
                  name, did_you_mean(name, known, "\""), fmt::join(known, ", "));
   }
@@ -123,25 +124,27 @@ class Doctor final : public Command {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
-  bool is_skipped(const std::string& gate) const { return std::ranges::count(skipped_, gate) > 0; }
+  bool is_skipped(const std::string& check) const {
+    return std::ranges::count(skipped_, check) > 0;
+  }
 
   // Up to the first fault.
-  void ask_all(Patient& patient) {
-    if (!json_ && !patient.remark().empty())
-      say("a step takes long here: examined with {}\n", patient.remark());
-    for (const Gate& gate : gates()) {
-      if (is_skipped(gate.name)) continue;
+  void ask_all(TrainingUnderTest& under_test) {
+    if (!json_ && !under_test.remark().empty())
+      say("a step takes long here: examined with {}\n", under_test.remark());
+    for (const DoctorCheck& check : doctor_checks()) {
+      if (is_skipped(check.name)) continue;
       const auto start = std::chrono::steady_clock::now();
-      GateVerdict verdict = examine(gate, patient);
-      tell({gate, std::move(verdict), seconds_since(start)});
+      CheckResult result = examine(check, under_test);
+      tell({check, std::move(result), seconds_since(start)});
       if (!passed_) return;
     }
   }
 
   void tell(const Examined& examined) {
-    passed_ = !examined.verdict.fault;
+    passed_ = !examined.result.fault;
     json_ ? lines_.push_back(json_of(examined)) : print(examined);
-    if (examined.verdict.figure && !out_.empty()) draw(examined.gate, *examined.verdict.figure);
+    if (examined.result.figure && !out_.empty()) draw(examined.check, *examined.result.figure);
   }
 
   void print_json(const std::string& remark) const {
@@ -152,8 +155,8 @@ class Doctor final : public Command {
   }
 
   // DIR/learning-rate.png and its like.
-  void draw(const Gate& gate, const Figure& figure) const {
-    std::string name = gate.name;
+  void draw(const DoctorCheck& check, const Figure& figure) const {
+    std::string name = check.name;
     std::ranges::replace(name, ' ', '-');
     for (const Format format : formats_of(figure)) {
       const std::string path = fmt::format("{}/{}{}", out_, name, ending_of(format));

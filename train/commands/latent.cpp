@@ -20,7 +20,7 @@ class ShowLatent final : public Command {
   int run() override {
     const TrainedModel trained = load_trained(run_, overrides_, true);
     use_machine_as(trained.config);
-    const LatentCodes codes = look_at<LatentCodes>(trained.config, *trained.task, {});
+    const LatentCodes codes = inspect<LatentCodes>(trained.config, *trained.task, {});
     const std::string out = out_.empty() ? in_run(run_, "latent") : out_;
     write_table_and_figure(out, latent_csv(codes), latent_scatter(codes));
     return 0;

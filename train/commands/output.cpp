@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "autograd/check.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "train/plot/render.hpp"
-#include "train/run/file.hpp"
+#include "train/run/atomic_file.hpp"
 #include "train/run/run.hpp"
 #include "train/run/terminal.hpp"
 

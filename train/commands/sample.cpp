@@ -25,7 +25,7 @@ class ShowSamples final : public Command {
     const TrainedModel trained = load_trained_with(adapter_, run_, overrides_, false);
     use_machine_as(trained.config);
     expect_not_of_a_run(out_);
-    Sample sample = look_at<Sample>(trained.config, *trained.task, typed_);
+    Sample sample = inspect<Sample>(trained.config, *trained.task, typed_);
     if (sample.stream && out_.empty()) {
       show_as_it_comes(sample.stream);
       return 0;

@@ -1,7 +1,7 @@
 #include <fmt/ranges.h>
 
 #include "autograd/check.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/text/byte_pair.hpp"
 #include "data/text/chat_encoder.hpp"

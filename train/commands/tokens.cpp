@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "autograd/parallel.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/option_error.hpp"
 #include "data/text/text.hpp"
 #include "data/text/text_encoder.hpp"

@@ -24,7 +24,7 @@ std::string counted(std::int64_t count, const std::string& one) {
 
 std::string maker(const Session& session) {
   return fmt::format("tapestry {}, {}, {}, {}, {}", printable_beginning(session.version),
-                     printable_beginning(session.engines), printable_beginning(session.processor),
+                     printable_beginning(session.backends), printable_beginning(session.processor),
                      counted(session.threads, "thread"), counted(session.ranks, "rank"));
 }
 
@@ -44,50 +44,50 @@ std::string names_of(const std::vector<std::string>& names) {
                      others > 0 ? fmt::format(" and {} more", others) : "");
 }
 
-std::string compared(const Verdict& verdict) {
-  std::string text = fmt::format("{}, {}", counted(verdict.training_lines, "line") + " of training",
-                                 counted(verdict.evaluations, "evaluation"));
-  if (verdict.evaluations > 0)
-    text += fmt::format(" ({} with the checksum of all parameters)", verdict.checksums);
-  if (verdict.tests > 0) text += ", the test";
-  if (!verdict.checkpoints.empty())
-    text += fmt::format(", {} of {}", counted(verdict.tensors, "tensor"),
-                        printable(fmt::format("{}", fmt::join(verdict.checkpoints, " and "))));
+std::string compared(const VerifyResult& result) {
+  std::string text = fmt::format("{}, {}", counted(result.training_lines, "line") + " of training",
+                                 counted(result.evaluations, "evaluation"));
+  if (result.evaluations > 0)
+    text += fmt::format(" ({} with the checksum of all parameters)", result.checksums);
+  if (result.tests > 0) text += ", the test";
+  if (!result.checkpoints.empty())
+    text += fmt::format(", {} of {}", counted(result.tensors, "tensor"),
+                        printable(fmt::format("{}", fmt::join(result.checkpoints, " and "))));
   return text;
 }
 
-std::string last_same(const Verdict& verdict) {
-  if (verdict.last_same < 0) return "none before it was recorded";
-  return fmt::format("the recorded step before it, {}, is the same", verdict.last_same);
+std::string last_same(const VerifyResult& result) {
+  if (result.last_same < 0) return "none before it was recorded";
+  return fmt::format("the recorded step before it, {}, is the same", result.last_same);
 }
 
-void print(const std::string& run, const Verdict& verdict) {
-  if (verdict.is_same() && verdict.last_step < verdict.first_step)
-    say("{}: the same bits: step {} of {}, as {} has it\n", run, verdict.last_step,
-        verdict.steps_of_run, printable(verdict.from));
-  else if (verdict.is_same())
+void print(const std::string& run, const VerifyResult& result) {
+  if (result.is_same() && result.last_step < result.first_step)
+    say("{}: the same bits: step {} of {}, as {} has it\n", run, result.last_step,
+        result.steps_of_run, printable(result.from));
+  else if (result.is_same())
     say("{}: the same bits: steps {} to {} of {}, from {}: {} of them recorded\n", run,
-        verdict.first_step, verdict.last_step, verdict.steps_of_run, printable(verdict.from),
-        verdict.recorded_steps);
+        result.first_step, result.last_step, result.steps_of_run, printable(result.from),
+        result.recorded_steps);
   else
-    say("{}: step {} differs, first seen there from {} on; {}: {}\n", run, verdict.differs_at,
-        printable(verdict.from), last_same(verdict),
-        printable(fmt::format("{}", fmt::join(verdict.differences, "; "))));
-  for (const DifferingTensors& differing : verdict.tensors_that_differ)
+    say("{}: step {} differs, first seen there from {} on; {}: {}\n", run, result.differs_at,
+        printable(result.from), last_same(result),
+        printable(fmt::format("{}", fmt::join(result.differences, "; "))));
+  for (const DifferingTensors& differing : result.tensors_that_differ)
     say("  of the {} tensors of {} (step {}) differ {}: {}\n", differing.all,
         printable(differing.path), differing.step, differing.names.size(),
         names_of(differing.names));
-  for (const std::string& reason : verdict.other_makers)
-    if (!verdict.is_same()) say("  other bits are to be expected: {}\n", reason);
-  say("  compared: {}\n", compared(verdict));
-  for (const std::string& what : verdict.not_compared) say("  not compared: {}\n", printable(what));
-  for (const Session& session : verdict.recorded_by)
+  for (const std::string& reason : result.other_makers)
+    if (!result.is_same()) say("  other bits are to be expected: {}\n", reason);
+  say("  compared: {}\n", compared(result));
+  for (const std::string& what : result.not_compared) say("  not compared: {}\n", printable(what));
+  for (const Session& session : result.recorded_by)
     say("  recorded by {}{}\n", maker(session), changed_at(session));
-  say("  computed by {}\n", maker(verdict.computed_by));
+  say("  computed by {}\n", maker(result.computed_by));
 }
 
 Json to_json(const Session& session) {
-  Json json{{"version", session.version},     {"engines", session.engines},
+  Json json{{"version", session.version},     {"engines", session.backends},
             {"processor", session.processor}, {"threads", session.threads},
             {"ranks", session.ranks},         {"from_step", session.from_step}};
   if (session.changed)
@@ -96,31 +96,31 @@ Json to_json(const Session& session) {
   return json;
 }
 
-void print_json(const std::string& run, const Verdict& verdict) {
+void print_json(const std::string& run, const VerifyResult& result) {
   Json tensors = Json::array(), sessions = Json::array();
-  for (const DifferingTensors& differing : verdict.tensors_that_differ)
+  for (const DifferingTensors& differing : result.tensors_that_differ)
     tensors.push_back(
         {{"file", differing.path}, {"step", differing.step}, {"tensors", differing.names}});
-  for (const Session& session : verdict.recorded_by) sessions.push_back(to_json(session));
+  for (const Session& session : result.recorded_by) sessions.push_back(to_json(session));
   const Json object{{"run", run},
-                    {"same", verdict.is_same()},
-                    {"from", verdict.from},
-                    {"first_step", verdict.first_step},
-                    {"last_step", verdict.last_step},
-                    {"recorded_steps", verdict.recorded_steps},
-                    {"last_same", verdict.last_same < 0 ? Json() : Json(verdict.last_same)},
-                    {"training_lines", verdict.training_lines},
-                    {"evaluations", verdict.evaluations},
-                    {"tests", verdict.tests},
-                    {"checksums", verdict.checksums},
-                    {"tensors", verdict.tensors},
-                    {"differs_at", verdict.is_same() ? Json() : Json(verdict.differs_at)},
-                    {"differences", verdict.differences},
+                    {"same", result.is_same()},
+                    {"from", result.from},
+                    {"first_step", result.first_step},
+                    {"last_step", result.last_step},
+                    {"recorded_steps", result.recorded_steps},
+                    {"last_same", result.last_same < 0 ? Json() : Json(result.last_same)},
+                    {"training_lines", result.training_lines},
+                    {"evaluations", result.evaluations},
+                    {"tests", result.tests},
+                    {"checksums", result.checksums},
+                    {"tensors", result.tensors},
+                    {"differs_at", result.is_same() ? Json() : Json(result.differs_at)},
+                    {"differences", result.differences},
                     {"tensors_that_differ", tensors},
-                    {"other_makers", verdict.other_makers},
-                    {"not_compared", verdict.not_compared},
+                    {"other_makers", result.other_makers},
+                    {"not_compared", result.not_compared},
                     {"recorded_by", sessions},
-                    {"computed_by", to_json(verdict.computed_by)}};
+                    {"computed_by", to_json(result.computed_by)}};
   say("{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
@@ -170,13 +170,13 @@ class Verify final : public Command {
     StepsShown steps;
     if (!json_)
       options_.watch = [&](std::int64_t step, std::int64_t last) { steps.show(step, last); };
-    const Verdict verdict = verify(Run(run_), options_);
+    const VerifyResult result = verify(Run(run_), options_);
     steps.clear();
     if (json_)
-      print_json(run_, verdict);
+      print_json(run_, result);
     else
-      print(printable(run_), verdict);
-    return verdict.is_same() ? 0 : failed_status;
+      print(printable(run_), result);
+    return result.is_same() ? 0 : failed_status;
   }
 
  private:

@@ -27,7 +27,7 @@ void expect_suits_one(const OptionOfTasks& of_tasks, const std::string& text);
 template <class Shown>
 void declare_options(Arguments& arguments, TypedOptions& typed) {
   std::map<std::string, OptionOfTasks> known;
-  for (const auto& [task, view] : views<Shown>())
+  for (const auto& [task, view] : inspectors<Shown>())
     for (const KeyInfo& option : view.options) known[option.name].push_back({task, option});
   for (const auto& [name, of_tasks] : known)
     arguments.option(

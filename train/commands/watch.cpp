@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/text/text.hpp"
 #include "train/commands/command.hpp"
 #include "train/config/keys.hpp"

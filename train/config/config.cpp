@@ -253,7 +253,7 @@ Config::Config(const std::vector<ConfigText>& texts, const std::vector<std::stri
     entries_[name] = checked({name, "--set", parsed.table.get("value")});
     entries_[name].layer = layer;
   }
-  drop_idle_keys();
+  drop_unused_settings();
 }
 
 bool Condition::holds(const Value& value) const {
@@ -273,24 +273,24 @@ std::vector<const Condition*> Config::unmet(const KeyInfo& key) const {
   return conditions;
 }
 
-void Config::drop_idle_keys() {
-  std::vector<std::string> idle;
+void Config::drop_unused_settings() {
+  std::vector<std::string> unused;
   for (const KeyInfo& key : keys_) {
     const std::vector<const Condition*> conditions = unmet(key);
     if (conditions.empty()) continue;
     Entry& found = entries_.at(key.name);
     const Condition& first = *conditions.front();
-    found.idle = fmt::format("is not used with {} = {}", first.key, to_toml(value(first.key)));
-    idle.push_back(key.name);
+    found.unused = fmt::format("is not used with {} = {}", first.key, to_toml(value(first.key)));
+    unused.push_back(key.name);
     if (found.value == key.fallback || found.resolved) continue;
     for (const Condition* condition : conditions)
       if (entry(condition->key).layer <= found.layer)
         fail(key, fmt::format("is not used with {} = {}; leave it out, or {}", condition->key,
                               to_toml(value(condition->key)), condition->wish()));
     dropped_.push_back(
-        fmt::format("{}: {} = {}: {}", found.origin, key.name, to_toml(found.value), found.idle));
+        fmt::format("{}: {} = {}: {}", found.origin, key.name, to_toml(found.value), found.unused));
   }
-  for (const std::string& name : idle) {  // after all conditions were looked at
+  for (const std::string& name : unused) {  // after all conditions were looked at
     Entry& found = entries_.at(name);
     found.value = found.key.fallback;
     found.origin = "default";
@@ -328,13 +328,13 @@ std::string Config::toml(const std::vector<std::string>& beginnings) const {
   return write([&](const Entry& found, const std::string& line) {
     const bool is_meant = std::ranges::any_of(
         beginnings, [&](const std::string& text) { return found.key.name.starts_with(text); });
-    return is_meant && found.idle.empty() ? line + "\n" : "";
+    return is_meant && found.unused.empty() ? line + "\n" : "";
   });
 }
 
 std::string Config::toml_with_origins() const {
   return write([](const Entry& found, const std::string& line) {
-    if (!found.idle.empty()) return std::string();
+    if (!found.unused.empty()) return std::string();
     if (found.origin == "default") return line + "\n";
     return fmt::format("{:<35} # {}\n", line, printable(found.origin));
   });
@@ -342,32 +342,32 @@ std::string Config::toml_with_origins() const {
 
 std::string Config::explain() const {
   return write([](const Entry& found, const std::string& line) {
-    if (found.idle.empty())
+    if (found.unused.empty())
       return fmt::format("{:<35} # {}: {}\n", line, found.origin, found.key.help);
     return fmt::format("{:<35} # {}: {}; {}\n", "# " + line, found.origin, found.key.help,
-                       found.idle);
+                       found.unused);
   });
 }
 
 std::map<std::string, std::string> Config::settings() const {
   std::map<std::string, std::string> settings;
   for (const auto& [name, found] : entries_)
-    if (found.idle.empty()) settings[name] = to_toml(found.value);
+    if (found.unused.empty()) settings[name] = to_toml(found.value);
   return settings;
 }
 
 std::map<std::string, std::string> Config::settings_that_count() const {
   std::map<std::string, std::string> counting = settings();
   std::erase_if(counting, [&](const auto& setting) {
-    return entry(setting.first).key.limits.learns_the_same;
+    return entry(setting.first).key.limits.does_not_affect_result;
   });
   return counting;
 }
 
 namespace {
 
-bool is_free_on_resume(const KeyInfo& key) {
-  return key.limits.free_on_resume || key.limits.learns_the_same;
+bool may_change_on_resume(const KeyInfo& key) {
+  return key.limits.may_change_on_resume || key.limits.does_not_affect_result;
 }
 
 }  // namespace
@@ -377,12 +377,12 @@ std::vector<std::string> Config::differences(const Config& resumed) const {
   for (const KeyInfo& key : keys_) {
     const Entry& mine = entries_.at(key.name);
     const auto other = resumed.entries_.find(key.name);
-    if (is_free_on_resume(key) || other == resumed.entries_.end()) continue;
+    if (may_change_on_resume(key) || other == resumed.entries_.end()) continue;
     const Entry& now = other->second;
     // Where it is idle, what makes it so is named instead, unless that may differ.
-    const bool counts = (mine.idle.empty() && now.idle.empty()) ||
+    const bool counts = (mine.unused.empty() && now.unused.empty()) ||
                         std::ranges::all_of(key.limits.used_if, [&](const Condition& condition) {
-                          return is_free_on_resume(entry(condition.key).key);
+                          return may_change_on_resume(entry(condition.key).key);
                         });
     if (counts && mine.value != now.value)
       differing.push_back(

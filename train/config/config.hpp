@@ -33,11 +33,11 @@ struct Condition {
 struct Limits {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
-  std::vector<std::string> choices{};  // of a string, and of those in a list; empty: any
-  bool free_on_resume = false;         // may differ when a run is resumed
-  bool learns_the_same = false;        // may so too, and changes nothing in what is learnt
-  bool repeated = false;               // of an option, a text: it may be typed several times
-  std::vector<Condition> used_if{};    // elsewhere it is idle, and must not be set
+  std::vector<std::string> choices{};   // of a string, and of those in a list; empty: any
+  bool may_change_on_resume = false;    // may differ when a run is resumed
+  bool does_not_affect_result = false;  // may so too, and changes nothing in what is learnt
+  bool repeated = false;                // of an option, a text: it may be typed several times
+  std::vector<Condition> used_if{};     // elsewhere it is idle, and must not be set
 };
 
 // The declaration of a config key: parsing, validation, --set, resolved configs and the
@@ -163,11 +163,11 @@ class Config {
     std::string origin;     // "default", "--set" or file:line:column
     int layer = 0;          // 0: its default, then the texts from the last base on, and --set
     bool resolved = false;  // set by a text that a run has resolved
-    std::string idle{};     // why it does not count: "is not used with …"
+    std::string unused{};   // why it does not count: "is not used with …"
   };
   const Entry& entry(const std::string& name) const;
   std::vector<const Condition*> unmet(const KeyInfo& key) const;
-  void drop_idle_keys();
+  void drop_unused_settings();
   template <class Written>
   std::string write(Written written) const;
 

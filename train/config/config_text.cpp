@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "train/config/shipped_configs.hpp"
 #include "train/config/toml.hpp"
 

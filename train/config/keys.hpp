@@ -9,18 +9,18 @@ namespace tapestry::key {
 
 inline const Key<std::string> task{"task", "", "what to train; the other keys depend on it"};
 inline const Key<std::string> name{
-    "name", "", "of the run folder; by default the config's", {.learns_the_same = true}};
+    "name", "", "of the run folder; by default the config's", {.does_not_affect_result = true}};
 inline const Key<std::int64_t> seed{"seed", 1, "of every random number", {.low = 0}};
 
 inline const Key<std::string> data_path{
-    "data.path", "", "the file or folder to learn from", {.free_on_resume = true}};
+    "data.path", "", "the file or folder to learn from", {.may_change_on_resume = true}};
 
 // For tasks that cannot do without a file.
 inline const Key<std::string> data_source{
     "data.source",
     "",
     "where the data can be had, for the message when it is missing",
-    {.learns_the_same = true}};
+    {.does_not_affect_result = true}};
 
 // One of those that are registered.
 inline const Key<std::string> optimizer{"optim.name", "adamw", "the optimiser"};
@@ -47,7 +47,7 @@ inline const Key<std::int64_t> decay_steps{
     "after which linear and cosine have ended; 0: train.steps",
     {.low = 0,
      .high = 1e12,
-     .free_on_resume = true,
+     .may_change_on_resume = true,
      .used_if = {schedule.is(Decay::linear, Decay::cosine)}}};
 
 inline const Key<std::int64_t> adapter_rank{
@@ -76,14 +76,16 @@ inline const Key<std::string> from{
     "train.from",
     "",
     "a run or checkpoint whose weights the training begins with; empty: drawn by the seed",
-    {.free_on_resume = true}};
+    {.may_change_on_resume = true}};
 inline const Key<std::vector<std::string>> trainable{
     "train.trainable",
     {},
     "parameters or modules to train, such as \"blocks.5.*\", the others being kept as they are; "
     "empty: all, or with model.lora.rank none but its changes"};
-inline const Key<std::int64_t> steps{
-    "train.steps", 1000, "of the optimiser", {.low = 1, .high = 1e12, .free_on_resume = true}};
+inline const Key<std::int64_t> steps{"train.steps",
+                                     1000,
+                                     "of the optimiser",
+                                     {.low = 1, .high = 1e12, .may_change_on_resume = true}};
 inline const Key<std::int64_t> batch_size{
     "train.batch_size", 32, "examples a step", {.low = 1, .high = 1e6}};
 inline const Key<std::int64_t> micro_batches{"train.micro_batches",
@@ -94,31 +96,33 @@ inline const Key<bool> shard_optimizer{
     "train.shard_optimizer",
     false,
     "of several ranks each keeps the optimiser's state of its share alone: the same bits",
-    {.learns_the_same = true}};
+    {.does_not_affect_result = true}};
 inline const Key<std::int64_t> eval_every{"train.eval_every",
                                           250,
                                           "steps between evaluations; 0: only at the end",
-                                          {.low = 0, .free_on_resume = true}};
+                                          {.low = 0, .may_change_on_resume = true}};
 inline const Key<std::int64_t> eval_batch_size{
     "train.eval_batch_size", 64, "examples at a time when evaluating", {.low = 1, .high = 1e6}};
 inline const Key<std::int64_t> checkpoint_every{"train.checkpoint_every",
                                                 250,
                                                 "steps between checkpoints; 0: only at the end",
-                                                {.low = 0, .learns_the_same = true}};
-inline const Key<std::int64_t> log_every{
-    "train.log_every", 10, "steps between lines of metrics", {.low = 1, .learns_the_same = true}};
+                                                {.low = 0, .does_not_affect_result = true}};
+inline const Key<std::int64_t> log_every{"train.log_every",
+                                         10,
+                                         "steps between lines of metrics",
+                                         {.low = 1, .does_not_affect_result = true}};
 inline const Key<bool> tensorboard{"train.tensorboard",
                                    false,
                                    "write events for TensorBoard into the run's folder",
-                                   {.learns_the_same = true}};
+                                   {.does_not_affect_result = true}};
 inline const Key<bool> samples{"train.samples",
                                false,
                                "keep texts that the model makes at evaluations, for its report",
-                               {.learns_the_same = true}};
+                               {.does_not_affect_result = true}};
 inline const Key<std::int64_t> threads{"train.threads",
                                        0,
                                        "0: one a physical core",
-                                       {.low = 0, .high = 1024, .learns_the_same = true}};
+                                       {.low = 0, .high = 1024, .does_not_affect_result = true}};
 inline const Choice<MatmulPrecision> precision{
     "train.precision",
     MatmulPrecision::float32,
@@ -133,28 +137,28 @@ inline const Key<std::int64_t> early_stopping{
     "train.early_stopping",
     0,
     "evaluations without a gain after which the training ends; 0: never",
-    {.low = 0, .free_on_resume = true}};
-inline const Key<double> least_gain{
+    {.low = 0, .may_change_on_resume = true}};
+inline const Key<double> min_delta{
     "train.least_gain",
     0,
     "by which the validation loss has to fall to be one",
-    {.low = 0, .free_on_resume = true, .used_if = {early_stopping.is_not(0)}}};
+    {.low = 0, .may_change_on_resume = true, .used_if = {early_stopping.is_not(0)}}};
 inline const Key<double> time_limit{
     "train.time_limit",
     0,
     "minutes of the process after which it stops with a checkpoint, for --resume; 0: none",
-    {.low = 0, .high = 1e6, .learns_the_same = true}};
+    {.low = 0, .high = 1e6, .does_not_affect_result = true}};
 inline const Key<bool> check_finite{
     "train.check_finite",
     false,
     "stop at the first op whose output is NaN or infinite, and name it",
-    {.learns_the_same = true}};
+    {.does_not_affect_result = true}};
 
 inline const Key<std::int64_t> max_bad_steps{
     "train.max_bad_steps",
     0,
     "so many steps whose loss or gradient is not finite are left out; one more ends the run",
-    {.low = 0, .high = 1e12, .free_on_resume = true}};
+    {.low = 0, .high = 1e12, .may_change_on_resume = true}};
 inline const Key<double> bad_step_factor{
     "train.bad_step_factor",
     0,
@@ -166,16 +170,16 @@ inline const Key<std::string> expected_metric{
     "expected.metric",
     "",
     "of the final evaluation, to compare with a published result",
-    {.learns_the_same = true}};
+    {.does_not_affect_result = true}};
 inline const Key<double> expected_value{
-    "expected.value", 0, "the published value", {.learns_the_same = true}};
+    "expected.value", 0, "the published value", {.does_not_affect_result = true}};
 inline const Key<std::string> expected_data{
     "expected.data",
     "",
     "the last part of the data.path it holds for, or built-in for none; empty: any",
-    {.learns_the_same = true}};
+    {.does_not_affect_result = true}};
 inline const Key<std::string> expected_source{
-    "expected.source", "", "where it was published", {.learns_the_same = true}};
+    "expected.source", "", "where it was published", {.does_not_affect_result = true}};
 
 // All of the above, with the settings of every optimiser and the task's own keys in their sections.
 std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys);

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 
 namespace tapestry {
 namespace {

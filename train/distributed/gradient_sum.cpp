@@ -47,10 +47,10 @@ struct GradientSum::Slice {
 GradientSum::GradientSum(Ranks& ranks, const std::vector<Parameter*>& parameters,
                          const GradientSumOptions& options)
     : ranks_(ranks), kept_(options.kept), plans_(ranks.size()), plan_(plans_[ranks.rank()]) {
-  require(options.parts >= ranks.size(), "GradientSum: {} parts of a step for {} ranks",
-          options.parts, ranks.size());
+  require(options.micro_batches >= ranks.size(), "GradientSum: {} parts of a step for {} ranks",
+          options.micro_batches, ranks.size());
   for (int rank = 0; rank < ranks.size(); ++rank)
-    plans_[rank] = plan_parts(options.parts, rank, ranks.size());
+    plans_[rank] = plan_micro_batches(options.micro_batches, rank, ranks.size());
   for (Parameter* parameter : parameters)
     if (parameter->role != Role::fixed) parameters_.push_back(parameter);
   std::vector<std::int64_t> sizes;
@@ -125,11 +125,11 @@ void GradientSum::begin() {
 }
 
 void GradientSum::add(Tape& tape, const Tensor& loss, double seed) {
-  require(part_ < plan_.steps.size(), "GradientSum: more than the {} parts of this rank",
+  require(micro_batch_ < plan_.steps.size(), "GradientSum: more than the {} parts of this rank",
           plan_.steps.size());
-  if (part_ == 0) begin();
+  if (micro_batch_ == 0) begin();
   std::vector<bool> met(parameters_.size(), false);
-  if (!plan_.steps[part_].sends) stack_.emplace_back(parameters_.size());
+  if (!plan_.steps[micro_batch_].sends) stack_.emplace_back(parameters_.size());
   tape.backward(loss, seed, [&](std::uint64_t variable, Array gradient) {
     const auto parameter = parameter_of_.find(variable);
     if (parameter == parameter_of_.end()) return;
@@ -140,7 +140,7 @@ void GradientSum::add(Tape& tape, const Tensor& loss, double seed) {
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (!met[i])
       accept(i, Array::zeros(parameters_[i]->tensor.shape(), parameters_[i]->tensor.dtype()));
-  const PartStep& step = plan_.steps[part_];
+  const MicroBatchStep& step = plan_.steps[micro_batch_];
   if (!step.sends) {  // the new sum takes the place of those it was made of
     std::vector<Array> top = std::move(stack_.back());
     stack_.resize(stack_.size() - 1 - step.merges);
@@ -149,12 +149,12 @@ void GradientSum::add(Tape& tape, const Tensor& loss, double seed) {
     stack_.resize(stack_.size() - step.merges);
     ++sum_;
   }
-  ++part_;
+  ++micro_batch_;
 }
 
 // A gradient that two parameters share, or a caller holds, is not written to.
 void GradientSum::accept(std::size_t parameter, Array gradient) {
-  const PartStep& step = plan_.steps[part_];
+  const MicroBatchStep& step = plan_.steps[micro_batch_];
   const bool stays = ranks_.alone() && plan_.steps.size() == 1;
   if (!stays && !gradient.unique()) gradient = gradient.clone();
   const std::size_t below = stack_.size() - (step.sends ? 0 : 1);
@@ -226,7 +226,7 @@ void GradientSum::send_sum(std::size_t sum, Slice& slice) {
   ranks_.send(slice.owner, tag_of_sum(i, slices_.size(), sum),
               bytes_of(part_of(sums_[sum][slice.part.array], slice.part)), [this, &slice, i] {
                 if (--slice.under_way > 0) return;
-                if (kept_ == Kept::own_share) {
+                if (kept_ == Kept::own_shard) {
                   --left_;
                   return;
                 }
@@ -254,7 +254,7 @@ void GradientSum::add_up(Slice& slice) {
     if (term.rank == ranks_.rank()) term.array = Array();
   for (std::size_t i = slice.first_fragment; i < slice.first_fragment + slice.fragments; ++i)
     squares_[i] = sum_of_squares(part_of(sums_[0][slice.part.array], fragments_[i]));
-  if (kept_ == Kept::own_share) {
+  if (kept_ == Kept::own_shard) {
     --left_;
     return;
   }
@@ -285,9 +285,9 @@ std::vector<int> GradientSum::missing() const {
 // --- on the caller's thread ---
 
 Gradients GradientSum::finish() {
-  require(part_ == plan_.steps.size(), "GradientSum: {} of the {} parts of this rank", part_,
-          plan_.steps.size());
-  part_ = 0;
+  require(micro_batch_ == plan_.steps.size(), "GradientSum: {} of the {} parts of this rank",
+          micro_batch_, plan_.steps.size());
+  micro_batch_ = 0;
   Gradients gradients;
   if (!ranks_.alone()) {
     const double before = now_s();

@@ -9,8 +9,8 @@
 
 #include "autograd/parameter.hpp"
 #include "autograd/tape.hpp"
+#include "optim/array_part.hpp"
 #include "optim/clip.hpp"
-#include "optim/parts.hpp"
 #include "train/distributed/order.hpp"
 #include "train/distributed/ranks.hpp"
 
@@ -18,10 +18,10 @@ namespace tapestry {
 
 // What a rank has of the sum in the end: all of it, or only its own share, for an optimiser that
 // moves no more than that (ZeRO, Rajbhandari et al. 2019, arXiv 1910.02054, stage 1).
-enum class Kept { all, own_share };
+enum class Kept { all, own_shard };
 
 struct GradientSumOptions {
-  std::int64_t parts = 1;  // of a step: of all ranks together, at least one each
+  std::int64_t micro_batches = 1;  // of a step: of all ranks together, at least one each
   Kept kept = Kept::all;
 };
 
@@ -62,7 +62,7 @@ class GradientSum final {
   Clip clip(double limit);
 
   // The share that is this rank's, of the parameters without the fixed ones.
-  const std::vector<ArrayPart>& own_share() const { return own_; }
+  const std::vector<ArrayPart>& own_shard() const { return own_; }
 
   // By all: every rank's share of some arrays, one a parameter, goes to all ranks, or to rank 0
   // alone. `place` says where a part of one of the arrays is kept.
@@ -90,8 +90,8 @@ class GradientSum final {
   Ranks& ranks_;
   std::vector<Parameter*> parameters_;  // without the fixed ones
   Kept kept_;
-  std::vector<PartPlan> plans_;  // of all ranks
-  const PartPlan& plan_;         // of this one
+  std::vector<MicroBatchPlan> plans_;  // of all ranks
+  const MicroBatchPlan& plan_;         // of this one
   std::vector<Fragment> fragments_;
   std::vector<Slice> slices_;             // in the order of the parameters
   std::vector<std::size_t> first_slice_;  // of each parameter, and the end
@@ -99,7 +99,7 @@ class GradientSum final {
 
   // Of the step under way. Arrays stand by parameters.
   std::unordered_map<std::uint64_t, std::size_t> parameter_of_;  // a variable
-  std::size_t part_ = 0;                                         // of plan_.steps, the next one
+  std::size_t micro_batch_ = 0;                                  // of plan_.steps, the next one
   std::vector<std::vector<Array>> stack_;                        // sums to which more is added here
   std::vector<std::vector<Array>> sums_;  // to which nothing is; the first becomes the whole sum
   std::size_t sum_ = 0;                   // of sums_, the next one

@@ -10,8 +10,8 @@ constexpr std::int64_t most_groups = 8;
 // Of the groups [begin, end), the g-th of which begins with part parts * g / groups.
 void add_merges(std::vector<int>& merges, std::int64_t groups, std::int64_t begin,
                 std::int64_t end) {
-  const std::int64_t parts = std::ssize(merges);
-  const std::int64_t first = parts * begin / groups, last = parts * end / groups;
+  const std::int64_t micro_batches = std::ssize(merges);
+  const std::int64_t first = micro_batches * begin / groups, last = micro_batches * end / groups;
   if (end - begin == 1) {
     for (std::int64_t part = first + 1; part < last; ++part) ++merges[part];
     return;
@@ -30,26 +30,27 @@ struct Sum {
 
 }  // namespace
 
-std::vector<int> merges_of(std::int64_t parts) {
-  std::vector<int> merges(parts, 0);
-  const std::int64_t groups = std::min(parts, most_groups);
-  if (parts > 0) add_merges(merges, groups, 0, groups);
+std::vector<int> merges_of(std::int64_t micro_batches) {
+  std::vector<int> merges(micro_batches, 0);
+  const std::int64_t groups = std::min(micro_batches, most_groups);
+  if (micro_batches > 0) add_merges(merges, groups, 0, groups);
   return merges;
 }
 
-PartRange parts_of_rank(std::int64_t parts, int rank, int ranks) {
-  return {parts * rank / ranks, parts * (rank + 1) / ranks};
+MicroBatchRange micro_batches_of_rank(std::int64_t micro_batches, int rank, int ranks) {
+  return {micro_batches * rank / ranks, micro_batches * (rank + 1) / ranks};
 }
 
 // A merge that wants a sum of an earlier rank leaves its own operand to be sent; whatever is pushed
 // behind that can only be added up with what stands behind it too.
-PartPlan plan_parts(std::int64_t parts, int rank, int ranks) {
-  const std::vector<int> merges = merges_of(parts);
-  PartPlan plan{.range = parts_of_rank(parts, rank, ranks), .steps = {}, .merges_after = {}};
+MicroBatchPlan plan_micro_batches(std::int64_t micro_batches, int rank, int ranks) {
+  const std::vector<int> merges = merges_of(micro_batches);
+  MicroBatchPlan plan{
+      .range = micro_batches_of_rank(micro_batches, rank, ranks), .steps = {}, .merges_after = {}};
   std::vector<Sum> sums;
   std::size_t closed = 0;  // of the sums, that nothing here can be added to
   for (std::int64_t part = plan.range.first; part < plan.range.last; ++part) {
-    PartStep& step = plan.steps.emplace_back();
+    MicroBatchStep& step = plan.steps.emplace_back();
     sums.push_back({part});
     for (int merge = 0; merge < merges[part]; ++merge) {
       if (sums.size() - closed >= 2) {

@@ -10,28 +10,28 @@ namespace tapestry {
 // balanced binary tree. It is written as a stack machine's program: after part p is pushed, the two
 // sums on top become one, as often as merges[p] says. At most 5 sums are held at a time, however
 // many parts there are.
-std::vector<int> merges_of(std::int64_t parts);
+std::vector<int> merges_of(std::int64_t micro_batches);
 
 // The parts [first, last) of one of several ranks: consecutive, and as many as of any other, or one
 // more.
-struct PartRange {
+struct MicroBatchRange {
   std::int64_t first = 0, last = 0;
 };
-PartRange parts_of_rank(std::int64_t parts, int rank, int ranks);
+MicroBatchRange micro_batches_of_rank(std::int64_t micro_batches, int rank, int ranks);
 
 // What a rank does after one of its own parts.
-struct PartStep {
+struct MicroBatchStep {
   int merges = 0;      // of its own sums
   bool sends = false;  // the sum on top has nothing more to be added here: it goes to the others
 };
 
 // What a rank's own parts come to: the sums that it cannot add up alone.
-struct PartPlan {
-  PartRange range;
-  std::vector<PartStep> steps;    // one a part
+struct MicroBatchPlan {
+  MicroBatchRange range;
+  std::vector<MicroBatchStep> steps;  // one a part
   std::vector<int> merges_after;  // of each sum that it sends, in the order of the parts: how many
                                   // merges follow it when the sums of all ranks are added up
 };
-PartPlan plan_parts(std::int64_t parts, int rank, int ranks);
+MicroBatchPlan plan_micro_batches(std::int64_t micro_batches, int rank, int ranks);
 
 }  // namespace tapestry

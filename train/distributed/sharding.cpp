@@ -41,7 +41,7 @@ OptimizerState gather_state(GradientSum& sum, const Optimizer& optimizer, const 
                slot.part.begin <= part.begin && part.end <= slot.part.end;
       });
     };
-    for (const ArrayPart& part : sum.own_share())
+    for (const ArrayPart& part : sum.own_shard())
       if (is_first)
         whole[part.array][kind]
             .part(part.begin, part.end)

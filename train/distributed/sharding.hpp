@@ -3,7 +3,7 @@
 #include "optim/optimizer.hpp"
 #include "train/distributed/gradient_sum.hpp"
 
-// An optimiser of which each rank has a share (GradientSum::own_share, Optimizer::keep_to).
+// An optimiser of which each rank has a share (GradientSum::own_shard, Optimizer::keep_to).
 namespace tapestry {
 
 // By all, after a step: each rank has moved its share of the parameters, and gives it to the

@@ -20,9 +20,9 @@ Array last_row(const Tensor& logits) {
   return Array::of(std::vector<float>(values.begin(), values.end()), {logits.dim(2)});
 }
 
-class TransformerReader final : public Reader {
+class TransformerDecodingState final : public DecodingState {
  public:
-  explicit TransformerReader(const Transformer& model)
+  explicit TransformerDecodingState(const Transformer& model)
       : model_(model), caches_(model.make_caches(1)) {}
 
   Array read(const Tokens& tokens) override {
@@ -44,9 +44,9 @@ class TransformerReader final : public Reader {
   Tokens text_;
 };
 
-class RecurrentReader final : public Reader {
+class RecurrentDecodingState final : public DecodingState {
  public:
-  explicit RecurrentReader(const RecurrentNetwork& model)
+  explicit RecurrentDecodingState(const RecurrentNetwork& model)
       : model_(model), states_(model.make_states(1)) {}
 
   Array read(const Tokens& tokens) override {
@@ -116,15 +116,15 @@ std::int32_t TokenChooser::choose(Array logits, Random& random) {
   return token;
 }
 
-std::unique_ptr<Reader> make_reader(const Transformer& model) {
-  return std::make_unique<TransformerReader>(model);
+std::unique_ptr<DecodingState> begin_decoding(const Transformer& model) {
+  return std::make_unique<TransformerDecodingState>(model);
 }
 
-std::unique_ptr<Reader> make_reader(const RecurrentNetwork& model) {
-  return std::make_unique<RecurrentReader>(model);
+std::unique_ptr<DecodingState> begin_decoding(const RecurrentNetwork& model) {
+  return std::make_unique<RecurrentDecodingState>(model);
 }
 
-void generate(Reader& reader, const Tokens& prompt, std::int64_t tokens,
+void generate(DecodingState& reader, const Tokens& prompt, std::int64_t tokens,
               const SamplingOptions& options, Random& random,
               const std::function<bool(std::int32_t)>& take) {
   require(!prompt.empty(), "generate: an empty prompt");
@@ -137,7 +137,7 @@ void generate(Reader& reader, const Tokens& prompt, std::int64_t tokens,
   }
 }
 
-Tokens generate(Reader& reader, const Tokens& prompt, std::int64_t tokens,
+Tokens generate(DecodingState& reader, const Tokens& prompt, std::int64_t tokens,
                 const SamplingOptions& options, Random& random) {
   Tokens text;
   generate(reader, prompt, tokens, options, random, [&](std::int32_t token) {

@@ -47,26 +47,26 @@ class TokenChooser final {
 };
 
 // A model in the middle of a text, with what it keeps of the tokens that it has read.
-class Reader {
+class DecodingState {
  public:
-  virtual ~Reader() = default;
+  virtual ~DecodingState() = default;
   virtual Array read(const std::vector<std::int32_t>& tokens) = 0;  // the logits (V) of the next
 };
 
 // At the start of a text. The model must outlive its reader.
 // A transformer keeps keys and values; when its context is full, it reads the later half again.
-std::unique_ptr<Reader> make_reader(const Transformer& model);
+std::unique_ptr<DecodingState> begin_decoding(const Transformer& model);
 // A recurrent network keeps its states, at the same cost however long the text.
-std::unique_ptr<Reader> make_reader(const RecurrentNetwork& model);
+std::unique_ptr<DecodingState> begin_decoding(const RecurrentNetwork& model);
 
 // Gives `take` the tokens that follow the prompt, one by one as they are chosen, until it returns
 // false, and at most `tokens`.
-void generate(Reader& reader, const std::vector<std::int32_t>& prompt, std::int64_t tokens,
+void generate(DecodingState& reader, const std::vector<std::int32_t>& prompt, std::int64_t tokens,
               const SamplingOptions& options, Random& random,
               const std::function<bool(std::int32_t)>& take);
 
 // All of the `tokens` tokens that follow the prompt.
-std::vector<std::int32_t> generate(Reader& reader, const std::vector<std::int32_t>& prompt,
+std::vector<std::int32_t> generate(DecodingState& reader, const std::vector<std::int32_t>& prompt,
                                    std::int64_t tokens, const SamplingOptions& options,
                                    Random& random);
 
@@ -74,7 +74,7 @@ template <class Model>
 std::vector<std::int32_t> generate(const Model& model, const std::vector<std::int32_t>& prompt,
                                    std::int64_t tokens, const SamplingOptions& options,
                                    Random& random) {
-  return generate(*make_reader(model), prompt, tokens, options, random);
+  return generate(*begin_decoding(model), prompt, tokens, options, random);
 }
 
 }  // namespace tapestry

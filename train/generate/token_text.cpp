@@ -50,11 +50,11 @@ bool TokenText::give(std::string_view text) {
     end = std::min(end, waiting_.find(stop));
     kept = std::max(kept, begun_bytes(waiting_, stop));
   }
-  const bool goes_on = end == std::string::npos;
-  const std::size_t given = goes_on ? waiting_.size() - kept : end;
+  const bool continues = end == std::string::npos;
+  const std::size_t given = continues ? waiting_.size() - kept : end;
   if (given > 0) take_(std::string_view(waiting_).substr(0, given));
-  waiting_.erase(0, goes_on ? given : std::string::npos);
-  return goes_on;
+  waiting_.erase(0, continues ? given : std::string::npos);
+  return continues;
 }
 
 void TokenText::finish() {

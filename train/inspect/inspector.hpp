@@ -51,16 +51,16 @@ struct Answer {
 };
 
 // A model to talk with, which remembers what was said. The task outlives it.
-struct Talk {
-  // Gives the model's answer on as it comes, while `goes_on` holds. InputError where the message
+struct ChatSession {
+  // Gives the model's answer on as it comes, while `continues` holds. InputError where the message
   // cannot be read: it is as if it had not been said.
   std::function<Answer(const std::string& message, const TextSink& sink,
-                       const std::function<bool()>& goes_on)>
+                       const std::function<bool()>& continues)>
       answer{};
 };
 
 template <class Shown>
-struct View {
+struct Inspector {
   std::vector<KeyInfo> options;
   std::function<Shown(Task& task, const Options& options)> show;
 };
@@ -68,16 +68,16 @@ struct View {
 // The views of one kind, Sample, Talk, TokenReader, AttentionMaps, LatentCodes, Exhibits or
 // onnx::Models, by the name of their task.
 template <class Shown>
-std::map<std::string, View<Shown>>& views();
+std::map<std::string, Inspector<Shown>>& inspectors();
 
 // `show` is a function of the task's own class and of options.
 template <class Shown, class OwnTask>
-struct RegisterView {
-  RegisterView(const std::string& task, const std::vector<KeyInfo>& options,
-               Shown (*show)(OwnTask&, const Options&)) {
-    views<Shown>()[task] = {options, [show](Task& any, const Options& given) {
-                              return show(dynamic_cast<OwnTask&>(any), given);
-                            }};
+struct RegisterInspector {
+  RegisterInspector(const std::string& task, const std::vector<KeyInfo>& options,
+                    Shown (*show)(OwnTask&, const Options&)) {
+    inspectors<Shown>()[task] = {options, [show](Task& any, const Options& given) {
+                                   return show(dynamic_cast<OwnTask&>(any), given);
+                                 }};
   }
 };
 
@@ -86,6 +86,6 @@ using TypedOptions = std::vector<std::pair<std::string, std::string>>;  // a nam
 // Shows the model of a config's task, with what was typed for the view's options.
 // InputError where the task has no such view, or an option is not the view's.
 template <class Shown>
-Shown look_at(const Config& config, Task& task, const TypedOptions& typed);
+Shown inspect(const Config& config, Task& task, const TypedOptions& typed);
 
 }  // namespace tapestry

@@ -65,8 +65,8 @@ struct LatentSpace {
 };
 
 struct TranslatedPair {
-  std::vector<std::string> source{}, written{};  // tokens; the last one written is "end"
-  std::string source_text{}, written_text{}, wanted{};
+  std::vector<std::string> source{}, prediction{};  // tokens; the last predicted one is "end"
+  std::string source_text{}, prediction_text{}, reference{};
   double score = 0;    // in [0, 1]
   Array alignments{};  // (L, T, S): of each layer of the decoder, the mean of its heads
 };
@@ -106,14 +106,14 @@ struct PlacedGraphs {
 };
 
 // How well something is remembered, by how many items passed since: shares after 0, 1, …
-struct AgesRemembered {
+struct RecallByAge {
   std::vector<double> shares{};
   std::vector<std::int64_t> asked{};  // of each age, how often
   double chance = 0;
 };
 
-using Exhibit = std::variant<ReadExamples, LatentSpace, Translations, ForecastWindows, PlacedGraphs,
-                             AgesRemembered>;
-using Exhibits = std::vector<Exhibit>;
+using ReportPanel = std::variant<ReadExamples, LatentSpace, Translations, ForecastWindows,
+                                 PlacedGraphs, RecallByAge>;
+using ReportPanels = std::vector<ReportPanel>;
 
 }  // namespace tapestry

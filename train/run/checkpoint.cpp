@@ -135,12 +135,12 @@ void save(const WriteParts& write, Task& task, const OptimizerState& slots, cons
                    {"metrics_bytes", std::to_string(state.metrics_bytes)},
                    {"elapsed_s", fmt::format("{}", state.elapsed_s)},
                    {"examples", std::to_string(state.examples)},
-                   {"engines", engines()}};
+                   {"engines", backends()}};
   if (state.evaluation_due) file.metadata["evaluation"] = "due";
   if (!state.data.empty()) file.metadata["data"] = state.data;
-  if (std::isfinite(state.gained_loss)) {
-    file.metadata["gained_loss"] = fmt::format("{}", state.gained_loss);
-    file.metadata["evaluations_without_gain"] = std::to_string(state.evaluations_without_gain);
+  if (std::isfinite(state.improved_loss)) {
+    file.metadata["gained_loss"] = fmt::format("{}", state.improved_loss);
+    file.metadata["evaluations_without_gain"] = std::to_string(state.patience_counter);
   }
   if (state.bad_steps > 0) file.metadata["bad_steps"] = std::to_string(state.bad_steps);
   if (!state.gradient_norms.empty())
@@ -175,26 +175,26 @@ Checkpoint described(Checkpoint checkpoint) {
                "{}: its metadata are damaged: they are not those that were written",
                checkpoint.path);
   checkpoint.config = metadata(checkpoint, "config");
-  checkpoint.state = {
-      .step = number<std::int64_t>(checkpoint, "step"),
-      .position = number<std::int64_t>(checkpoint, "position"),
-      .best_loss = number<double>(checkpoint, "best_loss"),
-      .gained_loss = number(checkpoint, "gained_loss", std::optional(TrainingState().gained_loss)),
-      .evaluations_without_gain =
-          number(checkpoint, "evaluations_without_gain", std::optional<std::int64_t>(0)),
-      .evaluation_due = metadata_or_none(checkpoint, "evaluation") == "due",
-      .metrics_bytes = number<std::int64_t>(checkpoint, "metrics_bytes"),
-      .elapsed_s = number<double>(checkpoint, "elapsed_s"),
-      .examples = number<std::int64_t>(checkpoint, "examples"),
-      .data = metadata_or_none(checkpoint, "data"),
-      .bad_steps = number(checkpoint, "bad_steps", std::optional<std::int64_t>(0)),
-      .gradient_norms = numbers(checkpoint, "gradient_norms")};
+  checkpoint.state = {.step = number<std::int64_t>(checkpoint, "step"),
+                      .position = number<std::int64_t>(checkpoint, "position"),
+                      .best_loss = number<double>(checkpoint, "best_loss"),
+                      .improved_loss = number(checkpoint, "gained_loss",
+                                              std::optional(TrainingState().improved_loss)),
+                      .patience_counter = number(checkpoint, "evaluations_without_gain",
+                                                 std::optional<std::int64_t>(0)),
+                      .evaluation_due = metadata_or_none(checkpoint, "evaluation") == "due",
+                      .metrics_bytes = number<std::int64_t>(checkpoint, "metrics_bytes"),
+                      .elapsed_s = number<double>(checkpoint, "elapsed_s"),
+                      .examples = number<std::int64_t>(checkpoint, "examples"),
+                      .data = metadata_or_none(checkpoint, "data"),
+                      .bad_steps = number(checkpoint, "bad_steps", std::optional<std::int64_t>(0)),
+                      .gradient_norms = numbers(checkpoint, "gradient_norms")};
   expect_input(checkpoint.state.bad_steps <= checkpoint.state.step,
                "{}: metadata bad_steps = {}: of {} steps", checkpoint.path,
                checkpoint.state.bad_steps, checkpoint.state.step);
   for (const auto& [name, value] : checkpoint.file.metadata)
     if (name.starts_with("task.")) checkpoint.metadata[name.substr(5)] = value;
-  checkpoint.engines = metadata_or_none(checkpoint, "engines");
+  checkpoint.backends = metadata_or_none(checkpoint, "engines");
   return checkpoint;
 }
 
@@ -249,11 +249,11 @@ std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& conf
   const auto bytes = static_cast<std::int64_t>(count_parameters(checkpoint) * sizeof(float));
   // One that is a little too large may be built, for the tensor that does not fit to be named.
   constexpr std::int64_t slack = 64 << 20;
-  const InitialLimit limit(bytes + slack);
-  const InitialLeftOut left_out;
+  const InitialValuesLimit limit(bytes + slack);
+  const SkipInitialValues left_out;
   try {
     return make_task({config, checkpoint.metadata, needs_data});
-  } catch (const InitialTooLarge&) {
+  } catch (const InitialValuesTooLarge&) {
     throw InputError(
         fmt::format("{}: holds {} bytes of parameters, and the config asks for over {}: another "
                     "model wrote this file",

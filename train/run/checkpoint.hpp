@@ -17,8 +17,8 @@ struct TrainingState {
   std::int64_t step = 0;      // optimiser steps done
   std::int64_t position = 0;  // training examples read
   double best_loss = std::numeric_limits<double>::infinity();
-  double gained_loss = std::numeric_limits<double>::infinity();  // that early stopping looks at
-  std::int64_t evaluations_without_gain = 0;                     // since then
+  double improved_loss = std::numeric_limits<double>::infinity();  // that early stopping looks at
+  std::int64_t patience_counter = 0;                               // since then
   bool evaluation_due = false;     // of this step; a signal came before its end
   std::int64_t metrics_bytes = 0;  // length of metrics.jsonl; earlier versions cut it by this
   double elapsed_s = 0;
@@ -39,7 +39,7 @@ struct Checkpoint {
   std::string config{};
   TrainingState state{};
   std::map<std::string, std::string> metadata{};
-  std::string engines{};  // that computed it; empty: one of an earlier version, which does not say
+  std::string backends{};  // that computed it; empty: one of an earlier version, which does not say
 };
 
 // Its tensors by their names: parameters, and the optimiser's arrays.

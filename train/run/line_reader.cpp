@@ -1,13 +1,13 @@
 #include "train/run/line_reader.hpp"
 
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 
 namespace tapestry {
 
 LineReader::LineReader(const std::string& path) {
   if (!has_file(path)) return;
   file_.open(path, std::ios::binary);
-  note_read(path);
+  record_read(path);
 }
 
 bool LineReader::next() {

@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "autograd/check.hpp"
-#include "train/run/file.hpp"
+#include "train/run/atomic_file.hpp"
 #include "train/run/system_calls.hpp"
 
 namespace tapestry {

@@ -38,8 +38,8 @@ class Recorder {
   // The model has done a step that is evaluated next, by these gradients; null: no rank has them
   // all.
   virtual void look(std::int64_t, const Gradients*) {}
-  virtual void note(const std::string&) {}  // a text for whoever watches
-  virtual void finish() {}                  // the last step is done; a test may follow
+  virtual void log(const std::string&) {}  // a text for whoever watches
+  virtual void finish() {}                 // the last step is done; a test may follow
 };
 
 // A file of the run's folder, to which lines are added.

@@ -8,9 +8,9 @@
 #include <map>
 #include <set>
 
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/text/text.hpp"
-#include "train/run/file.hpp"
+#include "train/run/atomic_file.hpp"
 #include "train/run/line_reader.hpp"
 #include "train/run/metrics_line.hpp"
 

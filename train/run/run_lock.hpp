@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "train/run/file.hpp"
+#include "train/run/atomic_file.hpp"
 #include "train/run/run.hpp"
 
 namespace tapestry {

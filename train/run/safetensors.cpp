@@ -10,10 +10,10 @@
 #include "autograd/check.hpp"
 #include "autograd/float16.hpp"
 #include "autograd/kernels/bfloat16.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/text/text.hpp"
-#include "train/run/file.hpp"
+#include "train/run/atomic_file.hpp"
 
 namespace tapestry {
 namespace {
@@ -234,7 +234,7 @@ void write_safetensors(const std::string& path, const Safetensors& file, StoredF
 
 SafetensorsReader::SafetensorsReader(const std::string& path) try : path_(path) {
   require_file(path);
-  note_read(path);
+  record_read(path);
   stream_.open(path, std::ios::binary | std::ios::ate);
   expect_input(stream_.good(), "{}: cannot be opened: {}", path, std::strerror(errno));
   const auto file_bytes = static_cast<std::uint64_t>(stream_.tellg());

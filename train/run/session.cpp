@@ -11,7 +11,7 @@
 
 #include "autograd/buffer_pool.hpp"
 #include "autograd/parallel.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/line_reader.hpp"
@@ -91,7 +91,7 @@ Session begun(const Json& line) {
   return {.began = line.at("began").get<std::string>(),
           .from_step = line.at("from_step").get_ref<const std::int64_t&>(),
           .version = line.at("version").get<std::string>(),
-          .engines = line.at("engines").get<std::string>(),
+          .backends = line.at("engines").get<std::string>(),
           .processor = line.at("processor").get<std::string>(),
           .threads = line.at("threads").get_ref<const std::int64_t&>(),
           .ranks = line.at("ranks").get_ref<const std::int64_t&>(),
@@ -137,17 +137,17 @@ std::string to_text(const std::vector<ChangedSetting>& changed) {
   return text;
 }
 
-void note_begin(RunLock& lock, const TrainingState& from, std::int64_t ranks,
-                const std::optional<std::vector<ChangedSetting>>& changed) {
+void record_begin(RunLock& lock, const TrainingState& from, std::int64_t ranks,
+                  const std::optional<std::vector<ChangedSetting>>& changed) {
   Json line{{"began", now()},          {"from_step", from.step},    {"version", version()},
-            {"engines", engines()},    {"processor", processor()},  {"threads", num_threads()},
+            {"engines", backends()},   {"processor", processor()},  {"threads", num_threads()},
             {"ranks", ranks},          {"examples", from.examples}, {"data", from.data},
             {"command", own_command()}};
   if (changed) line["changed"] = to_json(*changed);
   append(lock, line);
 }
 
-void note_end(RunLock& lock, std::int64_t step, const std::string& how) {
+void record_end(RunLock& lock, std::int64_t step, const std::string& how) {
   append(lock, {{"ended", now()},
                 {"step", step},
                 {"how", how.substr(0, most_words_bytes)},

@@ -28,7 +28,7 @@ std::string to_text(const std::vector<ChangedSetting>& changed);
 struct Session {
   std::string began{};  // "2026-11-23T03:45:10Z"
   std::int64_t from_step = 0;
-  std::string version{}, engines{}, processor{};
+  std::string version{}, backends{}, processor{};
   std::int64_t threads = 1, ranks = 1;
   std::vector<std::string> command{};  // what was typed
   std::int64_t examples = 0;           // of its training data; 0: an earlier version
@@ -46,9 +46,9 @@ struct Session {
 std::string processor();  // of this machine: "AMD EPYC 7B13"
 
 // Take down this process, and its end. std::runtime_error where that cannot be written.
-void note_begin(RunLock& lock, const TrainingState& from, std::int64_t ranks,
-                const std::optional<std::vector<ChangedSetting>>& changed = {});
-void note_end(RunLock& lock, std::int64_t step, const std::string& how);
+void record_begin(RunLock& lock, const TrainingState& from, std::int64_t ranks,
+                  const std::optional<std::vector<ChangedSetting>>& changed = {});
+void record_end(RunLock& lock, std::int64_t step, const std::string& how);
 
 // Says how a training that no process is at has ended: "finished, 40 steps", "stopped at step 20 of
 // 40", "failed: … at step 20 of 40"; where its last process took down no end, that it was killed.

@@ -9,7 +9,7 @@
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/level.hpp"
 #include "autograd/parallel.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 
 namespace tapestry {
 
@@ -20,7 +20,7 @@ std::string version() {
   return release() + (commit.empty() ? "" : " (commit " + commit + ")");
 }
 
-std::string engines() { return fmt::format("{}, {}", instruction_level(), matrix_engine_names()); }
+std::string backends() { return fmt::format("{}, {}", instruction_level(), backend_names()); }
 
 std::string library_checksum() {
   Dl_info library{};
@@ -32,7 +32,7 @@ std::string library_checksum() {
 }
 
 std::string machine() {
-  return fmt::format("{}, {} thread{}", engines(), num_threads(), num_threads() == 1 ? "" : "s");
+  return fmt::format("{}, {} thread{}", backends(), num_threads(), num_threads() == 1 ? "" : "s");
 }
 
 }  // namespace tapestry

@@ -9,7 +9,7 @@ std::string version();  // "0.1.0 (commit 4e34a53)", of the commit it was built 
 
 // What a training's bits depend on beside its config and data: instruction level and engines, as
 // "x86-64-v4, 14x32 tiles, oneDNN 3.7.2 (AMX)".
-std::string engines();
+std::string backends();
 
 std::string library_checksum();  // of the library's file: another build has another
 

@@ -1,7 +1,7 @@
 #include "train/tasks/classification.hpp"
 
 #include "autograd/argmax.hpp"
-#include "autograd/rehearsal.hpp"
+#include "autograd/dry_run.hpp"
 
 namespace tapestry {
 
@@ -14,11 +14,11 @@ std::vector<std::int32_t> likeliest(const Array& logits) {
   return classes;
 }
 
-Average accuracy(const Array& logits, const Array& targets) {
-  if (is_rehearsing()) return {};
+MetricSum accuracy(const Array& logits, const Array& targets) {
+  if (is_dry_run()) return {};
   const std::vector<std::int32_t> said = likeliest(logits);
   const auto wanted = targets.values<std::int32_t>();
-  Average right;
+  MetricSum right;
   for (std::size_t i = 0; i < said.size(); ++i)
     if (wanted[i] != ignored_target) right += {static_cast<double>(said[i] == wanted[i]), 1};
   return right;

@@ -8,6 +8,6 @@ namespace tapestry {
 std::vector<std::int32_t> likeliest(const Array& logits);  // N classes
 
 // The share of the targets (N) int32 that are the likeliest, but for those that are ignored_target.
-Average accuracy(const Array& logits, const Array& targets);
+MetricSum accuracy(const Array& logits, const Array& targets);
 
 }  // namespace tapestry

@@ -14,7 +14,7 @@ template <class Make>
 auto initialised(const Config& config, Make make) {
   try {
     {
-      const InitialLimit trial(InitialLimit::left());  // what it takes is given back
+      const InitialValuesLimit trial(InitialValuesLimit::left());  // what it takes is given back
       Random blank = Random::blank();
       make(blank);
     }

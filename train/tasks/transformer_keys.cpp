@@ -12,7 +12,7 @@ const Key<bool> checkpoint_activations{
     "train.checkpoint_activations",
     false,
     "keep only the blocks' inputs and compute the rest again in the backward pass, to save memory",
-    {.learns_the_same = true}};
+    {.does_not_affect_result = true}};
 
 std::vector<std::int64_t> divisors(std::int64_t n) {
   std::vector<std::int64_t> found;

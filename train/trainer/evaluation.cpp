@@ -17,27 +17,27 @@ void append(std::vector<std::string>& to, const std::vector<std::string>& from) 
 
 namespace {
 
-void put(Packer& packer, const Transcript& transcript) {
-  for (const auto* texts : {&transcript.written, &transcript.wanted}) {
+void put(Packer& packer, const GeneratedTexts& generated) {
+  for (const auto* texts : {&generated.predictions, &generated.references}) {
     packer.put(texts->size());
     for (const std::string& text : *texts) packer.put(text);
   }
-  packer.put(transcript.cut_sources);
+  packer.put(generated.cut_sources);
 }
 
-Transcript get_transcript(Unpacker& packed) {
-  Transcript transcript;
-  for (auto* texts : {&transcript.written, &transcript.wanted}) {
+GeneratedTexts get_transcript(Unpacker& packed) {
+  GeneratedTexts generated;
+  for (auto* texts : {&generated.predictions, &generated.references}) {
     const auto count = packed.get<std::size_t>();
     for (std::size_t i = 0; i < count; ++i) texts->push_back(packed.get<std::string>());
   }
-  transcript.cut_sources = packed.get<std::int64_t>();
-  return transcript;
+  generated.cut_sources = packed.get<std::int64_t>();
+  return generated;
 }
 
 }  // namespace
 
-void put(Packer& packer, const Averages& averages) {
+void put(Packer& packer, const MetricSums& averages) {
   packer.put(averages.size());
   for (const auto& [name, average] : averages) {
     packer.put(name);
@@ -45,11 +45,11 @@ void put(Packer& packer, const Averages& averages) {
   }
 }
 
-Averages get_averages(Unpacker& packed) {
-  Averages averages;
+MetricSums get_averages(Unpacker& packed) {
+  MetricSums averages;
   for (auto left = packed.get<std::size_t>(); left > 0; --left) {
     const auto name = packed.get<std::string>();
-    averages[name] = packed.get<Average>();
+    averages[name] = packed.get<MetricSum>();
   }
   return averages;
 }
@@ -84,42 +84,43 @@ Metrics evaluate(Task& task, const Dataset& data, const Config& config,
 // Sums run in the order of the batches, whoever had them.
 Metrics evaluate(Task& task, const Dataset& data, const Config& config,
                  const std::atomic<bool>* stop, Ranks& ranks) try {
-  const PartRange own = parts_of_rank(evaluation_batches(data, config), ranks.rank(), ranks.size());
+  const MicroBatchRange own =
+      micro_batches_of_rank(evaluation_batches(data, config), ranks.rank(), ranks.size());
   Packer packer;
   for (std::int64_t batch = own.first; batch < own.last && !(stop && *stop); ++batch) {
     const std::vector<std::int64_t> examples = evaluation_batch(data, config, batch);
     const Loss loss = evaluate_batch(task, data.batch(examples), examples, config);
     packer.put(true);
     put(packer, loss.averages);
-    put(packer, loss.transcript);
+    put(packer, loss.generated);
   }
   packer.put(false);
   packer.put(stop && *stop);
-  Averages averages;
-  Transcript transcript;
+  MetricSums averages;
+  GeneratedTexts generated;
   bool stopped = false;
   for (const std::string& bytes :
        ranks.gather(packer.take(), "the evaluation", Ranks::Late::fine)) {
     Unpacker packed(bytes);
     while (packed.get<bool>()) {
       for (const auto& [name, average] : get_averages(packed)) averages[name] += average;
-      const Transcript written = get_transcript(packed);
-      append(transcript.written, written.written);
-      append(transcript.wanted, written.wanted);
-      transcript.cut_sources += written.cut_sources;
+      const GeneratedTexts predictions = get_transcript(packed);
+      append(generated.predictions, predictions.predictions);
+      append(generated.references, predictions.references);
+      generated.cut_sources += predictions.cut_sources;
     }
     stopped |= packed.get<bool>();
   }
   if (stopped) return {};
   Metrics metrics = values_of(averages);
-  task.derive(metrics);
-  if (!transcript.written.empty()) task.judge(transcript, metrics);
+  task.add_derived_metrics(metrics);
+  if (!generated.predictions.empty()) task.add_corpus_metrics(generated, metrics);
   return metrics;
 } catch (const OutOfMemory& error) {
   config.fail(key::eval_batch_size, fmt::format("{}; lower it", error.what()));
 }
 
-Metrics values_of(const Averages& averages) {
+Metrics values_of(const MetricSums& averages) {
   Metrics values;
   for (const auto& [name, average] : averages) values[name] = average.value();
   return values;

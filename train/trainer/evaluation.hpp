@@ -26,10 +26,10 @@ Loss evaluate_batch(Task& task, const Batch& batch, const std::vector<std::int64
                     const Config& config);
 
 // Averages as bytes, for other ranks.
-void put(Packer& packer, const Averages& averages);
-Averages get_averages(Unpacker& packed);
+void put(Packer& packer, const MetricSums& averages);
+MetricSums get_averages(Unpacker& packed);
 
-Metrics values_of(const Averages& averages);
+Metrics values_of(const MetricSums& averages);
 
 // What several runs, at least one, came to in each figure.
 using Estimates = std::map<std::string, Estimate>;

@@ -64,25 +64,25 @@ std::string input_fault(const Batch& batch, std::span<const std::int64_t> exampl
                         : "the data are not finite: training example " + list_of(faulty);
 }
 
-std::string op_fault(const StepParts& parts, std::size_t i) try {
-  const CheckedOps checked(parts.config);
+std::string op_fault(const StepInputs& inputs, std::size_t i) try {
+  const CheckedOps checked(inputs.config);
   Tape tape;
-  const Loss loss = parts.loss(i);
-  tape.backward(loss.objective, 1 / parts.count);
+  const Loss loss = inputs.loss(i);
+  tape.backward(loss.objective, 1 / inputs.count);
   return "";
 } catch (const NonFiniteError& error) {
   return error.what();
 }
 
 // Of this rank's parts, in their order.
-std::string part_fault(const StepParts& parts) {
-  for (std::size_t i = 0; i < parts.batches.size(); ++i) {
-    const std::vector<std::int64_t> examples = parts.examples(i);
-    std::string fault = input_fault(parts.batches[i], examples);
-    if (const std::string op = op_fault(parts, i); !op.empty())
+std::string micro_batch_fault(const StepInputs& inputs) {
+  for (std::size_t i = 0; i < inputs.batches.size(); ++i) {
+    const std::vector<std::int64_t> examples = inputs.examples(i);
+    std::string fault = input_fault(inputs.batches[i], examples);
+    if (const std::string op = op_fault(inputs, i); !op.empty())
       fault += (fault.empty() ? "" : "; ") + op;
     if (fault.empty()) continue;
-    return fmt::format("{}; {}", fault, examples_of_part(parts, i));
+    return fmt::format("{}; {}", fault, examples_of_micro_batch(inputs, i));
   }
   return "";
 }
@@ -97,13 +97,13 @@ double largest_of(const Array& array) {
 }
 
 // By parameter, of this rank's parts.
-std::vector<double> largest_gradients(const StepParts& parts) {
-  const std::vector<Parameter*> parameters = parts.task.model().parameters();
+std::vector<double> largest_gradients(const StepInputs& inputs) {
+  const std::vector<Parameter*> parameters = inputs.task.model().parameters();
   std::vector<double> largest(parameters.size(), 0);
-  for (std::size_t i = 0; i < parts.batches.size(); ++i) {
+  for (std::size_t i = 0; i < inputs.batches.size(); ++i) {
     Tape tape;
-    const Loss loss = parts.loss(i);
-    const Gradients gradients = tape.backward(loss.objective, 1 / parts.count);
+    const Loss loss = inputs.loss(i);
+    const Gradients gradients = tape.backward(loss.objective, 1 / inputs.count);
     for (std::size_t p = 0; p < parameters.size(); ++p)
       if (const Array* gradient = gradients.find(*parameters[p]))
         largest[p] = std::max(largest[p], largest_of(*gradient));
@@ -112,11 +112,11 @@ std::vector<double> largest_gradients(const StepParts& parts) {
 }
 
 // Of all ranks.
-std::string name_largest(const StepParts& parts, Ranks& ranks) {
+std::string name_largest(const StepInputs& inputs, Ranks& ranks) {
   Packer own;
-  for (const double value : largest_gradients(parts)) own.put(value);
+  for (const double value : largest_gradients(inputs)) own.put(value);
   std::vector<std::pair<double, std::string>> all;
-  for (const Parameter* parameter : parts.task.model().parameters())
+  for (const Parameter* parameter : inputs.task.model().parameters())
     all.emplace_back(0, parameter->name);
   for (const std::string& bytes :
        ranks.gather(own.take(), "the largest gradients", Ranks::Late::fine)) {
@@ -133,25 +133,25 @@ std::string name_largest(const StepParts& parts, Ranks& ranks) {
 
 }  // namespace
 
-std::string examples_of_part(const StepParts& parts, std::size_t i) {
-  const std::int64_t all = parts.config[key::micro_batches],
-                     number = parts.first_part + static_cast<std::int64_t>(i) + 1;
+std::string examples_of_micro_batch(const StepInputs& inputs, std::size_t i) {
+  const std::int64_t all = inputs.config[key::micro_batches],
+                     number = inputs.first_micro_batch + static_cast<std::int64_t>(i) + 1;
   return fmt::format("{} has the training examples {}",
                      all == 1 ? "the step" : fmt::format("part {} of {}", number, all),
-                     list_of(parts.examples(i)));
+                     list_of(inputs.examples(i)));
 }
 
-std::string explain_step(const StepParts& parts, Ranks& ranks) {
-  const std::string moved = parameter_fault(parts.task);
+std::string explain_step(const StepInputs& inputs, Ranks& ranks) {
+  const std::string moved = parameter_fault(inputs.task);
   if (!moved.empty()) return moved;  // all ranks have the same
   const std::vector<std::string> found =
-      ranks.gather(part_fault(parts), "the explanation", Ranks::Late::fine);
+      ranks.gather(micro_batch_fault(inputs), "the explanation", Ranks::Late::fine);
   for (int rank = 0; rank < ranks.size(); ++rank)
     if (!found[rank].empty()) return (rank == 0 ? "" : ranks.name(rank) + ": ") + found[rank];
   return fmt::format(
       "computed again, every op of each of its parts is finite, and the largest gradients of a "
       "part are {}; it has the training examples {}",
-      name_largest(parts, ranks), list_of(parts.examples()));
+      name_largest(inputs, ranks), list_of(inputs.examples()));
 }
 
 std::string explain_evaluation(Task& task, const Dataset& data, const Config& config) try {

@@ -3,17 +3,17 @@
 #include <string>
 
 #include "train/distributed/ranks.hpp"
-#include "train/trainer/step_parts.hpp"
+#include "train/trainer/step_inputs.hpp"
 
 namespace tapestry {
 
 // By all ranks: what of a step was first not finite (a parameter, an example's input, an op with
 // its module and the ranges of what it read), found by computing it again with every op checked;
 // or, where nothing is, the largest gradients. On all ranks the same text, of one line.
-std::string explain_step(const StepParts& parts, Ranks& ranks);
+std::string explain_step(const StepInputs& inputs, Ranks& ranks);
 
 // "part 2 of 4 has the training examples 3, 17, 20 and 45 more"
-std::string examples_of_part(const StepParts& parts, std::size_t i);
+std::string examples_of_micro_batch(const StepInputs& inputs, std::size_t i);
 
 // The op at which an evaluation of these examples stops being finite, in such a text; empty where
 // none does. Of one process.

@@ -4,10 +4,10 @@
 
 #include <filesystem>
 
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/text/text.hpp"
 #include "train/config/keys.hpp"
-#include "train/run/file.hpp"
+#include "train/run/atomic_file.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace tapestry {

@@ -6,10 +6,10 @@
 
 #include "autograd/buffer_pool.hpp"
 #include "autograd/checksum.hpp"
+#include "autograd/dry_run.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/parallel.hpp"
-#include "autograd/rehearsal.hpp"
 #include "data/text/text.hpp"
 #include "train/config/keys.hpp"
 #include "train/distributed/packed.hpp"
@@ -26,7 +26,7 @@ double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-void add(Averages& to, const Averages& from) {
+void add(MetricSums& to, const MetricSums& from) {
   for (const auto& [name, average] : from) to[name] += average;
 }
 
@@ -116,29 +116,29 @@ Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* ch
       ranks_(ranks),
       optimizer_(make_optimizer(config, parameters_)),
       sum_(ranks, parameters_,
-           {.parts = config[key::micro_batches],
-            .kept = config[key::shard_optimizer] ? Kept::own_share : Kept::all}),
+           {.micro_batches = config[key::micro_batches],
+            .kept = config[key::shard_optimizer] ? Kept::own_shard : Kept::all}),
       shards_(config[key::shard_optimizer] && !ranks.alone()),
       schedule_(make_schedule(config)),
       loader_(task.training_data(), make_sampler(task, config),
               {.batch_size = config[key::batch_size],
-               .parts = config[key::micro_batches],
-               .first_part = sum_.first(),
-               .end_part = sum_.last(),
-               .rehearses = is_rehearsing()}),
+               .micro_batches = config[key::micro_batches],
+               .first_micro_batch = sum_.first(),
+               .end_micro_batch = sum_.last(),
+               .dry_run = is_dry_run()}),
       state_(checkpoint ? checkpoint->state : TrainingState{}),
       recorders_(options.recorders),
       profile_(options.profile),
       until_(options.until) {
   set_check_finite(config[key::check_finite]);
-  if (shards_) optimizer_->keep_to(sum_.own_share());
+  if (shards_) optimizer_->keep_to(sum_.own_shard());
   state_.examples = task.training_data().size();
   state_.data = data_checksum(task, config);
   if (checkpoint) {
     expect_same_data(run_, checkpoint->state, state_, config);
     restore_parameters(*checkpoint, task.model());
     restore_optimizer(*checkpoint, *optimizer_);
-    reached_ = gained_nothing();
+    reached_ = is_out_of_patience();
     loader_.seek(state_.position);
     if (checkpoint->path == run_.checkpoint()) saved_step_ = state_.step;
   }
@@ -157,8 +157,8 @@ void Trainer::record(const MetricsLine& line) {
   for (Recorder* recorder : recorders_) recorder->write(line);
 }
 
-void Trainer::note(const std::string& text) {
-  for (Recorder* recorder : recorders_) recorder->note(text);
+void Trainer::log(const std::string& text) {
+  for (Recorder* recorder : recorders_) recorder->log(text);
 }
 
 double Trainer::elapsed_s() const { return now_s() - started_at_s_; }
@@ -172,7 +172,7 @@ Metrics Trainer::train() {
     saved_step_ = -1;  // what was saved does not know of it
   }
   while (state_.step < steps && !stops() && !reached_) {
-    const Averages averages = profile_ ? profiled_step() : step();
+    const MetricSums averages = profile_ ? profiled_step() : step();
     if (due(state_.step, config_[key::log_every])) log(averages);
     const bool finished = state_.step == steps;
     state_.evaluation_due = is_evaluated(state_.step);
@@ -183,8 +183,8 @@ Metrics Trainer::train() {
   for (Recorder* recorder : recorders_) recorder->finish();
   if (profile_) report_profile();
   if (state_.bad_steps > 0)
-    note(fmt::format("{} of {} steps were bad, and left out ({})\n", state_.bad_steps, state_.step,
-                     key::max_bad_steps.name));
+    log(fmt::format("{} of {} steps were bad, and left out ({})\n", state_.bad_steps, state_.step,
+                    key::max_bad_steps.name));
   if (saved_step_ != state_.step) save_checkpoint_of_step();
   if ((state_.step < steps && !reached_) || state_.evaluation_due) return {};
   return last.empty() ? evaluation_line().values : last;
@@ -209,10 +209,10 @@ void Trainer::look() {
 // One that is told to stop tells the others with its next step.
 bool Trainer::stops() const { return ranks_.alone() ? stop_.load() : stopping_; }
 
-Averages Trainer::profiled_step() {
+MetricSums Trainer::profiled_step() {
   if (++steps_here_ <= profile_skipped_steps) return step();
   profile::start();
-  Averages averages = step();
+  MetricSums averages = step();
   const std::vector<profile::Event> events = profile::stop();
   events_.insert(events_.end(), events.begin(), events.end());
   if (steps_here_ == profile_skipped_steps + profile_steps) report_profile();
@@ -229,19 +229,19 @@ void Trainer::report_profile() {
     lock_->replace(run_.trace(), {profile_trace(events_)});
     lock_->replace(run_.profile(), {table});
   }
-  note(steps > 0 ? fmt::format("{}{}: open it with https://ui.perfetto.dev or chrome://tracing\n",
-                               table, run_.trace())
-                 : fmt::format("no profile: it looks at the steps after the first {}\n",
-                               profile_skipped_steps));
+  log(steps > 0 ? fmt::format("{}{}: open it with https://ui.perfetto.dev or chrome://tracing\n",
+                              table, run_.trace())
+                : fmt::format("no profile: it looks at the steps after the first {}\n",
+                              profile_skipped_steps));
   if (!ranks_.alone() && steps > 0)
-    note(fmt::format(
-        "{}: {:.2f} MB sent a step; {:.2f} ms of messages, {:.2f} ms waited for them\n",
-        ranks_.name(ranks_.rank()), ranks_.bytes_sent() / 1e6 / steps_here_,
-        sum_.seconds_under_way() * 1e3 / steps_here_, sum_.seconds_waited() * 1e3 / steps_here_));
+    log(fmt::format("{}: {:.2f} MB sent a step; {:.2f} ms of messages, {:.2f} ms waited for them\n",
+                    ranks_.name(ranks_.rank()), ranks_.bytes_sent() / 1e6 / steps_here_,
+                    sum_.seconds_under_way() * 1e3 / steps_here_,
+                    sum_.seconds_waited() * 1e3 / steps_here_));
 }
 
 // One step of the optimiser, unless it is bad and may be left out.
-Averages Trainer::step() try {
+MetricSums Trainer::step() try {
   ranks_.at(fmt::format("step {}", state_.step + 1));
   const ComputedStep computed = compute();
   const std::string fault =
@@ -266,31 +266,31 @@ Averages Trainer::step() try {
 // The parts' sums are divided by the count of them all, so that they weigh as they would in one
 // batch. What is measured of them is added up in their order, as gradients are.
 ComputedStep Trainer::compute() {
-  StepParts parts{.task = task_,
-                  .config = config_,
-                  .step = state_.step,
-                  .position = state_.position,
-                  .first_part = sum_.first(),
-                  .batches = loader_.next()};
+  StepInputs inputs{.task = task_,
+                    .config = config_,
+                    .step = state_.step,
+                    .position = state_.position,
+                    .first_micro_batch = sum_.first(),
+                    .batches = loader_.next()};
   profile::mark(profile::Phase::step, "wait for batch", nullptr, 0);
   Packer counts, measured;
-  for (const Batch& batch : parts.batches) counts.put(batch.count);
+  for (const Batch& batch : inputs.batches) counts.put(batch.count);
   const auto all_counts = ranks_.begin_gather(counts.take(), "the counts");
-  for (std::size_t i = 0; i < parts.batches.size(); ++i) try {
+  for (std::size_t i = 0; i < inputs.batches.size(); ++i) try {
       Tape tape;
-      const Loss loss = parts.loss(i);
-      if (i == 0) parts.count = sum_of_counts(ranks_.end_gather(all_counts));
-      sum_.add(tape, loss.objective, 1 / parts.count);
+      const Loss loss = inputs.loss(i);
+      if (i == 0) inputs.count = sum_of_counts(ranks_.end_gather(all_counts));
+      sum_.add(tape, loss.objective, 1 / inputs.count);
       measured.put(stop_.load());
-      measured.put(task_.units(parts.batches[i]));
+      measured.put(task_.units(inputs.batches[i]));
       put(measured, loss.averages);
     } catch (const NonFiniteError& error) {  // of train.check_finite
-      throw NonFiniteError(fmt::format("{}; {}", error.what(), examples_of_part(parts, i)));
+      throw NonFiniteError(fmt::format("{}; {}", error.what(), examples_of_micro_batch(inputs, i)));
     }
   const auto all_measured = ranks_.begin_gather(measured.take(), "the losses");
   Gradients gradients = sum_.finish();
   const Clip clipped = sum_.clip(config_[key::clip_norm]);
-  return {.parts = std::move(parts),
+  return {.inputs = std::move(inputs),
           .averages = add_measured(ranks_.end_gather(all_measured)),
           .gradients = std::move(gradients),
           .clip = clipped};
@@ -309,19 +309,19 @@ void Trainer::move(const ComputedStep& computed) {
 void Trainer::pass_over(const ComputedStep& computed, const std::string& fault) {
   const std::int64_t most = config_[key::max_bad_steps];
   if (++state_.bad_steps <= most) {
-    note(fmt::format("step {}: left out: {} (bad step {} of at most {})\n", state_.step + 1, fault,
-                     state_.bad_steps, most));
+    log(fmt::format("step {}: left out: {} (bad step {} of at most {})\n", state_.step + 1, fault,
+                    state_.bad_steps, most));
     return;
   }
-  const std::string explanation = explain_step(computed.parts, ranks_);
+  const std::string explanation = explain_step(computed.inputs, ranks_);
   const std::string excess =
       most == 0 ? "" : fmt::format(", a bad step more than {} = {}", key::max_bad_steps.name, most);
   ranks_.found_by_all();
   throw std::runtime_error(fmt::format("{}{}: {}", fault, excess, explanation));
 }
 
-Averages Trainer::add_measured(const std::vector<std::string>& of_ranks) {
-  Averages averages;
+MetricSums Trainer::add_measured(const std::vector<std::string>& of_ranks) {
+  MetricSums averages;
   for (const std::string& bytes : of_ranks)
     for (Unpacker packed(bytes); !packed.at_end();) {
       stopping_ |= packed.get<bool>();
@@ -346,12 +346,12 @@ std::string Trainer::what_is_kept() const {
                    : fmt::format("; {} has no checkpoint yet", run.folder());
 }
 
-MetricsLine Trainer::training_line(const Averages& averages) const {
+MetricsLine Trainer::training_line(const MetricSums& averages) const {
   MetricsLine line{.step = state_.step,
                    .split = "train",
                    .values = values_of(averages),
                    .elapsed_s = elapsed_s()};
-  task_.derive(line.values);
+  task_.add_derived_metrics(line.values);
   line.values["lr"] = schedule_.at(state_.step - 1);
   line.values["grad_norm"] = gradient_norm_;
   if (config_[key::max_bad_steps] > 0)
@@ -359,7 +359,7 @@ MetricsLine Trainer::training_line(const Averages& averages) const {
   return line;
 }
 
-void Trainer::log(const Averages& averages) {
+void Trainer::log(const MetricSums& averages) {
   MetricsLine line = training_line(averages);
   line.values[std::string(task_.unit()) + "_per_s"] =
       units_since_log_ / (line.elapsed_s - logged_at_s_);
@@ -389,9 +389,9 @@ Checksums Trainer::checksums() {
   return checksums_of(tensors_of(task_.model(), optimizer));
 }
 
-bool Trainer::gained_nothing() const {
+bool Trainer::is_out_of_patience() const {
   const std::int64_t patience = config_[key::early_stopping];
-  return patience > 0 && state_.evaluations_without_gain >= patience;
+  return patience > 0 && state_.patience_counter >= patience;
 }
 
 Metrics Trainer::evaluate_and_keep_best() try {
@@ -403,17 +403,17 @@ Metrics Trainer::evaluate_and_keep_best() try {
   if (!std::isfinite(line.values.at("loss"))) fail_evaluation(line.values.at("loss"));
   record(line);
   const double loss = line.values.at("loss");
-  const bool gained = loss < state_.gained_loss - config_[key::least_gain];
-  state_.evaluations_without_gain = gained ? 0 : state_.evaluations_without_gain + 1;
-  if (gained) state_.gained_loss = loss;
-  reached_ = (until_ && until_(line)) || gained_nothing();
+  const bool improved = loss < state_.improved_loss - config_[key::min_delta];
+  state_.patience_counter = improved ? 0 : state_.patience_counter + 1;
+  if (improved) state_.improved_loss = loss;
+  reached_ = (until_ && until_(line)) || is_out_of_patience();
   if (loss < state_.best_loss) {
     state_.best_loss = loss;
     save(run_.best());
   }
-  if (gained_nothing())
-    note(fmt::format("ends after step {}: {} evaluations gained nothing ({})\n", state_.step,
-                     state_.evaluations_without_gain, key::early_stopping.name));
+  if (is_out_of_patience())
+    log(fmt::format("ends after step {}: {} evaluations gained nothing ({})\n", state_.step,
+                    state_.patience_counter, key::early_stopping.name));
   logged_at_s_ += elapsed_s() - before;  // evaluation is not training time
   return line.values;
 } catch (const InputError&) {

@@ -9,7 +9,7 @@
 #include "optim/schedule.hpp"
 #include "train/distributed/gradient_sum.hpp"
 #include "train/run/recorder.hpp"
-#include "train/trainer/step_parts.hpp"
+#include "train/trainer/step_inputs.hpp"
 
 namespace tapestry {
 
@@ -29,8 +29,8 @@ void expect_same_data(const Run& run, const TrainingState& before, const Trainin
 
 // What the next step comes to before it moves anything.
 struct ComputedStep {
-  StepParts parts;
-  Averages averages;
+  StepInputs inputs;
+  MetricSums averages;
   Gradients gradients;
   Clip clip;
 };
@@ -50,13 +50,14 @@ class Trainer {
   Metrics train();
 
   // Of those who watch a training that is kept nowhere: its steps, and what would be taken down.
-  Averages step();         // throws as train() does
+  MetricSums step();       // throws as train() does
   ComputedStep compute();  // the next step, and leaves it at that
   void follow(const Schedule& schedule) { schedule_ = schedule; }  // from the next step on
-  MetricsLine training_line(const Averages& averages) const;  // of the last step, without its speed
-  MetricsLine evaluation_line();     // of now; without values where it was stopped
-  OptimizerState optimizer_state();  // by all: what a checkpoint keeps of it, at rank 0
-  Checksums checksums();             // of the tensors that a checkpoint would hold now
+  MetricsLine training_line(
+      const MetricSums& averages) const;  // of the last step, without its speed
+  MetricsLine evaluation_line();          // of now; without values where it was stopped
+  OptimizerState optimizer_state();       // by all: what a checkpoint keeps of it, at rank 0
+  Checksums checksums();                  // of the tensors that a checkpoint would hold now
   double learning_rate() const { return schedule_.at(state_.step); }  // of the next step
   std::int64_t optimizer_bytes() const;  // of the state that this rank keeps
 
@@ -66,21 +67,21 @@ class Trainer {
  private:
   void move(const ComputedStep& computed);
   void pass_over(const ComputedStep& computed, const std::string& fault);
-  Averages profiled_step();
+  MetricSums profiled_step();
   bool is_evaluated(std::int64_t step) const;
   void look();
   void report_profile();
-  void log(const Averages& averages);
+  void log(const MetricSums& averages);
   Metrics evaluate_and_keep_best();
   [[noreturn]] void fail_evaluation(double loss);
-  bool gained_nothing() const;
+  bool is_out_of_patience() const;
   std::runtime_error failure(std::int64_t step, const std::runtime_error& error) const;
   std::string what_is_kept() const;
   void record(const MetricsLine& line);
-  void note(const std::string& text);
+  void log(const std::string& text);
   void save_checkpoint_of_step();
   void save(const std::string& path);
-  Averages add_measured(const std::vector<std::string>& of_ranks);
+  MetricSums add_measured(const std::vector<std::string>& of_ranks);
   bool stops() const;
   double elapsed_s() const;
 

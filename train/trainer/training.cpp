@@ -97,8 +97,8 @@ void add_as_test(std::map<std::string, Value>& to, const std::map<std::string, V
 
 // Adapters that were learnt at one scale are others at another.
 void expect_same_scale(const Config& before, const Config& config) {
-  const bool goes_on = before[key::adapter_rank] > 0 && config[key::adapter_rank] > 0;
-  config.expect(!goes_on || before[key::adapter_alpha] == config[key::adapter_alpha],
+  const bool continues = before[key::adapter_rank] > 0 && config[key::adapter_rank] > 0;
+  config.expect(!continues || before[key::adapter_alpha] == config[key::adapter_alpha],
                 key::adapter_alpha, "the adapters of {} were learnt with {}; leave it out",
                 config[key::from], before[key::adapter_alpha]);
 }
@@ -106,10 +106,10 @@ void expect_same_scale(const Config& before, const Config& config) {
 }  // namespace
 
 std::unique_ptr<Task> begin_task(const Config& config, Weights weights) {
-  std::optional<InitialRehearsed> rehearsed;
-  if (weights == Weights::rehearsed) rehearsed.emplace();
+  std::optional<InitialDryRun> dry_run;
+  if (weights == Weights::dry_run) dry_run.emplace();
   if (config[key::from].empty())
-    return make_task({.config = config, .assumes_text = weights == Weights::rehearsed});
+    return make_task({.config = config, .assumes_text = weights == Weights::dry_run});
   const Checkpoint start = trained_head(config[key::from]);
   expect_same_scale(resolved_config(start.config, start.path + " (its config)", {}), config);
   std::unique_ptr<Task> task = make_task(start, config);
@@ -121,8 +121,9 @@ std::unique_ptr<Task> begin_task(const Config& config, Weights weights) {
 }
 
 void check_training_keys(const Config& config, int ranks) {
-  const std::int64_t batch = config[key::batch_size], parts = config[key::micro_batches];
-  config.expect(batch % parts == 0, key::micro_batches, "must divide train.batch_size = {}", batch);
+  const std::int64_t batch = config[key::batch_size], micro_batches = config[key::micro_batches];
+  config.expect(batch % micro_batches == 0, key::micro_batches, "must divide train.batch_size = {}",
+                batch);
   config.expect(config[key::adapter_rank] == 0 || !config[key::from].empty(), key::adapter_rank,
                 "changes weights that were trained before: begin with them by --from RUN");
   config.expect(config[key::early_stopping] == 0 || config[key::eval_every] > 0,
@@ -130,7 +131,7 @@ void check_training_keys(const Config& config, int ranks) {
   const double factor = config[key::bad_step_factor];
   config.expect(factor == 0 || factor > 1, key::bad_step_factor,
                 "steps as usual would be left out: give more than 1, or 0 for none");
-  if (parts >= ranks) return;
+  if (micro_batches >= ranks) return;
   config.expect(batch >= ranks, key::batch_size,
                 "a step of {} examples cannot be cut for {} ranks; start fewer", batch, ranks);
   std::int64_t least = ranks;
@@ -138,7 +139,8 @@ void check_training_keys(const Config& config, int ranks) {
   config.fail(
       key::micro_batches,
       fmt::format("a step of {} part{} for {} ranks: give at least {}, which divides {} = {}",
-                  parts, parts == 1 ? "" : "s", ranks, least, key::batch_size.name, batch));
+                  micro_batches, micro_batches == 1 ? "" : "s", ranks, least, key::batch_size.name,
+                  batch));
 }
 
 namespace {
@@ -147,7 +149,7 @@ namespace {
 std::vector<std::pair<std::string, std::string>> what_decides(const Config& config,
                                                               const TrainingState& state) {
   return {{"version", version()},
-          {"processor or engine", engines()},
+          {"processor or engine", backends()},
           {"program", library_checksum()},
           {"config", config.toml()},
           {"data", fmt::format("{} examples, {}", state.examples,
@@ -205,8 +207,8 @@ std::string trained_share(Module& model) {
 
 // What a training's first lines say.
 void announce(const Config& config, const Run& run, Task& task, const TrainingState& state,
-              const std::optional<std::string>& engines_before, const TrainingOptions& options) {
-  if (options.resume && !engines_before)
+              const std::optional<std::string>& backends_before, const TrainingOptions& options) {
+  if (options.resume && !backends_before)
     say("{}: no checkpoint and no best model yet: starts over from step 0\n", run.folder());
   if (config[key::precision] == MatmulPrecision::bfloat16 && !has_bfloat16_products())
     say("{} = \"bf16\": this processor has no bfloat16 products: operands are rounded to it "
@@ -216,20 +218,20 @@ void announce(const Config& config, const Run& run, Task& task, const TrainingSt
     say("{}: {} parameters{}, {} training examples, {}, into {}{}\n", config[key::name],
         count_parameters(task.model()), trained_share(task.model()), task.training_data().size(),
         machine(), printable(run.folder()),
-        engines_before              ? fmt::format(", from step {}", state.step)
+        backends_before             ? fmt::format(", from step {}", state.step)
         : config[key::from].empty() ? ""
                                     : ", from the weights of " + config[key::from]);
   if (const std::string remark = task.remark(); !remark.empty()) say("{}\n", remark);
-  if (engines_before && !engines_before->empty() && *engines_before != engines())
+  if (backends_before && !backends_before->empty() && *backends_before != backends())
     say("so far it was trained by {:?}: it goes on by \"{}\", whose last digits differ\n",
-        *engines_before, engines());
+        *backends_before, backends());
 }
 
 // As far as it can be written: what ended the training is what counts. A file that was removed is
 // not made again.
-void note_failure(RunLock& lock, std::int64_t step, const std::exception& error) try {
+void record_failure(RunLock& lock, std::int64_t step, const std::exception& error) try {
   if (std::filesystem::exists(Run(lock.where()).sessions()))
-    note_end(lock, step, fmt::format("failed: {}", error.what()));
+    record_end(lock, step, fmt::format("failed: {}", error.what()));
 } catch (const std::runtime_error&) {
   return;
 }
@@ -292,7 +294,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
     if (writes) recorders = {&metrics_file.emplace(*lock), &checksums.emplace(*lock), &*progress};
     if (writes && config[key::tensorboard])
       recorders.push_back(&tensorboard.emplace(*lock, *task, config));
-    if (writes && config[key::samples] && views<Sample>().contains(config[key::task]))
+    if (writes && config[key::samples] && inspectors<Sample>().contains(config[key::task]))
       recorders.push_back(&samples.emplace(*lock, *task, config));
     trainer.emplace(*task, config, run, checkpoint ? &*checkpoint : nullptr, stop_requested, ranks,
                     TrainerOptions{.recorders = recorders,
@@ -301,8 +303,8 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
                                    .until = options.until});
   });
   expect_same_everywhere(config, trainer->state(), ranks);
-  std::optional<std::string> engines_before;
-  if (checkpoint) engines_before = checkpoint->engines;
+  std::optional<std::string> backends_before;
+  if (checkpoint) backends_before = checkpoint->backends;
   std::optional<std::vector<ChangedSetting>> changed;  // none of a run that begins here
   if (checkpoint)
     changed = changes(resolved_config(checkpoint->config, checkpoint->path, {}), config);
@@ -313,7 +315,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
     if (!writes) return;
     if (options.resume) lock->remove_unfinished();
     lock->replace(run.config(), {config.toml_with_origins()});
-    note_begin(*lock, trainer->state(), ranks.size(), changed);
+    record_begin(*lock, trainer->state(), ranks.size(), changed);
   });
   stop_at_signals();
   const std::jthread timer = stop_after(config[key::time_limit]);
@@ -321,7 +323,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
                                folder = run.folder()](const std::string& missing) {
     complain(fmt::format("{}: {}; what was saved before stays in {}", name, missing, folder));
   });
-  announce(config, run, *task, trainer->state(), engines_before, options);
+  announce(config, run, *task, trainer->state(), backends_before, options);
   Training training;
   try {
     training = train_and_test(writes ? &*lock : nullptr, *task, config, *trainer, recorders, ranks);
@@ -330,10 +332,10 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
     if (writes && !options.resume && is_refused(*lock, error))
       lock->remove_placed();
     else if (writes)
-      note_failure(*lock, trainer->state().step, error);
+      record_failure(*lock, trainer->state().step, error);
     throw;
   }
-  if (writes) note_end(*lock, training.state.step, training.metrics.empty() ? "stopped" : "done");
+  if (writes) record_end(*lock, training.state.step, training.metrics.empty() ? "stopped" : "done");
   return training;
 }
 

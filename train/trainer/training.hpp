@@ -31,8 +31,8 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
 Training train_into(const Run& run, const Config& config, const TrainingOptions& options);
 
 // The task of a training's first step: its weights are another run's (train.from), or drawn; where
-// they are rehearsed, of neither (autograd/rehearsal.hpp).
-enum class Weights { there, rehearsed };
+// they are rehearsed, of neither (autograd/dry_run.hpp).
+enum class Weights { there, dry_run };
 std::unique_ptr<Task> begin_task(const Config& config, Weights weights = Weights::there);
 
 // Of keys that concern one another and the number of ranks: InputError before anything is written.

@@ -35,7 +35,7 @@ def split(folder, name):
     return images, read(folder, f"{name}-labels-idx1-ubyte", 8).long()
 
 
-def mix(number):  # as in data/held_back.cpp
+def mix(number):  # as in data/validation_split.cpp
     for factor in 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53:
         number = (number ^ number >> 33) * factor % 2**64
     return number ^ number >> 33

@@ -3,7 +3,7 @@
 #include "layers/models/encoder_decoder.hpp"
 #include "layers/models/forecaster.hpp"
 #include "layers/models/graph_network.hpp"
-#include "layers/models/memory.hpp"
+#include "layers/models/memory_network.hpp"
 #include "layers/models/recurrent_network.hpp"
 #include "layers/models/transformer.hpp"
 #include "layers/models/vae.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "autograd/ops/reduce.hpp"
-#include "train/inspect/onnx/graph.hpp"
+#include "train/inspect/onnx/onnx_graph.hpp"
 
 // The operators, as expressions: each adds a node, and computes nothing. Shapes broadcast. An axis
 // may be counted from the end, and a length of 0 in a new shape stands for that of the old one.

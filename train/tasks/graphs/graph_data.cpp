@@ -35,15 +35,17 @@ GraphData of_graphs(const Config& config) {
   config.expect(config[key::least_nodes] <= config[key::most_nodes], key::most_nodes,
                 "is below data.least_nodes = {}", config[key::least_nodes]);
   const auto part = [&](Split split) {
-    return std::make_unique<DrawnGraphs>(DrawnGraphOptions{
+    return std::make_unique<SyntheticGraphs>(SyntheticGraphOptions{
         .least_nodes = config[key::least_nodes],
         .most_nodes = config[key::most_nodes],
-        .examples = config[split == Split::train ? key::drawn_graphs : key::drawn_held_back],
+        .examples =
+            config[split == Split::train ? key::synthetic_graphs : key::synthetic_validation],
         .seed = seed_of(config),
         .split = split});
   };
-  GraphData graphs{.inputs = 1, .classes = DrawnGraphs::classes(), .training = part(Split::train)};
-  auto validation = part(Split::held_back);
+  GraphData graphs{
+      .inputs = 1, .classes = SyntheticGraphs::classes(), .training = part(Split::train)};
+  auto validation = part(Split::validation);
   graphs.drawn = validation.get();
   graphs.validation = std::move(validation);
   return graphs;
@@ -53,8 +55,8 @@ GraphData of_graphs(const Config& config) {
 
 std::vector<KeyInfo> graph_keys() {
   using namespace key;
-  return {graph_kind, data_source, drawn_graphs,   drawn_held_back,  least_nodes,
-          most_nodes, labelled,    training_nodes, validation_nodes, test_nodes};
+  return {graph_kind, data_source, synthetic_graphs, synthetic_validation, least_nodes,
+          most_nodes, labelled,    training_nodes,   validation_nodes,     test_nodes};
 }
 
 GraphData load_graphs(const Config& config) {

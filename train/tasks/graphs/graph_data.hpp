@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "data/graphs/drawn_graphs.hpp"
 #include "data/graphs/node_graph.hpp"
+#include "data/graphs/synthetic_graphs.hpp"
 #include "train/config/config.hpp"
 
 namespace tapestry {
@@ -21,12 +21,12 @@ inline const Choice<GraphKind> graph_kind{
      {"citations", GraphKind::citations}}};
 inline const Condition of_drawn = graph_kind.is(GraphKind::drawn),
                        of_citations = graph_kind.is(GraphKind::citations);
-inline const Key<std::int64_t> drawn_graphs{
+inline const Key<std::int64_t> synthetic_graphs{
     "data.examples", 100'000, "graphs to train on", {.low = 1, .high = 1e9, .used_if = {of_drawn}}};
-inline const Key<std::int64_t> drawn_held_back{"data.held_back",
-                                               1000,
-                                               "graphs to validate on, unlike any trained on",
-                                               {.low = 1, .high = 1e6, .used_if = {of_drawn}}};
+inline const Key<std::int64_t> synthetic_validation{"data.held_back",
+                                                    1000,
+                                                    "graphs to validate on, unlike any trained on",
+                                                    {.low = 1, .high = 1e6, .used_if = {of_drawn}}};
 inline const Key<std::int64_t> least_nodes{
     "data.least_nodes", 12, "of a drawn graph", {.low = 12, .high = 1000, .used_if = {of_drawn}}};
 inline const Key<std::int64_t> most_nodes{
@@ -57,7 +57,7 @@ struct GraphData {
   std::vector<std::string> classes{};
   std::unique_ptr<Dataset> training{}, validation{}, test{};
   std::shared_ptr<const NodeGraph> whole{};  // of nodes, else null
-  const DrawnGraphs* drawn = nullptr;        // of graphs: the validation data
+  const SyntheticGraphs* drawn = nullptr;    // of graphs: the validation data
 };
 
 // InputError names file and line, or key.

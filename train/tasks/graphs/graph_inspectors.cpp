@@ -2,7 +2,7 @@
 
 #include "train/inspect/inspector.hpp"
 #include "train/tasks/classification.hpp"
-#include "train/tasks/graphs/graph.hpp"
+#include "train/tasks/graphs/graph_task.hpp"
 #include "train/tasks/inspector_options.hpp"
 
 namespace tapestry {
@@ -54,7 +54,7 @@ std::string sample_graphs(GraphTask& task, const Options& options) {
     const auto said = classify(task.model(), parse_edges(options[prompt]));
     return fmt::format("{}  {}\n", options[prompt], classes[said]);
   }
-  const DrawnGraphs& drawn = *task.data().drawn;
+  const SyntheticGraphs& drawn = *task.data().drawn;
   const std::int64_t shown = std::min(options[count] > 0 ? options[count] : 10, drawn.size());
   std::string text;
   for (std::int64_t i = 0; i < shown; ++i) {
@@ -69,7 +69,7 @@ Sample sample(GraphTask& task, const Options& options) {
   return {.text = task.data().whole ? sample_nodes(task, options) : sample_graphs(task, options)};
 }
 
-const RegisterView samples("graph", {prompt, count}, &sample);
+const RegisterInspector samples("graph", {prompt, count}, &sample);
 
 }  // namespace
 }  // namespace tapestry

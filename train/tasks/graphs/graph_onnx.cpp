@@ -1,7 +1,7 @@
 #include "data/json.hpp"
 #include "train/inspect/inspector.hpp"
 #include "train/inspect/onnx/models.hpp"
-#include "train/tasks/graphs/graph.hpp"
+#include "train/tasks/graphs/graph_task.hpp"
 
 namespace tapestry {
 namespace {
@@ -38,7 +38,7 @@ onnx::Models graph_network_graphs(GraphTask& task, const Options&) {
   return models;
 }
 
-const RegisterView graph_models("graph", {}, &graph_network_graphs);
+const RegisterInspector graph_models("graph", {}, &graph_network_graphs);
 
 }  // namespace
 }  // namespace tapestry

@@ -5,7 +5,7 @@
 #include "train/inspect/inspector.hpp"
 #include "train/plot/graph_layout.hpp"
 #include "train/tasks/classification.hpp"
-#include "train/tasks/graphs/graph.hpp"
+#include "train/tasks/graphs/graph_task.hpp"
 
 namespace tapestry {
 namespace {
@@ -112,7 +112,7 @@ PlacedGraph placed_graph(GraphTask& task, std::int64_t index) {
   return placed;
 }
 
-Exhibits exhibits(GraphTask& task, const Options&) {
+ReportPanels panels(GraphTask& task, const Options&) {
   PlacedGraphs shown{.class_names = task.data().classes};
   if (task.data().whole) {
     shown.graphs.push_back(placed_nodes(task));
@@ -123,7 +123,7 @@ Exhibits exhibits(GraphTask& task, const Options&) {
   return {shown};
 }
 
-const RegisterView shown("graph", {}, &exhibits);
+const RegisterInspector shown("graph", {}, &panels);
 
 }  // namespace
 }  // namespace tapestry

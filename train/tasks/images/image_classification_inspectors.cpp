@@ -63,8 +63,8 @@ AttentionMaps attention(ImageClassification& task, const Options& options) {
   return maps;
 }
 
-const RegisterView samples("image-classification", {index_of_first, count}, &sample);
-const RegisterView attentions("image-classification", {index_of_first}, &attention);
+const RegisterInspector samples("image-classification", {index_of_first, count}, &sample);
+const RegisterInspector attentions("image-classification", {index_of_first}, &attention);
 
 }  // namespace
 }  // namespace tapestry

@@ -23,8 +23,8 @@ onnx::Models image_classification_graphs(ImageClassification& task, const Option
   return models;
 }
 
-const RegisterView image_classification_models("image-classification", {},
-                                               &image_classification_graphs);
+const RegisterInspector image_classification_models("image-classification", {},
+                                                    &image_classification_graphs);
 
 }  // namespace
 }  // namespace tapestry

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "autograd/ops/softmax.hpp"
-#include "layers/attention.hpp"
+#include "layers/multi_head_attention.hpp"
 #include "train/inspect/inspector.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/images/image_classification.hpp"
@@ -59,7 +59,7 @@ std::vector<std::int64_t> telling(ImageClassification& task, const ImageDataset&
   return wrong;
 }
 
-Exhibits exhibits(ImageClassification& task, const Options&) {
+ReportPanels panels(ImageClassification& task, const Options&) {
   const ImageDataset* test = task.data().test();
   const ImageDataset& images = test ? *test : task.data().splits().validation;
   ReadExamples read_images;
@@ -68,7 +68,7 @@ Exhibits exhibits(ImageClassification& task, const Options&) {
   return {read_images};
 }
 
-const RegisterView shown("image-classification", {}, &exhibits);
+const RegisterInspector shown("image-classification", {}, &panels);
 
 }  // namespace
 }  // namespace tapestry

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "autograd/rehearsal.hpp"
-#include "data/file.hpp"
+#include "autograd/dry_run.hpp"
 #include "data/images/clothes.hpp"
+#include "data/input_file.hpp"
 #include "train/config/keys.hpp"
 #include "train/config/option_keys.hpp"
 
@@ -40,20 +40,21 @@ ImageTaskSplits read(const Config& config, const ImageOptions& options, bool hol
       [&]() -> ImageTaskSplits {
         ImageSplits published = load_images(config[key::data_path], options);
         if (!holds_back) return {std::move(published.train), std::move(published.test)};
-        HeldBack parts = hold_back(published.train, config[key::image_validation_fraction]);
-        return {std::move(parts.left), std::move(parts.held_back), std::move(published.test)};
+        TrainAndValidation parts =
+            split_validation(published.train, config[key::image_validation_fraction]);
+        return {std::move(parts.train), std::move(parts.validation), std::move(published.test)};
       });
 }
 
 ImageTaskSplits draw(const Config& config, const ImageOptions& options) {
   config.expect(options.classes == garment_classes, key::class_names, "expected {} names, found {}",
                 garment_classes, options.classes);
-  const auto part = [&](const Key<std::int64_t>& images, DrawnSplit split) {
-    return draw_clothes(config[images], seed_of(config), split);
+  const auto part = [&](const Key<std::int64_t>& images, SyntheticSplit split) {
+    return make_clothes(config[images], seed_of(config), split);
   };
-  ImageTaskSplits drawn{part(key::training_images, DrawnSplit::train),
-                        part(key::test_images, DrawnSplit::validation),
-                        part(key::test_images, DrawnSplit::test)};
+  ImageTaskSplits drawn{part(key::training_images, SyntheticSplit::train),
+                        part(key::test_images, SyntheticSplit::validation),
+                        part(key::test_images, SyntheticSplit::test)};
   const std::int64_t height = drawn.train.height(), width = drawn.train.width();
   expect_input(options.height == 0 || (height == options.height && width == options.width),
                "the built-in clothes have {} x {} pixels; this model was trained on {} x {}; give "
@@ -77,7 +78,7 @@ ImageData::ImageData(const TaskSetup& setup)
   }
   if (!setup.needs_data) return;
   // A plan needs the shapes of synthetic images alone.
-  const Rehearsal without_values(setup.assumes_text && config_[key::data_path].empty());
+  const DryRun without_values(setup.assumes_text && config_[key::data_path].empty());
   splits();
 }
 

@@ -29,7 +29,7 @@ inline const Key<std::vector<std::string>> class_names{
     "data.class_names",
     {},
     "of labels 0, 1, …; empty: those of the drawn clothes, or of data.path 0 to 9",
-    {.free_on_resume = true}};
+    {.may_change_on_resume = true}};
 
 }  // namespace key
 

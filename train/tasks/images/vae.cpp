@@ -89,7 +89,7 @@ Loss VaeTask::loss(const Batch& batch, const Pass& pass) {
   return loss;
 }
 
-void VaeTask::derive(Metrics& metrics) const {
+void VaeTask::add_derived_metrics(Metrics& metrics) const {
   if (variational()) metrics["elbo"] = -metrics.at("recon") - metrics.at("kl");
 }
 

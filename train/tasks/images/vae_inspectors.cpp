@@ -195,9 +195,9 @@ LatentCodes latent_codes(VaeTask& task, const Options&) {
   return codes;
 }
 
-const RegisterView samples("vae", {kind, count, temperature, seed, index_of_first, spread},
-                           &sample);
-const RegisterView codes("vae", {}, &latent_codes);
+const RegisterInspector samples("vae", {kind, count, temperature, seed, index_of_first, spread},
+                                &sample);
+const RegisterInspector codes("vae", {}, &latent_codes);
 
 }  // namespace
 }  // namespace tapestry

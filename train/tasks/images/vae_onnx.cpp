@@ -44,7 +44,7 @@ onnx::Models vae_graphs(VaeTask& task, const Options&) {
   return models;
 }
 
-const RegisterView vae_models("vae", {}, &vae_graphs);
+const RegisterInspector vae_models("vae", {}, &vae_graphs);
 
 }  // namespace
 }  // namespace tapestry

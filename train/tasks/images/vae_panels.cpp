@@ -58,7 +58,7 @@ Decoder described(const Vae& model) {
 }
 
 // The images of the test split, or of the validation split where there is none.
-Exhibits exhibits(VaeTask& task, const Options&) {
+ReportPanels panels(VaeTask& task, const Options&) {
   const Vae& model = task.model();
   const ImageDataset* test = task.data().test();
   const ImageDataset& images = test ? *test : task.data().splits().validation;
@@ -82,7 +82,7 @@ Exhibits exhibits(VaeTask& task, const Options&) {
                       .decoder = described(model)}};
 }
 
-const RegisterView shown("vae", {}, &exhibits);
+const RegisterInspector shown("vae", {}, &panels);
 
 }  // namespace
 }  // namespace tapestry

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "train/generate/token_text.hpp"
 
 namespace tapestry {
@@ -77,10 +77,10 @@ void Chat::ask(const std::string& message, Answer& answer) {
 
 // The logits of what follows. What the reader has read already is not read again.
 Array Chat::read(const std::vector<std::int32_t>& all) {
-  const bool goes_on =
+  const bool continues =
       reader_ && read_.size() < all.size() && std::equal(read_.begin(), read_.end(), all.begin());
-  if (!goes_on) {
-    reader_ = std::visit([](const auto& model) { return make_reader(model); }, task_.network());
+  if (!continues) {
+    reader_ = std::visit([](const auto& model) { return begin_decoding(model); }, task_.network());
     read_.clear();
   }
   const std::vector<std::int32_t> unread(all.begin() + std::ssize(read_), all.end());
@@ -89,7 +89,7 @@ Array Chat::read(const std::vector<std::int32_t>& all) {
 }
 
 Answer Chat::answer(const std::string& message, const TextSink& sink,
-                    const std::function<bool()>& goes_on) {
+                    const std::function<bool()>& continues) {
   Answer answer;
   ask(message, answer);
   Random random(options_.seed, Stream::sample, said_++);
@@ -98,7 +98,7 @@ Answer Chat::answer(const std::string& message, const TextSink& sink,
   TokenChooser chooser(options_.sampling);
   chooser.read(all);
   const auto is_wanted = [&](std::int64_t written) {
-    return goes_on() && (options_.tokens == 0 || written < options_.tokens);
+    return continues() && (options_.tokens == 0 || written < options_.tokens);
   };
   for (std::int64_t written = 0; is_wanted(written); ++written) {
     const std::int32_t token = chooser.choose(read(all), random);

@@ -25,11 +25,11 @@ class Chat final {
   // The task outlives it. InputError where the template does not suit its tokenizer.
   Chat(const LanguageModel& task, const ChatTemplate& chat_template, ChatOptions options);
 
-  // Gives the model's answer on as it comes, while `goes_on` holds. Where the context is full the
+  // Gives the model's answer on as it comes, while `continues` holds. Where the context is full the
   // oldest exchange is forgotten. InputError where the message alone is too long, or not UTF-8: it
   // is as if it had not been said.
   Answer answer(const std::string& message, const TextSink& sink,
-                const std::function<bool()>& goes_on);
+                const std::function<bool()>& continues);
 
  private:
   struct Exchange {
@@ -48,7 +48,7 @@ class Chat final {
   ChatEncoder encoder_;
   std::vector<Exchange> exchanges_{};  // that are remembered
   std::uint64_t said_ = 0;
-  std::unique_ptr<Reader> reader_{};
+  std::unique_ptr<DecodingState> reader_{};
   std::vector<std::int32_t> read_{};  // by the reader
 };
 

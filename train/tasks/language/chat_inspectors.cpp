@@ -28,7 +28,7 @@ ChatTemplate template_of(const LanguageModel& task, const Options& options) {
   return *own;
 }
 
-Talk talk(LanguageModel& task, const Options& options) {
+ChatSession talk(LanguageModel& task, const Options& options) {
   const auto chat =
       std::make_shared<Chat>(task, template_of(task, options),
                              ChatOptions{.sampling = sampling::chosen(options, task),
@@ -36,16 +36,16 @@ Talk talk(LanguageModel& task, const Options& options) {
                                          .tokens = options[answer_tokens],
                                          .seed = static_cast<std::uint64_t>(options[chat_seed])});
   return {[chat](const std::string& message, const TextSink& sink,
-                 const std::function<bool()>& goes_on) {
-    return chat->answer(message, sink, goes_on);
+                 const std::function<bool()>& continues) {
+    return chat->answer(message, sink, continues);
   }};
 }
 
-const RegisterView talks("language-model",
-                         {answer_tokens, system_message, typed_template, sampling::temperature,
-                          sampling::top_k, sampling::top_p, sampling::min_p,
-                          sampling::repetition_penalty, chat_seed},
-                         &talk);
+const RegisterInspector talks("language-model",
+                              {answer_tokens, system_message, typed_template, sampling::temperature,
+                               sampling::top_k, sampling::top_p, sampling::min_p,
+                               sampling::repetition_penalty, chat_seed},
+                              &talk);
 
 }  // namespace
 }  // namespace tapestry

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <iterator>
 
-#include "data/held_back.hpp"
 #include "data/json.hpp"
 #include "data/text/conversation_dataset.hpp"
 #include "data/text/names.hpp"
@@ -12,6 +11,7 @@
 #include "data/text/text_encoder.hpp"
 #include "data/text/token_shards.hpp"
 #include "data/text/unicode.hpp"
+#include "data/validation_split.hpp"
 #include "train/config/keys.hpp"
 #include "train/config/option_keys.hpp"
 #include "train/tasks/language/kept_chat_template.hpp"
@@ -190,8 +190,8 @@ Corpus read_byte_pairs(const Config& config, Corpus corpus) {
                         });
     for (const std::string& part : parts) {
       encoder.add(part);
-      const bool goes_on = last_goes_on && &part == &parts.back();
-      goes_on ? encoder.pause_text() : encoder.end_text();
+      const bool continues = last_goes_on && &part == &parts.back();
+      continues ? encoder.pause_text() : encoder.end_text();
     }
     encoder.finish();
     return std::ssize(tokens);
@@ -293,7 +293,7 @@ ConversationSplits split_conversations(const Config& config) {
                 "holds one conversation; expected at least 2, for one is to validate on");
   const std::int64_t wanted = count - training_share(config, count);
   const std::vector<std::int64_t> chosen =
-      held_back(count, std::clamp<std::int64_t>(wanted, 1, count - 1));
+      validation_examples(count, std::clamp<std::int64_t>(wanted, 1, count - 1));
   ConversationSplits splits;
   std::int64_t number = 0;
   for (ConversationList& list : lists) {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numbers>
 
+#include "autograd/dry_run.hpp"
 #include "autograd/ops/losses.hpp"
-#include "autograd/rehearsal.hpp"
 #include "data/json.hpp"
 #include "data/text/conversation_dataset.hpp"
 #include "train/config/keys.hpp"
@@ -97,7 +97,7 @@ CorpusKind checked_kind(const Config& config) {
 
 // Where rows hold several documents, each by itself.
 Tensor logits_of(const LanguageModel::Network& network, const Batch& batch, Random* noise) {
-  const auto* documents = std::any_cast<DocumentStarts>(&batch.besides);
+  const auto* documents = std::any_cast<DocumentStarts>(&batch.auxiliary);
   if (const auto* recurrent = std::get_if<RecurrentNetwork>(&network)) {
     require(!documents, "a recurrent network: several documents in a row");
     return recurrent->forward(batch.inputs, noise);
@@ -135,7 +135,7 @@ Loss LanguageModel::loss(const Batch& batch, const Pass& pass) {
   const Tensor logits = logits_of(network_, batch, noise);
   const Tensor total = cross_entropy(logits, batch.targets, {.mean = false});
   double bytes = 0;
-  if (!is_rehearsing())
+  if (!is_dry_run())
     for (const std::int32_t target : batch.targets.values<std::int32_t>())
       if (target != ignored_target) bytes += bytes_[target];
   return {total,
@@ -143,7 +143,7 @@ Loss LanguageModel::loss(const Batch& batch, const Pass& pass) {
            {"bits_per_byte", {total.item() / std::numbers::ln2, bytes}}}};
 }
 
-void LanguageModel::derive(Metrics& metrics) const {
+void LanguageModel::add_derived_metrics(Metrics& metrics) const {
   if (corpus_.has_characters) metrics["bits_per_char"] = metrics.at("loss") / std::numbers::ln2;
 }
 

@@ -1,12 +1,12 @@
 #include <array>
 
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/text/text.hpp"
 #include "train/inspect/inspector.hpp"
 #include "train/tasks/language/decoder_attention.hpp"
 #include "train/tasks/language/sampling_options.hpp"
-#include "train/tasks/language/text_writer.hpp"
+#include "train/tasks/language/text_generator.hpp"
 
 namespace tapestry {
 namespace {
@@ -43,7 +43,7 @@ std::string prompt_of(const Options& options) {
   return text;
 }
 
-TextWriter writer_of(const LanguageModel& task, const Options& options) {
+TextGenerator writer_of(const LanguageModel& task, const Options& options) {
   return {task,
           {.sampling = sampling::chosen(options, task),
            .seed = static_cast<std::uint64_t>(options[seed]),
@@ -65,7 +65,7 @@ std::vector<std::string> read_prompts(const std::string& path) {
 }
 
 // A line of JSON for each prompt, or several where several are counted.
-Sample sample_together(const TextWriter& writer, const std::string& path, std::int64_t each) {
+Sample sample_together(const TextGenerator& writer, const std::string& path, std::int64_t each) {
   const std::vector<std::string> begins = read_prompts(path);
   const std::vector<std::string> texts = writer.continued(begins, each);
   Sample sample;
@@ -78,7 +78,7 @@ Sample sample_together(const TextWriter& writer, const std::string& path, std::i
 
 // Texts of 500 tokens, or names, a line each.
 Sample sample(LanguageModel& task, const Options& options) {
-  const TextWriter writer = writer_of(task, options);
+  const TextGenerator writer = writer_of(task, options);
   const bool names = task.writes_names();
   const std::string& together = options[prompts];
   const std::int64_t usual = names && together.empty() ? 20 : 1;
@@ -106,7 +106,7 @@ std::vector<std::int32_t> own_text(const LanguageModel& task, const Transformer&
   std::vector<std::int32_t> text = {task.end_of_text().value_or(0)};
   Random random(1, Stream::sample);
   const std::vector<std::int32_t> more =
-      generate(*make_reader(network), text, std::min(most, task.context()) - 1,
+      generate(*begin_decoding(network), text, std::min(most, task.context()) - 1,
                {.tokens = task.tokenizer().size()}, random);
   text.insert(text.end(), more.begin(), more.end());
   return text;
@@ -129,19 +129,19 @@ AttentionMaps attention(LanguageModel& task, const Options& options) {
   return attention_of(*transformer, read, labels);
 }
 
-const RegisterView samples("language-model",
-                           {prompt, prompt_file, prompts, count, tokens, stop,
-                            sampling::temperature, sampling::top_k, sampling::top_p,
-                            sampling::min_p, sampling::repetition_penalty, seed},
-                           &sample);
-const RegisterView attentions("language-model", {prompt}, &attention);
+const RegisterInspector samples("language-model",
+                                {prompt, prompt_file, prompts, count, tokens, stop,
+                                 sampling::temperature, sampling::top_k, sampling::top_p,
+                                 sampling::min_p, sampling::repetition_penalty, seed},
+                                &sample);
+const RegisterInspector attentions("language-model", {prompt}, &attention);
 
 TokenReader reader(LanguageModel& task, const Options&) {
   return {
       [&task](std::span<const std::int32_t> tokens) { return task.tokenizer().decode(tokens); }};
 }
 
-const RegisterView readers("language-model", {}, &reader);
+const RegisterInspector readers("language-model", {}, &reader);
 
 }  // namespace
 }  // namespace tapestry

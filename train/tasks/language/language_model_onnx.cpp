@@ -10,7 +10,7 @@ onnx::Models language_model_graphs(LanguageModel& task, const Options&) {
                     task.network());
 }
 
-const RegisterView language_model_models("language-model", {}, &language_model_graphs);
+const RegisterInspector language_model_models("language-model", {}, &language_model_graphs);
 
 }  // namespace
 }  // namespace tapestry

@@ -26,7 +26,7 @@ struct Beginning {
 Beginning beginning(const Batch& batch, std::int64_t most) {
   const auto inputs = batch.inputs.values<std::int32_t>();
   const auto targets = batch.targets.values<std::int32_t>();
-  const auto* documents = std::any_cast<DocumentStarts>(&batch.besides);
+  const auto* documents = std::any_cast<DocumentStarts>(&batch.auxiliary);
   std::size_t last = 0;  // that has a target
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (targets[i] != ignored_target &&
@@ -38,7 +38,7 @@ Beginning beginning(const Batch& batch, std::int64_t most) {
 }
 
 // Texts that were held back, and how the model reads them.
-Exhibits exhibits(LanguageModel& task, const Options&) {
+ReportPanels panels(LanguageModel& task, const Options&) {
   const auto* network = std::get_if<Transformer>(&task.network());
   if (!network) return {};
   const Dataset& texts = task.validation_data();
@@ -59,7 +59,7 @@ Exhibits exhibits(LanguageModel& task, const Options&) {
   return {read};
 }
 
-const RegisterView shown("language-model", {}, &exhibits);
+const RegisterInspector shown("language-model", {}, &panels);
 
 }  // namespace
 }  // namespace tapestry

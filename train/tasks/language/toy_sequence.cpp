@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "autograd/argmax.hpp"
+#include "autograd/dry_run.hpp"
 #include "autograd/ops/losses.hpp"
-#include "autograd/rehearsal.hpp"
 #include "train/config/keys.hpp"
 #include "train/config/option_keys.hpp"
 #include "train/tasks/initialized.hpp"
@@ -53,7 +53,7 @@ ToySequences sequences(const Config& config, Split split) {
 double exact_matches(const Array& logits, const Array& targets) {
   const std::int64_t B = targets.dim(0), T = targets.dim(1), V = logits.dim(2);
   const Array scores = logits.to(DType::float32);
-  if (is_rehearsing()) return 0;
+  if (is_dry_run()) return 0;
   const auto target = targets.values<std::int32_t>();
   double matches = 0;
   for (std::int64_t b = 0; b < B; ++b) {
@@ -81,7 +81,7 @@ const RegisterTask<ToySequence> registered{
 
 ToySequence::ToySequence(const TaskSetup& setup)
     : training_(sequences(setup.config, Split::train)),
-      validation_(sequences(setup.config, Split::held_back)),
+      validation_(sequences(setup.config, Split::validation)),
       model_(make_model(setup.config, training_)) {
   key::expect_no_path(setup.config);
 }
@@ -89,7 +89,7 @@ ToySequence::ToySequence(const TaskSetup& setup)
 Loss ToySequence::loss(const Batch& batch, const Pass& pass) {
   const Tensor logits = model_.forward(batch.inputs, pass.training ? pass.noise : nullptr);
   const Tensor total = cross_entropy(logits, batch.targets, {.mean = false});
-  Averages averages{{"loss", {total.item(), batch.count}}};
+  MetricSums averages{{"loss", {total.item(), batch.count}}};
   if (!pass.training)
     averages["exact_match"] = {exact_matches(logits.value(), batch.targets),
                                static_cast<double>(batch.targets.dim(0))};

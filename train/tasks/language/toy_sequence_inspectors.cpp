@@ -50,9 +50,9 @@ TokenReader reader(ToySequence& task, const Options&) {
   }};
 }
 
-const RegisterView readers("toy-sequence", {}, &reader);
-const RegisterView samples("toy-sequence", {prompt, count}, &sample);
-const RegisterView attentions("toy-sequence", {prompt}, &attention);
+const RegisterInspector readers("toy-sequence", {}, &reader);
+const RegisterInspector samples("toy-sequence", {prompt, count}, &sample);
+const RegisterInspector attentions("toy-sequence", {prompt}, &attention);
 
 }  // namespace
 }  // namespace tapestry

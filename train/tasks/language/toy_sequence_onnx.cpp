@@ -12,7 +12,7 @@ onnx::Models toy_sequence_graphs(ToySequence& task, const Options&) {
   return models;
 }
 
-const RegisterView toy_sequence_models("toy-sequence", {}, &toy_sequence_graphs);
+const RegisterInspector toy_sequence_models("toy-sequence", {}, &toy_sequence_graphs);
 
 }  // namespace
 }  // namespace tapestry

@@ -9,7 +9,7 @@ namespace tapestry {
 namespace {
 
 // Held-back sequences with the model's own answers.
-Exhibits exhibits(ToySequence& task, const Options&) {
+ReportPanels panels(ToySequence& task, const Options&) {
   const ToySequences& data = task.validation_data();
   const std::int64_t count = std::min<std::int64_t>(6, data.size());
   const auto label = [&](std::int32_t token) { return data.vocabulary().symbols()[token]; };
@@ -31,7 +31,7 @@ Exhibits exhibits(ToySequence& task, const Options&) {
   return {read};
 }
 
-const RegisterView shown("toy-sequence", {}, &exhibits);
+const RegisterInspector shown("toy-sequence", {}, &panels);
 
 }  // namespace
 }  // namespace tapestry

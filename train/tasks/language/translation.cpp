@@ -36,23 +36,23 @@ const Key<std::int64_t> held_back{"data.held_back",
 const Key<std::string> source_language{"data.source_language",
                                        "de",
                                        "the source files' last part: train.de",
-                                       {.free_on_resume = true, .used_if = {of_text}}};
+                                       {.may_change_on_resume = true, .used_if = {of_text}}};
 const Key<std::string> target_language{"data.target_language",
                                        "en",
                                        "the target files' last part",
-                                       {.free_on_resume = true, .used_if = {of_text}}};
+                                       {.may_change_on_resume = true, .used_if = {of_text}}};
 const Key<std::string> training_split{"data.train",
                                       "train",
                                       "the files' first part: train.de",
-                                      {.free_on_resume = true, .used_if = {of_text}}};
+                                      {.may_change_on_resume = true, .used_if = {of_text}}};
 const Key<std::string> validation_split{"data.validation",
                                         "val",
                                         "the same, of the sentences to evaluate on",
-                                        {.free_on_resume = true, .used_if = {of_text}}};
+                                        {.may_change_on_resume = true, .used_if = {of_text}}};
 const Key<std::string> test_split{"data.test",
                                   "",
                                   "the same, of those to test the best model on; empty: none",
-                                  {.free_on_resume = true, .used_if = {of_text}}};
+                                  {.may_change_on_resume = true, .used_if = {of_text}}};
 const Key<std::string> tokenizer_path{"data.tokenizer",
                                       "",
                                       "a tokenizer.json; empty: trained on the training sentences",
@@ -77,7 +77,7 @@ const Key<double> label_smoothing{"model.label_smoothing",
 const Key<std::int64_t> beams{"model.beams",
                               1,
                               "hypotheses in decoding; 1: greedy",
-                              {.low = 1, .high = 64, .free_on_resume = true}};
+                              {.low = 1, .high = 64, .may_change_on_resume = true}};
 
 std::vector<KeyInfo> keys() {
   std::vector<KeyInfo> all = transformer_keys();
@@ -101,7 +101,7 @@ ParallelCorpus dates(const Config& config) {
           .encode = [codec](std::string_view text) { return codec->encode(text); },
           .decode = [codec](std::span<const std::int32_t> tokens) { return codec->decode(tokens); },
           .training = std::move(training),
-          .validation = part(Split::held_back, config[held_back])};
+          .validation = part(Split::validation, config[held_back])};
 }
 
 ParallelText load(const Config& config, const Key<std::string>& split,
@@ -229,24 +229,24 @@ Loss Translation::loss(const Batch& batch, const Pass& pass) {
       cross_entropy(logits, batch.targets,
                     {.ignore_index = ignored_target, .label_smoothing = smoothing, .mean = false});
   Loss loss{total, {{"loss", {total.item(), batch.count}}}};
-  if (!pass.training) loss.transcript = transcript(batch);
+  if (!pass.training) loss.generated = generated(batch);
   return loss;
 }
 
-void Translation::derive(Metrics& metrics) const {
+void Translation::add_derived_metrics(Metrics& metrics) const {
   metrics["perplexity"] = std::exp(metrics.at("loss"));
 }
 
-void Translation::judge(const Transcript& transcript, Metrics& metrics) const {
+void Translation::add_corpus_metrics(const GeneratedTexts& generated, Metrics& metrics) const {
   double equal = 0;
-  for (std::size_t i = 0; i < transcript.written.size(); ++i) {
-    const std::string& wanted = transcript.wanted[i];
-    equal += transcript.written[i] == (corpus_.lower_case ? lower_case(wanted) : wanted);
+  for (std::size_t i = 0; i < generated.predictions.size(); ++i) {
+    const std::string& references = generated.references[i];
+    equal += generated.predictions[i] == (corpus_.lower_case ? lower_case(references) : references);
   }
-  metrics["exact_match"] = equal / static_cast<double>(transcript.written.size());
+  metrics["exact_match"] = equal / static_cast<double>(generated.predictions.size());
   if (config_[kind] != Kind::text) return;
-  metrics["bleu"] = corpus_bleu(transcript.written, transcript.wanted, bleu()).score;
-  metrics["cut_sources"] = static_cast<double>(transcript.cut_sources);
+  metrics["bleu"] = corpus_bleu(generated.predictions, generated.references, bleu()).score;
+  metrics["cut_sources"] = static_cast<double>(generated.cut_sources);
 }
 
 BleuOptions Translation::bleu() const { return {.lower_case = corpus_.lower_case}; }
@@ -260,16 +260,16 @@ TranslateOptions Translation::decoding() const {
   return {.beams = config_[beams], .begin = bos_token, .end = eos_token};
 }
 
-Transcript Translation::transcript(const Batch& batch) const {
-  Transcript transcript;
+GeneratedTexts Translation::generated(const Batch& batch) const {
+  GeneratedTexts generated;
   const auto& [source, padding, references] = batch.part<SourceTokens>();
   for (const auto& tokens : translate(model_, source, padding, decoding()))
-    transcript.written.push_back(corpus_.decode(tokens));
+    generated.predictions.push_back(corpus_.decode(tokens));
   for (const auto& [line, source_cut] : references) {
-    transcript.wanted.push_back(line);
-    transcript.cut_sources += source_cut;
+    generated.references.push_back(line);
+    generated.cut_sources += source_cut;
   }
-  return transcript;
+  return generated;
 }
 
 }  // namespace tapestry

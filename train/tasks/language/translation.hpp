@@ -35,13 +35,13 @@ class Translation final : public Task {
   double units(const Batch& batch) const override { return batch.count; }
   std::map<std::string, std::string> metadata() const override { return corpus_.metadata; }
   Loss loss(const Batch& batch, const Pass& pass) override;
-  void derive(Metrics& metrics) const override;
-  void judge(const Transcript& transcript, Metrics& metrics) const override;
+  void add_derived_metrics(Metrics& metrics) const override;
+  void add_corpus_metrics(const GeneratedTexts& generated, Metrics& metrics) const override;
   Signatures signatures() const override;
 
   const ParallelCorpus& corpus() const { return corpus_; }
   TranslateOptions decoding() const;
-  Transcript transcript(const Batch& batch) const;  // what the model writes, and what it should
+  GeneratedTexts generated(const Batch& batch) const;  // what the model writes, and what it should
 
  private:
   BleuOptions bleu() const;

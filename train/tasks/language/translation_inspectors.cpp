@@ -44,10 +44,10 @@ Sample sample(Translation& task, const Options& options) {
   std::string text;
   for (std::int64_t i = 0; i < std::min(options[count], corpus.validation->size()); ++i) {
     const Batch batch = corpus.validation->batch(std::array{i});
-    const Transcript one = task.transcript(batch);
+    const GeneratedTexts one = task.generated(batch);
     text += fmt::format("{}\n  {}\n  expected {}\n",
                         corpus.decode(batch.part<SourceTokens>().tokens.values<std::int32_t>()),
-                        one.written.front(), one.wanted.front());
+                        one.predictions.front(), one.references.front());
   }
   return {.text = text};
 }
@@ -76,14 +76,14 @@ AttentionMaps attention(Translation& task, const Options& options) {
   return maps;
 }
 
-const RegisterView samples("translation", {prompt, count}, &sample);
-const RegisterView attentions("translation", {prompt}, &attention);
+const RegisterInspector samples("translation", {prompt, count}, &sample);
+const RegisterInspector attentions("translation", {prompt}, &attention);
 
 TokenReader reader(Translation& task, const Options&) {
   return {[&task](std::span<const std::int32_t> tokens) { return task.corpus().decode(tokens); }};
 }
 
-const RegisterView readers("translation", {}, &reader);
+const RegisterInspector readers("translation", {}, &reader);
 
 }  // namespace
 }  // namespace tapestry

@@ -69,7 +69,7 @@ onnx::Models translation_graphs(Translation& task, const Options&) {
   return models;
 }
 
-const RegisterView translation_models("translation", {}, &translation_graphs);
+const RegisterInspector translation_models("translation", {}, &translation_graphs);
 
 }  // namespace
 }  // namespace tapestry

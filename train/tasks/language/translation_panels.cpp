@@ -3,9 +3,9 @@
 
 #include "autograd/ops/reduce.hpp"
 #include "autograd/ops/shaping.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/text/pairs.hpp"
-#include "layers/attention.hpp"
+#include "layers/multi_head_attention.hpp"
 #include "train/generate/generate.hpp"
 #include "train/inspect/inspector.hpp"
 #include "train/tasks/language/translation.hpp"
@@ -45,10 +45,10 @@ double similarity(const std::u32string& one, const std::u32string& other) {
 }
 
 // (L, T, S): what each layer of the decoder looked at in the source before it wrote each token.
-Array alignments_of(const EncoderDecoder& model, const Array& source, Tokens written) {
-  written.insert(written.begin(), bos_token);
+Array alignments_of(const EncoderDecoder& model, const Array& source, Tokens predictions) {
+  predictions.insert(predictions.begin(), bos_token);
   AttentionRecorder recorder;
-  model.decode(one_row(written), model.encode(source, {}));
+  model.decode(one_row(predictions), model.encode(source, {}));
   std::vector<Tensor> layers;
   for (const auto& [path, weights] : recorder.entries)
     if (path.ends_with("cross_attention")) layers.push_back(mean(weights, {1}));  // (1, T, S)
@@ -59,20 +59,20 @@ TranslatedPair translated(Translation& task, const Dataset& pairs, std::int64_t 
   const ParallelCorpus& corpus = task.corpus();
   const Batch batch = pairs.batch(std::array{index});
   const Array source = batch.part<SourceTokens>().tokens;
-  const Tokens written = translate(task.model(), source, {}, task.decoding()).front();
+  const Tokens predictions = translate(task.model(), source, {}, task.decoding()).front();
   TranslatedPair pair{.source = corpus.decode_each(source.values<std::int32_t>()),
-                      .written = corpus.decode_each(written),
+                      .prediction = corpus.decode_each(predictions),
                       .source_text = corpus.decode(source.values<std::int32_t>()),
-                      .written_text = corpus.decode(written),
-                      .wanted = batch.part<SourceTokens>().references.front().line,
-                      .alignments = alignments_of(task.model(), source, written)};
-  pair.written.emplace_back("end");
-  pair.score = similarity(characters(pair.written_text), characters(pair.wanted));
+                      .prediction_text = corpus.decode(predictions),
+                      .reference = batch.part<SourceTokens>().references.front().line,
+                      .alignments = alignments_of(task.model(), source, predictions)};
+  pair.prediction.emplace_back("end");
+  pair.score = similarity(characters(pair.prediction_text), characters(pair.reference));
   return pair;
 }
 
 // Of the first pairs of the test split, or of the validation split where there is none.
-Exhibits exhibits(Translation& task, const Options&) {
+ReportPanels panels(Translation& task, const Options&) {
   const ParallelCorpus& corpus = task.corpus();
   const Dataset& pairs = corpus.test ? *corpus.test : *corpus.validation;
   std::vector<TranslatedPair> all;
@@ -89,7 +89,7 @@ Exhibits exhibits(Translation& task, const Options&) {
   return {shown};
 }
 
-const RegisterView shown_pairs("translation", {}, &exhibits);
+const RegisterInspector shown_pairs("translation", {}, &panels);
 
 }  // namespace
 }  // namespace tapestry

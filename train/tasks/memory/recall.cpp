@@ -1,8 +1,8 @@
 #include "train/tasks/memory/recall.hpp"
 
 #include "autograd/argmax.hpp"
+#include "autograd/dry_run.hpp"
 #include "autograd/ops/losses.hpp"
-#include "autograd/rehearsal.hpp"
 #include "train/config/keys.hpp"
 #include "train/config/option_keys.hpp"
 #include "train/tasks/initialized.hpp"
@@ -56,14 +56,14 @@ std::vector<KeyInfo> keys() {
           kind,   width, heads,    first_gamma, learn_gamma};
 }
 
-Recall sequences(const Config& config, bool is_held_back) {
+Recall sequences(const Config& config, bool is_validation) {
   const RecallOptions options{.length = config[length],
                               .pairs = config[pairs],
                               .keys = config[num_keys],
                               .values = config[num_values],
-                              .examples = config[is_held_back ? held_back : examples],
+                              .examples = config[is_validation ? held_back : examples],
                               .seed = seed_of(config),
-                              .held_back = is_held_back};
+                              .is_validation = is_validation};
   return with_keys(config, {{"pairs", pairs}}, [&] { return Recall(options); });
 }
 
@@ -82,10 +82,11 @@ MemoryNetwork network(const Config& config, const Recall& data) {
 }
 
 // Of all answers, and of those that stood in the first and in the last quarter of the items.
-void count_right(const Recall& data, const Array& logits, const Batch& batch, Averages& averages) {
+void count_right(const Recall& data, const Array& logits, const Batch& batch,
+                 MetricSums& averages) {
   const std::int64_t T = batch.inputs.dim(1), items = T - 1, V = logits.dim(1);
   const Array scores = logits.to(DType::float32);
-  if (is_rehearsing()) return;
+  if (is_dry_run()) return;
   for (std::int64_t b = 0; b < batch.inputs.dim(0); ++b) {
     const auto symbols = batch.inputs.values<std::int32_t>().subspan(b * 2 * T, 2 * T);
     const double right = argmax(scores.values<float>().subspan(b * V, V)) == data.answer(symbols);
@@ -98,7 +99,7 @@ void count_right(const Recall& data, const Array& logits, const Batch& batch, Av
 
 // How many items an attention spreads over: T where all weigh the same, 1 where one weighs all,
 // (Σ w)² / Σ w² between (Kish 1965's effective size of a weighted sample). weights (B, H, T)
-void measure_spread(const Array& weights, Averages& averages) {
+void measure_spread(const Array& weights, MetricSums& averages) {
   if (weights.empty()) return;
   const std::int64_t T = weights.dim(2);
   for (std::int64_t row = 0; row < weights.size() / T; ++row) {
@@ -126,7 +127,7 @@ RecallTask::RecallTask(const TaskSetup& setup)
 Loss RecallTask::loss(const Batch& batch, const Pass& pass) {
   const Tensor logits = model_.forward(batch.inputs);
   const Tensor total = cross_entropy(logits, batch.targets, {.mean = false});
-  Averages averages{{"loss", {total.item(), batch.count}}};
+  MetricSums averages{{"loss", {total.item(), batch.count}}};
   if (!pass.training) {
     count_right(validation_, logits.value(), batch, averages);
     measure_spread(model_.weights(batch.inputs).to(DType::float32), averages);

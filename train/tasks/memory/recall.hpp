@@ -1,7 +1,7 @@
 #pragma once
 
 #include "data/toys/recall.hpp"
-#include "layers/models/memory.hpp"
+#include "layers/models/memory_network.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {

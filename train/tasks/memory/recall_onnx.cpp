@@ -21,7 +21,7 @@ onnx::Models recall_graphs(RecallTask& task, const Options&) {
   return models;
 }
 
-const RegisterView recall_models("recall", {}, &recall_graphs);
+const RegisterInspector recall_models("recall", {}, &recall_graphs);
 
 }  // namespace
 }  // namespace tapestry

@@ -81,7 +81,7 @@ Loss Forecast::loss(const Batch& batch, const Pass& pass) {
   const Tensor y = model_.forward(batch.inputs, pass.training ? pass.noise : nullptr);
   const Array targets = batch.targets.to(y.dtype());
   const Tensor total = sum(squared_error(y, targets));
-  Averages averages{{"loss", {total.item(), batch.count}}};
+  MetricSums averages{{"loss", {total.item(), batch.count}}};
   if (!pass.training) averages["mae"] = {sum_of_distances(y.value(), targets), batch.count};
   return {total, averages};
 }

@@ -16,7 +16,7 @@ class Forecast final : public Task {
   const Dataset* test_data() override { return &data().splits().test; }
   SeriesData::Metadata metadata() const override { return data_ ? data_->metadata() : trained_; }
   Loss loss(const Batch& batch, const Pass& pass) override;
-  void derive(Metrics& metrics) const override { metrics["mse"] = metrics.at("loss"); }
+  void add_derived_metrics(Metrics& metrics) const override { metrics["mse"] = metrics.at("loss"); }
 
   SeriesData& data();  // read when first asked for
 

@@ -82,8 +82,8 @@ AttentionMaps attention(Forecast& task, const Options& options) {
   return maps;
 }
 
-const RegisterView samples("forecast", {prompt, count}, &sample);
-const RegisterView attentions("forecast", {prompt, index_of_series}, &attention);
+const RegisterInspector samples("forecast", {prompt, count}, &sample);
+const RegisterInspector attentions("forecast", {prompt, index_of_series}, &attention);
 
 }  // namespace
 }  // namespace tapestry

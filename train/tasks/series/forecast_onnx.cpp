@@ -34,7 +34,7 @@ onnx::Models forecast_graphs(Forecast& task, const Options&) {
   return models;
 }
 
-const RegisterView forecast_models("forecast", {}, &forecast_graphs);
+const RegisterInspector forecast_models("forecast", {}, &forecast_graphs);
 
 }  // namespace
 }  // namespace tapestry

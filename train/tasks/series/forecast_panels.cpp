@@ -33,7 +33,7 @@ std::vector<std::int64_t> examples_of(const SeriesDataset& test, std::int64_t ho
 }
 
 // Forecasts of windows all over the test split.
-Exhibits exhibits(Forecast& task, const Options&) {
+ReportPanels panels(Forecast& task, const Options&) {
   SeriesData& data = task.data();
   const SeriesDataset& test = data.splits().test;
   const ForecasterOptions& window = task.model().options;
@@ -64,7 +64,7 @@ Exhibits exhibits(Forecast& task, const Options&) {
   return {windows};
 }
 
-const RegisterView shown_windows("forecast", {}, &exhibits);
+const RegisterInspector shown_windows("forecast", {}, &panels);
 
 }  // namespace
 }  // namespace tapestry

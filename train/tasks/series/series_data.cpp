@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/text/text.hpp"
 #include "train/config/option_keys.hpp"

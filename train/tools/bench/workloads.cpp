@@ -10,7 +10,7 @@
 #include "layers/models/vae.hpp"
 #include "optim/adam.hpp"
 #include "optim/clip.hpp"
-#include "train/generate/batch.hpp"
+#include "train/generate/batched_generation.hpp"
 #include "train/tools/bench/benchmark.hpp"
 
 // Whole training steps (forward, backward, optimiser; transformers with clipping) on random batches

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "autograd/kernels/broadcast.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/text/text.hpp"
 #include "layers/adapters.hpp"

@@ -14,10 +14,10 @@
 #include <string_view>
 
 #include "autograd/check.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/text/text.hpp"
-#include "train/run/file.hpp"
+#include "train/run/atomic_file.hpp"
 
 namespace tapestry {
 namespace {

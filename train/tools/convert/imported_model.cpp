@@ -31,11 +31,11 @@ ImportedModel model_to_fill(const ImportSource& source, const PublishedConfig& p
                             const std::vector<std::string>& overrides) {
   Config config = config_of(source, published, tokens, overrides);
   constexpr std::int64_t slack = 64 << 20;
-  const InitialLimit limit(source.numbers * 4 + slack);
+  const InitialValuesLimit limit(source.numbers * 4 + slack);
   try {
     std::unique_ptr<Task> task = make_task({config, tokens.metadata, false});
     return {to_string(published.architecture), std::move(config), std::move(task)};
-  } catch (const InitialTooLarge&) {
+  } catch (const InitialValuesTooLarge&) {
     throw InputError(fmt::format("{}: asks for a larger model than the {} numbers of {} are",
                                  source.config_path, source.numbers, source.weights_path));
   }

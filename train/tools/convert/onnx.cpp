@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "train/inspect/inspector.hpp"
-#include "train/inspect/onnx/file.hpp"
-#include "train/run/file.hpp"
+#include "train/inspect/onnx/onnx_file.hpp"
+#include "train/run/atomic_file.hpp"
 #include "train/run/new_folder.hpp"
 #include "train/run/version.hpp"
 
@@ -39,7 +39,7 @@ void write_folder(const onnx::Models& models, const onnx::Origin& origin, const 
 }  // namespace
 
 std::vector<std::string> export_onnx(const TrainedModel& trained, const std::string& out) {
-  const auto models = look_at<onnx::Models>(trained.config, *trained.task, {});
+  const auto models = inspect<onnx::Models>(trained.config, *trained.task, {});
   const onnx::Origin origin = origin_of(trained);
   if (models.size() == 1) {
     write_file(*models.front(), origin, out);

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "autograd/check.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/json.hpp"
 
 namespace tapestry {

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <set>
 
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/text/text.hpp"
 

@@ -17,7 +17,7 @@ struct Fault {
 };
 
 // What one gate says of a training.
-struct GateVerdict {
+struct CheckResult {
   std::string said{};                   // what was looked at and found, in a few words
   std::vector<std::string> warnings{};  // of what stops nothing
   std::optional<Fault> fault{};         // of what stops here
@@ -26,45 +26,45 @@ struct GateVerdict {
 };
 
 // A question to a training, answered within seconds.
-struct Gate {
+struct DoctorCheck {
   std::string name;
-  std::function<GateVerdict(Patient&)> examine;
+  std::function<CheckResult(TrainingUnderTest&)> examine;
 };
 
 // In the order in which they are asked: a fault of one would show in those behind it.
-const std::vector<Gate>& gates();
+const std::vector<DoctorCheck>& doctor_checks();
 
 // Thrown by a gate that a signal ended, once it has tidied up.
 struct Interrupted {};
 
 // A training that can be examined, or else the verdict of the gate `plan` on one that the memory
 // does not hold: `machine` bytes, or what this machine has.
-struct Admission {
-  std::unique_ptr<Patient> patient{};
-  GateVerdict refused{};
+struct Admitted {
+  std::unique_ptr<TrainingUnderTest> under_test{};
+  CheckResult refused{};
 };
-Admission admit(const ConfigWith& config_with, std::int64_t machine = 0);
+Admitted admit(const ConfigWith& config_with, std::int64_t machine = 0);
 
 // The gate's verdict. What the model or its data throw is a fault, too; InputError, Interrupted,
 // and what the system refuses pass: they say nothing of the training.
-GateVerdict examine(const Gate& gate, Patient& patient);
+CheckResult examine(const DoctorCheck& check, TrainingUnderTest& under_test);
 
 // --- the gates ---
 
-GateVerdict check_shared_examples(Patient& patient);
-GateVerdict check_values(Patient& patient);
-GateVerdict check_labels(Patient& patient);
-GateVerdict check_targets(Patient& patient);
-GateVerdict check_first_loss(Patient& patient);
-GateVerdict check_gradient(Patient& patient);
-GateVerdict check_neighbours(Patient& patient);
-GateVerdict check_future(Patient& patient);
-GateVerdict check_layers(Patient& patient);
-GateVerdict check_one_batch(Patient& patient);
-GateVerdict check_learning_rate(Patient& patient);
-GateVerdict check_plan(Patient& patient);
-GateVerdict verdict_on(const TrainingPlan& plan);  // by its shapes alone
-GateVerdict check_threads(Patient& patient);
-GateVerdict check_resume(Patient& patient);
+CheckResult check_shared_examples(TrainingUnderTest& under_test);
+CheckResult check_values(TrainingUnderTest& under_test);
+CheckResult check_labels(TrainingUnderTest& under_test);
+CheckResult check_targets(TrainingUnderTest& under_test);
+CheckResult check_first_loss(TrainingUnderTest& under_test);
+CheckResult check_gradient(TrainingUnderTest& under_test);
+CheckResult check_neighbours(TrainingUnderTest& under_test);
+CheckResult check_future(TrainingUnderTest& under_test);
+CheckResult check_layers(TrainingUnderTest& under_test);
+CheckResult check_one_batch(TrainingUnderTest& under_test);
+CheckResult check_learning_rate(TrainingUnderTest& under_test);
+CheckResult check_plan(TrainingUnderTest& under_test);
+CheckResult verdict_on(const TrainingPlan& plan);  // by its shapes alone
+CheckResult check_threads(TrainingUnderTest& under_test);
+CheckResult check_resume(TrainingUnderTest& under_test);
 
 }  // namespace tapestry

@@ -2,13 +2,13 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "train/run/file.hpp"
+#include "train/run/atomic_file.hpp"
 #include "train/tools/doctor/check.hpp"
 
 namespace tapestry {
 
-const std::vector<Gate>& gates() {
-  static const std::vector<Gate> all = {
+const std::vector<DoctorCheck>& doctor_checks() {
+  static const std::vector<DoctorCheck> all = {
       {"shared examples", check_shared_examples},
       {"values", check_values},
       {"labels", check_labels},
@@ -36,20 +36,20 @@ Fault out_of_memory(const std::bad_alloc& error) {
 
 }  // namespace
 
-Admission admit(const ConfigWith& config_with, std::int64_t machine) try {
+Admitted admit(const ConfigWith& config_with, std::int64_t machine) try {
   std::optional<TrainingPlan> plan;
   try {
     plan = plan_training(config_with, {.seconds = 0, .machine = machine});
   } catch (const std::invalid_argument&) {  // a gate will say what of the data does not fit
   }
   if (plan && !plan->fits()) return {.refused = verdict_on(*plan)};
-  return {.patient = std::make_unique<Patient>(config_with, std::move(plan))};
+  return {.under_test = std::make_unique<TrainingUnderTest>(config_with, std::move(plan))};
 } catch (const std::bad_alloc& error) {
   return {.refused = {.fault = out_of_memory(error)}};
 }
 
-GateVerdict examine(const Gate& gate, Patient& patient) try {
-  return gate.examine(patient);
+CheckResult examine(const DoctorCheck& check, TrainingUnderTest& under_test) try {
+  return check.examine(under_test);
 } catch (const InputError&) {
   throw;
 } catch (const FileError&) {

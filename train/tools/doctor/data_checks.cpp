@@ -83,21 +83,23 @@ struct Unseen {
   std::int64_t count;
   bool sure;
 };
-Unseen unseen_of(Patient& patient, const Survey& split, const Counts& known) {
+Unseen unseen_of(TrainingUnderTest& under_test, const DatasetStatistics& split,
+                 const Counts& known) {
   Counts missing = split.targets;
   std::erase_if(missing, [&](const auto& one) { return known.contains(one.first); });
-  const bool to_read = !missing.empty() && !patient.training_survey().whole();
-  const bool sure = !to_read || read_through(patient.task().training_data(), [&](const Batch& one) {
-    for (const std::int32_t target : one.targets.values<std::int32_t>()) missing.erase(target);
-    return !missing.empty();
-  });
+  const bool to_read = !missing.empty() && !under_test.training_statistics().whole();
+  const bool sure =
+      !to_read || read_through(under_test.task().training_data(), [&](const Batch& one) {
+        for (const std::int32_t target : one.targets.values<std::int32_t>()) missing.erase(target);
+        return !missing.empty();
+      });
   return {all_of(missing), sure};
 }
 
 // Whether no training example has another one, of those that can be read in seconds.
-bool is_only_label(Patient& patient, std::int32_t label) {
+bool is_only_label(TrainingUnderTest& under_test, std::int32_t label) {
   bool only = true;
-  read_through(patient.task().training_data(), [&](const Batch& one) {
+  read_through(under_test.task().training_data(), [&](const Batch& one) {
     only = std::ranges::all_of(one.targets.values<std::int32_t>(), [&](std::int32_t target) {
       return target == label || target == ignored_target;
     });
@@ -109,78 +111,80 @@ bool is_only_label(Patient& patient, std::int32_t label) {
 constexpr double most_unseen = 0.1;
 constexpr double balanced = 10;
 
-void judge_labels_of(const Patient::HeldOut& split, Patient& patient, GateVerdict& verdict) {
-  const Unseen unseen = unseen_of(patient, split.survey, patient.training_survey().targets);
+void judge_labels_of(const TrainingUnderTest::EvaluationSplit& split, TrainingUnderTest& under_test,
+                     CheckResult& result) {
+  const Unseen unseen =
+      unseen_of(under_test, split.dataset_statistics, under_test.training_statistics().targets);
   if (unseen.count == 0) return;
   const std::string found = fmt::format("{} {} examples have labels that no training example has",
                                         unseen.count, split.name);
   if (unseen.sure)
-    verdict.fault = Fault{found, "the splits were cut by label, as of a file that is sorted",
-                          "shuffle the examples before they are split"};
+    result.fault = Fault{found, "the splits were cut by label, as of a file that is sorted",
+                         "shuffle the examples before they are split"};
   else
-    verdict.warnings.push_back(found + ", of those that could be read in seconds");
+    result.warnings.push_back(found + ", of those that could be read in seconds");
 }
 
-void judge_labels(Patient& patient, GateVerdict& verdict) {
-  const Survey& training = patient.training_survey();
+void judge_labels(TrainingUnderTest& under_test, CheckResult& result) {
+  const DatasetStatistics& training = under_test.training_statistics();
   const auto by_count = [](const auto& a, const auto& b) { return a.second < b.second; };
   const auto [rarest, commonest] = std::ranges::minmax_element(training.targets, by_count);
-  verdict.said = fmt::format("{} labels, {} to {} examples each", training.targets.size(),
-                             rarest->second, commonest->second);
-  if (training.targets.size() == 1 && is_only_label(patient, rarest->first))
-    verdict.fault = Fault{fmt::format("all training examples have the label {}", rarest->first),
-                          "the labels were not read, or the data are of one class",
-                          "give examples of every class"};
-  for (const Patient::HeldOut& split : patient.held_out())
-    if (!verdict.fault) judge_labels_of(split, patient, verdict);
-  if (verdict.fault) return;
+  result.said = fmt::format("{} labels, {} to {} examples each", training.targets.size(),
+                            rarest->second, commonest->second);
+  if (training.targets.size() == 1 && is_only_label(under_test, rarest->first))
+    result.fault = Fault{fmt::format("all training examples have the label {}", rarest->first),
+                         "the labels were not read, or the data are of one class",
+                         "give examples of every class"};
+  for (const TrainingUnderTest::EvaluationSplit& split : under_test.evaluation_splits())
+    if (!result.fault) judge_labels_of(split, under_test, result);
+  if (result.fault) return;
   if (double(commonest->second) >= balanced * double(rarest->second))
-    verdict.warnings.push_back(fmt::format(
+    result.warnings.push_back(fmt::format(
         "label {} is {:.0f} times as frequent as label {} (from {:.0f} on this is said): to say it "
         "always is right in {:.0f} %",
         commonest->first, share(commonest->second, rarest->second), rarest->first, balanced,
         100 * share(commonest->second, all_of(training.targets))));
 }
 
-void judge_tokens_of(const Patient::HeldOut& split, Patient& patient, const Counts& known,
-                     GateVerdict& verdict) {
-  const Unseen unseen = unseen_of(patient, split.survey, known);
-  const double part = share(unseen.count, all_of(split.survey.targets));
+void judge_tokens_of(const TrainingUnderTest::EvaluationSplit& split, TrainingUnderTest& under_test,
+                     const Counts& known, CheckResult& result) {
+  const Unseen unseen = unseen_of(under_test, split.dataset_statistics, known);
+  const double part = share(unseen.count, all_of(split.dataset_statistics.targets));
   const std::string found =
       fmt::format("{:.3g} % of the {} split's tokens are never seen in training{}", 100 * part,
                   split.name, unseen.sure ? "" : ", of which a part was read");
   if (part > most_unseen && unseen.sure)
-    verdict.fault = Fault{found, "the splits are of different kinds of text",
-                          "shuffle what they are cut from, or train on more"};
+    result.fault = Fault{found, "the splits are of different kinds of text",
+                         "shuffle what they are cut from, or train on more"};
   else if (unseen.count > 0)
-    verdict.warnings.push_back(
+    result.warnings.push_back(
         fmt::format("{} (above {:.0f} % this stops)", found, 100 * most_unseen));
 }
 
-void judge_tokens(Patient& patient, GateVerdict& verdict) {
-  const Survey& training = patient.training_survey();
+void judge_tokens(TrainingUnderTest& under_test, CheckResult& result) {
+  const DatasetStatistics& training = under_test.training_statistics();
   Counts known = training.inputs;
   known.insert(training.targets.begin(), training.targets.end());
-  verdict.said = fmt::format("{} different tokens in {}", known.size(), training.coverage());
-  for (const Patient::HeldOut& split : patient.held_out())
-    if (!verdict.fault) judge_tokens_of(split, patient, known, verdict);
+  result.said = fmt::format("{} different tokens in {}", known.size(), training.coverage());
+  for (const TrainingUnderTest::EvaluationSplit& split : under_test.evaluation_splits())
+    if (!result.fault) judge_tokens_of(split, under_test, known, result);
 }
 
 }  // namespace
 
 // Some constant numbers are usual, such as the margins of images; half of them are too many.
-GateVerdict check_values(Patient& patient) {
-  const Survey& training = patient.training_survey();
-  if (std::optional<Fault> fault = outlying_value(patient)) return {.fault = fault};
-  std::vector<std::pair<std::string, const Survey*>> splits = {{"training", &training}};
-  for (const Patient::HeldOut& split : patient.held_out())
-    splits.emplace_back(split.name, &split.survey);
+CheckResult check_values(TrainingUnderTest& under_test) {
+  const DatasetStatistics& training = under_test.training_statistics();
+  if (std::optional<Fault> fault = outlying_value(under_test)) return {.fault = fault};
+  std::vector<std::pair<std::string, const DatasetStatistics*>> splits = {{"training", &training}};
+  for (const TrainingUnderTest::EvaluationSplit& split : under_test.evaluation_splits())
+    splits.emplace_back(split.name, &split.dataset_statistics);
   for (const auto& [split, found] : splits)
     if (found->not_finite)
       return {.fault = Fault{fmt::format("of the {} data, {}", split, *found->not_finite),
                              "a number that is missing, or a division by 0 when they were made",
                              "mend or leave out that example: no loss of it is finite"}};
-  if (const auto changing = changing_example(patient.task().training_data()))
+  if (const auto changing = changing_example(under_test.task().training_data()))
     return {.fault =
                 Fault{fmt::format("example {} of the training data is another one when it is "
                                   "read again",
@@ -192,37 +196,38 @@ GateVerdict check_values(Patient& patient) {
     return {.said = fmt::format("{}, of tokens alone", training.coverage())};
   const Constants inputs = constants_of(training.low, training.high),
                   wanted = constants_of(training.low_target, training.high_target);
-  GateVerdict verdict{
+  CheckResult result{
       .said = fmt::format("{} of {} numbers, all finite", training.coverage(), numbers + targets)};
-  const Batch one = patient.training_examples(1).batch;
-  if (one.besides.has_value() || training.fingerprints.size() < 2) return verdict;
-  verdict.said += fmt::format(", {} of them constant", inputs.count + wanted.count);
+  const Batch one = under_test.training_examples(1).batch;
+  if (one.auxiliary.has_value() || training.fingerprints.size() < 2) return result;
+  result.said += fmt::format(", {} of them constant", inputs.count + wanted.count);
   if (2 * inputs.count > numbers)
-    verdict.fault = constant_fault("inputs", inputs, one.inputs);
+    result.fault = constant_fault("inputs", inputs, one.inputs);
   else if (wanted.count > 0)
-    verdict.fault = constant_fault("targets", wanted, one.targets);
-  return verdict;
+    result.fault = constant_fault("targets", wanted, one.targets);
+  return result;
 }
 
-GateVerdict check_labels(Patient& patient) {
-  const Survey& training = patient.training_survey();
+CheckResult check_labels(TrainingUnderTest& under_test) {
+  const DatasetStatistics& training = under_test.training_statistics();
   if (training.targets.empty())
     return {.said = "targets are numbers, or are not looked at", .skipped = true};
-  Examples one = patient.training_examples(1);
+  Examples one = under_test.training_examples(1);
   one.batch.inputs = without_content(one.batch.inputs);
   one.batch.targets = without_content(one.batch.targets);
   WidthWatcher widths;
-  quiet_loss(patient.task(), patient.config(), one);
-  std::vector<const Survey*> splits = {&training};
-  for (const Patient::HeldOut& split : patient.held_out()) splits.push_back(&split.survey);
-  for (const Survey* split : splits) {
+  quiet_loss(under_test.task(), under_test.config(), one);
+  std::vector<const DatasetStatistics*> splits = {&training};
+  for (const TrainingUnderTest::EvaluationSplit& split : under_test.evaluation_splits())
+    splits.push_back(&split.dataset_statistics);
+  for (const DatasetStatistics* split : splits) {
     if (auto fault = out_of_range("token", split->inputs, widths.tokens)) return {.fault = fault};
     if (auto fault = out_of_range("target", split->targets, widths.classes))
       return {.fault = fault};
   }
-  GateVerdict verdict;
-  (training.labels ? judge_labels : judge_tokens)(patient, verdict);
-  return verdict;
+  CheckResult result;
+  (training.labels ? judge_labels : judge_tokens)(under_test, result);
+  return result;
 }
 
 }  // namespace tapestry

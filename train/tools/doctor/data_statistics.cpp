@@ -37,11 +37,11 @@ void widen(const Array& numbers, std::vector<float>& low, std::vector<float>& hi
 }
 
 void look_for_non_finite(const Array& numbers, const char* what, std::int64_t example,
-                         Survey& survey) {
+                         DatasetStatistics& dataset_statistics) {
   const auto values = numbers.values<float>();
   const auto found = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
-  if (found != values.end() && !survey.not_finite)
-    survey.not_finite =
+  if (found != values.end() && !dataset_statistics.not_finite)
+    dataset_statistics.not_finite =
         fmt::format("{} {} of example {} is {}", what, found - values.begin(), example, *found);
 }
 
@@ -51,26 +51,26 @@ std::uint64_t fingerprint(const Batch& batch) {
   Checksum sum;
   sum.add(batch.inputs);
   sum.add(batch.targets);
-  if (const auto* source = std::any_cast<SourceTokens>(&batch.besides)) sum.add(source->tokens);
-  if (const auto* graph = std::any_cast<GraphPart>(&batch.besides)) {
+  if (const auto* source = std::any_cast<SourceTokens>(&batch.auxiliary)) sum.add(source->tokens);
+  if (const auto* graph = std::any_cast<GraphPart>(&batch.auxiliary)) {
     sum.add(graph->adjacency.incoming().offsets);
     sum.add(graph->adjacency.incoming().neighbours);
   }
   return sum.value();
 }
 
-std::string Survey::coverage() const {
+std::string DatasetStatistics::coverage() const {
   return whole() ? fmt::format("{} examples", size)
                  : fmt::format("{} of {} examples", fingerprints.size(), size);
 }
 
-Survey survey(const Dataset& data) {
+DatasetStatistics dataset_statistics(const Dataset& data) {
   const std::int64_t size = data.size();
   const Batch first = data.batch(std::vector<std::int64_t>{0});
   const std::int64_t numbers =
       std::max<std::int64_t>(1, first.inputs.size() + first.targets.size());
   const std::int64_t read = std::clamp<std::int64_t>(most_numbers / numbers, 1, most_examples);
-  Survey found{.size = size, .labels = first.targets.rank() == 1};
+  DatasetStatistics found{.size = size, .labels = first.targets.rank() == 1};
   for (const std::int64_t example : evenly(size, read)) {
     const Batch batch = data.batch(std::vector{example});
     found.fingerprints.push_back(fingerprint(batch));

@@ -15,7 +15,7 @@ namespace tapestry {
 using Counts = std::unordered_map<std::int32_t, std::int64_t>;
 
 // What the examples of a split hold, each read by itself.
-struct Survey {
+struct DatasetStatistics {
   std::int64_t size = 0;                      // of the split,
   std::vector<std::uint64_t> fingerprints{};  // and of the examples that were read: all, or some
                                               // that lie evenly among them
@@ -29,7 +29,7 @@ struct Survey {
   std::string coverage() const;  // "1000 examples", "100000 of 1000000 examples"
 };
 
-Survey survey(const Dataset& data);
+DatasetStatistics dataset_statistics(const Dataset& data);
 
 // The numbers of so many examples at most, evenly among all.
 std::vector<std::int64_t> evenly(std::int64_t size, std::int64_t most);

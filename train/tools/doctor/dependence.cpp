@@ -47,12 +47,12 @@ double product(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 template <class Views>
-std::vector<double> products(const Views& views) {
-  const std::size_t n = views.size();
+std::vector<double> products(const Views& inspectors) {
+  const std::size_t n = inspectors.size();
   std::vector<double> matrix(n * n);
   for (std::size_t i = 0; i < n; ++i)
     for (std::size_t j = 0; j <= i; ++j)
-      matrix[i * n + j] = matrix[j * n + i] = product(views[i], views[j]);
+      matrix[i * n + j] = matrix[j * n + i] = product(inspectors[i], inspectors[j]);
   return matrix;
 }
 

@@ -217,15 +217,15 @@ std::optional<Fault> exchanged_in(const std::string& split, const Predictions& c
 
 }  // namespace
 
-std::optional<Fault> exchanged_labels(Patient& patient) {
-  if (!patient.training_survey().labels) return std::nullopt;
-  Rows training = rows_of(patient.task().training_data(), 0);
+std::optional<Fault> exchanged_labels(TrainingUnderTest& under_test) {
+  if (!under_test.training_statistics().labels) return std::nullopt;
+  Rows training = rows_of(under_test.task().training_data(), 0);
   if (training.empty()) return std::nullopt;
   const NearestMean classifier(training);
   Predictions known;
   for (const Row& row : training) ++known[row.label][classifier.predict(row, true)];
   const Expectations expected = expectations_of(known);
-  for (const Patient::HeldOut& split : patient.held_out()) {
+  for (const TrainingUnderTest::EvaluationSplit& split : under_test.evaluation_splits()) {
     Predictions counts;
     for (Row& row : rows_of(*split.data, std::ssize(training.front().numbers))) {
       classifier.standardize(row);

@@ -10,6 +10,6 @@ namespace tapestry {
 // of other classes in training, by the nearest class mean: labels that were exchanged, or numbered
 // by another list. Of tasks whose examples have one label each; else, and where the means do not
 // tell the classes apart, nothing.
-std::optional<Fault> exchanged_labels(Patient& patient);
+std::optional<Fault> exchanged_labels(TrainingUnderTest& under_test);
 
 }  // namespace tapestry

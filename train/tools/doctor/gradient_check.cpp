@@ -6,10 +6,10 @@
 
 namespace tapestry {
 
-GateVerdict check_gradient(Patient& patient) {
-  patient.begin_in_float64();
-  const auto objective = objective_in_float64(patient.task(), patient.config());
-  const std::vector<Parameter*> parameters = patient.parameters();
+CheckResult check_gradient(TrainingUnderTest& under_test) {
+  under_test.begin_in_float64();
+  const auto objective = objective_in_float64(under_test.task(), under_test.config());
+  const std::vector<Parameter*> parameters = under_test.parameters();
   const GradcheckResult result = gradcheck_together(objective, parameters);
   if (result.passed)
     return {.said = fmt::format("{} arrays, by differences in float64 along one direction: error "

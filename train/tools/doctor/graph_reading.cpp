@@ -65,8 +65,9 @@ Array graph_reading(const Batch& one, const GraphPart& part) {
 }
 
 Array reading_of(const Batch& one) {
-  if (const auto* graph = std::any_cast<GraphPart>(&one.besides)) return graph_reading(one, *graph);
-  const auto* source = std::any_cast<SourceTokens>(&one.besides);
+  if (const auto* graph = std::any_cast<GraphPart>(&one.auxiliary))
+    return graph_reading(one, *graph);
+  const auto* source = std::any_cast<SourceTokens>(&one.auxiliary);
   return source ? source->tokens : one.inputs;
 }
 

@@ -21,9 +21,9 @@ struct ObservedLoss {
 };
 
 // Of examples in float64.
-void observe(Patient& patient, Examples examples, ObservedLoss& seen) {
+void observe(TrainingUnderTest& under_test, Examples examples, ObservedLoss& seen) {
   examples.batch = in_float64(std::move(examples.batch));
-  seen.objective = quiet_loss(patient.task(), patient.config(), examples).objective.item();
+  seen.objective = quiet_loss(under_test.task(), under_test.config(), examples).objective.item();
 }
 
 std::string seen_first(const std::optional<std::string>& where) {
@@ -72,7 +72,7 @@ struct Sight {
 };
 
 // The first of these places whose loss changes with the inputs after it.
-std::optional<Sight> sight_of_future(Patient& patient, const Examples& examples,
+std::optional<Sight> sight_of_future(TrainingUnderTest& under_test, const Examples& examples,
                                      const std::vector<std::int64_t>& places) {
   const std::int64_t T = examples.batch.inputs.dim(1);
   for (const std::int64_t last : places) {
@@ -81,9 +81,9 @@ std::optional<Sight> sight_of_future(Patient& patient, const Examples& examples,
     Examples changed = as_is;
     changed.batch = with_other_future(as_is.batch, last);
     ObservedLoss one;
-    observe(patient, as_is, one);
+    observe(under_test, as_is, one);
     ObservedLoss other;
-    observe(patient, changed, other);
+    observe(under_test, changed, other);
     if (relative_difference(one.objective, other.objective) > rounding_in_float64)
       return Sight{
           last, one.objective, other.objective,
@@ -95,25 +95,25 @@ std::optional<Sight> sight_of_future(Patient& patient, const Examples& examples,
 }  // namespace
 
 // The objective is a sum over examples: together they have to come to what each alone comes to.
-GateVerdict check_neighbours(Patient& patient) {
-  const Dataset& data = patient.task().training_data();
-  const Examples together = patient.training_examples(neighbours);
+CheckResult check_neighbours(TrainingUnderTest& under_test) {
+  const Dataset& data = under_test.task().training_data();
+  const Examples together = under_test.training_examples(neighbours);
   const auto count = std::ssize(together.numbers);
   if (count < 2) return {.said = "there is a single example", .skipped = true};
-  patient.begin_in_float64();
+  under_test.begin_in_float64();
   double alone = 0;
   for (std::int64_t i = count - 1; i >= 0; --i) {
     ObservedLoss one;
-    observe(patient, examples_of(data, {together.numbers[i]}), one);
+    observe(under_test, examples_of(data, {together.numbers[i]}), one);
     alone += one.objective;
   }
   std::optional<std::string> where;
   double all = 0;
   {
     ObservedLoss first;
-    observe(patient, examples_of(data, {together.numbers[0]}), first);
+    observe(under_test, examples_of(data, {together.numbers[0]}), first);
     ObservedLoss batch;
-    observe(patient, together, batch);
+    observe(under_test, together, batch);
     all = batch.objective;
     where = first_difference(first.activations, batch.activations);
   }
@@ -130,13 +130,13 @@ GateVerdict check_neighbours(Patient& patient) {
               "compute each example by itself; sum over the examples in the loss alone"}};
 }
 
-GateVerdict check_future(Patient& patient) {
-  const Examples examples = patient.training_examples(2);
+CheckResult check_future(TrainingUnderTest& under_test) {
+  const Examples examples = under_test.training_examples(2);
   if (!has_token_targets(examples.batch) || !inputs_hold_targets(examples.batch))
     return {.said = "the inputs hold no targets", .skipped = true};
-  patient.begin_in_float64();
+  under_test.begin_in_float64();
   const std::vector<std::int64_t> places = places_to_look_at(examples.batch);
-  const std::optional<Sight> sight = sight_of_future(patient, examples, places);
+  const std::optional<Sight> sight = sight_of_future(under_test, examples, places);
   if (!sight)
     return {.said = fmt::format("the losses of the places 0 to {} stay to the last digits when the "
                                 "inputs after them change",

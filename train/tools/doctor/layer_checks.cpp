@@ -161,11 +161,11 @@ std::set<std::string> arrays_of_zeros(const std::vector<Parameter*>& parameters)
 }
 
 // No optimiser takes a parameter without a gradient.
-std::optional<Fault> cut_off(Patient& patient, const Examples& examples) {
+std::optional<Fault> cut_off(TrainingUnderTest& under_test, const Examples& examples) {
   Tape tape;
-  const Loss loss = quiet_loss(patient.task(), patient.config(), examples);
+  const Loss loss = quiet_loss(under_test.task(), under_test.config(), examples);
   const Gradients gradients = tape.backward(loss.objective, 1 / examples.batch.count);
-  for (const Parameter* parameter : patient.parameters())
+  for (const Parameter* parameter : under_test.parameters())
     if (parameter->role != Role::fixed && !gradients.find(*parameter))
       return no_gradient(parameter->name);
   return std::nullopt;
@@ -175,43 +175,43 @@ std::optional<Fault> cut_off(Patient& patient, const Examples& examples) {
 
 // Gradients are looked at after two steps: what begins with 0 by intent, as adapters do, has left
 // it by then. Its size is what two steps make it, and is compared with none.
-GateVerdict check_layers(Patient& patient) {
-  patient.begin_anew();
-  const Examples examples =
-      patient.training_examples(std::min(most_examples_at_once, patient.config()[key::batch_size]));
+CheckResult check_layers(TrainingUnderTest& under_test) {
+  under_test.begin_anew();
+  const Examples examples = under_test.training_examples(
+      std::min(most_examples_at_once, under_test.config()[key::batch_size]));
   const Flow flow = [&] {
     Activations activations;
-    quiet_loss(patient.task(), patient.config(), examples);
+    quiet_loss(under_test.task(), under_test.config(), examples);
     return flow_of(activations);
   }();
-  GateVerdict verdict{.fault = forward_fault(flow)};
-  if (verdict.fault) return verdict;
+  CheckResult result{.fault = forward_fault(flow)};
+  if (result.fault) return result;
   if (flow.largest > largest_output)
-    verdict.warnings.push_back(
+    result.warnings.push_back(
         fmt::format("the outputs of {} are of size {:.1e}: first weights that are too large, or "
                     "sums that are not divided by what they are over",
                     flow.largest_where, flow.largest));
-  verdict.fault = cut_off(patient, examples);
-  if (verdict.fault) return verdict;
-  const std::set<std::string> zeros = arrays_of_zeros(patient.parameters());
-  Steps steps(patient);
+  result.fault = cut_off(under_test, examples);
+  if (result.fault) return result;
+  const std::set<std::string> zeros = arrays_of_zeros(under_test.parameters());
+  Steps steps(under_test);
   for (int i = 0; i < 2; ++i) steps.without_dropout(examples, usual_rate);
   Tape tape;
-  const Loss loss = quiet_loss(patient.task(), patient.config(), examples);
+  const Loss loss = quiet_loss(under_test.task(), under_test.config(), examples);
   std::vector<Layer> layers =
-      layers_of(patient.parameters(), tape.backward(loss.objective, 1 / examples.batch.count));
+      layers_of(under_test.parameters(), tape.backward(loss.objective, 1 / examples.batch.count));
   for (const Layer& layer : layers)
-    if (verdict.fault = gradient_fault(layer); verdict.fault) return verdict;
+    if (result.fault = gradient_fault(layer); result.fault) return result;
   std::erase_if(layers, [&](const Layer& layer) { return zeros.contains(layer.name); });
   if (layers.empty()) return {.said = "no weights are trained", .skipped = true};
   const auto [least, most] = std::ranges::minmax_element(layers, {}, &Layer::share);
-  verdict.fault = balance_fault(*least, *most);
-  verdict.said = fmt::format(
+  result.fault = balance_fault(*least, *most);
+  result.said = fmt::format(
       "outputs up to {:.2g}, {}, gradients {:.0e} to {:.0e} of {} arrays of weights", flow.largest,
       flow.dead ? fmt::format("{:.0f} % dead units at most", 100 * *flow.dead)
                 : "no activation of a known kind",
       least->share(), most->share(), layers.size());
-  return verdict;
+  return result;
 }
 
 }  // namespace tapestry

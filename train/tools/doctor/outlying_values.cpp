@@ -61,7 +61,7 @@ void add(std::vector<Column>& columns, const Array& numbers, const char* what) {
 
 // Of a graph whose nodes are the examples, each example has all of the features.
 bool is_one_graph(const Batch& one) {
-  const auto* graph = std::any_cast<GraphPart>(&one.besides);
+  const auto* graph = std::any_cast<GraphPart>(&one.auxiliary);
   return graph != nullptr && graph->first_nodes.empty();
 }
 
@@ -115,9 +115,10 @@ std::optional<Outlier> outlier_of(std::vector<float> column) {
   return std::abs(low->value) > std::abs(high->value) ? low : high;
 }
 
-std::optional<Fault> outlying_value(Patient& patient) {
-  std::vector<const Dataset*> splits = {&patient.task().training_data()};
-  for (const Patient::HeldOut& split : patient.held_out()) splits.push_back(split.data);
+std::optional<Fault> outlying_value(TrainingUnderTest& under_test) {
+  std::vector<const Dataset*> splits = {&under_test.task().training_data()};
+  for (const TrainingUnderTest::EvaluationSplit& split : under_test.evaluation_splits())
+    splits.push_back(split.data);
   if (const auto* last = dynamic_cast<const SeriesDataset*>(splits.back()); last && last->table())
     return outlying_in(*last->table(), last->end_row());
   std::vector<Column> inputs, targets;

@@ -20,6 +20,6 @@ struct Outlier {
 std::optional<Outlier> outlier_of(std::vector<float> column);
 
 // The fault of a column of any split in which there is one, such as -99999 or 1e38.
-std::optional<Fault> outlying_value(Patient& patient);
+std::optional<Fault> outlying_value(TrainingUnderTest& under_test);
 
 }  // namespace tapestry

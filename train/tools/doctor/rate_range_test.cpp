@@ -37,8 +37,8 @@ struct Sweep {
 };
 
 // From a step to the next the rate grows by so much, as a power of ten.
-double spacing_of(const Patient& patient) {
-  const double steps = std::clamp(longest_sweep_s / std::max(1e-6, patient.step_s()),
+double spacing_of(const TrainingUnderTest& under_test) {
+  const double steps = std::clamp(longest_sweep_s / std::max(1e-6, under_test.step_s()),
                                   fewest_steps_swept, most_steps_swept);
   return std::log10(highest_rate / lowest_rate) / std::floor(steps);
 }
@@ -68,14 +68,14 @@ void read_off(Sweep& sweep) {
 
 // The smoothed loss is a mean whose weights fall by `memory` a step, those of before the first one
 // left out.
-Sweep sweep(Patient& patient) {
-  Steps steps(patient);
-  Sweep found{.spacing = spacing_of(patient)};
+Sweep sweep(TrainingUnderTest& under_test) {
+  Steps steps(under_test);
+  Sweep found{.spacing = spacing_of(under_test)};
   double sum = 0, weight = 0;
-  const std::int64_t batch = patient.config()[key::batch_size];
+  const std::int64_t batch = under_test.config()[key::batch_size];
   for (double rate = lowest_rate; rate < highest_rate; rate *= std::pow(10, found.spacing)) {
     const std::int64_t done = std::ssize(found.losses);
-    const double loss = steps.with_dropout(patient.training_examples(batch, done * batch), rate);
+    const double loss = steps.with_dropout(under_test.training_examples(batch, done * batch), rate);
     if (!std::isfinite(loss)) found.rises = rate;
     if (!std::isfinite(loss)) break;
     sum = memory * sum + (1 - memory) * loss;
@@ -94,20 +94,21 @@ Sweep sweep(Patient& patient) {
 // of them, and how far the furthest lies from it.
 struct Outcome {
   double loss = 0, noise = 0;
-  Patient::Growth growth{};  // of weights
+  TrainingUnderTest::Growth growth{};  // of weights
 };
-Outcome outcome_of(Patient& patient, double rate, std::int64_t warm_up = steps_of_warm_up) {
-  patient.begin_anew();
-  Steps steps(patient);
-  const std::int64_t batch = patient.config()[key::batch_size];
+Outcome outcome_of(TrainingUnderTest& under_test, double rate,
+                   std::int64_t warm_up = steps_of_warm_up) {
+  under_test.begin_anew();
+  Steps steps(under_test);
+  const std::int64_t batch = under_test.config()[key::batch_size];
   std::vector<double> last;
   for (std::int64_t step = 0; step < steps_at_one_rate; ++step) {
     const double risen = std::min(1.0, (step + 1.0) / static_cast<double>(warm_up));
     const double loss =
-        steps.with_dropout(patient.training_examples(batch, step * batch), rate * risen);
+        steps.with_dropout(under_test.training_examples(batch, step * batch), rate * risen);
     if (step >= steps_at_one_rate - steps_averaged) last.push_back(loss);
   }
-  Outcome outcome{.growth = patient.largest_growth()};
+  Outcome outcome{.growth = under_test.largest_growth()};
   for (const double loss : last) outcome.loss += loss / steps_averaged;
   for (const double loss : last)
     outcome.noise = std::max(outcome.noise, std::abs(loss - outcome.loss));
@@ -173,48 +174,48 @@ Fault fault_of(double rate, const WrongRate& wrong) {
 
 // A hundredth of a good rate learns next to nothing in a few steps; of one that is far too high,
 // more.
-GateVerdict check_learning_rate(Patient& patient) {
-  patient.begin_anew();
-  const double peak = patient.config()[key::learning_rate];
-  const Sweep found = sweep(patient);
-  patient.begin_anew();
+CheckResult check_learning_rate(TrainingUnderTest& under_test) {
+  under_test.begin_anew();
+  const double peak = under_test.config()[key::learning_rate];
+  const Sweep found = sweep(under_test);
+  under_test.begin_anew();
   if (std::ssize(found.smoothed) <= quiet_steps)
     return {.fault = Fault{"the loss is not finite, or bursts, at the lowest learning rates",
                            "what the model computes is not stable",
                            "--set train.check_finite=true names the op it comes from"}};
-  GateVerdict verdict{.said = fmt::format("{}; configured {:.1e}", range_of(found), peak),
-                      .figure = figure_of(found, peak)};
+  CheckResult result{.said = fmt::format("{}; configured {:.1e}", range_of(found), peak),
+                     .figure = figure_of(found, peak)};
   const auto stop = [&](const WrongRate& wrong) {
-    verdict.fault = fault_of(peak, wrong);
-    return verdict;
+    result.fault = fault_of(peak, wrong);
+    return result;
   };
-  if (const double learnt = patient.learnt_at(); learnt > 0 && learnt >= far_lower * peak)
+  if (const double learnt = under_test.learned_at(); learnt > 0 && learnt >= far_lower * peak)
     return stop({fmt::format("one batch was learnt by heart at {:.0e}, and not at it", learnt),
                  false, learnt});
   if (peak >= found.rises || peak * much_lower < found.fastest)
     return stop({range_of(found), peak >= found.rises, advised_rate(found)});
-  const Outcome at_peak = outcome_of(patient, peak), below = outcome_of(patient, peak / 100);
-  patient.begin_anew();
+  const Outcome at_peak = outcome_of(under_test, peak), below = outcome_of(under_test, peak / 100);
+  under_test.begin_anew();
   const std::string outcomes =
       fmt::format("{} steps at it come to {:.4g}, at a hundredth of it to {:.4g}",
                   steps_at_one_rate, at_peak.loss, below.loss);
-  verdict.said += "; " + outcomes;
+  result.said += "; " + outcomes;
   if (std::abs(at_peak.loss - below.loss) <= least_change * std::abs(below.loss))
     return stop({outcomes, false, advised_rate(found)});
   if (is_worse(at_peak, below)) {
-    const std::int64_t warm_up = patient.config()[key::warmup_steps];
-    if (warm_up <= steps_of_warm_up || is_worse(outcome_of(patient, peak, warm_up), below))
+    const std::int64_t warm_up = under_test.config()[key::warmup_steps];
+    if (warm_up <= steps_of_warm_up || is_worse(outcome_of(under_test, peak, warm_up), below))
       return stop({outcomes, true, std::min(advised_rate(found), peak / 10)});
-    verdict.warnings.push_back(
+    result.warnings.push_back(
         fmt::format("it needs its {} = {}: with {} the first steps undo more than they learn",
                     key::warmup_steps.name, warm_up, steps_of_warm_up));
-    patient.begin_anew();
+    under_test.begin_anew();
   }
   if (const auto& [name, times] = at_peak.growth; times > far_larger)
     return stop({fmt::format("{} steps at it make {} {:.0f} times as large", steps_at_one_rate,
                              name, times),
                  true, std::min(advised_rate(found), peak / times)});
-  return verdict;
+  return result;
 }
 
 }  // namespace tapestry

@@ -79,11 +79,11 @@ Config without_evaluations(Config config) {
 }
 
 // Trains until after this step, from the first one on or from the run's checkpoint.
-void train_until(Patient& patient, const Run& run, std::int64_t step) {
-  const Config config = without_evaluations(patient.config());
+void train_until(TrainingUnderTest& under_test, const Run& run, std::int64_t step) {
+  const Config config = without_evaluations(under_test.config());
   std::optional<Checkpoint> checkpoint = latest_checkpoint(run);
   const std::unique_ptr<Task> task =
-      checkpoint ? make_task(*checkpoint, config) : patient.fresh_task();
+      checkpoint ? make_task(*checkpoint, config) : under_test.fresh_task();
   StopAfter until(step);
   Ranks alone;
   RunLock lock(run, RunLock::Folder::find);
@@ -112,7 +112,7 @@ std::string difference(const Run& one, const Run& other, std::int64_t& arrays) {
   return "";
 }
 
-bool is_slow(const Patient& patient) { return patient.step_s() > 0.15; }
+bool is_slow(const TrainingUnderTest& under_test) { return under_test.step_s() > 0.15; }
 
 class Threads {
  public:
@@ -127,18 +127,18 @@ class Threads {
 
 }  // namespace
 
-GateVerdict check_threads(Patient& patient) {
-  const std::int64_t steps = is_slow(patient) ? 2 : 5;
+CheckResult check_threads(TrainingUnderTest& under_test) {
+  const std::int64_t steps = is_slow(under_test) ? 2 : 5;
   const int many = std::max(2, num_threads());
   const ScratchFolder folder;
   const Run one = folder.run("one"), all = folder.run("all");
   {
     const Threads threads(1);
-    train_until(patient, one, steps);
+    train_until(under_test, one, steps);
   }
   {
     const Threads threads(many);
-    train_until(patient, all, steps);
+    train_until(under_test, all, steps);
   }
   std::int64_t arrays = 0;
   const std::string found = difference(one, all, arrays);
@@ -151,13 +151,13 @@ GateVerdict check_threads(Patient& patient) {
               "cut sums into pieces that do not depend on the threads: parallel_for does"}};
 }
 
-GateVerdict check_resume(Patient& patient) {
-  const std::int64_t steps = is_slow(patient) ? 6 : 20;
+CheckResult check_resume(TrainingUnderTest& under_test) {
+  const std::int64_t steps = is_slow(under_test) ? 6 : 20;
   const ScratchFolder folder;
   const Run whole = folder.run("whole"), resumed = folder.run("resumed");
-  train_until(patient, whole, steps);
-  train_until(patient, resumed, steps / 2);
-  train_until(patient, resumed, steps);
+  train_until(under_test, whole, steps);
+  train_until(under_test, resumed, steps / 2);
+  train_until(under_test, resumed, steps);
   std::int64_t arrays = 0;
   const std::string found = difference(whole, resumed, arrays);
   if (found.empty())

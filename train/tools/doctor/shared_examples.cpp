@@ -50,7 +50,8 @@ double chance_of(std::int64_t seen, const std::vector<double>& chances) {
   return 1 - std::accumulate(exactly.begin(), exactly.end(), 0.0);
 }
 
-Shared shared_by(const Dataset& training, const Survey& trained_on, const Prints& validated_on) {
+Shared shared_by(const Dataset& training, const DatasetStatistics& trained_on,
+                 const Prints& validated_on) {
   struct Copies {
     std::int64_t training = 0, validation = 0;
   };
@@ -119,7 +120,7 @@ Shared shared_windows(const std::vector<std::int32_t>& text, const Dataset& trai
 
 // Data that repeat themselves share examples among random splits. More is a leak; and however it
 // came about, a split that training has most of measures nothing.
-void judge(const Shared& shared, const std::string& split, GateVerdict& verdict) {
+void report_shared(const Shared& shared, const std::string& split, CheckResult& result) {
   constexpr double least_chance = 1e-3, most_shared = 0.5;
   const double part = static_cast<double>(shared.found) /
                       static_cast<double>(std::max<std::int64_t>(1, shared.read));
@@ -132,37 +133,37 @@ void judge(const Shared& shared, const std::string& split, GateVerdict& verdict)
                   shared.chances.size(), shared.parted);
   if (static_cast<double>(shared.parted) > expected &&
       chance_of(shared.parted, shared.chances) < least_chance)
-    verdict.fault =
+    result.fault =
         Fault{found,
               fmt::format("the splits were not cut apart: {}, where a cut at random leaves {:.3g}",
                           by_chance, expected),
               "remove them from one of the splits: what is measured on them was learnt by heart"};
   else if (part > most_shared)
-    verdict.fault = Fault{
+    result.fault = Fault{
         found, "examples were copied before the splits were cut, or there are few different ones",
         "cut the splits first, then copy what is to weigh more; where the data are so by nature, "
         "--skip \"shared examples\""};
   else if (shared.found > 0)
-    verdict.warnings.push_back(
+    result.warnings.push_back(
         fmt::format("{}: {}, as {:.3g} do by chance", found, by_chance, expected));
 }
 
 }  // namespace
 
-GateVerdict check_shared_examples(Patient& patient) {
-  const Dataset& training = patient.task().training_data();
+CheckResult check_shared_examples(TrainingUnderTest& under_test) {
+  const Dataset& training = under_test.task().training_data();
   const auto text = windowed_tokens(training);
-  GateVerdict verdict{.said = fmt::format("{} training examples", training.size())};
-  for (const auto& [name, data, survey] : patient.held_out()) {
-    const Shared shared = text
-                              ? shared_windows(*text, training, *data)
-                              : shared_by(training, patient.training_survey(), survey.fingerprints);
-    verdict.said += fmt::format("; of {} {} examples, {} read, {} are among them", data->size(),
-                                name, shared.read, shared.found);
-    judge(shared, name, verdict);
-    if (verdict.fault) break;
+  CheckResult result{.said = fmt::format("{} training examples", training.size())};
+  for (const auto& [name, data, dataset_statistics] : under_test.evaluation_splits()) {
+    const Shared shared = text ? shared_windows(*text, training, *data)
+                               : shared_by(training, under_test.training_statistics(),
+                                           dataset_statistics.fingerprints);
+    result.said += fmt::format("; of {} {} examples, {} read, {} are among them", data->size(),
+                               name, shared.read, shared.found);
+    report_shared(shared, name, result);
+    if (result.fault) break;
   }
-  return verdict;
+  return result;
 }
 
 }  // namespace tapestry

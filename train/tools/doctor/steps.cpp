@@ -8,20 +8,20 @@
 
 namespace tapestry {
 
-Steps::Steps(Patient& patient)
-    : patient_(patient),
-      parameters_(patient.parameters()),
-      optimizer_(make_optimizer(patient.config(), parameters_)) {}
+Steps::Steps(TrainingUnderTest& under_test)
+    : under_test_(under_test),
+      parameters_(under_test.parameters()),
+      optimizer_(make_optimizer(under_test.config(), parameters_)) {}
 
 double Steps::with_dropout(const Examples& examples, double learning_rate) {
-  Random noise(seed_of(patient_.config()), Stream::dropout, static_cast<std::uint64_t>(done_));
-  const Pass pass{.training = true, .step = patient_.config()[key::steps], .noise = &noise};
-  return step([&] { return patient_.task().loss(examples.batch, pass); }, examples.batch.count,
+  Random noise(seed_of(under_test_.config()), Stream::dropout, static_cast<std::uint64_t>(done_));
+  const Pass pass{.training = true, .step = under_test_.config()[key::steps], .noise = &noise};
+  return step([&] { return under_test_.task().loss(examples.batch, pass); }, examples.batch.count,
               learning_rate);
 }
 
 double Steps::without_dropout(const Examples& examples, double learning_rate) {
-  return step([&] { return quiet_loss(patient_.task(), patient_.config(), examples); },
+  return step([&] { return quiet_loss(under_test_.task(), under_test_.config(), examples); },
               examples.batch.count, learning_rate);
 }
 
@@ -30,7 +30,7 @@ double Steps::step(const std::function<Loss()>& loss, double count, double learn
   Tape tape;
   const Loss found = loss();
   const Gradients gradients = tape.backward(found.objective, 1 / count);
-  const Clip clipped = clip(gradients, parameters_, patient_.config()[key::clip_norm]);
+  const Clip clipped = clip(gradients, parameters_, under_test_.config()[key::clip_norm]);
   if (std::isfinite(clipped.norm)) optimizer_->step(gradients, learning_rate, clipped.scale);
   ++done_;
   return found.averages.at("loss").value();

@@ -13,7 +13,7 @@ inline constexpr double usual_rate = 1e-3;  // where the configured one is not w
 // Steps of the configured optimiser, with its clipping, at any learning rate.
 class Steps {
  public:
-  explicit Steps(Patient& patient);
+  explicit Steps(TrainingUnderTest& under_test);
 
   // One on such examples, with dropout or without. Their loss before it.
   double with_dropout(const Examples& examples, double learning_rate);
@@ -22,7 +22,7 @@ class Steps {
  private:
   double step(const std::function<Loss()>& loss, double count, double learning_rate);
 
-  Patient& patient_;
+  TrainingUnderTest& under_test_;
   std::vector<Parameter*> parameters_;
   std::unique_ptr<Optimizer> optimizer_;
   std::int64_t done_ = 0;

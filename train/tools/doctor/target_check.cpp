@@ -163,12 +163,12 @@ std::optional<Fault> shifted(const std::vector<Part>& parts) {
 }
 
 // A part whose targets fit their inputs no better than others, while all together do.
-void warn_of_silent(const std::vector<Part>& parts, const Fit& all, GateVerdict& verdict) {
+void warn_of_silent(const std::vector<Part>& parts, const Fit& all, CheckResult& result) {
   const auto count = static_cast<double>(parts.size());
   if (all.deviations() < certain * std::sqrt(count)) return;
   for (const auto& [first, last, fit] : parts)
     if (fit.deviations() < 2 && fit.variety > all.variety / count / 2) {
-      verdict.warnings.push_back(fmt::format(
+      result.warnings.push_back(fmt::format(
           "from example {} to {}, inputs tell nothing of their targets ({:.1f} deviations)", first,
           last, fit.deviations()));
       return;
@@ -178,7 +178,7 @@ void warn_of_silent(const std::vector<Part>& parts, const Fit& all, GateVerdict&
 // Of tokens it is seen how often each occurs: neither their order nor what one asks of another.
 // With images, features, graphs and translations such a look is known to suffice.
 bool is_seen_by_bags(const Batch& one) {
-  return one.inputs.dtype() == DType::float32 || one.besides.has_value();
+  return one.inputs.dtype() == DType::float32 || one.auxiliary.has_value();
 }
 
 // Windows of one table, each target of which is among the inputs of later ones.
@@ -226,14 +226,14 @@ std::optional<Fault> unrelated(const Fit& near, const Fit& far, std::size_t coun
 }
 
 // What neighbouring examples have in common, as by a file's order, tells nothing of their pairing.
-void judge_dependence(Patient& patient, GateVerdict& verdict) {
-  const Dataset& data = patient.task().training_data();
-  const std::uint64_t seed = seed_of(patient.config());
+void judge_dependence(TrainingUnderTest& under_test, CheckResult& result) {
+  const Dataset& data = under_test.task().training_data();
+  const std::uint64_t seed = seed_of(under_test.config());
   const bool of_series = are_windows_of_series(data);
   const Groups groups = of_series ? windows_apart(data) : neighbours_of(data.size());
   const std::vector<Fit> fits = fits_of(data, groups, seed);
   const std::vector<Part> parts = parts_of(groups, fits);
-  if (!of_series && (verdict.fault = shifted(parts))) return;
+  if (!of_series && (result.fault = shifted(parts))) return;
   const Fit near = sum_of(fits);
   const auto count = groups.size() * groups.front().size();
   const Fit far = groups.size() == 1 || near.deviations() >= enough
@@ -241,47 +241,47 @@ void judge_dependence(Patient& patient, GateVerdict& verdict) {
                       : sum_of(fits_of(data, mixed(groups, seed), seed));
   const std::optional<Fault> fault = unrelated(near, far, count, of_series);
   if (fault && is_seen_by_bags(data.batch(std::vector<std::int64_t>{0}))) {
-    verdict.fault = fault;
+    result.fault = fault;
   } else if (fault) {
-    verdict.said += "this look sees no dependence";
-    verdict.warnings.push_back(
+    result.said += "this look sees no dependence";
+    result.warnings.push_back(
         fault->found +
         ". Only how often each token occurs was compared: where their order says "
         "it, or one asks for another, this look cannot tell");
   } else {
-    verdict.said +=
+    result.said +=
         fmt::format("inputs and targets of {} examples belong together, by {:.0f} deviations",
                     count, far.deviations());
-    warn_of_silent(parts, near, verdict);
+    warn_of_silent(parts, near, result);
   }
 }
 
 }  // namespace
 
-GateVerdict check_targets(Patient& patient) {
+CheckResult check_targets(TrainingUnderTest& under_test) {
   constexpr std::int64_t looked_at = 256;
-  const Dataset& data = patient.task().training_data();
-  const Examples two = patient.training_examples(2);
-  if (says_what_it_reads(compare_outputs(patient.task(), patient.config(), two), two))
+  const Dataset& data = under_test.task().training_data();
+  const Examples two = under_test.training_examples(2);
+  if (says_what_it_reads(compare_outputs(under_test.task(), under_test.config(), two), two))
     return {.said = "the targets are the inputs"};
-  GateVerdict verdict;
+  CheckResult result;
   if (const Examples some = examples_of(data, evenly(data.size(), looked_at));
       has_token_targets(some.batch)) {
     const NextTokens found = next_tokens(some.batch);
-    if ((verdict.fault = misplaced(found))) return verdict;
-    if (found.next <= 0.5 && (verdict.fault = of_other_rows(data))) return verdict;
-    verdict.said = found.next > 0.5 ? "each target is the next token" : "";
-    if (found.next > 0.5 && !some.batch.besides.has_value()) return verdict;
-    if (found.next > 0.5) verdict.said += "; ";
+    if ((result.fault = misplaced(found))) return result;
+    if (found.next <= 0.5 && (result.fault = of_other_rows(data))) return result;
+    result.said = found.next > 0.5 ? "each target is the next token" : "";
+    if (found.next > 0.5 && !some.batch.auxiliary.has_value()) return result;
+    if (found.next > 0.5) result.said += "; ";
   }
   if (data.size() < fewest) {
-    verdict.said += fmt::format("too few examples ({}) to compare them", data.size());
-    verdict.skipped = verdict.said.starts_with("too");
-    return verdict;
+    result.said += fmt::format("too few examples ({}) to compare them", data.size());
+    result.skipped = result.said.starts_with("too");
+    return result;
   }
-  judge_dependence(patient, verdict);
-  if (!verdict.fault) verdict.fault = exchanged_labels(patient);
-  return verdict;
+  judge_dependence(under_test, result);
+  if (!result.fault) result.fault = exchanged_labels(under_test);
+  return result;
 }
 
 }  // namespace tapestry

@@ -36,7 +36,7 @@ double time_of(const std::function<void()>& run) {
 
 }  // namespace
 
-Patient::Patient(ConfigWith config_with, std::optional<TrainingPlan> plan)
+TrainingUnderTest::TrainingUnderTest(ConfigWith config_with, std::optional<TrainingPlan> plan)
     : config_with_(std::move(config_with)), plan_(std::move(plan)), config_(config_with_({})) {
   config_.set(key::steps, std::max(shortest_training, config_[key::steps]));
   task_ = begin_task(config_);
@@ -47,7 +47,7 @@ Patient::Patient(ConfigWith config_with, std::optional<TrainingPlan> plan)
 }
 
 // Of one example, forward and back: the second time, when its memory is there.
-void Patient::measure_step() {
+void TrainingUnderTest::measure_step() {
   const Examples one = training_examples(1);
   const auto pass = [&] {
     Tape tape;
@@ -62,7 +62,7 @@ void Patient::measure_step() {
 }
 
 // As far as the task allows it.
-void Patient::shorten_context() {
+void TrainingUnderTest::shorten_context() {
   const std::int64_t context = context_of(config_);
   if (context <= shortest_context || step_s_ <= longest_example_s) return;
   const double wanted = static_cast<double>(context) * longest_example_s / step_s_;
@@ -81,7 +81,7 @@ void Patient::shorten_context() {
   measure_step();
 }
 
-void Patient::shrink_batch() {
+void TrainingUnderTest::shrink_batch() {
   if (task_->is_computed_whole()) return;
   const std::int64_t batch = config_[key::batch_size];
   const auto fitting =
@@ -96,7 +96,7 @@ void Patient::shrink_batch() {
   step_s_ *= static_cast<double>(config_[key::batch_size]);
 }
 
-double Patient::steps_in_a_given_one() const {
+double TrainingUnderTest::steps_in_a_given_one() const {
   const Config given = config_with_({});
   const auto times = [](std::int64_t more, std::int64_t fewer) {
     return static_cast<double>(more) / static_cast<double>(std::max<std::int64_t>(1, fewer));
@@ -105,12 +105,12 @@ double Patient::steps_in_a_given_one() const {
          std::max(1.0, times(context_of(given), context_of(config_)));
 }
 
-void Patient::keep_first_values() {
+void TrainingUnderTest::keep_first_values() {
   for (const Parameter* parameter : parameters())
     first_values_.push_back(parameter->value().clone());
 }
 
-void Patient::begin_anew() {
+void TrainingUnderTest::begin_anew() {
   in_float64_ = false;
   const std::vector<Parameter*> all = parameters();
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -120,7 +120,7 @@ void Patient::begin_anew() {
   }
 }
 
-Patient::Growth Patient::largest_growth() {
+TrainingUnderTest::Growth TrainingUnderTest::largest_growth() {
   Growth largest;
   const std::vector<Parameter*> all = parameters();
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -132,29 +132,29 @@ Patient::Growth Patient::largest_growth() {
   return largest;
 }
 
-void Patient::begin_in_float64() {
+void TrainingUnderTest::begin_in_float64() {
   if (in_float64_) return;
   begin_anew();
   to_float64_aside(task_->model());
   in_float64_ = true;
 }
 
-std::unique_ptr<Task> Patient::fresh_task() const { return begin_task(config_); }
+std::unique_ptr<Task> TrainingUnderTest::fresh_task() const { return begin_task(config_); }
 
-const Survey& Patient::training_survey() {
-  if (!training_) training_ = survey(task_->training_data());
+const DatasetStatistics& TrainingUnderTest::training_statistics() {
+  if (!training_) training_ = dataset_statistics(task_->training_data());
   return *training_;
 }
 
-const std::vector<Patient::HeldOut>& Patient::held_out() {
-  if (!held_out_.empty()) return held_out_;
+const std::vector<TrainingUnderTest::EvaluationSplit>& TrainingUnderTest::evaluation_splits() {
+  if (!evaluation_splits_.empty()) return evaluation_splits_;
   for (const auto& [name, data] :
        {std::pair{"validation", &task_->validation_data()}, {"test", task_->test_data()}})
-    if (data != nullptr) held_out_.push_back({name, data, survey(*data)});
-  return held_out_;
+    if (data != nullptr) evaluation_splits_.push_back({name, data, dataset_statistics(*data)});
+  return evaluation_splits_;
 }
 
-Examples Patient::training_examples(std::int64_t count, std::int64_t skip) {
+Examples TrainingUnderTest::training_examples(std::int64_t count, std::int64_t skip) {
   const Dataset& data = task_->training_data();
   if (!sampler_)
     sampler_.emplace(data.size(), task_->order(), seed_of(config_),

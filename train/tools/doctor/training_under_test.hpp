@@ -18,10 +18,11 @@ struct Examples {
 
 // A training that is examined: its config, its task, and its model as it is before the first step.
 // One whose steps are slow is examined with a shorter context and smaller batches.
-class Patient {
+class TrainingUnderTest {
  public:
   // With what was planned of it before its model was there to take memory.
-  explicit Patient(ConfigWith config_with, std::optional<TrainingPlan> plan = std::nullopt);
+  explicit TrainingUnderTest(ConfigWith config_with,
+                             std::optional<TrainingPlan> plan = std::nullopt);
 
   const ConfigWith& config_with() const { return config_with_; }  // the config as it was given,
   const Config& config() const { return config_; }                // and as it is examined
@@ -44,22 +45,22 @@ class Patient {
   Growth largest_growth();
 
   // The learning rate at which one batch was learnt by heart; 0: nobody has tried, or could.
-  void note_learnt_at(double rate) { learnt_at_ = rate; }
-  double learnt_at() const { return learnt_at_; }
+  void record_learned_at(double rate) { learned_at_ = rate; }
+  double learned_at() const { return learned_at_; }
 
   // The task of another process: nothing that this one's did stays in it.
   std::unique_ptr<Task> fresh_task() const;
 
-  const Survey& training_survey();  // made once
+  const DatasetStatistics& training_statistics();  // made once
 
   // A split that no step reads, and its survey.
-  struct HeldOut {
+  struct EvaluationSplit {
     std::string name{};  // "validation" or "test"
     const Dataset* data = nullptr;
-    Survey survey{};
+    DatasetStatistics dataset_statistics{};
   };
   // Returns the validation split, and the test split where the task has one. Made once.
-  const std::vector<HeldOut>& held_out();
+  const std::vector<EvaluationSplit>& evaluation_splits();
 
   // Of the training data, `count` at most: those that a training reads first, after `skip` others.
   Examples training_examples(std::int64_t count, std::int64_t skip = 0);
@@ -75,11 +76,11 @@ class Patient {
   Config config_;
   std::unique_ptr<Task> task_;
   std::vector<Array> first_values_;
-  std::optional<Survey> training_;
-  std::vector<HeldOut> held_out_;
+  std::optional<DatasetStatistics> training_;
+  std::vector<EvaluationSplit> evaluation_splits_;
   std::optional<Sampler> sampler_;
   std::string remark_;
-  double step_s_ = 0, learnt_at_ = 0;
+  double step_s_ = 0, learned_at_ = 0;
   bool in_float64_ = false;  // and not moved since
 };
 

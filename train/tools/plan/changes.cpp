@@ -25,26 +25,28 @@ std::vector<Candidate> smaller_evaluations(const Config& config) {
 }
 
 // Steps of [least, most] parts, as far as that divides the examples.
-std::vector<Candidate> in_parts(const Config& config, std::int64_t least, std::int64_t most) {
+std::vector<Candidate> in_micro_batches(const Config& config, std::int64_t least,
+                                        std::int64_t most) {
   std::vector<Candidate> all;
-  for (std::int64_t parts = least; parts <= most; ++parts)
-    if (config[key::batch_size] % parts == 0)
+  for (std::int64_t micro_batches = least; micro_batches <= most; ++micro_batches)
+    if (config[key::batch_size] % micro_batches == 0)
       all.push_back(
-          {{fmt::format("{}={}", key::micro_batches.name, parts)},
+          {{fmt::format("{}={}", key::micro_batches.name, micro_batches)},
            "a step is computed in other parts, of which more take a little longer; the last "
            "digits of its sums differ, and what dropout or a sample draws"});
   return all;
 }
 
 // At most 128, or as many as the config has: a dry run goes through each of them.
-std::vector<Candidate> more_parts(const Config& config) {
+std::vector<Candidate> more_micro_batches(const Config& config) {
   constexpr std::int64_t most = 128;
-  const std::int64_t parts = config[key::micro_batches];
-  return in_parts(config, parts + 1, std::min(config[key::batch_size], std::max(most, parts)));
+  const std::int64_t micro_batches = config[key::micro_batches];
+  return in_micro_batches(config, micro_batches + 1,
+                          std::min(config[key::batch_size], std::max(most, micro_batches)));
 }
 
-std::vector<Candidate> fewer_parts(const Config& config) {
-  return in_parts(config, 1, config[key::micro_batches] - 1);
+std::vector<Candidate> fewer_micro_batches(const Config& config) {
+  return in_micro_batches(config, 1, config[key::micro_batches] - 1);
 }
 
 std::vector<Candidate> shared_state(const Config& config, int ranks) {
@@ -72,13 +74,14 @@ std::vector<Candidate> each_with(const Candidate& one, const std::vector<Candida
 
 // Of a step, lists of what holds less and less, from the list that costs least.
 std::vector<std::vector<Candidate>> lighter_steps(const Config& config, int ranks) {
-  const std::vector<Candidate> parts = more_parts(config), shared = shared_state(config, ranks);
+  const std::vector<Candidate> micro_batches = more_micro_batches(config),
+                               shared = shared_state(config, ranks);
   std::vector<std::vector<Candidate>> lists = {{Candidate{}}};
   if (!shared.empty()) lists.push_back(shared);
   const Candidate state = shared.empty() ? Candidate{} : shared.front();
-  lists.push_back(each_with(state, parts));
-  lists.push_back(each_with(both(state, recomputed), parts));
-  for (const Candidate& fewer : fewer_parts(config)) {  // of which sums are kept
+  lists.push_back(each_with(state, micro_batches));
+  lists.push_back(each_with(both(state, recomputed), micro_batches));
+  for (const Candidate& fewer : fewer_micro_batches(config)) {  // of which sums are kept
     lists.push_back({both(state, fewer)});
     lists.push_back({both(both(state, recomputed), fewer)});
   }

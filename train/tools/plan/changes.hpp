@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "train/tools/plan/memory.hpp"
+#include "train/tools/plan/memory_plan.hpp"
 
 namespace tapestry {
 

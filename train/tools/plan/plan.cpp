@@ -61,33 +61,35 @@ std::string show_change(const TrainingPlan& plan) {
         "it fit: weights, gradients and "
         "the optimiser's state take {}, the program with its data {}\n",
         bytes_text(plan.memory.weights + plan.memory.gradients + plan.memory.optimizer),
-        bytes_text(plan.beside));
+        bytes_text(plan.overhead));
   return fmt::format("  --set {} makes it {}: {}\n", fmt::join(plan.smallest->overrides, " --set "),
-                     bytes_text(plan.smallest->memory.held + plan.beside), plan.smallest->cost);
+                     bytes_text(plan.smallest->memory.held + plan.overhead), plan.smallest->cost);
 }
 
 std::string show_time(const TrainingPlan& plan) {
   std::string text = "time\n";
   text += line("arithmetic of a step", fmt::format("{:.3g} GFLOP", plan.memory.flops / 1e9));
-  if (!plan.pace)
+  if (!plan.throughput)
     return text +
            fmt::format("  not measured{}\n", plan.ranks > 1 ? ": of one process alone it can be"
                                              : !plan.unmeasured.empty() ? ": " + plan.unmeasured
                                                                         : "");
-  const Pace& pace = *plan.pace;
-  const Course& course = plan.course;
-  text += line("until the first step", duration_text(pace.begin_s));
-  text += line("a step", duration_text(pace.step_s),
+  const Throughput& throughput = *plan.throughput;
+  const RunLength& run_length = plan.run_length;
+  text += line("until the first step", duration_text(throughput.begin_s));
+  text += line("a step", duration_text(throughput.step_s),
                fmt::format("{} to {} of {} measured; {:.3g} GFLOP/s",
-                           duration_text(pace.fastest_step_s), duration_text(pace.slowest_step_s),
-                           pace.steps, plan.memory.flops / 1e9 / pace.step_s));
-  text += line("an evaluation", duration_text(pace.evaluation_s));
-  if (pace.test_s > 0) text += line("the test", duration_text(pace.test_s));
-  text += line("a checkpoint", pace.checkpoint_s > 0 ? duration_text(pace.checkpoint_s)
-                                                     : "not measured: nothing can be written here");
-  text += line("in all", duration_text(seconds_of(course, pace)),
-               fmt::format("{} steps, {} evaluations, {} checkpoints at most", course.steps,
-                           course.evaluations, course.checkpoints));
+                           duration_text(throughput.fastest_step_s),
+                           duration_text(throughput.slowest_step_s), throughput.steps,
+                           plan.memory.flops / 1e9 / throughput.step_s));
+  text += line("an evaluation", duration_text(throughput.evaluation_s));
+  if (throughput.test_s > 0) text += line("the test", duration_text(throughput.test_s));
+  text += line("a checkpoint", throughput.checkpoint_s > 0
+                                   ? duration_text(throughput.checkpoint_s)
+                                   : "not measured: nothing can be written here");
+  text += line("in all", duration_text(seconds_of(run_length, throughput)),
+               fmt::format("{} steps, {} evaluations, {} checkpoints at most", run_length.steps,
+                           run_length.evaluations, run_length.checkpoints));
   return text;
 }
 
@@ -102,7 +104,7 @@ std::string show_disk(const TrainingPlan& plan) {
 constexpr std::int64_t bytes_of_a_thread = 3 << 20;
 
 // Of this process, which holds the program and, since the memory was planned, the data.
-std::int64_t beside_arrays() {
+std::int64_t overhead_of_process() {
   return std::max(resident_bytes() - memory_use().bytes_held, std::int64_t{0}) +
          num_threads() * bytes_of_a_thread;
 }
@@ -120,15 +122,15 @@ TrainingPlan plan_training(const ConfigWith& config_with, const PlanOptions& opt
   check_training_keys(config, options.ranks);
   TrainingPlan plan{.memory = plan_fullest(config, {.ranks = options.ranks}),
                     .machine = options.machine > 0 ? options.machine : machine_memory().memory,
-                    .course = course_of(config),
+                    .run_length = run_length_of(config),
                     .ranks = options.ranks,
                     .assumed = assumed_text(config).value_or("")};
-  plan.beside = beside_arrays();
+  plan.overhead = overhead_of_process();
   plan.disk = 3 * plan.memory.checkpoint;
   plan.disk_free = free_bytes_here();
   if (!plan.fits())
     plan.smallest =
-        smallest_change(config_with, plan.memory, options.ranks, plan.machine - plan.beside);
+        smallest_change(config_with, plan.memory, options.ranks, plan.machine - plan.overhead);
   else if (!plan.assumed.empty())
     plan.unmeasured = "the text is missing";
   else if (options.seconds > 0 && options.ranks == 1)
@@ -137,8 +139,8 @@ TrainingPlan plan_training(const ConfigWith& config_with, const PlanOptions& opt
 }
 
 void measure(TrainingPlan& plan, const Config& config, double seconds) try {
-  plan.pace =
-      measure_pace(config, {.seconds = seconds, .checkpoint_bytes = plan.memory.checkpoint});
+  plan.throughput =
+      measure_throughput(config, {.seconds = seconds, .checkpoint_bytes = plan.memory.checkpoint});
 } catch (const InputError&) {
   throw;
 } catch (const std::runtime_error& error) {
@@ -174,18 +176,18 @@ std::string json(const TrainingPlan& plan) {
                 {"disk", plan.disk}}},
               {"fits", plan.fits()},
               {"flops_a_step", memory.flops},
-              {"steps", plan.course.steps}};
+              {"steps", plan.run_length.steps}};
   if (!plan.assumed.empty()) all["assumed"] = plan.assumed;
   if (plan.smallest) all["change"] = plan.smallest->overrides;
-  if (plan.pace)
-    all["seconds"] = {{"begin", plan.pace->begin_s},
-                      {"first_step", plan.pace->first_step_s},
-                      {"step", plan.pace->step_s},
-                      {"evaluation", plan.pace->evaluation_s},
-                      {"test", plan.pace->test_s},
-                      {"checkpoint", plan.pace->checkpoint_s},
-                      {"in_all", seconds_of(plan.course, *plan.pace)}};
-  if (plan.pace) all["bytes"]["measured_tensors"] = plan.pace->tensor_bytes;
+  if (plan.throughput)
+    all["seconds"] = {{"begin", plan.throughput->begin_s},
+                      {"first_step", plan.throughput->first_step_s},
+                      {"step", plan.throughput->step_s},
+                      {"evaluation", plan.throughput->evaluation_s},
+                      {"test", plan.throughput->test_s},
+                      {"checkpoint", plan.throughput->checkpoint_s},
+                      {"in_all", seconds_of(plan.run_length, *plan.throughput)}};
+  if (plan.throughput) all["bytes"]["measured_tensors"] = plan.throughput->tensor_bytes;
   return all.dump();
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "train/tools/plan/changes.hpp"
-#include "train/tools/plan/memory.hpp"
+#include "train/tools/plan/memory_plan.hpp"
 #include "train/tools/plan/throughput.hpp"
 
 namespace tapestry {
@@ -12,19 +12,19 @@ namespace tapestry {
 // What a training will take, before its first step.
 struct TrainingPlan {
   MemoryPlan memory{};
-  std::int64_t beside = 0;   // bytes that the process has beside its arrays: program and data
-  std::int64_t machine = 0;  // bytes that it may have
-  Course course{};
-  std::optional<Pace> pace{};        // none where it was not measured
-  std::string unmeasured{};          // the failure of a step that was to be measured
-  std::int64_t disk = 0;             // of its folder, at most, while a checkpoint is written
-  std::int64_t disk_free = 0;        // where it will lie
-  std::optional<Change> smallest{};  // that makes it fit, where it does not
+  std::int64_t overhead = 0;  // bytes that the process has beside its arrays: program and data
+  std::int64_t machine = 0;   // bytes that it may have
+  RunLength run_length{};
+  std::optional<Throughput> throughput{};  // none where it was not measured
+  std::string unmeasured{};                // the failure of a step that was to be measured
+  std::int64_t disk = 0;                   // of its folder, at most, while a checkpoint is written
+  std::int64_t disk_free = 0;              // where it will lie
+  std::optional<Change> smallest{};        // that makes it fit, where it does not
   int ranks = 1;
   std::string assumed{};  // of a text that is missing, in one line
 
   bool fits() const { return needs() <= machine; }
-  std::int64_t needs() const { return memory.held + beside; }  // bytes of this process
+  std::int64_t needs() const { return memory.held + overhead; }  // bytes of this process
 };
 
 struct PlanOptions {

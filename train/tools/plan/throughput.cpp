@@ -12,7 +12,7 @@
 #include "autograd/buffer_pool.hpp"
 #include "train/config/keys.hpp"
 #include "train/measure/machine.hpp"
-#include "train/run/file.hpp"
+#include "train/run/atomic_file.hpp"
 #include "train/trainer/evaluation.hpp"
 #include "train/trainer/trainer.hpp"
 #include "train/trainer/training.hpp"
@@ -72,47 +72,48 @@ double measure_writing(std::int64_t bytes) try {
 }
 
 void measure_steps(Trainer& trainer, std::int64_t most, double seconds, bool lengths_differ,
-                   Pace& pace) {
-  pace.first_step_s = time_once([&] { trainer.step(); });
+                   Throughput& throughput) {
+  throughput.first_step_s = time_once([&] { trainer.step(); });
   std::vector<double> times;
-  double spent = pace.first_step_s;
-  while (pace.first_step_s < seconds && 1 + std::ssize(times) < most &&
+  double spent = throughput.first_step_s;
+  while (throughput.first_step_s < seconds && 1 + std::ssize(times) < most &&
          (std::ssize(times) < least_steps || spent < seconds)) {
     times.push_back(time_once([&] { trainer.step(); }));
     spent += times.back();
   }
-  pace.steps = std::max<std::int64_t>(1, std::ssize(times));
-  if (times.empty()) times.push_back(pace.first_step_s);
-  pace.step_s = lengths_differ ? mean_of(times) : median_of(times);
-  pace.fastest_step_s = *std::ranges::min_element(times);
-  pace.slowest_step_s = *std::ranges::max_element(times);
+  throughput.steps = std::max<std::int64_t>(1, std::ssize(times));
+  if (times.empty()) times.push_back(throughput.first_step_s);
+  throughput.step_s = lengths_differ ? mean_of(times) : median_of(times);
+  throughput.fastest_step_s = *std::ranges::min_element(times);
+  throughput.slowest_step_s = *std::ranges::max_element(times);
 }
 
 }  // namespace
 
-Pace measure_pace(const Config& config, const PaceOptions& options) {
+Throughput measure_throughput(const Config& config, const ThroughputOptions& options) {
   const std::int64_t before = memory_use().bytes_in_use;
   reset_peak_memory();
-  Pace pace;
+  Throughput throughput;
   std::atomic<bool> stop = false;
   Ranks alone;
   std::unique_ptr<Task> task;
   std::optional<Trainer> trainer;
-  pace.begin_s = time_once([&] {
+  throughput.begin_s = time_once([&] {
     task = begin_task(config);
     trainer.emplace(*task, config, Run(""), nullptr, stop, alone, TrainerOptions{});
   });
   measure_steps(*trainer, config[key::steps], options.seconds,
-                !task->training_data().lengths().empty(), pace);
-  pace.evaluation_s = measure_evaluation(*task, task->validation_data(), config, options.seconds);
+                !task->training_data().lengths().empty(), throughput);
+  throughput.evaluation_s =
+      measure_evaluation(*task, task->validation_data(), config, options.seconds);
   if (task->test_data())
-    pace.test_s = measure_evaluation(*task, *task->test_data(), config, options.seconds);
-  pace.tensor_bytes = memory_use().peak_bytes_in_use - before;
-  pace.checkpoint_s = measure_writing(options.checkpoint_bytes);
-  return pace;
+    throughput.test_s = measure_evaluation(*task, *task->test_data(), config, options.seconds);
+  throughput.tensor_bytes = memory_use().peak_bytes_in_use - before;
+  throughput.checkpoint_s = measure_writing(options.checkpoint_bytes);
+  return throughput;
 }
 
-Course course_of(const Config& config) {
+RunLength run_length_of(const Config& config) {
   const std::int64_t steps = config[key::steps];
   const auto times = [steps](std::int64_t every) {  // the last step counts as well
     return every == 0 ? 1 : steps / every + (steps % every != 0);
@@ -123,10 +124,11 @@ Course course_of(const Config& config) {
           .checkpoints = evaluations + times(config[key::checkpoint_every])};
 }
 
-double seconds_of(const Course& course, const Pace& pace) {
-  return pace.begin_s + pace.first_step_s + static_cast<double>(course.steps - 1) * pace.step_s +
-         static_cast<double>(course.evaluations) * pace.evaluation_s + pace.test_s +
-         static_cast<double>(course.checkpoints) * pace.checkpoint_s;
+double seconds_of(const RunLength& run_length, const Throughput& throughput) {
+  return throughput.begin_s + throughput.first_step_s +
+         static_cast<double>(run_length.steps - 1) * throughput.step_s +
+         static_cast<double>(run_length.evaluations) * throughput.evaluation_s + throughput.test_s +
+         static_cast<double>(run_length.checkpoints) * throughput.checkpoint_s;
 }
 
 }  // namespace tapestry

@@ -7,7 +7,7 @@
 namespace tapestry {
 
 // Seconds that the parts of a training take on this machine, by one process, all of it measured.
-struct Pace {
+struct Throughput {
   double begin_s = 0;       // until the first step: reading the data, drawing the weights
   double first_step_s = 0;  // which makes buffers, and the optimiser's state
   double step_s = 0;        // of those after it: the median, or the mean where lengths differ
@@ -20,21 +20,21 @@ struct Pace {
   std::int64_t tensor_bytes = 0;  // what arrays held at most meanwhile
 };
 
-struct PaceOptions {
+struct ThroughputOptions {
   double seconds = 5;                 // to spend on steps, and as many again on evaluations
   std::int64_t checkpoint_bytes = 0;  // of which a part is written, and removed
 };
 
 // Trains a few steps, evaluates a few batches, and keeps nothing of it. A step that takes longer
 // than the seconds is done once.
-Pace measure_pace(const Config& config, const PaceOptions& options);
+Throughput measure_throughput(const Config& config, const ThroughputOptions& options);
 
 // What a training of so many steps does, and what it takes at that pace: every evaluation is taken
 // to have found a better model, which is saved.
-struct Course {
+struct RunLength {
   std::int64_t steps = 0, evaluations = 0, checkpoints = 0;
 };
-Course course_of(const Config& config);
-double seconds_of(const Course& course, const Pace& pace);
+RunLength run_length_of(const Config& config);
+double seconds_of(const RunLength& run_length, const Throughput& throughput);
 
 }  // namespace tapestry

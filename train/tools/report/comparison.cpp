@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <set>
 
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/line_reader.hpp"
 #include "train/run/metrics_line.hpp"
@@ -80,7 +80,7 @@ ComparedRun compared(const std::string& folder, const Json& evaluation) {
                   .data = head.state.data,
                   .tokens = tokens_of(head),
                   .version = sessions.empty() ? "" : sessions.back().version,
-                  .engines = head.engines};
+                  .backends = head.backends};
   run.settings.erase(key::seed.name);
   return run;
 }
@@ -157,8 +157,8 @@ std::vector<double> values_by_seed(RunGroup group, const std::string& figure) {
   return group.values(figure);
 }
 
-FigureDifference::Verdict judge(const Confidence& difference) {
-  using enum FigureDifference::Verdict;
+FigureDifference::Outcome outcome_of_difference(const Confidence& difference) {
+  using enum FigureDifference::Outcome;
   if (difference.margin == 0) return difference.value == 0 ? same : no_spread;
   return std::abs(difference.value) > difference.margin ? differs : cannot_be_told_apart;
 }
@@ -232,21 +232,21 @@ std::vector<std::string> measured_figures(const std::vector<RunGroup>& groups) {
   return all;
 }
 
-const char* verdict_name(FigureDifference::Verdict verdict) {
-  switch (verdict) {
-    case FigureDifference::Verdict::differs:
+const char* outcome_name(FigureDifference::Outcome outcome) {
+  switch (outcome) {
+    case FigureDifference::Outcome::differs:
       return "differs";
-    case FigureDifference::Verdict::cannot_be_told_apart:
+    case FigureDifference::Outcome::cannot_be_told_apart:
       return "cannot be told apart";
-    case FigureDifference::Verdict::same:
+    case FigureDifference::Outcome::same:
       return "the same";
-    case FigureDifference::Verdict::no_spread:
+    case FigureDifference::Outcome::no_spread:
       return "no spread to judge by";
-    case FigureDifference::Verdict::one_run:
+    case FigureDifference::Outcome::one_run:
       return "seeds unknown";
-    case FigureDifference::Verdict::not_in_all:
+    case FigureDifference::Outcome::not_in_all:
       return "not in all of the runs";
-    case FigureDifference::Verdict::not_comparable:
+    case FigureDifference::Outcome::not_comparable:
       return "not comparable";
   }
   throw_unhandled("a verdict");
@@ -263,16 +263,16 @@ std::optional<FigureDifference> difference_of(const RunGroup& first, const RunGr
   FigureDifference difference{.value = b.mean - a.mean,
                               .reason = why_not_comparable(first, other, figure)};
   if (!difference.reason.empty()) {
-    difference.verdict = FigureDifference::Verdict::not_comparable;
+    difference.outcome = FigureDifference::Outcome::not_comparable;
     return difference;
   }
   if (before.size() < first.runs.size() || after.size() < other.runs.size()) {
-    difference.verdict = FigureDifference::Verdict::not_in_all;
+    difference.outcome = FigureDifference::Outcome::not_in_all;
     return difference;
   }
   if (a.n < 2 || b.n < 2) return difference;
   if (!std::isfinite(a.deviation) || !std::isfinite(b.deviation)) {  // numbers up to 1e308
-    difference.verdict = FigureDifference::Verdict::cannot_be_told_apart;
+    difference.outcome = FigureDifference::Outcome::cannot_be_told_apart;
     return difference;
   }
   difference.is_paired = are_pairs(first, other);
@@ -280,7 +280,7 @@ std::optional<FigureDifference> difference_of(const RunGroup& first, const RunGr
       difference.is_paired ? paired_difference(before, after) : welch_difference(a, b);
   difference.degrees = found.degrees;
   if (found.margin > 0) difference.margin = found.margin;
-  difference.verdict = judge(found);
+  difference.outcome = outcome_of_difference(found);
   return difference;
 }
 
@@ -316,7 +316,7 @@ std::vector<SettingDifference> settings_that_differ(const std::vector<RunGroup>&
   add("steps done", of_runs([](const ComparedRun& run) { return run.evaluation["step"].dump(); }));
   if (differences.size() > before && steps_are_as_set(groups)) differences.pop_back();
   add("version", of_runs([](const ComparedRun& run) { return run.version; }));
-  add("engines", of_runs([](const ComparedRun& run) { return run.engines; }));
+  add("engines", of_runs([](const ComparedRun& run) { return run.backends; }));
   return differences;
 }
 

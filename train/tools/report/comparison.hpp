@@ -20,7 +20,7 @@ struct ComparedRun {
   std::map<std::string, std::string> settings{};  // that count, as TOML by name, but the seed
   std::string data{};    // its checksum; empty where it was drawn, or by an earlier version
   std::string tokens{};  // its tokenizer or vocabulary; empty where the task has none
-  std::string version{}, engines{};  // empty where an earlier version did not say
+  std::string version{}, backends{};  // empty where an earlier version did not say
 };
 
 // Runs that differ in their seed alone, each of another.
@@ -53,7 +53,7 @@ std::string why_not_comparable(const RunGroup& first, const RunGroup& other,
 // How a figure of one group differs from that of the first. Groups of the same seeds and data are
 // compared by pairs, others by Welch's test.
 struct FigureDifference {
-  enum class Verdict {
+  enum class Outcome {
     differs,
     cannot_be_told_apart,
     same,
@@ -66,10 +66,10 @@ struct FigureDifference {
   std::optional<double> margin{};  // of the interval of 95 %; none where there is no spread
   double degrees = 0;              // of freedom
   bool is_paired = false;
-  Verdict verdict = Verdict::one_run;
+  Outcome outcome = Outcome::one_run;
   std::string reason{};  // why it is not comparable; its value then means nothing
 };
-const char* verdict_name(FigureDifference::Verdict verdict);  // "cannot be told apart"
+const char* outcome_name(FigureDifference::Outcome outcome);  // "cannot be told apart"
 
 // Nothing where one of them has no such figure at all, or is of another task.
 std::optional<FigureDifference> difference_of(const RunGroup& first, const RunGroup& other,

@@ -21,43 +21,43 @@ namespace {
 using Json = JsonValue;
 using Rows = std::vector<std::vector<std::string>>;
 
-std::string setting(const RunStory& story, const std::string& name) {
-  const auto found = story.settings.find(name);
-  if (found == story.settings.end()) return "";
+std::string setting(const RecordedRun& recorded, const std::string& name) {
+  const auto found = recorded.settings.find(name);
+  if (found == recorded.settings.end()) return "";
   const std::string& value = found->second;
   return value.size() >= 2 && value.front() == '"' ? value.substr(1, value.size() - 2) : value;
 }
 
 // One of a story's lines of metrics.
-using Line = Json RunStory::*;
+using Line = Json RecordedRun::*;
 
-std::vector<double> measured(const RunStory& story, Line line, const std::string& name) {
+std::vector<double> measured(const RecordedRun& recorded, Line line, const std::string& name) {
   std::vector<double> values;
-  const auto add = [&](const RunStory& one) {
+  const auto add = [&](const RecordedRun& one) {
     const Json& read = one.*line;
     if (!read.is_null() && read.contains(name) && read[name].is_number())
       values.push_back(read[name].get<double>());
   };
-  add(story);
-  if (story.seeds.empty()) return values;
+  add(recorded);
+  if (recorded.seeds.empty()) return values;
   values.clear();
-  for (const RunStory& seed : story.seeds) add(seed);
+  for (const RecordedRun& seed : recorded.seeds) add(seed);
   return values;
 }
 
 // "1.886", or of seeds "0.8150 ± 0.0070"; empty where it was not measured.
-std::string figure_text(const RunStory& story, Line line, const std::string& name) {
-  const std::vector<double> values = measured(story, line, name);
+std::string figure_text(const RecordedRun& recorded, Line line, const std::string& name) {
+  const std::vector<double> values = measured(recorded, line, name);
   if (values.empty()) return "";
   const Estimate estimate = estimate_of(values);
   const std::string mean = fmt::format("{:.5g}", estimate.mean);
-  return story.seeds.empty() ? mean : fmt::format("{} ± {:.2g}", mean, estimate.deviation);
+  return recorded.seeds.empty() ? mean : fmt::format("{} ± {:.2g}", mean, estimate.deviation);
 }
 
-std::set<std::string> figures_of(std::span<const RunStory> stories) {
+std::set<std::string> figures_of(std::span<const RecordedRun> runs) {
   std::set<std::string> names;
-  for (const RunStory& story : stories)
-    for (const Json& line : {story.validation, story.test})
+  for (const RecordedRun& recorded : runs)
+    for (const Json& line : {recorded.validation, recorded.test})
       for (const auto& [name, value] : line.items())
         if (value.is_number() && name != "step" && name != "elapsed_s") names.insert(name);
   return names;
@@ -67,20 +67,20 @@ std::int64_t step_of(const Json& line) {
   return line.is_null() ? 0 : line["step"].get<std::int64_t>();
 }
 
-std::string status_of_one(const RunStory& story) {
-  if (story.is_trained)
-    return fmt::format("is being trained, step {} of {}", story.last_step,
-                       story.steps() > 0 ? fmt::to_string(story.steps()) : "?");
-  if (story.last_step == 0 && story.curves.empty()) return "was not trained here";
-  return outcome(
-      story.sessions,
-      {.step = story.last_step, .steps = story.steps(), .is_tested = !story.test.is_null()});
+std::string status_of_one(const RecordedRun& recorded) {
+  if (recorded.is_trained)
+    return fmt::format("is being trained, step {} of {}", recorded.last_step,
+                       recorded.steps() > 0 ? fmt::to_string(recorded.steps()) : "?");
+  if (recorded.last_step == 0 && recorded.curves.empty()) return "was not trained here";
+  return outcome(recorded.sessions, {.step = recorded.last_step,
+                                     .steps = recorded.steps(),
+                                     .is_tested = !recorded.test.is_null()});
 }
 
-std::string meanings_of(const std::vector<RunStory>& stories) {
-  std::set<std::string> shown = figures_of(stories);
-  for (const RunStory& story : stories)
-    for (const Curve& curve : story.curves) shown.insert(curve.metric);
+std::string meanings_of(const std::vector<RecordedRun>& runs) {
+  std::set<std::string> shown = figures_of(runs);
+  for (const RecordedRun& recorded : runs)
+    for (const Curve& curve : recorded.curves) shown.insert(curve.metric);
   std::vector<std::pair<std::string, std::string>> facts;
   for (const MeasuredFigure& figure : known_figures())
     if (shown.contains(figure.name)) facts.emplace_back(figure.name, figure.meaning);
@@ -88,38 +88,40 @@ std::string meanings_of(const std::vector<RunStory>& stories) {
 }
 
 // A row a figure, a column for each of these lines of one run.
-std::string figures_table(const RunStory& story) {
-  const bool same = step_of(story.best_validation) == step_of(story.validation);
+std::string figures_table(const RecordedRun& recorded) {
+  const bool same = step_of(recorded.best_validation) == step_of(recorded.validation);
   std::vector<std::pair<std::string, Line>> columns = {
-      {"best validation", &RunStory::best_validation}};
-  if (!same || !story.seeds.empty()) columns.emplace_back("last validation", &RunStory::validation);
-  if (!story.test.is_null()) columns.emplace_back("test of the best", &RunStory::test);
+      {"best validation", &RecordedRun::best_validation}};
+  if (!same || !recorded.seeds.empty())
+    columns.emplace_back("last validation", &RecordedRun::validation);
+  if (!recorded.test.is_null()) columns.emplace_back("test of the best", &RecordedRun::test);
   Rows rows = {{""}};
   for (const auto& [name, line] : columns)
-    rows[0].push_back(story.seeds.empty() ? fmt::format("{}, step {}", name, step_of(story.*line))
-                                          : name);
-  for (const std::string& figure : figures_of(std::span(&story, 1))) {
+    rows[0].push_back(
+        recorded.seeds.empty() ? fmt::format("{}, step {}", name, step_of(recorded.*line)) : name);
+  for (const std::string& figure : figures_of(std::span(&recorded, 1))) {
     rows.push_back({figure});
     for (const auto& [name, line] : columns)
-      rows.back().push_back(figure_text(story, line, figure));
+      rows.back().push_back(figure_text(recorded, line, figure));
   }
   return rows.size() > 1 ? html_table(rows) : "";
 }
 
 // A row a figure, a column a run.
-std::string comparison_table(const std::vector<RunStory>& stories) {
+std::string comparison_table(const std::vector<RecordedRun>& runs) {
   Rows rows = {{""}, {"state"}, {"parameters"}, {"time of training"}};
-  for (const RunStory& story : stories) {
-    rows[0].push_back(story.name);
-    rows[1].push_back(status_of(story));
-    rows[2].push_back(story.parameters.empty() ? "–" : fmt::format("{}", story.count_parameters()));
-    rows[3].push_back(duration_text(story.elapsed_s));
+  for (const RecordedRun& recorded : runs) {
+    rows[0].push_back(recorded.name);
+    rows[1].push_back(status_of(recorded));
+    rows[2].push_back(recorded.parameters.empty() ? "–"
+                                                  : fmt::format("{}", recorded.count_parameters()));
+    rows[3].push_back(duration_text(recorded.elapsed_s));
   }
-  for (const std::string& name : figures_of(stories))
-    for (const auto& [split, line] : {std::pair{"best validation", &RunStory::best_validation},
-                                      std::pair{"test of the best", &RunStory::test}}) {
+  for (const std::string& name : figures_of(runs))
+    for (const auto& [split, line] : {std::pair{"best validation", &RecordedRun::best_validation},
+                                      std::pair{"test of the best", &RecordedRun::test}}) {
       std::vector<std::string> row = {fmt::format("{}, {}", name, split)};
-      for (const RunStory& story : stories) row.push_back(figure_text(story, line, name));
+      for (const RecordedRun& recorded : runs) row.push_back(figure_text(recorded, line, name));
       if (std::any_of(row.begin() + 1, row.end(), [](auto& cell) { return !cell.empty(); }))
         rows.push_back(row);
     }
@@ -128,54 +130,57 @@ std::string comparison_table(const std::vector<RunStory>& stories) {
 
 }  // namespace
 
-std::string status_of(const RunStory& story) {
-  if (story.seeds.empty()) return status_of_one(story);
+std::string status_of(const RecordedRun& recorded) {
+  if (recorded.seeds.empty()) return status_of_one(recorded);
   std::set<std::string> different;
-  for (const RunStory& seed : story.seeds) different.insert(status_of_one(seed));
-  return fmt::format("{} seeds: {}", story.seeds.size(), fmt::join(different, "; "));
+  for (const RecordedRun& seed : recorded.seeds) different.insert(status_of_one(seed));
+  return fmt::format("{} seeds: {}", recorded.seeds.size(), fmt::join(different, "; "));
 }
 
-std::string lead_of(const RunStory& story) {
+std::string lead_of(const RecordedRun& recorded) {
   std::string html;
-  const auto type = task_registry().find(setting(story, key::task.name));
+  const auto type = task_registry().find(setting(recorded, key::task.name));
   if (type != task_registry().end())
-    html = fmt::format(
-        "<p>This is {}: {}, {} of training{}.</p>\n", html_text(type->second.help),
-        html_text(status_of(story)), duration_text(story.elapsed_s),
-        story.parameters.empty() ? "" : fmt::format(", {} parameters", story.count_parameters()));
-  const std::string expected = setting(story, key::expected_metric.name);
+    html = fmt::format("<p>This is {}: {}, {} of training{}.</p>\n", html_text(type->second.help),
+                       html_text(status_of(recorded)), duration_text(recorded.elapsed_s),
+                       recorded.parameters.empty()
+                           ? ""
+                           : fmt::format(", {} parameters", recorded.count_parameters()));
+  const std::string expected = setting(recorded, key::expected_metric.name);
   const bool tested = expected.starts_with("test_");
   const std::string reached =
-      expected.empty() ? ""
-                       : figure_text(story, tested ? &RunStory::test : &RunStory::validation,
-                                     tested ? expected.substr(5) : expected);
+      expected.empty()
+          ? ""
+          : figure_text(recorded, tested ? &RecordedRun::test : &RecordedRun::validation,
+                        tested ? expected.substr(5) : expected);
   if (reached.empty()) return html;
-  if (const std::string why = why_not_expected(story.settings, story.settings); !why.empty())
+  if (const std::string why = why_not_expected(recorded.settings, recorded.settings); !why.empty())
     return html + fmt::format("<p><b>{} {}</b>; not compared with the expected {}: {}.</p>\n",
                               html_text(expected), reached,
-                              html_text(setting(story, key::expected_value.name)), html_text(why));
+                              html_text(setting(recorded, key::expected_value.name)),
+                              html_text(why));
   return html + fmt::format("<p><b>{} {}</b>; this config is expected to reach {} ({}).</p>\n",
                             html_text(expected), reached,
-                            html_text(setting(story, key::expected_value.name)),
-                            html_text(setting(story, key::expected_source.name)));
+                            html_text(setting(recorded, key::expected_value.name)),
+                            html_text(setting(recorded, key::expected_source.name)));
 }
 
-std::string overview_of(const std::vector<RunStory>& stories) {
-  return (stories.size() == 1 ? figures_table(stories.front()) : comparison_table(stories)) +
-         meanings_of(stories);
+std::string overview_of(const std::vector<RecordedRun>& runs) {
+  return (runs.size() == 1 ? figures_table(runs.front()) : comparison_table(runs)) +
+         meanings_of(runs);
 }
 
-std::string differences_of(const std::vector<RunStory>& stories) {
+std::string differences_of(const std::vector<RecordedRun>& runs) {
   std::set<std::string> names;
-  for (const RunStory& story : stories)
-    for (const auto& [name, value] : story.settings) names.insert(name);
+  for (const RecordedRun& recorded : runs)
+    for (const auto& [name, value] : recorded.settings) names.insert(name);
   Rows rows = {{"setting"}};
-  for (const RunStory& story : stories) rows[0].push_back(story.name);
+  for (const RecordedRun& recorded : runs) rows[0].push_back(recorded.name);
   for (const std::string& name : names) {
     std::vector<std::string> row = {name};
-    for (const RunStory& story : stories) {
-      const auto found = story.settings.find(name);
-      row.push_back(found == story.settings.end() ? "–" : found->second);
+    for (const RecordedRun& recorded : runs) {
+      const auto found = recorded.settings.find(name);
+      row.push_back(found == recorded.settings.end() ? "–" : found->second);
     }
     const bool differ =
         std::adjacent_find(row.begin() + 1, row.end(), std::not_equal_to()) != row.end();

@@ -52,17 +52,17 @@ std::string style_name(const std::string& script) {
 
 }  // namespace
 
-void Page::add(const PagePart& part) {
+void Page::add(const ReportSection& section) {
   const std::string id = fmt::format("data-{}", ++parts_);
-  for (const std::string& file : files_of_parts().at(part.script))
+  for (const std::string& file : files_of_parts().at(section.script))
     if (!std::ranges::count(scripts_, file)) scripts_.push_back(file);
-  if (!part.title.empty()) body_ += fmt::format("<h3>{}</h3>\n", html_text(part.title));
-  if (!part.caption.empty())
-    body_ += fmt::format("<p class=\"faint\">{}</p>\n", html_text(part.caption));
+  if (!section.title.empty()) body_ += fmt::format("<h3>{}</h3>\n", html_text(section.title));
+  if (!section.caption.empty())
+    body_ += fmt::format("<p class=\"faint\">{}</p>\n", html_text(section.caption));
   body_ += fmt::format(
       "<div class=\"exhibit\" data-show=\"{}\" data-of=\"{}\"><div class=\"fallback\">{}</div>"
       "</div>\n{}",
-      part.script, id, part.fallback, html_data(id, part.data));
+      section.script, id, section.fallback, html_data(id, section.data));
 }
 
 std::string Page::html() const {

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "train/tools/report/page_part.hpp"
 #include "train/tools/report/recorded_run.hpp"
+#include "train/tools/report/report_section.hpp"
 
 namespace tapestry {
 
@@ -14,7 +14,7 @@ class Page {
   explicit Page(std::string title) : title_(std::move(title)) {}
 
   void add(const std::string& html) { body_ += html; }
-  void add(const PagePart& part);
+  void add(const ReportSection& section);
   const std::string& body() const { return body_; }
   std::size_t bytes() const { return body_.size(); }
 
@@ -27,7 +27,8 @@ class Page {
   int parts_ = 0;
 };
 
-// What shows runs, one after the other, or several side by side. InputError as of read_story.
+// What shows runs, one after the other, or several side by side. InputError as of
+// read_recorded_run.
 std::string report_of(const std::vector<std::string>& runs);
 
 }  // namespace tapestry

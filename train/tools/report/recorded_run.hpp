@@ -15,7 +15,7 @@
 namespace tapestry {
 
 // What a run's folder tells, as far as it can be read: what cannot is among the notes.
-struct RunStory {
+struct RecordedRun {
   std::string name{};    // that the page gives it
   std::string folder{};  // as it was given; of seeds the first one's
   std::vector<std::string> notes{};
@@ -36,36 +36,36 @@ struct RunStory {
   };
   std::vector<Tensor> parameters{};  // of the model that is used: the best, or the last
   std::optional<TrainingState> state{};
-  std::string engines{};
-  std::vector<RunStory> seeds{};  // of runs that differ in their seed, each one's
+  std::string backends{};
+  std::vector<RecordedRun> seeds{};  // of runs that differ in their seed, each one's
 
   std::int64_t count_parameters() const;
   std::int64_t steps() const;  // that were asked for; 0: not known
 };
 
 // InputError where the path is no run's folder, or holds neither metrics nor a model.
-RunStory read_story(const std::string& folder);
+RecordedRun read_recorded_run(const std::string& folder);
 
 // Adds to the notes what fails: why something cannot be shown.
 template <class Read>
-void if_possible(RunStory& story, const Read& read) try {
+void if_possible(RecordedRun& recorded, const Read& read) try {
   read();
 } catch (const ForeignModel&) {
   throw;
 } catch (const std::exception& error) {
   const std::string why = error.what();
-  const bool names_it = why.find(story.folder) != std::string::npos;
-  story.notes.push_back(names_it ? why : story.folder + ": " + why);
+  const bool names_it = why.find(recorded.folder) != std::string::npos;
+  recorded.notes.push_back(names_it ? why : recorded.folder + ": " + why);
 }
 
 // What its model shows: views of the task, on data that must be there.
-struct ModelStory {
-  Exhibits exhibits{};
+struct ShownModel {
+  ReportPanels panels{};
   std::vector<std::pair<std::int64_t, Sample>> samples{};  // by step
 };
-ModelStory look_into(RunStory& story);
+ShownModel inspect_model(RecordedRun& recorded);
 
 // One story of runs that differ in their seed: curves become bands, and the model is the first's.
-RunStory joined(std::vector<RunStory> seeds);
+RecordedRun joined(std::vector<RecordedRun> seeds);
 
 }  // namespace tapestry

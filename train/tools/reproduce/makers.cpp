@@ -22,23 +22,23 @@ std::vector<Session> sessions_of(const Run& run, std::int64_t first, std::int64_
 
 Session this_process() {
   return {.version = version(),
-          .engines = engines(),
+          .backends = backends(),
           .processor = processor(),
           .threads = num_threads(),
           .ranks = 1};
 }
 
-std::vector<std::string> other_makers(const Run& run, const Verdict& verdict,
+std::vector<std::string> other_makers(const Run& run, const VerifyResult& result,
                                       const Config& config) {
   std::vector<std::string> reasons;
-  const Session& own = verdict.computed_by;
+  const Session& own = result.computed_by;
   const auto add = [&](const std::string& reason) {
     if (std::ranges::find(reasons, reason) == reasons.end()) reasons.push_back(reason);
   };
-  for (const Session& session : verdict.recorded_by) {
-    if (session.engines != own.engines)
-      add(fmt::format("it was computed by {}, here by {}", printable_beginning(session.engines),
-                      own.engines));
+  for (const Session& session : result.recorded_by) {
+    if (session.backends != own.backends)
+      add(fmt::format("it was computed by {}, here by {}", printable_beginning(session.backends),
+                      own.backends));
     if (session.version != own.version)
       add(fmt::format("it was computed by tapestry {}, here by {}",
                       printable_beginning(session.version), own.version));
@@ -51,13 +51,13 @@ std::vector<std::string> other_makers(const Run& run, const Verdict& verdict,
         fmt::format("it was trained in {} sessions with different --set, and config.toml has the "
                     "last one's settings: an earlier version did not record the others'",
                     all.size()));
-  for (const Session& session : verdict.recorded_by)
+  for (const Session& session : result.recorded_by)
     for (const ChangedSetting& one : session.changed.value_or(std::vector<ChangedSetting>{}))
       if (one.key != key::steps.name && one.key != key::decay_steps.name)
         add(fmt::format("up to step {} {} was {}, here it is as config.toml has it",
                         session.from_step, printable_beginning(one.key),
                         printable_beginning(one.before)));
-  if (!config[key::from].empty() && verdict.first_step == 1)
+  if (!config[key::from].empty() && result.first_step == 1)
     add(fmt::format("it began with the weights of {}, which may have been trained on since",
                     printable_beginning(config[key::from])));
   return reasons;

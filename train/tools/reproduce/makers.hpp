@@ -15,6 +15,7 @@ std::vector<Session> sessions_of(const Run& run, std::int64_t first, std::int64_
 Session this_process();
 
 // Returns what of the sessions that recorded lets other bits be expected here.
-std::vector<std::string> other_makers(const Run& run, const Verdict& verdict, const Config& config);
+std::vector<std::string> other_makers(const Run& run, const VerifyResult& result,
+                                      const Config& config);
 
 }  // namespace tapestry

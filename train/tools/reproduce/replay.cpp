@@ -66,8 +66,8 @@ std::string text_of(const Array& inputs, const TokenReader& reader) {
 std::vector<ReplayedExample> described(const std::vector<std::int64_t>& examples, Task& task,
                                        const Config& config) {
   TokenReader reader;
-  if (views<TokenReader>().contains(config[key::task]))
-    reader = look_at<TokenReader>(config, task, {});
+  if (inspectors<TokenReader>().contains(config[key::task]))
+    reader = inspect<TokenReader>(config, task, {});
   std::vector<ReplayedExample> all;
   for (const std::int64_t index : examples) {
     all.push_back({.index = index});
@@ -148,14 +148,14 @@ Replay replay(const Run& run, std::int64_t step, const std::vector<std::string>&
   }
   replay.learning_rate = trainer.learning_rate();
   replay.values = values_of(computed->averages);
-  computed->parts.task.derive(replay.values);
+  computed->inputs.task.add_derived_metrics(replay.values);
   replay.gradient_norm = computed->clip.norm;
   replay.fault =
       fault_of_step(replay.values.at("loss"), replay.gradient_norm, config, trainer.state());
   Ranks alone;
-  if (!replay.fault.empty()) replay.fault += ": " + explain_step(computed->parts, alone);
-  replay.examples = described(computed->parts.examples(), computed->parts.task, config);
-  replay.parameters = ranges_of(computed->parts.task.model(), computed->gradients);
+  if (!replay.fault.empty()) replay.fault += ": " + explain_step(computed->inputs, alone);
+  replay.examples = described(computed->inputs.examples(), computed->inputs.task, config);
+  replay.parameters = ranges_of(computed->inputs.task.model(), computed->gradients);
   return replay;
 }
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <limits>
 
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/text/text.hpp"
 #include "train/config/keys.hpp"
 #include "train/measure/machine.hpp"
@@ -108,7 +108,7 @@ void Retraining::follow_session() {
   if (did != schedules_.rend()) trainer_->follow(did->second);
 }
 
-Averages Retraining::step() {
+MetricSums Retraining::step() {
   follow_session();
   return trainer_->step();
 }

@@ -34,7 +34,7 @@ class Retraining {
 
   // The trainer's next step, at the learning rate that the session had which trained it, as far as
   // sessions.jsonl knows it.
-  Averages step();
+  MetricSums step();
   ComputedStep compute();  // and leaves it at that
 
  private:

@@ -11,7 +11,7 @@
 
 #include "autograd/checksum.hpp"
 #include "autograd/parallel.hpp"
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/text/text.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/checksum_recorder.hpp"
@@ -58,14 +58,15 @@ bool is_same_figure(const Json& recorded, double computed) {
 
 class Comparison {
  public:
-  Comparison(const Retraining& again, Trainer& trainer, const Checkpoint* from, Verdict& verdict)
-      : again_(again), trainer_(trainer), from_(from), verdict_(verdict), evaluated_(again.run()) {
+  Comparison(const Retraining& again, Trainer& trainer, const Checkpoint* from,
+             VerifyResult& result)
+      : again_(again), trainer_(trainer), from_(from), verdict_(result), evaluated_(again.run()) {
     if (from) best_loss_ = from->state.best_loss;
   }
 
   // What was recorded of the step that was done last, which was measured as `averages`; null: it
   // was not done here.
-  void compare_lines(const std::vector<Json>& lines, const Averages* averages) {
+  void compare_lines(const std::vector<Json>& lines, const MetricSums* averages) {
     best_loss_before_ = best_loss_;
     for (const Json& line : lines) {
       const bool trained = is_split(line, "train");
@@ -269,7 +270,7 @@ class Comparison {
   const Retraining& again_;
   Trainer& trainer_;
   const Checkpoint* from_;
-  Verdict& verdict_;
+  VerifyResult& verdict_;
   double best_loss_ = std::numeric_limits<double>::infinity();  // of the evaluations so far,
   double best_loss_before_ = best_loss_;                        // without this step's own
   std::int64_t compared_at_ = -1;                               // the latest step that was
@@ -317,17 +318,17 @@ void expect_whole(const Retraining& again, const Checkpoint* from) {
 
 // What stands in the record and was not looked at, of the steps to `last`.
 std::vector<std::string> not_compared(RecordedLines& recorded, const Comparison& comparison,
-                                      const Verdict& verdict, std::int64_t last, bool is_all) {
+                                      const VerifyResult& result, std::int64_t last, bool is_all) {
   std::vector<std::string> all;
-  if (verdict.training_lines + verdict.evaluations == 0)
+  if (result.training_lines + result.evaluations == 0)
     all.push_back("figures: metrics.jsonl has none of these steps");
-  if (verdict.evaluations > verdict.checksums)
+  if (result.evaluations > result.checksums)
     all.push_back(
         fmt::format("parameters: of {} of {} evaluations an earlier version took down no checksum",
-                    verdict.evaluations - verdict.checksums, verdict.evaluations));
-  if (verdict.checksums > 0 && comparison.without_tensors() > 0)
+                    result.evaluations - result.checksums, result.evaluations));
+  if (result.checksums > 0 && comparison.without_tensors() > 0)
     all.push_back(fmt::format("tensors of {} of {} evaluations: checksums.jsonl has none of them",
-                              comparison.without_tensors(), verdict.evaluations));
+                              comparison.without_tensors(), result.evaluations));
   std::vector<std::string> names;
   for (const std::string& name : comparison.not_computed())
     names.push_back(names.size() < most_not_computed ? printable_beginning(name) : "and more");
@@ -337,18 +338,18 @@ std::vector<std::string> not_compared(RecordedLines& recorded, const Comparison&
   for (; recorded.front() && step_of(*recorded.front()) <= last; ++after) recorded.take();
   if (after > 0)
     all.push_back(fmt::format("lines of metrics.jsonl after step {}, which differs: {}",
-                              verdict.differs_at, after));
-  if (recorded.test() && verdict.tests == 0)
+                              result.differs_at, after));
+  if (recorded.test() && result.tests == 0)
     all.push_back(!is_all ? "the test: --all compares it"
-                  : verdict.is_same()
+                  : result.is_same()
                       ? "the test: the model that was tested is not there"
-                      : fmt::format("the test: step {}, before it, differs", verdict.differs_at));
+                      : fmt::format("the test: step {}, before it, differs", result.differs_at));
   return all;
 }
 
 }  // namespace
 
-Verdict verify(const Run& run, const VerifyOptions& options) {
+VerifyResult verify(const Run& run, const VerifyOptions& options) {
   Retraining again(run, options.overrides);
   std::optional<Checkpoint> given;
   const Checkpoint* from = beginning(again, options.from, given);
@@ -356,41 +357,41 @@ Verdict verify(const Run& run, const VerifyOptions& options) {
   const std::int64_t before = from ? from->state.step : 0;
   const std::int64_t steps_of_run = again.config()[key::steps];
   const std::int64_t last = end_of(again, before, options);
-  Verdict verdict{.from = from ? from->path : "the start",
-                  .first_step = before + 1,
-                  .last_step = last,
-                  .steps_of_run = steps_of_run};
+  VerifyResult result{.from = from ? from->path : "the start",
+                      .first_step = before + 1,
+                      .last_step = last,
+                      .steps_of_run = steps_of_run};
   Trainer& trainer = again.begin(from);
-  Comparison comparison(again, trainer, from, verdict);
+  Comparison comparison(again, trainer, from, result);
   RecordedLines recorded(run, steps_of_run);
   comparison.compare_lines(recorded.of(before), nullptr);
   comparison.compare_evaluated();
   comparison.end_step();
-  while (trainer.state().step < last && (verdict.is_same() || comparison.comes_to_tensors())) {
-    const Averages averages = again.step();
+  while (trainer.state().step < last && (result.is_same() || comparison.comes_to_tensors())) {
+    const MetricSums averages = again.step();
     const std::int64_t step = trainer.state().step;
     if (options.watch) options.watch(step, last);
-    if (verdict.is_same()) comparison.compare_lines(recorded.of(step), &averages);
+    if (result.is_same()) comparison.compare_lines(recorded.of(step), &averages);
     comparison.compare_evaluated();
     comparison.compare_checkpoints();
     comparison.end_step();
   }
-  verdict.last_step = trainer.state().step;
-  if (options.all && verdict.is_same() && !recorded.front() && recorded.test())
+  result.last_step = trainer.state().step;
+  if (options.all && result.is_same() && !recorded.front() && recorded.test())
     comparison.compare_test(*recorded.test(), again.task());
-  const std::int64_t steps = verdict.last_step - before;
-  expect_input(verdict.training_lines + verdict.evaluations + verdict.tensors > 0,
+  const std::int64_t steps = result.last_step - before;
+  expect_input(result.training_lines + result.evaluations + result.tensors > 0,
                "{}: nothing was recorded {} step {} to compare with; {}", run.folder(),
                steps == 0 ? "after" : fmt::format("of the {} steps after", steps), before,
                steps > 0 || options.steps == 0 ? "give more --steps"
                : from                          ? "--from start begins with the first"
                                                : "it has not come to a line of metrics.jsonl");
-  for (std::string& what : not_compared(recorded, comparison, verdict, last, options.all))
-    verdict.not_compared.push_back(std::move(what));
-  verdict.recorded_by = sessions_of(run, verdict.first_step, verdict.last_step);
-  verdict.computed_by = this_process();
-  verdict.other_makers = other_makers(run, verdict, again.config());
-  return verdict;
+  for (std::string& what : not_compared(recorded, comparison, result, last, options.all))
+    result.not_compared.push_back(std::move(what));
+  result.recorded_by = sessions_of(run, result.first_step, result.last_step);
+  result.computed_by = this_process();
+  result.other_makers = other_makers(run, result, again.config());
+  return result;
 }
 
 }  // namespace tapestry

@@ -27,7 +27,7 @@ struct DifferingTensors {
 };
 
 // What became of a comparison, bit for bit, of a run with the same steps trained again.
-struct Verdict {
+struct VerifyResult {
   std::string from{};                                            // "the start", or a checkpoint
   std::int64_t first_step = 0, last_step = 0, steps_of_run = 0;  // [first, last] were compared
   std::int64_t training_lines = 0, evaluations = 0, tests = 0, checksums = 0, tensors = 0;
@@ -51,6 +51,6 @@ struct Verdict {
 // reached, the tensors and the state of its checkpoints. After a difference it goes on to the next
 // evaluation or checkpoint, to name the parameters. InputError where there is nothing to compare
 // with, where a line of metrics.jsonl is damaged or out of order, or the data are others.
-Verdict verify(const Run& run, const VerifyOptions& options);
+VerifyResult verify(const Run& run, const VerifyOptions& options);
 
 }  // namespace tapestry

@@ -30,7 +30,8 @@ Progress::Progress(const ProgressOptions& options) : options_(options) {}
 
 void Progress::resume_at(std::int64_t step, bool) {
   if (step == 0) first_ = MetricsLine();
-  last_shown_ = Clock::now();
+  last_shown_ =
+      live_columns() > 0 ? Clock::time_point() : Clock::now();  // a terminal shows the first step
 }
 
 void Progress::write(const MetricsLine& line) {
@@ -94,7 +95,7 @@ void Progress::evaluation(const MetricsLine& line) {
   std::fflush(stdout);
 }
 
-void Progress::note(const std::string& text) {
+void Progress::log(const std::string& text) {
   clear_line();
   say("{}", text);
   std::fflush(stdout);

@@ -25,7 +25,7 @@ class Progress final : public Recorder {
 
   void resume_at(std::int64_t step, bool evaluated) override;
   void write(const MetricsLine& line) override;
-  void note(const std::string& text) override;
+  void log(const std::string& text) override;
   void draw();  // the last line of training, if it was not, however short ago another was shown
   void expect_steps(std::int64_t steps) { options_.steps = steps; }
   // Whether more steps are to come, so that the line says when they will be done; true at first.

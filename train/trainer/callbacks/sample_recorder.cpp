@@ -5,7 +5,7 @@
 #include <deque>
 #include <iterator>
 
-#include "data/file.hpp"
+#include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/line_reader.hpp"
@@ -35,13 +35,13 @@ std::optional<KeptSample> parsed(const std::string& line) try {
 
 }  // namespace
 
-bool LookBudget::allows_one() const {
+bool InspectionBudget::allows_one() const {
   constexpr double share = 0.01;
   return spent_.count() == 0 || spent_ <= share * (Clock::now() - start_);
 }
 
 Sample sample_now(const Config& config, Task& task, std::size_t most_bytes) {
-  Sample sample = look_at<Sample>(config, task, {});
+  Sample sample = inspect<Sample>(config, task, {});
   if (sample.stream)
     sample.stream([&](std::string_view piece) {
       if (sample.text.size() < most_bytes) sample.text += piece;

@@ -9,7 +9,7 @@ namespace tapestry {
 
 // Looks at a model while it trains take a hundredth of the training's time at most, so that how
 // many there are depends on the machine; the training does not depend on them. The first is free.
-class LookBudget {
+class InspectionBudget {
  public:
   bool allows_one() const;
   // Makes a look, whose time it counts.
@@ -46,7 +46,7 @@ class SampleRecorder final : public Recorder {
   Task& task_;
   const Config& config_;
   std::optional<File> file_;
-  LookBudget budget_;
+  InspectionBudget budget_;
 };
 
 // What the file holds, at most the latest 200; lines that are damaged are left out.

@@ -72,7 +72,7 @@ void TensorBoardRecorder::show_weights(std::int64_t step, const Gradients* gradi
 }
 
 void TensorBoardRecorder::show_samples(std::int64_t step) {
-  if (!views<Sample>().contains(config_[key::task])) return;
+  if (!inspectors<Sample>().contains(config_[key::task])) return;
   const Sample sample = sample_now(config_, task_, most_text);
   if (const auto* grid = sample.figure ? std::get_if<PictureGrid>(&*sample.figure) : nullptr)
     file_->add_png(step, sample.name, to_png(*grid));
@@ -81,8 +81,8 @@ void TensorBoardRecorder::show_samples(std::int64_t step) {
 }
 
 void TensorBoardRecorder::show_attention(std::int64_t step) {
-  if (!views<AttentionMaps>().contains(config_[key::task])) return;
-  for (const AttentionMap& map : look_at<AttentionMaps>(config_, task_, {}))
+  if (!inspectors<AttentionMaps>().contains(config_[key::task])) return;
+  for (const AttentionMap& map : inspect<AttentionMaps>(config_, task_, {}))
     file_->add_png(step, "attention/" + map.path, to_png(heads_as_pictures(map.weights)));
 }
 

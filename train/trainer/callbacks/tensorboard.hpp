@@ -9,7 +9,7 @@ namespace tapestry {
 
 // Writes a training for TensorBoard, into the run's folder: every figure of metrics.jsonl, as
 // "loss/train" and so on, the config, and now and then what the model shows (samples, attention)
-// and the distribution of its weights and gradients, as its LookBudget allows.
+// and the distribution of its weights and gradients, as its InspectionBudget allows.
 class TensorBoardRecorder final : public Recorder {
  public:
   // lock, task and config outlive it.
@@ -30,7 +30,7 @@ class TensorBoardRecorder final : public Recorder {
   Task& task_;
   const Config& config_;
   std::optional<EventFile> file_;
-  LookBudget budget_;
+  InspectionBudget budget_;
 };
 
 }  // namespace tapestry

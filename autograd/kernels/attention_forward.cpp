@@ -1,0 +1,236 @@
+#include "autograd/kernels/attention_forward.hpp"
+
+#include <array>
+
+#include "autograd/kernels/attention_one_query.hpp"
+#include "autograd/profile.hpp"
+
+namespace tapestry {
+namespace {
+
+// The keys that some of the queries [begin, end) see, in whole tiles.
+struct KeyRange {
+  std::int64_t first = 0, last;
+
+  KeyRange(const AttentionShape& shape, std::int64_t b, std::int64_t begin, std::int64_t end)
+      : last(shape.S) {
+    if (sees_all(shape)) return;
+    const auto in_tiles = [&](std::int64_t key) {
+      return std::clamp<std::int64_t>(key / tile * tile, 0, shape.S);
+    };
+    const TilePair from(shape, b, begin, 0);
+    first = in_tiles(std::max(from.start, from.document(0)));
+    last = in_tiles(TilePair(shape, b, end - 1, 0).edge + tile - 1);
+  }
+};
+
+// What the softmax of a tile's queries has seen so far: of each query the largest score, the sum
+// of e^(score - high), and by how much the last tile of keys shrank what was summed before it.
+template <class T>
+struct Softmax {
+  alignas(64) std::array<T, tile> high, total{}, shrink;
+  Softmax() { high.fill(-infinity<T>); }
+
+  // Scores (keys, tile) become e^(score - high). As many queries as a register holds go down the
+  // keys together.
+  void take(const TilePair& pair, T* scores) {
+    constexpr std::int64_t lanes = simd_width<T>;
+    for (std::int64_t r = 0; r < pair.queries; r += lanes) {
+      const std::int64_t first = pair.keys_begin(r), last = pair.keys_end(r + lanes - 1);
+      const Simd<T> before = Simd<T>::load_aligned(&high[r]);
+      Simd<T> largest = before;
+      for (std::int64_t j = first; j < last; ++j)
+        largest = max(largest, Simd<T>::load_aligned(scores + j * tile + r));
+      // A query that has seen no key yet has -inf for its largest score: shifted by 0, e^-inf = 0.
+      const Simd<T> shift = select(largest == Simd<T>(-infinity<T>), Simd<T>(T(0)), largest);
+      const Simd<T> shrunk = exp(before - shift);
+      Simd<T> sum = Simd<T>::load_aligned(&total[r]) * shrunk;
+      for (std::int64_t j = first; j < last; ++j) {
+        const Simd<T> weight = exp(Simd<T>::load_aligned(scores + j * tile + r) - shift);
+        weight.store_aligned(scores + j * tile + r);
+        sum += weight;
+      }
+      for (std::int64_t j = 0; j < pair.keys; ++j)
+        if (j < first || j >= last) Simd<T>(T(0)).store_aligned(scores + j * tile + r);
+      largest.store_aligned(&high[r]);
+      shrunk.store_aligned(&shrink[r]);
+      sum.store_aligned(&total[r]);
+    }
+  }
+};
+
+// One head's keys and values of a range, in rows that products can read.
+template <class T>
+struct Keys {
+  Rows<T> k, v;
+  KeyRange range;
+};
+
+// Products read rows of whole aligned registers. Packed copies pay besides when several tiles of
+// queries read them; a few queries read aligned rows where they are.
+template <class T>
+bool needs_packing(std::int64_t queries, std::int64_t D, const Rows<T>& v) {
+  const bool aligned = D % simd_width<T> == 0 && v.time % simd_width<T> == 0 &&
+                       reinterpret_cast<std::uintptr_t>(v.data) % (simd_width<T> * sizeof(T)) == 0;
+  return queries > 16 || !aligned;
+}
+
+// One tile of queries against all keys of a range.
+template <class T>
+class ForwardTile {
+ public:
+  ForwardTile(const AttentionShape& shape, std::int64_t b, std::int64_t h, const Keys<T>& keys)
+      : shape_(shape),
+        b_(b),
+        keys_(keys),
+        masks_(shape, b, h),
+        width_(padded<T>(shape.D)),
+        scratch_(tile * (width_ + shape.D + tile)),
+        q_tile_(scratch_.take(shape.D, tile)),
+        y_tile_(scratch_.take_zeros(tile, width_)),
+        scores_(scratch_.take(tile, tile)) {}
+
+  // For the queries [first_query, first_query + tile), or as many as there are.
+  void run(std::int64_t first_query, Rows<T> q, Rows<T> y, T* highs, T* weights) {
+    const std::int64_t count = std::min(tile, shape_.T - first_query);
+    load_transposed<T>(q, first_query, count, shape_.D, shape_.scale, q_tile_);
+    for (std::int64_t key = keys_.range.first; key < keys_.range.last; key += tile) {
+      const TilePair pair(shape_, b_, first_query, key);
+      if (pair.hidden()) continue;
+      multiply_queries_and_keys(pair);
+      masks_.apply(pair, 1, tile, scores_);
+      softmax_.take(pair, scores_);
+      if (key > keys_.range.first) shrink_output(count);
+      add_values(pair);
+    }
+    const std::span totals(softmax_.total.data(), count);
+    const bool all_sum = std::ranges::find(totals, T(0)) == totals.end();
+    const std::array<bool, tile> sees = all_sum ? std::array<bool, tile>{} : see_keys(first_query);
+    for (std::int64_t r = 0; r < count; ++r) {
+      const bool sums = totals[r] != 0;  // NaN, too
+      highs[r] = sums ? softmax_.high[r] : T(0);
+      weights[r] = sums ? T(1) / totals[r] : sees[r] ? std::numeric_limits<T>::quiet_NaN() : T(0);
+      map_span(shape_.D, {y_tile_ + r * width_}, y[first_query + r],
+               [weight = weights[r]](auto x) { return x * weight; });
+    }
+  }
+
+ private:
+  // Which of the tile's queries see a key, whatever their scores: one whose scores are all -inf has
+  // overflowed, and must not pass for one that sees none.
+  std::array<bool, tile> see_keys(std::int64_t first_query) {
+    std::array<bool, tile> sees{};
+    for (std::int64_t key = keys_.range.first; key < keys_.range.last; key += tile) {
+      const TilePair pair(shape_, b_, first_query, key);
+      if (pair.hidden()) continue;
+      std::fill_n(scores_, tile * tile, T(0));
+      masks_.apply(pair, 1, tile, scores_);
+      for (std::int64_t j = 0; j < pair.keys; ++j)
+        for (std::int64_t r = 0; r < pair.queries; ++r)
+          sees[r] |= scores_[j * tile + r] != -infinity<T>;
+    }
+    return sees;
+  }
+
+  // Sᵀ = K Qᵀ
+  void multiply_queries_and_keys(const TilePair& pair) {
+    const Rows<T> k = keys_.k.from(pair.first_key - keys_.range.first);
+    for_each_strip(pair, pair.keys, [&](std::int64_t j, std::int64_t rows) {
+      constexpr std::int64_t step = 2 * simd_width<T>;
+      const std::int64_t first = std::min(tile - step, pair.queries_begin(j) / step * step);
+      const std::int64_t last = round_up(pair.queries_end(j + rows - 1), step);
+      if (last <= first) return;  // of documents that have ended
+      multiply_tile<T>(rows, last - first, shape_.D, {k[j], k.time, 1}, q_tile_ + first, tile,
+                       scores_ + j * tile + first, tile, Into::written);
+    });
+  }
+
+  void shrink_output(std::int64_t count) {
+    for (std::int64_t r = 0; r < count; ++r) {
+      const T shrink = softmax_.shrink[r];
+      T* row = y_tile_ + r * width_;
+      if (shrink != T(1)) map_span(width_, {row}, row, [shrink](auto x) { return x * shrink; });
+    }
+  }
+
+  // Y += P V
+  void add_values(const TilePair& pair) {
+    const Rows<T> v = keys_.v.from(pair.first_key - keys_.range.first);
+    for_each_strip(pair, pair.queries, [&](std::int64_t r, std::int64_t rows) {
+      const std::int64_t j = pair.keys_begin(r), depth = pair.keys_end(r + rows - 1) - j;
+      multiply_tile<T>(rows, width_, depth, {scores_ + j * tile + r, 1, tile}, v[j], v.time,
+                       y_tile_ + r * width_, width_);
+    });
+  }
+
+  const AttentionShape& shape_;
+  std::int64_t b_;
+  const Keys<T>& keys_;
+  Masks<T> masks_;
+  std::int64_t width_;  // D, rounded up to whole registers
+  Scratch<T> scratch_;
+  T* q_tile_;  // (D, queries), times the scale
+  T* y_tile_;  // (queries, width)
+  T* scores_;  // (keys, queries)
+  Softmax<T> softmax_;
+};
+
+// The shape with as many keys as example b has.
+AttentionShape shape_of_example(const AttentionShape& shape, std::int64_t b) {
+  AttentionShape own = shape;
+  if (!shape.key_counts.empty()) own.S = shape.key_counts.values<std::int32_t>()[b];
+  return own;
+}
+
+// The queries [begin, end) of one head, tile by tile: all tiles read the same packed keys.
+template <class T>
+void forward_queries(const AttentionShape& of_all, const AttentionViews& views, std::int64_t head,
+                     std::int64_t begin, std::int64_t end, T* highs, T* weights) {
+  const std::int64_t b = head / of_all.H, h = head % of_all.H, width = padded<T>(of_all.D);
+  const AttentionShape shape = shape_of_example(of_all, b);
+  const KeyRange range(shape, b, begin, end);
+  Keys<T> keys{.k = rows_of<T>(views.k, b, h / shape.group).from(range.first),
+               .v = rows_of<T>(views.v, b, h / shape.group).from(range.first),
+               .range = range};
+  const std::int64_t count = range.last - range.first;
+  const Rows<T> q = rows_of<T>(views.q, b, h), y = rows_of<T>(views.y, b, h);
+  if (shape.T == 1)
+    return ForwardQuery<T>(shape, b, h, range.first, range.last)
+        .run(q[0], keys.k, keys.v, y[0], highs + head, weights + head);
+  const bool pack_them = needs_packing(end - begin, shape.D, keys.v);
+  Scratch<T> scratch(pack_them ? 2 * count * width : 0);
+  for (Rows<T>* rows : {&keys.k, &keys.v}) {
+    if (!pack_them) break;
+    T* packed = scratch.take(count, width);
+    pack<T>(*rows, count, shape.D, T(1), packed, width);
+    *rows = {packed, width};
+  }
+  for (std::int64_t first = begin; first < end; first += tile) {
+    const std::int64_t at = head * shape.T + first;
+    ForwardTile<T>(shape, b, h, keys).run(first, q, y, highs + at, weights + at);
+  }
+}
+
+}  // namespace
+
+void attention_forward(const AttentionShape& shape, const AttentionViews& views, Array& highs,
+                       Array& weights) {
+  profile::add_flops(2 * flops_of_product(shape));
+  constexpr std::int64_t queries_a_task = 8 * tile;
+  const std::int64_t tasks_a_head = (shape.T + queries_a_task - 1) / queries_a_task;
+  const std::int64_t grain = tasks_a_piece(shape, std::min(queries_a_task, shape.T));
+  dispatch(shape.dtype, [&]<class T>() {
+    T* high = highs.mutable_values<T>().data();
+    T* weight = weights.mutable_values<T>().data();
+    parallel_for(shape.B * shape.H * tasks_a_head, grain,
+                 [&](std::int64_t first, std::int64_t last) {
+                   for (std::int64_t i = first; i < last; ++i) {
+                     const std::int64_t begin = i % tasks_a_head * queries_a_task;
+                     forward_queries<T>(shape, views, i / tasks_a_head, begin,
+                                        std::min(shape.T, begin + queries_a_task), high, weight);
+                   }
+                 });
+  });
+}
+
+}  // namespace tapestry

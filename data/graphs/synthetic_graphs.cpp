@@ -1,0 +1,208 @@
+#include "data/graphs/synthetic_graphs.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <sstream>
+
+#include "autograd/check.hpp"
+#include "data/graphs/node_graph.hpp"
+#include "data/text/text.hpp"
+#include "data/validation_split.hpp"
+
+namespace tapestry {
+namespace {
+
+// Of nodes. Below, message passing cannot tell some grids from cliques.
+constexpr std::int64_t fewest = 12, most = 1000;
+constexpr std::int64_t max_tree_degree = 4;
+constexpr std::int64_t max_prompt_nodes = 100'000;
+
+using Edges = std::vector<Edge>;
+
+std::int32_t node(std::int64_t number) { return static_cast<std::int32_t>(number); }
+
+// Each kind joins the first `n` nodes, and returns how many it used.
+
+std::int64_t ring(std::int64_t n, Random&, Edges& edges) {
+  for (std::int64_t i = 0; i < n; ++i) edges.push_back({node(i), node((i + 1) % n)});
+  return n;
+}
+
+std::int64_t star(std::int64_t n, Random&, Edges& edges) {
+  for (std::int64_t i = 1; i < n; ++i) edges.push_back({0, node(i)});
+  return n;
+}
+
+std::int64_t tree(std::int64_t n, Random& random, Edges& edges) {
+  std::vector<std::int64_t> degrees(n);
+  for (std::int64_t i = 1; i < n; ++i) {
+    std::int64_t parent = random.below(i);
+    while (degrees[parent] == max_tree_degree) parent = random.below(i);
+    ++degrees[parent];
+    ++degrees[i];
+    edges.push_back({node(parent), node(i)});
+  }
+  return n;
+}
+
+std::int64_t grid(std::int64_t n, Random& random, Edges& edges) {
+  const std::int64_t rows = 2 + random.below(2), columns = n / rows;
+  for (std::int64_t i = 0; i < rows * columns; ++i) {
+    if ((i + 1) % columns != 0) edges.push_back({node(i), node(i + 1)});
+    if (i + columns < rows * columns) edges.push_back({node(i), node(i + columns)});
+  }
+  return rows * columns;
+}
+
+std::int64_t cliques(std::int64_t n, Random&, Edges& edges) {
+  const std::int64_t half = n / 2;
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t j = i + 1; j < n; ++j)
+      if ((i < half) == (j < half)) edges.push_back({node(i), node(j)});
+  edges.push_back({0, node(half)});
+  return n;
+}
+
+struct Kind {
+  const char* name;
+  std::int64_t (*join)(std::int64_t n, Random& random, Edges& edges);
+};
+constexpr Kind kinds[] = {
+    {"ring", ring}, {"star", star}, {"tree", tree}, {"grid", grid}, {"cliques", cliques}};
+
+void hang_whiskers(std::int64_t first, std::int64_t n, Random& random, Edges& edges) {
+  for (std::int64_t i = first; i < n; ++i) edges.push_back({node(random.below(first)), node(i)});
+}
+
+void shuffle_nodes(std::int64_t n, Random& random, Edges& edges) {
+  std::vector<std::int32_t> names(n);
+  std::iota(names.begin(), names.end(), 0);
+  random.shuffle(names);
+  for (auto& [from, to] : edges) {
+    from = names[from];
+    to = names[to];
+  }
+}
+
+// The same for isomorphic graphs: three rounds of colours that nodes take from those they are
+// joined to (Weisfeiler & Leman 1968), summed up.
+std::uint64_t structure(const Adjacency& graph) {
+  std::vector<std::uint64_t> colours(graph.nodes(), 1);
+  const Edges edges = graph.list();
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::uint64_t> next = colours;
+    for (const auto& [from, to] : edges) next[to] += mix(colours[from]);
+    std::ranges::transform(next, colours.begin(), mix);
+  }
+  return std::accumulate(colours.begin(), colours.end(), std::uint64_t{0});
+}
+
+SyntheticGraphs::Drawn draw_one(const SyntheticGraphOptions& options, Random& random) {
+  const auto label = static_cast<std::int32_t>(random.below(std::ssize(kinds)));
+  const std::int64_t n =
+      options.least_nodes + random.below(options.most_nodes - options.least_nodes + 1);
+  // A tree has whiskers of its own: more could pass its limit of neighbours.
+  const std::int64_t whiskers = kinds[label].join == tree ? 0 : random.below(n / 4 + 1);
+  Edges edges;
+  const std::int64_t used = kinds[label].join(n - whiskers, random, edges);
+  hang_whiskers(used, n, random, edges);
+  shuffle_nodes(n, random, edges);
+  return {Adjacency::undirected(n, std::move(edges)), label};
+}
+
+}  // namespace
+
+SyntheticGraphs::SyntheticGraphs(const SyntheticGraphOptions& options) : options_(options) {
+  require(fewest <= options.least_nodes && options.least_nodes <= options.most_nodes &&
+              options.most_nodes <= most && options.examples >= 1,
+          "DrawnGraphs: {} graphs of {} to {} nodes", options.examples, options.least_nodes,
+          options.most_nodes);
+}
+
+const std::vector<std::string>& SyntheticGraphs::classes() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const Kind& kind : kinds) all.emplace_back(kind.name);
+    return all;
+  }();
+  return names;
+}
+
+// Draws again until the graph belongs to this split.
+SyntheticGraphs::Drawn SyntheticGraphs::draw(std::int64_t example) const {
+  require(example >= 0 && example < size(), "DrawnGraphs: example {} of {}", example, size());
+  Random random(options_.seed, Stream::data, static_cast<std::uint64_t>(example));
+  while (true) {
+    Drawn drawn = draw_one(options_, random);
+    if (split_of(structure(drawn.graph)) == options_.split) return drawn;
+  }
+}
+
+Batch SyntheticGraphs::batch(std::span<const std::int64_t> examples) const {
+  if (is_dry_run()) return shapes_of_batch(examples);
+  std::vector<Adjacency> graphs;
+  std::vector<std::int32_t> labels, first_nodes{0};
+  for (const std::int64_t example : examples) {
+    Drawn drawn = draw(example);
+    first_nodes.push_back(first_nodes.back() + node(drawn.graph.nodes()));
+    labels.push_back(drawn.label);
+    graphs.push_back(std::move(drawn.graph));
+  }
+  const std::int64_t G = std::ssize(labels);
+  return {.inputs = Array::full({first_nodes.back(), 1}, 1),
+          .targets = Array::of(labels, {G}),
+          .count = static_cast<double>(G),
+          .auxiliary = GraphPart{.adjacency = Adjacency::join(graphs),
+                                 .first_nodes = Array::of(first_nodes, {G + 1})}};
+}
+
+// Of as many nodes and edges a graph as those have that are drawn.
+Batch SyntheticGraphs::shapes_of_batch(std::span<const std::int64_t> examples) const {
+  const std::span<const std::int64_t> drawn = examples_to_make(examples);
+  const std::int64_t G = std::ssize(examples);
+  std::int64_t nodes = 0, edges = 0;
+  for (const std::int64_t example : drawn) {
+    const DryRun none(false);  // to draw again takes the edges
+    const Adjacency graph = draw(example).graph;
+    nodes += graph.nodes();
+    edges += graph.edges();
+  }
+  const auto of_all = [&](std::int64_t count) { return count * G / std::ssize(drawn); };
+  return {.inputs = Array({of_all(nodes), 1}),
+          .targets = Array({G}, DType::int32),
+          .count = static_cast<double>(G),
+          .auxiliary = GraphPart{.adjacency = Adjacency::unfilled(of_all(nodes), of_all(edges)),
+                                 .first_nodes = Array({G + 1}, DType::int32)}};
+}
+
+std::string edges_text(const Adjacency& graph) {
+  std::string text;
+  for (const auto& [from, to] : graph.list())
+    if (from <= to) text += fmt::format("{}{}-{}", text.empty() ? "" : " ", from, to);
+  return text;
+}
+
+Adjacency parse_edges(std::string_view text) {
+  Edges edges;
+  std::int64_t nodes = 0;
+  std::istringstream stream{std::string(text)};
+  for (std::string word; stream >> word;) {
+    Edge edge{-1, -1};
+    const char *begin = word.data(), *end = begin + word.size();
+    const auto first = std::from_chars(begin, end, edge.from);
+    if (first.ec == std::errc() && first.ptr < end && *first.ptr == '-') {
+      const auto second = std::from_chars(first.ptr + 1, end, edge.to);
+      if (second.ec != std::errc() || second.ptr != end || *begin == '-') edge.to = -1;
+    }
+    expect_input(edge.from >= 0 && edge.to >= 0 && std::max(edge.from, edge.to) < max_prompt_nodes,
+                 "edge '{}': expected two nodes from 0 to {} that it joins, such as 0-1",
+                 printable(word), max_prompt_nodes - 1);
+    edges.push_back(edge);
+    nodes = std::max<std::int64_t>(nodes, std::max(edge.from, edge.to) + 1);
+  }
+  expect_input(!edges.empty(), "a graph without edges: expected them as in '0-1 1-2 0-2'");
+  return Adjacency::undirected(nodes, std::move(edges));
+}
+
+}  // namespace tapestry

@@ -1,0 +1,315 @@
+#include "data/input_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <set>
+
+#include "autograd/check.hpp"
+
+namespace tapestry {
+namespace {
+
+constexpr std::int64_t piece_bytes = 1 << 20, least_piece_bytes = 1 << 12;
+constexpr std::size_t max_character_bytes = 4;
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+constexpr std::int64_t inflated_bytes = 32 << 20, inflated_ratio = 200;
+
+// The lead byte's free bits, and the least value that needs this many bytes.
+struct Form {
+  unsigned mask;
+  char32_t least;
+};
+constexpr Form forms[] = {{0, 0}, {0x7F, 0}, {0x1F, 0x80}, {0x0F, 0x800}, {0x07, 0x10000}};
+
+int bytes_by_lead(unsigned char lead) {
+  const int ones = std::countl_one(lead);
+  if (ones == 0) return 1;
+  return ones >= 2 && ones <= 4 ? ones : 0;
+}
+
+// How many bytes there are before the first that is not UTF-8.
+std::size_t utf8_bytes(std::string_view text) {
+  std::size_t offset = 0;
+  while (offset < text.size()) {
+    const int bytes = code_point_at(text, offset).bytes;
+    if (bytes == 0) break;
+    offset += bytes;
+  }
+  return offset;
+}
+
+// Where a part of a file begins: in bytes and in lines, both from 0.
+struct Position {
+  std::int64_t byte = 0, line = 0;
+  Position after(std::string_view part) const {
+    return {byte + std::ssize(part), line + std::ranges::count(part, '\n')};
+  }
+};
+
+[[noreturn]] void throw_not_utf8(const std::string& path, const Position& begin,
+                                 std::string_view part, std::size_t offset) {
+  const Position found = begin.after(part.substr(0, offset));
+  throw InputError(
+      fmt::format("{}: byte {} (line {}): 0x{:02x} is not UTF-8; convert the file "
+                  "to UTF-8, for example with iconv",
+                  path, found.byte, found.line + 1, static_cast<unsigned char>(part[offset])));
+}
+
+}  // namespace
+
+void require_file(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status found = std::filesystem::status(path, error);
+  expect_input(!is_directory(found), "{}: is a folder; give the path of a file", path);
+  expect_input(!error && exists(found), "{}: cannot be opened: {}; check the path", path,
+               std::strerror(error ? error.value() : ENOENT));
+  expect_input(is_regular_file(found), "{}: is a pipe or a device; give the path of a file", path);
+}
+
+bool has_file(const std::string& path) {
+  struct stat link = {};
+  if (::lstat(path.c_str(), &link) != 0 && (errno == ENOENT || errno == ENOTDIR)) return false;
+  require_file(path);
+  expect_input(::access(path.c_str(), R_OK) == 0, "{}: cannot be opened: {}; check the path", path,
+               std::strerror(errno));
+  return true;
+}
+
+namespace {
+
+using FileId = std::pair<dev_t, ino_t>;
+
+std::optional<FileId> id_of(const std::string& path) {
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  return FileId{status.st_dev, status.st_ino};
+}
+
+struct FilesRead {
+  std::mutex mutex;
+  std::set<FileId> ids;
+};
+
+FilesRead& files_read() {
+  static FilesRead files;
+  return files;
+}
+
+}  // namespace
+
+void record_read(const std::string& path) {
+  const std::lock_guard lock(files_read().mutex);
+  if (const auto id = id_of(path)) files_read().ids.insert(*id);
+}
+
+bool was_read(const std::string& path) {
+  const std::lock_guard lock(files_read().mutex);
+  const auto id = id_of(path);
+  return id && files_read().ids.contains(*id);
+}
+
+InputFile::InputFile(const std::string& path) : path_(path) {
+  require_file(path);
+  record_read(path);
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  expect_input(descriptor >= 0, "{}: cannot be opened: {}; check the path", path,
+               std::strerror(errno));
+  struct stat status = {};
+  ::fstat(descriptor, &status);
+  stored_bytes_ = status.st_size;
+  file_ = gzdopen(descriptor, "rb");
+  if (file_ == nullptr) {
+    ::close(descriptor);
+    throw std::bad_alloc();
+  }
+  is_gzip_ = gzdirect(file_) == 0;
+}
+
+InputFile::~InputFile() { gzclose(file_); }
+
+std::int64_t InputFile::most_bytes() const {
+  return is_gzip_ ? std::max(inflated_bytes, inflated_ratio * stored_bytes_) : stored_bytes_;
+}
+
+std::int64_t InputFile::read(std::span<char> into) {
+  const int got = gzread(file_, into.data(), static_cast<unsigned>(into.size()));
+  int code = Z_OK;  // zlib reports a cut or damaged stream here, whatever gzread returned
+  const char* reason = gzerror(file_, &code);
+  if (code != Z_OK && code != Z_STREAM_END) {
+    const char* what = code == Z_BUF_ERROR    ? "the gzip data is cut short"
+                       : code == Z_DATA_ERROR ? "the gzip data is damaged"
+                                              : reason;
+    throw InputError(fmt::format("{}: byte {}: {}; copy or download the file again", path_,
+                                 static_cast<std::int64_t>(gzoffset(file_)), what));
+  }
+  read_bytes_ += got;
+  expect_input(!is_gzip_ || read_bytes_ <= most_bytes(),
+               "{}: {} bytes of gzip hold more than {} of content; give the file unpacked", path_,
+               stored_bytes_, most_bytes());
+  return got;
+}
+
+std::string read_file(const std::string& path, std::int64_t max_bytes) {
+  InputFile file(path);
+  const auto check = [&](std::int64_t bytes) {
+    expect_input(bytes <= max_bytes,
+                 "{}: byte {}: the content goes on beyond the {} bytes that can be read; "
+                 "give a smaller file",
+                 path, max_bytes, max_bytes);
+  };
+  std::string content;
+  if (!file.is_gzip()) {
+    check(file.most_bytes());
+    content.reserve(file.most_bytes() + least_piece_bytes);
+  }
+  for (bool more = true; more;) {
+    const std::int64_t before = std::ssize(content);
+    const std::int64_t left = file.is_gzip() ? before : file.most_bytes() - before;
+    const std::int64_t wanted = std::clamp(left, least_piece_bytes, piece_bytes);
+    content.resize(before + wanted);
+    const std::int64_t got = file.read({content.data() + before, content.data() + before + wanted});
+    content.resize(before + got);
+    check(std::ssize(content));
+    more = got == wanted;
+  }
+  return content;
+}
+
+std::string read_standard_input(std::int64_t max_bytes) {
+  std::string content;
+  for (ssize_t got = 1; got > 0;) {
+    const std::size_t before = content.size();
+    content.resize(before + least_piece_bytes);
+    do got = ::read(STDIN_FILENO, content.data() + before, least_piece_bytes);
+    while (got < 0 && errno == EINTR);
+    expect_input(got >= 0, "the standard input cannot be read: {}", std::strerror(errno));
+    content.resize(before + got);
+    expect_input(std::ssize(content) <= max_bytes,
+                 "the standard input goes on beyond {} bytes; give less", max_bytes);
+  }
+  return content;
+}
+
+CodePoint code_point_at(std::string_view text, std::size_t offset) {
+  constexpr CodePoint malformed{0, 0};
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[offset + i]); };
+  const int bytes = bytes_by_lead(byte(0));
+  if (bytes == 0 || offset + bytes > text.size()) return malformed;
+  char32_t value = byte(0) & forms[bytes].mask;
+  for (int i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return malformed;
+    value = value << 6 | (byte(i) & 0x3F);
+  }
+  const bool surrogate = value >= 0xD800 && value <= 0xDFFF;
+  if (value < forms[bytes].least || surrogate || value > 0x10FFFF) return malformed;
+  return {value, bytes};
+}
+
+std::size_t character_before(std::string_view text, std::size_t end) {
+  do --end;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80);
+  return end;
+}
+
+void require_utf8(std::string_view text, const std::string& path) {
+  if (const std::size_t bytes = utf8_bytes(text); bytes < text.size())
+    throw_not_utf8(path, {}, text, bytes);
+}
+
+void read_text_parts(const std::string& path,
+                     const std::function<void(std::string_view part)>& take) {
+  InputFile file(path);
+  Position position;
+  std::string part;
+  for (bool more = true; more;) {
+    const std::size_t before = part.size();
+    part.resize(before + piece_bytes);
+    const std::int64_t got = file.read(std::span(part).subspan(before));
+    part.resize(before + got);
+    more = got == piece_bytes;
+    const std::size_t bytes = utf8_bytes(part);
+    const bool cut = more && part.size() - bytes < max_character_bytes;
+    if (bytes < part.size() && !cut) throw_not_utf8(path, position, part, bytes);
+    const std::string_view whole = std::string_view(part).substr(0, bytes);
+    const bool marked = position.byte == 0 && whole.starts_with(byte_order_mark);
+    take(whole.substr(marked ? byte_order_mark.size() : 0));
+    position = position.after(whole);
+    part.erase(0, bytes);
+  }
+}
+
+std::string read_text(const std::string& path) {
+  constexpr std::int64_t max_bytes = std::int64_t{1} << 30;
+  std::string text = read_file(path, max_bytes);
+  require_utf8(text, path);
+  if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
+  return text;
+}
+
+std::optional<std::string_view> next_line(std::string_view& text) {
+  if (text.empty()) return std::nullopt;
+  std::string_view line = text.substr(0, text.find('\n'));
+  text.remove_prefix(std::min(line.size() + 1, text.size()));
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view spaces = " \t\r\n\v\f";
+  const std::size_t first = text.find_first_not_of(spaces);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(spaces) - first + 1);
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t end = 0; end != std::string_view::npos;) {
+    end = text.find(separator);
+    parts.push_back(trimmed(text.substr(0, end)));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return parts;
+}
+
+std::optional<float> parse_float(std::string_view text) {
+  float value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::invalid_argument || end != text.data() + text.size()) return std::nullopt;
+  if (error == std::errc::result_out_of_range)  // which does not say on which side
+    value = std::strtof(std::string(text).c_str(), nullptr);
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+std::vector<std::string> file_names(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error))
+    names.push_back(entry->path().filename().string());
+  expect_input(!error, "{}: cannot be listed: {}; check the path", folder, error.message());
+  std::ranges::sort(names);
+  return names;
+}
+
+std::string list_briefly(const std::vector<std::string>& names) {
+  if (names.empty()) return "nothing";
+  const std::size_t shown = std::min<std::size_t>(names.size(), 12);
+  return fmt::format("{}{}", fmt::join(names.begin(), names.begin() + shown, ", "),
+                     shown < names.size() ? ", ..." : "");
+}
+
+}  // namespace tapestry

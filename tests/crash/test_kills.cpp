@@ -1,0 +1,214 @@
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <random>
+
+#include "tests/support/run_fixture.hpp"
+#include "tests/support/small_data.hpp"
+#include "train/config/shipped_configs.hpp"
+#include "train/task.hpp"
+
+// Trainings that are killed at random instants. They take minutes: ./tapestry test --no-skip
+// -ts=crash
+namespace tapestry {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::int64_t from_environment(const char* name, std::int64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text ? std::atoll(text) : otherwise;
+}
+
+constexpr std::int64_t steps = 40;
+
+// A shipped config made small, on data of its own; with seeds, a training for each of them.
+class Victim {
+ public:
+  Victim(std::string config, std::int64_t checkpoint_every, std::int64_t seeds)
+      : config_(std::move(config)), seeds_(seeds) {
+    const Config shipped = parse_config(shipped_configs().at(config_), config_, {});
+    const std::string resolved = shipped.toml();
+    const auto value = [&](const std::string& key) {
+      return Config::peek({{"resolved config", resolved}}, {}, key).value;
+    };
+    const SmallData fixture = small_data_of(value("task"), value("data.kind"));
+    for (const auto& [name, text] : fixture.files) folder_.write(name, text);
+    for (const auto& keys :
+         {fixture.few, fixture.data, small(value("task")), small_preset(shipped)})
+      keys_.insert(keys_.end(), keys.begin(), keys.end());
+    keys_.insert(keys_.end(),
+                 {fmt::format("train.steps={}", steps), "train.eval_every=3",
+                  fmt::format("train.checkpoint_every={}", checkpoint_every), "train.log_every=1"});
+    const auto start = std::chrono::steady_clock::now();
+    whole_ = train("whole");
+    whole_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+  const std::string& config() const { return config_; }
+  const Finished& whole() const { return whole_; }
+  double whole_s() const { return whole_s_; }  // that it takes, uninterrupted
+
+  // Begins the run, or goes on with it where it has begun.
+  Finished train(const std::string& run, const RunOptions& options = {}) const {
+    std::vector<std::string> words = {"train", config_, "--quiet", "--out", run};
+    if (fs::exists(folders(run).front() + "/config.toml")) words.push_back("--resume");
+    if (seeds_ > 1) words.insert(words.end(), {"--seeds", std::to_string(seeds_)});
+    words.insert(words.end(), keys_.begin(), keys_.end());
+    RunOptions here = options;
+    here.folder = folder_.path();
+    return tapestry_run(with_sets(words), here);
+  }
+
+  // Where a run that was killed stood.
+  std::string phase(const std::string& run) const {
+    const std::string last = folders(run).back(), first = folders(run).front();
+    const std::string at = fs::exists(last + "/config.toml") ? last : first;
+    if (!fs::exists(at + "/config.toml")) return "while it started";
+    for (const auto& entry : fs::directory_iterator(at))
+      if (entry.path().extension() == ".tmp") return "while it wrote a checkpoint";
+    if (!fs::exists(at + "/checkpoint.safetensors"))
+      return fs::exists(at + "/best.safetensors") ? "between a best model and a checkpoint"
+                                                  : "before anything was saved";
+    return load_checkpoint(at + "/checkpoint.safetensors").state.step < steps
+               ? "between two checkpoints"
+               : "after the last checkpoint";
+  }
+
+  // How a run differs from the one that was never interrupted; "" where it does not.
+  std::string difference(const std::string& run) const {
+    for (std::size_t i = 0; i < folders(run).size(); ++i) {
+      const std::string ours = folders(run)[i], whole = folders("whole")[i];
+      for (const std::string name : {"/checkpoint.safetensors", "/best.safetensors"}) {
+        if (!fs::exists(ours + name)) return ours + name + " is missing";
+        const std::string tensor =
+            different_tensor(load_checkpoint(ours + name), load_checkpoint(whole + name));
+        if (!tensor.empty()) return ours + name + ": " + tensor;
+      }
+      if (measured(ours) != measured(whole)) return ours + "/metrics.jsonl";
+      for (const auto& entry : fs::directory_iterator(ours))
+        if (entry.path().extension() == ".tmp") return entry.path().string() + " was left";
+    }
+    return "";
+  }
+
+  void forget(const std::string& run) const { fs::remove_all(folder_.path(run)); }
+
+ private:
+  std::vector<std::string> folders(const std::string& run) const {
+    if (seeds_ == 1) return {folder_.path(run)};
+    std::vector<std::string> all;
+    for (std::int64_t seed = 1; seed <= seeds_; ++seed)
+      all.push_back(folder_.path(fmt::format("{}/seed-{}", run, seed)));
+    return all;
+  }
+
+  static std::string different_tensor(const Checkpoint& a, const Checkpoint& b) {
+    if (a.state.step != b.state.step || a.state.position != b.state.position ||
+        a.state.best_loss != b.state.best_loss || a.metadata != b.metadata)
+      return "metadata";
+    if (a.file.tensors.size() != b.file.tensors.size()) return "number of tensors";
+    for (const auto& [name, x] : a.file.tensors) {
+      const Array* y = b.file.find(name);
+      if (!y || x.shape() != y->shape() || x.dtype() != y->dtype() ||
+          std::memcmp(x.raw(), y->raw(), x.bytes()) != 0)
+        return "tensor " + name;
+    }
+    return "";
+  }
+
+  static std::vector<std::string> measured(const std::string& folder) {
+    std::vector<Json> lines;
+    for (const std::string& line : lines_of(read_bytes(folder + "/metrics.jsonl")))
+      lines.push_back(Json::parse(line));
+    return untimed(lines);
+  }
+
+  TemporaryFolder folder_;
+  std::string config_;
+  std::int64_t seeds_;
+  std::vector<std::string> keys_;
+  Finished whole_;
+  double whole_s_ = 0;
+};
+
+// Kills so many trainings of the configs at random instants, in turn, and resumes them; a third of
+// them are killed once more on the way.
+void kill_and_resume(const std::vector<std::string>& configs, std::int64_t kills,
+                     std::int64_t seeds) {
+  std::mt19937 random(static_cast<unsigned>(from_environment("TAPESTRY_SEED", 1)));
+  const auto chance = [&](double probability) {
+    return std::uniform_real_distribution<double>()(random) < probability;
+  };
+  std::vector<std::unique_ptr<Victim>> victims;
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    const std::int64_t checkpoint_every[] = {1, 0, 5};
+    victims.push_back(std::make_unique<Victim>(configs[i], checkpoint_every[i % 3], seeds));
+    INFO(configs[i], ": ", victims.back()->whole().err);
+    REQUIRE(victims.back()->whole().status == 0);
+  }
+  std::map<std::string, std::int64_t> killed;  // by phase
+  std::map<int, std::int64_t> sent;            // by signal
+  std::int64_t done = 0, faults = 0;
+  for (std::int64_t trial = 0; done < kills; ++trial) {
+    const Victim& victim = *victims[trial % victims.size()];
+    const std::string config = victim.config(), run = fmt::format("run-{}", trial);
+    CAPTURE(config);
+    CAPTURE(trial);
+    std::string story;
+    do {
+      const double after_s =
+          std::uniform_real_distribution<double>(0, 1.05 * victim.whole_s())(random);
+      const int signal = chance(0.7) ? SIGKILL : chance(0.5) ? SIGTERM : SIGINT;
+      const auto start = std::chrono::steady_clock::now();
+      const auto due = [=] {
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() >=
+               after_s;
+      };
+      const Finished finished = victim.train(run, {.when = due, .signal = signal});
+      if (finished.status == 0) break;
+      story += fmt::format("signal {} after {:.3f} s: status {}, {}{}; ", signal, after_s,
+                           finished.status, victim.phase(run), finished.err);
+      CHECK_MESSAGE(
+          (finished.status == 128 + signal || (signal != SIGKILL && finished.status == 130)),
+          story);
+      ++killed[victim.phase(run)];
+      ++sent[signal];
+      ++done;
+    } while (done < kills && chance(1.0 / 3));
+    const Finished resumed = victim.train(run);
+    const std::string fault =
+        resumed.status == 0 ? victim.difference(run) : "not resumed: " + resumed.err;
+    CHECK_MESSAGE(fault.empty(), story, fault);
+    faults += !fault.empty();
+    if (fault.empty()) victim.forget(run);
+  }
+  std::string phases;
+  for (const auto& [phase, count] : killed) phases += fmt::format("\n  {:4} {}", count, phase);
+  MESSAGE(fmt::format(
+      "{} kills of {} configs, {} seed(s) each ({} SIGKILL, {} SIGTERM, {} SIGINT), "
+      "{} faults; killed were{}",
+      done, configs.size(), seeds, sent[SIGKILL], sent[SIGTERM], sent[SIGINT], faults, phases));
+}
+
+TEST_SUITE_BEGIN("crash");
+
+TEST_CASE("crash: trainings that are killed at random instants end as those that never were" *
+          doctest::skip()) {
+  std::vector<std::string> all;
+  for (const auto& [name, text] : shipped_configs()) all.push_back(name);
+  kill_and_resume(all, from_environment("TAPESTRY_KILLS", 200), 1);
+}
+
+TEST_CASE("crash: so do the trainings of several seeds" * doctest::skip()) {
+  kill_and_resume({"sort", "karate", "memory-sum"}, from_environment("TAPESTRY_KILLS", 200) / 10,
+                  3);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,175 @@
+#pragma once
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/process.hpp"
+#include "tests/support/small.hpp"
+#include "train/run/checkpoint.hpp"
+
+// Whole trainings of tiny models by the command line.
+namespace tapestry {
+
+using Json = nlohmann::json;
+
+// --- tiny configs: a step takes about a millisecond ---
+
+inline constexpr const char* toy_toml = R"(task = "toy-sequence"
+[data]
+length = 3
+alphabet = 4
+held_back = 20
+[model]
+layers = 1
+heads = 2
+width = 16
+dropout = 0.1
+[optim]
+learning_rate = 3e-3
+schedule = "cosine"
+warmup_steps = 3
+weight_decay = 0.1
+clip_norm = 1.0
+[train]
+steps = 40
+batch_size = 8
+eval_every = 10
+checkpoint_every = 5
+log_every = 3
+)";
+
+inline constexpr const char* text_toml = R"(task = "language-model"
+[data]
+path = "PATH"
+[model]
+layers = 1
+heads = 2
+width = 16
+context = 8
+dropout = 0.1
+[optim]
+name = "adam"
+[train]
+steps = 40
+batch_size = 4
+eval_every = 10
+checkpoint_every = 5
+log_every = 3
+)";
+
+inline constexpr const char* vae_toml = R"(task = "vae"
+[data]
+training_images = 30
+test_images = 10
+[model]
+hidden = [8]
+latent = 2
+kl_warmup_steps = 20
+[optim]
+name = "sgd"
+momentum = 0.9
+learning_rate = 1e-4
+[train]
+steps = 40
+batch_size = 7
+eval_every = 10
+checkpoint_every = 5
+log_every = 3
+)";
+
+// The three tasks' configs as files, and runs of them.
+class RunFixture {
+ public:
+  RunFixture() {
+    std::string text_config = text_toml;
+    text_config.replace(text_config.find("PATH"), 4, folder.write("story.txt", story(20)));
+    folder.write("toy.toml", toy_toml);
+    folder.write("text.toml", text_config);
+    folder.write("vae.toml", vae_toml);
+  }
+
+  // tapestry train CONFIG --out RUN --quiet, with "key=value" for --set.
+  Finished train(const std::string& config, const std::string& run,
+                 const std::vector<std::string>& more = {}, const RunOptions& options = {}) const {
+    std::vector<std::string> words = {"train", folder.path(config + ".toml"), "--quiet", "--out",
+                                      folder.path(run)};
+    words.insert(words.end(), more.begin(), more.end());
+    return tapestry_run(with_sets(words), options);
+  }
+  void must_train(const std::string& config, const std::string& run,
+                  const std::vector<std::string>& more = {}) const {
+    const Finished finished = train(config, run, more);
+    INFO(finished.err);
+    REQUIRE(finished.status == 0);
+  }
+  std::vector<Json> metrics(const std::string& run) const {
+    std::vector<Json> lines;
+    for (const std::string& line : lines_of(read_bytes(folder.path(run + "/metrics.jsonl"))))
+      lines.push_back(Json::parse(line));
+    return lines;
+  }
+  Json last_validation(const std::string& run) const {
+    Json last;
+    for (const Json& line : metrics(run))
+      if (line["split"] == "val") last = line;
+    return last;
+  }
+  std::string checkpoint(const std::string& run) const {
+    return folder.path(run + "/checkpoint.safetensors");
+  }
+  std::string best(const std::string& run) const { return folder.path(run + "/best.safetensors"); }
+  Json eval(const std::string& run, std::vector<std::string> more = {}) const {
+    more.insert(more.begin(), {"eval", folder.path(run), "--json"});
+    const Finished finished = tapestry_run(with_sets(more));
+    INFO(finished.err);
+    REQUIRE(finished.status == 0);
+    return Json::parse(finished.out);
+  }
+
+  TemporaryFolder folder;
+};
+
+// --- what two runs must share ---
+
+inline std::vector<std::string> untimed(const std::vector<Json>& lines) {
+  std::vector<std::string> texts;
+  for (Json line : lines) {
+    for (const char* timed : {"elapsed_s", "tokens_per_s", "examples_per_s"}) line.erase(timed);
+    texts.push_back(line.dump());
+  }
+  return texts;
+}
+
+// Names, dtypes, shapes and bytes of every tensor, and where the training stands.
+inline void check_same_checkpoint(const std::string& path, const std::string& other_path) {
+  const Checkpoint a = load_checkpoint(path), b = load_checkpoint(other_path);
+  CHECK(a.state.step == b.state.step);
+  CHECK(a.state.position == b.state.position);
+  CHECK(a.state.best_loss == b.state.best_loss);
+  CHECK(a.metadata == b.metadata);
+  REQUIRE(a.file.tensors.size() == b.file.tensors.size());
+  for (std::size_t i = 0; i < a.file.tensors.size(); ++i) {
+    const auto& [name, x] = a.file.tensors[i];
+    const auto& [other_name, y] = b.file.tensors[i];
+    CHECK(name == other_name);
+    REQUIRE(x.shape() == y.shape());
+    CHECK_MESSAGE(std::memcmp(x.raw(), y.raw(), x.bytes()) == 0, name);
+  }
+}
+
+inline void check_same_run(const RunFixture& fixture, const std::string& run,
+                           const std::string& other) {
+  check_same_checkpoint(fixture.checkpoint(run), fixture.checkpoint(other));
+  check_same_checkpoint(fixture.best(run), fixture.best(other));
+  CHECK(untimed(fixture.metrics(run)) == untimed(fixture.metrics(other)));
+}
+
+inline std::function<bool()> when_holds(const std::string& path, std::int64_t bytes = 1) {
+  return [=] {
+    std::error_code missing;
+    const auto size = std::filesystem::file_size(path, missing);
+    return !missing && static_cast<std::int64_t>(size) >= bytes;
+  };
+}
+
+}  // namespace tapestry

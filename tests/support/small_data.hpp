@@ -1,0 +1,27 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "train/config/config.hpp"
+
+namespace tapestry {
+
+// What is trained on in tests, of a kind of data: files, and few of what is drawn.
+struct SmallData {
+  std::map<std::string, std::string> files = {};  // text by name
+  std::vector<std::string> data = {};             // keys to find and split it by
+  std::vector<std::string> few = {};              // keys that keep trainings short
+  std::vector<std::string> sample = {};           // what is asked of the trained model
+};
+
+// `kind` as data.kind has it. Defined beside the smoke test.
+SmallData small_data_of(const std::string& task, const std::string& kind);
+
+// A shipped config without a result to compare with is a preset, to build on.
+bool is_preset(const Config& config);
+// Keys that make a preset's model small, with as many heads; of other configs none.
+std::vector<std::string> small_preset(const Config& config);
+
+}  // namespace tapestry

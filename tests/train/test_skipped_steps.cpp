@@ -1,0 +1,282 @@
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+
+#include "autograd/ops.hpp"
+#include "tests/support/arrays.hpp"
+#include "tests/support/run_fixture.hpp"
+#include "train/config/keys.hpp"
+#include "train/trainer/callbacks/skipped_steps.hpp"
+#include "train/trainer/explanation.hpp"
+#include "train/trainer/trainer.hpp"
+#include "train/trainer/training.hpp"
+
+// Steps whose gradient is not finite, or jumps: left out and counted, or explained.
+namespace tapestry {
+namespace {
+
+constexpr std::int64_t poisoned_example = 17;
+
+// The images of a shipped task, one of which holds an infinity.
+class PoisonedImages final : public Dataset {
+ public:
+  explicit PoisonedImages(const Dataset& images) : images_(images) {}
+  std::int64_t size() const override { return images_.size(); }
+  Batch batch(std::span<const std::int64_t> examples) const override {
+    Batch batch = images_.batch(examples);
+    batch.inputs = batch.inputs.clone();
+    const std::int64_t width = batch.inputs.size() / std::ssize(examples);
+    for (std::size_t i = 0; i < examples.size(); ++i)
+      if (examples[i] == poisoned_example)
+        batch.inputs.mutable_values<float>()[i * width] = std::numeric_limits<float>::infinity();
+    return batch;
+  }
+
+ private:
+  const Dataset& images_;
+};
+
+class PoisonedTask final : public Task {
+ public:
+  explicit PoisonedTask(const Config& config)
+      : task_(make_task({config})), images_(task_->training_data()) {}
+  Module& model() override { return task_->model(); }
+  const Dataset& training_data() override { return images_; }
+  const Dataset& validation_data() override { return task_->validation_data(); }
+  Loss loss(const Batch& batch, const Pass& pass) override { return task_->loss(batch, pass); }
+  void add_derived_metrics(Metrics& metrics) const override { task_->add_derived_metrics(metrics); }
+
+ private:
+  std::unique_ptr<Task> task_;
+  PoisonedImages images_;
+};
+
+Config images_config(const std::vector<std::string>& more) {
+  std::vector<std::string> overrides = {"train.steps=20", "train.log_every=1",
+                                        "train.micro_batches=7", "optim.name=adam",
+                                        "train.average_decay=0.9"};
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  return parse_config(vae_toml, "vae.toml", overrides);
+}
+
+// Trains into a folder, from its checkpoint if it has one.
+TrainingState train_poisoned(const Config& config, const Run& run) {
+  PoisonedTask task(config);
+  const std::atomic<bool> never = false;
+  Ranks alone;
+  RunLock lock(run, RunLock::Folder::find);
+  JsonLinesRecorder metrics(lock);
+  const std::optional<Checkpoint> checkpoint = latest_checkpoint(run);
+  Trainer trainer(task, config, run, checkpoint ? &*checkpoint : nullptr, never, alone,
+                  {.recorders = {&metrics}, .lock = &lock});
+  trainer.train();
+  return trainer.state();
+}
+
+std::vector<Json> lines_of_run(const Run& run) {
+  std::vector<Json> lines;
+  for (const std::string& line : lines_of(read_bytes(run.metrics())))
+    lines.push_back(Json::parse(line));
+  return lines;
+}
+
+TEST_SUITE_BEGIN("bad steps");
+
+TEST_CASE("bad steps: a step with an infinity in its data moves nothing, and is counted") {
+  const TemporaryFolder folder;
+  const Run run(folder.path());
+  // 30 images, 7 a step: the poisoned one comes once in each epoch, four times in 20 steps.
+  const TrainingState state = train_poisoned(images_config({"train.max_bad_steps=9"}), run);
+  CHECK(state.step == 20);
+  CHECK(state.position == 140);
+  CHECK(state.bad_steps >= 4);
+  CHECK(state.bad_steps <= 5);
+  std::int64_t counted = 0;
+  for (const Json& line : lines_of_run(run)) {
+    if (line["split"] != "train") continue;
+    counted += line["grad_norm"].is_null();
+    CHECK(line["bad_steps"] == counted);
+  }
+  CHECK(counted == state.bad_steps);
+  for (const auto& [name, tensor] : load_checkpoint(run.checkpoint()).file.tensors)
+    CHECK_MESSAGE(std::isfinite(sum(Tensor(tensor)).item()), name);
+}
+
+TEST_CASE("bad steps: what is left out changes nothing but count, position and time of the next") {
+  const Config config = images_config({"train.max_bad_steps=9"});
+  PoisonedTask task(config);
+  const std::atomic<bool> never = false;
+  Ranks alone;
+  const TemporaryFolder folder;
+  Trainer trainer(task, config, Run(folder.path()), nullptr, never, alone, {});
+  for (std::int64_t step = 1; step <= 20; ++step) {
+    const Checksums before = trainer.checksums();
+    const std::int64_t bad = trainer.state().bad_steps;
+    trainer.step();
+    CHECK((trainer.checksums() == before) == (trainer.state().bad_steps > bad));
+    CHECK(trainer.state().step == step);
+    CHECK(trainer.state().position == 7 * step);
+  }
+  CHECK(trainer.state().bad_steps > 0);
+}
+
+TEST_CASE("bad steps: a run that goes on after some of them ends in the same bits") {
+  const TemporaryFolder folder;
+  const std::vector<std::vector<std::string>> kinds = {
+      {"train.max_bad_steps=9"},
+      {"train.max_bad_steps=60", "train.bad_step_factor=1.2", "train.steps=90"}};
+  for (const std::vector<std::string>& kind : kinds) {
+    CAPTURE(kind.back());
+    const Run whole(folder.path(fmt::format("whole-{}", kind.size()))),
+        parted(folder.path(fmt::format("parted-{}", kind.size())));
+    for (const Run& run : {whole, parted}) std::filesystem::create_directory(run.folder());
+    const Config config = images_config(kind);
+    const TrainingState state = train_poisoned(config, whole);
+    CHECK(state.bad_steps >= 4);
+    CHECK(state.bad_steps < state.step / 2);
+    const std::int64_t steps = config[key::steps];
+    for (const std::int64_t until : {steps * 2 / 3, steps - 3, steps}) {
+      std::vector<std::string> more = kind;
+      more.push_back(fmt::format("train.steps={}", until));
+      CHECK(train_poisoned(images_config(more), parted).step == until);
+    }
+    const Checkpoint a = load_checkpoint(whole.checkpoint()),
+                     b = load_checkpoint(parted.checkpoint());
+    CHECK(a.state.bad_steps == b.state.bad_steps);
+    CHECK(a.state.gradient_norms == b.state.gradient_norms);
+    CHECK(a.state.gradient_norms.size() == (kind.size() == 1 ? 0 : norms_compared));
+    check_same_checkpoint(whole.checkpoint(), parted.checkpoint());
+  }
+}
+
+TEST_CASE("bad steps: one more than allowed ends the run, and names the data that are at fault") {
+  for (const std::string most : {"0", "1"}) {
+    CAPTURE(most);
+    const TemporaryFolder folder;
+    std::string message;
+    try {
+      train_poisoned(images_config({"train.max_bad_steps=" + most}), Run(folder.path()));
+    } catch (const std::runtime_error& error) {
+      message = error.what();
+    }
+    check_says(message, {"step ", "the loss is ",
+                         "the data are not finite: training example 17; the output of ",
+                         " is not finite: ", "part ", " of 7 has the training examples 17;",
+                         " has no checkpoint yet"});
+    CHECK((message.find("a bad step more than train.max_bad_steps = 1") != std::string::npos) ==
+          (most == "1"));
+    CHECK(lines_of(message).size() == 1);
+  }
+}
+
+TEST_CASE("bad steps: a norm is compared with the median of fifty before it") {
+  const Config config = images_config({"train.max_bad_steps=3", "train.bad_step_factor=2"});
+  TrainingState state;
+  for (int i = 0; i < 49; ++i) {
+    CHECK(fault_of_step(1, 1e9, config, state).empty());
+    remember_norm(i % 2 == 0 ? 1 : 3, config, state);
+  }
+  CHECK(fault_of_step(1, 1e9, config, state).empty());
+  remember_norm(2, config, state);  // 25 ones, a two, 24 threes
+  CHECK(fault_of_step(1, 4, config, state).empty());
+  check_says(fault_of_step(1, 4.001, config, state),
+             {"the gradient's norm is 4.001, above 2 times 2, the median of 50 before"});
+  CHECK(!fault_of_step(NAN, 1, config, state).empty());
+  CHECK(!fault_of_step(1, INFINITY, config, state).empty());
+  for (int i = 0; i < 60; ++i) remember_norm(5, config, state);
+  CHECK(state.gradient_norms == std::vector<double>(50, 5.0));
+  TrainingState off;
+  remember_norm(1, images_config({}), off);
+  CHECK(off.gradient_norms.empty());
+  check_says(message_of([] {
+               check_training_keys(
+                   images_config({"train.max_bad_steps=3", "train.bad_step_factor=0.5"}), 1);
+             }),
+             {"train.bad_step_factor", "steps as usual would be left out"});
+  check_says(message_of([] { images_config({"train.bad_step_factor=2"}); }),
+             {"train.bad_step_factor", "is not used with", "train.max_bad_steps"});
+}
+
+// --- parts that are finite, whose sum is not ---
+
+class HugeSlope final : public Module {
+ public:
+  void fields(FieldVisitor& visit) override { visit("slope", slope); }
+  Parameter slope{Array::of<float>({0}, {1}), Role::weight};
+};
+
+TEST_CASE("explanation: where every op is finite, the largest gradients are named") {
+  struct Huge final : Task {
+    explicit Huge(std::unique_ptr<Task> of) : task(std::move(of)) {}
+    Module& model() override { return slope; }
+    const Dataset& training_data() override { return task->training_data(); }
+    const Dataset& validation_data() override { return task->validation_data(); }
+    Loss loss(const Batch& batch, const Pass&) override {
+      const Tensor objective = sum(slope.slope * 1e38);
+      return {.objective = objective, .averages = {{"loss", {objective.item(), batch.count}}}};
+    }
+    std::unique_ptr<Task> task;
+    HugeSlope slope;
+  };
+  const Config config = parse_config(
+      toy_toml, "toy.toml", {"train.micro_batches=8", "train.batch_size=8", "train.steps=3"});
+  Huge task(make_task({config}));
+  StepInputs parts{.task = task, .config = config};
+  for (int i = 0; i < 8; ++i) {
+    const std::int64_t example[] = {i};
+    parts.batches.push_back(task.training_data().batch(example));
+  }
+  parts.count = 0.5;  // each part's gradient is 2e38, and their sum overflows
+  task.model().parameters();
+  Ranks alone;
+  const std::string text = explain_step(parts, alone);
+  check_says(text, {"every op of each of its parts is finite", "2e+38 of slope",
+                    "it has the training examples "});
+  task.slope.slope.value().mutable_values<float>()[0] = NAN;
+  check_says(explain_step(parts, alone), {"parameter slope is not finite"});
+}
+
+TEST_CASE("training: a learning rate beyond all bounds explains itself, also in an evaluation") {
+  const RunFixture fixture;
+  const std::vector<std::string> wild = {"optim.name=sgd", "optim.learning_rate=1000",
+                                         "optim.schedule=constant", "optim.warmup_steps=0",
+                                         "optim.clip_norm=0"};
+  const auto failed = [&](const std::string& run, std::vector<std::string> more) {
+    more.insert(more.begin(), wild.begin(), wild.end());
+    const Finished finished = fixture.train("toy", run, more);
+    CHECK(finished.status == 1);
+    CHECK(lines_of(finished.err).size() == 1);
+    return finished;
+  };
+  check_says(failed("run", {"train.steps=3"}).err,
+             {"step 3: the validation loss is ", ": the output of ", " is not finite: "});
+  const Finished left_out =
+      failed("left-out", {"train.steps=100", "train.max_bad_steps=2", "train.eval_every=0"});
+  check_says(left_out.out,
+             {"left out: the loss is ", "(bad step 1 of at most 2)", "(bad step 2 of at most 2)"});
+  check_says(left_out.err, {"a bad step more than train.max_bad_steps = 2: ", "the output of "});
+}
+
+TEST_CASE("bad steps: a checkpoint whose count or norms cannot be is refused") {
+  const RunFixture fixture;
+  fixture.must_train("toy", "run", {"train.steps=3"});
+  const auto refused = [&](const std::string& name, const std::string& value) {
+    Safetensors file = read_safetensors(fixture.checkpoint("run"));
+    file.metadata[name] = value;
+    file.metadata.erase("xxh3");
+    write_safetensors(fixture.folder.path("forged"), file);
+    return message_of([&] { load_checkpoint(fixture.folder.path("forged")); });
+  };
+  for (const std::string norms : {"1 x", "-1", "nan", "1e999"})
+    check_says(refused("gradient_norms", norms),
+               {"forged: metadata gradient_norms: expected at most 1000 numbers"});
+  check_says(refused("bad_steps", "4"), {"forged: metadata bad_steps = 4: of 3 steps"});
+  CHECK(refused("bad_steps", "3").empty());
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

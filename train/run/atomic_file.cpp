@@ -1,0 +1,162 @@
+#include "train/run/atomic_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+#include <utility>
+
+#include "train/run/system_calls.hpp"
+
+namespace tapestry {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const std::string& path, const char* what) {
+  const char* advice = errno == EFBIG ? "; raise the limit on the size of files (ulimit -f)" : "";
+  throw FileError(fmt::format("{}: {}: {}{}", path, what, std::strerror(errno), advice));
+}
+
+// Returns a name beside `path` that no file has: ".NAME.PROCESS-NUMBER.tmp".
+std::string new_temporary(const std::string& path) {
+  constexpr std::size_t most_bytes = 200;  // of NAME, so that the whole fits into a file name
+  const std::string shown = fs::path(path).filename().string().substr(0, most_bytes);
+  for (int number = 1;; ++number) {
+    const fs::path name = fmt::format(".{}.{}-{}{}", shown, ::getpid(), number, unfinished_ending);
+    const fs::path candidate = fs::path(path).parent_path() / name;
+    std::error_code unseen;
+    if (!fs::exists(fs::symlink_status(candidate, unseen))) return candidate.string();
+  }
+}
+
+std::string temporary_of(const std::string& path) { return path + unfinished_ending; }
+
+bool is_folder(const std::string& path) {
+  std::error_code unseen;
+  return fs::is_directory(path, unseen);
+}
+
+}  // namespace
+
+File::File(const std::string& path, int flags, const std::string& shown)
+    : File(FilePlace{AT_FDCWD, path, shown.empty() ? path : shown}, flags) {}
+
+File::File(const FilePlace& place, int flags)
+    : path_(place.path),
+      descriptor_(system_calls().openat(place.folder, place.name.c_str(), flags)) {
+  if (descriptor_ >= 0) return;
+  const int error = errno;
+  const std::string folder = folder_of(place.name);
+  if (error == ENOENT && !is_folder(folder))
+    throw FileError(fmt::format("{}: cannot open: there is no folder {}", path_, folder));
+  errno = error;
+  fail(path_, "cannot open");
+}
+
+File::~File() {
+  if (descriptor_ >= 0) system_calls().close(descriptor_);
+}
+
+void File::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = system_calls().write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail(path_, "cannot write");
+    bytes.remove_prefix(written);
+  }
+}
+
+void File::truncate(std::int64_t bytes) {
+  if (system_calls().ftruncate(descriptor_, bytes) != 0) fail(path_, "cannot cut");
+}
+
+void File::sync() {
+  if (system_calls().fsync(descriptor_) != 0) fail(path_, "cannot sync");
+}
+
+void File::close() {
+  if (system_calls().close(std::exchange(descriptor_, -1)) != 0) fail(path_, "cannot close");
+}
+
+namespace {
+
+// All but that the folder is synced. `temporary`: a name in the same folder that no file has.
+void replace(const FilePlace& place, const std::string& temporary,
+             const std::function<void(File&)>& write) {
+  File file(FilePlace{place.folder, temporary, place.path}, O_WRONLY | O_CREAT | O_EXCL);
+  try {
+    write(file);
+    file.sync();
+    file.close();
+    if (system_calls().renameat(place.folder, temporary.c_str(), place.name.c_str()) != 0)
+      fail(place.path, "cannot rename");
+  } catch (...) {
+    system_calls().unlinkat(place.folder, temporary.c_str());
+    throw;
+  }
+}
+
+auto writing(const std::vector<std::string_view>& parts) {
+  return [&](File& file) {
+    for (const std::string_view part : parts) file.write(part);
+  };
+}
+
+}  // namespace
+
+void write_file_atomically(const std::string& path, const std::vector<std::string_view>& parts) {
+  stream_file_atomically(path, writing(parts));
+}
+
+void write_file_atomically(const FilePlace& place, const std::vector<std::string_view>& parts) {
+  const std::string temporary = temporary_of(place.name);
+  // Never through what lies there already: a link, a pipe, or what a killed process left.
+  system_calls().unlinkat(place.folder, temporary.c_str());
+  replace(place, temporary, writing(parts));
+  sync_folder_of(place);
+}
+
+void stream_file_atomically(const std::string& path, const std::function<void(File&)>& write) {
+  replace({AT_FDCWD, path, path}, new_temporary(path), write);
+  sync_folder(folder_of(path), path);
+}
+
+void remove_unfinished(const FilePlace& place) {
+  const std::string temporary = temporary_of(place.name);
+  struct stat found = {};
+  if (::fstatat(place.folder, temporary.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0) return;
+  if (!S_ISREG(found.st_mode)) return;
+  if (system_calls().unlinkat(place.folder, temporary.c_str()) != 0)
+    fail(temporary_of(place.path), "cannot remove");
+}
+
+bool make_folder(const std::string& path) {
+  if (system_calls().mkdir(path.c_str()) == 0) return true;
+  if (errno == EEXIST && is_folder(path)) return false;
+  fail(path, "cannot be made a folder");
+}
+
+std::string folder_of(const std::string& path) {
+  const fs::path named(path.ends_with('/') ? path.substr(0, path.find_last_not_of('/') + 1) : path);
+  const std::string folder = named.parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+void sync_folder(const std::string& folder, const std::string& shown) {
+  if (::access(folder.c_str(), R_OK) != 0 && errno == EACCES) return;  // syncing takes reading it
+  File file(folder, O_RDONLY | O_DIRECTORY, shown);
+  file.sync();
+  file.close();
+}
+
+void sync_folder_of(const FilePlace& place) {
+  if (system_calls().fsync(place.folder) != 0) fail(place.path, "cannot sync its folder");
+}
+
+}  // namespace tapestry

@@ -1,0 +1,112 @@
+#include "train/tasks/graphs/graph_task.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "autograd/ops/arithmetic.hpp"
+#include "autograd/ops/losses.hpp"
+#include "autograd/ops/reduce.hpp"
+#include "train/config/keys.hpp"
+#include "train/tasks/classification.hpp"
+#include "train/tasks/initialized.hpp"
+
+namespace tapestry {
+namespace {
+
+const Choice<GraphLayerKind> layer{
+    "model.layer",
+    GraphLayerKind::convolution,
+    "how a node gathers from its neighbours",
+    {{"convolution", GraphLayerKind::convolution}, {"attention", GraphLayerKind::attention}}};
+const Choice<Normalization> normalization{"model.normalization",
+                                          Normalization::symmetric,
+                                          "of a convolution's sum over neighbours",
+                                          {{"sum", Normalization::sum},
+                                           {"mean", Normalization::mean},
+                                           {"symmetric", Normalization::symmetric}},
+                                          {layer.is(GraphLayerKind::convolution)}};
+const Choice<Pooling> pooling{
+    "model.pooling",
+    Pooling::sum,
+    "of a graph's nodes, to classify graphs",
+    {{"sum", Pooling::sum}, {"mean", Pooling::mean}, {"max", Pooling::max}},
+    {key::of_drawn}};
+const Key<std::int64_t> layers{
+    "model.layers", 2, "steps along the edges", {.low = 1, .high = 1000}};
+const Key<std::int64_t> width{"model.width", 16, "columns of a node", {.low = 1, .high = 65536}};
+const Key<std::int64_t> heads{
+    "model.heads",
+    1,
+    "of attention; must divide the width",
+    {.low = 1, .high = 1024, .used_if = {layer.is(GraphLayerKind::attention)}}};
+const Key<double> dropout{"model.dropout", 0, "of what each layer reads", {.low = 0, .high = 0.99}};
+const Key<double> l2{"model.l2",
+                     0,
+                     "λ of ½ λ ‖θ‖², added to the training loss for the first layer's weights",
+                     {.low = 0, .high = 1e3}};
+
+std::vector<KeyInfo> keys() {
+  std::vector<KeyInfo> all = graph_keys();
+  all.insert(all.end(), {layer, normalization, pooling, layers, width, heads, dropout, l2});
+  return all;
+}
+
+GraphNetwork network(const Config& config, const GraphData& data) {
+  config.expect(config[width] % config[heads] == 0, heads, "must divide model.width = {}",
+                config[width]);
+  GraphNetworkOptions options{.inputs = data.inputs,
+                              .classes = std::ssize(data.classes),
+                              .layers = config[layers],
+                              .width = config[width],
+                              .layer = config[layer],
+                              .normalization = config[normalization],
+                              .heads = config[heads],
+                              .dropout = config[dropout]};
+  if (!data.whole) options.pooling = config[pooling];
+  return initialised(config, [&](Random& init) { return GraphNetwork(options, init); });
+}
+
+const RegisterTask<GraphTask> registered{
+    "graph", "a graph network, of a graph's nodes or of whole graphs", keys};
+
+}  // namespace
+
+GraphTask::GraphTask(const TaskSetup& setup)
+    : l2_(setup.config[l2]),
+      data_(load_graphs(setup.config)),
+      model_(network(setup.config, data_)) {
+  for (Parameter* parameter : model_.parameters())
+    if (parameter->role == Role::weight && parameter->name.starts_with("layers.0."))
+      first_weights_.push_back(parameter);
+  const auto trained = setup.metadata.find("classes");
+  const std::string found = metadata().at("classes");
+  expect_input(trained == setup.metadata.end() || trained->second == found,
+               "{}: classes {}; this model was trained on {}", setup.config[key::data_path], found,
+               trained == setup.metadata.end() ? "" : trained->second);
+}
+
+std::map<std::string, std::string> GraphTask::metadata() const {
+  return {{"classes", fmt::format("{}", fmt::join(data_.classes, ", "))}};
+}
+
+Loss GraphTask::loss(const Batch& batch, const Pass& pass) {
+  const auto& [graph, first_nodes, features] = batch.part<GraphPart>();
+  const Tensor logits = model_.forward(graph, {batch.inputs, features}, first_nodes,
+                                       pass.training ? pass.noise : nullptr);
+  const Tensor total =
+      cross_entropy(logits, batch.targets, {.ignore_index = ignored_target, .mean = false});
+  MetricSums averages{{"loss", {total.item(), batch.count}},
+                      {"accuracy", accuracy(logits.value(), batch.targets)}};
+  const bool penalised = pass.training && l2_ > 0;
+  return {penalised ? total + batch.count * penalty() : total, averages};
+}
+
+Tensor GraphTask::penalty() const {
+  Tensor total = Array::full({}, 0, first_weights_.front()->tensor.dtype());
+  for (const Parameter* parameter : first_weights_)
+    total = total + sum(parameter->tensor * parameter->tensor);
+  return total * (l2_ / 2);
+}
+
+}  // namespace tapestry

@@ -1,0 +1,79 @@
+#include "train/tasks/language/text_generator.hpp"
+
+#include "train/generate/batched_generation.hpp"
+#include "train/generate/token_text.hpp"
+
+namespace tapestry {
+namespace {
+
+constexpr const char* line_end = "\n";  // stands before a name and after it
+
+}  // namespace
+
+TextGenerator::TextGenerator(const LanguageModel& task, WritingOptions options)
+    : task_(task), options_(std::move(options)) {
+  options_.sampling.tokens = task.tokenizer().size();
+  if (options_.tokens == 0) options_.tokens = task.writes_names() ? task.context() : 500;
+  std::erase(options_.stops, "");
+  if (task.writes_names()) options_.stops.emplace_back(line_end);
+}
+
+void TextGenerator::write(const std::vector<std::int32_t>& first, std::int64_t i,
+                          const TakeText& take) const {
+  bool wanted = true;
+  TokenText text(task_.tokenizer(), options_.stops,
+                 [&](std::string_view piece) { wanted = wanted && take(piece); });
+  write_tokens(first, i, [&](std::int32_t token) { return text.add(token) && wanted; });
+  if (wanted) text.finish();
+}
+
+void TextGenerator::write_tokens(const std::vector<std::int32_t>& first, std::int64_t i,
+                                 const TakeToken& take) const {
+  Random random(options_.seed, Stream::sample, i);
+  std::visit(
+      [&](const auto& model) {
+        generate(*begin_decoding(model), first, options_.tokens, options_.sampling, random,
+                 [&](std::int32_t token) { return !task_.ends_text(token) && take(token); });
+      },
+      task_.network());
+}
+
+std::vector<std::string> TextGenerator::continued(const std::vector<std::string>& begins,
+                                                  std::int64_t each) const {
+  std::vector<std::string> continuations(begins.size() * each);
+  std::vector<Request> requests;
+  std::vector<TokenText> texts;
+  for (const std::string& begin : begins)
+    for (std::int64_t i = 0; i < each; ++i) {
+      std::string& continuation = continuations[requests.size()];
+      texts.emplace_back(task_.tokenizer(), options_.stops,
+                         [&continuation](std::string_view more) { continuation += more; });
+      requests.push_back({.prompt = first_tokens(begin),
+                          .tokens = options_.tokens,
+                          .random = Random(options_.seed, Stream::sample, i)});
+    }
+  const auto continues = [&](std::size_t request, std::int32_t token) {
+    return !task_.ends_text(token) && texts[request].add(token);
+  };
+  std::visit(
+      [&](const auto& model) {
+        generate(model, std::move(requests), options_.sampling, continues);
+      },
+      task_.network());
+  for (TokenText& text : texts) text.finish();
+  return continuations;
+}
+
+// Of a name its line's beginning comes first. Without a prompt a text begins as a document does,
+// where its ends are tokens, and else with the first of the characters.
+std::vector<std::int32_t> TextGenerator::first_tokens(const std::string& begin) const {
+  const auto before = task_.tokenizer().before_text();
+  std::vector<std::int32_t> first(before.begin(), before.end());
+  const std::vector<std::int32_t> read =
+      task_.tokenizer().encode(task_.writes_names() ? line_end + begin : begin);
+  first.insert(first.end(), read.begin(), read.end());
+  if (first.empty()) first = {task_.end_of_text().value_or(0)};
+  return first;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,88 @@
+#include <fmt/format.h>
+
+#include "data/text/text.hpp"
+#include "train/tools/report/html.hpp"
+#include "train/tools/report/page_data.hpp"
+#include "train/tools/report/plot.hpp"
+#include "train/tools/report/report_section.hpp"
+
+namespace tapestry {
+namespace {
+
+using Json = JsonValue;
+
+std::vector<float> column(const Array& places, int axis) {
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < places.dim(0); ++i)
+    values.push_back(places.values<float>()[2 * i + axis]);
+  return values;
+}
+
+Array as_row(const std::vector<float>& values) { return Array::of(values, {std::ssize(values)}); }
+
+Json data_of(const PlacedGraph& graph, const std::vector<std::string>& class_names) {
+  const std::int64_t N = graph.places.dim(0), E = std::ssize(graph.edges);
+  std::vector<std::int32_t> ends;
+  for (const auto& [from, to] : graph.edges) ends.insert(ends.end(), {from, to});
+  Json data = {{"title", printable(graph.title)},
+               {"class_names", as_labels(class_names)},
+               {"x", as_floats(as_row(column(graph.places, 0)))},
+               {"y", as_floats(as_row(column(graph.places, 1)))},
+               {"names", graph.names.empty() ? as_labels(std::vector<std::string>(N))
+                                             : as_labels(graph.names)},
+               {"edges", as_integers(ends, {E, 2})}};
+  if (!graph.truth.empty()) data["truth"] = as_integers(graph.truth, {N});
+  if (!graph.predicted.empty()) data["predicted"] = as_integers(graph.predicted, {N});
+  if (!graph.split.empty()) data["split"] = as_labels(graph.split);
+  if (!graph.weights.empty()) data["weights"] = as_floats(as_row(graph.weights));
+  if (!graph.truth_class.empty()) data["truth_class"] = printable(graph.truth_class);
+  if (!graph.predicted_class.empty()) data["predicted_class"] = printable(graph.predicted_class);
+  return data;
+}
+
+// How many nodes of each split it tells the class of.
+std::string table_of(const PlacedGraph& graph) {
+  std::vector<std::vector<std::string>> rows = {{"split", "nodes", "right", "share"}};
+  for (const char* split : {"train", "val", "test"}) {
+    std::int64_t nodes = 0, right = 0;
+    for (std::size_t i = 0; i < graph.split.size(); ++i)
+      if (graph.split[i] == split) {
+        ++nodes;
+        right += graph.predicted[i] == graph.truth[i];
+      }
+    if (nodes > 0)
+      rows.push_back({split, fmt::format("{}", nodes), fmt::format("{}", right),
+                      fmt::format("{:.3f}", static_cast<double>(right) / nodes)});
+  }
+  return html_table(rows);
+}
+
+std::string fallback_of(const PlacedGraph& graph) {
+  constexpr std::size_t most_edges = 1500;  // that a plot without scripts shows
+  std::string html = graph.split.empty() ? "" : table_of(graph);
+  if (graph.edges.size() <= most_edges)
+    html += svg_nodes(graph.title,
+                      {.places = graph.places, .classes = graph.predicted, .edges = graph.edges});
+  return html;
+}
+
+}  // namespace
+
+ReportSection section_of(const PlacedGraphs& graphs) {
+  ReportSection section{
+      .script = "graph",
+      .title = "What it sees in the graph",
+      .caption = graphs.graphs.front().predicted.empty()
+                     ? "Graphs that it was not trained on, and what it takes them for."
+                     : "Nodes by what the model takes them for; a ring says where it errs."};
+  if (!graphs.graphs.front().weights.empty())
+    section.caption += " The stronger an edge, the more its ends attend to each other.";
+  section.data["graphs"] = Json::array();
+  for (const PlacedGraph& graph : graphs.graphs) {
+    section.data["graphs"].push_back(data_of(graph, graphs.class_names));
+    section.fallback += fallback_of(graph);
+  }
+  return section;
+}
+
+}  // namespace tapestry

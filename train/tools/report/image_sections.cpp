@@ -1,0 +1,113 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "train/plot/principal_components.hpp"
+#include "train/tools/report/html.hpp"
+#include "train/tools/report/page_data.hpp"
+#include "train/tools/report/plot.hpp"
+#include "train/tools/report/report_section.hpp"
+
+namespace tapestry {
+namespace {
+
+using Json = JsonValue;
+
+// Weights of a decoder that a page of 5 MB carries as float32, and as float16.
+constexpr std::int64_t most_floats = 600'000, most_halves = 1'400'000;
+
+std::int64_t count_weights(const Decoder& decoder) {
+  std::int64_t count = 0;
+  for (const DecoderLayer& layer : decoder.layers) count += layer.weight.size() + layer.bias.size();
+  return count;
+}
+
+Json data_of(const DecoderLayer& layer, bool in_full) {
+  Json data = {{"kind", layer.kind},
+               {"weight", in_full ? as_floats(layer.weight) : as_halves(layer.weight)},
+               {"bias", as_floats(layer.bias)},
+               {"activation", layer.activation}};
+  if (layer.stride > 0)
+    data.update({{"stride", layer.stride},
+                 {"padding", layer.padding},
+                 {"in", layer.in},
+                 {"out", layer.out}});
+  return data;
+}
+
+void add_decoder(const Decoder& decoder, Json& data) {
+  const std::int64_t weights = count_weights(decoder);
+  if (weights > most_halves) {
+    data["decoder"] = nullptr;
+    data["why_no_decoder"] = fmt::format(
+        "The decoder has {} weights, more than a page should carry ({}): `tapestry "
+        "sample RUN --kind around` draws what it makes.",
+        weights, most_halves);
+    return;
+  }
+  data["decoder"] = {{"layers", Json::array()},
+                     {"output", decoder.sigmoid ? "sigmoid" : "identity"}};
+  for (const DecoderLayer& layer : decoder.layers)
+    data["decoder"]["layers"].push_back(data_of(layer, weights <= most_floats));
+}
+
+// Originals, each beside what became of it.
+PictureGrid in_pairs(const Array& images, const Array& again) {
+  const std::int64_t M = std::min<std::int64_t>(images.dim(0), 32);
+  const std::int64_t F = images.dim(1) * images.dim(2);
+  Array both({2 * M, images.dim(1), images.dim(2)});
+  for (std::int64_t i = 0; i < M; ++i)
+    for (const auto& [place, from] : {std::pair{2 * i, &images}, std::pair{2 * i + 1, &again}})
+      both.part(place * F, (place + 1) * F).copy_from(from->part(i * F, (i + 1) * F));
+  return {.images = both, .columns = 8};
+}
+
+// Of the first codes, along two principal components, or one and nothing.
+std::string plot_of(const LatentSpace& space, const PrincipalComponents& components) {
+  const std::int64_t dots = std::min<std::int64_t>(space.codes.dim(0), 400);
+  std::vector<std::int64_t> first(dots);
+  std::iota(first.begin(), first.end(), 0);
+  const std::int64_t known = std::min<std::int64_t>(2, space.codes.dim(1));
+  const Array plane = project(components, space.codes.select(first), known);
+  Array places = Array::zeros({dots, 2});
+  for (std::int64_t i = 0; i < plane.size(); ++i)
+    places.mutable_values<float>()[i / known * 2 + i % known] = plane.values<float>()[i];
+  return svg_nodes(
+      "The codes along their first principal components, coloured by class",
+      {.places = places, .classes = {space.classes.begin(), space.classes.begin() + dots}});
+}
+
+Json basis_of(const PrincipalComponents& components) {
+  constexpr std::int64_t most_axes = 8;
+  const std::int64_t K = std::min(components.axes.dim(0), most_axes);
+  std::vector<std::int64_t> axes(K);
+  std::iota(axes.begin(), axes.end(), 0);
+  return {{"mean", as_floats(components.mean)}, {"axes", as_floats(components.axes.select(axes))}};
+}
+
+}  // namespace
+
+ReportSection section_of(const LatentSpace& space) {
+  const std::int64_t N = space.codes.dim(0), Z = space.codes.dim(1);
+  const PrincipalComponents components = principal_components(space.codes);
+  ReportSection section{.script = "latent",
+                        .title = "Where it puts its images",
+                        .caption = fmt::format("{} images of the {} split.", N, space.split)};
+  section.data = {{"height", space.images.dim(1)},
+                  {"width", space.images.dim(2)},
+                  {"class_names", as_labels(space.class_names)},
+                  {"classes", as_integers(space.classes, {N})},
+                  {"codes", as_floats(space.codes)},
+                  {"latent", Z},
+                  {"basis", basis_of(components)},
+                  {"pictures", as_bytes(space.images)},
+                  {"reconstructed", as_bytes(space.reconstructions)}};
+  add_decoder(space.decoder, section.data);
+  section.fallback = html_pictures(in_pairs(space.images, space.reconstructions),
+                                   "images, each beside what the decoder makes of its point") +
+                     plot_of(space, components);
+  return section;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,175 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "data/text/text.hpp"
+#include "train/plot/png.hpp"
+#include "train/tools/report/html.hpp"
+#include "train/tools/report/page_data.hpp"
+#include "train/tools/report/report_section.hpp"
+
+namespace tapestry {
+namespace {
+
+using Json = JsonValue;
+
+Json data_of(const AttentionMap& map) {
+  return {{"path", map.path},
+          {"weights", as_bytes(map.weights)},
+          {"queries", as_labels(map.queries)},
+          {"keys", as_labels(map.keys)}};
+}
+
+Json data_of(const ReadExample& example) {
+  Json data = {{"title", printable(example.title)}, {"maps", Json::array()}};
+  for (const AttentionMap& map : example.maps) data["maps"].push_back(data_of(map));
+  for (const auto& [after, actual, predictions] : example.expectations) {
+    Json list = Json::array();
+    for (const auto& [token, probability] : predictions)
+      list.push_back({printable(token), std::round(probability * 1e4) / 1e4});
+    data["predictions"].push_back(list);
+    data["predicted_after"].push_back(printable(after));
+    data["actual"].push_back(printable(actual));
+  }
+  if (example.image.empty()) return data;
+  data["image"] = as_bytes(example.image);
+  data["patch_rows"] = example.patch_rows;
+  data["patch_columns"] = example.patch_columns;
+  data["extra_tokens"] = example.extra_tokens;
+  return data;
+}
+
+std::string table_of(const std::vector<ReadExample::Expectation>& expectations) {
+  std::vector<std::vector<std::string>> rows = {{"after", "it expected", "what came"}};
+  for (const auto& [after, actual, predictions] : expectations) {
+    std::string expected;
+    for (const auto& [token, probability] : predictions)
+      expected += fmt::format("{}“{}” {:.2f}", expected.empty() ? "" : ", ", token, probability);
+    rows.push_back({"“" + after + "”", expected, actual});
+  }
+  return html_table(rows);
+}
+
+// As many pictures as a page should carry.
+PictureGrid fitting(const PictureGrid& grid) {
+  constexpr std::int64_t most_pixels = 100'000;
+  const std::int64_t pixels = grid.images.dim(1) * grid.images.dim(2);
+  std::vector<std::int64_t> first(
+      std::min(grid.images.dim(0), std::max<std::int64_t>(1, most_pixels / pixels)));
+  std::iota(first.begin(), first.end(), 0);
+  return {.images = grid.images.select(first),
+          .columns = std::min<std::int64_t>(grid.columns, std::ssize(first))};
+}
+
+std::string fallback_of(const ReadExample& example) {
+  std::string html = fmt::format("<p>{}</p>\n", html_text(example.title));
+  const Array& image = example.image;
+  if (!image.empty())
+    html += html_pictures({.images = image.reshaped({1, image.dim(0), image.dim(1)})}, "the image");
+  if (!example.expectations.empty())
+    html += html_details("What it expected next", table_of(example.expectations));
+  return html;
+}
+
+// As many of the examples as a page should carry, at least one, whose first layers may have to go.
+std::vector<ReadExample> fitting(const std::vector<ReadExample>& examples) {
+  constexpr std::int64_t most_weights = 1'500'000;
+  std::vector<ReadExample> kept;
+  std::int64_t weights = 0;
+  for (const ReadExample& example : examples) {
+    std::int64_t own = 0;
+    for (const AttentionMap& map : example.maps) own += map.weights.size();
+    if (weights + own > most_weights && !kept.empty()) break;
+    kept.push_back(example);
+    weights += own;
+  }
+  AttentionMaps& maps = kept.front().maps;
+  for (; weights > most_weights && maps.size() > 1; maps.erase(maps.begin()))
+    weights -= maps.front().weights.size();
+  return kept;
+}
+
+Json data_of(const TranslatedPair& pair, const char* group) {
+  return {{"group", group},
+          {"source", as_labels(pair.source)},
+          {"written", as_labels(pair.prediction)},
+          {"source_text", printable(pair.source_text)},
+          {"wanted", printable(pair.reference)},
+          {"prediction_text", printable(pair.prediction_text)},
+          {"score", std::round(pair.score * 1000) / 1000},
+          {"alignments", as_bytes(pair.alignments)}};
+}
+
+}  // namespace
+
+ReportSection section_of(const ReadExamples& read) {
+  const bool expects = !read.examples.front().expectations.empty();
+  ReportSection section{
+      .script = "attention",
+      .title = "What it looks at",
+      .caption = fmt::format("Examples that it was not trained on. Point at a {} to see what "
+                             "it looks at, in each layer and head{}.",
+                             read.examples.front().image.empty() ? "token" : "patch",
+                             expects ? ", and what it expects next" : "")};
+  if (!read.caption.empty()) section.caption = read.caption;
+  section.data["examples"] = Json::array();
+  for (const ReadExample& example : fitting(read.examples)) {
+    section.data["examples"].push_back(data_of(example));
+    section.fallback += fallback_of(example);
+  }
+  return section;
+}
+
+ReportSection section_of(const Translations& pairs) {
+  ReportSection section{
+      .script = "translation",
+      .title = "What it translates",
+      .caption = fmt::format(
+          "Of the first {} pairs of the {} split those that came out best and worst, and what it "
+          "looked at in the source before it wrote each token.",
+          pairs.of, pairs.split)};
+  if ((pairs.worst.empty() ? pairs.best : pairs.worst).back().score == 1)
+    section.caption += " All of them came out right.";
+  section.data = {{"score_name", pairs.score_name}, {"pairs", Json::array()}};
+  std::vector<std::vector<std::string>> rows = {
+      {"", "source", "written", "wanted", pairs.score_name}};
+  for (const auto& [group, some] :
+       {std::pair{"best", &pairs.best}, std::pair{"worst", &pairs.worst}})
+    for (const TranslatedPair& pair : *some) {
+      section.data["pairs"].push_back(data_of(pair, group));
+      rows.push_back({group, pair.source_text, pair.prediction_text, pair.reference,
+                      fmt::format("{:.2f}", pair.score)});
+    }
+  section.fallback = html_table(rows);
+  return section;
+}
+
+ReportSection section_of(const std::vector<ShownSample>& samples, std::int64_t steps) {
+  ReportSection section{
+      .script = "samples",
+      .title = "What it makes",
+      .caption = samples.size() > 1         ? "What it made while it was trained, step by step."
+                 : samples.front().pictures ? "New images, decoded from random codes."
+                                            : "A text of its own.",
+      .data = {{"name", "samples"}, {"steps", steps}, {"samples", Json::array()}}};
+  for (const ShownSample& sample : samples) {
+    const bool is_last = &sample == &samples.back();
+    const std::string step = fmt::format("step {}", sample.step);
+    if (sample.pictures) {
+      section.data["samples"].push_back(
+          {{"step", sample.step},
+           {"png", "data:image/png;base64," + base64(to_png(fitting(*sample.pictures)))}});
+      section.fallback += html_pictures(fitting(*sample.pictures), "what it makes at " + step);
+      continue;
+    }
+    section.data["samples"].push_back(
+        {{"step", sample.step}, {"text", printable_lines(sample.text)}});
+    const std::string text = fmt::format("<pre>{}</pre>\n", html_text(sample.text));
+    section.fallback += is_last ? "<p>" + step + "</p>" + text : html_details(step, text);
+  }
+  return section;
+}
+
+}  // namespace tapestry

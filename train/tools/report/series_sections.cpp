@@ -1,0 +1,82 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "data/series/series.hpp"
+#include "train/tools/report/html.hpp"
+#include "train/tools/report/page_data.hpp"
+#include "train/tools/report/plot.hpp"
+#include "train/tools/report/report_section.hpp"
+
+namespace tapestry {
+namespace {
+
+// The mean of |forecast - truth| of a series over all windows, beside that of its last value.
+struct Errors {
+  double forecast = 0, last_value = 0;
+};
+Errors mean_errors(const ForecastWindows& windows, std::int64_t series) {
+  const std::int64_t M = windows.values.dim(1), H = windows.forecasts.dim(1);
+  const auto values = windows.values.values<float>(), said = windows.forecasts.values<float>();
+  Errors errors;
+  for (std::size_t k = 0; k < windows.origins.size(); ++k)
+    for (std::int64_t h = 0; h < H; ++h) {
+      const std::int64_t origin = windows.origins[k];
+      const double truth = values[(origin + h) * M + series];
+      errors.forecast += std::abs(said[(k * H + h) * M + series] - truth);
+      errors.last_value += std::abs(values[(origin - 1) * M + series] - truth);
+    }
+  const auto count = static_cast<double>(windows.origins.size() * H);
+  return {errors.forecast / count, errors.last_value / count};
+}
+
+// The last window of a series: what came before, the truth and the forecast.
+std::string plot_of(const ForecastWindows& windows, std::int64_t series) {
+  const std::int64_t M = windows.values.dim(1), H = windows.forecasts.dim(1);
+  const std::int64_t origin = windows.origins.back(), last = std::ssize(windows.origins) - 1;
+  PlotLine truth{.name = "measured"}, forecast{.name = "forecast"};
+  const auto add = [](PlotLine& line, std::int64_t step, float value) {
+    line.points.push_back({static_cast<double>(step), value, value, value});
+  };
+  for (std::int64_t row = std::max<std::int64_t>(0, origin - 2 * H); row < origin + H; ++row)
+    add(truth, row - origin, windows.values.values<float>()[row * M + series]);
+  for (std::int64_t h = 0; h < H; ++h)
+    add(forecast, h, windows.forecasts.values<float>()[(last * H + h) * M + series]);
+  const std::int64_t time = windows.start_s + origin * windows.step_s;
+  return svg_lines(windows.names[series] + ", the last window", "steps from " + time_text(time),
+                   {truth, forecast});
+}
+
+}  // namespace
+
+ReportSection section_of(const ForecastWindows& windows) {
+  const std::int64_t K = std::ssize(windows.origins), M = windows.values.dim(1);
+  ReportSection section{
+      .script = "forecast",
+      .title = "What it forecasts",
+      .caption = fmt::format(
+          "{} windows of the test split, which it was not trained on, of {} of {} series. Errors "
+          "are in "
+          "a series' own units; the figures above are of all of them, scaled to variance 1.",
+          K, M, windows.of_series)};
+  section.data = {{"names", as_labels(windows.names)},
+                  {"start_s", windows.start_s},
+                  {"step_s", windows.step_s},
+                  {"context", windows.context},
+                  {"horizon", windows.forecasts.dim(1)},
+                  {"values", as_floats(windows.values)},
+                  {"origins", as_integers(windows.origins, {K})},
+                  {"forecasts", as_floats(windows.forecasts)}};
+  std::vector<std::vector<std::string>> rows = {
+      {"series", "mean absolute error", "of repeating the last value"}};
+  for (std::int64_t series = 0; series < M; ++series) {
+    const Errors errors = mean_errors(windows, series);
+    rows.push_back({windows.names[series], fmt::format("{:.4g}", errors.forecast),
+                    fmt::format("{:.4g}", errors.last_value)});
+  }
+  section.fallback = html_table(rows) + plot_of(windows, 0);
+  return section;
+}
+
+}  // namespace tapestry
