@@ -16,7 +16,7 @@
 #include "tests/support/labels.hpp"
 #include "tests/support/peak_memory.hpp"
 #include "tests/support/process.hpp"
-#include "train/run/metrics_line.hpp"
+#include "train/run/line_reader.hpp"
 #include "train/run/recorder.hpp"
 #include "train/run/safetensors.hpp"
 #include "train/task.hpp"

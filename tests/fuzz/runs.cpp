@@ -6,7 +6,6 @@
 #include "train/run/checkpoint.hpp"
 #include "train/run/checksum_recorder.hpp"
 #include "train/run/line_reader.hpp"
-#include "train/run/metrics_line.hpp"
 #include "train/run/recorder.hpp"
 #include "train/run/safetensors.hpp"
 #include "train/tools/report/comparison.hpp"

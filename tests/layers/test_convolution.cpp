@@ -5,7 +5,6 @@
 
 #include "autograd/ops.hpp"
 #include "layers/convolution.hpp"
-#include "layers/convolution1d.hpp"
 #include "layers/convolution_stack.hpp"
 #include "layers/graph_layers.hpp"
 #include "tests/support/graphs.hpp"

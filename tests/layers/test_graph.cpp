@@ -6,7 +6,7 @@
 #include "autograd/ops.hpp"
 #include "data/graphs/node_graph.hpp"
 #include "data/graphs/synthetic_graphs.hpp"
-#include "layers/convolution1d.hpp"
+#include "layers/convolution.hpp"
 #include "layers/models/graph_network.hpp"
 #include "tests/support/graphs.hpp"
 #include "tests/support/layer_table.hpp"

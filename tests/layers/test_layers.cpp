@@ -10,7 +10,7 @@
 #include "autograd/gradcheck.hpp"
 #include "autograd/ops.hpp"
 #include "autograd/sanitizer.hpp"
-#include "layers/convolution1d.hpp"
+#include "layers/convolution.hpp"
 #include "layers/models/forecaster.hpp"
 #include "layers/models/graph_network.hpp"
 #include "layers/models/memory_network.hpp"

@@ -11,7 +11,7 @@
 #include "train/run/atomic_file.hpp"
 #include "train/run/checkpoint.hpp"
 #include "train/tools/doctor/check.hpp"
-#include "train/trainer/training.hpp"
+#include "train/trainer/begin_task.hpp"
 
 // What the doctor says of a model, its learning rate and its machine: configs that are well and
 // were held for ill, and such that are ill and passed.

@@ -8,10 +8,10 @@
 #include "tests/support/arrays.hpp"
 #include "tests/support/run_fixture.hpp"
 #include "train/config/keys.hpp"
+#include "train/trainer/begin_task.hpp"
 #include "train/trainer/callbacks/skipped_steps.hpp"
 #include "train/trainer/explanation.hpp"
 #include "train/trainer/trainer.hpp"
-#include "train/trainer/training.hpp"
 
 // Steps whose gradient is not finite, or jumps: left out and counted, or explained.
 namespace tapestry {

@@ -13,8 +13,8 @@
 #include "train/run/atomic_file.hpp"
 #include "train/run/terminal.hpp"
 #include "train/tools/doctor/check.hpp"
+#include "train/trainer/begin_task.hpp"
 #include "train/trainer/trainer.hpp"
-#include "train/trainer/training.hpp"
 
 namespace tapestry {
 namespace {

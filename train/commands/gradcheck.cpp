@@ -6,7 +6,7 @@
 #include "train/commands/command.hpp"
 #include "train/measure/machine.hpp"
 #include "train/run/terminal.hpp"
-#include "train/tools/doctor/objective.hpp"
+#include "train/tools/doctor/gradient_check.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace tapestry {

@@ -14,6 +14,7 @@
 #include "train/run/run_lock.hpp"
 #include "train/run/terminal.hpp"
 #include "train/tools/report/expectation.hpp"
+#include "train/trainer/begin_task.hpp"
 #include "train/trainer/evaluation.hpp"
 #include "train/trainer/open_run.hpp"
 #include "train/trainer/trainer.hpp"

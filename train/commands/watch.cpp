@@ -8,7 +8,6 @@
 #include "train/commands/command.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/line_reader.hpp"
-#include "train/run/metrics_line.hpp"
 #include "train/run/run.hpp"
 #include "train/run/session.hpp"
 #include "train/run/terminal.hpp"

@@ -2,7 +2,11 @@
 
 #include <cstdint>
 #include <fstream>
+#include <optional>
 #include <string>
+#include <string_view>
+
+#include "data/json.hpp"
 
 namespace tapestry {
 
@@ -25,5 +29,9 @@ class LineReader {
   std::string text_;
   std::int64_t number_ = 0, end_ = 0;
 };
+
+// A line of metrics.jsonl, with an integer "step", a string "split", a number "elapsed_s", and
+// figures in the order of the line. Nothing where it is damaged, or above 16 KiB.
+std::optional<JsonValue> parse_metrics_line(std::string_view line);
 
 }  // namespace tapestry

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 
 #include "train/run/line_reader.hpp"
-#include "train/run/metrics_line.hpp"
 
 namespace tapestry {
 

@@ -12,7 +12,6 @@
 #include "data/text/text.hpp"
 #include "train/run/atomic_file.hpp"
 #include "train/run/line_reader.hpp"
-#include "train/run/metrics_line.hpp"
 
 namespace tapestry {
 namespace fs = std::filesystem;

@@ -30,12 +30,4 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
                     Ranks& ranks);
 Training train_into(const Run& run, const Config& config, const TrainingOptions& options);
 
-// The task of a training's first step: its weights are another run's (train.from), or drawn; where
-// they are rehearsed, of neither (autograd/dry_run.hpp).
-enum class Weights { there, dry_run };
-std::unique_ptr<Task> begin_task(const Config& config, Weights weights = Weights::there);
-
-// Of keys that concern one another and the number of ranks: InputError before anything is written.
-void check_training_keys(const Config& config, int ranks = 1);
-
 }  // namespace tapestry

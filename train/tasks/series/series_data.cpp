@@ -8,6 +8,7 @@
 #include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/text/text.hpp"
+#include "train/config/keys.hpp"
 #include "train/config/option_keys.hpp"
 
 namespace tapestry {

@@ -6,8 +6,8 @@
 #include "train/config/keys.hpp"
 #include "train/tools/doctor/activations.hpp"
 #include "train/tools/doctor/check.hpp"
+#include "train/tools/doctor/gradient_check.hpp"
 #include "train/tools/doctor/next_tokens.hpp"
-#include "train/tools/doctor/objective.hpp"
 
 // What an output must not depend on.
 namespace tapestry {

@@ -8,8 +8,8 @@
 #include "autograd/kernels/broadcast.hpp"
 #include "optim/clip.hpp"
 #include "train/config/keys.hpp"
-#include "train/tools/doctor/objective.hpp"
-#include "train/trainer/training.hpp"
+#include "train/tools/doctor/gradient_check.hpp"
+#include "train/trainer/begin_task.hpp"
 
 namespace tapestry {
 namespace {

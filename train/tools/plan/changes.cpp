@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "train/config/keys.hpp"
-#include "train/trainer/training.hpp"
+#include "train/trainer/begin_task.hpp"
 
 namespace tapestry {
 namespace {

@@ -8,10 +8,10 @@
 #include "autograd/dry_run.hpp"
 #include "autograd/profile.hpp"
 #include "train/config/keys.hpp"
+#include "train/trainer/begin_task.hpp"
 #include "train/trainer/evaluation.hpp"
 #include "train/trainer/status_line.hpp"
 #include "train/trainer/trainer.hpp"
-#include "train/trainer/training.hpp"
 
 namespace tapestry {
 namespace {

@@ -11,8 +11,8 @@
 #include "train/config/keys.hpp"
 #include "train/measure/quantities.hpp"
 #include "train/tasks/language/corpus.hpp"
+#include "train/trainer/begin_task.hpp"
 #include "train/trainer/status_line.hpp"
-#include "train/trainer/training.hpp"
 
 namespace tapestry {
 namespace {

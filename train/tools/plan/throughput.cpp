@@ -13,9 +13,9 @@
 #include "train/config/keys.hpp"
 #include "train/measure/machine.hpp"
 #include "train/run/atomic_file.hpp"
+#include "train/trainer/begin_task.hpp"
 #include "train/trainer/evaluation.hpp"
 #include "train/trainer/trainer.hpp"
-#include "train/trainer/training.hpp"
 
 namespace tapestry {
 namespace {

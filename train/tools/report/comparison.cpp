@@ -11,7 +11,6 @@
 #include "data/input_file.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/line_reader.hpp"
-#include "train/run/metrics_line.hpp"
 #include "train/run/run.hpp"
 #include "train/run/session.hpp"
 

@@ -12,7 +12,6 @@
 #include "train/inspect/inspector.hpp"
 #include "train/measure/machine.hpp"
 #include "train/run/line_reader.hpp"
-#include "train/run/metrics_line.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace tapestry {

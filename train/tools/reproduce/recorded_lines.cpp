@@ -7,7 +7,7 @@
 
 #include "data/json.hpp"
 #include "data/text/text.hpp"
-#include "train/run/metrics_line.hpp"
+#include "train/run/line_reader.hpp"
 
 namespace tapestry {
 

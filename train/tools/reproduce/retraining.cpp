@@ -11,7 +11,7 @@
 #include "train/config/keys.hpp"
 #include "train/measure/machine.hpp"
 #include "train/run/session.hpp"
-#include "train/trainer/training.hpp"
+#include "train/trainer/begin_task.hpp"
 
 namespace tapestry {
 namespace {

@@ -1,0 +1,150 @@
+#include <algorithm>
+#include <iterator>
+
+#include "data/text/chat_encoder.hpp"
+#include "data/text/conversation_dataset.hpp"
+#include "data/text/text.hpp"
+#include "data/validation_split.hpp"
+#include "train/config/keys.hpp"
+#include "train/tasks/language/corpus_readers.hpp"
+#include "train/tasks/language/kept_chat_template.hpp"
+
+namespace tapestry {
+namespace {
+
+// What is learnt from, and what is validated on, file by file.
+struct ConversationSplits {
+  std::vector<ConversationList> training{}, validation{};
+};
+
+std::vector<ConversationList> load_lists(const Config& config) {
+  const std::string& path =
+      is_pattern(config[key::data_path])
+          ? config[key::data_path]
+          : key::required_path(config, "no file of conversations",
+                               "one, as JSONL, or several by a pattern, with --set data.path=FILE");
+  std::vector<ConversationList> lists;
+  for (const std::string& file : is_pattern(path) ? text_files(path) : std::vector{path})
+    lists.push_back(load_conversations(file));
+  return lists;
+}
+
+// Whole conversations are held back: at least one, and not all.
+ConversationSplits split_conversations(const Config& config) {
+  std::vector<ConversationList> lists = load_lists(config);
+  std::int64_t count = 0;
+  for (const ConversationList& list : lists) count += std::ssize(list.conversations);
+  config.expect(count >= 2, key::data_path,
+                "holds one conversation; expected at least 2, for one is to validate on");
+  const std::int64_t wanted = count - training_share(config, count);
+  const std::vector<std::int64_t> chosen =
+      validation_examples(count, std::clamp<std::int64_t>(wanted, 1, count - 1));
+  ConversationSplits splits;
+  std::int64_t number = 0;
+  for (ConversationList& list : lists) {
+    ConversationList training{.path = list.path}, validation{.path = list.path};
+    for (Conversation& conversation : list.conversations) {
+      const bool held = std::ranges::binary_search(chosen, number++);
+      (held ? validation : training).conversations.push_back(std::move(conversation));
+    }
+    splits.training.push_back(std::move(training));
+    splits.validation.push_back(std::move(validation));
+  }
+  return splits;
+}
+
+// That of the config; else the model's own, or that beside the tokenizer.
+ChatTemplate chosen_template(const TaskSetup& setup) {
+  const Config& config = setup.config;
+  const std::string& text = config[key::chat_template];
+  constexpr const char* advice = "set it to \"chatml\", \"llama3\" or a text";
+  std::optional<ChatTemplate> chosen;
+  try {
+    if (!text.empty()) return read_chat_template(text);
+    chosen = kept_chat_template(setup.metadata);
+    if (!chosen && config[key::tokenizer] != train_tokenizer)
+      chosen = chat_template_beside(config[key::tokenizer]);
+  } catch (const InputError& error) {
+    config.expect(!text.empty(), key::chat_template, "{}; {}", error.what(), advice);
+    config.expect(false, key::chat_template, "{}", error.what());
+  }
+  config.expect(chosen.has_value(), key::chat_template, "the tokenizer has no chat template; {}",
+                advice);
+  return *chosen;
+}
+
+// With a tokenizer, of what is learnt from where one is to be trained.
+Corpus with_tokenizer(const Config& config, Corpus corpus, const ChatTemplate& chat_template,
+                      const std::vector<ConversationList>& lists) {
+  config.expect(!corpus.has_characters, key::corpus_kind,
+                "the model reads characters; conversations need byte pairs");
+  config.expect(corpus.tokenizer || !config[key::tokenizer].empty(), key::tokenizer,
+                "conversations are of byte pairs: set it to \"train\", or to a tokenizer.json");
+  if (corpus.tokenizer) return corpus;
+  std::vector<std::string> texts;
+  if (config[key::tokenizer] == train_tokenizer)
+    for (const ConversationList& list : lists)
+      for (const Conversation& conversation : list.conversations)
+        for (const Message& message : conversation.messages) texts.push_back(message.content);
+  std::vector<std::string> special = {"<|endoftext|>"};
+  for (const std::string& name : special_names(chat_template))
+    if (name != special.front()) special.push_back(name);
+  BytePairTokenizer tokenizer = chosen_tokenizer(config, texts, special);
+  std::string json = tokenizer.to_json();
+  return by_byte_pairs(config, std::move(tokenizer), std::move(json));
+}
+
+struct ConversationCounts {
+  std::int64_t read = 0, cut = 0, dropped = 0;
+};
+
+std::unique_ptr<ConversationDataset> make_conversations(const Config& config,
+                                                        const ChatEncoder& encoder,
+                                                        const std::vector<ConversationList>& lists,
+                                                        const char* split,
+                                                        ConversationCounts& counts) {
+  const std::int64_t context = config[key::context];
+  std::vector<EncodedConversation> all;
+  for (const ConversationList& list : lists) {
+    EncodedConversations encoded = encode_conversations(list, encoder, context);
+    counts.read += std::ssize(list.conversations);
+    counts.cut += encoded.cut;
+    counts.dropped += encoded.dropped;
+    std::ranges::move(encoded.all, std::back_inserter(all));
+  }
+  config.expect(!all.empty(), key::context,
+                "no conversation of the {} split has an answer within so many tokens; raise it",
+                split);
+  return std::make_unique<ConversationDataset>(
+      std::move(all), ConversationOptions{.context = context, .packing = config[key::packing]});
+}
+
+std::string remark_on(const ConversationCounts& counts, std::int64_t context) {
+  if (counts.cut + counts.dropped == 0) return "";
+  return fmt::format(
+      "of {} conversations {} are longer than model.context = {} and are cut there, and {} have "
+      "nothing left to learn and are left out",
+      counts.read, counts.cut, context, counts.dropped);
+}
+
+}  // namespace
+
+Corpus read_conversations(const TaskSetup& setup, Corpus corpus) {
+  const Config& config = setup.config;
+  const ChatTemplate chat_template = chosen_template(setup);
+  const ConversationSplits splits = split_conversations(config);
+  corpus = with_tokenizer(config, std::move(corpus), chat_template, splits.training);
+  try {
+    set_template(corpus, chat_template);
+  } catch (const InputError& error) {
+    config.expect(false, key::chat_template, "{}", error.what());
+  }
+  const ChatEncoder encoder(byte_pairs_of(corpus), chat_template, corpus.end_of_text);
+  ConversationCounts counts;
+  corpus.training = make_conversations(config, encoder, splits.training, "training", counts);
+  corpus.validation = make_conversations(config, encoder, splits.validation, "validation", counts);
+  corpus.remark = remark_on(counts, config[key::context]);
+  return corpus;
+}
+
+}  // namespace tapestry

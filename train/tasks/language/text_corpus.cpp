@@ -1,0 +1,184 @@
+#include <filesystem>
+
+#include "data/text/text.hpp"
+#include "data/text/text_encoder.hpp"
+#include "data/text/token_shards.hpp"
+#include "data/text/unicode.hpp"
+#include "train/config/keys.hpp"
+#include "train/config/option_keys.hpp"
+#include "train/tasks/language/corpus_readers.hpp"
+
+namespace tapestry {
+namespace {
+
+// The first `training` tokens to learn from, the others to validate on.
+void split(Corpus& corpus, const Config& config, std::shared_ptr<const TokenStream> tokens,
+           std::int64_t training) {
+  const auto part = [&](std::int64_t begin, std::int64_t end, Windows windows, const char* name) {
+    return with_keys(
+        config,
+        {{"context", key::context, "lower it or data.validation_fraction, or give a longer text"},
+         {"end", key::text_validation_fraction, "raise it, or give a longer text"}},
+        [&] {
+          return std::make_unique<TextDataset>(tokens, TextRange{.begin = begin,
+                                                                 .end = end,
+                                                                 .context = config[key::context],
+                                                                 .windows = windows,
+                                                                 .path = config[key::data_path],
+                                                                 .split = name});
+        });
+  };
+  corpus.training = part(0, training, Windows::overlapping, "train");
+  corpus.validation = part(training, tokens->size(), Windows::consecutive, "validation");
+}
+
+std::vector<Text> load_texts(const Config& config) {
+  constexpr std::int64_t most_bytes = std::int64_t{1} << 30;
+  std::vector<Text> texts;
+  std::int64_t bytes = 0;
+  for (const std::string& file : text_files(text_path(config))) {
+    texts.push_back(load_text(file));
+    bytes += std::ssize(texts.back().content);
+    config.expect(
+        bytes <= most_bytes, key::data_path,
+        "more than 1 GiB of text; make shards of it with `tapestry tokens`, which are read "
+        "as they lie on the disk");
+  }
+  return texts;
+}
+
+CharVocabulary characters_of(const std::vector<Text>& texts) {
+  std::string all;
+  for (const Text& text : texts) {
+    const CharVocabulary own = CharVocabulary::of_text(text.content);
+    for (const std::string& symbol : own.symbols()) all += symbol;
+  }
+  return CharVocabulary::of_text(all);
+}
+
+Corpus read_characters(const Config& config, Corpus corpus) {
+  const std::vector<Text> texts = load_texts(config);
+  if (!corpus.tokenizer) corpus = by_characters(characters_of(texts));
+  std::vector<std::int32_t> tokens;
+  for (const Text& text : texts) try {
+      const std::vector<std::int32_t> encoded = corpus.tokenizer->encode(text.content);
+      tokens.insert(tokens.end(), encoded.begin(), encoded.end());
+    } catch (const InputError& error) {
+      throw InputError(fmt::format("{}: {}", text.path, error.what()));
+    }
+  const std::int64_t training = training_share(config, std::ssize(tokens));
+  split(corpus, config, std::make_shared<const TokensInMemory>(std::move(tokens)), training);
+  return corpus;
+}
+
+// Split by bytes of text, before any tokenizer is trained: one that is sees nothing of what is
+// validated on, and every tokenizer is measured on the same text.
+Corpus read_byte_pairs(const Config& config, Corpus corpus) {
+  std::vector<Text> texts = load_texts(config);
+  std::int64_t bytes = 0;
+  for (const Text& text : texts) bytes += std::ssize(text.content);
+  const CutTexts cut = cut_texts(std::move(texts), training_share(config, bytes));
+  if (!corpus.tokenizer) {
+    BytePairTokenizer tokenizer = chosen_tokenizer(config, cut.before);
+    std::string json = tokenizer.to_json();
+    corpus = by_byte_pairs(config, std::move(tokenizer), std::move(json));
+  }
+  std::vector<std::int32_t> tokens;
+  const auto encode = [&](const std::vector<std::string>& parts, bool last_goes_on) {
+    TextEncoder encoder(byte_pairs_of(corpus), {.end_of_text = corpus.end_of_text},
+                        [&](std::span<const std::int32_t> more) {
+                          tokens.insert(tokens.end(), more.begin(), more.end());
+                        });
+    for (const std::string& part : parts) {
+      encoder.add(part);
+      const bool continues = last_goes_on && &part == &parts.back();
+      continues ? encoder.pause_text() : encoder.end_text();
+    }
+    encoder.finish();
+    return std::ssize(tokens);
+  };
+  const std::int64_t training = encode(cut.before, cut.cuts_a_text);
+  encode(cut.after, false);
+  split(corpus, config, std::make_shared<const TokensInMemory>(std::move(tokens)), training);
+  return corpus;
+}
+
+Corpus read_shards(const Config& config, const Corpus& known) {
+  const auto shards = std::make_shared<const TokenShards>(text_path(config));
+  const std::string path = shards->folder() + "/" + TokenShards::tokenizer_name;
+  auto tokenizer = BytePairTokenizer::from_json(shards->tokenizer_json(), path);
+  const std::string own = tokenizer.to_json();
+  Corpus corpus = by_byte_pairs(config, std::move(tokenizer), shards->tokenizer_json());
+  expect_input(corpus.tokenizer->size() == shards->vocabulary(),
+               "{}: {} tokens, the shards beside it are of {}; make them again", path,
+               corpus.tokenizer->size(), shards->vocabulary());
+  if (known.tokenizer) {
+    const auto* models = dynamic_cast<const BytePairTokenizer*>(known.tokenizer.get());
+    config.expect(models && models->to_json() == own, key::data_path,
+                  "shards of another tokenizer than the model's; make them with the model's own");
+  } else if (const std::string& wanted = config[key::tokenizer]; !wanted.empty()) {
+    config.expect(wanted != train_tokenizer, key::tokenizer,
+                  "{} holds shards, which have a tokenizer; leave it out", shards->folder());
+    config.expect(BytePairTokenizer::load(wanted).to_json() == own, key::tokenizer,
+                  "{} holds shards of another tokenizer; leave it out, or make them "
+                  "again",
+                  shards->folder());
+  }
+  constexpr std::int64_t soon_compared = std::int64_t{1} << 30;  // more of it when it is used
+  if (shards->stored_bytes() <= soon_compared) shards->verify();
+  split(corpus, config, shards, training_share(config, shards->size()));
+  return corpus;
+}
+
+// About as long as tiny Shakespeare, and of as many kinds of characters.
+constexpr std::int64_t assumed_characters = 1000000, assumed_symbols = 65;
+
+// So many different tokens, of any characters, for one whose number alone is known.
+CharVocabulary made_up_vocabulary(std::int64_t size) {
+  constexpr char32_t first = 0x10000;  // from where on there are enough
+  std::vector<std::string> symbols(size);
+  for (std::int64_t i = 0; i < size; ++i) append_utf8(symbols[i], first + static_cast<char32_t>(i));
+  return CharVocabulary(std::move(symbols));
+}
+
+}  // namespace
+
+Corpus read_text(const Config& config, Corpus known) {
+  if (holds_shards(config[key::data_path])) return read_shards(config, known);
+  const bool characters = known.tokenizer ? known.has_characters : config[key::tokenizer].empty();
+  return characters ? read_characters(config, std::move(known))
+                    : read_byte_pairs(config, std::move(known));
+}
+
+Corpus assume_text(const Config& config, Corpus corpus) {
+  const std::string& tokenizer = config[key::tokenizer];
+  if (!corpus.tokenizer && (tokenizer.empty() || tokenizer == train_tokenizer))
+    corpus = by_characters(
+        made_up_vocabulary(tokenizer.empty() ? assumed_symbols : config[key::trained_vocabulary]));
+  if (!corpus.tokenizer) {
+    BytePairTokenizer loaded = BytePairTokenizer::load(tokenizer);
+    std::string json = loaded.to_json();
+    corpus = by_byte_pairs(config, std::move(loaded), std::move(json));
+  }
+  std::vector<std::int32_t> tokens(assumed_characters);
+  const std::int64_t training = training_share(config, std::ssize(tokens));
+  split(corpus, config, std::make_shared<const TokensInMemory>(std::move(tokens)), training);
+  return corpus;
+}
+
+std::optional<std::string> assumed_text(const Config& config) {
+  if (config[key::task] != "language-model" || config[key::corpus_kind] != CorpusKind::text)
+    return {};
+  const std::string& path = config[key::data_path];
+  std::error_code unknown;
+  if (!path.empty() && (is_pattern(path) || std::filesystem::exists(path, unknown))) return {};
+  const std::string missing =
+      path.empty() ? "names no text" : fmt::format("{} is missing", printable_beginning(path));
+  const std::string& tokenizer = config[key::tokenizer];
+  return fmt::format(
+      "{}: {}; assumed a text of {} {}", key::data_path.name, missing, assumed_characters,
+      tokenizer.empty() ? fmt::format("characters, {} of them different", assumed_symbols)
+                        : "tokens");
+}
+
+}  // namespace tapestry

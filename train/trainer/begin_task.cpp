@@ -1,0 +1,61 @@
+#include "train/trainer/begin_task.hpp"
+
+#include <optional>
+
+#include "layers/initial.hpp"
+#include "train/config/keys.hpp"
+#include "train/run/checkpoint.hpp"
+#include "train/run/run.hpp"
+
+namespace tapestry {
+namespace {
+
+// Adapters that were learnt at one scale are others at another.
+void expect_same_scale(const Config& before, const Config& config) {
+  const bool continues = before[key::adapter_rank] > 0 && config[key::adapter_rank] > 0;
+  config.expect(!continues || before[key::adapter_alpha] == config[key::adapter_alpha],
+                key::adapter_alpha, "the adapters of {} were learnt with {}; leave it out",
+                config[key::from], before[key::adapter_alpha]);
+}
+
+}  // namespace
+
+std::unique_ptr<Task> begin_task(const Config& config, Weights weights) {
+  std::optional<InitialDryRun> dry_run;
+  if (weights == Weights::dry_run) dry_run.emplace();
+  if (config[key::from].empty())
+    return make_task({.config = config, .assumes_text = weights == Weights::dry_run});
+  const Checkpoint start = trained_head(config[key::from]);
+  expect_same_scale(resolved_config(start.config, start.path + " (its config)", {}), config);
+  std::unique_ptr<Task> task = make_task(start, config);
+  if (weights == Weights::there)
+    restore_parameters(start, task->model(), Adapters::new_or_saved);
+  else
+    expect_parameters(start, task->model(), Adapters::new_or_saved);
+  return task;
+}
+
+void check_training_keys(const Config& config, int ranks) {
+  const std::int64_t batch = config[key::batch_size], micro_batches = config[key::micro_batches];
+  config.expect(batch % micro_batches == 0, key::micro_batches, "must divide train.batch_size = {}",
+                batch);
+  config.expect(config[key::adapter_rank] == 0 || !config[key::from].empty(), key::adapter_rank,
+                "changes weights that were trained before: begin with them by --from RUN");
+  config.expect(config[key::early_stopping] == 0 || config[key::eval_every] > 0,
+                key::early_stopping, "needs evaluations: set train.eval_every");
+  const double factor = config[key::bad_step_factor];
+  config.expect(factor == 0 || factor > 1, key::bad_step_factor,
+                "steps as usual would be left out: give more than 1, or 0 for none");
+  if (micro_batches >= ranks) return;
+  config.expect(batch >= ranks, key::batch_size,
+                "a step of {} examples cannot be cut for {} ranks; start fewer", batch, ranks);
+  std::int64_t least = ranks;
+  while (batch % least != 0) ++least;
+  config.fail(
+      key::micro_batches,
+      fmt::format("a step of {} part{} for {} ranks: give at least {}, which divides {} = {}",
+                  micro_batches, micro_batches == 1 ? "" : "s", ranks, least, key::batch_size.name,
+                  batch));
+}
+
+}  // namespace tapestry
