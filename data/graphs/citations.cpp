@@ -130,7 +130,9 @@ std::vector<std::int64_t> range(std::int64_t begin, std::int64_t end) {
   return values;
 }
 
-NodeGraph load_citations(const std::string& folder, const NodeSplit& split) {
+}  // namespace
+
+NodeGraph load_node_graph(const std::string& folder, const NodeSplit& split) {
   Papers papers{find_file(folder, ".content")};
   const std::string cites = find_file(folder, ".cites");
   for_each_line(papers.path, [&](const std::vector<std::string_view>& words, std::int64_t line) {
@@ -161,9 +163,4 @@ NodeGraph load_citations(const std::string& folder, const NodeSplit& split) {
   return whole;
 }
 
-const RegisterFormat citations_format(node_graph_formats(), "citations",
-                                      {.help = "a folder with a *.content and a *.cites file",
-                                       .read = load_citations});
-
-}  // namespace
 }  // namespace tapestry

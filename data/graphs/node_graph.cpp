@@ -5,15 +5,6 @@
 
 namespace tapestry {
 
-NodeGraphFormats& node_graph_formats() {
-  static NodeGraphFormats formats;
-  return formats;
-}
-
-NodeGraph load_node_graph(const std::string& path, const NodeSplit& split) {
-  return node_graph_formats().read(path, split);
-}
-
 NodeDataset::NodeDataset(std::shared_ptr<const NodeGraph> whole, std::vector<std::int64_t> nodes)
     : whole_(std::move(whole)), nodes_(std::move(nodes)) {
   require(!nodes_.empty(), "NodeDataset: no nodes");

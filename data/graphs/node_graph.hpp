@@ -7,7 +7,6 @@
 
 #include "autograd/adjacency.hpp"
 #include "data/dataset.hpp"
-#include "data/formats.hpp"
 
 namespace tapestry {
 
@@ -67,8 +66,8 @@ struct NodeSplit {
   std::int64_t training = 140, validation = 500, test = 1000;  // those of Planetoid's Cora
 };
 
-using NodeGraphFormats = Formats<NodeGraph, NodeSplit>;
-NodeGraphFormats& node_graph_formats();
+// Says what load_node_graph reads.
+inline constexpr const char* node_graph_files = "a folder with a *.content and a *.cites file";
 
 // Reads a graph in the format of its path (see citations.cpp). InputError names file, line and
 // reason: a node given twice, or with more or fewer features than the first, a line without a

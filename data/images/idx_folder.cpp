@@ -76,7 +76,9 @@ ImageDataset load_split(const fs::path& folder, const char* images_file, const c
   return ImageDataset(images, std::move(labels));
 }
 
-ImageSplits load_folder(const std::string& path, const ImageOptions& options) {
+}  // namespace
+
+ImageSplits load_images(const std::string& path, const ImageOptions& options) {
   const fs::path folder = folder_of(path);
   require_files(folder);
   ImageSplits splits{load_split(folder, train_images, train_labels, options.classes),
@@ -95,9 +97,4 @@ ImageSplits load_folder(const std::string& path, const ImageOptions& options) {
   return splits;
 }
 
-const RegisterFormat idx_format(
-    image_formats(), "idx",
-    {.help = "a folder with the four IDX files of MNIST or Fashion-MNIST", .read = load_folder});
-
-}  // namespace
 }  // namespace tapestry

@@ -59,15 +59,6 @@ Batch ImageDataset::batch(std::span<const std::int64_t> examples) const {
   return batch;
 }
 
-ImageFormats& image_formats() {
-  static ImageFormats formats;
-  return formats;
-}
-
-ImageSplits load_images(const std::string& path, const ImageOptions& options) {
-  return image_formats().read(path, options);
-}
-
 TrainAndValidation split_validation(const ImageDataset& images, double share) {
   const std::int64_t N = images.size();
   const auto wanted = std::llround(share * static_cast<double>(N));

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "data/dataset.hpp"
-#include "data/formats.hpp"
 
 namespace tapestry {
 
@@ -51,9 +50,6 @@ struct ImageOptions {
   std::int32_t classes = 10;           // labels are in [0, classes)
   std::int64_t height = 0, width = 0;  // that a trained model expects; 0: any
 };
-
-using ImageFormats = Formats<ImageSplits, ImageOptions>;
-ImageFormats& image_formats();
 
 // Reads images in the format of their path. IDX: the four files of MNIST or Fashion-MNIST,
 // train-images-idx3-ubyte[.gz] and its siblings, from a folder, or from beside the one of them that

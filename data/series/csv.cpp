@@ -161,7 +161,9 @@ std::vector<std::string> read_header(std::string_view line, const Place& place) 
   return names;
 }
 
-SeriesTable read_csv(const std::string& path, const SeriesOptions& options) {
+}  // namespace
+
+SeriesTable load_series(const std::string& path, const SeriesOptions& options) {
   const std::string content = read_text(path);
   std::string_view rest = content;
   rest = rest.substr(0, rest.find_last_not_of(" \t\r\n\v\f") + 1);
@@ -192,7 +194,4 @@ SeriesTable read_csv(const std::string& path, const SeriesOptions& options) {
   return table;
 }
 
-const RegisterFormat csv_format(series_formats(), "csv", {.help = "a CSV", .read = read_csv});
-
-}  // namespace
 }  // namespace tapestry

@@ -21,15 +21,6 @@ std::int64_t SeriesTable::step_s() const {
   return step;
 }
 
-SeriesFormats& series_formats() {
-  static SeriesFormats formats;
-  return formats;
-}
-
-SeriesTable load_series(const std::string& path, const SeriesOptions& options) {
-  return series_formats().read(path, options);
-}
-
 std::string time_text(std::int64_t time_s) {
   const std::int64_t days = time_s / day_s - (time_s % day_s < 0), seconds = time_s - days * day_s;
   const std::chrono::year_month_day date{std::chrono::sys_days(std::chrono::days(days))};

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "data/dataset.hpp"
-#include "data/formats.hpp"
 
 namespace tapestry {
 
@@ -26,8 +25,8 @@ struct SeriesOptions {
   bool gaps = false;  // rows may be missing
 };
 
-using SeriesFormats = Formats<SeriesTable, SeriesOptions>;
-SeriesFormats& series_formats();
+// Says what load_series reads.
+inline constexpr const char* series_files = "a CSV";
 
 // Reads a table in the format of its path. A CSV has a header, a first column of dates,
 // "2016-07-01", or times, "2016-07-01 12:00[:00]", and others of numbers; plain or gzip. InputError

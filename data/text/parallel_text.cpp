@@ -92,27 +92,11 @@ ParallelText load_parallel_text(const std::string& source_path, const std::strin
   return text;
 }
 
-ParallelFormats& parallel_formats() {
-  static ParallelFormats formats;
-  return formats;
-}
-
-ParallelText load_parallel_text(const std::string& path, const ParallelFiles& files) {
-  return parallel_formats().read(path, files);
-}
-
-namespace {
-
-ParallelText load_folder(const std::string& folder, const ParallelFiles& files) {
+ParallelText load_parallel_text(const std::string& folder, const ParallelFiles& files) {
   const std::vector<std::string> names = file_names(folder);
   const std::string stem = stem_for(folder, names, files);
   return load_parallel_text(path_of(folder, names, stem, files.source),
                             path_of(folder, names, stem, files.target));
 }
 
-const RegisterFormat lines_format(parallel_formats(), "lines",
-                                  {.help = "a folder with a file of sentences a split and language",
-                                   .read = load_folder});
-
-}  // namespace
 }  // namespace tapestry

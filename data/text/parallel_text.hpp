@@ -3,8 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "data/formats.hpp"
-
 namespace tapestry {
 
 // Sentences and their translations: sources[i] and targets[i] are line i + 1 of the two files.
@@ -27,8 +25,9 @@ struct ParallelFiles {
   std::string target = "en";  // the language that is written
 };
 
-using ParallelFormats = Formats<ParallelText, ParallelFiles>;
-ParallelFormats& parallel_formats();
+// Says what load_parallel_text reads.
+inline constexpr const char* parallel_files =
+    "a folder with a file of sentences a split and language";
 
 // Reads two texts in the format of their path. Of a folder, these are the two files named
 // <split>.<language>, or the only one named <split>*.<language>, such as test_2016_flickr.de; or

@@ -51,18 +51,14 @@ void expect_text(bool found, const std::string& path) {
   expect_input(found, "{}: byte 0: the file is empty; give a text to learn from", path);
 }
 
-Text load_plain_text(const std::string& path) {
+}  // namespace
+
+Text load_text(const std::string& path) {
   Text text{only_text_file(path), {}};
   text.content = read_text(text.path);
   expect_text(!text.content.empty(), text.path);
   return text;
 }
-
-const RegisterFormat plain_format(text_formats(), "plain",
-                                  {.help = "a UTF-8 text file, a folder or pattern of them",
-                                   .read = load_plain_text});
-
-}  // namespace
 
 bool is_pattern(const std::string& path) {
   std::error_code ignored;

@@ -146,13 +146,6 @@ std::string CharVocabulary::decode(std::span<const std::int32_t> tokens) const {
   return text;
 }
 
-TextFormats& text_formats() {
-  static TextFormats formats;
-  return formats;
-}
-
-Text load_text(const std::string& path) { return text_formats().read(path); }
-
 CutTexts cut_texts(std::vector<Text> texts, std::int64_t byte) {
   CutTexts cut;
   for (Text& text : texts) {

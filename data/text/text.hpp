@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "data/dataset.hpp"
-#include "data/formats.hpp"
 #include "data/text/token_stream.hpp"
 #include "data/text/tokenizer.hpp"
 
@@ -55,8 +54,8 @@ struct Text {
   std::string content;  // UTF-8, not empty
 };
 
-using TextFormats = Formats<Text>;
-TextFormats& text_formats();
+// Says what load_text and text_files read.
+inline constexpr const char* plain_text_files = "a UTF-8 text file, a folder or pattern of them";
 
 // Reads a text in the format of its path: a file of plain text, which may be gzip, or the one *.txt
 // file of a folder. InputError: none or several *.txt files, an empty file, not UTF-8, above 1 GiB.

@@ -21,7 +21,7 @@ GraphData of_nodes(NodeGraph graph) {
 
 NodeGraph citations(const Config& config) {
   const std::string& path = key::required_path(
-      config, "no graph", node_graph_formats().help() + " with --set data.path=FOLDER");
+      config, "no graph", std::string(node_graph_files) + " with --set data.path=FOLDER");
   const NodeSplit split{.training = config[key::training_nodes],
                         .validation = config[key::validation_nodes],
                         .test = config[key::test_nodes]};

@@ -92,7 +92,7 @@ const std::string& text_path(const Config& config) {
   if (is_pattern(config[key::data_path])) return config[key::data_path];
   return key::required_path(
       config, "no text to learn from",
-      text_formats().help() + ", or a folder of shards with --set data.path=FILE");
+      std::string(plain_text_files) + ", or a folder of shards with --set data.path=FILE");
 }
 
 std::int64_t training_share(const Config& config, std::int64_t n) {

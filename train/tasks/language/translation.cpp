@@ -110,7 +110,7 @@ ParallelText load(const Config& config, const Key<std::string>& split,
       config, "nothing to translate",
       fmt::format("{2}, here train.{0}, train.{1}, val.{0}, val.{1} and their like, with --set "
                   "data.path=FOLDER",
-                  config[source_language], config[target_language], parallel_formats().help()));
+                  config[source_language], config[target_language], parallel_files));
   return with_keys(config, {{"split", split, advice}}, [&] {
     return load_parallel_text(path, {.split = config[split],
                                      .source = config[source_language],

@@ -20,7 +20,7 @@ SeriesTable load(const Config& config) {
   switch (config[key::series_kind]) {
     case key::SeriesKind::csv: {
       const std::string& path = key::required_path(
-          config, "nothing to forecast", series_formats().help() + " with --set data.path=FILE");
+          config, "nothing to forecast", std::string(series_files) + " with --set data.path=FILE");
       return with_keys(config, {{"gaps", key::gaps, "or set it to true, to allow gaps"}},
                        [&] { return load_series(path, {.gaps = config[key::gaps]}); });
     }
