@@ -53,7 +53,7 @@ Config parse_config(const std::string& text, const std::string& source,
 
 Config resolved_config(const std::string& text, const std::string& source,
                        const std::vector<std::string>& overrides) {
-  return resolve({{.source = source, .text = text, .is_resolved = true}}, overrides);
+  return resolve({{source, text}}, overrides);
 }
 
 Config load_config(const std::string& path_or_name, const std::vector<std::string>& overrides,

@@ -121,7 +121,7 @@ Config load_config(const std::string& path_or_name, const std::vector<std::strin
                    const std::optional<ConfigText>& beneath = {});
 Config parse_config(const std::string& text, const std::string& source,
                     const std::vector<std::string>& overrides);
-// Of Config::toml(), as checkpoints keep it. Idle keys, which earlier versions wrote, set nothing.
+// Of Config::toml(), as checkpoints keep it.
 Config resolved_config(const std::string& text, const std::string& source,
                        const std::vector<std::string>& overrides);
 

@@ -15,7 +15,7 @@ ConfigText model_of(const std::string& run) {
   const std::string text =
       fmt::format("task = {}\n{}", to_toml(Value(config[key::task])),
                   config.toml({"model.", key::tokenizer.name, key::end_of_text.name}));
-  return {.source = head.path, .text = text, .is_resolved = true};
+  return {.source = head.path, .text = text};
 }
 
 }  // namespace

@@ -238,7 +238,6 @@ Config::Config(const std::vector<ConfigText>& texts, const std::vector<std::stri
     for (const Given& item : given) {
       Entry entry = checked(item);
       entry.layer = layer;
-      entry.resolved = text.is_resolved;
       if (&text == &texts.front() || is_inherited(item.name)) entries_[item.name] = entry;
     }
   }
@@ -282,7 +281,7 @@ void Config::drop_unused_settings() {
     const Condition& first = *conditions.front();
     found.unused = fmt::format("is not used with {} = {}", first.key, to_toml(value(first.key)));
     unused.push_back(key.name);
-    if (found.value == key.fallback || found.resolved) continue;
+    if (found.value == key.fallback) continue;
     for (const Condition* condition : conditions)
       if (entry(condition->key).layer <= found.layer)
         fail(key, fmt::format("is not used with {} = {}; leave it out, or {}", condition->key,

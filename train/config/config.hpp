@@ -160,10 +160,9 @@ class Config {
   struct Entry {
     KeyInfo key;
     Value value;
-    std::string origin;     // "default", "--set" or file:line:column
-    int layer = 0;          // 0: its default, then the texts from the last base on, and --set
-    bool resolved = false;  // set by a text that a run has resolved
-    std::string unused{};   // why it does not count: "is not used with …"
+    std::string origin;    // "default", "--set" or file:line:column
+    int layer = 0;         // 0: its default, then the texts from the last base on, and --set
+    std::string unused{};  // why it does not count: "is not used with …"
   };
   const Entry& entry(const std::string& name) const;
   std::vector<const Condition*> unmet(const KeyInfo& key) const;

@@ -21,13 +21,6 @@ bool is_file(const std::string& path) {
   return fs::is_regular_file(path, ignored);
 }
 
-// Whether a run has written this config: what else it writes lies beside it.
-bool is_of_a_run(const fs::path& path) {
-  const fs::path folder = path.parent_path();
-  return path.filename() == "config.toml" &&
-         (is_file(folder / "metrics.jsonl") || is_file(folder / "checkpoint.safetensors"));
-}
-
 std::vector<std::string> shipped_names() {
   std::vector<std::string> names;
   for (const auto& [name, text] : shipped_configs()) names.push_back(name);
@@ -84,11 +77,7 @@ ConfigText read_base(const Base& base, const ConfigText& from) {
 }  // namespace
 
 ConfigText read_config(const std::string& path_or_name) {
-  if (is_file(path_or_name))
-    return {.source = path_or_name,
-            .text = read_file(path_or_name, max_config_bytes),
-            .is_file = true,
-            .is_resolved = is_of_a_run(path_or_name)};
+  if (is_file(path_or_name)) return {path_or_name, read_file(path_or_name, max_config_bytes), true};
   const auto shipped = shipped_configs().find(path_or_name);
   if (shipped != shipped_configs().end()) return {path_or_name, shipped->second};
   std::error_code ignored;

@@ -10,7 +10,6 @@ struct ConfigText {
   std::string source;    // the name that errors give it: a file's path, or a shipped config's name
   std::string text;      // TOML
   bool is_file = false;  // `source` is its path
-  bool is_resolved = false;  // by a run: earlier versions wrote idle keys out, which set nothing
 };
 
 // What stands at the top of a config that starts from another one: base = "…".
