@@ -100,7 +100,7 @@ class Model final {
 
   // --- forecast: M series in their own units, a row a step ---
   Matrix forecast(std::span<const float> window) const;  // context() · M -> (horizon, M)
-  std::vector<std::string> series() const;  // their M names; earlier versions kept none
+  std::vector<std::string> series() const;               // their M names
 
  private:
   struct Loaded;

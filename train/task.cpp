@@ -27,6 +27,13 @@ std::map<std::string, TaskType>& task_registry() {
   return registry;
 }
 
+const std::string& kept_value(const std::map<std::string, std::string>& metadata,
+                              const std::string& name) {
+  const auto found = metadata.find(name);
+  require(found != metadata.end(), "\"task.{}\" is missing", name);
+  return found->second;
+}
+
 namespace {
 
 Config resolve(const std::vector<ConfigText>& texts, const std::vector<std::string>& overrides) {

@@ -95,6 +95,10 @@ struct TaskSetup {
   bool assumes_text = false;  // where a text is missing: for a plan, which needs its size alone
 };
 
+// Returns what a checkpoint's metadata keep as `name`. std::invalid_argument where it is missing.
+const std::string& kept_value(const std::map<std::string, std::string>& metadata,
+                              const std::string& name);
+
 struct TaskType {
   std::string help;
   std::function<std::vector<KeyInfo>()> keys;  // its own, beside those that every task has

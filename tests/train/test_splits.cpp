@@ -133,31 +133,6 @@ TEST_CASE("bug: what the best model came to on its test split was printed, and k
   }
 }
 
-TEST_CASE("splits: a run of an earlier version goes on with the images that it has learnt from") {
-  const Place place;
-  write_images(place.folder, "images", 6);
-  Words train = {"train", "clothes-vit", "--out", "run", "data.path=images"};
-  place.run(train, small_vit);
-  // As earlier versions wrote it: nothing held back, and so 20 examples.
-  for (const char* name : {"run/checkpoint.safetensors", "run/best.safetensors"}) {
-    Safetensors file = read_safetensors(place.folder.path(name));
-    CHECK(file.metadata.erase("task.holds_back_training_images") == 1);
-    file.metadata.at("examples") = "20";
-    file.metadata.erase("data");  // a checksum
-    file.metadata.erase("xxh3");
-    write_safetensors(place.folder.path(name), file);
-  }
-  train.push_back("--resume");
-  Words longer = small_vit;
-  longer.insert(longer.end(), {"train.steps=8", "optim.decay_steps=8"});
-  const std::string said = place.run(train, longer).out;
-  check_says(said, {" 20 training examples", "from step 6"});
-  for (const std::string& line : lines_of(said))  // nothing is tested
-    if (line.starts_with("step") || line.starts_with("done"))
-      CHECK(line.find("test") == std::string::npos);
-  CHECK(lines_of(place.run({"sample", "run"}).out).size() == 6);  // the test images validate
-}
-
 // --- what a translation is judged by ---
 
 const char* const german = "Der Mann im roten Hemd geht heute mit seinem Hund die Straße entlang\n";

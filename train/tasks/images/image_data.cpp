@@ -14,8 +14,6 @@
 namespace tapestry {
 namespace {
 
-constexpr const char* holds_back_mark = "holds_back_training_images";  // in metadata
-
 // Only of the clothes that are drawn here is it known what they are.
 std::vector<std::string> class_names_of(const Config& config) {
   std::vector<std::string> names = config[key::class_names];
@@ -30,8 +28,7 @@ std::vector<std::string> class_names_of(const Config& config) {
 }
 
 // Validated on a part of the published training images, and tested on the published test images.
-// An earlier version's run learnt from all of the former, and validates on the latter.
-ImageTaskSplits read(const Config& config, const ImageOptions& options, bool holds_back) {
+ImageTaskSplits read(const Config& config, const ImageOptions& options) {
   return with_keys(
       config,
       {{"height", key::data_path, "give images of the size this model was trained on"},
@@ -39,7 +36,6 @@ ImageTaskSplits read(const Config& config, const ImageOptions& options, bool hol
        {"share", key::image_validation_fraction, "lower it, or give more images"}},
       [&]() -> ImageTaskSplits {
         ImageSplits published = load_images(config[key::data_path], options);
-        if (!holds_back) return {std::move(published.train), std::move(published.test)};
         TrainAndValidation parts =
             split_validation(published.train, config[key::image_validation_fraction]);
         return {std::move(parts.train), std::move(parts.validation), std::move(published.test)};
@@ -72,9 +68,8 @@ std::vector<KeyInfo> image_keys() {
 ImageData::ImageData(const TaskSetup& setup)
     : config_(setup.config), class_names_(class_names_of(config_)) {
   if (!setup.metadata.empty()) {
-    height_ = std::stoll(setup.metadata.at("height"));
-    width_ = std::stoll(setup.metadata.at("width"));
-    holds_back_ = setup.metadata.contains(holds_back_mark);
+    height_ = std::stoll(kept_value(setup.metadata, "height"));
+    width_ = std::stoll(kept_value(setup.metadata, "width"));
   }
   if (!setup.needs_data) return;
   // A plan needs the shapes of synthetic images alone.
@@ -88,16 +83,14 @@ const ImageTaskSplits& ImageData::splits() {
                              .height = height_,
                              .width = width_};
   splits_.emplace(config_[key::data_path].empty() ? draw(config_, options)
-                                                  : read(config_, options, holds_back_));
+                                                  : read(config_, options));
   height_ = splits_->train.height();
   width_ = splits_->train.width();
   return *splits_;
 }
 
 ImageData::Metadata ImageData::metadata() const {
-  Metadata kept{{"height", std::to_string(height_)}, {"width", std::to_string(width_)}};
-  if (holds_back_) kept[holds_back_mark] = "true";
-  return kept;
+  return {{"height", std::to_string(height_)}, {"width", std::to_string(width_)}};
 }
 
 Batch ImageData::validation(std::int64_t first, std::int64_t count) {

@@ -65,7 +65,6 @@ class ImageData {
   Config config_;
   std::vector<std::string> class_names_;
   std::int64_t height_ = 0, width_ = 0;
-  bool holds_back_ = true;  // of a folder's training images, as earlier versions did not
   std::optional<ImageTaskSplits> splits_;
 };
 

@@ -32,7 +32,7 @@ Corpus remembered(const TaskSetup& setup) {
   }
   if (setup.metadata.empty()) return {};
   return by_characters(CharVocabulary(
-      JsonValue::parse(setup.metadata.at("vocabulary")).get<std::vector<std::string>>()));
+      JsonValue::parse(kept_value(setup.metadata, "vocabulary")).get<std::vector<std::string>>()));
 }
 
 Corpus read_names(const Config& config, Corpus corpus) {

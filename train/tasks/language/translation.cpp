@@ -167,9 +167,9 @@ ParallelCorpus sentences(const TaskSetup& setup) {
   std::optional<ParallelText> training;
   if (setup.needs_data || setup.metadata.empty()) training = load(config, training_split);
   const auto tokenizer = std::make_shared<const BytePairTokenizer>(
-      setup.metadata.empty()
-          ? make_tokenizer(config, *training)
-          : BytePairTokenizer::from_json(setup.metadata.at("tokenizer"), "the checkpoint"));
+      setup.metadata.empty() ? make_tokenizer(config, *training)
+                             : BytePairTokenizer::from_json(kept_value(setup.metadata, "tokenizer"),
+                                                            "the checkpoint"));
   ParallelCorpus corpus{
       .vocabulary = tokenizer->size(),
       .context = config[context],

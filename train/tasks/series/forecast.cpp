@@ -68,6 +68,10 @@ const RegisterTask<Forecast> registered{"forecast", "what comes next in several 
 
 Forecast::Forecast(const TaskSetup& setup)
     : config_(setup.config), trained_(setup.metadata), model_(make_model(config_)) {
+  if (!trained_.empty()) {  // which is refused where it is damaged
+    kept_scale(trained_);
+    kept_names(trained_);
+  }
   if (setup.needs_data) data().splits();
 }
 

@@ -55,13 +55,11 @@ std::vector<KeyInfo> series_keys() {
 }
 
 SeriesScale kept_scale(const SeriesData::Metadata& trained) {
-  return {numbers(trained.at("means")), numbers(trained.at("deviations"))};
+  return {numbers(kept_value(trained, "means")), numbers(kept_value(trained, "deviations"))};
 }
 
 std::vector<std::string> kept_names(const SeriesData::Metadata& trained) {
-  const auto found = trained.find(columns);
-  if (found == trained.end()) return {};
-  return JsonValue::parse(found->second).get<std::vector<std::string>>();
+  return JsonValue::parse(kept_value(trained, columns)).get<std::vector<std::string>>();
 }
 
 SeriesData::SeriesData(const Config& config, const SeriesDataset::Window& window,
@@ -83,10 +81,9 @@ SeriesScale SeriesData::scale_from(const Metadata& trained) const {
 }
 
 // Each series has a scale of its own: a file whose columns stand in another order would be read
-// wrongly. Earlier versions did not keep the names.
+// wrongly.
 void SeriesData::expect_columns(const Metadata& trained) const {
   const std::vector<std::string> names = kept_names(trained);
-  if (names.empty()) return;
   require(names.size() == table_->names.size(), "{} names of {} series", names.size(),
           table_->names.size());
   const auto [wanted, given] = std::ranges::mismatch(names, table_->names);

@@ -63,8 +63,8 @@ inline const Key<std::int64_t> test_months{
 
 std::vector<KeyInfo> series_keys();
 
-// The scale of the series that a model was trained on, and their names, which earlier versions did
-// not keep, of a checkpoint's metadata.
+// Return the scale of the series that a model was trained on, and their names, of a checkpoint's
+// metadata.
 SeriesScale kept_scale(const std::map<std::string, std::string>& trained);
 std::vector<std::string> kept_names(const std::map<std::string, std::string>& trained);
 
