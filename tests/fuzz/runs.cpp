@@ -68,14 +68,15 @@ const RegisterFuzzTarget comparison("comparison", [](std::string_view bytes) {
     written_file(name + "/metrics.jsonl", i < parts.size() ? parts[i] : std::string_view());
     const std::string config =
         fmt::format("task = \"graph\"\nseed = {}\n[model]\nlayers = {}\n", i % 2, 1 + i / 2);
-    written_file(name + "/best.safetensors", file_with_metadata({{"format", "tapestry 1"},
-                                                                 {"config", config},
-                                                                 {"step", "1"},
-                                                                 {"position", "1"},
-                                                                 {"best_loss", "1"},
-                                                                 {"metrics_bytes", "0"},
-                                                                 {"elapsed_s", "1"},
-                                                                 {"examples", "1"}}));
+    // No evaluation is of its step: one would have to record its parameters.
+    written_file(name + "/checkpoint.safetensors", file_with_metadata({{"format", "tapestry 1"},
+                                                                       {"config", config},
+                                                                       {"step", "123456789"},
+                                                                       {"position", "1"},
+                                                                       {"best_loss", "1"},
+                                                                       {"elapsed_s", "1"},
+                                                                       {"examples", "1"},
+                                                                       {"engines", "none"}}));
     runs.push_back(scratch_folder() + "/" + name);
   }
   const std::vector<RunGroup> groups = read_groups(runs);

@@ -132,7 +132,6 @@ void save(const WriteParts& write, Task& task, const OptimizerState& slots, cons
                    {"step", std::to_string(state.step)},
                    {"position", std::to_string(state.position)},
                    {"best_loss", fmt::format("{}", state.best_loss)},
-                   {"metrics_bytes", std::to_string(state.metrics_bytes)},
                    {"elapsed_s", fmt::format("{}", state.elapsed_s)},
                    {"examples", std::to_string(state.examples)},
                    {"engines", backends()}};
@@ -183,7 +182,6 @@ Checkpoint described(Checkpoint checkpoint) {
                       .patience_counter = number(checkpoint, "evaluations_without_gain",
                                                  std::optional<std::int64_t>(0)),
                       .evaluation_due = metadata_or_none(checkpoint, "evaluation") == "due",
-                      .metrics_bytes = number<std::int64_t>(checkpoint, "metrics_bytes"),
                       .elapsed_s = number<double>(checkpoint, "elapsed_s"),
                       .examples = number<std::int64_t>(checkpoint, "examples"),
                       .data = metadata_or_none(checkpoint, "data"),

@@ -19,8 +19,7 @@ struct TrainingState {
   double best_loss = std::numeric_limits<double>::infinity();
   double improved_loss = std::numeric_limits<double>::infinity();  // that early stopping looks at
   std::int64_t patience_counter = 0;                               // since then
-  bool evaluation_due = false;     // of this step; a signal came before its end
-  std::int64_t metrics_bytes = 0;  // length of metrics.jsonl; earlier versions cut it by this
+  bool evaluation_due = false;  // of this step; a signal came before its end
   double elapsed_s = 0;
   std::int64_t examples = 0;   // of the training data, which a resumed run must find again
   std::string data{};          // its checksum; empty where it was drawn, or by an earlier version

@@ -463,7 +463,6 @@ void Trainer::save(const std::string& path) {
   const OptimizerState optimizer = optimizer_state();
   if (!lock_) return;
   for (Recorder* recorder : recorders_) recorder->sync();
-  state_.metrics_bytes = size_of_file(run_.metrics());
   state_.elapsed_s = elapsed_s();
   const Averaged averaged(average_);
   save_checkpoint([&](const auto& parts) { lock_->replace(path, parts); }, task_, optimizer,
