@@ -49,8 +49,10 @@ const RegisterFuzzTarget report("report", [](std::string_view bytes) {
   report_of({scratch_folder()});
 });
 
-// A checkpoint's header alone, as it stands in a file without tensors.
-std::string file_with_metadata(const std::map<std::string, std::string>& metadata) {
+// A checkpoint's header alone, as it stands in a file without tensors, with the checksum that it
+// has.
+std::string file_with_metadata(std::map<std::string, std::string> metadata) {
+  metadata["xxh3"] = metadata_checksum(metadata);
   const nlohmann::json header = {{"__metadata__", metadata}};
   const std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   const std::uint64_t length = text.size();

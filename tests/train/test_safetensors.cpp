@@ -7,6 +7,7 @@
 #include "autograd/buffer_pool.hpp"
 #include "optim/adam.hpp"
 #include "tests/support/process.hpp"
+#include "tests/support/small.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/checkpoint.hpp"
 #include "train/run/run.hpp"
@@ -383,8 +384,7 @@ TEST_CASE("checkpoint: what does not fit is named") {
   const TemporaryFolder folder;
   const Run run(folder.path("run"));
   make_run(run, tiny_language_model(folder));
-  Safetensors good = read_safetensors(run.checkpoint());
-  good.metadata.erase("xxh3");  // or each row would be found so
+  const Safetensors good = read_safetensors(run.checkpoint());
   const std::string first = good.tensors.front().first;
   struct Row {
     std::function<void(Safetensors&)> damage;
@@ -392,6 +392,9 @@ TEST_CASE("checkpoint: what does not fit is named") {
   };
   const auto metadata = [](const std::string& name, const std::string& value) {
     return [=](Safetensors& file) { file.metadata[name] = value; };
+  };
+  const auto without = [](const std::string& name) {
+    return [=](Safetensors& file) { CHECK(file.metadata.erase(name) == 1); };
   };
   const Row rows[] = {
       {[](auto& file) { file.tensors.erase(file.tensors.begin()); }, {first, "is missing"}},
@@ -402,9 +405,12 @@ TEST_CASE("checkpoint: what does not fit is named") {
        },
        {first, "float64", "config asks for float32"}},
       {[](auto& file) { file.metadata.clear(); }, {"not a checkpoint", "\"format\""}},
-      {[](auto& file) { file.metadata.erase("config"); }, {"not a checkpoint", "\"config\""}},
-      {[](auto& file) { file.metadata.erase("step"); }, {"not a checkpoint", "\"step\""}},
-      {[](auto& file) { file.metadata.erase("task.vocabulary"); }, {}},
+      {without("config"), {"not a checkpoint", "\"config\""}},
+      {without("step"), {"not a checkpoint", "\"step\""}},
+      {without("engines"), {"not a checkpoint", "\"engines\""}},
+      {without("xxh3"), {"not a checkpoint", "\"xxh3\""}},
+      {without("xxh3." + first), {"not a checkpoint", "\"xxh3." + first + "\""}},
+      {without("task.vocabulary"), {}},
       {metadata("format", "tapestry 2"), {"format \"tapestry 2\", expected \"tapestry 1\""}},
       {metadata("step", "1x"), {"metadata step = \"1x\": expected a number"}},
       {metadata("step", ""), {"step"}},
@@ -422,6 +428,7 @@ TEST_CASE("checkpoint: what does not fit is named") {
     CAPTURE(&row - rows);
     Safetensors file = good;
     row.damage(file);
+    if (file.metadata.contains("xxh3")) file.metadata["xxh3"] = metadata_checksum(file.metadata);
     write_safetensors(run.checkpoint(), file);
     const std::string message = message_of([&] { load_trained(run.folder(), {}, false); });
     if (!row.parts.empty()) check_says(message, {run.checkpoint()});
@@ -429,6 +436,28 @@ TEST_CASE("checkpoint: what does not fit is named") {
   }
   write_safetensors(run.checkpoint(), good);
   CHECK(load_trained(run.folder(), {}, false).state.step == 2);
+}
+
+TEST_CASE("checkpoint: what a task has kept and is missing is named") {
+  const TemporaryFolder folder;
+  for (const auto& [name, task] : std::map<std::string, std::string>{
+           {"clothes-vit", "image-classification"}, {"waves", "forecast"}}) {
+    CAPTURE(name);
+    const Run run(folder.path(name));
+    std::vector<std::string> settings = small(task);
+    settings.push_back("train.steps=1");
+    make_run(run, load_config(name, settings));
+    const Safetensors good = read_safetensors(run.best());
+    for (const auto& [key, value] : good.metadata) {
+      if (!key.starts_with("task.")) continue;
+      Safetensors file = good;
+      file.metadata.erase(key);
+      file.metadata["xxh3"] = metadata_checksum(file.metadata);
+      write_safetensors(run.best(), file);
+      CHECK(message_of([&] { load_trained(run.folder(), {}, false); }) ==
+            fmt::format("{}: damaged metadata: \"{}\" is missing", run.best(), key));
+    }
+  }
 }
 
 TEST_CASE("checkpoint: the optimiser's tensors are checked as well") {

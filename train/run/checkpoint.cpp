@@ -20,9 +20,9 @@ namespace {
 
 constexpr const char* format = "tapestry 1";
 constexpr const char* optimizer_prefix = "optimizer.";
-constexpr const char* checksum_prefix = "xxh3.";   // of a tensor
-constexpr const char* metadata_checksum = "xxh3";  // of all metadata but itself
-constexpr std::size_t most_norms = 1000;           // that a checkpoint may hold
+constexpr const char* checksum_prefix = "xxh3.";  // of a tensor
+constexpr const char* checksum_name = "xxh3";     // of all metadata but itself
+constexpr std::size_t most_norms = 1000;          // that a checkpoint may hold
 
 const std::string& metadata(const Checkpoint& checkpoint, const std::string& name) {
   const auto found = checkpoint.file.metadata.find(name);
@@ -32,23 +32,13 @@ const std::string& metadata(const Checkpoint& checkpoint, const std::string& nam
   return found->second;
 }
 
-// Empty where an earlier version did not write it.
+// Empty where it is missing: not every checkpoint has it.
 std::string metadata_or_none(const Checkpoint& checkpoint, const std::string& name) {
   const auto found = checkpoint.file.metadata.find(name);
   return found == checkpoint.file.metadata.end() ? "" : found->second;
 }
 
-std::string checksum(std::map<std::string, std::string> metadata) {
-  metadata.erase(metadata_checksum);
-  Checksum sum;
-  for (const auto& [name, value] : metadata) {
-    sum.add_list(std::vector<char>(name.begin(), name.end()));
-    sum.add_list(std::vector<char>(value.begin(), value.end()));
-  }
-  return sum.hex();
-}
-
-// `missing`: where an earlier version did not write it.
+// `missing`: its value where a checkpoint need not have it.
 template <class Number>
 Number number(const Checkpoint& checkpoint, const std::string& name,
               std::optional<Number> missing = std::nullopt) {
@@ -80,8 +70,7 @@ std::vector<double> numbers(const Checkpoint& checkpoint, const std::string& nam
 
 void expect_written(const Checkpoint& checkpoint, const std::string& name,
                     const std::string& checksum) {
-  const auto written = checkpoint.file.metadata.find(checksum_prefix + name);
-  expect_input(written == checkpoint.file.metadata.end() || written->second == checksum,
+  expect_input(metadata(checkpoint, checksum_prefix + name) == checksum,
                "{}: tensor {} is damaged: its bytes are not those that were written",
                checkpoint.path, name);
 }
@@ -112,6 +101,16 @@ void restore(const Checkpoint& checkpoint, const std::string& name, Array into) 
 }
 
 }  // namespace
+
+std::string metadata_checksum(std::map<std::string, std::string> metadata) {
+  metadata.erase(checksum_name);
+  Checksum sum;
+  for (const auto& [name, value] : metadata) {
+    sum.add_list(std::vector<char>(name.begin(), name.end()));
+    sum.add_list(std::vector<char>(value.begin(), value.end()));
+  }
+  return sum.hex();
+}
 
 OptimizerState tensors_of(Module& model, const OptimizerState& optimizer) {
   OptimizerState tensors;
@@ -147,7 +146,7 @@ void save(const WriteParts& write, Task& task, const OptimizerState& slots, cons
   for (const auto& [name, value] : task.metadata()) file.metadata["task." + name] = value;
   for (const auto& [name, sum] : checksums_of(file.tensors))
     file.metadata[checksum_prefix + name] = sum;
-  file.metadata[metadata_checksum] = checksum(file.metadata);
+  file.metadata[checksum_name] = metadata_checksum(file.metadata);
   write_safetensors(write, file);
 }
 
@@ -169,8 +168,7 @@ Checkpoint described(Checkpoint checkpoint) {
   const std::string written = metadata(checkpoint, "format");
   expect_input(written == format, "{}: format \"{}\", expected \"{}\"", checkpoint.path, written,
                format);
-  const std::string sum = metadata_or_none(checkpoint, metadata_checksum);
-  expect_input(sum.empty() || sum == checksum(checkpoint.file.metadata),
+  expect_input(metadata(checkpoint, checksum_name) == metadata_checksum(checkpoint.file.metadata),
                "{}: its metadata are damaged: they are not those that were written",
                checkpoint.path);
   checkpoint.config = metadata(checkpoint, "config");
@@ -192,7 +190,7 @@ Checkpoint described(Checkpoint checkpoint) {
                checkpoint.state.bad_steps, checkpoint.state.step);
   for (const auto& [name, value] : checkpoint.file.metadata)
     if (name.starts_with("task.")) checkpoint.metadata[name.substr(5)] = value;
-  checkpoint.backends = metadata_or_none(checkpoint, "engines");
+  checkpoint.backends = metadata(checkpoint, "engines");
   return checkpoint;
 }
 
@@ -221,11 +219,9 @@ std::string checksum_of(const Checkpoint& checkpoint, const SafetensorsEntry& en
 
 Checksums parameter_checksums(const Checkpoint& checkpoint) {
   Checksums checksums;
-  for (const SafetensorsEntry& entry : checkpoint.reader->entries()) {
-    if (entry.name.starts_with(optimizer_prefix)) continue;
-    const std::string written = metadata_or_none(checkpoint, checksum_prefix + entry.name);
-    checksums[entry.name] = written.empty() ? checksum_of(checkpoint, entry) : written;
-  }
+  for (const SafetensorsEntry& entry : checkpoint.reader->entries())
+    if (!entry.name.starts_with(optimizer_prefix))
+      checksums[entry.name] = metadata(checkpoint, checksum_prefix + entry.name);
   return checksums;
 }
 

@@ -22,7 +22,7 @@ struct TrainingState {
   bool evaluation_due = false;  // of this step; a signal came before its end
   double elapsed_s = 0;
   std::int64_t examples = 0;   // of the training data, which a resumed run must find again
-  std::string data{};          // its checksum; empty where it was drawn, or by an earlier version
+  std::string data{};          // its checksum; empty where it was drawn
   std::int64_t bad_steps = 0;  // of the steps done, those that moved nothing
   std::vector<double> gradient_norms{};  // of the latest others, by which a bad step is told
 };
@@ -30,7 +30,7 @@ struct TrainingState {
 // A checkpoint is a safetensors file: parameters by their own names, the optimiser's arrays as
 // "optimizer.<slot>.<parameter>" (where parameters are an average, the weights that are trained as
 // "optimizer.weights.<parameter>"), and as metadata the state, the resolved config, the task's
-// metadata, and each tensor's checksum as "xxh3.<tensor>", which earlier versions lack.
+// metadata, each tensor's checksum as "xxh3.<tensor>", and that of all other metadata as "xxh3".
 struct Checkpoint {
   std::string path{};
   std::shared_ptr<SafetensorsReader> reader{};
@@ -38,7 +38,7 @@ struct Checkpoint {
   std::string config{};
   TrainingState state{};
   std::map<std::string, std::string> metadata{};
-  std::string backends{};  // that computed it; empty: one of an earlier version, which does not say
+  std::string backends{};  // that computed it
 };
 
 // Its tensors by their names: parameters, and the optimiser's arrays.
@@ -53,6 +53,9 @@ void save_weights(const WriteParts& write, Task& task, const Config& config);
 // InputError, which names the file, for a file that is damaged or not a checkpoint.
 Checkpoint load_checkpoint(const std::string& path);
 Checkpoint load_checkpoint_head(const std::string& path);  // its tensors wait in the file
+
+// Returns the checksum of metadata that stands among them as "xxh3", which it leaves out.
+std::string metadata_checksum(std::map<std::string, std::string> metadata);
 
 // Of one of its tensors. InputError where its bytes are not those that were written.
 std::string checksum_of(const Checkpoint& checkpoint, const SafetensorsEntry& entry);
