@@ -109,6 +109,26 @@ TEST_CASE("sessions: what earlier sessions had that did not record it is told as
   check_says(page_of(fixture, "run"), {"which an earlier version did not record"});
 }
 
+TEST_CASE("sessions: a line that lacks what all sessions record is left out") {
+  const RunFixture fixture;
+  fixture.must_train("toy", "run");
+  const Run run(fixture.folder.path("run"));
+  const std::vector<std::string> lines = lines_of(read_bytes(run.sessions()));
+  REQUIRE(lines.size() == 2);
+  const auto without = [](const std::string& line, const std::string& field) {
+    Json entry = Json::parse(line);
+    CHECK(entry.erase(field) == 1);
+    return entry.dump() + "\n";
+  };
+  for (const char* field : {"examples", "data", "engines"}) {
+    fixture.folder.write("run/sessions.jsonl", without(lines[0], field) + lines[1] + "\n");
+    CHECK(read_sessions(run).empty());
+  }
+  fixture.folder.write("run/sessions.jsonl", lines[0] + "\n" + without(lines[1], "tensor_bytes"));
+  REQUIRE(read_sessions(run).size() == 1);
+  CHECK(!read_sessions(run)[0].end);
+}
+
 TEST_SUITE_END();
 
 }  // namespace

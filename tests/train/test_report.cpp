@@ -279,9 +279,10 @@ TEST_CASE("report: of what runs, failed, was killed or is damaged") {
   config.replace(config.find("steps = 12"), 10, "steps = 40");
   std::ofstream(folder + "/config.toml") << config;
   check_says(report_of({folder}), {"step 15 of 40", "metrics.jsonl: damaged lines: 1"});
-  std::ofstream(sessions) << good.substr(0, good.find('\n') + 1)
-                          << R"({"ended": "now", "step": 11, "how": "failed: <NaN>"})"
-                          << "\n{\n[]\n";
+  std::ofstream(sessions)
+      << good.substr(0, good.find('\n') + 1)
+      << R"({"ended": "now", "step": 11, "how": "failed: <NaN>", "tensor_bytes": 1})"
+      << "\n{\n[]\n";
   check_says(report_of({folder}), {"failed: &lt;NaN&gt; at step 15 of 40"});
   {
     const RunLock lock(Run(folder), RunLock::Folder::find);

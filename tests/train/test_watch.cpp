@@ -129,7 +129,8 @@ TEST_CASE("bug: watch: a run that had ended was said to have time left") {
     int status;
   };
   const auto ended = [](const std::string& how) {
-    return fmt::format("{{\"ended\":\"now\",\"step\":20,\"how\":\"{}\"}}\n", how);
+    return fmt::format("{{\"ended\":\"now\",\"step\":20,\"how\":\"{}\",\"tensor_bytes\":1}}\n",
+                       how);
   };
   for (const auto& [end, said, status] :
        {Row{ended("stopped"), "run: stopped at step 20 of 40\n", 130},

@@ -96,8 +96,8 @@ Session begun(const Json& line) {
           .threads = line.at("threads").get_ref<const std::int64_t&>(),
           .ranks = line.at("ranks").get_ref<const std::int64_t&>(),
           .command = line.at("command").get<std::vector<std::string>>(),
-          .examples = line.value("examples", std::int64_t{0}),
-          .data = line.value("data", ""),
+          .examples = line.at("examples").get_ref<const std::int64_t&>(),
+          .data = line.at("data").get<std::string>(),
           .changed = changed_of(line)};
 }
 
@@ -174,10 +174,11 @@ std::vector<Session> read_sessions(const Run& run) {
       const Json read = Json::parse(line.text());
       if (read.contains("began")) sessions.push_back(begun(read));
       if (read.contains("ended") && !sessions.empty())
-        sessions.back().end = {.at = read.at("ended").get<std::string>(),
-                               .how = read.at("how").get<std::string>(),
-                               .step = read.at("step").get_ref<const std::int64_t&>(),
-                               .tensor_bytes = read.value("tensor_bytes", std::int64_t{0})};
+        sessions.back().end = {
+            .at = read.at("ended").get<std::string>(),
+            .how = read.at("how").get<std::string>(),
+            .step = read.at("step").get_ref<const std::int64_t&>(),
+            .tensor_bytes = read.at("tensor_bytes").get_ref<const std::int64_t&>()};
       if (sessions.size() > most_sessions) sessions.pop_front();
     } catch (const Json::exception&) {
       continue;

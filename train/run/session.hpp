@@ -31,14 +31,15 @@ struct Session {
   std::string version{}, backends{}, processor{};
   std::int64_t threads = 1, ranks = 1;
   std::vector<std::string> command{};  // what was typed
-  std::int64_t examples = 0;           // of its training data; 0: an earlier version
+  std::int64_t examples = 0;           // of its training data
   std::string data{};                  // their checksum; empty where they were drawn
-  // Since the session that it resumes; none where it begins the run, or of an earlier version.
+  // Since the session that it resumes; none where it begins the run, or as commit 1259dc1, which
+  // recorded no changes, wrote it.
   std::optional<std::vector<ChangedSetting>> changed{};
   struct End {
     std::string at{}, how{};  // "done", "stopped", or "failed: …"
     std::int64_t step = 0;
-    std::int64_t tensor_bytes = 0;  // what arrays held at most; 0: an earlier version
+    std::int64_t tensor_bytes = 0;  // what arrays held at most
   };
   std::optional<End> end{};  // none where it was killed, or trains still
 };
@@ -66,8 +67,8 @@ std::vector<Session> read_sessions(const Run& run);
 // ChangedSetting.
 std::map<std::string, std::string> settings_before(const std::vector<Session>& sessions,
                                                    std::size_t session);
-// Whether that is known of all: an earlier version did not record it, so that what was typed has to
-// be the same.
+// Whether that is known of all: commit 1259dc1 did not record it, so that what was typed has to be
+// the same.
 bool knows_settings(const std::vector<Session>& sessions);
 
 }  // namespace tapestry

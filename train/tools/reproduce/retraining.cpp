@@ -93,9 +93,8 @@ Trainer& Retraining::begin(const Checkpoint* from) {
   for (const Checkpoint* kept : {best(), last()})
     if (kept) expect_same_data(run_, kept->state, trainer_->state(), config_);
   for (const Session& session : read_sessions(run_))
-    if (session.examples > 0)
-      expect_same_data(run_, {.examples = session.examples, .data = session.data},
-                       trainer_->state(), config_);
+    expect_same_data(run_, {.examples = session.examples, .data = session.data}, trainer_->state(),
+                     config_);
   return *trainer_;
 }
 
