@@ -246,7 +246,7 @@ TEST_CASE("bug: a best model that was copied from another run was taken for the 
   CHECK(fixture.eval("run")["parameters_xxh3"] == recorded);
 }
 
-TEST_CASE("training: a model is taken where earlier versions recorded no checksum of it") {
+TEST_CASE("training: a model whose evaluation was recorded without its checksum is refused") {
   const RunFixture fixture;
   fixture.must_train("toy", "run");
   std::string lines;
@@ -255,7 +255,10 @@ TEST_CASE("training: a model is taken where earlier versions recorded no checksu
     lines += line.dump() + "\n";
   }
   fixture.folder.write("run/metrics.jsonl", lines);
-  CHECK(fixture.eval("run")["step"] == load_checkpoint_head(fixture.best("run")).state.step);
+  const Finished refused = tapestry_run({"eval", fixture.folder.path("run")});
+  CHECK(refused.status == 2);
+  check_says(refused.err, {"run/metrics.jsonl:", ": the evaluation of step ",
+                           " has no parameters_xxh3: the record is damaged"});
   std::filesystem::remove(fixture.folder.path("run/metrics.jsonl"));
   CHECK(fixture.eval("run")["step"] == load_checkpoint_head(fixture.best("run")).state.step);
 }

@@ -322,16 +322,15 @@ TEST_CASE("verify: what lets other bits be expected is said of a run that has th
                          "other bits are to be expected: it was computed by an abacus, "});
 }
 
-TEST_CASE("verify: a run without checksums is compared by what there is") {
+TEST_CASE("verify: an evaluation without a checksum is damaged; sessions may be missing") {
   const RunFixture fixture;
   fixture.must_train("toy", "run");
-  change_metrics(fixture, "run", [](Json& line) { line.erase("parameters_xxh3"); });
   fs::remove(fixture.folder.path("run/sessions.jsonl"));
   fs::remove(fixture.best("run"));
-  const Json result = must_verify(fixture, "run");
-  CHECK(result["checksums"] == 0);
-  CHECK(result["recorded_by"].empty());
-  check_says(result["not_compared"].dump(), {"an earlier version took down no checksum"});
+  CHECK(must_verify(fixture, "run")["recorded_by"].empty());
+  change_metrics(fixture, "run", [](Json& line) { line.erase("parameters_xxh3"); });
+  check_says(refused_verify(fixture, "run"),
+             {"metrics.jsonl:4: an evaluation without parameters_xxh3: the record is damaged"});
 }
 
 TEST_CASE("bug: verify: lines that are damaged or out of order end the comparison") {

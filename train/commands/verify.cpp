@@ -48,7 +48,7 @@ std::string compared(const VerifyResult& result) {
   std::string text = fmt::format("{}, {}", counted(result.training_lines, "line") + " of training",
                                  counted(result.evaluations, "evaluation"));
   if (result.evaluations > 0)
-    text += fmt::format(" ({} with the checksum of all parameters)", result.checksums);
+    text += fmt::format(" ({} with the checksum of all parameters)", result.evaluations);
   if (result.tests > 0) text += ", the test";
   if (!result.checkpoints.empty())
     text += fmt::format(", {} of {}", counted(result.tensors, "tensor"),
@@ -112,7 +112,7 @@ void print_json(const std::string& run, const VerifyResult& result) {
                     {"training_lines", result.training_lines},
                     {"evaluations", result.evaluations},
                     {"tests", result.tests},
-                    {"checksums", result.checksums},
+                    {"checksums", result.evaluations},
                     {"tensors", result.tensors},
                     {"differs_at", result.is_same() ? Json() : Json(result.differs_at)},
                     {"differences", result.differences},

@@ -75,10 +75,9 @@ namespace {
 
 // What metrics.jsonl says of the parameters that were evaluated at a step.
 struct EvaluationRecord {
-  bool is_found = false;             // there is an evaluation of the step
-  std::string checksum{};            // its parameters_xxh3; empty: of an earlier version
-  bool has_other_checksums = false;  // of other steps
-  bool is_damaged = false;           // lines cannot be read: the step's may be among them
+  std::string checksum{};        // its parameters_xxh3; empty: there is no evaluation of the step
+  bool has_other_steps = false;  // there are evaluations of others
+  bool is_damaged = false;       // lines cannot be read: the step's may be among them
 };
 
 EvaluationRecord evaluation_record(const Run& run, std::int64_t step) {
@@ -88,14 +87,16 @@ EvaluationRecord evaluation_record(const Run& run, std::int64_t step) {
     const auto entry = parse_metrics_line(line.text());
     record.is_damaged |= !entry;
     if (!entry || (*entry)["split"] != "val") continue;
-    const auto found = entry->find("parameters_xxh3");
-    const bool has_checksum = found != entry->end() && found->is_string();
-    if ((*entry)["step"] == step) {
-      record.is_found = true;
-      record.checksum = has_checksum ? found->get<std::string>() : "";
-    } else {
-      record.has_other_checksums |= has_checksum;
+    if ((*entry)["step"] != step) {
+      record.has_other_steps = true;
+      continue;
     }
+    const auto found = entry->find("parameters_xxh3");
+    expect_input(found != entry->end() && found->is_string() && !found->get<std::string>().empty(),
+                 "{}:{}: the evaluation of step {} has no parameters_xxh3: the record is damaged; "
+                 "restore the file, or move it out",
+                 printable(run.metrics()), line.number(), step);
+    record.checksum = found->get<std::string>();
   }
   return record;
 }
@@ -110,7 +111,7 @@ void expect_recorded(const Checkpoint& checkpoint) {
   const EvaluationRecord record = evaluation_record(run, step);
   constexpr const char* advice =
       "the file is of another run: put back the run's own, or move it out";
-  if (is_best && !record.is_found && record.has_other_checksums && !record.is_damaged)
+  if (is_best && record.checksum.empty() && record.has_other_steps && !record.is_damaged)
     throw ForeignModel(
         fmt::format("{}: is of step {}, and metrics.jsonl has no evaluation of it; {}",
                     printable(checkpoint.path), step, advice));

@@ -58,8 +58,9 @@ class ForeignModel final : public InputError {
 };
 
 // The checkpoint that RUN means, without its tensors: of a folder its best, or the last where there
-// is no best; or the file itself. InputError where there is none, ForeignModel where the
-// metrics.jsonl beside best.safetensors or checkpoint.safetensors recorded other parameters.
+// is no best; or the file itself. InputError where there is none, or where metrics.jsonl recorded
+// its evaluation without a checksum; ForeignModel where the metrics.jsonl beside best.safetensors
+// or checkpoint.safetensors recorded other parameters.
 Checkpoint trained_head(const std::string& run);
 
 // A trained model, ready to be used.

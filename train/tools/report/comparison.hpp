@@ -18,9 +18,10 @@ struct ComparedRun {
   // The last: step, loss, elapsed_s and the task's own figures; tests as test_….
   JsonValue evaluation{};
   std::map<std::string, std::string> settings{};  // that count, as TOML by name, but the seed
-  std::string data{};    // its checksum; empty where it was drawn, or by an earlier version
-  std::string tokens{};  // its tokenizer or vocabulary; empty where the task has none
-  std::string version{}, backends{};  // empty where an earlier version did not say
+  std::string data{};                             // its checksum; empty where it was drawn
+  std::string tokens{};   // its tokenizer or vocabulary; empty where the task has none
+  std::string version{};  // of its last session; empty where sessions.jsonl has none
+  std::string backends{};
 };
 
 // Runs that differ in their seed alone, each of another.

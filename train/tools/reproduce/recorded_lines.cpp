@@ -54,6 +54,7 @@ RecordedLine RecordedLines::whole_line() {
   const bool is_first = step > last_step_;
   expect(is_first || (!trained && !is_evaluated_),
          fmt::format("step {} has a line of this split already, or one that comes after it", step));
+  expect(trained || line->contains("parameters_xxh3"), "an evaluation without parameters_xxh3");
   is_evaluated_ = !trained;
   last_step_ = step;
   return *std::move(line);

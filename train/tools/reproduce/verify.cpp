@@ -164,14 +164,8 @@ class Comparison {
     }
     for (const auto& [name, signature] : computed.signatures)
       compare_text(recorded, *names.insert(name + "_signature").first, signature);
-    bool has_checksum = false;
-    for (const auto& [name, unused] : computed.checksums)
-      has_checksum |= recorded.contains(name + "_xxh3");
-    for (const auto& [name, tensors] : computed.checksums) {
-      names.insert(name + "_xxh3");
-      if (has_checksum) compare_text(recorded, name + "_xxh3", combined(tensors));
-    }
-    verdict_.checksums += has_checksum;
+    for (const auto& [name, tensors] : computed.checksums)
+      compare_text(recorded, *names.insert(name + "_xxh3").first, combined(tensors));
     for (const auto& [name, unused] : recorded.items())
       if (!names.contains(name) && !is_of_time(name) && not_computed_.size() <= most_not_computed)
         not_computed_.insert(name);
@@ -322,11 +316,7 @@ std::vector<std::string> not_compared(RecordedLines& recorded, const Comparison&
   std::vector<std::string> all;
   if (result.training_lines + result.evaluations == 0)
     all.push_back("figures: metrics.jsonl has none of these steps");
-  if (result.evaluations > result.checksums)
-    all.push_back(
-        fmt::format("parameters: of {} of {} evaluations an earlier version took down no checksum",
-                    result.evaluations - result.checksums, result.evaluations));
-  if (result.checksums > 0 && comparison.without_tensors() > 0)
+  if (comparison.without_tensors() > 0)
     all.push_back(fmt::format("tensors of {} of {} evaluations: checksums.jsonl has none of them",
                               comparison.without_tensors(), result.evaluations));
   std::vector<std::string> names;

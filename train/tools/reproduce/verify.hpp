@@ -30,7 +30,7 @@ struct DifferingTensors {
 struct VerifyResult {
   std::string from{};                                            // "the start", or a checkpoint
   std::int64_t first_step = 0, last_step = 0, steps_of_run = 0;  // [first, last] were compared
-  std::int64_t training_lines = 0, evaluations = 0, tests = 0, checksums = 0, tensors = 0;
+  std::int64_t training_lines = 0, evaluations = 0, tests = 0, tensors = 0;
   std::int64_t recorded_steps = 0;         // those of which a line or tensors were compared
   std::int64_t last_same = -1;             // the last of these without a difference; -1: none
   std::vector<std::string> checkpoints{};  // of which the tensors are
