@@ -52,11 +52,4 @@ void TransposedConvolution2d::fields(FieldVisitor& visit) {
   visit("bias", bias);
 }
 
-Tensor Convolution1d::forward(const Tensor& x) const {
-  const Scope scope(path());
-  return kernel.forward(unfold(x, windows));
-}
-
-void Convolution1d::fields(FieldVisitor& visit) { visit("kernel", kernel); }
-
 }  // namespace tapestry

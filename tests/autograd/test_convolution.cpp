@@ -99,6 +99,14 @@ TEST_CASE("convolution2d: its bias is one that is added, and so is its gradient"
                        "convolution2d: bias (3,) with weight (4, 2, 3, 3)", std::invalid_argument);
 }
 
+TEST_CASE("unfold: windows, with zeros around the sequence, by hand") {
+  const Array x = Array::of(std::vector{1.0, 2.0, 3.0, 4.0}, {1, 4, 1});
+  CHECK(doubles(unfold(x, {.before = 1, .after = 1}).value()) ==
+        std::vector<double>{0, 1, 2, 1, 2, 3, 2, 3, 4, 3, 4, 0});
+  CHECK(doubles(unfold(x, {.width = 2, .stride = 2}).value()) == std::vector<double>{1, 2, 3, 4});
+  CHECK(unfold(x, {.width = 5}).shape() == Shape{1, 0, 5});
+}
+
 TEST_SUITE_END();
 
 }  // namespace

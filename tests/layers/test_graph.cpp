@@ -6,7 +6,6 @@
 #include "autograd/ops.hpp"
 #include "data/graphs/node_graph.hpp"
 #include "data/graphs/synthetic_graphs.hpp"
-#include "layers/convolution.hpp"
 #include "layers/models/graph_network.hpp"
 #include "tests/support/graphs.hpp"
 #include "tests/support/layer_table.hpp"
@@ -19,10 +18,6 @@ std::vector<LayerRow> graph_layers() {
   const Array x = normal({6, 3}), first_nodes = ints({0, 2, 2, 6}, {4});
   const auto on_graph = [graph](const auto& layer, In in) { return layer.forward(graph, in[0]); };
   std::vector<LayerRow> rows = {
-      make_row("Convolution1d", Convolution1d(3, 4, r, {.before = 1, .after = 1}), forward,
-               {normal({2, 5, 3})}),
-      make_row("Convolution1d: every second", Convolution1d(3, 2, r, {.width = 4, .stride = 2}),
-               forward, {normal({2, 7, 3})}),
       make_row("GraphAttention", GraphAttention(3, 4, r, {.activation = Activation::gelu}),
                on_graph, {x}),
       make_row("GraphAttention: heads",

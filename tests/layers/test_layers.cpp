@@ -10,7 +10,6 @@
 #include "autograd/gradcheck.hpp"
 #include "autograd/ops.hpp"
 #include "autograd/sanitizer.hpp"
-#include "layers/convolution.hpp"
 #include "layers/models/forecaster.hpp"
 #include "layers/models/graph_network.hpp"
 #include "layers/models/memory_network.hpp"
@@ -274,8 +273,6 @@ TEST_CASE("layers: parameter names are a checkpoint's keys, and stay") {
       graph_network({.inputs = 5, .classes = 3, .layers = 1, .layer = GraphLayerKind::attention}) ==
       Strings{"layers.0.own.weight (3, 5)", "layers.0.bias (3,)", "layers.0.query.weight (3, 5)",
               "layers.0.key.weight (3, 5)", "layers.0.value.weight (3, 5)"});
-  Convolution1d convolution(3, 2, r);
-  CHECK(shapes(convolution) == Strings{"kernel.weight (2, 9)", "kernel.bias (2,)"});
 
   Attention attention(4, 4, 2, r, {.bias = false});
   CHECK(names(attention) == Strings{"query.weight", "key.weight", "value.weight"});
