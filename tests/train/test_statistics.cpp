@@ -90,6 +90,13 @@ TEST_CASE("statistics: pairs are compared by their differences") {
   CHECK_THROWS_AS(paired_difference(Values{1}, Values{2}), std::invalid_argument);
 }
 
+TEST_CASE("statistics: the median; of an even number of values the upper one in the middle") {
+  CHECK(median_of({3}) == 3);
+  CHECK(median_of({5, 1, 3}) == 3);
+  CHECK(median_of({4, 1, 3, 2}) == 3);
+  CHECK_THROWS_AS(median_of({}), std::invalid_argument);
+}
+
 TEST_SUITE_END();
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "train/measure/statistics.hpp"
 
+#include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "autograd/check.hpp"
 
@@ -31,6 +31,13 @@ double incomplete_beta(double x, double a, double b) {
 }
 
 }  // namespace
+
+double median_of(std::vector<double> values) {
+  require(!values.empty(), "median_of: no values");
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
 
 Estimate estimate_of(std::span<const double> values) {
   require(!values.empty(), "estimate_of: no values");

@@ -2,9 +2,15 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
-// What can be said of a figure that a few runs measured, which differ in their seed.
+// What can be said of a figure that was measured several times, as by runs that differ in their
+// seed.
 namespace tapestry {
+
+// Returns the median; of an even number of values the upper of the two in the middle. Throws
+// std::invalid_argument if there are none.
+double median_of(std::vector<double> values);
 
 // The mean, and the standard deviation of a single run, √(Σ (x - mean)² / (n - 1)), 0 of one run.
 struct Estimate {

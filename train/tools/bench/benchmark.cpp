@@ -9,6 +9,7 @@
 
 #include "autograd/profile.hpp"
 #include "train/measure/machine.hpp"
+#include "train/measure/statistics.hpp"
 
 namespace tapestry {
 namespace {
@@ -47,10 +48,10 @@ BenchmarkResult time_steps(const std::function<void()>& step, const TimingOption
     times.push_back(time_once(step));
     total += times.back();
   }
-  std::ranges::sort(times);
-  result.step_s = times[times.size() / 2];
-  result.fastest_s = times.front();
-  result.slowest_s = times.back();
+  result.step_s = median_of(times);
+  const auto [fastest, slowest] = std::ranges::minmax(times);
+  result.fastest_s = fastest;
+  result.slowest_s = slowest;
   result.peak_bytes = peak_resident_bytes();
   if (!is_compared) return result;
   result.peak_after = measure_arithmetic_peak();

@@ -12,6 +12,7 @@
 #include "autograd/buffer_pool.hpp"
 #include "train/config/keys.hpp"
 #include "train/measure/machine.hpp"
+#include "train/measure/statistics.hpp"
 #include "train/run/atomic_file.hpp"
 #include "train/trainer/begin_task.hpp"
 #include "train/trainer/evaluation.hpp"
@@ -28,11 +29,6 @@ double sum_of(const std::vector<double>& values) {
 
 double mean_of(const std::vector<double>& values) {
   return sum_of(values) / static_cast<double>(values.size());
-}
-
-double median_of(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
 }
 
 // Batches until the seconds are spent, but for the first, which makes buffers; of all of them, by

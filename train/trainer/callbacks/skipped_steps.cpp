@@ -1,19 +1,12 @@
 #include "train/trainer/callbacks/skipped_steps.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 #include "train/config/keys.hpp"
+#include "train/measure/statistics.hpp"
 
 namespace tapestry {
 namespace {
-
-// The upper one of two in the middle.
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 double without_sign_of_nan(double value) { return std::isnan(value) ? std::abs(value) : value; }
 
@@ -29,7 +22,7 @@ std::string fault_of_step(double loss, double norm, const Config& config,
     return fmt::format("the loss is {} and the gradient's norm {}", without_sign_of_nan(loss),
                        without_sign_of_nan(norm));
   if (!compares_norms(config) || state.gradient_norms.size() < norms_compared) return "";
-  const double usual = median(state.gradient_norms), factor = config[key::bad_step_factor];
+  const double usual = median_of(state.gradient_norms), factor = config[key::bad_step_factor];
   if (norm <= factor * usual) return "";
   return fmt::format(
       "the gradient's norm is {:.4g}, above {} times {:.4g}, the median of {} before", norm, factor,
