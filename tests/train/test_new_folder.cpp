@@ -91,6 +91,18 @@ TEST_CASE("NewFolder: takes the place of an empty folder, and of nothing else") 
   CHECK(read_bytes(path + "/two") == "22");
 }
 
+TEST_CASE("ScratchFolder: two of a name differ, and each is removed with what it holds") {
+  std::string path;
+  {
+    const ScratchFolder one("test"), other("test");
+    CHECK(one.path() != other.path());
+    path = one.path();
+    make(path + "/new");
+    CHECK(fs::is_empty(other.path()));
+  }
+  CHECK(!fs::exists(path));
+}
+
 TEST_SUITE_END();
 
 }  // namespace

@@ -1,10 +1,10 @@
 #include "train/commands/time_to_loss.hpp"
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "train/config/keys.hpp"
 #include "train/measure/machine.hpp"
+#include "train/run/new_folder.hpp"
 #include "train/tools/bench/benchmark.hpp"
 #include "train/trainer/trainer.hpp"
 #include "train/trainer/training.hpp"
@@ -12,25 +12,6 @@
 namespace tapestry {
 namespace {
 namespace fs = std::filesystem;
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() : path_((fs::temp_directory_path() / "tapestry-bench-XXXXXX").string()) {
-    if (!::mkdtemp(path_.data()))
-      throw std::runtime_error(fmt::format("{}: cannot make such a folder", path_));
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 Config with_data(const std::string& config, const std::string& data, std::int64_t threads) {
   std::vector<std::string> overrides{fmt::format("{}={}", key::threads.name, threads)};
@@ -62,7 +43,7 @@ TimeToLoss time_to_loss(const std::string& name, const std::string& data, std::i
   };
   const Config config = with_data(name, data, threads);
   use_machine_as(config);
-  const TemporaryFolder folder;
+  const ScratchFolder folder("bench");
   const Run run(folder.path() + "/run");
   result.stopped = train_into(run, config, {.quiet = true, .until = until}).metrics.empty();
   return result;

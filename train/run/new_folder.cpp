@@ -1,8 +1,10 @@
 #include "train/run/new_folder.hpp"
 
 #include <fmt/format.h>
+#include <stdlib.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <stdexcept>
@@ -63,6 +65,21 @@ void NewFolder::finish() {
   written_.clear();
   aside_.clear();
   sync_folder(folder_of(path_), path_);
+}
+
+ScratchFolder::ScratchFolder(const std::string& name) {
+  std::error_code unusable;
+  path_ = (fs::temp_directory_path(unusable) / fmt::format("tapestry-{}-XXXXXX", name)).string();
+  const char* asked = std::getenv("TMPDIR");
+  expect_input(!unusable && ::mkdtemp(path_.data()),
+               "TMPDIR={}: no temporary folder can be made there; name a folder that can be "
+               "written to",
+               asked ? asked : "/tmp");
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
 }
 
 }  // namespace tapestry

@@ -29,4 +29,19 @@ class NewFolder final {
   std::vector<std::string> written_;
 };
 
+// A new folder "tapestry-NAME-..." below TMPDIR (or /tmp), removed with what it holds when the
+// object is destroyed. Throws InputError if none can be made there.
+class ScratchFolder final {
+ public:
+  explicit ScratchFolder(const std::string& name);
+  ~ScratchFolder();
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
 }  // namespace tapestry

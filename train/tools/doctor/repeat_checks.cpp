@@ -1,8 +1,6 @@
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -10,6 +8,7 @@
 #include "autograd/parallel.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/checkpoint.hpp"
+#include "train/run/new_folder.hpp"
 #include "train/run/signals.hpp"
 #include "train/tools/doctor/check.hpp"
 #include "train/trainer/trainer.hpp"
@@ -22,37 +21,29 @@ namespace fs = std::filesystem;
 
 std::atomic<bool> signalled = false;
 
-// It lasts as long as the gate, also where Ctrl-C ends it: trainings stop after a step then.
-class ScratchFolder {
+// Holds the runs of one check and removes them afterwards, also where Ctrl-C ends it: trainings
+// stop after a step then.
+class RunsOfCheck final {
  public:
-  ScratchFolder() {
-    std::error_code unusable;
-    std::string name = (fs::temp_directory_path(unusable) / "tapestry-doctor-XXXXXX").string();
-    const char* asked = std::getenv("TMPDIR");
-    expect_input(!unusable && mkdtemp(name.data()),
-                 "TMPDIR={}: no folder for a few steps of training can be made there; name one "
-                 "that can be written to",
-                 asked ? asked : "/tmp");
-    path_ = name;
+  RunsOfCheck() {
     for (const int signal : {SIGINT, SIGTERM, SIGHUP})
       handlers_[signal] = handle_signal(signal, [](int) { signalled = true; });
   }
-  ~ScratchFolder() {
+  ~RunsOfCheck() {
     for (const auto& [signal, handler] : handlers_) std::signal(signal, handler);
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
   }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  RunsOfCheck(const RunsOfCheck&) = delete;
+  RunsOfCheck& operator=(const RunsOfCheck&) = delete;
 
-  // A run's folder in it.
-  Run run(const std::string& name) const {
-    fs::create_directories(path_ / name);
-    return Run((path_ / name).string());
+  // Returns a new run.
+  Run add(const std::string& name) const {
+    const fs::path path = fs::path(folder_.path()) / name;
+    fs::create_directories(path);
+    return Run(path.string());
   }
 
  private:
-  fs::path path_;
+  ScratchFolder folder_{"doctor"};
   std::map<int, SignalHandler> handlers_;
 };
 
@@ -130,8 +121,8 @@ class Threads {
 CheckResult check_threads(TrainingUnderTest& under_test) {
   const std::int64_t steps = is_slow(under_test) ? 2 : 5;
   const int many = std::max(2, num_threads());
-  const ScratchFolder folder;
-  const Run one = folder.run("one"), all = folder.run("all");
+  const RunsOfCheck runs;
+  const Run one = runs.add("one"), all = runs.add("all");
   {
     const Threads threads(1);
     train_until(under_test, one, steps);
@@ -153,8 +144,8 @@ CheckResult check_threads(TrainingUnderTest& under_test) {
 
 CheckResult check_resume(TrainingUnderTest& under_test) {
   const std::int64_t steps = is_slow(under_test) ? 6 : 20;
-  const ScratchFolder folder;
-  const Run whole = folder.run("whole"), resumed = folder.run("resumed");
+  const RunsOfCheck runs;
+  const Run whole = runs.add("whole"), resumed = runs.add("resumed");
   train_until(under_test, whole, steps);
   train_until(under_test, resumed, steps / 2);
   train_until(under_test, resumed, steps);
