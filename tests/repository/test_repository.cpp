@@ -279,8 +279,8 @@ TEST_CASE("repository: the README's C++ example is the one that the install test
   CHECK(readme.find("```cpp\n" + example + "```\n") != std::string::npos);
 }
 
-TEST_CASE("repository: train/README.md's C++ program is the one that the install test builds") {
-  const std::string page = read_bytes((root / "train/README.md").string());
+TEST_CASE("repository: the user guide's C++ program is the one that the install test builds") {
+  const std::string page = read_bytes((root / "train/guide/cpp-programs.md").string());
   for (const auto& [language, file] : {std::pair{"cmake", "CMakeLists.txt"}, {"cpp", "main.cpp"}})
     CHECK_MESSAGE(
         page.find(fmt::format("```{}\n{}```\n", language,
