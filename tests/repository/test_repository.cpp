@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <cctype>
 #include <map>
 #include <regex>
 #include <set>
@@ -297,21 +298,55 @@ TEST_CASE("repository: every room has a README, and the first page is short") {
   CHECK(lines_of(read_bytes((root / "README.md").string())).size() <= 150);
 }
 
-TEST_CASE("repository: what READMEs link to is there") {
-  std::vector<fs::path> readmes = {root / "README.md"};
+// Returns the links of a page outside of code blocks, such as "../README.md#results".
+std::vector<std::string> links_of(const std::string& page) {
+  std::vector<std::string> links;
+  bool code = false;
+  for (const std::string& line : lines_of(page))
+    if (line.starts_with("```"))
+      code = !code;
+    else if (!code)
+      for (std::string& link : matches(line, "\\]\\(([^) ]*)[^)]*\\)"))
+        links.push_back(std::move(link));
+  return links;
+}
+
+// Returns the sections of a page as links name them: "hugging-face" for "## Hugging Face".
+std::set<std::string> sections_of(const std::string& page) {
+  std::set<std::string> sections;
+  for (const std::string& heading : matches(page, "^#+ (.*)")) {
+    std::string section;
+    for (const char letter : heading)
+      if (letter == ' ')
+        section += '-';
+      else if (std::isalnum(static_cast<unsigned char>(letter)) || letter == '-' || letter == '_')
+        section += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+    sections.insert(section);
+  }
+  for (const std::string& name : matches(page, "<a id=\"([^\"]*)\">")) sections.insert(name);
+  return sections;
+}
+
+TEST_CASE("repository: the files and sections that pages link to exist") {
+  CHECK(sections_of("# A\n## `b`: c_d-E\n<a id=\"f\"></a>") ==
+        std::set<std::string>{"a", "b-c_d-e", "f"});
+  std::vector<fs::path> pages = {root / "README.md"};
   for (const std::string& room : rooms)
     for (const auto& entry : fs::recursive_directory_iterator(root / room))
-      if (entry.path().filename() == "README.md") readmes.push_back(entry.path());
+      if (entry.path().extension() == ".md") pages.push_back(entry.path());
   int links = 0;
-  for (const fs::path& readme : readmes) {
-    const std::string page =
-        std::regex_replace(read_bytes(readme.string()), std::regex("```[^`]*```"), "");  // no code
-    for (const std::string& link : matches(page, "\\]\\(([^)# ]*)[^) ]*\\)")) {
+  for (const fs::path& page : pages)
+    for (const std::string& link : links_of(read_bytes(page.string()))) {
       if (link.starts_with("http")) continue;
-      CHECK_MESSAGE(fs::exists(readme.parent_path() / link), readme.string(), " links to ", link);
+      const std::string path = link.substr(0, link.find('#'));
+      const fs::path target = path.empty() ? page : page.parent_path() / path;
+      CHECK_MESSAGE(fs::exists(target), page.string(), " links to ", link);
+      if (link.find('#') != std::string::npos && fs::exists(target))
+        CHECK_MESSAGE(
+            sections_of(read_bytes(target.string())).contains(link.substr(link.find('#') + 1)),
+            page.string(), " links to ", link);
       ++links;
     }
-  }
   CHECK(links > 100);
 }
 
