@@ -1,8 +1,7 @@
 #include "autograd/branches.hpp"
 
-#include <utility>
-
 #include "autograd/check.hpp"
+#include "autograd/restore.hpp"
 
 namespace tapestry {
 namespace {
@@ -34,11 +33,7 @@ Tensor Branches::hold(const std::function<Tensor()>& f) {
 }
 
 Tensor Branches::run(const std::function<Tensor()>& f) {
-  struct InForce {
-    Branches* outer;
-    explicit InForce(Branches* own) : outer(std::exchange(in_force, own)) {}
-    ~InForce() { in_force = outer; }
-  } scope(this);
+  const Restore<Branches*> scope(in_force, this);
   return f();
 }
 

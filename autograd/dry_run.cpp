@@ -1,14 +1,11 @@
 #include "autograd/dry_run.hpp"
 
-#include <utility>
-
 namespace tapestry {
 namespace {
 thread_local bool dry_run = false;
 }
 
-DryRun::DryRun(bool is_one) : outer_(std::exchange(dry_run, is_one)) {}
-DryRun::~DryRun() { dry_run = outer_; }
+DryRun::DryRun(bool is_one) : Restore(dry_run, is_one) {}
 
 bool is_dry_run() { return dry_run; }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "autograd/restore.hpp"
+
 namespace tapestry {
 
 // While it lives, this thread goes through a computation by its shapes alone: each parallel_for,
@@ -7,15 +9,9 @@ namespace tapestry {
 // something writes to it. What arrays hold is counted as ever (memory_use), so that what a training
 // will hold is known, of any size, without a formula of its model. Values mean nothing, and are
 // neither checked nor written: what takes one after the other has to ask is_dry_run().
-class DryRun {
+class DryRun final : Restore<bool> {
  public:
   explicit DryRun(bool is_one = true);
-  ~DryRun();
-  DryRun(const DryRun&) = delete;
-  DryRun& operator=(const DryRun&) = delete;
-
- private:
-  bool outer_;
 };
 
 bool is_dry_run();  // this thread

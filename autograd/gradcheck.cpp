@@ -41,9 +41,9 @@ Array analytic(const Function& f, const Tensor& x, const Array& u) {
 // J v, by central differences of fourth order:
 // (8 f(x + h v) - 8 f(x - h v) - f(x + 2h v) + f(x - 2h v)) / 12h.
 std::vector<double> numeric(const Function& f, const Tensor& x, const Array& v, double h) {
-  struct Restore {
+  struct MovedBack {
     Array moved, kept = moved.clone();
-    ~Restore() { moved.copy_from(kept); }
+    ~MovedBack() { moved.copy_from(kept); }
   } at{x.value()};
   std::vector<double> slope;
   const auto add_outputs = [&](double steps, double weight) {

@@ -7,8 +7,7 @@ thread_local Observer* current_observer = nullptr;
 
 }  // namespace
 
-Observer::Observer() : outer_(current_observer) { current_observer = this; }
-Observer::~Observer() { current_observer = outer_; }
+Observer::Observer() : current_(current_observer, this) {}
 
 Observer* Observer::current() { return current_observer; }
 

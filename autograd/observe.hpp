@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "autograd/restore.hpp"
 #include "autograd/tensor.hpp"
 
 namespace tapestry {
@@ -21,9 +22,7 @@ struct ObservedOp {
 class Observer {
  public:
   Observer();
-  virtual ~Observer();
-  Observer(const Observer&) = delete;
-  Observer& operator=(const Observer&) = delete;
+  virtual ~Observer() = default;
 
   virtual void forward(const ObservedOp&, const std::vector<Tensor>& /*inputs*/) {}
   virtual void backward(const ObservedOp&) {}
@@ -31,7 +30,7 @@ class Observer {
   static Observer* current();  // of this thread, or null
 
  private:
-  Observer* outer_;
+  Restore<Observer*> current_;
 };
 
 }  // namespace tapestry

@@ -16,6 +16,7 @@
 #include "autograd/cores.hpp"
 #include "autograd/dry_run.hpp"
 #include "autograd/profile.hpp"
+#include "autograd/restore.hpp"
 #include "autograd/sanitizer.hpp"
 
 namespace tapestry {
@@ -171,7 +172,7 @@ Threads& threads() {
 // The profile of a loop that runs on one thread notes what each piece takes.
 void run_timed(std::int64_t pieces, const std::function<void(std::int64_t piece)>& body) {
   using Clock = std::chrono::steady_clock;
-  inside_loop = true;
+  const Restore<bool> inside(inside_loop, true);
   std::vector<double> seconds(pieces);
   Clock::time_point start = Clock::now();
   for (std::int64_t piece = 0; piece < pieces; ++piece) {
@@ -180,7 +181,6 @@ void run_timed(std::int64_t pieces, const std::function<void(std::int64_t piece)
     seconds[piece] = std::chrono::duration<double>(end - start).count();
     start = end;
   }
-  inside_loop = false;
   profile::add_loop(std::move(seconds));
 }
 
@@ -212,7 +212,7 @@ void parallel_for(std::int64_t n, std::int64_t grain,
   if (!threads().pool) threads().pool = std::make_unique<Pool>(threads().count);
   std::exception_ptr failure;
   std::mutex failure_mutex;
-  inside_loop = true;
+  const Restore<bool> inside(inside_loop, true);
   threads().pool->run(pieces, [&](std::int64_t piece) {
     try {
       run_piece(piece);
@@ -221,7 +221,6 @@ void parallel_for(std::int64_t n, std::int64_t grain,
       failure = std::current_exception();
     }
   });
-  inside_loop = false;
   if (failure) std::rethrow_exception(failure);
 }
 

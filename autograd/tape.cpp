@@ -159,11 +159,9 @@ void InputGradients::accumulate(std::size_t input,
   kernel(into, !first);
 }
 
-Tape::Tape() : outer_(current_tape) { current_tape = this; }
-Tape::~Tape() { current_tape = outer_; }
+Tape::Tape() : current_(current_tape, this) {}
 
-NoTape::NoTape() : outer_(current_tape) { current_tape = nullptr; }
-NoTape::~NoTape() { current_tape = outer_; }
+NoTape::NoTape() : Restore(current_tape, nullptr) {}
 
 Gradients Tape::backward(const Tensor& loss, double seed) {
   require(loss.size() == 1, "backward: the loss has shape {}, not one element",
@@ -291,8 +289,7 @@ Tensor record(const char* op, Array value, const std::vector<Tensor>& inputs, Pu
   return output;
 }
 
-Scope::Scope(const std::string& path) : outer_(current_scope) { current_scope = &path; }
-Scope::~Scope() { current_scope = outer_; }
+Scope::Scope(const std::string& path) : Restore(current_scope, &path) {}
 
 void set_check_finite(bool on) { check_finite = on; }
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "autograd/restore.hpp"
 #include "autograd/tensor.hpp"
 
 namespace tapestry {
@@ -65,12 +66,9 @@ using TakeGradient = std::function<void(std::uint64_t variable, Array gradient)>
 
 // While a tape is in scope, ops on this thread record on the innermost one. Entries stand in order
 // of execution, so walking them backwards meets every use of a value before its making.
-class Tape {
+class Tape final {
  public:
   Tape();
-  ~Tape();
-  Tape(const Tape&) = delete;
-  Tape& operator=(const Tape&) = delete;
 
   // The gradient of `loss`, a scalar times `seed`. Frees each entry as soon as it is walked.
   Gradients backward(const Tensor& loss, double seed = 1.0);
@@ -95,19 +93,13 @@ class Tape {
   Gradients walk(const Tensor& output, const Array& gradient, const TakeGradient* take);
 
   std::vector<Entry> entries_;
-  Tape* outer_;
+  Restore<Tape*> current_;
 };
 
 // While it is in scope, ops on this thread do not record.
-class NoTape {
+class NoTape final : Restore<Tape*> {
  public:
   NoTape();
-  ~NoTape();
-  NoTape(const NoTape&) = delete;
-  NoTape& operator=(const NoTape&) = delete;
-
- private:
-  Tape* outer_;
 };
 
 // Every op ends here: gives `value` a place on the tape in scope when an input has one.
@@ -116,15 +108,9 @@ Tensor record(const char* op, Array value, const std::vector<Tensor>& inputs, Pu
               bool reaches_others = false);
 
 // Names what runs inside it ("blocks.0.attention") in the errors of the non-finite check.
-class Scope {
+class Scope final : Restore<const std::string*> {
  public:
   explicit Scope(const std::string& path);  // kept by reference
-  ~Scope();
-  Scope(const Scope&) = delete;
-  Scope& operator=(const Scope&) = delete;
-
- private:
-  const std::string* outer_;
 };
 
 // Names the first op whose output is not finite, the scope it ran in, and its inputs' ranges.

@@ -1,7 +1,6 @@
 #include "layers/initial.hpp"
 
 #include <limits>
-#include <utility>
 
 #include "autograd/dry_run.hpp"
 
@@ -21,18 +20,12 @@ Array room_for(const Shape& shape) {
 
 }  // namespace
 
-InitialValuesLimit::InitialValuesLimit(std::int64_t bytes) : outer_(bytes_left) {
-  bytes_left = bytes;
-}
-InitialValuesLimit::~InitialValuesLimit() { bytes_left = outer_; }
+InitialValuesLimit::InitialValuesLimit(std::int64_t bytes) : Restore(bytes_left, bytes) {}
 std::int64_t InitialValuesLimit::left() { return bytes_left; }
 
-SkipInitialValues::SkipInitialValues(bool is_left_out)
-    : outer_(std::exchange(left_out, is_left_out)) {}
-SkipInitialValues::~SkipInitialValues() { left_out = outer_; }
+SkipInitialValues::SkipInitialValues(bool is_left_out) : Restore(left_out, is_left_out) {}
 
-InitialDryRun::InitialDryRun() : outer_(std::exchange(makes_shapes_only, true)) {}
-InitialDryRun::~InitialDryRun() { makes_shapes_only = outer_; }
+InitialDryRun::InitialDryRun() : Restore(makes_shapes_only, true) {}
 
 Array normal(const Shape& shape, double standard_deviation, Random& init) {
   const DryRun dry_run(makes_shapes_only || is_dry_run());

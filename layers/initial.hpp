@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "autograd/random.hpp"
+#include "autograd/restore.hpp"
 
 // Initial values of parameters, float32.
 namespace tapestry {
@@ -11,17 +12,10 @@ namespace tapestry {
 // While it lives, the initial values that this thread draws may take so many bytes together: a
 // model that is too large for its checkpoint is known before it fills the memory. Beyond,
 // InitialValuesTooLarge.
-class InitialValuesLimit {
+class InitialValuesLimit final : Restore<std::int64_t> {
  public:
   explicit InitialValuesLimit(std::int64_t bytes);
-  ~InitialValuesLimit();
-  InitialValuesLimit(const InitialValuesLimit&) = delete;
-  InitialValuesLimit& operator=(const InitialValuesLimit&) = delete;
-
   static std::int64_t left();  // bytes, without a limit the largest number
-
- private:
-  std::int64_t outer_;
 };
 struct InitialValuesTooLarge : std::length_error {
   using std::length_error::length_error;
@@ -29,28 +23,16 @@ struct InitialValuesTooLarge : std::length_error {
 
 // While it lives, this thread draws no initial values, or does so again: what they would be is
 // written over, by those of a checkpoint.
-class SkipInitialValues {
+class SkipInitialValues final : Restore<bool> {
  public:
   explicit SkipInitialValues(bool is_left_out = true);
-  ~SkipInitialValues();
-  SkipInitialValues(const SkipInitialValues&) = delete;
-  SkipInitialValues& operator=(const SkipInitialValues&) = delete;
-
- private:
-  bool outer_;
 };
 
 // While it lives, initial values that this thread makes are rehearsed (autograd/dry_run.hpp): a
 // model of any size has its shapes.
-class InitialDryRun {
+class InitialDryRun final : Restore<bool> {
  public:
   InitialDryRun();
-  ~InitialDryRun();
-  InitialDryRun(const InitialDryRun&) = delete;
-  InitialDryRun& operator=(const InitialDryRun&) = delete;
-
- private:
-  bool outer_;
 };
 
 Array normal(const Shape& shape, double standard_deviation, Random& init);

@@ -38,8 +38,7 @@ std::optional<Norm> make_head_norm(const MultiHeadOptions& options) {
 
 }  // namespace
 
-AttentionRecorder::AttentionRecorder() : outer_(recorder) { recorder = this; }
-AttentionRecorder::~AttentionRecorder() { recorder = outer_; }
+AttentionRecorder::AttentionRecorder() : current_(recorder, this) {}
 
 // --- one head ---
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "autograd/restore.hpp"
 #include "layers/attention_mechanism.hpp"
 #include "layers/norm.hpp"
 
@@ -80,12 +81,9 @@ class CrossAttention final : public Module {
 
 // While one is in scope, each SelfAttention and CrossAttention of this thread leaves its weights in
 // it, but not where it reads from a cache. Random features compute none: InputError.
-class AttentionRecorder {
+class AttentionRecorder final {
  public:
   AttentionRecorder();
-  ~AttentionRecorder();
-  AttentionRecorder(const AttentionRecorder&) = delete;
-  AttentionRecorder& operator=(const AttentionRecorder&) = delete;
 
   struct Entry {
     std::string path;  // of the layer
@@ -94,7 +92,7 @@ class AttentionRecorder {
   std::vector<Entry> entries;
 
  private:
-  AttentionRecorder* outer_;
+  Restore<AttentionRecorder*> current_;
 };
 
 }  // namespace tapestry

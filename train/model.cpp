@@ -21,20 +21,6 @@ namespace {
 const std::vector<std::string> usable_tasks = {"forecast", "image-classification", "language-model",
                                                "translation", "vae"};
 
-// While it lives, this thread's products are of such operands: those of the model's training.
-class UseMatmulPrecision {
- public:
-  explicit UseMatmulPrecision(MatmulPrecision precision) : outer_(matmul_precision()) {
-    set_matmul_precision(precision);
-  }
-  ~UseMatmulPrecision() { set_matmul_precision(outer_); }
-  UseMatmulPrecision(const UseMatmulPrecision&) = delete;
-  UseMatmulPrecision& operator=(const UseMatmulPrecision&) = delete;
-
- private:
-  MatmulPrecision outer_;
-};
-
 // (..., columns) -> a row for each of the others.
 Matrix matrix_of(const Tensor& tensor) {
   const Array numbers = tensor.value().to(DType::float32);

@@ -6,6 +6,7 @@
 #include "autograd/kernels/bfloat16.hpp"
 #include "autograd/kernels/packed_matmul.hpp"
 #include "autograd/parallel.hpp"
+#include "autograd/restore.hpp"
 
 #ifdef TAPESTRY_ONEDNN
 #include <fmt/core.h>
@@ -50,18 +51,6 @@ class RoundedOperands {
 };
 
 #ifdef TAPESTRY_ONEDNN
-
-// oneDNN asks OpenMP how many threads to use; inside a block the answer is one.
-class OneThread {
- public:
-  OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(before_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int before_;
-};
 
 constexpr int most_primitives = 1024;       // that oneDNN keeps for all threads
 constexpr std::size_t most_products = 256;  // that a thread keeps
@@ -161,7 +150,8 @@ class Products {
 
 // Products are cached per thread: the memory objects inside them are not shared.
 void multiply_block(const Block& block, const BFloat16* a, const BFloat16* b, float* c) {
-  const OneThread one_thread;
+  // oneDNN asks OpenMP how many threads to use.
+  const RestoreSetting one_thread(omp_set_num_threads, 1, omp_get_max_threads());
   thread_local Products products;
   thread_local dnnl::stream stream(engine());
   CachedProduct& cached = products.of(block);

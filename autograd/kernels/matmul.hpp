@@ -1,6 +1,7 @@
 #pragma once
 
 #include "autograd/array.hpp"
+#include "autograd/restore.hpp"
 
 namespace tapestry {
 
@@ -36,6 +37,13 @@ void multiply_matrices(const Matmul& matmul, const std::vector<MatmulOperands>& 
 enum class MatmulPrecision { float32, bfloat16 };
 void set_matmul_precision(MatmulPrecision precision);
 MatmulPrecision matmul_precision();
+
+// While it lives, this thread's products have this precision.
+class UseMatmulPrecision final : RestoreSetting<MatmulPrecision> {
+ public:
+  explicit UseMatmulPrecision(MatmulPrecision precision)
+      : RestoreSetting(set_matmul_precision, precision, matmul_precision()) {}
+};
 
 // Whether this processor multiplies bfloat16 (AVX512-BF16 or AMX, by oneDNN). Where it does not,
 // rounded operands are multiplied in float32: the same products, and no faster.

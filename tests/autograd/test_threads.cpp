@@ -16,6 +16,7 @@
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/ops.hpp"
 #include "autograd/parallel.hpp"
+#include "autograd/profile.hpp"
 #include "tests/support/arrays.hpp"
 #include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
@@ -378,6 +379,18 @@ TEST_CASE("matmul: bfloat16 operands are those of float32 rounded to even") {
       CHECK(wrong < 1e-4);
       CHECK(moved > 1e-2);
     }
+}
+
+TEST_CASE(
+    "bug: parallel_for: a timed loop that throws does not keep later loops from being timed") {
+  profile::start(profile::Keep::loops);
+  CHECK_THROWS_AS(parallel_for(2, 1, [](auto, auto) { throw std::runtime_error("first piece"); }),
+                  std::runtime_error);
+  parallel_for(2, 1, [](auto, auto) {});
+  profile::mark(profile::Phase::step, "loops", nullptr, 0);
+  const std::vector<profile::Event> events = profile::stop();
+  REQUIRE(events.size() == 1);
+  CHECK(events.front().loops.size() == 1);
 }
 
 TEST_SUITE_END();

@@ -396,10 +396,7 @@ TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
 }
 
 TEST_CASE("layers: a value that is not finite names the module it arose in") {
-  struct Checking {
-    Checking() { set_check_finite(true); }
-    ~Checking() { set_check_finite(false); }
-  } checking;
+  const RestoreSetting checking(set_check_finite, true, false);
   const auto message = [](Module& module, const std::string& poisoned,
                           const std::function<void()>& forward_pass) -> std::string {
     for (Parameter* parameter : module.parameters())

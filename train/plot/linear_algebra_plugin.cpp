@@ -5,27 +5,17 @@
 #include <xtensor-blas/xlinalg.hpp>
 #include <xtensor/xadapt.hpp>
 
+#include "autograd/restore.hpp"
 #include "train/plot/linear_algebra.hpp"
 
 // A library of its own, which linear_algebra() loads.
 namespace tapestry {
 namespace {
 
-// Lets the calling thread compute alone while this object lives: OpenBLAS takes a buffer of address
-// space for each thread that OpenMP offers, and its sums depend on their number.
-class OneThread {
- public:
-  OneThread() { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(usual_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int usual_ = omp_get_max_threads();
-};
-
+// The calling thread computes alone: OpenBLAS takes a buffer of address space for each thread that
+// OpenMP offers, and its sums depend on their number.
 void eigenvectors(const double* matrix, std::int64_t n, double* values, double* vectors) {
-  const OneThread alone;
+  const RestoreSetting one_thread(omp_set_num_threads, 1, omp_get_max_threads());
   const auto size = static_cast<std::size_t>(n);
   const std::vector<std::size_t> square = {size, size};
   const auto [found_values, found_vectors] =

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "autograd/kernels/broadcast.hpp"
+#include "autograd/restore.hpp"
 #include "autograd/tape.hpp"
 #include "train/config/keys.hpp"
 #include "train/distributed/packed.hpp"
@@ -20,17 +21,10 @@ constexpr std::size_t most_named = 16;  // examples of a step, in an error of on
 constexpr std::size_t most_largest = 3;
 
 // While it lives, every op is checked.
-class CheckedOps {
+class CheckedOps final : RestoreSetting<bool> {
  public:
-  explicit CheckedOps(const Config& config) : before_(config[key::check_finite]) {
-    set_check_finite(true);
-  }
-  ~CheckedOps() { set_check_finite(before_); }
-  CheckedOps(const CheckedOps&) = delete;
-  CheckedOps& operator=(const CheckedOps&) = delete;
-
- private:
-  bool before_;
+  explicit CheckedOps(const Config& config)
+      : RestoreSetting(set_check_finite, true, config[key::check_finite]) {}
 };
 
 bool is_finite(const Array& array) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "autograd/parameter.hpp"
+#include "autograd/restore.hpp"
 
 // A model as a graph of the operators of ONNX (github.com/onnx/onnx, docs/IR.md), opset 17: what
 // layers compute, written down in place of being computed.
@@ -107,19 +108,9 @@ class Graph final {
 using Models = std::vector<std::unique_ptr<Graph>>;
 
 // While it lives, nodes are named after a module.
-class Within {
+class Within final : Restore<std::string> {
  public:
-  Within(const Value& value, const std::string& module)
-      : graph_(*value.graph), outer_(graph_.module_) {
-    graph_.module_ = module;
-  }
-  ~Within() { graph_.module_ = outer_; }
-  Within(const Within&) = delete;
-  Within& operator=(const Within&) = delete;
-
- private:
-  Graph& graph_;
-  std::string outer_;
+  Within(const Value& value, const std::string& module) : Restore(value.graph->module_, module) {}
 };
 
 }  // namespace tapestry::onnx

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "autograd/parallel.hpp"
+#include "autograd/restore.hpp"
 #include "train/tools/bench/benchmark.hpp"
 
 namespace tapestry {
@@ -100,12 +101,10 @@ double seconds_of(const Part& part, int threads) {
 }
 
 std::vector<Part> parts_of_step(int threads, const std::function<void()>& measure) {
-  const int before = num_threads();
-  set_num_threads(threads);
+  const RestoreSetting use_threads(set_num_threads, threads, num_threads());
   profile::start(profile::Keep::loops);
   measure();
   std::vector<Event> events = profile::stop();
-  set_num_threads(before);
 
   std::vector<std::vector<Part>> steps;
   for (Event& event : events)

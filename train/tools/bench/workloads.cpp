@@ -62,10 +62,8 @@ BenchmarkResult transformer_step(const TransformerOptions& options, std::int64_t
 
 // Products of operands rounded to bfloat16.
 BenchmarkResult transformer_step_bfloat16(const TransformerOptions& options, std::int64_t B) {
-  set_matmul_precision(MatmulPrecision::bfloat16);
-  const BenchmarkResult result = transformer_step(options, B);
-  set_matmul_precision(MatmulPrecision::float32);
-  return result;
+  const UseMatmulPrecision rounded(MatmulPrecision::bfloat16);
+  return transformer_step(options, B);
 }
 
 // So little work that threads can only be in the way.

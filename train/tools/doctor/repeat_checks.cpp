@@ -6,6 +6,7 @@
 #include <map>
 
 #include "autograd/parallel.hpp"
+#include "autograd/restore.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/checkpoint.hpp"
 #include "train/run/new_folder.hpp"
@@ -105,17 +106,6 @@ std::string difference(const Run& one, const Run& other, std::int64_t& arrays) {
 
 bool is_slow(const TrainingUnderTest& under_test) { return under_test.step_s() > 0.15; }
 
-class Threads {
- public:
-  explicit Threads(int count) { set_num_threads(count); }
-  ~Threads() { set_num_threads(before_); }
-  Threads(const Threads&) = delete;
-  Threads& operator=(const Threads&) = delete;
-
- private:
-  int before_ = num_threads();
-};
-
 }  // namespace
 
 CheckResult check_threads(TrainingUnderTest& under_test) {
@@ -124,11 +114,11 @@ CheckResult check_threads(TrainingUnderTest& under_test) {
   const RunsOfCheck runs;
   const Run one = runs.add("one"), all = runs.add("all");
   {
-    const Threads threads(1);
+    const RestoreSetting threads(set_num_threads, 1, num_threads());
     train_until(under_test, one, steps);
   }
   {
-    const Threads threads(many);
+    const RestoreSetting threads(set_num_threads, many, num_threads());
     train_until(under_test, all, steps);
   }
   std::int64_t arrays = 0;
