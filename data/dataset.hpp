@@ -1,43 +1,15 @@
 #pragma once
 
 #include <algorithm>
-#include <any>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "autograd/array.hpp"
-#include "autograd/check.hpp"
 #include "autograd/checksum.hpp"
 #include "autograd/dry_run.hpp"
+#include "data/batch.hpp"
 
 namespace tapestry {
-
-// What one step of training or evaluation reads.
-struct Batch {
-  Array inputs;   // what the model sees, first axis B
-  Array targets;  // what it should say, first axis B
-  double count;   // loss terms: targets that are not ignored, or images
-
-  // What one kind of model reads besides, asked for by its type: the SourceTokens of an encoder,
-  // the GraphPart of a graph network.
-  std::any auxiliary{};
-  template <class T>
-  const T& part() const {
-    const T* found = std::any_cast<T>(&auxiliary);
-    require(found != nullptr, "Batch: it has no such part");
-    return *found;
-  }
-};
-
-// In `targets` of token batches: no loss at this position.
-inline constexpr std::int32_t ignored_target = -1;
-
-// Returns a batch of a rehearsal, in which every target counts.
-inline Batch with_all_counted(Batch batch) {
-  batch.count = static_cast<double>(batch.targets.size());
-  return batch;
-}
 
 // Which inputs a built-in task draws from: the two splits have none in common.
 enum class Split { train, validation };

@@ -1,5 +1,7 @@
 #include "data/graphs/node_graph.hpp"
 
+#include <utility>
+
 #include "autograd/check.hpp"
 #include "autograd/dry_run.hpp"
 
@@ -32,9 +34,10 @@ Batch NodeDataset::batch(std::span<const std::int64_t> examples) const {
   const std::int64_t N = whole_->graph.nodes();
   Batch batch{.inputs = sparse_ ? sparse_->values : whole_->features,
               .targets = Array::full({N}, ignored_target, DType::int32),
-              .count = 0,
-              .auxiliary = GraphPart{.adjacency = whole_->graph}};
-  if (sparse_) std::any_cast<GraphPart&>(batch.auxiliary).features = sparse_->entries;
+              .count = 0};
+  GraphPart part{.adjacency = whole_->graph};
+  if (sparse_) part.features = sparse_->entries;
+  batch.auxiliary = std::move(part);
   if (is_dry_run()) return with_all_counted(batch);
   const auto targets = batch.targets.mutable_values<std::int32_t>();
   for (const std::int64_t example : examples) {

@@ -22,17 +22,6 @@ struct NodeGraph {
   std::vector<std::int64_t> test{};        // and, where there are more, to test on
 };
 
-// What a graph network reads beside the nodes' features, the batch's inputs (N, F): graphs side by
-// side as one, of which graph g has the nodes [first_nodes[g], first_nodes[g + 1]), int32. Where
-// the examples are single nodes, first_nodes is empty.
-struct GraphPart {
-  Adjacency adjacency{};
-  Array first_nodes{};
-  // Where most features are zero, the batch's inputs are the others' values (E, 1): they stand at
-  // these entries of (N, F).
-  std::optional<Adjacency> features{};
-};
-
 // Semi-supervised classification of nodes: an example is a node whose class is asked for, though
 // the model sees the whole graph at once. A batch: inputs (N, F), or sparse where at most an eighth
 // is not zero; its graph; and targets (N) int32, ignored_target but for the batch's nodes; count:

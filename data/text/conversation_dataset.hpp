@@ -9,12 +9,6 @@
 
 namespace tapestry {
 
-// Of a batch whose rows hold several documents: where each token's starts in its row, (B, T) int32,
-// as attention has it.
-struct DocumentStarts {
-  Array starts;
-};
-
 // Conversations as tokens, those that a model cannot learn from left out.
 struct EncodedConversations {
   std::vector<EncodedConversation> all{};
@@ -36,9 +30,9 @@ struct ConversationOptions {
 // of its longest row, is int32:
 //   inputs   (B, T)  conversations one after the other, then 0 up to the end of the row
 //   targets  (B, T)  one token ahead where that is learnt, else ignored_target
-// With packing DocumentStarts stand besides. Rows are packed by the length of the conversations,
-// the longest first, each into the fullest row that has room, or a new one (best fit decreasing;
-// Johnson 1974, "Fast algorithms for bin packing").
+// With packing, DocumentStarts are its auxiliary inputs. Rows are packed by the length of the
+// conversations, the longest first, each into the fullest row that has room, or a new one (best fit
+// decreasing; Johnson 1974, "Fast algorithms for bin packing").
 class ConversationDataset final : public Dataset {
  public:
   // Each conversation has from 2 to `context` + 1 tokens; at least one of them.

@@ -32,7 +32,7 @@ Batch pair_batch(std::span<const TokenPair> pairs) {
   LongestPair longest;
   for (const TokenPair& pair : pairs) longest.include(pair);
   Batch batch = padded_batch(std::ssize(pairs), longest);
-  auto& read = std::any_cast<SourceTokens&>(batch.auxiliary);
+  auto& read = std::get<SourceTokens>(batch.auxiliary);
   const std::int64_t S = longest.source, T = longest.target + 1;
   auto input = batch.inputs.mutable_values<std::int32_t>().begin();
   auto target = batch.targets.mutable_values<std::int32_t>().begin();

@@ -18,20 +18,6 @@ struct TokenPair {
   bool source_cut = false;  // the source lost tokens
 };
 
-// What a translation of a pair is judged by.
-struct Reference {
-  std::string line{};
-  bool source_cut = false;
-};
-
-// What an encoder reads, (B, S) int32, and 1 where that is padding, else 0. And what the answer is
-// judged by, B of them.
-struct SourceTokens {
-  Array tokens{};
-  Array padding{};
-  std::vector<Reference> references{};
-};
-
 // The tokens of the longest source and of the longest target, of some pairs.
 struct LongestPair {
   std::int64_t source = 0, target = 0;

@@ -138,7 +138,7 @@ TEST_CASE("ConversationDataset: without packing a conversation a row, as long as
   const Batch batch = dataset.batch(std::vector<std::int64_t>{1, 0});
   CHECK(ints_of(batch.inputs) == Tokens{20, 21, 22, 23, 24, 10, 11, 0, 0, 0});
   CHECK(ints_of(batch.targets) == Tokens{-1, -1, -1, 24, 25, -1, 12, -1, -1, -1});
-  CHECK(!batch.auxiliary.has_value());
+  CHECK(!batch.has_auxiliary());
 }
 
 TEST_SUITE_END();

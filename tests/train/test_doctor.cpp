@@ -439,7 +439,7 @@ TEST_CASE("doctor: dependence of what a graph's first messages read, and its cla
   std::vector<Array> reads, says;
   for (std::int64_t i = 0; i < 200; ++i) {
     const Batch one = graphs.batch(std::vector{i});
-    reads.push_back(graph_reading(one, std::any_cast<GraphPart>(one.auxiliary)));
+    reads.push_back(graph_reading(one, one.part<GraphPart>()));
     says.push_back(one.targets);
   }
   CHECK(fit(likeness(reads), likeness(says), 0).deviations() > 20);

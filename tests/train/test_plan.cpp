@@ -143,11 +143,10 @@ std::unique_ptr<Task> task_of(const std::string& config, const std::vector<std::
 // The shapes of the arrays of a batch.
 std::vector<Shape> shapes_of(const Batch& batch) {
   std::vector<Shape> shapes = {batch.inputs.shape(), batch.targets.shape()};
-  if (const auto* source = std::any_cast<SourceTokens>(&batch.auxiliary))
+  if (const auto* source = batch.find<SourceTokens>())
     shapes.insert(shapes.end(), {source->tokens.shape(), source->padding.shape()});
-  if (const auto* starts = std::any_cast<DocumentStarts>(&batch.auxiliary))
-    shapes.push_back(starts->starts.shape());
-  if (const auto* part = std::any_cast<GraphPart>(&batch.auxiliary)) {
+  if (const auto* starts = batch.find<DocumentStarts>()) shapes.push_back(starts->starts.shape());
+  if (const auto* part = batch.find<GraphPart>()) {
     for (const SparseRows* rows : {&part->adjacency.incoming(), &part->adjacency.outgoing()})
       shapes.insert(shapes.end(),
                     {rows->offsets.shape(), rows->neighbours.shape(), rows->edges.shape()});

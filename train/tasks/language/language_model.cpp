@@ -97,7 +97,7 @@ CorpusKind checked_kind(const Config& config) {
 
 // Where rows hold several documents, each by itself.
 Tensor logits_of(const LanguageModel::Network& network, const Batch& batch, Random* noise) {
-  const auto* documents = std::any_cast<DocumentStarts>(&batch.auxiliary);
+  const auto* documents = batch.find<DocumentStarts>();
   if (const auto* recurrent = std::get_if<RecurrentNetwork>(&network)) {
     require(!documents, "a recurrent network: several documents in a row");
     return recurrent->forward(batch.inputs, noise);

@@ -26,7 +26,7 @@ struct Beginning {
 Beginning beginning(const Batch& batch, std::int64_t most) {
   const auto inputs = batch.inputs.values<std::int32_t>();
   const auto targets = batch.targets.values<std::int32_t>();
-  const auto* documents = std::any_cast<DocumentStarts>(&batch.auxiliary);
+  const auto* documents = batch.find<DocumentStarts>();
   std::size_t last = 0;  // that has a target
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (targets[i] != ignored_target &&

@@ -199,7 +199,7 @@ CheckResult check_values(TrainingUnderTest& under_test) {
   CheckResult result{
       .said = fmt::format("{} of {} numbers, all finite", training.coverage(), numbers + targets)};
   const Batch one = under_test.training_examples(1).batch;
-  if (one.auxiliary.has_value() || training.fingerprints.size() < 2) return result;
+  if (one.has_auxiliary() || training.fingerprints.size() < 2) return result;
   result.said += fmt::format(", {} of them constant", inputs.count + wanted.count);
   if (2 * inputs.count > numbers)
     result.fault = constant_fault("inputs", inputs, one.inputs);

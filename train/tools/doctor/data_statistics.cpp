@@ -51,8 +51,8 @@ std::uint64_t fingerprint(const Batch& batch) {
   Checksum sum;
   sum.add(batch.inputs);
   sum.add(batch.targets);
-  if (const auto* source = std::any_cast<SourceTokens>(&batch.auxiliary)) sum.add(source->tokens);
-  if (const auto* graph = std::any_cast<GraphPart>(&batch.auxiliary)) {
+  if (const auto* source = batch.find<SourceTokens>()) sum.add(source->tokens);
+  if (const auto* graph = batch.find<GraphPart>()) {
     sum.add(graph->adjacency.incoming().offsets);
     sum.add(graph->adjacency.incoming().neighbours);
   }

@@ -65,9 +65,8 @@ Array graph_reading(const Batch& one, const GraphPart& part) {
 }
 
 Array reading_of(const Batch& one) {
-  if (const auto* graph = std::any_cast<GraphPart>(&one.auxiliary))
-    return graph_reading(one, *graph);
-  const auto* source = std::any_cast<SourceTokens>(&one.auxiliary);
+  if (const auto* graph = one.find<GraphPart>()) return graph_reading(one, *graph);
+  const auto* source = one.find<SourceTokens>();
   return source ? source->tokens : one.inputs;
 }
 

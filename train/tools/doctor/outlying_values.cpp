@@ -61,7 +61,7 @@ void add(std::vector<Column>& columns, const Array& numbers, const char* what) {
 
 // Of a graph whose nodes are the examples, each example has all of the features.
 bool is_one_graph(const Batch& one) {
-  const auto* graph = std::any_cast<GraphPart>(&one.auxiliary);
+  const auto* graph = one.find<GraphPart>();
   return graph != nullptr && graph->first_nodes.empty();
 }
 

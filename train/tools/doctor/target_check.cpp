@@ -178,7 +178,7 @@ void warn_of_silent(const std::vector<Part>& parts, const Fit& all, CheckResult&
 // Of tokens it is seen how often each occurs: neither their order nor what one asks of another.
 // With images, features, graphs and translations such a look is known to suffice.
 bool is_seen_by_bags(const Batch& one) {
-  return one.inputs.dtype() == DType::float32 || one.auxiliary.has_value();
+  return one.inputs.dtype() == DType::float32 || one.has_auxiliary();
 }
 
 // Windows of one table, each target of which is among the inputs of later ones.
@@ -271,7 +271,7 @@ CheckResult check_targets(TrainingUnderTest& under_test) {
     if ((result.fault = misplaced(found))) return result;
     if (found.next <= 0.5 && (result.fault = of_other_rows(data))) return result;
     result.said = found.next > 0.5 ? "each target is the next token" : "";
-    if (found.next > 0.5 && !some.batch.auxiliary.has_value()) return result;
+    if (found.next > 0.5 && !some.batch.has_auxiliary()) return result;
     if (found.next > 0.5) result.said += "; ";
   }
   if (data.size() < fewest) {

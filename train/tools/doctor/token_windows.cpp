@@ -23,7 +23,7 @@ bool are_windows(const Dataset& data) {
   constexpr std::int64_t looked_at = 16, shortest = 4;
   const Batch first = data.batch(std::vector<std::int64_t>{0});
   if (first.inputs.dtype() != DType::int32 || first.inputs.rank() != 2 ||
-      first.inputs.size() < shortest || first.auxiliary.has_value() || data.size() < looked_at)
+      first.inputs.size() < shortest || first.has_auxiliary() || data.size() < looked_at)
     return false;
   for (std::int64_t i = 0; i < looked_at; ++i) {
     const std::int64_t example = i * (data.size() - 1) / looked_at;
