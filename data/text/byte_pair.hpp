@@ -74,8 +74,8 @@ class BytePairTokenizer final : public Tokenizer {
   static BytePairTokenizer train_on_files(std::span<const std::string> paths,
                                           const BytePairOptions& options = {});
 
-  // Hugging Face's tokenizer.json of byte-level BPE, as data/text/README.md lists it. InputError names
-  // the file and the field; also above 64 MiB.
+  // Hugging Face's tokenizer.json of byte-level BPE; data/text/README.md lists the supported
+  // fields. InputError names the file and the field; also above 64 MiB.
   static BytePairTokenizer load(const std::string& path);
   static BytePairTokenizer from_json(std::string_view json, const std::string& path);
   std::string to_json() const;  // what was read, but for what changes no token
