@@ -38,7 +38,7 @@ Batch NodeDataset::batch(std::span<const std::int64_t> examples) const {
   GraphPart part{.adjacency = whole_->graph};
   if (sparse_) part.features = sparse_->entries;
   batch.auxiliary = std::move(part);
-  if (is_dry_run()) return with_all_counted(batch);
+  if (is_dry_run()) return with_all_counted(std::move(batch));
   const auto targets = batch.targets.mutable_values<std::int32_t>();
   for (const std::int64_t example : examples) {
     const auto at = node(example);
