@@ -22,12 +22,12 @@ void check_change(const Tensor& y, const Tensor& x, const LowRankChange& change)
 }
 
 // Where a change stands among all: its ranks among their ranks, its rows among the weight's.
-struct Place {
+struct ChangePosition {
   std::int64_t first_rank, ranks, first_row, rows;
 };
 
-std::vector<Place> places_of(const std::vector<LowRankChange>& changes) {
-  std::vector<Place> places;
+std::vector<ChangePosition> places_of(const std::vector<LowRankChange>& changes) {
+  std::vector<ChangePosition> places;
   std::int64_t first_rank = 0;
   for (const LowRankChange& change : changes) {
     places.push_back({first_rank, change.a.dim(0), change.first_row, change.b.dim(0)});
@@ -46,7 +46,7 @@ Array stacked(const std::vector<LowRankChange>& changes, std::int64_t ranks) {
 }
 
 // Every b at its rows and ranks, times the scale, in zeros: (O, ranks of all).
-Array spread(const std::vector<LowRankChange>& changes, const std::vector<Place>& places,
+Array spread(const std::vector<LowRankChange>& changes, const std::vector<ChangePosition>& places,
              const Shape& shape, double scale) {
   Array all = Array::zeros(shape, changes.front().b.dtype());
   dispatch(all.dtype(), [&]<class T>() {
@@ -62,7 +62,7 @@ Array spread(const std::vector<LowRankChange>& changes, const std::vector<Place>
 }
 
 // Of the gradient (O, ranks of all) of what spread() made, the part of one b.
-Array gathered(const Array& all, const Place& place, double scale) {
+Array gathered(const Array& all, const ChangePosition& place, double scale) {
   Array own({place.rows, place.ranks}, all.dtype());
   dispatch(all.dtype(), [&]<class T>() {
     const T* from = all.values<T>().data() + place.first_row * all.dim(1) + place.first_rank;
@@ -82,7 +82,7 @@ Tensor add_low_rank(Tensor y, const Tensor& x, const std::vector<LowRankChange>&
           "add_low_rank: {} changes of y {} with x {}", changes.size(), to_string(y.shape()),
           to_string(x.shape()));
   for (const LowRankChange& change : changes) check_change(y, x, change);
-  const std::vector<Place> places = places_of(changes);
+  const std::vector<ChangePosition> places = places_of(changes);
   const std::int64_t in = x.dim(-1), out = y.dim(-1);
   const std::int64_t ranks = places.back().first_rank + places.back().ranks;
   std::int64_t n = 1;  // rows of x and y

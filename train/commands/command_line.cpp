@@ -1,99 +1,18 @@
 #include "train/commands/command_line.hpp"
 
-#include <fmt/ranges.h>
-
-#include <CLI/CLI.hpp>
-#include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <functional>
-#include <span>
+#include <cstdio>
+#include <stdexcept>
+#include <system_error>
 #include <thread>
 
 #include "autograd/buffer_pool.hpp"
 #include "autograd/check.hpp"
-#include "train/commands/command.hpp"
-#include "train/commands/declare.hpp"
-#include "train/config/config.hpp"
 #include "train/distributed/ranks.hpp"
 #include "train/run/terminal.hpp"
-#include "train/run/version.hpp"
 
 namespace tapestry {
-namespace {
-
-// The command that was typed, of a group the one within it; the program itself before any.
-const CLI::App& typed_command(const CLI::App& app) {
-  const CLI::App* command = &app;
-  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
-  return *command;
-}
-
-// "--thread" -> "--threads", among the options of the command it was given to.
-std::string advice(const CLI::App& app, const std::vector<std::string>& extras) {
-  if (!extras.front().starts_with('-'))
-    return fmt::format("unexpected {}; --help lists what is expected", extras.front());
-  std::vector<std::string> names;
-  for (const CLI::Option* option : typed_command(app).get_options())
-    if (!option->get_positional()) names.push_back(option->get_name());
-  return fmt::format("unexpected {}{}", extras.front(), did_you_mean(extras.front(), names));
-}
-
-// CLI11 would take a misspelt command for a missing one. `words` are what was typed behind `app`,
-// the program or a group of commands, of which `group` is the name and a space.
-void expect_command(const CLI::App& app, std::span<char*> words, const std::string& group = "") {
-  const std::vector<const CLI::App*> known = app.get_subcommands({});
-  if (known.empty()) return;
-  std::vector<std::string> names;
-  for (const CLI::App* command : known) names.push_back(group + command->get_name());
-  const std::string first = words.empty() ? "" : words.front();
-  expect_input(!first.empty(), "which command? one of {}", fmt::join(names, ", "));
-  if (first.starts_with('-')) {
-    expect_input(app.get_option_no_throw(first) != nullptr, "no option {}{}", first,
-                 did_you_mean(first, {"--help", "--version"}));
-    return;
-  }
-  const auto found = std::ranges::find(names, group + first);
-  expect_input(found != names.end(), "no command {}{} ({})", group + first,
-               did_you_mean(group + first, names), fmt::join(names, ", "));
-  expect_command(*known[found - names.begin()], words.subspan(1), *found + " ");
-}
-
-std::string one_line(std::string text) {
-  while (text.ends_with('\n')) text.pop_back();
-  return text;
-}
-
-}  // namespace
-
-CommandLine parse_command_line(int argc, char** argv) {
-  CLI::App app("Trains transformers, graph networks and autoencoders from one TOML file.",
-               "tapestry");
-  app.set_version_flag("--version", fmt::format("tapestry {}, {}", version(), machine()));
-  app.require_subcommand(1);
-  std::vector<std::unique_ptr<Command>> commands;
-  CommandLine typed;
-  for (const auto& [name, type] : command_registry()) {
-    commands.push_back(type.make());
-    CLI::App& place = declare(app, name, *commands.back());
-    place.callback(
-        [&typed, &commands, i = commands.size() - 1] { typed.command = std::move(commands[i]); });
-  }
-  try {
-    expect_command(app, std::span(argv, argc).subspan(std::min(argc, 1)));
-    app.parse(argc, argv);
-    return typed;
-  } catch (const CLI::CallForHelp&) {
-    return {.text = typed_command(app).help()};
-  } catch (const CLI::CallForVersion& version) {
-    return {.text = fmt::format("{}\n", version.what())};
-  } catch (const CLI::ExtrasError&) {
-    throw InputError(advice(app, app.remaining(true)));
-  } catch (const CLI::ParseError& error) {
-    throw InputError(one_line(error.what()) + "; --help lists what is expected");
-  }
-}
-
 namespace {
 
 // Of several processes that were launched together, the first speaks for all; the others wait until

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "train/commands/command.hpp"
 
@@ -17,6 +18,17 @@ struct CommandLine {
   std::string text{};
 };
 CommandLine parse_command_line(int argc, char** argv);
+
+// What a command declares, for the manual page.
+struct OptionDescription {
+  std::string name{}, help{};  // "--threads"; of a positional one "RUN"
+  bool positional = false, required = false, repeated = false;
+};
+struct CommandDescription {
+  std::string help{};
+  std::vector<OptionDescription> options{};  // "--help" is among them
+};
+CommandDescription describe_command(const std::string& name);
 }  // namespace tapestry
 
 // The same, by the name that train/main.cpp looks for in the library that it loads.

@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-
-#include "train/commands/declare.hpp"
+#include "train/commands/command_line.hpp"
 #include "train/run/terminal.hpp"
 
 // The manual page, of which the commands' part is written from what they declare.
@@ -86,24 +84,22 @@ std::string escaped(const std::string& text) {
 }
 
 // "train CONFIG"
-std::string synopsis(const std::string& name, const CLI::App& command) {
+std::string synopsis(const std::string& name, const CommandDescription& command) {
   std::string text = fmt::format(".TP\n\\fB{}\\fR", escaped(name));
-  for (const CLI::Option* option : command.get_options()) {
-    if (!option->get_positional()) continue;
-    const bool many = option->get_expected_max() > 1;
-    const std::string place = option->get_name(true) + (many ? "..." : "");
-    const bool needed = option->get_required();
-    text += fmt::format(" {}\\fI{}\\fR{}", needed ? "" : "[", escaped(place), needed ? "" : "]");
+  for (const OptionDescription& option : command.options) {
+    if (!option.positional) continue;
+    const std::string place = option.name + (option.repeated ? "..." : "");
+    text += fmt::format(" {}\\fI{}\\fR{}", option.required ? "" : "[", escaped(place),
+                        option.required ? "" : "]");
   }
   return text + '\n';
 }
 
-std::string entry_of(const std::string& name, const CLI::App& command) {
-  std::string text = synopsis(name, command) + escaped(command.get_description()) + ".\n";
-  for (const CLI::Option* option : command.get_options())
-    if (!option->get_positional() && option->get_name() != "--help")
-      text += fmt::format(".br\n\\fB{}\\fR: {}\n", escaped(option->get_name()),
-                          escaped(option->get_description()));
+std::string entry_of(const std::string& name, const CommandDescription& command) {
+  std::string text = synopsis(name, command) + escaped(command.help) + ".\n";
+  for (const OptionDescription& option : command.options)
+    if (!option.positional && option.name != "--help")
+      text += fmt::format(".br\n\\fB{}\\fR: {}\n", escaped(option.name), escaped(option.help));
   return text;
 }
 
@@ -113,11 +109,8 @@ class Manual final : public Command {
 
   int run() override {
     std::string commands = ".SH COMMANDS\n";
-    for (const auto& [name, type] : command_registry()) {
-      CLI::App app;
-      const std::unique_ptr<Command> command = type.make();
-      commands += entry_of(name, tapestry::declare(app, name, *command));
-    }
+    for (const auto& [name, type] : command_registry())
+      commands += entry_of(name, describe_command(name));
     say("{}{}{}", page_begin, commands, page_end);
     return 0;
   }

@@ -1,0 +1,198 @@
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <functional>
+#include <span>
+
+#include "autograd/check.hpp"
+#include "train/commands/command_line.hpp"
+#include "train/config/config.hpp"
+#include "train/run/version.hpp"
+
+// All that CLI11 does for the program, in one source, because its headers take seconds to compile.
+namespace tapestry {
+namespace {
+
+// What is wrong with a name that was typed, for CLI11.
+std::string complaint_of_name(const std::string& text) {
+  return text.empty() ? "expected a name, found nothing" : "";
+}
+
+}  // namespace
+
+void Arguments::place(const std::string& name, std::string& value, const std::string& help) {
+  app_.add_option(name, value, help)->required()->check(complaint_of_name);
+}
+
+void Arguments::places(const std::string& name, std::vector<std::string>& values,
+                       const std::string& help, bool required) {
+  app_.add_option(name, values, help)->required(required)->check(complaint_of_name);
+}
+
+void Arguments::option(const std::string& name, std::string& value, const std::string& help) {
+  app_.add_option(name, value, help)->check(complaint_of_name);
+}
+
+void Arguments::option(const std::string& name, std::int64_t& value, const std::string& help,
+                       AllowedRange range) {
+  // CLI11 takes one that does not fit into 64 bits for the greatest that does.
+  const auto complaint_of_number = [range](const std::string& text) {
+    errno = 0;
+    std::strtoll(text.c_str(), nullptr, 10);
+    return errno == ERANGE
+               ? fmt::format("Value {} not in range {} to {}", text, range.low, range.high)
+               : "";
+  };
+  app_.add_option(name, value, help)
+      ->check(complaint_of_number)
+      ->check(CLI::Range(range.low, range.high));
+}
+
+void Arguments::option(const std::string& name, const std::string& type,
+                       std::function<void(const std::string&)> set, const std::string& help,
+                       bool repeated) {
+  const auto set_all = [set](const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) set(text);
+  };
+  CLI::Option* option =
+      repeated ? app_.add_option_function<std::vector<std::string>>(name, set_all, help)
+                     ->allow_extra_args(false)
+               : app_.add_option_function<std::string>(name, set, help);
+  option->type_name(type);
+}
+
+void Arguments::option(const std::string& name, std::vector<std::string>& values,
+                       const std::string& type, const std::string& help) {
+  app_.add_option(name, values, help)->type_name(type)->allow_extra_args(false);
+}
+
+void Arguments::flag(const std::string& name, bool& value, const std::string& help) {
+  app_.add_flag(name, value, help);
+}
+
+namespace {
+
+// What the one command of a group does, or the second words of several.
+std::string group_help(const std::string& group) {
+  std::vector<std::string> words, helps;
+  for (const auto& [name, type] : command_registry()) {
+    if (!name.starts_with(group + " ")) continue;
+    words.push_back(name.substr(group.size() + 1));
+    helps.push_back(type.help);
+  }
+  return words.size() == 1 ? helps.front() : fmt::format("{}", fmt::join(words, ", "));
+}
+
+// Adds a command with its arguments to the program's: "tokenizer train" as train of the group
+// tokenizer. Returns where it stands.
+CLI::App& declare(CLI::App& app, const std::string& name, Command& command) {
+  const std::string& help = command_registry().at(name).help;
+  CLI::App* place = &app;
+  const std::size_t space = name.find(' ');
+  if (space != std::string::npos) {
+    const std::string group = name.substr(0, space);
+    const std::vector<CLI::App*> known = app.get_subcommands({});
+    const auto found = std::ranges::find(known, group, &CLI::App::get_name);
+    place = found != known.end() ? *found : app.add_subcommand(group, group_help(group));
+    place->require_subcommand(1);
+  }
+  place = place->add_subcommand(space == std::string::npos ? name : name.substr(space + 1), help);
+  Arguments arguments(*place);
+  command.declare(arguments);
+  return *place;
+}
+
+}  // namespace
+
+CommandDescription describe_command(const std::string& name) {
+  CLI::App app;
+  const std::unique_ptr<Command> command = command_registry().at(name).make();
+  const CLI::App& declared = declare(app, name, *command);
+  CommandDescription description{.help = declared.get_description()};
+  for (const CLI::Option* option : declared.get_options())
+    description.options.push_back({.name = option->get_name(option->get_positional()),
+                                   .help = option->get_description(),
+                                   .positional = option->get_positional(),
+                                   .required = option->get_required(),
+                                   .repeated = option->get_expected_max() > 1});
+  return description;
+}
+
+namespace {
+
+// The command that was typed, of a group the one within it; the program itself before any.
+const CLI::App& typed_command(const CLI::App& app) {
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  return *command;
+}
+
+// "--thread" -> "--threads", among the options of the command it was given to.
+std::string advice(const CLI::App& app, const std::vector<std::string>& extras) {
+  if (!extras.front().starts_with('-'))
+    return fmt::format("unexpected {}; --help lists what is expected", extras.front());
+  std::vector<std::string> names;
+  for (const CLI::Option* option : typed_command(app).get_options())
+    if (!option->get_positional()) names.push_back(option->get_name());
+  return fmt::format("unexpected {}{}", extras.front(), did_you_mean(extras.front(), names));
+}
+
+// CLI11 would take a misspelt command for a missing one. `words` are what was typed behind `app`,
+// the program or a group of commands, of which `group` is the name and a space.
+void expect_command(const CLI::App& app, std::span<char*> words, const std::string& group = "") {
+  const std::vector<const CLI::App*> known = app.get_subcommands({});
+  if (known.empty()) return;
+  std::vector<std::string> names;
+  for (const CLI::App* command : known) names.push_back(group + command->get_name());
+  const std::string first = words.empty() ? "" : words.front();
+  expect_input(!first.empty(), "which command? one of {}", fmt::join(names, ", "));
+  if (first.starts_with('-')) {
+    expect_input(app.get_option_no_throw(first) != nullptr, "no option {}{}", first,
+                 did_you_mean(first, {"--help", "--version"}));
+    return;
+  }
+  const auto found = std::ranges::find(names, group + first);
+  expect_input(found != names.end(), "no command {}{} ({})", group + first,
+               did_you_mean(group + first, names), fmt::join(names, ", "));
+  expect_command(*known[found - names.begin()], words.subspan(1), *found + " ");
+}
+
+std::string one_line(std::string text) {
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+CommandLine parse_command_line(int argc, char** argv) {
+  CLI::App app("Trains transformers, graph networks and autoencoders from one TOML file.",
+               "tapestry");
+  app.set_version_flag("--version", fmt::format("tapestry {}, {}", version(), machine()));
+  app.require_subcommand(1);
+  std::vector<std::unique_ptr<Command>> commands;
+  CommandLine typed;
+  for (const auto& [name, type] : command_registry()) {
+    commands.push_back(type.make());
+    CLI::App& place = declare(app, name, *commands.back());
+    place.callback(
+        [&typed, &commands, i = commands.size() - 1] { typed.command = std::move(commands[i]); });
+  }
+  try {
+    expect_command(app, std::span(argv, argc).subspan(std::min(argc, 1)));
+    app.parse(argc, argv);
+    return typed;
+  } catch (const CLI::CallForHelp&) {
+    return {.text = typed_command(app).help()};
+  } catch (const CLI::CallForVersion& version) {
+    return {.text = fmt::format("{}\n", version.what())};
+  } catch (const CLI::ExtrasError&) {
+    throw InputError(advice(app, app.remaining(true)));
+  } catch (const CLI::ParseError& error) {
+    throw InputError(one_line(error.what()) + "; --help lists what is expected");
+  }
+}
+
+}  // namespace tapestry
