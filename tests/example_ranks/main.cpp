@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 
 #include <cmath>
-#include <string>
 
 #include "autograd/ops.hpp"
 #include "layers/mlp.hpp"
@@ -36,8 +35,7 @@ int main() {
     optimizer.step(sum.finish(), 3e-3);
     if (step % 100 != 0) continue;
     double total = 0;
-    for (const std::string& one : ranks.gather(fmt::format("{}", loss), "the losses"))
-      total += std::stod(one);
+    for (const double one : ranks.gather(loss, "the losses")) total += one;
     if (ranks.rank() == 0) fmt::print("step {:4}  loss {:.6f}\n", step, total);
   }
 }

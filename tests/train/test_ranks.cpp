@@ -294,10 +294,26 @@ TEST_CASE("ranks: what is packed is found again, and no byte behind it") {
   CHECK_THROWS_AS(Unpacker(bytes.substr(0, 10)).get<std::string>(), std::invalid_argument);
 }
 
+struct Packed {
+  std::map<std::string, double> sums{};
+  std::vector<std::vector<std::string>> texts{};
+  bool last = false;
+  static void fields(auto& visit, auto& self) { visit(self.sums, self.texts, self.last); }
+  bool operator==(const Packed&) const = default;
+};
+
+TEST_CASE("ranks: of a struct its fields are packed; ranks that are imagined all give the same") {
+  const Packed own{{{"loss", 0.5}, {"kl", -0.0}}, {{"a", ""}, {}}, true};
+  CHECK(Ranks::imagined(1, 3).gather(own, "a test") == std::vector<Packed>{own, own, own});
+}
+
 TEST_CASE("ranks: one alone gathers from itself, and lets exceptions pass") {
   Ranks ranks;
   CHECK(ranks.alone());
-  CHECK(ranks.gather("mine", "a test") == std::vector<std::string>{"mine"});
+  CHECK(ranks.gather(std::string("mine"), "a test") == std::vector<std::string>{"mine"});
+  std::vector<double> own = {1, 2};
+  const double* const memory = own.data();
+  CHECK(ranks.gather(std::move(own), "a test").front().data() == memory);
   CHECK_THROWS_WITH_AS(ranks.agree("a test", [] { throw InputError("wrong"); }), "wrong",
                        InputError);
   CHECK(!ranks.is_agreed());

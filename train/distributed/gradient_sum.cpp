@@ -6,7 +6,6 @@
 #include "autograd/check.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/profile.hpp"
-#include "train/distributed/packed.hpp"
 
 namespace tapestry {
 namespace {
@@ -313,16 +312,17 @@ Clip GradientSum::clip(double limit) {
           sum_of_squares(part_of(sums_[0][fragment.array], fragment));
     });
   } else {
-    Packer own;
+    std::vector<double> own;
     for (const Slice& slice : slices_)
       if (slice.owner == ranks_.rank())
         for (std::size_t i = 0; i < slice.fragments; ++i)
-          own.put(squares_[slice.first_fragment + i]);
-    const std::vector<std::string> all = ranks_.gather(own.take(), "the gradient's norm");
-    std::vector<Unpacker> squares(all.begin(), all.end());
+          own.push_back(squares_[slice.first_fragment + i]);
+    const std::vector<std::vector<double>> all =
+        ranks_.gather(std::move(own), "the gradient's norm");
+    std::vector<std::size_t> taken(all.size(), 0);
     for (const Slice& slice : slices_)
       for (std::size_t i = 0; i < slice.fragments; ++i)
-        squares_[slice.first_fragment + i] = squares[slice.owner].get<double>();
+        squares_[slice.first_fragment + i] = all[slice.owner].at(taken[slice.owner]++);
   }
   double bytes = 0;
   for (const Parameter* parameter : parameters_) bytes += parameter->value().bytes();
@@ -332,7 +332,7 @@ Clip GradientSum::clip(double limit) {
 }
 
 void GradientSum::exchange(const std::function<std::span<std::byte>(const ArrayPart&)>& place,
-                           To to, const std::string& what) {
+                           To to, std::string_view what) {
   if (ranks_.alone()) return;
   std::atomic<std::int64_t> left = 1;
   ranks_.post([&] {
@@ -352,7 +352,7 @@ void GradientSum::exchange(const std::function<std::span<std::byte>(const ArrayP
     }
     --left;
   });
-  ranks_.wait([&] { return left == 0; }, what, [this] { return missing(); });
+  ranks_.wait([&] { return left == 0; }, std::string(what), [this] { return missing(); });
 }
 
 }  // namespace tapestry

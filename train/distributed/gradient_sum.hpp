@@ -68,7 +68,7 @@ class GradientSum final {
   // alone. `place` says where a part of one of the arrays is kept.
   enum class To { all, first };
   void exchange(const std::function<std::span<std::byte>(const ArrayPart&)>& place, To to,
-                const std::string& what);
+                std::string_view what);
 
   // Of all steps: from the first gradient that left until the sum was there; and how long of that
   // finish() waited, while nothing was computed.

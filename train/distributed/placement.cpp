@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "autograd/cores.hpp"
-#include "train/distributed/packed.hpp"
 
 namespace tapestry {
 namespace {
@@ -17,6 +16,7 @@ struct Seat {
   std::string cores;  // the processors that it is bound to, as one text
   int usable = 1;     // cores among them, or what its control group grants
   int machine = 1;    // cores of the machine
+  static void fields(auto& visit, auto& self) { visit(self.cores, self.usable, self.machine); }
 };
 
 bool share(const std::string& one, const std::string& other) {
@@ -28,15 +28,8 @@ bool share(const std::string& one, const std::string& other) {
 }  // namespace
 
 Placement place_threads(Ranks& ranks) {
-  Packer own;
-  own.put(allowed_processors());
-  own.put(usable_cores());
-  own.put(machine_cores());
-  std::vector<Seat> seats;
-  for (const std::string& bytes : ranks.gather(own.take(), "the places of the ranks")) {
-    Unpacker packed(bytes);
-    seats.push_back({packed.get<std::string>(), packed.get<int>(), packed.get<int>()});
-  }
+  const std::vector<Seat> seats = ranks.gather(
+      Seat{allowed_processors(), usable_cores(), machine_cores()}, "the places of the ranks");
   const int R = ranks.size();
   std::vector<int> threads(R, 0);
   std::map<std::string, int> idle;  // cores of each host that no rank's threads have

@@ -12,7 +12,6 @@
 #include "autograd/check.hpp"
 #include "train/distributed/launch.hpp"
 #include "train/distributed/messenger.hpp"
-#include "train/distributed/packed.hpp"
 
 namespace tapestry {
 namespace {
@@ -31,6 +30,14 @@ std::string host_name() {
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
+
+// What a rank's part of a common work came to.
+struct Outcome {
+  enum Kind : char { done, wrong_input, failed };
+  Kind kind = done;
+  std::string message{};
+  static void fields(auto& visit, auto& self) { visit(self.kind, self.message); }
+};
 
 }  // namespace
 
@@ -91,9 +98,7 @@ void Ranks::watch(const std::atomic<bool>& stop, std::function<void(const std::s
   if (messenger_) messenger_->watch(stop, std::move(report));
 }
 
-void Ranks::at(const std::string& place) {
-  if (messenger_) messenger_->at(place);
-}
+void Ranks::tell_step(std::int64_t step) { messenger_->at(fmt::format("step {}", step)); }
 
 void Ranks::abort(int status) {
   if (messenger_) {
@@ -104,16 +109,16 @@ void Ranks::abort(int status) {
 }
 
 // All send to rank 0, which passes on what came. A message has two parts: its length, and itself.
-class Ranks::Gathering {
+class Ranks::Messages final {
  public:
-  Gathering(Ranks& ranks, std::string own, std::string name, int tag)
-      : what(std::move(name)), ranks_(ranks), tag_(tag), own_(std::move(own)), all_(ranks.size()) {
+  Messages(Ranks& ranks, std::string own, std::string_view name, int tag)
+      : what(name), ranks_(ranks), tag_(tag), own_(std::move(own)), all_(ranks.size()) {
     if (ranks.rank() == 0) all_[0] = own_;
     if (!ranks.are_there()) std::ranges::fill(all_, own_);
   }
 
   // On the messages' thread, as all that follows.
-  void begin(std::shared_ptr<Gathering> self) {
+  void begin(std::shared_ptr<Messages> self) {
     self_ = std::move(self);
     if (ranks_.rank() == 0) {
       left_ = ranks_.size() - 1;
@@ -183,29 +188,24 @@ class Ranks::Gathering {
   std::string packed_;
   int left_ = 0;
   std::atomic<bool> done_ = false;
-  std::shared_ptr<Gathering> self_;  // until it is done
+  std::shared_ptr<Messages> self_;  // until it is done
 };
 
-std::shared_ptr<Ranks::Gathering> Ranks::begin_gather(std::string own, const std::string& what) {
+std::shared_ptr<Ranks::Messages> Ranks::begin_messages(std::string own, std::string_view what) {
   const int tag = 2 * (gathered_++ % gathers_at_once);
-  auto gathering = std::make_shared<Gathering>(*this, std::move(own), what, tag);
-  if (messenger_) post([gathering] { gathering->begin(gathering); });
-  return gathering;
+  auto messages = std::make_shared<Messages>(*this, std::move(own), what, tag);
+  if (messenger_) post([messages] { messages->begin(messages); });
+  return messages;
 }
 
-std::vector<std::string> Ranks::end_gather(const std::shared_ptr<Gathering>& gathering, Late late) {
+std::vector<std::string> Ranks::end_messages(const std::shared_ptr<Messages>& messages, Late late) {
   std::function<std::vector<int>()> missing;
-  if (late == Late::missing) missing = [gathering] { return gathering->missing(); };
-  if (messenger_) wait([&] { return gathering->is_done(); }, gathering->what, std::move(missing));
-  return gathering->take();
+  if (late == Late::missing) missing = [messages] { return messages->missing(); };
+  if (messenger_) wait([&] { return messages->is_done(); }, messages->what, std::move(missing));
+  return messages->take();
 }
 
-std::vector<std::string> Ranks::gather(std::string own, const std::string& what, Late late) {
-  return end_gather(begin_gather(std::move(own), what), late);
-}
-
-void Ranks::broadcast(std::span<std::byte> bytes, const std::string& what) {
-  if (alone()) return;
+void Ranks::broadcast_to_all(std::span<std::byte> bytes, std::string_view what) {
   constexpr std::size_t most = std::size_t{64} << 20;
   std::atomic<std::size_t> left = 0;
   for (std::size_t at = 0; at < bytes.size(); at += most) left += rank_ == 0 ? size_ - 1 : 1;
@@ -217,31 +217,25 @@ void Ranks::broadcast(std::span<std::byte> bytes, const std::string& what) {
         send(to, broadcast_tag, part, [&] { --left; });
     }
   });
-  wait([&] { return left == 0; }, what, [this] { return std::vector<int>{rank_ == 0 ? 1 : 0}; });
+  wait([&] { return left == 0; }, std::string(what),
+       [this] { return std::vector<int>{rank_ == 0 ? 1 : 0}; });
 }
 
-void Ranks::agree(const std::string& what, const std::function<void()>& work) {
-  if (alone()) return work();
-  enum Kind : char { fine, input, failure };
-  Packer own;
+void Ranks::agree_with_all(std::string_view what, const std::function<void()>& work) {
+  Outcome own;
   try {
     work();
-    own.put(fine);
   } catch (const InputError& error) {
-    own.put(input);
-    own.put(std::string(error.what()));
+    own = {Outcome::wrong_input, error.what()};
   } catch (const std::exception& error) {
-    own.put(failure);
-    own.put(std::string(error.what()));
+    own = {Outcome::failed, error.what()};
   }
-  const std::vector<std::string> all = gather(own.take(), what, Late::fine);
+  const std::vector<Outcome> all = gather(std::move(own), what, Late::fine);
   for (int rank = 0; rank < size_; ++rank) {
-    Unpacker one(all[rank]);
-    const Kind kind = one.get<Kind>();
-    if (kind == fine) continue;
+    if (all[rank].kind == Outcome::done) continue;
     agreed_ = true;
-    const std::string message = (rank == 0 ? "" : name(rank) + ": ") + one.get<std::string>();
-    if (kind == input) throw InputError(message);
+    const std::string message = (rank == 0 ? "" : name(rank) + ": ") + all[rank].message;
+    if (all[rank].kind == Outcome::wrong_input) throw InputError(message);
     throw std::runtime_error(message);
   }
 }

@@ -5,7 +5,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
+
+#include "train/distributed/packed.hpp"
 
 namespace tapestry {
 
@@ -16,7 +20,8 @@ int launched_rank();
 
 // The processes that train together: those that mpirun started, or one that is alone. A thread of
 // its own talks to the others, so that messages travel while this process computes. What is said to
-// be called by all is called by all in the same order.
+// be called by all is called by all in the same order. Of one process, what all call together does
+// nothing but to return: no byte is packed, and nothing is copied.
 class Ranks final {
  public:
   Ranks();  // this process alone
@@ -39,25 +44,37 @@ class Ranks final {
   std::string name(int rank) const;  // "rank 2 (host)"
   std::string host(int rank) const { return hosts_[rank]; }
 
-  // By all: what each rank gave, by rank. `what` names it for whoever looks on.
-  // Ranks whose work differs in length are `fine` when they come late; else, once the training was
-  // told to stop, who does not answer is taken for dead.
+  // By all: returns what each rank gave, by rank: values that can be packed (packed.hpp). `what`
+  // names it for whoever looks on. Ranks whose work differs in length are `fine` when they come
+  // late; else, once the training was told to stop, who does not answer is taken for dead.
   enum class Late { missing, fine };
-  std::vector<std::string> gather(std::string own, const std::string& what,
-                                  Late late = Late::missing);
+  template <class T>
+  std::vector<T> gather(T own, std::string_view what, Late late = Late::missing) {
+    return end_gather(begin_gather(std::move(own), what), late);
+  }
 
   // The same in two steps, the first of which does not wait.
+  template <class T>
   class Gathering;
-  std::shared_ptr<Gathering> begin_gather(std::string own, const std::string& what);
-  std::vector<std::string> end_gather(const std::shared_ptr<Gathering>& gathering,
-                                      Late late = Late::missing);
+  template <class T>
+  Gathering<T> begin_gather(T own, std::string_view what);
+  template <class T>
+  std::vector<T> end_gather(Gathering<T> gathering, Late late = Late::missing);
 
   // By all: from rank 0, in place.
-  void broadcast(std::span<std::byte> bytes, const std::string& what);
+  void broadcast(std::span<std::byte> bytes, std::string_view what) {
+    if (!alone()) broadcast_to_all(bytes, what);
+  }
 
   // By all: does the work. Where it throws on some rank, the exception of the first of these is
   // thrown on all: an InputError, or a std::runtime_error; it names the rank if that is not 0.
-  void agree(const std::string& what, const std::function<void()>& work);
+  template <class Work>
+  void agree(std::string_view what, Work&& work) {
+    if (alone())
+      work();
+    else
+      agree_with_all(what, work);
+  }
 
   // Whether the exception that is under way is known to all ranks: agree() threw it, or all found
   // the same, and said so by found_by_all().
@@ -67,8 +84,10 @@ class Ranks final {
   // Ends all processes at once, for what happened to this one.
   [[noreturn]] void abort(int status);
 
-  // Where this rank is, for such a line: "step 12".
-  void at(const std::string& place);
+  // Where this rank is, for such a line.
+  void at_step(std::int64_t step) {
+    if (messenger_) tell_step(step);
+  }
 
   // When `stop` is set and what is waited for does not come, as when mpirun ends the others because
   // one of them died, `report` gets a line that says of whom, and this process ends.
@@ -91,11 +110,51 @@ class Ranks final {
   double bytes_sent() const;  // by this rank so far
 
  private:
+  class Messages;  // of one gather
+  std::shared_ptr<Messages> begin_messages(std::string own, std::string_view what);
+  std::vector<std::string> end_messages(const std::shared_ptr<Messages>& messages, Late late);
+  void broadcast_to_all(std::span<std::byte> bytes, std::string_view what);
+  void agree_with_all(std::string_view what, const std::function<void()>& work);
+  void tell_step(std::int64_t step);
+
   int rank_ = 0, size_ = 1;
   std::vector<std::string> hosts_{""};
   bool agreed_ = false;
   int gathered_ = 0;                      // how often
   std::unique_ptr<Messenger> messenger_;  // null: alone
 };
+
+// What ranks gather, on its way.
+template <class T>
+class Ranks::Gathering final {
+  friend class Ranks;
+  T own_{};  // of one process
+  std::shared_ptr<Messages> messages_{};
+};
+
+template <class T>
+Ranks::Gathering<T> Ranks::begin_gather(T own, std::string_view what) {
+  Gathering<T> gathering;
+  if (alone()) {
+    gathering.own_ = std::move(own);
+  } else {
+    Packer packer;
+    packer.put(own);
+    gathering.messages_ = begin_messages(packer.take(), what);
+  }
+  return gathering;
+}
+
+template <class T>
+std::vector<T> Ranks::end_gather(Gathering<T> gathering, Late late) {
+  std::vector<T> all;
+  if (alone()) {
+    all.push_back(std::move(gathering.own_));
+  } else {
+    for (const std::string& bytes : end_messages(gathering.messages_, late))
+      all.push_back(Unpacker(bytes).get<T>());
+  }
+  return all;
+}
 
 }  // namespace tapestry

@@ -1,5 +1,7 @@
 #include "train/trainer/evaluation.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "autograd/buffer_pool.hpp"
@@ -9,50 +11,28 @@
 namespace tapestry {
 namespace {
 
-void append(std::vector<std::string>& to, const std::vector<std::string>& from) {
-  to.insert(to.end(), from.begin(), from.end());
+void append(std::vector<std::string>& to, std::vector<std::string>&& from) {
+  std::ranges::move(from, std::back_inserter(to));
 }
+
+// What one batch of an evaluation measured.
+struct EvaluatedBatch {
+  MetricSums averages{};
+  GeneratedTexts generated{};
+  static void fields(auto& visit, auto& self) {
+    visit(self.averages, self.generated.predictions, self.generated.references,
+          self.generated.cut_sources);
+  }
+};
+
+// What one rank has of an evaluation.
+struct EvaluatedBatches {
+  std::vector<EvaluatedBatch> batches{};
+  bool stopped = false;
+  static void fields(auto& visit, auto& self) { visit(self.batches, self.stopped); }
+};
 
 }  // namespace
-
-namespace {
-
-void put(Packer& packer, const GeneratedTexts& generated) {
-  for (const auto* texts : {&generated.predictions, &generated.references}) {
-    packer.put(texts->size());
-    for (const std::string& text : *texts) packer.put(text);
-  }
-  packer.put(generated.cut_sources);
-}
-
-GeneratedTexts get_transcript(Unpacker& packed) {
-  GeneratedTexts generated;
-  for (auto* texts : {&generated.predictions, &generated.references}) {
-    const auto count = packed.get<std::size_t>();
-    for (std::size_t i = 0; i < count; ++i) texts->push_back(packed.get<std::string>());
-  }
-  generated.cut_sources = packed.get<std::int64_t>();
-  return generated;
-}
-
-}  // namespace
-
-void put(Packer& packer, const MetricSums& averages) {
-  packer.put(averages.size());
-  for (const auto& [name, average] : averages) {
-    packer.put(name);
-    packer.put(average);
-  }
-}
-
-MetricSums get_averages(Unpacker& packed) {
-  MetricSums averages;
-  for (auto left = packed.get<std::size_t>(); left > 0; --left) {
-    const auto name = packed.get<std::string>();
-    averages[name] = packed.get<MetricSum>();
-  }
-  return averages;
-}
 
 std::int64_t evaluation_batches(const Dataset& data, const Config& config) {
   const std::int64_t batch_size = config[key::eval_batch_size];
@@ -86,30 +66,25 @@ Metrics evaluate(Task& task, const Dataset& data, const Config& config,
                  const std::atomic<bool>* stop, Ranks& ranks) try {
   const MicroBatchRange own =
       micro_batches_of_rank(evaluation_batches(data, config), ranks.rank(), ranks.size());
-  Packer packer;
+  EvaluatedBatches evaluated;
   for (std::int64_t batch = own.first; batch < own.last && !(stop && *stop); ++batch) {
     const std::vector<std::int64_t> examples = evaluation_batch(data, config, batch);
-    const Loss loss = evaluate_batch(task, data.batch(examples), examples, config);
-    packer.put(true);
-    put(packer, loss.averages);
-    put(packer, loss.generated);
+    Loss loss = evaluate_batch(task, data.batch(examples), examples, config);
+    evaluated.batches.push_back({std::move(loss.averages), std::move(loss.generated)});
   }
-  packer.put(false);
-  packer.put(stop && *stop);
+  evaluated.stopped = stop && *stop;
   MetricSums averages;
   GeneratedTexts generated;
   bool stopped = false;
-  for (const std::string& bytes :
-       ranks.gather(packer.take(), "the evaluation", Ranks::Late::fine)) {
-    Unpacker packed(bytes);
-    while (packed.get<bool>()) {
-      for (const auto& [name, average] : get_averages(packed)) averages[name] += average;
-      const GeneratedTexts predictions = get_transcript(packed);
-      append(generated.predictions, predictions.predictions);
-      append(generated.references, predictions.references);
-      generated.cut_sources += predictions.cut_sources;
+  for (EvaluatedBatches& of_rank :
+       ranks.gather(std::move(evaluated), "the evaluation", Ranks::Late::fine)) {
+    for (EvaluatedBatch& batch : of_rank.batches) {
+      for (const auto& [name, average] : batch.averages) averages[name] += average;
+      append(generated.predictions, std::move(batch.generated.predictions));
+      append(generated.references, std::move(batch.generated.references));
+      generated.cut_sources += batch.generated.cut_sources;
     }
-    stopped |= packed.get<bool>();
+    stopped |= of_rank.stopped;
   }
   if (stopped) return {};
   Metrics metrics = values_of(averages);

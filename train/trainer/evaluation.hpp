@@ -2,7 +2,6 @@
 
 #include <atomic>
 
-#include "train/distributed/packed.hpp"
 #include "train/distributed/ranks.hpp"
 #include "train/measure/statistics.hpp"
 #include "train/task.hpp"
@@ -24,10 +23,6 @@ std::vector<std::int64_t> evaluation_batch(const Dataset& data, const Config& co
                                            std::int64_t number);
 Loss evaluate_batch(Task& task, const Batch& batch, const std::vector<std::int64_t>& examples,
                     const Config& config);
-
-// Averages as bytes, for other ranks.
-void put(Packer& packer, const MetricSums& averages);
-MetricSums get_averages(Unpacker& packed);
 
 Metrics values_of(const MetricSums& averages);
 

@@ -11,7 +11,6 @@
 #include "autograd/restore.hpp"
 #include "autograd/tape.hpp"
 #include "train/config/keys.hpp"
-#include "train/distributed/packed.hpp"
 #include "train/trainer/evaluation.hpp"
 
 namespace tapestry {
@@ -107,16 +106,13 @@ std::vector<double> largest_gradients(const StepInputs& inputs) {
 
 // Of all ranks.
 std::string name_largest(const StepInputs& inputs, Ranks& ranks) {
-  Packer own;
-  for (const double value : largest_gradients(inputs)) own.put(value);
   std::vector<std::pair<double, std::string>> all;
   for (const Parameter* parameter : inputs.task.model().parameters())
     all.emplace_back(0, parameter->name);
-  for (const std::string& bytes :
-       ranks.gather(own.take(), "the largest gradients", Ranks::Late::fine)) {
-    Unpacker packed(bytes);
-    for (auto& [largest, name] : all) largest = std::max(largest, packed.get<double>());
-  }
+  for (const std::vector<double>& of_rank :
+       ranks.gather(largest_gradients(inputs), "the largest gradients", Ranks::Late::fine))
+    for (std::size_t i = 0; i < all.size(); ++i)
+      all[i].first = std::max(all[i].first, of_rank.at(i));
   std::ranges::stable_sort(all, std::greater(), &std::pair<double, std::string>::first);
   all.resize(std::min(all.size(), most_largest));
   std::string text;

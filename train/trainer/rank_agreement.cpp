@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "train/distributed/packed.hpp"
 #include "train/run/version.hpp"
 
 namespace tapestry {
@@ -35,20 +34,18 @@ std::string first_difference(const std::string& own, const std::string& other) {
 void expect_same_everywhere(const Config& config, const TrainingState& state, Ranks& ranks) {
   if (ranks.alone()) return;
   const auto facts = what_decides(config, state);
-  Packer packer;
-  for (const auto& [name, value] : facts) packer.put(value);
-  const std::vector<std::string> all = ranks.gather(packer.take(), "the comparison of the ranks");
-  for (int rank = 1; rank < ranks.size(); ++rank) {
-    Unpacker first(all[0]), other(all[rank]);
-    for (const auto& [name, value] : facts) {
-      const auto wanted = first.get<std::string>(), found = other.get<std::string>();
+  std::vector<std::string> values;
+  for (const auto& [name, value] : facts) values.push_back(value);
+  const auto all = ranks.gather(std::move(values), "the comparison of the ranks");
+  for (int rank = 1; rank < ranks.size(); ++rank)
+    for (std::size_t i = 0; i < facts.size(); ++i) {
+      const std::string &wanted = all[0][i], &found = all[rank].at(i);
       if (found == wanted) continue;
       ranks.found_by_all();
       throw InputError(fmt::format("{} has another {} than {}: {}; all ranks need the same",
-                                   ranks.name(rank), name, ranks.name(0),
+                                   ranks.name(rank), facts[i].first, ranks.name(0),
                                    first_difference(found, wanted)));
     }
-  }
 }
 
 }  // namespace tapestry

@@ -12,7 +12,6 @@
 #include "autograd/parallel.hpp"
 #include "data/text/text.hpp"
 #include "train/config/keys.hpp"
-#include "train/distributed/packed.hpp"
 #include "train/distributed/sharding.hpp"
 #include "train/trainer/callbacks/profile.hpp"
 #include "train/trainer/callbacks/skipped_steps.hpp"
@@ -47,10 +46,10 @@ std::string data_checksum(Task& task, const Config& config) {
 
 bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
 
-double sum_of_counts(const std::vector<std::string>& of_ranks) {
+double sum_of_counts(const std::vector<std::vector<double>>& of_ranks) {
   double sum = 0;
-  for (const std::string& bytes : of_ranks)
-    for (Unpacker packed(bytes); !packed.at_end();) sum += packed.get<double>();
+  for (const std::vector<double>& counts : of_ranks)
+    for (const double count : counts) sum += count;
   return sum;
 }
 
@@ -242,7 +241,7 @@ void Trainer::report_profile() {
 
 // One step of the optimiser, unless it is bad and may be left out.
 MetricSums Trainer::step() try {
-  ranks_.at(fmt::format("step {}", state_.step + 1));
+  ranks_.at_step(state_.step + 1);
   const ComputedStep computed = compute();
   const std::string fault =
       fault_of_step(computed.averages.at("loss").value(), computed.clip.norm, config_, state_);
@@ -273,25 +272,26 @@ ComputedStep Trainer::compute() {
                     .first_micro_batch = sum_.first(),
                     .batches = loader_.next()};
   profile::mark(profile::Phase::step, "wait for batch", nullptr, 0);
-  Packer counts, measured;
-  for (const Batch& batch : inputs.batches) counts.put(batch.count);
-  const auto all_counts = ranks_.begin_gather(counts.take(), "the counts");
+  std::vector<double> counts;
+  for (const Batch& batch : inputs.batches) counts.push_back(batch.count);
+  auto all_counts = ranks_.begin_gather(std::move(counts), "the counts");
+  std::vector<MicroBatchMetrics> measured;
   for (std::size_t i = 0; i < inputs.batches.size(); ++i) try {
       Tape tape;
-      const Loss loss = inputs.loss(i);
-      if (i == 0) inputs.count = sum_of_counts(ranks_.end_gather(all_counts));
+      Loss loss = inputs.loss(i);
+      if (i == 0) inputs.count = sum_of_counts(ranks_.end_gather(std::move(all_counts)));
       sum_.add(tape, loss.objective, 1 / inputs.count);
-      measured.put(stop_.load());
-      measured.put(task_.units(inputs.batches[i]));
-      put(measured, loss.averages);
+      measured.push_back({.told_to_stop = stop_.load(),
+                          .units = task_.units(inputs.batches[i]),
+                          .averages = std::move(loss.averages)});
     } catch (const NonFiniteError& error) {  // of train.check_finite
       throw NonFiniteError(fmt::format("{}; {}", error.what(), examples_of_micro_batch(inputs, i)));
     }
-  const auto all_measured = ranks_.begin_gather(measured.take(), "the losses");
+  auto all_measured = ranks_.begin_gather(std::move(measured), "the losses");
   Gradients gradients = sum_.finish();
   const Clip clipped = sum_.clip(config_[key::clip_norm]);
   return {.inputs = std::move(inputs),
-          .averages = add_measured(ranks_.end_gather(all_measured)),
+          .averages = add_measured(ranks_.end_gather(std::move(all_measured))),
           .gradients = std::move(gradients),
           .clip = clipped};
 }
@@ -320,13 +320,13 @@ void Trainer::pass_over(const ComputedStep& computed, const std::string& fault) 
   throw std::runtime_error(fmt::format("{}{}: {}", fault, excess, explanation));
 }
 
-MetricSums Trainer::add_measured(const std::vector<std::string>& of_ranks) {
+MetricSums Trainer::add_measured(const std::vector<std::vector<MicroBatchMetrics>>& of_ranks) {
   MetricSums averages;
-  for (const std::string& bytes : of_ranks)
-    for (Unpacker packed(bytes); !packed.at_end();) {
-      stopping_ |= packed.get<bool>();
-      units_since_log_ += packed.get<double>();
-      add(averages, get_averages(packed));
+  for (const std::vector<MicroBatchMetrics>& micro_batches : of_ranks)
+    for (const MicroBatchMetrics& measured : micro_batches) {
+      stopping_ |= measured.told_to_stop;
+      units_since_log_ += measured.units;
+      add(averages, measured.averages);
     }
   return averages;
 }

@@ -27,6 +27,16 @@ struct TrainerOptions {
 void expect_same_data(const Run& run, const TrainingState& before, const TrainingState& now,
                       const Config& config);
 
+// What one micro-batch of a step measured.
+struct MicroBatchMetrics {
+  bool told_to_stop = false;
+  double units = 0;
+  MetricSums averages{};
+  static void fields(auto& visit, auto& self) {
+    visit(self.told_to_stop, self.units, self.averages);
+  }
+};
+
 // What the next step comes to before it moves anything.
 struct ComputedStep {
   StepInputs inputs;
@@ -81,7 +91,7 @@ class Trainer {
   void log(const std::string& text);
   void save_checkpoint_of_step();
   void save(const std::string& path);
-  MetricSums add_measured(const std::vector<std::string>& of_ranks);
+  MetricSums add_measured(const std::vector<std::vector<MicroBatchMetrics>>& of_ranks);
   bool stops() const;
   double elapsed_s() const;
 
