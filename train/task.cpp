@@ -20,11 +20,53 @@ void make_path_absolute(Config& config, const Key<std::string>& key) {
   config.set(key, (path.has_filename() ? path : path.parent_path()).string());
 }
 
+std::vector<TaskSpec (*)()>& registered_specs() {
+  static std::vector<TaskSpec (*)()> specs;
+  return specs;
+}
+
 }  // namespace
 
-std::map<std::string, TaskType>& task_registry() {
-  static std::map<std::string, TaskType> registry;
+std::map<std::string, TaskSpec>& task_registry() {
+  static std::map<std::string, TaskSpec> registry = [] {
+    std::map<std::string, TaskSpec> all;
+    for (TaskSpec (*const make_spec)() : registered_specs()) {
+      TaskSpec spec = make_spec();
+      const std::string name = spec.name;
+      all.emplace(name, std::move(spec));
+    }
+    return all;
+  }();
   return registry;
+}
+
+RegisterTask::RegisterTask(TaskSpec (*spec)()) { registered_specs().push_back(spec); }
+
+const TaskSpec& spec_of(const Config& config) { return task_registry().at(config[key::task]); }
+
+const std::vector<MetricInfo>& common_metrics() {
+  using enum MetricInfo::Better;
+  static const std::vector<MetricInfo> metrics{
+      {"loss", "", lower, "the objective that training minimizes"},
+      {"lr", "", neither, "the learning rate"},
+      {"grad_norm", "", neither, "the norm of the gradient before clipping"},
+      {"elapsed_s", "seconds", neither, "the time of training"},
+      {"tokens_per_s", "tokens per second", higher, "the throughput of the training"},
+      {"examples_per_s", "examples per second", higher, "the throughput of the training"},
+      {"bad_steps", "", lower, "the number of steps that were skipped"},
+  };
+  return metrics;
+}
+
+MetricInfo metric_info(const std::string& task, const std::string& name) {
+  const std::string wanted = name.starts_with("test_") ? name.substr(5) : name;
+  const auto spec = task_registry().find(task);
+  if (spec != task_registry().end())
+    for (const MetricInfo& metric : spec->second.metrics)
+      if (metric.name == wanted) return metric;
+  for (const MetricInfo& metric : common_metrics())
+    if (metric.name == wanted) return metric;
+  return {.name = wanted};
 }
 
 const std::string& kept_value(const std::map<std::string, std::string>& metadata,
@@ -38,14 +80,14 @@ namespace {
 
 Config resolve(const std::vector<ConfigText>& texts, const std::vector<std::string>& overrides) {
   const auto [name, origin] = Config::peek(texts, overrides, key::task.name);
-  const auto type = task_registry().find(name);
+  const auto spec = task_registry().find(name);
   std::vector<std::string> tasks;
-  for (const auto& [known, registered] : task_registry()) tasks.push_back(known);
+  for (const auto& [known, any] : task_registry()) tasks.push_back(known);
   expect_input(!name.empty(), "{}: no task; the first line of a config is task = \"…\", one of {}",
                texts.front().source, fmt::join(tasks, ", "));
-  expect_input(type != task_registry().end(), "{}: task = {}: expected one of {}{}", origin,
+  expect_input(spec != task_registry().end(), "{}: task = {}: expected one of {}{}", origin,
                to_toml(Value(name)), fmt::join(tasks, ", "), did_you_mean(name, tasks, "\""));
-  Config config(texts, overrides, key::with_common_keys(type->second.keys()));
+  Config config(texts, overrides, key::with_common_keys(spec->second.keys));
   make_path_absolute(config, key::data_path);
   make_path_absolute(config, key::from);
   return config;
@@ -83,7 +125,7 @@ Config load_config(const std::string& path_or_name, const std::vector<std::strin
 }
 
 std::unique_ptr<Task> make_task(const TaskSetup& setup) {
-  std::unique_ptr<Task> task = task_registry().at(setup.config[key::task]).make(setup);
+  std::unique_ptr<Task> task = spec_of(setup.config).make(setup);
   prepare_fine_tuning(task->model(), setup.config);
   return task;
 }

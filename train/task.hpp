@@ -6,16 +6,21 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/dataset.hpp"
 #include "data/sampler.hpp"
 #include "layers/module.hpp"
-#include "train/config/config.hpp"
+#include "train/config/options.hpp"
+#include "train/inspect/latent_codes.hpp"
+#include "train/inspect/onnx/onnx_graph.hpp"
+#include "train/inspect/report_panels.hpp"
+#include "train/inspect/values.hpp"
 
 namespace tapestry {
 
-// A sum and what it is divided by when it is reported. Averages over batches add.
+// A sum and the count by which it is divided when it is reported. Averages over batches add.
 struct MetricSum {
   double sum = 0, count = 0;
   double value() const { return count > 0 ? sum / count : 0; }
@@ -27,33 +32,33 @@ struct MetricSum {
 };
 using MetricSums = std::map<std::string, MetricSum>;
 using Metrics = std::map<std::string, double>;
-// Of figures that can be computed in several ways, by their names: which way was taken.
+// By the names of metrics that can be computed in several ways: how they were computed.
 using Signatures = std::map<std::string, std::string>;
 
-// What a model wrote in an evaluation, and what it should have written.
+// The texts that a model generated in an evaluation, and the reference texts.
 struct GeneratedTexts {
   std::vector<std::string> predictions{}, references{};
-  std::int64_t cut_sources = 0;  // of which the model read the beginning alone
+  std::int64_t cut_sources = 0;  // number of sources of which the model read only the beginning
 };
 
-// One pass of a model over a batch.
+// The result of one forward pass over a batch.
 struct Loss {
-  Tensor objective;     // a sum over the batch: the trainer divides it by the count of the step
-  MetricSums averages;  // to report, "loss" always among them
-  GeneratedTexts generated{};  // of a batch that is evaluated, where the task is to write
+  Tensor objective;            // a sum over the batch: the trainer divides it by the step's count
+  MetricSums averages;         // to report; "loss" is always among them
+  GeneratedTexts generated{};  // in an evaluation of a task that generates texts
 };
 
-// When and with which random numbers a pass runs.
+// How a forward pass runs.
 struct Pass {
   bool training = false;
   std::int64_t step = 0;
-  Random* noise = nullptr;  // for dropout while training, and for what a model samples
-  // In an evaluation, of each example its own, so that no figure depends on how they are batched.
+  Random* noise = nullptr;  // for dropout in training, and for sampling
+  // In an evaluation, one for each example, so that no metric depends on the division into batches.
   std::span<Random> noise_of_examples{};
 };
 
-// What a config's `task` selects: dataset, model, loss and metrics. What shows a trained model is a
-// view (train/inspect/inspector.hpp).
+// The data sets, model, loss and metrics of a config's `task`. TaskSpec has what is known of a task
+// without its data.
 class Task {
  public:
   virtual ~Task() = default;
@@ -61,71 +66,153 @@ class Task {
   virtual Module& model() = 0;
   virtual const Dataset& training_data() = 0;
   virtual const Dataset& validation_data() = 0;
-  virtual const Dataset* test_data() {
-    return nullptr;
-  }  // no part in choosing; null: there is none
+  virtual const Dataset* test_data() { return nullptr; }   // null: the task has no test split
   virtual Order order() const { return Order::shuffled; }  // of the training examples
-  // One graph, say: whatever examples a part of a step has, it computes what the whole step does.
+  // Returns whether every micro-batch computes the same whole, as for the nodes of one graph.
   virtual bool is_computed_whole() const { return false; }
   virtual Loss loss(const Batch& batch, const Pass& pass) = 0;
 
-  // What of the data is not learnt from, to be said once; empty: nothing to say.
+  // Returns which of the data are not trained on, for a message at the beginning; or "".
   virtual std::string remark() const { return ""; }
 
-  // Adds what follows from the averages: "bits_per_char" from "loss".
+  // Adds metrics that follow from the averages: "bits_per_char" from "loss".
   virtual void add_derived_metrics(Metrics&) const {}
-  // Adds what the whole transcript of an evaluation says: "bleu".
+  // Adds metrics of all texts of an evaluation: "bleu".
   virtual void add_corpus_metrics(const GeneratedTexts&, Metrics&) const {}
-  virtual Signatures signatures() const { return {}; }     // of figures that it derives or judges
-  virtual const char* unit() const { return "examples"; }  // of the speed
+  virtual Signatures signatures() const { return {}; }     // of derived and corpus metrics
+  virtual const char* unit() const { return "examples"; }  // of the throughput
   virtual double units(const Batch& batch) const {
     return static_cast<double>(batch.inputs.dim(0));
   }
 
-  // What a checkpoint must keep so that the model can be used without its data: the vocabulary.
+  // Returns what a checkpoint keeps so that the model can be used without its data: the vocabulary.
   virtual std::map<std::string, std::string> metadata() const { return {}; }
 };
 
-// What a task is built from. `metadata` is a checkpoint's, or empty for a new run. `needs_data` is
-// false where only a trained model is wanted.
+// Returns the task as one of class T, or null if it is of another class.
+template <class T, class AnyTask>
+T* task_as(AnyTask& task) {
+  return dynamic_cast<T*>(&task);
+}
+
+// What a task is constructed from. `metadata` is a checkpoint's, or empty for a new run.
+// `needs_data` is false if only a trained model is wanted.
 struct TaskSetup {
   const Config& config;
   std::map<std::string, std::string> metadata{};
   bool needs_data = true;
-  bool assumes_text = false;  // where a text is missing: for a plan, which needs its size alone
+  bool assumes_text = false;  // in place of a text that is missing: a plan needs only its size
 };
 
-// Returns what a checkpoint's metadata keep as `name`. std::invalid_argument where it is missing.
+// Returns the value of `name` in a checkpoint's metadata. Throws std::invalid_argument if it is
+// missing.
 const std::string& kept_value(const std::map<std::string, std::string>& metadata,
                               const std::string& name);
 
-struct TaskType {
-  std::string help;
-  std::function<std::vector<KeyInfo>()> keys;  // its own, beside those that every task has
-  std::function<std::unique_ptr<Task>(const TaskSetup&)> make;
+// A metric of a training or of an evaluation.
+struct MetricInfo {
+  enum class Better { neither, lower, higher };
+  std::string name{};  // as in metrics.jsonl, without "test_"
+  std::string unit{};  // "nats per token"; empty: a share from 0 to 1, or a number without unit
+  Better better = Better::neither;
+  std::string meaning{};
+  bool is_per_token = false;            // comparable only between models of the same tokens
+  std::vector<std::string> settings{};  // comparable only if these keys have the same values
 };
 
-// Tasks by name. Each one's source file registers it.
-std::map<std::string, TaskType>& task_registry();
+using TypedOptions = std::vector<std::pair<std::string, std::string>>;  // a name and its text
 
-// At namespace scope in its source file: registers the task T, which is made from a TaskSetup.
-template <class T>
-struct RegisterTask {
-  RegisterTask(const std::string& name, std::string help,
-               std::function<std::vector<KeyInfo>()> keys) {
-    task_registry()[name] = {std::move(help), std::move(keys),
-                             [](const TaskSetup& setup) { return std::make_unique<T>(setup); }};
+// A function that shows a trained model in one way, and the options that it takes on the command
+// line. It takes the task as an object of the task's own class.
+template <class Shown>
+class Inspector {
+ public:
+  // None: `missing` is the message for tasks that have no such inspector.
+  explicit Inspector(const char* missing) : missing_(missing) {}
+  template <class OwnTask>
+  Inspector(std::vector<KeyInfo> options, Shown (*show)(OwnTask&, const Options&))
+      : options_(std::move(options)), show_([show](Task& task, const Options& given) {
+          return show(own<OwnTask>(task), given);
+        }) {}
+  template <class OwnTask>
+  Inspector(Shown (*show)(OwnTask&))
+      : show_([show](Task& task, const Options&) { return show(own<OwnTask>(task)); }) {}
+
+  explicit operator bool() const { return show_ != nullptr; }
+  const std::vector<KeyInfo>& options() const { return options_; }
+
+  // Shows the model of `task`. Throws InputError if there is no such inspector, or if one of the
+  // options is unknown or out of its range.
+  Shown show(Task& task, const TypedOptions& typed = {}) const {
+    expect_input(show_ != nullptr, "{}", missing_);
+    Options options(options_);
+    for (const auto& [name, text] : typed) options.set(name, text);
+    options.expect_all_used();
+    return show_(task, options);
   }
+
+ private:
+  template <class OwnTask>
+  static OwnTask& own(Task& task) {
+    auto* own = task_as<OwnTask>(task);
+    require(own != nullptr, "inspect: the task is not of the class that its spec makes");
+    return *own;
+  }
+
+  const char* missing_ = "";
+  std::vector<KeyInfo> options_{};
+  std::function<Shown(Task& task, const Options& options)> show_{};
 };
 
-// A config with the keys of its task, on top of its bases, the last of which is `beneath` if there
-// is one. CONFIG is a path or the name of a shipped config; a text by itself can be based on
-// shipped configs alone.
+// All that the program knows of a task. Each task registers one, and no tool has another list.
+struct TaskSpec {
+  std::string name{}, help{};
+  std::vector<KeyInfo> keys{};  // its own, in addition to those that every task has
+  std::function<std::unique_ptr<Task>(const TaskSetup&)> make{};
+  std::vector<MetricInfo> metrics{};  // its own, in addition to those of every training
+  Inspector<Sample> samples{"this run's model has no samples to show"};
+  Inspector<ChatSession> chat{"this run's model writes no texts: it cannot be talked with"};
+  Inspector<TokenDecoder> token_decoder{"this run's inputs are no tokens of a text"};
+  Inspector<AttentionMaps> attention{"this run's model has no attention to draw"};
+  Inspector<LatentCodes> latent_codes{"this run's model has no latent space to draw"};
+  Inspector<ReportPanels> panels{"this run's model has nothing more to show"};
+  Inspector<onnx::Models> onnx{
+      "this run's model has no form in ONNX; --format safetensors takes the weights out of any "
+      "model"};
+  bool is_usable_in_programs = false;  // model.hpp has methods for it
+};
+
+// Returns the registered tasks by name.
+std::map<std::string, TaskSpec>& task_registry();
+const TaskSpec& spec_of(const Config& config);
+
+// Registers a task when it is defined at namespace scope in the task's source. `spec` is called
+// when tasks are first asked for: the keys of all sources exist by then.
+struct RegisterTask {
+  explicit RegisterTask(TaskSpec (*spec)());
+};
+
+// Constructs a task of class T: the `make` of its spec.
+template <class T>
+std::unique_ptr<Task> make_task_of(const TaskSetup& setup) {
+  return std::make_unique<T>(setup);
+}
+
+// Returns the metric `name` of a task, "test_loss" being "loss": the task's own, or one that every
+// training has. An unknown one has only its name.
+MetricInfo metric_info(const std::string& task, const std::string& name);
+
+// Returns the metrics that every training has.
+const std::vector<MetricInfo>& common_metrics();
+
+// Returns a config with the keys of its task, on top of its bases, the last of which is `beneath`
+// if it is given. Reads a path or the name of a shipped config.
 Config load_config(const std::string& path_or_name, const std::vector<std::string>& overrides,
                    const std::optional<ConfigText>& beneath = {});
+// Does the same for a text, which can be based only on shipped configs.
 Config parse_config(const std::string& text, const std::string& source,
                     const std::vector<std::string>& overrides);
-// Of Config::toml(), as checkpoints keep it.
+// Does the same for the text of Config::toml(), as checkpoints keep it.
 Config resolved_config(const std::string& text, const std::string& source,
                        const std::vector<std::string>& overrides);
 

@@ -4,8 +4,8 @@
 #include "tests/support/labels.hpp"
 #include "tests/support/run_fixture.hpp"
 #include "train/generate/generate.hpp"
-#include "train/inspect/inspector.hpp"
 #include "train/run/run.hpp"
+#include "train/task.hpp"
 #include "train/tasks/language/kept_chat_template.hpp"
 #include "train/tasks/language/language_model.hpp"
 
@@ -96,12 +96,13 @@ TEST_CASE("chat: what the model remembers is what it would read from the beginni
   auto& task = dynamic_cast<LanguageModel&>(*trained.task);
   const auto& tokenizer = dynamic_cast<const BytePairTokenizer&>(task.tokenizer());
   const ChatEncoder encoder(tokenizer, *kept_chat_template(task.metadata()), task.end_of_text());
-  const ChatSession talk = inspect<ChatSession>(
-      trained.config, task, {{"temperature", "0"}, {"tokens", "5"}, {"system", "s"}});
+  const ChatSession talk =
+      spec_of(trained.config)
+          .chat.show(task, {{"temperature", "0"}, {"tokens", "5"}, {"system", "s"}});
   std::vector<Message> said = {{Speaker::system, "s"}};
   for (const std::string message : {"1", "2"}) {
     std::string text;
-    const Answer answer = talk.answer(
+    const Answer answer = talk(
         message, [&](std::string_view piece) { text += piece; }, [] { return true; });
     CHECK(answer.forgotten == 0);
     CHECK(!answer.is_cut);

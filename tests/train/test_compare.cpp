@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "tests/support/run_fixture.hpp"
+#include "train/task.hpp"
 #include "train/tools/report/comparison.hpp"
 
 namespace tapestry {
@@ -345,19 +346,33 @@ TEST_CASE("bug: compare: of the loss alone it was said which way is better") {
   for (int seed = 1; seed <= 3; ++seed)
     for (const auto& [run, moved] : {std::pair{"a", 0}, std::pair{"b", 100}})
       club.measured(fmt::format("{}/seed-{}", run, seed),
-                    fmt::format(R"("loss":{0},"accuracy":{0},"mse":{0},"bleu":{0},"attended":{0})",
+                    fmt::format(R"("loss":{0},"accuracy":{0},"attended":{0})",
                                 seed * 0.1 + moved * (1 + 0.01 * seed * seed)));
   const std::vector<std::string> lines = lines_of(club.run({"compare", "a", "b"}).out);
   for (const auto& [figure, outcome] :
-       {std::pair{"loss", "higher, which is worse"}, std::pair{"mse", "higher, which is worse"},
-        std::pair{"accuracy", "higher, which is better"},
-        std::pair{"bleu", "higher, which is better"}, std::pair{"attended", "differs: higher"}})
+       {std::pair{"loss", "higher, which is worse"},
+        std::pair{"accuracy", "higher, which is better"}, std::pair{"attended", "differs: higher"}})
     CHECK_MESSAGE(std::ranges::any_of(lines,
                                       [&](const std::string& line) {
                                         return line.starts_with(std::string(figure) + " ") &&
                                                line.ends_with(outcome);
                                       }),
                   figure);
+}
+
+TEST_CASE("compare: each task says of its metrics which way is better") {
+  using enum MetricInfo::Better;
+  CHECK(metric_info("forecast", "test_mse").better == lower);
+  CHECK(metric_info("translation", "bleu").better == higher);
+  CHECK(metric_info("recall", "attended").better == neither);
+  CHECK(metric_info("no task", "loss").better == lower);
+  CHECK(metric_info("graph", "bleu").better == neither);
+  CHECK(metric_info("graph", "bleu").meaning.empty());
+  for (const auto& [task, spec] : task_registry()) {
+    CHECK_MESSAGE(!spec.metrics.empty(), task);
+    for (const MetricInfo& metric : spec.metrics)
+      CHECK_MESSAGE(!metric.meaning.empty(), metric.name);
+  }
 }
 
 TEST_SUITE_END();

@@ -262,10 +262,10 @@ TEST_CASE("config: the task comes first") {
 }
 
 TEST_CASE("config: every key of every task has a help text and a default it accepts itself") {
-  for (const auto& [task, type] : task_registry()) {
+  for (const auto& [task, spec] : task_registry()) {
     CAPTURE(task);
-    CHECK(!type.help.empty());
-    const auto keys = key::with_common_keys(type.keys());
+    CHECK(!spec.help.empty());
+    const auto keys = key::with_common_keys(spec.keys);
     std::vector<std::string> names;
     for (const KeyInfo& info : keys) {
       CAPTURE(info.name);
@@ -277,7 +277,7 @@ TEST_CASE("config: every key of every task has a help text and a default it acce
       CHECK(section == (info.name != "task" && info.name != "name" && info.name != "seed"));
       CHECK_NOTHROW(Config(info.name + " = " + value, "default", {}, keys));
     }
-    for (const KeyInfo& own : type.keys())  // none of a section that is not written
+    for (const KeyInfo& own : spec.keys)  // none of a section that is not written
       CHECK_MESSAGE(std::ranges::count(names, own.name) == 1, own.name);
     std::ranges::sort(names);
     CHECK(std::ranges::adjacent_find(names) == names.end());

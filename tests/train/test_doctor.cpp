@@ -315,9 +315,8 @@ class TokenTask final : public Task {
 class DoctoredTasks {
  public:
   DoctoredTasks() {
-    const auto keys = [] { return std::vector<KeyInfo>{fault_key}; };
-    RegisterTask<ClassTask>("doctored-classes", "", keys);
-    RegisterTask<TokenTask>("doctored-tokens", "", keys);
+    task_registry()["doctored-classes"] = {.keys = {fault_key}, .make = make_task_of<ClassTask>};
+    task_registry()["doctored-tokens"] = {.keys = {fault_key}, .make = make_task_of<TokenTask>};
   }
   ~DoctoredTasks() {
     for (const char* name : {"doctored-classes", "doctored-tokens"}) task_registry().erase(name);

@@ -253,7 +253,7 @@ class WideTask final : public Task {
 };
 
 CheckResult judge_wide_labels(const std::string& labels) {
-  RegisterTask<WideTask>("doctored-wide", "", [] { return std::vector<KeyInfo>{wide_labels_key}; });
+  task_registry()["doctored-wide"] = {.keys = {wide_labels_key}, .make = make_task_of<WideTask>};
   const std::string text = fmt::format(
       "task = \"doctored-wide\"\n[data]\nlabels = \"{}\"\n[train]\nbatch_size = 4\n", labels);
   TrainingUnderTest under_test([&](const std::vector<std::string>& overrides) {

@@ -4,9 +4,9 @@
 
 #include "autograd/random.hpp"
 #include "tests/support/process.hpp"
+#include "train/inspect/latent_codes.hpp"
 #include "train/plot/principal_components.hpp"
 #include "train/plot/render.hpp"
-#include "train/tasks/images/latent_figure.hpp"
 
 namespace tapestry {
 namespace {

@@ -13,9 +13,9 @@
 #include "tests/support/small_data.hpp"
 #include "train/config/keys.hpp"
 #include "train/config/shipped_configs.hpp"
-#include "train/inspect/inspector.hpp"
 #include "train/inspect/onnx/onnx_file.hpp"
 #include "train/inspect/onnx/ops.hpp"
+#include "train/task.hpp"
 #include "train/tools/convert/onnx.hpp"
 
 // What is exported as ONNX: how its files are made, and that what they say is what the model
@@ -371,11 +371,12 @@ TEST_CASE("onnx: export by the command line, and what it refuses") {
 TEST_CASE("onnx: a task that has no such form yet is refused") {
   const TemporaryFolder folder;
   const TrainedModel karate = untrained("task = \"graph\"\n[data]\nkind = \"karate\"\n", {});
-  auto view = inspectors<onnx::Models>().extract("graph");
+  Inspector<onnx::Models> exporter =
+      std::exchange(task_registry().at("graph").onnx, TaskSpec{}.onnx);
   CHECK(message_of([&] { export_onnx(karate, folder.path("karate.onnx")); }) ==
         "this run's model has no form in ONNX; --format safetensors takes the weights out of any "
         "model");
-  inspectors<onnx::Models>().insert(std::move(view));
+  task_registry().at("graph").onnx = std::move(exporter);
   CHECK_FALSE(fs::exists(folder.path("karate.onnx")));
 }
 

@@ -9,8 +9,8 @@
 #include "tests/support/tokens.hpp"
 #include "train/generate/generate.hpp"
 #include "train/generate/token_text.hpp"
-#include "train/inspect/inspector.hpp"
 #include "train/run/run.hpp"
+#include "train/task.hpp"
 
 // How texts are chosen token by token, and shown while they come.
 namespace tapestry {
@@ -123,8 +123,9 @@ TEST_CASE("sample: a text is shown piece by piece while it is made") {
   const RunFixture fixture;
   fixture.must_train("text", "run", {"train.steps=2"});
   const TrainedModel trained = load_trained(fixture.folder.path("run"), {}, false);
-  const Sample sample = inspect<Sample>(trained.config, *trained.task,
-                                        {{"prompt", "green"}, {"tokens", "12"}, {"stop", "zz"}});
+  const Sample sample =
+      spec_of(trained.config)
+          .samples.show(*trained.task, {{"prompt", "green"}, {"tokens", "12"}, {"stop", "zz"}});
   std::vector<std::string> pieces;
   sample.stream([&](std::string_view piece) { pieces.emplace_back(piece); });
   CHECK(pieces.size() >= 12);

@@ -85,9 +85,9 @@ TEST_CASE("bug: a key that another's choice makes idle was ignored in silence") 
 }
 
 TEST_CASE("idle keys: conditions are of keys that the task has, and of values that these take") {
-  for (const auto& [task, type] : task_registry()) {
+  for (const auto& [task, spec] : task_registry()) {
     CAPTURE(task);
-    const std::vector<KeyInfo> keys = key::with_common_keys(type.keys());
+    const std::vector<KeyInfo> keys = key::with_common_keys(spec.keys);
     for (const KeyInfo& key : keys)
       for (const Condition& condition : key.limits.used_if) {
         CAPTURE(key.name);

@@ -4,8 +4,8 @@
 #include <ranges>
 
 #include "train/commands/command.hpp"
+#include "train/commands/inspector_arguments.hpp"
 #include "train/commands/output.hpp"
-#include "train/commands/view_arguments.hpp"
 #include "train/measure/machine.hpp"
 #include "train/run/run.hpp"
 #include "train/trainer/trainer.hpp"
@@ -37,7 +37,7 @@ class ShowAttention final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.run(run_);
-    declare_options<AttentionMaps>(arguments, typed_);
+    declare_options(arguments, &TaskSpec::attention, typed_);
     arguments.option("--layer", layer_, "of one layer only: 1, or decoder.1.cross_attention");
     arguments.option("--head", head_, "of one head only", {.low = 0, .high = 1024});
     arguments.overrides(overrides_);
@@ -47,7 +47,7 @@ class ShowAttention final : public Command {
   int run() override {
     const TrainedModel trained = load_trained(run_, overrides_, false);
     use_machine_as(trained.config);
-    const AttentionMaps all = inspect<AttentionMaps>(trained.config, *trained.task, typed_);
+    const AttentionMaps all = spec_of(trained.config).attention.show(*trained.task, typed_);
     HeatMaps figure;
     for (const AttentionMap& attention : all)
       if (is_wanted(attention)) {

@@ -8,8 +8,8 @@
 
 #include "data/input_file.hpp"
 #include "train/commands/command.hpp"
+#include "train/commands/inspector_arguments.hpp"
 #include "train/commands/output.hpp"
-#include "train/commands/view_arguments.hpp"
 #include "train/measure/machine.hpp"
 #include "train/run/terminal.hpp"
 #include "train/tools/convert/adapter.hpp"
@@ -77,14 +77,14 @@ class ChatWithModel final : public Command {
   void declare(Arguments& arguments) override {
     arguments.run(run_);
     arguments.adapter(adapter_);
-    declare_options<ChatSession>(arguments, typed_);
+    declare_options(arguments, &TaskSpec::chat, typed_);
     arguments.overrides(overrides_);
   }
 
   int run() override {
     const TrainedModel trained = load_trained_with(adapter_, run_, overrides_, false);
     use_machine_as(trained.config);
-    const ChatSession talk = inspect<ChatSession>(trained.config, *trained.task, typed_);
+    const ChatSession chat = spec_of(trained.config).chat.show(*trained.task, typed_);
     end_chat_at_signals();
     const bool asks = isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
     if (asks) say("a message a line; Ctrl-D ends\n");
@@ -92,9 +92,9 @@ class ChatWithModel final : public Command {
     while (const std::optional<std::string> message = next(messages, asks)) {
       if (trimmed(*message).empty()) continue;
       if (asks)
-        answer_person(talk, *message);
+        answer_person(chat, *message);
       else
-        answer_line(talk, *message, messages.number());
+        answer_line(chat, *message, messages.number());
       if (chat_interrupted) break;
     }
     if (asks) say("\n");
@@ -111,23 +111,23 @@ class ChatWithModel final : public Command {
   }
 
   // What is wrong with a message is said, and another one can be.
-  static void answer_person(const ChatSession& talk, const std::string& message) try {
-    answer(talk, message);
+  static void answer_person(const ChatSession& chat, const std::string& message) try {
+    answer(chat, message);
   } catch (const InputError& error) {
     complain(error.what());
   }
 
-  static void answer_line(const ChatSession& talk, const std::string& message,
+  static void answer_line(const ChatSession& chat, const std::string& message,
                           std::int64_t line) try {
-    answer(talk, message);
+    answer(chat, message);
   } catch (const InputError& error) {
     throw InputError(fmt::format("the standard input: line {}: {}", line, error.what()));
   }
 
-  static void answer(const ChatSession& talk, const std::string& message) {
+  static void answer(const ChatSession& chat, const std::string& message) {
     Answer answer;
     show_as_it_comes([&](const TextSink& write) {
-      answer = talk.answer(message, write, [] { return !chat_interrupted; });
+      answer = chat(message, write, [] { return !chat_interrupted; });
     });
     say("\n");
     if (answer.forgotten > 0)

@@ -6,8 +6,8 @@
 #include "train/commands/command.hpp"
 #include "train/commands/compare_json.hpp"
 #include "train/run/terminal.hpp"
+#include "train/task.hpp"
 #include "train/tools/report/comparison.hpp"
-#include "train/tools/report/figures.hpp"
 
 namespace tapestry {
 namespace {
@@ -129,17 +129,17 @@ void print_estimates(const std::vector<RunGroup>& groups) {
 // --- differences ---
 
 std::string verdict_text(const FigureDifference& difference, const std::string& numbers,
-                         MeasuredFigure::Better better) {
+                         MetricInfo::Better better) {
   const std::string name = outcome_name(difference.outcome);
   if (!difference.reason.empty()) return fmt::format("{}: {}", name, printable(difference.reason));
   if (difference.outcome != FigureDifference::Outcome::differs)
     return fmt::format("{} ({})", name, numbers);
   const bool is_lower = difference.value < 0;
   const bool is_better =
-      better == (is_lower ? MeasuredFigure::Better::lower : MeasuredFigure::Better::higher);
-  const char* worth = better == MeasuredFigure::Better::neither ? ""
-                      : is_better                               ? ", which is better"
-                                                                : ", which is worse";
+      better == (is_lower ? MetricInfo::Better::lower : MetricInfo::Better::higher);
+  const char* worth = better == MetricInfo::Better::neither ? ""
+                      : is_better                           ? ", which is better"
+                                                            : ", which is worse";
   return fmt::format("{}: {}{}", name, is_lower ? "lower" : "higher", worth);
 }
 
@@ -158,7 +158,7 @@ Row difference_row(const RunGroup& first, const RunGroup& other, const std::stri
       difference->reason.empty() ? fmt::format("{:+.{}f}", difference->value, decimals) : "-",
       "-",
       "-",
-      verdict_text(*difference, numbers, figure_named(figure).better)};
+      verdict_text(*difference, numbers, metric_info(first.runs.front().task, figure).better)};
   if (difference->margin) {
     row[3] = interval_text({.value = difference->value, .margin = *difference->margin}, decimals);
     row[4] = difference->is_paired ? "paired" : "Welch";

@@ -1,8 +1,8 @@
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
+#include "train/inspect/latent_codes.hpp"
 #include "train/measure/machine.hpp"
 #include "train/run/run.hpp"
-#include "train/tasks/images/latent_figure.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace tapestry {
@@ -20,7 +20,7 @@ class ShowLatent final : public Command {
   int run() override {
     const TrainedModel trained = load_trained(run_, overrides_, true);
     use_machine_as(trained.config);
-    const LatentCodes codes = inspect<LatentCodes>(trained.config, *trained.task, {});
+    const LatentCodes codes = spec_of(trained.config).latent_codes.show(*trained.task);
     const std::string out = out_.empty() ? in_run(run_, "latent") : out_;
     write_table_and_figure(out, latent_csv(codes), latent_scatter(codes));
     return 0;

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "train/inspect/inspector.hpp"
+#include "train/inspect/values.hpp"
 #include "train/plot/figure.hpp"
 
 // The files that commands leave behind. Of figures, their names are printed.

@@ -1,6 +1,6 @@
 #include "train/commands/command.hpp"
+#include "train/commands/inspector_arguments.hpp"
 #include "train/commands/output.hpp"
-#include "train/commands/view_arguments.hpp"
 #include "train/measure/machine.hpp"
 #include "train/run/terminal.hpp"
 #include "train/tools/convert/adapter.hpp"
@@ -14,7 +14,7 @@ class ShowSamples final : public Command {
   void declare(Arguments& arguments) override {
     arguments.run(run_);
     arguments.adapter(adapter_);
-    declare_options<Sample>(arguments, typed_);
+    declare_options(arguments, &TaskSpec::samples, typed_);
     arguments.overrides(overrides_);
     arguments.option("--out", out_,
                      "write here: a text; or of a figure a .png, .svg or .csv, or NAME of all "
@@ -25,7 +25,7 @@ class ShowSamples final : public Command {
     const TrainedModel trained = load_trained_with(adapter_, run_, overrides_, false);
     use_machine_as(trained.config);
     expect_not_of_a_run(out_);
-    Sample sample = inspect<Sample>(trained.config, *trained.task, typed_);
+    Sample sample = spec_of(trained.config).samples.show(*trained.task, typed_);
     if (sample.stream && out_.empty()) {
       show_as_it_comes(sample.stream);
       return 0;

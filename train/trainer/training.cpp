@@ -139,7 +139,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
     if (writes) recorders = {&metrics_file.emplace(*lock), &checksums.emplace(*lock), &*progress};
     if (writes && config[key::tensorboard])
       recorders.push_back(&tensorboard.emplace(*lock, *task, config));
-    if (writes && config[key::samples] && inspectors<Sample>().contains(config[key::task]))
+    if (writes && config[key::samples] && spec_of(config).samples)
       recorders.push_back(&samples.emplace(*lock, *task, config));
     trainer.emplace(*task, config, run, checkpoint ? &*checkpoint : nullptr, stop_requested, ranks,
                     TrainerOptions{.recorders = recorders,

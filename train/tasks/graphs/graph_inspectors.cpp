@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <map>
+#include <numeric>
 
-#include "train/inspect/inspector.hpp"
+#include "train/plot/graph_layout.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/graphs/graph_task.hpp"
 #include "train/tasks/inspector_options.hpp"
@@ -69,7 +71,121 @@ Sample sample(GraphTask& task, const Options& options) {
   return {.text = task.data().whole ? sample_nodes(task, options) : sample_graphs(task, options)};
 }
 
-const RegisterInspector samples("graph", {prompt, count}, &sample);
+constexpr std::int64_t most_shown_nodes = 3000, most_graphs = 12, most_edges = 50'000;
+
+// The first edges between chosen nodes, each once and numbered as they are, and how much the nodes
+// at their ends attended to one another, where there are weights (E), by the graph's edges.
+void add_edges(PlacedGraph& placed, const Adjacency& graph,
+               const std::vector<std::int32_t>& number_of, std::span<const float> weights) {
+  std::map<Edge, float> kept;
+  const std::vector<Edge> all = graph.list();
+  for (std::size_t e = 0; e < all.size(); ++e) {
+    const std::int32_t one = number_of[all[e].from], other = number_of[all[e].to];
+    if (one < 0 || other < 0 || one == other) continue;
+    float& weight = kept[{std::min(one, other), std::max(one, other)}];
+    if (!weights.empty()) weight = std::max(weight, weights[e]);
+  }
+  for (const auto& [edge, weight] : kept) {
+    if (std::ssize(placed.edges) == most_edges) return;
+    placed.edges.push_back(edge);
+    if (!weights.empty()) placed.weights.push_back(weight);
+  }
+}
+
+// The nodes with the most neighbours, in their own order.
+std::vector<std::int64_t> shown_nodes(const Adjacency& graph) {
+  std::vector<std::int64_t> nodes(graph.nodes());
+  std::iota(nodes.begin(), nodes.end(), 0);
+  if (graph.nodes() <= most_shown_nodes) return nodes;
+  const auto offsets = graph.incoming().offsets.values<std::int32_t>();
+  std::ranges::stable_sort(nodes, std::greater(),
+                           [&](std::int64_t v) { return offsets[v + 1] - offsets[v]; });
+  nodes.resize(most_shown_nodes);
+  std::ranges::sort(nodes);
+  return nodes;
+}
+
+std::vector<std::string> splits_of(const NodeGraph& whole) {
+  std::vector<std::string> splits(whole.names.size());
+  for (const auto& [name, nodes] :
+       {std::pair{"train", &whole.training}, std::pair{"val", &whole.validation},
+        std::pair{"test", &whole.test}})
+    for (const std::int64_t node : *nodes) splits[node] = name;
+  return splits;
+}
+
+// Of the first layer, where it attends: the mean of its heads (E).
+std::vector<float> attention_of(const GraphNetwork& model, const Adjacency& graph,
+                                const NodeFeatures& x) {
+  const auto* layer = dynamic_cast<const GraphAttention*>(model.layers.front().get());
+  if (!layer) return {};
+  const Array weights = layer->weights(graph, x).value();  // (E, H)
+  std::vector<float> means(weights.dim(0));
+  for (std::size_t i = 0; i < weights.values<float>().size(); ++i)
+    means[i / weights.dim(1)] += weights.values<float>()[i] / static_cast<float>(weights.dim(1));
+  return means;
+}
+
+template <class T>
+std::vector<T> chosen(const std::vector<T>& all, const std::vector<std::int64_t>& nodes) {
+  std::vector<T> some;
+  for (const std::int64_t node : nodes) some.push_back(all[node]);
+  return some;
+}
+
+PlacedGraph placed_nodes(GraphTask& task) {
+  const NodeGraph& whole = *task.data().whole;
+  const Batch batch = task.data().validation->batch({});
+  const NodeFeatures x(batch.inputs, batch.part<GraphPart>().features);
+  const std::vector<std::int64_t> nodes = shown_nodes(whole.graph);
+  std::vector<std::int32_t> number_of(whole.graph.nodes(), -1);
+  for (std::size_t i = 0; i < nodes.size(); ++i) number_of[nodes[i]] = static_cast<std::int32_t>(i);
+  PlacedGraph placed{
+      .title = std::ssize(nodes) == whole.graph.nodes()
+                   ? fmt::format("{} nodes", nodes.size())
+                   : fmt::format("{} of {} nodes, those with the most neighbours", nodes.size(),
+                                 whole.graph.nodes()),
+      .names = chosen(whole.names, nodes),
+      .truth = chosen(whole.labels, nodes),
+      .predicted = chosen(likeliest(task.model().forward(whole.graph, x, {}).value()), nodes),
+      .split = chosen(splits_of(whole), nodes)};
+  add_edges(placed, whole.graph, number_of, attention_of(task.model(), whole.graph, x));
+  placed.places = lay_out(std::ssize(nodes), placed.edges);
+  return placed;
+}
+
+PlacedGraph placed_graph(GraphTask& task, std::int64_t index) {
+  const auto [graph, label] = task.data().drawn->draw(index);
+  const auto N = static_cast<std::int32_t>(graph.nodes());
+  const Array x = Array::full({N, 1}, 1), ends = Array::of(std::vector{0, N}, {2});
+  const std::vector<std::string>& classes = task.data().classes;
+  PlacedGraph placed{
+      .truth_class = classes[label],
+      .predicted_class = classes[likeliest(task.model().forward(graph, x, ends).value()).front()]};
+  placed.title = fmt::format("held-back graph {}: {}", index, placed.predicted_class);
+  placed.title += placed.predicted_class == placed.truth_class
+                      ? ", right"
+                      : ", wrong: it is " + placed.truth_class;
+  std::vector<std::int32_t> number_of(N);
+  std::iota(number_of.begin(), number_of.end(), 0);
+  add_edges(placed, graph, number_of, attention_of(task.model(), graph, x));
+  placed.places = lay_out(N, placed.edges);
+  return placed;
+}
 
 }  // namespace
+
+Inspector<Sample> graph_samples() { return {{prompt, count}, &sample}; }
+
+ReportPanels graph_panels(GraphTask& task) {
+  PlacedGraphs shown{.class_names = task.data().classes};
+  if (task.data().whole) {
+    shown.graphs.push_back(placed_nodes(task));
+    return {shown};
+  }
+  for (std::int64_t i = 0; i < std::min(most_graphs, task.data().drawn->size()); ++i)
+    shown.graphs.push_back(placed_graph(task, i));
+  return {shown};
+}
+
 }  // namespace tapestry

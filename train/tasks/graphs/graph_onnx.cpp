@@ -1,5 +1,4 @@
 #include "data/json.hpp"
-#include "train/inspect/inspector.hpp"
 #include "train/inspect/onnx/models.hpp"
 #include "train/tasks/graphs/graph_task.hpp"
 
@@ -8,7 +7,9 @@ namespace {
 
 using onnx::Dimension;
 
-onnx::Models graph_network_graphs(GraphTask& task, const Options&) {
+}  // namespace
+
+onnx::Models graph_network_graphs(GraphTask& task) {
   const bool of_graphs = task.model().pooling.has_value();
   auto graph = std::make_unique<onnx::Graph>(
       "model", of_graphs ? "The classes of graphs." : "The classes of a graph's nodes.");
@@ -38,7 +39,4 @@ onnx::Models graph_network_graphs(GraphTask& task, const Options&) {
   return models;
 }
 
-const RegisterInspector graph_models("graph", {}, &graph_network_graphs);
-
-}  // namespace
 }  // namespace tapestry

@@ -8,11 +8,107 @@
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "train/config/keys.hpp"
+#include "train/config/option_keys.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/initialized.hpp"
 
 namespace tapestry {
 namespace {
+
+enum class GraphKind { drawn, karate, citations };
+const Choice<GraphKind> graph_kind{
+    "data.kind",
+    GraphKind::drawn,
+    "graphs to classify, or one graph's nodes: a club's, or cited papers",
+    {{"drawn", GraphKind::drawn},
+     {"karate", GraphKind::karate},
+     {"citations", GraphKind::citations}}};
+const Condition of_drawn = graph_kind.is(GraphKind::drawn),
+                of_citations = graph_kind.is(GraphKind::citations);
+const Key<std::int64_t> synthetic_graphs{
+    "data.examples", 100'000, "graphs to train on", {.low = 1, .high = 1e9, .used_if = {of_drawn}}};
+const Key<std::int64_t> synthetic_validation{"data.held_back",
+                                             1000,
+                                             "graphs to validate on, unlike any trained on",
+                                             {.low = 1, .high = 1e6, .used_if = {of_drawn}}};
+const Key<std::int64_t> least_nodes{
+    "data.least_nodes", 12, "of a drawn graph", {.low = 12, .high = 1000, .used_if = {of_drawn}}};
+const Key<std::int64_t> most_nodes{
+    "data.most_nodes", 24, "of a drawn graph", {.low = 12, .high = 1000, .used_if = {of_drawn}}};
+const Key<std::vector<std::int64_t>> labelled{
+    "data.labelled",
+    {1, 34},
+    "members of the club whose side is known",
+    {.low = 1, .high = 34, .used_if = {graph_kind.is(GraphKind::karate)}}};
+const Key<std::int64_t> training_nodes{"data.training_nodes",
+                                       140,
+                                       "the first lines of the content file",
+                                       {.low = 1, .high = 1e9, .used_if = {of_citations}}};
+const Key<std::int64_t> validation_nodes{"data.validation_nodes",
+                                         500,
+                                         "the lines after these",
+                                         {.low = 1, .high = 1e9, .used_if = {of_citations}}};
+const Key<std::int64_t> test_nodes{
+    "data.test_nodes", 1000, "the last lines", {.low = 1, .high = 1e9, .used_if = {of_citations}}};
+
+GraphData of_nodes(NodeGraph graph) {
+  const auto whole = std::make_shared<const NodeGraph>(std::move(graph));
+  const auto part = [&](const std::vector<std::int64_t>& nodes) {
+    return nodes.empty() ? nullptr : std::make_unique<NodeDataset>(whole, nodes);
+  };
+  return {.inputs = whole->features.dim(1),
+          .classes = whole->classes,
+          .training = part(whole->training),
+          .validation = part(whole->validation),
+          .test = part(whole->test),
+          .whole = whole};
+}
+
+NodeGraph citations(const Config& config) {
+  const std::string& path = key::required_path(
+      config, "no graph", std::string(node_graph_files) + " with --set data.path=FOLDER");
+  const NodeSplit split{.training = config[training_nodes],
+                        .validation = config[validation_nodes],
+                        .test = config[test_nodes]};
+  return with_keys(
+      config,
+      {{"training", training_nodes, "set it, data.validation_nodes and data.test_nodes to fit"}},
+      [&] { return load_node_graph(path, split); });
+}
+
+GraphData of_graphs(const Config& config) {
+  config.expect(config[least_nodes] <= config[most_nodes], most_nodes,
+                "is below data.least_nodes = {}", config[least_nodes]);
+  const auto part = [&](Split split) {
+    return std::make_unique<SyntheticGraphs>(SyntheticGraphOptions{
+        .least_nodes = config[least_nodes],
+        .most_nodes = config[most_nodes],
+        .examples = config[split == Split::train ? synthetic_graphs : synthetic_validation],
+        .seed = seed_of(config),
+        .split = split});
+  };
+  GraphData graphs{
+      .inputs = 1, .classes = SyntheticGraphs::classes(), .training = part(Split::train)};
+  auto validation = part(Split::validation);
+  graphs.drawn = validation.get();
+  graphs.validation = std::move(validation);
+  return graphs;
+}
+
+GraphData load_graphs(const Config& config) {
+  switch (config[graph_kind]) {
+    case GraphKind::drawn:
+      key::expect_no_path(config);
+      return of_graphs(config);
+    case GraphKind::karate:
+      key::expect_no_path(config);
+      return of_nodes(with_keys(config, {{"labelled", labelled}},
+                                [&] { return karate_club(config[labelled]); }));
+    case GraphKind::citations:
+      return of_nodes(citations(config));
+  }
+  throw_unhandled(graph_kind);
+}
 
 const Choice<GraphLayerKind> layer{
     "model.layer",
@@ -31,7 +127,7 @@ const Choice<Pooling> pooling{
     Pooling::sum,
     "of a graph's nodes, to classify graphs",
     {{"sum", Pooling::sum}, {"mean", Pooling::mean}, {"max", Pooling::max}},
-    {key::of_drawn}};
+    {of_drawn}};
 const Key<std::int64_t> layers{
     "model.layers", 2, "steps along the edges", {.low = 1, .high = 1000}};
 const Key<std::int64_t> width{"model.width", 16, "columns of a node", {.low = 1, .high = 65536}};
@@ -47,9 +143,24 @@ const Key<double> l2{"model.l2",
                      {.low = 0, .high = 1e3}};
 
 std::vector<KeyInfo> keys() {
-  std::vector<KeyInfo> all = graph_keys();
-  all.insert(all.end(), {layer, normalization, pooling, layers, width, heads, dropout, l2});
-  return all;
+  return {graph_kind,
+          key::data_source,
+          synthetic_graphs,
+          synthetic_validation,
+          least_nodes,
+          most_nodes,
+          labelled,
+          training_nodes,
+          validation_nodes,
+          test_nodes,
+          layer,
+          normalization,
+          pooling,
+          layers,
+          width,
+          heads,
+          dropout,
+          l2};
 }
 
 GraphNetwork network(const Config& config, const GraphData& data) {
@@ -67,8 +178,20 @@ GraphNetwork network(const Config& config, const GraphData& data) {
   return initialised(config, [&](Random& init) { return GraphNetwork(options, init); });
 }
 
-const RegisterTask<GraphTask> registered{
-    "graph", "a graph network, of a graph's nodes or of whole graphs", keys};
+TaskSpec spec() {
+  using enum MetricInfo::Better;
+  return {.name = "graph",
+          .help = "a graph network, of a graph's nodes or of whole graphs",
+          .keys = keys(),
+          .make = make_task_of<GraphTask>,
+          .metrics = {{"loss", "nats", lower, "the negative log likelihood of the class"},
+                      {"accuracy", "", higher, "the share of correct classes"}},
+          .samples = graph_samples(),
+          .panels = graph_panels,
+          .onnx = graph_network_graphs};
+}
+
+const RegisterTask registered(spec);
 
 }  // namespace
 

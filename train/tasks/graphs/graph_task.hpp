@@ -1,12 +1,24 @@
 #pragma once
 
+#include <memory>
+
+#include "data/graphs/node_graph.hpp"
+#include "data/graphs/synthetic_graphs.hpp"
 #include "layers/models/graph_network.hpp"
 #include "train/task.hpp"
-#include "train/tasks/graphs/graph_data.hpp"
 
 namespace tapestry {
 
-// Tells the classes of a graph's nodes, or of whole graphs.
+// Nodes of one graph, or graphs, to classify.
+struct GraphData {
+  std::int64_t inputs = 0;
+  std::vector<std::string> classes{};
+  std::unique_ptr<Dataset> training{}, validation{}, test{};
+  std::shared_ptr<const NodeGraph> whole{};  // of nodes, else null
+  const SyntheticGraphs* drawn = nullptr;    // of graphs: the validation data
+};
+
+// Classifies the nodes of a graph, or whole graphs.
 class GraphTask final : public Task {
  public:
   explicit GraphTask(const TaskSetup& setup);
@@ -31,5 +43,9 @@ class GraphTask final : public Task {
   GraphNetwork model_;
   std::vector<const Parameter*> first_weights_;  // of the first layer
 };
+
+Inspector<Sample> graph_samples();
+ReportPanels graph_panels(GraphTask& task);
+onnx::Models graph_network_graphs(GraphTask& task);
 
 }  // namespace tapestry

@@ -37,8 +37,22 @@ VisionTransformer make_model(const Config& config, const ImageData& images) {
   return initialised(config, [&](Random& init) { return VisionTransformer(options, init); });
 }
 
-const RegisterTask<ImageClassification> registered{
-    "image-classification", "a vision transformer that tells what an image shows", keys};
+TaskSpec spec() {
+  using enum MetricInfo::Better;
+  return {.name = "image-classification",
+          .help = "a vision transformer that tells what an image shows",
+          .keys = keys(),
+          .make = make_task_of<ImageClassification>,
+          .metrics = {{"loss", "nats", lower, "the negative log likelihood of the class"},
+                      {"accuracy", "", higher, "the share of correct classes"}},
+          .samples = image_classification_samples(),
+          .attention = image_classification_attention(),
+          .panels = image_classification_panels,
+          .onnx = image_classification_graphs,
+          .is_usable_in_programs = true};
+}
+
+const RegisterTask registered(spec);
 
 }  // namespace
 

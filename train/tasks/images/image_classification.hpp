@@ -5,7 +5,7 @@
 
 namespace tapestry {
 
-// Tells what an image shows.
+// Classifies images.
 class ImageClassification final : public Task {
  public:
   explicit ImageClassification(const TaskSetup& setup);
@@ -23,5 +23,10 @@ class ImageClassification final : public Task {
   ImageData data_;
   VisionTransformer model_;
 };
+
+Inspector<Sample> image_classification_samples();
+Inspector<AttentionMaps> image_classification_attention();
+ReportPanels image_classification_panels(ImageClassification& task);
+onnx::Models image_classification_graphs(ImageClassification& task);
 
 }  // namespace tapestry

@@ -1,12 +1,10 @@
 #include "data/json.hpp"
-#include "train/inspect/inspector.hpp"
 #include "train/inspect/onnx/models.hpp"
 #include "train/tasks/images/image_classification.hpp"
 
 namespace tapestry {
-namespace {
 
-onnx::Models image_classification_graphs(ImageClassification& task, const Options&) {
+onnx::Models image_classification_graphs(ImageClassification& task) {
   const VisionTransformerOptions& options = task.model().options;
   auto graph = std::make_unique<onnx::Graph>("model", "What images show.");
   const onnx::Value images = graph->input({.name = "images",
@@ -23,8 +21,4 @@ onnx::Models image_classification_graphs(ImageClassification& task, const Option
   return models;
 }
 
-const RegisterInspector image_classification_models("image-classification", {},
-                                                    &image_classification_graphs);
-
-}  // namespace
 }  // namespace tapestry

@@ -66,8 +66,40 @@ Vae make_model(const Config& config, const ImageData& images) {
   return initialised(config, [&](Random& init) { return Vae(options, init); });
 }
 
-const RegisterTask<VaeTask> registered{"vae", "an autoencoder of images, variational or plain",
-                                       keys};
+TaskSpec spec() {
+  using enum MetricInfo::Better;
+  return {
+      .name = "vae",
+      .help = "an autoencoder of images, variational or plain",
+      .keys = keys(),
+      .make = make_task_of<VaeTask>,
+      .metrics = {{.name = "loss",
+                   .unit = "nats",
+                   .better = lower,
+                   .meaning = "the weighted sum of recon and kl",
+                   .settings = {beta.name, reconstruction_weight.name, likelihood.name}},
+                  {.name = "recon",
+                   .unit = "nats",
+                   .better = lower,
+                   .meaning = "the reconstruction error of an image",
+                   .settings = {likelihood.name}},
+                  {.name = "kl",
+                   .unit = "nats",
+                   .meaning = "what the code of an image says; near 0 it says nothing"},
+                  {.name = "elbo",
+                   .unit = "nats",
+                   .better = higher,
+                   .meaning = "a lower bound of the log likelihood of an image",
+                   .settings = {likelihood.name}},
+                  {.name = "mse", .better = lower, .meaning = "the mean squared error of a pixel"}},
+      .samples = vae_samples(),
+      .latent_codes = vae_latent_codes,
+      .panels = vae_panels,
+      .onnx = vae_graphs,
+      .is_usable_in_programs = true};
+}
+
+const RegisterTask registered(spec);
 
 }  // namespace
 

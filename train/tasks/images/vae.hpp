@@ -34,4 +34,9 @@ class VaeTask final : public Task {
   Vae model_;
 };
 
+Inspector<Sample> vae_samples();
+LatentCodes vae_latent_codes(VaeTask& task);
+ReportPanels vae_panels(VaeTask& task);
+onnx::Models vae_graphs(VaeTask& task);
+
 }  // namespace tapestry

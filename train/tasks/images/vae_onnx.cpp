@@ -1,4 +1,3 @@
-#include "train/inspect/inspector.hpp"
 #include "train/inspect/onnx/models.hpp"
 #include "train/tasks/images/vae.hpp"
 
@@ -37,14 +36,13 @@ std::unique_ptr<Graph> decoder_graph(const Vae& model) {
   return graph;
 }
 
-onnx::Models vae_graphs(VaeTask& task, const Options&) {
+}  // namespace
+
+onnx::Models vae_graphs(VaeTask& task) {
   onnx::Models models;
   models.push_back(encoder_graph(task.model()));
   models.push_back(decoder_graph(task.model()));
   return models;
 }
 
-const RegisterInspector vae_models("vae", {}, &vae_graphs);
-
-}  // namespace
 }  // namespace tapestry

@@ -5,6 +5,8 @@
 
 #include "data/input_file.hpp"
 #include "train/generate/token_text.hpp"
+#include "train/tasks/language/kept_chat_template.hpp"
+#include "train/tasks/language/sampling_options.hpp"
 
 namespace tapestry {
 namespace {
@@ -13,6 +15,29 @@ const BytePairTokenizer& byte_pairs_of(const LanguageModel& task) {
   const auto* tokenizer = dynamic_cast<const BytePairTokenizer*>(&task.tokenizer());
   expect_input(tokenizer, "this run's model reads characters, which have no chat template");
   return *tokenizer;
+}
+
+const Key<std::int64_t> answer_tokens{
+    "tokens", 0, "of an answer, at most", {.low = 1, .high = 10000000}};
+const Key<std::string> system_message{"system", "", "said to the model before all messages"};
+const Key<std::string> typed_template{
+    "template", "",
+    "\"chatml\", \"llama3\", or a text with {role} and {content}, or {user} and {assistant}; by "
+    "default the model's own"};
+const Key<std::int64_t> chat_seed = seed_option();
+
+ChatTemplate template_of(const LanguageModel& task, const Options& options) {
+  if (const std::string& text = options[typed_template]; !text.empty())
+    return read_chat_template(text);
+  constexpr const char* advice = "give --template chatml, llama3 or a text";
+  std::optional<ChatTemplate> own;
+  try {
+    own = kept_chat_template(task.metadata());
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}; {}", error.what(), advice));
+  }
+  expect_input(own.has_value(), "this run's model has no chat template; {}", advice);
+  return *own;
 }
 
 }  // namespace
@@ -113,6 +138,29 @@ Answer Chat::answer(const std::string& message, const TextSink& sink,
   }
   text.finish();
   return answer;
+}
+
+namespace {
+
+ChatSession talk(LanguageModel& task, const Options& options) {
+  const auto chat =
+      std::make_shared<Chat>(task, template_of(task, options),
+                             ChatOptions{.sampling = sampling::chosen(options, task),
+                                         .system = options[system_message],
+                                         .tokens = options[answer_tokens],
+                                         .seed = static_cast<std::uint64_t>(options[chat_seed])});
+  return [chat](const std::string& message, const TextSink& sink,
+                const std::function<bool()>& continues) {
+    return chat->answer(message, sink, continues);
+  };
+}
+
+}  // namespace
+
+Inspector<ChatSession> language_model_chat() {
+  return {{answer_tokens, system_message, typed_template, sampling::temperature, sampling::top_k,
+           sampling::top_p, sampling::min_p, sampling::repetition_penalty, chat_seed},
+          &talk};
 }
 
 }  // namespace tapestry

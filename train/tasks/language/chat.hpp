@@ -7,7 +7,7 @@
 
 #include "data/text/chat_encoder.hpp"
 #include "train/generate/generate.hpp"
-#include "train/inspect/inspector.hpp"
+#include "train/inspect/values.hpp"
 #include "train/tasks/language/language_model.hpp"
 
 namespace tapestry {

@@ -6,7 +6,7 @@
 
 #include "autograd/check.hpp"
 #include "autograd/ops/softmax.hpp"
-#include "train/inspect/inspector.hpp"
+#include "train/inspect/values.hpp"
 
 namespace tapestry {
 namespace {

@@ -106,8 +106,33 @@ Tensor logits_of(const LanguageModel::Network& network, const Batch& batch, Rand
                                                 documents ? documents->starts : Array());
 }
 
-const RegisterTask<LanguageModel> registered{
-    "language-model", "a transformer or recurrent network that predicts the next token", keys};
+TokenDecoder token_decoder(LanguageModel& task) {
+  return [&task](std::span<const std::int32_t> tokens) { return task.tokenizer().decode(tokens); };
+}
+
+TaskSpec spec() {
+  using enum MetricInfo::Better;
+  return {.name = "language-model",
+          .help = "a transformer or recurrent network that predicts the next token",
+          .keys = keys(),
+          .make = make_task_of<LanguageModel>,
+          .metrics = {{.name = "loss",
+                       .unit = "nats per token",
+                       .better = lower,
+                       .meaning = "the negative log likelihood of the next token",
+                       .is_per_token = true},
+                      {"bits_per_byte", "bits", lower, "the loss for each byte of text"},
+                      {"bits_per_char", "bits", lower, "the loss for each character"}},
+          .samples = language_model_samples(),
+          .chat = language_model_chat(),
+          .token_decoder = token_decoder,
+          .attention = language_model_attention(),
+          .panels = language_model_panels,
+          .onnx = language_model_graphs,
+          .is_usable_in_programs = true};
+}
+
+const RegisterTask registered(spec);
 
 }  // namespace
 

@@ -1,13 +1,17 @@
 #include "train/tasks/language/toy_sequence.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "autograd/argmax.hpp"
 #include "autograd/dry_run.hpp"
 #include "autograd/ops/losses.hpp"
 #include "train/config/keys.hpp"
 #include "train/config/option_keys.hpp"
+#include "train/generate/generate.hpp"
 #include "train/tasks/initialized.hpp"
+#include "train/tasks/inspector_options.hpp"
+#include "train/tasks/language/decoder_attention.hpp"
 #include "train/tasks/transformer_keys.hpp"
 
 namespace tapestry {
@@ -74,8 +78,93 @@ Transformer make_model(const Config& config, const ToySequences& data) {
   return initialised(config, [&](Random& init) { return Transformer(options, init); });
 }
 
-const RegisterTask<ToySequence> registered{
-    "toy-sequence", "a decoder-only transformer on built-in sequences", keys};
+// --- inspectors ---
+
+const Key<std::string> prompt = prompt_option("a sequence to answer");
+const Key<std::int64_t> count = count_option(8, {prompt.is("")});
+
+std::string question(const std::string& text) { return text.ends_with('>') ? text : text + '>'; }
+
+// "31415926>11234569 right"
+std::string answered(ToySequence& task, const std::string& text) {
+  const ToySequences& data = task.validation_data();
+  const std::string asked = question(text), right = data.answer(asked);
+  Random unused(0, Stream::sample);
+  const std::string given =
+      data.vocabulary().decode(generate(task.model(), data.vocabulary().encode(asked),
+                                        data.answer_length(), {.temperature = 0}, unused));
+  return asked + given + (given == right ? "  right\n" : "  wrong, expected " + right + "\n");
+}
+
+Sample sample(ToySequence& task, const Options& options) {
+  if (!options[prompt].empty()) return {.text = answered(task, options[prompt])};
+  std::string text;
+  for (std::int64_t i = 0; i < std::min(options[count], task.validation_data().size()); ++i)
+    text += answered(task, task.validation_data().prompt(i));
+  return {.text = text};
+}
+
+// Of the prompt with its right answer.
+AttentionMaps attention(ToySequence& task, const Options& options) {
+  const ToySequences& data = task.validation_data();
+  std::string text = question(options[prompt].empty() ? data.prompt(0) : options[prompt]);
+  text += data.answer(text);
+  text.pop_back();  // nothing is asked of the last symbol
+  std::vector<std::string> labels;
+  for (const char c : text) labels.emplace_back(1, c);
+  return attention_of(task.model(), data.vocabulary().encode(text), labels);
+}
+
+TokenDecoder token_decoder(ToySequence& task) {
+  return [&task](std::span<const std::int32_t> tokens) {
+    return task.validation_data().vocabulary().decode(tokens);
+  };
+}
+
+// Held-back sequences with the model's own answers.
+ReportPanels panels(ToySequence& task) {
+  const ToySequences& data = task.validation_data();
+  const std::int64_t count = std::min<std::int64_t>(6, data.size());
+  const auto label = [&](std::int32_t token) { return data.vocabulary().symbols()[token]; };
+  ReadExamples read;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::string asked = data.prompt(i), right = data.answer(asked);
+    std::vector<std::int32_t> tokens = data.vocabulary().encode(asked);
+    Random unused(0, Stream::sample);
+    const std::vector<std::int32_t> answer =
+        generate(task.model(), tokens, data.answer_length(), {.temperature = 0}, unused);
+    tokens.insert(tokens.end(), answer.begin(), answer.end());
+    tokens.pop_back();  // nothing is asked of the last symbol
+    const std::string given = data.vocabulary().decode(answer);
+    read.examples.push_back(read_by(task.model(), tokens, label));
+    read.examples.back().expectations.back().actual = label(answer.back());
+    read.examples.back().title =
+        asked + given + (given == right ? "  right" : "  wrong, expected " + right);
+  }
+  return {read};
+}
+
+TaskSpec spec() {
+  using enum MetricInfo::Better;
+  return {
+      .name = "toy-sequence",
+      .help = "a decoder-only transformer on built-in sequences",
+      .keys = keys(),
+      .make = make_task_of<ToySequence>,
+      .metrics = {{.name = "loss",
+                   .unit = "nats per token",
+                   .better = lower,
+                   .meaning = "the negative log likelihood of the answer's tokens",
+                   .is_per_token = true},
+                  {"exact_match", "", higher, "the share of answers that are entirely correct"}},
+      .samples = {{prompt, count}, &sample},
+      .token_decoder = token_decoder,
+      .attention = {{prompt}, &attention},
+      .panels = panels,
+      .onnx = toy_sequence_graphs};
+}
+
+const RegisterTask registered(spec);
 
 }  // namespace
 

@@ -21,4 +21,6 @@ class ToySequence final : public Task {
   Transformer model_;
 };
 
+onnx::Models toy_sequence_graphs(ToySequence& task);
+
 }  // namespace tapestry

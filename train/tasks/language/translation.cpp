@@ -202,7 +202,40 @@ EncoderDecoder make_model(const Config& config, const ParallelCorpus& corpus) {
   return initialised(config, [&](Random& init) { return EncoderDecoder(options, init); });
 }
 
-const RegisterTask<Translation> registered{"translation", "an encoder-decoder transformer", keys};
+TokenDecoder token_decoder(Translation& task) {
+  return [&task](std::span<const std::int32_t> tokens) { return task.corpus().decode(tokens); };
+}
+
+TaskSpec spec() {
+  using enum MetricInfo::Better;
+  return {.name = "translation",
+          .help = "an encoder-decoder transformer",
+          .keys = keys(),
+          .make = make_task_of<Translation>,
+          .metrics = {{.name = "loss",
+                       .unit = "nats per token",
+                       .better = lower,
+                       .meaning = "the negative log likelihood of the target's tokens",
+                       .is_per_token = true},
+                      {.name = "perplexity",
+                       .unit = "tokens",
+                       .better = lower,
+                       .meaning = "e to the loss: between so many tokens the model is undecided",
+                       .is_per_token = true},
+                      {"exact_match", "", higher, "the share of answers that are entirely correct"},
+                      {"bleu", "from 0 to 100", higher,
+                       "how much of the reference translations' wording comes back"},
+                      {"cut_sources", "sentences", neither,
+                       "the number that were too long to be read"}},
+          .samples = translation_samples(),
+          .token_decoder = token_decoder,
+          .attention = translation_attention(),
+          .panels = translation_panels,
+          .onnx = translation_graphs,
+          .is_usable_in_programs = true};
+}
+
+const RegisterTask registered(spec);
 
 }  // namespace
 

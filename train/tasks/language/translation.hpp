@@ -51,4 +51,9 @@ class Translation final : public Task {
   EncoderDecoder model_;
 };
 
+Inspector<Sample> translation_samples();
+Inspector<AttentionMaps> translation_attention();
+ReportPanels translation_panels(Translation& task);
+onnx::Models translation_graphs(Translation& task);
+
 }  // namespace tapestry

@@ -4,7 +4,6 @@
 
 #include "data/json.hpp"
 #include "data/text/special_tokens.hpp"
-#include "train/inspect/inspector.hpp"
 #include "train/inspect/onnx/models.hpp"
 #include "train/tasks/language/translation.hpp"
 
@@ -59,7 +58,9 @@ std::string token_texts(const ParallelCorpus& corpus) {
   return texts.dump();
 }
 
-onnx::Models translation_graphs(Translation& task, const Options&) {
+}  // namespace
+
+onnx::Models translation_graphs(Translation& task) {
   onnx::Models models;
   models.push_back(encoder_graph(task.model()));
   models.push_back(decoder_graph(task.model()));
@@ -69,7 +70,4 @@ onnx::Models translation_graphs(Translation& task, const Options&) {
   return models;
 }
 
-const RegisterInspector translation_models("translation", {}, &translation_graphs);
-
-}  // namespace
 }  // namespace tapestry

@@ -1,11 +1,16 @@
 #include "train/tasks/memory/recall.hpp"
 
+#include <algorithm>
+#include <numeric>
+#include <ranges>
+
 #include "autograd/argmax.hpp"
 #include "autograd/dry_run.hpp"
 #include "autograd/ops/losses.hpp"
 #include "train/config/keys.hpp"
 #include "train/config/option_keys.hpp"
 #include "train/tasks/initialized.hpp"
+#include "train/tasks/inspector_options.hpp"
 
 namespace tapestry {
 namespace {
@@ -112,8 +117,116 @@ void measure_spread(const Array& weights, MetricSums& averages) {
   }
 }
 
-const RegisterTask<RecallTask> registered{
-    "recall", "a memory that is asked for one of the items that passed", keys};
+// --- inspectors ---
+
+const Key<std::string> prompt = prompt_option("items and a question: \". c7 . a12 a?\"");
+const Key<std::int64_t> count = count_option(4, {prompt.is("")});
+
+Array one_row(const Recall::Symbols& symbols) {
+  return Array::of(symbols, {1, std::ssize(symbols) / 2, 2});
+}
+
+// "a12 0.98  c7 0.01  . 0.00": the items that weigh most.
+std::string heaviest(const std::vector<std::string>& words, std::span<const float> weights) {
+  std::vector<std::size_t> order(words.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return weights[i]; });
+  std::string text;
+  for (const std::size_t i : order | std::views::take(3))
+    text += fmt::format("{}{} {:.2f}", text.empty() ? "" : "  ", words[i], weights[i]);
+  return text;
+}
+
+// ". c7 . a12 a?  12 right", and under it what an attention looked at.
+std::string answered(RecallTask& task, const Recall::Symbols& symbols) {
+  const Recall& data = task.validation_data();
+  const Array inputs = one_row(symbols);
+  const Array logits = task.model().forward(inputs).value();
+  const std::int64_t given = argmax(logits.values<float>()), right = data.answer(symbols);
+  std::string text =
+      fmt::format("{}  {} {}\n", data.text(symbols), given,
+                  given == right ? "right" : fmt::format("wrong, expected {}", right));
+  const Array weights = task.model().weights(inputs);  // (1, H, T)
+  const std::vector<std::string> words = data.words(symbols);
+  const std::int64_t T = std::ssize(words);
+  for (std::int64_t row = 0; row < weights.size() / T; ++row)
+    text += "    " + heaviest(words, weights.values<float>().subspan(row * T, T)) + "\n";
+  return text;
+}
+
+Sample sample(RecallTask& task, const Options& options) {
+  const Recall& data = task.validation_data();
+  if (!options[prompt].empty()) return {.text = answered(task, data.encode(options[prompt]))};
+  std::string text;
+  for (std::int64_t i = 0; i < std::min(options[count], data.size()); ++i)
+    text += answered(task, data.symbols(i));
+  return {.text = text};
+}
+
+AttentionMaps attention(RecallTask& task, const Options& options) {
+  const Recall& data = task.validation_data();
+  const Recall::Symbols symbols =
+      options[prompt].empty() ? data.symbols(0) : data.encode(options[prompt]);
+  const std::vector<std::string> words = data.words(symbols);
+  const Array weights = task.model().weights(one_row(symbols));  // (1, H, T)
+  expect_input(!weights.empty(), "this run's memory has no attention to draw");
+  return {{.path = "memory",
+           .weights = weights.reshaped({weights.dim(1), 1, weights.dim(2)}),
+           .queries = {words.back()},
+           .keys = words}};
+}
+
+// How many of the held-back questions it answers, by how long ago the answer passed.
+ReportPanels panels(RecallTask& task) {
+  constexpr std::int64_t at_once = 256;
+  const Recall& data = task.validation_data();
+  std::vector<std::int64_t> right;
+  RecallByAge remembered;
+  for (std::int64_t first = 0; first < data.size(); first += at_once) {
+    std::vector<std::int64_t> examples(std::min(at_once, data.size() - first));
+    std::iota(examples.begin(), examples.end(), first);
+    const Batch batch = data.batch(examples);
+    const Array logits = task.model().forward(batch.inputs).value();  // (B, V)
+    const std::int64_t T = batch.inputs.dim(1), V = logits.dim(1);
+    right.resize(T - 1);
+    remembered.asked.resize(T - 1);
+    remembered.chance = 1 / static_cast<double>(V);
+    for (std::int64_t b = 0; b < logits.dim(0); ++b) {
+      const auto symbols = batch.inputs.values<std::int32_t>().subspan(b * 2 * T, 2 * T);
+      const std::int64_t age = T - 2 - data.answer_position(symbols);  // 0: the last item
+      right[age] += argmax(logits.values<float>().subspan(b * V, V)) == data.answer(symbols);
+      ++remembered.asked[age];
+    }
+  }
+  for (std::size_t age = 0; age < right.size(); ++age)
+    remembered.shares.push_back(
+        static_cast<double>(right[age]) /
+        static_cast<double>(std::max<std::int64_t>(1, remembered.asked[age])));
+  return {remembered};
+}
+
+TaskSpec spec() {
+  using enum MetricInfo::Better;
+  return {
+      .name = "recall",
+      .help = "a memory that is asked for one of the items that passed",
+      .keys = keys(),
+      .make = make_task_of<RecallTask>,
+      .metrics = {{"loss", "nats", lower, "the negative log likelihood of the answer"},
+                  {"accuracy", "", higher, "the share of correct answers"},
+                  {"accuracy_early", "", higher,
+                   "the share of correct answers among those in the first quarter of the items"},
+                  {"accuracy_late", "", higher,
+                   "the share of correct answers among those in the last quarter of the items"},
+                  {"attended", "items", neither,
+                   "over how many items the attention spreads; 1: it attends to one"}},
+      .samples = {{prompt, count}, &sample},
+      .attention = {{prompt}, &attention},
+      .panels = panels,
+      .onnx = recall_graphs};
+}
+
+const RegisterTask registered(spec);
 
 }  // namespace
 

@@ -21,4 +21,6 @@ class RecallTask final : public Task {
   MemoryNetwork model_;
 };
 
+onnx::Models recall_graphs(RecallTask& task);
+
 }  // namespace tapestry

@@ -1,11 +1,9 @@
-#include "train/inspect/inspector.hpp"
 #include "train/inspect/onnx/models.hpp"
 #include "train/tasks/memory/recall.hpp"
 
 namespace tapestry {
-namespace {
 
-onnx::Models recall_graphs(RecallTask& task, const Options&) {
+onnx::Models recall_graphs(RecallTask& task) {
   auto graph = std::make_unique<onnx::Graph>("model", "The value of the key that is asked for.");
   const onnx::Value symbols =
       graph->input({.name = "symbols",
@@ -21,7 +19,4 @@ onnx::Models recall_graphs(RecallTask& task, const Options&) {
   return models;
 }
 
-const RegisterInspector recall_models("recall", {}, &recall_graphs);
-
-}  // namespace
 }  // namespace tapestry

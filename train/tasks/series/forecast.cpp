@@ -62,7 +62,33 @@ double sum_of_distances(const Array& a, const Array& b) {
   return sum;
 }
 
-const RegisterTask<Forecast> registered{"forecast", "what comes next in several time series", keys};
+TaskSpec spec() {
+  using enum MetricInfo::Better;
+  const std::vector<std::string> horizon_key = {horizon.name};
+  return {.name = "forecast",
+          .help = "what comes next in several time series",
+          .keys = keys(),
+          .make = make_task_of<Forecast>,
+          .metrics = {{.name = "loss",
+                       .better = lower,
+                       .meaning = "the mean squared error of the z-scored series",
+                       .settings = horizon_key},
+                      {.name = "mse",
+                       .better = lower,
+                       .meaning = "the mean squared error of the z-scored series",
+                       .settings = horizon_key},
+                      {.name = "mae",
+                       .better = lower,
+                       .meaning = "the mean absolute error of the z-scored series",
+                       .settings = horizon_key}},
+          .samples = forecast_samples(),
+          .attention = forecast_attention(),
+          .panels = forecast_panels,
+          .onnx = forecast_graphs,
+          .is_usable_in_programs = true};
+}
+
+const RegisterTask registered(spec);
 
 }  // namespace
 

@@ -5,7 +5,7 @@
 
 namespace tapestry {
 
-// Tells what comes next in several time series.
+// Forecasts several time series.
 class Forecast final : public Task {
  public:
   explicit Forecast(const TaskSetup& setup);
@@ -26,5 +26,10 @@ class Forecast final : public Task {
   std::optional<SeriesData> data_;
   Forecaster model_;
 };
+
+Inspector<Sample> forecast_samples();
+Inspector<AttentionMaps> forecast_attention();
+ReportPanels forecast_panels(Forecast& task);
+onnx::Models forecast_graphs(Forecast& task);
 
 }  // namespace tapestry

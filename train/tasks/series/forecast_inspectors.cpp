@@ -1,9 +1,10 @@
-#include <algorithm>
+#include <fmt/format.h>
 
-#include "train/inspect/inspector.hpp"
+#include <algorithm>
+#include <numeric>
+
 #include "train/tasks/inspector_options.hpp"
 #include "train/tasks/series/forecast.hpp"
-#include "train/tasks/series/forecast_figure.hpp"
 
 namespace tapestry {
 namespace {
@@ -11,6 +12,73 @@ namespace {
 const Key<std::string> prompt = prompt_option("the time to forecast from, or \"end\"");
 const Key<std::int64_t> count = count_option(8);
 const Key<std::int64_t> index_of_series = index_option("the series to look at");
+
+// A forecast of the M series from row `first` on, with the rows before it.
+struct ForecastView {
+  const SeriesTable& table;
+  std::int64_t first;                          // row of the first forecast; may be rows()
+  std::int64_t context, horizon;               // rows before and from `first` on
+  std::vector<std::vector<double>> forecasts;  // (M, horizon) in the series' own units
+};
+
+double value_at(const SeriesTable& table, std::int64_t row, std::size_t series) {
+  const std::int64_t M = std::ssize(table.names);
+  return table.values.values<float>()[(row * M) + series];
+}
+
+// In rows [begin, end), as far as they are known.
+std::vector<double> measured(const SeriesTable& table, std::int64_t begin, std::int64_t end,
+                             std::size_t series) {
+  std::vector<double> values;
+  for (std::int64_t row = begin; row < std::min(end, table.rows()); ++row)
+    values.push_back(value_at(table, row, series));
+  return values;
+}
+
+std::int64_t time_of(const SeriesTable& table, std::int64_t row) {
+  if (row < table.rows()) return table.times[row];
+  return table.times.back() + (row - table.rows() + 1) * table.step_s();
+}
+
+// Returns "time,HUFL,HUFL forecast,…", a line for each row; empty where nothing was measured or
+// forecast.
+std::string forecast_csv(const ForecastView& view) {
+  std::string text = "time";
+  for (const std::string& name : view.table.names)
+    text += fmt::format(",{},{} forecast", name, name);
+  text += '\n';
+  for (std::int64_t row = view.first - view.context; row < view.first + view.horizon; ++row) {
+    text += time_text(time_of(view.table, row));
+    for (std::size_t m = 0; m < view.forecasts.size(); ++m) {
+      text += ',';
+      if (row < view.table.rows()) text += fmt::format("{:.6g}", value_at(view.table, row, m));
+      text += ',';
+      if (row >= view.first) text += fmt::format("{:.6g}", view.forecasts[m][row - view.first]);
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+// Returns a chart for each of the first `count` series. Step 0 is the last of the context.
+LineCharts forecast_figure(const ForecastView& view, std::int64_t count) {
+  const std::int64_t first = view.first;
+  LineCharts figure{.steps = fmt::format("steps after {}", time_text(view.table.times[first - 1]))};
+  for (std::int64_t m = 0; m < count; ++m) {
+    Line forecast{"forecast", 0, {value_at(view.table, first - 1, m)}};
+    forecast.values.insert(forecast.values.end(), view.forecasts[m].begin(),
+                           view.forecasts[m].end());
+    const bool known = first < view.table.rows();
+    figure.charts.push_back({view.table.names[m],
+                             {{"history", 1 - static_cast<double>(view.context),
+                               measured(view.table, first - view.context, first, m)},
+                              {"truth", 0,
+                               known ? measured(view.table, first - 1, first + view.horizon, m)
+                                     : std::vector<double>{}},
+                              forecast}});
+  }
+  return figure;
+}
 
 // The row whose time the prompt names; by default the last that leaves a horizon of rows.
 std::int64_t first_row(const SeriesTable& table, const ForecasterOptions& window,
@@ -44,7 +112,6 @@ std::vector<std::vector<double>> forecasts_from(Forecast& task, std::int64_t fir
   return forecasts;
 }
 
-// A forecast from the row whose time the prompt names, by default of the last steps there are.
 Sample sample(Forecast& task, const Options& options) {
   constexpr std::int64_t most_charts = 100;
   const SeriesTable& table = task.data().table();
@@ -82,8 +149,68 @@ AttentionMaps attention(Forecast& task, const Options& options) {
   return maps;
 }
 
-const RegisterInspector samples("forecast", {prompt, count}, &sample);
-const RegisterInspector attentions("forecast", {prompt, index_of_series}, &attention);
+constexpr std::int64_t most_series = 8, most_windows = 100, windows_at_once = 16;
+constexpr std::int64_t most_rows = 20'000;
+
+// (N, width), of the first `count` columns, in the series' own units.
+Array own_units(const Array& scaled, const SeriesScale& scale, std::int64_t count) {
+  const std::int64_t M = scaled.dim(scaled.rank() - 1), N = scaled.size() / M;
+  Array values({N, count});
+  const auto from = scaled.values<float>();
+  const auto to = values.mutable_values<float>();
+  for (std::int64_t i = 0; i < N; ++i)
+    for (std::int64_t m = 0; m < count; ++m)
+      to[i * count + m] = static_cast<float>(scale.undo(from[i * M + m], m));
+  return values;
+}
+
+// Examples all over the test split, or its first rows where these are many.
+std::vector<std::int64_t> examples_of(const SeriesDataset& test, std::int64_t horizon) {
+  const std::int64_t last = std::min(test.size(), most_rows) - 1;
+  const std::int64_t apart =
+      std::max(std::max<std::int64_t>(1, horizon / 4), last / most_windows + 1);
+  std::vector<std::int64_t> examples;
+  for (std::int64_t example = 0; example <= last; example += apart) examples.push_back(example);
+  return examples;
+}
 
 }  // namespace
+
+// Shows the forecast from the row whose time --prompt names, by default that of the last rows.
+Inspector<Sample> forecast_samples() { return {{prompt, count}, &sample}; }
+
+Inspector<AttentionMaps> forecast_attention() { return {{prompt, index_of_series}, &attention}; }
+
+// Returns forecasts of windows from the whole test split.
+ReportPanels forecast_panels(Forecast& task) {
+  SeriesData& data = task.data();
+  const SeriesDataset& test = data.splits().test;
+  const ForecasterOptions& window = task.model().options;
+  const std::int64_t T = window.context, H = window.horizon;
+  const std::int64_t shown = std::min(most_series, std::ssize(data.table().names));
+  const std::vector<std::int64_t> examples = examples_of(test, H);
+  const std::int64_t begin = test.target_row(0) - T;
+  const std::int64_t end = test.target_row(examples.back()) + H;
+  Array forecasts({std::ssize(examples), H, shown});
+  ForecastWindows windows{.names = {data.table().names.begin(), data.table().names.begin() + shown},
+                          .start_s = data.table().times[begin],
+                          .step_s = data.table().step_s(),
+                          .context = T,
+                          .of_series = std::ssize(data.table().names)};
+  for (std::int64_t first = 0; first < std::ssize(examples); first += windows_at_once) {
+    const std::int64_t count = std::min(windows_at_once, std::ssize(examples) - first);
+    const Batch batch = test.batch(std::span(examples).subspan(first, count));
+    const Array said = own_units(task.model().forward(batch.inputs).value(), data.scale(), shown);
+    forecasts.part(first * H * shown, (first + count) * H * shown)
+        .copy_from(said.part(0, said.size()));
+  }
+  for (const std::int64_t example : examples)
+    windows.origins.push_back(static_cast<std::int32_t>(test.target_row(example) - begin));
+  std::vector<std::int64_t> rows(end - begin);
+  std::iota(rows.begin(), rows.end(), begin);
+  windows.values = own_units(data.values().select(rows), data.scale(), shown);
+  windows.forecasts = forecasts;
+  return {windows};
+}
+
 }  // namespace tapestry

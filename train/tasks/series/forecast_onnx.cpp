@@ -1,4 +1,3 @@
-#include "train/inspect/inspector.hpp"
 #include "train/inspect/onnx/models.hpp"
 #include "train/tasks/series/forecast.hpp"
 
@@ -14,7 +13,9 @@ Value row(onnx::Graph& graph, const std::vector<double>& numbers, const std::str
 }
 
 // In the series' own units: the model itself knows them z-scored.
-onnx::Models forecast_graphs(Forecast& task, const Options&) {
+}  // namespace
+
+onnx::Models forecast_graphs(Forecast& task) {
   const ForecasterOptions& options = task.model().options;
   const SeriesScale scale = kept_scale(task.metadata());
   const auto series = [&](const std::string& name, std::int64_t steps, const std::string& help) {
@@ -22,11 +23,11 @@ onnx::Models forecast_graphs(Forecast& task, const Options&) {
         .name = name, .shape = {"batch", steps, std::ssize(scale.means)}, .help = help};
   };
   auto graph = std::make_unique<onnx::Graph>("model", "What comes next in time series.");
-  const Value past = graph->input(
+  const onnx::Value past = graph->input(
       series("past", options.context, "the series as they were measured, the oldest step first"));
-  const Value means = row(*graph, scale.means, "means"),
-              deviations = row(*graph, scale.deviations, "deviations");
-  const Value forecast = onnx::forward(task.model(), (past - means) / deviations);
+  const onnx::Value means = row(*graph, scale.means, "means"),
+                    deviations = row(*graph, scale.deviations, "deviations");
+  const onnx::Value forecast = onnx::forward(task.model(), (past - means) / deviations);
   graph->output(series("forecast", options.horizon, "the steps that follow"),
                 forecast * deviations + means);
   onnx::Models models;
@@ -34,7 +35,4 @@ onnx::Models forecast_graphs(Forecast& task, const Options&) {
   return models;
 }
 
-const RegisterInspector forecast_models("forecast", {}, &forecast_graphs);
-
-}  // namespace
 }  // namespace tapestry

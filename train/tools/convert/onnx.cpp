@@ -4,11 +4,11 @@
 
 #include <filesystem>
 
-#include "train/inspect/inspector.hpp"
 #include "train/inspect/onnx/onnx_file.hpp"
 #include "train/run/atomic_file.hpp"
 #include "train/run/new_folder.hpp"
 #include "train/run/version.hpp"
+#include "train/task.hpp"
 
 namespace tapestry {
 namespace {
@@ -39,7 +39,7 @@ void write_folder(const onnx::Models& models, const onnx::Origin& origin, const 
 }  // namespace
 
 std::vector<std::string> export_onnx(const TrainedModel& trained, const std::string& out) {
-  const auto models = inspect<onnx::Models>(trained.config, *trained.task, {});
+  const auto models = spec_of(trained.config).onnx.show(*trained.task);
   const onnx::Origin origin = origin_of(trained);
   if (models.size() == 1) {
     write_file(*models.front(), origin, out);

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "train/config/keys.hpp"
+#include "train/task.hpp"
 #include "train/tools/report/comparison.hpp"
-#include "train/tools/report/figures.hpp"
 
 // Which figures of two groups say the same thing: those of the same task, on the same validation or
 // test data, and where a figure depends on them, in the same tokens and under the same settings.
@@ -95,7 +95,7 @@ std::string why_not_comparable(const RunGroup& first, const RunGroup& other,
     return fmt::format("the {} data differ", is_test ? "test" : "validation");
   if (const auto keys = other_data_keys(first, other, is_test); !keys.empty())
     return other_values(first, other, keys);
-  const MeasuredFigure known = figure_named(figure);
+  const MetricInfo known = metric_info(first.runs.front().task, figure);
   if (known.is_per_token && !have_same_tokens(first, other))
     return "it is per token, and the tokenizers differ";
   std::vector<std::string> keys;

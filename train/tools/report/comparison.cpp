@@ -72,6 +72,7 @@ ComparedRun compared(const std::string& folder, const Json& evaluation) {
   const Config config = config_of(Run(folder), head);
   const std::vector<Session> sessions = read_sessions(Run(folder));
   ComparedRun run{.folder = folder,
+                  .task = config[key::task],
                   .parameters = count_parameters(head),
                   .seed = config[key::seed],
                   .evaluation = evaluation,

@@ -13,7 +13,7 @@
 namespace tapestry {
 
 struct ComparedRun {
-  std::string folder{};
+  std::string folder{}, task{};
   std::int64_t parameters = 0, seed = 0;
   // The last: step, loss, elapsed_s and the task's own figures; tests as test_….
   JsonValue evaluation{};

@@ -11,8 +11,8 @@
 #include "train/config/keys.hpp"
 #include "train/measure/quantities.hpp"
 #include "train/measure/statistics.hpp"
+#include "train/task.hpp"
 #include "train/tools/report/expectation.hpp"
-#include "train/tools/report/figures.hpp"
 #include "train/tools/report/html.hpp"
 
 namespace tapestry {
@@ -29,9 +29,9 @@ std::string setting(const RecordedRun& recorded, const std::string& name) {
 }
 
 // One of a story's lines of metrics.
-using Line = Json RecordedRun::*;
+using MetricsOf = Json RecordedRun::*;
 
-std::vector<double> measured(const RecordedRun& recorded, Line line, const std::string& name) {
+std::vector<double> measured(const RecordedRun& recorded, MetricsOf line, const std::string& name) {
   std::vector<double> values;
   const auto add = [&](const RecordedRun& one) {
     const Json& read = one.*line;
@@ -46,7 +46,7 @@ std::vector<double> measured(const RecordedRun& recorded, Line line, const std::
 }
 
 // "1.886", or of seeds "0.8150 ± 0.0070"; empty where it was not measured.
-std::string figure_text(const RecordedRun& recorded, Line line, const std::string& name) {
+std::string figure_text(const RecordedRun& recorded, MetricsOf line, const std::string& name) {
   const std::vector<double> values = measured(recorded, line, name);
   if (values.empty()) return "";
   const Estimate estimate = estimate_of(values);
@@ -77,20 +77,34 @@ std::string status_of_one(const RecordedRun& recorded) {
                                      .is_tested = !recorded.test.is_null()});
 }
 
+// "the mean absolute error, in degrees; lower is better"
+std::string description_of(const MetricInfo& metric) {
+  using enum MetricInfo::Better;
+  return metric.meaning + (metric.unit.empty() ? "" : ", in " + metric.unit) +
+         (metric.better == lower    ? "; lower is better"
+          : metric.better == higher ? "; higher is better"
+                                    : "");
+}
+
 std::string meanings_of(const std::vector<RecordedRun>& runs) {
   std::set<std::string> shown = figures_of(runs);
   for (const RecordedRun& recorded : runs)
     for (const Curve& curve : recorded.curves) shown.insert(curve.metric);
   std::vector<std::pair<std::string, std::string>> facts;
-  for (const MeasuredFigure& figure : known_figures())
-    if (shown.contains(figure.name)) facts.emplace_back(figure.name, figure.meaning);
+  for (const std::string& name : shown)
+    for (const RecordedRun& recorded : runs) {
+      const MetricInfo metric = metric_info(setting(recorded, key::task.name), name);
+      if (metric.meaning.empty()) continue;
+      facts.emplace_back(name, description_of(metric));
+      break;
+    }
   return facts.empty() ? "" : html_details("What these figures mean", html_facts(facts));
 }
 
 // A row a figure, a column for each of these lines of one run.
 std::string figures_table(const RecordedRun& recorded) {
   const bool same = step_of(recorded.best_validation) == step_of(recorded.validation);
-  std::vector<std::pair<std::string, Line>> columns = {
+  std::vector<std::pair<std::string, MetricsOf>> columns = {
       {"best validation", &RecordedRun::best_validation}};
   if (!same || !recorded.seeds.empty())
     columns.emplace_back("last validation", &RecordedRun::validation);
@@ -139,9 +153,9 @@ std::string status_of(const RecordedRun& recorded) {
 
 std::string lead_of(const RecordedRun& recorded) {
   std::string html;
-  const auto type = task_registry().find(setting(recorded, key::task.name));
-  if (type != task_registry().end())
-    html = fmt::format("<p>This is {}: {}, {} of training{}.</p>\n", html_text(type->second.help),
+  const auto spec = task_registry().find(setting(recorded, key::task.name));
+  if (spec != task_registry().end())
+    html = fmt::format("<p>This is {}: {}, {} of training{}.</p>\n", html_text(spec->second.help),
                        html_text(status_of(recorded)), duration_text(recorded.elapsed_s),
                        recorded.parameters.empty()
                            ? ""

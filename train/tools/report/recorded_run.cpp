@@ -9,9 +9,9 @@
 
 #include "data/input_file.hpp"
 #include "train/config/keys.hpp"
-#include "train/inspect/inspector.hpp"
 #include "train/measure/machine.hpp"
 #include "train/run/line_reader.hpp"
+#include "train/task.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace tapestry {
@@ -91,7 +91,7 @@ void add_attention(const Config& config, Task& task, ReportPanels& panels) try {
       .caption =
           "What it looks at in one example, by the names of what it read: items, or the steps "
           "of a window at which its patches begin, 0 being the last that it saw.",
-      .examples = {{.title = "an example", .maps = inspect<AttentionMaps>(config, task, {})}}});
+      .examples = {{.title = "an example", .maps = spec_of(config).attention.show(task)}}});
 } catch (const InputError&) {
   return;
 }
@@ -151,12 +151,10 @@ ShownModel inspect_model(RecordedRun& recorded) {
   });
   if (!trained) return shown;
   const auto& [config, task, state] = *trained;
-  const std::string name = config[key::task];
-  if (inspectors<ReportPanels>().contains(name))
-    if_possible(recorded, [&] { shown.panels = inspect<ReportPanels>(config, *task, {}); });
-  if (inspectors<AttentionMaps>().contains(name) && !shows_attention(shown.panels))
-    add_attention(config, *task, shown.panels);
-  if (inspectors<Sample>().contains(name))
+  const TaskSpec& spec = spec_of(config);
+  if (spec.panels) if_possible(recorded, [&] { shown.panels = spec.panels.show(*task); });
+  if (spec.attention && !shows_attention(shown.panels)) add_attention(config, *task, shown.panels);
+  if (spec.samples)
     if_possible(recorded, [&] {
       Sample sample = sample_now(config, *task, most_sample);
       if (shown.samples.empty() && !shown.panels.empty() && !is_made_up(sample)) return;

@@ -7,8 +7,8 @@
 
 #include "autograd/observe.hpp"
 #include "train/config/keys.hpp"
-#include "train/inspect/inspector.hpp"
 #include "train/run/session.hpp"
+#include "train/task.hpp"
 #include "train/tools/reproduce/retraining.hpp"
 #include "train/trainer/callbacks/skipped_steps.hpp"
 #include "train/trainer/evaluation.hpp"
@@ -57,24 +57,23 @@ std::string shown(const Array& array) {
 }
 
 // The first tokens of a row as text; nothing where they are none.
-std::string text_of(const Array& inputs, const TokenReader& reader) {
-  if (!reader.read || inputs.empty() || inputs.dtype() != DType::int32) return "";
+std::string text_of(const Array& inputs, const TokenDecoder& decode) {
+  if (!decode || inputs.empty() || inputs.dtype() != DType::int32) return "";
   const std::int64_t count = std::min(inputs.size(), most_shown_numbers);
-  return reader.read(inputs.values<std::int32_t>().first(count));
+  return decode(inputs.values<std::int32_t>().first(count));
 }
 
 std::vector<ReplayedExample> described(const std::vector<std::int64_t>& examples, Task& task,
                                        const Config& config) {
-  TokenReader reader;
-  if (inspectors<TokenReader>().contains(config[key::task]))
-    reader = inspect<TokenReader>(config, task, {});
+  const Inspector<TokenDecoder>& inspector = spec_of(config).token_decoder;
+  const TokenDecoder decode = inspector ? inspector.show(task) : nullptr;
   std::vector<ReplayedExample> all;
   for (const std::int64_t index : examples) {
     all.push_back({.index = index});
     if (std::ssize(all) > most_shown_examples) continue;
     const Array inputs = task.training_data().batch(std::span(&index, 1)).inputs;
     all.back().shown = shown(inputs);
-    all.back().text = text_of(inputs, reader);
+    all.back().text = text_of(inputs, decode);
   }
   return all;
 }

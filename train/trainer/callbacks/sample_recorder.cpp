@@ -41,7 +41,7 @@ bool InspectionBudget::allows_one() const {
 }
 
 Sample sample_now(const Config& config, Task& task, std::size_t most_bytes) {
-  Sample sample = inspect<Sample>(config, task, {});
+  Sample sample = spec_of(config).samples.show(task);
   if (sample.stream)
     sample.stream([&](std::string_view piece) {
       if (sample.text.size() < most_bytes) sample.text += piece;

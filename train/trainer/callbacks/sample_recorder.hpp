@@ -2,8 +2,8 @@
 
 #include <chrono>
 
-#include "train/inspect/inspector.hpp"
 #include "train/run/recorder.hpp"
+#include "train/task.hpp"
 
 namespace tapestry {
 

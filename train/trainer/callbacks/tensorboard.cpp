@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "train/config/keys.hpp"
-#include "train/inspect/inspector.hpp"
 #include "train/plot/png.hpp"
+#include "train/task.hpp"
 
 namespace tapestry {
 namespace {
@@ -72,7 +72,7 @@ void TensorBoardRecorder::show_weights(std::int64_t step, const Gradients* gradi
 }
 
 void TensorBoardRecorder::show_samples(std::int64_t step) {
-  if (!inspectors<Sample>().contains(config_[key::task])) return;
+  if (!spec_of(config_).samples) return;
   const Sample sample = sample_now(config_, task_, most_text);
   if (const auto* grid = sample.figure ? std::get_if<PictureGrid>(&*sample.figure) : nullptr)
     file_->add_png(step, sample.name, to_png(*grid));
@@ -81,8 +81,9 @@ void TensorBoardRecorder::show_samples(std::int64_t step) {
 }
 
 void TensorBoardRecorder::show_attention(std::int64_t step) {
-  if (!inspectors<AttentionMaps>().contains(config_[key::task])) return;
-  for (const AttentionMap& map : inspect<AttentionMaps>(config_, task_, {}))
+  const Inspector<AttentionMaps>& attention = spec_of(config_).attention;
+  if (!attention) return;
+  for (const AttentionMap& map : attention.show(task_))
     file_->add_png(step, "attention/" + map.path, to_png(heads_as_pictures(map.weights)));
 }
 

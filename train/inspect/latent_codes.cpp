@@ -1,4 +1,6 @@
-#include "train/tasks/images/latent_figure.hpp"
+#include "train/inspect/latent_codes.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>

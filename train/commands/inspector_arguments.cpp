@@ -1,0 +1,61 @@
+#include "train/commands/inspector_arguments.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tapestry {
+namespace {
+
+// An option by the names of the tasks that have it.
+using OptionOfTasks = std::vector<std::pair<std::string, KeyInfo>>;
+
+// Returns the type as the help shows it.
+const char* option_type(const Value& value) {
+  if (std::holds_alternative<std::int64_t>(value)) return "INT";
+  return std::holds_alternative<double>(value) ? "FLOAT" : "TEXT";
+}
+
+// Returns what the option does; for each task if that differs.
+std::string joined_help(const OptionOfTasks& of_tasks) {
+  const std::string& first = of_tasks.front().second.help;
+  if (std::ranges::all_of(of_tasks, [&](const auto& one) { return one.second.help == first; }))
+    return first;
+  std::string help;
+  for (const auto& [task, option] : of_tasks)
+    help += fmt::format("{}{}: {}", help.empty() ? "" : "; ", task, option.help);
+  return help;
+}
+
+void expect_suits_one(const OptionOfTasks& of_tasks, const std::string& text) {
+  std::string complaint;
+  for (const auto& [task, option] : of_tasks) try {
+      Options({option}).set(option.name, text);
+      return;
+    } catch (const InputError& error) {
+      complaint = error.what();
+    }
+  throw InputError(complaint);
+}
+
+}  // namespace
+
+void declare_options(Arguments& arguments,
+                     const std::map<std::string, std::vector<KeyInfo>>& options_of_tasks,
+                     TypedOptions& typed) {
+  std::map<std::string, OptionOfTasks> known;
+  for (const auto& [task, options] : options_of_tasks)
+    for (const KeyInfo& option : options) known[option.name].push_back({task, option});
+  for (const auto& [name, of_tasks] : known)
+    arguments.option(
+        "--" + name, option_type(of_tasks.front().second.fallback),
+        [&typed, name = name, of_tasks = of_tasks](const std::string& text) {
+          expect_suits_one(of_tasks, text);
+          typed.emplace_back(name, text);
+        },
+        joined_help(of_tasks),
+        std::ranges::any_of(of_tasks, [](const auto& one) { return one.second.limits.repeated; }));
+}
+
+}  // namespace tapestry

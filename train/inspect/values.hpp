@@ -1,0 +1,53 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "autograd/array.hpp"
+#include "autograd/check.hpp"
+#include "train/plot/figure.hpp"
+
+// Values that a task returns to show a trained model. report_panels.hpp and latent_codes.hpp have
+// others.
+namespace tapestry {
+
+// Takes a text piece by piece, each of whole characters.
+using TextSink = std::function<void(std::string_view piece)>;
+
+// Something that a model generated: a text, or a figure with its numbers as CSV in `text`.
+struct Sample {
+  std::string text{};
+  // Instead of `text`: writes it while the model generates it. The task outlives it.
+  std::function<void(const TextSink& write)> stream{};
+  std::optional<Figure> figure{};
+  std::string name = "samples";  // of the file, if no other name is given
+};
+
+// Returns the text of token ids, of which there may be any number. The task outlives it.
+using TokenDecoder = std::function<std::string(std::span<const std::int32_t> tokens)>;
+
+// What happened while a message was answered.
+struct Answer {
+  std::int64_t forgotten = 0;  // number of oldest exchanges that no longer fit the context
+  bool is_cut = false;         // the answer ends because the context is full
+};
+
+// Answers the next message of a chat, which it remembers, and passes the answer to `sink` while it
+// is generated and `continues` returns true. Throws InputError if the message cannot be read; the
+// chat is then unchanged. The task outlives it.
+using ChatSession = std::function<Answer(const std::string& message, const TextSink& sink,
+                                         const std::function<bool()>& continues)>;
+
+// Throws InputError if a model that diverged returned these outputs.
+inline void expect_finite(const Array& outputs) {
+  expect_input(
+      std::ranges::all_of(outputs.values<float>(), [](float x) { return std::isfinite(x); }),
+      "what the model computes is not finite: nothing of it is shown");
+}
+
+}  // namespace tapestry
