@@ -17,9 +17,9 @@
 #include "tests/support/peak_memory.hpp"
 #include "tests/support/process.hpp"
 #include "train/run/line_reader.hpp"
-#include "train/run/recorder.hpp"
 #include "train/run/safetensors.hpp"
 #include "train/task.hpp"
+#include "train/trainer/callbacks/callbacks.hpp"
 
 // Small files that crash, hang or fill the memory: each reader has a limit, and says so.
 namespace tapestry {
@@ -112,7 +112,7 @@ TEST_CASE("bug: lists within lists overflowed the stack") {
   CHECK(compared.status == 2);
   check_says(compared.err, {"metrics.jsonl: line 1: not a line of metrics"});
   RunLock lock(Run(folder.path()), RunLock::Folder::find);
-  JsonLinesRecorder(lock).resume_at(1);
+  record_metrics(lock)->on_begin(1, true);
   CHECK(read_bytes(metrics).empty());
 }
 

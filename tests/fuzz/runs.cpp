@@ -4,12 +4,12 @@
 
 #include "tests/fuzz/target.hpp"
 #include "train/run/checkpoint.hpp"
-#include "train/run/checksum_recorder.hpp"
 #include "train/run/line_reader.hpp"
-#include "train/run/recorder.hpp"
+#include "train/run/recorded_checksums.hpp"
 #include "train/run/safetensors.hpp"
 #include "train/tools/report/comparison.hpp"
 #include "train/tools/report/page.hpp"
+#include "train/trainer/callbacks/callbacks.hpp"
 
 // What a run's folder holds.
 namespace tapestry {
@@ -25,7 +25,7 @@ const RegisterFuzzTarget metrics("metrics", [](std::string_view bytes) {
   for (LineReader line(path); line.next();)
     if (const auto entry = parse_metrics_line(line.text())) entry->dump();
   RunLock lock(Run(scratch_folder()), RunLock::Folder::find);
-  JsonLinesRecorder(lock).resume_at(20);
+  record_metrics(lock)->on_begin(20, true);
 });
 
 // What `verify` reads to name the tensors that differ.
@@ -34,7 +34,7 @@ const RegisterFuzzTarget checksums("checksums", [](std::string_view bytes) {
   for (RecordedChecksums recorded(run); const RecordedChecksum* first = recorded.front();)
     recorded.of(first->step);
   RunLock lock(run, RunLock::Folder::find);
-  ChecksumRecorder(lock).resume_at(20, false);
+  record_checksums(lock)->on_begin(20, false);
 });
 
 // What `report` reads beside them: metrics, sessions, samples, and the config, with a zero byte

@@ -65,7 +65,7 @@ double loss_after(const std::vector<std::string>& more) {
   const auto task = make_task({config});
   const std::atomic<bool> never = false;
   Ranks alone;
-  Trainer trainer(*task, config, Run(folder.path()), nullptr, never, alone, {});
+  Trainer trainer(*task, config, Run(folder.path()), nullptr, never, alone);
   return trainer.train().at("loss");
 }
 

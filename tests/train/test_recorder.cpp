@@ -2,7 +2,7 @@
 
 #include "tests/support/process.hpp"
 #include "train/run/line_reader.hpp"
-#include "train/run/recorder.hpp"
+#include "train/trainer/callbacks/callbacks.hpp"
 
 namespace tapestry {
 namespace {
@@ -27,9 +27,9 @@ TEST_CASE("recorder: a run that goes on keeps what was measured up to its checkp
     CAPTURE(damage);
     const std::string path = folder.write("metrics.jsonl", line_of(5) + damage + seen + later);
     RunLock lock(Run(folder.path()), RunLock::Folder::find);
-    JsonLinesRecorder recorder(lock);
-    recorder.resume_at(20);
-    recorder.write({30, "train", {{"loss", 1.5}}, 0.25});
+    const auto recorder = record_metrics(lock);
+    recorder->on_begin(20, true);
+    recorder->on_metrics({30, "train", {{"loss", 1.5}}, 0.25});
     CHECK(read_bytes(path) == line_of(5) + damage + seen + line_of(30));
   }
 }
@@ -39,7 +39,7 @@ TEST_CASE("recorder: a run that goes on is tested again at its end") {
   const std::string path =
       folder.write("metrics.jsonl", line_of(10) + line_of(10, "val") + line_of(10, "test"));
   RunLock lock(Run(folder.path()), RunLock::Folder::find);
-  JsonLinesRecorder(lock).resume_at(10);
+  record_metrics(lock)->on_begin(10, true);
   CHECK(read_bytes(path) == line_of(10) + line_of(10, "val"));
 }
 
@@ -55,7 +55,7 @@ TEST_CASE(
   const std::string seen = line_of(10) + line_of(10, "val") + line_of(20);
   const std::string path = folder.write("metrics.jsonl", seen + line_of(20, "val"));
   RunLock lock(Run(folder.path()), RunLock::Folder::find);
-  JsonLinesRecorder(lock).resume_at(20, false);
+  record_metrics(lock)->on_begin(20, false);
   CHECK(read_bytes(path) == seen);
 }
 
@@ -72,7 +72,7 @@ TEST_CASE("bug: a line of metrics without an end was read whole") {
   CHECK(line.end() == std::ssize(endless + "\n" + line_of(10)));
   CHECK(!line.next());
   RunLock lock(Run(folder.path()), RunLock::Folder::find);
-  JsonLinesRecorder(lock).resume_at(10);
+  record_metrics(lock)->on_begin(10, true);
   CHECK(read_bytes(path) == endless + "\n" + line_of(10));
 }
 
@@ -80,14 +80,14 @@ TEST_CASE("recorder: a new run begins an empty file") {
   const TemporaryFolder folder;
   const std::string path = folder.write("metrics.jsonl", line_of(10));
   RunLock lock(Run(folder.path()), RunLock::Folder::find);
-  JsonLinesRecorder(lock).resume_at(0);
+  record_metrics(lock)->on_begin(0, true);
   CHECK(read_bytes(path).empty());
   std::filesystem::remove(path);
-  JsonLinesRecorder(lock).resume_at(7);  // lost, and begun again
+  record_metrics(lock)->on_begin(7, true);  // lost, and begun again
   CHECK(read_bytes(path).empty());
   std::filesystem::remove(path);
   std::filesystem::create_directory(path);
-  CHECK_THROWS_WITH_AS(JsonLinesRecorder(lock).resume_at(0),
+  CHECK_THROWS_WITH_AS(record_metrics(lock)->on_begin(0, true),
                        doctest::Contains("metrics.jsonl: cannot open"), std::runtime_error);
 }
 

@@ -19,6 +19,18 @@ namespace fs = std::filesystem;
 // Every file of a run is written.
 const std::vector<std::string> everything = {"train.tensorboard=true", "train.samples=true"};
 
+class AtFirstEvaluation final : public Callback {
+ public:
+  explicit AtFirstEvaluation(std::function<void()> act) : act_(std::move(act)) {}
+  void on_metrics(const MetricsLine& line) override {
+    if (line.split == "val" && !std::exchange(is_done_, true)) act_();
+  }
+
+ private:
+  std::function<void()> act_;
+  bool is_done_ = false;
+};
+
 // Trains the text config into a folder in this process, and at its first evaluation, before its
 // best model is written, does what somebody else does. Returns the message of what ended it.
 std::string train_while(const RunFixture& fixture, const std::string& run,
@@ -26,13 +38,8 @@ std::string train_while(const RunFixture& fixture, const std::string& run,
   std::map<int, void (*)(int)> handlers;  // that a training puts others in place of
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGPIPE})
     handlers[signal] = std::signal(signal, SIG_DFL);
-  bool is_done = false;
-  TrainingOptions options{.quiet = true};
-  options.until = [&](const MetricsLine&) {
-    if (!is_done) somebody_does();
-    is_done = true;
-    return false;
-  };
+  AtFirstEvaluation callback(somebody_does);
+  const TrainingOptions options{.quiet = true, .callbacks = {&callback}};
   std::string message;
   try {
     train_into(Run(fixture.folder.path(run)),

@@ -59,7 +59,7 @@ void make_run(const Run& run, const Config& config) {
   const std::atomic<bool> never = false;
   Ranks alone;
   RunLock lock(run, RunLock::Folder::find);
-  Trainer(*task, config, run, nullptr, never, alone, {.lock = &lock}).train();
+  Trainer(*task, config, run, nullptr, never, alone, &lock).train();
 }
 
 Config tiny_language_model(const TemporaryFolder& folder,

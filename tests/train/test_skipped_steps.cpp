@@ -9,7 +9,7 @@
 #include "tests/support/run_fixture.hpp"
 #include "train/config/keys.hpp"
 #include "train/trainer/begin_task.hpp"
-#include "train/trainer/callbacks/skipped_steps.hpp"
+#include "train/trainer/callbacks/skip_steps.hpp"
 #include "train/trainer/explanation.hpp"
 #include "train/trainer/trainer.hpp"
 
@@ -67,10 +67,9 @@ TrainingState train_poisoned(const Config& config, const Run& run) {
   const std::atomic<bool> never = false;
   Ranks alone;
   RunLock lock(run, RunLock::Folder::find);
-  JsonLinesRecorder metrics(lock);
   const std::optional<Checkpoint> checkpoint = latest_checkpoint(run);
-  Trainer trainer(task, config, run, checkpoint ? &*checkpoint : nullptr, never, alone,
-                  {.recorders = {&metrics}, .lock = &lock});
+  Trainer trainer(task, config, run, checkpoint ? &*checkpoint : nullptr, never, alone, &lock);
+  trainer.add(record_metrics(lock));
   trainer.train();
   return trainer.state();
 }
@@ -91,15 +90,15 @@ TEST_CASE("bad steps: a step with an infinity in its data moves nothing, and is 
   const TrainingState state = train_poisoned(images_config({"train.max_bad_steps=9"}), run);
   CHECK(state.step == 20);
   CHECK(state.position == 140);
-  CHECK(state.bad_steps >= 4);
-  CHECK(state.bad_steps <= 5);
+  CHECK(state.skipped.count >= 4);
+  CHECK(state.skipped.count <= 5);
   std::int64_t counted = 0;
   for (const Json& line : lines_of_run(run)) {
     if (line["split"] != "train") continue;
     counted += line["grad_norm"].is_null();
     CHECK(line["bad_steps"] == counted);
   }
-  CHECK(counted == state.bad_steps);
+  CHECK(counted == state.skipped.count);
   for (const auto& [name, tensor] : load_checkpoint(run.checkpoint()).file.tensors)
     CHECK_MESSAGE(std::isfinite(sum(Tensor(tensor)).item()), name);
 }
@@ -110,16 +109,16 @@ TEST_CASE("bad steps: what is left out changes nothing but count, position and t
   const std::atomic<bool> never = false;
   Ranks alone;
   const TemporaryFolder folder;
-  Trainer trainer(task, config, Run(folder.path()), nullptr, never, alone, {});
+  Trainer trainer(task, config, Run(folder.path()), nullptr, never, alone);
   for (std::int64_t step = 1; step <= 20; ++step) {
     const Checksums before = trainer.checksums();
-    const std::int64_t bad = trainer.state().bad_steps;
+    const std::int64_t bad = trainer.state().skipped.count;
     trainer.step();
-    CHECK((trainer.checksums() == before) == (trainer.state().bad_steps > bad));
+    CHECK((trainer.checksums() == before) == (trainer.state().skipped.count > bad));
     CHECK(trainer.state().step == step);
     CHECK(trainer.state().position == 7 * step);
   }
-  CHECK(trainer.state().bad_steps > 0);
+  CHECK(trainer.state().skipped.count > 0);
 }
 
 TEST_CASE("bad steps: a run that goes on after some of them ends in the same bits") {
@@ -134,8 +133,8 @@ TEST_CASE("bad steps: a run that goes on after some of them ends in the same bit
     for (const Run& run : {whole, parted}) std::filesystem::create_directory(run.folder());
     const Config config = images_config(kind);
     const TrainingState state = train_poisoned(config, whole);
-    CHECK(state.bad_steps >= 4);
-    CHECK(state.bad_steps < state.step / 2);
+    CHECK(state.skipped.count >= 4);
+    CHECK(state.skipped.count < state.step / 2);
     const std::int64_t steps = config[key::steps];
     for (const std::int64_t until : {steps * 2 / 3, steps - 3, steps}) {
       std::vector<std::string> more = kind;
@@ -144,9 +143,9 @@ TEST_CASE("bad steps: a run that goes on after some of them ends in the same bit
     }
     const Checkpoint a = load_checkpoint(whole.checkpoint()),
                      b = load_checkpoint(parted.checkpoint());
-    CHECK(a.state.bad_steps == b.state.bad_steps);
-    CHECK(a.state.gradient_norms == b.state.gradient_norms);
-    CHECK(a.state.gradient_norms.size() == (kind.size() == 1 ? 0 : norms_compared));
+    CHECK(a.state.skipped.count == b.state.skipped.count);
+    CHECK(a.state.skipped.norms == b.state.skipped.norms);
+    CHECK(a.state.skipped.norms.size() == (kind.size() == 1 ? 0 : norms_compared));
     check_same_checkpoint(whole.checkpoint(), parted.checkpoint());
   }
 }
@@ -173,7 +172,7 @@ TEST_CASE("bad steps: one more than allowed ends the run, and names the data tha
 
 TEST_CASE("bad steps: a norm is compared with the median of fifty before it") {
   const Config config = images_config({"train.max_bad_steps=3", "train.bad_step_factor=2"});
-  TrainingState state;
+  TrainingState::SkippedSteps state;
   for (int i = 0; i < 49; ++i) {
     CHECK(fault_of_step(1, 1e9, config, state).empty());
     remember_norm(i % 2 == 0 ? 1 : 3, config, state);
@@ -186,10 +185,10 @@ TEST_CASE("bad steps: a norm is compared with the median of fifty before it") {
   CHECK(!fault_of_step(NAN, 1, config, state).empty());
   CHECK(!fault_of_step(1, INFINITY, config, state).empty());
   for (int i = 0; i < 60; ++i) remember_norm(5, config, state);
-  CHECK(state.gradient_norms == std::vector<double>(50, 5.0));
-  TrainingState off;
+  CHECK(state.norms == std::vector<double>(50, 5.0));
+  TrainingState::SkippedSteps off;
   remember_norm(1, images_config({}), off);
-  CHECK(off.gradient_norms.empty());
+  CHECK(off.norms.empty());
   check_says(message_of([] {
                check_training_keys(
                    images_config({"train.max_bad_steps=3", "train.bad_step_factor=0.5"}), 1);

@@ -242,11 +242,10 @@ TEST_CASE("training: every target weighs the same, however unequally micro-batch
       std::filesystem::create_directories(fixture.folder.path(run));
       const std::atomic<bool> never = false;
       RunLock lock(Run(fixture.folder.path(run)), RunLock::Folder::find);
-      JsonLinesRecorder metrics(lock);
       Ranks alone;
-      Trainer(task, config, Run(fixture.folder.path(run)), nullptr, never, alone,
-              {.recorders = {&metrics}, .lock = &lock})
-          .train();
+      Trainer trainer(task, config, Run(fixture.folder.path(run)), nullptr, never, alone, &lock);
+      trainer.add(record_metrics(lock));
+      trainer.train();
       const std::vector<Json> lines = fixture.metrics(run);
       if (parts == "1") whole = lines;
       REQUIRE(lines.size() == 6);

@@ -22,6 +22,26 @@ Config with_data(const std::string& config, const std::string& data, std::int64_
   return load_config(config, overrides);
 }
 
+// Ends a training whose validation loss reaches a goal, and counts what that took.
+class UntilLoss final : public Callback {
+ public:
+  UntilLoss(double goal, double before_s, TimeToLoss& result)
+      : goal_(goal), before_s_(before_s), result_(result) {}
+  void on_metrics(const MetricsLine& line) override {
+    if (line.split != "val" || result_.reached) return;
+    result_.seconds = process_age_s() - before_s_;
+    result_.loss = line.values.at("loss");
+    result_.steps = line.step;
+    ++result_.evaluations;
+    result_.reached = result_.loss <= goal_;
+  }
+  bool ends_training() const override { return result_.reached; }
+
+ private:
+  double goal_, before_s_;
+  TimeToLoss& result_;
+};
+
 }  // namespace
 
 const std::map<std::string, double>& goals() {
@@ -34,18 +54,12 @@ TimeToLoss time_to_loss(const std::string& name, const std::string& data, std::i
   static const double start_up_s = process_age_s();
   const double before_s = process_age_s() - start_up_s;  // what came before took
   TimeToLoss result;
-  const auto until = [&](const MetricsLine& line) {
-    result.seconds = process_age_s() - before_s;
-    result.loss = line.values.at("loss");
-    result.steps = line.step;
-    ++result.evaluations;
-    return result.reached = result.loss <= goals().at(name);
-  };
+  UntilLoss until(goals().at(name), before_s, result);
   const Config config = with_data(name, data, threads);
   use_machine_as(config);
   const ScratchFolder folder("bench");
   const Run run(folder.path() + "/run");
-  result.stopped = train_into(run, config, {.quiet = true, .until = until}).metrics.empty();
+  result.stopped = train_into(run, config, {.quiet = true, .callbacks = {&until}}).metrics.empty();
   return result;
 }
 

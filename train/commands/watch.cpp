@@ -68,7 +68,7 @@ class Watch final : public Command {
     steps_ = steps_of(run);
     reader_.emplace(run.metrics());
     progress_.emplace(ProgressOptions{.steps = steps_, .quiet = false, .own_memory = false});
-    progress_->resume_at(0, true);
+    progress_->on_begin(0, true);
     progress_->expect_more(is_trained_into(run));
     look(run);
   }
@@ -88,7 +88,7 @@ class Watch final : public Command {
       last_step_ = line.step;
       is_tested_ = line.split == "test";
       if (line.step > steps_) progress_->expect_steps(steps_ = std::max(line.step, steps_of(run)));
-      progress_->write(line);
+      progress_->on_metrics(line);
     }
     if (looks_since_growth_ == 0 && live_columns() > 0) progress_->draw();
   }

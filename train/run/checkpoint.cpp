@@ -136,13 +136,13 @@ void save(const WriteParts& write, Task& task, const OptimizerState& slots, cons
                    {"engines", backends()}};
   if (state.evaluation_due) file.metadata["evaluation"] = "due";
   if (!state.data.empty()) file.metadata["data"] = state.data;
-  if (std::isfinite(state.improved_loss)) {
-    file.metadata["gained_loss"] = fmt::format("{}", state.improved_loss);
-    file.metadata["evaluations_without_gain"] = std::to_string(state.patience_counter);
+  if (const auto& section = state.early_stopping; std::isfinite(section.improved_loss)) {
+    file.metadata["gained_loss"] = fmt::format("{}", section.improved_loss);
+    file.metadata["evaluations_without_gain"] = std::to_string(section.patience_counter);
   }
-  if (state.bad_steps > 0) file.metadata["bad_steps"] = std::to_string(state.bad_steps);
-  if (!state.gradient_norms.empty())
-    file.metadata["gradient_norms"] = fmt::format("{}", fmt::join(state.gradient_norms, " "));
+  if (state.skipped.count > 0) file.metadata["bad_steps"] = std::to_string(state.skipped.count);
+  if (!state.skipped.norms.empty())
+    file.metadata["gradient_norms"] = fmt::format("{}", fmt::join(state.skipped.norms, " "));
   for (const auto& [name, value] : task.metadata()) file.metadata["task." + name] = value;
   for (const auto& [name, sum] : checksums_of(file.tensors))
     file.metadata[checksum_prefix + name] = sum;
@@ -175,19 +175,21 @@ Checkpoint described(Checkpoint checkpoint) {
   checkpoint.state = {.step = number<std::int64_t>(checkpoint, "step"),
                       .position = number<std::int64_t>(checkpoint, "position"),
                       .best_loss = number<double>(checkpoint, "best_loss"),
-                      .improved_loss = number(checkpoint, "gained_loss",
-                                              std::optional(TrainingState().improved_loss)),
-                      .patience_counter = number(checkpoint, "evaluations_without_gain",
-                                                 std::optional<std::int64_t>(0)),
                       .evaluation_due = metadata_or_none(checkpoint, "evaluation") == "due",
                       .elapsed_s = number<double>(checkpoint, "elapsed_s"),
                       .examples = number<std::int64_t>(checkpoint, "examples"),
-                      .data = metadata_or_none(checkpoint, "data"),
-                      .bad_steps = number(checkpoint, "bad_steps", std::optional<std::int64_t>(0)),
-                      .gradient_norms = numbers(checkpoint, "gradient_norms")};
-  expect_input(checkpoint.state.bad_steps <= checkpoint.state.step,
+                      .data = metadata_or_none(checkpoint, "data")};
+  checkpoint.state.early_stopping = {
+      .improved_loss = number(checkpoint, "gained_loss",
+                              std::optional(TrainingState().early_stopping.improved_loss)),
+      .patience_counter =
+          number(checkpoint, "evaluations_without_gain", std::optional<std::int64_t>(0))};
+  checkpoint.state.skipped = {
+      .count = number(checkpoint, "bad_steps", std::optional<std::int64_t>(0)),
+      .norms = numbers(checkpoint, "gradient_norms")};
+  expect_input(checkpoint.state.skipped.count <= checkpoint.state.step,
                "{}: metadata bad_steps = {}: of {} steps", checkpoint.path,
-               checkpoint.state.bad_steps, checkpoint.state.step);
+               checkpoint.state.skipped.count, checkpoint.state.step);
   for (const auto& [name, value] : checkpoint.file.metadata)
     if (name.starts_with("task.")) checkpoint.metadata[name.substr(5)] = value;
   checkpoint.backends = metadata(checkpoint, "engines");
@@ -317,7 +319,7 @@ void restore_optimizer(const Checkpoint& checkpoint, Optimizer& optimizer) {
     Array(slot.values)
         .copy_from(whole.part(slot.part.begin, slot.part.end).reshaped(slot.values.shape()));
   }
-  optimizer.set_steps(checkpoint.state.step - checkpoint.state.bad_steps);
+  optimizer.set_steps(checkpoint.state.step - checkpoint.state.skipped.count);
 }
 
 void restore_weights(const Checkpoint& checkpoint, AveragedWeights& average) {

@@ -3,6 +3,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "optim/averaged_weights.hpp"
 #include "train/run/checksums.hpp"
@@ -11,20 +12,26 @@
 
 namespace tapestry {
 
-// Where a training stands, apart from parameters and optimiser. With the seed, which the config
+// Where a training stands, apart from parameters and optimizer. With the seed, which the config
 // holds, it is all that the random numbers and the order of the data depend on.
 struct TrainingState {
-  std::int64_t step = 0;      // optimiser steps done
+  std::int64_t step = 0;      // optimizer steps done
   std::int64_t position = 0;  // training examples read
   double best_loss = std::numeric_limits<double>::infinity();
-  double improved_loss = std::numeric_limits<double>::infinity();  // that early stopping looks at
-  std::int64_t patience_counter = 0;                               // since then
   bool evaluation_due = false;  // of this step; a signal came before its end
   double elapsed_s = 0;
-  std::int64_t examples = 0;   // of the training data, which a resumed run must find again
-  std::string data{};          // its checksum; empty where it was drawn
-  std::int64_t bad_steps = 0;  // of the steps done, those that moved nothing
-  std::vector<double> gradient_norms{};  // of the latest others, by which a bad step is told
+  std::int64_t examples = 0;  // of the training data, which a resumed run must find again
+  std::string data{};         // their checksum; empty where they are synthetic
+
+  // Sections of callbacks (trainer/callbacks/).
+  struct EarlyStopping {
+    double improved_loss = std::numeric_limits<double>::infinity();  // the last that counted
+    std::int64_t patience_counter = 0;                               // evaluations since then
+  } early_stopping{};
+  struct SkippedSteps {
+    std::int64_t count = 0;       // of the steps done, those that moved nothing
+    std::vector<double> norms{};  // of the latest others, by which a bad step is found
+  } skipped{};
 };
 
 // A checkpoint is a safetensors file: parameters by their own names, the optimiser's arrays as

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "train/distributed/ranks.hpp"
-#include "train/trainer/step_inputs.hpp"
+#include "train/trainer/step.hpp"
 
 namespace tapestry {
 

@@ -1,41 +1,32 @@
 #include "train/trainer/trainer.hpp"
 
-#include <chrono>
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
 #include "autograd/buffer_pool.hpp"
 #include "autograd/checksum.hpp"
+#include "autograd/clock.hpp"
 #include "autograd/dry_run.hpp"
 #include "autograd/kernels/broadcast.hpp"
-#include "autograd/kernels/matmul.hpp"
-#include "autograd/parallel.hpp"
+#include "autograd/profile.hpp"
 #include "data/text/text.hpp"
 #include "train/config/keys.hpp"
 #include "train/distributed/sharding.hpp"
-#include "train/trainer/callbacks/profile.hpp"
-#include "train/trainer/callbacks/skipped_steps.hpp"
 #include "train/trainer/evaluation.hpp"
 #include "train/trainer/explanation.hpp"
 
 namespace tapestry {
 namespace {
 
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-void add(MetricSums& to, const MetricSums& from) {
-  for (const auto& [name, average] : from) to[name] += average;
-}
-
-std::int64_t size_of_file(const std::string& path) {
+bool has_bytes(const std::string& path) {
   std::error_code missing;
   const std::uintmax_t size = std::filesystem::file_size(path, missing);
-  return missing ? 0 : static_cast<std::int64_t>(size);
+  return !missing && size > 0;
 }
 
-// Of what was read from data.path; empty where the config alone says what the data are.
+// Returns the checksum of what was read from data.path; "" where the config alone says what the
+// data are.
 std::string data_checksum(Task& task, const Config& config) {
   if (config[key::data_path].empty()) return "";
   Checksum sum;
@@ -44,30 +35,17 @@ std::string data_checksum(Task& task, const Config& config) {
   return sum.hex();
 }
 
-bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
+bool is_due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
 
-double sum_of_counts(const std::vector<std::vector<double>>& of_ranks) {
-  double sum = 0;
-  for (const std::vector<double>& counts : of_ranks)
-    for (const double count : counts) sum += count;
-  return sum;
+// Returns where a training that failed can be resumed; "" for one that is kept nowhere.
+std::string what_is_kept(const Run& run, const RunLock* lock) {
+  if (run.folder().empty()) return "";
+  const Run now(lock ? lock->where() : run.folder());
+  if (now.folder().empty()) return fmt::format("; {} was removed meanwhile", run.folder());
+  return has_bytes(now.checkpoint()) || has_bytes(now.best())
+             ? fmt::format("; what was saved before stays in {}", now.folder())
+             : fmt::format("; {} has no checkpoint yet", now.folder());
 }
-
-// While it lives, the model has the averages, if there are any.
-class Averaged {
- public:
-  explicit Averaged(std::optional<AveragedWeights>& average) : average_(average) {
-    if (average_) average_->exchange();
-  }
-  ~Averaged() {
-    if (average_) average_->exchange();
-  }
-  Averaged(const Averaged&) = delete;
-  Averaged& operator=(const Averaged&) = delete;
-
- private:
-  std::optional<AveragedWeights>& average_;
-};
 
 }  // namespace
 
@@ -105,151 +83,94 @@ void expect_same_data(const Run& run, const TrainingState& before, const Trainin
 }
 
 Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* checkpoint,
-                 const std::atomic<bool>& stop, Ranks& ranks, const TrainerOptions& options)
+                 const std::atomic<bool>& stop, Ranks& ranks, RunLock* lock)
     : task_(task),
       config_(config),
       run_(std::move(run)),
-      lock_(options.lock),
+      lock_(lock),
       stop_(stop),
-      parameters_(task.model().parameters()),
       ranks_(ranks),
+      parameters_(task.model().parameters()),
       optimizer_(make_optimizer(config, parameters_)),
-      sum_(ranks, parameters_,
-           {.micro_batches = config[key::micro_batches],
-            .kept = config[key::shard_optimizer] ? Kept::own_shard : Kept::all}),
-      shards_(config[key::shard_optimizer] && !ranks.alone()),
       schedule_(make_schedule(config)),
+      sums_(ranks, parameters_, config),
       loader_(task.training_data(), make_sampler(task, config),
               {.batch_size = config[key::batch_size],
                .micro_batches = config[key::micro_batches],
-               .first_micro_batch = sum_.first(),
-               .end_micro_batch = sum_.last(),
+               .first_micro_batch = gradients().first(),
+               .end_micro_batch = gradients().last(),
                .dry_run = is_dry_run()}),
-      state_(checkpoint ? checkpoint->state : TrainingState{}),
-      recorders_(options.recorders),
-      profile_(options.profile),
-      until_(options.until) {
+      state_(checkpoint ? checkpoint->state : TrainingState{}) {
   set_check_finite(config[key::check_finite]);
-  if (shards_) optimizer_->keep_to(sum_.own_shard());
+  if (sums_.keeps_own_shard()) optimizer_->keep_to(gradients().own_shard());
   state_.examples = task.training_data().size();
   state_.data = data_checksum(task, config);
   if (checkpoint) {
     expect_same_data(run_, checkpoint->state, state_, config);
     restore_parameters(*checkpoint, task.model());
     restore_optimizer(*checkpoint, *optimizer_);
-    reached_ = is_out_of_patience();
     loader_.seek(state_.position);
     if (checkpoint->path == run_.checkpoint()) saved_step_ = state_.step;
   }
-  if (config[key::average_decay] > 0) {
-    average_.emplace(parameters_, config[key::average_decay]);
-    if (checkpoint) {
-      restore_weights(*checkpoint, *average_);
-      average_->exchange();
-    }
-  }
-  started_at_s_ = now_s() - state_.elapsed_s;
-  logged_at_s_ = elapsed_s();
+  const auto log_to_all = [this](const std::string& message) { log(message); };
+  if (config[key::average_decay] > 0)
+    add(average_weights(parameters_, *optimizer_, config[key::average_decay]));
+  add(skip_steps(config, state_, ranks, log_to_all));
+  add(stop_early(config, state_, log_to_all));
+  if (checkpoint)
+    for (Callback* callback : callbacks_) callback->restore(*checkpoint);
+  started_s_ = now_s() - state_.elapsed_s;
+  units_from_s_ = now_s();
 }
 
-void Trainer::record(const MetricsLine& line) {
-  for (Recorder* recorder : recorders_) recorder->write(line);
+Trainer::~Trainer() {
+  while (!own_callbacks_.empty()) own_callbacks_.pop_back();
 }
 
-void Trainer::log(const std::string& text) {
-  for (Recorder* recorder : recorders_) recorder->log(text);
+void Trainer::add(std::unique_ptr<Callback> callback) {
+  add(*own_callbacks_.emplace_back(std::move(callback)));
 }
 
-double Trainer::elapsed_s() const { return now_s() - started_at_s_; }
+void Trainer::log(const std::string& message) {
+  for (Callback* callback : callbacks_) callback->on_message(message);
+}
 
 Metrics Trainer::train() {
   const std::int64_t steps = config_[key::steps];
-  for (Recorder* recorder : recorders_) recorder->resume_at(state_.step, !state_.evaluation_due);
+  for (Callback* callback : callbacks_) callback->on_begin(state_.step, !state_.evaluation_due);
   Metrics last;
   if (state_.evaluation_due) {
-    last = evaluate_and_keep_best();
+    last = evaluate();
     saved_step_ = -1;  // what was saved does not know of it
   }
-  while (state_.step < steps && !stops() && !reached_) {
-    const MetricSums averages = profile_ ? profiled_step() : step();
-    if (due(state_.step, config_[key::log_every])) log(averages);
-    const bool finished = state_.step == steps;
-    state_.evaluation_due = is_evaluated(state_.step);
-    if (state_.evaluation_due) look();
-    if (state_.evaluation_due) last = evaluate_and_keep_best();
-    if (finished || due(state_.step, config_[key::checkpoint_every])) save_checkpoint_of_step();
+  while (state_.step < steps && !is_stopped() && !is_ended()) {
+    const MetricSums averages = step();
+    if (is_due(state_.step, config_[key::log_every])) record_training(averages);
+    state_.evaluation_due = is_evaluated(state_.step, config_);
+    if (state_.evaluation_due) {
+      inspect();
+      last = evaluate();
+    }
+    if (state_.step == steps || is_due(state_.step, config_[key::checkpoint_every]))
+      save_checkpoint_of_step();
   }
-  for (Recorder* recorder : recorders_) recorder->finish();
-  if (profile_) report_profile();
-  if (state_.bad_steps > 0)
-    log(fmt::format("{} of {} steps were bad, and left out ({})\n", state_.bad_steps, state_.step,
-                    key::max_bad_steps.name));
+  for (Callback* callback : callbacks_) callback->on_end();
   if (saved_step_ != state_.step) save_checkpoint_of_step();
-  if ((state_.step < steps && !reached_) || state_.evaluation_due) return {};
+  if ((state_.step < steps && !is_ended()) || state_.evaluation_due) return {};
   return last.empty() ? evaluation_line().values : last;
 }
 
-bool Trainer::is_evaluated(std::int64_t step) const {
-  return step == config_[key::steps] || due(step, config_[key::eval_every]);
-}
-
-// It is not training time. The other ranks wait, for rank 0's recorders alone.
-void Trainer::look() {
-  const double before = elapsed_s();
-  ranks_.agree("the look", [&] {
-    const Averaged averaged(average_);
-    for (Recorder* recorder : recorders_)
-      recorder->look(state_.step, gradients_ ? &*gradients_ : nullptr);
-  });
-  gradients_.reset();
-  logged_at_s_ += elapsed_s() - before;
-}
-
-// One that is told to stop tells the others with its next step.
-bool Trainer::stops() const { return ranks_.alone() ? stop_.load() : stopping_; }
-
-MetricSums Trainer::profiled_step() {
-  if (++steps_here_ <= profile_skipped_steps) return step();
-  profile::start();
-  MetricSums averages = step();
-  const std::vector<profile::Event> events = profile::stop();
-  events_.insert(events_.end(), events.begin(), events.end());
-  if (steps_here_ == profile_skipped_steps + profile_steps) report_profile();
-  return averages;
-}
-
-// Once: the training goes on without.
-void Trainer::report_profile() {
-  profile_ = false;
-  const std::int64_t steps = steps_here_ - profile_skipped_steps;
-  std::string table;
-  if (steps > 0) {
-    table = profile_table(events_, steps);
-    lock_->replace(run_.trace(), {profile_trace(events_)});
-    lock_->replace(run_.profile(), {table});
-  }
-  log(steps > 0 ? fmt::format("{}{}: open it with https://ui.perfetto.dev or chrome://tracing\n",
-                              table, run_.trace())
-                : fmt::format("no profile: it looks at the steps after the first {}\n",
-                              profile_skipped_steps));
-  if (!ranks_.alone() && steps > 0)
-    log(fmt::format("{}: {:.2f} MB sent a step; {:.2f} ms of messages, {:.2f} ms waited for them\n",
-                    ranks_.name(ranks_.rank()), ranks_.bytes_sent() / 1e6 / steps_here_,
-                    sum_.seconds_under_way() * 1e3 / steps_here_,
-                    sum_.seconds_waited() * 1e3 / steps_here_));
-}
-
-// One step of the optimiser, unless it is bad and may be left out.
 MetricSums Trainer::step() try {
   ranks_.at_step(state_.step + 1);
+  for (Callback* callback : callbacks_) callback->on_step_begin();
   const ComputedStep computed = compute();
-  const std::string fault =
-      fault_of_step(computed.averages.at("loss").value(), computed.clip.norm, config_, state_);
   gradient_norm_ = computed.clip.norm;
-  if (fault.empty())
-    move(computed);
-  else
-    pass_over(computed, fault);
+  is_told_to_stop_ |= computed.is_told_to_stop;
+  units_ += computed.units;
+  const bool moves = std::ranges::all_of(
+      callbacks_, [&](Callback* callback) { return callback->accepts(computed); });
+  if (moves) update(computed);
+  for (Callback* callback : callbacks_) callback->on_step_end(computed, moves);
   ++state_.step;
   state_.position = loader_.position();
   return computed.averages;
@@ -262,159 +183,128 @@ MetricSums Trainer::step() try {
   throw failure(state_.step + 1, error);
 }
 
-// The parts' sums are divided by the count of them all, so that they weigh as they would in one
-// batch. What is measured of them is added up in their order, as gradients are.
 ComputedStep Trainer::compute() {
   StepInputs inputs{.task = task_,
                     .config = config_,
                     .step = state_.step,
                     .position = state_.position,
-                    .first_micro_batch = sum_.first(),
+                    .first_micro_batch = gradients().first(),
                     .batches = loader_.next()};
   profile::mark(profile::Phase::step, "wait for batch", nullptr, 0);
-  std::vector<double> counts;
-  for (const Batch& batch : inputs.batches) counts.push_back(batch.count);
-  auto all_counts = ranks_.begin_gather(std::move(counts), "the counts");
-  std::vector<MicroBatchMetrics> measured;
+  sums_.begin(inputs);
   for (std::size_t i = 0; i < inputs.batches.size(); ++i) try {
       Tape tape;
       Loss loss = inputs.loss(i);
-      if (i == 0) inputs.count = sum_of_counts(ranks_.end_gather(std::move(all_counts)));
-      sum_.add(tape, loss.objective, 1 / inputs.count);
-      measured.push_back({.told_to_stop = stop_.load(),
-                          .units = task_.units(inputs.batches[i]),
-                          .averages = std::move(loss.averages)});
+      inputs.count = sums_.count();
+      sums_.add(tape, std::move(loss), task_.units(inputs.batches[i]), stop_);
     } catch (const NonFiniteError& error) {  // of train.check_finite
       throw NonFiniteError(fmt::format("{}; {}", error.what(), examples_of_micro_batch(inputs, i)));
     }
-  auto all_measured = ranks_.begin_gather(std::move(measured), "the losses");
-  Gradients gradients = sum_.finish();
-  const Clip clipped = sum_.clip(config_[key::clip_norm]);
-  return {.inputs = std::move(inputs),
-          .averages = add_measured(ranks_.end_gather(std::move(all_measured))),
-          .gradients = std::move(gradients),
-          .clip = clipped};
+  return sums_.finish(std::move(inputs));
 }
 
-void Trainer::move(const ComputedStep& computed) {
+void Trainer::update(const ComputedStep& computed) {
   optimizer_->step(computed.gradients, learning_rate(), computed.clip.scale);
-  if (shards_) pass_parameters_on(sum_, parameters_);
-  if (average_) average_->follow(optimizer_->steps());
-  remember_norm(computed.clip.norm, config_, state_);
-  if (is_evaluated(state_.step + 1) && !shards_ && !recorders_.empty())
-    gradients_ = computed.gradients;
+  if (sums_.keeps_own_shard()) pass_parameters_on(sums_.gradients(), parameters_);
 }
 
-// What no step may be left out for any more ends the training, with what is known of it.
-void Trainer::pass_over(const ComputedStep& computed, const std::string& fault) {
-  const std::int64_t most = config_[key::max_bad_steps];
-  if (++state_.bad_steps <= most) {
-    log(fmt::format("step {}: left out: {} (bad step {} of at most {})\n", state_.step + 1, fault,
-                    state_.bad_steps, most));
-    return;
+// One rank that is told to stop tells the others with its next step.
+bool Trainer::is_stopped() const { return ranks_.alone() ? stop_.load() : is_told_to_stop_; }
+
+bool Trainer::is_ended() const {
+  return std::ranges::any_of(callbacks_,
+                             [](const Callback* callback) { return callback->ends_training(); });
+}
+
+// While it lives, the model has the weights that are evaluated, shown and saved.
+class Trainer::ExchangedWeights final {
+ public:
+  explicit ExchangedWeights(const std::vector<Callback*>& callbacks) : callbacks_(callbacks) {
+    for (Callback* callback : callbacks_) callback->exchange_weights();
   }
-  const std::string explanation = explain_step(computed.inputs, ranks_);
-  const std::string excess =
-      most == 0 ? "" : fmt::format(", a bad step more than {} = {}", key::max_bad_steps.name, most);
-  ranks_.found_by_all();
-  throw std::runtime_error(fmt::format("{}{}: {}", fault, excess, explanation));
-}
+  ~ExchangedWeights() {
+    for (Callback* callback : callbacks_) callback->exchange_weights();
+  }
+  ExchangedWeights(const ExchangedWeights&) = delete;
+  ExchangedWeights& operator=(const ExchangedWeights&) = delete;
 
-MetricSums Trainer::add_measured(const std::vector<std::vector<MicroBatchMetrics>>& of_ranks) {
-  MetricSums averages;
-  for (const std::vector<MicroBatchMetrics>& micro_batches : of_ranks)
-    for (const MicroBatchMetrics& measured : micro_batches) {
-      stopping_ |= measured.told_to_stop;
-      units_since_log_ += measured.units;
-      add(averages, measured.averages);
-    }
-  return averages;
-}
+ private:
+  const std::vector<Callback*>& callbacks_;
+};
 
-// What ends the run, with where it stood.
-std::runtime_error Trainer::failure(std::int64_t step, const std::runtime_error& error) const {
-  return std::runtime_error(fmt::format("step {}: {}{}", step, error.what(), what_is_kept()));
-}
-
-// "" of a training that is kept nowhere.
-std::string Trainer::what_is_kept() const {
-  if (run_.folder().empty()) return "";
-  const Run run(lock_ ? lock_->where() : run_.folder());
-  if (run.folder().empty()) return fmt::format("; {} was removed meanwhile", run_.folder());
-  const bool has_saved = size_of_file(run.checkpoint()) + size_of_file(run.best()) > 0;
-  return has_saved ? fmt::format("; what was saved before stays in {}", run.folder())
-                   : fmt::format("; {} has no checkpoint yet", run.folder());
+// Inspection is not training time. Other ranks wait for rank 0, which has the callbacks.
+void Trainer::inspect() {
+  const double before = now_s();
+  ranks_.agree("the inspection", [&] {
+    const ExchangedWeights exchanged(callbacks_);
+    for (Callback* callback : callbacks_) callback->on_evaluation(state_.step);
+  });
+  units_from_s_ += now_s() - before;
 }
 
 MetricsLine Trainer::training_line(const MetricSums& averages) const {
   MetricsLine line{.step = state_.step,
                    .split = "train",
                    .values = values_of(averages),
-                   .elapsed_s = elapsed_s()};
+                   .elapsed_s = now_s() - started_s_};
   task_.add_derived_metrics(line.values);
   line.values["lr"] = schedule_.at(state_.step - 1);
   line.values["grad_norm"] = gradient_norm_;
   if (config_[key::max_bad_steps] > 0)
-    line.values["bad_steps"] = static_cast<double>(state_.bad_steps);
+    line.values["bad_steps"] = static_cast<double>(state_.skipped.count);
   return line;
 }
 
-void Trainer::log(const MetricSums& averages) {
+void Trainer::record_training(const MetricSums& averages) {
   MetricsLine line = training_line(averages);
-  line.values[std::string(task_.unit()) + "_per_s"] =
-      units_since_log_ / (line.elapsed_s - logged_at_s_);
+  line.values[std::string(task_.unit()) + "_per_s"] = units_ / (now_s() - units_from_s_);
   record(line);
-  units_since_log_ = 0;
-  logged_at_s_ = elapsed_s();
+  units_ = 0;
+  units_from_s_ = now_s();
 }
 
-// All ranks have the same parameters, and only rank 0 takes anything down.
+void Trainer::record(const MetricsLine& line) {
+  for (Callback* callback : callbacks_) callback->on_metrics(line);
+}
+
+void Trainer::record_test(const MetricsLine& tested) {
+  record(tested);
+  for (Callback* callback : callbacks_) callback->on_checkpoint();
+}
+
+// All ranks have the same parameters, and only rank 0 records.
 MetricsLine Trainer::evaluation_line() {
-  const Averaged averaged(average_);
-  MetricsLine line{.step = state_.step,
-                   .split = "val",
-                   .values = evaluate(task_, task_.validation_data(), config_, &stop_, ranks_),
-                   .signatures = task_.signatures()};
+  const ExchangedWeights exchanged(callbacks_);
+  MetricsLine line{
+      .step = state_.step,
+      .split = "val",
+      .values = tapestry::evaluate(task_, task_.validation_data(), config_, &stop_, ranks_),
+      .signatures = task_.signatures()};
   if (!line.values.empty() && ranks_.rank() == 0) {
     line.checksums["parameters"] = checksums_of(tensors_of(task_.model(), {}));
-    if (average_) line.checksums["weights"] = checksums_of(average_->arrays());
+    OptimizerState weights;
+    for (const Callback* callback : callbacks_) callback->save(weights);
+    if (!weights.empty()) line.checksums["weights"] = checksums_of(weights);
   }
-  line.elapsed_s = elapsed_s();
+  line.elapsed_s = now_s() - started_s_;
   return line;
 }
 
-Checksums Trainer::checksums() {
-  OptimizerState optimizer = optimizer_state();
-  const Averaged averaged(average_);
-  return checksums_of(tensors_of(task_.model(), optimizer));
-}
-
-bool Trainer::is_out_of_patience() const {
-  const std::int64_t patience = config_[key::early_stopping];
-  return patience > 0 && state_.patience_counter >= patience;
-}
-
-Metrics Trainer::evaluate_and_keep_best() try {
-  const double before = elapsed_s();
+// Evaluation is not training time.
+Metrics Trainer::evaluate() try {
+  const double before = now_s();
   const MetricsLine line = evaluation_line();
-  stopping_ |= line.values.empty();
+  is_told_to_stop_ |= line.values.empty();
   if (line.values.empty()) return {};  // stopped: it is still due
   state_.evaluation_due = false;
-  if (!std::isfinite(line.values.at("loss"))) fail_evaluation(line.values.at("loss"));
-  record(line);
   const double loss = line.values.at("loss");
-  const bool improved = loss < state_.improved_loss - config_[key::min_delta];
-  state_.patience_counter = improved ? 0 : state_.patience_counter + 1;
-  if (improved) state_.improved_loss = loss;
-  reached_ = (until_ && until_(line)) || is_out_of_patience();
+  if (!std::isfinite(loss)) fail_evaluation(loss);
+  record(line);
   if (loss < state_.best_loss) {
     state_.best_loss = loss;
     save(run_.best());
   }
-  if (is_out_of_patience())
-    log(fmt::format("ends after step {}: {} evaluations gained nothing ({})\n", state_.step,
-                    state_.patience_counter, key::early_stopping.name));
-  logged_at_s_ += elapsed_s() - before;  // evaluation is not training time
+  units_from_s_ += now_s() - before;
   return line.values;
 } catch (const InputError&) {
   throw;
@@ -424,23 +314,21 @@ Metrics Trainer::evaluate_and_keep_best() try {
   throw failure(state_.step, error);
 }
 
-std::int64_t Trainer::optimizer_bytes() const {
-  std::int64_t bytes = 0;
-  for (const Optimizer::Slot& slot : optimizer_->state())
-    bytes += static_cast<std::int64_t>(slot.values.bytes());
-  return bytes;
-}
-
-// Found by all ranks, and looked into by the first.
+// Found by all ranks, and explained by the first.
 void Trainer::fail_evaluation(double loss) {
   std::string op;
   ranks_.agree("the explanation", [&] {
-    const Averaged averaged(average_);
+    const ExchangedWeights exchanged(callbacks_);
     if (ranks_.rank() == 0) op = explain_evaluation(task_, task_.validation_data(), config_);
   });
   ranks_.found_by_all();
   throw std::runtime_error(
       fmt::format("the validation loss is {}{}{}", loss, op.empty() ? "" : ": ", op));
+}
+
+std::runtime_error Trainer::failure(std::int64_t step, const std::runtime_error& error) const {
+  return std::runtime_error(
+      fmt::format("step {}: {}{}", step, error.what(), what_is_kept(run_, lock_)));
 }
 
 void Trainer::save_checkpoint_of_step() {
@@ -456,26 +344,39 @@ void Trainer::save(const std::string& path) {
       ranks_.found_by_all();
       throw failure(state_.step,
                     std::runtime_error(fmt::format(
-                        "parameter {} is not finite: the optimiser moved it too far; lower {}, or "
+                        "parameter {} is not finite: the optimizer moved it too far; lower {}, or "
                         "give {} a limit",
                         parameter->name, key::learning_rate.name, key::clip_norm.name)));
     }
   const OptimizerState optimizer = optimizer_state();
   if (!lock_) return;
-  for (Recorder* recorder : recorders_) recorder->sync();
-  state_.elapsed_s = elapsed_s();
-  const Averaged averaged(average_);
+  for (Callback* callback : callbacks_) callback->on_checkpoint();
+  state_.elapsed_s = now_s() - started_s_;
+  const ExchangedWeights exchanged(callbacks_);
   save_checkpoint([&](const auto& parts) { lock_->replace(path, parts); }, task_, optimizer,
                   config_, state_);
 }
 
-// By all: what a checkpoint keeps beside the parameters, at rank 0. Where these are an average, the
-// weights that are trained stand in its arrays while the model has the average.
+// Arrays of callbacks are shared, so that they have the weights that are exchanged later.
 OptimizerState Trainer::optimizer_state() {
-  OptimizerState state =
-      shards_ ? gather_state(sum_, *optimizer_, ranks_) : whole_state(*optimizer_);
-  if (average_) state.insert(state.end(), average_->arrays().begin(), average_->arrays().end());
+  OptimizerState state = sums_.keeps_own_shard()
+                             ? gather_state(sums_.gradients(), *optimizer_, ranks_)
+                             : whole_state(*optimizer_);
+  for (const Callback* callback : callbacks_) callback->save(state);
   return state;
+}
+
+Checksums Trainer::checksums() {
+  const OptimizerState optimizer = optimizer_state();
+  const ExchangedWeights exchanged(callbacks_);
+  return checksums_of(tensors_of(task_.model(), optimizer));
+}
+
+std::int64_t Trainer::optimizer_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Optimizer::Slot& slot : optimizer_->state())
+    bytes += static_cast<std::int64_t>(slot.values.bytes());
+  return bytes;
 }
 
 }  // namespace tapestry

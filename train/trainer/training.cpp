@@ -3,14 +3,11 @@
 #include <filesystem>
 
 #include "train/config/keys.hpp"
-#include "train/run/checksum_recorder.hpp"
 #include "train/run/session.hpp"
 #include "train/run/terminal.hpp"
 #include "train/trainer/announcement.hpp"
 #include "train/trainer/begin_task.hpp"
 #include "train/trainer/callbacks/progress.hpp"
-#include "train/trainer/callbacks/sample_recorder.hpp"
-#include "train/trainer/callbacks/tensorboard.hpp"
 #include "train/trainer/evaluation.hpp"
 #include "train/trainer/explanation.hpp"
 #include "train/trainer/open_run.hpp"
@@ -89,7 +86,7 @@ bool is_refused(const RunLock& lock, const std::exception& error) {
 
 // To the end of the steps, and the test of the best model after them, where there is one.
 Training train_and_test(const RunLock* lock, Task& task, const Config& config, Trainer& trainer,
-                        const std::vector<Recorder*>& recorders, Ranks& ranks) {
+                        Ranks& ranks) {
   Training training{
       .metrics = trainer.train(), .signatures = task.signatures(), .state = trainer.state()};
   expect_finite(training.metrics, "validation", task.validation_data(), task, config, ranks);
@@ -97,13 +94,24 @@ Training train_and_test(const RunLock* lock, Task& task, const Config& config, T
   const MetricsLine tested = test_best(lock, task, config, training.state.elapsed_s, ranks);
   if (tested.values.empty()) return {.metrics = {}, .signatures = {}, .state = training.state};
   expect_finite(tested.values, "test", *task.test_data(), task, config, ranks);
-  for (Recorder* recorder : recorders) {
-    recorder->write(tested);
-    recorder->sync();
-  }
+  trainer.record_test(tested);
   add_as_test(training.metrics, tested.values);
   add_as_test(training.signatures, tested.signatures);
   return training;
+}
+
+// The callbacks of rank 0, in the order of callbacks.hpp.
+void add_recorders(Trainer& trainer, RunLock& lock, Task& task, Progress& progress,
+                   const Config& config, const Ranks& ranks, const TrainingOptions& options) {
+  if (options.profile)
+    trainer.add(profile_steps(lock, ranks, trainer.gradients(),
+                              [&trainer](const std::string& message) { trainer.log(message); }));
+  trainer.add(record_metrics(lock));
+  trainer.add(record_checksums(lock));
+  trainer.add(progress);
+  if (config[key::tensorboard]) trainer.add(record_for_tensorboard(lock, task, config));
+  if (config[key::samples] && spec_of(config).samples)
+    trainer.add(record_samples(lock, task, config));
 }
 
 }  // namespace
@@ -122,12 +130,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   });
   std::optional<Checkpoint> checkpoint = open_run(run, config, options.resume, ranks);
   std::unique_ptr<Task> task;
-  std::optional<JsonLinesRecorder> metrics_file;
-  std::optional<ChecksumRecorder> checksums;
   std::optional<Progress> progress;
-  std::optional<TensorBoardRecorder> tensorboard;
-  std::optional<SampleRecorder> samples;
-  std::vector<Recorder*> recorders;
   std::optional<Trainer> trainer;
   ranks.agree("reading the data", [&] {
     task = checkpoint ? make_task(*checkpoint, config) : begin_task(config);
@@ -136,16 +139,11 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
                  "nothing: start one process, whose threads share the work",
                  config[key::name], ranks.size());
     progress.emplace(ProgressOptions{.steps = config[key::steps], .quiet = options.quiet});
-    if (writes) recorders = {&metrics_file.emplace(*lock), &checksums.emplace(*lock), &*progress};
-    if (writes && config[key::tensorboard])
-      recorders.push_back(&tensorboard.emplace(*lock, *task, config));
-    if (writes && config[key::samples] && spec_of(config).samples)
-      recorders.push_back(&samples.emplace(*lock, *task, config));
     trainer.emplace(*task, config, run, checkpoint ? &*checkpoint : nullptr, stop_requested, ranks,
-                    TrainerOptions{.recorders = recorders,
-                                   .lock = writes ? &*lock : nullptr,
-                                   .profile = options.profile && writes,
-                                   .until = options.until});
+                    writes ? &*lock : nullptr);
+    trainer->add(limit_time(config[key::time_limit], stop_requested));
+    if (writes) add_recorders(*trainer, *lock, *task, *progress, config, ranks, options);
+    for (Callback* callback : options.callbacks) trainer->add(*callback);
   });
   expect_same_everywhere(config, trainer->state(), ranks);
   std::optional<std::string> backends_before;
@@ -163,7 +161,6 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
     record_begin(*lock, trainer->state(), ranks.size(), changed);
   });
   stop_at_signals();
-  const std::jthread timer = stop_after(config[key::time_limit]);
   ranks.watch(stop_requested, [name = ranks.name(ranks.rank()),
                                folder = run.folder()](const std::string& missing) {
     complain(fmt::format("{}: {}; what was saved before stays in {}", name, missing, folder));
@@ -171,7 +168,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   announce(config, run, *task, trainer->state(), backends_before, options);
   Training training;
   try {
-    training = train_and_test(writes ? &*lock : nullptr, *task, config, *trainer, recorders, ranks);
+    training = train_and_test(writes ? &*lock : nullptr, *task, config, *trainer, ranks);
     if (writes) lock->expect_in_place();
   } catch (const std::exception& error) {
     if (writes && !options.resume && is_refused(*lock, error))

@@ -1,19 +1,17 @@
 #pragma once
 
-#include <functional>
-#include <optional>
+#include <vector>
 
 #include "train/distributed/ranks.hpp"
-#include "train/run/recorder.hpp"
+#include "train/trainer/callback.hpp"
 
 namespace tapestry {
 
 struct TrainingOptions {
-  bool resume = false;   // go on from the run's checkpoint
-  bool quiet = false;    // print nothing but what is amiss
-  bool profile = false;  // print where the time of a step goes
-  // Looks at each evaluation on the validation split; the first of which it is true is the last.
-  std::function<bool(const MetricsLine&)> until{};
+  bool resume = false;                 // continue from the run's checkpoint
+  bool quiet = false;                  // print problems only
+  bool profile = false;                // print where the time of a step goes
+  std::vector<Callback*> callbacks{};  // after all others, on every rank
 };
 
 // What a training came to.

@@ -49,11 +49,10 @@ class RunsOfCheck final {
 };
 
 // Stops a training after a step.
-class StopAfter final : public Recorder {
+class StopAfter final : public Callback {
  public:
   explicit StopAfter(std::int64_t step) : step_(step) {}
-  void resume_at(std::int64_t, bool) override {}
-  void write(const MetricsLine& line) override { stop = signalled || line.step >= step_; }
+  void on_metrics(const MetricsLine& line) override { stop = signalled || line.step >= step_; }
 
   std::atomic<bool> stop = false;
 
@@ -80,7 +79,8 @@ void train_until(TrainingUnderTest& under_test, const Run& run, std::int64_t ste
   Ranks alone;
   RunLock lock(run, RunLock::Folder::find);
   Trainer trainer(*task, config, run, checkpoint ? &*checkpoint : nullptr, until.stop, alone,
-                  {.recorders = {&until}, .lock = &lock});
+                  &lock);
+  trainer.add(until);
   checkpoint.reset();
   trainer.train();
   if (signalled) throw Interrupted();

@@ -87,7 +87,7 @@ class DryTraining {
     plan_.data = bytes_in_use() - before_ - plan_.weights;
     const DryRun dry_run;
     const std::int64_t without = bytes_in_use();
-    trainer_.emplace(*task_, config_, Run(""), nullptr, stop_, ranks_, TrainerOptions{});
+    trainer_.emplace(*task_, config_, Run(""), nullptr, stop_, ranks_);
     if (config_[key::average_decay] > 0) plan_.average = bytes_in_use() - without;
   }
 

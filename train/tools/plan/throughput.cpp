@@ -96,7 +96,7 @@ Throughput measure_throughput(const Config& config, const ThroughputOptions& opt
   std::optional<Trainer> trainer;
   throughput.begin_s = time_once([&] {
     task = begin_task(config);
-    trainer.emplace(*task, config, Run(""), nullptr, stop, alone, TrainerOptions{});
+    trainer.emplace(*task, config, Run(""), nullptr, stop, alone);
   });
   measure_steps(*trainer, config[key::steps], options.seconds,
                 !task->training_data().lengths().empty(), throughput);

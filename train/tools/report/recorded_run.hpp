@@ -10,7 +10,7 @@
 #include "train/run/run.hpp"
 #include "train/run/session.hpp"
 #include "train/tools/report/curve.hpp"
-#include "train/trainer/callbacks/sample_recorder.hpp"
+#include "train/trainer/callbacks/inspection_budget.hpp"
 
 namespace tapestry {
 

@@ -10,7 +10,7 @@
 #include "train/run/session.hpp"
 #include "train/task.hpp"
 #include "train/tools/reproduce/retraining.hpp"
-#include "train/trainer/callbacks/skipped_steps.hpp"
+#include "train/trainer/callbacks/skip_steps.hpp"
 #include "train/trainer/evaluation.hpp"
 #include "train/trainer/explanation.hpp"
 
@@ -149,8 +149,8 @@ Replay replay(const Run& run, std::int64_t step, const std::vector<std::string>&
   replay.values = values_of(computed->averages);
   computed->inputs.task.add_derived_metrics(replay.values);
   replay.gradient_norm = computed->clip.norm;
-  replay.fault =
-      fault_of_step(replay.values.at("loss"), replay.gradient_norm, config, trainer.state());
+  replay.fault = fault_of_step(replay.values.at("loss"), replay.gradient_norm, config,
+                               trainer.state().skipped);
   Ranks alone;
   if (!replay.fault.empty()) replay.fault += ": " + explain_step(computed->inputs, alone);
   replay.examples = described(computed->inputs.examples(), computed->inputs.task, config);

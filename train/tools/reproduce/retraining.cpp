@@ -89,7 +89,7 @@ Trainer& Retraining::begin(const Checkpoint* from) {
   use_machine_as(config_);
   task_ = from ? make_task(*from, config_) : begin_task(config_);
   schedules_ = schedules_of(run_, overrides_);
-  trainer_.emplace(*task_, config_, run_, from, never_, alone_, TrainerOptions{});
+  trainer_.emplace(*task_, config_, run_, from, never_, alone_);
   for (const Checkpoint* kept : {best(), last()})
     if (kept) expect_same_data(run_, kept->state, trainer_->state(), config_);
   for (const Session& session : read_sessions(run_))

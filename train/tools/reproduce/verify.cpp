@@ -14,7 +14,7 @@
 #include "data/input_file.hpp"
 #include "data/text/text.hpp"
 #include "train/config/keys.hpp"
-#include "train/run/checksum_recorder.hpp"
+#include "train/run/recorded_checksums.hpp"
 #include "train/run/version.hpp"
 #include "train/tools/reproduce/makers.hpp"
 #include "train/tools/reproduce/recorded_lines.hpp"
@@ -212,8 +212,8 @@ class Comparison {
         differs(fmt::format("{} of {}", name, kept.path), recorded, computed);
     };
     compare("position", found.position, own.position);
-    compare("bad_steps", found.bad_steps, own.bad_steps);
-    compare("gradient_norms", found.gradient_norms, own.gradient_norms);
+    compare("bad_steps", found.skipped.count, own.skipped.count);
+    compare("gradient_norms", found.skipped.norms, own.skipped.norms);
     const double best = found.evaluation_due ? best_loss_before_ : best_loss_;
     if (found.best_loss == best) return;
     if (const Checkpoint* of_best = again_.best(); of_best && of_best->state.step <= own.step &&

@@ -4,13 +4,12 @@
 
 #include <cmath>
 
+#include "autograd/clock.hpp"
 #include "train/run/terminal.hpp"
 #include "train/trainer/evaluation.hpp"
 #include "train/trainer/status_line.hpp"
 
 namespace tapestry {
-
-using std::chrono::duration;
 
 namespace {
 constexpr std::int64_t plain_columns = 200;  // of a line that is not on a terminal
@@ -28,13 +27,12 @@ std::pair<std::string, double> speed_of(const MetricsLine& line) {
 
 Progress::Progress(const ProgressOptions& options) : options_(options) {}
 
-void Progress::resume_at(std::int64_t step, bool) {
+void Progress::on_begin(std::int64_t step, bool) {
   if (step == 0) first_ = MetricsLine();
-  last_shown_ =
-      live_columns() > 0 ? Clock::time_point() : Clock::now();  // a terminal shows the first step
+  last_shown_s_ = live_columns() > 0 ? -1 : now_s();  // a terminal shows the first step
 }
 
-void Progress::write(const MetricsLine& line) {
+void Progress::on_metrics(const MetricsLine& line) {
   if (options_.quiet) return;
   if (line.split == "train")
     training(line);
@@ -61,8 +59,7 @@ void Progress::training(const MetricsLine& line) {
   if (std::isfinite(loss)) losses_.push_back(loss);
   if (losses_.size() == 2 * most_losses)
     losses_.erase(losses_.begin(), losses_.begin() + most_losses);
-  const double since = duration<double>(Clock::now() - last_shown_).count();
-  if (since >= (live_columns() > 0 ? 0.1 : 5.0)) draw();
+  if (now_s() - last_shown_s_ >= (live_columns() > 0 ? 0.1 : 5.0)) draw();
 }
 
 void Progress::draw() {
@@ -84,7 +81,7 @@ void Progress::draw() {
   say("{}{}", line, columns > 0 ? "" : "\n");
   line_shown_ = columns > 0;
   is_drawn_ = true;
-  last_shown_ = Clock::now();
+  last_shown_s_ = now_s();
   std::fflush(stdout);
 }
 
@@ -95,13 +92,13 @@ void Progress::evaluation(const MetricsLine& line) {
   std::fflush(stdout);
 }
 
-void Progress::log(const std::string& text) {
+void Progress::on_message(const std::string& text) {
   clear_line();
   say("{}", text);
   std::fflush(stdout);
 }
 
-void Progress::finish() {
+void Progress::on_end() {
   clear_line();
   std::fflush(stdout);
 }

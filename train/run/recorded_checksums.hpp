@@ -1,29 +1,22 @@
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 
+#include "train/run/checksums.hpp"
 #include "train/run/line_reader.hpp"
-#include "train/run/recorder.hpp"
 #include "train/run/run.hpp"
 
 namespace tapestry {
 
-// checksums.jsonl: of each evaluation, {"step", "tensor", "xxh3"} a line of each tensor, those that
-// the checksums of its line in metrics.jsonl are of.
-class ChecksumRecorder final : public LinesRecorder {
- public:
-  explicit ChecksumRecorder(RunLock& lock) : LinesRecorder(lock, lock.run().checksums()) {}
-
- private:
-  std::string lines_of(const MetricsLine& line) const override;
-  bool is_kept(const std::string& line, std::int64_t step, bool evaluated) const override;
-};
-
+// One line of checksums.jsonl: {"step", "tensor", "xxh3"} of a tensor that was evaluated.
 struct RecordedChecksum {
   std::int64_t step = 0;
   std::string tensor{}, checksum{};
 };
+std::string to_line(const RecordedChecksum& checksum);
+std::optional<RecordedChecksum> parse_checksum_line(const std::string& line);  // none: damaged
 
 // Those that a run has, from the first on. InputError of a line that is damaged, of an earlier step
 // than the one before it, or of a tensor that the step has already.

@@ -1,18 +1,21 @@
-#include "train/trainer/callbacks/profile.hpp"
-
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <map>
 
+#include "autograd/profile.hpp"
 #include "data/json.hpp"
 #include "train/measure/machine.hpp"
+#include "train/trainer/callbacks/callbacks.hpp"
 
 namespace tapestry {
 namespace {
 
 using profile::Event;
 using profile::Phase;
+
+// The first steps still make buffers and primitives.
+constexpr std::int64_t skipped_steps = 5, profiled_steps = 20;
 
 struct Row {
   std::string name;
@@ -43,8 +46,8 @@ std::string rate(double amount, double seconds, double peak) {
   return fmt::format("{:>8.1f} {:>4.0f} %", giga, 100 * giga / peak);
 }
 
-}  // namespace
-
+// Returns a line for each op and phase, the slowest first: time per step, share, GFLOP/s and GB/s
+// with their shares of the peaks, which it measures.
 std::string profile_table(const std::vector<Event>& events, std::int64_t steps) {
   const double arithmetic_peak = measure_arithmetic_peak(), memory_peak = measure_memory_peak();
   const std::vector<Row> rows = rows_of(events);
@@ -65,6 +68,7 @@ std::string profile_table(const std::vector<Event>& events, std::int64_t steps) 
   return table + "Above 100 %: products of bfloat16, or bytes that stayed in the caches.\n";
 }
 
+// Returns the Trace Event Format, which chrome://tracing and Perfetto open.
 std::string profile_trace(const std::vector<Event>& events) {
   auto list = JsonValue::array();
   for (const Event& event : events)
@@ -80,6 +84,59 @@ std::string profile_trace(const std::vector<Event>& events) {
                       {"gflop", event.flops / 1e9},
                       {"megabytes", event.bytes / 1e6}}}});
   return JsonValue{{"displayTimeUnit", "ms"}, {"traceEvents", list}}.dump() + "\n";
+}
+
+class Profile final : public Callback {
+ public:
+  Profile(RunLock& lock, const Ranks& ranks, const GradientSum& sum, Log log)
+      : lock_(lock), ranks_(ranks), sum_(sum), log_(std::move(log)) {}
+
+  void on_step_begin() override {
+    if (++steps_ > skipped_steps && !is_reported_) profile::start();
+  }
+  void on_step_end(const ComputedStep&, bool) override {
+    if (steps_ <= skipped_steps || is_reported_) return;
+    const std::vector<Event> events = profile::stop();
+    events_.insert(events_.end(), events.begin(), events.end());
+    if (steps_ == skipped_steps + profiled_steps) report();
+  }
+  void on_end() override {
+    if (!is_reported_) report();
+  }
+
+ private:
+  void report() {
+    is_reported_ = true;
+    const std::int64_t steps = steps_ - skipped_steps;
+    if (steps <= 0)
+      return log_(
+          fmt::format("no profile: it looks at the steps after the first {}\n", skipped_steps));
+    const std::string table = profile_table(events_, steps);
+    lock_.replace(lock_.run().trace(), {profile_trace(events_)});
+    lock_.replace(lock_.run().profile(), {table});
+    log_(fmt::format("{}{}: open it with https://ui.perfetto.dev or chrome://tracing\n", table,
+                     lock_.run().trace()));
+    if (!ranks_.alone())
+      log_(fmt::format(
+          "{}: {:.2f} MB sent a step; {:.2f} ms of messages, {:.2f} ms waited for them\n",
+          ranks_.name(ranks_.rank()), ranks_.bytes_sent() / 1e6 / steps_,
+          sum_.seconds_under_way() * 1e3 / steps_, sum_.seconds_waited() * 1e3 / steps_));
+  }
+
+  RunLock& lock_;
+  const Ranks& ranks_;
+  const GradientSum& sum_;
+  Log log_;
+  std::int64_t steps_ = 0;  // of this process
+  bool is_reported_ = false;
+  std::vector<Event> events_;
+};
+
+}  // namespace
+
+std::unique_ptr<Callback> profile_steps(RunLock& lock, const Ranks& ranks, const GradientSum& sum,
+                                        Log log) {
+  return std::make_unique<Profile>(lock, ranks, sum, std::move(log));
 }
 
 }  // namespace tapestry

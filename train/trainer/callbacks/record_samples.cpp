@@ -1,5 +1,3 @@
-#include "train/trainer/callbacks/sample_recorder.hpp"
-
 #include <fcntl.h>
 
 #include <deque>
@@ -9,6 +7,8 @@
 #include "data/json.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/line_reader.hpp"
+#include "train/trainer/callbacks/callbacks.hpp"
+#include "train/trainer/callbacks/inspection_budget.hpp"
 
 namespace tapestry {
 namespace {
@@ -37,7 +37,7 @@ std::optional<KeptSample> parsed(const std::string& line) try {
 
 bool InspectionBudget::allows_one() const {
   constexpr double share = 0.01;
-  return spent_.count() == 0 || spent_ <= share * (Clock::now() - start_);
+  return spent_s_ == 0 || spent_s_ <= share * (now_s() - started_s_);
 }
 
 Sample sample_now(const Config& config, Task& task, std::size_t most_bytes) {
@@ -51,29 +51,50 @@ Sample sample_now(const Config& config, Task& task, std::size_t most_bytes) {
   return sample;
 }
 
-void SampleRecorder::resume_at(std::int64_t step, bool) {
-  const std::string path = lock_.run().samples();
-  std::string kept;
-  if (step > 0)
-    for (LineReader line(path); line.next();)
-      if (const auto sample = parsed(line.text()); sample && sample->step <= step)
-        kept += line.text() + "\n";
-  lock_.replace(path, {kept});
-  file_.emplace(lock_.place(path), O_WRONLY | O_APPEND);
-}
+namespace {
 
-// A model that diverges may fail to make a sample in any way: that does not end its training.
-void SampleRecorder::look(std::int64_t step, const Gradients*) try {
-  if (!budget_.allows_one()) return;
-  budget_.spend_on([&] {
-    const Sample sample = sample_now(config_, task_, most_kept_text);
-    if (!sample.text.empty() && !sample.figure)
-      file_->write(line_of({.step = step, .name = sample.name, .text = sample.text}));
-  });
-} catch (const FileError&) {  // of the disk, not of the model
-  throw;
-} catch (const std::exception&) {
-  return;
+class SamplesFile final : public Callback {
+ public:
+  SamplesFile(RunLock& lock, Task& task, const Config& config)
+      : lock_(lock), task_(task), config_(config) {}
+
+  void on_begin(std::int64_t step, bool) override {
+    const std::string path = lock_.run().samples();
+    std::string kept;
+    if (step > 0)
+      for (LineReader line(path); line.next();)
+        if (const auto sample = parsed(line.text()); sample && sample->step <= step)
+          kept += line.text() + "\n";
+    lock_.replace(path, {kept});
+    file_.emplace(lock_.place(path), O_WRONLY | O_APPEND);
+  }
+  // A model that diverges may fail to make a sample in any way: that does not end its training.
+  void on_evaluation(std::int64_t step) override try {
+    if (!budget_.allows_one()) return;
+    budget_.spend_on([&] {
+      const Sample sample = sample_now(config_, task_, most_kept_text);
+      if (!sample.text.empty() && !sample.figure)
+        file_->write(line_of({.step = step, .name = sample.name, .text = sample.text}));
+    });
+  } catch (const FileError&) {  // of the disk, not of the model
+    throw;
+  } catch (const std::exception&) {
+    return;
+  }
+  void on_checkpoint() override { file_->sync(); }
+
+ private:
+  RunLock& lock_;
+  Task& task_;
+  const Config& config_;
+  std::optional<File> file_;
+  InspectionBudget budget_;
+};
+
+}  // namespace
+
+std::unique_ptr<Callback> record_samples(RunLock& lock, Task& task, const Config& config) {
+  return std::make_unique<SamplesFile>(lock, task, config);
 }
 
 std::vector<KeptSample> read_samples(const Run& run) {

@@ -1,4 +1,4 @@
-#include "train/trainer/step_inputs.hpp"
+#include "train/trainer/step.hpp"
 
 #include "train/config/keys.hpp"
 
@@ -28,6 +28,11 @@ std::vector<std::int64_t> StepInputs::examples(std::size_t i) const {
   const std::int64_t size = std::ssize(all) / config[key::micro_batches];
   const auto begin = all.begin() + (first_micro_batch + static_cast<std::int64_t>(i)) * size;
   return {begin, begin + size};
+}
+
+bool is_evaluated(std::int64_t step, const Config& config) {
+  const std::int64_t every = config[key::eval_every];
+  return step == config[key::steps] || (every > 0 && step % every == 0);
 }
 
 }  // namespace tapestry

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "autograd/tape.hpp"
+#include "optim/clip.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {
@@ -25,5 +27,20 @@ struct StepInputs {
   std::vector<std::int64_t> examples(std::size_t i) const;
   std::vector<std::int64_t> examples() const;
 };
+
+// What a step computes before it moves anything.
+struct ComputedStep {
+  StepInputs inputs;
+  MetricSums averages;  // of all ranks
+  double units = 0;     // tokens or examples of all ranks, of which the throughput is counted
+  bool is_told_to_stop = false;   // a rank was, by a signal or the time limit
+  Gradients gradients;            // of all micro-batches, not clipped
+  bool has_all_gradients = true;  // false: of this rank's shard only
+  Clip clip;
+};
+
+// Whether the validation split is evaluated after this step: every train.eval_every steps and at
+// the last one.
+bool is_evaluated(std::int64_t step, const Config& config);
 
 }  // namespace tapestry

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string>
+
+#include "optim/optimizer.hpp"
+#include "train/run/checkpoint.hpp"
+#include "train/run/metrics.hpp"
+#include "train/trainer/step.hpp"
+
+namespace tapestry {
+
+// Takes part in a training at the points that Trainer::train and Trainer::step name
+// (trainer.cpp). All callbacks of a training are called in the order that callbacks.hpp gives. What
+// one throws ends the training.
+class Callback {
+ public:
+  virtual ~Callback() = default;
+
+  // Adds the callback's arrays to those of a checkpoint; reads them from one. Numbers that a
+  // callback keeps are a section of TrainingState.
+  virtual void save(OptimizerState&) const {}
+  virtual void restore(const Checkpoint&) {}
+
+  // The training continues after `step`, 0 for a new run. What was recorded of a later step before
+  // the run was interrupted is to be forgotten; the step's own evaluation as well, unless it was
+  // `evaluated`.
+  virtual void on_begin(std::int64_t /*step*/, bool /*evaluated*/) {}
+
+  virtual void on_step_begin() {}
+  virtual bool accepts(const ComputedStep&) { return true; }  // false: the step moves nothing
+  virtual void on_step_end(const ComputedStep&, bool /*moved*/) {}
+
+  // The model is about to be evaluated, shown or saved; called once more afterwards.
+  virtual void exchange_weights() {}
+
+  virtual void on_evaluation(std::int64_t /*step*/) {}  // comes next; the model may be inspected
+  virtual void on_metrics(const MetricsLine&) {}        // were measured
+  virtual void on_checkpoint() {}  // comes next; what was recorded has to last as long
+  virtual void on_message(const std::string&) {}  // for whoever watches
+  virtual void on_end() {}                        // after the last step; a test may follow
+
+  virtual bool ends_training() const { return false; }  // true: the last step was done
+};
+
+}  // namespace tapestry

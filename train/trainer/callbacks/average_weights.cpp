@@ -1,0 +1,38 @@
+#include "optim/averaged_weights.hpp"
+#include "train/trainer/callbacks/callbacks.hpp"
+
+namespace tapestry {
+namespace {
+
+class WeightAveraging final : public Callback {
+ public:
+  WeightAveraging(const std::vector<Parameter*>& parameters, const Optimizer& optimizer,
+                  double decay)
+      : optimizer_(optimizer), average_(parameters, decay) {}
+
+  void save(OptimizerState& state) const override {
+    state.insert(state.end(), average_.arrays().begin(), average_.arrays().end());
+  }
+  // A checkpoint is written while the model has the averages, and its arrays are the weights.
+  void restore(const Checkpoint& checkpoint) override {
+    restore_weights(checkpoint, average_);
+    average_.exchange();
+  }
+  void on_step_end(const ComputedStep&, bool moved) override {
+    if (moved) average_.follow(optimizer_.steps());
+  }
+  void exchange_weights() override { average_.exchange(); }
+
+ private:
+  const Optimizer& optimizer_;
+  AveragedWeights average_;
+};
+
+}  // namespace
+
+std::unique_ptr<Callback> average_weights(const std::vector<Parameter*>& parameters,
+                                          const Optimizer& optimizer, double decay) {
+  return std::make_unique<WeightAveraging>(parameters, optimizer, decay);
+}
+
+}  // namespace tapestry

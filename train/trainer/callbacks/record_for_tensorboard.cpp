@@ -1,0 +1,115 @@
+#include <algorithm>
+
+#include "train/config/keys.hpp"
+#include "train/plot/png.hpp"
+#include "train/run/event_file.hpp"
+#include "train/trainer/callbacks/callbacks.hpp"
+#include "train/trainer/callbacks/inspection_budget.hpp"
+
+namespace tapestry {
+namespace {
+
+constexpr std::size_t most_text = 10'000;  // bytes of a sample
+
+// An attention's heads (H, T, S) as pictures beside each other, each as dark as its largest weight.
+PictureGrid heads_as_pictures(const Array& weights) {
+  Array images = weights.clone();
+  const std::int64_t H = images.dim(0), size = images.size() / H;
+  const auto values = images.mutable_values<float>();
+  for (std::int64_t h = 0; h < H; ++h) {
+    const auto head = values.subspan(h * size, size);
+    const float darkest = std::max(std::ranges::max(head), 1e-12f);
+    for (float& value : head) value = 1 - value / darkest;
+  }
+  return {.images = images, .columns = H};
+}
+
+// A model says by an exception that it has nothing to show; one that diverges may fail in any way.
+// Neither ends a training.
+template <class Show>
+void if_possible(const Show& show) {
+  try {
+    show();
+  } catch (const FileError&) {  // of the disk, not of the model
+    throw;
+  } catch (const std::exception&) {
+    return;
+  }
+}
+
+// Writes every metric as "loss/train" and so on, the config, and at evaluations what the model
+// shows (samples, attention) and the distributions of its weights and gradients, as the budget
+// allows.
+class TensorBoard final : public Callback {
+ public:
+  TensorBoard(RunLock& lock, Task& task, const Config& config)
+      : lock_(lock), task_(task), config_(config) {}
+
+  void on_begin(std::int64_t step, bool) override {
+    file_.emplace(lock_, step + 1);
+    file_->add_text(step, "config", config_.toml());
+  }
+  void on_step_end(const ComputedStep& computed, bool moved) override {
+    const bool is_shown = moved && is_evaluated(computed.inputs.step + 1, config_);
+    gradients_ =
+        is_shown && computed.has_all_gradients ? std::optional(computed.gradients) : std::nullopt;
+  }
+  void on_metrics(const MetricsLine& line) override {
+    for (const auto& [name, value] : line.values)
+      file_->add_scalar(line.step, name + "/" + line.split, value);
+  }
+  void on_evaluation(std::int64_t step) override {
+    if (budget_.allows_one())
+      budget_.spend_on([&] {
+        show_weights(step);
+        if_possible([&] { show_samples(step); });
+        if_possible([&] { show_attention(step); });
+      });
+    gradients_.reset();
+  }
+  void on_checkpoint() override { file_->sync(); }
+
+ private:
+  void show_weights(std::int64_t step) {
+    const auto show = [&](const std::string& tag, const Array& array) {
+      dispatch(array.dtype(), [&]<class T>() {
+        file_->add_histogram(step, tag, std::span<const T>(array.values<T>()));
+      });
+    };
+    for (const Parameter* parameter : task_.model().parameters()) {
+      show("weights/" + parameter->name, parameter->value());
+      const Array* gradient = gradients_ ? gradients_->find(*parameter) : nullptr;
+      if (gradient) show("gradients/" + parameter->name, *gradient);
+    }
+  }
+  void show_samples(std::int64_t step) {
+    if (!spec_of(config_).samples) return;
+    const Sample sample = sample_now(config_, task_, most_text);
+    if (const auto* grid = sample.figure ? std::get_if<PictureGrid>(&*sample.figure) : nullptr)
+      file_->add_png(step, sample.name, to_png(*grid));
+    else if (!sample.text.empty())
+      file_->add_text(step, sample.name, sample.text);
+  }
+
+  void show_attention(std::int64_t step) {
+    const Inspector<AttentionMaps>& attention = spec_of(config_).attention;
+    if (!attention) return;
+    for (const AttentionMap& map : attention.show(task_))
+      file_->add_png(step, "attention/" + map.path, to_png(heads_as_pictures(map.weights)));
+  }
+
+  RunLock& lock_;
+  Task& task_;
+  const Config& config_;
+  std::optional<EventFile> file_;
+  std::optional<Gradients> gradients_;  // of the step that is evaluated next
+  InspectionBudget budget_;
+};
+
+}  // namespace
+
+std::unique_ptr<Callback> record_for_tensorboard(RunLock& lock, Task& task, const Config& config) {
+  return std::make_unique<TensorBoard>(lock, task, config);
+}
+
+}  // namespace tapestry

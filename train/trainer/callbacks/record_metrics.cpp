@@ -1,0 +1,62 @@
+#include "train/run/line_reader.hpp"
+#include "train/run/recorded_checksums.hpp"
+#include "train/trainer/callbacks/callbacks.hpp"
+
+namespace tapestry {
+namespace {
+
+class MetricsFile final : public Callback {
+ public:
+  explicit MetricsFile(RunLock& lock) : file_(lock, lock.run().metrics()) {}
+
+  // A line of training is kept up to `step`, one of an evaluation as well, but the step's own only
+  // if it is not to be made again. A test, which ends a training, is always made again.
+  void on_begin(std::int64_t step, bool evaluated) override {
+    file_.open(step, [&](const std::string& line) {
+      const auto entry = parse_metrics_line(line);
+      if (!entry || (*entry)["split"] == "test") return false;
+      const std::int64_t own = (*entry)["step"].get<std::int64_t>();
+      return own < step || (own == step && (evaluated || (*entry)["split"] == "train"));
+    });
+  }
+  void on_metrics(const MetricsLine& line) override { file_.write(line.json() + "\n"); }
+  void on_checkpoint() override { file_.sync(); }
+
+ private:
+  LinesFile file_;
+};
+
+class ChecksumsFile final : public Callback {
+ public:
+  explicit ChecksumsFile(RunLock& lock) : file_(lock, lock.run().checksums()) {}
+
+  void on_begin(std::int64_t step, bool evaluated) override {
+    file_.open(step, [&](const std::string& line) {
+      const auto entry = parse_checksum_line(line);
+      return entry && entry->step >= 0 && entry->step < step + evaluated;
+    });
+  }
+  void on_metrics(const MetricsLine& line) override {
+    std::string lines;
+    for (const auto& [name, tensors] : line.checksums)
+      for (const auto& [tensor, checksum] : tensors)
+        lines += to_line({.step = line.step, .tensor = tensor, .checksum = checksum});
+    if (!lines.empty()) file_.write(lines);
+  }
+  void on_checkpoint() override { file_.sync(); }
+
+ private:
+  LinesFile file_;
+};
+
+}  // namespace
+
+std::unique_ptr<Callback> record_metrics(RunLock& lock) {
+  return std::make_unique<MetricsFile>(lock);
+}
+
+std::unique_ptr<Callback> record_checksums(RunLock& lock) {
+  return std::make_unique<ChecksumsFile>(lock);
+}
+
+}  // namespace tapestry
