@@ -6,7 +6,7 @@
 
 #include "autograd/float16.hpp"
 #include "tests/support/verified.hpp"
-#include "train/plot/graph_layout.hpp"
+#include "train/plot/figure.hpp"
 #include "train/run/session.hpp"
 #include "train/tools/report/html.hpp"
 #include "train/tools/report/page.hpp"

@@ -1,15 +1,17 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "autograd/adjacency.hpp"
 #include "autograd/array.hpp"
 
-// Figures are values: what is to be seen, whatever it is drawn by.
+// Figures as values; render.hpp draws them.
 namespace tapestry {
 
-// A matrix as colours, 0 white and `darkest` dark, with all labels or none.
+// A matrix as colors, 0 white and `darkest` dark, with all labels or none.
 struct HeatMap {
   std::string title{};
   Array values{};  // (rows, columns) float32
@@ -18,29 +20,29 @@ struct HeatMap {
 };
 struct HeatMaps {
   std::vector<std::vector<HeatMap>> rows{};  // from the top
-  // What the dark end of the key stands for, where each map has a darkest value of its own, which
-  // its title says; empty: 1, of all maps.
+  // The label of the scale's dark end if each map has a darkest value of its own, which its title
+  // tells; empty: 1, of all maps.
   std::string darkest_label{};
 };
 
-// A line over an axis of steps, or of what else rises evenly.
+// A line over an axis with even spacing, such as steps.
 struct Line {
   std::string name{};
-  double first = 0;  // the place of the first value
+  double first = 0;  // the position of the first value
   std::vector<double> values{};
-  double spacing = 1;  // from one value to the next; 0: they stand one above another
+  double spacing = 1;  // from one value to the next; 0: a vertical line
 };
 struct LineChart {
   std::string title{};
-  std::vector<Line> lines{};  // at most 4, told apart by colour; those without values are not drawn
+  std::vector<Line> lines{};  // at most 4, told apart by color; those without values are not drawn
 };
-// Charts one below another. The first has the legend, for all of them.
+// Charts one below another; the first has the legend of all.
 struct LineCharts {
   std::vector<LineChart> charts{};
   std::string steps{};  // the name of the axis
 };
 
-// Points (N, 2) or (N, 3) float32 of one colour, under one name in the legend.
+// Points (N, 2) or (N, 3) float32 of one color, under one name in the legend.
 struct Cloud {
   std::string name{};
   Array points{};
@@ -58,5 +60,10 @@ struct PictureGrid {
 };
 
 using Figure = std::variant<HeatMaps, LineCharts, Scatter, PictureGrid>;
+
+// Returns positions (N, 2) float32 in [0, 1] of a graph's nodes, so that joined nodes are near each
+// other and others are not: springs along the edges, and a force between nodes nearer than two
+// ideal distances (Fruchterman & Reingold 1991, with its grid). Deterministic.
+Array lay_out(std::int64_t nodes, std::span<const Edge> edges);
 
 }  // namespace tapestry

@@ -1,8 +1,9 @@
-#include "train/plot/graph_layout.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <vector>
+
+#include "train/plot/figure.hpp"
 
 namespace tapestry {
 namespace {
@@ -11,7 +12,7 @@ struct Point {
   double x = 0, y = 0;
 };
 
-// On a spiral, evenly spread over a disc of radius ½.
+// Returns points on a spiral, evenly spread over a disc of radius ½.
 std::vector<Point> begin_of(std::int64_t nodes) {
   std::vector<Point> places;
   for (std::int64_t i = 0; i < nodes; ++i) {
@@ -22,7 +23,7 @@ std::vector<Point> begin_of(std::int64_t nodes) {
   return places;
 }
 
-// The points by the square of the plane that they lie in.
+// Points by the square of the plane that holds them.
 class Squares {
  public:
   Squares(const std::vector<Point>& places, double side)
@@ -42,7 +43,7 @@ class Squares {
   }
 
  private:
-  // Squares from -1 to 1; what lies outside is in those at the rim.
+  // Squares from -1 to 1; points outside are in those at the rim.
   static constexpr std::int64_t across = 64;
   std::int64_t cell(double at) const {
     return std::clamp<std::int64_t>(static_cast<std::int64_t>((at + 1) / side_), 0, across - 1);
@@ -58,7 +59,7 @@ void add(Point& to, double dx, double dy, double times) {
   to.y += dy * times;
 }
 
-// What pushes and pulls each node, `ideal` being the distance of joined ones.
+// Returns the force on each node; joined nodes are at the distance `ideal`.
 std::vector<Point> forces_on(const std::vector<Point>& places, std::span<const Edge> edges,
                              double ideal) {
   std::vector<Point> forces(places.size());
@@ -70,7 +71,7 @@ std::vector<Point> forces_on(const std::vector<Point>& places, std::span<const E
       if (i == j || squared > 4 * ideal * ideal) return;
       add(forces[i], dx, dy, ideal * ideal / std::max(squared, 1e-9));
     });
-    add(forces[i], places[i].x, places[i].y, -0.3 * ideal);  // what no edge holds does not fly away
+    add(forces[i], places[i].x, places[i].y, -0.3 * ideal);  // keeps nodes without edges
   }
   for (const auto& [from, to] : edges) {
     const double dx = places[to].x - places[from].x, dy = places[to].y - places[from].y;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/ranges.h>
+#include <png.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -10,17 +11,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <stdexcept>
+#include <vector>
 
 #include "autograd/check.hpp"
 #include "data/text/text.hpp"
-#include "train/plot/png.hpp"
 
 namespace tapestry {
 namespace {
 
-// For gnuplot's single quotes, in which only they are special; it takes a doubled one that comes
-// first for an empty text. What would break the line is shown as the sign for it, and a lone space
-// as one that can be seen.
+// Returns the text in gnuplot's single quotes, in which only a quote is special (doubled at the
+// beginning it would end the text). Line breaks, tabs and a single space are shown as signs.
 std::string quoted(const std::string& text) {
   if (text == " ") return "'␣'";
   std::string shown;
@@ -53,7 +54,7 @@ struct Extent {
   std::int64_t width = 0, height = 0;  // pixels
 };
 
-// A file that lives in memory, and goes when its descriptor is closed.
+// A file in memory, which closing its descriptor removes.
 class MemoryFile {
  public:
   MemoryFile() : descriptor_(memfd_create("gnuplot", MFD_CLOEXEC)) {
@@ -87,7 +88,7 @@ class MemoryFile {
   int descriptor_;
 };
 
-// Runs gnuplot without a shell, and without the user's own settings: its exit status, 127 where it
+// Runs gnuplot without a shell and without the user's settings. Returns its exit status, 127 if it
 // is not installed.
 int run_gnuplot(const MemoryFile& script, const MemoryFile& picture) {
   posix_spawn_file_actions_t actions;
@@ -95,7 +96,7 @@ int run_gnuplot(const MemoryFile& script, const MemoryFile& picture) {
   posix_spawn_file_actions_adddup2(&actions, script.descriptor(), STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, picture.descriptor(), STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawnattr_t attributes;  // what is ignored here is not to be ignored there
+  posix_spawnattr_t attributes;  // signals that are ignored here are not ignored there
   posix_spawnattr_init(&attributes);
   sigset_t usual;
   sigemptyset(&usual);
@@ -115,7 +116,7 @@ int run_gnuplot(const MemoryFile& script, const MemoryFile& picture) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-// What a script says is to be drawn, to this extent.
+// A script of gnuplot, and the extent of its picture.
 struct Drawing {
   Extent extent;
   std::string script;
@@ -124,41 +125,42 @@ struct Drawing {
 constexpr std::int64_t cell = 18;  // pixels of an entry
 constexpr std::int64_t label = 9;  // of a character beside it, at most
 constexpr std::int64_t gap = 40;   // above a map, for its title
-constexpr std::int64_t head = 50;  // above all, for the scale
+constexpr std::int64_t head = 50;  // above all maps, for the scale
 constexpr std::int64_t smallest = 8 * cell, largest = 50 * cell;  // of a map
-constexpr std::int64_t unlabelled = 14 * cell;                    // of a map without labels
+constexpr std::int64_t unlabeled = 14 * cell;                     // of a map without labels
 
-// Of a map's colours along an axis.
+// Returns the extent of a map's cells along an axis.
 std::int64_t extent_along(const HeatMap& map, int axis) {
   const std::int64_t entries = map.values.dim(axis);
   if (map.row_labels.empty())
-    return unlabelled * entries / std::max(map.values.dim(0), map.values.dim(1));
+    return unlabeled * entries / std::max(map.values.dim(0), map.values.dim(1));
   return std::clamp(entries * cell, smallest, largest);
 }
 
-std::int64_t room_for(const std::vector<std::string>& labels) {
+std::int64_t extent_of_labels(const std::vector<std::string>& labels) {
   std::size_t longest = 1;
   for (const std::string& text : labels) longest = std::max(longest, text.size());
   return 16 + label * static_cast<std::int64_t>(std::min<std::size_t>(longest, 16));
 }
 
-// By how much the title, which is centred above the map, is wider than it on either side.
+// Returns by how much the centered title is wider than the map, on either side.
 std::int64_t overhang_of(const HeatMap& map) {
   return std::max<std::int64_t>(0, (label * std::ssize(map.title) - extent_along(map, 1)) / 2);
 }
 
-// Left of a map's colours: its labels, or what its title needs.
+// Returns the margin left of a map: of its labels, or of its title.
 std::int64_t left_of(const HeatMap& map) {
-  return std::max(room_for(map.row_labels), overhang_of(map));
+  return std::max(extent_of_labels(map.row_labels), overhang_of(map));
 }
 
-// Of a map with its labels and its title.
+// Returns the extent of a map with its labels and title.
 Extent extent_of(const HeatMap& map) {
   return {left_of(map) + extent_along(map, 1) + overhang_of(map),
-          room_for(map.column_labels) + extent_along(map, 0) + gap};
+          extent_of_labels(map.column_labels) + extent_along(map, 0) + gap};
 }
 
-// The four margins of a map whose labels and title begin at (left, top), as shares of the picture.
+// Returns the margins of a map whose labels and title begin at (left, top), as shares of the
+// picture.
 std::string margins(const HeatMap& map, std::int64_t left, std::int64_t top, const Extent& whole) {
   const auto across = [&](std::int64_t x) {
     return static_cast<double>(x) / static_cast<double>(whole.width);
@@ -185,9 +187,9 @@ double tic_step(const LineChart& chart) {
   return 10 * power;
 }
 
-// Eleven that differ in hue or lightness, for as many clouds; then they come again.
-constexpr const char* colours[] = {"#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b",
-                                   "#e377c2", "#7f7f7f", "#bcbd22", "#17becf", "#000000"};
+// Eleven that differ in hue or lightness; further clouds repeat them.
+constexpr const char* colors[] = {"#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b",
+                                  "#e377c2", "#7f7f7f", "#bcbd22", "#17becf", "#000000"};
 
 Drawing drawing_of(const HeatMaps& maps) {
   const auto& rows = maps.rows;
@@ -235,7 +237,7 @@ Drawing drawing_of(const HeatMaps& maps) {
 
 Drawing drawing_of(const LineCharts& figure) {
   const auto& [charts, steps] = figure;
-  constexpr const char* line_colours[] = {"#0b2545", "#9aa5b1", "#d1495b", "#4a90c8"};
+  constexpr const char* line_colors[] = {"#0b2545", "#9aa5b1", "#d1495b", "#4a90c8"};
   constexpr std::int64_t width = 900, height = 130, legend = 40, axis = 56;
   const std::int64_t count = std::ssize(charts);
   const Extent whole{width, legend + count * height + axis};
@@ -245,7 +247,7 @@ Drawing drawing_of(const LineCharts& figure) {
   std::string data, plots;
   for (std::int64_t i = 0; i < count; ++i) {
     const LineChart& chart = charts[i];
-    require(chart.lines.size() <= std::size(line_colours), "a line chart of {} lines",
+    require(chart.lines.size() <= std::size(line_colors), "a line chart of {} lines",
             chart.lines.size());
     std::vector<std::string> lines;
     for (std::size_t j = 0; j < chart.lines.size(); ++j) {
@@ -257,7 +259,7 @@ Drawing drawing_of(const LineCharts& figure) {
                             line.values[k]);
       data += "END\n";
       lines.push_back(fmt::format("$line{}_{} with lines lw 1.6 lc rgb '{}' title {}", i, j,
-                                  line_colours[j], quoted(line.name)));
+                                  line_colors[j], quoted(line.name)));
     }
     plots += fmt::format(
         "set tmargin at screen {:.5f}\nset bmargin at screen {:.5f}\nset ylabel {}\n"
@@ -292,9 +294,8 @@ Drawing drawing_of(const Scatter& scatter) {
   std::vector<std::string> clouds, legend;  // the legend's points are larger
   for (std::size_t i = 0; i < scatter.clouds.size(); ++i) {
     const Cloud& cloud = scatter.clouds[i];
-    const std::string style =
-        fmt::format("with points pt {} lc rgb '{}'", 7 + i / std::size(colours),
-                    colours[i % std::size(colours)]);
+    const std::string style = fmt::format("with points pt {} lc rgb '{}'",
+                                          7 + i / std::size(colors), colors[i % std::size(colors)]);
     legend.push_back(fmt::format("keyentry {} ps 1 title {}", style, quoted(cloud.name)));
     if (cloud.points.size() == 0) continue;
     script += fmt::format("$cloud{} << END\n{}END\n", i, rows_of(cloud.points));
@@ -308,8 +309,8 @@ Drawing drawing_of(const Scatter& scatter) {
 
 Drawing drawing_of(const PictureGrid&) { throw std::invalid_argument("gnuplot draws no pictures"); }
 
-// Draws what is not a grid of pictures. Text of a figure is never a command: it stands in quotes,
-// and gnuplot is started without a shell. std::runtime_error where it is missing or fails.
+// Draws figures other than grids of pictures. Text of a figure is never a command: it is quoted,
+// and gnuplot is started without a shell. Throws std::runtime_error if gnuplot is missing or fails.
 std::string draw_by_gnuplot(const Figure& figure, Format format) {
   const auto [extent, drawn] = std::visit([](const auto& one) { return drawing_of(one); }, figure);
   const MemoryFile script, picture;
@@ -327,7 +328,48 @@ std::string draw_by_gnuplot(const Figure& figure, Format format) {
   return bytes;
 }
 
+// Returns the whole grid (height, width), each pixel of an image enlarged to 2 x 2.
+Array joined(const PictureGrid& pictures) {
+  constexpr std::int64_t enlarged = 2;
+  const auto& [images, columns] = pictures;
+  require(images.rank() == 3 && columns >= 1, "to_png: {} in {} columns", to_string(images.shape()),
+          columns);
+  const std::int64_t N = images.dim(0), H = enlarged * images.dim(1), W = enlarged * images.dim(2);
+  const std::int64_t rows = (N + columns - 1) / columns;
+  Array grid = Array::full({rows * (H + 1) + 1, columns * (W + 1) + 1}, 0.25);
+  const auto from = images.values<float>();
+  const auto to = grid.mutable_values<float>();
+  for (std::int64_t i = 0; i < N; ++i)
+    for (std::int64_t y = 0; y < H; ++y) {
+      const std::int64_t row = i / columns * (H + 1) + 1 + y, column = i % columns * (W + 1) + 1;
+      const float* pixels = from.data() + (i * images.dim(1) + y / enlarged) * images.dim(2);
+      for (std::int64_t x = 0; x < W; ++x)
+        to[row * grid.dim(1) + column + x] = pixels[x / enlarged];
+    }
+  return grid;
+}
+
 }  // namespace
+
+std::string to_png(const PictureGrid& grid) {
+  const Array picture = joined(grid);
+  std::vector<unsigned char> pixels;
+  for (float value : picture.values<float>())
+    pixels.push_back(static_cast<unsigned char>(std::lround(std::clamp(value, 0.0F, 1.0F) * 255)));
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.height = static_cast<png_uint_32>(picture.dim(0));
+  image.width = static_cast<png_uint_32>(picture.dim(1));
+  image.format = PNG_FORMAT_GRAY;
+  png_alloc_size_t size = 0;
+  std::string bytes;
+  bool written = png_image_write_get_memory_size(image, size, 0, pixels.data(), 0, nullptr) != 0;
+  bytes.resize(size);
+  written = written && png_image_write_to_memory(&image, bytes.data(), &size, 0, pixels.data(), 0,
+                                                 nullptr) != 0;
+  if (!written) throw std::runtime_error(fmt::format("png: {}", image.message));
+  return bytes;
+}
 
 std::string ending_of(Format format) { return format == Format::png ? ".png" : ".svg"; }
 

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "train/plot/figure.hpp"
 
 namespace tapestry {
@@ -7,11 +10,15 @@ namespace tapestry {
 enum class Format { png, svg };
 std::string ending_of(Format format);  // ".png"
 
-// What a figure can be drawn as: a grid of pictures as PNG alone, all others as either.
+// Returns the formats of a figure: PNG for a grid of pictures, PNG and SVG for all others.
 std::vector<Format> formats_of(const Figure& figure);
 
-// The bytes of a file of this format, which must be one of the figure's. std::runtime_error where
-// gnuplot, which draws all but pictures, is missing or fails.
+// Returns the bytes of a file of this format, which must be one of the figure's. Throws
+// std::runtime_error if gnuplot, which draws all but pictures, is missing or fails.
 std::string render(const Figure& figure, Format format);
+
+// Returns the bytes of a gray PNG: each image enlarged to 2H × 2W pixels, a dark pixel between
+// them, values clamped to [0, 1].
+std::string to_png(const PictureGrid& grid);
 
 }  // namespace tapestry

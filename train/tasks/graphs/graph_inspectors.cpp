@@ -2,7 +2,7 @@
 #include <map>
 #include <numeric>
 
-#include "train/plot/graph_layout.hpp"
+#include "train/plot/figure.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/graphs/graph_task.hpp"
 #include "train/tasks/inspector_options.hpp"

@@ -6,7 +6,7 @@
 #include <cctype>
 
 #include "data/text/text.hpp"
-#include "train/plot/png.hpp"
+#include "train/plot/render.hpp"
 
 namespace tapestry {
 namespace {

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "data/text/text.hpp"
-#include "train/plot/png.hpp"
+#include "train/plot/render.hpp"
 #include "train/tools/report/html.hpp"
 #include "train/tools/report/page_data.hpp"
 #include "train/tools/report/report_section.hpp"

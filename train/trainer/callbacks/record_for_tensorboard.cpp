@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "train/config/keys.hpp"
-#include "train/plot/png.hpp"
+#include "train/plot/render.hpp"
 #include "train/run/event_file.hpp"
 #include "train/trainer/callbacks/callbacks.hpp"
 #include "train/trainer/callbacks/inspection_budget.hpp"
