@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "autograd/buffer_pool.hpp"
@@ -40,15 +41,15 @@ std::string show_memory(const TrainingPlan& plan) {
       plan.ranks == 1 ? "memory\n" : fmt::format("memory of each of {} ranks\n", plan.ranks);
   text += line("weights", bytes_text(memory.weights));
   text += line("gradients", bytes_text(memory.gradients));
-  text += line("optimiser's state", bytes_text(memory.optimizer));
+  text += line("optimizer state", bytes_text(memory.optimizer));
   if (memory.average > 0) text += line("averaged weights", bytes_text(memory.average));
-  text += line("activations", bytes_text(memory.activations), "of one part of a step");
-  text += line("a step at most", bytes_text(memory.step_peak));
-  text += line("an evaluation at most", bytes_text(memory.evaluation_peak));
+  text += line("activations", bytes_text(memory.activations), "of one micro-batch");
+  text += line("peak in a step", bytes_text(memory.step_peak));
+  text += line("peak in an evaluation", bytes_text(memory.evaluation_peak));
   if (memory.checkpoint_peak > memory.step_peak)
-    text += line("a checkpoint at most", bytes_text(memory.checkpoint_peak));
+    text += line("peak in a checkpoint", bytes_text(memory.checkpoint_peak));
   text += line("the process", bytes_text(plan.needs()),
-               fmt::format("with its data and what it keeps for reuse, of {} here: {}",
+               fmt::format("with data and buffers kept for reuse, of {} here: {}",
                            bytes_text(plan.machine), plan.fits() ? "fits" : "DOES NOT FIT"));
   return text;
 }
@@ -57,9 +58,9 @@ std::string show_change(const TrainingPlan& plan) {
   if (plan.fits()) return "";
   if (!plan.smallest)
     return fmt::format(
-        "  no change that leaves model and data as they are, with up to 128 micro-batches, makes "
-        "it fit: weights, gradients and "
-        "the optimiser's state take {}, the program with its data {}\n",
+        "  no change that keeps model and data makes it fit, with up to 128 micro-batches: "
+        "weights, "
+        "gradients and optimizer state take {}, the program with its data {}\n",
         bytes_text(plan.memory.weights + plan.memory.gradients + plan.memory.optimizer),
         bytes_text(plan.overhead));
   return fmt::format("  --set {} makes it {}: {}\n", fmt::join(plan.smallest->overrides, " --set "),
@@ -70,24 +71,24 @@ std::string show_time(const TrainingPlan& plan) {
   std::string text = "time\n";
   text += line("arithmetic of a step", fmt::format("{:.3g} GFLOP", plan.memory.flops / 1e9));
   if (!plan.throughput)
-    return text +
-           fmt::format("  not measured{}\n", plan.ranks > 1 ? ": of one process alone it can be"
-                                             : !plan.unmeasured.empty() ? ": " + plan.unmeasured
-                                                                        : "");
+    return text + fmt::format("  not measured{}\n", plan.ranks > 1 ? ": only of one process"
+                                                    : plan.unmeasured.empty()
+                                                        ? ""
+                                                        : ": " + plan.unmeasured);
   const Throughput& throughput = *plan.throughput;
   const RunLength& run_length = plan.run_length;
-  text += line("until the first step", duration_text(throughput.begin_s));
+  text += line("start", duration_text(throughput.begin_s));
   text += line("a step", duration_text(throughput.step_s),
                fmt::format("{} to {} of {} measured; {:.3g} GFLOP/s",
                            duration_text(throughput.fastest_step_s),
                            duration_text(throughput.slowest_step_s), throughput.steps,
                            plan.memory.flops / 1e9 / throughput.step_s));
   text += line("an evaluation", duration_text(throughput.evaluation_s));
-  if (throughput.test_s > 0) text += line("the test", duration_text(throughput.test_s));
+  if (throughput.test_s > 0) text += line("the test split", duration_text(throughput.test_s));
   text += line("a checkpoint", throughput.checkpoint_s > 0
                                    ? duration_text(throughput.checkpoint_s)
                                    : "not measured: nothing can be written here");
-  text += line("in all", duration_text(seconds_of(run_length, throughput)),
+  text += line("total", duration_text(seconds_of(run_length, throughput)),
                fmt::format("{} steps, {} evaluations, {} checkpoints at most", run_length.steps,
                            run_length.evaluations, run_length.checkpoints));
   return text;
@@ -96,15 +97,14 @@ std::string show_time(const TrainingPlan& plan) {
 std::string show_disk(const TrainingPlan& plan) {
   return "disk\n" + line("a checkpoint", bytes_text(plan.memory.checkpoint)) +
          line("the run at most", bytes_text(plan.disk),
-              fmt::format("the last, the best, and one that is being written; of {} free here",
+              fmt::format("the last, the best, and one being written; {} are free here",
                           bytes_text(plan.disk_free)));
 }
 
-// What a thread keeps beside arrays, for panels and tiles of products: 2 to 3 MB were measured.
-constexpr std::int64_t bytes_of_a_thread = 3 << 20;
-
-// Of this process, which holds the program and, since the memory was planned, the data.
+// Returns the memory of this process beside arrays: the program and, since the memory was planned,
+// the data; and what each thread keeps for panels of matrix products (2 to 3 MB were measured).
 std::int64_t overhead_of_process() {
+  constexpr std::int64_t bytes_of_a_thread = 3 << 20;
   return std::max(resident_bytes() - memory_use().bytes_held, std::int64_t{0}) +
          num_threads() * bytes_of_a_thread;
 }
@@ -113,6 +113,81 @@ std::int64_t free_bytes_here() {
   std::error_code unknown;
   const std::filesystem::space_info space = std::filesystem::space(".", unknown);
   return unknown ? 0 : static_cast<std::int64_t>(space.available);
+}
+
+// --- the smallest change with which a training fits ---
+
+struct Candidate {
+  std::vector<std::string> overrides{};
+  std::string cost{};
+};
+
+Candidate joined(Candidate first, const Candidate& second) {
+  first.overrides.insert(first.overrides.end(), second.overrides.begin(), second.overrides.end());
+  first.cost += (first.cost.empty() || second.cost.empty() ? "" : "; ") + second.cost;
+  return first;
+}
+
+// Returns the numbers of micro-batches above the configured one that divide the batch, up to 128.
+std::vector<Candidate> more_micro_batches(const Config& config) {
+  constexpr std::int64_t most = 128;
+  std::vector<Candidate> all;
+  for (std::int64_t count = config[key::micro_batches] + 1;
+       count <= std::min(config[key::batch_size], most); ++count)
+    if (config[key::batch_size] % count == 0)
+      all.push_back({{fmt::format("{}={}", key::micro_batches.name, count)},
+                     "a step takes a little longer; the last digits of its sums differ, and the "
+                     "random numbers of dropout and samples"});
+  return all;
+}
+
+// Returns changes of a step that need less and less memory, from the one that costs least.
+std::vector<Candidate> lighter_steps(const Config& config, int ranks) {
+  const Candidate recomputed{{"train.checkpoint_activations=true"},
+                             "blocks are computed twice, a third more arithmetic; the same bits"};
+  Candidate sharded;
+  if (ranks > 1 && !config[key::shard_optimizer])
+    sharded = {{key::shard_optimizer.name + "=true"}, "more messages; the same bits"};
+  std::vector<Candidate> all = {sharded};
+  for (const Candidate& first : {sharded, joined(sharded, recomputed)}) {
+    all.push_back(first);
+    for (const Candidate& micro_batches : more_micro_batches(config))
+      all.push_back(joined(first, micro_batches));
+  }
+  return all;
+}
+
+// Returns the first change that keeps model, data and steps, the least first, with which each rank
+// holds at most so many bytes; none if there is no such change. `now`: without a change.
+std::optional<Change> smallest_change(const ConfigWith& config_with, const MemoryPlan& now,
+                                      int ranks, std::int64_t bytes) {
+  if (now.weights + now.gradients + (ranks == 1 ? now.optimizer : 0) > bytes) return std::nullopt;
+  const Config config = config_with({});
+  const auto planned = [&](const Candidate& candidate) -> std::optional<Change> {
+    try {
+      const Config changed = config_with(candidate.overrides);
+      check_training_keys(changed, ranks);
+      return Change{candidate.overrides, candidate.cost,
+                    plan_fullest(changed, {.ranks = ranks, .seconds = 0.5})};
+    } catch (const InputError&) {  // the task has no such key
+      return std::nullopt;
+    }
+  };
+  Candidate evaluation;
+  std::int64_t evaluation_peak = now.evaluation_peak;
+  for (std::int64_t size = config[key::eval_batch_size] / 2; evaluation_peak > bytes; size /= 2) {
+    if (size < 1) return std::nullopt;
+    evaluation = {{fmt::format("{}={}", key::eval_batch_size.name, size)},
+                  "evaluations take a little longer; the same results"};
+    const std::optional<Change> tried = planned(evaluation);
+    if (!tried) return std::nullopt;
+    evaluation_peak = tried->memory.evaluation_peak;
+  }
+  for (const Candidate& step : lighter_steps(config, ranks))
+    if (const std::optional<Change> tried = planned(joined(evaluation, step));
+        tried && tried->memory.held <= bytes)
+      return tried;
+  return std::nullopt;
 }
 
 }  // namespace

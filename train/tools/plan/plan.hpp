@@ -1,27 +1,67 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "train/tools/plan/changes.hpp"
 #include "train/tools/plan/memory_plan.hpp"
-#include "train/tools/plan/throughput.hpp"
 
 namespace tapestry {
 
-// What a training will take, before its first step.
+// Returns the config with these overrides on top of its own. Throws InputError if it has no such
+// key.
+using ConfigWith = std::function<Config(const std::vector<std::string>& overrides)>;
+
+// A change of a config with which its training needs less memory.
+struct Change {
+  std::vector<std::string> overrides;  // "train.micro_batches=4"
+  std::string cost;                    // in words
+  MemoryPlan memory;                   // with the change
+};
+
+// Measured seconds of the parts of a training on this machine, by one process.
+struct Throughput {
+  double begin_s = 0;       // until the first step: reading data, initializing weights
+  double first_step_s = 0;  // creates buffers and the optimizer's state
+  double step_s = 0;        // of later steps: the median, or the mean if lengths differ
+  double fastest_step_s = 0, slowest_step_s = 0;
+  std::int64_t steps = 0;         // measured
+  double evaluation_s = 0;        // of the whole validation split
+  double test_s = 0;              // of the whole test split, if there is one
+  double checkpoint_s = 0;        // written into the current folder and synced; 0: not possible
+  std::int64_t tensor_bytes = 0;  // the most that arrays held meanwhile
+};
+
+struct ThroughputOptions {
+  double seconds = 5;                 // for steps, and as many again for evaluations
+  std::int64_t checkpoint_bytes = 0;  // of which a part is written and removed
+};
+
+// Trains a few steps, evaluates a few batches, and keeps nothing. A step that takes longer than the
+// seconds is done once.
+Throughput measure_throughput(const Config& config, const ThroughputOptions& options);
+
+// The work of a training: at most, if every evaluation finds a better model, which is saved.
+struct RunLength {
+  std::int64_t steps = 0, evaluations = 0, checkpoints = 0;
+};
+RunLength run_length_of(const Config& config);
+double seconds_of(const RunLength& run_length, const Throughput& throughput);
+
+// What a training needs, estimated before its first step.
 struct TrainingPlan {
   MemoryPlan memory{};
-  std::int64_t overhead = 0;  // bytes that the process has beside its arrays: program and data
+  std::int64_t overhead = 0;  // bytes of the process beside its arrays: program and data
   std::int64_t machine = 0;   // bytes that it may have
   RunLength run_length{};
-  std::optional<Throughput> throughput{};  // none where it was not measured
+  std::optional<Throughput> throughput{};  // none if it was not measured
   std::string unmeasured{};                // the failure of a step that was to be measured
-  std::int64_t disk = 0;                   // of its folder, at most, while a checkpoint is written
-  std::int64_t disk_free = 0;              // where it will lie
-  std::optional<Change> smallest{};        // that makes it fit, where it does not
+  std::int64_t disk = 0;             // bytes of its folder, at most, while a checkpoint is written
+  std::int64_t disk_free = 0;        // bytes
+  std::optional<Change> smallest{};  // with which it fits, if it does not
   int ranks = 1;
-  std::string assumed{};  // of a text that is missing, in one line
+  std::string assumed{};  // about a text that is missing, in one line
 
   bool fits() const { return needs() <= machine; }
   std::int64_t needs() const { return memory.held + overhead; }  // bytes of this process
@@ -29,15 +69,15 @@ struct TrainingPlan {
 
 struct PlanOptions {
   int ranks = 1;
-  double seconds = 5;        // to measure the pace; 0: not
-  std::int64_t machine = 0;  // bytes of memory; 0: of this one
+  double seconds = 5;        // to measure the throughput; 0: not measured
+  std::int64_t machine = 0;  // bytes of memory; 0: those of this machine
 };
 
-// Memory by shapes alone, and the pace, where the training fits and is one process's, by a short
-// measurement. InputError as the training would have.
+// Plans memory by shapes alone, and measures the throughput if the training fits and has one
+// process. Throws InputError as the training would.
 TrainingPlan plan_training(const ConfigWith& config_with, const PlanOptions& options);
 
-// Adds the pace to the plan of one process, or why there is none.
+// Adds the throughput to the plan of one process, or why there is none.
 void measure(TrainingPlan& plan, const Config& config, double seconds);
 
 std::string show(const TrainingPlan& plan);

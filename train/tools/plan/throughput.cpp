@@ -1,5 +1,3 @@
-#include "train/tools/plan/throughput.hpp"
-
 #include <fcntl.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 #include "train/measure/machine.hpp"
 #include "train/measure/statistics.hpp"
 #include "train/run/atomic_file.hpp"
+#include "train/tools/plan/plan.hpp"
 #include "train/trainer/begin_task.hpp"
 #include "train/trainer/evaluation.hpp"
 #include "train/trainer/trainer.hpp"
@@ -31,8 +30,8 @@ double mean_of(const std::vector<double>& values) {
   return sum_of(values) / static_cast<double>(values.size());
 }
 
-// Batches until the seconds are spent, but for the first, which makes buffers; of all of them, by
-// the mean of these.
+// Returns the seconds of all batches, estimated by the mean of those that the seconds allow. The
+// first one creates buffers and counts by itself.
 double measure_evaluation(Task& task, const Dataset& data, const Config& config, double seconds) {
   const std::int64_t batches = evaluation_batches(data, config);
   std::vector<double> times;
@@ -50,7 +49,8 @@ double measure_evaluation(Task& task, const Dataset& data, const Config& config,
   return times.empty() ? first : first + mean_of(times) * static_cast<double>(batches - 1);
 }
 
-// Of so many bytes, by a part of them, in a file that has no name; 0 where there can be none.
+// Returns the seconds that so many bytes take, measured by a part of them in a file without a name;
+// 0 if there can be none.
 double measure_writing(std::int64_t bytes) try {
   constexpr std::int64_t most = 256 << 20, piece = 1 << 20;
   const std::int64_t written = std::min(most, bytes);
