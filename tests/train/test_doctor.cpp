@@ -15,7 +15,6 @@
 #include "train/config/keys.hpp"
 #include "train/tools/doctor/check.hpp"
 #include "train/tools/doctor/dependence.hpp"
-#include "train/tools/doctor/graph_reading.hpp"
 
 // Two small trainings that are well, each of which can be given one fault; the gate that has to
 // find it has to be the first that finds anything.
@@ -372,29 +371,29 @@ TEST_CASE("doctor: each planted fault is found by its gate, and by none before i
   const std::vector<Planted> all = {
       {"classes", "shared", "shared examples", "8 of 60 validation examples"},
       {"classes", "not finite", "values", "input 3 of example 17 is nan"},
-      {"classes", "redraws", "values", "is another one when it is read again"},
+      {"classes", "redraws", "values", "differs when it is read again"},
       {"classes", "constant", "values", "4 of the 6 inputs"},
-      {"classes", "out of range", "labels", "target 3 stands in the data 1 times"},
+      {"classes", "out of range", "labels", "target 3 occurs 1 times"},
       {"classes", "one class", "labels", "all training examples have the label 1"},
       {"classes", "sorted", "labels", "have labels that no training example has"},
       {"tokens", "new tokens", "labels", "100 % of the validation split's tokens"},
       {"tokens", "out of range", "labels", "the model knows 0 to 41"},
-      {"classes", "shuffled", "targets", "tell nothing of their targets"},
-      {"tokens", "own place", "targets", "100.0 % the one in their own place"},
-      {"tokens", "other order", "targets", "the token that comes next"},
-      {"tokens", "other rows", "targets", "of example 0 in those of example 1"},
-      {"tokens", "some other rows", "targets", "the token that comes next"},
+      {"classes", "shuffled", "targets", "do not depend on their inputs"},
+      {"tokens", "own place", "targets", "100.0 % the token at their own place"},
+      {"tokens", "other order", "targets", "the next token of the inputs"},
+      {"tokens", "other rows", "targets", "those of example 0 belong to example 1"},
+      {"tokens", "some other rows", "targets", "the next token of the inputs"},
       {"classes", "leak", "first loss", "far below the entropy"},
-      {"classes", "count", "first loss", "the loss that is reported"},
+      {"classes", "count", "first loss", "the loss reported"},
       {"classes", "gradient", "gradient", "the last array that is wrong is out.bias"},
       {"classes", "batch", "neighbours", "first in mean in model"},
       {"tokens", "sees next", "future", "first in concat in model"},
       {"classes", "dead", "layers", "100 % of the units of relu in model"},
       {"classes", "exploding", "layers", "times its weights"},
-      {"classes", "large", "layers", "the gradient of hidden.weight"},
+      {"classes", "large", "layers", "that of hidden.weight"},
       {"classes", "vanishing", "layers", "the gradient of hidden.weight"},
       {"classes", "spare", "layers", "no gradient reaches spare"},
-      {"classes", "blind", "one batch", "would be learnt"},
+      {"classes", "blind", "one batch", "expected below"},
       {"classes", "", "learning rate", "optim.learning_rate = 1.0e+00", {"optim.learning_rate=1"}},
       {"tokens", "", "learning rate", "optim.learning_rate = 1.0e+00", {"optim.learning_rate=1"}},
       {"classes",
@@ -429,8 +428,8 @@ TEST_CASE("doctor: dependence tells pairs that belong together from those that d
     same.push_back(Array::of<std::int32_t>({x > 0}, {1}));
     others.push_back(Array::of<std::int32_t>({random.uniform() > 0.5}, {1}));
   }
-  CHECK(fit(likeness(numbers), likeness(same), 0).deviations() > 10);
-  CHECK(std::abs(fit(likeness(numbers), likeness(others), 0).deviations()) < 4);
+  CHECK(dependence(similarities(numbers), similarities(same), 0).deviations() > 10);
+  CHECK(std::abs(dependence(similarities(numbers), similarities(others), 0).deviations()) < 4);
 }
 
 TEST_CASE("doctor: dependence of what a graph's first messages read, and its class") {
@@ -441,9 +440,9 @@ TEST_CASE("doctor: dependence of what a graph's first messages read, and its cla
     reads.push_back(graph_reading(one, one.part<GraphPart>()));
     says.push_back(one.targets);
   }
-  CHECK(fit(likeness(reads), likeness(says), 0).deviations() > 20);
+  CHECK(dependence(similarities(reads), similarities(says), 0).deviations() > 20);
   Random(1, Stream::data).shuffle(says);
-  CHECK(std::abs(fit(likeness(reads), likeness(says), 0).deviations()) < 4);
+  CHECK(std::abs(dependence(similarities(reads), similarities(says), 0).deviations()) < 4);
   // A path 0-1-2, whose middle is asked for: what it has, and what its neighbours have.
   const Batch middle{.inputs = Array::of<float>({1, 0, 0, 0, 2, 0, 0, 3, 4}, {3, 3}),
                      .targets = Array::of<std::int32_t>({-1, 5, -1}, {3}),
@@ -487,7 +486,7 @@ TEST_CASE(
   const Finished found = papers(other, true);
   INFO(found.out);
   CHECK(found.status == 1);
-  check_says(found.out, {"FAIL  targets", "tell nothing of their targets"});
+  check_says(found.out, {"FAIL  targets", "do not depend on their inputs"});
 }
 
 TEST_CASE("doctor: a command that prints a line a gate, or JSON, and draws learning rates") {
@@ -526,7 +525,7 @@ TEST_CASE("doctor: a fault ends it with status 1 and what to do; wrong input wit
   const Finished unknown = tapestry_run({"doctor", "karate", "--skip", "learning-rate"});
   CHECK(unknown.status == 2);
   check_says(unknown.err,
-             {"--skip learning-rate: no such gate", "did you mean \"learning rate\"?"});
+             {"--skip learning-rate: no such check", "did you mean \"learning rate\"?"});
   CHECK(tapestry_run({"doctor", "shakespeare-char"}).status == 2);
 }
 

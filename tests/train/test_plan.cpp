@@ -243,7 +243,7 @@ TEST_CASE("plan: the pace is measured, by steps that leave nothing behind") {
       tapestry_run({"plan", fixture.folder.path("toy.toml"), "--seconds", "1"},
                    {.folder = fixture.folder.path()});
   CHECK(finished.status == 0);
-  check_says(finished.out, {"weights", "a step", "an evaluation", "in all", "40 steps", "disk"});
+  check_says(finished.out, {"weights", "a step", "an evaluation", "total", "40 steps", "disk"});
   for (const auto& entry : std::filesystem::directory_iterator(fixture.folder.path()))
     CHECK_FALSE(entry.is_directory());
 }

@@ -19,7 +19,7 @@
 namespace tapestry {
 namespace {
 
-// A verdict, and the seconds it took.
+// The result of a check, and the seconds that it took.
 struct Examined {
   const DoctorCheck& check;
   CheckResult result;
@@ -45,7 +45,7 @@ void print(const Examined& examined) {
     say("      {:<16} {}\n", "likely cause", result.fault->cause);
     say("      {:<16} {}\n", "what to do", result.fault->advice);
   }
-  std::fflush(stdout);  // the next gate may take a minute
+  std::fflush(stdout);  // the next check may take a minute
 }
 
 JsonValue json_of(const Examined& examined) {
@@ -68,14 +68,14 @@ class Doctor final : public Command {
     arguments.config(config_);
     arguments.overrides(overrides_);
     arguments.option("--from", from_, "as train would: begin with the weights of this run");
-    arguments.option("--out", out_, "a folder for the picture of the learning rates");
-    arguments.option("--skip", skipped_, "GATE", "pass a gate by");
+    arguments.option("--out", out_, "folder for the figure of the learning rates");
+    arguments.option("--skip", skipped_, "CHECK", "leave out a check");
     arguments.threads(threads_);
     arguments.flag("--json", json_, "print one JSON object");
   }
 
   int run() override try {
-    for (const std::string& name : skipped_) expect_gate(name);
+    for (const std::string& name : skipped_) expect_check(name);
     const ConfigWith config_with = [this](const std::vector<std::string>& changes) {
       std::vector<std::string> overrides = overrides_;
       if (threads_ > 0) overrides.push_back(fmt::format("train.threads={}", threads_));
@@ -91,9 +91,9 @@ class Doctor final : public Command {
                                    ? Admitted{std::make_unique<TrainingUnderTest>(config_with)}
                                    : admit(config_with);
     if (admission.under_test)
-      ask_all(*admission.under_test);
+      run_checks(*admission.under_test);
     else
-      tell({gate_of("plan"), admission.refused, seconds_since(start)});
+      report({check_of("plan"), admission.refused, seconds_since(start)});
     if (json_) print_json(admission.under_test ? admission.under_test->remark() : "");
     return passed_ ? 0 : failed_status;
   } catch (const Interrupted&) {
@@ -101,18 +101,19 @@ class Doctor final : public Command {
   }
 
  private:
-  static const DoctorCheck& gate_of(const std::string& name) {
+  static const DoctorCheck& check_of(const std::string& name) {
     return *std::ranges::find(doctor_checks(), name, &DoctorCheck::name);
   }
 
-  static void expect_gate(const std::string& name) {
+  static void expect_check(const std::string& name) {
     std::vector<std::string> known;
     for (const DoctorCheck& check : doctor_checks()) known.push_back(check.name);
-    expect_input(std::ranges::count(known, name) > 0, "--skip {}: no such gate{}; there are {}",
-                 name, did_you_mean(name, known, "\""), fmt::join(known, ", "));
+    expect_input(std::ranges::count(known, name) > 0,
+                 "--skip {}: no such check{}; expected one of {}", name,
+                 did_you_mean(name, known, "\""), fmt::join(known, ", "));
   }
 
-  // Before the gates have taken their minutes.
+  // Before the checks take minutes.
   static void expect_folder(const std::string& path) try {
     make_folder(path);
     expect_input(::access(path.c_str(), W_OK) == 0, "--out {}: cannot be written to", path);
@@ -129,19 +130,19 @@ class Doctor final : public Command {
   }
 
   // Up to the first fault.
-  void ask_all(TrainingUnderTest& under_test) {
+  void run_checks(TrainingUnderTest& under_test) {
     if (!json_ && !under_test.remark().empty())
       say("a step takes long here: examined with {}\n", under_test.remark());
     for (const DoctorCheck& check : doctor_checks()) {
       if (is_skipped(check.name)) continue;
       const auto start = std::chrono::steady_clock::now();
       CheckResult result = examine(check, under_test);
-      tell({check, std::move(result), seconds_since(start)});
+      report({check, std::move(result), seconds_since(start)});
       if (!passed_) return;
     }
   }
 
-  void tell(const Examined& examined) {
+  void report(const Examined& examined) {
     passed_ = !examined.result.fault;
     json_ ? lines_.push_back(json_of(examined)) : print(examined);
     if (examined.result.figure && !out_.empty()) draw(examined.check, *examined.result.figure);
@@ -161,7 +162,7 @@ class Doctor final : public Command {
     for (const Format format : formats_of(figure)) {
       const std::string path = fmt::format("{}/{}{}", out_, name, ending_of(format));
       write_bytes(path, render(figure, format));
-      if (!json_) say("      {:<16} {}\n", "picture", printable(path));
+      if (!json_) say("      {:<16} {}\n", "figure", printable(path));
     }
   }
 
@@ -173,7 +174,7 @@ class Doctor final : public Command {
 };
 
 const RegisterCommand<Doctor> doctor_command("doctor",
-                                             "examine a config before it is trained, gate by gate");
+                                             "check data, model and machine before a training");
 
 }  // namespace
 }  // namespace tapestry

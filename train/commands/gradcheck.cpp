@@ -6,7 +6,7 @@
 #include "train/commands/command.hpp"
 #include "train/measure/machine.hpp"
 #include "train/run/terminal.hpp"
-#include "train/tools/doctor/gradient_check.hpp"
+#include "train/tools/doctor/training_under_test.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace tapestry {
@@ -14,7 +14,7 @@ namespace {
 
 std::vector<GradcheckResult> check(const Config& config) {
   const std::unique_ptr<Task> task = make_task({config});
-  to_float64_aside(task->model());
+  convert_for_gradcheck(task->model());
   const auto objective = objective_in_float64(*task, config);
   return gradcheck_parameters(objective, task->model().parameters(),
                               {.directions = 2, .jacobian_limit = 0});

@@ -11,45 +11,45 @@
 
 namespace tapestry {
 
-// What is amiss, as a cause and not as one of its consequences: three sentences.
+// A fault of a training, in three sentences.
 struct Fault {
   std::string found, cause, advice;
 };
 
-// What one gate says of a training.
+// The outcome of one check.
 struct CheckResult {
-  std::string said{};                   // what was looked at and found, in a few words
-  std::vector<std::string> warnings{};  // of what stops nothing
-  std::optional<Fault> fault{};         // of what stops here
-  std::optional<Figure> figure{};       // that shows it
-  bool skipped = false;                 // there is nothing that the gate could look at: `said` why
+  std::string said{};                   // what was examined and found, in a few words
+  std::vector<std::string> warnings{};  // findings that do not stop the doctor
+  std::optional<Fault> fault{};         // stops it
+  std::optional<Figure> figure{};       // shows the finding
+  bool skipped = false;                 // the training has nothing to check: `said` why
 };
 
-// A question to a training, answered within seconds.
+// A check of a training, which takes seconds.
 struct DoctorCheck {
   std::string name;
   std::function<CheckResult(TrainingUnderTest&)> examine;
 };
 
-// In the order in which they are asked: a fault of one would show in those behind it.
+// Returns all checks in their order: a fault of one would show in those after it.
 const std::vector<DoctorCheck>& doctor_checks();
 
-// Thrown by a gate that a signal ended, once it has tidied up.
+// Thrown by a check that a signal ended, after it has removed its files.
 struct Interrupted {};
 
-// A training that can be examined, or else the verdict of the gate `plan` on one that the memory
-// does not hold: `machine` bytes, or what this machine has.
+// A training that can be examined, or else the result of the check `plan` on one that does not fit
+// into memory: `machine` bytes, or those of this machine.
 struct Admitted {
   std::unique_ptr<TrainingUnderTest> under_test{};
   CheckResult refused{};
 };
 Admitted admit(const ConfigWith& config_with, std::int64_t machine = 0);
 
-// The gate's verdict. What the model or its data throw is a fault, too; InputError, Interrupted,
-// and what the system refuses pass: they say nothing of the training.
+// Runs a check. An exception of the model or its data is a fault, too. InputError, Interrupted and
+// failures of the system pass: they say nothing about the training.
 CheckResult examine(const DoctorCheck& check, TrainingUnderTest& under_test);
 
-// --- the gates ---
+// --- the checks ---
 
 CheckResult check_shared_examples(TrainingUnderTest& under_test);
 CheckResult check_values(TrainingUnderTest& under_test);
@@ -63,8 +63,17 @@ CheckResult check_layers(TrainingUnderTest& under_test);
 CheckResult check_one_batch(TrainingUnderTest& under_test);
 CheckResult check_learning_rate(TrainingUnderTest& under_test);
 CheckResult check_plan(TrainingUnderTest& under_test);
-CheckResult verdict_on(const TrainingPlan& plan);  // by its shapes alone
 CheckResult check_threads(TrainingUnderTest& under_test);
 CheckResult check_resume(TrainingUnderTest& under_test);
+
+// --- parts of them ---
+
+// Returns the fault of a validation or test split in which at least two classes look like other
+// classes of the training data. Only of tasks whose examples have one label each.
+std::optional<Fault> exchanged_labels(TrainingUnderTest& under_test);
+
+// Returns a hash of each `length` adjacent tokens, from the first on (Karp and Rabin 1987,
+// "Efficient Randomized Pattern-Matching Algorithms").
+std::vector<std::uint64_t> window_hashes(std::span<const std::int32_t> tokens, std::int64_t length);
 
 }  // namespace tapestry

@@ -1,10 +1,15 @@
+#include <fmt/ranges.h>
+
 #include <new>
 #include <stdexcept>
 #include <system_error>
 
+#include "train/measure/quantities.hpp"
 #include "train/run/atomic_file.hpp"
 #include "train/tools/doctor/check.hpp"
+#include "train/trainer/status_line.hpp"
 
+// The list of checks, how they are run, and the check of memory, time and disk.
 namespace tapestry {
 
 const std::vector<DoctorCheck>& doctor_checks() {
@@ -34,15 +39,52 @@ Fault out_of_memory(const std::bad_alloc& error) {
           "lower train.batch_size, or raise train.micro_batches"};
 }
 
+// Returns whether memory and disk suffice.
+CheckResult compare_with_machine(const TrainingPlan& plan) {
+  CheckResult result{.said = fmt::format("{} of {}, {} of disk", bytes_text(plan.needs()),
+                                         bytes_text(plan.machine), bytes_text(plan.disk))};
+  if (!plan.fits())
+    result.fault = Fault{
+        fmt::format("the training needs {} of memory, and may have {}", bytes_text(plan.needs()),
+                    bytes_text(plan.machine)),
+        "the model, its batch or its context is too large for this machine",
+        plan.smallest ? fmt::format("--set {}: {}", fmt::join(plan.smallest->overrides, " --set "),
+                                    plan.smallest->cost)
+                      : "no change that keeps the results makes it fit; use a smaller model or "
+                        "batch"};
+  else if (plan.disk > plan.disk_free)
+    result.fault =
+        Fault{fmt::format("the run's folder takes {}, and {} are free", bytes_text(plan.disk),
+                          bytes_text(plan.disk_free)),
+              "the disk is too small, or full", "free space, or choose another disk: --out DIR"};
+  return result;
+}
+
+// Returns the time that the plan measures, unless a step takes long or does not fit beside the
+// model under test.
+std::string time_of_training(TrainingPlan plan, TrainingUnderTest& under_test) {
+  constexpr double seconds_to_measure = 1, longest_step_to_measure_s = 2;
+  under_test.reset();
+  if (under_test.given_step_s() > longest_step_to_measure_s ||
+      resident_bytes() + plan.memory.held > plan.machine)
+    return fmt::format("a step takes up to {}: `tapestry plan` measures it",
+                       duration_text(under_test.given_step_s()));
+  measure(plan, under_test.config_with()({}), seconds_to_measure);
+  if (!plan.throughput) return "its steps were not measured: " + plan.unmeasured;
+  return fmt::format("{} steps of {}, about {} in total", plan.run_length.steps,
+                     duration_text(plan.throughput->step_s),
+                     duration_text(seconds_of(plan.run_length, *plan.throughput)));
+}
+
 }  // namespace
 
 Admitted admit(const ConfigWith& config_with, std::int64_t machine) try {
   std::optional<TrainingPlan> plan;
   try {
     plan = plan_training(config_with, {.seconds = 0, .machine = machine});
-  } catch (const std::invalid_argument&) {  // a gate will say what of the data does not fit
+  } catch (const std::invalid_argument&) {  // a check will report how the data do not fit
   }
-  if (plan && !plan->fits()) return {.refused = verdict_on(*plan)};
+  if (plan && !plan->fits()) return {.refused = compare_with_machine(*plan)};
   return {.under_test = std::make_unique<TrainingUnderTest>(config_with, std::move(plan))};
 } catch (const std::bad_alloc& error) {
   return {.refused = {.fault = out_of_memory(error)}};
@@ -60,7 +102,17 @@ CheckResult examine(const DoctorCheck& check, TrainingUnderTest& under_test) try
   return {.fault = out_of_memory(error)};
 } catch (const std::exception& error) {
   return {.fault = Fault{error.what(), "the model and its data do not fit together",
-                         "look at the op that is named, and at what it was given"}};
+                         "compare the shapes that the named op takes with those it was given"}};
+}
+
+// Plans the config as given, at its full size.
+CheckResult check_plan(TrainingUnderTest& under_test) {
+  const TrainingPlan plan = under_test.plan()
+                                ? *under_test.plan()
+                                : plan_training(under_test.config_with(), {.seconds = 0});
+  CheckResult result = compare_with_machine(plan);
+  if (!result.fault) result.said += "; " + time_of_training(plan, under_test);
+  return result;
 }
 
 }  // namespace tapestry

@@ -2,16 +2,62 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
 
+#include "autograd/kernels/matmul.hpp"
 #include "autograd/random.hpp"
+#include "data/text/pairs.hpp"
 
 namespace tapestry {
 namespace {
 
-// Takes the mean of each row and column away, of n × n numbers; what is rounding alone becomes 0.
-void centre(std::vector<double>& matrix, std::size_t n) {
+using Tokens = std::vector<std::int32_t>;
+
+std::span<const std::int32_t> row(const SparseRows& rows, std::int64_t v) {
+  const auto offsets = rows.offsets.values<std::int32_t>();
+  return rows.neighbours.values<std::int32_t>().subspan(offsets[v], offsets[v + 1] - offsets[v]);
+}
+
+// Adds the columns of a node's features that are not zero.
+void add_columns(Tokens& tokens, const Batch& one, const GraphPart& part, std::int64_t v) {
+  if (part.features) {
+    const auto columns = row(part.features->incoming(), v);
+    tokens.insert(tokens.end(), columns.begin(), columns.end());
+    return;
+  }
+  const std::int64_t width = one.inputs.dim(1);
+  const auto features = one.inputs.values<float>().subspan(v * width, width);
+  for (std::int64_t f = 0; f < width; ++f)
+    if (features[f] != 0) tokens.push_back(static_cast<std::int32_t>(f));
+}
+
+// Reads the node that has a target.
+Tokens read_node(const Batch& one, const GraphPart& part) {
+  const auto targets = one.targets.values<std::int32_t>();
+  const std::int64_t node =
+      std::ranges::find_if(targets, [](std::int32_t label) { return label != ignored_target; }) -
+      targets.begin();
+  Tokens tokens;
+  add_columns(tokens, one, part, node);
+  for (const std::int32_t neighbor : row(part.adjacency.incoming(), node))
+    add_columns(tokens, one, part, neighbor);
+  return tokens;
+}
+
+Tokens read_graph(const Adjacency& graph) {
+  constexpr std::int64_t degrees = 1024;  // higher ones count as the last
+  const auto degree = [&](std::int64_t v) {
+    return static_cast<std::int32_t>(std::min(std::ssize(row(graph.incoming(), v)), degrees - 1));
+  };
+  Tokens tokens;
+  for (std::int64_t v = 0; v < graph.nodes(); ++v) tokens.push_back(degree(v));
+  for (const Edge& edge : graph.list())
+    tokens.push_back(31 * (1 + degree(edge.from)) + degree(edge.to));
+  return tokens;
+}
+
+// Subtracts the mean of each row and column of n × n numbers; rounding errors become 0.
+void center(std::vector<double>& matrix, std::size_t n) {
   std::vector<double> means(n);
   for (std::size_t i = 0; i < n * n; ++i) means[i / n] += matrix[i] / static_cast<double>(n);
   const double mean = std::accumulate(means.begin(), means.end(), 0.0) / static_cast<double>(n);
@@ -21,60 +67,7 @@ void centre(std::vector<double>& matrix, std::size_t n) {
   }
 }
 
-// How often each token occurs, in their order.
-using Bag = std::vector<std::pair<std::int32_t, double>>;
-
-Bag bag_of(const Array& tokens) {
-  std::map<std::int32_t, double> counts;
-  for (const std::int32_t token : tokens.values<std::int32_t>())
-    if (token != ignored_target) ++counts[token];
-  return {counts.begin(), counts.end()};
-}
-
-double product(const Bag& a, const Bag& b) {
-  double sum = 0;
-  for (auto x = a.begin(), y = b.begin(); x != a.end() && y != b.end();) {
-    if (x->first == y->first) sum += x->second * y->second;
-    const bool first = x->first <= y->first, second = y->first <= x->first;
-    x += first;
-    y += second;
-  }
-  return sum;
-}
-
-double product(const std::vector<double>& a, const std::vector<double>& b) {
-  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
-}
-
-template <class Views>
-std::vector<double> products(const Views& inspectors) {
-  const std::size_t n = inspectors.size();
-  std::vector<double> matrix(n * n);
-  for (std::size_t i = 0; i < n; ++i)
-    for (std::size_t j = 0; j <= i; ++j)
-      matrix[i * n + j] = matrix[j * n + i] = product(inspectors[i], inspectors[j]);
-  return matrix;
-}
-
-// Each place's numbers in deviations from its mean; places that some example lacks are left out.
-std::vector<std::vector<double>> standardised(const std::vector<Array>& examples) {
-  std::int64_t places = examples.front().size();
-  for (const Array& numbers : examples) places = std::min(places, numbers.size());
-  std::vector<std::vector<double>> rows(examples.size(), std::vector<double>(places));
-  const auto n = static_cast<double>(examples.size());
-  for (std::int64_t p = 0; p < places; ++p) {
-    double mean = 0, squares = 0;
-    for (const Array& numbers : examples) mean += numbers.values<float>()[p] / n;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      rows[i][p] = examples[i].values<float>()[p] - mean;
-      squares += rows[i][p] * rows[i][p] / n;
-    }
-    for (auto& row : rows) row[p] /= squares > 0 ? std::sqrt(squares) : 1;
-  }
-  return rows;
-}
-
-// Of the products of n rows: exp(-d²), d being their distance by the usual one.
+// Turns the products of n rows into exp(-d²), d being their distance relative to the mean one.
 void to_gaussian(std::vector<double>& matrix, std::size_t n) {
   std::vector<double> lengths(n);
   for (std::size_t i = 0; i < n; ++i) lengths[i] = matrix[i * n + i];
@@ -86,66 +79,98 @@ void to_gaussian(std::vector<double>& matrix, std::size_t n) {
   for (double& squared : matrix) squared = std::exp(mean > 0 ? -squared / mean : 0);
 }
 
-// Of each row of one and the same of the other, as they are paired.
-double criterion(const std::vector<double>& one, const std::vector<double>& other,
+// Returns the sum over pairs of examples, which `order` gives other targets; both are symmetric.
+double criterion(const std::vector<double>& inputs, const std::vector<double>& targets,
                  const std::vector<std::size_t>& order) {
   const std::size_t n = order.size();
   double sum = 0;
-  for (std::size_t i = 0; i < n; ++i)  // both are symmetric: what lies below the diagonal
-    for (std::size_t j = 0; j < i; ++j) sum += one[i * n + j] * other[order[i] * n + order[j]];
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = 0; j < i; ++j) sum += inputs[i * n + j] * targets[order[i] * n + order[j]];
   return sum;
 }
 
-int shift_of(std::size_t i) { return static_cast<int>(i % 2 == 0 ? i / 2 + 1 : -(i / 2 + 1)); }
-
 }  // namespace
 
-std::vector<double> likeness(const std::vector<Array>& examples) {
-  if (examples.front().dtype() == DType::int32) {
-    std::vector<Bag> bags;
-    for (const Array& tokens : examples) bags.push_back(bag_of(tokens));
-    return products(bags);
+Array graph_reading(const Batch& one, const GraphPart& part) {
+  const Tokens tokens =
+      part.first_nodes.empty() ? read_node(one, part) : read_graph(part.adjacency);
+  return Array::of(tokens, {std::ssize(tokens)});
+}
+
+Array reading_of(const Batch& one) {
+  if (const auto* graph = one.find<GraphPart>()) return graph_reading(one, *graph);
+  const auto* source = one.find<SourceTokens>();
+  return source ? source->tokens : one.inputs;
+}
+
+Array rows_of(const std::vector<Array>& examples) {
+  constexpr std::int64_t most_tokens = 1024;
+  const bool of_tokens = examples.front().dtype() == DType::int32;
+  std::int64_t width = of_tokens ? most_tokens : examples.front().size();
+  for (const Array& one : examples) width = of_tokens ? width : std::min(width, one.size());
+  Array rows = Array::zeros({std::ssize(examples), width});
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    const auto to = rows.mutable_values<float>().subspan(i * width, width);
+    if (!of_tokens) {
+      std::ranges::copy(examples[i].values<float>().first(width), to.begin());
+      continue;
+    }
+    for (const std::int32_t token : examples[i].values<std::int32_t>())
+      if (token != ignored_target) ++to[token % most_tokens];
   }
-  std::vector<double> matrix = products(standardised(examples));
-  to_gaussian(matrix, examples.size());
+  return rows;
+}
+
+void standardize(Array& rows) {
+  constexpr double most = 5;  // so that no rare value decides
+  const std::int64_t n = rows.dim(0), D = rows.dim(1);
+  const auto x = rows.mutable_values<float>();
+  for (std::int64_t d = 0; d < D; ++d) {
+    double mean = 0, squares = 0;
+    for (std::int64_t i = 0; i < n; ++i) mean += x[i * D + d] / static_cast<double>(n);
+    for (std::int64_t i = 0; i < n; ++i) squares += std::pow(x[i * D + d] - mean, 2);
+    const double scale = squares > 0 ? std::sqrt(static_cast<double>(n) / squares) : 0;
+    for (std::int64_t i = 0; i < n; ++i)
+      x[i * D + d] = static_cast<float>(std::clamp((x[i * D + d] - mean) * scale, -most, most));
+  }
+}
+
+std::vector<double> similarities(const std::vector<Array>& examples) {
+  const bool of_tokens = examples.front().dtype() == DType::int32;
+  Array rows = rows_of(examples);
+  if (!of_tokens) standardize(rows);
+  const std::int64_t n = rows.dim(0);
+  Array products({n, n});
+  multiply_matrices({.m = n, .n = n, .k = rows.dim(1), .transpose_b = true},
+                    {{rows.raw(), rows.raw(), products.mutable_raw()}});
+  const auto values = products.values<float>();
+  std::vector<double> matrix(values.begin(), values.end());
+  if (!of_tokens) to_gaussian(matrix, n);
   return matrix;
 }
 
-Fit& Fit::operator+=(const Fit& other) {
+Dependence& Dependence::operator+=(const Dependence& other) {
   given += other.given;
   variety += other.variety;
-  for (std::size_t i = 0; i < shifted.size(); ++i) shifted[i] += other.shifted[i];
   for (std::size_t i = 0; i < random.size(); ++i) random[i] += other.random[i];
   return *this;
 }
 
-double Fit::deviations(double value) const {
+double Dependence::deviations() const {
   double mean = 0, squares = 0;
   for (const double one : random) mean += one / pairings;
   for (const double one : random) squares += (one - mean) * (one - mean) / pairings;
-  return squares > 0 ? (value - mean) / std::sqrt(squares) : 0;
+  return squares > 0 ? (given - mean) / std::sqrt(squares) : 0;
 }
 
-int Fit::best_shift() const {
-  return shift_of(std::ranges::max_element(shifted) - shifted.begin());
-}
-
-double Fit::shifted_by(int shift) const {
-  return deviations(shifted[2 * (std::abs(shift) - 1) + (shift < 0)]);
-}
-
-Fit fit(std::vector<double> inputs, std::vector<double> targets, std::uint64_t seed) {
-  const auto n = static_cast<std::int64_t>(std::sqrt(static_cast<double>(inputs.size())) + 0.5);
-  centre(inputs, n);
-  centre(targets, n);
+Dependence dependence(std::vector<double> inputs, std::vector<double> targets, std::uint64_t seed) {
+  const auto n = static_cast<std::size_t>(std::sqrt(static_cast<double>(inputs.size())) + 0.5);
+  center(inputs, n);
+  center(targets, n);
   std::vector<std::size_t> order(n);
   std::iota(order.begin(), order.end(), std::size_t{0});
-  Fit found{.given = criterion(inputs, targets, order)};
-  for (std::int64_t i = 0; i < n; ++i) found.variety += targets[i * n + i];
-  for (std::size_t s = 0; s < found.shifted.size(); ++s) {
-    for (std::int64_t i = 0; i < n; ++i) order[i] = ((i + shift_of(s)) % n + n) % n;
-    found.shifted[s] = criterion(inputs, targets, order);
-  }
+  Dependence found{.given = criterion(inputs, targets, order)};
+  for (std::size_t i = 0; i < n; ++i) found.variety += targets[i * n + i];
   Random random(seed, Stream::eval);
   for (double& value : found.random) {
     random.shuffle(order);

@@ -2,33 +2,44 @@
 
 #include <vector>
 
-#include "data/dataset.hpp"
+#include "data/graphs/node_graph.hpp"
 
 namespace tapestry {
 
-// How alike each two of n examples are, (n · n), row by row: by how often they hold each token, or
-// by their numbers, each scaled to deviations (Gaussian kernel, as wide as the examples are apart).
-std::vector<double> likeness(const std::vector<Array>& examples);
+// Returns what a graph network's first layers read of a batch of one example, as tokens (int32): of
+// a node, the columns of its and its neighbors' features that are not zero; of a graph, the degrees
+// of its nodes and of both ends of each edge (Shervashidze et al. 2011, "Weisfeiler-Lehman Graph
+// Kernels", to height 1).
+Array graph_reading(const Batch& one, const GraphPart& part);
 
-// How well the targets of some examples fit their inputs, by the Hilbert-Schmidt independence
-// criterion of both likenesses (Gretton et al. 2005, "Measuring Statistical Dependence with
-// Hilbert-Schmidt Norms"): as they are paired, each input with the target so many examples behind
-// or before it (in a circle), and in random pairings. What order a file has shows in all of them.
-struct Fit {
-  static constexpr int farthest = 20, pairings = 200;
+// Returns the part of a batch of one example that the model reads: inputs, source or graph.
+Array reading_of(const Batch& one);
+
+// Returns one row for each of n examples, (n, D) float32: their numbers, or how often each token
+// occurs, tokens counted modulo 1024.
+Array rows_of(const std::vector<Array>& examples);
+
+// Subtracts the mean of each column and divides by its deviation; limits values to ±5.
+void standardize(Array& rows);
+
+// Returns how similar each two of n examples are, (n · n) row by row: the product of their token
+// counts, or a Gaussian kernel of their standardized numbers, as wide as their mean distance.
+std::vector<double> similarities(const std::vector<Array>& examples);
+
+// How strongly targets depend on inputs: the Hilbert-Schmidt independence criterion of both
+// similarities (Gretton et al. 2005, "Measuring Statistical Dependence with Hilbert-Schmidt
+// Norms"), of the pairs as given and of random pairs.
+struct Dependence {
+  static constexpr int pairings = 200;
 
   double given = 0;
-  std::vector<double> shifted = std::vector<double>(2 * farthest);  // by 1, -1, 2, -2, …
   std::vector<double> random = std::vector<double>(pairings);
-  double variety = 0;  // how much the targets differ among each other
+  double variety = 0;  // how much the targets differ from each other
 
-  Fit& operator+=(const Fit& other);      // of other examples
-  double deviations(double value) const;  // from the mean of the random pairings
-  double deviations() const { return deviations(given); }
-  int best_shift() const;
-  double shifted_by(int shift) const;  // in deviations
+  Dependence& operator+=(const Dependence& other);  // of other examples
+  double deviations() const;  // how far `given` is above random pairs, in their deviations
 };
 
-Fit fit(std::vector<double> inputs, std::vector<double> targets, std::uint64_t seed);
+Dependence dependence(std::vector<double> inputs, std::vector<double> targets, std::uint64_t seed);
 
 }  // namespace tapestry

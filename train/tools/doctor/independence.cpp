@@ -4,33 +4,30 @@
 #include <set>
 
 #include "train/config/keys.hpp"
-#include "train/tools/doctor/activations.hpp"
 #include "train/tools/doctor/check.hpp"
-#include "train/tools/doctor/gradient_check.hpp"
-#include "train/tools/doctor/next_tokens.hpp"
+#include "train/tools/doctor/observations.hpp"
 
-// What an output must not depend on.
+// Outputs must not depend on other examples, nor on tokens that come later.
 namespace tapestry {
 namespace {
-
-constexpr std::int64_t neighbours = 4;
 
 struct ObservedLoss {
   double objective = 0;
   Activations activations{};
 };
 
-// Of examples in float64.
+// Computes the objective of examples in float64. An observer cannot be moved: it is filled in
+// place.
 void observe(TrainingUnderTest& under_test, Examples examples, ObservedLoss& seen) {
   examples.batch = in_float64(std::move(examples.batch));
   seen.objective = quiet_loss(under_test.task(), under_test.config(), examples).objective.item();
 }
 
-std::string seen_first(const std::optional<std::string>& where) {
+std::string first_op_text(const std::optional<std::string>& where) {
   return where ? ", first in " + *where : "";
 }
 
-// The inputs after `last` become others of the tokens that the batch has room for.
+// Replaces the inputs after place `last` by other tokens of the range that the batch has.
 Batch with_other_future(Batch batch, std::int64_t last) {
   const std::int64_t T = batch.inputs.dim(1);
   batch.inputs = batch.inputs.clone();
@@ -42,7 +39,7 @@ Batch with_other_future(Batch batch, std::int64_t last) {
   return batch;
 }
 
-// With targets at the places 0 to `last` alone.
+// Keeps the targets at the places 0 to `last` alone.
 Batch with_targets_until(Batch batch, std::int64_t last) {
   const std::int64_t T = batch.targets.dim(1);
   batch.targets = batch.targets.clone();
@@ -52,8 +49,8 @@ Batch with_targets_until(Batch batch, std::int64_t last) {
   return batch;
 }
 
-// The first place with a target, the middle one, and the last that inputs come after.
-std::vector<std::int64_t> places_to_look_at(const Batch& batch) {
+// Returns the first place with a target, the middle one, and the last one that inputs follow.
+std::vector<std::int64_t> places_to_check(const Batch& batch) {
   const std::int64_t T = batch.targets.dim(1);
   const auto targets = batch.targets.values<std::int32_t>();
   std::set<std::int64_t> places;
@@ -65,15 +62,16 @@ std::vector<std::int64_t> places_to_look_at(const Batch& batch) {
   return {places.begin(), places.end()};
 }
 
-struct Sight {
+// A place whose loss changes with later inputs, and the first op that does.
+struct FutureDependence {
   std::int64_t place;
   double before, after;
   std::optional<std::string> where;
 };
 
-// The first of these places whose loss changes with the inputs after it.
-std::optional<Sight> sight_of_future(TrainingUnderTest& under_test, const Examples& examples,
-                                     const std::vector<std::int64_t>& places) {
+std::optional<FutureDependence> future_dependence(TrainingUnderTest& under_test,
+                                                  const Examples& examples,
+                                                  const std::vector<std::int64_t>& places) {
   const std::int64_t T = examples.batch.inputs.dim(1);
   for (const std::int64_t last : places) {
     Examples as_is = examples;
@@ -85,7 +83,7 @@ std::optional<Sight> sight_of_future(TrainingUnderTest& under_test, const Exampl
     ObservedLoss other;
     observe(under_test, changed, other);
     if (relative_difference(one.objective, other.objective) > rounding_in_float64)
-      return Sight{
+      return FutureDependence{
           last, one.objective, other.objective,
           first_difference(one.activations, other.activations, {.places = T, .last = last})};
   }
@@ -94,13 +92,13 @@ std::optional<Sight> sight_of_future(TrainingUnderTest& under_test, const Exampl
 
 }  // namespace
 
-// The objective is a sum over examples: together they have to come to what each alone comes to.
+// The objective is a sum over examples: that of a batch must be the sum of each example by itself.
 CheckResult check_neighbours(TrainingUnderTest& under_test) {
   const Dataset& data = under_test.task().training_data();
-  const Examples together = under_test.training_examples(neighbours);
+  const Examples together = under_test.training_examples(4);
   const auto count = std::ssize(together.numbers);
   if (count < 2) return {.said = "there is a single example", .skipped = true};
-  under_test.begin_in_float64();
+  under_test.reset_in_float64();
   double alone = 0;
   for (std::int64_t i = count - 1; i >= 0; --i) {
     ObservedLoss one;
@@ -124,29 +122,30 @@ CheckResult check_neighbours(TrainingUnderTest& under_test) {
   return {.fault = Fault{
               fmt::format("{} examples have the loss {:.6g} in one batch, and {:.6g} each by "
                           "itself{}",
-                          count, all, alone, seen_first(where)),
-              "an output depends on the examples that happen to be in its batch, as by norms over "
-              "the batch or a wrong axis",
-              "compute each example by itself; sum over the examples in the loss alone"}};
+                          count, all, alone, first_op_text(where)),
+              "an output depends on other examples of its batch: a norm over the batch, or a wrong "
+              "axis",
+              "compute each example by itself; sum over examples only in the loss"}};
 }
 
 CheckResult check_future(TrainingUnderTest& under_test) {
   const Examples examples = under_test.training_examples(2);
-  if (!has_token_targets(examples.batch) || !inputs_hold_targets(examples.batch))
-    return {.said = "the inputs hold no targets", .skipped = true};
-  under_test.begin_in_float64();
-  const std::vector<std::int64_t> places = places_to_look_at(examples.batch);
-  const std::optional<Sight> sight = sight_of_future(under_test, examples, places);
-  if (!sight)
-    return {.said = fmt::format("the losses of the places 0 to {} stay to the last digits when the "
-                                "inputs after them change",
-                                fmt::join(places, ", 0 to "))};
+  if (!has_token_targets(examples.batch) || share_of_next_tokens(examples.batch) <= 0.5)
+    return {.said = "the targets are not the next tokens of the inputs", .skipped = true};
+  under_test.reset_in_float64();
+  const std::vector<std::int64_t> places = places_to_check(examples.batch);
+  const auto found = future_dependence(under_test, examples, places);
+  if (!found)
+    return {.said =
+                fmt::format("the losses of the places 0 to {} do not change with the inputs after "
+                            "them",
+                            fmt::join(places, ", 0 to "))};
   return {.fault = Fault{
-              fmt::format("the loss of the places 0 to {} goes from {:.8g} to {:.8g} when inputs "
-                          "after them change{}",
-                          sight->place, sight->before, sight->after, seen_first(sight->where)),
-              "an output sees inputs that come after it: a mask is off by one, or missing",
-              "let place t see the places 0 to t alone"}};
+              fmt::format("the loss of the places 0 to {} changes from {:.8g} to {:.8g} with the "
+                          "inputs after them{}",
+                          found->place, found->before, found->after, first_op_text(found->where)),
+              "an output reads inputs that come after it: a mask is off by one, or missing",
+              "place t may attend to the places 0 to t only"}};
 }
 
 }  // namespace tapestry

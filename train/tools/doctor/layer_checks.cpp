@@ -8,39 +8,26 @@
 #include "autograd/kernels/broadcast.hpp"
 #include "optim/clip.hpp"
 #include "train/config/keys.hpp"
-#include "train/tools/doctor/activations.hpp"
 #include "train/tools/doctor/check.hpp"
-#include "train/tools/doctor/steps.hpp"
+#include "train/tools/doctor/observations.hpp"
 
-// What flows through the layers, forward and back.
+// Outputs and gradients of the layers.
 namespace tapestry {
 namespace {
 
-constexpr std::int64_t most_examples_at_once = 32;
-constexpr double saturated = 0.99;        // of tanh and sigmoid, from either end
-constexpr float tiny = 1e-6F;             // output of a gate that is shut
-constexpr double largest_output = 1e4;    // root mean square
-constexpr double largest_gradient = 1e4;  // of a layer, in its weights
-constexpr double furthest = 1e6;          // of a layer's gradient from another's
-constexpr double mostly = 0.9;            // units of a layer
+constexpr std::int64_t most_examples_of_layers = 32;
+constexpr double saturated = 0.99;      // of tanh and sigmoid, from either end
+constexpr float tiny = 1e-6F;           // output of a closed gate
+constexpr double largest_output = 1e4;  // root mean square
+constexpr double largest_ratio = 1e6;   // of the relative gradients of two layers
+constexpr double most_dead = 0.9;       // of the units of a layer
 
 double root_mean_square(const Array& array) {
   return std::sqrt(sum_of_squares(array) /
                    static_cast<double>(std::max<std::int64_t>(1, array.size())));
 }
 
-// Of the last axis' units, the share of which all outputs are as `quiet` says.
-template <class Quiet>
-double share_of_units(const Array& output, Quiet quiet) {
-  const std::int64_t units = output.shape()[-1];
-  std::vector<bool> all(units, true);
-  const auto values = output.values<float>();
-  for (std::size_t i = 0; i < values.size(); ++i)
-    if (!quiet(values[i])) all[i % units] = false;
-  return static_cast<double>(std::ranges::count(all, true)) / static_cast<double>(units);
-}
-
-// What an activation gives where it is flat.
+// Recognizes the outputs of an activation where it is flat.
 struct FlatPart {
   std::string_view op;
   bool (*holds)(float);
@@ -59,17 +46,23 @@ constexpr FlatPart flat_parts[] = {
     {"sigmoid", [](float y) { return std::abs(2 * y - 1) > saturated; }},
 };
 
-// Of units that give the same whatever comes in, and so learn nothing. Nothing of other ops.
+// Returns the share of units (last axis) whose outputs are all in the activation's flat part, so
+// that they learn nothing; none for other ops.
 std::optional<double> share_of_dead_units(const Activations::Output& output) {
   if (output.array.rank() == 0) return std::nullopt;
   const auto* part = std::ranges::find(flat_parts, output.op, &FlatPart::op);
   if (part == std::end(flat_parts)) return std::nullopt;
-  return share_of_units(output.array, part->holds);
+  const std::int64_t units = output.array.dim(-1);
+  std::vector<bool> dead(units, true);
+  const auto values = output.array.values<float>();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (!part->holds(values[i])) dead[i % units] = false;
+  return static_cast<double>(std::ranges::count(dead, true)) / static_cast<double>(units);
 }
 
-// The worst activation, and the largest output.
+// The activation with most dead units, the largest output, and the first that is not finite.
 struct Flow {
-  std::optional<double> dead{};  // none: there is no activation that is known here
+  std::optional<double> dead{};  // none: no known activation
   double largest = 0;
   std::string dead_where{}, largest_where{}, not_finite_where{};
 };
@@ -92,23 +85,22 @@ std::optional<Fault> forward_fault(const Flow& flow) {
   if (!flow.not_finite_where.empty())
     return Fault{fmt::format("the output of {} is not finite", flow.not_finite_where),
                  "a number overflows, or is divided by 0",
-                 "--set train.check_finite=true shows what it comes from"};
-  if (flow.dead && *flow.dead > mostly)
-    return Fault{fmt::format("{:.0f} % of the units of {} give the same for every example",
+                 "--set train.check_finite=true names the op"};
+  if (flow.dead && *flow.dead > most_dead)
+    return Fault{fmt::format("{:.0f} % of the units of {} have the same output for every example",
                              100 * *flow.dead, flow.dead_where),
-                 "the weights or biases before it drive it to its flat part, where no gradient "
-                 "passes",
-                 "scale the first weights before it down, and begin with biases of 0"};
+                 "weights or biases before it drive it into its flat part, where the gradient is 0",
+                 "scale down the initial weights before it, and initialize biases with 0"};
   return std::nullopt;
 }
 
 struct Layer {
   std::string name;
   double gradient = 0, size = 0;  // root mean squares, the size that of the weights
-  double share() const { return gradient / size; }
+  double relative() const { return gradient / size; }
 };
 
-// Of weights alone: biases and norms may begin as they like.
+// Returns the arrays of weights, without biases and norms.
 std::vector<Layer> layers_of(const std::vector<Parameter*>& parameters,
                              const Gradients& gradients) {
   std::vector<Layer> layers;
@@ -124,33 +116,28 @@ std::vector<Layer> layers_of(const std::vector<Parameter*>& parameters,
 std::optional<Fault> gradient_fault(const Layer& layer) {
   if (!std::isfinite(layer.gradient))
     return Fault{fmt::format("the gradient of {} is not finite", layer.name),
-                 "a number overflows on the way back, or is divided by 0",
-                 "--set train.check_finite=true shows what it comes from"};
+                 "a number overflows in the backward pass, or is divided by 0",
+                 "--set train.check_finite=true names the op"};
   if (layer.gradient == 0)
-    return Fault{fmt::format("all of the gradient of {} is 0", layer.name),
-                 "what comes behind it is dead: the flat part of an activation, or a factor of 0",
-                 "look at the first weights and biases of what reads it"};
+    return Fault{
+        fmt::format("all of the gradient of {} is 0", layer.name),
+        "its output does not reach the loss: the flat part of an activation, or a factor of 0",
+        "look at the initial weights and biases of the layer that reads it"};
   return std::nullopt;
 }
 
-// Of layers whose gradients are finite and not 0.
+// Compares the smallest and the largest gradient, relative to the weights; none is 0.
 std::optional<Fault> balance_fault(const Layer& least, const Layer& most) {
-  if (most.share() > largest_gradient)
-    return Fault{
-        fmt::format("the gradient of {} is {:.0e} times its weights", most.name, most.share()),
-        "gradients explode on their way back",
-        "scale the first weights down, add norms, and clip: optim.clip_norm = 1.0"};
-  if (least.share() * furthest > most.share()) return std::nullopt;
+  if (least.relative() * largest_ratio > most.relative()) return std::nullopt;
   return Fault{fmt::format("the gradient of {} is {:.0e} times its weights, that of {} {:.0e}",
-                           least.name, least.share(), most.name, most.share()),
-               "gradients vanish on their way back, as through many saturated layers",
-               "use residual connections, norms, or activations that do not saturate"};
+                           least.name, least.relative(), most.name, most.relative()),
+               "gradients vanish or explode between these layers",
+               "scale the initial weights; use residual connections, norms, or other activations"};
 }
 
 Fault no_gradient(const std::string& name) {
-  return {fmt::format("no gradient reaches {}", name),
-          "the loss does not depend on it: it is left out, or cut off",
-          "use its output, or take it out of the model"};
+  return {fmt::format("no gradient reaches {}", name), "the loss does not depend on it",
+          "use its output, or remove it from the model"};
 }
 
 std::set<std::string> arrays_of_zeros(const std::vector<Parameter*>& parameters) {
@@ -160,8 +147,8 @@ std::set<std::string> arrays_of_zeros(const std::vector<Parameter*>& parameters)
   return names;
 }
 
-// No optimiser takes a parameter without a gradient.
-std::optional<Fault> cut_off(TrainingUnderTest& under_test, const Examples& examples) {
+// Returns the fault of a parameter without a gradient, which no optimizer accepts.
+std::optional<Fault> unused_parameter(TrainingUnderTest& under_test, const Examples& examples) {
   Tape tape;
   const Loss loss = quiet_loss(under_test.task(), under_test.config(), examples);
   const Gradients gradients = tape.backward(loss.objective, 1 / examples.batch.count);
@@ -173,12 +160,12 @@ std::optional<Fault> cut_off(TrainingUnderTest& under_test, const Examples& exam
 
 }  // namespace
 
-// Gradients are looked at after two steps: what begins with 0 by intent, as adapters do, has left
-// it by then. Its size is what two steps make it, and is compared with none.
+// Gradients are compared after two steps: weights that are initialized with 0, as those of
+// adapters, are no longer 0. Their size is that of two steps, and is not compared.
 CheckResult check_layers(TrainingUnderTest& under_test) {
-  under_test.begin_anew();
+  under_test.reset();
   const Examples examples = under_test.training_examples(
-      std::min(most_examples_at_once, under_test.config()[key::batch_size]));
+      std::min(most_examples_of_layers, under_test.config()[key::batch_size]));
   const Flow flow = [&] {
     Activations activations;
     quiet_loss(under_test.task(), under_test.config(), examples);
@@ -188,10 +175,10 @@ CheckResult check_layers(TrainingUnderTest& under_test) {
   if (result.fault) return result;
   if (flow.largest > largest_output)
     result.warnings.push_back(
-        fmt::format("the outputs of {} are of size {:.1e}: first weights that are too large, or "
-                    "sums that are not divided by what they are over",
+        fmt::format("the outputs of {} have a root mean square of {:.1e}: the initial weights are "
+                    "too large, or a sum is not averaged",
                     flow.largest_where, flow.largest));
-  result.fault = cut_off(under_test, examples);
+  result.fault = unused_parameter(under_test, examples);
   if (result.fault) return result;
   const std::set<std::string> zeros = arrays_of_zeros(under_test.parameters());
   Steps steps(under_test);
@@ -204,13 +191,13 @@ CheckResult check_layers(TrainingUnderTest& under_test) {
     if (result.fault = gradient_fault(layer); result.fault) return result;
   std::erase_if(layers, [&](const Layer& layer) { return zeros.contains(layer.name); });
   if (layers.empty()) return {.said = "no weights are trained", .skipped = true};
-  const auto [least, most] = std::ranges::minmax_element(layers, {}, &Layer::share);
+  const auto [least, most] = std::ranges::minmax_element(layers, {}, &Layer::relative);
   result.fault = balance_fault(*least, *most);
   result.said = fmt::format(
       "outputs up to {:.2g}, {}, gradients {:.0e} to {:.0e} of {} arrays of weights", flow.largest,
-      flow.dead ? fmt::format("{:.0f} % dead units at most", 100 * *flow.dead)
-                : "no activation of a known kind",
-      least->share(), most->share(), layers.size());
+      flow.dead ? fmt::format("at most {:.0f} % dead units", 100 * *flow.dead)
+                : "no known activation",
+      least->relative(), most->relative(), layers.size());
   return result;
 }
 

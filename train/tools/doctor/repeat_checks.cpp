@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <cstring>
 #include <filesystem>
 #include <map>
 
@@ -14,45 +13,34 @@
 #include "train/tools/doctor/check.hpp"
 #include "train/trainer/trainer.hpp"
 
-// Whether the same steps lead to the same bits, by whole trainings into a folder that is removed.
+// Whether the same steps lead to the same bits: on other numbers of threads, and when resumed.
 namespace tapestry {
 namespace {
 
-namespace fs = std::filesystem;
+std::atomic<bool> signaled = false;
 
-std::atomic<bool> signalled = false;
-
-// Holds the runs of one check and removes them afterwards, also where Ctrl-C ends it: trainings
-// stop after a step then.
-class RunsOfCheck final {
+// While it lives, a signal stops a training after its step, so that files can be removed.
+class StopOnSignals final {
  public:
-  RunsOfCheck() {
+  StopOnSignals() {
     for (const int signal : {SIGINT, SIGTERM, SIGHUP})
-      handlers_[signal] = handle_signal(signal, [](int) { signalled = true; });
+      handlers_[signal] = handle_signal(signal, [](int) { signaled = true; });
   }
-  ~RunsOfCheck() {
+  ~StopOnSignals() {
     for (const auto& [signal, handler] : handlers_) std::signal(signal, handler);
   }
-  RunsOfCheck(const RunsOfCheck&) = delete;
-  RunsOfCheck& operator=(const RunsOfCheck&) = delete;
-
-  // Returns a new run.
-  Run add(const std::string& name) const {
-    const fs::path path = fs::path(folder_.path()) / name;
-    fs::create_directories(path);
-    return Run(path.string());
-  }
+  StopOnSignals(const StopOnSignals&) = delete;
+  StopOnSignals& operator=(const StopOnSignals&) = delete;
 
  private:
-  ScratchFolder folder_{"doctor"};
   std::map<int, SignalHandler> handlers_;
 };
 
-// Stops a training after a step.
+// Sets `stop` after a step.
 class StopAfter final : public Callback {
  public:
   explicit StopAfter(std::int64_t step) : step_(step) {}
-  void on_metrics(const MetricsLine& line) override { stop = signalled || line.step >= step_; }
+  void on_metrics(const MetricsLine& line) override { stop = signaled || line.step >= step_; }
 
   std::atomic<bool> stop = false;
 
@@ -60,48 +48,54 @@ class StopAfter final : public Callback {
   std::int64_t step_;
 };
 
-// Nothing but steps and one checkpoint.
-Config without_evaluations(Config config) {
+// The parameters and the optimizer's state after some steps, and the examples read.
+struct State {
+  Checksums tensors{};
+  std::int64_t position = 0;
+};
+
+// Returns what differs between two states; empty if nothing does.
+std::string difference(const State& one, const State& other) {
+  if (one.tensors.size() != other.tensors.size()) return "the number of tensors";
+  if (one.position != other.position) return "the position in the training data";
+  for (const auto& [name, checksum] : one.tensors)
+    if (const auto found = other.tensors.find(name);
+        found == other.tensors.end() || found->second != checksum)
+      return name;
+  return "";
+}
+
+// Takes steps from the first on, or from a checkpoint, and keeps nothing.
+State take_steps(TrainingUnderTest& under_test, std::int64_t steps,
+                 const Checkpoint* checkpoint = nullptr) {
+  const std::unique_ptr<Task> task =
+      checkpoint ? make_task(*checkpoint, under_test.config()) : under_test.fresh_task();
+  std::atomic<bool> stop = false;
+  Ranks alone;
+  Trainer trainer(*task, under_test.config(), Run(""), checkpoint, stop, alone);
+  for (std::int64_t i = 0; i < steps; ++i) {
+    if (signaled) throw Interrupted();
+    trainer.step();
+  }
+  return {trainer.checksums(), trainer.state().position};
+}
+
+// Trains for some steps into a run, and returns its checkpoint.
+Checkpoint checkpoint_after(TrainingUnderTest& under_test, const Run& run, std::int64_t steps) {
+  Config config = under_test.config();
   config.set(key::log_every, std::int64_t{1});
   config.set(key::eval_every, std::int64_t{0});
   config.set(key::early_stopping, std::int64_t{0});
   config.set(key::checkpoint_every, std::int64_t{0});
-  return config;
-}
-
-// Trains until after this step, from the first one on or from the run's checkpoint.
-void train_until(TrainingUnderTest& under_test, const Run& run, std::int64_t step) {
-  const Config config = without_evaluations(under_test.config());
-  std::optional<Checkpoint> checkpoint = latest_checkpoint(run);
-  const std::unique_ptr<Task> task =
-      checkpoint ? make_task(*checkpoint, config) : under_test.fresh_task();
-  StopAfter until(step);
+  const std::unique_ptr<Task> task = under_test.fresh_task();
+  StopAfter until(steps);
   Ranks alone;
   RunLock lock(run, RunLock::Folder::find);
-  Trainer trainer(*task, config, run, checkpoint ? &*checkpoint : nullptr, until.stop, alone,
-                  &lock);
+  Trainer trainer(*task, config, run, nullptr, until.stop, alone, &lock);
   trainer.add(until);
-  checkpoint.reset();
   trainer.train();
-  if (signalled) throw Interrupted();
-}
-
-// The first array that two runs' checkpoints do not share bit for bit; empty where there is none.
-std::string difference(const Run& one, const Run& other, std::int64_t& arrays) {
-  const Checkpoint a = load_checkpoint(one.checkpoint()), b = load_checkpoint(other.checkpoint());
-  arrays = std::ssize(a.file.tensors);
-  if (a.state.step != b.state.step || a.file.tensors.size() != b.file.tensors.size())
-    return fmt::format("what they keep after {} and {} steps", a.state.step, b.state.step);
-  if (a.state.position != b.state.position)
-    return fmt::format("the place in the data, {} and {}", a.state.position, b.state.position);
-  for (std::size_t i = 0; i < a.file.tensors.size(); ++i) {
-    const auto& [name, x] = a.file.tensors[i];
-    const auto& [other_name, y] = b.file.tensors[i];
-    if (name != other_name || x.bytes() != y.bytes() ||
-        std::memcmp(x.raw(), y.raw(), x.bytes()) != 0)
-      return name;
-  }
-  return "";
+  if (signaled) throw Interrupted();
+  return load_checkpoint(run.checkpoint());
 }
 
 bool is_slow(const TrainingUnderTest& under_test) { return under_test.step_s() > 0.15; }
@@ -111,45 +105,37 @@ bool is_slow(const TrainingUnderTest& under_test) { return under_test.step_s() >
 CheckResult check_threads(TrainingUnderTest& under_test) {
   const std::int64_t steps = is_slow(under_test) ? 2 : 5;
   const int many = std::max(2, num_threads());
-  const RunsOfCheck runs;
-  const Run one = runs.add("one"), all = runs.add("all");
-  {
-    const RestoreSetting threads(set_num_threads, 1, num_threads());
-    train_until(under_test, one, steps);
-  }
-  {
-    const RestoreSetting threads(set_num_threads, many, num_threads());
-    train_until(under_test, all, steps);
-  }
-  std::int64_t arrays = 0;
-  const std::string found = difference(one, all, arrays);
+  const auto steps_on = [&](int threads) {
+    const RestoreSetting count(set_num_threads, threads, num_threads());
+    return take_steps(under_test, steps);
+  };
+  const State one = steps_on(1);
+  const std::string found = difference(one, steps_on(many));
   if (found.empty())
-    return {.said = fmt::format("{} steps on 1 and on {} threads: the same bits of {} arrays",
-                                steps, many, arrays)};
+    return {.said = fmt::format("{} steps on 1 and on {} threads: the same bits in {} tensors",
+                                steps, many, one.tensors.size())};
   return {.fault = Fault{
               fmt::format("after {} steps on 1 and on {} threads, {} differs", steps, many, found),
-              "a sum is cut by the number of threads, or threads share what one of them writes",
-              "cut sums into pieces that do not depend on the threads: parallel_for does"}};
+              "a sum is divided by the number of threads, or threads share what one of them writes",
+              "divide sums into pieces that do not depend on the threads: use parallel_for"}};
 }
 
 CheckResult check_resume(TrainingUnderTest& under_test) {
-  const std::int64_t steps = is_slow(under_test) ? 6 : 20;
-  const RunsOfCheck runs;
-  const Run whole = runs.add("whole"), resumed = runs.add("resumed");
-  train_until(under_test, whole, steps);
-  train_until(under_test, resumed, steps / 2);
-  train_until(under_test, resumed, steps);
-  std::int64_t arrays = 0;
-  const std::string found = difference(whole, resumed, arrays);
+  const std::int64_t steps = is_slow(under_test) ? 6 : 20, half = steps / 2;
+  const StopOnSignals signals;
+  const ScratchFolder folder("doctor");
+  const State whole = take_steps(under_test, steps);
+  const Checkpoint checkpoint = checkpoint_after(under_test, Run(folder.path()), half);
+  const std::string found = difference(whole, take_steps(under_test, half, &checkpoint));
   if (found.empty())
-    return {.said = fmt::format("{} steps are {} and {} more: the same bits of {} arrays", steps,
-                                steps / 2, steps - steps / 2, arrays)};
-  return {
-      .fault = Fault{
-          fmt::format("{} steps at once, and {} with {} more by a resumed run: {} differs", steps,
-                      steps / 2, steps - steps / 2, found),
-          "something that a step depends on is in no checkpoint: a count, a draw, a running mean",
-          "derive it from the seed and the step, which a checkpoint keeps"}};
+    return {.said = fmt::format("{} steps are {} and {} resumed: the same bits in {} tensors",
+                                steps, half, half, whole.tensors.size())};
+  return {.fault = Fault{
+              fmt::format("{} steps at once, and {} with {} more by a resumed run: {} differs",
+                          steps, half, half, found),
+              "a step depends on something that is in no checkpoint: a counter, a random number, a "
+              "running mean",
+              "derive it from the seed and the step, which a checkpoint holds"}};
 }
 
 }  // namespace tapestry

@@ -6,161 +6,187 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "data/validation_split.hpp"
 #include "train/tools/doctor/check.hpp"
-#include "train/tools/doctor/token_windows.hpp"
 
-// Whether what is validated or tested on was learnt by heart.
+// Examples of the validation or test split that are training examples as well.
 namespace tapestry {
 namespace {
 
-using Prints = std::vector<std::uint64_t>;
+using Hashes = std::vector<std::uint64_t>;
 
-// Of the examples of a split that no step reads.
+// What a split has in common with the training data.
 struct Shared {
-  std::int64_t read = 0, found = 0;  // of them, and of these in the training data
-  bool sure = true;                  // all training examples were looked through
-  std::int64_t parted = 0;  // different examples that stand in both splits, each counted once,
-  std::vector<double> chances{};  // and the chance of it, of each that there is more than once
+  std::int64_t read = 0, found = 0;  // examples of the split; those that training has as well
+  bool complete = true;              // all training examples were compared
+  // Different examples that occur more than once, those of them that occur in both splits, and the
+  // number of these that a random cut would leave.
+  std::int64_t repeated = 0, parted = 0;
+  double expected = 0;
 };
 
-// That a random cut leaves some of `copies` on both sides.
-double chance_to_part(std::int64_t copies, double in_one, double in_other) {
-  double all_in_one = 1, all_in_other = 1;
-  for (std::int64_t i = 0; i < copies; ++i) {
-    const auto drawn = static_cast<double>(i);
-    all_in_one *= std::max(0.0, in_one - drawn) / (in_one + in_other - drawn);
-    all_in_other *= std::max(0.0, in_other - drawn) / (in_one + in_other - drawn);
-  }
-  return 1 - all_in_one - all_in_other;
-}
-
-// That so many of independent events come true, or more.
-double chance_of(std::int64_t seen, const std::vector<double>& chances) {
-  constexpr double most_work = 1e8;
-  if (static_cast<double>(seen) * static_cast<double>(chances.size()) > most_work) {
-    double mean = 0, variance = 0;
-    for (const double p : chances) mean += p, variance += p * (1 - p);
-    return std::erfc((static_cast<double>(seen) - 0.5 - mean) / std::sqrt(2 * variance)) / 2;
-  }
-  std::vector<double> exactly(seen);  // of the events so far
-  if (seen > 0) exactly[0] = 1;
-  for (const double p : chances)
-    for (std::int64_t k = seen - 1; k >= 0; --k)
-      exactly[k] = exactly[k] * (1 - p) + (k > 0 ? exactly[k - 1] * p : 0);
-  return 1 - std::accumulate(exactly.begin(), exactly.end(), 0.0);
-}
-
-Shared shared_by(const Dataset& training, const DatasetStatistics& trained_on,
-                 const Prints& validated_on) {
+Shared shared_examples(const Dataset& training, const DatasetStatistics& of_training,
+                       const Hashes& of_split) {
   struct Copies {
-    std::int64_t training = 0, validation = 0;
+    std::int64_t training = 0, split = 0;
   };
   std::unordered_map<std::uint64_t, Copies> all;
-  for (const std::uint64_t print : trained_on.fingerprints) ++all[print].training;
-  for (const std::uint64_t print : validated_on) ++all[print].validation;
-  Shared shared{.read = std::ssize(validated_on)};
-  std::unordered_set<std::uint64_t> not_found;
-  for (const auto& [print, copies] : all) {
-    if (copies.training > 0 && copies.validation > 0) ++shared.parted;
-    if (copies.training == 0) not_found.insert(print);
-    if (copies.training + copies.validation > 1)
-      shared.chances.push_back(chance_to_part(copies.training + copies.validation,
-                                              double(trained_on.fingerprints.size()),
-                                              double(validated_on.size())));
+  for (const std::uint64_t hash : of_training.fingerprints) ++all[hash].training;
+  for (const std::uint64_t hash : of_split) ++all[hash].split;
+  const auto read = static_cast<double>(of_split.size());
+  const double p = read / (read + static_cast<double>(of_training.fingerprints.size()));
+  Shared shared{.read = std::ssize(of_split)};
+  std::unordered_set<std::uint64_t> unseen;
+  for (const auto& [hash, copies] : all) {
+    const auto count = static_cast<double>(copies.training + copies.split);
+    if (copies.training == 0) unseen.insert(hash);
+    if (count < 2) continue;
+    ++shared.repeated;
+    shared.parted += copies.training > 0 && copies.split > 0;
+    shared.expected += 1 - std::pow(p, count) - std::pow(1 - p, count);
   }
-  if (shared.parted > 0 && !trained_on.whole())
-    shared.sure = read_through(training, [&](const Batch& one) {
-      not_found.erase(fingerprint(one));
-      return !not_found.empty();
+  if (shared.parted > 0 && !of_training.whole())
+    shared.complete = read_through(training, [&](const Batch& one) {
+      unseen.erase(fingerprint(one));
+      return !unseen.empty();
     });
-  shared.found = std::ranges::count_if(
-      validated_on, [&](std::uint64_t print) { return !not_found.contains(print); });
+  shared.found =
+      std::ranges::count_if(of_split, [&](std::uint64_t hash) { return !unseen.contains(hash); });
   return shared;
 }
 
-std::uint64_t window_hash(std::span<const std::int32_t> tokens) {
-  std::uint64_t hash = 0;
-  hash_windows(tokens, std::ssize(tokens), [&](std::uint64_t found) { hash = found; });
-  return hash;
+// --- windows of a text, which may begin at any token ---
+
+constexpr std::int64_t most_tokens = 20'000'000, most_windows = 100'000;
+
+Array tokens_of(const Dataset& data, std::int64_t example) {
+  return data.batch(std::vector{example}).inputs;
 }
 
-// Of windows of a text, which may begin at any token: that one to validate on stands in it is as
-// probable as that one of training, of those that do not overlap, stands there once more.
-Shared shared_windows(const std::vector<std::int32_t>& text, const Dataset& training,
-                      const Dataset& validation) {
-  constexpr std::int64_t most_windows = 100'000;
-  const std::int64_t T = training.batch(std::vector<std::int64_t>{0}).inputs.size();
-  Prints trained_on, validated_on;
-  for (const std::int64_t i : evenly(std::ssize(text) / T, most_windows))
-    trained_on.push_back(window_hash(std::span(text).subspan(i * T, T)));
-  for (const std::int64_t i : evenly(validation.size(), most_windows)) {
-    const Batch one = validation.batch(std::vector{i});
-    const auto targets = one.targets.values<std::int32_t>();
-    if (one.inputs.size() == T && std::ranges::count(targets, ignored_target) == 0)
-      validated_on.push_back(window_hash(one.inputs.values<std::int32_t>()));
+// Whether example i + 1 begins one token after example i.
+bool are_windows(const Dataset& data) {
+  constexpr std::int64_t compared = 16, shortest = 4;
+  const Batch first = data.batch(std::vector<std::int64_t>{0});
+  if (first.inputs.dtype() != DType::int32 || first.inputs.rank() != 2 ||
+      first.inputs.size() < shortest || first.has_auxiliary() || data.size() < compared)
+    return false;
+  for (std::int64_t i = 0; i < compared; ++i) {
+    const std::int64_t example = i * (data.size() - 1) / compared;
+    const Array one = tokens_of(data, example), next = tokens_of(data, example + 1);
+    if (one.size() != next.size() ||
+        !std::ranges::equal(one.values<std::int32_t>().subspan(1),
+                            next.values<std::int32_t>().first(next.size() - 1)))
+      return false;
   }
-  std::unordered_map<std::uint64_t, std::int64_t> times;
-  for (const Prints* windows : {&trained_on, &validated_on})
-    for (const std::uint64_t window : *windows) times[window] = 0;
-  hash_windows(text, T, [&](std::uint64_t window) {
-    if (const auto asked = times.find(window); asked != times.end()) ++asked->second;
-  });
-  const auto more_than = [&](std::int64_t count, const Prints& windows) {
-    return std::ranges::count_if(windows, [&](auto window) { return times.at(window) > count; });
-  };
-  const std::int64_t found = more_than(0, validated_on), again = more_than(1, trained_on);
-  const auto read = static_cast<double>(validated_on.size());
-  return {.read = std::ssize(validated_on),
-          .found = found,
-          .sure = std::ssize(text) == training.size() + T - 1,
-          .parted = found,
-          .chances = std::vector<double>(found + again,
-                                         read / (read + static_cast<double>(trained_on.size())))};
+  return true;
 }
 
-// Data that repeat themselves share examples among random splits. More is a leak; and however it
-// came about, a split that training has most of measures nothing.
-void report_shared(const Shared& shared, const std::string& split, CheckResult& result) {
-  constexpr double least_chance = 1e-3, most_shared = 0.5;
-  const double part = static_cast<double>(shared.found) /
-                      static_cast<double>(std::max<std::int64_t>(1, shared.read));
-  const double expected = std::accumulate(shared.chances.begin(), shared.chances.end(), 0.0);
-  const std::string found =
-      fmt::format("{}{} of {} {} examples ({:.3g} %) stand in the training data, too",
-                  shared.sure ? "" : "at least ", shared.found, shared.read, split, 100 * part);
-  const std::string by_chance =
-      fmt::format("of {} different examples that there are more than once, {} stand in both splits",
-                  shared.chances.size(), shared.parted);
-  if (static_cast<double>(shared.parted) > expected &&
-      chance_of(shared.parted, shared.chances) < least_chance)
-    result.fault =
-        Fault{found,
-              fmt::format("the splits were not cut apart: {}, where a cut at random leaves {:.3g}",
-                          by_chance, expected),
-              "remove them from one of the splits: what is measured on them was learnt by heart"};
-  else if (part > most_shared)
+// Returns the first tokens of the text that a split's examples are windows of.
+std::vector<std::int32_t> text_of(const Dataset& data) {
+  const std::int64_t T = tokens_of(data, 0).size(), examples = std::min(data.size(), most_tokens);
+  std::vector<std::int32_t> tokens;
+  tokens.reserve(examples + T);
+  while (std::ssize(tokens) < examples + T - 1) {  // the last window begins at the last example
+    const std::int64_t example = std::min(std::ssize(tokens), examples - 1);
+    const Array window = tokens_of(data, example);
+    const auto unread = window.values<std::int32_t>().subspan(std::ssize(tokens) - example);
+    tokens.insert(tokens.end(), unread.begin(), unread.end());
+  }
+  return tokens;
+}
+
+std::uint64_t window_hash(std::span<const std::int32_t> tokens) {
+  return window_hashes(tokens, std::ssize(tokens)).front();
+}
+
+// A window of the split is a copy if it occurs in the training text. By chance this happens as
+// often as a window of training occurs there twice.
+Shared shared_windows(const Dataset& training, const Dataset& split) {
+  const std::vector<std::int32_t> text = text_of(training);
+  const std::int64_t T = tokens_of(training, 0).size();
+  Hashes of_training, of_split;
+  for (const std::int64_t i : evenly(std::ssize(text) / T, most_windows))
+    of_training.push_back(window_hash(std::span(text).subspan(i * T, T)));
+  for (const std::int64_t i : evenly(split.size(), most_windows)) {
+    const Batch one = split.batch(std::vector{i});
+    if (one.inputs.size() == T &&
+        std::ranges::count(one.targets.values<std::int32_t>(), ignored_target) == 0)
+      of_split.push_back(window_hash(one.inputs.values<std::int32_t>()));
+  }
+  std::unordered_map<std::uint64_t, std::int64_t> occurrences;
+  for (const Hashes* windows : {&of_training, &of_split})
+    for (const std::uint64_t hash : *windows) occurrences[hash] = 0;
+  for (const std::uint64_t hash : window_hashes(text, T))
+    if (const auto asked = occurrences.find(hash); asked != occurrences.end()) ++asked->second;
+  const auto above = [&](std::int64_t count, const Hashes& windows) {
+    return std::ranges::count_if(windows, [&](auto hash) { return occurrences.at(hash) > count; });
+  };
+  const std::int64_t found = above(0, of_split), repeated = found + above(1, of_training);
+  const auto read = static_cast<double>(of_split.size());
+  return {.read = std::ssize(of_split),
+          .found = found,
+          .complete = std::ssize(text) == training.size() + T - 1,
+          .repeated = repeated,
+          .parted = found,
+          .expected = static_cast<double>(repeated) * read /
+                      std::max(1.0, read + static_cast<double>(of_training.size()))};
+}
+
+// Data that repeat themselves share examples after a random cut, too. More than that is a leak; and
+// a split that consists mostly of training examples measures nothing, whatever the reason.
+void report(const Shared& shared, const std::string& split, CheckResult& result) {
+  const double least_log_chance = std::log(1e-3), most_shared = 0.5;
+  const double share = static_cast<double>(shared.found) /
+                       static_cast<double>(std::max<std::int64_t>(1, shared.read));
+  const auto repeated = static_cast<double>(shared.repeated);
+  const std::string found = fmt::format(
+      "{}{} of {} {} examples ({:.3g} %) are training examples as well",
+      shared.complete ? "" : "at least ", shared.found, shared.read, split, 100 * share);
+  const std::string by_chance = fmt::format(
+      "{} of the {} examples that occur more than once are in both splits; a random cut leaves "
+      "{:.3g}",
+      shared.parted, shared.repeated, shared.expected);
+  if (log_chance(static_cast<double>(shared.parted), repeated,
+                 shared.expected / std::max(1.0, repeated)) < least_log_chance)
+    result.fault = Fault{found, "the splits overlap: " + by_chance,
+                         "remove them from one of the splits: the model memorizes them"};
+  else if (share > most_shared)
     result.fault = Fault{
-        found, "examples were copied before the splits were cut, or there are few different ones",
-        "cut the splits first, then copy what is to weigh more; where the data are so by nature, "
-        "--skip \"shared examples\""};
+        found, "examples were copied before the splits were cut, or few of them are different",
+        "cut the splits first, then copy; if the data are so by nature: --skip \"shared "
+        "examples\""};
   else if (shared.found > 0)
-    result.warnings.push_back(
-        fmt::format("{}: {}, as {:.3g} do by chance", found, by_chance, expected));
+    result.warnings.push_back(found + ": " + by_chance);
 }
 
 }  // namespace
 
+std::vector<std::uint64_t> window_hashes(std::span<const std::int32_t> tokens,
+                                         std::int64_t length) {
+  constexpr std::uint64_t base = 0x9E3779B97F4A7C15;
+  const auto number = [](std::int32_t token) { return mix(static_cast<std::uint64_t>(token) + 1); };
+  std::uint64_t power = 1, hash = 0;  // base to the power of `length`
+  for (std::int64_t i = 0; i < length; ++i) power *= base;
+  std::vector<std::uint64_t> hashes;
+  for (std::int64_t i = 0; i < std::ssize(tokens); ++i) {
+    hash = hash * base + number(tokens[i]);
+    if (i >= length) hash -= power * number(tokens[i - length]);
+    if (i + 1 >= length) hashes.push_back(hash);
+  }
+  return hashes;
+}
+
 CheckResult check_shared_examples(TrainingUnderTest& under_test) {
   const Dataset& training = under_test.task().training_data();
-  const auto text = windowed_tokens(training);
+  const bool of_windows = are_windows(training);
   CheckResult result{.said = fmt::format("{} training examples", training.size())};
-  for (const auto& [name, data, dataset_statistics] : under_test.evaluation_splits()) {
-    const Shared shared = text ? shared_windows(*text, training, *data)
-                               : shared_by(training, under_test.training_statistics(),
-                                           dataset_statistics.fingerprints);
-    result.said += fmt::format("; of {} {} examples, {} read, {} are among them", data->size(),
-                               name, shared.read, shared.found);
-    report_shared(shared, name, result);
+  for (const EvaluationSplit& split : under_test.evaluation_splits()) {
+    const Shared shared = of_windows ? shared_windows(training, *split.data)
+                                     : shared_examples(training, under_test.training_statistics(),
+                                                       split.statistics.fingerprints);
+    result.said += fmt::format("; of {} {} examples, {} read, {} are among them",
+                               split.data->size(), split.name, shared.read, shared.found);
+    report(shared, split.name, result);
     if (result.fault) break;
   }
   return result;

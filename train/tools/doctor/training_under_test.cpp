@@ -8,21 +8,21 @@
 #include "autograd/kernels/broadcast.hpp"
 #include "optim/clip.hpp"
 #include "train/config/keys.hpp"
-#include "train/tools/doctor/gradient_check.hpp"
 #include "train/trainer/begin_task.hpp"
+#include "train/trainer/trainer.hpp"
 
 namespace tapestry {
 namespace {
 
-constexpr double longest_example_s = 0.25;  // forward and back
+constexpr double longest_example_s = 0.25;  // forward and backward
 constexpr double longest_step_s = 0.4;
-constexpr std::int64_t shortest_training = 100;  // or a training ends before its gates have seen it
+constexpr std::int64_t shortest_training = 100;  // or it ends before a check has seen it
 constexpr std::int64_t shortest_context = 64;
 constexpr std::int64_t smallest_batch = 2;
 
 const Key<std::int64_t> context_key{"model.context", 0, "tokens the model sees"};
 
-// 0 where the task has none.
+// Returns 0 if the task has none.
 std::int64_t context_of(const Config& config) {
   const bool is_there = config.toml({context_key.name}).find("context = ") != std::string::npos;
   return is_there ? config[context_key] : 0;
@@ -43,10 +43,11 @@ TrainingUnderTest::TrainingUnderTest(ConfigWith config_with, std::optional<Train
   measure_step();
   shorten_context();
   shrink_batch();
-  keep_first_values();
+  for (const Parameter* parameter : parameters())
+    first_values_.push_back(parameter->value().clone());
 }
 
-// Of one example, forward and back: the second time, when its memory is there.
+// Times one example, forward and backward: the second pass, when buffers exist.
 void TrainingUnderTest::measure_step() {
   const Examples one = training_examples(1);
   const auto pass = [&] {
@@ -57,11 +58,11 @@ void TrainingUnderTest::measure_step() {
     const double first = time_of(pass);
     step_s_ = first > longest_example_s ? first : std::min(first, time_of(pass));
   } catch (const std::invalid_argument&) {
-    step_s_ = 0;  // a gate will say what of the data does not fit
+    step_s_ = 0;  // a check will report how the data do not fit
   }
 }
 
-// As far as the task allows it.
+// Shortens the context as far as the task allows.
 void TrainingUnderTest::shorten_context() {
   const std::int64_t context = context_of(config_);
   if (context <= shortest_context || step_s_ <= longest_example_s) return;
@@ -96,22 +97,17 @@ void TrainingUnderTest::shrink_batch() {
   step_s_ *= static_cast<double>(config_[key::batch_size]);
 }
 
-double TrainingUnderTest::steps_in_a_given_one() const {
+double TrainingUnderTest::given_step_s() const {
   const Config given = config_with_({});
   const auto times = [](std::int64_t more, std::int64_t fewer) {
     return static_cast<double>(more) / static_cast<double>(std::max<std::int64_t>(1, fewer));
   };
-  return times(given[key::batch_size], config_[key::batch_size]) *
+  return step_s_ * times(given[key::batch_size], config_[key::batch_size]) *
          std::max(1.0, times(context_of(given), context_of(config_)));
 }
 
-void TrainingUnderTest::keep_first_values() {
-  for (const Parameter* parameter : parameters())
-    first_values_.push_back(parameter->value().clone());
-}
-
-void TrainingUnderTest::begin_anew() {
-  in_float64_ = false;
+void TrainingUnderTest::reset() {
+  is_reset_in_float64_ = false;
   const std::vector<Parameter*> all = parameters();
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i]->tensor.dtype() != first_values_[i].dtype())
@@ -126,17 +122,17 @@ TrainingUnderTest::Growth TrainingUnderTest::largest_growth() {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const double first = sum_of_squares(first_values_[i]);
     if (all[i]->role != Role::weight || first == 0) continue;
-    const double times = std::sqrt(sum_of_squares(all[i]->value()) / first);
-    if (times > largest.times) largest = {all[i]->name, times};
+    const double factor = std::sqrt(sum_of_squares(all[i]->value()) / first);
+    if (factor > largest.factor) largest = {all[i]->name, factor};
   }
   return largest;
 }
 
-void TrainingUnderTest::begin_in_float64() {
-  if (in_float64_) return;
-  begin_anew();
-  to_float64_aside(task_->model());
-  in_float64_ = true;
+void TrainingUnderTest::reset_in_float64() {
+  if (is_reset_in_float64_) return;
+  reset();
+  convert_for_gradcheck(task_->model());
+  is_reset_in_float64_ = true;
 }
 
 std::unique_ptr<Task> TrainingUnderTest::fresh_task() const { return begin_task(config_); }
@@ -146,7 +142,7 @@ const DatasetStatistics& TrainingUnderTest::training_statistics() {
   return *training_;
 }
 
-const std::vector<TrainingUnderTest::EvaluationSplit>& TrainingUnderTest::evaluation_splits() {
+const std::vector<EvaluationSplit>& TrainingUnderTest::evaluation_splits() {
   if (!evaluation_splits_.empty()) return evaluation_splits_;
   for (const auto& [name, data] :
        {std::pair{"validation", &task_->validation_data()}, {"test", task_->test_data()}})
@@ -175,6 +171,63 @@ Loss quiet_loss(Task& task, const Config& config, const Examples& examples) {
     noise.emplace_back(seed_of(config), Stream::eval, static_cast<std::uint64_t>(number));
   return task.loss(examples.batch,
                    {.training = true, .step = config[key::steps], .noise_of_examples = noise});
+}
+
+Steps::Steps(TrainingUnderTest& under_test)
+    : under_test_(under_test),
+      parameters_(under_test.parameters()),
+      optimizer_(make_optimizer(under_test.config(), parameters_)) {}
+
+double Steps::with_dropout(const Examples& examples, double learning_rate) {
+  Random noise(seed_of(under_test_.config()), Stream::dropout, static_cast<std::uint64_t>(done_));
+  const Pass pass{.training = true, .step = under_test_.config()[key::steps], .noise = &noise};
+  return step([&] { return under_test_.task().loss(examples.batch, pass); }, examples.batch.count,
+              learning_rate);
+}
+
+double Steps::without_dropout(const Examples& examples, double learning_rate) {
+  return step([&] { return quiet_loss(under_test_.task(), under_test_.config(), examples); },
+              examples.batch.count, learning_rate);
+}
+
+// A gradient that is not finite makes no step.
+double Steps::step(const std::function<Loss()>& loss, double count, double learning_rate) {
+  Tape tape;
+  const Loss found = loss();
+  const Gradients gradients = tape.backward(found.objective, 1 / count);
+  const Clip clipped = clip(gradients, parameters_, under_test_.config()[key::clip_norm]);
+  if (std::isfinite(clipped.norm)) optimizer_->step(gradients, learning_rate, clipped.scale);
+  ++done_;
+  return found.averages.at("loss").value();
+}
+
+void convert_for_gradcheck(Module& model) {
+  model.convert(DType::float64);
+  Random random(0, Stream::init);
+  for (Parameter* parameter : model.parameters()) {
+    if (parameter->role == Role::fixed) continue;
+    Array value = parameter->value(), move(value.shape(), DType::float64);
+    random.fill_normal(move, 0, 0.01);
+    add_in_place(value, move);
+  }
+}
+
+Batch in_float64(Batch batch) {
+  if (batch.inputs.dtype() == DType::float32) batch.inputs = batch.inputs.to(DType::float64);
+  return batch;
+}
+
+std::function<Tensor()> objective_in_float64(Task& task, const Config& config) {
+  const Dataset& data = task.training_data();
+  const std::int64_t count = std::min<std::int64_t>(2, data.size());
+  Sampler sampler(data.size(), task.order(), seed_of(config),
+                  {.batch = count, .lengths = data.lengths()});
+  return [&task, batch = in_float64(data.batch(sampler.next(count))), seed = seed_of(config),
+          steps = config[key::steps]] {
+    Random noise(seed, Stream::dropout);
+    // After any warm-up, so that every term of the loss counts.
+    return task.loss(batch, {.training = true, .step = steps, .noise = &noise}).objective;
+  };
 }
 
 }  // namespace tapestry

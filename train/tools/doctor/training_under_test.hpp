@@ -1,11 +1,13 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "optim/optimizer.hpp"
 #include "train/task.hpp"
-#include "train/tools/doctor/data_statistics.hpp"
+#include "train/tools/doctor/dataset_statistics.hpp"
 #include "train/tools/plan/plan.hpp"
 
 namespace tapestry {
@@ -15,61 +17,60 @@ struct Examples {
   std::vector<std::int64_t> numbers{};
   Batch batch{};
 };
+Examples examples_of(const Dataset& data, std::vector<std::int64_t> numbers);
 
-// A training that is examined: its config, its task, and its model as it is before the first step.
-// One whose steps are slow is examined with a shorter context and smaller batches.
+// A split that no step reads.
+struct EvaluationSplit {
+  std::string name{};  // "validation" or "test"
+  const Dataset* data = nullptr;
+  DatasetStatistics statistics{};
+};
+
+// A training that is examined: its config, its task, and its model before the first step. If its
+// steps are slow, the context and the batches are made smaller.
 class TrainingUnderTest {
  public:
-  // With what was planned of it before its model was there to take memory.
+  // `plan`: made before the model takes memory.
   explicit TrainingUnderTest(ConfigWith config_with,
                              std::optional<TrainingPlan> plan = std::nullopt);
 
-  const ConfigWith& config_with() const { return config_with_; }  // the config as it was given,
-  const Config& config() const { return config_; }                // and as it is examined
+  const ConfigWith& config_with() const { return config_with_; }  // the config as given,
+  const Config& config() const { return config_; }                // and as examined
   const std::string& remark() const { return remark_; }  // the keys that differ; may be empty
-  double step_s() const { return step_s_; }              // of a step as it is examined, about
-  double steps_in_a_given_one() const;                   // of such steps, by examples and context
+  double step_s() const { return step_s_; }              // estimated, of a step as examined
+  double given_step_s() const;  // estimated, of the config as given: rather too high
   const std::optional<TrainingPlan>& plan() const { return plan_; }
 
   Task& task() { return *task_; }
   std::vector<Parameter*> parameters() { return task_->model().parameters(); }
-  void begin_anew();        // all parameters as before the first step, in float32
-  void begin_in_float64();  // the same in float64, a little aside, where no ReLU is at its kink
+  void reset();             // restores all parameters as before the first step, in float32
+  void reset_in_float64();  // the same in float64, each moved a little: no ReLU is at its kink
 
-  // Of the arrays of weights, the one that has grown most since before the first step, and how many
-  // times as large it is now. Those that began with 0 are left out.
+  // The array of weights that has grown most since before the first step, and its factor. Arrays of
+  // zeros are left out.
   struct Growth {
     std::string name{};
-    double times = 0;
+    double factor = 0;
   };
   Growth largest_growth();
 
-  // The learning rate at which one batch was learnt by heart; 0: nobody has tried, or could.
-  void record_learned_at(double rate) { learned_at_ = rate; }
-  double learned_at() const { return learned_at_; }
+  // The learning rate at which one batch was overfitted; 0: none was tried or found.
+  void record_overfitting_rate(double rate) { overfitting_rate_ = rate; }
+  double overfitting_rate() const { return overfitting_rate_; }
 
-  // The task of another process: nothing that this one's did stays in it.
+  // Returns the task as another process would construct it, without traces of this one's steps.
   std::unique_ptr<Task> fresh_task() const;
 
-  const DatasetStatistics& training_statistics();  // made once
+  const DatasetStatistics& training_statistics();           // computed once
+  const std::vector<EvaluationSplit>& evaluation_splits();  // validation, and test if there is one
 
-  // A split that no step reads, and its survey.
-  struct EvaluationSplit {
-    std::string name{};  // "validation" or "test"
-    const Dataset* data = nullptr;
-    DatasetStatistics dataset_statistics{};
-  };
-  // Returns the validation split, and the test split where the task has one. Made once.
-  const std::vector<EvaluationSplit>& evaluation_splits();
-
-  // Of the training data, `count` at most: those that a training reads first, after `skip` others.
+  // Returns at most `count` training examples, those that a training reads after `skip` others.
   Examples training_examples(std::int64_t count, std::int64_t skip = 0);
 
  private:
   void measure_step();
   void shorten_context();
   void shrink_batch();
-  void keep_first_values();
 
   ConfigWith config_with_;
   std::optional<TrainingPlan> plan_;
@@ -80,14 +81,43 @@ class TrainingUnderTest {
   std::vector<EvaluationSplit> evaluation_splits_;
   std::optional<Sampler> sampler_;
   std::string remark_;
-  double step_s_ = 0, learned_at_ = 0;
-  bool in_float64_ = false;  // and not moved since
+  double step_s_ = 0, overfitting_rate_ = 0;
+  bool is_reset_in_float64_ = false;
 };
 
-Examples examples_of(const Dataset& data, std::vector<std::int64_t> numbers);
-
-// A training step's loss without dropout, after any warm-up of its terms, each example with noise
-// of its own: of the same examples the same, whatever else is in the batch.
+// Returns a training step's loss without dropout, after any warm-up of its terms. Each example has
+// noise of its own: its loss is the same in every batch.
 Loss quiet_loss(Task& task, const Config& config, const Examples& examples);
+
+inline constexpr double usual_rate = 1e-3;  // for checks that do not ask about the configured rate
+
+// Steps of the configured optimizer, with its clipping, at any learning rate.
+class Steps {
+ public:
+  explicit Steps(TrainingUnderTest& under_test);
+
+  // Each takes one step on the examples, and returns their loss before it.
+  double with_dropout(const Examples& examples, double learning_rate);
+  double without_dropout(const Examples& examples, double learning_rate);
+
+ private:
+  double step(const std::function<Loss()>& loss, double count, double learning_rate);
+
+  TrainingUnderTest& under_test_;
+  std::vector<Parameter*> parameters_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::int64_t done_ = 0;
+};
+
+// Converts a model to float64 and moves every parameter a little: with biases of 0, features of 0
+// meet ReLU at its kink, where it has no derivative to check.
+void convert_for_gradcheck(Module& model);
+
+// Returns a training step's objective on two examples, of a model in float64: the same at each
+// call. It uses the task as long as it lives.
+std::function<Tensor()> objective_in_float64(Task& task, const Config& config);
+
+// Converts floating inputs to float64.
+Batch in_float64(Batch batch);
 
 }  // namespace tapestry

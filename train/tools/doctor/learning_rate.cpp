@@ -5,7 +5,6 @@
 
 #include "train/config/keys.hpp"
 #include "train/tools/doctor/check.hpp"
-#include "train/tools/doctor/steps.hpp"
 
 // The learning rate range test: Smith 2015, "Cyclical Learning Rates for Training Neural Networks"
 // (arXiv 1506.01186), section 3.3, with rates that rise by a factor a step, and a smoothed loss.
@@ -18,32 +17,32 @@ constexpr std::int64_t slope_steps = 6;
 constexpr std::int64_t steps_at_one_rate = 24, steps_averaged = 6, steps_of_warm_up = 8;
 constexpr double memory = 0.8;           // of the smoothed loss
 constexpr double much_lower = 1000;      // than the rate at which the loss falls fastest
-constexpr double far_lower = 100;        // than the rate at which one batch was learnt
+constexpr double far_lower = 100;        // than the rate at which one batch was overfitted
 constexpr double far_larger = 100;       // weights than before the first step
-constexpr double least_change = 1e-5;    // of the loss: below it nothing is learnt
-constexpr double lost = 0.25;            // of what was gained: it rises again
+constexpr double least_change = 1e-5;    // of the loss
+constexpr double lost = 0.25;            // of the fall: the loss rises again
 constexpr double above_first = 1.1;      // times the highest of the first losses: the end
-constexpr std::int64_t quiet_steps = 8;  // at first, whose rates hardly move anything
+constexpr std::int64_t quiet_steps = 8;  // at first, with very low rates
 
 struct Sweep {
   std::vector<double> rates{}, losses{}, smoothed{};
   double spacing = 0;       // of the rates, as powers of ten
-  double rises = HUGE_VAL;  // the rate from which on the smoothed loss does
-  double fastest = 0;       // the rate at which it fell most a step; 0: it did not, but for noise
+  double rises = HUGE_VAL;  // the rate from which on the smoothed loss rises
+  double fastest = 0;       // the rate of its steepest fall; 0: it fell by noise only
   double first() const { return smoothed[quiet_steps - 1]; }
   double highest_at_first() const {
     return *std::max_element(losses.begin(), losses.begin() + quiet_steps);
   }
 };
 
-// From a step to the next the rate grows by so much, as a power of ten.
+// Returns by how many powers of ten the rate grows per step.
 double spacing_of(const TrainingUnderTest& under_test) {
   const double steps = std::clamp(longest_sweep_s / std::max(1e-6, under_test.step_s()),
                                   fewest_steps_swept, most_steps_swept);
   return std::log10(highest_rate / lowest_rate) / std::floor(steps);
 }
 
-// How far batches' losses lie from the smoothed one in the steps before this one, at most.
+// Returns the largest distance of a batch's loss from the smoothed one in the steps before this.
 double noise_before(const Sweep& sweep, std::int64_t step) {
   double noise = 0;
   for (std::int64_t i = std::max<std::int64_t>(0, step - quiet_steps); i <= step; ++i)
@@ -51,7 +50,7 @@ double noise_before(const Sweep& sweep, std::int64_t step) {
   return noise;
 }
 
-// What comes behind the least loss is no fall: it only comes back from where a step too long led.
+// A fall after the least loss is not counted: the loss only recovers from too large a step.
 void read_off(Sweep& sweep) {
   const auto least = std::min_element(sweep.smoothed.begin() + quiet_steps, sweep.smoothed.end()) -
                      sweep.smoothed.begin();
@@ -66,8 +65,7 @@ void read_off(Sweep& sweep) {
     if (sweep.smoothed[i] > low + std::max(lost * gained, 2 * noise)) sweep.rises = sweep.rates[i];
 }
 
-// The smoothed loss is a mean whose weights fall by `memory` a step, those of before the first one
-// left out.
+// The smoothed loss is an exponential moving average, corrected for its start.
 Sweep sweep(TrainingUnderTest& under_test) {
   Steps steps(under_test);
   Sweep found{.spacing = spacing_of(under_test)};
@@ -90,15 +88,15 @@ Sweep sweep(TrainingUnderTest& under_test) {
   return found;
 }
 
-// What a few steps come to that rise to one rate, from the first weights on: a mean over the last
-// of them, and how far the furthest lies from it.
+// The loss after a few steps with warm-up to one rate, from the initial weights on: the mean over
+// the last steps, and the largest distance from it.
 struct Outcome {
   double loss = 0, noise = 0;
   TrainingUnderTest::Growth growth{};  // of weights
 };
 Outcome outcome_of(TrainingUnderTest& under_test, double rate,
                    std::int64_t warm_up = steps_of_warm_up) {
-  under_test.begin_anew();
+  under_test.reset();
   Steps steps(under_test);
   const std::int64_t batch = under_test.config()[key::batch_size];
   std::vector<double> last;
@@ -115,12 +113,12 @@ Outcome outcome_of(TrainingUnderTest& under_test, double rate,
   return outcome;
 }
 
-// Whether steps at a rate come to more than those at a hundredth of it, and not by chance.
+// Whether the loss after steps at a rate is above that at a hundredth of it, by more than noise.
 bool is_worse(const Outcome& at_rate, const Outcome& below) {
   return !(at_rate.loss <= below.loss + std::max(at_rate.noise, below.noise));
 }
 
-// What falls fastest where rates hardly move anything tells of the batches, not of the rate.
+// A fastest fall at very low rates comes from the batches, not from the rate.
 double advised_rate(const Sweep& sweep) {
   if (sweep.fastest >= lowest_advised) return std::min(sweep.fastest, sweep.rises / 3);
   return std::isfinite(sweep.rises) ? sweep.rises / 10 : usual_rate;
@@ -157,47 +155,47 @@ std::string range_of(const Sweep& sweep) {
   return fmt::format("the loss {} and {}", falls, rises);
 }
 
-// Of a rate that something speaks against.
+// Why a rate is wrong, and a better one.
 struct WrongRate {
   std::string found;
   bool too_high;
   double better;
 };
 Fault fault_of(double rate, const WrongRate& wrong) {
-  return {fmt::format("{} = {:.1e}, but {}", key::learning_rate.name, rate, wrong.found),
-          wrong.too_high ? "steps are so long that they undo what the weights were"
-                         : "steps are so short that training hardly begins",
+  return {fmt::format("{} = {:.1e}: {}", key::learning_rate.name, rate, wrong.found),
+          wrong.too_high ? "the steps are so large that they destroy the initial weights"
+                         : "the steps are so small that nothing is learned",
           fmt::format("--set {}={:.0e}", key::learning_rate.name, wrong.better)};
 }
 
 }  // namespace
 
-// A hundredth of a good rate learns next to nothing in a few steps; of one that is far too high,
-// more.
+// A hundredth of a good rate learns almost nothing in a few steps; a hundredth of a rate that is
+// far too high learns more than it.
 CheckResult check_learning_rate(TrainingUnderTest& under_test) {
-  under_test.begin_anew();
+  under_test.reset();
   const double peak = under_test.config()[key::learning_rate];
   const Sweep found = sweep(under_test);
-  under_test.begin_anew();
+  under_test.reset();
   if (std::ssize(found.smoothed) <= quiet_steps)
-    return {.fault = Fault{"the loss is not finite, or bursts, at the lowest learning rates",
-                           "what the model computes is not stable",
-                           "--set train.check_finite=true names the op it comes from"}};
+    return {.fault = Fault{"the loss is not finite, or diverges, at the lowest learning rates",
+                           "the model is numerically unstable",
+                           "--set train.check_finite=true names the op"}};
   CheckResult result{.said = fmt::format("{}; configured {:.1e}", range_of(found), peak),
                      .figure = figure_of(found, peak)};
   const auto stop = [&](const WrongRate& wrong) {
     result.fault = fault_of(peak, wrong);
     return result;
   };
-  if (const double learnt = under_test.learned_at(); learnt > 0 && learnt >= far_lower * peak)
-    return stop({fmt::format("one batch was learnt by heart at {:.0e}, and not at it", learnt),
-                 false, learnt});
+  if (const double rate = under_test.overfitting_rate(); rate >= far_lower * peak && rate > 0)
+    return stop(
+        {fmt::format("one batch was overfitted at {:.0e}, not at this rate", rate), false, rate});
   if (peak >= found.rises || peak * much_lower < found.fastest)
     return stop({range_of(found), peak >= found.rises, advised_rate(found)});
   const Outcome at_peak = outcome_of(under_test, peak), below = outcome_of(under_test, peak / 100);
-  under_test.begin_anew();
+  under_test.reset();
   const std::string outcomes =
-      fmt::format("{} steps at it come to {:.4g}, at a hundredth of it to {:.4g}",
+      fmt::format("{} steps at this rate reach {:.4g}, at a hundredth of it {:.4g}",
                   steps_at_one_rate, at_peak.loss, below.loss);
   result.said += "; " + outcomes;
   if (std::abs(at_peak.loss - below.loss) <= least_change * std::abs(below.loss))
@@ -207,14 +205,14 @@ CheckResult check_learning_rate(TrainingUnderTest& under_test) {
     if (warm_up <= steps_of_warm_up || is_worse(outcome_of(under_test, peak, warm_up), below))
       return stop({outcomes, true, std::min(advised_rate(found), peak / 10)});
     result.warnings.push_back(
-        fmt::format("it needs its {} = {}: with {} the first steps undo more than they learn",
+        fmt::format("it needs {} = {}: with {} warm-up steps the loss rises at first",
                     key::warmup_steps.name, warm_up, steps_of_warm_up));
-    under_test.begin_anew();
+    under_test.reset();
   }
-  if (const auto& [name, times] = at_peak.growth; times > far_larger)
-    return stop({fmt::format("{} steps at it make {} {:.0f} times as large", steps_at_one_rate,
-                             name, times),
-                 true, std::min(advised_rate(found), peak / times)});
+  if (const auto& [name, factor] = at_peak.growth; factor > far_larger)
+    return stop({fmt::format("{} steps at this rate make {} {:.0f} times as large",
+                             steps_at_one_rate, name, factor),
+                 true, std::min(advised_rate(found), peak / factor)});
   return result;
 }
 

@@ -1,0 +1,180 @@
+#include "train/tools/doctor/dataset_statistics.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "autograd/checksum.hpp"
+#include "data/graphs/node_graph.hpp"
+#include "data/text/conversation_dataset.hpp"
+#include "data/text/pairs.hpp"
+
+namespace tapestry {
+namespace {
+
+constexpr std::int64_t most_examples = 100'000;
+constexpr std::int64_t most_numbers = 10'000'000;  // to be read
+
+void count(const Array& tokens, Counts& into) {
+  for (const std::int32_t token : tokens.values<std::int32_t>())
+    if (token != ignored_target) ++into[token];
+}
+
+// Widens the range at each place of an example, where all examples have as many numbers.
+void widen(std::span<const float> values, std::vector<float>& low, std::vector<float>& high) {
+  if (low.empty()) {
+    low.assign(values.begin(), values.end());
+    high = low;
+  }
+  if (low.size() != values.size()) return;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    low[i] = std::min(low[i], values[i]);
+    high[i] = std::max(high[i], values[i]);
+  }
+}
+
+std::optional<std::string> non_finite(std::span<const float> values, const char* what,
+                                      std::int64_t example) {
+  const auto found = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
+  if (found == values.end()) return std::nullopt;
+  return fmt::format("{} {} of example {} is {}", what, found - values.begin(), example, *found);
+}
+
+constexpr std::int64_t least_different = 16;  // or it is a column of classes or of small counts
+constexpr std::int64_t repeated = 3;
+constexpr double far_repeated = 5, far_once = 1000;  // times the range of the other values
+constexpr double huge = 1e15;                        // its square soon overflows
+
+bool has_few_different(std::span<const float> sorted) {
+  std::int64_t different = 1;
+  for (std::size_t i = 1; i < sorted.size() && different < least_different; ++i)
+    different += sorted[i] != sorted[i - 1];
+  return different < least_different;
+}
+
+// Returns the first or last value of `sorted` if it is far from all others.
+std::optional<Outlier> outlier_at_end(std::span<const float> sorted, bool at_front) {
+  const float value = at_front ? sorted.front() : sorted.back();
+  const std::size_t count = std::ranges::equal_range(sorted, value).size();
+  const auto others = at_front ? sorted.subspan(count) : sorted.first(sorted.size() - count);
+  if (others.empty()) return std::nullopt;
+  const double low = others.front(), high = others.back(), range = high - low;
+  const double gap = at_front ? low - value : value - high;
+  const bool is_huge = gap > huge * std::max({1.0, std::abs(low), std::abs(high)});
+  const bool is_far =
+      !has_few_different(others) &&
+      gap > range * (std::ssize(sorted) - std::ssize(others) >= repeated ? far_repeated : far_once);
+  if (!is_huge && !is_far) return std::nullopt;
+  return Outlier{.value = value,
+                 .count = static_cast<std::int64_t>(count),
+                 .low = others.front(),
+                 .high = others.back()};
+}
+
+}  // namespace
+
+std::uint64_t fingerprint(const Batch& batch) {
+  Checksum sum;
+  sum.add(batch.inputs);
+  sum.add(batch.targets);
+  if (const auto* source = batch.find<SourceTokens>()) sum.add(source->tokens);
+  if (const auto* graph = batch.find<GraphPart>()) {
+    sum.add(graph->adjacency.incoming().offsets);
+    sum.add(graph->adjacency.incoming().neighbours);
+  }
+  return sum.value();
+}
+
+std::string DatasetStatistics::coverage() const {
+  return whole() ? fmt::format("{} examples", size)
+                 : fmt::format("{} of {} examples", fingerprints.size(), size);
+}
+
+DatasetStatistics dataset_statistics(const Dataset& data) {
+  const std::int64_t size = data.size();
+  const Batch first = data.batch(std::vector<std::int64_t>{0});
+  const std::int64_t numbers =
+      std::max<std::int64_t>(1, first.inputs.size() + first.targets.size());
+  const std::int64_t read = std::clamp<std::int64_t>(most_numbers / numbers, 1, most_examples);
+  DatasetStatistics found{.size = size, .labels = first.targets.rank() == 1};
+  for (const std::int64_t example : evenly(size, read)) {
+    const Batch batch = data.batch(std::vector{example});
+    found.fingerprints.push_back(fingerprint(batch));
+    if (batch.inputs.dtype() == DType::int32) count(batch.inputs, found.inputs);
+    if (batch.targets.dtype() == DType::int32) count(batch.targets, found.targets);
+    if (batch.inputs.dtype() == DType::float32) {
+      const auto values = batch.inputs.values<float>();
+      if (!found.not_finite) found.not_finite = non_finite(values, "input", example);
+      widen(values, found.low, found.high);
+    }
+    if (batch.targets.dtype() == DType::float32) {
+      const auto values = batch.targets.values<float>();
+      if (!found.not_finite) found.not_finite = non_finite(values, "target", example);
+      widen(values, found.low_target, found.high_target);
+    }
+  }
+  return found;
+}
+
+std::vector<std::int64_t> evenly(std::int64_t size, std::int64_t most) {
+  const std::int64_t count = std::min(size, most);
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t i = 0; i < count; ++i) numbers.push_back(i * size / count);
+  return numbers;
+}
+
+// Distant examples come first: neighboring windows of a text hold mostly the same tokens.
+bool read_through(const Dataset& data, const std::function<bool(const Batch&)>& visit) {
+  constexpr std::chrono::seconds most_time(5);
+  constexpr std::int64_t stride = 256;
+  const auto end = std::chrono::steady_clock::now() + most_time;
+  for (std::int64_t first = 0; first < std::min(stride, data.size()); ++first)
+    for (std::int64_t i = first; i < data.size(); i += stride) {
+      if (!visit(data.batch(std::vector{i}))) return true;
+      if (std::chrono::steady_clock::now() > end) return false;
+    }
+  return true;
+}
+
+bool has_token_targets(const Batch& batch) {
+  return batch.inputs.dtype() == DType::int32 && batch.targets.dtype() == DType::int32 &&
+         batch.inputs.rank() == 2 && batch.inputs.shape() == batch.targets.shape();
+}
+
+// The last target of a row, and the last before ignored ones, are no inputs.
+double share_of_next_tokens(const Batch& batch) {
+  const std::int64_t T = batch.inputs.dim(1);
+  const auto inputs = batch.inputs.values<std::int32_t>();
+  const auto targets = batch.targets.values<std::int32_t>();
+  double count = 0, next = 0;
+  for (std::int64_t i = 0; i + 1 < std::ssize(targets); ++i) {
+    if (i % T + 1 == T || targets[i] == ignored_target || targets[i + 1] == ignored_target)
+      continue;
+    ++count;
+    next += targets[i] == inputs[i + 1];
+  }
+  return next / std::max(1.0, count);
+}
+
+double log_chance(double k, double n, double p) {
+  const double share = n > 0 ? k / n : 0;
+  if (share <= p) return 0;
+  const double divergence =
+      share * std::log(share / p) + (share < 1 ? (1 - share) * std::log((1 - share) / (1 - p)) : 0);
+  return -n * divergence;
+}
+
+std::optional<Outlier> outlier_of(std::vector<float> column) {
+  std::erase_if(column, [](float x) { return !std::isfinite(x); });
+  if (column.empty()) return std::nullopt;
+  const auto [least, most] = std::ranges::minmax(column);
+  if (least >= 0 && most <= 1) return std::nullopt;
+  std::ranges::sort(column);
+  const auto low = outlier_at_end(column, true), high = outlier_at_end(column, false);
+  if (!low || !high) return low ? low : high;
+  return std::abs(low->value) > std::abs(high->value) ? low : high;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,161 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "autograd/observe.hpp"
+#include "train/tools/doctor/check.hpp"
+
+// Labels and tokens: in the range of the model, and none in a split that training lacks.
+namespace tapestry {
+namespace {
+
+double ratio(std::int64_t part, std::int64_t whole) {
+  return static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, whole));
+}
+
+// Watches a pass for the rows of the first embedding and the classes of the loss; 0: none ran.
+class WidthWatcher final : public Observer {
+ public:
+  void forward(const ObservedOp& op, const std::vector<Tensor>& inputs) override {
+    const std::string name = op.op;
+    if (name == "embedding" && tokens == 0) tokens = inputs[0].dim(0);
+    if (name == "cross_entropy" && classes == 0) classes = inputs[0].dim(-1);
+  }
+  std::int64_t tokens = 0, classes = 0;
+};
+
+Array without_content(const Array& array) {
+  return array.dtype() == DType::int32 ? Array::zeros(array.shape(), DType::int32) : array;
+}
+
+std::optional<Fault> out_of_range(const char* what, const Counts& counts, std::int64_t rows) {
+  for (const auto& [token, count] : counts)
+    if (rows > 0 && (token < 0 || token >= rows))
+      return Fault{fmt::format("{} {} occurs {} times; the model knows 0 to {}", what, token, count,
+                               rows - 1),
+                   "the data were numbered by another list, or from 1 on",
+                   "number them from 0 on, or give the model enough classes"};
+  return std::nullopt;
+}
+
+std::int64_t all_of(const Counts& counts) {
+  std::int64_t sum = 0;
+  for (const auto& [token, count] : counts) sum += count;
+  return sum;
+}
+
+// The targets of a split that training lacks. `complete`: all of training was read for them.
+struct Unseen {
+  std::int64_t count;
+  bool complete;
+};
+Unseen unseen_of(TrainingUnderTest& under_test, const DatasetStatistics& split,
+                 const Counts& known) {
+  Counts missing = split.targets;
+  std::erase_if(missing, [&](const auto& one) { return known.contains(one.first); });
+  const bool must_read = !missing.empty() && !under_test.training_statistics().whole();
+  const bool complete =
+      !must_read || read_through(under_test.task().training_data(), [&](const Batch& one) {
+        for (const std::int32_t target : one.targets.values<std::int32_t>()) missing.erase(target);
+        return !missing.empty();
+      });
+  return {all_of(missing), complete};
+}
+
+// Whether all training examples that can be read in seconds have this label.
+bool is_only_label(TrainingUnderTest& under_test, std::int32_t label) {
+  bool only = true;
+  read_through(under_test.task().training_data(), [&](const Batch& one) {
+    only = std::ranges::all_of(one.targets.values<std::int32_t>(), [&](std::int32_t target) {
+      return target == label || target == ignored_target;
+    });
+    return only;
+  });
+  return only;
+}
+
+constexpr double most_unseen = 0.1;
+constexpr double balanced = 10;
+
+void compare_labels(const EvaluationSplit& split, TrainingUnderTest& under_test,
+                    CheckResult& result) {
+  const Unseen unseen =
+      unseen_of(under_test, split.statistics, under_test.training_statistics().targets);
+  if (unseen.count == 0) return;
+  const std::string found = fmt::format("{} {} examples have labels that no training example has",
+                                        unseen.count, split.name);
+  if (unseen.complete)
+    result.fault = Fault{found, "the splits were cut by label, as in a sorted file",
+                         "shuffle the examples before they are split"};
+  else
+    result.warnings.push_back(found + ", of those that can be read in seconds");
+}
+
+void examine_labels(TrainingUnderTest& under_test, CheckResult& result) {
+  const DatasetStatistics& training = under_test.training_statistics();
+  const auto by_count = [](const auto& a, const auto& b) { return a.second < b.second; };
+  const auto [rarest, commonest] = std::ranges::minmax_element(training.targets, by_count);
+  result.said = fmt::format("{} labels, {} to {} examples each", training.targets.size(),
+                            rarest->second, commonest->second);
+  if (training.targets.size() == 1 && is_only_label(under_test, rarest->first))
+    result.fault = Fault{fmt::format("all training examples have the label {}", rarest->first),
+                         "the labels were not read, or the data have one class",
+                         "add examples of every class"};
+  for (const EvaluationSplit& split : under_test.evaluation_splits())
+    if (!result.fault) compare_labels(split, under_test, result);
+  if (result.fault) return;
+  if (double(commonest->second) >= balanced * double(rarest->second))
+    result.warnings.push_back(fmt::format(
+        "label {} is {:.0f} times as frequent as label {} (a warning from {:.0f} times on): to "
+        "predict it always is right in {:.0f} %",
+        commonest->first, ratio(commonest->second, rarest->second), rarest->first, balanced,
+        100 * ratio(commonest->second, all_of(training.targets))));
+}
+
+void compare_tokens(const EvaluationSplit& split, TrainingUnderTest& under_test,
+                    const Counts& known, CheckResult& result) {
+  const Unseen unseen = unseen_of(under_test, split.statistics, known);
+  const double part = ratio(unseen.count, all_of(split.statistics.targets));
+  const std::string found =
+      fmt::format("{:.3g} % of the {} split's tokens are never seen in training{}", 100 * part,
+                  split.name, unseen.complete ? "" : ", of which a part was read");
+  if (part > most_unseen && unseen.complete)
+    result.fault = Fault{found, "the splits are of different kinds of text",
+                         "shuffle the data before they are split, or train on more"};
+  else if (unseen.count > 0)
+    result.warnings.push_back(fmt::format("{} (above {:.0f} % a fault)", found, 100 * most_unseen));
+}
+
+void examine_tokens(TrainingUnderTest& under_test, CheckResult& result) {
+  const DatasetStatistics& training = under_test.training_statistics();
+  Counts known = training.inputs;
+  known.insert(training.targets.begin(), training.targets.end());
+  result.said = fmt::format("{} different tokens in {}", known.size(), training.coverage());
+  for (const EvaluationSplit& split : under_test.evaluation_splits())
+    if (!result.fault) compare_tokens(split, under_test, known, result);
+}
+
+}  // namespace
+
+CheckResult check_labels(TrainingUnderTest& under_test) {
+  const DatasetStatistics& training = under_test.training_statistics();
+  if (training.targets.empty()) return {.said = "the targets are numbers", .skipped = true};
+  Examples one = under_test.training_examples(1);
+  one.batch.inputs = without_content(one.batch.inputs);
+  one.batch.targets = without_content(one.batch.targets);
+  WidthWatcher widths;
+  quiet_loss(under_test.task(), under_test.config(), one);
+  std::vector<const DatasetStatistics*> splits = {&training};
+  for (const EvaluationSplit& split : under_test.evaluation_splits())
+    splits.push_back(&split.statistics);
+  for (const DatasetStatistics* split : splits) {
+    if (auto fault = out_of_range("token", split->inputs, widths.tokens)) return {.fault = fault};
+    if (auto fault = out_of_range("target", split->targets, widths.classes))
+      return {.fault = fault};
+  }
+  CheckResult result;
+  (training.labels ? examine_labels : examine_tokens)(under_test, result);
+  return result;
+}
+
+}  // namespace tapestry

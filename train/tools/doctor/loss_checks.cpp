@@ -1,0 +1,153 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "train/config/keys.hpp"
+#include "train/tools/doctor/check.hpp"
+#include "train/tools/doctor/observations.hpp"
+
+namespace tapestry {
+namespace {
+
+constexpr double high = 2;         // times the loss of a uniform prediction
+constexpr double far_below = 0.5;  // times the unigram entropy
+
+const char* unit_of(const Comparison& seen) {
+  return seen.kind == Comparison::Kind::squared_error ? "" : " nats";
+}
+
+constexpr std::int64_t least_steps = 40, most_steps = 640, first_steps = 10;  // of one batch
+constexpr std::int64_t warmup_of_batch = 10;
+constexpr double longest_s = 60, least_range = 0.02;
+
+// A loss that only a model which uses its inputs gets below.
+struct Threshold {
+  double loss = 0;
+  const char* meaning = "";
+};
+
+// The loss of one batch before and after steps on it.
+struct Overfitting {
+  double first = 0, last = 0;
+  Threshold threshold{};
+  std::int64_t steps = 0;
+  bool reached() const { return last < threshold.loss; }
+};
+
+// Half of the way from the best constant outputs to the best outputs. If these are about equal, as
+// for examples of one class, a tenth of the way left from a uniform prediction.
+Threshold threshold_of(const Comparison& seen, double first) {
+  if (seen.kind == Comparison::Kind::unknown) return {first / 2, "half of the initial loss"};
+  const double floor = seen.floor(), uniform = seen.uniform();
+  const double range = seen.constant_by_place() - floor;
+  if (range > least_range * (std::min(first, uniform) - floor))
+    return {floor + range / 2, "half of what a model reaches that ignores its inputs"};
+  return {floor + (uniform - floor) / 10, "a tenth of a uniform prediction"};
+}
+
+double error_of(TrainingUnderTest& under_test, const Examples& examples) {
+  const Comparison seen = compare_outputs(under_test.task(), under_test.config(), examples);
+  if (seen.kind != Comparison::Kind::unknown) return seen.error();
+  return quiet_loss(under_test.task(), under_test.config(), examples).averages.at("loss").value();
+}
+
+// Measures the loss after 10 steps, 15, 23, …
+Overfitting overfit(TrainingUnderTest& under_test, const Examples& examples, double rate,
+                    std::int64_t limit) {
+  under_test.reset();
+  Steps steps(under_test);
+  Overfitting found{.first = error_of(under_test, examples)};
+  found.threshold =
+      threshold_of(compare_outputs(under_test.task(), under_test.config(), examples), found.first);
+  for (std::int64_t next = first_steps; found.steps < limit; next += (next + 1) / 2) {
+    for (; found.steps < std::min(next, limit); ++found.steps)
+      steps.without_dropout(examples, rate * std::min(1.0, (found.steps + 1.0) / warmup_of_batch));
+    found.last = error_of(under_test, examples);
+    if (found.reached() || !std::isfinite(found.last)) break;
+  }
+  return found;
+}
+
+}  // namespace
+
+// Karpathy 2019, "A Recipe for Training Neural Networks": "verify loss @ init".
+CheckResult check_first_loss(TrainingUnderTest& under_test) {
+  under_test.reset();
+  constexpr std::int64_t most = 64;
+  const Examples examples = under_test.training_examples(
+      under_test.step_s() > 0.1 ? under_test.config()[key::batch_size] : most);
+  const Comparison seen = compare_outputs(under_test.task(), under_test.config(), examples);
+  const MetricSum loss =
+      quiet_loss(under_test.task(), under_test.config(), examples).averages.at("loss");
+  if (!std::isfinite(loss.value()))
+    return {.fault = Fault{fmt::format("the initial loss is {}", loss.value()),
+                           "it divides by 0, or takes the logarithm of 0",
+                           "--set train.check_finite=true names the op"}};
+  if (seen.kind == Comparison::Kind::unknown)
+    return {.said = fmt::format("{:.4g}, by an op that this check does not know", loss.value()),
+            .skipped = true};
+  const double error = seen.error(), uniform = seen.uniform(), constant = seen.constant();
+  const bool of_classes = seen.kind == Comparison::Kind::cross_entropy;
+  const bool is_untrained = under_test.config()[key::from].empty();
+  const char* unit = unit_of(seen);
+  CheckResult result{
+      .said =
+          fmt::format("initial loss {:.4g}{} (uniform prediction: {:.4g}; {}: {:.4g})", error, unit,
+                      uniform, of_classes ? "unigram entropy" : "best constant", constant)};
+  if (is_untrained && error > high * uniform)
+    result.warnings.push_back(fmt::format(
+        "{:.0f} times that of a uniform prediction (a warning from {:.0f} times on): the initial "
+        "weights are large",
+        error / uniform, high));
+  if (is_untrained && of_classes && error < far_below * constant)
+    result.fault = Fault{
+        fmt::format("the initial loss is {:.4g}{}, far below the entropy of the targets, {:.4g}",
+                    error, unit, constant),
+        "the model reads its targets", "look for the targets among the inputs"};
+  else if (of_classes && std::abs(loss.value() - error) > 0.1 * error)
+    result.fault =
+        Fault{fmt::format("the loss reported is {:.4g}, that of the outputs {:.4g}{} per target",
+                          loss.value(), error, unit),
+              "the average is not divided by the number of targets",
+              "Batch::count must be the number of targets that are not ignored"};
+  return result;
+}
+
+// Karpathy 2019: "overfit one batch", at the configured learning rate, or else at usual ones: the
+// rate has a check of its own.
+CheckResult check_one_batch(TrainingUnderTest& under_test) {
+  const std::int64_t batch = under_test.config()[key::batch_size];
+  const Examples examples = under_test.training_examples(std::clamp<std::int64_t>(batch, 2, 8));
+  const double step_s = under_test.step_s() * static_cast<double>(examples.numbers.size()) /
+                        static_cast<double>(batch);
+  const auto limit = static_cast<std::int64_t>(
+      std::clamp(longest_s / std::max(1e-6, step_s), double(least_steps), double(most_steps)));
+  const double configured = under_test.config()[key::learning_rate];
+  Overfitting last, first_try;
+  double used = 0;
+  for (const double rate : {configured, usual_rate, 10 * usual_rate, 100 * usual_rate}) {
+    last = overfit(under_test, examples, used = rate, rate == configured ? limit : limit / 2);
+    if (rate == configured) first_try = last;
+    if (last.reached()) break;
+  }
+  under_test.reset();
+  const auto text = [&](const Overfitting& of) {
+    return fmt::format("repeated on {} examples, the loss goes from {:.4g} to {:.4g} in {} steps",
+                       examples.numbers.size(), of.first, of.last, of.steps);
+  };
+  CheckResult result{
+      .said = fmt::format("{} (expected below {:.4g})", text(last), last.threshold.loss)};
+  if (last.reached()) under_test.record_overfitting_rate(used);
+  if (!last.reached())
+    result.fault = Fault{fmt::format("{}; expected below {:.4g}, {}", text(first_try),
+                                     first_try.threshold.loss, first_try.threshold.meaning),
+                         "the outputs do not depend on the inputs, or the model is too small",
+                         "find where the inputs are lost; other learning rates do not help"};
+  else if (used != configured)
+    result.warnings.push_back(fmt::format(
+        "at a learning rate of {:.0e}; not at the configured {:.1e}", used, configured));
+  return result;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,202 @@
+#include "train/tools/doctor/observations.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace tapestry {
+namespace {
+
+using Kind = Comparison::Kind;
+
+// Keeps the operands of the first op of a loss.
+class LossWatcher final : public Observer {
+ public:
+  explicit LossWatcher(const Batch& batch) : batch_(batch) {}
+
+  void forward(const ObservedOp& op, const std::vector<Tensor>& inputs) override {
+    if (seen.kind != Kind::unknown) return;
+    const std::string name = op.op;
+    if (name == "cross_entropy")
+      seen = {Kind::cross_entropy, inputs[0].value().to(DType::float32), batch_.targets};
+    else if (name == "binary_cross_entropy")
+      take(Kind::binary_cross_entropy, inputs);
+    else if (name == "squared_error")
+      take(Kind::squared_error, inputs);
+  }
+
+  Comparison seen;
+
+ private:
+  void take(Kind kind, const std::vector<Tensor>& inputs) {
+    seen = {kind, inputs[0].value().to(DType::float32), inputs[1].value().to(DType::float32)};
+  }
+
+  const Batch& batch_;
+};
+
+double log_sum(std::span<const float> logits) {
+  const double high = *std::ranges::max_element(logits);
+  double sum = 0;
+  for (const float x : logits) sum += std::exp(x - high);
+  return high + std::log(sum);
+}
+
+double cross_entropy_of(const Array& logits, const Array& targets) {
+  const auto V = logits.dim(-1);
+  const auto classes = targets.values<std::int32_t>();
+  double sum = 0, count = 0;
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    if (classes[i] == ignored_target) continue;
+    const auto row = logits.values<float>().subspan(i * V, V);
+    sum += log_sum(row) - row[classes[i]];
+    ++count;
+  }
+  return sum / std::max(1.0, count);
+}
+
+// Returns the entropy of counts in nats, times their sum.
+double entropy_times_count(const std::map<std::int32_t, double>& counts) {
+  double total = 0, sum = 0;
+  for (const auto& [thing, count] : counts) total += count;
+  for (const auto& [thing, count] : counts) sum += count * std::log(total / count);
+  return sum;
+}
+
+// Returns the mean entropy of classes, of each of so many places of an example by itself.
+double entropy(std::span<const std::int32_t> classes, std::size_t places) {
+  std::vector<std::map<std::int32_t, double>> counts(places);
+  double count = 0;
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    if (classes[i] == ignored_target) continue;
+    ++counts[i % places][classes[i]];
+    ++count;
+  }
+  double sum = 0;
+  for (const auto& place : counts) sum += entropy_times_count(place);
+  return sum / std::max(1.0, count);
+}
+
+double binary_entropy(double p) {
+  return p <= 0 || p >= 1 ? 0 : -p * std::log(p) - (1 - p) * std::log(1 - p);
+}
+
+// Returns the mean loss of the best constants, one for each of so many places of an example: the
+// variance, or the entropy of the mean.
+double left_by_constants(Kind kind, std::span<const float> numbers, std::size_t places) {
+  std::vector<double> sums(places), squares(places);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    sums[i % places] += numbers[i];
+    squares[i % places] += static_cast<double>(numbers[i]) * numbers[i];
+  }
+  const double count = static_cast<double>(numbers.size()) / static_cast<double>(places);
+  double left = 0;
+  for (std::size_t place = 0; place < places; ++place) {
+    const double mean = sums[place] / count;
+    left +=
+        kind == Kind::squared_error ? squares[place] / count - mean * mean : binary_entropy(mean);
+  }
+  return left / static_cast<double>(places);
+}
+
+// The numbers of an example; the first axis is that of the examples.
+std::size_t places_of(const Array& targets) {
+  return std::max<std::int64_t>(1, targets.size() / std::max<std::int64_t>(1, targets.dim(0)));
+}
+
+double left_over(const Comparison& seen, std::size_t places) {
+  if (seen.kind == Kind::unknown) return 0;
+  if (seen.kind == Kind::cross_entropy) return entropy(seen.targets.values<std::int32_t>(), places);
+  return left_by_constants(seen.kind, seen.targets.values<float>(), places);
+}
+
+// t softplus(-x) + (1 - t) softplus(x), or (x - t)²
+double term_of(Kind kind, double x, double t) {
+  if (kind == Kind::squared_error) return (x - t) * (x - t);
+  return std::max(x, 0.0) - x * t + std::log1p(std::exp(-std::abs(x)));
+}
+
+// The mean loss of outputs that are multiplied by `scale`.
+double mean_term(const Comparison& seen, double scale) {
+  const auto outputs = seen.outputs.values<float>(), targets = seen.targets.values<float>();
+  double sum = 0;
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    sum += term_of(seen.kind, scale * outputs[i], targets[i]);
+  return sum / static_cast<double>(targets.size());
+}
+
+// Whether the element stands at one of the places to compare.
+class Places {
+ public:
+  Places(const Shape& shape, const ComparedPart& part) : part_(part) {
+    int axis = 1;
+    while (axis < shape.rank() && shape[axis] != part.places) ++axis;
+    found_ = part.places == 0 || axis < shape.rank();
+    for (int inner = axis + 1; inner < shape.rank(); ++inner) stride_ *= shape[inner];
+  }
+  bool found() const { return found_; }
+  bool holds(std::int64_t element) const {
+    return part_.places == 0 || element / stride_ % part_.places <= part_.last;
+  }
+
+ private:
+  const ComparedPart& part_;
+  std::int64_t stride_ = 1;
+  bool found_;
+};
+
+bool differ(const Array& one, const Array& other, const ComparedPart& part) {
+  if (one.dtype() != DType::float64 || other.dtype() != DType::float64) return false;
+  if (one.rank() == 0 || other.size() % one.size() != 0) return false;
+  const Places places(one.shape(), part);
+  if (!places.found()) return false;
+  const auto a = one.values<double>(), b = other.values<double>();
+  for (std::int64_t i = 0; i < one.size(); ++i)
+    if (places.holds(i) && relative_difference(a[i], b[i]) > rounding_in_float64) return true;
+  return false;
+}
+
+}  // namespace
+
+double Comparison::error() const {
+  if (kind == Kind::unknown) return 0;
+  return kind == Kind::cross_entropy ? cross_entropy_of(outputs, targets) : mean_term(*this, 1);
+}
+
+double Comparison::uniform() const {
+  if (kind == Kind::unknown) return 0;
+  return kind == Kind::cross_entropy ? std::log(static_cast<double>(outputs.dim(-1)))
+                                     : mean_term(*this, 0);
+}
+
+double Comparison::floor() const {
+  if (kind != Kind::binary_cross_entropy) return 0;
+  double sum = 0;
+  for (const float t : targets.values<float>()) sum += binary_entropy(t);
+  return sum / static_cast<double>(targets.size());
+}
+
+double Comparison::constant() const { return left_over(*this, 1); }
+double Comparison::constant_by_place() const { return left_over(*this, places_of(targets)); }
+
+Comparison compare_outputs(Task& task, const Config& config, const Examples& examples) {
+  LossWatcher watcher(examples.batch);
+  quiet_loss(task, config, examples);
+  return watcher.seen;
+}
+
+double relative_difference(double a, double b) {
+  const double difference = std::abs(a - b) / std::max({1.0, std::abs(a), std::abs(b)});
+  return std::isnan(difference) && !(std::isnan(a) && std::isnan(b)) && a != b ? HUGE_VAL
+                                                                               : difference;
+}
+
+std::optional<std::string> first_difference(const Activations& one, const Activations& other,
+                                            const ComparedPart& part) {
+  if (one.outputs.size() != other.outputs.size()) return std::nullopt;
+  for (std::size_t i = 0; i < one.outputs.size(); ++i)
+    if (differ(one.outputs[i].array, other.outputs[i].array, part)) return one.outputs[i].where();
+  return std::nullopt;
+}
+
+}  // namespace tapestry

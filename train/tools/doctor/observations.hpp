@@ -1,0 +1,61 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "autograd/observe.hpp"
+#include "train/tools/doctor/training_under_test.hpp"
+
+// What observers of a forward pass see, so that no check knows a task.
+namespace tapestry {
+
+// The outputs of a model and their targets, as the op of its loss compares them.
+struct Comparison {
+  enum class Kind { unknown, cross_entropy, binary_cross_entropy, squared_error };
+  Kind kind = Kind::unknown;
+  Array outputs{};  // logits (…, V), or numbers
+  Array targets{};  // classes (…) int32, or numbers of the outputs' shape
+
+  // Mean losses per target, in nats or in squares of the targets' unit:
+  double error() const;              // of the outputs
+  double uniform() const;            // of a uniform prediction: log V, log 2; or of outputs of 0
+  double floor() const;              // of the best outputs possible
+  double constant() const;           // of the best outputs that do not depend on the inputs (for
+                                     // classes the unigram entropy),
+  double constant_by_place() const;  // and of such that may depend on the place in an example
+};
+
+// Returns the comparison of the first op of a loss in a pass over the examples.
+Comparison compare_outputs(Task& task, const Config& config, const Examples& examples);
+
+// Keeps the output of each op of a forward pass.
+class Activations final : public Observer {
+ public:
+  struct Output {
+    std::string op, scope;
+    Array array{};
+    std::string where() const { return op + " in " + (scope.empty() ? "the loss" : scope); }
+  };
+
+  void forward(const ObservedOp& op, const std::vector<Tensor>&) override {
+    outputs.push_back({op.op, op.scope, op.array});
+  }
+
+  std::vector<Output> outputs;
+};
+
+// Returns the first op whose outputs in two passes differ by more than rounding in float64,
+// "softmax in blocks.0.attention"; none if they do not differ, or other ops ran. Examples that only
+// the second pass has, and places above `last` of an axis of length `places`, are not compared.
+struct ComparedPart {
+  std::int64_t places = 0, last = 0;  // 0: all places
+};
+std::optional<std::string> first_difference(const Activations& one, const Activations& other,
+                                            const ComparedPart& part = {});
+
+// Returns |a - b| / max(1, |a|, |b|).
+double relative_difference(double a, double b);
+inline constexpr double rounding_in_float64 = 1e-10;
+
+}  // namespace tapestry
