@@ -271,6 +271,9 @@ class RandomFeatureMechanism final : public AttentionMechanism {
     throw InputError("random-feature attention has no weights to look at");
   }
 
+  const RandomFeatures* features() const override { return &features_; }
+  const Linear* gate() const override { return gate_ ? &*gate_ : nullptr; }
+
   void fields(FieldVisitor& visit) override {
     visit("features", features_);
     if (gate_) visit("gate", *gate_);

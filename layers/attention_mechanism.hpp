@@ -106,6 +106,10 @@ class AttentionMechanism {
   virtual Array weights(const Tensor& query, const Tensor& key,
                         const AttentionOptions& options) const = 0;
 
+  // The feature maps and the gate of random features; null if there are none.
+  virtual const RandomFeatures* features() const { return nullptr; }
+  virtual const Linear* gate() const { return nullptr; }
+
   // Its parameters, which are named as fields of the attention that owns it.
   virtual void fields(FieldVisitor&) {}
 };

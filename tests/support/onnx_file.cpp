@@ -4,7 +4,7 @@
 #include <protozero/pbf_reader.hpp>
 
 #include "autograd/check.hpp"
-#include "train/inspect/onnx/proto.hpp"
+#include "train/inspect/onnx/onnx_file.hpp"
 
 namespace tapestry {
 namespace {

@@ -210,12 +210,14 @@ TEST_CASE("onnx: a graph names its nodes, adds what it has once, and begins with
     return onnx::exp(x * graph.parameter(weight)) + onnx::exp(x * graph.parameter(weight)) * 2.0;
   }();
   graph.output({.name = "y", .shape = {"batch", std::int64_t{3}}}, y + 2.0);
+  CHECK((y + 2.0).name == "y");  // bug: it was the name from before it was an output
+  graph.note("config", "task");
   std::string bytes;
   onnx::write_graph(
       [&](const auto& parts) {
         for (const std::string_view part : parts) bytes += part;
       },
-      graph, {.version = "1", .metadata = {{"config", "task"}}});
+      graph, "1");
   const OnnxModel model = parse_onnx(bytes);
   check_order(model);
   std::vector<std::string> names;

@@ -3,7 +3,6 @@
 
 #include "autograd/check.hpp"
 #include "autograd/ops/rotary.hpp"
-#include "autograd/ops/shaping.hpp"
 #include "layers/random_features.hpp"
 #include "train/inspect/onnx/layers.hpp"
 
@@ -45,38 +44,23 @@ std::optional<Hidden> hidden_keys(const Value& x, const Sequence& sequence, std:
   return Hidden{.keys = *keys, .all_of_some = sequence.padding.has_value()};
 }
 
-// cos and sin of each position's angles, (T, D / 2): what a rotation makes of (1, 0).
-struct Rotation {
-  Value cosines, sines;
-  RotaryPairs pairs;
-  std::int64_t head_width;
-};
-
-Rotation rotation(const Value& x, const MultiHeadOptions& options, const Sequence& sequence) {
-  const std::int64_t T = sequence.longest, D = options.head_width;
-  Array units = Array::zeros({T, D});
-  for (std::int64_t i = 0; i < units.size(); ++i)
-    units.mutable_values<float>()[i] = i % D < D / 2 ? 1.0f : 0.0f;
-  RotaryForm form = options.rotary;
-  form.pairs = RotaryPairs::halves;
-  const Tensor both = tapestry::rotary(units, {.form = form});
-  const auto half = [&](std::int64_t begin, const char* name) {
-    const Array table = tapestry::slice(both, -1, begin, begin + D / 2).value();
-    return rows_of(x.graph->constant(table, name), sequence);
+// x (B, H, T, D), each of its pairs turned by its position's angle.
+Value turned(const Value& x, const MultiHeadOptions& options, const Sequence& sequence) {
+  const std::int64_t D = options.head_width, T = sequence.longest;
+  const std::vector<double> rates = rotary_rates(D, options.rotary);
+  const auto table = [&](const char* name, const auto& wave) {  // (T, D / 2)
+    Array values({T, D / 2});
+    for (std::int64_t i = 0; i < values.size(); ++i)
+      values.mutable_values<float>()[i] =
+          static_cast<float>(wave(rates[i % (D / 2)] * static_cast<double>(i / (D / 2))));
+    return rows_of(x.graph->constant(values, name), sequence);
   };
-  return {.cosines = half(0, "cosines"),
-          .sines = half(D / 2, "sines"),
-          .pairs = options.rotary.pairs,
-          .head_width = D};
-}
-
-// x (B, H, T, D), each of its pairs turned.
-Value turned(const Value& x, const Rotation& by) {
-  const std::int64_t D = by.head_width;
-  const bool halves = by.pairs == RotaryPairs::halves;
+  const Value cosines = table("cosines", [](double angle) { return std::cos(angle); });
+  const Value sines = table("sines", [](double angle) { return std::sin(angle); });
+  const bool halves = options.rotary.pairs == RotaryPairs::halves;
   const Value a = halves ? slice(x, -1, 0, D / 2) : slice(x, -1, 0, D, 2);
   const Value b = halves ? slice(x, -1, D / 2, D) : slice(x, -1, 1, D, 2);
-  const Value c = a * by.cosines - b * by.sines, d = a * by.sines + b * by.cosines;
+  const Value c = a * cosines - b * sines, d = a * sines + b * cosines;
   if (halves) return concat({c, d}, -1);
   const Value pairs = concat({unsqueeze(c, {4}), unsqueeze(d, {4})}, 4);  // (B, H, T, D / 2, 2)
   return reshape(pairs, {0, 0, 0, D});
@@ -94,20 +78,6 @@ Value shared_by(const Value& x, const MultiHeadOptions& options) {
 // --- random features ---
 
 constexpr double least = std::numeric_limits<float>::min();  // to divide by in place of 0
-
-// What attention by random features is made of.
-class FeatureParts final : public FieldVisitor {
- public:
-  explicit FeatureParts(AttentionMechanism& mechanism) { mechanism.fields(*this); }
-  void operator()(const std::string&, Parameter&) override {}
-  void operator()(const std::string&, Module& module) override {
-    if (auto* found = dynamic_cast<RandomFeatures*>(&module)) features = found;
-    if (auto* found = dynamic_cast<Linear*>(&module)) gate = found;
-  }
-
-  const RandomFeatures* features = nullptr;
-  const Linear* gate = nullptr;
-};
 
 struct FeatureValues {
   Value values;                       // (B, H, T, F)
@@ -136,14 +106,14 @@ FeatureValues forward(const RandomFeatures& layer, const Value& x) {
 
 // Σ_s w_ts (q_t · k_s) v_s / max(Σ_s w_ts (q_t · k_s), floor Σ_s w_ts), as linear_attention has it,
 // but with all T × S products at once. The logarithms of w are shifted by each query's largest.
-Value attend_by_features(const FeatureParts& by, const Value& x, const Value& q, const Value& k,
-                         const Value& v, const std::optional<Hidden>& hidden) {
-  const FeatureValues queries = forward(*by.features, q), keys = forward(*by.features, k);
+Value attend_by_features(const AttentionMechanism& by, const Value& x, const Value& q,
+                         const Value& k, const Value& v, const std::optional<Hidden>& hidden) {
+  const FeatureValues queries = forward(*by.features(), q), keys = forward(*by.features(), k);
   const Value products = matmul(queries.values, transpose(keys.values, {0, 1, 3, 2}));
   Value log_weights = products * 0.0;  // (B, H, T, S), all alike
   if (keys.log_scales) log_weights = log_weights + transpose(*keys.log_scales, {0, 1, 3, 2});
-  if (by.gate) {  // log of (1 - g_s) g_(s+1) … g_t
-    const Value logits = transpose(forward(*by.gate, x), {0, 2, 1});  // (B, H, T)
+  if (by.gate()) {  // log of (1 - g_s) g_(s+1) … g_t
+    const Value logits = transpose(forward(*by.gate(), x), {0, 2, 1});  // (B, H, T)
     const Value kept = running_sum(-softplus(-logits), 2);
     log_weights = log_weights + unsqueeze(kept, {3}) - unsqueeze(kept + softplus(logits), {2});
   }
@@ -151,8 +121,18 @@ Value attend_by_features(const FeatureParts& by, const Value& x, const Value& q,
   Value weights = exp(log_weights - max(log_weights, -1, Keep::yes));
   if (hidden && hidden->all_of_some) weights = where(hidden->keys, x.graph->constant(0.0), weights);
   const Value parts = products * weights;
-  const Value floor = sum(weights, -1, Keep::yes) * by.features->floor() + least;
+  const Value floor = sum(weights, -1, Keep::yes) * by.features()->floor() + least;
   return matmul(parts, v) / at_least(sum(parts, -1, Keep::yes), floor);
+}
+
+// What a self- or cross-attention makes of x and the heads of queries, keys and values.
+Value answer(const auto& layer, const Value& x, const Value& q, const Value& k, const Value& v,
+             const std::optional<Hidden>& hidden) {
+  const std::int64_t H = layer.options.heads, D = layer.options.head_width;
+  const Value y = layer.mechanism->features()
+                      ? attend_by_features(*layer.mechanism, x, q, k, v, hidden)
+                      : attend(q, k, v, D, hidden);
+  return forward(layer.output, join_heads(y, H * D));
 }
 
 }  // namespace
@@ -202,12 +182,11 @@ Value forward(const PositionalEncoding& layer, const Value& x, const Sequence& s
 Value forward(const Attention& layer, const Value& x, const Value& source) {
   const Within module(x, layer.path());
   const std::int64_t D = layer.query.weight.tensor.dim(0);
-  const auto heads = [&](const Linear& map, const Value& from) {
-    return unsqueeze(forward(map, from), {1});
+  const auto head = [&](const Linear& map, const Value& from) {
+    return split_heads(forward(map, from), 1, D);
   };
-  return squeeze(
-      attend(heads(layer.query, x), heads(layer.key, source), heads(layer.value, source), D, {}),
-      1);
+  return join_heads(
+      attend(head(layer.query, x), head(layer.key, source), head(layer.value, source), D, {}), D);
 }
 
 Value forward(const SelfAttention& layer, const Value& x, const Sequence& sequence) {
@@ -222,17 +201,12 @@ Value forward(const SelfAttention& layer, const Value& x, const Sequence& sequen
   if (layer.query_norm) query = forward(*layer.query_norm, query);
   if (layer.key_norm) key = forward(*layer.key_norm, key);
   if (options.positions == Positions::rotary) {
-    const Rotation by = rotation(x, options, sequence);
-    query = turned(query, by);
-    key = turned(key, by);
+    query = turned(query, options, sequence);
+    key = turned(key, options, sequence);
   }
   key = shared_by(key, options);
   const Value value = shared_by(part(H + G, G), options);
-  const std::optional<Hidden> hidden = hidden_keys(x, sequence, options.window);
-  const Value answers = options.random_features ? attend_by_features(FeatureParts(*layer.mechanism),
-                                                                     x, query, key, value, hidden)
-                                                : attend(query, key, value, D, hidden);
-  return forward(layer.output, join_heads(answers, H * D));
+  return answer(layer, x, query, key, value, hidden_keys(x, sequence, options.window));
 }
 
 Value forward(const CrossAttention& layer, const Value& x, const Value& source,
@@ -245,11 +219,7 @@ Value forward(const CrossAttention& layer, const Value& x, const Value& source,
   const Value value = split_heads(slice(packed, -1, C, 2 * C), H, D);
   std::optional<Hidden> hidden;
   if (padding) hidden = Hidden{.keys = of_keys(*padding), .all_of_some = true};
-  const Value answers =
-      layer.options.random_features
-          ? attend_by_features(FeatureParts(*layer.mechanism), x, query, key, value, hidden)
-          : attend(query, key, value, D, hidden);
-  return forward(layer.output, join_heads(answers, C));
+  return answer(layer, x, query, key, value, hidden);
 }
 
 // --- transformers ---

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "autograd/check.hpp"
 #include "layers/convolution_stack.hpp"
 #include "layers/embedding.hpp"
 #include "layers/mlp.hpp"
@@ -56,7 +57,16 @@ struct Hidden {
 Value attend(const Value& q, const Value& k, const Value& v, std::int64_t head_width,
              const std::optional<Hidden>& hidden);
 
+// (B, T, H · D) -> (B, H, T, D), and back.
 Value split_heads(const Value& x, std::int64_t heads, std::int64_t head_width);
 Value join_heads(const Value& x, std::int64_t columns);
+
+// f(layer) of the first of these kinds that the layer is.
+template <class Kind, class... Others>
+Value by_kind(const Module& layer, const auto& f) {
+  if (const auto* own = dynamic_cast<const Kind*>(&layer)) return f(*own);
+  if constexpr (sizeof...(Others) > 0) return by_kind<Others...>(layer, f);
+  throw_unhandled("layer");
+}
 
 }  // namespace tapestry::onnx

@@ -1,6 +1,5 @@
 #include <cmath>
 
-#include "autograd/check.hpp"
 #include "train/inspect/onnx/layers.hpp"
 #include "train/inspect/onnx/models.hpp"
 
@@ -16,31 +15,34 @@ Value recall(const CompositeSum& memory, const Value& x) {
   return sum(forward(memory.value, x), 1);
 }
 
-// Σ γ^(T-1-t) v_t, γ^n as e^(n log γ).
+// Sums up what all later gates leave of each value: log_gates and values (B, T, C) -> (B, C).
+Value forgotten(const Value& log_gates, const Value& values) {
+  return sum(exp(sum_after(log_gates, 1)) * values, 1);
+}
+
 Value recall(const ExponentialForgetting& memory, const Value& x) {
-  Graph& graph = *x.graph;
-  const Value rate = memory.decay ? log_of_sigmoid(graph.parameter(*memory.decay))
-                                  : graph.constant(std::log(memory.gamma));
-  const Value length = lengths(x, 1, 2);
-  const Value ages = length - graph.constant(std::int64_t{1}) - counted_to(length);  // (T)
-  const Value kept = exp(unsqueeze(to_float(ages), {1}) * rate);                     // (T, C or 1)
-  return sum(kept * forward(memory.value, x), 1);
+  const Value values = forward(memory.value, x);
+  const Value rate = memory.decay ? log_of_sigmoid(x.graph->parameter(*memory.decay))
+                                  : x.graph->constant(std::log(memory.gamma));  // (C) or ()
+  return forgotten(expand(rate, lengths(values)), values);
 }
 
 Value recall(const RecurrentMemory& memory, const Value& x) {
   return last(forward(memory.network, x), 1);
 }
 
-// Of each element, what all later gates leave of it.
 Value recall(const ForgettingGate& memory, const Value& x) {
-  const Value kept = exp(sum_after(log_of_sigmoid(forward(memory.gate, x)), 1));
-  return sum(kept * forward(memory.value, x), 1);
+  const Value log_gates = log_of_sigmoid(forward(memory.gate, x));
+  return forgotten(log_gates, forward(memory.value, x));
 }
 
-Value recall(const WeightedSum& memory, const Value& x) {
-  const Value scores = transpose(forward(memory.score, x), {0, 2, 1});  // (B, 1, T)
-  const bool shared = dynamic_cast<const SoftmaxAttention*>(&memory) != nullptr;
-  const Value weights = shared ? softmax(scores) : sigmoid(scores);
+Value recall(const SigmoidAttention& memory, const Value& x) {
+  const Value weights = sigmoid(transpose(forward(memory.score, x), {0, 2, 1}));  // (B, 1, T)
+  return squeeze(matmul(weights, forward(memory.value, x)), 1);
+}
+
+Value recall(const SoftmaxAttention& memory, const Value& x) {
+  const Value weights = softmax(transpose(forward(memory.score, x), {0, 2, 1}));  // (B, 1, T)
   return squeeze(matmul(weights, forward(memory.value, x)), 1);
 }
 
@@ -52,14 +54,6 @@ Value recall(const MultiHeadMemory& memory, const Value& x) {
   return squeeze(forward(memory.attention, last_element(x), x), 1);
 }
 
-// By the first of these kinds that it is.
-template <class Kind, class... Others>
-Value recall_by_kind(const Memory& memory, const Value& x) {
-  if (const auto* own = dynamic_cast<const Kind*>(&memory)) return recall(*own, x);
-  if constexpr (sizeof...(Others) > 0) return recall_by_kind<Others...>(memory, x);
-  throw_unhandled("memory");
-}
-
 }  // namespace
 
 Value forward(const MemoryNetwork& model, const Value& symbols) {
@@ -68,8 +62,9 @@ Value forward(const MemoryNetwork& model, const Value& symbols) {
   const Value question = last(x, 1);
   const Value recalled = [&] {
     const Within memory(x, model.memory->path());
-    return recall_by_kind<CompositeSum, ExponentialForgetting, RecurrentMemory, ForgettingGate,
-                          WeightedSum, QueryKeyMemory, MultiHeadMemory>(*model.memory, x);
+    return by_kind<CompositeSum, ExponentialForgetting, RecurrentMemory, ForgettingGate,
+                   SigmoidAttention, SoftmaxAttention, QueryKeyMemory, MultiHeadMemory>(
+        *model.memory, [&](const auto& own) { return recall(own, x); });
   }();
   return forward(model.readout, concat({recalled, question, recalled * question}, -1));
 }

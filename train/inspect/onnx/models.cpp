@@ -194,9 +194,8 @@ Value gathered(const GraphAttention& layer, const DenseGraphs& graphs) {
 
 Value forward(const GraphLayer& layer, const DenseGraphs& graphs) {
   const Within module(graphs.features, layer.path());
-  const auto* convolution = dynamic_cast<const GraphConvolution*>(&layer);
-  Value y = convolution ? gathered(*convolution, graphs)
-                        : gathered(dynamic_cast<const GraphAttention&>(layer), graphs);
+  Value y = by_kind<GraphConvolution, GraphAttention>(
+      layer, [&](const auto& own) { return gathered(own, graphs); });
   if (layer.own) y = y + forward(*layer.own, graphs.features);
   return activate(layer.activation, y + y.graph->parameter(layer.bias));
 }

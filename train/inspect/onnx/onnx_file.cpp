@@ -6,7 +6,6 @@
 #include <protozero/varint.hpp>
 
 #include "autograd/check.hpp"
-#include "train/inspect/onnx/proto.hpp"
 
 namespace tapestry::onnx {
 namespace {
@@ -33,11 +32,47 @@ void write(const Described& described, Message&& value) {
   if (!described.help.empty()) value.add_string(proto::value::help, described.help);
 }
 
+// The length of each axis, and the type of the elements.
+void write_shape(Type type, const auto& shape, Message& tensor) {
+  for (const std::int64_t length : shape) tensor.add_int64(proto::tensor::dimension, length);
+  tensor.add_enum(proto::tensor::type, static_cast<int>(type));
+}
+
+// An attribute's value. Each returns what the attribute's type is.
+int write(std::int64_t integer, Message& attribute) {
+  attribute.add_int64(proto::attribute::integer, integer);
+  return proto::attribute::is_integer;
+}
+
+int write(double number, Message& attribute) {
+  attribute.add_float(proto::attribute::number, static_cast<float>(number));
+  return proto::attribute::is_number;
+}
+
+int write(const std::vector<std::int64_t>& integers, Message& attribute) {
+  for (const std::int64_t each : integers) attribute.add_int64(proto::attribute::integers, each);
+  return proto::attribute::is_integers;
+}
+
+int write(const Numbers& numbers, Message& attribute) {
+  Message tensor(attribute, proto::attribute::tensor);
+  write_shape(numbers.type, numbers.shape, tensor);
+  tensor.add_bytes(proto::tensor::raw, numbers.bytes);
+  return proto::attribute::is_tensor;
+}
+
 void write(const Node& node, Message&& message) {
   for (const std::string& input : node.inputs) message.add_string(proto::node::input, input);
   message.add_string(proto::node::output, node.output);
   message.add_string(proto::node::name, node.name);
   message.add_string(proto::node::op, node.op);
+  for (const Attribute& attribute : node.attributes) {
+    Message field(message, proto::node::attribute);
+    field.add_string(proto::attribute::name, attribute.name);
+    const int type =
+        std::visit([&](const auto& value) { return write(value, field); }, attribute.value);
+    field.add_enum(proto::attribute::type, type);
+  }
 }
 
 // All of a graph but its initialisers.
@@ -45,11 +80,7 @@ std::string structure(const Graph& graph) {
   std::string bytes;
   Message message(bytes);
   message.add_string(proto::graph::name, graph.name());
-  for (const Node& node : graph.nodes()) {
-    std::string fields;
-    write(node, Message(fields));
-    message.add_message(proto::graph::node, fields + node.attributes);
-  }
+  for (const Node& node : graph.nodes()) write(node, Message(message, proto::graph::node));
   if (!graph.help().empty()) message.add_string(proto::graph::help, graph.help());
   for (const Described& input : graph.inputs()) write(input, Message(message, proto::graph::input));
   for (const Described& output : graph.outputs())
@@ -70,26 +101,22 @@ std::string head_of_field(int field, std::size_t bytes) {
 std::string head_of_initialiser(const std::string& name, const Array& array) {
   std::string fields;
   Message tensor(fields);
-  for (const std::int64_t length : array.shape())
-    tensor.add_int64(proto::tensor::dimension, length);
-  tensor.add_enum(proto::tensor::type, static_cast<int>(Type::float32));
+  write_shape(Type::float32, array.shape(), tensor);
   tensor.add_string(proto::tensor::name, name);
   fields += head_of_field(proto::tensor::raw, array.bytes());
   return head_of_field(proto::graph::initialiser, fields.size() + array.bytes()) + fields;
 }
 
 // What stands before the graph.
-std::string head_of_model(const Graph& graph, const Origin& origin, std::size_t graph_bytes) {
+std::string head_of_model(const Graph& graph, const std::string& version, std::size_t graph_bytes) {
   std::string bytes;
   Message model(bytes);
   model.add_int64(proto::model::ir_version, ir_version);
   model.add_string(proto::model::producer, "tapestry");
-  model.add_string(proto::model::producer_version, origin.version);
+  model.add_string(proto::model::producer_version, version);
   if (!graph.help().empty()) model.add_string(proto::model::help, graph.help());
   Message(model, proto::model::opset).add_int64(proto::opset::version, opset);
-  std::map<std::string, std::string> metadata = graph.notes();
-  metadata.insert(origin.metadata.begin(), origin.metadata.end());
-  for (const auto& [key, value] : metadata) {
+  for (const auto& [key, value] : graph.notes()) {
     Message entry(model, proto::model::metadata);
     entry.add_string(proto::entry::key, key);
     entry.add_string(proto::entry::value, value);
@@ -107,7 +134,7 @@ void expect_fits(const std::string& model, std::int64_t bytes) {
 }
 
 void write_graph(const std::function<void(const std::vector<std::string_view>& parts)>& write_parts,
-                 const Graph& graph, const Origin& origin) {
+                 const Graph& graph, const std::string& version) {
   std::deque<std::string> heads;  // which parts look at
   std::vector<std::string_view> parts;
   std::size_t bytes = 0;
@@ -120,7 +147,7 @@ void write_graph(const std::function<void(const std::vector<std::string_view>& p
     add(heads.emplace_back(head_of_initialiser(name, array)));
     add({reinterpret_cast<const char*>(array.raw()), array.bytes()});
   }
-  const std::string head = head_of_model(graph, origin, bytes);
+  const std::string head = head_of_model(graph, version, bytes);
   expect_fits(graph.name(), static_cast<std::int64_t>(bytes + head.size()));
   parts.insert(parts.begin(), head);
   write_parts(parts);

@@ -3,56 +3,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <protozero/pbf_writer.hpp>
 
 #include "autograd/check.hpp"
-#include "train/inspect/onnx/proto.hpp"
 
 namespace tapestry::onnx {
 namespace {
 
-using Message = protozero::pbf_writer;
-
-std::string serialised(const std::vector<Attribute>& attributes) {
-  std::string bytes;
-  Message node(bytes);
-  for (const Attribute& attribute : attributes) {
-    Message message(node, proto::node::attribute);
-    message.add_string(proto::attribute::name, attribute.name);
-    if (const auto* integer = std::get_if<std::int64_t>(&attribute.value)) {
-      message.add_int64(proto::attribute::integer, *integer);
-      message.add_enum(proto::attribute::type, proto::attribute::is_integer);
-    } else if (const auto* number = std::get_if<double>(&attribute.value)) {
-      message.add_float(proto::attribute::number, static_cast<float>(*number));
-      message.add_enum(proto::attribute::type, proto::attribute::is_number);
-    } else {
-      for (const std::int64_t each : std::get<std::vector<std::int64_t>>(attribute.value))
-        message.add_int64(proto::attribute::integers, each);
-      message.add_enum(proto::attribute::type, proto::attribute::is_integers);
-    }
-  }
-  return bytes;
-}
-
-// The attribute of a constant.
-std::string tensor_attribute(Type type, const std::vector<std::int64_t>& shape,
-                             std::string_view raw) {
-  std::string bytes;
-  Message node(bytes);
-  Message attribute(node, proto::node::attribute);
-  attribute.add_string(proto::attribute::name, "value");
-  {
-    Message tensor(attribute, proto::attribute::tensor);
-    for (const std::int64_t length : shape) tensor.add_int64(proto::tensor::dimension, length);
-    tensor.add_enum(proto::tensor::type, static_cast<int>(type));
-    tensor.add_bytes(proto::tensor::raw, raw.data(), raw.size());
-  }
-  attribute.add_enum(proto::attribute::type, proto::attribute::is_tensor);
-  return bytes;
-}
-
 template <class Number>
-std::string_view bytes_of(const Number* numbers, std::size_t count) {
+std::string bytes_of(const Number* numbers, std::size_t count) {
   return {reinterpret_cast<const char*>(numbers), count * sizeof(Number)};
 }
 
@@ -87,48 +45,45 @@ Value Graph::parameter(const Parameter& parameter) {
 
 Value Graph::node(const std::string& op, const std::vector<Value>& inputs,
                   const std::vector<Attribute>& attributes) {
-  return add(op, module_.empty() ? op : module_ + "/" + op, inputs, serialised(attributes));
+  return add(op, module_.empty() ? op : module_ + "/" + op, inputs, attributes);
 }
 
 Value Graph::constant(double number) {
   const auto single = static_cast<float>(number);
-  return add("Constant", fmt::format("constants/{}", single), {},
-             tensor_attribute(Type::float32, {}, bytes_of(&single, 1)));
+  return constant(fmt::to_string(single), {Type::float32, {}, bytes_of(&single, 1)});
 }
 
 Value Graph::constant(std::int64_t number) {
-  return add("Constant", fmt::format("constants/{}", number), {},
-             tensor_attribute(Type::int64, {}, bytes_of(&number, 1)));
+  return constant(fmt::to_string(number), {Type::int64, {}, bytes_of(&number, 1)});
 }
 
 Value Graph::integers(const std::vector<std::int64_t>& numbers) {
-  return add("Constant",
-             numbers.size() <= 8 ? fmt::format("constants/[{}]", fmt::join(numbers, ","))
-                                 : "constants/indices",
-             {},
-             tensor_attribute(Type::int64, {std::ssize(numbers)},
-                              bytes_of(numbers.data(), numbers.size())));
+  const bool few = numbers.size() <= 8;
+  return constant(few ? fmt::format("[{}]", fmt::join(numbers, ",")) : "indices",
+                  {Type::int64, {std::ssize(numbers)}, bytes_of(numbers.data(), numbers.size())});
 }
 
 Value Graph::constant(const Array& numbers, const std::string& name) {
   const auto values = numbers.values<float>();
-  return add("Constant", "constants/" + name, {},
-             tensor_attribute(Type::float32, {numbers.shape().begin(), numbers.shape().end()},
-                              bytes_of(values.data(), values.size())));
+  return constant(name, {Type::float32,
+                         {numbers.shape().begin(), numbers.shape().end()},
+                         bytes_of(values.data(), values.size())});
+}
+
+Value Graph::constant(const std::string& name, Numbers numbers) {
+  return add("Constant", "constants/" + name, {}, {{"value", std::move(numbers)}});
 }
 
 Value Graph::add(const std::string& op, const std::string& name, const std::vector<Value>& inputs,
-                 const std::string& attributes) {
+                 const std::vector<Attribute>& attributes) {
   Node node{.op = op, .attributes = attributes};
   for (const Value& input : inputs) node.inputs.push_back(input.name);
-  const std::string computes =
-      fmt::format("{}({}){}", op, fmt::join(node.inputs, "\n"), attributes);
-  std::string& output = computed_[computes];
-  if (output.empty()) {
-    output = node.name = node.output = unused(name);
-    nodes_.push_back(std::move(node));
-  }
-  return {this, output};
+  for (const Node& other : nodes_)
+    if (other.op == op && other.inputs == node.inputs && other.attributes == attributes)
+      return {this, other.output};
+  node.name = node.output = unused(name);
+  nodes_.push_back(node);
+  return {this, node.output};
 }
 
 // The name, or where it is taken the first of name_1, name_2, … that is not.

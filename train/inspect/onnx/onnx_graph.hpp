@@ -31,9 +31,18 @@ struct Described {
   std::string help{};
 };
 
+// The numbers that a Constant node holds.
+struct Numbers {
+  Type type;
+  std::vector<std::int64_t> shape;
+  std::string bytes;
+  bool operator==(const Numbers&) const = default;
+};
+
 struct Attribute {
   std::string name;
-  std::variant<std::int64_t, double, std::vector<std::int64_t>> value;
+  std::variant<std::int64_t, double, std::vector<std::int64_t>, Numbers> value;
+  bool operator==(const Attribute&) const = default;
 };
 
 class Graph;
@@ -48,7 +57,7 @@ struct Node {
   std::string op{}, name{};  // its output has its name, but for outputs of the graph
   std::vector<std::string> inputs{};
   std::string output{};
-  std::string attributes{};  // serialised, as fields of a NodeProto
+  std::vector<Attribute> attributes{};
 };
 
 // Nodes are added after what they read, and are named by their module and operator:
@@ -64,8 +73,8 @@ class Graph final {
   // The value, which a node computed, takes the name that is described.
   void output(const Described& described, const Value& value);
 
-  // What a file says of the model besides: its classes, its tokens.
-  void note(const std::string& name, const std::string& text) { notes_[name] = text; }
+  // Adds what a file says of the model besides: its classes, its tokens. The first of a name stays.
+  void note(const std::string& name, const std::string& text) { notes_.emplace(name, text); }
 
   // An initialiser of the parameter's name, float32, that shares its memory.
   Value parameter(const Parameter& parameter);
@@ -92,7 +101,8 @@ class Graph final {
   friend class Within;
 
   Value add(const std::string& op, const std::string& name, const std::vector<Value>& inputs,
-            const std::string& attributes);
+            const std::vector<Attribute>& attributes);
+  Value constant(const std::string& name, Numbers numbers);
   std::string unused(const std::string& name);
 
   std::string name_, help_, module_;
@@ -101,11 +111,10 @@ class Graph final {
   std::vector<Node> nodes_{};
   std::vector<Initialiser> initialisers_{};
   std::set<std::string> names_{};
-  std::map<std::string, std::string> computed_{};  // what a node computes -> its output
 };
 
 // The models of a run, one file each, by their graphs' names.
-using Models = std::vector<std::unique_ptr<Graph>>;
+using Models = std::vector<std::shared_ptr<Graph>>;
 
 // While it lives, nodes are named after a module.
 class Within final : Restore<std::string> {

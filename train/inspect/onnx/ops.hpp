@@ -1,5 +1,7 @@
 #pragma once
 
+#include <limits>
+
 #include "autograd/ops/reduce.hpp"
 #include "train/inspect/onnx/onnx_graph.hpp"
 
@@ -7,57 +9,130 @@
 // may be counted from the end, and a length of 0 in a new shape stands for that of the old one.
 namespace tapestry::onnx {
 
-Value operator+(const Value& x, const Value& y);
-Value operator-(const Value& x, const Value& y);
-Value operator*(const Value& x, const Value& y);
-Value operator/(const Value& x, const Value& y);
-Value operator+(const Value& x, double y);
-Value operator-(double x, const Value& y);
-Value operator*(const Value& x, double y);
-Value operator/(double x, const Value& y);
-Value operator-(const Value& x);
+inline Value operator+(const Value& x, const Value& y) { return x.graph->node("Add", {x, y}); }
+inline Value operator-(const Value& x, const Value& y) { return x.graph->node("Sub", {x, y}); }
+inline Value operator*(const Value& x, const Value& y) { return x.graph->node("Mul", {x, y}); }
+inline Value operator/(const Value& x, const Value& y) { return x.graph->node("Div", {x, y}); }
+inline Value operator+(const Value& x, double y) { return x + x.graph->constant(y); }
+inline Value operator*(const Value& x, double y) { return x * x.graph->constant(y); }
+inline Value operator/(double x, const Value& y) { return y.graph->constant(x) / y; }
+inline Value operator-(const Value& x) { return x.graph->node("Neg", {x}); }
 
-Value sqrt(const Value& x);
-Value exp(const Value& x);
-Value sin(const Value& x);
-Value cos(const Value& x);
-Value tanh(const Value& x);
-Value erf(const Value& x);
-Value relu(const Value& x);
-Value sigmoid(const Value& x);
-Value softplus(const Value& x);  // log(1 + e^x)
-Value softmax(const Value& x);   // over the last axis
-Value at_least(const Value& x, const Value& y);
+inline Value sqrt(const Value& x) { return x.graph->node("Sqrt", {x}); }
+inline Value exp(const Value& x) { return x.graph->node("Exp", {x}); }
+inline Value sin(const Value& x) { return x.graph->node("Sin", {x}); }
+inline Value cos(const Value& x) { return x.graph->node("Cos", {x}); }
+inline Value tanh(const Value& x) { return x.graph->node("Tanh", {x}); }
+inline Value erf(const Value& x) { return x.graph->node("Erf", {x}); }
+inline Value relu(const Value& x) { return x.graph->node("Relu", {x}); }
+inline Value sigmoid(const Value& x) { return x.graph->node("Sigmoid", {x}); }
+inline Value softplus(const Value& x) { return x.graph->node("Softplus", {x}); }  // log(1 + e^x)
+inline Value at_least(const Value& x, const Value& y) { return x.graph->node("Max", {x, y}); }
 
-Value sum(const Value& x, std::int64_t axis, Keep keep = Keep::no);
-Value mean(const Value& x, std::int64_t axis, Keep keep = Keep::no);
-Value max(const Value& x, std::int64_t axis, Keep keep = Keep::no);
-Value running_sum(const Value& x, std::int64_t axis);  // up to each place, and with it
-Value sum_after(const Value& x, std::int64_t axis);    // from each place on, and without it
+// Over the last axis.
+inline Value softmax(const Value& x) { return x.graph->node("Softmax", {x}, {{"axis", -1}}); }
 
-Value matmul(const Value& x, const Value& y);  // of the last two axes
-Value transpose(const Value& x, const std::vector<std::int64_t>& order);
-Value reshape(const Value& x, const std::vector<std::int64_t>& shape);
-Value reshape(const Value& x, const Value& shape);
-Value expand(const Value& x, const Value& shape);
-Value unsqueeze(const Value& x, const std::vector<std::int64_t>& axes);
-Value squeeze(const Value& x, std::int64_t axis);
-Value concat(const std::vector<Value>& parts, std::int64_t axis);
-Value slice(const Value& x, std::int64_t axis, std::int64_t begin, std::int64_t end,
-            std::int64_t step = 1);
-Value first_rows(const Value& x, const Value& count);  // count (1) int64
-Value last(const Value& x, std::int64_t axis);         // without the axis
-Value gather(const Value& x, const Value& indices, std::int64_t axis = 0);
+inline Value sum(const Value& x, std::int64_t axis, Keep keep = Keep::no) {
+  return x.graph->node("ReduceSum", {x, x.graph->integers({axis})},
+                       {{"keepdims", keep == Keep::yes ? 1 : 0}});
+}
 
-// The lengths of the axes [begin, end), int64.
-Value lengths(const Value& x, std::int64_t begin, std::int64_t end);
-Value lengths(const Value& x);
-Value counted_to(const Value& count);  // count (1) int64 -> 0, 1, … (count) int64
-Value to_float(const Value& x);
+// `op` is ReduceMean or ReduceMax, which have the axes as an attribute.
+inline Value reduce(const char* op, const Value& x, std::int64_t axis, Keep keep) {
+  return x.graph->node(op, {x},
+                       {{"axes", std::vector{axis}}, {"keepdims", keep == Keep::yes ? 1 : 0}});
+}
+inline Value mean(const Value& x, std::int64_t axis, Keep keep = Keep::no) {
+  return reduce("ReduceMean", x, axis, keep);
+}
+inline Value max(const Value& x, std::int64_t axis, Keep keep = Keep::no) {
+  return reduce("ReduceMax", x, axis, keep);
+}
 
-Value equal(const Value& x, const Value& y);
-Value below(const Value& x, const Value& y);
-Value either(const Value& x, const Value& y);
-Value where(const Value& condition, const Value& x, const Value& y);
+// Sums up to each place, and with it.
+inline Value running_sum(const Value& x, std::int64_t axis) {
+  return x.graph->node("CumSum", {x, x.graph->constant(axis)});
+}
+
+// Sums from each place on, and without it.
+inline Value sum_after(const Value& x, std::int64_t axis) {
+  return x.graph->node("CumSum", {x, x.graph->constant(axis)}, {{"exclusive", 1}, {"reverse", 1}});
+}
+
+// Multiplies matrices of the last two axes.
+inline Value matmul(const Value& x, const Value& y) { return x.graph->node("MatMul", {x, y}); }
+
+inline Value transpose(const Value& x, const std::vector<std::int64_t>& order) {
+  return x.graph->node("Transpose", {x}, {{"perm", order}});
+}
+
+inline Value reshape(const Value& x, const Value& shape) {
+  return x.graph->node("Reshape", {x, shape});
+}
+inline Value reshape(const Value& x, const std::vector<std::int64_t>& shape) {
+  return reshape(x, x.graph->integers(shape));
+}
+
+inline Value expand(const Value& x, const Value& shape) {
+  return x.graph->node("Expand", {x, shape});
+}
+
+inline Value unsqueeze(const Value& x, const std::vector<std::int64_t>& axes) {
+  return x.graph->node("Unsqueeze", {x, x.graph->integers(axes)});
+}
+
+inline Value squeeze(const Value& x, std::int64_t axis) {
+  return x.graph->node("Squeeze", {x, x.graph->integers({axis})});
+}
+
+inline Value concat(const std::vector<Value>& parts, std::int64_t axis) {
+  return parts.front().graph->node("Concat", parts, {{"axis", axis}});
+}
+
+inline Value slice(const Value& x, std::int64_t axis, std::int64_t begin, std::int64_t end,
+                   std::int64_t step = 1) {
+  Graph& graph = *x.graph;
+  return graph.node("Slice", {x, graph.integers({begin}), graph.integers({end}),
+                              graph.integers({axis}), graph.integers({step})});
+}
+
+// The first rows; count (1) int64.
+inline Value first_rows(const Value& x, const Value& count) {
+  const Value zero = x.graph->integers({0});
+  return x.graph->node("Slice", {x, zero, count, zero});
+}
+
+// The last element of an axis, without the axis.
+inline Value last(const Value& x, std::int64_t axis) {
+  return squeeze(slice(x, axis, -1, std::numeric_limits<std::int64_t>::max()), axis);
+}
+
+inline Value gather(const Value& x, const Value& indices, std::int64_t axis = 0) {
+  return x.graph->node("Gather", {x, indices}, {{"axis", axis}});
+}
+
+// The lengths of all axes, or of the axes [begin, end), int64.
+inline Value lengths(const Value& x) { return x.graph->node("Shape", {x}); }
+inline Value lengths(const Value& x, std::int64_t begin, std::int64_t end) {
+  return x.graph->node("Shape", {x}, {{"start", begin}, {"end", end}});
+}
+
+// count (1) int64 -> 0, 1, … (count) int64.
+inline Value counted_to(const Value& count) {
+  Graph& graph = *count.graph;
+  return graph.node("Range", {graph.constant(std::int64_t{0}), squeeze(count, 0),
+                              graph.constant(std::int64_t{1})});
+}
+
+inline Value to_float(const Value& x) {
+  return x.graph->node("Cast", {x}, {{"to", static_cast<std::int64_t>(Type::float32)}});
+}
+
+inline Value equal(const Value& x, const Value& y) { return x.graph->node("Equal", {x, y}); }
+inline Value below(const Value& x, const Value& y) { return x.graph->node("Less", {x, y}); }
+inline Value either(const Value& x, const Value& y) { return x.graph->node("Or", {x, y}); }
+inline Value where(const Value& condition, const Value& x, const Value& y) {
+  return x.graph->node("Where", {condition, x, y});
+}
 
 }  // namespace tapestry::onnx

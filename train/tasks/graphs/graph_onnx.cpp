@@ -3,15 +3,10 @@
 #include "train/tasks/graphs/graph_task.hpp"
 
 namespace tapestry {
-namespace {
-
-using onnx::Dimension;
-
-}  // namespace
 
 onnx::Models graph_network_graphs(GraphTask& task) {
   const bool of_graphs = task.model().pooling.has_value();
-  auto graph = std::make_unique<onnx::Graph>(
+  auto graph = std::make_shared<onnx::Graph>(
       "model", of_graphs ? "The classes of graphs." : "The classes of a graph's nodes.");
   onnx::DenseGraphs graphs{
       .features = graph->input({.name = "features",
@@ -29,14 +24,12 @@ onnx::Models graph_network_graphs(GraphTask& task) {
                                      .help = "true for each node that a graph has"});
   const std::int64_t classes = std::ssize(task.data().classes);
   graph->output({.name = "logits",
-                 .shape = of_graphs ? std::vector<Dimension>{"batch", classes}
-                                    : std::vector<Dimension>{"batch", "nodes", classes},
+                 .shape = of_graphs ? std::vector<onnx::Dimension>{"batch", classes}
+                                    : std::vector<onnx::Dimension>{"batch", "nodes", classes},
                  .help = "of the classes; their softmax is the class's distribution"},
                 onnx::forward(task.model(), graphs));
   graph->note("class_names", JsonValue(task.data().classes).dump());
-  onnx::Models models;
-  models.push_back(std::move(graph));
-  return models;
+  return {graph};
 }
 
 }  // namespace tapestry

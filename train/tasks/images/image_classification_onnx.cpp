@@ -6,7 +6,7 @@ namespace tapestry {
 
 onnx::Models image_classification_graphs(ImageClassification& task) {
   const VisionTransformerOptions& options = task.model().options;
-  auto graph = std::make_unique<onnx::Graph>("model", "What images show.");
+  auto graph = std::make_shared<onnx::Graph>("model", "What images show.");
   const onnx::Value images = graph->input({.name = "images",
                                            .shape = {"batch", options.height, options.width},
                                            .help = "grey, from 0, black, to 1, white"});
@@ -16,9 +16,7 @@ onnx::Models image_classification_graphs(ImageClassification& task) {
                  .help = "of the classes; their softmax is the class's distribution"},
                 onnx::forward(task.model(), flat));
   graph->note("class_names", JsonValue(task.data().class_names()).dump());
-  onnx::Models models;
-  models.push_back(std::move(graph));
-  return models;
+  return {graph};
 }
 
 }  // namespace tapestry

@@ -10,9 +10,9 @@ onnx::Described images_of(const VaeOptions& options, const std::string& help) {
   return {.name = "images", .shape = {"batch", options.height, options.width}, .help = help};
 }
 
-std::unique_ptr<Graph> encoder_graph(const Vae& model) {
+std::shared_ptr<Graph> encoder_graph(const Vae& model) {
   const VaeOptions& options = model.options;
-  auto graph = std::make_unique<Graph>("encoder", "Where images lie in the latent space.");
+  auto graph = std::make_shared<Graph>("encoder", "Where images lie in the latent space.");
   const Value images = graph->input(images_of(options, "grey, from 0, black, to 1, white"));
   const onnx::Posterior found = onnx::encode(model, onnx::reshape(images, {0, options.pixels()}));
   const auto latent = [&](const std::string& name, const std::string& help) {
@@ -25,9 +25,9 @@ std::unique_ptr<Graph> encoder_graph(const Vae& model) {
   return graph;
 }
 
-std::unique_ptr<Graph> decoder_graph(const Vae& model) {
+std::shared_ptr<Graph> decoder_graph(const Vae& model) {
   const VaeOptions& options = model.options;
-  auto graph = std::make_unique<Graph>("decoder", "The images of points of the latent space.");
+  auto graph = std::make_shared<Graph>("decoder", "The images of points of the latent space.");
   const Value z = graph->input({.name = "z",
                                 .shape = {"batch", options.latent},
                                 .help = "the mean of an image, or a draw from N(0, 1)"});
@@ -39,10 +39,7 @@ std::unique_ptr<Graph> decoder_graph(const Vae& model) {
 }  // namespace
 
 onnx::Models vae_graphs(VaeTask& task) {
-  onnx::Models models;
-  models.push_back(encoder_graph(task.model()));
-  models.push_back(decoder_graph(task.model()));
-  return models;
+  return {encoder_graph(task.model()), decoder_graph(task.model())};
 }
 
 }  // namespace tapestry

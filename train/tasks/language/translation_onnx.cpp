@@ -20,8 +20,8 @@ Value source_input(Graph& graph, const EncoderDecoderOptions& options) {
                                           options.source_context, pad_token)});
 }
 
-std::unique_ptr<Graph> encoder_graph(const EncoderDecoder& model) {
-  auto graph = std::make_unique<Graph>("encoder", "Reads a source, once for all of its target.");
+std::shared_ptr<Graph> encoder_graph(const EncoderDecoder& model) {
+  auto graph = std::make_shared<Graph>("encoder", "Reads a source, once for all of its target.");
   const Value source = source_input(*graph, model.options);
   graph->output({.name = "encoded",
                  .shape = {"batch", "source_time", model.options.block.width},
@@ -30,8 +30,8 @@ std::unique_ptr<Graph> encoder_graph(const EncoderDecoder& model) {
   return graph;
 }
 
-std::unique_ptr<Graph> decoder_graph(const EncoderDecoder& model) {
-  auto graph = std::make_unique<Graph>("decoder",
+std::shared_ptr<Graph> decoder_graph(const EncoderDecoder& model) {
+  auto graph = std::make_shared<Graph>("decoder",
                                        "What comes after each token of a target, given a source.");
   const Value target = graph->input(
       {.name = "target",
@@ -61,11 +61,9 @@ std::string token_texts(const ParallelCorpus& corpus) {
 }  // namespace
 
 onnx::Models translation_graphs(Translation& task) {
-  onnx::Models models;
-  models.push_back(encoder_graph(task.model()));
-  models.push_back(decoder_graph(task.model()));
+  onnx::Models models = {encoder_graph(task.model()), decoder_graph(task.model())};
   if (!task.metadata().contains("tokenizer"))
-    for (const std::unique_ptr<Graph>& graph : models)
+    for (const std::shared_ptr<Graph>& graph : models)
       graph->note("vocabulary", token_texts(task.corpus()));
   return models;
 }

@@ -4,7 +4,7 @@
 namespace tapestry {
 
 onnx::Models recall_graphs(RecallTask& task) {
-  auto graph = std::make_unique<onnx::Graph>("model", "The value of the key that is asked for.");
+  auto graph = std::make_shared<onnx::Graph>("model", "The value of the key that is asked for.");
   const onnx::Value symbols =
       graph->input({.name = "symbols",
                     .type = onnx::Type::int64,
@@ -14,9 +14,7 @@ onnx::Models recall_graphs(RecallTask& task) {
                  .shape = {"batch", task.model().readout.layers.back().weight.tensor.dim(0)},
                  .help = "of the values; their softmax is the answer's distribution"},
                 onnx::forward(task.model(), symbols));
-  onnx::Models models;
-  models.push_back(std::move(graph));
-  return models;
+  return {graph};
 }
 
 }  // namespace tapestry

@@ -22,7 +22,7 @@ onnx::Models forecast_graphs(Forecast& task) {
     return onnx::Described{
         .name = name, .shape = {"batch", steps, std::ssize(scale.means)}, .help = help};
   };
-  auto graph = std::make_unique<onnx::Graph>("model", "What comes next in time series.");
+  auto graph = std::make_shared<onnx::Graph>("model", "What comes next in time series.");
   const onnx::Value past = graph->input(
       series("past", options.context, "the series as they were measured, the oldest step first"));
   const onnx::Value means = row(*graph, scale.means, "means"),
@@ -30,9 +30,7 @@ onnx::Models forecast_graphs(Forecast& task) {
   const onnx::Value forecast = onnx::forward(task.model(), (past - means) / deviations);
   graph->output(series("forecast", options.horizon, "the steps that follow"),
                 forecast * deviations + means);
-  onnx::Models models;
-  models.push_back(std::move(graph));
-  return models;
+  return {graph};
 }
 
 }  // namespace tapestry

@@ -2,7 +2,9 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include "train/inspect/onnx/onnx_file.hpp"
 #include "train/run/atomic_file.hpp"
@@ -14,46 +16,38 @@ namespace tapestry {
 namespace {
 namespace fs = std::filesystem;
 
-onnx::Origin origin_of(const TrainedModel& trained) {
-  onnx::Origin origin{.version = release(), .metadata = trained.task->metadata()};
-  origin.metadata["config"] = trained.config.toml();
-  origin.metadata["steps"] = std::to_string(trained.state.step);
-  return origin;
+// Writes a graph's file by write(parts), with what the run is.
+void write_model(onnx::Graph& graph, const TrainedModel& trained, const auto& write) {
+  graph.note("config", trained.config.toml());
+  graph.note("steps", std::to_string(trained.state.step));
+  for (const auto& [name, text] : trained.task->metadata()) graph.note(name, text);
+  onnx::write_graph(write, graph, release());
 }
 
-std::string file_of(const onnx::Graph& graph) { return graph.name() + ".onnx"; }
-
-void write_file(const onnx::Graph& graph, const onnx::Origin& origin, const std::string& path) {
-  expect_new_file(path);
-  onnx::write_graph([&](const auto& parts) { write_file_atomically(path, parts); }, graph, origin);
-}
-
-void write_folder(const onnx::Models& models, const onnx::Origin& origin, const std::string& path) {
-  NewFolder made(path);
-  for (const std::unique_ptr<onnx::Graph>& graph : models)
-    onnx::write_graph([&](const auto& parts) { made.write(file_of(*graph), parts); }, *graph,
-                      origin);
-  made.finish();
-}
+std::string file_of(const std::shared_ptr<onnx::Graph>& graph) { return graph->name() + ".onnx"; }
 
 }  // namespace
 
 std::vector<std::string> export_onnx(const TrainedModel& trained, const std::string& out) {
-  const auto models = spec_of(trained.config).onnx.show(*trained.task);
-  const onnx::Origin origin = origin_of(trained);
+  const onnx::Models models = spec_of(trained.config).onnx.show(*trained.task);
   if (models.size() == 1) {
-    write_file(*models.front(), origin, out);
+    expect_new_file(out);
+    write_model(*models.front(), trained,
+                [&](const auto& parts) { write_file_atomically(out, parts); });
     return {out};
   }
-  std::vector<std::string> names, files;
-  for (const std::unique_ptr<onnx::Graph>& graph : models) {
-    names.push_back(file_of(*graph));
-    files.push_back((fs::path(out) / names.back()).string());
-  }
+  std::vector<std::string> names;
+  std::ranges::transform(models, std::back_inserter(names), file_of);
   expect_input(!out.ends_with(".onnx"),
                "--out {}: this run's model is {}, files of a new folder: name the folder", out,
                fmt::join(names, " and "));
-  write_folder(models, origin, out);
+  NewFolder folder(out);
+  std::vector<std::string> files;
+  for (const std::shared_ptr<onnx::Graph>& graph : models) {
+    write_model(*graph, trained, [&](const auto& parts) { folder.write(file_of(graph), parts); });
+    files.push_back((fs::path(out) / file_of(graph)).string());
+  }
+  folder.finish();
   return files;
 }
 
