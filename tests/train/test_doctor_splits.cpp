@@ -86,13 +86,29 @@ TEST_CASE("bug: doctor: a test split of training images, or with labels exchange
   INFO(exchanged.out);
   CHECK(exchanged.status == 1);
   check_says(exchanged.out, {"FAIL  targets",
-                             "the 10 examples of the test split with label 1 look like label 3 in "
-                             "training, and the 10 with label 3 like label 1"});
+                             " of the 10 examples of the test split with label 1 look like label 3 "
+                             "in training, and about ",
+                             " of the 10 with label 3 like label 1"});
   check_says(renamed("1203").out, {"with label 0 look like label 2", "with label 2 like label 1"});
   const Finished unknown = renamed("0124");
   CHECK(unknown.status == 1);
   check_says(unknown.out,
              {"FAIL  labels", "10 test examples have labels that no training example has"});
+}
+
+TEST_CASE("bug: doctor: a test split with two fifths of two classes' labels exchanged passed") {
+  const Pictures training = draw(400, 1);
+  Pictures test = draw(400, 2);
+  CHECK(examine_pictures(training, test).status == 0);
+  for (int i = 0; i < 160; ++i)  // 40 of the 100 examples of each class
+    if (test.labels[i] == 1 || test.labels[i] == 3)
+      test.labels[i] = static_cast<char>(4 - test.labels[i]);
+  const Finished exchanged = examine_pictures(training, test);
+  INFO(exchanged.out);
+  CHECK(exchanged.status == 1);
+  check_says(exchanged.out, {"FAIL  targets",
+                             " of the 100 examples of the test split with label 1 "
+                             "look like label 3 in training"});
 }
 
 // --- series ---

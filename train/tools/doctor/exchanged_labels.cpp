@@ -64,32 +64,56 @@ ClassMeans class_means(const Array& rows, std::span<const std::int32_t> labels,
   return classes;
 }
 
-// Returns the training class that this class of a split looks like, if it is not its own: its mean
-// is far from its own class's, by more than chance, and less than half as far from the other's.
-std::optional<std::int32_t> looks_like(std::int32_t label, const ClassMean& of_split,
-                                       const ClassMeans& training) {
-  constexpr double least_errors = 5, least_examples = 3;
+// Part of a split's class that looks like another class of the training data.
+struct MovedClass {
+  std::int32_t like = 0;
+  double share = 0;  // of its examples
+};
+
+double dot_of_differences(const ClassMean& a, const ClassMean& b, const ClassMean& from) {
+  double sum = 0;
+  for (std::size_t d = 0; d < from.mean.size(); ++d)
+    sum += (a.mean[d] - from.mean[d]) * (b.mean[d] - from.mean[d]);
+  return sum;
+}
+
+// Examples of another class move the mean of a class toward that class, by their share of the
+// distance. Returns the class with the largest share, if the mean moved that way by more than
+// chance and not as far in other directions.
+std::optional<MovedClass> find_moved(std::int32_t label, const ClassMean& of_split,
+                                     const ClassMeans& training) {
+  constexpr double least_errors = 5, least_examples = 3, least_share = 0.3;
   if (!training.contains(label) || of_split.examples < least_examples) return std::nullopt;
-  const double own = of_split.distance(training.at(label));
-  if (own < least_errors * of_split.error) return std::nullopt;
-  const auto nearest = std::ranges::min_element(
-      training, {}, [&](const auto& one) { return of_split.distance(one.second); });
-  if (of_split.distance(nearest->second) > own / 2) return std::nullopt;
-  return nearest->first;
+  const ClassMean& own = training.at(label);
+  const double moved = of_split.distance(own);
+  if (moved < least_errors * of_split.error) return std::nullopt;
+  std::optional<MovedClass> best;
+  for (const auto& [other, mean] : training) {
+    const double between = mean.distance(own);
+    if (other == label || between == 0) continue;
+    const double along = dot_of_differences(of_split, mean, own) / between;
+    const double aside = std::sqrt(std::max(0.0, moved * moved - along * along));
+    const double share = along / between;
+    if (share >= least_share && aside <= moved / 2 && (!best || share > best->share))
+      best = MovedClass{.like = other, .share = std::min(1.0, share)};
+  }
+  return best;
 }
 
 std::optional<Fault> exchanged_in(const std::string& name, const ClassMeans& split,
                                   const ClassMeans& training) {
-  std::map<std::int32_t, std::int32_t> moved;
+  std::map<std::int32_t, MovedClass> moved;
   for (const auto& [label, mean] : split)
-    if (const auto other = looks_like(label, mean, training)) moved[label] = *other;
-  for (const auto& [label, other] : moved)
-    if (moved.contains(other))
+    if (const auto found = find_moved(label, mean, training)) moved[label] = *found;
+  for (const auto& [label, one] : moved)
+    if (const auto other = moved.find(one.like); other != moved.end())
       return Fault{
-          fmt::format("the {} examples of the {} split with label {} look like label {} in "
-                      "training, and the {} with label {} like label {}",
-                      split.at(label).examples, name, label, other, split.at(other).examples, other,
-                      moved.at(other)),
+          fmt::format("about {:.0f} % of the {} examples of the {} split with label {} look like "
+                      "label {} in training, and about {:.0f} % of the {} with label {} like label "
+                      "{}",
+                      100 * one.share, split.at(label).examples, name, label, one.like,
+                      100 * other->second.share, split.at(one.like).examples, one.like,
+                      other->second.like),
           "labels were exchanged, or the splits were numbered by different lists",
           "compare examples of both splits; if the classes are so by nature: --skip targets"};
   return std::nullopt;
