@@ -18,9 +18,6 @@
 namespace tapestry {
 namespace {
 
-const std::vector<std::string> usable_tasks = {"forecast", "image-classification", "language-model",
-                                               "translation", "vae"};
-
 // (..., columns) -> a row for each of the others.
 Matrix matrix_of(const Tensor& tensor) {
   const Array numbers = tensor.value().to(DType::float32);
@@ -79,9 +76,12 @@ TrainedModel load_usable(const std::string& run) {
   const Checkpoint checkpoint = trained_head(run);
   const std::string task =
       Config::peek({{checkpoint.path, checkpoint.config}}, {}, key::task.name).value;
-  expect_input(std::ranges::count(usable_tasks, task) == 1,
+  std::vector<std::string> usable;
+  for (const auto& [name, spec] : task_registry())
+    if (spec.is_usable_in_programs) usable.push_back(name);
+  expect_input(std::ranges::count(usable, task) == 1,
                "{}: is of the task {}; a program can use models of {}", checkpoint.path, task,
-               fmt::join(usable_tasks, ", "));
+               fmt::join(usable, ", "));
   return load_trained(checkpoint, {}, false);
 }
 
@@ -96,7 +96,7 @@ struct Model::Loaded {
   // std::invalid_argument where the model is of another task than the method's.
   template <class OwnTask>
   OwnTask& as(const char* method, const char* expected) const {
-    auto* own = dynamic_cast<OwnTask*>(trained.task.get());
+    auto* own = task_as<OwnTask>(*trained.task);
     require(own != nullptr, "{}: the model is of the task {}; expected {}", method, task, expected);
     return *own;
   }
@@ -106,7 +106,7 @@ struct Model::Loaded {
   VaeTask& vae(const char* method) const { return as<VaeTask>(method, "vae"); }
   Forecast& forecaster(const char* method) const { return as<Forecast>(method, "forecast"); }
   const ImageData& images(const char* method) const {
-    if (auto* vae = dynamic_cast<VaeTask*>(trained.task.get())) return vae->data();
+    if (auto* vae = task_as<VaeTask>(*trained.task)) return vae->data();
     return as<ImageClassification>(method, "vae or image-classification").data();
   }
 

@@ -24,4 +24,10 @@ MetricSum accuracy(const Array& logits, const Array& targets) {
   return right;
 }
 
+std::vector<MetricInfo> classification_metrics() {
+  using enum MetricInfo::Better;
+  return {{"loss", "nats", lower, "the negative log likelihood of the class"},
+          {"accuracy", "", higher, "the share of correct classes"}};
+}
+
 }  // namespace tapestry

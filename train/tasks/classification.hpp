@@ -2,12 +2,17 @@
 
 #include "train/task.hpp"
 
-// Of logits (N, V), floating: scores of V classes for each of N examples.
+// Logits (N, V), floating, are scores of V classes for each of N examples.
 namespace tapestry {
 
-std::vector<std::int32_t> likeliest(const Array& logits);  // N classes
+// Returns the class with the highest score, for each example.
+std::vector<std::int32_t> likeliest(const Array& logits);
 
-// The share of the targets (N) int32 that are the likeliest, but for those that are ignored_target.
+// Returns the share of the targets (N) int32 that have the highest score, without those that are
+// ignored_target.
 MetricSum accuracy(const Array& logits, const Array& targets);
+
+// Returns the metrics of a classifier: loss and accuracy.
+std::vector<MetricInfo> classification_metrics();
 
 }  // namespace tapestry

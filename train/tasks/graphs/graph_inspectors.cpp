@@ -92,7 +92,7 @@ void add_edges(PlacedGraph& placed, const Adjacency& graph,
   }
 }
 
-// The nodes with the most neighbours, in their own order.
+// Returns the nodes with the most neighbors, in their own order.
 std::vector<std::int64_t> shown_nodes(const Adjacency& graph) {
   std::vector<std::int64_t> nodes(graph.nodes());
   std::iota(nodes.begin(), nodes.end(), 0);
@@ -143,7 +143,7 @@ PlacedGraph placed_nodes(GraphTask& task) {
   PlacedGraph placed{
       .title = std::ssize(nodes) == whole.graph.nodes()
                    ? fmt::format("{} nodes", nodes.size())
-                   : fmt::format("{} of {} nodes, those with the most neighbours", nodes.size(),
+                   : fmt::format("{} of {} nodes, those with the most neighbors", nodes.size(),
                                  whole.graph.nodes()),
       .names = chosen(whole.names, nodes),
       .truth = chosen(whole.labels, nodes),

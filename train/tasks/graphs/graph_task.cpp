@@ -38,7 +38,7 @@ const Key<std::int64_t> most_nodes{
 const Key<std::vector<std::int64_t>> labelled{
     "data.labelled",
     {1, 34},
-    "members of the club whose side is known",
+    "members of the karate club whose side is known",
     {.low = 1, .high = 34, .used_if = {graph_kind.is(GraphKind::karate)}}};
 const Key<std::int64_t> training_nodes{"data.training_nodes",
                                        140,
@@ -113,11 +113,11 @@ GraphData load_graphs(const Config& config) {
 const Choice<GraphLayerKind> layer{
     "model.layer",
     GraphLayerKind::convolution,
-    "how a node gathers from its neighbours",
+    "how a node gathers from its neighbors",
     {{"convolution", GraphLayerKind::convolution}, {"attention", GraphLayerKind::attention}}};
 const Choice<Normalization> normalization{"model.normalization",
                                           Normalization::symmetric,
-                                          "of a convolution's sum over neighbours",
+                                          "of a convolution's sum over neighbors",
                                           {{"sum", Normalization::sum},
                                            {"mean", Normalization::mean},
                                            {"symmetric", Normalization::symmetric}},
@@ -179,13 +179,11 @@ GraphNetwork network(const Config& config, const GraphData& data) {
 }
 
 TaskSpec spec() {
-  using enum MetricInfo::Better;
   return {.name = "graph",
           .help = "a graph network, of a graph's nodes or of whole graphs",
           .keys = keys(),
           .make = make_task_of<GraphTask>,
-          .metrics = {{"loss", "nats", lower, "the negative log likelihood of the class"},
-                      {"accuracy", "", higher, "the share of correct classes"}},
+          .metrics = classification_metrics(),
           .samples = graph_samples(),
           .panels = graph_panels,
           .onnx = graph_network_graphs};

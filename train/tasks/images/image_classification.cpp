@@ -38,13 +38,11 @@ VisionTransformer make_model(const Config& config, const ImageData& images) {
 }
 
 TaskSpec spec() {
-  using enum MetricInfo::Better;
   return {.name = "image-classification",
           .help = "a vision transformer that tells what an image shows",
           .keys = keys(),
           .make = make_task_of<ImageClassification>,
-          .metrics = {{"loss", "nats", lower, "the negative log likelihood of the class"},
-                      {"accuracy", "", higher, "the share of correct classes"}},
+          .metrics = classification_metrics(),
           .samples = image_classification_samples(),
           .attention = image_classification_attention(),
           .panels = image_classification_panels,
