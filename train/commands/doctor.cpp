@@ -1,8 +1,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <chrono>
-
+#include "autograd/clock.hpp"
 #include "data/json.hpp"
 #include "data/text/text.hpp"
 #include "train/commands/command.hpp"
@@ -86,14 +85,14 @@ class Doctor final : public Command {
     check_training_keys(config);
     if (!out_.empty()) expect_folder(out_);
     use_machine_as(config);
-    const auto start = std::chrono::steady_clock::now();
+    const double start_s = now_s();
     const Admitted admission = is_skipped("plan")
                                    ? Admitted{std::make_unique<TrainingUnderTest>(config_with)}
                                    : admit(config_with);
     if (admission.under_test)
       run_checks(*admission.under_test);
     else
-      report({check_of("plan"), admission.refused, seconds_since(start)});
+      report({check_of("plan"), admission.refused, now_s() - start_s});
     if (json_) print_json(admission.under_test ? admission.under_test->remark() : "");
     return passed_ ? 0 : failed_status;
   } catch (const Interrupted&) {
@@ -121,10 +120,6 @@ class Doctor final : public Command {
     throw InputError(fmt::format("--out {}", error.what()));
   }
 
-  static double seconds_since(std::chrono::steady_clock::time_point start) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
-
   bool is_skipped(const std::string& check) const {
     return std::ranges::count(skipped_, check) > 0;
   }
@@ -135,9 +130,9 @@ class Doctor final : public Command {
       say("a step takes long here: examined with {}\n", under_test.remark());
     for (const DoctorCheck& check : doctor_checks()) {
       if (is_skipped(check.name)) continue;
-      const auto start = std::chrono::steady_clock::now();
+      const double start_s = now_s();
       CheckResult result = examine(check, under_test);
-      report({check, std::move(result), seconds_since(start)});
+      report({check, std::move(result), now_s() - start_s});
       if (!passed_) return;
     }
   }

@@ -1,5 +1,5 @@
-#include <chrono>
 
+#include "autograd/clock.hpp"
 #include "train/commands/command.hpp"
 #include "train/config/keys.hpp"
 #include "train/measure/machine.hpp"
@@ -27,7 +27,7 @@ class Eval final : public Command {
     if (threads_ > 0) overrides_.push_back(fmt::format("{}={}", key::threads.name, threads_));
     const TrainedModel trained = load_trained_with(adapter_, run_, overrides_, true);
     use_machine_as(trained.config);
-    const auto start = std::chrono::steady_clock::now();
+    const double start_s = now_s();
     const Dataset* test = test_ ? trained.task->test_data() : nullptr;
     expect_input(test || !test_,
                  "--test: this task has no split but validation; leave --test out to measure it");
@@ -36,12 +36,12 @@ class Eval final : public Command {
     Ranks alone;
     expect_finite(metrics, test ? "test" : "validation", data, *trained.task, trained.config,
                   alone);
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    const double elapsed_s = now_s() - start_s;
     if (json_)
       say("{}\n", MetricsLine{.step = trained.state.step,
                               .split = test ? "test" : "val",
                               .values = metrics,
-                              .elapsed_s = elapsed.count(),
+                              .elapsed_s = elapsed_s,
                               .signatures = trained.task->signatures(),
                               .checksums = {{"parameters",
                                              checksums_of(tensors_of(trained.task->model(), {}))}}}

@@ -1,7 +1,6 @@
 #include <fmt/ranges.h>
 
-#include <chrono>
-
+#include "autograd/clock.hpp"
 #include "autograd/parallel.hpp"
 #include "data/input_file.hpp"
 #include "data/option_error.hpp"
@@ -94,7 +93,7 @@ class MakeTokens final : public Command {
     const BytePairTokenizer tokenizer = BytePairTokenizer::from_json(json, tokenizer_);
     const std::int32_t end = end_of_text(tokenizer);
 
-    const auto begin = std::chrono::steady_clock::now();
+    const double begin_s = now_s();
     NewFolder folder(out_);
     folder.write(TokenShards::tokenizer_name, {json});
     ShardMaker shards(tokenizer, json, {.end_of_text = end},
@@ -114,9 +113,9 @@ class MakeTokens final : public Command {
     encoder.finish();
     shards.finish();
     folder.finish();
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    const double elapsed_s = now_s() - begin_s;
     say("{}: {} of uint{}, {:.1f} s\n", out_, described(shards.counts(), shards.shards()),
-        8 * shards.width(), elapsed.count());
+        8 * shards.width(), elapsed_s);
   }
 
   std::vector<std::string> files_;

@@ -2,9 +2,8 @@
 
 #include <fmt/ranges.h>
 
-#include <chrono>
-
 #include "autograd/check.hpp"
+#include "autograd/clock.hpp"
 #include "data/json.hpp"
 #include "data/text/text.hpp"
 #include "train/commands/command.hpp"
@@ -129,13 +128,12 @@ class StepsShown {
  public:
   ~StepsShown() { clear(); }
   void show(std::int64_t step, std::int64_t last) {
-    const auto now = std::chrono::steady_clock::now();
-    if (live_columns() == 0 || now - shown_at_ < std::chrono::milliseconds(100)) return;
+    if (live_columns() == 0 || now_s() - shown_s_ < 0.1) return;
     clear();
     say("step {} of {}", step, last);
     std::fflush(stdout);
     is_shown_ = true;
-    shown_at_ = now;
+    shown_s_ = now_s();
   }
   void clear() {
     if (is_shown_) erase_line();
@@ -144,7 +142,7 @@ class StepsShown {
 
  private:
   bool is_shown_ = false;
-  std::chrono::steady_clock::time_point shown_at_{};
+  double shown_s_ = -1;  // when the line was shown last
 };
 
 class Verify final : public Command {

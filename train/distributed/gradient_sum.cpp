@@ -1,9 +1,9 @@
 #include "train/distributed/gradient_sum.hpp"
 
 #include <algorithm>
-#include <chrono>
 
 #include "autograd/check.hpp"
+#include "autograd/clock.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/profile.hpp"
 
@@ -17,10 +17,6 @@ std::span<std::byte> bytes_of(Array array) { return {array.mutable_raw(), array.
 
 Array part_of(const Array& array, const ArrayPart& part) {
   return array.part(part.begin, part.end);
-}
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace

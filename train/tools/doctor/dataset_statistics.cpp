@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "autograd/checksum.hpp"
+#include "autograd/clock.hpp"
 #include "data/graphs/node_graph.hpp"
 #include "data/text/conversation_dataset.hpp"
 #include "data/text/pairs.hpp"
@@ -127,13 +127,13 @@ std::vector<std::int64_t> evenly(std::int64_t size, std::int64_t most) {
 
 // Distant examples come first: neighboring windows of a text hold mostly the same tokens.
 bool read_through(const Dataset& data, const std::function<bool(const Batch&)>& visit) {
-  constexpr std::chrono::seconds most_time(5);
+  constexpr double most_s = 5;
   constexpr std::int64_t stride = 256;
-  const auto end = std::chrono::steady_clock::now() + most_time;
+  const double end_s = now_s() + most_s;
   for (std::int64_t first = 0; first < std::min(stride, data.size()); ++first)
     for (std::int64_t i = first; i < data.size(); i += stride) {
       if (!visit(data.batch(std::vector{i}))) return true;
-      if (std::chrono::steady_clock::now() > end) return false;
+      if (now_s() > end_s) return false;
     }
   return true;
 }

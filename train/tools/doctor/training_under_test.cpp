@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cmath>
 
+#include "autograd/clock.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "optim/clip.hpp"
 #include "train/config/keys.hpp"
@@ -29,9 +29,9 @@ std::int64_t context_of(const Config& config) {
 }
 
 double time_of(const std::function<void()>& run) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = now_s();
   run();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return now_s() - start;
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 
 #include "autograd/buffer_pool.hpp"
+#include "autograd/clock.hpp"
 #include "autograd/dry_run.hpp"
 #include "autograd/profile.hpp"
 #include "train/config/keys.hpp"
@@ -26,11 +26,11 @@ std::int64_t bytes_in_use() { return memory_use().bytes_in_use; }
 // brings the arrays to at most.
 template <class DryTraining>
 std::int64_t peak_of_batches(std::int64_t batches, double seconds, DryTraining walk) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  const double end_s = now_s() + seconds;
   std::int64_t most = bytes_in_use(), like = -1;
   bool differ = false;
   for (std::int64_t i = 0; i < std::min(batches, most_batches); ++i) {
-    if (i >= compared_batches && (!differ || std::chrono::steady_clock::now() > end)) break;
+    if (i >= compared_batches && (!differ || now_s() > end_s)) break;
     reset_peak_memory();
     walk(i);
     const std::int64_t peak = memory_use().peak_bytes_in_use;
