@@ -16,15 +16,16 @@ void StepSums::begin(const StepInputs& inputs) {
   std::vector<double> counts;
   for (const Batch& batch : inputs.batches) counts.push_back(batch.count);
   counts_ = ranks_.begin_gather(std::move(counts), "the counts");
-  count_ = 0;
+  count_.reset();
   measured_.clear();
 }
 
 double StepSums::count() {
-  if (count_ == 0)
-    for (const std::vector<double>& of_rank : ranks_.end_gather(std::move(counts_)))
-      for (const double of_micro_batch : of_rank) count_ += of_micro_batch;
-  return count_;
+  if (count_) return *count_;
+  count_ = 0;
+  for (const std::vector<double>& of_rank : ranks_.end_gather(std::move(counts_)))
+    for (const double of_micro_batch : of_rank) *count_ += of_micro_batch;
+  return *count_;
 }
 
 void StepSums::add(Tape& tape, Loss loss, double units, bool is_told_to_stop) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "train/distributed/gradient_sum.hpp"
@@ -43,7 +44,7 @@ class StepSums final {
   GradientSum gradients_;
   Ranks::Gathering<std::vector<double>> counts_;
   std::vector<Measured> measured_;
-  double count_ = 0;  // of the step; 0: not known yet
+  std::optional<double> count_;  // of the step; none: not asked for yet
 };
 
 }  // namespace tapestry
