@@ -14,6 +14,14 @@ namespace {
 
 TEST_SUITE_BEGIN("training");
 
+TEST_CASE("bug: --profile showed a newline of the run's name" *
+          not_sanitized("the peaks that it measures take minutes there")) {
+  const RunFixture fixture;
+  const Finished finished = fixture.train("toy", "two\nlines", {"--profile"});
+  REQUIRE(finished.status == 0);
+  check_says(finished.out, {"two\\x0alines/trace.json: open it with"});
+}
+
 TEST_CASE("training: --profile prints where the time goes, and leaves a trace of it" *
           not_sanitized("the peaks that it measures take minutes there")) {
   const RunFixture fixture;

@@ -5,6 +5,7 @@
 
 #include "autograd/profile.hpp"
 #include "data/json.hpp"
+#include "data/text/text.hpp"
 #include "train/measure/machine.hpp"
 #include "train/trainer/callbacks/callbacks.hpp"
 
@@ -115,7 +116,7 @@ class Profile final : public Callback {
     lock_.replace(lock_.run().trace(), {profile_trace(events_)});
     lock_.replace(lock_.run().profile(), {table});
     log_(fmt::format("{}{}: open it with https://ui.perfetto.dev or chrome://tracing\n", table,
-                     lock_.run().trace()));
+                     printable(lock_.run().trace())));
     if (!ranks_.alone())
       log_(fmt::format(
           "{}: {:.2f} MB sent a step; {:.2f} ms of messages, {:.2f} ms waited for them\n",
