@@ -27,19 +27,27 @@ class Callback {
   virtual void on_begin(std::int64_t /*step*/, bool /*evaluated*/) {}
 
   virtual void on_step_begin() {}
-  virtual bool accepts(const ComputedStep&) { return true; }  // false: the step moves nothing
+  // Returns whether the step may move the parameters; false skips it.
+  virtual bool accepts(const ComputedStep&) { return true; }
   virtual void on_step_end(const ComputedStep&, bool /*moved*/) {}
 
-  // The model is about to be evaluated, shown or saved; called once more afterwards.
+  // Exchanges the trained weights with those that are evaluated, shown and saved. Called before and
+  // after each of these.
   virtual void exchange_weights() {}
 
-  virtual void on_evaluation(std::int64_t /*step*/) {}  // comes next; the model may be inspected
-  virtual void on_metrics(const MetricsLine&) {}        // were measured
-  virtual void on_checkpoint() {}  // comes next; what was recorded has to last as long
-  virtual void on_message(const std::string&) {}  // for whoever watches
-  virtual void on_end() {}                        // after the last step; a test may follow
+  // Called before the evaluation of this step. The model may be inspected.
+  virtual void on_evaluation(std::int64_t /*step*/) {}
+  // Takes what was measured.
+  virtual void on_metrics(const MetricsLine&) {}
+  // Called before a checkpoint is written: what was recorded has to last as long.
+  virtual void on_checkpoint() {}
+  // Takes a message for the user.
+  virtual void on_message(const std::string&) {}
+  // Called after the last step; a test may follow.
+  virtual void on_end() {}
 
-  virtual bool ends_training() const { return false; }  // true: the last step was done
+  // Returns whether the training ends before its last step.
+  virtual bool ends_training() const { return false; }
 };
 
 }  // namespace tapestry
