@@ -16,14 +16,14 @@ const Choice<Readout> pooling{"model.pooling",
                               "what is read out: a class token, or the patches' mean",
                               {{"class", Readout::class_token}, {"mean", Readout::mean}}};
 
-std::vector<KeyInfo> keys() {
+std::vector<KeyInfo> image_classification_keys() {
   std::vector<KeyInfo> all = block_keys();
   all.insert(all.end(), {patch, pooling});
   for (KeyInfo& key : image_keys()) all.push_back(std::move(key));
   return all;
 }
 
-VisionTransformer make_model(const Config& config, const ImageData& images) {
+VisionTransformer make_vision_transformer(const Config& config, const ImageData& images) {
   const std::int64_t side = config[patch];
   config.expect(images.height() % side == 0 && images.width() % side == 0, patch,
                 "does not divide images of {} × {} pixels", images.height(), images.width());
@@ -37,10 +37,10 @@ VisionTransformer make_model(const Config& config, const ImageData& images) {
   return initialised(config, [&](Random& init) { return VisionTransformer(options, init); });
 }
 
-TaskSpec spec() {
+TaskSpec image_classification_spec() {
   return {.name = "image-classification",
           .help = "a vision transformer that tells what an image shows",
-          .keys = keys(),
+          .keys = image_classification_keys(),
           .make = make_task_of<ImageClassification>,
           .metrics = classification_metrics(),
           .samples = image_classification_samples(),
@@ -50,12 +50,12 @@ TaskSpec spec() {
           .is_usable_in_programs = true};
 }
 
-const RegisterTask registered(spec);
+const RegisterTask registered_image_classification(image_classification_spec);
 
 }  // namespace
 
 ImageClassification::ImageClassification(const TaskSetup& setup)
-    : data_(setup), model_(make_model(setup.config, data_)) {}
+    : data_(setup), model_(make_vision_transformer(setup.config, data_)) {}
 
 Loss ImageClassification::loss(const Batch& batch, const Pass& pass) {
   const Tensor logits = model_.forward(batch.inputs, pass.training ? pass.noise : nullptr);

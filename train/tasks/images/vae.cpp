@@ -46,14 +46,14 @@ const Key<std::int64_t> kl_warmup_steps{"model.kl_warmup_steps",
                                         "steps over which the KL term's weight rises from 0",
                                         {.low = 0, .used_if = {variational}}};
 
-std::vector<KeyInfo> keys() {
+std::vector<KeyInfo> vae_keys() {
   std::vector<KeyInfo> all = image_keys();
   all.insert(all.end(), {channels, hidden, latent, sigma, likelihood, reconstruction_weight, beta,
                          kl_warmup_steps, key::activation});
   return all;
 }
 
-Vae make_model(const Config& config, const ImageData& images) {
+Vae make_vae(const Config& config, const ImageData& images) {
   config.expect(!config[hidden].empty(), hidden, "expected at least one layer");
   const VaeOptions options{.height = images.height(),
                            .width = images.width(),
@@ -66,12 +66,12 @@ Vae make_model(const Config& config, const ImageData& images) {
   return initialised(config, [&](Random& init) { return Vae(options, init); });
 }
 
-TaskSpec spec() {
+TaskSpec vae_spec() {
   using enum MetricInfo::Better;
   return {
       .name = "vae",
       .help = "an autoencoder of images, variational or plain",
-      .keys = keys(),
+      .keys = vae_keys(),
       .make = make_task_of<VaeTask>,
       .metrics = {{.name = "loss",
                    .unit = "nats",
@@ -99,12 +99,12 @@ TaskSpec spec() {
       .is_usable_in_programs = true};
 }
 
-const RegisterTask registered(spec);
+const RegisterTask registered_vae(vae_spec);
 
 }  // namespace
 
 VaeTask::VaeTask(const TaskSetup& setup)
-    : config_(setup.config), data_(setup), model_(make_model(config_, data_)) {}
+    : config_(setup.config), data_(setup), model_(make_vae(config_, data_)) {}
 
 Loss VaeTask::loss(const Batch& batch, const Pass& pass) {
   const Vae::Elbo elbo = pass.noise != nullptr ? model_.elbo(batch.inputs, *pass.noise)

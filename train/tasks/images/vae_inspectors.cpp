@@ -21,11 +21,11 @@ const Choice<Kind> kind{"kind",
                          {"reconstructions", Kind::reconstructions},
                          {"around", Kind::around},
                          {"interpolation", Kind::interpolation}}};
-const Key<std::int64_t> count = count_option(0);
+const Key<std::int64_t> image_count = count_option(0);
 const Key<double> temperature =
     temperature_option("of the noise: 0 is the mean", {kind.is(Kind::prior)});
 const Key<std::int64_t> seed = seed_option({kind.is(Kind::prior, Kind::around)});
-const Key<std::int64_t> index_of_first =
+const Key<std::int64_t> first_image =
     index_option("the validation image to start from",
                  {kind.is(Kind::reconstructions, Kind::around, Kind::interpolation)});
 const Key<double> spread{"spread",
@@ -84,7 +84,7 @@ class Pictures {
 
  private:
   std::int64_t count_or(std::int64_t usual) const {
-    return options_[count] > 0 ? options_[count] : usual;
+    return options_[image_count] > 0 ? options_[image_count] : usual;
   }
   Tensor decoded(const Tensor& z) const;               // (N, Z) -> (N, F)
   Tensor images_from_index(std::int64_t wanted);       // validation images (wanted, F)
@@ -104,7 +104,7 @@ Tensor Pictures::decoded(const Tensor& z) const {
 }
 
 Tensor Pictures::images_from_index(std::int64_t wanted) {
-  return data_.validation(options_[index_of_first], wanted).inputs;
+  return data_.validation(options_[first_image], wanted).inputs;
 }
 
 // From N(0, scale²). A plain autoencoder has no prior: the covariance of its training images' codes
@@ -151,8 +151,7 @@ PictureGrid Pictures::interpolation() {
   constexpr std::int64_t steps = 8;
   const Tensor x = images_from_index(2 * count_or(8));
   const std::int64_t pairs = x.dim(0) / 2, F = x.dim(1), Z = model_.options.latent;
-  expect_input(pairs > 0, "--index {}: expected two images from there on",
-               options_[index_of_first]);
+  expect_input(pairs > 0, "--index {}: expected two images from there on", options_[first_image]);
   const Tensor ends = slice(x, 0, 0, 2 * pairs);
   const Tensor codes = reshape(model_.encode(ends).mean, {pairs, 2, Z});
   const Tensor from = slice(codes, 1, 0, 1), to = slice(codes, 1, 1, 2);  // (pairs, 1, Z)
@@ -179,7 +178,7 @@ PictureGrid pictures_of(VaeTask& task, const Options& options) {
   throw_unhandled(kind);
 }
 
-Sample sample(VaeTask& task, const Options& options) {
+Sample sample_images(VaeTask& task, const Options& options) {
   Sample sample{.figure = pictures_of(task, options)};
   if (options.is_set(kind)) sample.name = kind.name_of(options[kind]);
   return sample;
@@ -237,7 +236,7 @@ Decoder described(const Vae& model) {
 }  // namespace
 
 Inspector<Sample> vae_samples() {
-  return {{kind, count, temperature, seed, index_of_first, spread}, &sample};
+  return {{kind, image_count, temperature, seed, first_image, spread}, &sample_images};
 }
 
 LatentCodes vae_latent_codes(VaeTask& task) {

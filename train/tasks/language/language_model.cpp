@@ -31,7 +31,7 @@ std::vector<KeyInfo> network_keys() {
   return all;
 }
 
-std::vector<KeyInfo> keys() {
+std::vector<KeyInfo> language_model_keys() {
   std::vector<KeyInfo> all = network_keys();
   const std::vector<KeyInfo> reading = corpus_keys();
   all.insert(all.end(), reading.begin(), reading.end());
@@ -106,15 +106,15 @@ Tensor logits_of(const LanguageModel::Network& network, const Batch& batch, Rand
                                                 documents ? documents->starts : Array());
 }
 
-TokenDecoder token_decoder(LanguageModel& task) {
+TokenDecoder language_model_decoder(LanguageModel& task) {
   return [&task](std::span<const std::int32_t> tokens) { return task.tokenizer().decode(tokens); };
 }
 
-TaskSpec spec() {
+TaskSpec language_model_spec() {
   using enum MetricInfo::Better;
   return {.name = "language-model",
           .help = "a transformer or recurrent network that predicts the next token",
-          .keys = keys(),
+          .keys = language_model_keys(),
           .make = make_task_of<LanguageModel>,
           .metrics = {{.name = "loss",
                        .unit = "nats per token",
@@ -125,14 +125,14 @@ TaskSpec spec() {
                       {"bits_per_char", "bits", lower, "the loss for each character"}},
           .samples = language_model_samples(),
           .chat = language_model_chat(),
-          .token_decoder = token_decoder,
+          .token_decoder = language_model_decoder,
           .attention = language_model_attention(),
           .panels = language_model_panels,
           .onnx = language_model_graphs,
           .is_usable_in_programs = true};
 }
 
-const RegisterTask registered(spec);
+const RegisterTask registered_language_model(language_model_spec);
 
 }  // namespace
 

@@ -17,38 +17,41 @@
 namespace tapestry {
 namespace {
 
-const Choice<ToyTask> kind{"data.kind",
-                           ToyTask::sort,
-                           "what to do with a sequence",
-                           {{"sort", ToyTask::sort},
-                            {"reverse", ToyTask::reverse},
-                            {"copy", ToyTask::copy},
-                            {"addition", ToyTask::addition}}};
+const Choice<ToyTask> toy_task{"data.kind",
+                               ToyTask::sort,
+                               "what to do with a sequence",
+                               {{"sort", ToyTask::sort},
+                                {"reverse", ToyTask::reverse},
+                                {"copy", ToyTask::copy},
+                                {"addition", ToyTask::addition}}};
 const Key<std::int64_t> length{
     "data.length", 8, "symbols of a sequence, or digits of each number", {.low = 1, .high = 512}};
 const Key<std::int64_t> alphabet{
     "data.alphabet",
     10,
     "different symbols: 0-9, then a-z",
-    {.low = 2, .high = 36, .used_if = {kind.is(ToyTask::sort, ToyTask::reverse, ToyTask::copy)}}};
-const Key<std::int64_t> examples{
+    {.low = 2,
+     .high = 36,
+     .used_if = {toy_task.is(ToyTask::sort, ToyTask::reverse, ToyTask::copy)}}};
+const Key<std::int64_t> training_sequences{
     "data.examples", 100'000, "training sequences", {.low = 1, .high = 1e9}};
-const Key<std::int64_t> held_back{
+const Key<std::int64_t> validation_sequences{
     "data.held_back", 1000, "sequences to validate on, never trained on", {.low = 1, .high = 1e6}};
 
-std::vector<KeyInfo> keys() {
+std::vector<KeyInfo> toy_sequence_keys() {
   std::vector<KeyInfo> all = decoder_only_keys();
-  all.insert(all.end(), {kind, length, alphabet, examples, held_back});
+  all.insert(all.end(), {toy_task, length, alphabet, training_sequences, validation_sequences});
   return all;
 }
 
 ToySequences sequences(const Config& config, Split split) {
-  const ToyOptions options{.task = config[kind],
-                           .length = config[length],
-                           .alphabet = config[alphabet],
-                           .examples = config[split == Split::train ? examples : held_back],
-                           .seed = seed_of(config),
-                           .split = split};
+  const ToyOptions options{
+      .task = config[toy_task],
+      .length = config[length],
+      .alphabet = config[alphabet],
+      .examples = config[split == Split::train ? training_sequences : validation_sequences],
+      .seed = seed_of(config),
+      .split = split};
   return with_keys(config, {{"length", length, "raise it"}}, [&] { return ToySequences(options); });
 }
 
@@ -80,8 +83,8 @@ Transformer make_model(const Config& config, const ToySequences& data) {
 
 // --- inspectors ---
 
-const Key<std::string> prompt = prompt_option("a sequence to answer");
-const Key<std::int64_t> count = count_option(8, {prompt.is("")});
+const Key<std::string> toy_prompt = prompt_option("a sequence to answer");
+const Key<std::int64_t> answer_count = count_option(8, {toy_prompt.is("")});
 
 std::string question(const std::string& text) { return text.ends_with('>') ? text : text + '>'; }
 
@@ -96,18 +99,18 @@ std::string answered(ToySequence& task, const std::string& text) {
   return asked + given + (given == right ? "  right\n" : "  wrong, expected " + right + "\n");
 }
 
-Sample sample(ToySequence& task, const Options& options) {
-  if (!options[prompt].empty()) return {.text = answered(task, options[prompt])};
+Sample sample_answers(ToySequence& task, const Options& options) {
+  if (!options[toy_prompt].empty()) return {.text = answered(task, options[toy_prompt])};
   std::string text;
-  for (std::int64_t i = 0; i < std::min(options[count], task.validation_data().size()); ++i)
+  for (std::int64_t i = 0; i < std::min(options[answer_count], task.validation_data().size()); ++i)
     text += answered(task, task.validation_data().prompt(i));
   return {.text = text};
 }
 
 // Of the prompt with its right answer.
-AttentionMaps attention(ToySequence& task, const Options& options) {
+AttentionMaps answer_attention(ToySequence& task, const Options& options) {
   const ToySequences& data = task.validation_data();
-  std::string text = question(options[prompt].empty() ? data.prompt(0) : options[prompt]);
+  std::string text = question(options[toy_prompt].empty() ? data.prompt(0) : options[toy_prompt]);
   text += data.answer(text);
   text.pop_back();  // nothing is asked of the last symbol
   std::vector<std::string> labels;
@@ -115,14 +118,14 @@ AttentionMaps attention(ToySequence& task, const Options& options) {
   return attention_of(task.model(), data.vocabulary().encode(text), labels);
 }
 
-TokenDecoder token_decoder(ToySequence& task) {
+TokenDecoder toy_sequence_decoder(ToySequence& task) {
   return [&task](std::span<const std::int32_t> tokens) {
     return task.validation_data().vocabulary().decode(tokens);
   };
 }
 
 // Held-back sequences with the model's own answers.
-ReportPanels panels(ToySequence& task) {
+ReportPanels toy_sequence_panels(ToySequence& task) {
   const ToySequences& data = task.validation_data();
   const std::int64_t count = std::min<std::int64_t>(6, data.size());
   const auto label = [&](std::int32_t token) { return data.vocabulary().symbols()[token]; };
@@ -144,12 +147,12 @@ ReportPanels panels(ToySequence& task) {
   return {read};
 }
 
-TaskSpec spec() {
+TaskSpec toy_sequence_spec() {
   using enum MetricInfo::Better;
   return {
       .name = "toy-sequence",
       .help = "a decoder-only transformer on built-in sequences",
-      .keys = keys(),
+      .keys = toy_sequence_keys(),
       .make = make_task_of<ToySequence>,
       .metrics = {{.name = "loss",
                    .unit = "nats per token",
@@ -157,14 +160,14 @@ TaskSpec spec() {
                    .meaning = "the negative log likelihood of the answer's tokens",
                    .is_per_token = true},
                   {"exact_match", "", higher, "the share of answers that are entirely correct"}},
-      .samples = {{prompt, count}, &sample},
-      .token_decoder = token_decoder,
-      .attention = {{prompt}, &attention},
-      .panels = panels,
+      .samples = {{toy_prompt, answer_count}, &sample_answers},
+      .token_decoder = toy_sequence_decoder,
+      .attention = {{toy_prompt}, &answer_attention},
+      .panels = toy_sequence_panels,
       .onnx = toy_sequence_graphs};
 }
 
-const RegisterTask registered(spec);
+const RegisterTask registered_toy_sequence(toy_sequence_spec);
 
 }  // namespace
 

@@ -21,18 +21,18 @@
 namespace tapestry {
 namespace {
 
-enum class Kind { dates, text };
-const Choice<Kind> kind{"data.kind",
-                        Kind::dates,
-                        "built-in dates, or the sentence pairs of data.path",
-                        {{"dates", Kind::dates}, {"text", Kind::text}}};
-const Condition of_dates = kind.is(Kind::dates), of_text = kind.is(Kind::text);
-const Key<std::int64_t> examples{
+enum class PairKind { dates, text };
+const Choice<PairKind> pair_kind{"data.kind",
+                                 PairKind::dates,
+                                 "built-in dates, or the sentence pairs of data.path",
+                                 {{"dates", PairKind::dates}, {"text", PairKind::text}}};
+const Condition of_dates = pair_kind.is(PairKind::dates), of_text = pair_kind.is(PairKind::text);
+const Key<std::int64_t> training_dates{
     "data.examples", 100'000, "dates to train on", {.low = 1, .high = 1e9, .used_if = {of_dates}}};
-const Key<std::int64_t> held_back{"data.held_back",
-                                  1000,
-                                  "dates to validate on, never trained on",
-                                  {.low = 1, .high = 1e6, .used_if = {of_dates}}};
+const Key<std::int64_t> validation_dates{"data.held_back",
+                                         1000,
+                                         "dates to validate on, never trained on",
+                                         {.low = 1, .high = 1e6, .used_if = {of_dates}}};
 const Key<std::string> source_language{"data.source_language",
                                        "de",
                                        "the source files' last part: train.de",
@@ -79,12 +79,12 @@ const Key<std::int64_t> beams{"model.beams",
                               "hypotheses in decoding; 1: greedy",
                               {.low = 1, .high = 64, .may_change_on_resume = true}};
 
-std::vector<KeyInfo> keys() {
+std::vector<KeyInfo> translation_keys() {
   std::vector<KeyInfo> all = transformer_keys();
   all.insert(all.end(),
-             {kind, key::data_source, examples, held_back, source_language, target_language,
-              training_split, validation_split, test_split, tokenizer_path, vocabulary, lower_cased,
-              context, key::decoder_layers, label_smoothing, beams});
+             {pair_kind, key::data_source, training_dates, validation_dates, source_language,
+              target_language, training_split, validation_split, test_split, tokenizer_path,
+              vocabulary, lower_cased, context, key::decoder_layers, label_smoothing, beams});
   return all;
 }
 
@@ -94,14 +94,14 @@ ParallelCorpus dates(const Config& config) {
     return std::make_unique<DateDataset>(
         DateOptions{.examples = count, .seed = seed_of(config), .split = which});
   };
-  auto training = part(Split::train, config[examples]);
+  auto training = part(Split::train, config[training_dates]);
   const auto codec = std::make_shared<const DateDataset>(*training);
   return {.vocabulary = codec->vocabulary_size(),
           .context = DateDataset::context(),
           .encode = [codec](std::string_view text) { return codec->encode(text); },
           .decode = [codec](std::span<const std::int32_t> tokens) { return codec->decode(tokens); },
           .training = std::move(training),
-          .validation = part(Split::validation, config[held_back])};
+          .validation = part(Split::validation, config[validation_dates])};
 }
 
 ParallelText load(const Config& config, const Key<std::string>& split,
@@ -187,13 +187,13 @@ ParallelCorpus sentences(const TaskSetup& setup) {
 }
 
 ParallelCorpus read_pairs(const TaskSetup& setup) {
-  switch (setup.config[kind]) {
-    case Kind::dates:
+  switch (setup.config[pair_kind]) {
+    case PairKind::dates:
       return dates(setup.config);
-    case Kind::text:
+    case PairKind::text:
       return sentences(setup);
   }
-  throw_unhandled(kind);
+  throw_unhandled(pair_kind);
 }
 
 EncoderDecoder make_model(const Config& config, const ParallelCorpus& corpus) {
@@ -202,15 +202,15 @@ EncoderDecoder make_model(const Config& config, const ParallelCorpus& corpus) {
   return initialised(config, [&](Random& init) { return EncoderDecoder(options, init); });
 }
 
-TokenDecoder token_decoder(Translation& task) {
+TokenDecoder translation_decoder(Translation& task) {
   return [&task](std::span<const std::int32_t> tokens) { return task.corpus().decode(tokens); };
 }
 
-TaskSpec spec() {
+TaskSpec translation_spec() {
   using enum MetricInfo::Better;
   return {.name = "translation",
           .help = "an encoder-decoder transformer",
-          .keys = keys(),
+          .keys = translation_keys(),
           .make = make_task_of<Translation>,
           .metrics = {{.name = "loss",
                        .unit = "nats per token",
@@ -228,14 +228,14 @@ TaskSpec spec() {
                       {"cut_sources", "sentences", neither,
                        "the number that were too long to be read"}},
           .samples = translation_samples(),
-          .token_decoder = token_decoder,
+          .token_decoder = translation_decoder,
           .attention = translation_attention(),
           .panels = translation_panels,
           .onnx = translation_graphs,
           .is_usable_in_programs = true};
 }
 
-const RegisterTask registered(spec);
+const RegisterTask registered_translation(translation_spec);
 
 }  // namespace
 
@@ -249,7 +249,7 @@ Translation::Translation(const TaskSetup& setup)
     : config_(setup.config), corpus_(read_pairs(setup)), model_(make_model(config_, corpus_)) {}
 
 Order Translation::order() const {
-  return config_[kind] == Kind::text ? Order::similar_lengths : Order::shuffled;
+  return config_[pair_kind] == PairKind::text ? Order::similar_lengths : Order::shuffled;
 }
 
 Loss Translation::loss(const Batch& batch, const Pass& pass) {
@@ -277,7 +277,7 @@ void Translation::add_corpus_metrics(const GeneratedTexts& generated, Metrics& m
     equal += generated.predictions[i] == (corpus_.lower_case ? lower_case(references) : references);
   }
   metrics["exact_match"] = equal / static_cast<double>(generated.predictions.size());
-  if (config_[kind] != Kind::text) return;
+  if (config_[pair_kind] != PairKind::text) return;
   metrics["bleu"] = corpus_bleu(generated.predictions, generated.references, bleu()).score;
   metrics["cut_sources"] = static_cast<double>(generated.cut_sources);
 }
@@ -285,7 +285,7 @@ void Translation::add_corpus_metrics(const GeneratedTexts& generated, Metrics& m
 BleuOptions Translation::bleu() const { return {.lower_case = corpus_.lower_case}; }
 
 Signatures Translation::signatures() const {
-  if (config_[kind] != Kind::text) return {};
+  if (config_[pair_kind] != PairKind::text) return {};
   return {{"bleu", fmt::format("{}|version:tapestry-{}", bleu_signature(bleu()), release())}};
 }
 

@@ -15,8 +15,8 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-const Key<std::string> prompt = prompt_option("a sentence to translate");
-const Key<std::int64_t> count = count_option(8, {prompt.is("")});
+const Key<std::string> translation_prompt = prompt_option("a sentence to translate");
+const Key<std::int64_t> translation_count = count_option(8, {translation_prompt.is("")});
 
 Tokens prompt_tokens(const ParallelCorpus& corpus, const std::string& sentence) {
   const Tokens tokens = corpus.encode(sentence);
@@ -28,7 +28,8 @@ Tokens prompt_tokens(const ParallelCorpus& corpus, const std::string& sentence) 
 
 // The prompt, or the first sentence that was held back.
 Tokens source_tokens(const ParallelCorpus& corpus, const Options& options) {
-  if (!options[prompt].empty() || !corpus.validation) return prompt_tokens(corpus, options[prompt]);
+  if (!options[translation_prompt].empty() || !corpus.validation)
+    return prompt_tokens(corpus, options[translation_prompt]);
   const Array tokens =
       corpus.validation->batch(std::array<std::int64_t, 1>{0}).part<SourceTokens>().tokens;
   const auto values = tokens.values<std::int32_t>();
@@ -39,13 +40,16 @@ Tokens translated(Translation& task, const Tokens& source) {
   return translate(task.model(), one_row(source), {}, task.decoding()).front();
 }
 
-Sample sample(Translation& task, const Options& options) {
+Sample sample_translations(Translation& task, const Options& options) {
   const ParallelCorpus& corpus = task.corpus();
-  if (!options[prompt].empty())
-    return {.text = corpus.decode(translated(task, prompt_tokens(corpus, options[prompt]))) + "\n"};
+  if (!options[translation_prompt].empty())
+    return {.text = corpus.decode(
+                        translated(task, prompt_tokens(corpus, options[translation_prompt]))) +
+                    "\n"};
   expect_input(corpus.validation != nullptr, "--prompt is required: a sentence to translate");
   std::string text;
-  for (std::int64_t i = 0; i < std::min(options[count], corpus.validation->size()); ++i) {
+  for (std::int64_t i = 0; i < std::min(options[translation_count], corpus.validation->size());
+       ++i) {
     const Batch batch = corpus.validation->batch(std::array{i});
     const GeneratedTexts one = task.generated(batch);
     text += fmt::format("{}\n  {}\n  expected {}\n",
@@ -56,7 +60,7 @@ Sample sample(Translation& task, const Options& options) {
 }
 
 // While it reads the prompt and writes its translation.
-AttentionMaps attention(Translation& task, const Options& options) {
+AttentionMaps attention_of_translation(Translation& task, const Options& options) {
   const ParallelCorpus& corpus = task.corpus();
   const Tokens source = source_tokens(corpus, options);
   Tokens target = translated(task, source);
@@ -137,9 +141,13 @@ TranslatedPair translated_pair(Translation& task, const Dataset& pairs, std::int
 
 }  // namespace
 
-Inspector<Sample> translation_samples() { return {{prompt, count}, &sample}; }
+Inspector<Sample> translation_samples() {
+  return {{translation_prompt, translation_count}, &sample_translations};
+}
 
-Inspector<AttentionMaps> translation_attention() { return {{prompt}, &attention}; }
+Inspector<AttentionMaps> translation_attention() {
+  return {{translation_prompt}, &attention_of_translation};
+}
 
 // Shows pairs of the test split, or of the validation split if there is none.
 ReportPanels translation_panels(Translation& task) {
