@@ -15,21 +15,22 @@ namespace {
 namespace fs = std::filesystem;
 
 const fs::path root = TAPESTRY_SOURCE_DIR;
-const std::vector<std::string> rooms = {"autograd", "layers", "optim", "data", "train", "tests"};
+const std::vector<std::string> top_folders = {"autograd", "layers", "optim",
+                                              "data",     "train",  "tests"};
 
 struct Source {
-  std::string path, room, text;
+  std::string path, top_folder, text;
 };
 
-// Every .hpp and .cpp file of the six rooms.
+// Every .hpp and .cpp file of the six folders.
 const std::vector<Source>& sources() {
   static const std::vector<Source> found = [] {
     std::vector<Source> all;
-    for (const std::string& room : rooms)
-      for (const auto& entry : fs::recursive_directory_iterator(root / room))
+    for (const std::string& folder : top_folders)
+      for (const auto& entry : fs::recursive_directory_iterator(root / folder))
         if (entry.path().extension() == ".hpp" || entry.path().extension() == ".cpp")
-          all.push_back(
-              {fs::relative(entry.path(), root).string(), room, read_bytes(entry.path().string())});
+          all.push_back({fs::relative(entry.path(), root).string(), folder,
+                         read_bytes(entry.path().string())});
     std::ranges::sort(all, {}, &Source::path);
     return all;
   }();
@@ -47,27 +48,28 @@ std::vector<std::string> matches(const std::string& text, const std::string& pat
 
 TEST_SUITE_BEGIN("repository");
 
-TEST_CASE("repository: autograd <- {layers, optim, data} <- train <- tests, and no other arrow") {
+TEST_CASE(
+    "repository: autograd <- {layers, optim, data} <- train <- tests, and no other dependency") {
   const std::map<std::string, std::set<std::string>> allowed = {
       {"autograd", {"autograd"}},
       {"layers", {"autograd", "layers"}},
       {"optim", {"autograd", "optim"}},
       {"data", {"autograd", "data"}},
       {"train", {"autograd", "layers", "optim", "data", "train"}},
-      {"tests", {rooms.begin(), rooms.end()}}};
-  int arrows = 0;
+      {"tests", {top_folders.begin(), top_folders.end()}}};
+  int dependencies = 0;
   for (const Source& source : sources())
     for (const std::string& included : matches(source.text, "^ *# *include +\"([^\"]*)\"")) {
       CAPTURE(source.path);
       CAPTURE(included);
-      CHECK(allowed.at(source.room).contains(included.substr(0, included.find('/'))));
+      CHECK(allowed.at(source.top_folder).contains(included.substr(0, included.find('/'))));
       CHECK(fs::exists(root / included));
-      ++arrows;
+      ++dependencies;
     }
-  CHECK(arrows > 100);
+  CHECK(dependencies > 100);
   for (const Source& source : sources())  // ours are in quotes, so that the rule can be read
     for (const std::string& included : matches(source.text, "^ *# *include +<([^>]*)>"))
-      CHECK_MESSAGE(std::ranges::count(rooms, included.substr(0, included.find('/'))) == 0,
+      CHECK_MESSAGE(std::ranges::count(top_folders, included.substr(0, included.find('/'))) == 0,
                     source.path, " includes ", included);
 }
 
@@ -150,7 +152,7 @@ TEST_CASE("repository: data knows arrays, but no tensor") {
   const std::set<std::string> allowed = {"adjacency", "array",  "check",   "checksum",
                                          "parallel",  "random", "dry_run", "shape"};
   for (const Source& source : sources())
-    if (source.room == "data")
+    if (source.top_folder == "data")
       for (const std::string& header :
            matches(source.text, "^#include \"autograd/([^\"]*)[.]hpp\""))
         CHECK_MESSAGE(allowed.contains(header), source.path, " includes autograd/", header);
@@ -165,7 +167,7 @@ TEST_CASE("repository: data states facts, without a config's keys and the comman
   CHECK(!speaks("\"found nothing -- or train.\""));
   int literals = 0;
   for (const Source& source : sources()) {
-    if (source.room != "data") continue;
+    if (source.top_folder != "data") continue;
     const std::string code = std::regex_replace(
         source.text, std::regex("^ *(?:#include|//).*", std::regex::multiline), "");
     for (const std::string& text : matches(code, literal)) {
@@ -182,7 +184,7 @@ TEST_CASE("repository: headers start with #pragma once, and one alone brings xte
     if (!source.path.ends_with(".hpp")) continue;
     ++headers;
     CHECK_MESSAGE(source.text.starts_with("#pragma once\n"), source.path);
-    if (source.room == "tests" || source.path.starts_with("autograd/kernels/")) continue;
+    if (source.top_folder == "tests" || source.path.starts_with("autograd/kernels/")) continue;
     if (source.path == "autograd/xtensor.hpp") continue;  // for sources, and the library's users
     CHECK_MESSAGE(
         matches(source.text, "^#include [<\"]((xtensor|xsimd|dnnl|autograd/xtensor.hpp)[^>\"]*)")
@@ -195,7 +197,7 @@ TEST_CASE("repository: headers start with #pragma once, and one alone brings xte
 TEST_CASE("repository: one #pragma omp") {
   std::vector<std::string> found;
   for (const Source& source : sources())
-    if (source.room != "tests")
+    if (source.top_folder != "tests")
       for (const std::string& pragma : matches(source.text, "^ *(# *pragma +omp)"))
         found.push_back(source.path + pragma);
   CHECK(found == std::vector<std::string>{"autograd/parallel.cpp#pragma omp"});
@@ -203,7 +205,7 @@ TEST_CASE("repository: one #pragma omp") {
 
 TEST_CASE("repository: nothing below train/ prints or ends the program") {
   for (const Source& source : sources())
-    if (source.room != "train" && source.room != "tests")
+    if (source.top_folder != "train" && source.top_folder != "tests")
       for (const std::string& call :
            matches(source.text, "\\b(fmt::print|printf|std::cout|std::cerr|exit|abort) *[(<]"))
         CHECK_MESSAGE(false, source.path, " calls ", call);
@@ -213,7 +215,7 @@ TEST_CASE("repository: nothing below train/ prints or ends the program") {
 TEST_CASE(
     "repository: what train/ prints goes through one place, which knows what terminals obey") {
   for (const Source& source : sources())
-    if (source.room == "train" && source.path != "train/main.cpp" &&
+    if (source.top_folder == "train" && source.path != "train/main.cpp" &&
         source.path != "train/run/terminal.cpp")
       for (const std::string& call :
            matches(source.text, "\\b(fmt::print|printf|fputs|puts|std::cout|std::cerr) *[(<]"))
@@ -238,12 +240,12 @@ std::string output_of(const std::vector<std::string>& command) {
   }
 }
 
-TEST_CASE("repository: the top level holds the six rooms and little else") {
-  std::set<std::string> allowed(rooms.begin(), rooms.end());
+TEST_CASE("repository: the top level holds the six folders and little else") {
+  std::set<std::string> allowed(top_folders.begin(), top_folders.end());
   allowed.insert({"CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE", "tapestry"});
   for (const std::string& name : allowed) CHECK_MESSAGE(fs::exists(root / name), name);
   for (const char* name : {"common", "util", "utils"})
-    for (const std::string& room : rooms) CHECK(!fs::exists(root / room / name));
+    for (const std::string& folder : top_folders) CHECK(!fs::exists(root / folder / name));
   // Of tracked files alone: what else lies there, such as a run, is its owner's.
   const std::vector<std::string> tracked =
       lines_of(output_of({"git", "-C", root.string(), "ls-files"}));
@@ -256,7 +258,7 @@ TEST_CASE("repository: the top level holds the six rooms and little else") {
 
 TEST_CASE("repository: no test file is longer than 600 lines") {
   for (const Source& source : sources())
-    if (source.room == "tests")
+    if (source.top_folder == "tests")
       CHECK_MESSAGE(std::ranges::count(source.text, '\n') <= 600, source.path);
 }
 
@@ -290,11 +292,11 @@ TEST_CASE("repository: the user guide's C++ program is the one that the install 
         file);
 }
 
-TEST_CASE("repository: every room has a README, and the first page is short") {
-  std::vector<std::string> with_readme = rooms;
+TEST_CASE("repository: every top-level folder has a README, and the first page is short") {
+  std::vector<std::string> with_readme = top_folders;
   with_readme.insert(with_readme.end(), {"train/tasks", "train/configs", "tests/bench"});
-  for (const std::string& room : with_readme)
-    CHECK_MESSAGE(fs::exists(root / room / "README.md"), room);
+  for (const std::string& folder : with_readme)
+    CHECK_MESSAGE(fs::exists(root / folder / "README.md"), folder);
   CHECK(lines_of(read_bytes((root / "README.md").string())).size() <= 150);
 }
 
@@ -331,8 +333,8 @@ TEST_CASE("repository: the files and sections that pages link to exist") {
   CHECK(sections_of("# A\n## `b`: c_d-E\n<a id=\"f\"></a>") ==
         std::set<std::string>{"a", "b-c_d-e", "f"});
   std::vector<fs::path> pages = {root / "README.md"};
-  for (const std::string& room : rooms)
-    for (const auto& entry : fs::recursive_directory_iterator(root / room))
+  for (const std::string& folder : top_folders)
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder))
       if (entry.path().extension() == ".md") pages.push_back(entry.path());
   int links = 0;
   for (const fs::path& page : pages)

@@ -1,0 +1,290 @@
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/text/text.hpp"
+#include "tests/support/process.hpp"
+#include "train/commands/command_line.hpp"
+
+// Runs the commands of tests/cli/*.txt and the examples of the user guide, and compares what they
+// print with the lines that stand below them. README.md beside this file describes the format.
+namespace tapestry {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path source_folder = TAPESTRY_SOURCE_DIR;
+
+// A command with its expected output: lines [first, last) of the file.
+struct Step {
+  std::string command{};
+  std::size_t first = 0, last = 0;
+  std::vector<std::string> expected{};
+  int status = 0;
+};
+
+// "[2]": the exit status; 0 where no such line stands.
+bool is_status(const std::string& line) {
+  return line.size() >= 3 && line.front() == '[' && line.back() == ']' &&
+         line.find_first_not_of("0123456789", 1) == line.size() - 1;
+}
+
+// Returns the commands of the lines [begin, end): "$ COMMAND", then its output.
+std::vector<Step> steps_of(const std::vector<std::string>& lines, std::size_t begin,
+                           std::size_t end) {
+  std::vector<Step> steps;
+  for (std::size_t i = begin; i < end; ++i) {
+    const std::string& line = lines[i];
+    if (line.starts_with("$ ")) {
+      steps.push_back({.command = line.substr(2), .first = i + 1, .last = i + 1});
+    } else if (steps.empty() || line.empty() || line.starts_with("# ")) {
+      continue;
+    } else {
+      steps.back().last = i + 1;
+      if (is_status(line))
+        steps.back().status = std::stoi(line.substr(1));
+      else
+        steps.back().expected.push_back(line);
+    }
+  }
+  return steps;
+}
+
+constexpr std::string_view any_text = "…", any_number = "<number>";
+
+// Returns the length of the number at the beginning of `text`: "12", "0.25", "1e-05", "2:10".
+std::size_t number_length(std::string_view text) {
+  std::size_t length = 0;
+  const auto digit = [&](std::size_t i) {
+    return i < text.size() && std::isdigit(static_cast<unsigned char>(text[i]));
+  };
+  while (digit(length)) ++length;
+  if (length == 0) return 0;
+  while (length + 1 < text.size() && (text[length] == '.' || text[length] == ':') &&
+         digit(length + 1))
+    for (++length; digit(length);) ++length;
+  if (length + 2 < text.size() && text[length] == 'e' && !digit(length + 1) && digit(length + 2))
+    for (length += 2; digit(length);) ++length;
+  return length;
+}
+
+// Whether a line of output is the expected one. `loosely`: any number stands for any other.
+bool matches(std::string_view expected, std::string_view line, bool loosely) {
+  if (expected.empty()) return line.empty();
+  if (expected.starts_with(any_text)) {
+    for (std::size_t i = 0; i <= line.size(); ++i)
+      if (matches(expected.substr(any_text.size()), line.substr(i), loosely)) return true;
+    return false;
+  }
+  const std::size_t wildcard = expected.starts_with(any_number) ? any_number.size()
+                               : loosely                        ? number_length(expected)
+                                                                : 0;
+  if (wildcard > 0) {
+    const std::size_t number = number_length(line);
+    return number > 0 && matches(expected.substr(wildcard), line.substr(number), loosely);
+  }
+  return !line.empty() && expected[0] == line[0] &&
+         matches(expected.substr(1), line.substr(1), loosely);
+}
+
+// The same of all lines, where a line "…" stands for any number of lines.
+bool matches(std::span<const std::string> expected, std::span<const std::string> lines,
+             bool loosely) {
+  if (expected.empty()) return lines.empty();
+  if (expected[0] == any_text) {
+    for (std::size_t i = 0; i <= lines.size(); ++i)
+      if (matches(expected.subspan(1), lines.subspan(i), loosely)) return true;
+    return false;
+  }
+  return !lines.empty() && matches(expected[0], lines[0], loosely) &&
+         matches(expected.subspan(1), lines.subspan(1), loosely);
+}
+
+TEST_SUITE_BEGIN("transcripts");
+
+TEST_CASE("transcripts: wildcards stand for text, numbers and lines") {
+  using Lines = std::vector<std::string>;
+  CHECK(matches("loss <number> at step 2", "loss 1.5e-05 at step 2", false));
+  CHECK_FALSE(matches("loss <number> at step 2", "loss 1.5e-05 at step 3", false));
+  CHECK(matches("loss 3.1 at step 2", "loss 1.5e-05 at step 30", true));
+  CHECK_FALSE(matches("loss 3.1", "loss nan", true));
+  CHECK(matches("a … c", "a b b c", false));
+  CHECK_FALSE(matches("a … c", "a b b d", false));
+  CHECK(matches(Lines{"a", "…", "d"}, Lines{"a", "b", "c", "d"}, false));
+  CHECK(matches(Lines{"a", "…"}, Lines{"a"}, false));
+  CHECK_FALSE(matches(Lines{"a", "…", "d"}, Lines{"a", "b", "c"}, false));
+  CHECK_FALSE(matches(Lines{"a"}, Lines{"a", "b"}, false));
+}
+
+struct Output {
+  int status = 0;
+  std::vector<std::string> lines{};  // without empty ones
+};
+
+// Runs a command as a shell does, in `folder`, where `tapestry` is the program under test.
+Output output_of(const std::string& command, const std::string& folder) {
+  const std::string path = fs::path(TAPESTRY_BINARY).parent_path().string();
+  const Finished finished = run_program(
+      {"/bin/sh", "-c", fmt::format("exec 2>&1; PATH='{}':\"$PATH\"; {}", path, command)},
+      {.folder = folder});
+  Output output{.status = finished.status};
+  for (std::string& line : lines_of(finished.out))
+    if (!line.empty()) output.lines.push_back(std::move(line));
+  return output;
+}
+
+// Runs the steps one after the other in an empty folder. Returns the lines of the file with the
+// expected output replaced by the output of each step that differs.
+std::vector<std::string> run_steps(const std::string& file, std::vector<std::string> lines,
+                                   const std::vector<Step>& steps, bool loosely) {
+  const TemporaryFolder folder;
+  std::vector<std::string> updated;
+  std::size_t copied = 0;
+  for (const Step& step : steps) {
+    const Output output = output_of(step.command, folder.path());
+    const bool as_expected =
+        output.status == step.status &&
+        matches(std::span<const std::string>(step.expected), output.lines, loosely);
+    CHECK_MESSAGE(as_expected, fmt::format("{}:{}: $ {}\n{}\n[{}]", file, step.first, step.command,
+                                           fmt::join(output.lines, "\n"), output.status));
+    updated.insert(updated.end(), lines.begin() + copied, lines.begin() + step.first);
+    copied = step.first;
+    if (as_expected) continue;
+    updated.insert(updated.end(), output.lines.begin(), output.lines.end());
+    if (output.status != 0) updated.push_back(fmt::format("[{}]", output.status));
+    copied = step.last;
+  }
+  updated.insert(updated.end(), lines.begin() + copied, lines.end());
+  return updated;
+}
+
+TEST_CASE("transcripts: commands print what tests/cli/*.txt says" *
+          doctest::skip(*TAPESTRY_EMULATOR != '\0')) {
+  std::size_t files = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(source_folder / "tests/cli")) {
+    if (entry.path().extension() != ".txt") continue;
+    ++files;
+    const std::string name = entry.path().filename().string();
+    const std::vector<std::string> lines = lines_of(read_bytes(entry.path().string()));
+    const std::vector<Step> steps = steps_of(lines, 0, lines.size());
+    CHECK_MESSAGE(!steps.empty(), name);
+    const std::vector<std::string> updated = run_steps(name, lines, steps, false);
+    if (std::getenv("TAPESTRY_UPDATE_TRANSCRIPTS") != nullptr && updated != lines)
+      std::ofstream(entry.path()) << fmt::format("{}\n", fmt::join(updated, "\n"));
+  }
+  CHECK(files > 0);
+}
+
+// A block of code in a page of Markdown: lines [begin, end) of the file.
+struct Block {
+  std::string language{};
+  std::size_t begin = 0, end = 0;
+};
+
+std::vector<Block> blocks_of(const std::vector<std::string>& lines) {
+  std::vector<Block> blocks;
+  bool inside = false;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (!lines[i].starts_with("```")) continue;
+    if (inside)
+      blocks.back().end = i;
+    else
+      blocks.push_back({.language = lines[i].substr(3), .begin = i + 1});
+    inside = !inside;
+  }
+  return blocks;
+}
+
+std::vector<fs::path> pages() {
+  std::vector<fs::path> pages = {source_folder / "README.md"};
+  for (const char* folder : {"autograd", "layers", "optim", "data", "train", "tests"})
+    for (const fs::directory_entry& entry :
+         fs::recursive_directory_iterator(source_folder / folder))
+      if (entry.path().extension() == ".md") pages.push_back(entry.path());
+  return pages;
+}
+
+TEST_CASE("transcripts: the user guide's examples print what they show" *
+          doctest::skip(*TAPESTRY_EMULATOR != '\0' || TAPESTRY_ADDRESS_SANITIZER)) {
+  std::size_t examples = 0;
+  for (const fs::path& page : pages()) {
+    const std::vector<std::string> lines = lines_of(read_bytes(page.string()));
+    for (const Block& block : blocks_of(lines)) {
+      if (block.language != "console") continue;
+      ++examples;
+      run_steps(fs::relative(page, source_folder).string(), lines,
+                steps_of(lines, block.begin, block.end), true);
+    }
+  }
+  CHECK(examples >= 4);
+}
+
+// Splits a line at spaces as a shell does, up to a comment, a pipe or the next command.
+std::vector<std::string> shell_words(const std::string& line) {
+  std::vector<std::string> words;
+  std::string word;
+  bool begun = false;
+  char quote = '\0';
+  for (const char c : line) {
+    if (quote != '\0') {
+      if (c == quote)
+        quote = '\0';
+      else
+        word += c;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+      begun = true;
+    } else if (c == ' ') {
+      if (begun) words.push_back(std::exchange(word, ""));
+      begun = false;
+    } else if (c == '|' || c == ';' || c == '>' || c == '<' || c == '&' || (c == '#' && !begun)) {
+      break;
+    } else {
+      word += c;
+      begun = true;
+    }
+  }
+  if (begun) words.push_back(word);
+  return words;
+}
+
+TEST_CASE("transcripts: the parser accepts every command that a page shows") {
+  std::size_t commands = 0;
+  for (const fs::path& page : pages()) {
+    const std::vector<std::string> lines = lines_of(read_bytes(page.string()));
+    for (const Block& block : blocks_of(lines)) {
+      for (std::size_t i = block.begin; i < block.end; ++i) {
+        const bool prompt = lines[i].starts_with("$ ");
+        if (block.language != "sh" && !prompt) continue;
+        const std::size_t first = i;
+        std::string line = lines[i].substr(prompt ? 2 : 0);
+        while (line.ends_with('\\') && i + 1 < block.end) {
+          line.pop_back();
+          line += lines[++i];
+        }
+        std::vector<std::string> words = shell_words(line);
+        if (words.size() < 2 || (words[0] != "tapestry" && words[0] != "./tapestry")) continue;
+        if (words[1] == "test") continue;  // the launcher's own
+        ++commands;
+        std::vector<char*> arguments;
+        for (std::string& word : words) arguments.push_back(word.data());
+        const std::string problem = message_of(
+            [&] { parse_command_line(static_cast<int>(arguments.size()), arguments.data()); });
+        CHECK_MESSAGE(problem.empty(), fs::relative(page, source_folder).string(), ":", first + 1,
+                      ": ", line, ": ", problem);
+      }
+    }
+  }
+  CHECK(commands > 50);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
