@@ -16,7 +16,7 @@
 #include "tests/support/labels.hpp"
 #include "tests/support/peak_memory.hpp"
 #include "tests/support/process.hpp"
-#include "train/run/line_reader.hpp"
+#include "train/run/lines.hpp"
 #include "train/run/safetensors.hpp"
 #include "train/task.hpp"
 #include "train/trainer/callbacks/callbacks.hpp"
@@ -110,7 +110,7 @@ TEST_CASE("bug: lists within lists overflowed the stack") {
   const std::string metrics = folder.write("metrics.jsonl", line);
   const Finished compared = tapestry_run({"compare", folder.path()});
   CHECK(compared.status == 2);
-  check_says(compared.err, {"metrics.jsonl: line 1: not a line of metrics"});
+  check_says(compared.err, {"metrics.jsonl:1: not a line of metrics"});
   RunLock lock(Run(folder.path()), RunLock::Folder::find);
   record_metrics(lock)->on_begin(1, true);
   CHECK(read_bytes(metrics).empty());
@@ -133,7 +133,7 @@ TEST_CASE("bug: a metrics line without elapsed_s ended compare with a library's 
   folder.write("metrics.jsonl", "{\"step\": 1, \"split\": \"val\", \"loss\": 2}\n");
   const Finished compared = tapestry_run({"compare", folder.path()});
   CHECK(compared.status == 2);
-  check_says(compared.err, {"metrics.jsonl: line 1: not a line of metrics", "elapsed_s"});
+  check_says(compared.err, {"metrics.jsonl:1: not a line of metrics", "elapsed_s"});
 }
 
 // A safetensors file of so many tensors, each of one number.

@@ -4,8 +4,7 @@
 
 #include "tests/fuzz/target.hpp"
 #include "train/run/checkpoint.hpp"
-#include "train/run/line_reader.hpp"
-#include "train/run/recorded_checksums.hpp"
+#include "train/run/lines.hpp"
 #include "train/run/safetensors.hpp"
 #include "train/tools/report/comparison.hpp"
 #include "train/tools/report/page.hpp"

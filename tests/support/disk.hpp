@@ -9,7 +9,7 @@
 #include <set>
 
 #include "tests/support/process.hpp"
-#include "train/run/system_calls.hpp"
+#include "train/run/atomic_file.hpp"
 
 namespace tapestry {
 

@@ -281,7 +281,7 @@ TEST_CASE("compare: folders of seeds that are no group, or not yet, say so") {
     return message_of([&] { club.groups(names); });
   };
   club.folder.write("a/seed-2/metrics.jsonl", "{}\n");
-  check_says(message({"a"}), {"a/seed-2/metrics.jsonl: line 1: not a line of metrics"});
+  check_says(message({"a"}), {"a/seed-2/metrics.jsonl:1: not a line of metrics"});
   fs::remove_all(club.folder.path("a/seed-2"));
   fs::copy(club.folder.path("a/seed-1"), club.folder.path("a/seed-7"));
   check_says(message({"a"}), {"a/seed-7: of seed 1, as is ", "a/seed-1; take one of them away"});

@@ -3,7 +3,7 @@
 #include "tests/support/process.hpp"
 #include "train/config/shipped_configs.hpp"
 #include "train/task.hpp"
-#include "train/tools/report/expectation.hpp"
+#include "train/tools/report/comparison.hpp"
 
 // What a config's [expected] is compared with.
 namespace tapestry {

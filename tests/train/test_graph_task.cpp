@@ -234,7 +234,7 @@ TEST_CASE("seeds: each trains into its own run, and mean and deviation are those
 
   const Finished all = fixture.run({"eval", "club"});
   CHECK(all.status == 2);
-  check_says(all.err, {"club: holds runs; name one of them", "club/seed-"});
+  check_says(all.err, {"club: not a run", "such as ", "club/seed-"});
 
   // Nothing is trained where a later seed could not be.
   const Finished blocked =

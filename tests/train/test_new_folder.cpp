@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "tests/support/process.hpp"
+#include "train/run/atomic_file.hpp"
 #include "train/run/new_folder.hpp"
-#include "train/run/system_calls.hpp"
 
 namespace tapestry {
 namespace {

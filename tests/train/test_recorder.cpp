@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/support/process.hpp"
-#include "train/run/line_reader.hpp"
+#include "train/run/lines.hpp"
 #include "train/trainer/callbacks/callbacks.hpp"
 
 namespace tapestry {

@@ -7,6 +7,7 @@
 #include "autograd/float16.hpp"
 #include "tests/support/verified.hpp"
 #include "train/plot/figure.hpp"
+#include "train/run/lines.hpp"
 #include "train/run/session.hpp"
 #include "train/tools/report/html.hpp"
 #include "train/tools/report/page.hpp"
@@ -296,7 +297,7 @@ TEST_CASE("report: of what runs, failed, was killed or is damaged") {
   check_says(report_of({folder}), {"<h2 id=\"curves\""});
   std::filesystem::remove(folder + "/metrics.jsonl");
   check_says(message_of([&] { report_of({folder}); }), {"run: not a run", "metrics.jsonl"});
-  check_says(message_of([&] { report_of({folder + "-none"}); }), {"run-none: no run"});
+  check_says(message_of([&] { report_of({folder + "-none"}); }), {"run-none: no such run"});
 }
 
 TEST_CASE("report: data that is gone leaves the curves, and says so") {

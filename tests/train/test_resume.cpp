@@ -238,13 +238,13 @@ TEST_CASE("bug: --resume trained anew where there was nothing to go on with") {
   const RunFixture fixture;
   const Finished typo = fixture.train("toy", "typo", {"--resume"});
   CHECK(typo.status == 2);
-  check_says(typo.err, {"typo: no such run to go on with"});
+  check_says(typo.err, {"typo: no such run"});
   CHECK(!fs::exists(fixture.folder.path("typo")));
   fs::create_directory(fixture.folder.path("letters"));
   fixture.folder.write("letters/one.txt", "dear");
-  check_says(refusal(fixture, "toy", "letters"), {"letters: no run to go on with"});
+  check_says(refusal(fixture, "toy", "letters"), {"letters: not a run", "config.toml"});
   check_says(refusal(fixture, "toy", "letters", {"--seeds", "2"}),
-             {"letters: no run of these seeds"});
+             {"letters: not a run: it holds no seed-1"});
 }
 
 TEST_CASE("bug: other train.steps on --resume let the learning rate jump") {

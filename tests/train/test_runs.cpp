@@ -254,6 +254,33 @@ TEST_CASE("bug: a best model that was copied from another run was taken for the 
   CHECK(fixture.eval("run")["parameters_xxh3"] == recorded);
 }
 
+TEST_CASE("runs: all commands say the same of a path that is no run") {
+  const RunFixture fixture;
+  std::filesystem::create_directory(fixture.folder.path("empty"));
+  const std::vector<std::string> commands[] = {
+      {"eval"},
+      {"sample"},
+      {"watch"},
+      {"compare"},
+      {"report"},
+      {"verify"},
+      {"replay", "--step", "1"},
+      {"plan", fixture.folder.path("text.toml"), "--from"},
+      {"train", fixture.folder.path("text.toml"), "--out", fixture.folder.path("new"), "--from"}};
+  for (const std::vector<std::string>& words : commands)
+    for (const auto& [path, says] :
+         {std::pair{"none", "none: no such run; check the name, or train"},
+          std::pair{"empty", "empty: not a run: it holds no "}}) {
+      CAPTURE(words.front());
+      std::vector<std::string> all = words;
+      all.push_back(fixture.folder.path(path));
+      const Finished refused = tapestry_run(all);
+      CHECK(refused.status == 2);
+      CHECK(lines_of(refused.err).size() == 1);
+      check_says(refused.err, {says});
+    }
+}
+
 TEST_CASE("training: a model whose evaluation was recorded without its checksum is refused") {
   const RunFixture fixture;
   fixture.must_train("toy", "run");

@@ -7,7 +7,7 @@
 
 #include "autograd/checksum.hpp"
 #include "tests/support/verified.hpp"
-#include "train/run/checksums.hpp"
+#include "train/run/checkpoint.hpp"
 #include "train/run/run_lock.hpp"
 
 // That a run is what its config says: checksums of what was evaluated, and the same steps again.
@@ -351,7 +351,10 @@ TEST_CASE("bug: verify: lines that are damaged or out of order end the compariso
   refused_with(2, line("3", "train"), "step 3, expected 6 to 40");
   refused_with(1, line("0", "val"), "step 0, expected 3 to 40");
   refused_with(0, line("18446744073709551615", "val"), "step -1, expected 0 to 40");
-  refused_with(17, "damaged", "it is not what a training takes down");
+  refused_with(
+      17, "damaged",
+      "not a line of metrics: expected an object of at most 16384 bytes with step, split and "
+      "elapsed_s");
   refused_with(1, line("4", R"(tr\nforged: the same bits)"),
                R"(split "tr\x0aforged: the same bits", expected train, val or test)");
 }
@@ -481,7 +484,7 @@ TEST_CASE("bug: verify: bad steps that a later session would not allow are left 
 TEST_CASE("verify: what cannot be compared is refused in one line") {
   const RunFixture fixture;
   fixture.must_train("text", "run", {"train.steps=10"});
-  check_says(refused_verify(fixture, "none"), {"none: no run"});
+  check_says(refused_verify(fixture, "none"), {"none: no such run"});
   check_says(refused_verify(fixture, "run", {"--from", "middle"}),
              {"--from middle: not there; expected start, best, checkpoint, or "});
   check_says(refused_verify(fixture, "run", {"--all", "--steps", "3"}), {"--all, --steps"});
@@ -501,7 +504,7 @@ TEST_CASE("verify: what cannot be compared is refused in one line") {
   check_says(refused_verify(fixture, "run"), {"nothing was recorded after step 0"});
   check_says(refused_verify(fixture, "run", {"--from", "best"}), {"best.safetensors: not there"});
   fs::create_directory(fixture.folder.path("empty"));
-  check_says(refused_verify(fixture, "empty"), {"empty: no run: it holds no config.toml"});
+  check_says(refused_verify(fixture, "empty"), {"empty: not a run: it holds no config.toml"});
 }
 
 TEST_SUITE_END();

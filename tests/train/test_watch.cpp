@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "tests/support/run_fixture.hpp"
-#include "train/run/line_reader.hpp"
+#include "train/run/lines.hpp"
 #include "train/run/run.hpp"
 #include "train/trainer/status_line.hpp"
 
@@ -111,7 +111,7 @@ TEST_CASE("watch: a run that is done, one that goes on meanwhile, and none") {
 
   const Finished none = tapestry_run({"watch", folder.path("none")});
   CHECK(none.status == 2);
-  check_says(none.err, {"none: no run", "config.toml"});
+  check_says(none.err, {"none: no such run"});
   folder.write("run/metrics.jsonl",
                "{\"step\":1,\"split\":\"train\",\"elapsed_s\":1}\nnot JSON\n\n");
   CHECK(tapestry_run({"watch", folder.path("run"), "--once"}).status == 0);

@@ -13,7 +13,7 @@
 #include "train/measure/machine.hpp"
 #include "train/run/run_lock.hpp"
 #include "train/run/terminal.hpp"
-#include "train/tools/report/expectation.hpp"
+#include "train/tools/report/comparison.hpp"
 #include "train/trainer/begin_task.hpp"
 #include "train/trainer/evaluation.hpp"
 #include "train/trainer/open_run.hpp"
@@ -67,9 +67,8 @@ std::vector<SeedRun> seed_runs(const Run& runs, const Config& config,
   }
   const bool begun =
       std::ranges::any_of(all, [](const SeedRun& one) { return one.options.resume; });
-  expect_input(!options.resume || begun || fs::is_empty(runs.folder()),
-               "{}: no run of these seeds to go on with; give another --out, or leave --resume out",
-               runs.folder());
+  if (options.resume && !begun && !fs::is_empty(runs.folder()))
+    expect_run(runs, {all.front().run.folder()});
   return all;
 }
 

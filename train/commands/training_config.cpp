@@ -11,7 +11,7 @@ namespace {
 // The model of a run: what a config that begins with its weights need not say again.
 ConfigText model_of(const std::string& run) {
   const Checkpoint head = trained_head(run);
-  const Config config = resolved_config(head.config, head.path + " (its config)", {});
+  const Config config = config_of(head);
   const std::string text =
       fmt::format("task = {}\n{}", to_toml(Value(config[key::task])),
                   config.toml({"model.", key::tokenizer.name, key::end_of_text.name}));

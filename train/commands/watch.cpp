@@ -3,15 +3,12 @@
 #include <filesystem>
 #include <thread>
 
-#include "data/input_file.hpp"
 #include "data/text/text.hpp"
 #include "train/commands/command.hpp"
 #include "train/config/keys.hpp"
-#include "train/run/line_reader.hpp"
-#include "train/run/run.hpp"
+#include "train/run/lines.hpp"
 #include "train/run/session.hpp"
 #include "train/run/terminal.hpp"
-#include "train/task.hpp"
 #include "train/trainer/callbacks/progress.hpp"
 
 namespace tapestry {
@@ -19,20 +16,6 @@ namespace {
 
 constexpr std::chrono::milliseconds between_looks(500);
 constexpr int looks_without_growth = 4;  // after which it is asked whether somebody trains
-
-MetricsLine measured(const JsonValue& entry) {
-  MetricsLine line{.step = entry["step"].get<std::int64_t>(),
-                   .split = entry["split"].get<std::string>(),
-                   .values = {},
-                   .elapsed_s = entry["elapsed_s"].get<double>()};
-  for (const auto& [name, value] : entry.items()) {
-    if (name == "step" || name == "split" || name == "elapsed_s") continue;
-    if (value.is_number()) line.values[name] = value.get<double>();
-    if (value.is_string() && name.ends_with("_signature"))
-      line.signatures[name.substr(0, name.size() - 10)] = value.get<std::string>();
-  }
-  return line;
-}
 
 class Watch final : public Command {
  public:
@@ -44,8 +27,7 @@ class Watch final : public Command {
 
   int run() override {
     const Run run(folder_);
-    expect_input(std::filesystem::exists(run.config()),
-                 "{}: no run: it holds no config.toml; give the folder of one", folder_);
+    expect_run(run, {run.config()});
     for (begin(run); !once_ && !is_done(run);) {
       std::this_thread::sleep_for(between_looks);
       std::error_code missing;
@@ -65,16 +47,12 @@ class Watch final : public Command {
 
  private:
   void begin(const Run& run) {
-    steps_ = steps_of(run);
+    steps_ = config_of(run)[key::steps];
     reader_.emplace(run.metrics());
     progress_.emplace(ProgressOptions{.steps = steps_, .quiet = false, .own_memory = false});
     progress_->on_begin(0, true);
     progress_->expect_more(is_trained_into(run));
     look(run);
-  }
-
-  static std::int64_t steps_of(const Run& run) {
-    return resolved_config(read_text(run.config()), run.config(), {})[key::steps];
   }
 
   // Shows what was measured since the last look.
@@ -83,11 +61,13 @@ class Watch final : public Command {
     while (reader_->next()) {
       looks_since_growth_ = 0;
       const auto entry = parse_metrics_line(reader_->text());
-      if (!entry || !entry->contains("loss") || !(*entry)["loss"].is_number()) continue;
-      const MetricsLine line = measured(*entry);
+      if (!entry) continue;
+      const MetricsLine line = shown_metrics(*entry);
+      if (!line.values.contains("loss")) continue;
       last_step_ = line.step;
       is_tested_ = line.split == "test";
-      if (line.step > steps_) progress_->expect_steps(steps_ = std::max(line.step, steps_of(run)));
+      if (line.step > steps_)
+        progress_->expect_steps(steps_ = std::max(line.step, config_of(run)[key::steps]));
       progress_->on_metrics(line);
     }
     if (looks_since_growth_ == 0 && live_columns() > 0) progress_->draw();

@@ -6,17 +6,18 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <stdexcept>
 #include <utility>
 
-#include "train/run/system_calls.hpp"
-
 namespace tapestry {
 namespace {
 
 namespace fs = std::filesystem;
+
+SystemCalls* chosen_calls = nullptr;
 
 [[noreturn]] void fail(const std::string& path, const char* what) {
   const char* advice = errno == EFBIG ? "; raise the limit on the size of files (ulimit -f)" : "";
@@ -26,7 +27,7 @@ namespace fs = std::filesystem;
 // Returns a name beside `path` that no file has: ".NAME.PROCESS-NUMBER.tmp".
 std::string new_temporary(const std::string& path) {
   constexpr std::size_t most_bytes = 200;  // of NAME, so that the whole fits into a file name
-  const std::string shown = fs::path(path).filename().string().substr(0, most_bytes);
+  const std::string shown = file_name_of(path).substr(0, most_bytes);
   for (int number = 1;; ++number) {
     const fs::path name = fmt::format(".{}.{}-{}{}", shown, ::getpid(), number, unfinished_ending);
     const fs::path candidate = fs::path(path).parent_path() / name;
@@ -43,6 +44,29 @@ bool is_folder(const std::string& path) {
 }
 
 }  // namespace
+
+int SystemCalls::openat(int folder, const char* path, int flags) {
+  return ::openat(folder, path, flags | O_CLOEXEC, 0666);
+}
+ssize_t SystemCalls::write(int file, const void* bytes, std::size_t count) {
+  return ::write(file, bytes, count);
+}
+int SystemCalls::ftruncate(int file, off_t length) { return ::ftruncate(file, length); }
+int SystemCalls::fsync(int file) { return ::fsync(file); }
+int SystemCalls::close(int file) { return ::close(file); }
+int SystemCalls::renameat(int folder, const char* from, const char* to) {
+  return ::renameat(folder, from, folder, to);
+}
+int SystemCalls::unlinkat(int folder, const char* path) { return ::unlinkat(folder, path, 0); }
+int SystemCalls::mkdir(const char* path) { return ::mkdir(path, 0777); }
+int SystemCalls::rmdir(const char* path) { return ::rmdir(path); }
+
+SystemCalls& system_calls() {
+  static SystemCalls own;
+  return chosen_calls ? *chosen_calls : own;
+}
+
+void choose_system_calls(SystemCalls* calls) { chosen_calls = calls; }
 
 File::File(const std::string& path, int flags, const std::string& shown)
     : File(FilePlace{AT_FDCWD, path, shown.empty() ? path : shown}, flags) {}
@@ -147,6 +171,8 @@ std::string folder_of(const std::string& path) {
   const std::string folder = named.parent_path().string();
   return folder.empty() ? "." : folder;
 }
+
+std::string file_name_of(const std::string& path) { return fs::path(path).filename().string(); }
 
 void sync_folder(const std::string& folder, const std::string& shown) {
   if (::access(folder.c_str(), R_OK) != 0 && errno == EACCES) return;  // syncing takes reading it

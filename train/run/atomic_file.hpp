@@ -1,5 +1,9 @@
 #pragma once
 
+#include <fcntl.h>
+#include <sys/types.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <stdexcept>
@@ -10,6 +14,30 @@
 // All that is written to a disk is written by these. Errors are FileError, in one line:
 // "runs/sort/config.toml: cannot write: No space left on device".
 namespace tapestry {
+
+// The system calls by which files are written, as their manual pages have them: -1 and errno where
+// one fails. The tests put others in their place, which fail, or forget what was never synced.
+// `folder` is the descriptor of an open folder, which a relative path starts from, or AT_FDCWD.
+class SystemCalls {
+ public:
+  virtual ~SystemCalls() = default;
+  virtual int openat(int folder, const char* path, int flags);
+  virtual ssize_t write(int file, const void* bytes, std::size_t count);
+  virtual int ftruncate(int file, off_t length);
+  virtual int fsync(int file);
+  virtual int close(int file);
+  virtual int renameat(int folder, const char* from, const char* to);  // within the folder
+  virtual int unlinkat(int folder, const char* path);
+  virtual int mkdir(const char* path);
+  virtual int rmdir(const char* path);
+
+  int open(const char* path, int flags) { return openat(AT_FDCWD, path, flags); }
+  int rename(const char* from, const char* to) { return renameat(AT_FDCWD, from, to); }
+  int unlink(const char* path) { return unlinkat(AT_FDCWD, path); }
+};
+
+SystemCalls& system_calls();                   // the system's own, unless others were chosen
+void choose_system_calls(SystemCalls* calls);  // null: the system's own
 
 // The system refuses what was asked of it: no space, no permission, no such folder.
 class FileError final : public std::runtime_error {
@@ -61,8 +89,9 @@ void remove_unfinished(const FilePlace& place);
 // In a folder that is there. Whether it was made: another may have been faster.
 bool make_folder(const std::string& path);
 
-// The folder that `path` lies in, "." where it names none.
+// Return the folder that `path` lies in, "." where it names none, and the name that it has there.
 std::string folder_of(const std::string& path);
+std::string file_name_of(const std::string& path);
 
 // A name that was made, changed or removed in a folder outlasts a loss of power only when the
 // folder is synced too. Errors name it as `shown`.

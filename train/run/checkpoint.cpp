@@ -11,6 +11,7 @@
 
 #include "autograd/checksum.hpp"
 #include "autograd/kernels/broadcast.hpp"
+#include "autograd/parallel.hpp"
 #include "layers/initial.hpp"
 #include "layers/linear.hpp"
 #include "train/run/version.hpp"
@@ -93,14 +94,42 @@ const SafetensorsEntry& entry_of(const Checkpoint& checkpoint, const std::string
 // Reads a tensor into an array, as it was written.
 void restore(const Checkpoint& checkpoint, const std::string& name, Array into) {
   const SafetensorsEntry& entry = entry_of(checkpoint, name, into);
-  if (const Array* loaded = checkpoint.file.find(name))
-    into.copy_from(*loaded);
-  else
-    checkpoint.reader->read(entry, into);
+  checkpoint.reader->read(entry, into);
   expect_written(checkpoint, name, checksum(into));
 }
 
 }  // namespace
+
+Checksums checksums_of(const OptimizerState& tensors) {
+  std::vector<std::string> sums(tensors.size());
+  parallel_for(std::ssize(tensors), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) sums[i] = checksum(tensors[i].second);
+  });
+  Checksums checksums;
+  for (std::size_t i = 0; i < tensors.size(); ++i) checksums[tensors[i].first] = std::move(sums[i]);
+  return checksums;
+}
+
+std::string combined(const Checksums& checksums) {
+  Checksum sum;
+  for (const auto& [name, checksum] : checksums) {
+    const std::string line = name + " " + checksum + "\n";
+    sum.add(std::as_bytes(std::span(line)));
+  }
+  return sum.hex();
+}
+
+std::vector<std::string> differing_tensors(const Checksums& one, const Checksums& other) {
+  std::set<std::string> names;
+  const auto add = [&](const Checksums& from, const Checksums& to) {
+    for (const auto& [name, sum] : from)
+      if (const auto found = to.find(name); found == to.end() || found->second != sum)
+        names.insert(name);
+  };
+  add(one, other);
+  add(other, one);
+  return {names.begin(), names.end()};
+}
 
 std::string metadata_checksum(std::map<std::string, std::string> metadata) {
   metadata.erase(checksum_name);

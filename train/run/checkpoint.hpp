@@ -1,16 +1,28 @@
 #pragma once
 
 #include <limits>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "optim/averaged_weights.hpp"
-#include "train/run/checksums.hpp"
+#include "optim/optimizer.hpp"
 #include "train/run/safetensors.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {
+
+// XXH3 of tensors, 16 hexadecimal digits each, by the names that checkpoints keep them under.
+using Checksums = std::map<std::string, std::string>;
+
+Checksums checksums_of(const OptimizerState& tensors);  // threads share the work
+
+// Returns one checksum of them all: XXH3 of the lines "name checksum", in the order of the names.
+std::string combined(const Checksums& checksums);
+
+// Returns the names of the tensors whose bits differ, or that one of the two lacks, in order.
+std::vector<std::string> differing_tensors(const Checksums& one, const Checksums& other);
 
 // Where a training stands, apart from parameters and optimizer. With the seed, which the config
 // holds, it is all that the random numbers and the order of the data depend on.
@@ -41,7 +53,7 @@ struct TrainingState {
 struct Checkpoint {
   std::string path{};
   std::shared_ptr<SafetensorsReader> reader{};
-  Safetensors file{};  // of one whose tensors were loaded; else they are read as they are restored
+  Safetensors file{};  // its metadata, and the tensors that load_checkpoint read
   std::string config{};
   TrainingState state{};
   std::map<std::string, std::string> metadata{};

@@ -11,7 +11,6 @@
 
 #include "autograd/check.hpp"
 #include "train/run/atomic_file.hpp"
-#include "train/run/system_calls.hpp"
 
 namespace tapestry {
 namespace {

@@ -1,6 +1,7 @@
 #include "train/run/run.hpp"
 
 #include <fcntl.h>
+#include <fmt/ranges.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -11,7 +12,7 @@
 #include "data/input_file.hpp"
 #include "data/text/text.hpp"
 #include "train/run/atomic_file.hpp"
-#include "train/run/line_reader.hpp"
+#include "train/run/lines.hpp"
 
 namespace tapestry {
 namespace fs = std::filesystem;
@@ -73,6 +74,8 @@ bool is_trained_into(const Run& run) {
 
 namespace {
 
+using Json = JsonValue;
+
 // What metrics.jsonl says of the parameters that were evaluated at a step.
 struct EvaluationRecord {
   std::string checksum{};        // its parameters_xxh3; empty: there is no evaluation of the step
@@ -82,21 +85,18 @@ struct EvaluationRecord {
 
 EvaluationRecord evaluation_record(const Run& run, std::int64_t step) {
   EvaluationRecord record;
-  if (!has_file(run.metrics())) return record;
   for (LineReader line(run.metrics()); line.next();) {
     const auto entry = parse_metrics_line(line.text());
     record.is_damaged |= !entry;
-    if (!entry || (*entry)["split"] != "val") continue;
-    if ((*entry)["step"] != step) {
+    if (!entry || !is_split(*entry, "val")) continue;
+    if (step_of(*entry) != step) {
       record.has_other_steps = true;
       continue;
     }
-    const auto found = entry->find("parameters_xxh3");
-    expect_input(found != entry->end() && found->is_string() && !found->get<std::string>().empty(),
-                 "{}:{}: the evaluation of step {} has no parameters_xxh3: the record is damaged; "
-                 "restore the file, or move it out",
-                 printable(run.metrics()), line.number(), step);
-    record.checksum = found->get<std::string>();
+    const Json found = entry->value("parameters_xxh3", Json());
+    record.checksum = found.is_string() ? found.get<std::string>() : "";
+    line.expect(!record.checksum.empty(),
+                fmt::format("the evaluation of step {} has no parameters_xxh3", step));
   }
   return record;
 }
@@ -104,9 +104,9 @@ EvaluationRecord evaluation_record(const Run& run, std::int64_t step) {
 // A best model is one that was evaluated; a last checkpoint may be of any step.
 void expect_recorded(const Checkpoint& checkpoint) {
   const Run run(folder_of(checkpoint.path));
-  const fs::path name = fs::path(checkpoint.path).filename();
-  const bool is_best = name == fs::path(run.best()).filename();
-  if (!is_best && name != fs::path(run.checkpoint()).filename()) return;
+  const std::string name = file_name_of(checkpoint.path);
+  const bool is_best = name == file_name_of(run.best());
+  if (!is_best && name != file_name_of(run.checkpoint())) return;
   const std::int64_t step = checkpoint.state.step;
   const EvaluationRecord record = evaluation_record(run, step);
   constexpr const char* advice =
@@ -122,43 +122,73 @@ void expect_recorded(const Checkpoint& checkpoint) {
         printable(checkpoint.path), step, own, printable_beginning(record.checksum), advice));
 }
 
-std::string trained_checkpoint(const std::string& run) {
+// A folder that may not be looked into seems to have none.
+bool has_any(const std::vector<std::string>& files) {
   std::error_code unseen;
-  expect_input(fs::exists(run, unseen),
-               "{}: no such run; `tapestry train CONFIG --out {}` would make it", printable(run),
-               shell_word(run));
-  if (!fs::is_directory(run, unseen)) return run;
-  const Run folder(run);
-  std::error_code ignored;  // of a folder that may not be looked into: listing it says so
-  const std::string path = fs::exists(folder.best(), ignored) ? folder.best() : folder.checkpoint();
-  if (fs::exists(path, ignored)) return path;
-  for (const std::string& name : file_names(run)) {
-    const std::string inner = (fs::path(run) / name).string();
-    expect_input(
-        !fs::exists(Run(inner).best(), ignored) && !fs::exists(Run(inner).checkpoint(), ignored),
-        "{}: holds runs; name one of them, such as {}", run, inner);
+  return std::ranges::any_of(files, [&](const auto& file) { return fs::exists(file, unseen); });
+}
+
+// Returns a run that stands in this folder; empty if there is none.
+std::string run_within(const std::string& folder) {
+  for (const std::string& name : file_names(folder)) {
+    const Run inner((fs::path(folder) / name).string());
+    if (has_any({inner.best(), inner.checkpoint()})) return inner.folder();
   }
-  throw InputError(
-      fmt::format("{}: holds neither best.safetensors nor checkpoint.safetensors: "
-                  "not a run, or one that has written no checkpoint yet",
-                  run));
+  return "";
 }
 
 }  // namespace
+
+InputError no_such_run(const std::string& folder) {
+  return InputError(
+      fmt::format("{}: no such run; check the name, or train it: tapestry train CONFIG --out {}",
+                  printable(folder), shell_word(folder)));
+}
+
+void expect_run(const Run& run, const std::vector<std::string>& files) {
+  if (has_any(files)) return;
+  const std::string& folder = run.folder();
+  std::error_code unseen;
+  if (!fs::exists(folder, unseen)) throw no_such_run(folder);
+  const std::string inner = fs::is_directory(folder, unseen) ? run_within(folder) : "";
+  std::vector<std::string> names;
+  for (const std::string& file : files) names.push_back(file_name_of(file));
+  throw InputError(
+      fmt::format("{}: not a run: it holds no {}; give the folder of a run that has written it{}",
+                  printable(folder), fmt::join(names, " or "),
+                  inner.empty() ? "" : ", such as " + printable(inner)));
+}
+
+std::string config_text(const Run& run) { return read_file(run.config(), std::int64_t{1} << 20); }
+
+Config config_of(const Run& run, const std::vector<std::string>& overrides) {
+  return resolved_config(config_text(run), run.config(), overrides);
+}
+
+Config config_of(const Checkpoint& checkpoint, const std::vector<std::string>& overrides) {
+  return resolved_config(checkpoint.config, checkpoint.path + " (its config)", overrides);
+}
 
 std::optional<Checkpoint> latest_checkpoint(const Run& run) {
   std::optional<Checkpoint> latest;
   for (const std::string& path : {run.best(), run.checkpoint()}) {
     if (!fs::exists(path)) continue;
-    Checkpoint found = load_checkpoint(path);
+    Checkpoint found = load_checkpoint_head(path);
     expect_recorded(found);
     if (!latest || found.state.step >= latest->state.step) latest = std::move(found);
   }
   return latest;
 }
 
-Checkpoint trained_head(const std::string& run) {
-  Checkpoint head = load_checkpoint_head(trained_checkpoint(run));
+Checkpoint trained_head(const std::string& path) {
+  const Run run(path);
+  std::error_code unseen;
+  std::string file = path;
+  if (!fs::exists(path, unseen) || fs::is_directory(path, unseen)) {
+    expect_run(run, {run.best(), run.checkpoint()});
+    file = fs::exists(run.best(), unseen) ? run.best() : run.checkpoint();
+  }
+  Checkpoint head = load_checkpoint_head(file);
   expect_recorded(head);
   return head;
 }
@@ -170,9 +200,7 @@ TrainedModel load_trained(const std::string& run, const std::vector<std::string>
 
 TrainedModel load_trained(const Checkpoint& checkpoint, const std::vector<std::string>& overrides,
                           bool needs_data) {
-  TrainedModel trained{
-      resolved_config(checkpoint.config, checkpoint.path + " (its config)", overrides), nullptr,
-      checkpoint.state};
+  TrainedModel trained{config_of(checkpoint, overrides), nullptr, checkpoint.state};
   trained.task = make_task(checkpoint, trained.config, needs_data);
   restore_parameters(checkpoint, trained.task->model());
   return trained;

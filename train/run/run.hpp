@@ -46,10 +46,22 @@ std::vector<std::string> different_folders(const std::vector<std::string>& folde
 
 bool is_trained_into(const Run& run);  // by a process that holds its RunLock (run_lock.hpp)
 
-// The later one of the states that a run keeps, for the best model is a whole checkpoint as well;
-// nothing where it has written none. InputError where one is damaged or, by metrics.jsonl, another
-// run's.
-std::optional<Checkpoint> latest_checkpoint(const Run& run);
+// --- what is recorded: damaged, unfinished, foreign ---
+// sessions.jsonl (session.hpp) tells which run was resumed, the lines (lines.hpp) which are
+// damaged.
+
+// Returns the error for a folder that is not there.
+InputError no_such_run(const std::string& folder);
+
+// Throws the error for a path that is no run: it is not there, or holds none of these files of
+// one, whatever else it holds, or not yet.
+void expect_run(const Run& run, const std::vector<std::string>& files);
+
+// Return the config of a run, as its last session had it (config.toml), and of a checkpoint, as it
+// was written. Throw InputError for a file or an override that is no such config.
+Config config_of(const Run& run, const std::vector<std::string>& overrides = {});
+Config config_of(const Checkpoint& checkpoint, const std::vector<std::string>& overrides = {});
+std::string config_text(const Run& run);  // of config.toml, at most 1 MiB
 
 // The model in a run's folder is not the one that the run recorded.
 class ForeignModel final : public InputError {
@@ -57,10 +69,13 @@ class ForeignModel final : public InputError {
   using InputError::InputError;
 };
 
-// The checkpoint that RUN means, without its tensors: of a folder its best, or the last where there
-// is no best; or the file itself. InputError where there is none, or where metrics.jsonl recorded
-// its evaluation without a checksum; ForeignModel where the metrics.jsonl beside best.safetensors
-// or checkpoint.safetensors recorded other parameters.
+// Returns the later of the two checkpoints that a run keeps, without its tensors, because
+// best.safetensors is a whole checkpoint as well; nothing if there is none. Throws InputError if
+// one is damaged, and ForeignModel if metrics.jsonl recorded other parameters at its step.
+std::optional<Checkpoint> latest_checkpoint(const Run& run);
+
+// Returns the checkpoint that RUN means, also without tensors: of a folder its best, or the last if
+// there is no best; or the file itself. Throws as latest_checkpoint does, and as expect_run does.
 Checkpoint trained_head(const std::string& run);
 
 // A trained model, ready to be used.

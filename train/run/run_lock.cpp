@@ -11,14 +11,12 @@
 
 #include "autograd/check.hpp"
 #include "data/text/text.hpp"
-#include "train/run/system_calls.hpp"
+#include "train/run/atomic_file.hpp"
 
 namespace tapestry {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string name_of(const std::string& path) { return fs::path(path).filename().string(); }
 
 // Whether the path still leads to the folder that was opened.
 bool is_at(int descriptor, const std::string& folder) {
@@ -83,9 +81,7 @@ void RunLock::make() {
 void RunLock::open() {
   if (descriptor_ >= 0) system_calls().close(descriptor_);
   descriptor_ = system_calls().open(run_.folder().c_str(), O_RDONLY | O_DIRECTORY);
-  expect_input(descriptor_ >= 0 || (errno != ENOENT && errno != ENOTDIR),
-               "{}: no such run to go on with; check the name, or leave --resume out to begin one",
-               run_.folder());
+  if (descriptor_ < 0 && (errno == ENOENT || errno == ENOTDIR)) throw no_such_run(run_.folder());
   if (descriptor_ < 0)
     throw std::runtime_error(fmt::format("{}: cannot open: {}", run_.folder(), strerror(errno)));
 }
@@ -125,19 +121,21 @@ void RunLock::expect_in_place() const {
 // Files that are removed while another is written leave the folder itself in place.
 bool RunLock::was_emptied() const {
   struct stat unused = {};
-  const std::string config = name_of(run_.config());
+  const std::string config = file_name_of(run_.config());
   return placed_.contains(config) &&
          ::fstatat(descriptor_, config.c_str(), &unused, AT_SYMLINK_NOFOLLOW) != 0 &&
          errno == ENOENT;
 }
 
 FilePlace RunLock::place(const std::string& path) {
-  const std::string name = name_of(path);
+  const std::string name = file_name_of(path);
   placed_.insert(name);
   return {descriptor_, name, path};
 }
 
-bool RunLock::has_placed(const std::string& path) const { return placed_.contains(name_of(path)); }
+bool RunLock::has_placed(const std::string& path) const {
+  return placed_.contains(file_name_of(path));
+}
 
 void RunLock::replace(const std::string& path, const std::vector<std::string_view>& parts) {
   expect_in_place();
@@ -147,7 +145,7 @@ void RunLock::replace(const std::string& path, const std::vector<std::string_vie
 void RunLock::remove_unfinished() {
   for (const std::string& path : {run_.config(), run_.checkpoint(), run_.best(), run_.trace(),
                                   run_.profile(), run_.samples()})
-    tapestry::remove_unfinished(FilePlace{descriptor_, name_of(path), path});
+    tapestry::remove_unfinished(FilePlace{descriptor_, file_name_of(path), path});
 }
 
 void RunLock::remove_placed() {

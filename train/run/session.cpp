@@ -5,16 +5,15 @@
 
 #include <algorithm>
 #include <ctime>
-#include <deque>
 #include <fstream>
-#include <iterator>
+#include <set>
 
 #include "autograd/buffer_pool.hpp"
 #include "autograd/parallel.hpp"
 #include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "train/config/keys.hpp"
-#include "train/run/line_reader.hpp"
+#include "train/run/lines.hpp"
 #include "train/run/version.hpp"
 
 namespace tapestry {
@@ -86,19 +85,25 @@ std::vector<std::string> typed_settings(const Session& session) {
   return typed;
 }
 
-// Numbers by get_ref, which refuses those that are no integers.
 Session begun(const Json& line) {
   return {.began = line.at("began").get<std::string>(),
-          .from_step = line.at("from_step").get_ref<const std::int64_t&>(),
+          .from_step = integer_in(line, "from_step"),
           .version = line.at("version").get<std::string>(),
           .backends = line.at("engines").get<std::string>(),
           .processor = line.at("processor").get<std::string>(),
-          .threads = line.at("threads").get_ref<const std::int64_t&>(),
-          .ranks = line.at("ranks").get_ref<const std::int64_t&>(),
+          .threads = integer_in(line, "threads"),
+          .ranks = integer_in(line, "ranks"),
           .command = line.at("command").get<std::vector<std::string>>(),
-          .examples = line.at("examples").get_ref<const std::int64_t&>(),
+          .examples = integer_in(line, "examples"),
           .data = line.at("data").get<std::string>(),
           .changed = changed_of(line)};
+}
+
+Session::End ended(const Json& line) {
+  return {.at = line.at("ended").get<std::string>(),
+          .how = line.at("how").get<std::string>(),
+          .step = integer_in(line, "step"),
+          .tensor_bytes = integer_in(line, "tensor_bytes")};
 }
 
 }  // namespace
@@ -111,20 +116,29 @@ std::string processor() {
   return "unknown";
 }
 
+std::string value_in(const ConfigSettings& settings, const std::string& name) {
+  const auto found = settings.find(name);
+  return found == settings.end() ? "" : found->second;
+}
+
+std::vector<std::string> names_that_differ(const std::vector<const ConfigSettings*>& all) {
+  std::set<std::string> names;
+  for (const ConfigSettings* settings : all)
+    for (const auto& [name, value] : *settings) names.insert(name);
+  std::erase_if(names, [&](const std::string& name) {
+    return std::ranges::all_of(all, [&](const ConfigSettings* settings) {
+      return value_in(*settings, name) == value_in(*all.front(), name);
+    });
+  });
+  return {names.begin(), names.end()};
+}
+
 std::vector<ChangedSetting> changes(const Config& one, const Config& other) {
-  const auto before = one.settings_that_count(), after = other.settings_that_count();
+  const ConfigSettings before = one.settings_that_count(), after = other.settings_that_count();
   std::vector<ChangedSetting> changed;
-  const auto compare = [&](const std::string& key) {
-    if (key == key::data_path.name || key == key::from.name) return;
-    const auto was = before.find(key), is = after.find(key);
-    ChangedSetting setting{.key = key,
-                           .before = was == before.end() ? "" : was->second,
-                           .after = is == after.end() ? "" : is->second};
-    if (setting.before != setting.after) changed.push_back(std::move(setting));
-  };
-  for (const auto& [key, unused] : before) compare(key);
-  for (const auto& [key, unused] : after)
-    if (!before.contains(key)) compare(key);
+  for (const std::string& name : names_that_differ({&before, &after}))
+    if (name != key::data_path.name && name != key::from.name)
+      changed.push_back({name, value_in(before, name), value_in(after, name)});
   return changed;
 }
 
@@ -169,27 +183,30 @@ std::string outcome(const std::vector<Session>& sessions, const Reached& reached
 }
 
 std::vector<Session> read_sessions(const Run& run) {
-  std::deque<Session> sessions;
-  for (LineReader line(run.sessions()); line.next();) try {
-      const Json read = Json::parse(line.text());
+  std::vector<Session> sessions;
+  for (LineReader line(run.sessions()); line.next();) {
+    parse_line(line.text(), [&](const Json& read) {
       if (read.contains("began")) sessions.push_back(begun(read));
-      if (read.contains("ended") && !sessions.empty())
-        sessions.back().end = {
-            .at = read.at("ended").get<std::string>(),
-            .how = read.at("how").get<std::string>(),
-            .step = read.at("step").get_ref<const std::int64_t&>(),
-            .tensor_bytes = read.at("tensor_bytes").get_ref<const std::int64_t&>()};
-      if (sessions.size() > most_sessions) sessions.pop_front();
-    } catch (const Json::exception&) {
-      continue;
-    }
-  return {std::make_move_iterator(sessions.begin()), std::make_move_iterator(sessions.end())};
+      if (read.contains("ended") && !sessions.empty()) sessions.back().end = ended(read);
+      return true;
+    });
+    if (sessions.size() > most_sessions) sessions.erase(sessions.begin());
+  }
+  return sessions;
+}
+
+std::vector<Session> sessions_within(const std::vector<Session>& all, std::int64_t first,
+                                     std::int64_t last) {
+  std::vector<Session> some;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i].from_step < last && (i + 1 == all.size() || all[i + 1].from_step >= first))
+      some.push_back(all[i]);
+  return some;
 }
 
 // What each later session changed is taken back, the last one's first.
-std::map<std::string, std::string> settings_before(const std::vector<Session>& sessions,
-                                                   std::size_t session) {
-  std::map<std::string, std::string> settings;
+ConfigSettings settings_before(const std::vector<Session>& sessions, std::size_t session) {
+  ConfigSettings settings;
   for (std::size_t i = sessions.size(); i-- > session + 1;)
     for (const ChangedSetting& one : sessions[i].changed.value_or(std::vector<ChangedSetting>{}))
       settings[one.key] = one.before;

@@ -12,6 +12,13 @@
 // depends on it: bits and checkpoints are the same whatever it says.
 namespace tapestry {
 
+using ConfigSettings = std::map<std::string, std::string>;  // values as TOML, by the names of keys
+
+// Returns the value; empty if it is unused.
+std::string value_in(const ConfigSettings& settings, const std::string& name);
+// Returns the names of which not all have the same value, in order.
+std::vector<std::string> names_that_differ(const std::vector<const ConfigSettings*>& all);
+
 // A setting that a session has otherwise than the one before it, as TOML; empty: it is not used.
 struct ChangedSetting {
   std::string key{}, before{}, after{};
@@ -60,13 +67,16 @@ struct Reached {
 };
 std::string outcome(const std::vector<Session>& sessions, const Reached& reached);
 
-// In their order, the latest 1000. Lines that are damaged are left out.
+// Returns the latest 1000 sessions, in their order. Damaged lines are left out.
 std::vector<Session> read_sessions(const Run& run);
+
+// Returns those that trained some of the steps [first, last].
+std::vector<Session> sessions_within(const std::vector<Session>& sessions, std::int64_t first,
+                                     std::int64_t last);
 
 // The settings of one of these sessions that are not those of the last, by key; a value as in
 // ChangedSetting.
-std::map<std::string, std::string> settings_before(const std::vector<Session>& sessions,
-                                                   std::size_t session);
+ConfigSettings settings_before(const std::vector<Session>& sessions, std::size_t session);
 // Whether that is known of all: commit 1259dc1 did not record it, so that what was typed has to be
 // the same.
 bool knows_settings(const std::vector<Session>& sessions);

@@ -26,7 +26,7 @@ std::unique_ptr<Task> begin_task(const Config& config, Weights weights) {
   if (config[key::from].empty())
     return make_task({.config = config, .assumes_text = weights == Weights::dry_run});
   const Checkpoint start = trained_head(config[key::from]);
-  expect_same_scale(resolved_config(start.config, start.path + " (its config)", {}), config);
+  expect_same_scale(config_of(start), config);
   std::unique_ptr<Task> task = make_task(start, config);
   if (weights == Weights::there)
     restore_parameters(start, task->model(), Adapters::new_or_saved);

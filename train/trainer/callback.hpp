@@ -4,7 +4,7 @@
 
 #include "optim/optimizer.hpp"
 #include "train/run/checkpoint.hpp"
-#include "train/run/metrics.hpp"
+#include "train/run/lines.hpp"
 #include "train/trainer/step.hpp"
 
 namespace tapestry {

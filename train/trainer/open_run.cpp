@@ -50,11 +50,8 @@ void expect_nothing_written(const Run& run) {
 // measured.
 void expect_begun_as(const Run& run, const Config& config) {
   if (is_blank(run, config)) return;
-  expect_input(fs::exists(run.config()),
-               "{}: no run to go on with: it holds neither checkpoint.safetensors, "
-               "best.safetensors nor config.toml; give another --out, or leave --resume out",
-               run.folder());
-  expect_same(resolved_config(read_text(run.config()), run.config(), {}), config, run);
+  expect_run(run, {run.checkpoint(), run.config()});
+  expect_same(config_of(run), config, run);
 }
 
 // "at the next it would be 0.00164 instead of 1e-05", with the digits in which they differ; nothing
@@ -107,7 +104,7 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
       "{}: holds weights that were not trained here, and nothing of an optimiser; `tapestry "
       "train CONFIG --from {}` begins a training with them",
       run.folder(), shell_word(run.folder()));
-  const Config before = resolved_config(checkpoint->config, checkpoint->path + " (its config)", {});
+  const Config before = config_of(*checkpoint);
   expect_same(before, config, run);
   config.expect(config[key::steps] >= checkpoint->state.step, key::steps,
                 "{} has done {} already; give as many or more", run.folder(),

@@ -149,8 +149,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   std::optional<std::string> backends_before;
   if (checkpoint) backends_before = checkpoint->backends;
   std::optional<std::vector<ChangedSetting>> changed;  // none of a run that begins here
-  if (checkpoint)
-    changed = changes(resolved_config(checkpoint->config, checkpoint->path, {}), config);
+  if (checkpoint) changed = changes(config_of(*checkpoint), config);
   checkpoint.reset();  // its tensors have their places
 
   // Nothing is refused from here on, and nothing was written before.

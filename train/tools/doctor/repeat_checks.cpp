@@ -58,11 +58,8 @@ struct State {
 std::string difference(const State& one, const State& other) {
   if (one.tensors.size() != other.tensors.size()) return "the number of tensors";
   if (one.position != other.position) return "the position in the training data";
-  for (const auto& [name, checksum] : one.tensors)
-    if (const auto found = other.tensors.find(name);
-        found == other.tensors.end() || found->second != checksum)
-      return name;
-  return "";
+  const std::vector<std::string> names = differing_tensors(one.tensors, other.tensors);
+  return names.empty() ? "" : names.front();
 }
 
 // Takes steps from the first on, or from a checkpoint, and keeps nothing.

@@ -2,15 +2,19 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include "train/config/keys.hpp"
+#include "train/config/shipped_configs.hpp"
 #include "train/task.hpp"
 #include "train/tools/report/comparison.hpp"
 
-// Which figures of two groups say the same thing: those of the same task, on the same validation or
-// test data, and where a figure depends on them, in the same tokens and under the same settings.
+// Which results say the same thing. Figures of two groups: those of the same task, on the same
+// validation or test data, and where a figure depends on them, in the same tokens and under the
+// same settings. The result of a run and the one that its config expects: those of the same config.
 namespace tapestry {
+
 namespace {
 
 using Names = std::set<std::string>;
@@ -32,20 +36,22 @@ Names keys_of_validation(const std::string& task) {
   return keys;
 }
 
-// The keys of [data] by which what was measured on differs.
+// Returns the keys of [data] by which two runs differ.
+std::vector<std::string> differing_data_keys(const ComparedRun& one, const ComparedRun& other) {
+  std::vector<std::string> names = names_that_differ({&one.settings, &other.settings});
+  std::erase_if(names, [](const std::string& name) { return !name.starts_with("data."); });
+  return names;
+}
+
+// Returns those by which what was measured on differs.
 std::vector<std::string> other_data_keys(const RunGroup& first, const RunGroup& other,
                                          bool is_test) {
-  Names names;
-  for (const RunGroup* group : {&first, &other})
-    for (const auto& [name, value] : group->runs.front().settings)
-      if (name.starts_with("data.")) names.insert(name);
   const Names validation = keys_of_validation(first.setting(key::task.name));
-  std::vector<std::string> differing;
-  for (const std::string& name : names)
-    if (first.setting(name) != other.setting(name) && !keys_of_training().contains(name) &&
-        !(is_test && validation.contains(name)))
-      differing.push_back(name);
-  return differing;
+  std::vector<std::string> names = differing_data_keys(first.runs.front(), other.runs.front());
+  std::erase_if(names, [&](const std::string& name) {
+    return keys_of_training().contains(name) || (is_test && validation.contains(name));
+  });
+  return names;
 }
 
 bool have_same_tokens(const RunGroup& first, const RunGroup& other) {
@@ -59,9 +65,8 @@ bool have_same_tokens(const RunGroup& first, const RunGroup& other) {
 // files give others where the seed, the tokens or a key of [data] cuts them otherwise.
 bool read_other_files(const RunGroup& first, const RunGroup& other) {
   const bool same_path = first.setting(key::data_path.name) == other.setting(key::data_path.name);
-  bool same_keys = have_same_tokens(first, other);
-  for (const auto& [name, value] : first.runs.front().settings)
-    if (name.starts_with("data.")) same_keys &= value == other.setting(name);
+  const bool same_keys = have_same_tokens(first, other) &&
+                         differing_data_keys(first.runs.front(), other.runs.front()).empty();
   for (const ComparedRun& one : first.runs)
     for (const ComparedRun& another : other.runs) {
       if (one.data == another.data) continue;
@@ -85,6 +90,64 @@ std::string other_values(const RunGroup& first, const RunGroup& other,
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+// Keys with which a result is the same, or no other than that of another seed. The data are known
+// by expected.data.
+bool is_indifferent(const std::string& name) {
+  static const std::set<std::string> names = {
+      key::name.name,
+      key::seed.name,
+      key::data_path.name,
+      key::data_source.name,
+      "data.class_names",
+      key::eval_every.name,
+      key::eval_batch_size.name,
+      key::micro_batches.name,
+      key::shard_optimizer.name,
+      key::checkpoint_every.name,
+      key::log_every.name,
+      key::tensorboard.name,
+      key::samples.name,
+      key::threads.name,
+      key::time_limit.name,
+      key::check_finite.name,
+      key::max_bad_steps.name,
+  };
+  return names.contains(name) || name.starts_with("expected.");
+}
+
+// Returns "train.steps = 300, sort has 1500", of the first key that differs.
+std::string difference(const ConfigSettings& settings, const ConfigSettings& reference,
+                       const std::string& whose) {
+  for (const std::string& name : names_that_differ({&settings, &reference}))
+    if (!is_indifferent(name)) {
+      const std::string own = value_in(settings, name), other = value_in(reference, name);
+      return fmt::format("{} = {}, {} has {}", name, own.empty() ? "unused" : own, whose,
+                         other.empty() ? "none" : other);
+    }
+  return "";
+}
+
+// Why the data are not those of expected.data.
+std::string other_data(const ConfigSettings& settings) {
+  const auto text = [&](const KeyInfo& key) {
+    const std::string value = value_in(settings, key.name);
+    return value.size() < 2 ? "" : value.substr(1, value.size() - 2);  // without its quotes
+  };
+  const std::string wanted = text(key::expected_data), path = text(key::data_path);
+  const std::string given =
+      path.empty() ? "built-in" : std::filesystem::path(path).filename().string();
+  return wanted.empty() || given == wanted
+             ? ""
+             : fmt::format("the data are {}, expected.data is {}", given, wanted);
+}
+
+bool expect_the_same(const ConfigSettings& a, const ConfigSettings& b) {
+  for (const KeyInfo* key : std::initializer_list<const KeyInfo*>{
+           &key::expected_metric, &key::expected_value, &key::expected_source, &key::task})
+    if (value_in(a, key->name) != value_in(b, key->name)) return false;
+  return true;
+}
+
 }  // namespace
 
 std::string why_not_comparable(const RunGroup& first, const RunGroup& other,
@@ -102,6 +165,21 @@ std::string why_not_comparable(const RunGroup& first, const RunGroup& other,
   for (const std::string& name : known.settings)
     if (first.setting(name) != other.setting(name)) keys.push_back(name);
   return keys.empty() ? "" : other_values(first, other, keys);
+}
+
+std::string why_not_expected(const ConfigSettings& settings, const ConfigSettings& written) {
+  if (const std::string why = other_data(settings); !why.empty()) return why;
+  std::string reason;
+  for (const auto& [name, text] : shipped_configs()) {
+    if (text.find(value_in(settings, key::expected_source.name)) == text.npos) continue;
+    const ConfigSettings shipped = parse_config(text, name, {}).settings();
+    if (!expect_the_same(settings, shipped)) continue;
+    const std::string why = difference(settings, shipped, name);
+    if (why.empty()) return "";
+    const bool is_namesake = value_in(settings, key::name.name) == "\"" + name + "\"";
+    if (reason.empty() || is_namesake) reason = why;
+  }
+  return reason.empty() ? difference(settings, written, "the config") : reason;
 }
 
 }  // namespace tapestry

@@ -5,21 +5,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <set>
 
 #include "data/input_file.hpp"
 #include "train/config/keys.hpp"
-#include "train/run/line_reader.hpp"
-#include "train/run/run.hpp"
+#include "train/run/lines.hpp"
 #include "train/run/session.hpp"
 
 namespace tapestry {
 namespace {
 
-namespace fs = std::filesystem;
 using Json = JsonValue;
-using Settings = std::map<std::string, std::string>;
 
 // --- what is read ---
 
@@ -30,34 +26,16 @@ void add_test(const Json& test, Json& evaluation) {
       evaluation["test_" + name] = value;
 }
 
-// The last evaluation of a run, and the test after it; null where there is none. InputError where a
-// line is damaged; a last line without its end is one that is being written.
+// Returns the last evaluation of a run with the test after it; null if there is none.
 Json last_evaluation(const Run& run) {
-  std::error_code unseen;
-  expect_input(fs::exists(run.folder(), unseen), "{}: no such run", run.folder());
-  expect_input(fs::is_regular_file(run.metrics(), unseen),
-               "{}: not a run: it holds no metrics.jsonl", run.folder());
+  expect_run(run, {run.metrics()});
   Json last;
   for (LineReader line(run.metrics()); line.next();) {
-    const auto entry = parse_metrics_line(line.text());
-    expect_input(
-        entry.has_value(),
-        "{}: line {}: not a line of metrics: an object with step, split and elapsed_s, of at "
-        "most {} bytes",
-        run.metrics(), line.number(), LineReader::max_bytes);
-    if ((*entry)["split"] == "val") last = *entry;
-    if ((*entry)["split"] == "test" && !last.is_null()) add_test(*entry, last);
+    const Json entry = line.metrics();
+    if (is_split(entry, "val")) last = entry;
+    if (is_split(entry, "test") && !last.is_null()) add_test(entry, last);
   }
   return last;
-}
-
-// As it was trained last: the best model's may be of a training that was shorter.
-Config config_of(const Run& run, const Checkpoint& checkpoint) {
-  constexpr std::int64_t most_bytes = std::int64_t{1} << 20;
-  std::error_code unseen;
-  if (fs::exists(run.config(), unseen))
-    return resolved_config(read_file(run.config(), most_bytes), run.config(), {});
-  return resolved_config(checkpoint.config, checkpoint.path + " (its config)", {});
 }
 
 std::string tokens_of(const Checkpoint& checkpoint) {
@@ -69,8 +47,10 @@ std::string tokens_of(const Checkpoint& checkpoint) {
 
 ComparedRun compared(const std::string& folder, const Json& evaluation) {
   const Checkpoint head = trained_head(folder);
-  const Config config = config_of(Run(folder), head);
-  const std::vector<Session> sessions = read_sessions(Run(folder));
+  const Run run_folder(folder);
+  // The best model's config may be of a training that was shorter.
+  const Config config = has_file(run_folder.config()) ? config_of(run_folder) : config_of(head);
+  const std::vector<Session> sessions = read_sessions(run_folder);
   ComparedRun run{.folder = folder,
                   .task = config[key::task],
                   .parameters = count_parameters(head),
@@ -87,18 +67,6 @@ ComparedRun compared(const std::string& folder, const Json& evaluation) {
 
 // --- groups ---
 
-std::set<std::string> names_in(const std::vector<const Settings*>& all) {
-  std::set<std::string> names;
-  for (const Settings* settings : all)
-    for (const auto& [name, value] : *settings) names.insert(name);
-  return names;
-}
-
-std::string value_in(const Settings& settings, const std::string& name) {
-  const auto found = settings.find(name);
-  return found == settings.end() ? "" : found->second;
-}
-
 RunGroup group_of_seeds(const std::string& folder, const std::vector<std::string>& seeds) {
   RunGroup group{.name = folder, .is_folder = true};
   for (const std::string& seed : seeds) {
@@ -111,12 +79,12 @@ RunGroup group_of_seeds(const std::string& folder, const std::vector<std::string
     for (const ComparedRun& other : group.runs) {
       expect_input(other.seed != run.seed, "{}: of seed {}, as is {}; take one of them away", seed,
                    run.seed, other.folder);
-      for (const std::string& name : names_in({&other.settings, &run.settings}))
-        expect_input(value_in(other.settings, name) == value_in(run.settings, name),
-                     "{}: {} = {}, in {} it is {}: seeds in a folder must differ in their seed "
-                     "alone; name the runs one by one",
-                     seed, name, value_in(run.settings, name), other.folder,
-                     value_in(other.settings, name));
+      for (const std::string& name : names_that_differ({&other.settings, &run.settings}))
+        throw InputError(
+            fmt::format("{}: {} = {}, in {} it is {}: seeds in a folder must differ in their seed "
+                        "alone; name the runs one by one",
+                        seed, name, value_in(run.settings, name), other.folder,
+                        value_in(other.settings, name)));
     }
     group.runs.push_back(std::move(run));
   }
@@ -233,23 +201,16 @@ std::vector<std::string> measured_figures(const std::vector<RunGroup>& groups) {
 }
 
 const char* outcome_name(FigureDifference::Outcome outcome) {
-  switch (outcome) {
-    case FigureDifference::Outcome::differs:
-      return "differs";
-    case FigureDifference::Outcome::cannot_be_told_apart:
-      return "cannot be told apart";
-    case FigureDifference::Outcome::same:
-      return "the same";
-    case FigureDifference::Outcome::no_spread:
-      return "no spread to judge by";
-    case FigureDifference::Outcome::one_run:
-      return "seeds unknown";
-    case FigureDifference::Outcome::not_in_all:
-      return "not in all of the runs";
-    case FigureDifference::Outcome::not_comparable:
-      return "not comparable";
-  }
-  throw_unhandled("a verdict");
+  using enum FigureDifference::Outcome;
+  static const std::map<FigureDifference::Outcome, const char*> names = {
+      {differs, "differs"},
+      {cannot_be_told_apart, "cannot be told apart"},
+      {same, "the same"},
+      {no_spread, "no spread to judge by"},
+      {one_run, "seeds unknown"},
+      {not_in_all, "not in all of the runs"},
+      {not_comparable, "not comparable"}};
+  return names.at(outcome);
 }
 
 std::optional<FigureDifference> difference_of(const RunGroup& first, const RunGroup& other,
@@ -301,12 +262,12 @@ std::vector<SettingDifference> settings_that_differ(const std::vector<RunGroup>&
   };
   add(key::task.name, setting(key::task.name));
   const bool one_task = differences.empty();
-  std::vector<const Settings*> all;
+  std::vector<const ConfigSettings*> all;
   for (const RunGroup& group : groups) all.push_back(&group.runs.front().settings);
   const auto is_everywhere = [&](const std::string& name) {
-    return std::ranges::all_of(all, [&](const Settings* one) { return one->contains(name); });
+    return std::ranges::all_of(all, [&](const ConfigSettings* one) { return one->contains(name); });
   };
-  for (const std::string& name : names_in(all))
+  for (const std::string& name : names_that_differ(all))
     if (name != key::task.name && (one_task || is_everywhere(name))) add(name, setting(name));
   const bool same_data = std::ranges::all_of(
       groups, [&](const RunGroup& group) { return have_same_data(groups.front(), group); });

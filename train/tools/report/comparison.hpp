@@ -7,6 +7,7 @@
 
 #include "data/json.hpp"
 #include "train/measure/statistics.hpp"
+#include "train/run/session.hpp"
 
 // Runs side by side, those that differ in their seed alone as one: whether what they came to
 // differs by more than seeds do, and what differs in how they were made.
@@ -17,10 +18,10 @@ struct ComparedRun {
   std::int64_t parameters = 0, seed = 0;
   // The last: step, loss, elapsed_s and the task's own figures; tests as test_….
   JsonValue evaluation{};
-  std::map<std::string, std::string> settings{};  // that count, as TOML by name, but the seed
-  std::string data{};                             // its checksum; empty where it was drawn
-  std::string tokens{};   // its tokenizer or vocabulary; empty where the task has none
-  std::string version{};  // of its last session; empty where sessions.jsonl has none
+  ConfigSettings settings{};  // that count, but the seed
+  std::string data{};         // its checksum; empty where it was drawn
+  std::string tokens{};       // its tokenizer or vocabulary; empty where the task has none
+  std::string version{};      // of its last session; empty where sessions.jsonl has none
   std::string backends{};
 };
 
@@ -50,6 +51,13 @@ std::vector<std::string> measured_figures(const std::vector<RunGroup>& groups);
 // may be compared, as far as is known.
 std::string why_not_comparable(const RunGroup& first, const RunGroup& other,
                                const std::string& figure);
+
+// Returns why the result that a config's [expected] names is not to be compared with what a
+// training under `settings` came to: data, model, tokenizer, steps or another key differ from those
+// of the config that it was measured with, "train.steps = 300, sort has 1500". Empty where they do
+// not, as in a config of one's own. That config is a shipped one with the same [expected], or else
+// `written`: the config as its file has it, without --set.
+std::string why_not_expected(const ConfigSettings& settings, const ConfigSettings& written);
 
 // How a figure of one group differs from that of the first. Groups of the same seeds and data are
 // compared by pairs, others by Welch's test.

@@ -24,15 +24,6 @@ void halve(std::vector<PlotPoint>& points) {
 
 PlotPoint measured(double step, double value) { return {step, value, value, value}; }
 
-using Measured = std::map<double, std::vector<double>>;  // by step
-
-Measured by_step(const std::vector<const Curve*>& seeds) {
-  Measured measured;
-  for (const Curve* seed : seeds)
-    for (const PlotPoint& point : seed->points) measured[point.x].push_back(point.y);
-  return measured;
-}
-
 PlotPoint band(double step, const std::vector<double>& values) {
   const auto [low, high] = std::ranges::minmax(values);
   const double mean =
@@ -41,7 +32,7 @@ PlotPoint band(double step, const std::vector<double>& values) {
 }
 
 // Of runs that were tested once each, at steps of their own.
-std::vector<PlotPoint> joined_tests(const std::vector<const Curve*>& seeds) {
+std::vector<PlotPoint> joined_tests(const std::vector<Curve*>& seeds) {
   std::vector<double> steps, values;
   for (const Curve* seed : seeds) {
     steps.push_back(seed->points.back().x);
@@ -51,9 +42,12 @@ std::vector<PlotPoint> joined_tests(const std::vector<const Curve*>& seeds) {
       band(std::reduce(steps.begin(), steps.end()) / static_cast<double>(steps.size()), values)};
 }
 
-std::vector<PlotPoint> joined_points(const std::vector<const Curve*>& seeds) {
+std::vector<PlotPoint> joined_points(const std::vector<Curve*>& seeds) {
+  std::map<double, std::vector<double>> by_step;
+  for (const Curve* seed : seeds)
+    for (const PlotPoint& point : seed->points) by_step[point.x].push_back(point.y);
   std::vector<PlotPoint> points;
-  for (const auto& [step, values] : by_step(seeds)) {
+  for (const auto& [step, values] : by_step) {
     const auto got_so_far = std::ranges::count_if(
         seeds, [step = step](const Curve* seed) { return seed->points.back().x >= step; });
     if (std::ssize(values) == got_so_far) points.push_back(band(step, values));
@@ -117,12 +111,11 @@ std::vector<Curve> joined(std::vector<std::vector<Curve>> seeds) {
   std::vector<Curve> bands;
   for (const auto& [name, some] : alike) {
     align(some);
-    const std::vector<const Curve*> same(some.begin(), some.end());
     bands.push_back({.metric = name.first,
                      .split = name.second,
-                     .seeds = std::ssize(same),
-                     .rows_a_point = same.front()->rows_a_point,
-                     .points = name.second == "test" ? joined_tests(same) : joined_points(same)});
+                     .seeds = std::ssize(some),
+                     .rows_a_point = some.front()->rows_a_point,
+                     .points = name.second == "test" ? joined_tests(some) : joined_points(some)});
   }
   return bands;
 }

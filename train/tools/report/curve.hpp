@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/json.hpp"
-#include "train/tools/report/plot.hpp"
+#include "train/tools/report/html.hpp"
 
 namespace tapestry {
 

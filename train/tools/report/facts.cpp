@@ -1,13 +1,12 @@
-#include "train/tools/report/facts.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "data/input_file.hpp"
+#include "data/text/text.hpp"
 #include "train/config/keys.hpp"
 #include "train/tools/report/html.hpp"
+#include "train/tools/report/page.hpp"
 
 namespace tapestry {
 namespace {
@@ -20,9 +19,8 @@ std::string table_of(const RecordedRun& recorded) {
     facts.emplace_back("model shown", fmt::format("that of step {}", recorded.state->step));
     facts.emplace_back("training examples", fmt::format("{}", recorded.state->examples));
   }
-  const auto path = recorded.settings.find(key::data_path.name);
-  if (path != recorded.settings.end())
-    facts.emplace_back("data", path->second == "\"\"" ? "built in" : path->second);
+  if (const std::string path = value_in(recorded.settings, key::data_path.name); !path.empty())
+    facts.emplace_back("data", path == "\"\"" ? "built in" : path);
   if (recorded.state)
     facts.emplace_back("checksum of the data", recorded.state->data.empty() ? "none: it is built in"
                                                                             : recorded.state->data);
@@ -84,6 +82,16 @@ std::string parameters_of(const RecordedRun& recorded) {
 
 std::string pre(const std::string& text) { return fmt::format("<pre>{}</pre>\n", html_text(text)); }
 
+// As a shell reads it back. A word that begins with "-" is an option here, not a path.
+std::string command_text(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) {
+    const std::string quoted = shell_word(word);
+    text += (text.empty() ? "" : " ") + (word.starts_with('-') ? quoted.substr(2) : quoted);
+  }
+  return text;
+}
+
 // One of the run's sessions that others went on from, and where the next of these began; the last
 // one has no end.
 struct Part {
@@ -105,16 +113,12 @@ std::vector<Part> parts_of(const std::vector<Session>& sessions) {
 
 // Settings of a session that are not those of config.toml: it has to end where the next one began,
 // with the learning rates that it had.
-std::map<std::string, std::string> settings_of(const RecordedRun& recorded, const Part& section) {
-  std::map<std::string, std::string> settings = settings_before(recorded.sessions, section.session);
-  const auto value = [&](const std::string& key) -> std::string {
-    if (const auto own = settings.find(key); own != settings.end()) return own->second;
-    const auto last = recorded.settings.find(key);
-    return last == recorded.settings.end() ? "" : last->second;
-  };
-  const std::string decay = value(key::decay_steps.name);  // empty where nothing decays
+ConfigSettings settings_of(const RecordedRun& recorded, const Part& section) {
+  ConfigSettings settings = settings_before(recorded.sessions, section.session), all = settings;
+  all.insert(recorded.settings.begin(), recorded.settings.end());
+  const std::string decay = value_in(all, key::decay_steps.name);  // empty where nothing decays
   if (section.end && !decay.empty())
-    settings[key::decay_steps.name] = decay == "0" ? value(key::steps.name) : decay;
+    settings[key::decay_steps.name] = decay == "0" ? value_in(all, key::steps.name) : decay;
   if (section.end) settings[key::steps.name] = fmt::format("{}", *section.end);
   std::erase_if(settings, [](const auto& setting) { return setting.second.empty(); });
   return settings;
@@ -156,21 +160,6 @@ std::string commands_of(const RecordedRun& recorded) {
 }
 
 }  // namespace
-
-std::string command_text(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) {
-    const bool plain = !word.empty() && word.find_first_not_of(
-                                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                            "0123456789_-+=./:,@%") == std::string::npos;
-    std::string quoted = word;
-    for (std::size_t at = quoted.find('\''); at != std::string::npos;
-         at = quoted.find('\'', at + 4))
-      quoted.replace(at, 1, "'\\''");
-    text += (text.empty() ? "" : " ") + (plain ? word : "'" + quoted + "'");
-  }
-  return text;
-}
 
 std::string facts_of(const RecordedRun& recorded) {
   std::string html = table_of(recorded);

@@ -2,9 +2,7 @@
 
 #include "data/text/text.hpp"
 #include "train/tools/report/html.hpp"
-#include "train/tools/report/page_data.hpp"
-#include "train/tools/report/plot.hpp"
-#include "train/tools/report/report_section.hpp"
+#include "train/tools/report/page.hpp"
 
 namespace tapestry {
 namespace {

@@ -4,38 +4,19 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
+#include <map>
+#include <span>
 
+#include "autograd/float16.hpp"
 #include "data/text/text.hpp"
 #include "train/plot/render.hpp"
 
 namespace tapestry {
 namespace {
 
+using Json = JsonValue;
 using Rows = std::vector<std::vector<std::string>>;
-
-std::string escaped(std::string_view text) {
-  std::string html;
-  for (const char c : text) switch (c) {
-      case '&':
-        html += "&amp;";
-        break;
-      case '<':
-        html += "&lt;";
-        break;
-      case '>':
-        html += "&gt;";
-        break;
-      case '"':
-        html += "&quot;";
-        break;
-      case '\'':
-        html += "&#39;";
-        break;
-      default:
-        html += c;
-    }
-  return html;
-}
 
 bool is_number(const std::string& cell) {
   return cell.empty() || std::isdigit(static_cast<unsigned char>(cell[cell.starts_with("-")]));
@@ -46,9 +27,36 @@ bool holds_numbers(const Rows& rows, std::size_t column) {
                                         [&](const auto& row) { return is_number(row[column]); });
 }
 
+// The machine's order of bytes is the page's: little-endian.
+template <class T>
+Json packed(const char* dtype, const Shape& shape, std::span<const T> values) {
+  Json extents = Json::array();
+  for (int axis = 0; axis < shape.rank(); ++axis) extents.push_back(shape[axis]);
+  const std::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+  return {{"dtype", dtype}, {"shape", extents}, {"base64", base64(bytes)}};
+}
+
+template <class T, class Fn>
+Json converted(const char* dtype, const Array& array, const Fn& fn) {
+  const Array single = array.to(DType::float32);
+  std::vector<T> values;
+  for (const float value : single.values<float>()) values.push_back(fn(value));
+  return packed(dtype, array.shape(), std::span<const T>(values));
+}
+
 }  // namespace
 
-std::string html_text(std::string_view text) { return escaped(printable_lines(text)); }
+std::string html_text(std::string_view text) {
+  static const std::map<char, std::string_view> escapes = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
+  std::string html;
+  for (const char c : printable_lines(text))
+    if (const auto found = escapes.find(c); found != escapes.end())
+      html += found->second;
+    else
+      html += c;
+  return html;
+}
 
 std::string base64(std::string_view bytes) {
   constexpr std::string_view letters =
@@ -99,6 +107,28 @@ std::string html_data(const std::string& id, const JsonValue& data) {
 
 std::string html_details(std::string_view summary, const std::string& html) {
   return fmt::format("<details><summary>{}</summary>\n{}</details>\n", html_text(summary), html);
+}
+
+Json as_floats(const Array& array) {
+  return converted<float>("f32", array, [](float value) { return value; });
+}
+
+Json as_halves(const Array& array) { return converted<std::uint16_t>("f16", array, &float16_bits); }
+
+Json as_bytes(const Array& array) {
+  return converted<std::uint8_t>("u8", array, [](float value) {
+    return static_cast<std::uint8_t>(value > 0 ? std::lround(255 * std::min(value, 1.0F)) : 0);
+  });
+}
+
+Json as_integers(const std::vector<std::int32_t>& values, const Shape& shape) {
+  return packed("i32", shape, std::span<const std::int32_t>(values));
+}
+
+Json as_labels(const std::vector<std::string>& texts) {
+  Json list = Json::array();
+  for (const std::string& text : texts) list.push_back(printable(text));
+  return list;
 }
 
 }  // namespace tapestry

@@ -2,12 +2,15 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "autograd/adjacency.hpp"
 #include "data/json.hpp"
 #include "train/plot/figure.hpp"
 
-// Pieces of HTML. What comes from a run, its data or its user goes in as text alone.
+// Pieces of a page: HTML, data for its scripts, and plots. What comes from a run, its data or its
+// user goes in as text alone.
 namespace tapestry {
 
 // Shows the text as it is: markup has no effect, and what a terminal would obey is written out.
@@ -29,5 +32,35 @@ std::string html_data(const std::string& id, const JsonValue& data);
 
 // <details> that is closed, with HTML in it.
 std::string html_details(std::string_view summary, const std::string& html);
+
+// --- arrays as the page's arrayOf() reads them: dtype, shape, and bytes in base64 ---
+
+JsonValue as_floats(const Array& array);
+JsonValue as_halves(const Array& array);  // float32, rounded to float16
+JsonValue as_bytes(const Array& array);   // of [0, 1], in 255 steps
+JsonValue as_integers(const std::vector<std::int32_t>& values, const Shape& shape);
+JsonValue as_labels(const std::vector<std::string>& texts);  // each of one line
+
+// --- plots as SVG, for readers without scripts; their colors are the page's (svg.cpp) ---
+
+struct PlotPoint {
+  double x = 0, low = 0, y = 0, high = 0;  // low and high: of a band, else y
+};
+struct PlotLine {
+  std::string name{};
+  std::vector<PlotPoint> points{};
+};
+
+// Lines over a common axis, with a legend; points that are not finite are left out.
+std::string svg_lines(const std::string& title, const std::string& x_name,
+                      const std::vector<PlotLine>& lines);
+
+// Points (N, 2), each of a class, and edges between them; their places are scaled to the plot.
+struct PlotNodes {
+  Array places{};                       // (N, 2) float32
+  std::vector<std::int32_t> classes{};  // N, or none
+  std::vector<Edge> edges{};
+};
+std::string svg_nodes(const std::string& title, const PlotNodes& nodes);
 
 }  // namespace tapestry

@@ -7,8 +7,7 @@
 #include "data/text/text.hpp"
 #include "train/plot/render.hpp"
 #include "train/tools/report/html.hpp"
-#include "train/tools/report/page_data.hpp"
-#include "train/tools/report/report_section.hpp"
+#include "train/tools/report/page.hpp"
 
 namespace tapestry {
 namespace {
@@ -146,27 +145,29 @@ ReportSection section_of(const Translations& pairs) {
   return section;
 }
 
-ReportSection section_of(const std::vector<ShownSample>& samples, std::int64_t steps) {
+ReportSection section_of(const SamplesByStep& samples, std::int64_t steps) {
+  const auto pictures_of = [](const Sample& sample) {
+    return sample.figure ? std::get_if<PictureGrid>(&*sample.figure) : nullptr;
+  };
   ReportSection section{
       .script = "samples",
       .title = "What it makes",
-      .caption = samples.size() > 1         ? "What it made while it was trained, step by step."
-                 : samples.front().pictures ? "New images, decoded from random codes."
-                                            : "A text of its own.",
+      .caption = samples.size() > 1 ? "What it made while it was trained, step by step."
+                 : pictures_of(samples.front().second) ? "New images, decoded from random codes."
+                                                       : "A text of its own.",
       .data = {{"name", "samples"}, {"steps", steps}, {"samples", Json::array()}}};
-  for (const ShownSample& sample : samples) {
-    const bool is_last = &sample == &samples.back();
-    const std::string step = fmt::format("step {}", sample.step);
-    if (sample.pictures) {
+  for (const auto& [number, sample] : samples) {
+    const std::string step = fmt::format("step {}", number);
+    if (const PictureGrid* pictures = pictures_of(sample)) {
+      const PictureGrid shown = fitting(*pictures);
       section.data["samples"].push_back(
-          {{"step", sample.step},
-           {"png", "data:image/png;base64," + base64(to_png(fitting(*sample.pictures)))}});
-      section.fallback += html_pictures(fitting(*sample.pictures), "what it makes at " + step);
+          {{"step", number}, {"png", "data:image/png;base64," + base64(to_png(shown))}});
+      section.fallback += html_pictures(shown, "what it makes at " + step);
       continue;
     }
-    section.data["samples"].push_back(
-        {{"step", sample.step}, {"text", printable_lines(sample.text)}});
+    section.data["samples"].push_back({{"step", number}, {"text", printable_lines(sample.text)}});
     const std::string text = fmt::format("<pre>{}</pre>\n", html_text(sample.text));
+    const bool is_last = &sample == &samples.back().second;
     section.fallback += is_last ? "<p>" + step + "</p>" + text : html_details(step, text);
   }
   return section;

@@ -1,5 +1,3 @@
-#include "train/tools/report/overview.hpp"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -11,9 +9,11 @@
 #include "train/config/keys.hpp"
 #include "train/measure/quantities.hpp"
 #include "train/measure/statistics.hpp"
+#include "train/run/lines.hpp"
 #include "train/task.hpp"
-#include "train/tools/report/expectation.hpp"
+#include "train/tools/report/comparison.hpp"
 #include "train/tools/report/html.hpp"
+#include "train/tools/report/page.hpp"
 
 namespace tapestry {
 namespace {
@@ -22,9 +22,7 @@ using Json = JsonValue;
 using Rows = std::vector<std::vector<std::string>>;
 
 std::string setting(const RecordedRun& recorded, const std::string& name) {
-  const auto found = recorded.settings.find(name);
-  if (found == recorded.settings.end()) return "";
-  const std::string& value = found->second;
+  const std::string value = value_in(recorded.settings, name);
   return value.size() >= 2 && value.front() == '"' ? value.substr(1, value.size() - 2) : value;
 }
 
@@ -33,15 +31,10 @@ using MetricsOf = Json RecordedRun::*;
 
 std::vector<double> measured(const RecordedRun& recorded, MetricsOf line, const std::string& name) {
   std::vector<double> values;
-  const auto add = [&](const RecordedRun& one) {
-    const Json& read = one.*line;
-    if (!read.is_null() && read.contains(name) && read[name].is_number())
+  const std::span<const RecordedRun> alone(&recorded, 1), seeds(recorded.seeds);
+  for (const RecordedRun& one : seeds.empty() ? alone : seeds)
+    if (const Json& read = one.*line; read.contains(name) && read[name].is_number())
       values.push_back(read[name].get<double>());
-  };
-  add(recorded);
-  if (recorded.seeds.empty()) return values;
-  values.clear();
-  for (const RecordedRun& seed : recorded.seeds) add(seed);
   return values;
 }
 
@@ -61,10 +54,6 @@ std::set<std::string> figures_of(std::span<const RecordedRun> runs) {
       for (const auto& [name, value] : line.items())
         if (value.is_number() && name != "step" && name != "elapsed_s") names.insert(name);
   return names;
-}
-
-std::int64_t step_of(const Json& line) {
-  return line.is_null() ? 0 : line["step"].get<std::int64_t>();
 }
 
 std::string status_of_one(const RecordedRun& recorded) {
@@ -185,20 +174,17 @@ std::string overview_of(const std::vector<RecordedRun>& runs) {
 }
 
 std::string differences_of(const std::vector<RecordedRun>& runs) {
-  std::set<std::string> names;
-  for (const RecordedRun& recorded : runs)
-    for (const auto& [name, value] : recorded.settings) names.insert(name);
   Rows rows = {{"setting"}};
-  for (const RecordedRun& recorded : runs) rows[0].push_back(recorded.name);
-  for (const std::string& name : names) {
-    std::vector<std::string> row = {name};
-    for (const RecordedRun& recorded : runs) {
-      const auto found = recorded.settings.find(name);
-      row.push_back(found == recorded.settings.end() ? "–" : found->second);
-    }
-    const bool differ =
-        std::adjacent_find(row.begin() + 1, row.end(), std::not_equal_to()) != row.end();
-    if (differ && name != key::name.name && !name.starts_with("expected.")) rows.push_back(row);
+  std::vector<const ConfigSettings*> all;
+  for (const RecordedRun& recorded : runs) {
+    rows[0].push_back(recorded.name);
+    all.push_back(&recorded.settings);
+  }
+  for (const std::string& name : names_that_differ(all)) {
+    if (name == key::name.name || name.starts_with("expected.")) continue;
+    rows.push_back({name});
+    for (const ConfigSettings* settings : all)
+      rows.back().push_back(settings->contains(name) ? settings->at(name) : "–");
   }
   if (rows.size() == 1) return "<p>Their configs do not differ.</p>\n";
   return html_table(rows);

@@ -8,7 +8,6 @@
 #include "autograd/check.hpp"
 #include "train/run/version.hpp"
 #include "train/tools/report/html.hpp"
-#include "train/tools/report/page_assets.hpp"
 
 namespace tapestry {
 namespace {

@@ -1,12 +1,69 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "data/json.hpp"
+#include "train/inspect/report_panels.hpp"
 #include "train/tools/report/recorded_run.hpp"
-#include "train/tools/report/report_section.hpp"
 
 namespace tapestry {
+
+// Returns an HTML page that shows runs, one after the other, or several side by side. Throws
+// InputError as read_recorded_run does.
+std::string report_of(const std::vector<std::string>& runs);
+
+// --- sections: scripts and what they show ---
+
+// A part of the page: the script that shows it, the data that this gets, and what stands there
+// without scripts.
+struct ReportSection {
+  std::string script{};  // "latent", for parts.latent of page/latent.js
+  std::string title{}, caption{};
+  JsonValue data{};
+  std::string fallback{};  // HTML
+};
+
+ReportSection section_of(const ReadExamples& read);
+ReportSection section_of(const LatentSpace& space);
+ReportSection section_of(const Translations& pairs);
+ReportSection section_of(const ForecastWindows& windows);
+ReportSection section_of(const PlacedGraphs& graphs);
+
+// What a model made, of a training of so many steps (0: not known). The last may be pictures.
+ReportSection section_of(const SamplesByStep& samples, std::int64_t steps);
+
+// Of several memories, each beside the name of its run.
+ReportSection section_of(const std::vector<std::pair<std::string, RecallByAge>>& series);
+
+// --- HTML about recorded runs ---
+
+// Returns "finished, 3000 steps", "is being trained, step 120 of 400".
+std::string status_of(const RecordedRun& recorded);
+
+// Returns what the task is, and the figure that the config expects beside the one that was reached.
+std::string lead_of(const RecordedRun& recorded);
+
+// Returns the figures of runs and what these mean; of seeds the mean ± the deviation.
+std::string overview_of(const std::vector<RecordedRun>& runs);
+
+// Returns the settings in which runs differ, but for their names.
+std::string differences_of(const std::vector<RecordedRun>& runs);
+
+// Returns data, version, processor, the commands that began a run and make it again, its parameters
+// by layer, config, sessions and profile.
+std::string facts_of(const RecordedRun& recorded);
+
+// --- the page ---
+
+// A file of page/, or dygraphs', which the library holds.
+struct PageAsset {
+  std::string name;  // "latent.js"
+  std::string text;
+  std::string sha256;  // in hexadecimal digits
+};
+const std::vector<PageAsset>& page_assets();
 
 // A page that is put together piece by piece: what it shows, and the scripts that this needs.
 class Page {
@@ -16,9 +73,9 @@ class Page {
   void add(const std::string& html) { body_ += html; }
   void add(const ReportSection& section);
   const std::string& body() const { return body_; }
-  std::size_t bytes() const { return body_.size(); }
 
-  // The whole document, which loads nothing: its policy allows its own scripts and pictures alone.
+  // Returns the document, which loads nothing: its policy allows its own scripts and pictures
+  // alone.
   std::string html() const;
 
  private:
@@ -26,9 +83,5 @@ class Page {
   std::vector<std::string> scripts_{};  // of the parts
   int parts_ = 0;
 };
-
-// What shows runs, one after the other, or several side by side. InputError as of
-// read_recorded_run.
-std::string report_of(const std::vector<std::string>& runs);
 
 }  // namespace tapestry

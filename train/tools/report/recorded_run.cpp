@@ -3,30 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <limits>
 #include <numeric>
 
 #include "data/input_file.hpp"
 #include "train/config/keys.hpp"
 #include "train/measure/machine.hpp"
-#include "train/run/line_reader.hpp"
+#include "train/run/lines.hpp"
 #include "train/task.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace tapestry {
 namespace {
 
-namespace fs = std::filesystem;
 using Json = JsonValue;
 
-constexpr std::int64_t most_read = std::int64_t{1} << 20;  // bytes of a config or a profile,
-constexpr std::size_t most_shown = 100'000;                // and of those that are shown
-
-bool is_there(const std::string& path) {
-  std::error_code unseen;
-  return fs::exists(path, unseen);
-}
+constexpr std::int64_t most_read = std::int64_t{1} << 20;  // bytes of a profile
+constexpr std::size_t most_shown = 100'000;                // bytes of a config or a profile
 
 double loss_of(const Json& line) {
   const bool known = line.contains("loss") && line["loss"].is_number();
@@ -34,8 +27,6 @@ double loss_of(const Json& line) {
 }
 
 void read_metrics(const Run& run, RecordedRun& recorded) {
-  if (!is_there(run.metrics())) return;
-  require_file(run.metrics());
   CurveReader curves;
   std::int64_t damaged = 0;
   for (LineReader line(run.metrics()); line.next();) {
@@ -45,14 +36,14 @@ void read_metrics(const Run& run, RecordedRun& recorded) {
       continue;
     }
     curves.read(*entry);
-    recorded.last_step = std::max(recorded.last_step, (*entry)["step"].get<std::int64_t>());
+    recorded.last_step = std::max(recorded.last_step, step_of(*entry));
     recorded.elapsed_s = std::max(recorded.elapsed_s, (*entry)["elapsed_s"].get<double>());
-    if ((*entry)["split"] == "val") {
+    if (is_split(*entry, "val")) {
       recorded.validation = *entry;
       if (recorded.best_validation.is_null() || loss_of(*entry) < loss_of(recorded.best_validation))
         recorded.best_validation = *entry;
     }
-    if ((*entry)["split"] == "test") recorded.test = *entry;
+    if (is_split(*entry, "test")) recorded.test = *entry;
   }
   if (damaged > 0)
     recorded.notes.push_back(fmt::format("{}: damaged lines: {}", run.metrics(), damaged));
@@ -66,19 +57,17 @@ std::string as_shown(const std::string& text) {
 }
 
 void read_config(const Run& run, RecordedRun& recorded) {
-  if (!is_there(run.config())) return;
-  const std::string text = read_file(run.config(), most_read);
-  recorded.config_text = as_shown(text);
-  recorded.settings = resolved_config(text, run.config(), {}).settings();
+  if (!has_file(run.config())) return;
+  recorded.config_text = as_shown(config_text(run));
+  recorded.settings = config_of(run).settings();
 }
 
 void read_model(const Run& run, RecordedRun& recorded) {
-  if (!is_there(run.best()) && !is_there(run.checkpoint())) return;
+  if (!has_file(run.best()) && !has_file(run.checkpoint())) return;
   const Checkpoint head = trained_head(run.folder());
   recorded.state = head.state;
   recorded.backends = head.backends;
-  if (recorded.settings.empty())
-    recorded.settings = resolved_config(head.config, head.path, {}).settings();
+  if (recorded.settings.empty()) recorded.settings = config_of(head).settings();
   if (recorded.config_text.empty()) recorded.config_text = as_shown(head.config);
   for (const SafetensorsEntry& entry : head.reader->entries())
     if (!entry.name.starts_with("optimizer."))
@@ -116,25 +105,21 @@ std::int64_t RecordedRun::count_parameters() const {
 }
 
 std::int64_t RecordedRun::steps() const {
-  const auto found = settings.find(key::steps.name);
-  return found == settings.end() ? 0 : std::stoll(found->second);
+  const std::string steps = value_in(settings, key::steps.name);
+  return steps.empty() ? 0 : std::stoll(steps);
 }
 
 RecordedRun read_recorded_run(const std::string& folder) {
   const Run run(folder);
-  std::error_code unseen;
-  expect_input(fs::is_directory(folder, unseen), "{}: no run; give the folder of one, as runs/sort",
-               folder);
-  expect_input(is_there(run.metrics()) || is_there(run.checkpoint()) || is_there(run.best()),
-               "{}: not a run: it holds neither metrics.jsonl nor a checkpoint", folder);
+  expect_run(run, {run.metrics(), run.checkpoint(), run.best()});
   RecordedRun recorded{.name = folder, .folder = folder, .is_trained = is_trained_into(run)};
   read_metrics(run, recorded);
   if_possible(recorded, [&] { read_config(run, recorded); });
   if_possible(recorded, [&] { read_model(run, recorded); });
   recorded.sessions = read_sessions(run);
-  if (is_there(run.profile()))
-    if_possible(recorded,
-                [&] { recorded.profile = as_shown(read_file(run.profile(), most_read)); });
+  if_possible(recorded, [&] {
+    if (has_file(run.profile())) recorded.profile = as_shown(read_file(run.profile(), most_read));
+  });
   return recorded;
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,8 +18,8 @@ struct RecordedRun {
   std::string name{};    // that the page gives it
   std::string folder{};  // as it was given; of seeds the first one's
   std::vector<std::string> notes{};
-  std::string config_text{};                      // config.toml
-  std::map<std::string, std::string> settings{};  // "model.width" -> "128"
+  std::string config_text{};  // config.toml
+  ConfigSettings settings{};  // "model.width" -> "128"
   std::vector<Curve> curves{};
   // Lines of metrics, or null: the last evaluation, that of the least loss, and the test.
   JsonValue validation{}, best_validation{}, test{};
@@ -59,9 +58,10 @@ void if_possible(RecordedRun& recorded, const Read& read) try {
 }
 
 // What its model shows: views of the task, on data that must be there.
+using SamplesByStep = std::vector<std::pair<std::int64_t, Sample>>;
 struct ShownModel {
   ReportPanels panels{};
-  std::vector<std::pair<std::int64_t, Sample>> samples{};  // by step
+  SamplesByStep samples{};
 };
 ShownModel inspect_model(RecordedRun& recorded);
 

@@ -6,9 +6,7 @@
 #include <set>
 
 #include "data/text/text.hpp"
-#include "train/tools/report/facts.hpp"
 #include "train/tools/report/html.hpp"
-#include "train/tools/report/overview.hpp"
 #include "train/tools/report/page.hpp"
 
 namespace tapestry {
@@ -55,16 +53,6 @@ ReportSection curves_of(std::vector<Curve> curves) {
 
 // --- what it learnt ---
 
-std::vector<ShownSample> samples_of(const ShownModel& shown) {
-  std::vector<ShownSample> samples;
-  for (const auto& [step, sample] : shown.samples) {
-    const auto* pictures = sample.figure ? std::get_if<PictureGrid>(&*sample.figure) : nullptr;
-    samples.push_back({.step = step, .text = sample.text});
-    if (pictures) samples.back().pictures = *pictures;
-  }
-  return samples;
-}
-
 // The parts that show what a model learnt; memories go to the ladder of them all.
 using MemorySeries = std::vector<std::pair<std::string, RecallByAge>>;
 std::vector<ReportSection> parts_of(RecordedRun& recorded, MemorySeries& series) {
@@ -79,8 +67,7 @@ std::vector<ReportSection> parts_of(RecordedRun& recorded, MemorySeries& series)
   for (const ReportPanel& panel : shown.panels)
     if_possible(recorded, [&] { std::visit(add, panel); });
   if (!shown.samples.empty())
-    if_possible(recorded,
-                [&] { sections.push_back(section_of(samples_of(shown), recorded.steps())); });
+    if_possible(recorded, [&] { sections.push_back(section_of(shown.samples, recorded.steps())); });
   return sections;
 }
 
@@ -188,7 +175,7 @@ std::string report_of(const std::vector<std::string>& paths) {
   page.add(overview_of(runs));
   if (runs.size() > 1) page.add("<h3>Where their configs differ</h3>\n" + differences_of(runs));
   const ReportSection curve_part = curves_of(std::move(curves));
-  const std::size_t others = page.bytes() + facts.size() + html_of(curve_part).size();
+  const std::size_t others = page.body().size() + facts.size() + html_of(curve_part).size();
   add_models(page, runs, most_bytes - std::min(most_bytes, others));
   page.add("<h2 id=\"curves\">Curves</h2>\n" + drawn);
   if (drawn.empty()) page.add(curve_part);

@@ -1,5 +1,3 @@
-#include "train/tools/reproduce/makers.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,17 +6,9 @@
 #include "data/text/text.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/version.hpp"
+#include "train/tools/reproduce/verify.hpp"
 
 namespace tapestry {
-
-std::vector<Session> sessions_of(const Run& run, std::int64_t first, std::int64_t last) {
-  const std::vector<Session> all = read_sessions(run);
-  std::vector<Session> some;
-  for (std::size_t i = 0; i < all.size(); ++i)
-    if (all[i].from_step < last && (i + 1 == all.size() || all[i + 1].from_step >= first))
-      some.push_back(all[i]);
-  return some;
-}
 
 Session this_process() {
   return {.version = version(),
@@ -28,8 +18,8 @@ Session this_process() {
           .ranks = 1};
 }
 
-std::vector<std::string> other_makers(const Run& run, const VerifyResult& result,
-                                      const Config& config) {
+std::vector<std::string> other_makers(const std::vector<Session>& sessions,
+                                      const VerifyResult& result, const Config& config) {
   std::vector<std::string> reasons;
   const Session& own = result.computed_by;
   const auto add = [&](const std::string& reason) {
@@ -46,11 +36,11 @@ std::vector<std::string> other_makers(const Run& run, const VerifyResult& result
       add(fmt::format("it was computed on {}, here on {}", printable_beginning(session.processor),
                       own.processor));
   }
-  if (const std::vector<Session> all = read_sessions(run); !knows_settings(all))
+  if (!knows_settings(sessions))
     add(
         fmt::format("it was trained in {} sessions with different --set, and config.toml has the "
                     "last one's settings: an earlier version did not record the others'",
-                    all.size()));
+                    sessions.size()));
   for (const Session& session : result.recorded_by)
     for (const ChangedSetting& one : session.changed.value_or(std::vector<ChangedSetting>{}))
       if (one.key != key::steps.name && one.key != key::decay_steps.name)

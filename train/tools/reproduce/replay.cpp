@@ -98,12 +98,13 @@ const Checkpoint* beginning_before(const Retraining& again, std::int64_t step) {
 }
 
 // A training that failed has no steps after the one that did.
-void expect_reached(const Run& run, std::int64_t step) {
-  const std::vector<Session> sessions = read_sessions(run);
+void expect_reached(const Retraining& again, std::int64_t step) {
+  const std::vector<Session>& sessions = again.sessions();
   if (sessions.empty() || !sessions.back().end) return;
   const Session::End& end = *sessions.back().end;
   expect_input(!end.how.starts_with("failed") || step <= end.step + 1,
-               "--step {}: {} failed in step {}, its last", step, run.folder(), end.step + 1);
+               "--step {}: {} failed in step {}, its last", step, again.run().folder(),
+               end.step + 1);
 }
 
 }  // namespace
@@ -133,7 +134,7 @@ Replay replay(const Run& run, std::int64_t step, const std::vector<std::string>&
   const Config& config = again.config();
   expect_input(step >= 1 && step <= config[key::steps], "--step {}: {} has the steps 1 to {}", step,
                run.folder(), config[key::steps]);
-  expect_reached(run, step);
+  expect_reached(again, step);
   const Checkpoint* from = beginning_before(again, step);
   Trainer& trainer = again.begin(from);
   Replay replay{

@@ -10,49 +10,39 @@
 #include "data/text/text.hpp"
 #include "train/config/keys.hpp"
 #include "train/measure/machine.hpp"
-#include "train/run/session.hpp"
 #include "train/trainer/begin_task.hpp"
 
 namespace tapestry {
 namespace {
 namespace fs = std::filesystem;
 
-constexpr std::int64_t most_config_bytes = 1 << 20;
-
 std::optional<Checkpoint> head_of(const std::string& path) {
   return has_file(path) ? std::optional(load_checkpoint_head(path)) : std::nullopt;
 }
 
-Config config_of(const Run& run, const std::vector<std::string>& overrides) {
-  std::error_code unseen;
-  expect_input(fs::is_directory(run.folder(), unseen),
-               "{}: no run's folder; give one, as runs/sort", run.folder());
-  expect_input(has_file(run.config()),
-               "{}: no run: it holds no config.toml; of several seeds name one", run.folder());
-  const std::string text = read_file(run.config(), most_config_bytes);
-  const Config before = resolved_config(text, run.config(), {});
-  Config config = resolved_config(text, run.config(), overrides);
-  const std::vector<std::string> differences = before.differences(config);
+// Returns the run's config with overrides that do not change its bits.
+Config same_config(const Run& run, const std::vector<std::string>& overrides) {
+  expect_run(run, {run.config()});
+  Config config = config_of(run, overrides);
+  const std::vector<std::string> differences = config_of(run).differences(config);
   expect_input(differences.empty(), "{}: under another config it is another training: {}",
                run.folder(), fmt::join(differences, ", "));
   return config;
 }
 
 std::vector<std::pair<std::int64_t, Schedule>> schedules_of(
-    const Run& run, const std::vector<std::string>& overrides) {
-  const std::vector<Session> sessions = read_sessions(run);
+    const Run& run, const std::vector<Session>& sessions,
+    const std::vector<std::string>& overrides) {
   std::vector<std::pair<std::int64_t, Schedule>> schedules;
   if (!knows_settings(sessions)) return schedules;
-  const std::string text = read_file(run.config(), most_config_bytes);
   for (std::size_t i = 0; i < sessions.size(); ++i) {
-    const auto before = settings_before(sessions, i);
+    const ConfigSettings before = settings_before(sessions, i);
     std::vector<std::string> settings;
     for (const std::string& name : {key::steps.name, key::decay_steps.name})
-      if (const auto found = before.find(name); found != before.end() && !found->second.empty())
-        settings.push_back(fmt::format("{}={}", name, found->second));
+      if (const std::string value = value_in(before, name); !value.empty())
+        settings.push_back(fmt::format("{}={}", name, value));
     settings.insert(settings.end(), overrides.begin(), overrides.end());
-    schedules.emplace_back(sessions[i].from_step,
-                           make_schedule(resolved_config(text, run.config(), settings)));
+    schedules.emplace_back(sessions[i].from_step, make_schedule(config_of(run, settings)));
   }
   return schedules;
 }
@@ -64,7 +54,8 @@ Retraining::Retraining(const Run& run, const std::vector<std::string>& overrides
       overrides_(overrides),
       best_(head_of(run.best())),
       last_(head_of(run.checkpoint())),
-      config_(config_of(run, overrides)) {
+      sessions_(read_sessions(run)),
+      config_(same_config(run, overrides)) {
   for (const Checkpoint* kept : {best(), last()})
     if (kept) expect_trained_alike(*kept);
   // What was left out and recorded is left out again, whatever a later session allowed.
@@ -72,8 +63,7 @@ Retraining::Retraining(const Run& run, const std::vector<std::string>& overrides
 }
 
 void Retraining::expect_trained_alike(const Checkpoint& checkpoint) const {
-  const Config trained = resolved_config(checkpoint.config, checkpoint.path + " (its config)", {});
-  const std::vector<std::string> differences = trained.differences(config_);
+  const std::vector<std::string> differences = config_of(checkpoint).differences(config_);
   expect_input(differences.empty(), "{}: {} was trained under another config: {}", run_.config(),
                checkpoint.path, fmt::join(differences, ", "));
 }
@@ -88,11 +78,11 @@ Trainer& Retraining::begin(const Checkpoint* from) {
       run_.folder(), printable_beginning(weights), key::from.name);
   use_machine_as(config_);
   task_ = from ? make_task(*from, config_) : begin_task(config_);
-  schedules_ = schedules_of(run_, overrides_);
+  schedules_ = schedules_of(run_, sessions_, overrides_);
   trainer_.emplace(*task_, config_, run_, from, never_, alone_);
   for (const Checkpoint* kept : {best(), last()})
     if (kept) expect_same_data(run_, kept->state, trainer_->state(), config_);
-  for (const Session& session : read_sessions(run_))
+  for (const Session& session : sessions_)
     expect_same_data(run_, {.examples = session.examples, .data = session.data}, trainer_->state(),
                      config_);
   return *trainer_;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "train/run/session.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace tapestry {
@@ -19,7 +20,8 @@ class Retraining {
 
   const Run& run() const { return run_; }
   const Config& config() const { return config_; }
-  Task& task() { return *task_; }  // of what was begun
+  const std::vector<Session>& sessions() const { return sessions_; }  // as they were at first
+  Task& task() { return *task_; }                                     // of what was begun
 
   // best.safetensors and checkpoint.safetensors as they were at first; null where there is none.
   const Checkpoint* best() const { return best_ ? &*best_ : nullptr; }
@@ -43,6 +45,7 @@ class Retraining {
   Run run_;
   std::vector<std::string> overrides_;
   std::optional<Checkpoint> best_, last_;
+  std::vector<Session> sessions_;
   Config config_;
   // From a step on, by sessions; empty where it is not known what they had.
   std::vector<std::pair<std::int64_t, Schedule>> schedules_;

@@ -9,29 +9,24 @@
 #include <set>
 #include <utility>
 
-#include "autograd/checksum.hpp"
-#include "autograd/parallel.hpp"
 #include "data/input_file.hpp"
 #include "data/text/text.hpp"
 #include "train/config/keys.hpp"
-#include "train/run/recorded_checksums.hpp"
-#include "train/run/version.hpp"
-#include "train/tools/reproduce/makers.hpp"
-#include "train/tools/reproduce/recorded_lines.hpp"
+#include "train/run/lines.hpp"
 #include "train/tools/reproduce/retraining.hpp"
 #include "train/trainer/evaluation.hpp"
 
 namespace tapestry {
 namespace {
 
-using Json = RecordedLine;
+using Json = JsonValue;
 
 constexpr std::size_t most_not_computed = 8;  // figures that are named
 
 // The last step to compare, after `first`.
 std::int64_t end_of(const Retraining& again, std::int64_t first, const VerifyOptions& options) {
   std::int64_t last = first, evaluated = -1;
-  for (RecordedLines lines(again.run(), again.config()[key::steps]); lines.front();) {
+  for (RecordedMetrics lines(again.run(), again.config()[key::steps]); lines.front();) {
     const Json line = lines.take();
     last = std::max(last, step_of(line));
     if (evaluated < 0 && is_split(line, "val") && step_of(line) > first) evaluated = step_of(line);
@@ -183,20 +178,16 @@ class Comparison {
     const Checksums& recorded = recorded_checksums();
     without_tensors_ += recorded.empty();
     if (recorded.empty()) return;
-    std::size_t all = 0, same = 0;
-    for (const auto& [kind, tensors] : computed)
-      for (const auto& [name, checksum] : tensors) {
-        const auto found = recorded.find(name);
-        ++all;
-        same += found != recorded.end() && found->second == checksum;
-      }
-    if (same == all && recorded.size() == all) return;
-    if (same == recorded.size() && evaluated_.front() == nullptr)  // killed as it wrote them
+    Checksums all;
+    for (const auto& [kind, tensors] : computed) all.insert(tensors.begin(), tensors.end());
+    const std::size_t differing = differing_tensors(recorded, all).size();
+    const bool is_cut = recorded.size() + differing == all.size() && evaluated_.front() == nullptr;
+    if (differing > 0 && is_cut)  // killed as it wrote them
       verdict_.not_compared.push_back(
           fmt::format("{} of {} tensors of the evaluation of step {}: {} does not have them",
-                      all - same, all, trainer_.state().step, again_.run().checksums()));
-    else
-      differs(fmt::format("{} of the {} tensors of {}", std::max(all, recorded.size()) - same, all,
+                      differing, all.size(), trainer_.state().step, again_.run().checksums()));
+    else if (differing > 0)
+      differs(fmt::format("{} of the {} tensors of {}", differing, all.size(),
                           again_.run().checksums()));
   }
 
@@ -231,18 +222,14 @@ class Comparison {
 
   void compare_tensors(const Checkpoint& kept) {
     const Checksums computed = trainer_.checksums();
-    DifferingTensors differing{.path = kept.path, .step = kept.state.step, .all = computed.size()};
-    const auto& entries = kept.reader->entries();
-    for (const auto& [name, own] : computed) {
-      const auto entry = std::ranges::find(entries, name, &SafetensorsEntry::name);
-      if (entry == entries.end() || checksum_of(kept, *entry) != own)
-        differing.names.push_back(name);
-    }
-    for (const SafetensorsEntry& entry : entries)
-      if (!computed.contains(entry.name)) {
-        differing.names.push_back(entry.name);
-        ++differing.all;
-      }
+    Checksums written, all = computed;
+    for (const SafetensorsEntry& entry : kept.reader->entries())
+      written[entry.name] = checksum_of(kept, entry);
+    all.insert(written.begin(), written.end());
+    DifferingTensors differing{.path = kept.path,
+                               .step = kept.state.step,
+                               .all = all.size(),
+                               .names = differing_tensors(computed, written)};
     verdict_.tensors += std::ssize(computed);
     verdict_.checkpoints.push_back(kept.path);
     if (differing.names.empty()) return;
@@ -311,7 +298,7 @@ void expect_whole(const Retraining& again, const Checkpoint* from) {
 }
 
 // What stands in the record and was not looked at, of the steps to `last`.
-std::vector<std::string> not_compared(RecordedLines& recorded, const Comparison& comparison,
+std::vector<std::string> not_compared(RecordedMetrics& recorded, const Comparison& comparison,
                                       const VerifyResult& result, std::int64_t last, bool is_all) {
   std::vector<std::string> all;
   if (result.training_lines + result.evaluations == 0)
@@ -353,7 +340,7 @@ VerifyResult verify(const Run& run, const VerifyOptions& options) {
                       .steps_of_run = steps_of_run};
   Trainer& trainer = again.begin(from);
   Comparison comparison(again, trainer, from, result);
-  RecordedLines recorded(run, steps_of_run);
+  RecordedMetrics recorded(run, steps_of_run);
   comparison.compare_lines(recorded.of(before), nullptr);
   comparison.compare_evaluated();
   comparison.end_step();
@@ -378,9 +365,9 @@ VerifyResult verify(const Run& run, const VerifyOptions& options) {
                                                : "it has not come to a line of metrics.jsonl");
   for (std::string& what : not_compared(recorded, comparison, result, last, options.all))
     result.not_compared.push_back(std::move(what));
-  result.recorded_by = sessions_of(run, result.first_step, result.last_step);
+  result.recorded_by = sessions_within(again.sessions(), result.first_step, result.last_step);
   result.computed_by = this_process();
-  result.other_makers = other_makers(run, result, again.config());
+  result.other_makers = other_makers(again.sessions(), result, again.config());
   return result;
 }
 

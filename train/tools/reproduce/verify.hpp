@@ -47,6 +47,12 @@ struct VerifyResult {
   bool is_same() const { return differs_at < 0; }
 };
 
+// Return this process as a session, and why other bits are to be expected from it than from the
+// sessions that recorded.
+Session this_process();
+std::vector<std::string> other_makers(const std::vector<Session>& sessions,
+                                      const VerifyResult& result, const Config& config);
+
 // Trains again what a run has recorded, and compares figures, checksums and, where their step is
 // reached, the tensors and the state of its checkpoints. After a difference it goes on to the next
 // evaluation or checkpoint, to name the parameters. InputError where there is nothing to compare

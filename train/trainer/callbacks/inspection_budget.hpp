@@ -1,7 +1,6 @@
 #pragma once
 
 #include "autograd/clock.hpp"
-#include "train/run/run.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {
@@ -25,12 +24,5 @@ class InspectionBudget {
 
 // Returns a sample that the model makes now, with at most `most_bytes` bytes of text.
 Sample sample_now(const Config& config, Task& task, std::size_t most_bytes);
-
-struct KeptSample {
-  std::int64_t step = 0;
-  std::string name{}, text{};
-};
-// Returns what samples.jsonl holds, at most the latest 200; damaged lines are left out.
-std::vector<KeptSample> read_samples(const Run& run);
 
 }  // namespace tapestry

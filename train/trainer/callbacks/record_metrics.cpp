@@ -1,5 +1,4 @@
-#include "train/run/line_reader.hpp"
-#include "train/run/recorded_checksums.hpp"
+#include "train/run/lines.hpp"
 #include "train/trainer/callbacks/callbacks.hpp"
 
 namespace tapestry {
@@ -14,9 +13,9 @@ class MetricsFile final : public Callback {
   void on_begin(std::int64_t step, bool evaluated) override {
     file_.open(step, [&](const std::string& line) {
       const auto entry = parse_metrics_line(line);
-      if (!entry || (*entry)["split"] == "test") return false;
-      const std::int64_t own = (*entry)["step"].get<std::int64_t>();
-      return own < step || (own == step && (evaluated || (*entry)["split"] == "train"));
+      if (!entry || is_split(*entry, "test")) return false;
+      const std::int64_t own = step_of(*entry);
+      return own < step || (own == step && (evaluated || is_split(*entry, "train")));
     });
   }
   void on_metrics(const MetricsLine& line) override { file_.write(line.json() + "\n"); }
@@ -40,7 +39,7 @@ class ChecksumsFile final : public Callback {
     std::string lines;
     for (const auto& [name, tensors] : line.checksums)
       for (const auto& [tensor, checksum] : tensors)
-        lines += to_line({.step = line.step, .tensor = tensor, .checksum = checksum});
+        lines += RecordedChecksum{line.step, tensor, checksum}.json() + "\n";
     if (!lines.empty()) file_.write(lines);
   }
   void on_checkpoint() override { file_.sync(); }

@@ -1,10 +1,9 @@
-#include "train/tools/report/plot.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "train/tools/report/html.hpp"
 
