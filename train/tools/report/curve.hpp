@@ -10,18 +10,18 @@
 
 namespace tapestry {
 
-// A figure of a split over the steps of a training, or of several that differ in their seed: then
-// the points have the mean, the lowest and the highest.
+// A metric of a split over the steps of a run. A point of several seeds has the mean, the lowest
+// and the highest value.
 struct Curve {
   std::string metric{}, split{};
   std::string run{};
   std::int64_t seeds = 1;
-  std::int64_t rows_a_point = 1;  // of metrics.jsonl, whose mean each point is
+  std::int64_t rows_a_point = 1;  // lines of metrics.jsonl of which a point is the mean
   std::vector<PlotPoint> points{};
 };
 
-// Reads curves off lines of metrics, in bounded memory however many these are: of a long one each
-// point becomes the mean of neighbours, but for the last, which stays as it was recorded.
+// Collects curves from lines of metrics in bounded memory. The points of a long curve are means of
+// neighbors, except for the last, which stays as it was recorded.
 class CurveReader {
  public:
   void read(const JsonValue& line);
@@ -44,14 +44,14 @@ class CurveReader {
   bool left_some_out_ = false;
 };
 
-// Curves of runs that differ in their seed, as bands: a list of curves for each seed. A step counts
-// where every seed that got so far has it; tests, of which each has one, are joined as they come.
+// Returns the curves of several seeds as bands. A step counts if every seed that reached it has it;
+// tests, of which each seed has one, become one point.
 std::vector<Curve> joined(std::vector<std::vector<Curve>> seeds);
 
-// At most so many points, and the last as it is.
+// Leaves at most `most` points, the last unchanged.
 void thin_out(Curve& curve, std::size_t most);
 
-// The loss first, then what a task measures, and last what every training has: rates and speeds.
+// Sorts the loss first, then the task's metrics, then those of every training (rates and speeds).
 void sort_by_interest(std::vector<Curve>& curves);
 
 }  // namespace tapestry

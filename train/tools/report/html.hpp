@@ -9,31 +9,31 @@
 #include "data/json.hpp"
 #include "train/plot/figure.hpp"
 
-// Pieces of a page: HTML, data for its scripts, and plots. What comes from a run, its data or its
-// user goes in as text alone.
+// Pieces of a page: HTML, data for its scripts, and plots. All text of a run, its data or its user
+// is escaped.
 namespace tapestry {
 
-// Shows the text as it is: markup has no effect, and what a terminal would obey is written out.
+// Returns the text with markup and control characters escaped.
 std::string html_text(std::string_view text);
 
 std::string base64(std::string_view bytes);  // RFC 4648, section 4
 
-// An <img> of a grid, whose text for those who do not see it is `shows`.
+// Returns an <img> of a grid with the alternative text `shows`.
 std::string html_pictures(const PictureGrid& grid, std::string_view shows);
 
-// Rows of texts, the first of them the heads; columns of numbers stand to the right.
+// Returns a table. The first row is its head; columns of numbers are aligned right.
 std::string html_table(const std::vector<std::vector<std::string>>& rows);
 
-// Facts, a row each: their names and what they are.
+// Returns a table with a row for each name and value.
 std::string html_facts(const std::vector<std::pair<std::string, std::string>>& facts);
 
-// Data for the page's scripts: <script type="application/json" id="…">, which no browser runs.
+// Returns data for the page's scripts: <script type="application/json" id="…">.
 std::string html_data(const std::string& id, const JsonValue& data);
 
-// <details> that is closed, with HTML in it.
+// Returns closed <details> that hold HTML.
 std::string html_details(std::string_view summary, const std::string& html);
 
-// --- arrays as the page's arrayOf() reads them: dtype, shape, and bytes in base64 ---
+// --- arrays as the page's arrayOf() reads them: dtype, shape and bytes in base64 ---
 
 JsonValue as_floats(const Array& array);
 JsonValue as_halves(const Array& array);  // float32, rounded to float16
@@ -51,11 +51,11 @@ struct PlotLine {
   std::vector<PlotPoint> points{};
 };
 
-// Lines over a common axis, with a legend; points that are not finite are left out.
+// Returns lines over a common axis, with a legend. Points that are not finite are left out.
 std::string svg_lines(const std::string& title, const std::string& x_name,
                       const std::vector<PlotLine>& lines);
 
-// Points (N, 2), each of a class, and edges between them; their places are scaled to the plot.
+// Nodes of a graph at places that are scaled to the plot.
 struct PlotNodes {
   Array places{};                       // (N, 2) float32
   std::vector<std::int32_t> classes{};  // N, or none

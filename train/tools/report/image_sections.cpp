@@ -72,7 +72,7 @@ std::string plot_of(const LatentSpace& space, const PrincipalComponents& compone
   for (std::int64_t i = 0; i < plane.size(); ++i)
     places.mutable_values<float>()[i / known * 2 + i % known] = plane.values<float>()[i];
   return svg_nodes(
-      "The codes along their first principal components, coloured by class",
+      "The codes along their first principal components, colored by class",
       {.places = places, .classes = {space.classes.begin(), space.classes.begin() + dots}});
 }
 

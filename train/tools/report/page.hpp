@@ -16,10 +16,9 @@ std::string report_of(const std::vector<std::string>& runs);
 
 // --- sections: scripts and what they show ---
 
-// A part of the page: the script that shows it, the data that this gets, and what stands there
-// without scripts.
+// A part of the page: a script, its data, and HTML for browsers without scripts.
 struct ReportSection {
-  std::string script{};  // "latent", for parts.latent of page/latent.js
+  std::string script{};  // "latent": parts.latent of page/latent.js
   std::string title{}, caption{};
   JsonValue data{};
   std::string fallback{};  // HTML
@@ -31,10 +30,10 @@ ReportSection section_of(const Translations& pairs);
 ReportSection section_of(const ForecastWindows& windows);
 ReportSection section_of(const PlacedGraphs& graphs);
 
-// What a model made, of a training of so many steps (0: not known). The last may be pictures.
+// Samples of a training of `steps` steps (0: unknown). The last may be pictures.
 ReportSection section_of(const SamplesByStep& samples, std::int64_t steps);
 
-// Of several memories, each beside the name of its run.
+// Recall of several memories, each with the name of its run.
 ReportSection section_of(const std::vector<std::pair<std::string, RecallByAge>>& series);
 
 // --- HTML about recorded runs ---
@@ -42,13 +41,13 @@ ReportSection section_of(const std::vector<std::pair<std::string, RecallByAge>>&
 // Returns "finished, 3000 steps", "is being trained, step 120 of 400".
 std::string status_of(const RecordedRun& recorded);
 
-// Returns what the task is, and the figure that the config expects beside the one that was reached.
+// Returns what the task is, and the metric that was reached beside the one that the config expects.
 std::string lead_of(const RecordedRun& recorded);
 
-// Returns the figures of runs and what these mean; of seeds the mean ± the deviation.
+// Returns the metrics of runs with their meanings; of several seeds the mean ± standard deviation.
 std::string overview_of(const std::vector<RecordedRun>& runs);
 
-// Returns the settings in which runs differ, but for their names.
+// Returns the settings in which runs differ, without their names.
 std::string differences_of(const std::vector<RecordedRun>& runs);
 
 // Returns data, version, processor, the commands that began a run and make it again, its parameters
@@ -65,7 +64,7 @@ struct PageAsset {
 };
 const std::vector<PageAsset>& page_assets();
 
-// A page that is put together piece by piece: what it shows, and the scripts that this needs.
+// A page to which HTML and sections are added, with only the scripts that these need.
 class Page {
  public:
   explicit Page(std::string title) : title_(std::move(title)) {}

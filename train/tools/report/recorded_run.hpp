@@ -13,15 +13,15 @@
 
 namespace tapestry {
 
-// What a run's folder tells, as far as it can be read: what cannot is among the notes.
+// What a run's folder records, as far as it can be read. The notes say what cannot.
 struct RecordedRun {
-  std::string name{};    // that the page gives it
-  std::string folder{};  // as it was given; of seeds the first one's
+  std::string name{};    // on the page
+  std::string folder{};  // as it was given; that of the first seed if there are several
   std::vector<std::string> notes{};
   std::string config_text{};  // config.toml
   ConfigSettings settings{};  // "model.width" -> "128"
   std::vector<Curve> curves{};
-  // Lines of metrics, or null: the last evaluation, that of the least loss, and the test.
+  // Lines of metrics, or null: the last evaluation, that with the least loss, and the test.
   JsonValue validation{}, best_validation{}, test{};
   std::int64_t last_step = 0;
   double elapsed_s = 0;
@@ -36,16 +36,16 @@ struct RecordedRun {
   std::vector<Tensor> parameters{};  // of the model that is used: the best, or the last
   std::optional<TrainingState> state{};
   std::string backends{};
-  std::vector<RecordedRun> seeds{};  // of runs that differ in their seed, each one's
+  std::vector<RecordedRun> seeds{};  // the runs, if this one stands for several seeds
 
   std::int64_t count_parameters() const;
-  std::int64_t steps() const;  // that were asked for; 0: not known
+  std::int64_t steps() const;  // of the config; 0: unknown
 };
 
-// InputError where the path is no run's folder, or holds neither metrics nor a model.
+// Throws InputError as expect_run does, for a folder without metrics and checkpoints.
 RecordedRun read_recorded_run(const std::string& folder);
 
-// Adds to the notes what fails: why something cannot be shown.
+// Adds the message of what `read` throws to the notes.
 template <class Read>
 void if_possible(RecordedRun& recorded, const Read& read) try {
   read();
@@ -57,7 +57,7 @@ void if_possible(RecordedRun& recorded, const Read& read) try {
   recorded.notes.push_back(names_it ? why : recorded.folder + ": " + why);
 }
 
-// What its model shows: views of the task, on data that must be there.
+// Returns the panels of the run's task, which need its data, and samples by step.
 using SamplesByStep = std::vector<std::pair<std::int64_t, Sample>>;
 struct ShownModel {
   ReportPanels panels{};
@@ -65,7 +65,7 @@ struct ShownModel {
 };
 ShownModel inspect_model(RecordedRun& recorded);
 
-// One story of runs that differ in their seed: curves become bands, and the model is the first's.
+// Returns one run for several seeds: its curves are bands, and its model is that of the first.
 RecordedRun joined(std::vector<RecordedRun> seeds);
 
 }  // namespace tapestry

@@ -51,9 +51,9 @@ ReportSection curves_of(std::vector<Curve> curves) {
   return section;
 }
 
-// --- what it learnt ---
+// --- what it learned ---
 
-// The parts that show what a model learnt; memories go to the ladder of them all.
+// Returns the sections that show what a model learned. Adds memories to the series of them all.
 using MemorySeries = std::vector<std::pair<std::string, RecallByAge>>;
 std::vector<ReportSection> parts_of(RecordedRun& recorded, MemorySeries& series) {
   const ShownModel shown = inspect_model(recorded);
@@ -77,7 +77,7 @@ std::string html_of(const ReportSection& section) {
   return alone.body();
 }
 
-// What runs learnt, as far as the page has room for it: what is left out is named.
+// Adds what runs learned, as far as it fits into the page, and names what is left out.
 void add_models(Page& page, std::vector<RecordedRun>& runs, std::size_t room) {
   MemorySeries series;
   std::vector<std::vector<ReportSection>> sections(runs.size());
@@ -98,7 +98,7 @@ void add_models(Page& page, std::vector<RecordedRun>& runs, std::size_t room) {
       sections[i].push_back(std::move(section));
     }
   }
-  page.add("<h2 id=\"learnt\">What it learnt</h2>\n");
+  page.add("<h2 id=\"learnt\">What it learned</h2>\n");
   if (bytes == 0 && series.empty())
     page.add("<p>There is nothing to show yet, or it could not be shown.</p>\n");
   if (!series.empty()) page.add(section_of(series));
@@ -170,7 +170,7 @@ std::string report_of(const std::vector<std::string>& paths) {
   page.add(fmt::format("<header><h1>{}</h1>\n", html_text(title)));
   if (runs.size() == 1) page.add(lead_of(runs.front()));
   page.add(
-      "<nav><a href=\"#learnt\">What it learnt</a> <a href=\"#curves\">Curves</a> "
+      "<nav><a href=\"#learnt\">What it learned</a> <a href=\"#curves\">Curves</a> "
       "<a href=\"#was\">How it was made</a></nav></header>\n<main>\n");
   page.add(overview_of(runs));
   if (runs.size() > 1) page.add("<h3>Where their configs differ</h3>\n" + differences_of(runs));

@@ -11,7 +11,7 @@ namespace tapestry {
 namespace {
 
 constexpr double width = 640, height = 240, left = 64, right = 628, top = 12, bottom = 212;
-constexpr int colours = 10;  // that the page has for what is to be told apart
+constexpr int colors = 10;  // of the page
 
 // Whether it can be drawn: no NaN, and no number near the end of all.
 bool is_finite(const PlotPoint& point) {
@@ -36,7 +36,7 @@ struct Axes {
   double up(double value) const { return bottom - y.share(value) * (bottom - top); }
 };
 
-std::string polyline(const Axes& axes, const PlotLine& line, std::size_t colour) {
+std::string polyline(const Axes& axes, const PlotLine& line, std::size_t color) {
   std::string above, below, middle;
   bool has_band = false;
   for (const PlotPoint& point : line.points) {
@@ -49,11 +49,11 @@ std::string polyline(const Axes& axes, const PlotLine& line, std::size_t colour)
   }
   std::string svg;
   if (has_band)
-    svg = fmt::format("<polygon class=\"s{}\" points=\"{}{}\"/>\n", colour % colours, above, below);
+    svg = fmt::format("<polygon class=\"s{}\" points=\"{}{}\"/>\n", color % colors, above, below);
   if (line.points.size() == 1 && !middle.empty())
     return fmt::format("<circle class=\"s{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"/>\n",
-                       colour % colours, axes.across(line.points[0].x), axes.up(line.points[0].y));
-  return svg + fmt::format("<polyline class=\"s{}\" points=\"{}\"/>\n", colour % colours, middle);
+                       color % colors, axes.across(line.points[0].x), axes.up(line.points[0].y));
+  return svg + fmt::format("<polyline class=\"s{}\" points=\"{}\"/>\n", color % colors, middle);
 }
 
 std::string label(double x, double y, const char* anchor, const std::string& text) {
@@ -86,7 +86,7 @@ std::string svg_lines(const std::string& title, const std::string& x_name,
   for (std::size_t i = 0; i < lines.size(); ++i) svg += polyline(axes, lines[i], i);
   svg += "</svg><span class=\"legend\">";
   for (std::size_t i = 0; i < lines.size(); ++i)
-    svg += fmt::format("<span class=\"key s{}\">{}</span> ", i % colours, html_text(lines[i].name));
+    svg += fmt::format("<span class=\"key s{}\">{}</span> ", i % colors, html_text(lines[i].name));
   return svg + "</span></figure>\n";
 }
 
@@ -108,7 +108,7 @@ std::string svg_nodes(const std::string& title, const PlotNodes& nodes) {
                        place(to, 0), place(to, 1));
   for (std::int64_t i = 0; i < N; ++i)
     svg += fmt::format("<circle class=\"s{}\" cx=\"{:.0f}\" cy=\"{:.0f}\" r=\"{}\"/>",
-                       nodes.classes.empty() ? 0 : nodes.classes[i] % colours, place(i, 0),
+                       nodes.classes.empty() ? 0 : nodes.classes[i] % colors, place(i, 0),
                        place(i, 1), N > 200 ? 2 : 5);
   return svg + "</svg></figure>\n";
 }

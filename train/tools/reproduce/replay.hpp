@@ -8,11 +8,11 @@
 
 namespace tapestry {
 
-// What values lie between. NaN is neither low nor high.
+// The range of values. NaN is neither low nor high.
 struct ValueRange {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
-  double magnitudes = 0;  // the sum of |x| of those that are finite
+  double magnitudes = 0;  // the sum of |x| of the finite values
   std::int64_t finite = 0, nans = 0, infinities = 0;
 
   void add(const Array& array);
@@ -22,12 +22,12 @@ struct ValueRange {
   }
 };
 
-// An op of a module, in all its calls during a step: parts, moments of a sequence, and once more
-// where activations are computed again.
+// An op of a module in all its calls during a step: micro-batches, steps of a sequence, and
+// activations that are computed again.
 struct ReplayedOp {
   std::string module{}, op{};
   std::int64_t calls = 0;
-  ValueRange outputs{}, gradients{};  // gradients: of the step's mean loss, by these outputs
+  ValueRange outputs{}, gradients{};  // gradients of the step's mean loss by these outputs
 };
 
 struct ReplayedParameter {
@@ -41,20 +41,20 @@ struct ReplayedExample {
   std::string text{};      // that these numbers stand for, where they are tokens
 };
 
-// One step, trained again up to it and computed under observation, but not done.
+// A step that was trained up to and computed under observation, without moving the parameters.
 struct Replay {
   std::string from{};  // "the start", or a checkpoint
   std::int64_t from_step = 0, step = 0;
-  Metrics values{};  // of the step: its loss, and the task's own figures
+  Metrics values{};  // loss and the task's metrics
   double gradient_norm = 0, learning_rate = 0;
-  std::string fault{};  // with where it comes from; empty: the step is in order
+  std::string fault{};  // with its cause; empty if the step is finite
   std::vector<ReplayedExample> examples{};
   std::vector<ReplayedOp> ops{};  // in the order of their first calls
   std::vector<ReplayedParameter> parameters{};
 };
 
-// From the latest of the run's checkpoints that stands before the step, or from its start.
-// InputError for a step that the run's config does not have, and where the data are others.
+// Trains from the run's latest checkpoint before the step, or from its start. Throws InputError for
+// a step that the run's config does not have, and if the data differ.
 Replay replay(const Run& run, std::int64_t step, const std::vector<std::string>& overrides);
 
 }  // namespace tapestry

@@ -11,11 +11,11 @@
 
 namespace tapestry {
 
-// A run that is trained again in memory. Of its folder only is read, so that another process may
-// train into it meanwhile.
+// A run that is trained again in memory. It only reads the run's folder, into which another process
+// may train at the same time.
 class Retraining {
  public:
-  // InputError where the folder holds no run, or where `overrides` change what decides its bits.
+  // Throws InputError if the folder is no run, or `overrides` change what its bits depend on.
   Retraining(const Run& run, const std::vector<std::string>& overrides);
 
   const Run& run() const { return run_; }
@@ -23,21 +23,21 @@ class Retraining {
   const std::vector<Session>& sessions() const { return sessions_; }  // as they were at first
   Task& task() { return *task_; }                                     // of what was begun
 
-  // best.safetensors and checkpoint.safetensors as they were at first; null where there is none.
+  // Return best.safetensors and checkpoint.safetensors as they were at first, or null.
   const Checkpoint* best() const { return best_ ? &*best_ : nullptr; }
   const Checkpoint* last() const { return last_ ? &*last_ : nullptr; }
 
-  // InputError of a checkpoint that was trained under another config than this one.
+  // Throws InputError if the checkpoint was trained with another config.
   void expect_trained_alike(const Checkpoint& checkpoint) const;
 
-  // Once: a trainer that goes on from one of these, or, of null, from the start. InputError where
-  // the data are not those of the run.
+  // Returns a trainer that starts from a checkpoint, or from the first step if it is null. Throws
+  // InputError if the data are not those of the run. Must be called once.
   Trainer& begin(const Checkpoint* from);
 
-  // The trainer's next step, at the learning rate that the session had which trained it, as far as
-  // sessions.jsonl knows it.
+  // Does the trainer's next step, at the learning rate of the session that trained it, as far as
+  // sessions.jsonl records it.
   MetricSums step();
-  ComputedStep compute();  // and leaves it at that
+  ComputedStep compute();  // without moving the parameters
 
  private:
   void follow_session();
@@ -47,7 +47,7 @@ class Retraining {
   std::optional<Checkpoint> best_, last_;
   std::vector<Session> sessions_;
   Config config_;
-  // From a step on, by sessions; empty where it is not known what they had.
+  // By the step from which a session trained; empty if their settings are unknown.
   std::vector<std::pair<std::int64_t, Schedule>> schedules_;
   std::unique_ptr<Task> task_;
   std::atomic<bool> never_ = false;

@@ -360,7 +360,7 @@
       return element('p', {},
         `The model squeezes every image into a code of ${latent} `
         + `number${latent === 1 ? '' : 's'}. Here are the codes of ${this.N} images it was not `
-        + `trained on, coloured by class. ${latent > 3 ? plane : where[dimensions]}${move}`);
+        + `trained on, colored by class. ${latent > 3 ? plane : where[dimensions]}${move}`);
     }
 
     legend() {
