@@ -97,6 +97,7 @@ class BytePairTokenizer final : public Tokenizer {
   // Leaves special tokens out. Bytes that are not UTF-8 become U+FFFD.
   std::string decode(std::span<const std::int32_t> tokens) const override;
   std::span<const std::int32_t> before_text() const override { return model_.before; }
+  const BytePairTokenizer* byte_pairs() const override { return this; }
   std::string_view bytes_of(std::int32_t token) const override {
     return model_.special.at(token) ? std::string_view() : model_.tokens[token];
   }

@@ -41,6 +41,7 @@ class CharVocabulary final : public Tokenizer {
   std::vector<std::int32_t> encode(std::string_view text) const override;
   std::string decode(std::span<const std::int32_t> tokens) const override;
   std::string_view bytes_of(std::int32_t token) const override { return symbols_.at(token); }
+  const CharVocabulary* characters() const override { return this; }
 
  private:
   [[noreturn]] void throw_unknown(std::string_view text, std::size_t offset) const;

@@ -8,6 +8,9 @@
 
 namespace tapestry {
 
+class BytePairTokenizer;
+class CharVocabulary;
+
 // Cuts text into tokens, numbers in [0, size()), and puts text together again.
 class Tokenizer {
  public:
@@ -20,6 +23,10 @@ class Tokenizer {
   virtual std::string_view bytes_of(std::int32_t token) const = 0;
   // Tokens that stand before each text that a model reads: of Llama 3's, <|begin_of_text|>.
   virtual std::span<const std::int32_t> before_text() const { return {}; }
+
+  // Return this tokenizer as one of byte pairs or of characters, or null if it is of another kind.
+  virtual const BytePairTokenizer* byte_pairs() const { return nullptr; }
+  virtual const CharVocabulary* characters() const { return nullptr; }
 };
 
 }  // namespace tapestry

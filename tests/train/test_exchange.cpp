@@ -253,6 +253,20 @@ TEST_CASE("bug: a model was not imported from within its folder, whose name was 
   }
 }
 
+TEST_CASE("bug: names for a model of byte pairs ended in std::bad_cast") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path("run");
+  std::string names;
+  for (char first = 'a'; first <= 'z'; ++first) names += std::string(1, first) + "na\n";
+  REQUIRE(tapestry_run({"import", golden("gpt2"), "--out", run}).err == "");
+  const Finished trained = tapestry_run(
+      {"train", folder.write("names.toml", "task = \"language-model\"\n[data]\nkind = \"names\"\n"),
+       "--from", run, "--out", folder.path("no"), "--set",
+       "data.path=" + folder.write("names.txt", names)});
+  CHECK(trained.status == 2);
+  check_says(trained.err, {"data.kind = \"names\"", "names need characters"});
+}
+
 TEST_CASE("exchange: a model of characters goes out, and comes in again") {
   const TemporaryFolder folder;
   const std::string run = folder.path("run"), out = folder.path("out");

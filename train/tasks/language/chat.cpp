@@ -12,7 +12,7 @@ namespace tapestry {
 namespace {
 
 const BytePairTokenizer& byte_pairs_of(const LanguageModel& task) {
-  const auto* tokenizer = dynamic_cast<const BytePairTokenizer*>(&task.tokenizer());
+  const auto* tokenizer = task.tokenizer().byte_pairs();
   expect_input(tokenizer, "this run's model reads characters, which have no chat template");
   return *tokenizer;
 }

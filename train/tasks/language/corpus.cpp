@@ -41,7 +41,9 @@ Corpus read_names(const Config& config, Corpus corpus) {
                 "{} has a name of {} characters: expected at least {}", list.path, list.longest,
                 list.longest + 1);
   if (!corpus.tokenizer) corpus = by_characters(name_vocabulary(list));
-  NameSplits splits = split_names(list, dynamic_cast<const CharVocabulary&>(*corpus.tokenizer),
+  config.expect(corpus.has_characters, key::corpus_kind,
+                "the model reads byte pairs; names need characters");
+  NameSplits splits = split_names(list, *corpus.tokenizer->characters(),
                                   {.held_back = config[names_held_back], .seed = seed_of(config)});
   corpus.training = std::make_unique<NameDataset>(std::move(splits.train));
   corpus.validation = std::make_unique<NameDataset>(std::move(splits.test));
@@ -68,7 +70,7 @@ Corpus by_byte_pairs(const Config& config, BytePairTokenizer tokenizer, std::str
 }
 
 const BytePairTokenizer& byte_pairs_of(const Corpus& corpus) {
-  return dynamic_cast<const BytePairTokenizer&>(*corpus.tokenizer);
+  return *corpus.tokenizer->byte_pairs();
 }
 
 // With the template in which conversations are written, which the checkpoint keeps.

@@ -79,7 +79,7 @@ std::optional<std::string> trained_jinja(const LanguageModel& task) {
   const std::map<std::string, std::string> metadata = task.metadata();
   const auto own = metadata.find(chat_template_name);
   if (own == metadata.end() || carries(metadata, own->second)) return std::nullopt;
-  return ChatEncoder(dynamic_cast<const BytePairTokenizer&>(task.tokenizer()),
+  return ChatEncoder(*task.tokenizer().byte_pairs(),
                      chat_template_from_json(own->second, "the checkpoint"), task.end_of_text())
       .jinja();
 }

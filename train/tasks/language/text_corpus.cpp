@@ -113,7 +113,7 @@ Corpus read_shards(const Config& config, const Corpus& known) {
                "{}: {} tokens, the shards beside it are of {}; make them again", path,
                corpus.tokenizer->size(), shards->vocabulary());
   if (known.tokenizer) {
-    const auto* models = dynamic_cast<const BytePairTokenizer*>(known.tokenizer.get());
+    const BytePairTokenizer* models = known.tokenizer->byte_pairs();
     config.expect(models && models->to_json() == own, key::data_path,
                   "shards of another tokenizer than the model's; make them with the model's own");
   } else if (const std::string& wanted = config[key::tokenizer]; !wanted.empty()) {

@@ -57,7 +57,7 @@ std::vector<PublishedMap> published_maps(Linear& linear, const Config& config) {
 }
 
 void expect_published_model(const TrainedModel& trained, const std::string& what) {
-  const auto* task = dynamic_cast<const LanguageModel*>(trained.task.get());
+  const auto* task = language_model_of(*trained.task);
   expect_input(task && std::holds_alternative<Transformer>(task->network()),
                "{}: {} = \"{}\": only a language-model that is a transformer has adapters which "
                "peft knows",

@@ -44,9 +44,9 @@ struct Tokens {
 };
 
 Tokens tokens_of(const LanguageModel& task, const Metadata& metadata) {
-  if (const auto* characters = dynamic_cast<const CharVocabulary*>(&task.tokenizer()))
+  if (const CharVocabulary* characters = task.tokenizer().characters())
     return {.json = character_tokenizer_json(*characters)};
-  const auto& pairs = dynamic_cast<const BytePairTokenizer&>(task.tokenizer());
+  const BytePairTokenizer& pairs = *task.tokenizer().byte_pairs();
   Tokens tokens{.json = metadata.at("tokenizer"), .end = task.end_of_text()};
   if (task.end_of_answer()) tokens.end = task.end_of_answer();
   if (tokens.end) tokens.end_text = pairs.model().tokens[*tokens.end];
@@ -109,7 +109,7 @@ void set_conversations(Files& files, const LanguageModel& task, const Tokens& to
 std::string export_published(const TrainedModel& trained, const std::string& folder,
                              StoredFloats stored) {
   const Config& config = trained.config;
-  const auto* task = dynamic_cast<const LanguageModel*>(trained.task.get());
+  const auto* task = language_model_of(*trained.task);
   expect_input(task != nullptr,
                "--format huggingface: {} = \"{}\": only a language-model has an architecture "
                "there; --format safetensors takes the weights out of any model",

@@ -127,7 +127,7 @@ GgufContents contents_of(const Config& config, Module& model, Architecture archi
 }
 
 const LanguageModel& transformer_of(const TrainedModel& trained) {
-  const auto* task = dynamic_cast<const LanguageModel*>(trained.task.get());
+  const auto* task = language_model_of(*trained.task);
   expect_input(task != nullptr,
                "--format gguf: {} = \"{}\": llama.cpp runs only a language-model; --format "
                "safetensors takes the weights out of any model",

@@ -247,9 +247,8 @@ GgufTokens of_characters(const CharVocabulary& vocabulary, std::int64_t rows) {
 }  // namespace
 
 GgufTokens gguf_tokens(const LanguageModel& task) {
-  const auto* characters = dynamic_cast<const CharVocabulary*>(&task.tokenizer());
-  if (!characters)
-    return of_byte_pairs(task, dynamic_cast<const BytePairTokenizer&>(task.tokenizer()));
+  const CharVocabulary* characters = task.tokenizer().characters();
+  if (!characters) return of_byte_pairs(task, *task.tokenizer().byte_pairs());
   return task.writes_names() ? of_names(*characters, task.vocabulary())
                              : of_characters(*characters, task.vocabulary());
 }
