@@ -4,10 +4,9 @@
 #include "train/run/checkpoint.hpp"
 #include "train/tools/convert/adapter.hpp"
 #include "train/tools/convert/architectures.hpp"
-#include "train/tools/convert/gguf_import.hpp"
-#include "train/tools/convert/published_weights.hpp"
+#include "train/tools/convert/import.hpp"
 
-// What a published model's folder holds, and a file of llama.cpp's.
+// Files of Hugging Face's transformers, of peft and of llama.cpp.
 namespace tapestry {
 namespace {
 
@@ -41,7 +40,7 @@ const RegisterFuzzTarget adapter("adapter", [](std::string_view bytes) {
 
 const RegisterFuzzTarget index("weights-index", [](std::string_view bytes) {
   written_file("model.safetensors.index.json", bytes);
-  PublishedWeights{scratch_folder()};
+  read_published_weights(scratch_folder());
 });
 
 const RegisterFuzzTarget gguf("gguf", [](std::string_view bytes) {

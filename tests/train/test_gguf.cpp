@@ -12,9 +12,9 @@
 #include "train/run/run.hpp"
 #include "train/run/safetensors.hpp"
 #include "train/tasks/language/language_model.hpp"
-#include "train/tools/convert/gguf_export.hpp"
+#include "train/tools/convert/export.hpp"
 #include "train/tools/convert/gguf_file.hpp"
-#include "train/tools/convert/gguf_import.hpp"
+#include "train/tools/convert/import.hpp"
 
 // Models that go to and come from llama.cpp. tests/golden/gguf holds what its converter makes of
 // tests/golden/published (tests/golden/make_gguf.py).
@@ -271,8 +271,8 @@ TEST_CASE("gguf: rows that are no whole blocks are stored in float16, and said t
   check_says(
       exported.out,
       {out + ": Qwen3ForCausalLM, in q8_0\n",
-       "in float16, for their rows are no whole blocks of 32: token_embd.weight, ",
-       "the tokenizer composes characters (NFC), llama.cpp does not: give it texts that are"});
+       "in float16, because their rows are no whole blocks of 32: token_embd.weight, ",
+       "the tokenizer composes characters (NFC), llama.cpp does not: give it composed texts"});
 }
 
 TEST_CASE("gguf: a model of characters goes out, and comes in again") {
@@ -351,7 +351,7 @@ TEST_CASE("gguf: what llama.cpp computes otherwise is refused by its key") {
   };
   CHECK(refusal({"model.activation=gelu"}) ==
         "--set: model.activation = \"gelu\": llama.cpp computes a gpt2 without this; expected "
-        "\"gelu_tanh\"; --format huggingface takes the model as it is");
+        "\"gelu_tanh\"; --format huggingface writes the model unchanged");
   check_says(refusal(with(as_llama, {"model.activation=gelu"})),
              {"model.activation = \"gelu\"", "a llama", "expected \"silu\""});
   check_says(refusal(with(as_llama, {"model.attention_bias=inputs", "model.head_width=8"})),
@@ -389,8 +389,8 @@ TEST_CASE("gguf: wrong words of export are refused in one line") {
       tapestry_run({"train", "karate", "--out", graph, "--quiet", "--set", "train.steps=2"}).err ==
       "");
   says({graph, "--format", "gguf", "--out", out},
-       "--format gguf: task = \"graph\": llama.cpp runs only a language-model; --format "
-       "safetensors takes the weights out of any model");
+       "--format gguf: task = \"graph\": expected \"language-model\"; --format safetensors writes "
+       "the weights of any model");
   CHECK_FALSE(fs::exists(out));
 }
 
@@ -407,22 +407,23 @@ TEST_CASE("gguf: tokenizers that do what llama.cpp does not are refused by name"
     return message_of([&] { export_gguf(trained, folder.path("m.gguf"), GgufType::f32); });
   };
   CHECK(refusal([](nlohmann::json&) {}).empty());
-  CHECK(refusal([](nlohmann::json& json) {
-          json["normalizer"] = {{"type", "Lowercase"}};
-        }) ==
-        "the tokenizer makes lower case of texts: llama.cpp does not; --format huggingface takes "
-        "it as it is");
+  CHECK(
+      refusal([](nlohmann::json& json) {
+        json["normalizer"] = {{"type", "Lowercase"}};
+      }) ==
+      "the tokenizer converts texts to lower case: llama.cpp does not; --format huggingface keeps "
+      "it");
   CHECK(refusal([](nlohmann::json& json) { json["pre_tokenizer"]["add_prefix_space"] = true; }) ==
-        "the tokenizer puts a space before texts: llama.cpp does not; --format huggingface takes "
-        "it as it is");
+        "the tokenizer adds a space before texts: llama.cpp does not; --format huggingface keeps "
+        "it");
   // Without the merge a piece "at" is that token only where tokens are looked for first.
   CHECK(refusal([](nlohmann::json& json) {
           json["model"]["ignore_merges"] = true;
           json["model"]["merges"].erase(0);
           json["model"]["merges"].erase(1);
         }) ==
-        "the tokenizer takes pieces that are tokens whole (model.ignore_merges): llama.cpp does so "
-        "only with Llama 3's pattern; --format huggingface takes it as it is");
+        "the tokenizer does not merge pieces that are tokens (model.ignore_merges): llama.cpp does "
+        "so only with Llama 3's pattern; --format huggingface keeps it");
 }
 
 TEST_CASE("gguf: files of other models are refused by field or tensor") {
@@ -434,57 +435,64 @@ TEST_CASE("gguf: files of other models are refused by field or tensor") {
   says(TinyLlama().set("general.architecture", std::string("gemma")),
        "general.architecture: expected one of gpt2, llama, qwen2, qwen3, found \"gemma\"");
   says(TinyLlama().set("general.type", std::string("adapter")),
-       "general.type: expected \"model\", the only one that a Tapestry model can be, found "
-       "\"adapter\"");
+       "general.type: expected \"model\", the only supported value, found \"adapter\"");
   says(TinyLlama().set("llama.attention.sliding_window", std::uint32_t{4}),
-       "llama.attention.sliding_window = 4: not a field that Tapestry knows; what it asks for may "
-       "not be what a model of ours would compute");
+       "llama.attention.sliding_window = 4: unknown field, which may change what the model "
+       "computes; "
+       "expected only fields that Tapestry knows");
   says(TinyLlama().set("llama.expert_count", std::uint32_t{8}),
-       "llama.expert_count: expected 0, the only one that a Tapestry model can be, found 8");
+       "llama.expert_count: expected 0, the only supported value, found 8");
   says(TinyLlama().set("llama.rope.scaling.type", std::string("yarn")),
-       "llama.rope.scaling.type: expected \"none\", the only one that a Tapestry model can be, "
-       "found \"yarn\"");
+       "llama.rope.scaling.type: expected \"none\", the only supported value, found \"yarn\"");
   says(TinyLlama().set("llama.rope.dimension_count", std::uint32_t{4}),
-       "llama.rope.dimension_count: expected 2, the only one that a Tapestry model can be, found "
-       "4");
+       "llama.rope.dimension_count: expected 2, the only supported value, found 4");
   says(TinyLlama().set("llama.block_count", -1.0F),
-       "llama.block_count: expected a natural number, found -1.0");
+       "llama.block_count: expected a whole number from 1 on, found -1.0");
   says(TinyLlama().set("split.count", std::uint32_t{3}), "split.count: expected 1 or 0, found 3");
   says(TinyLlama().set("tokenizer.ggml.model", std::string("llama")),
-       "tokenizer.ggml.model: expected \"gpt2\", of byte pairs, or \"rwkv\", of characters "
-       "(SentencePiece's, \"llama\", is not read), found \"llama\"");
+       "tokenizer.ggml.model: expected \"gpt2\" (byte pairs) or \"rwkv\" (characters; "
+       "SentencePiece is not supported), found \"llama\"");
   says(TinyLlama().set("tokenizer.ggml.tokens", std::vector<std::string>{"a", "bc", "d"}),
        "tokenizer.ggml.tokens: vocabulary: symbol 1 is not one UTF-8 character; the list is "
-       "damaged; of tokenizers of the longest "
-       "match only one of characters, as ours are written, can be read");
+       "damaged; expected single characters, as Tapestry writes them");
   says(TinyLlama().set("tokenizer.ggml.token_type", std::vector<std::int32_t>{1, 1}),
        "tokenizer.ggml.token_type: expected 3 numbers, one for each token, found [1,1]");
   says(TinyLlama().set("tokenizer.ggml.token_type", std::vector<std::int32_t>{1, 9, 1}),
        "tokenizer.ggml.token_type: expected numbers from 1 to 5, of which number 1 is 9, found "
        "[1,9,1]");
   says(TinyLlama().set("tokenizer.ggml.token_type", std::vector<std::int32_t>{5, 5, 5}),
-       "tokenizer.ggml.tokens: expected tokens that are used, found [\"a\",\"\\\\n\",\"\\u00e9\"]");
+       "tokenizer.ggml.tokens: expected at least one used token, found "
+       "[\"a\",\"\\\\n\",\"\\u00e9\"]");
   says(TinyLlama().set("llama.embedding_length", std::uint32_t{8}),
-       "tensor token_embd.weight is (3, 4), the fields ask for (3, 8)");
+       "tensor token_embd.weight has shape (3, 4), but its fields ask for (3, 8)");
   says(TinyLlama().set("llama.embedding_length", std::uint32_t{60000}),
-       "asks for a larger model than the 124 numbers of tiny.gguf are");
+       "asks for a larger model than the 124 numbers of tiny.gguf");
 
   TinyLlama missing;
   missing.tensors.erase("blk.0.ffn_up.weight");
-  says(missing, "tensor blk.0.ffn_up.weight (3, 4) is missing, which the fields ask for");
+  says(missing, "tensor blk.0.ffn_up.weight (3, 4) is missing, but its fields ask for it");
   TinyLlama more;
   more.tensors["blk.1.attn_q.weight"] = {4, 4};
-  says(more, "tensor blk.1.attn_q.weight (4, 4): the fields ask for no such tensor");
+  says(more, "unexpected tensor blk.1.attn_q.weight (4, 4): its fields ask for no such tensor");
   TinyLlama turned;
   turned.tensors["rope_freqs.weight"] = {1};
   says(turned,
        "tensor rope_freqs.weight: expected the factors of Llama 3's scaling, as Llama 3.1 to 3.3 "
        "or the fields tapestry.rotary_* have it; found others");
   turned.tensors["rope_freqs.weight"] = {2};
-  says(turned, "tensor rope_freqs.weight is (2,), expected (1,), half of a head's width");
+  says(turned, "tensor rope_freqs.weight has shape (2,), but its fields ask for (1,)");
   TinyLlama headless;
   headless.fields.erase("llama.attention.head_count");
-  says(headless, "llama.attention.head_count: expected a natural number, found nothing");
+  says(headless, "llama.attention.head_count: expected a whole number from 1 on, found nothing");
+}
+
+TEST_CASE("bug: a head in a GGUF file was dropped if --set tied it to other embeddings") {
+  const TemporaryFolder folder;
+  TinyLlama model;
+  model.tensors["output.weight"] = {3, 4};
+  const std::string path = model.write(folder);
+  check_says(message_of([&] { import_gguf(path, {"model.tied_embeddings=true"}); }),
+             {"tiny.gguf: tensor output.weight differs from token_embd.weight", "ties them"});
 }
 
 TEST_CASE("gguf: wrong tokens of byte pairs are refused by field") {
@@ -505,12 +513,13 @@ TEST_CASE("gguf: wrong tokens of byte pairs are refused by field") {
   says(made().set("tokenizer.ggml.eos_token_id", std::uint32_t{4}),
        ": tokenizer.ggml.eos_token_id: expected a token below 4, found 4");
   says(made().set("tokenizer.ggml.add_bos_token", true),
-       ": tokenizer.ggml.add_bos_token: expected a token that it adds, or false, found true");
+       ": tokenizer.ggml.add_bos_token: expected false, or the number of the token to add, found "
+       "true");
   says(made().set("tokenizer.ggml.tokens", std::vector<std::string>{"a", "b", "a", "<end>"}),
-       ": tokenizer.ggml.tokens: expected tokens that are all different, found "
+       ": tokenizer.ggml.tokens: expected different tokens, found "
        "[\"a\",\"b\",\"a\",\"<end>\"]");
   says(made().set("tokenizer.ggml.merges", std::vector<std::string>{"b a"}),
-       ", its tokens as a tokenizer.json: model.merges[0]: expected two tokens that are in "
+       " (tokens as a tokenizer.json): model.merges[0]: expected two tokens that are in "
        "model.vocab and make another, found \"b a\"; give a tokenizer.json of byte-level BPE as "
        "GPT-2, SmolLM2, Llama 3 or Qwen2 have it");
   says(made().set("tokenizer.ggml.merges", true),

@@ -204,22 +204,23 @@ TEST_CASE("gguf: damaged heads are refused by byte, field or tensor") {
   says(GgufBytes{.bytes = "GGUF"}.u32(0x03000000).u64(0).u64(0),
        "byte 4: version 50331648, expected 2 or 3, little-endian; convert the model again");
   says(GgufBytes{}.head(~0ull, 0),
-       "byte 24: tensors: 18446744073709551615, for which 0 bytes have no room: the file is cut "
+       "byte 24: tensors: 18446744073709551615, but only 0 bytes are left: the file is cut "
        "short");
   says(GgufBytes{}.head(0, 1ull << 60),
-       "byte 24: fields: 1152921504606846976, for which 0 bytes have no room: the file is cut "
+       "byte 24: fields: 1152921504606846976, but only 0 bytes are left: the file is cut "
        "short");
   says(GgufBytes{}.head(0, 1).u64(1ull << 40).u64(0),
-       "byte 32: a field's name: 1099511627776, for which 8 bytes have no room: the file is cut "
+       "byte 32: a field's name: 1099511627776, but only 8 bytes are left: the file is cut "
        "short");
-  says(GgufBytes{}.head(0, 1).text("").u32(4).u32(1), "byte 24: a field without a name");
+  says(GgufBytes{}.head(0, 1).text("").u32(4).u32(1), "byte 24: a field has no name");
   says(GgufBytes{}.head(0, 1).text("\xff").u32(4).u32(1), "byte 24: a field's name is not UTF-8");
   says(GgufBytes{}.head(0, 2).text("a").u32(4).u32(1).text("a").u32(4).u32(1),
-       "byte 41: a stands twice");
+       "byte 41: repeated field a");
   says(GgufBytes{}.head(0, 1).text("a").u32(13).u32(1), "byte 33: a: type 13, expected 0 to 12");
-  says(GgufBytes{}.head(0, 1).text("a").u32(9).u32(9).u64(1), "byte 37: a: lists within lists");
+  says(GgufBytes{}.head(0, 1).text("a").u32(9).u32(9).u64(1),
+       "byte 37: a: expected a list of numbers, strings or booleans, found a list of lists");
   says(GgufBytes{}.head(0, 1).text("a").u32(9).u32(12).u64(1ull << 61).u64(0),
-       "byte 49: a: 2305843009213693952, for which 8 bytes have no room: the file is cut short");
+       "byte 49: a: 2305843009213693952, but only 8 bytes are left: the file is cut short");
   says(GgufBytes{}.head(0, 1).text("a").u32(7).u32(2), "byte 37: a: 2, expected 0 or 1");
   says(GgufBytes{}.head(0, 1).text("a").u32(6).add(std::numeric_limits<float>::infinity()),
        "byte 37: a: not a finite number");
@@ -235,28 +236,31 @@ TEST_CASE("gguf: damaged places of tensors are refused by name") {
     CHECK(gguf_message(file.bytes) == "m.gguf: " + message);
   };
   says(GgufBytes{}.head(1, 0).text("").u32(1).u64(1).u32(0).u64(0),
-       "byte 24: a tensor without a name");
+       "byte 24: a tensor has no name");
   says(GgufBytes{}.head(1, 0).text(std::string(64, 'n')).u32(1).u64(1).u32(0).u64(0),
        "byte 24: a tensor's name of 64 bytes, expected at most 63");
   says(GgufBytes{}.head(1, 0).text("x").u32(0).u64(0).u64(0).u64(0),
        "byte 24: tensor x: 0 axes, expected 1 to 4");
   says(one_tensor({1, 1, 1, 1, 1}), "byte 24: tensor x: 5 axes, expected 1 to 4");
-  says(one_tensor({0}), "byte 24: tensor x: axis 0 of 0: too small or too large");
-  says(one_tensor({1ull << 40, 2}), "byte 24: tensor x: axis 1 of 2: too small or too large");
+  says(one_tensor({0}),
+       "byte 24: tensor x: axis 0 is 0, expected a shape of 1 to 1099511627776 numbers");
+  says(one_tensor({1ull << 40, 2}),
+       "byte 24: tensor x: axis 1 is 2, expected a shape of 1 to 1099511627776 numbers");
   says(one_tensor({32}, 12),
-       "byte 24: tensor x: of type Q4_K; expected F32, F16 or Q8_0: convert the model to one of "
+       "byte 24: tensor x: type Q4_K, expected F32, F16 or Q8_0; convert the model to one of "
        "these");
   says(one_tensor({32}, 77),
-       "byte 24: tensor x: of type number 77; expected F32, F16 or Q8_0: convert the model to one "
+       "byte 24: tensor x: type number 77, expected F32, F16 or Q8_0; convert the model to one "
        "of these");
   says(one_tensor({33}, 8), "byte 24: tensor x: Q8_0 with rows of 33, expected whole blocks of 32");
   says(one_tensor({4}, 0, 32),
-       "byte 24: tensor x: at byte 32 of the numbers, expected 0, where the one before it ends");
+       "byte 24: tensor x: its numbers begin at byte 32, expected 0, where the tensor before it "
+       "ends");
   says(one_tensor({1000}), "byte 24: tensor x is larger than the file: the file is cut short");
   says(one_tensor({4}).aligned().u32(1),
-       "68 bytes, its tensors go on up to byte 80: the file is cut short");
+       "68 bytes, but its tensors end at byte 80: the file is cut short");
   says(one_tensor({4}).aligned().u64(1).u64(2).aligned().u32(1),
-       "100 bytes, its tensors end at byte 96");
+       "100 bytes, expected its tensors' 96");
   says(GgufBytes{}
            .head(2, 0)
            .text("x")
@@ -273,7 +277,7 @@ TEST_CASE("gguf: damaged places of tensors are refused by name") {
            .u64(0)
            .aligned()
            .u32(0),
-       "byte 57: tensor x stands twice");
+       "byte 57: repeated tensor x");
   CHECK(gguf_message(one_tensor({4}).aligned().u64(1).u64(2).bytes).empty());
 }
 

@@ -16,7 +16,7 @@
 #include "train/inspect/onnx/onnx_file.hpp"
 #include "train/inspect/onnx/ops.hpp"
 #include "train/task.hpp"
-#include "train/tools/convert/onnx.hpp"
+#include "train/tools/convert/export.hpp"
 
 // What is exported as ONNX: how its files are made, and that what they say is what the model
 // computes, by operators that are written down once more (tests/support/onnx_evaluate.cpp).
@@ -364,8 +364,7 @@ TEST_CASE("onnx: export by the command line, and what it refuses") {
   const TrainedModel two = untrained("task = \"vae\"\n", small("vae"));
   CHECK(message_of([&] { export_onnx(two, folder.path("vae.onnx")); }) ==
         "--out " + folder.path("vae.onnx") +
-            ": this run's model is encoder.onnx and decoder.onnx, files of a new folder: name the "
-            "folder");
+            ": expected the name of a new folder, for encoder.onnx and decoder.onnx");
   CHECK_FALSE(fs::exists(folder.path("vae.onnx")));
   check_says(message_of([&] { export_onnx(two, run); }), {"is there already", "a new folder"});
 }

@@ -11,8 +11,6 @@
 #include "train/config/keys.hpp"
 #include "train/run/terminal.hpp"
 #include "train/tools/convert/adapter.hpp"
-#include "train/tools/convert/gguf_export.hpp"
-#include "train/tools/convert/onnx.hpp"
 
 namespace tapestry {
 namespace {
@@ -72,13 +70,15 @@ class Export final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.run(run_);
-    arguments.option("--format", format_,
-                     "huggingface, a folder; gguf, a file for llama.cpp; onnx, a file, or a folder "
-                     "where a model has two parts; peft, a folder of the adapters alone; or "
-                     "safetensors, a file of the weights alone");
-    arguments.option("--dtype", dtype_,
-                     "of the weights: float32 or bfloat16; for gguf float32, float16 or q8_0; for "
-                     "onnx float32");
+    arguments.option(
+        "--format", format_,
+        "huggingface (default), a folder; gguf, a file for llama.cpp; onnx, a file, or a "
+        "folder if the model has two parts; peft, a folder of only the adapters; or "
+        "safetensors, a file of only the weights");
+    arguments.option(
+        "--dtype", dtype_,
+        "number format of the weights: float32 (default) or bfloat16; with gguf float32, "
+        "float16 or q8_0; with onnx float32");
     arguments.adapter(adapter_);
     arguments.flag("--merge", merges_, "add the adapters to the weights first");
     arguments.option("--out", out_, "the folder or file to write");
@@ -88,15 +88,16 @@ class Export final : public Command {
     const ExportFormat& format = chosen();
     TrainedModel trained = load_trained_with(adapter_, run_, {}, false);
     Module& model = trained.task->model();
-    expect_input(has_adapters(model) || !merges_, "--merge: {} has no adapters", printable(run_));
+    expect_input(has_adapters(model) || !merges_, "--merge: {} has no adapters; leave it out",
+                 printable(run_));
     if (merges_) {
       merge_adapters(model);
       trained.config = resolved_config(trained.config.toml(), run_,
                                        {fmt::format("{}=0", key::adapter_rank.name)});
     }
     expect_input(!has_adapters(model) || format.keeps_adapters,
-                 "--format {}: {} has adapters: --merge adds them to the weights, --format peft "
-                 "writes them alone",
+                 "--format {}: {} has adapters; --merge adds them to the weights, --format peft "
+                 "writes only them",
                  format.name, printable(run_));
     format.write(trained, out_, dtype_);
     return 0;
@@ -113,12 +114,12 @@ class Export final : public Command {
                  "--dtype: {}: expected one of {} with --format {}", printable(dtype_),
                  fmt::join(format->dtypes, ", "), format->name);
     expect_input(!merges_ || !format->keeps_adapters,
-                 "--merge: leaves no adapters for --format {}; leave one of them out",
+                 "--merge: --format {} writes only adapters; leave out one of the two",
                  format->name);
     expect_input(!out_.empty(), "--out: name the {} to write", format->place);
     for (const std::filesystem::path file : Run("").files())
       expect_input(std::filesystem::path(out_).filename() != file.filename(),
-                   "--out {}: is the name of a run's file; give another", printable(out_));
+                   "--out {}: a run has a file of this name; give another one", printable(out_));
     return *format;
   }
 
@@ -126,7 +127,7 @@ class Export final : public Command {
   std::string run_, adapter_, format_ = "huggingface", dtype_ = "float32", out_;
 };
 
-const RegisterCommand<Export> export_command("export", "take a trained model to where others work");
+const RegisterCommand<Export> export_command("export", "write a trained model for other programs");
 
 }  // namespace
 }  // namespace tapestry

@@ -9,9 +9,7 @@
 #include "train/run/terminal.hpp"
 #include "train/tools/convert/adapter.hpp"
 #include "train/tools/convert/architectures.hpp"
-#include "train/tools/convert/gguf_import.hpp"
 #include "train/trainer/open_run.hpp"
-#include "train/trainer/training.hpp"
 
 namespace tapestry {
 namespace {
@@ -23,9 +21,9 @@ class Import final : public Command {
         "MODEL", model_,
         "a folder of config.json, model.safetensors and tokenizer.json, or a GGUF file");
     arguments.option("--base", base_,
-                     "of a folder that holds an adapter, as peft keeps one: the run it is for");
+                     "the run that the adapter is for, if MODEL is an adapter that peft saved");
     arguments.overrides(overrides_);
-    arguments.option("--out", out_, "the run's folder; by default runs/<name>");
+    arguments.option("--out", out_, "the folder of the new run; default: runs/<name>");
   }
 
   int run() override {
@@ -51,10 +49,10 @@ class Import final : public Command {
                                                     : import_published(model_, overrides_);
   }
 
-  // The base's name and its architecture stay.
+  // Returns the base with the adapter added; its name and architecture stay.
   ImportedModel adapted() const {
     TrainedModel trained = load_trained_with(model_, base_, overrides_, false);
-    return {.architecture = to_string(architecture_of(trained.config)),
+    return {.architecture = names_of(architecture_of(trained.config)).class_name,
             .config = std::move(trained.config),
             .task = std::move(trained.task)};
   }
@@ -64,7 +62,7 @@ class Import final : public Command {
 };
 
 const RegisterCommand<Import> import_command(
-    "import", "make a run of a model of Hugging Face's library or llama.cpp");
+    "import", "make a run from a model of Hugging Face's transformers or llama.cpp");
 
 }  // namespace
 }  // namespace tapestry

@@ -38,10 +38,18 @@ std::string template_in(const Json& settings) {
   return "";
 }
 
+Json settings_in(const TokenizerFiles& files) {
+  const Json settings = files.settings ? parse_json(*files.settings, settings_file) : Json();
+  return settings.is_object() ? settings : Json::object();
+}
+
+std::string jinja_in(const TokenizerFiles& files, const Json& settings) {
+  return files.chat_template.value_or(template_in(settings));
+}
+
 std::optional<ChatTemplate> published_template(const TokenizerFiles& files) {
-  Json settings = files.settings ? parse_json(*files.settings, settings_file) : Json::object();
-  if (!settings.is_object()) settings = Json::object();
-  const std::string jinja = files.chat_template.value_or(template_in(settings));
+  const Json settings = settings_in(files);
+  const std::string jinja = jinja_in(files, settings);
   if (jinja.empty()) return std::nullopt;
   try {
     return recognised_chat_template(jinja, text_of(settings, "bos_token"));
@@ -50,18 +58,18 @@ std::optional<ChatTemplate> published_template(const TokenizerFiles& files) {
   }
 }
 
-// That of the published files which a model carries.
-std::optional<ChatTemplate> carried_template(const std::map<std::string, std::string>& metadata) {
+// Returns the published files that a model carries.
+TokenizerFiles carried_files(const std::map<std::string, std::string>& metadata) {
   const auto carried = [&](const char* name) -> std::optional<std::string> {
     const auto found = metadata.find(std::string(carried_prefix) + name);
     if (found == metadata.end()) return std::nullopt;
     return found->second;
   };
-  return published_template({carried(template_file), carried(settings_file)});
+  return {carried(template_file), carried(settings_file)};
 }
 
 bool carries(const std::map<std::string, std::string>& metadata, const std::string& own) try {
-  const std::optional<ChatTemplate> carried = carried_template(metadata);
+  const std::optional<ChatTemplate> carried = published_template(carried_files(metadata));
   return carried && to_json(*carried) == own;
 } catch (const InputError&) {  // one that is not known
   return false;
@@ -72,7 +80,12 @@ bool carries(const std::map<std::string, std::string>& metadata, const std::stri
 std::optional<ChatTemplate> kept_chat_template(const std::map<std::string, std::string>& metadata) {
   if (const auto own = metadata.find(chat_template_name); own != metadata.end())
     return chat_template_from_json(own->second, "the checkpoint");
-  return carried_template(metadata);
+  return published_template(carried_files(metadata));
+}
+
+std::string carried_jinja(const std::map<std::string, std::string>& metadata) {
+  const TokenizerFiles files = carried_files(metadata);
+  return jinja_in(files, settings_in(files));
 }
 
 std::optional<std::string> trained_jinja(const LanguageModel& task) {

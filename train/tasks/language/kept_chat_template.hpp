@@ -18,6 +18,10 @@ inline constexpr const char* chat_template_name = "chat_template";
 // InputError as of recognised_chat_template.
 std::optional<ChatTemplate> kept_chat_template(const std::map<std::string, std::string>& metadata);
 
+// Returns the text in Jinja of the chat template of the published tokenizer whose files the model
+// carries: chat_template.jinja, or the default one in tokenizer_config.json. Empty if it has none.
+std::string carried_jinja(const std::map<std::string, std::string>& metadata);
+
 // That by which the model was trained, in Jinja; nothing where it was not trained on conversations,
 // or where this is the template of the published tokenizer whose files it carries.
 std::optional<std::string> trained_jinja(const LanguageModel& task);

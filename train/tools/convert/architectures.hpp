@@ -2,56 +2,75 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "data/json.hpp"
-#include "train/config/config.hpp"
+#include "train/tasks/transformer_keys.hpp"
+#include "train/tools/convert/fields.hpp"
 
-// The transformers of Hugging Face's library that a language model of ours can be: which keys of a
-// config are which fields of a config.json.
+// The transformers of other programs that a language model can be, and how a config describes them.
 namespace tapestry {
 
 enum class Architecture { gpt2, llama, qwen2, qwen3 };
 
-// As config.json's "architectures" has it: "LlamaForCausalLM".
-std::string to_string(Architecture architecture);
-
-// As config.json's "model_type" and GGUF's general.architecture have it: "llama".
-std::string model_type_of(Architecture architecture);
-std::optional<Architecture> architecture_of_type(std::string_view model_type);
-std::string model_types();  // all of them, for a message
-
-// What a config.json says.
-struct PublishedConfig {
+struct ArchitectureNames {
   Architecture architecture;
-  std::int64_t vocabulary = 0;
-  std::vector<std::pair<std::string, Value>> settings{};  // the keys of a config, and their values
+  const char* class_name;  // in "architectures" of a config.json
+  const char*
+      model_type;  // in "model_type" of a config.json and general.architecture of GGUF files
+};
+const ArchitectureNames& names_of(Architecture architecture);
+
+// Returns the architecture of that name, of either kind. Otherwise the field fails.
+Architecture architecture_named(const std::string& name, const char* ArchitectureNames::*kind,
+                                const Fields& fields, const char* field);
+
+// A transformer as a config.json or the fields of a GGUF file describe it.
+struct PublishedConfig {
+  Architecture architecture{};
+  std::int64_t vocabulary = 0, context = 0, layers = 0, width = 0, feed_forward = 0;
+  std::int64_t heads = 0, key_value_heads = 0, head_width = 0;
+  Activation activation = Activation::gelu_tanh;
+  double norm_epsilon = 1e-5, dropout = 0;
+  RotaryForm rotary{};
+  AttentionBias attention_bias = AttentionBias::all;
+  bool feed_forward_bias = true, tied_embeddings = true;
 };
 
-// InputError for an architecture that we do not have, and for a field that is missing, wrong, or
-// that nobody here knows: none is guessed.
-PublishedConfig read_published_config(const JsonValue& json, const std::string& path);
-
-// How many heads a config's transformer has of each kind, and how many columns a head.
-struct HeadCounts {
-  std::int64_t heads = 1, key_value_heads = 1, head_width = 1;
+// The names of a number in the config.json of GPT-2 and of the others, and in GGUF files.
+struct NumberNames {
+  std::int64_t PublishedConfig::*number;
+  const char *gpt2, *llama, *gguf;
 };
-HeadCounts head_counts(const Config& config);
+inline constexpr NumberNames number_names[] = {
+    {&PublishedConfig::context, "n_positions", "max_position_embeddings", "context_length"},
+    {&PublishedConfig::width, "n_embd", "hidden_size", "embedding_length"},
+    {&PublishedConfig::layers, "n_layer", "num_hidden_layers", "block_count"},
+    {&PublishedConfig::heads, "n_head", "num_attention_heads", "attention.head_count"}};
 
-// Whether rotary positions turn columns 2k and 2k + 1 together, where published models turn k and
-// k + D/2.
-bool turns_neighbours(const Config& config);
+// Returns the keys of a config that describe the model, and their values.
+std::vector<std::pair<std::string, Value>> settings_of(const PublishedConfig& published);
 
-// The architecture that a language model's config is. InputError names the key that is in the way
-// of all of them.
+// Describes the model of a config. Throws InputError, which names the key, if no architecture has
+// what the config asks for.
+PublishedConfig published_config(const Config& config, std::int64_t vocabulary);
+
+// Returns the architecture that a config is. Throws InputError as published_config does.
 Architecture architecture_of(const Config& config);
 
-// The same as llama.cpp computes it. InputError names the key that is in the way there.
-Architecture gguf_architecture_of(const Config& config);
+// Throws InputError, which names the key, if llama.cpp computes the architecture of this config
+// differently.
+void expect_llama_cpp(const Config& config);
 
-// Its config.json, but for the numbers of special tokens.
-JsonValue published_config(const Config& config, std::int64_t vocabulary);
+// Returns config[key::key_value_heads], or the number of heads if that is 0.
+std::int64_t key_value_heads_of(const Config& config);
+
+// Reads a config.json. Throws InputError for an unknown architecture, and for a field that is
+// missing, wrong or unknown.
+PublishedConfig read_published_config(const JsonValue& json, const std::string& path);
+
+// Returns the config.json of a model, without the numbers of special tokens.
+JsonValue published_json(const PublishedConfig& published);
 
 }  // namespace tapestry

@@ -29,27 +29,18 @@ void Fields::fail(const std::string& name, const std::string& expected) const {
                                expected, found == object_.end() ? "nothing" : brief(*found)));
 }
 
-std::optional<std::int64_t> Fields::optional_count(const std::string& name) {
+std::optional<std::int64_t> Fields::optional_count(const std::string& name, std::int64_t least) {
   constexpr std::int64_t most = std::int64_t{1} << 40;
   const Json* found = find(name);
   if (!found || found->is_null()) return std::nullopt;
-  if (!found->is_number_unsigned() || *found == 0 || *found > most) fail(name, "a natural number");
+  if (!found->is_number_unsigned() || *found < least || *found > most)
+    fail(name, fmt::format("a whole number from {} on", least));
   return found->get<std::int64_t>();
 }
-
-std::optional<std::int64_t> Fields::optional_number(const std::string& name) {
-  constexpr std::int64_t most = std::int64_t{1} << 40;
-  const Json* found = find(name);
-  if (!found) return std::nullopt;
-  if (!found->is_number_unsigned() || *found > most) fail(name, "a whole number from 0 on");
-  return found->get<std::int64_t>();
-}
-
-bool Fields::has(const std::string& name) const { return object_.contains(name); }
 
 std::int64_t Fields::count(const std::string& name) {
   const std::optional<std::int64_t> found = optional_count(name);
-  if (!found) fail(name, "a natural number");
+  if (!found) fail(name, "a whole number from 1 on");
   return *found;
 }
 
@@ -70,7 +61,7 @@ bool Fields::flag(const std::string& name, bool otherwise) {
 std::string Fields::text(const std::string& name, const std::string& otherwise) {
   const Json* found = find(name);
   if (!found) return otherwise;
-  if (!found->is_string()) fail(name, "a text");
+  if (!found->is_string()) fail(name, "a string");
   return found->get<std::string>();
 }
 
@@ -81,9 +72,16 @@ const Json* Fields::object(const std::string& name) {
   return found;
 }
 
-const Json& Fields::list(const std::string& name) {
+const Json* Fields::optional_list(const std::string& name) {
   const Json* found = find(name);
-  if (!found || !found->is_array()) fail(name, "a list");
+  if (!found || found->is_null()) return nullptr;
+  if (!found->is_array()) fail(name, "a list");
+  return found;
+}
+
+const Json& Fields::list(const std::string& name) {
+  const Json* found = optional_list(name);
+  if (!found) fail(name, "a list");
   return *found;
 }
 
@@ -92,17 +90,8 @@ void Fields::expect(const std::string& name, std::initializer_list<Json> allowed
   if (!found || std::ranges::find(allowed, *found) != allowed.end()) return;
   std::vector<std::string> choices;
   for (const Json& each : allowed) choices.push_back(brief(each));
-  const char* only = choices.size() == 1 ? ", the only one that a Tapestry model can be" : "";
+  const char* only = choices.size() == 1 ? ", the only supported value" : "";
   fail(name, fmt::format("{}{}", fmt::join(choices, " or "), only));
-}
-
-void Fields::expect_each(const std::string& name, const Json& value) {
-  const Json* found = find(name);
-  if (!found || found->is_null()) return;
-  const bool holds = found->is_array() && std::ranges::all_of(*found, [&](const Json& element) {
-                       return element == value;
-                     });
-  if (!holds) fail(name, "a list of nothing but " + brief(value));
 }
 
 void Fields::ignore(std::initializer_list<const char*> names) {
@@ -112,8 +101,8 @@ void Fields::ignore(std::initializer_list<const char*> names) {
 void Fields::expect_all_known() const {
   for (const auto& [name, value] : object_.items())
     expect_input(known_.contains(name),
-                 "{}: {}{} = {}: not a field that Tapestry knows; what it asks for may not be "
-                 "what a model of ours would compute",
+                 "{}: {}{} = {}: unknown field, which may change what the model computes; expected "
+                 "only fields that Tapestry knows",
                  path_, at_, printable(name), brief(value));
 }
 

@@ -10,39 +10,32 @@
 
 namespace tapestry {
 
-// The fields of a JSON object that somebody else wrote. Each has to be asked for: one that nobody
-// knows may change what a model computes, and is refused by name. Errors are InputError, which
-// names file, field, what was found and what was expected.
+// Reads the fields of a JSON object that another program wrote. Each has to be asked for: an
+// unknown field may change what a model computes, and is refused by name. All methods throw
+// InputError, which names the file, the field, what was found and what was expected.
 class Fields final {
  public:
   // `at` stands before the names in messages: "rope_scaling.".
   Fields(const JsonValue& object, std::string path, std::string at = "");
 
-  // Natural numbers from 1 on.
+  // Return a whole number from `least` on; nothing if it is missing or null.
   std::int64_t count(const std::string& name);
-  std::optional<std::int64_t> optional_count(const std::string& name);  // nothing where null, too
+  std::optional<std::int64_t> optional_count(const std::string& name, std::int64_t least = 1);
 
-  std::optional<std::int64_t> optional_number(const std::string& name);  // from 0 on
-
-  bool has(const std::string& name) const;
-
-  // `otherwise` where it is missing.
+  // Return a value of one type, and `otherwise` if it is missing.
   double number(const std::string& name, std::optional<double> otherwise = {});
   bool flag(const std::string& name, bool otherwise);
   std::string text(const std::string& name, const std::string& otherwise);
 
-  // An object within, or null where it is missing or null.
+  // Return a null pointer if it is missing or null.
   const JsonValue* object(const std::string& name);
+  const JsonValue* optional_list(const std::string& name);
+  const JsonValue& list(const std::string& name);
 
-  const JsonValue& list(const std::string& name);  // which is there
-
-  // Where it is there, it must have one of these values; the first is the one to name.
+  // Fails if the field exists and has none of these values.
   void expect(const std::string& name, std::initializer_list<JsonValue> allowed);
 
-  // A list, where it is there and not null, of this value alone.
-  void expect_each(const std::string& name, const JsonValue& value);
-
-  void ignore(std::initializer_list<const char*> names);  // known to change nothing
+  void ignore(std::initializer_list<const char*> names);  // which do not change the model
   void expect_all_known() const;
 
   [[noreturn]] void fail(const std::string& name, const std::string& expected) const;

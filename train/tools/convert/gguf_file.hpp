@@ -3,18 +3,36 @@
 #include <cstdint>
 #include <fstream>
 #include <functional>
-#include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "autograd/array.hpp"
 #include "data/json.hpp"
-#include "train/tools/convert/gguf_numbers.hpp"
 
 // The GGUF format (github.com/ggml-org/ggml, docs/gguf.md): "GGUF", a version and two counts, then
-// fields, the tensors' names, shapes and places, and their numbers, all little-endian.
+// fields, the tensors' names, shapes and offsets, and their numbers, all little-endian.
 namespace tapestry {
+
+// How a GGUF file stores a tensor's numbers. q8_0 stores 32 numbers as a block: a scale in float16,
+// which is the largest magnitude divided by 127, and 32 integers of a byte that it multiplies.
+enum class GgufType : std::uint32_t { f32 = 0, f16 = 1, q8_0 = 8 };
+inline constexpr std::int64_t gguf_block = 32, gguf_scale_bytes = sizeof(std::uint16_t),
+                              gguf_block_bytes = gguf_scale_bytes + gguf_block;
+
+const char* name_of(GgufType type);  // "F32"
+
+// Returns the bytes that so many numbers take; q8_0 stores whole blocks.
+std::int64_t gguf_bytes(GgufType type, std::int64_t numbers);
+
+// Returns the finite numbers as llama.cpp stores them, bit for bit. Throws InputError if one is too
+// large for float16, or in q8_0 for 127 times the largest float16.
+std::string gguf_stored(std::span<const float> numbers, GgufType type);
+
+// Reads as many float32 as the bytes hold.
+void read_gguf_numbers(std::string_view bytes, GgufType type, std::span<float> numbers);
 
 struct GgufField {
   std::string name;  // "llama.block_count"
@@ -26,31 +44,54 @@ struct GgufField {
 struct GgufTensor {
   std::string name;  // "blk.0.attn_q.weight"
   GgufType type = GgufType::f32;
-  Shape shape{};  // (out, in) of a projection, which the file has as in, out
+  Shape shape{};  // (out, in) of a projection; the file has the axes in reverse order
 };
 
-// As stream_file_atomically writes. `values` is asked for one tensor after the other, float32 of
-// its shape. InputError names a tensor whose numbers its type cannot hold.
+// The types of fields, by their numbers.
+enum class GgufFieldType : std::uint32_t {
+  uint8,
+  int8,
+  uint16,
+  int16,
+  uint32,
+  int32,
+  float32,
+  flag,
+  text,
+  list,
+  uint64,
+  int64,
+  float64
+};
+
+inline constexpr std::uint32_t gguf_version = 3;
+inline constexpr std::uint64_t gguf_alignment = 32;  // of the tensors' numbers, without a field
+
+// Returns the offset rounded up to a multiple of the alignment.
+inline std::uint64_t gguf_aligned(std::uint64_t offset, std::uint64_t alignment = gguf_alignment) {
+  return (offset + alignment - 1) / alignment * alignment;
+}
+
+// Writes a file as stream_file_atomically does. `values` is called for one tensor after the other
+// and returns float32 of its shape. Throws InputError, which names the tensor, if its type cannot
+// hold its numbers.
 void write_gguf(const std::string& path, const std::vector<GgufField>& fields,
                 const std::vector<GgufTensor>& tensors,
                 const std::function<Array(std::size_t tensor)>& values);
 
-// A file whose fields and places were read and checked. InputError names the file, and the byte,
-// field or tensor: another version, counts and lengths that the file has no room for, names given
-// twice, texts that are not UTF-8, types other than GgufType's, tensors that are not where the one
-// before ends, fields and places above 32 MiB. Beside what it reads it takes at most 40 bytes a
-// byte of these.
+// A file whose header was read and checked. The constructor throws InputError, which names the file
+// and the byte, field or tensor: for another version, counts and lengths that exceed the file,
+// repeated names, strings that are not UTF-8, types other than GgufType's, tensors that do not
+// follow each other, and a header above 32 MiB. In addition to what it reads it takes at most 40
+// bytes per byte of the header.
 class GgufReader final {
  public:
   explicit GgufReader(const std::string& path);
-  ~GgufReader();
-  GgufReader(const GgufReader&) = delete;
-  GgufReader& operator=(const GgufReader&) = delete;
 
   const std::string& path() const { return path_; }
-  // An object: numbers, texts, flags and lists of them. float32 are the shortest decimal numbers
-  // that stand for them.
-  const JsonValue& fields() const { return *fields_; }
+  // Returns an object of numbers, strings, booleans and lists of them. A float32 is the shortest
+  // decimal number that stands for it.
+  const JsonValue& fields() const { return fields_; }
   const std::vector<GgufTensor>& tensors() const { return tensors_; }
 
   Array read(std::size_t tensor);  // float32
@@ -58,7 +99,7 @@ class GgufReader final {
  private:
   std::string path_;
   std::ifstream stream_;
-  std::unique_ptr<JsonValue> fields_;
+  JsonValue fields_ = JsonValue::object();
   std::vector<GgufTensor> tensors_{};
   std::vector<std::uint64_t> begins_{};  // of the tensors, in the file
 };

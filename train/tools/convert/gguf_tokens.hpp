@@ -3,27 +3,65 @@
 #include <string>
 #include <vector>
 
+#include "data/text/byte_pair.hpp"
 #include "train/tasks/language/language_model.hpp"
 #include "train/tools/convert/fields.hpp"
 #include "train/tools/convert/gguf_file.hpp"
-#include "train/tools/convert/imported_model.hpp"
+#include "train/tools/convert/import.hpp"
 
-// What a GGUF file says of tokens: its fields tokenizer.*, by which llama.cpp cuts texts.
+// The tokenizer in a GGUF file: its fields tokenizer.*, by which llama.cpp tokenizes texts.
 namespace tapestry {
 
 struct GgufTokens {
   std::vector<GgufField> fields{};
-  std::vector<std::string> notes{};  // what llama.cpp does otherwise, to be said
+  std::vector<std::string> notes{};  // what llama.cpp does differently, to be printed
 };
 
-// Byte pairs, and the characters of names, are its tokenizer "gpt2"; those of texts its "rwkv", of
-// the longest token that fits, for only that one need not have a token that ends a text.
-// InputError names what llama.cpp could not do as the tokenizer does it.
+// Returns the fields of a model's tokenizer. Byte pairs and the characters of names become
+// llama.cpp's tokenizer "gpt2". The characters of texts become "rwkv", of the longest token that
+// fits, because only this one may lack a token that ends a text. Throws InputError, which names
+// what llama.cpp cannot do as the tokenizer does it.
 GgufTokens gguf_tokens(const LanguageModel& task);
 
-// The same back. `rows`, how many the file has, are those of the embedding as well: unused ones at
-// the end are no tokens. InputError names the file and the field: another kind of tokenizer, or one
-// that is in itself wrong.
+// Reads the tokenizer from the fields. `rows` becomes the number of tokens in the file, which is
+// that of the embedding's rows: unused tokens at the end are left out. Throws InputError, which
+// names the file and the field, for a tokenizer of another kind or a wrong one.
 ImportedTokens read_gguf_tokens(Fields& fields, const std::string& path, std::int64_t& rows);
 
+namespace gguf {
+
+// llama.cpp's kinds of tokens.
+enum TokenKind : std::int32_t { normal = 1, unknown, control, user_defined, unused };
+
+inline constexpr const char *model_field = "tokenizer.ggml.model",
+                            *pattern_field = "tokenizer.ggml.pre",
+                            *tokens_field = "tokenizer.ggml.tokens",
+                            *kinds_field = "tokenizer.ggml.token_type",
+                            *merges_field = "tokenizer.ggml.merges",
+                            *bos_field = "tokenizer.ggml.bos_token_id",
+                            *eos_field = "tokenizer.ggml.eos_token_id",
+                            *eot_field = "tokenizer.ggml.eot_token_id",
+                            *pad_field = "tokenizer.ggml.padding_token_id",
+                            *add_bos_field = "tokenizer.ggml.add_bos_token",
+                            *add_eos_field = "tokenizer.ggml.add_eos_token",
+                            *template_field = "tokenizer.chat_template";
+// llama.cpp does not read these.
+inline constexpr const char *composes_field = "tapestry.composes", *names_field = "tapestry.names";
+// llama.cpp's names of tokenizers.
+inline constexpr const char *byte_pairs = "gpt2", *longest_match = "rwkv";
+
+// llama.cpp's names of patterns. With some of them a piece that is a token is not merged.
+struct PatternName {
+  const char* name;
+  PiecePattern pattern;
+  bool whole_first = false;
+};
+inline constexpr PatternName pattern_names[] = {{"gpt-2", PiecePattern::gpt2},
+                                                {"smollm", PiecePattern::smollm2},
+                                                {"llama-bpe", PiecePattern::llama3, true},
+                                                {"llama3", PiecePattern::llama3, true},
+                                                {"smaug-bpe", PiecePattern::llama3},
+                                                {"qwen2", PiecePattern::qwen2}};
+
+}  // namespace gguf
 }  // namespace tapestry

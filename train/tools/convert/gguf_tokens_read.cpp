@@ -1,6 +1,6 @@
 #include <fmt/ranges.h>
 
-#include <algorithm>
+#include <charconv>
 #include <optional>
 #include <unordered_set>
 
@@ -9,33 +9,32 @@
 #include "data/text/byte_pair.hpp"
 #include "data/text/text.hpp"
 #include "train/tasks/language/corpus.hpp"
-#include "train/tools/convert/gguf_token_fields.hpp"
 #include "train/tools/convert/gguf_tokens.hpp"
-#include "train/tools/convert/published_files.hpp"
 
 namespace tapestry {
 namespace {
 
 using namespace gguf;
 using Json = JsonValue;
-using Ordered = JsonValue;
 
+// Returns the bytes of a token as lists of RWKV's tokens write it.
 std::string unescaped(std::string_view text) {
   std::string bytes;
-  const auto digit = [](char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-  };
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const std::string_view rest = text.substr(i + 1);
-    if (text[i] != '\\' || rest.empty()) {
+    if (text[i] != '\\' || i + 1 == text.size()) {
       bytes += text[i];
-    } else if (rest[0] == 'x' && rest.size() > 2 && digit(rest[1]) >= 0 && digit(rest[2]) >= 0) {
-      bytes += static_cast<char>(16 * digit(rest[1]) + digit(rest[2]));
-      i += 3;
+      continue;
+    }
+    const char kind = text[++i];
+    const std::string_view digits = text.substr(i + 1, 2);
+    const std::size_t named = std::string_view("tnr").find(kind);
+    std::uint8_t byte = 0;
+    if (kind == 'x' && digits.size() == 2 &&
+        std::from_chars(digits.begin(), digits.end(), byte, 16).ptr == digits.end()) {
+      bytes += static_cast<char>(byte);
+      i += 2;
     } else {
-      const std::size_t named = std::string_view("tnr").find(rest[0]);
-      bytes += named == std::string_view::npos ? rest[0] : "\t\n\r"[named];
-      i += 1;
+      bytes += named == std::string_view::npos ? kind : "\t\n\r"[named];
     }
   }
   return bytes;
@@ -48,8 +47,8 @@ class TokenReader final {
   ImportedTokens read(std::int64_t& rows) {
     const std::string model = fields_.text(model_field, "");
     if (model != byte_pairs && model != longest_match)
-      fields_.fail(model_field, fmt::format("\"{}\", of byte pairs, or \"{}\", of characters "
-                                            "(SentencePiece's, \"llama\", is not read)",
+      fields_.fail(model_field, fmt::format("\"{}\" (byte pairs) or \"{}\" (characters; "
+                                            "SentencePiece is not supported)",
                                             byte_pairs, longest_match));
     read_list();
     rows = std::ssize(names_);
@@ -57,43 +56,30 @@ class TokenReader final {
       kinds_.pop_back();
       names_.pop_back();
     }
-    if (names_.empty()) fields_.fail(tokens_field, "tokens that are used");
+    if (names_.empty()) fields_.fail(tokens_field, "at least one used token");
     ignore();
-    const bool names = fields_.flag(names_field, false);
-    return model == longest_match ? read_characters(unescaped)
-           : names                ? read_names()
-                                  : read_byte_pairs(rows);
+    if (model == longest_match) return read_characters(unescaped);
+    if (!fields_.flag(names_field, false)) return read_byte_pairs(rows);
+    ImportedTokens tokens = read_characters(
+        [](const std::string& name) { return bytes_of_visible(name).value_or(""); });
+    tokens.settings = {{key::corpus_kind.name, key::corpus_kind.name_of(CorpusKind::names)}};
+    return tokens;
   }
 
  private:
-  // Known to change no token, or not to be ours to do.
   void ignore() {
-    fields_.ignore({"tokenizer.ggml.scores",
-                    "tokenizer.ggml.token_type_count",
-                    "tokenizer.ggml.unknown_token_id",
-                    "tokenizer.ggml.seperator_token_id",
-                    "tokenizer.ggml.cls_token_id",
-                    "tokenizer.ggml.mask_token_id",
-                    "tokenizer.ggml.eom_token_id",
-                    "tokenizer.ggml.fim_pre_token_id",
-                    "tokenizer.ggml.fim_suf_token_id",
-                    "tokenizer.ggml.fim_mid_token_id",
-                    "tokenizer.ggml.fim_pad_token_id",
-                    "tokenizer.ggml.fim_rep_token_id",
-                    "tokenizer.ggml.fim_sep_token_id",
-                    "tokenizer.ggml.add_space_prefix",
-                    "tokenizer.huggingface.json",
-                    "tokenizer.chat_templates",
-                    pattern_field,
-                    merges_field,
-                    bos_field,
-                    eos_field,
-                    eot_field,
-                    pad_field,
-                    add_bos_field,
-                    add_eos_field,
-                    template_field,
-                    composes_field});
+    // They do not change how texts are tokenized, or are not for Tapestry to follow.
+    fields_.ignore({"tokenizer.ggml.scores", "tokenizer.ggml.token_type_count",
+                    "tokenizer.ggml.unknown_token_id", "tokenizer.ggml.seperator_token_id",
+                    "tokenizer.ggml.cls_token_id", "tokenizer.ggml.mask_token_id",
+                    "tokenizer.ggml.eom_token_id", "tokenizer.ggml.fim_pre_token_id",
+                    "tokenizer.ggml.fim_suf_token_id", "tokenizer.ggml.fim_mid_token_id",
+                    "tokenizer.ggml.fim_pad_token_id", "tokenizer.ggml.fim_rep_token_id",
+                    "tokenizer.ggml.fim_sep_token_id", "tokenizer.ggml.add_space_prefix",
+                    "tokenizer.huggingface.json", "tokenizer.chat_templates"});
+    // Those of byte pairs are read by read_byte_pairs only.
+    fields_.ignore({names_field, pattern_field, merges_field, bos_field, eos_field, eot_field,
+                    pad_field, add_bos_field, add_eos_field, template_field, composes_field});
     fields_.expect("tokenizer.ggml.add_sep_token", {false});
     fields_.expect("tokenizer.ggml.remove_extra_whitespaces", {false});
   }
@@ -101,11 +87,11 @@ class TokenReader final {
   void read_list() {
     const Json& tokens = fields_.list(tokens_field);
     for (const Json& token : tokens) {
-      if (!token.is_string()) fields_.fail(tokens_field, "a list of texts");
+      if (!token.is_string()) fields_.fail(tokens_field, "a list of strings");
       names_.push_back(token.get<std::string>());
     }
     kinds_.assign(names_.size(), normal);
-    if (!fields_.has(kinds_field)) return;
+    if (!fields_.optional_list(kinds_field)) return;
     const Json& kinds = fields_.list(kinds_field);
     if (kinds.size() != names_.size())
       fields_.fail(kinds_field, fmt::format("{} numbers, one for each token", names_.size()));
@@ -119,7 +105,7 @@ class TokenReader final {
   }
 
   std::optional<std::uint32_t> token(const char* field, std::int64_t rows) {
-    const std::optional<std::int64_t> number = fields_.optional_number(field);
+    const std::optional<std::int64_t> number = fields_.optional_count(field, 0);
     if (!number) return std::nullopt;
     if (*number >= rows) fields_.fail(field, fmt::format("a token below {}", rows));
     return static_cast<std::uint32_t>(*number);
@@ -131,22 +117,14 @@ class TokenReader final {
     for (const std::string& name : names_) symbols.push_back(bytes_of(name));
     try {
       const CharVocabulary vocabulary(symbols);
-      ImportedTokens tokens{.size = vocabulary.size()};
+      ImportedTokens tokens;
       tokens.metadata["vocabulary"] = Json(vocabulary.symbols()).dump();
       return tokens;
     } catch (const InputError& error) {
       throw InputError(
-          fmt::format("{}: {}: {}; of tokenizers of the longest match only one of "
-                      "characters, as ours are written, can be read",
-                      path_, tokens_field, error.what()));
+          fmt::format("{}: {}: {}; expected single characters, as Tapestry writes them", path_,
+                      tokens_field, error.what()));
     }
-  }
-
-  ImportedTokens read_names() {
-    ImportedTokens tokens = read_characters(
-        [](const std::string& name) { return bytes_of_visible(name).value_or(""); });
-    tokens.settings = {{key::corpus_kind.name, key::corpus_kind.name_of(CorpusKind::names)}};
-    return tokens;
   }
 
   const PatternName& read_pattern() {
@@ -159,20 +137,19 @@ class TokenReader final {
     fields_.fail(pattern_field, fmt::format("one of {}", fmt::join(known, ", ")));
   }
 
-  // The same as a tokenizer.json, which its own reader checks.
-  std::string json_of(const PatternName& pattern, const std::vector<std::uint32_t>& before,
-                      const std::vector<std::uint32_t>& after) {
+  // Returns the tokenizer as a tokenizer.json, whose own reader checks it.
+  std::string json_of(const PatternName& pattern) {
     BytePairModel empty{.whole_first = pattern.whole_first};
     empty.pieces.pattern = pattern.pattern;
     empty.pieces.compose = fields_.flag(composes_field, pattern.pattern == PiecePattern::qwen2);
-    Ordered root = Ordered::parse(BytePairTokenizer(std::move(empty)).to_json());
-    // Names at the end of the list are added to a vocabulary, as published ones have them.
+    Json root = Json::parse(BytePairTokenizer(std::move(empty)).to_json());
+    // Special tokens at the end of the list are added to a vocabulary, as in published files.
     std::size_t listed = names_.size();
     while (listed > 0 && kinds_[listed - 1] != normal) --listed;
-    Ordered::object_t vocabulary;
+    Json::object_t vocabulary;
     for (std::size_t id = 0; id < listed; ++id) vocabulary.emplace_back(names_[id], id);
     std::unordered_set<std::string_view> seen(names_.begin(), names_.end());
-    if (seen.size() != names_.size()) fields_.fail(tokens_field, "tokens that are all different");
+    if (seen.size() != names_.size()) fields_.fail(tokens_field, "different tokens");
     root["model"]["vocab"] = std::move(vocabulary);
     root["model"]["merges"] = fields_.list(merges_field);
     for (std::size_t id = 0; id < names_.size(); ++id)
@@ -181,43 +158,29 @@ class TokenReader final {
                                         {"content", names_[id]},
                                         {"normalized", false},
                                         {"special", kinds_[id] != user_defined}});
-    root["post_processor"] = template_of(before, after);
     return root.dump();
   }
 
-  Ordered template_of(const std::vector<std::uint32_t>& before,
-                      const std::vector<std::uint32_t>& after) const {
-    if (before.empty() && after.empty()) return nullptr;
-    Ordered steps = Ordered::array(), special = Ordered::object();
-    const auto add = [&](const std::vector<std::uint32_t>& tokens) {
-      for (const std::uint32_t token : tokens) {
-        steps.push_back({{"SpecialToken", {{"id", names_[token]}, {"type_id", 0}}}});
-        special[names_[token]] = {{"ids", {token}}};
-      }
-    };
-    add(before);
-    steps.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
-    add(after);
-    return {{"type", "TemplateProcessing"}, {"single", steps}, {"special_tokens", special}};
-  }
-
-  // The token that is added where the flag is set.
-  std::vector<std::uint32_t> added(const char* flag, bool usually,
-                                   std::optional<std::uint32_t> token) {
+  // Returns the token that is added to texts if the flag is set.
+  std::vector<std::int32_t> added(const char* flag, bool usually,
+                                  std::optional<std::uint32_t> token) {
     if (!fields_.flag(flag, usually)) return {};
-    if (!token || *token >= names_.size()) fields_.fail(flag, "a token that it adds, or false");
-    return {*token};
+    if (!token || *token >= names_.size())
+      fields_.fail(flag, "false, or the number of the token to add");
+    return {static_cast<std::int32_t>(*token)};
   }
 
   ImportedTokens read_byte_pairs(std::int64_t rows) {
     const PatternName& pattern = read_pattern();
     const auto begin = token(bos_field, rows), end = token(eos_field, rows),
                turn = token(eot_field, rows), pad = token(pad_field, rows);
-    const auto before = added(add_bos_field, pattern.whole_first, begin),
-               after = added(add_eos_field, false, end);
-    const auto tokenizer = BytePairTokenizer::from_json(json_of(pattern, before, after),
-                                                        path_ + ", its tokens as a tokenizer.json");
-    ImportedTokens tokens{.size = tokenizer.size()};
+    BytePairModel model =
+        BytePairTokenizer::from_json(json_of(pattern), path_ + " (tokens as a tokenizer.json)")
+            .model();
+    model.before = added(add_bos_field, pattern.whole_first, begin);
+    model.after = added(add_eos_field, false, end);
+    const BytePairTokenizer tokenizer(std::move(model));
+    ImportedTokens tokens;
     tokens.metadata["tokenizer"] = tokenizer.to_json();
     if (end && *end < names_.size())
       tokens.settings[key::end_of_text.name] = tokenizer.model().tokens[*end];
@@ -225,7 +188,7 @@ class TokenReader final {
     if (begin) kept["bos_token_id"] = *begin;
     if (pad) kept["pad_token_id"] = *pad;
     if (end) kept["eos_token_id"] = turn ? Json({*end, *turn}) : Json(*end);
-    keep_special_tokens(kept, path_, tokens.metadata);
+    keep_special_tokens(kept, {path_, kept.value("eos_token_id", Json())}, tokens.metadata);
     if (const std::string text = fields_.text(template_field, ""); !text.empty())
       tokens.metadata[kept_file("chat_template.jinja")] = text;
     return tokens;

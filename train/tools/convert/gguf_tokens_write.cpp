@@ -9,9 +9,8 @@
 #include "data/text/byte_pair.hpp"
 #include "data/text/text.hpp"
 #include "train/tasks/language/kept_chat_template.hpp"
-#include "train/tools/convert/gguf_token_fields.hpp"
+#include "train/tools/convert/export.hpp"
 #include "train/tools/convert/gguf_tokens.hpp"
-#include "train/tools/convert/published_files.hpp"
 
 namespace tapestry {
 namespace {
@@ -19,59 +18,33 @@ namespace {
 using namespace gguf;
 using Json = JsonValue;
 
-// Whether the tokens of texts are others where a piece that is a token is not taken as it.
-bool matters_whole(const BytePairTokenizer& tokenizer) {
-  BytePairModel model = tokenizer.model();
-  model.whole_first = !model.whole_first;
-  const BytePairTokenizer other(std::move(model));
-  const auto is_text = [](std::string_view text) {
-    for (std::size_t offset = 0; offset < text.size();) {
-      const int bytes = code_point_at(text, offset).bytes;
-      if (bytes == 0) return false;
-      offset += bytes;
-    }
-    return true;
-  };
-  for (std::int32_t token = 0; token < tokenizer.size(); ++token) {
-    const std::string_view text = tokenizer.bytes_of(token);
-    if (is_text(text) && tokenizer.encode(text) != other.encode(text)) return true;
-  }
-  return false;
+const char* pattern_name(const BytePairModel& model) {
+  const auto found = std::ranges::find_if(pattern_names, [&](const PatternName& name) {
+    return name.pattern == model.pieces.pattern && name.whole_first == model.whole_first;
+  });
+  expect_input(found != std::end(pattern_names),
+               "the tokenizer does not merge pieces that are tokens (model.ignore_merges): "
+               "llama.cpp does so only with Llama 3's pattern; --format huggingface keeps it");
+  return found->name;
 }
 
-const char* pattern_name(const BytePairTokenizer& tokenizer) {
-  const BytePairModel& model = tokenizer.model();
-  const auto find = [&](bool whole_first) {
-    return std::ranges::find_if(pattern_names, [&](const PatternName& name) {
-      return name.pattern == model.pieces.pattern && name.whole_first == whole_first;
-    });
-  };
-  const PatternName* found = find(model.whole_first);
-  if (found != std::end(pattern_names)) return found->name;
-  expect_input(!matters_whole(tokenizer),
-               "the tokenizer takes pieces that are tokens whole (model.ignore_merges): llama.cpp "
-               "does so only with Llama 3's pattern; --format huggingface takes it as it is");
-  return find(!model.whole_first)->name;
+void expect_supported(bool holds, const std::string& what) {
+  expect_input(holds, "the tokenizer {}: llama.cpp does not; --format huggingface keeps it", what);
 }
 
-// What llama.cpp's "gpt2" has no way to do.
-void expect_as_llama_cpp(const BytePairTokenizer& tokenizer) {
+// Throws InputError for what llama.cpp's tokenizer "gpt2" cannot do.
+void expect_supported(const BytePairTokenizer& tokenizer) {
   const BytePairModel& model = tokenizer.model();
-  const auto expect = [](bool holds, const char* what) {
-    expect_input(holds,
-                 "the tokenizer {}: llama.cpp does not; --format huggingface takes it as it is",
-                 what);
-  };
-  expect(!model.pieces.lower_case, "makes lower case of texts");
-  expect(!model.space_before, "puts a space before texts");
   bool has_all_bytes = true;
   for (int byte = 0; byte < 256; ++byte) {
     const char bytes = static_cast<char>(byte);
     has_all_bytes = has_all_bytes && tokenizer.find({&bytes, 1}) >= 0;
   }
-  expect(model.unknown < 0 || has_all_bytes, "puts a token where a byte is none");
-  expect(model.before.size() <= 1 && model.after.size() <= 1,
-         "adds several tokens before or after texts");
+  expect_supported(!model.pieces.lower_case, "converts texts to lower case");
+  expect_supported(!model.space_before, "adds a space before texts");
+  expect_supported(model.unknown < 0 || has_all_bytes, "replaces bytes that are not tokens");
+  expect_supported(model.before.size() <= 1 && model.after.size() <= 1,
+                   "adds several tokens before or after texts");
 }
 
 struct TokenList {
@@ -79,7 +52,7 @@ struct TokenList {
   std::vector<std::int32_t> kinds{};
 };
 
-// Rows of the embedding that are no tokens need names of their own.
+// Gives names to the rows of the embedding that are not tokens.
 void fill_up(TokenList& list, std::int64_t rows, const char* begins) {
   const std::unordered_set<std::string> taken(list.names.begin(), list.names.end());
   for (std::int64_t row = std::ssize(list.names); row < rows; ++row) {
@@ -90,8 +63,7 @@ void fill_up(TokenList& list, std::int64_t rows, const char* begins) {
   }
 }
 
-TokenList list_of(const BytePairTokenizer& tokenizer, std::int64_t rows) {
-  const BytePairModel& model = tokenizer.model();
+TokenList list_of(const BytePairModel& model, std::int64_t rows) {
   TokenList list;
   for (const std::string& token : model.tokens) list.names.push_back(visible_text(token));
   list.kinds.assign(model.tokens.size(), normal);
@@ -103,27 +75,20 @@ TokenList list_of(const BytePairTokenizer& tokenizer, std::int64_t rows) {
   return list;
 }
 
-std::vector<std::string> merges_of(const BytePairModel& model, const TokenList& list) {
-  std::vector<std::string> merges;
-  for (const auto& [left, right] : model.merges)
-    merges.push_back(list.names[left] + " " + list.names[right]);
-  return merges;
+// Returns the number of a special token that was kept by import, if the model has such a row.
+std::optional<std::int64_t> kept_number(const LanguageModel& task, const char* name) {
+  const Json number = kept_special_tokens(task.metadata()).value(name, Json());
+  if (!number.is_number_unsigned() || number >= task.vocabulary()) return std::nullopt;
+  return number.get<std::int64_t>();
 }
 
-std::optional<std::int64_t> kept_number(const Metadata& metadata, const char* name) {
-  const Json kept = kept_special_tokens(metadata);
-  const auto found = kept.find(name);
-  if (found == kept.end() || !found->is_number_unsigned()) return std::nullopt;
-  return found->get<std::int64_t>();
-}
-
-// llama.cpp ends a text at token 11 where none is said to: one that no text has is named instead.
+// Returns a token that occurs in no text. llama.cpp ends texts at token 11 if no field names one.
 std::int32_t harmless_end(const TokenList& list) {
   const auto found = std::ranges::find_if(
       list.kinds, [](std::int32_t kind) { return kind == control || kind == unused; });
   expect_input(found != list.kinds.end(),
-               "the tokenizer has no token that ends a text, nor a special one: llama.cpp would "
-               "take token 11 for it; --format huggingface takes it as it is");
+               "the tokenizer has neither a token that ends a text nor a special one: llama.cpp "
+               "ends texts at token 11; --format huggingface keeps the tokenizer");
   return static_cast<std::int32_t>(found - list.kinds.begin());
 }
 
@@ -138,66 +103,41 @@ void add_list(GgufTokens& tokens, const char* model, const char* pattern, TokenL
   tokens.fields.push_back({kinds_field, std::move(list.kinds)});
 }
 
-void add_template(GgufTokens& tokens, const LanguageModel& task, const Metadata& metadata) {
-  if (std::optional<std::string> own = trained_jinja(task)) {
-    tokens.fields.push_back({template_field, *std::move(own)});
-    return;
-  }
-  if (const auto kept = metadata.find(kept_file("chat_template.jinja")); kept != metadata.end()) {
-    tokens.fields.push_back({template_field, kept->second});
-    return;
-  }
-  const auto kept = metadata.find(kept_file("tokenizer_config.json"));
-  if (kept == metadata.end()) return;
-  const Json config = parse_json(kept->second, "tokenizer_config.json");
-  expect_input(config.is_object(), "tokenizer_config.json: expected a JSON object");
-  const Json found = config.value("chat_template", Json());
-  if (found.is_string())
-    tokens.fields.push_back({template_field, found.get<std::string>()});
-  else if (!found.is_null())
-    tokens.notes.emplace_back(
-        "the chat templates of tokenizer_config.json, of which llama.cpp knows one, are left out");
-}
-
 GgufTokens of_byte_pairs(const LanguageModel& task, const BytePairTokenizer& tokenizer) {
-  expect_as_llama_cpp(tokenizer);
+  expect_supported(tokenizer);
   const BytePairModel& model = tokenizer.model();
-  const Metadata metadata = task.metadata();
   GgufTokens tokens;
-  TokenList list = list_of(tokenizer, task.vocabulary());
-  std::vector<std::string> merges = merges_of(model, list);
+  TokenList list = list_of(model, task.vocabulary());
+  std::vector<std::string> merges;
+  for (const auto& [left, right] : model.merges)
+    merges.push_back(list.names[left] + " " + list.names[right]);
   const std::vector<std::int32_t> ends = end_tokens(task);
   const std::int32_t end = ends.empty() ? harmless_end(list) : ends.front();
-  expect_input(model.after.empty() || model.after.front() == end,
-               "the tokenizer adds {} after texts, which is not the token that ends one: llama.cpp "
-               "does not; --format huggingface takes it as it is",
-               printable(model.tokens[model.after.empty() ? 0 : model.after.front()]));
-  add_list(tokens, byte_pairs, pattern_name(tokenizer), std::move(list));
+  expect_supported(model.after.empty() || model.after.front() == end,
+                   "adds a token after texts that does not end them");
+  add_list(tokens, byte_pairs, pattern_name(model), std::move(list));
   tokens.fields.push_back({merges_field, std::move(merges)});
-  const auto within = [&](std::optional<std::int64_t> number) {
-    return number && *number < task.vocabulary() ? number : std::nullopt;
-  };
-  const auto begin = within(kept_number(metadata, "bos_token_id"));
-  add_number(tokens, bos_field, model.before.empty() ? begin.value_or(end) : model.before.front());
+  const std::int64_t begin = kept_number(task, "bos_token_id").value_or(end);
+  add_number(tokens, bos_field, model.before.empty() ? begin : model.before.front());
   add_number(tokens, eos_field, end);
   if (ends.size() > 1) add_number(tokens, eot_field, ends[1]);
-  if (const auto pad = within(kept_number(metadata, "pad_token_id")))
-    add_number(tokens, pad_field, *pad);
+  if (const auto pad = kept_number(task, "pad_token_id")) add_number(tokens, pad_field, *pad);
   tokens.fields.push_back({add_bos_field, !model.before.empty()});
   tokens.fields.push_back({add_eos_field, !model.after.empty()});
   tokens.fields.push_back({composes_field, model.pieces.compose});
   if (model.pieces.compose)
     tokens.notes.emplace_back(
-        "the tokenizer composes characters (NFC), llama.cpp does not: give it texts that are");
+        "the tokenizer composes characters (NFC), llama.cpp does not: give it composed texts");
   if (ends.size() > 2)
-    tokens.notes.push_back(fmt::format(
-        "texts end at the tokens {}: llama.cpp is told of the first two", fmt::join(ends, ", ")));
-  add_template(tokens, task, metadata);
+    tokens.notes.push_back(fmt::format("texts end at the tokens {}: the file names the first two",
+                                       fmt::join(ends, ", ")));
+  const std::string jinja = trained_jinja(task).value_or(carried_jinja(task.metadata()));
+  if (!jinja.empty()) tokens.fields.push_back({template_field, jinja});
   return tokens;
 }
 
-// Names end and begin with the first symbol, the end of a line. A character of several bytes is
-// made of these by merges, whose steps are no tokens.
+// Names begin and end with the first symbol, a newline. Merges compose a character of several bytes
+// from them; their intermediate results are not tokens.
 GgufTokens of_names(const CharVocabulary& vocabulary, std::int64_t rows) {
   GgufTokens tokens;
   TokenList list;
@@ -222,7 +162,7 @@ GgufTokens of_names(const CharVocabulary& vocabulary, std::int64_t rows) {
   return tokens;
 }
 
-// As the lists of RWKV's tokens have it.
+// Returns a symbol as lists of RWKV's tokens write it.
 std::string escaped(std::string_view symbol) {
   if (symbol == "\\") return "\\\\";
   const auto byte = static_cast<unsigned char>(symbol.front());
@@ -239,8 +179,8 @@ GgufTokens of_characters(const CharVocabulary& vocabulary, std::int64_t rows) {
   if (std::ranges::any_of(vocabulary.symbols(),
                           [](const std::string& symbol) { return symbol.size() > 1; }))
     tokens.notes.emplace_back(
-        "give llama.cpp only texts of characters that the model knows: another one may keep its "
-        "tokenizer busy for ever");
+        "give llama.cpp only texts of characters that the model knows: with others its tokenizer "
+        "may not finish");
   return tokens;
 }
 

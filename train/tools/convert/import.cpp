@@ -1,213 +1,160 @@
 #include "train/tools/convert/import.hpp"
 
-#include <filesystem>
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <set>
 
-#include "data/input_file.hpp"
-#include "data/json.hpp"
-#include "data/text/byte_pair.hpp"
-#include "data/text/character_json.hpp"
 #include "data/text/text.hpp"
+#include "layers/initial.hpp"
+#include "train/config/keys.hpp"
+#include "train/run/safetensors.hpp"
 #include "train/tasks/language/language_model.hpp"
-#include "train/tasks/transformer_keys.hpp"
-#include "train/tools/convert/architectures.hpp"
-#include "train/tools/convert/imported_model.hpp"
-#include "train/tools/convert/published_files.hpp"
-#include "train/tools/convert/published_weights.hpp"
-#include "train/tools/convert/tensor_names.hpp"
 
 namespace tapestry {
 namespace {
-namespace fs = std::filesystem;
 
-using Json = JsonValue;
+const std::string special_tokens_key = std::string(carried_prefix) + "special_tokens";
 
-constexpr std::int64_t max_file_bytes = std::int64_t{1} << 20, max_tokenizer_bytes = 1 << 26;
-
-std::string in(const std::string& folder, const std::string& name) {
-  return (fs::path(folder) / name).string();
+Config config_of(const PublishedModel& published, const std::vector<std::string>& overrides) {
+  std::string text = "task = \"language-model\"\n";
+  const auto set = [&](const std::string& name, const Value& value) {
+    text += fmt::format("{} = {}\n", name, to_toml(value));
+  };
+  for (const auto& [name, value] : settings_of(published.config)) set(name, value);
+  for (const auto& [name, value] : published.tokens.settings) set(name, value);
+  set(key::name.name, published.name);
+  return parse_config(text, published.config_path + " (as a config of Tapestry)", overrides);
 }
 
-std::string read_required(const std::string& folder, const std::string& name,
-                          std::int64_t max_bytes) {
-  expect_input(
-      fs::is_directory(folder),
-      "{}: no such folder; name one with config.json, model.safetensors and tokenizer.json",
-      printable(folder));
-  expect_input(!fs::exists(in(folder, "adapter_config.json")),
-               "{}: holds an adapter; --base RUN names the model that it is for",
-               printable(folder));
-  expect_input(fs::exists(in(folder, name)),
-               "{}: holds no {}; give a folder as Hugging Face's library saves a model", folder,
-               name);
-  return read_file(in(folder, name), max_bytes);
-}
-
-// A token's text, which tokenizer_config.json gives by itself or as an object's content.
-std::string token_text(const Json& config, const std::string& name) {
-  const auto found = config.find(name);
-  if (found == config.end()) return "";
-  const Json& token =
-      found->is_object() && found->contains("content") ? (*found)["content"] : *found;
-  return token.is_string() ? token.get<std::string>() : "";
-}
-
-// The token that ends a text: tokenizer_config.json's eos_token, or else the first number of
-// config.json's eos_token_id. Empty where neither says.
-std::string end_of_text(const Json& config, const std::map<std::string, std::string>& metadata,
-                        const std::string& folder, const BytePairTokenizer& tokenizer) {
-  const auto kept = metadata.find(kept_file("tokenizer_config.json"));
-  if (kept != metadata.end()) {
-    const std::string path = in(folder, "tokenizer_config.json");
-    const Json settings = parse_json(kept->second, path);
-    expect_input(settings.is_object(), "{}: expected a JSON object", path);
-    const std::string text = token_text(settings, "eos_token");
-    expect_input(text.empty() || tokenizer.find(text) >= 0,
-                 "{}: eos_token: {}: not a token of tokenizer.json", path, brief(text));
-    if (!text.empty()) return text;
+std::unique_ptr<Task> build_task(const PublishedModel& published, const Config& config) {
+  constexpr std::int64_t slack = 64 << 20;
+  std::int64_t numbers = 0;
+  for (const auto& [name, tensor] : published.weights.tensors) numbers += tensor.shape.elements();
+  const InitialValuesLimit limit(numbers * static_cast<std::int64_t>(sizeof(float)) + slack);
+  try {
+    return make_task({config, published.tokens.metadata, false});
+  } catch (const InitialValuesTooLarge&) {
+    throw InputError(fmt::format("{}: asks for a larger model than the {} numbers of {}",
+                                 published.config_path, numbers, published.weights.path));
   }
-  const auto id = config.find("eos_token_id");
-  const Json first = id == config.end() ? Json() : id->is_array() && !id->empty() ? (*id)[0] : *id;
-  if (!first.is_number_unsigned()) return "";
-  const auto number = first.get<std::uint64_t>();
-  expect_input(number < static_cast<std::uint64_t>(tokenizer.size()),
-               "{}: eos_token_id: {}: tokenizer.json has {} tokens", in(folder, "config.json"),
-               number, tokenizer.size());
-  return tokenizer.model().tokens[number];
 }
 
-ImportedTokens read_tokens(const Json& config, const std::string& folder) {
-  const std::string path = in(folder, "tokenizer.json");
-  std::string json = read_required(folder, "tokenizer.json", max_tokenizer_bytes);
-  ImportedTokens tokens;
-  keep_files(folder, tokens.metadata);
-  keep_special_tokens(config, folder, tokens.metadata);
-  if (const auto characters = vocabulary_of_characters(json, path)) {
-    tokens.metadata["vocabulary"] = Json(characters->symbols()).dump();
-    tokens.size = characters->size();
-    return tokens;
-  }
-  const auto tokenizer = BytePairTokenizer::from_json(json, path);
-  tokens.metadata["tokenizer"] = std::move(json);
-  tokens.size = tokenizer.size();
-  tokens.settings = {
-      {key::tokenizer.name, fs::absolute(path).string()},
-      {key::end_of_text.name, end_of_text(config, tokens.metadata, folder, tokenizer)}};
-  return tokens;
+// Throws InputError for a tensor that no parameter takes, unless it changes nothing: constants, and
+// the head if it equals the table of embeddings that the config ties it to.
+void check_unused(const PublishedTensor& tensor, const std::string& name,
+                  const PublishedWeights& weights, const TensorNames& names, const Config& config) {
+  if (is_constant(names, config, name)) return;
+  const bool is_tied = config[key::tied_embeddings] && name == tensor_name(names, "head.weight");
+  expect_input(is_tied, "{}: unexpected tensor {} {}: {} no such tensor", tensor.path,
+               printable(tensor.name), to_string(tensor.shape), weights.request);
+  const std::string table = tensor_name(names, "token_embedding.weight");
+  expect_input(are_equal(tensor, weights.tensors.at(table)),
+               "{}: tensor {} differs from {}; expected the same numbers, because the model ties "
+               "them",
+               tensor.path, tensor.name, table);
 }
 
 // Copies each tensor to its places in the model. All names and shapes are checked first.
-class WeightImport final {
- public:
-  WeightImport(PublishedWeights& weights, Architecture architecture, const Config& config,
-               Module& model)
-      : weights_(weights),
-        architecture_(architecture),
-        is_prefixed_(architecture != Architecture::gpt2 ||
-                     weights.tensors().contains("transformer.wte.weight")) {
-    for (Parameter* parameter : model.parameters())
-      for (TensorPlace& place : places_of(architecture, parameter->name, parameter->value().shape(),
-                                          head_counts(config), turns_neighbours(config)))
-        add(std::move(place), *parameter);
-    check_rest(config);
-  }
-
-  void copy() {
-    for (auto& [place, parameter, tensor] : copies_) {
-      const Array theirs = weights_.read(*tensor).to(DType::float32);
-      expect_finite(theirs, weights_.path_of(*tensor), tensor->entry.name);
-      from_published(place, theirs, parameter->value());
-    }
-    expect_tied();
-  }
-
- private:
+void fill(const PublishedWeights& weights, const TensorNames& names, const ImportedModel& model) {
   struct Copy {
-    TensorPlace place;
     Parameter* parameter;
-    const PublishedWeights::Tensor* tensor;
+    TensorPlace place;
+    const PublishedTensor* tensor;
   };
-
-  // As it is in the file: GPT-2's own has its names without what stands before them elsewhere.
-  std::string stored_name(const std::string& name) const {
-    constexpr std::string_view prefix = "transformer.";
-    return is_prefixed_ || !name.starts_with(prefix) ? name : name.substr(prefix.size());
-  }
-
-  const PublishedWeights::Tensor* find(const std::string& name) const {
-    const auto found = weights_.tensors().find(stored_name(name));
-    return found == weights_.tensors().end() ? nullptr : &found->second;
-  }
-
-  void add(TensorPlace place, Parameter& parameter) {
-    const PublishedWeights::Tensor* tensor = find(place.theirs);
-    const Shape expected = place.shape(parameter.value().shape());
-    expect_input(tensor != nullptr, "{}: tensor {} {} is missing, which config.json asks for",
-                 weights_.path(), stored_name(place.theirs), to_string(expected));
-    expect_input(tensor->entry.shape == expected, "{}: tensor {} is {}, config.json asks for {}",
-                 weights_.path_of(*tensor), tensor->entry.name, to_string(tensor->entry.shape),
-                 to_string(expected));
-    taken_.insert(tensor->entry.name);
-    copies_.push_back({std::move(place), &parameter, tensor});
-  }
-
-  // What is left over changes nothing, or is refused.
-  void check_rest(const Config& config) {
-    for (const auto& [name, tensor] : weights_.tensors()) {
-      if (taken_.contains(name)) continue;
-      const std::string full = is_prefixed_ || name == head_ ? name : "transformer." + name;
-      if (is_constant(architecture_, full)) continue;
-      if (name == head_ && config[key::tied_embeddings]) {
-        tied_head_ = &tensor;
-        continue;
-      }
-      throw InputError(
-          printable(fmt::format("{}: tensor {} {}: config.json asks for no such tensor",
-                                weights_.path_of(tensor), name, to_string(tensor.entry.shape))));
+  std::vector<Copy> copies;
+  std::set<std::string> taken;
+  for (Parameter* parameter : model.task->model().parameters()) {
+    const Shape shape = parameter->value().shape();
+    if (parameter->name.find(".lora.") != std::string::npos) continue;  // added by --set
+    for (const TensorPlace& place : places_of(names, model.config, parameter->name, shape)) {
+      copies.push_back({parameter, place, &weights.find(place.theirs, place.shape(shape))});
+      taken.insert(place.theirs);
     }
   }
-
-  // Some files hold the head although it is the table of embeddings.
-  void expect_tied() {
-    if (!tied_head_) return;
-    const std::string table = architecture_ == Architecture::gpt2 ? "transformer.wte.weight"
-                                                                  : "model.embed_tokens.weight";
-    const Array head = weights_.read(*tied_head_).to(DType::float32),
-                embeddings = weights_.read(*find(table)).to(DType::float32);
-    const bool same = head.shape() == embeddings.shape() &&
-                      std::ranges::equal(head.values<float>(), embeddings.values<float>());
-    expect_input(same, "{}: tensor {} is not {}, although config.json ties them",
-                 weights_.path_of(*tied_head_), head_, table);
-  }
-
-  static constexpr const char* head_ = "lm_head.weight";
-  PublishedWeights& weights_;
-  Architecture architecture_;
-  bool is_prefixed_;
-  std::vector<Copy> copies_{};
-  std::set<std::string> taken_{};
-  const PublishedWeights::Tensor* tied_head_ = nullptr;
-};
+  for (const auto& [name, tensor] : weights.tensors)
+    if (!taken.contains(name)) check_unused(tensor, name, weights, names, model.config);
+  for (const auto& [parameter, place, tensor] : copies)
+    from_published(place, read_finite(*tensor), parameter->value());
+}
 
 }  // namespace
 
-ImportedModel import_published(const std::string& folder,
-                               const std::vector<std::string>& overrides) {
-  const std::string config_path = in(folder, "config.json");
-  const Json json = parse_json(read_required(folder, "config.json", max_file_bytes), config_path);
-  const PublishedConfig published = read_published_config(json, config_path);
-  PublishedWeights weights(folder);
-  const ImportedTokens tokens = read_tokens(json, folder);
-  expect_input(tokens.size <= published.vocabulary,
-               "{}: {} tokens, config.json has a vocabulary of {}: the tokenizer of another model",
-               in(folder, "tokenizer.json"), tokens.size, published.vocabulary);
-  ImportedModel model = model_to_fill(
-      {.config_path = config_path,
-       .weights_path = weights.path(),
-       .numbers = weights.elements(),
-       .name = (fs::absolute(folder) / "").lexically_normal().parent_path().filename().string()},
-      published, tokens, overrides);
-  WeightImport(weights, published.architecture, model.config, model.task->model()).copy();
+std::string kept_file(const std::string& name) { return std::string(carried_prefix) + name; }
+
+void keep_special_tokens(const JsonValue& config, const EndTokens& ends, Metadata& metadata) {
+  JsonValue kept = JsonValue::object();
+  for (const char* name : {"bos_token_id", "eos_token_id", "pad_token_id"})
+    if (const auto found = config.find(name); found != config.end()) kept[name] = *found;
+  metadata[special_tokens_key] = kept.dump();
+
+  const JsonValue numbers = ends.ids.is_array()  ? ends.ids
+                            : ends.ids.is_null() ? JsonValue::array()
+                                                 : JsonValue::array({ends.ids});
+  for (const JsonValue& id : numbers)  // models may have rows that their tokenizers do not name
+    expect_input(id.is_number_unsigned() && id <= std::numeric_limits<std::int32_t>::max(),
+                 "{}: eos_token_id: expected the number of a token, or a list of them, found {}",
+                 ends.path, brief(ends.ids));
+  metadata[stop_tokens_name] = numbers.dump();
+}
+
+JsonValue kept_special_tokens(const Metadata& metadata) {
+  const auto found = metadata.find(special_tokens_key);
+  if (found == metadata.end()) return JsonValue::object();
+  JsonValue kept = parse_json(found->second, special_tokens_key);
+  expect_input(kept.is_object(), "{}: expected a JSON object", special_tokens_key);
+  return kept;
+}
+
+const PublishedTensor& PublishedWeights::find(const std::string& name, const Shape& shape) const {
+  const auto found = tensors.find(name);
+  expect_input(found != tensors.end(), "{}: tensor {} {} is missing, but {} it", path, name,
+               to_string(shape), request);
+  const PublishedTensor& tensor = found->second;
+  expect_input(tensor.shape == shape, "{}: tensor {} has shape {}, but {} {}", tensor.path,
+               tensor.name, to_string(tensor.shape), request, to_string(shape));
+  return tensor;
+}
+
+void add_safetensors(const std::string& path, PublishedWeights& weights) {
+  const auto file = std::make_shared<SafetensorsReader>(path);
+  for (const SafetensorsEntry& entry : file->entries()) {
+    const auto read = [file, entry] {
+      expect_input(file->dtype_of(entry) != DType::int32,
+                   "{}: tensor {} holds integers; expected floating-point numbers", file->path(),
+                   printable(entry.name));
+      return file->read(entry).to(DType::float32);
+    };
+    const bool is_new =
+        weights.tensors.emplace(entry.name, PublishedTensor{path, entry.name, entry.shape, read})
+            .second;
+    expect_input(is_new, "{}: tensor {} is in another file of the index too", path,
+                 printable(entry.name));
+  }
+}
+
+Array read_finite(const PublishedTensor& tensor) {
+  Array numbers = tensor.read();
+  expect_input(
+      std::ranges::all_of(numbers.values<float>(),
+                          [](float number) { return std::isfinite(number); }),
+      "{}: tensor {} holds numbers that are not finite; use an undamaged copy of the model",
+      tensor.path, tensor.name);
+  return numbers;
+}
+
+bool are_equal(const PublishedTensor& a, const PublishedTensor& b) {
+  return a.shape == b.shape &&
+         std::ranges::equal(a.read().values<float>(), b.read().values<float>());
+}
+
+ImportedModel import_model(const PublishedModel& published,
+                           const std::vector<std::string>& overrides) {
+  Config config = config_of(published, overrides);
+  std::unique_ptr<Task> task = build_task(published, config);
+  ImportedModel model{names_of(published.config.architecture).class_name, std::move(config),
+                      std::move(task)};
+  fill(published.weights, {published.format, published.config.architecture}, model);
   return model;
 }
 

@@ -1,25 +1,107 @@
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "train/task.hpp"
+#include "train/tools/convert/tensor_names.hpp"
 
 namespace tapestry {
 
 struct ImportedModel {
   std::string architecture;  // "LlamaForCausalLM"
   Config config;
-  std::unique_ptr<Task> task;  // a language model, with its weights
+  std::unique_ptr<Task> task;  // a language model with its weights
 };
 
-// What a folder of Hugging Face's library holds: config.json, weights as safetensors in float32,
-// float16 or bfloat16, and tokenizer.json; where they are there, tokenizer_config.json,
-// generation_config.json and chat_template.jinja, which are kept for export. `overrides` change the
-// config's keys.
-// InputError, which names file, field or tensor: nothing is guessed, and nothing left over.
+// Reads a folder of Hugging Face's transformers: config.json, weights as safetensors in float32,
+// float16 or bfloat16, and tokenizer.json. If they exist, tokenizer_config.json,
+// generation_config.json and chat_template.jinja are kept for export. `overrides` change keys of
+// the config. Throws InputError, which names the file and the field or tensor, for all that is not
+// understood: nothing is guessed.
 ImportedModel import_published(const std::string& folder,
                                const std::vector<std::string>& overrides);
+
+// Reads a GGUF file of llama.cpp, of the architecture gpt2, llama, qwen2 or qwen3 and in F32, F16
+// or Q8_0, with its tokens. `overrides` and errors are those of import_published.
+ImportedModel import_gguf(const std::string& path, const std::vector<std::string>& overrides);
+
+// --- what both hand to import_model ---
+
+struct PublishedTensor {
+  std::string path;  // of its file
+  std::string name;  // in that file
+  Shape shape;
+  std::function<Array()> read;  // returns float32; InputError if it holds integers
+};
+
+// The tensors of another program's model by name.
+struct PublishedWeights {
+  std::string path;     // of the file, or of the index of several files
+  std::string request;  // says in messages what describes the tensors: "config.json asks for"
+  std::map<std::string, PublishedTensor> tensors{};
+
+  // Returns a tensor of that shape. Throws InputError if it is missing or has another shape.
+  const PublishedTensor& find(const std::string& name, const Shape& shape) const;
+};
+
+// Adds the tensors of a safetensors file. Throws InputError if the file is damaged, or a tensor is
+// known already.
+void add_safetensors(const std::string& path, PublishedWeights& weights);
+
+// Returns the tensors of a folder: of model.safetensors, or of the several files that
+// model.safetensors.index.json names. Throws InputError if a file is missing, damaged, or holds
+// other tensors than the index says.
+PublishedWeights read_published_weights(const std::string& folder);
+
+// Returns the tensor as float32. Throws InputError if its numbers are not finite.
+Array read_finite(const PublishedTensor& tensor);
+
+bool are_equal(const PublishedTensor& a, const PublishedTensor& b);  // in shape and numbers
+
+// The tokenizer and other files, which the metadata of a language model keep until export.
+using Metadata = std::map<std::string, std::string>;
+
+// The files that are kept unchanged, of at most so many bytes each, and the names of the metadata
+// that keep them.
+inline constexpr const char* kept_file_names[] = {"tokenizer_config.json", "generation_config.json",
+                                                  "chat_template.jinja"};
+inline constexpr std::int64_t max_kept_bytes = 1 << 20;
+std::string kept_file(const std::string& name);
+
+// Adds the numbers of special tokens to the metadata: bos_token_id, eos_token_id and pad_token_id
+// of `config`, and the tokens after which texts end, a number or a list in the file `path`. Throws
+// InputError if these are no numbers of tokens.
+struct EndTokens {
+  std::string path;
+  JsonValue ids;
+};
+void keep_special_tokens(const JsonValue& config, const EndTokens& ends, Metadata& metadata);
+
+// Returns an object of the numbers of special tokens; it is empty if none were kept.
+JsonValue kept_special_tokens(const Metadata& metadata);
+
+struct ImportedTokens {
+  Metadata metadata{};
+  std::map<std::string, std::string> settings{};  // the keys of a config that describe them
+};
+
+struct PublishedModel {
+  std::string name;         // of the run
+  std::string config_path;  // of the file that describes the model
+  PublishedConfig config{};
+  ImportedTokens tokens{};
+  TensorFormat format{};
+  PublishedWeights weights{};
+};
+
+// Builds the model and fills it with its weights. `overrides` change keys of its config. Throws
+// InputError if a tensor is missing, superfluous, of another shape or not finite, or if the config
+// describes a larger model than the weights are, which is known before it is built.
+ImportedModel import_model(const PublishedModel& published,
+                           const std::vector<std::string>& overrides);
 
 }  // namespace tapestry

@@ -1,30 +1,25 @@
-#include "train/tools/convert/onnx.hpp"
-
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <iterator>
 
 #include "train/inspect/onnx/onnx_file.hpp"
 #include "train/run/atomic_file.hpp"
 #include "train/run/new_folder.hpp"
 #include "train/run/version.hpp"
 #include "train/task.hpp"
+#include "train/tools/convert/export.hpp"
 
 namespace tapestry {
 namespace {
 namespace fs = std::filesystem;
 
-// Writes a graph's file by write(parts), with what the run is.
+// Writes a graph with the metadata of the run by write(parts).
 void write_model(onnx::Graph& graph, const TrainedModel& trained, const auto& write) {
   graph.note("config", trained.config.toml());
   graph.note("steps", std::to_string(trained.state.step));
   for (const auto& [name, text] : trained.task->metadata()) graph.note(name, text);
   onnx::write_graph(write, graph, release());
 }
-
-std::string file_of(const std::shared_ptr<onnx::Graph>& graph) { return graph->name() + ".onnx"; }
 
 }  // namespace
 
@@ -37,18 +32,16 @@ std::vector<std::string> export_onnx(const TrainedModel& trained, const std::str
     return {out};
   }
   std::vector<std::string> names;
-  std::ranges::transform(models, std::back_inserter(names), file_of);
-  expect_input(!out.ends_with(".onnx"),
-               "--out {}: this run's model is {}, files of a new folder: name the folder", out,
+  for (const std::shared_ptr<onnx::Graph>& graph : models) names.push_back(graph->name() + ".onnx");
+  expect_input(!out.ends_with(".onnx"), "--out {}: expected the name of a new folder, for {}", out,
                fmt::join(names, " and "));
   NewFolder folder(out);
-  std::vector<std::string> files;
-  for (const std::shared_ptr<onnx::Graph>& graph : models) {
-    write_model(*graph, trained, [&](const auto& parts) { folder.write(file_of(graph), parts); });
-    files.push_back((fs::path(out) / file_of(graph)).string());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    write_model(*models[i], trained, [&](const auto& parts) { folder.write(names[i], parts); });
+    names[i] = (fs::path(out) / names[i]).string();
   }
   folder.finish();
-  return files;
+  return names;
 }
 
 }  // namespace tapestry

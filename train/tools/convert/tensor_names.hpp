@@ -9,33 +9,40 @@
 
 namespace tapestry {
 
-// A tensor of a published model, and the rows of a parameter of ours that it is.
+// The names and layouts that tensors of an architecture have in the files of other programs.
+enum class TensorFormat { huggingface, gguf };
+struct TensorNames {
+  TensorFormat format;
+  Architecture architecture;
+};
+
+// A tensor of another program, and the rows of a parameter of ours that it holds.
 struct TensorPlace {
-  std::string theirs{};            // "model.layers.0.self_attn.q_proj.weight"
-  std::int64_t first_row = 0;      // of ours
-  std::int64_t rows = 0;           // of ours
-  bool transposed = false;         // theirs is (in, out)
-  std::int64_t neighbours_of = 0;  // heads whose columns turn by neighbours here, by halves there
-  std::int64_t halves_of = 0;      // and the other way round
+  std::string theirs{};        // "model.layers.0.self_attn.q_proj.weight"
+  std::int64_t first_row = 0;  // of ours
+  std::int64_t rows = 0;       // of ours
+  bool transposed = false;     // theirs is (in, out)
+  // So many heads' rows are in another order, because rotary positions turn columns 2k and 2k + 1
+  // of a head together in one program, and k and k + D/2 in the other; 0: in the same order.
+  std::int64_t reordered_heads = 0;
+  bool halves_here = false;  // which of the programs has halves
 
   Shape shape(const Shape& ours) const;  // of theirs
 };
 
-// Where the parts of a parameter of ours are in a published model: its queries, keys and values,
-// say. Nothing where the architecture has no such parameter.
-// `turns_neighbours`: rotary positions turn column 2k with 2k + 1 here, as k with k + D/2 there.
-std::vector<TensorPlace> places_of(Architecture architecture, const std::string& parameter,
-                                   const Shape& shape, const HeadCounts& counts,
-                                   bool turns_neighbours);
+// Returns the tensors that hold a parameter of that shape: its queries, keys and values, for
+// example. Throws InputError if the architecture has no such parameter.
+std::vector<TensorPlace> places_of(const TensorNames& names, const Config& config,
+                                   const std::string& parameter, const Shape& shape);
 
-// The same in a GGUF file, where no weights are transposed, and the columns of a `llama` turn by
-// neighbours.
-std::vector<TensorPlace> gguf_places_of(Architecture architecture, const std::string& parameter,
-                                        const Shape& shape, const HeadCounts& counts,
-                                        bool turns_neighbours);
+// Returns the name of the tensor that holds a parameter that is not divided: "head.weight".
+std::string tensor_name(const TensorNames& names, const std::string& parameter);
 
-// What a published file may hold beside the model's tensors: constants that follow from the config.
-bool is_constant(Architecture architecture, const std::string& tensor);
+// The factors of Llama 3's scaling of rotary positions in GGUF files.
+inline constexpr const char* rotary_factors_name = "rope_freqs.weight";
+
+// Whether the tensor holds constants that follow from the config.
+bool is_constant(const TensorNames& names, const Config& config, const std::string& tensor);
 
 Array to_published(const TensorPlace& place, const Array& ours);  // float32
 void from_published(const TensorPlace& place, const Array& theirs, Array ours);

@@ -1,0 +1,337 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "autograd/check.hpp"
+#include "autograd/float16.hpp"
+#include "data/input_file.hpp"
+#include "data/json.hpp"
+#include "data/text/text.hpp"
+#include "train/tools/convert/gguf_file.hpp"
+
+namespace tapestry {
+namespace {
+
+using Json = JsonValue;
+using FieldType = GgufFieldType;
+
+constexpr std::uint32_t oldest_version = 2;  // it differs in big-endian files
+constexpr const char* alignment_field = "general.alignment";
+constexpr std::uint64_t most_alignment = 1 << 16, max_header = 32 << 20;
+constexpr std::size_t max_tensor_name = 63, max_axes = 4;  // llama.cpp has no more
+constexpr std::uint64_t max_numbers = 1ull << 40;
+
+// Returns the name of a type that a message refuses.
+std::string type_name(std::uint32_t type) {
+  static const std::map<std::uint32_t, const char*> names = {
+      {0, "F32"},     {1, "F16"},      {2, "Q4_0"},   {3, "Q4_1"},    {6, "Q5_0"},
+      {7, "Q5_1"},    {8, "Q8_0"},     {9, "Q8_1"},   {10, "Q2_K"},   {11, "Q3_K"},
+      {12, "Q4_K"},   {13, "Q5_K"},    {14, "Q6_K"},  {15, "Q8_K"},   {16, "IQ2_XXS"},
+      {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"}, {21, "IQ3_S"},
+      {22, "IQ2_S"},  {23, "IQ4_XS"},  {24, "I8"},    {25, "I16"},    {26, "I32"},
+      {27, "I64"},    {28, "F64"},     {29, "IQ1_M"}, {30, "BF16"},   {34, "TQ1_0"},
+      {35, "TQ2_0"},  {39, "MXFP4"}};
+  const auto found = names.find(type);
+  return found == names.end() ? fmt::format("number {}", type) : found->second;
+}
+
+// Reads the header of a file. Every length is compared with the bytes that the file still has.
+class HeaderReader final {
+ public:
+  HeaderReader(std::ifstream& stream, const std::string& path, std::uint64_t file_bytes)
+      : stream_(stream), path_(path), end_(std::min(file_bytes, max_header)) {
+    cut_short_ = file_bytes <= max_header ? "the file is cut short"
+                                          : "expected fields and tensors of at most 32 MiB";
+  }
+
+  std::uint64_t at() const { return at_; }
+
+  template <class Number>
+  Number number(const char* what) {
+    Number read{};
+    bytes(reinterpret_cast<char*>(&read), sizeof(read), what);
+    return read;
+  }
+
+  std::string text(const char* what) {
+    const std::uint64_t begin = at_;
+    const auto length = number<std::uint64_t>(what);
+    expect_room(length, 1, what);
+    std::string read(length, '\0');
+    bytes(read.data(), length, what);
+    for (std::size_t offset = 0; offset < read.size();) {
+      const int width = code_point_at(read, offset).bytes;
+      if (width == 0) fail(begin, fmt::format("{} is not UTF-8", what));
+      offset += width;
+    }
+    return read;
+  }
+
+  // Fails if the file has no room for `count` items of at least so many bytes.
+  void expect_room(std::uint64_t count, std::uint64_t least_bytes, const char* what) const {
+    if (count > (end_ - at_) / least_bytes)
+      fail(at_, fmt::format("{}: {}, but only {} bytes are left: {}", what, count, end_ - at_,
+                            cut_short_));
+  }
+
+  [[noreturn]] void fail(std::uint64_t at, const std::string& what) const {
+    throw InputError(fmt::format("{}: byte {}: {}", path_, at, what));
+  }
+
+ private:
+  void bytes(char* to, std::uint64_t count, const char* what) {
+    if (count > end_ - at_) fail(at_, fmt::format("{} is missing: {}", what, cut_short_));
+    stream_.read(to, static_cast<std::streamsize>(count));
+    if (!stream_.good()) fail(at_, "cannot be read");
+    at_ += count;
+  }
+
+  std::ifstream& stream_;
+  const std::string& path_;
+  std::uint64_t at_ = 0, end_;
+  const char* cut_short_;
+};
+
+// The least bytes that a value of each type takes; a text has its length.
+constexpr std::uint64_t value_bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 0, 8, 8, 8};
+
+// Returns the shortest decimal number that is nearest to no other float32.
+double shortest(float number) {
+  const std::string text = fmt::format("{}", number);
+  double read = 0;
+  std::from_chars(text.data(), text.data() + text.size(), read);
+  return read;
+}
+
+// Returns a natural number as one, whatever type it was stored as.
+Json whole_number(std::int64_t number) {
+  return number < 0 ? Json(number) : Json(static_cast<std::uint64_t>(number));
+}
+
+FieldType read_type(HeaderReader& header, const std::string& field) {
+  const std::uint64_t begin = header.at();
+  const auto type = header.number<std::uint32_t>(field.c_str());
+  if (type >= std::size(value_bytes))
+    header.fail(begin, fmt::format("{}: type {}, expected 0 to 12", field, type));
+  return static_cast<FieldType>(type);
+}
+
+Json read_value(HeaderReader& header, const std::string& field, FieldType type) {
+  const std::uint64_t begin = header.at();
+  const char* what = field.c_str();
+  const auto finite = [&](double number) {
+    if (!std::isfinite(number)) header.fail(begin, fmt::format("{}: not a finite number", field));
+    return number;
+  };
+  switch (type) {
+    case FieldType::uint8:
+      return header.number<std::uint8_t>(what);
+    case FieldType::int8:
+      return whole_number(header.number<std::int8_t>(what));
+    case FieldType::uint16:
+      return header.number<std::uint16_t>(what);
+    case FieldType::int16:
+      return whole_number(header.number<std::int16_t>(what));
+    case FieldType::uint32:
+      return header.number<std::uint32_t>(what);
+    case FieldType::int32:
+      return whole_number(header.number<std::int32_t>(what));
+    case FieldType::float32: {
+      const auto number = header.number<float>(what);
+      finite(number);
+      return shortest(number);
+    }
+    case FieldType::flag: {
+      const auto flag = header.number<std::uint8_t>(what);
+      if (flag > 1) header.fail(begin, fmt::format("{}: {}, expected 0 or 1", field, flag));
+      return flag == 1;
+    }
+    case FieldType::text:
+      return header.text(what);
+    case FieldType::uint64:
+      return header.number<std::uint64_t>(what);
+    case FieldType::int64:
+      return whole_number(header.number<std::int64_t>(what));
+    case FieldType::float64:
+      return finite(header.number<double>(what));
+    case FieldType::list:
+      break;
+  }
+  throw_unhandled("GgufFieldType");
+}
+
+Json read_list(HeaderReader& header, const std::string& field) {
+  const std::uint64_t begin = header.at();
+  const FieldType type = read_type(header, field);
+  if (type == FieldType::list)
+    header.fail(
+        begin,
+        fmt::format("{}: expected a list of numbers, strings or booleans, found a list of lists",
+                    field));
+  const auto count = header.number<std::uint64_t>(field.c_str());
+  header.expect_room(count, value_bytes[static_cast<std::size_t>(type)], field.c_str());
+  constexpr std::uint64_t most = 1 << 22;  // more than any tokenizer has
+  if (count > most)
+    header.fail(begin, fmt::format("{}: a list of {}, expected at most {}", field, count, most));
+  Json::array_t list;
+  list.reserve(count);
+  for (std::uint64_t i = 0; i < count; ++i) list.push_back(read_value(header, field, type));
+  return Json(std::move(list));
+}
+
+void read_field(HeaderReader& header, Json& fields) {
+  const std::uint64_t begin = header.at();
+  const std::string name = header.text("a field's name");
+  if (name.empty()) header.fail(begin, "a field has no name");
+  if (fields.contains(name)) header.fail(begin, fmt::format("repeated field {}", name));
+  const FieldType type = read_type(header, name);
+  fields[name] = type == FieldType::list ? read_list(header, name) : read_value(header, name, type);
+}
+
+std::uint64_t alignment_of(const Json& fields, const std::string& path) {
+  const auto found = fields.find(alignment_field);
+  if (found == fields.end()) return gguf_alignment;
+  const std::uint64_t alignment = found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
+  expect_input(std::has_single_bit(alignment) && alignment >= 8 && alignment <= most_alignment,
+               "{}: {}: expected a power of two from 8 to {}, found {}", path, alignment_field,
+               most_alignment, brief(*found));
+  return alignment;
+}
+
+// Reads a tensor's description. Its numbers have to begin where those of the one before it end.
+GgufTensor read_description(HeaderReader& header, std::uint64_t expected_offset) {
+  const std::uint64_t begin = header.at();
+  GgufTensor tensor{.name = header.text("a tensor's name")};
+  const auto fail = [&](const std::string& what) {
+    header.fail(begin, fmt::format("tensor {}: {}", tensor.name, what));
+  };
+  if (tensor.name.empty()) header.fail(begin, "a tensor has no name");
+  if (tensor.name.size() > max_tensor_name)
+    header.fail(begin, fmt::format("a tensor's name of {} bytes, expected at most {}",
+                                   tensor.name.size(), max_tensor_name));
+  const auto axes = header.number<std::uint32_t>("a tensor's shape");
+  if (axes == 0 || axes > max_axes) fail(fmt::format("{} axes, expected 1 to {}", axes, max_axes));
+  std::vector<std::int64_t> extents;
+  std::uint64_t numbers = 1;
+  for (std::uint32_t axis = 0; axis < axes; ++axis) {
+    const auto extent = header.number<std::uint64_t>("a tensor's shape");
+    if (extent == 0 || extent > max_numbers / numbers)
+      fail(fmt::format("axis {} is {}, expected a shape of 1 to {} numbers", axis, extent,
+                       max_numbers));
+    numbers *= extent;
+    extents.insert(extents.begin(), static_cast<std::int64_t>(extent));
+  }
+  tensor.shape = Shape(extents.data(), extents.data() + extents.size());
+  const auto type = header.number<std::uint32_t>("a tensor's type");
+  tensor.type = static_cast<GgufType>(type);
+  if (tensor.type != GgufType::f32 && tensor.type != GgufType::f16 && tensor.type != GgufType::q8_0)
+    fail(fmt::format("type {}, expected F32, F16 or Q8_0; convert the model to one of these",
+                     type_name(type)));
+  if (tensor.type == GgufType::q8_0 && extents.back() % gguf_block != 0)
+    fail(fmt::format("Q8_0 with rows of {}, expected whole blocks of {}", extents.back(),
+                     gguf_block));
+  const auto offset = header.number<std::uint64_t>("a tensor's offset");
+  if (offset != expected_offset)
+    fail(fmt::format("its numbers begin at byte {}, expected {}, where the tensor before it ends",
+                     offset, expected_offset));
+  return tensor;
+}
+
+void read_block(const char* from, std::span<float> numbers) {
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, from, gguf_scale_bytes);
+  const float scale = float_of_float16(bits);
+  for (std::int64_t i = 0; i < gguf_block; ++i)
+    numbers[i] = static_cast<float>(static_cast<std::int8_t>(from[gguf_scale_bytes + i])) * scale;
+}
+
+}  // namespace
+
+void read_gguf_numbers(std::string_view bytes, GgufType type, std::span<float> numbers) {
+  const auto count = static_cast<std::int64_t>(numbers.size());
+  require(std::ssize(bytes) == gguf_bytes(type, count), "read_gguf_numbers: {} bytes for {} {}",
+          bytes.size(), count, name_of(type));
+  if (type == GgufType::f32) {
+    std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  } else if (type == GgufType::f16) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, bytes.data() + i * sizeof(bits), sizeof(bits));
+      numbers[i] = float_of_float16(bits);
+    }
+  } else {
+    for (std::int64_t block = 0; block < count / gguf_block; ++block)
+      read_block(bytes.data() + block * gguf_block_bytes,
+                 numbers.subspan(block * gguf_block, gguf_block));
+  }
+}
+
+GgufReader::GgufReader(const std::string& path) try : path_(path) {
+  require_file(path);
+  stream_.open(path, std::ios::binary | std::ios::ate);
+  expect_input(stream_.good(), "{}: cannot be opened: {}", path, std::strerror(errno));
+  const auto file_bytes = static_cast<std::uint64_t>(stream_.tellg());
+  stream_.seekg(0);
+  HeaderReader header(stream_, path_, file_bytes);
+  for (const char expected : {'G', 'G', 'U', 'F'})
+    expect_input(header.number<char>("\"GGUF\"") == expected,
+                 "{}: byte 0: does not begin with \"GGUF\": not a GGUF file", path);
+  const auto version = header.number<std::uint32_t>("the version");
+  expect_input(version >= oldest_version && version <= gguf_version,
+               "{}: byte 4: version {}, expected {} or {}, little-endian; convert the model again",
+               path, version, oldest_version, gguf_version);
+  constexpr std::uint64_t least_field = 13, least_tensor = 32;  // with names of no and one axis
+  const auto tensors = header.number<std::uint64_t>("the number of tensors");
+  const auto fields = header.number<std::uint64_t>("the number of fields");
+  header.expect_room(tensors, least_tensor, "tensors");
+  header.expect_room(fields, least_field, "fields");
+  for (std::uint64_t i = 0; i < fields; ++i) read_field(header, fields_);
+  fields_.sort_keys();
+
+  const std::uint64_t alignment = alignment_of(fields_, path);
+  std::set<std::string_view> names;
+  std::uint64_t offset = 0, data_bytes = 0;
+  tensors_.reserve(tensors);
+  for (std::uint64_t i = 0; i < tensors; ++i) {
+    const std::uint64_t at = header.at();
+    const GgufTensor& tensor = tensors_.emplace_back(read_description(header, offset));
+    if (!names.insert(tensor.name).second)
+      header.fail(at, fmt::format("repeated tensor {}", tensor.name));
+    begins_.push_back(offset);
+    data_bytes = offset + gguf_bytes(tensor.type, tensor.shape.elements());
+    offset = gguf_aligned(data_bytes, alignment);
+    expect_input(data_bytes <= file_bytes,
+                 "{}: byte {}: tensor {} is larger than the file: the file is cut short", path, at,
+                 tensor.name);
+  }
+  const std::uint64_t data_begin = gguf_aligned(header.at(), alignment);
+  for (std::uint64_t& begin : begins_) begin += data_begin;
+  expect_input(tensors_.empty() || data_begin + data_bytes <= file_bytes,
+               "{}: {} bytes, but its tensors end at byte {}: the file is cut short", path,
+               file_bytes, data_begin + data_bytes);
+  expect_input(file_bytes <= data_begin + offset, "{}: {} bytes, expected its tensors' {}", path,
+               file_bytes, data_begin + offset);
+} catch (const InputError& error) {
+  throw InputError(printable(error.what()));  // a name may hold anything
+}
+
+Array GgufReader::read(std::size_t index) {
+  const GgufTensor& tensor = tensors_.at(index);
+  Array array(tensor.shape, DType::float32);
+  std::string stored(gguf_bytes(tensor.type, array.size()), '\0');
+  stream_.seekg(static_cast<std::streamoff>(begins_[index]));
+  stream_.read(stored.data(), std::ssize(stored));
+  expect_input(stream_.good(), "{}: cannot read tensor {}", path_, printable(tensor.name));
+  read_gguf_numbers(stored, tensor.type, array.mutable_values<float>());
+  return array;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,156 @@
+#include <algorithm>
+#include <optional>
+
+#include "data/json.hpp"
+#include "data/text/byte_pair.hpp"
+#include "data/text/character_json.hpp"
+#include "data/text/text.hpp"
+#include "train/config/keys.hpp"
+#include "train/run/new_folder.hpp"
+#include "train/tasks/language/kept_chat_template.hpp"
+#include "train/tasks/transformer_keys.hpp"
+#include "train/tools/convert/architectures.hpp"
+#include "train/tools/convert/export.hpp"
+#include "train/tools/convert/import.hpp"
+#include "train/tools/convert/tensor_names.hpp"
+
+namespace tapestry {
+namespace {
+
+// Other programs require it: "pt", the library that the tensors are for.
+const std::map<std::string, std::string> weights_metadata = {{"format", "pt"}};
+
+Safetensors published_weights(const Config& config, Module& model, Architecture architecture) {
+  Safetensors file{.tensors = {}, .metadata = weights_metadata};
+  for (const Parameter* parameter : model.parameters()) {
+    const Array ours = parameter->value();
+    for (const TensorPlace& place : places_of({TensorFormat::huggingface, architecture}, config,
+                                              parameter->name, ours.shape()))
+      file.tensors.emplace_back(place.theirs, to_published(place, ours));
+  }
+  return file;
+}
+
+// Returns the text of the token that ends a text or, after a training on conversations, an answer.
+// Empty if there is none.
+std::string end_text(const LanguageModel& task) {
+  const auto end = task.end_of_answer() ? task.end_of_answer() : task.end_of_text();
+  return end ? task.tokenizer().byte_pairs()->model().tokens[*end] : "";
+}
+
+JsonValue tokenizer_config(const LanguageModel& task) {
+  JsonValue json = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                    {"model_max_length", task.context()},
+                    {"clean_up_tokenization_spaces", false}};
+  if (const std::string end = end_text(task); !end.empty()) json["eos_token"] = end;
+  return json;
+}
+
+// Returns the numbers of special tokens: those that the model was imported with, and the end of a
+// text. A training on conversations decides where an answer ends.
+JsonValue special_ids(const LanguageModel& task, const Metadata& metadata) {
+  JsonValue ids = kept_special_tokens(metadata);
+  if (task.end_of_answer()) {
+    const std::vector<std::int32_t> ends = end_tokens(task);
+    ids["eos_token_id"] = ends.size() == 1 ? JsonValue(ends.front()) : JsonValue(ends);
+  }
+  if (!ids.contains("eos_token_id"))
+    ids["eos_token_id"] = task.end_of_text() ? JsonValue(*task.end_of_text()) : JsonValue();
+  if (!ids.contains("bos_token_id")) ids["bos_token_id"] = nullptr;
+  return ids;
+}
+
+std::string text_of(const JsonValue& json) { return json.dump(2) + "\n"; }
+
+using Files = std::map<std::string, std::string>;
+
+// Sets fields of the object in one of the files.
+void set_fields(Files& files, const std::string& name, const JsonValue& fields) {
+  JsonValue json = JsonValue::parse_or_null(files.at(name));
+  expect_input(json.is_object(), "{}: expected a JSON object", name);
+  json.update(fields);
+  files[name] = text_of(json);
+}
+
+// Writes into the files the chat template of the training and the token that ends its answers.
+void set_conversations(Files& files, const LanguageModel& task, const JsonValue& ids) {
+  if (!task.end_of_answer()) return;
+  JsonValue settings = {{"eos_token", end_text(task)}};
+  if (const std::optional<std::string> jinja = trained_jinja(task)) {
+    settings["chat_template"] = *jinja;
+    files.erase("chat_template.jinja");
+  }
+  set_fields(files, "tokenizer_config.json", settings);
+  set_fields(files, "generation_config.json", {{"eos_token_id", ids.at("eos_token_id")}});
+}
+
+}  // namespace
+
+std::vector<std::int32_t> end_tokens(const LanguageModel& task) {
+  std::vector<std::int32_t> ends;
+  const auto add = [&](std::int32_t token) {
+    if (std::ranges::find(ends, token) == ends.end() && token >= 0 && token < task.vocabulary())
+      ends.push_back(token);
+  };
+  for (const auto& end : {task.end_of_answer(), task.end_of_text()})
+    if (end) add(*end);
+  const Metadata metadata = task.metadata();
+  if (const auto kept = metadata.find(stop_tokens_name); kept != metadata.end())
+    for (const auto token : JsonValue::parse(kept->second).get<std::vector<std::int32_t>>())
+      add(token);
+  return ends;
+}
+
+const LanguageModel& transformer_of(const TrainedModel& trained, const std::string& where,
+                                    const char* advice) {
+  const LanguageModel* task = language_model_of(*trained.task);
+  expect_input(task != nullptr, "{}: {} = \"{}\": expected \"language-model\"{}", where,
+               key::task.name, trained.config[key::task], advice);
+  expect_input(std::holds_alternative<Transformer>(task->network()),
+               "{}: model.kind = \"recurrent\": expected \"transformer\"{}", where, advice);
+  return *task;
+}
+
+std::string export_published(const TrainedModel& trained, const std::string& folder,
+                             StoredFloats stored) {
+  const Config& config = trained.config;
+  const LanguageModel& task = transformer_of(trained, "--format huggingface");
+  const PublishedConfig published = published_config(config, task.vocabulary());
+  const Metadata metadata = task.metadata();
+  const JsonValue ids = special_ids(task, metadata);
+
+  JsonValue model_config = published_json(published);
+  model_config.update(ids);
+  model_config["torch_dtype"] = stored == StoredFloats::bfloat16 ? "bfloat16" : "float32";
+  JsonValue generation_config = {{"_from_model_config", true}};
+  generation_config.update(ids);
+  Files files = {{"generation_config.json", text_of(generation_config)},
+                 {"tokenizer_config.json", text_of(tokenizer_config(task))}};
+  for (const char* name : kept_file_names)
+    if (const auto kept = metadata.find(kept_file(name)); kept != metadata.end())
+      files[name] = kept->second;
+  set_conversations(files, task, ids);
+  files["config.json"] = text_of(model_config);
+  const CharVocabulary* characters = task.tokenizer().characters();
+  files["tokenizer.json"] =
+      characters ? character_tokenizer_json(*characters) : metadata.at("tokenizer");
+
+  const Safetensors weights =
+      published_weights(config, trained.task->model(), published.architecture);
+  NewFolder made(folder);
+  for (const auto& [name, content] : files) made.write(name, {content});
+  write_safetensors([&](const auto& parts) { made.write("model.safetensors", parts); }, weights,
+                    stored);
+  made.finish();
+  return names_of(published.architecture).class_name;
+}
+
+void export_weights(const TrainedModel& trained, const std::string& path, StoredFloats stored) {
+  expect_new_file(path);
+  Safetensors file{.tensors = {}, .metadata = weights_metadata};
+  for (const Parameter* parameter : trained.task->model().parameters())
+    file.tensors.emplace_back(parameter->name, parameter->value());
+  write_safetensors(path, file, stored);
+}
+
+}  // namespace tapestry

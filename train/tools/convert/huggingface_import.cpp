@@ -1,0 +1,194 @@
+#include <filesystem>
+#include <set>
+
+#include "data/input_file.hpp"
+#include "data/json.hpp"
+#include "data/text/byte_pair.hpp"
+#include "data/text/character_json.hpp"
+#include "data/text/text.hpp"
+#include "train/tasks/language/language_model.hpp"
+#include "train/tools/convert/import.hpp"
+
+namespace tapestry {
+namespace {
+namespace fs = std::filesystem;
+using Json = JsonValue;
+
+constexpr const char *index_name = "model.safetensors.index.json",
+                     *config_request = "config.json asks for";
+constexpr std::int64_t max_index_bytes = 1 << 25, max_tokenizer_bytes = 1 << 26;
+
+std::string in(const std::string& folder, const std::string& name) {
+  return (fs::path(folder) / name).string();
+}
+
+std::string read_required(const std::string& folder, const std::string& name,
+                          std::int64_t max_bytes = max_kept_bytes) {
+  expect_input(
+      fs::is_directory(folder),
+      "{}: no such folder; name one with config.json, model.safetensors and tokenizer.json",
+      printable(folder));
+  expect_input(!fs::exists(in(folder, "adapter_config.json")),
+               "{}: holds an adapter; --base RUN names the run that it is for", printable(folder));
+  expect_input(fs::exists(in(folder, name)),
+               "{}: holds no {}; give a folder as save_pretrained of transformers writes it",
+               printable(folder), name);
+  return read_file(in(folder, name), max_bytes);
+}
+
+// --- weights ---
+
+// Returns the name of the file that holds each tensor, from the index's weight_map.
+std::map<std::string, std::string> read_index(const std::string& path) {
+  const Json index = parse_json(read_file(path, max_index_bytes), path);
+  const Json map = index.is_object() ? index.value("weight_map", Json()) : Json();
+  expect_input(map.is_object() && !map.empty(),
+               "{}: weight_map: expected an object of tensors and the files that hold them", path);
+  std::map<std::string, std::string> files;
+  for (const auto& [tensor, file] : map.items()) {
+    const std::string name = file.is_string() ? file.get<std::string>() : "";
+    expect_input(!name.empty() && name != ".." && fs::path(name).filename() == name,
+                 "{}: weight_map: {}: expected the name of a file in this folder, found {}", path,
+                 printable(tensor), brief(file));
+    files[tensor] = name;
+  }
+  return files;
+}
+
+PublishedWeights read_sharded_weights(const std::string& folder) {
+  PublishedWeights weights{.path = in(folder, index_name), .request = config_request};
+  const std::map<std::string, std::string> files = read_index(weights.path);
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : files) names.insert(file);
+  for (const std::string& name : names) {
+    expect_input(fs::exists(in(folder, name)), "{}: {} is missing, which {} names; copy it as well",
+                 folder, printable(name), index_name);
+    add_safetensors(in(folder, name), weights);
+  }
+  for (const auto& [tensor, file] : files) {
+    const auto found = weights.tensors.find(tensor);
+    expect_input(found != weights.tensors.end() && found->second.path == in(folder, file),
+                 "{}: weight_map: tensor {} is not in {}; copy the files of one model",
+                 weights.path, printable(tensor), printable(file));
+  }
+  return weights;
+}
+
+// GPT-2's own file lacks the prefix that its tensors have in other models.
+void add_gpt2_prefix(PublishedWeights& weights) {
+  if (weights.tensors.contains("transformer.wte.weight")) return;
+  std::map<std::string, PublishedTensor> prefixed;
+  for (const auto& [name, tensor] : weights.tensors)
+    prefixed[name == "lm_head.weight" ? name : "transformer." + name] = tensor;
+  weights.tensors = std::move(prefixed);
+}
+
+// --- tokens ---
+
+// Returns a kept file as an object, which is empty if the folder has no such file.
+Json kept_object(const Metadata& metadata, const std::string& folder, const char* name) {
+  const auto kept = metadata.find(kept_file(name));
+  if (kept == metadata.end()) return Json::object();
+  Json object = parse_json(kept->second, in(folder, name));
+  expect_input(object.is_object(), "{}: expected a JSON object", in(folder, name));
+  return object;
+}
+
+// Returns the token that ends a text: eos_token of tokenizer_config.json, a string or an object's
+// content, or else the first number of config.json's eos_token_id. Empty if neither names one.
+std::string end_of_text(const Json& config, const Metadata& metadata, const std::string& folder,
+                        const BytePairTokenizer& tokenizer) {
+  const Json token =
+      kept_object(metadata, folder, "tokenizer_config.json").value("eos_token", Json());
+  const Json text = token.is_object() ? token.value("content", Json()) : token;
+  if (text.is_string() && text != "") {
+    expect_input(tokenizer.find(text.get<std::string>()) >= 0,
+                 "{}: eos_token: {}: not a token of tokenizer.json",
+                 in(folder, "tokenizer_config.json"), brief(text));
+    return text.get<std::string>();
+  }
+  const Json id = config.value("eos_token_id", Json());
+  const Json first = id.is_array() && !id.empty() ? id[0] : id;
+  if (!first.is_number_unsigned()) return "";
+  const auto number = first.get<std::uint64_t>();
+  expect_input(number < static_cast<std::uint64_t>(tokenizer.size()),
+               "{}: eos_token_id: {}: expected a token below {}, the size of tokenizer.json",
+               in(folder, "config.json"), number, tokenizer.size());
+  return tokenizer.model().tokens[number];
+}
+
+// Keeps the files of the folder that export writes again, and the numbers of special tokens. Texts
+// end after eos_token_id of generation_config.json, or else of config.json.
+Metadata kept_from(const std::string& folder, const Json& config) {
+  Metadata metadata;
+  for (const char* name : kept_file_names) {
+    if (!fs::exists(in(folder, name))) continue;
+    std::string content = read_file(in(folder, name), max_kept_bytes);
+    require_utf8(content, in(folder, name));
+    metadata[kept_file(name)] = std::move(content);
+  }
+  const Json generation = kept_object(metadata, folder, "generation_config.json");
+  const bool has_ends = generation.contains("eos_token_id");
+  keep_special_tokens(config,
+                      {in(folder, has_ends ? "generation_config.json" : "config.json"),
+                       (has_ends ? generation : config).value("eos_token_id", Json())},
+                      metadata);
+  return metadata;
+}
+
+ImportedTokens read_tokens(const Json& config, const std::string& folder, std::int64_t vocabulary) {
+  const std::string path = in(folder, "tokenizer.json");
+  std::string json = read_required(folder, "tokenizer.json", max_tokenizer_bytes);
+  ImportedTokens tokens{.metadata = kept_from(folder, config)};
+  const auto expect_fitting = [&](std::int64_t size) {
+    expect_input(size <= vocabulary,
+                 "{}: {} tokens, but config.json has a vocabulary of {}; give the model's own "
+                 "tokenizer",
+                 path, size, vocabulary);
+  };
+  if (const auto characters = vocabulary_of_characters(json, path)) {
+    expect_fitting(characters->size());
+    tokens.metadata["vocabulary"] = Json(characters->symbols()).dump();
+    return tokens;
+  }
+  const auto tokenizer = BytePairTokenizer::from_json(json, path);
+  expect_fitting(tokenizer.size());
+  tokens.metadata["tokenizer"] = std::move(json);
+  tokens.settings = {
+      {key::tokenizer.name, fs::absolute(path).string()},
+      {key::end_of_text.name, end_of_text(config, tokens.metadata, folder, tokenizer)}};
+  return tokens;
+}
+
+}  // namespace
+
+PublishedWeights read_published_weights(const std::string& folder) {
+  const std::string single = in(folder, "model.safetensors");
+  if (fs::exists(single)) {
+    PublishedWeights weights{.path = single, .request = config_request};
+    add_safetensors(single, weights);
+    return weights;
+  }
+  expect_input(fs::exists(in(folder, index_name)),
+               "{}: holds neither model.safetensors nor {}; give a folder with weights as "
+               "safetensors",
+               folder, index_name);
+  return read_sharded_weights(folder);
+}
+
+ImportedModel import_published(const std::string& folder,
+                               const std::vector<std::string>& overrides) {
+  const std::string path = in(folder, "config.json");
+  const Json json = parse_json(read_required(folder, "config.json"), path);
+  PublishedModel model{
+      .name = (fs::absolute(folder) / "").lexically_normal().parent_path().filename().string(),
+      .config_path = path,
+      .config = read_published_config(json, path),
+      .format = TensorFormat::huggingface,
+      .weights = read_published_weights(folder)};
+  if (model.config.architecture == Architecture::gpt2) add_gpt2_prefix(model.weights);
+  model.tokens = read_tokens(json, folder, model.config.vocabulary);
+  return import_model(model, overrides);
+}
+
+}  // namespace tapestry
