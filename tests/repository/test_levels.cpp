@@ -138,10 +138,10 @@ TEST_CASE("levels: they train to the same within 1e-4, and a resumed run says th
     return;
   }
   const std::string resumed = train(levels.back(), levels.front(), "25", {"--resume"});
-  check_says(resumed, {"so far it was trained by \"x86-64-" + levels.front(),
-                       "it goes on by \"x86-64-" + levels.back()});
+  check_says(resumed, {"was trained with \"x86-64-" + levels.front(),
+                       "resumes with \"x86-64-" + levels.back()});
   const std::string again = train(levels.back(), levels.front(), "26", {"--resume"});
-  CHECK(again.find("so far it was trained by") == std::string::npos);
+  CHECK(again.find("was trained with") == std::string::npos);
 }
 
 TEST_SUITE_END();

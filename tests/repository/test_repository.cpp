@@ -88,7 +88,6 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> train_depend
     {"tasks", {"config", "generate", "inspect", "plot", "run", "task"}},
     {"model", {"run", "tasks"}},
     {"trainer", {"config", "distributed", "measure", "plot", "run", "task"}},
-    {"tools/bench", {"generate", "measure"}},
     {"tools/plan", {"config", "measure", "run", "tasks", "trainer"}},
     {"tools/doctor", {"config", "measure", "plot", "run", "task", "tools/plan", "trainer"}},
     {"tools/convert", {"config", "fine_tuning", "inspect", "run", "task", "tasks"}},

@@ -140,7 +140,7 @@ TEST_CASE("clothes: what is wrong is one line, and nothing of the run is lost") 
       {{"sample", "clothes-vae", "--kind", "around", "data.path=."}, size},
       {{"train", "clothes-vae", "--out", "clothes-vae", "--resume", "model.hidden=[8]",
         "train.batch_size=5", "train.steps=9", "data.path=."},
-       {"cannot go on with other data", "data.path"}},
+       {"cannot resume with other data", "data.path"}},
       {{"sample", "clothes-vae", "--kind", "arround"},
        {"--kind arround: expected one of prior, reconstructions, around, interpolation",
         "did you mean \"around\"?"}},

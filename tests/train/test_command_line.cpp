@@ -152,11 +152,13 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
       {{"compare", "scratched"}, {"scratched/metrics.jsonl:2: not a line of metrics"}},
       {{"compare", "timeless"}, {"timeless/metrics.jsonl:1: not a line", "elapsed_s"}},
       {{"compare", "endless"}, {"endless/metrics.jsonl:1: not a line", "at most 16384 bytes"}},
-      {{"bench", "vaee"}, {"no benchmark vaee; did you mean vae?"}},
-      {{"bench", "vae", "--data", "."}, {"--data: ", "--time-to-loss"}},
-      {{"bench", "corra", "--time-to-loss"}, {"no benchmark corra; did you mean cora?"}},
-      {{"bench", "cora", "--time-to-loss", "--data", "none"},
-       {"none/cora", "no such file or folder"}},
+      {{"bench", "gpt-char"}, {"gpt-char: ", "no shipped config", "tapestry-bench"}},
+      {{"bench", "karat"}, {"no shipped config", "did you mean karate?"}},
+      {{"bench", "cora"}, {"data.path", "there is no"}},
+      {{"bench", "--time-to-loss", "cora", "--data", "."},
+       {"--time-to-loss: ", "tapestry-bench", "tests/bench/README.md"}},
+      {{"bench", "--scaling"}, {"--scaling: ", "tapestry-bench"}},
+      {{"bench", "--list"}, {"--list: ", "tapestry-bench"}},
   };
   for (const Row& row : rows) {
     const std::string command = fmt::format("{}", fmt::join(row.words, " "));
@@ -253,7 +255,7 @@ TEST_CASE("command line: --help and --version exit 0 and name what there is") {
       {"gradcheck", {"CONFIG", "--set", "--json"}},
       {"doctor", {"CONFIG", "--set", "--out", "--skip", "--threads", "--json"}},
       {"config", {"CONFIG", "--set"}},
-      {"bench", {"NAME", "--json", "--list", "--time-to-loss", "--data"}}};
+      {"bench", {"CONFIG", "--set", "--json", "--threads"}}};
   for (const auto& [command, parts] : rows) {
     CAPTURE(command);
     std::vector<std::string> words = {"--help"};
@@ -453,19 +455,30 @@ TEST_CASE(
   CHECK(finished.out.find("every gradient is right") != std::string::npos);
 }
 
-TEST_CASE("command line: bench measures a step" *
+TEST_CASE("command line: bench measures the steps of configs" *
           not_sanitized("the peaks that it measures take minutes there")) {
-  const Finished finished = tapestry_run({"bench", "vae", "--json"});
+  const SmallFixture fixture;
+  const Finished finished = fixture.run({"bench", "karate", "clothes-vae", "--json"});
   REQUIRE(finished.status == 0);
-  REQUIRE(lines_of(finished.out).size() == 1);
-  const Json result = Json::parse(finished.out);
-  CHECK(result["name"] == "vae");
-  for (const char* field : {"threads", "step_s", "fastest_s", "slowest_s", "images_per_s", "gflops",
-                            "peak_gflops", "peak_before_gflops", "peak_after_gflops",
+  const std::vector<std::string> lines = lines_of(finished.out);
+  REQUIRE(lines.size() == 2);
+  const Json karate = Json::parse(lines[0]), vae = Json::parse(lines[1]);
+  CHECK(karate["name"] == "karate");
+  CHECK(karate["first_step_s"].get<double>() > 0);
+  CHECK(karate["examples_per_s"].get<double>() > 0);
+  CHECK(vae["name"] == "clothes-vae");
+  CHECK(!vae.contains("first_step_s"));  // which is that of the process
+  for (const char* field : {"threads", "step_s", "fastest_s", "slowest_s", "examples_per_s",
+                            "gflops", "peak_gflops", "peak_before_gflops", "peak_after_gflops",
                             "best_product_gflops", "share_of_peak", "peak_bytes"})
-    CHECK_MESSAGE(result[field].get<double>() > 0, field);
+    CHECK_MESSAGE(vae[field].get<double>() > 0, field);
   for (const char* field : {"peak_before_gflops", "peak_after_gflops"})
-    CHECK(result[field] <= result["peak_gflops"]);
+    CHECK(vae[field] <= vae["peak_gflops"]);
+  const Finished shown =
+      fixture.run({"bench", "text.toml", "train.batch_size=2", "--threads", "1"});
+  REQUIRE(shown.status == 0);
+  check_says(shown.out, {"1 thread", "text.toml", " ms (", " tokens/s", " GFLOP/s, ", " MB"});
+  CHECK(!std::filesystem::exists(fixture.folder.path("runs")));  // nothing is kept
 }
 
 TEST_CASE("bug: eval had no --threads") {
@@ -473,23 +486,6 @@ TEST_CASE("bug: eval had no --threads") {
   const Finished one = fixture.run({"eval", "run", "--threads", "1"});
   CHECK(one.status == 0);
   CHECK(one.out == fixture.run({"eval", "run", "--threads", "2"}).out);
-}
-
-TEST_CASE("command line: bench measures the time to a result, and says what there is") {
-  const Finished finished = tapestry_run({"bench", "--time-to-loss", "karate", "--json"});
-  REQUIRE(finished.status == 0);
-  REQUIRE(lines_of(finished.out).size() == 1);
-  const Json result = Json::parse(finished.out);
-  CHECK(result["name"] == "karate");
-  CHECK(result["reached"] == true);
-  CHECK(result["loss"] <= result["goal"]);
-  CHECK(result["steps"] == 50);  // of the config's 100: it is there after the first evaluation
-  for (const char* field : {"threads", "seconds", "evaluations"})
-    CHECK_MESSAGE(result[field].get<double>() > 0, field);
-  const Finished listed = tapestry_run({"bench", "--list"});
-  CHECK(listed.status == 0);
-  check_says(listed.out, {"gpt-nano ", "4 layers of width 128", "conv-vae ", "gcn-cora ",
-                          "shakespeare-char ", "--time-to-loss: to 1.9"});
 }
 
 TEST_SUITE_END();

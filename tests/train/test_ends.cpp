@@ -47,7 +47,7 @@ TEST_CASE("training: when its time is over it stops with a checkpoint, and goes 
   const RunFixture fixture;
   const Finished stopped = fixture.train("toy", "run", {"train.time_limit=1e-9"});
   CHECK(stopped.status == 130);
-  check_says(stopped.out, {"stopped after step 0", "--resume goes on"});
+  check_says(stopped.out, {"stopped after step 0", "to resume: "});
   CHECK(load_checkpoint(fixture.checkpoint("run")).state.step == 0);
   fixture.must_train("toy", "run", {"--resume"});
   fixture.must_train("toy", "whole");

@@ -180,7 +180,7 @@ TEST_CASE("fine-tuning: keys that fit nothing are refused in one line") {
   const Finished scaled = fixture.train(
       "text", "refused", {"--from", fixture.folder.path("scaled"), "model.lora.alpha=64"});
   CHECK(scaled.status == 2);
-  check_says(scaled.err, {"model.lora.alpha = 64", "were learnt with 16"});
+  check_says(scaled.err, {"model.lora.alpha = 64", "were trained with 16"});
 
   // A run with adapters, of which a model without is wanted.
   fixture.must_train("text", "adapted", from(fixture, {"model.lora.rank=2", "train.steps=2"}));

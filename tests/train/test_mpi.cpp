@@ -278,7 +278,7 @@ TEST_CASE("mpi: SIGUSR1 to mpirun writes a checkpoint and ends") {
                      {.when = when_holds(run + "/metrics.jsonl", 600), .signal = SIGUSR1});
   INFO(finished.out, finished.err);
   CHECK(finished.status == 130);
-  check_says(finished.out, {"stopped after step ", "--resume goes on"});
+  check_says(finished.out, {"stopped after step ", "to resume: "});
   CHECK(load_checkpoint(run + "/checkpoint.safetensors").state.step > 0);
 }
 
@@ -295,8 +295,8 @@ TEST_CASE("mpi: what is wrong is said once, and nothing is written") {
     CHECK(!fs::exists(fixture.folder.path("refused")));
   };
   refused({4}, "toy", {"train.micro_batches=2"}, 2,
-          {"train.micro_batches", "2 parts for 4 ranks", "at least 4"});
-  refused({3}, "toy", {"train.batch_size=8"}, 2, {"1 part for 3 ranks", "at least 4"});
+          {"train.micro_batches", "2 micro-batches for 4 ranks", "at least 4"});
+  refused({3}, "toy", {"train.batch_size=8"}, 2, {"1 micro-batch for 3 ranks", "at least 4"});
   refused({3}, "toy", {"train.batch_size=2"}, 2, {"train.batch_size", "2 examples", "3 ranks"});
   refused({2}, "toy", {"train.micro_batchs=2"}, 2, {"unknown key", "train.micro_batches"});
   refused({2}, "toy", {"--no-such-option"}, 2, {"--no-such-option"});
@@ -332,14 +332,14 @@ TEST_CASE("mpi: a rank of another config or other data is named") {
     CHECK(!fs::exists(fixture.folder.path("refused")));
   };
   refused(one({}), one({"optim.learning_rate=0.5"}),
-          {"rank 1 (", "another config than rank 0", "learning_rate = 0.5, not"});
+          {"rank 1 (", "differs from rank 0", "in the config: ", "learning_rate = 0.5, not"});
   for (const std::string name : {"here", "there"}) {
     fs::create_directories(fixture.folder.path(name));
     fixture.folder.write(name + "/story.txt", story(name == "here" ? 20 : 21));
   }
   const std::string data = "data.path=/proc/self/cwd/story.txt";
   refused(one({data}, fixture.folder.path("here")), one({data}, fixture.folder.path("there")),
-          {"rank 1 (", "another data than rank 0", "checksum"});
+          {"rank 1 (", "differs from rank 0", "in the data: ", "checksum"});
 }
 
 TEST_CASE("mpi: a loss that is not finite ends all ranks, and is reported once") {

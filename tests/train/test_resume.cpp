@@ -211,7 +211,7 @@ TEST_CASE("bug: a run of drawn data went on with files") {
   const RunFixture fixture;
   fixture.must_train("vae", "run", {"train.steps=2"});
   check_says(refusal(fixture, "vae", "run", {"data.path=clothes"}),
-             {"cannot go on with other data"});
+             {"cannot resume with other data"});
 }
 
 TEST_CASE("bug: weights that are not numbers were sampled with status 0") {
@@ -255,13 +255,13 @@ TEST_CASE("bug: other train.steps on --resume let the learning rate jump") {
     return more;
   };
   check_says(refusal(fixture, "toy", "run", to_40({})),
-             {"train.steps = 40", "end with step 20", "0.00164 instead of 1e-05",
-              "--set optim.decay_steps=20", "=40 moves it"});
+             {"train.steps = 40", "ends at step 20", "0.00164 instead of 1e-05",
+              "--set optim.decay_steps=20", "=40 to extend it"});
   fixture.must_train("toy", "run", to_40({"--resume", "optim.decay_steps=20"}));
   for (const Json& line : fixture.metrics("run"))
     if (line["split"] == "train" && line["step"] >= 20) CHECK(line["lr"] == 1e-5);
   fixture.must_train("toy", "run", to_40({"--resume", "optim.decay_steps=20"}));
-  check_says(refusal(fixture, "toy", "run", to_40({})), {"end with step 20"});
+  check_says(refusal(fixture, "toy", "run", to_40({})), {"ends at step 20"});
 }
 
 TEST_CASE("bug: --resume in a warm-up was refused for a learning rate that stays the same") {
@@ -335,7 +335,7 @@ TEST_CASE(
   check_says(refusal(fixture, "toy", "run", {"model.width=8"}), {"model.width (16, now 8)"});
   const Finished resumed = fixture.train("toy", "run", {"--resume"});
   REQUIRE(resumed.status == 0);
-  check_says(resumed.out, {"run: no checkpoint and no best model yet: starts over from step 0"});
+  check_says(resumed.out, {"run: has no checkpoint yet: starts from step 0"});
   check_same_run(fixture, "whole", "run");
   fs::create_directory(fixture.folder.path("empty"));
   fixture.folder.write("empty/config.toml.tmp", config.substr(0, 4));

@@ -224,7 +224,7 @@ TEST_CASE("bug: --resume refused the folder of the run that it was to resume") {
   fixture.must_train("toy", "seeds", {"--seeds", "2", "train.steps=3"});
   const Finished seeds = tapestry_run({"train", fixture.folder.path("seeds"), "--resume"});
   CHECK(seeds.status == 2);
-  check_says(seeds.err, {"holds runs of several seeds; give the config that began them"});
+  check_says(seeds.err, {"holds runs of several seeds; give the config that they began with"});
 }
 
 TEST_SUITE_END();

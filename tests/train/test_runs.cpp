@@ -50,7 +50,7 @@ TEST_CASE("training: --profile prints where the time goes, and leaves a trace of
   check_same_run(fixture, "profiled", "plain");
   const Finished brief = fixture.train("toy", "brief", {"train.steps=3", "--profile"});
   CHECK(brief.status == 0);
-  check_says(brief.out, {"no profile: it looks at the steps after the first 5"});
+  check_says(brief.out, {"no profile: the first 5 steps are not measured"});
 }
 
 TEST_CASE("training: every line of metrics has its fields") {

@@ -9,7 +9,7 @@
 #include "tests/support/run_fixture.hpp"
 #include "train/config/keys.hpp"
 #include "train/trainer/begin_task.hpp"
-#include "train/trainer/callbacks/skip_steps.hpp"
+#include "train/trainer/callbacks/callbacks.hpp"
 #include "train/trainer/explanation.hpp"
 #include "train/trainer/trainer.hpp"
 
@@ -162,9 +162,9 @@ TEST_CASE("bad steps: one more than allowed ends the run, and names the data tha
     }
     check_says(message, {"step ", "the loss is ",
                          "the data are not finite: training example 17; the output of ",
-                         " is not finite: ", "part ", " of 7 has the training examples 17;",
+                         " is not finite: ", "micro-batch ", " of 7 has the training examples 17;",
                          " has no checkpoint yet"});
-    CHECK((message.find("a bad step more than train.max_bad_steps = 1") != std::string::npos) ==
+    CHECK((message.find("one step more than train.max_bad_steps = 1") != std::string::npos) ==
           (most == "1"));
     CHECK(lines_of(message).size() == 1);
   }
@@ -181,7 +181,7 @@ TEST_CASE("bad steps: a norm is compared with the median of fifty before it") {
   remember_norm(2, config, state);  // 25 ones, a two, 24 threes
   CHECK(fault_of_step(1, 4, config, state).empty());
   check_says(fault_of_step(1, 4.001, config, state),
-             {"the gradient's norm is 4.001, above 2 times 2, the median of 50 before"});
+             {"the gradient norm is 4.001, above 2 times the median of the last 50, 2"});
   CHECK(!fault_of_step(NAN, 1, config, state).empty());
   CHECK(!fault_of_step(1, INFINITY, config, state).empty());
   for (int i = 0; i < 60; ++i) remember_norm(5, config, state);
@@ -193,7 +193,7 @@ TEST_CASE("bad steps: a norm is compared with the median of fifty before it") {
                check_training_keys(
                    images_config({"train.max_bad_steps=3", "train.bad_step_factor=0.5"}), 1);
              }),
-             {"train.bad_step_factor", "steps as usual would be left out"});
+             {"train.bad_step_factor", "usual steps would be skipped"});
   check_says(message_of([] { images_config({"train.bad_step_factor=2"}); }),
              {"train.bad_step_factor", "is not used with", "train.max_bad_steps"});
 }
@@ -231,8 +231,8 @@ TEST_CASE("explanation: where every op is finite, the largest gradients are name
   task.model().parameters();
   Ranks alone;
   const std::string text = explain_step(parts, alone);
-  check_says(text, {"every op of each of its parts is finite", "2e+38 of slope",
-                    "it has the training examples "});
+  check_says(text, {"every op of each micro-batch is finite", "2e+38 of slope",
+                    "the step has the training examples "});
   task.slope.slope.value().mutable_values<float>()[0] = NAN;
   check_says(explain_step(parts, alone), {"parameter slope is not finite"});
 }
@@ -253,9 +253,10 @@ TEST_CASE("training: a learning rate beyond all bounds explains itself, also in 
              {"step 3: the validation loss is ", ": the output of ", " is not finite: "});
   const Finished left_out =
       failed("left-out", {"train.steps=100", "train.max_bad_steps=2", "train.eval_every=0"});
-  check_says(left_out.out,
-             {"left out: the loss is ", "(bad step 1 of at most 2)", "(bad step 2 of at most 2)"});
-  check_says(left_out.err, {"a bad step more than train.max_bad_steps = 2: ", "the output of "});
+  check_says(left_out.out, {"skipped: the loss is ", "(skipped step 1 of at most 2)",
+                            "(skipped step 2 of at most 2)"});
+  check_says(left_out.err,
+             {"one step more than train.max_bad_steps = 2 to skip: ", "the output of "});
 }
 
 TEST_CASE("bad steps: a checkpoint whose count or norms cannot be is refused") {

@@ -298,7 +298,7 @@ TEST_CASE("verify: data that were changed are refused, where no checkpoint knows
   text[text.size() / 3] ^= 1;
   std::ofstream(fixture.folder.path("changed.txt")) << text;
   check_says(refused_verify(fixture, "run", {"data.path=" + fixture.folder.path("changed.txt")}),
-             {"holds as many examples as were trained on so far, but others"});
+             {"has as many examples as were trained on until now, but different ones"});
 }
 
 TEST_CASE("verify: what lets other bits be expected is said of a run that has them") {
@@ -478,7 +478,7 @@ TEST_CASE("bug: verify: bad steps that a later session would not allow are left 
       fixture.train("text", "plain", {"--resume", "train.steps=60", bad[0], bad[1]});
   CHECK(added.status == 2);
   check_says(added.err,
-             {"cannot go on under another config: train.bad_step_factor (0.0, now 1.05)"});
+             {"cannot resume with a different config: train.bad_step_factor (0.0, now 1.05)"});
 }
 
 TEST_CASE("verify: what cannot be compared is refused in one line") {

@@ -5,7 +5,7 @@
 #include "tests/support/run_fixture.hpp"
 #include "train/run/lines.hpp"
 #include "train/run/run.hpp"
-#include "train/trainer/status_line.hpp"
+#include "train/trainer/callbacks/progress.hpp"
 
 // What is seen of a training while it runs.
 namespace tapestry {

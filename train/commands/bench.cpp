@@ -1,153 +1,112 @@
-#include <fmt/ranges.h>
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
 
-#include "autograd/parallel.hpp"
-#include "data/json.hpp"
+#include "autograd/profile.hpp"
 #include "train/commands/command.hpp"
-#include "train/commands/time_to_loss.hpp"
-#include "train/config/config.hpp"
+#include "train/config/keys.hpp"
+#include "train/config/shipped_configs.hpp"
+#include "train/measure/machine.hpp"
+#include "train/measure/step_speed.hpp"
 #include "train/run/terminal.hpp"
 #include "train/run/version.hpp"
-#include "train/tools/bench/benchmark.hpp"
-#include "train/tools/bench/scaling.hpp"
+#include "train/trainer/begin_task.hpp"
+#include "train/trainer/trainer.hpp"
 
 namespace tapestry {
 namespace {
 
-// "57 % of 290 (best product 217)": the peak once, or twice where the clock moved by a tenth.
-std::string share_of_peak(const BenchmarkResult& result) {
-  const auto [low, high] = std::minmax(result.peak_before, result.peak_after);
-  const std::string drift = low > 0.9 * high ? ""
-                                             : fmt::format("{:.0f} before, {:.0f} after, ",
-                                                           result.peak_before, result.peak_after);
-  return fmt::format("{:>3.0f} % of {:.0f} ({}best product {:.0f})",
-                     100 * result.gflops() / result.peak(), result.peak(), drift,
-                     result.best_product);
+constexpr const char* developers_program =
+    "belongs to the developers' program tapestry-bench, which is built with the tests "
+    "(tests/bench/README.md)";
+
+// Counts the tokens or examples of steps.
+class UnitCount final : public Callback {
+ public:
+  void on_step_end(const ComputedStep& computed, bool) override {
+    units_ += computed.units;
+    ++steps_;
+  }
+  double per_step() const { return units_ / steps_; }
+
+ private:
+  double units_ = 0, steps_ = 0;
+};
+
+// Returns the arithmetic of the trainer's next step, in FLOP, as its kernels count it.
+double flops_of_step(Trainer& trainer) {
+  profile::start();
+  trainer.step();
+  double flops = 0;
+  for (const profile::Event& event : profile::stop()) flops += event.flops;
+  return flops;
 }
 
-void print_row(const std::string& name, const BenchmarkResult& result) {
-  say("{:<16} {:>9.2f} ms ({:.2f} to {:.2f})  {:>8.0f} {}/s  ", name, result.step_s * 1e3,
-      result.fastest_s * 1e3, result.slowest_s * 1e3, result.units / result.step_s, result.unit);
-  if (result.flops > 0) say("{:>6.1f} GFLOP/s, {}  ", result.gflops(), share_of_peak(result));
-  say("{:>5.0f} MB", result.peak_bytes / 1e6);
-  if (result.first_step_s > 0) say("  first step after {:.2f} s", result.first_step_s);
-  say("\n");
-  if (result.gflops() > result.peak())
-    say("{:<16} above 100 %: bfloat16 has a higher peak, or the clock rose while it ran\n", "");
-}
-
-void print_json(const std::string& name, const BenchmarkResult& result) {
-  JsonValue object{{"name", name},
-                   {"threads", num_threads()},
-                   {"step_s", result.step_s},
-                   {"fastest_s", result.fastest_s},
-                   {"slowest_s", result.slowest_s},
-                   {result.unit + "_per_s", result.units / result.step_s},
-                   {"gflops", result.gflops()},
-                   {"peak_gflops", result.peak()},
-                   {"peak_before_gflops", result.peak_before},
-                   {"peak_after_gflops", result.peak_after},
-                   {"best_product_gflops", result.best_product},
-                   {"share_of_peak", result.gflops() / result.peak()},
-                   {"peak_bytes", result.peak_bytes}};
-  if (result.first_step_s > 0) object["first_step_s"] = result.first_step_s;
-  say("{}\n", object.dump());
-}
-
-void print_row(const std::string& name, const TimeToLoss& result) {
-  say("{:<16} {:>9.2f} s to a loss of {:.4g} ({}{:.4g}), after {} steps and {} evaluations\n", name,
-      result.seconds, goals().at(name), result.reached ? "" : "not reached: ", result.loss,
-      result.steps, result.evaluations);
-}
-
-void print_json(const std::string& name, const TimeToLoss& result) {
-  const JsonValue object{{"name", name},
-                         {"threads", num_threads()},
-                         {"goal", goals().at(name)},
-                         {"reached", result.reached},
-                         {"loss", result.loss},
-                         {"seconds", result.seconds},
-                         {"steps", result.steps},
-                         {"evaluations", result.evaluations}};
-  say("{}\n", object.dump());
-}
-
-// The names as they are, or, where there are none, all that there is.
-template <class ByName>
-std::vector<std::string> chosen(const std::vector<std::string>& names, const ByName& all) {
-  std::vector<std::string> known;
-  for (const auto& [name, value] : all) known.push_back(name);
-  for (const std::string& name : names)
-    expect_input(all.contains(name), "no benchmark {}{} ({})", name, did_you_mean(name, known),
-                 fmt::join(known, ", "));
-  return names.empty() ? known : names;
-}
-
-int list() {
-  for (const auto& [name, benchmark] : benchmark_registry())
-    say("{:<26} {}\n", name, benchmark.help);
-  for (const auto& [name, goal] : goals()) say("{:<26} --time-to-loss: to {:.4g}\n", name, goal);
-  return 0;
+// Measures training steps of a config. Nothing is written.
+StepSpeed speed_of(const Config& config) {
+  const std::unique_ptr<Task> task = begin_task(config);
+  const std::atomic<bool> never = false;
+  Ranks alone;
+  UnitCount units;
+  Trainer trainer(*task, config, Run(""), nullptr, never, alone);
+  trainer.add(units);
+  StepSpeed speed = step_speed([&] { trainer.step(); });
+  speed.units = units.per_step();
+  speed.unit = task->unit();
+  speed.flops = flops_of_step(trainer);
+  return speed;
 }
 
 class Bench final : public Command {
  public:
   void declare(Arguments& arguments) override {
-    arguments.places("NAME", names_, "benchmarks; all of them by default", false);
+    arguments.places("CONFIG", names_,
+                     "TOML files, or names of shipped configs; by default one of each family that "
+                     "needs no file",
+                     false);
+    arguments.overrides(overrides_);
     arguments.threads(threads_);
-    arguments.flag("--json", json_, "print one JSON object a benchmark");
-    arguments.flag("--scaling", scaling_, "print what 2 to 64 threads can gain at most");
-    arguments.flag("--list", list_, "say what there is to measure, and measure nothing");
-    arguments.flag("--time-to-loss", time_to_loss_,
-                   "whole trainings of shipped configs, start-up and evaluations included");
-    arguments.option("--data", data_, "the folder of what these trainings read; by default .");
+    arguments.flag("--json", json_, "print one JSON object per config");
+    for (const char* option : {"--scaling", "--time-to-loss", "--list", "--data"})
+      arguments.moved(option, developers_program);
   }
 
   int run() override {
-    expect_input(data_.empty() || time_to_loss_, "--data: is not used without --time-to-loss");
-    if (list_) return list();
-    if (threads_ > 0) set_num_threads(static_cast<int>(threads_));
-    return time_to_loss_ ? measure_trainings() : measure_steps();
-  }
-
- private:
-  int measure_steps() const {
-    const std::vector<std::string> names = chosen(names_, benchmark_registry());
-    if (!json_) say("{}\n", machine());
-    for (const std::string& name : names)
-      if (const Benchmark& benchmark = benchmark_registry().at(name); scaling_)
-        say("{}: {}\n{}\n", name, benchmark.help,
-            scaling_table([&](int threads) { return parts_of_step(threads, benchmark.measure); }));
-      else
-        show(name, benchmark.measure());
-    return 0;
-  }
-
-  int measure_trainings() const {
-    for (const std::string& name : chosen(names_, goals())) {
-      const TimeToLoss result = time_to_loss(name, data_.empty() ? "." : data_, threads_);
-      if (result.stopped) return interrupted_status;
-      show(name, result);
+    if (threads_ > 0) overrides_.push_back(fmt::format("{}={}", key::threads.name, threads_));
+    if (names_.empty()) names_ = {"sort", "clothes-vae", "waves", "graphs"};
+    std::vector<Config> configs;
+    for (const std::string& name : names_) {
+      expect_config(name);
+      configs.push_back(load_config(name, overrides_));
+    }
+    for (std::size_t i = 0; i < configs.size(); ++i) {
+      use_machine_as(configs[i]);
+      const StepSpeed speed = speed_of(configs[i]);
+      if (i == 0 && !json_) say("{}\n", machine());
+      say("{}", json_ ? json(names_[i], speed) : show(names_[i], speed));
+      std::fflush(stdout);
     }
     return 0;
   }
 
-  template <class Result>
-  void show(const std::string& name, const Result& result) const {
-    if (json_)
-      print_json(name, result);
-    else
-      print_row(name, result);
-    std::fflush(stdout);
+ private:
+  static void expect_config(const std::string& name) {
+    std::vector<std::string> shipped;
+    for (const auto& [known, text] : shipped_configs()) shipped.push_back(known);
+    std::error_code unseen;
+    expect_input(
+        std::filesystem::exists(name, unseen) || shipped_configs().contains(name),
+        "{}: no such file and no shipped config of that name{}; a workload of that name {}", name,
+        did_you_mean(name, shipped), developers_program);
   }
 
-  std::vector<std::string> names_;
-  std::string data_;
+  std::vector<std::string> names_, overrides_;
   std::int64_t threads_ = 0;
-  bool json_ = false, scaling_ = false, list_ = false, time_to_loss_ = false;
+  bool json_ = false;
 };
 
-const RegisterCommand<Bench> bench_command("bench",
-                                           "measure the speed of this machine's training steps");
+const RegisterCommand<Bench> bench_command(
+    "bench", "measure the speed of a config's training steps on this machine");
 
 }  // namespace
 }  // namespace tapestry

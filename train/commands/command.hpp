@@ -14,8 +14,8 @@ class App;
 
 namespace tapestry {
 
-// Binds what may stand behind a command to variables; text that is not of a variable's type, or out
-// of its range, is refused before the command runs.
+// Binds the arguments of a command to variables. Text that has not the type of its variable, or is
+// out of range, is refused before the command runs.
 class Arguments {
  public:
   struct AllowedRange {
@@ -24,27 +24,30 @@ class Arguments {
 
   explicit Arguments(CLI::App& app) : app_(app) {}
 
-  // Named by their place: one that is required, or a list of them.
+  // Positional arguments: a required one, or a list.
   void place(const std::string& name, std::string& value, const std::string& help);
   void places(const std::string& name, std::vector<std::string>& values, const std::string& help,
               bool required = true);
-  // Named by "--name"; their values are the defaults.
+  // Options "--name"; the values of the variables are the defaults.
   void option(const std::string& name, std::string& value, const std::string& help);
   void option(const std::string& name, std::int64_t& value, const std::string& help,
               AllowedRange range);
   void option(const std::string& name, std::vector<std::string>& values, const std::string& type,
               const std::string& help);  // may be repeated
   void flag(const std::string& name, bool& value, const std::string& help);
-  // What is given by "--name" goes to `set` as it is written, once or, if repeated, each time.
-  // `type` is shown in the help: "INT".
+  // Passes the text of "--name" to `set`, once or, if repeated, each time. The help shows `type`:
+  // "INT".
   void option(const std::string& name, const std::string& type,
               std::function<void(const std::string&)> set, const std::string& help,
               bool repeated = false);
+  // Refuses an option of earlier versions with the message "NAME: it WHAT". The help does not list
+  // it.
+  void moved(const std::string& name, const std::string& what);
 
-  // CONFIG and RUN, which most commands begin with, and --set, which changes a config's keys.
+  // CONFIG and RUN, the first argument of most commands, and --set, which sets keys of a config.
   void config(std::string& value);
   void run(std::string& value);
-  void adapter(std::string& value);  // --adapter, what load_trained_with() adds to a run
+  void adapter(std::string& value);  // --adapter, which load_trained_with() adds to a run
   void overrides(std::vector<std::string>& values);
   void threads(std::int64_t& value);
 
@@ -52,16 +55,16 @@ class Arguments {
   CLI::App& app_;
 };
 
-// What a command ends with.
+// Exit statuses; 0 means done.
 inline constexpr int failed_status = 1, wrong_input_status = 2;
 inline constexpr int interrupted_status = 130;  // by a signal, with a checkpoint written
 
-// What the program can be told to do. Each one's source file declares and registers it.
+// A command of the program. Its source file registers it.
 class Command {
  public:
   virtual ~Command() = default;
   virtual void declare(Arguments& arguments) = 0;
-  virtual int run() = 0;  // the exit status; wrong input is InputError
+  virtual int run() = 0;  // returns the exit status; throws InputError for wrong input
 };
 
 struct CommandType {
@@ -69,7 +72,7 @@ struct CommandType {
   std::function<std::unique_ptr<Command>()> make;
 };
 
-// By what is typed; two words, as in "tokenizer train", are a command of a group.
+// Commands by name; two words, as in "tokenizer train", are a command of a group.
 std::map<std::string, CommandType>& command_registry();
 
 template <class C>

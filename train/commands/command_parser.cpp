@@ -14,9 +14,15 @@
 
 // All that CLI11 does for the program, in one source, because its headers take seconds to compile.
 namespace tapestry {
+
+std::map<std::string, CommandType>& command_registry() {
+  static std::map<std::string, CommandType> registry;
+  return registry;
+}
+
 namespace {
 
-// What is wrong with a name that was typed, for CLI11.
+// Returns what is wrong with a name that was typed, for CLI11.
 std::string complaint_of_name(const std::string& text) {
   return text.empty() ? "expected a name, found nothing" : "";
 }
@@ -73,6 +79,32 @@ void Arguments::flag(const std::string& name, bool& value, const std::string& he
   app_.add_flag(name, value, help);
 }
 
+void Arguments::moved(const std::string& name, const std::string& what) {
+  const auto refuse = [name, what](std::int64_t) {
+    throw InputError(fmt::format("{}: it {}", name, what));
+  };
+  app_.add_flag_function(name, refuse)->group("");  // hidden
+}
+
+void Arguments::config(std::string& value) {
+  place("CONFIG", value, "a TOML file, or the name of a shipped config");
+}
+
+void Arguments::run(std::string& value) { place("RUN", value, "a run's folder, or a checkpoint"); }
+
+void Arguments::adapter(std::string& value) {
+  option("--adapter", value, "folder of a LoRA adapter (peft format) to add to the model");
+}
+
+void Arguments::overrides(std::vector<std::string>& values) {
+  option("--set", values, "KEY=VALUE", "set a key of the config, as in train.steps=100");
+}
+
+void Arguments::threads(std::int64_t& value) {
+  option("--threads", value, "number of threads (default: one per physical core)",
+         {.low = 1, .high = 1024});
+}
+
 namespace {
 
 // What the one command of a group does, or the second words of several.
@@ -112,12 +144,14 @@ CommandDescription describe_command(const std::string& name) {
   const std::unique_ptr<Command> command = command_registry().at(name).make();
   const CLI::App& declared = declare(app, name, *command);
   CommandDescription description{.help = declared.get_description()};
-  for (const CLI::Option* option : declared.get_options())
+  for (const CLI::Option* option : declared.get_options()) {
+    if (option->get_group().empty()) continue;  // hidden
     description.options.push_back({.name = option->get_name(option->get_positional()),
                                    .help = option->get_description(),
                                    .positional = option->get_positional(),
                                    .required = option->get_required(),
                                    .repeated = option->get_expected_max() > 1});
+  }
   return description;
 }
 

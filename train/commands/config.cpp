@@ -23,7 +23,7 @@ class ShowConfig final : public Command {
 };
 
 const RegisterCommand<ShowConfig> config_command(
-    "config", "print the resolved config, with each value's origin");
+    "config", "print every key of a config: its value, where it comes from and what it sets");
 
 }  // namespace
 }  // namespace tapestry

@@ -18,7 +18,7 @@
 namespace tapestry {
 namespace {
 
-// The result of a check, and the seconds that it took.
+// A check, its result, and the seconds that it took.
 struct Examined {
   const DoctorCheck& check;
   CheckResult result;
@@ -64,22 +64,17 @@ JsonValue json_of(const Examined& examined) {
 class Doctor final : public Command {
  public:
   void declare(Arguments& arguments) override {
-    arguments.config(config_);
-    arguments.overrides(overrides_);
-    arguments.option("--from", from_, "as train would: begin with the weights of this run");
-    arguments.option("--out", out_, "folder for the figure of the learning rates");
-    arguments.option("--skip", skipped_, "CHECK", "leave out a check");
-    arguments.threads(threads_);
+    given_.declare(arguments);
+    arguments.option("--out", out_, "folder for the figure of the learning rates (default: none)");
+    arguments.option("--skip", skipped_, "CHECK",
+                     fmt::format("skip a check: one of {}", fmt::join(check_names(), ", ")));
     arguments.flag("--json", json_, "print one JSON object");
   }
 
   int run() override try {
     for (const std::string& name : skipped_) expect_check(name);
     const ConfigWith config_with = [this](const std::vector<std::string>& changes) {
-      std::vector<std::string> overrides = overrides_;
-      if (threads_ > 0) overrides.push_back(fmt::format("train.threads={}", threads_));
-      overrides.insert(overrides.end(), changes.begin(), changes.end());
-      return training_config(config_, overrides, from_);
+      return given_.read(changes);
     };
     const Config config = config_with({});
     check_training_keys(config);
@@ -104,15 +99,20 @@ class Doctor final : public Command {
     return *std::ranges::find(doctor_checks(), name, &DoctorCheck::name);
   }
 
+  static std::vector<std::string> check_names() {
+    std::vector<std::string> names;
+    for (const DoctorCheck& check : doctor_checks()) names.push_back(check.name);
+    return names;
+  }
+
   static void expect_check(const std::string& name) {
-    std::vector<std::string> known;
-    for (const DoctorCheck& check : doctor_checks()) known.push_back(check.name);
+    const std::vector<std::string> known = check_names();
     expect_input(std::ranges::count(known, name) > 0,
                  "--skip {}: no such check{}; expected one of {}", name,
                  did_you_mean(name, known, "\""), fmt::join(known, ", "));
   }
 
-  // Before the checks take minutes.
+  // Throws InputError if the folder cannot be written to, before the checks take minutes.
   static void expect_folder(const std::string& path) try {
     make_folder(path);
     expect_input(::access(path.c_str(), W_OK) == 0, "--out {}: cannot be written to", path);
@@ -124,10 +124,10 @@ class Doctor final : public Command {
     return std::ranges::count(skipped_, check) > 0;
   }
 
-  // Up to the first fault.
+  // Runs the checks up to the first fault.
   void run_checks(TrainingUnderTest& under_test) {
     if (!json_ && !under_test.remark().empty())
-      say("a step takes long here: examined with {}\n", under_test.remark());
+      say("steps are slow on this machine: examined with {}\n", under_test.remark());
     for (const DoctorCheck& check : doctor_checks()) {
       if (is_skipped(check.name)) continue;
       const double start_s = now_s();
@@ -150,7 +150,7 @@ class Doctor final : public Command {
     say("{}\n", all.dump());
   }
 
-  // DIR/learning-rate.png and its like.
+  // Writes a check's figure, as DIR/learning-rate.png.
   void draw(const DoctorCheck& check, const Figure& figure) const {
     std::string name = check.name;
     std::ranges::replace(name, ' ', '-');
@@ -161,9 +161,9 @@ class Doctor final : public Command {
     }
   }
 
-  std::string config_, from_, out_;
-  std::vector<std::string> overrides_, skipped_;
-  std::int64_t threads_ = 0;
+  TrainingArguments given_;
+  std::string out_;
+  std::vector<std::string> skipped_;
   bool json_ = false, passed_ = true;
   JsonValue lines_ = JsonValue::array();
 };

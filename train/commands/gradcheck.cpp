@@ -38,9 +38,9 @@ void print_lines(const std::vector<GradcheckResult>& results, bool passed) {
         result.held > 0 ? fmt::format(", {} held", result.held) : "");
   }
   if (any_held)
-    say("held: elements of relu or max that a step took over a kink, and that stayed in "
-        "their piece\n");
-  say("{} arrays of parameters: {}\n", results.size(),
+    say("held: elements of relu or max that a step would move across their kink; they stayed on "
+        "their side\n");
+  say("{} parameter arrays: {}\n", results.size(),
       passed ? "every gradient is right" : "some gradients are wrong");
 }
 
@@ -71,7 +71,7 @@ class CheckGradients final : public Command {
 };
 
 const RegisterCommand<CheckGradients> gradcheck_command(
-    "gradcheck", "check the gradient of a configured model in float64");
+    "gradcheck", "compare the gradients of a config's model with finite differences in float64");
 
 }  // namespace
 }  // namespace tapestry

@@ -28,7 +28,8 @@ class List final : public Command {
   }
 };
 
-const RegisterCommand<List> list_command("list", "list the shipped configs, and what each teaches");
+const RegisterCommand<List> list_command("list",
+                                         "list the shipped configs and their expected results");
 
 }  // namespace
 }  // namespace tapestry

@@ -12,25 +12,21 @@ namespace {
 class PlanTraining final : public Command {
  public:
   void declare(Arguments& arguments) override {
-    arguments.config(config_);
-    arguments.overrides(overrides_);
-    arguments.option("--from", from_, "as train would: begin with the weights of this run");
-    arguments.threads(threads_);
-    arguments.option("--ranks", ranks_, "of a training by so many processes",
+    given_.declare(arguments);
+    arguments.option("--ranks", ranks_, "number of processes that train together (default: 1)",
                      {.low = 1, .high = 4096});
-    arguments.option("--memory", megabytes_, "of a machine of so many MB; 0: of this one",
+    arguments.option("--memory", megabytes_,
+                     "memory of the machine in MB (default: 0, that of this machine)",
                      {.low = 0, .high = std::int64_t{1} << 40});
-    arguments.option("--seconds", seconds_, "to measure the pace for; 0: from shapes alone",
+    arguments.option("--seconds", seconds_,
+                     "seconds to measure the throughput for; 0 uses shapes alone (default: 5)",
                      {.low = 0, .high = 3600});
     arguments.flag("--json", json_, "print one JSON object");
   }
 
   int run() override {
     const ConfigWith config_with = [this](const std::vector<std::string>& changes) {
-      std::vector<std::string> overrides = overrides_;
-      if (threads_ > 0) overrides.push_back(fmt::format("train.threads={}", threads_));
-      overrides.insert(overrides.end(), changes.begin(), changes.end());
-      return training_config(config_, overrides, from_);
+      return given_.read(changes);
     };
     use_machine_as(config_with({}));
     const TrainingPlan plan = plan_training(config_with, {.ranks = static_cast<int>(ranks_),
@@ -41,14 +37,13 @@ class PlanTraining final : public Command {
   }
 
  private:
-  std::string config_, from_;
-  std::vector<std::string> overrides_;
-  std::int64_t threads_ = 0, ranks_ = 1, megabytes_ = 0, seconds_ = 5;
+  TrainingArguments given_;
+  std::int64_t ranks_ = 1, megabytes_ = 0, seconds_ = 5;
   bool json_ = false;
 };
 
 const RegisterCommand<PlanTraining> plan_command(
-    "plan", "what a training will take: memory, time and disk, before its first step");
+    "plan", "estimate the memory, time and disk space of a training before its first step");
 
 }  // namespace
 }  // namespace tapestry

@@ -24,14 +24,15 @@ namespace tapestry {
 namespace {
 namespace fs = std::filesystem;
 
-// `written`: the config as its file has it.
+// Prints the expected metric beside the one that was reached. `written`: the settings of the config
+// without --set and --from.
 void compare_with_expected(const Config& config, const ConfigSettings& written,
                            const Metrics& metrics) {
   const std::string& metric = config[key::expected_metric];
   if (metric.empty()) return;
   const auto reached = metrics.find(metric);
   if (reached == metrics.end())
-    say("expected.metric = \"{}\": the evaluation has no such figure\n", metric);
+    say("expected.metric = \"{}\": the evaluation has no metric of that name\n", metric);
   else if (const std::string why = why_not_expected(config.settings(), written); !why.empty())
     say("{}: {:.4f} reached; not compared with expected.value: {}\n", metric, reached->second,
         printable(why));
@@ -40,21 +41,22 @@ void compare_with_expected(const Config& config, const ConfigSettings& written,
         config[key::expected_value], config[key::expected_source]);
 }
 
-// One of several trainings that differ in their seed alone, into RUN/seed-N.
+// One of several trainings that differ in their seed, into RUN/seed-N.
 struct SeedRun {
   Run run;
   Config config;
   TrainingOptions options;
 };
 
-// Those that are there go on, or are only evaluated, with --resume, and the others begin. Fails
-// before any of them starts. The folder of them all is locked; each is once more when it starts.
+// Returns the runs of all seeds. With --resume, those that exist are resumed, or only evaluated if
+// they have ended. Throws InputError before any of them starts if one cannot be trained.
 std::vector<SeedRun> seed_runs(const Run& runs, const Config& config,
                                const TrainingOptions& options, std::int64_t seeds) {
   const std::int64_t first = config[key::seed];
   config.expect(first <= std::numeric_limits<std::int64_t>::max() - seeds, key::seed,
-                "leaves no room for --seeds {}", seeds);
-  expect_input(!fs::exists(runs.metrics()), "{}: holds a run of one seed; another --out keeps it",
+                "must be at most {} with --seeds {}",
+                std::numeric_limits<std::int64_t>::max() - seeds, seeds);
+  expect_input(!fs::exists(runs.metrics()), "{}: holds a run of one seed; give another --out",
                runs.folder());
   std::vector<SeedRun> all;
   for (std::int64_t seed = first; seed < first + seeds; ++seed) {
@@ -75,20 +77,17 @@ std::vector<SeedRun> seed_runs(const Run& runs, const Config& config,
 class Train final : public Command {
  public:
   void declare(Arguments& arguments) override {
-    arguments.config(config_);
-    arguments.overrides(overrides_);
-    arguments.option("--out", out_, "the run's folder; by default runs/<name>");
-    arguments.option("--from", from_,
-                     "begin with the weights of this run or checkpoint, and with its [model]");
+    given_.declare(arguments);
+    arguments.option("--out", out_, "folder of the run (default: runs/<name>)");
     arguments.flag("--resume", options_.resume,
-                   "go on from the run's checkpoint; CONFIG may be the run's folder");
-    arguments.threads(threads_);
+                   "resume the run from its checkpoint; CONFIG may be the run's folder");
     arguments.option(
         "--seeds", seeds_,
-        "train N seeds, from the config's on, and print the mean and standard deviation",
+        "train N runs with consecutive seeds, and print the mean and standard deviation",
         {.low = 1, .high = 1000});
     arguments.flag("--quiet", options_.quiet, "print the result only");
-    arguments.flag("--profile", options_.profile, "print where the time of a step goes");
+    arguments.flag("--profile", options_.profile,
+                   "print the time of each op in a step, and write a trace");
   }
 
   int run() override {
@@ -101,12 +100,14 @@ class Train final : public Command {
   // Takes a run's folder that --resume is to continue for its config and --out.
   void resume_folder() {
     std::error_code unseen;
-    if (shipped_configs().contains(config_) || !fs::is_directory(config_, unseen)) return;
-    const Run run(different_folders({config_}).front());
-    expect_input(seed_folders(run.folder()).empty(),
-                 "{}: holds runs of several seeds; give the config that began them, with --out {}",
-                 run.folder(), shell_word(run.folder()));
-    if (!fs::exists(run.config(), unseen)) return;  // which is no run
+    if (shipped_configs().contains(given_.config) || !fs::is_directory(given_.config, unseen))
+      return;
+    const Run run(different_folders({given_.config}).front());
+    expect_input(
+        seed_folders(run.folder()).empty(),
+        "{}: holds runs of several seeds; give the config that they began with, and --out {}",
+        run.folder(), shell_word(run.folder()));
+    if (!fs::exists(run.config(), unseen)) return;  // not a run
     expect_input(options_.resume,
                  "{}: is a run's folder: add --resume to resume this run, or give {} to begin a "
                  "new one",
@@ -114,12 +115,12 @@ class Train final : public Command {
     expect_input(out_.empty() || fs::equivalent(out_, run.folder(), unseen),
                  "--out {}: is another folder than {}, the run to resume; leave --out out", out_,
                  run.folder());
-    config_ = run.config();
+    given_.config = run.config();
     out_ = run.folder();
   }
 
-  // What ends all ranks alike is said once, by rank 0; what happened to one, by that one, which
-  // ends the others.
+  // An error of all ranks is printed once, by rank 0; an error of one rank by that one, which ends
+  // the others.
   int train_together(Ranks& ranks) {
     try {
       return train(ranks);
@@ -140,21 +141,20 @@ class Train final : public Command {
   }
 
   Config read_config(int ranks) const {
-    std::vector<std::string> overrides = overrides_;
-    if (threads_ > 0) overrides.push_back(fmt::format("train.threads={}", threads_));
-    Config config = training_config(config_, overrides, from_);
+    Config config = given_.read();
     check_training_keys(config, ranks);
     return config;
   }
 
-  // The settings of the config without --set and --from; where it is whole by these alone, its own.
+  // Returns the settings of the config without --set and --from, or those of `config` if the file
+  // alone is not complete.
   ConfigSettings as_written(const Config& config) const try {
-    return load_config(config_, {}).settings();
+    return load_config(given_.config, {}).settings();
   } catch (const InputError&) {
     return config.settings();
   }
 
-  // Where a run without --out goes depends on those that are there: rank 0 looks.
+  // Returns the run's folder. Without --out it depends on those that exist: rank 0 looks.
   std::string folder(const Config& config, Ranks& ranks) const {
     if (!out_.empty()) return out_;
     std::string found;
@@ -164,7 +164,7 @@ class Train final : public Command {
     return ranks.gather(found, "the run's folder").front();
   }
 
-  // A number of threads that was asked for stays.
+  // Uses the configured number of threads, or the cores of this rank.
   void use_machine(const Config& config, Ranks& ranks) const {
     use_machine_as(config);
     if (ranks.alone()) return;
@@ -185,18 +185,19 @@ class Train final : public Command {
     if (seeds_ > 0) return train_seeds(config, run, ranks);
     const Training training = train_into(run, config, options_, ranks);
     if (training.metrics.empty()) {
-      say("stopped after step {}; tapestry train {} --out {} --resume goes on\n",
+      say("stopped after step {}; to resume: tapestry train {} --out {} --resume\n",
           training.state.step, shell_word(run.config()), shell_word(run.folder()));
       return interrupted_status;
     }
     say("done after {:.1f} s: {}\n", training.state.elapsed_s,
         show(training.metrics, training.signatures));
     compare_with_expected(config, as_written(config), training.metrics);
-    if (!options_.quiet) say("tapestry sample {} shows what it learnt\n", shell_word(run.folder()));
+    if (!options_.quiet)
+      say("tapestry sample {} shows what the model learned\n", shell_word(run.folder()));
     return 0;
   }
 
-  // Trains so many seeds, each into RUN/seed-N.
+  // Trains one run for each seed, into RUN/seed-N.
   int train_seeds(const Config& config, const Run& runs, Ranks& ranks) const {
     std::optional<RunLock> lock;
     ranks.agree("locking the runs", [&] {
@@ -217,7 +218,8 @@ class Train final : public Command {
       }
       const Training training = train_into(one.run, one.config, one.options, ranks);
       if (training.metrics.empty()) {
-        say("stopped after step {} of seed {}; the same command with --out {} --resume goes on\n",
+        say("stopped after step {} of seed {}; to resume: the same command with --out {} "
+            "--resume\n",
             training.state.step, seed, shell_word(runs.folder()));
         return interrupted_status;
       }
@@ -234,9 +236,9 @@ class Train final : public Command {
     return 0;
   }
 
-  std::string config_, out_, from_;
-  std::vector<std::string> overrides_;
-  std::int64_t threads_ = 0, seeds_ = 0;
+  TrainingArguments given_;
+  std::string out_;
+  std::int64_t seeds_ = 0;
   TrainingOptions options_;
 };
 

@@ -8,7 +8,7 @@
 namespace tapestry {
 namespace {
 
-// The model of a run: what a config that begins with its weights need not say again.
+// Returns the part of a run's config that its weights depend on: task, model and tokenizer.
 ConfigText model_of(const std::string& run) {
   const Checkpoint head = trained_head(run);
   const Config config = config_of(head);
@@ -20,12 +20,21 @@ ConfigText model_of(const std::string& run) {
 
 }  // namespace
 
-Config training_config(const std::string& path_or_name, std::vector<std::string> overrides,
-                       const std::string& from) {
-  if (from.empty()) return load_config(path_or_name, overrides);
-  const ConfigText model = model_of(from);
-  overrides.push_back(fmt::format("{}={}", key::from.name, from));
-  return load_config(path_or_name, overrides, model);
+void TrainingArguments::declare(Arguments& arguments) {
+  arguments.config(config);
+  arguments.overrides(overrides);
+  arguments.option("--from", from,
+                   "start from the weights and the [model] section of this run or checkpoint");
+  arguments.threads(threads);
+}
+
+Config TrainingArguments::read(const std::vector<std::string>& changes) const {
+  std::vector<std::string> settings = overrides;
+  if (threads > 0) settings.push_back(fmt::format("{}={}", key::threads.name, threads));
+  settings.insert(settings.end(), changes.begin(), changes.end());
+  if (from.empty()) return load_config(config, settings);
+  settings.push_back(fmt::format("{}={}", key::from.name, from));
+  return load_config(config, settings, model_of(from));
 }
 
 }  // namespace tapestry

@@ -1,15 +1,25 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "train/commands/command.hpp"
 #include "train/config/config.hpp"
 
 namespace tapestry {
 
-// The config of a training that begins with the weights of the run or checkpoint `from`, whose
-// model it need not say again; empty: with weights that are drawn.
-Config training_config(const std::string& path_or_name, std::vector<std::string> overrides,
-                       const std::string& from);
+// The arguments that describe a training: CONFIG, --set, --from and --threads.
+struct TrainingArguments {
+  std::string config{}, from{};
+  std::vector<std::string> overrides{};
+  std::int64_t threads = 0;
+
+  void declare(Arguments& arguments);
+
+  // Returns the config with `changes` on top. With --from, its model is that of the run or
+  // checkpoint, where the config does not set it. Throws InputError.
+  Config read(const std::vector<std::string>& changes = {}) const;
+};
 
 }  // namespace tapestry

@@ -93,4 +93,25 @@ std::uint64_t seed_of(const Config& config) {
   return static_cast<std::uint64_t>(config[key::seed]);
 }
 
+std::unique_ptr<Optimizer> make_optimizer(const Config& config,
+                                          std::vector<Parameter*> parameters) {
+  const OptimizerType& type = optimizer_registry().at(config[key::optimizer]);
+  OptimizerValues values;
+  for (const OptimizerSetting& setting : type.settings)
+    values[setting.name] = std::visit(
+        [&]<class T>(T) -> OptimizerValue {
+          return std::get<T>(config.value(key::of_optimizer(setting.name)));
+        },
+        setting.fallback);
+  return type.make(std::move(parameters), values);
+}
+
+Schedule make_schedule(const Config& config) {
+  return {.decay = config[key::schedule],
+          .peak = config[key::learning_rate],
+          .floor = config[key::final_learning_rate],
+          .warmup = config[key::warmup_steps],
+          .steps = config[config[key::decay_steps] > 0 ? key::decay_steps : key::steps]};
+}
+
 }  // namespace tapestry

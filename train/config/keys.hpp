@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+
 #include "autograd/kernels/matmul.hpp"
 #include "optim/schedule.hpp"
 #include "train/config/config.hpp"
@@ -198,6 +200,13 @@ std::string of_optimizer(const std::string& setting);
 
 namespace tapestry {
 
+struct Parameter;
+class Optimizer;
+
 std::uint64_t seed_of(const Config& config);  // key::seed
+
+// Return the optimizer with its settings, and the schedule of its learning rate.
+std::unique_ptr<Optimizer> make_optimizer(const Config& config, std::vector<Parameter*> parameters);
+Schedule make_schedule(const Config& config);
 
 }  // namespace tapestry

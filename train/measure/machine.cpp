@@ -69,6 +69,12 @@ double process_age_s() {
          std::stod(field) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
+std::int64_t resident_bytes() {
+  std::int64_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
 void use_machine_as(const Config& config) {
   if (config[key::threads] > 0) set_num_threads(static_cast<int>(config[key::threads]));
   set_matmul_precision(config[key::precision]);

@@ -4,27 +4,30 @@
 
 #include "train/config/config.hpp"
 
-// The machine at hand: what it can do at most on all threads, measured now because machines drift;
-// and clocks.
+// This machine: peaks on all threads, measured at each call because clock frequencies change, and
+// clocks.
 namespace tapestry {
 
-// float32 GFLOP/s of multiply-adds in registers, which no engine can exceed.
+// Returns the float32 GFLOP/s of multiply-adds in registers, which no matrix product can exceed.
 double measure_arithmetic_peak();
 
-// float32 GFLOP/s of large matrix products: the best that the engine reaches.
+// Returns the float32 GFLOP/s of a large matrix product, the most that the backend reaches.
 double measure_best_product();
 
-// GB/s of changing a large array where it is, reads and writes counted. A copy reads unseen what it
-// is to overwrite, and comes to two thirds of it.
+// Returns the GB/s, reads and writes counted, of changing a large array in place. A copy reaches
+// two thirds of it, because it also reads what it overwrites.
 double measure_memory_peak();
 
-// Seconds that `work` takes, once.
+// Returns the seconds of one call of `work`.
 double time_once(const std::function<void()>& work);
 
-// Returns the seconds since the process started, as the kernel has them (to 10 ms).
+// Returns the seconds since the process started, by the kernel's record (to 10 ms).
 double process_age_s();
 
-// Sets the process's threads and the precision of its matrix products.
+// Returns the resident memory of this process in bytes; 0 if it is not known.
+std::int64_t resident_bytes();
+
+// Sets the threads of this process and the precision of its matrix products as the config has them.
 void use_machine_as(const Config& config);
 
 }  // namespace tapestry

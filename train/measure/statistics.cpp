@@ -10,10 +10,10 @@ namespace {
 
 constexpr double confidence = 0.95;
 
-// I_x(a, b) for x <= (a + 1) / (a + b + 2), by the continued fraction 8.17.22 of the NIST Digital
-// Library of Mathematical Functions, from its end.
+// Returns I_x(a, b) for x <= (a + 1) / (a + b + 2) by the continued fraction 8.17.22 of the NIST
+// Digital Library of Mathematical Functions, evaluated from its end.
 double beta_below_its_mean(double x, double a, double b) {
-  constexpr int terms = 1000;  // some √max(a, b) count
+  constexpr int terms = 1000;  // about √max(a, b) matter
   double fraction = 1;
   for (int m = terms; m >= 1; --m) {
     const double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
@@ -24,7 +24,7 @@ double beta_below_its_mean(double x, double a, double b) {
   return std::exp(a * std::log(x) + b * std::log1p(-x) - log_beta) / (a * fraction);
 }
 
-// The regularized incomplete beta function I_x(a, b), 0 < x < 1.
+// Returns the regularized incomplete beta function I_x(a, b), 0 < x < 1.
 double incomplete_beta(double x, double a, double b) {
   if (x <= (a + 1) / (a + b + 2)) return beta_below_its_mean(x, a, b);
   return 1 - beta_below_its_mean(1 - x, b, a);
@@ -42,7 +42,7 @@ double median_of(std::vector<double> values) {
 Estimate estimate_of(std::span<const double> values) {
   require(!values.empty(), "estimate_of: no values");
   const auto n = static_cast<double>(values.size());
-  // By the distances from one of them, so that equal values deviate by nothing at all.
+  // By the differences from the first value: equal values have a deviation of exactly 0.
   double sum = 0, squares = 0;
   for (const double value : values) sum += value - values.front();
   const double mean = values.front() + sum / n;
@@ -80,7 +80,8 @@ Confidence paired_difference(std::span<const double> first, std::span<const doub
   return confidence_of(estimate_of(differences));
 }
 
-// P(|T| > t) = I_x(degrees / 2, 1 / 2) at x = degrees / (degrees + t²), which is halved in on.
+// P(|T| > t) = I_x(degrees / 2, 1 / 2) at x = degrees / (degrees + t²), which is found by
+// bisection.
 double student_t(double probability, double degrees) {
   require(probability > 0 && probability < 1 && degrees > 0,
           "student_t: probability {}, {} degrees of freedom", probability, degrees);

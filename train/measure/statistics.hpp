@@ -4,39 +4,41 @@
 #include <span>
 #include <vector>
 
-// What can be said of a figure that was measured several times, as by runs that differ in their
-// seed.
+// Statistics of a metric that was measured several times, as by runs with different seeds.
 namespace tapestry {
 
 // Returns the median; of an even number of values the upper of the two in the middle. Throws
 // std::invalid_argument if there are none.
 double median_of(std::vector<double> values);
 
-// The mean, and the standard deviation of a single run, √(Σ (x - mean)² / (n - 1)), 0 of one run.
+// The mean and the standard deviation √(Σ (x - mean)² / (n - 1)); of one value the deviation is 0.
 struct Estimate {
   double mean = 0, deviation = 0;
   std::int64_t n = 0;
 };
-Estimate estimate_of(std::span<const double> values);  // of at least one
+// Throws std::invalid_argument if there are no values.
+Estimate estimate_of(std::span<const double> values);
 
-// value ± margin, as 95 in 100 such intervals hold the mean over all seeds: of figures that are
-// distributed normally, and of others nearly.
+// The 95 % confidence interval value ± margin of a mean. It assumes a normal distribution.
 struct Confidence {
   double value = 0, margin = 0;
   double degrees = 0;  // of freedom of Student's t
 };
 
-// Of a mean of n >= 2: Student 1908.
+// Returns the interval of a mean of n >= 2 values (Student 1908). Throws std::invalid_argument for
+// fewer.
 Confidence confidence_of(const Estimate& estimate);
 
-// How far the mean of `other` is above that of `first`, by n >= 2 runs of each, drawn apart:
-// Welch 1947, degrees of freedom by Satterthwaite 1946.
+// Returns the interval of the mean of `other` minus that of `first`, for n >= 2 independent values
+// of each (Welch 1947; degrees of freedom of Satterthwaite 1946). Throws std::invalid_argument for
+// fewer.
 Confidence welch_difference(const Estimate& first, const Estimate& other);
 
-// The same by pairs, as of equal seeds: other[i] belongs to first[i]; at least two.
+// Returns the same for at least two pairs, as of equal seeds: other[i] belongs to first[i].
 Confidence paired_difference(std::span<const double> first, std::span<const double> other);
 
-// The t within which Student's T lies with this probability, |T| <= t; degrees > 0.
+// Returns the t for which |T| <= t with this probability; T has Student's distribution with
+// `degrees` > 0 degrees of freedom.
 double student_t(double probability, double degrees);
 
 }  // namespace tapestry

@@ -10,11 +10,12 @@
 namespace tapestry {
 namespace {
 
-// Adapters that were learnt at one scale are others at another.
+// Throws InputError if the adapters were trained with another scale, with which they mean less or
+// more.
 void expect_same_scale(const Config& before, const Config& config) {
   const bool continues = before[key::adapter_rank] > 0 && config[key::adapter_rank] > 0;
   config.expect(!continues || before[key::adapter_alpha] == config[key::adapter_alpha],
-                key::adapter_alpha, "the adapters of {} were learnt with {}; leave it out",
+                key::adapter_alpha, "the adapters of {} were trained with {}; leave it out",
                 config[key::from], before[key::adapter_alpha]);
 }
 
@@ -40,21 +41,22 @@ void check_training_keys(const Config& config, int ranks) {
   config.expect(batch % micro_batches == 0, key::micro_batches, "must divide train.batch_size = {}",
                 batch);
   config.expect(config[key::adapter_rank] == 0 || !config[key::from].empty(), key::adapter_rank,
-                "changes weights that were trained before: begin with them by --from RUN");
+                "adapters change trained weights; add --from RUN");
   config.expect(config[key::early_stopping] == 0 || config[key::eval_every] > 0,
                 key::early_stopping, "needs evaluations: set train.eval_every");
   const double factor = config[key::bad_step_factor];
   config.expect(factor == 0 || factor > 1, key::bad_step_factor,
-                "steps as usual would be left out: give more than 1, or 0 for none");
+                "usual steps would be skipped; expected more than 1, or 0 for none");
   if (micro_batches >= ranks) return;
   config.expect(batch >= ranks, key::batch_size,
-                "a step of {} examples cannot be cut for {} ranks; start fewer", batch, ranks);
+                "a step of {} examples cannot be divided among {} ranks; start fewer", batch,
+                ranks);
   std::int64_t least = ranks;
   while (batch % least != 0) ++least;
   config.fail(
       key::micro_batches,
-      fmt::format("a step of {} part{} for {} ranks: give at least {}, which divides {} = {}",
-                  micro_batches, micro_batches == 1 ? "" : "s", ranks, least, key::batch_size.name,
+      fmt::format("{} micro-batch{} for {} ranks; expected at least {}, which divides {} = {}",
+                  micro_batches, micro_batches == 1 ? "" : "es", ranks, least, key::batch_size.name,
                   batch));
 }
 

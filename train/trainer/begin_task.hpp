@@ -6,8 +6,8 @@
 
 namespace tapestry {
 
-// Returns the task of a training's first step: its weights are another run's (train.from), or drawn
-// at random. A dry run has neither (autograd/dry_run.hpp).
+// Returns the task of a training before its first step. Its weights are those of another run
+// (train.from) or random; a dry run (autograd/dry_run.hpp) has shapes only.
 enum class Weights { there, dry_run };
 std::unique_ptr<Task> begin_task(const Config& config, Weights weights = Weights::there);
 

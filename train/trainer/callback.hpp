@@ -21,8 +21,8 @@ class Callback {
   virtual void save(OptimizerState&) const {}
   virtual void restore(const Checkpoint&) {}
 
-  // The training continues after `step`, 0 for a new run. What was recorded of a later step before
-  // the run was interrupted is to be forgotten; the step's own evaluation as well, unless it was
+  // Called before the first step, `step` + 1. Records of later steps, from before the run was
+  // interrupted, have to be removed, and that of the step's own evaluation unless it was
   // `evaluated`.
   virtual void on_begin(std::int64_t /*step*/, bool /*evaluated*/) {}
 
@@ -37,9 +37,9 @@ class Callback {
 
   // Called before the evaluation of this step. The model may be inspected.
   virtual void on_evaluation(std::int64_t /*step*/) {}
-  // Takes what was measured.
+  // Takes the metrics of a step or an evaluation.
   virtual void on_metrics(const MetricsLine&) {}
-  // Called before a checkpoint is written: what was recorded has to last as long.
+  // Called before a checkpoint is written: records have to be on the disk before it.
   virtual void on_checkpoint() {}
   // Takes a message for the user.
   virtual void on_message(const std::string&) {}

@@ -15,7 +15,7 @@ void append(std::vector<std::string>& to, std::vector<std::string>&& from) {
   std::ranges::move(from, std::back_inserter(to));
 }
 
-// What one batch of an evaluation measured.
+// The metrics of one batch.
 struct EvaluatedBatch {
   MetricSums averages{};
   GeneratedTexts generated{};
@@ -25,7 +25,7 @@ struct EvaluatedBatch {
   }
 };
 
-// What one rank has of an evaluation.
+// The batches of one rank.
 struct EvaluatedBatches {
   std::vector<EvaluatedBatch> batches{};
   bool stopped = false;
@@ -61,7 +61,7 @@ Metrics evaluate(Task& task, const Dataset& data, const Config& config,
   return evaluate(task, data, config, stop, alone);
 }
 
-// Sums run in the order of the batches, whoever had them.
+// Adds in the order of the batches, whichever rank had them: the same bits on any number of ranks.
 Metrics evaluate(Task& task, const Dataset& data, const Config& config,
                  const std::atomic<bool>* stop, Ranks& ranks) try {
   const MicroBatchRange own =

@@ -8,16 +8,16 @@
 
 namespace tapestry {
 
-// Averages over the whole of a dataset, no example left out, and what the task derives from them.
-// Draws from random streams of its own, one an example, the same at every call. Empty where `stop`
-// became true before the last batch.
+// Returns the averages over a whole data set and the metrics that the task derives from them. Each
+// example has a random stream of its own, the same at every call. Empty if `stop` became true
+// before the last batch.
 Metrics evaluate(Task& task, const Dataset& data, const Config& config,
                  const std::atomic<bool>* stop = nullptr);
-// By all ranks, each of which takes some of the batches: the same figures, on each.
+// Called by all ranks: each takes some of the batches, and all get the same metrics.
 Metrics evaluate(Task& task, const Dataset& data, const Config& config,
                  const std::atomic<bool>* stop, Ranks& ranks);
 
-// What evaluate() does: so many batches, each of these examples of the data.
+// The parts of evaluate(): the number of batches, the examples of one, and its loss.
 std::int64_t evaluation_batches(const Dataset& data, const Config& config);
 std::vector<std::int64_t> evaluation_batch(const Dataset& data, const Config& config,
                                            std::int64_t number);
@@ -26,13 +26,13 @@ Loss evaluate_batch(Task& task, const Batch& batch, const std::vector<std::int64
 
 Metrics values_of(const MetricSums& averages);
 
-// What several runs, at least one, came to in each figure.
+// Mean and deviation of each metric over one or more runs.
 using Estimates = std::map<std::string, Estimate>;
 Estimates estimates_of(const std::vector<Metrics>& runs);
 
-// "loss 1.8832  bits_per_char 2.717", a figure's signature after it, in parentheses
+// Returns "loss 1.8832  bits_per_char 2.717", each metric with its signature in parentheses.
 std::string show(const Metrics& values, const Signatures& signatures = {});
-// "loss 1.8832 ± 0.0041  bits_per_char 2.7170 ± 0.0059"
+// Returns "loss 1.8832 ± 0.0041  bits_per_char 2.7170 ± 0.0059".
 std::string show(const Estimates& estimates);
 
 }  // namespace tapestry

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t most_named = 16;  // examples of a step, in an error of one line
 constexpr std::size_t most_largest = 3;
 
-// While it lives, every op is checked.
+// Checks the output of every op while it lives.
 class CheckedOps final : RestoreSetting<bool> {
  public:
   explicit CheckedOps(const Config& config)
@@ -45,7 +45,8 @@ std::string parameter_fault(Task& task) {
   return "";
 }
 
-// Of which examples the inputs are not finite, where each has a row of its own.
+// Names the examples whose inputs are not finite, if each has a row of its own; "" if all are
+// finite.
 std::string input_fault(const Batch& batch, std::span<const std::int64_t> examples) {
   if (is_finite(batch.inputs)) return "";
   std::vector<std::int64_t> faulty;
@@ -67,7 +68,7 @@ std::string op_fault(const StepInputs& inputs, std::size_t i) try {
   return error.what();
 }
 
-// Of this rank's parts, in their order.
+// Returns the fault of the first micro-batch of this rank that has one, or "".
 std::string micro_batch_fault(const StepInputs& inputs) {
   for (std::size_t i = 0; i < inputs.batches.size(); ++i) {
     const std::vector<std::int64_t> examples = inputs.examples(i);
@@ -89,7 +90,7 @@ double largest_of(const Array& array) {
   return largest;
 }
 
-// By parameter, of this rank's parts.
+// Returns the largest gradient of each parameter in this rank's micro-batches.
 std::vector<double> largest_gradients(const StepInputs& inputs) {
   const std::vector<Parameter*> parameters = inputs.task.model().parameters();
   std::vector<double> largest(parameters.size(), 0);
@@ -104,7 +105,7 @@ std::vector<double> largest_gradients(const StepInputs& inputs) {
   return largest;
 }
 
-// Of all ranks.
+// Returns "12 of encoder.weight, ...": the largest gradients of all ranks.
 std::string name_largest(const StepInputs& inputs, Ranks& ranks) {
   std::vector<std::pair<double, std::string>> all;
   for (const Parameter* parameter : inputs.task.model().parameters())
@@ -127,7 +128,7 @@ std::string examples_of_micro_batch(const StepInputs& inputs, std::size_t i) {
   const std::int64_t all = inputs.config[key::micro_batches],
                      number = inputs.first_micro_batch + static_cast<std::int64_t>(i) + 1;
   return fmt::format("{} has the training examples {}",
-                     all == 1 ? "the step" : fmt::format("part {} of {}", number, all),
+                     all == 1 ? "the step" : fmt::format("micro-batch {} of {}", number, all),
                      list_of(inputs.examples(i)));
 }
 
@@ -139,8 +140,8 @@ std::string explain_step(const StepInputs& inputs, Ranks& ranks) {
   for (int rank = 0; rank < ranks.size(); ++rank)
     if (!found[rank].empty()) return (rank == 0 ? "" : ranks.name(rank) + ": ") + found[rank];
   return fmt::format(
-      "computed again, every op of each of its parts is finite, and the largest gradients of a "
-      "part are {}; it has the training examples {}",
+      "computed again, every op of each micro-batch is finite; the largest gradients of a "
+      "micro-batch are {}; the step has the training examples {}",
       name_largest(inputs, ranks), list_of(inputs.examples()));
 }
 

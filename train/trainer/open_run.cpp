@@ -8,7 +8,6 @@
 #include "data/text/text.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/atomic_file.hpp"
-#include "train/trainer/trainer.hpp"
 
 namespace tapestry {
 namespace {
@@ -17,15 +16,15 @@ namespace fs = std::filesystem;
 void expect_same(const Config& before, const Config& config, const Run& run) {
   const std::string &path = config[key::data_path], &path_before = before[key::data_path];
   expect_input(path.empty() == path_before.empty(),
-               "{}: cannot go on with other data: {} = \"{}\" was \"{}\"", run.folder(),
+               "{}: cannot resume with other data: {} = \"{}\" was \"{}\"", run.folder(),
                key::data_path.name, path, path_before);
   const std::vector<std::string> differences = before.differences(config);
-  expect_input(differences.empty(), "{}: cannot go on under another config: {}", run.folder(),
+  expect_input(differences.empty(), "{}: cannot resume with a different config: {}", run.folder(),
                fmt::join(differences, ", "));
 }
 
-// A folder of a run that was ended before it had written anything whole: at most the beginning of
-// its config.
+// Returns whether the folder has at most the beginning of a config: its run was killed before it
+// had written anything whole.
 bool is_blank(const Run& run, const Config& config) {
   const std::vector<std::string> names = file_names(run.folder());
   const std::string begun = run.config() + unfinished_ending;
@@ -34,7 +33,7 @@ bool is_blank(const Run& run, const Config& config) {
          (is_alone && has_file(begun) && config.toml_with_origins().starts_with(read_text(begun)));
 }
 
-// InputError where the folder has a file of which a new run writes one that is named so.
+// Throws InputError if the folder has a file with the name of one that a run writes.
 void expect_nothing_written(const Run& run) {
   for (const std::string& file : run.files())
     for (const std::string& path : {file, file + unfinished_ending}) {
@@ -46,25 +45,24 @@ void expect_nothing_written(const Run& run) {
     }
 }
 
-// Of a run that was ended before its first checkpoint: the same config makes again what it had
-// measured.
+// Throws InputError if a run that ended before its first checkpoint had another config.
 void expect_begun_as(const Run& run, const Config& config) {
   if (is_blank(run, config)) return;
   expect_run(run, {run.checkpoint(), run.config()});
   expect_same(config_of(run), config, run);
 }
 
-// "at the next it would be 0.00164 instead of 1e-05", with the digits in which they differ; nothing
-// where they do not.
+// Returns ": the next learning rate would be 0.00164 instead of 1e-05", with the digits in which
+// they differ; "" if they are equal.
 std::string rates_apart(double now, double before) {
   std::string a, b;
   for (int digits = 3; a == b && now != before; ++digits)
     a = fmt::format("{:.{}g}", now, digits), b = fmt::format("{:.{}g}", before, digits);
-  return a == b ? "" : fmt::format(": at the next it would be {} instead of {}", a, b);
+  return a == b ? "" : fmt::format(": the next learning rate would be {} instead of {}", a, b);
 }
 
-// With other train.steps a schedule that ends with them would be another: who resumes has to say
-// that it is stretched, or where it ended. In the warm-up it has been the same so far.
+// Throws InputError if another train.steps changes the schedule from this step on: whoever resumes
+// has to set optim.decay_steps. During warm-up the schedule has been the same so far.
 void expect_same_schedule(const Run& run, const Config& before, const Config& config,
                           std::int64_t step) {
   const Schedule was = make_schedule(before), now = make_schedule(config);
@@ -72,8 +70,8 @@ void expect_same_schedule(const Run& run, const Config& before, const Config& co
   config.expect(now.decay == Decay::constant || now.steps == was.steps ||
                     config[key::decay_steps] > 0 || is_warming,
                 key::steps,
-                "the learning rate of {}, which has done {}, was to end with step {}{}; --set "
-                "{}={} keeps that end, ={} moves it",
+                "the learning-rate schedule of {}, at step {}, ends at step {}{}; add --set {}={} "
+                "to keep it, or ={} to extend it",
                 run.folder(), step, was.steps, rates_apart(now.at(step), was.at(step)),
                 key::decay_steps.name, was.steps, now.steps);
 }
@@ -83,16 +81,15 @@ void expect_same_schedule(const Run& run, const Config& before, const Config& co
 std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume) {
   const bool saved = fs::exists(run.checkpoint()) || fs::exists(run.best());
   const bool begun = saved || fs::exists(run.config()) || fs::exists(run.metrics());
-  expect_input(resume || !begun,
-               "{}: holds {} run: --resume goes on with it, another --out keeps it", run.folder(),
-               saved ? "a" : "an unfinished");
+  expect_input(resume || !begun, "{}: holds {} run: --resume continues it, another --out keeps it",
+               run.folder(), saved ? "a" : "an unfinished");
   expect_input(begun || seed_folders(run.folder()).empty(),
                "{}: holds runs of several seeds; give another --out", run.folder());
   if (!resume) {
     expect_nothing_written(run);
     return std::nullopt;
   }
-  for (const std::string& path : run.files()) has_file(path);  // which no pipe or device may be
+  for (const std::string& path : run.files()) has_file(path);  // throws for a pipe or a device
 
   std::optional<Checkpoint> checkpoint = latest_checkpoint(run);
   if (!checkpoint) {
@@ -101,16 +98,28 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
   }
   expect_input(
       checkpoint->state.examples > 0,
-      "{}: holds weights that were not trained here, and nothing of an optimiser; `tapestry "
-      "train CONFIG --from {}` begins a training with them",
+      "{}: holds imported weights without optimizer state; `tapestry train CONFIG --from {}` "
+      "starts a training from them",
       run.folder(), shell_word(run.folder()));
   const Config before = config_of(*checkpoint);
   expect_same(before, config, run);
   config.expect(config[key::steps] >= checkpoint->state.step, key::steps,
-                "{} has done {} already; give as many or more", run.folder(),
+                "{} has done {} steps already; expected at least as many", run.folder(),
                 checkpoint->state.step);
   expect_same_schedule(run, before, config, checkpoint->state.step);
   return checkpoint;
+}
+
+void expect_same_data(const Run& run, const TrainingState& before, const TrainingState& now,
+                      const Config& config) {
+  expect_input(before.examples == now.examples,
+               "{}: was trained on {} examples until now, {} = {} has {}: not the same data",
+               run.folder(), before.examples, key::data_path.name,
+               printable_beginning(config[key::data_path]), now.examples);
+  expect_input(before.data.empty() || before.data == now.data,
+               "{}: {} = {} has as many examples as were trained on until now, but different ones: "
+               "not the same data; give the original data, or another --out",
+               run.folder(), key::data_path.name, printable_beginning(config[key::data_path]));
 }
 
 }  // namespace tapestry

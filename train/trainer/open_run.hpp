@@ -7,9 +7,14 @@
 
 namespace tapestry {
 
-// The checkpoint to go on from, if the folder has one. InputError where the folder holds a run that
-// is not to be resumed, one of another config, or something else than a run; for a new run, any
-// file of a name that a run writes. It writes nothing.
+// Returns the checkpoint to resume, or nothing if the run has none yet. Throws InputError if
+// `resume` does not fit what the folder holds (a run of another config, or no run), and, for a new
+// run, if the folder has a file with the name of one that a run writes. Writes nothing.
 std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume);
+
+// Throws InputError if the data of a run until now, as `before` records them, are not those of
+// `now`.
+void expect_same_data(const Run& run, const TrainingState& before, const TrainingState& now,
+                      const Config& config);
 
 }  // namespace tapestry

@@ -35,4 +35,50 @@ bool is_evaluated(std::int64_t step, const Config& config) {
   return step == config[key::steps] || (every > 0 && step % every == 0);
 }
 
+StepSums::StepSums(Ranks& ranks, const std::vector<Parameter*>& parameters, const Config& config)
+    : ranks_(ranks),
+      clip_norm_(config[key::clip_norm]),
+      keeps_own_shard_(config[key::shard_optimizer] && !ranks.alone()),
+      gradients_(ranks, parameters,
+                 {.micro_batches = config[key::micro_batches],
+                  .kept = config[key::shard_optimizer] ? Kept::own_shard : Kept::all}) {}
+
+void StepSums::begin(const StepInputs& inputs) {
+  std::vector<double> counts;
+  for (const Batch& batch : inputs.batches) counts.push_back(batch.count);
+  counts_ = ranks_.begin_gather(std::move(counts), "the counts");
+  count_.reset();
+  measured_.clear();
+}
+
+double StepSums::count() {
+  if (count_) return *count_;
+  count_ = 0;
+  for (const std::vector<double>& of_rank : ranks_.end_gather(std::move(counts_)))
+    for (const double of_micro_batch : of_rank) *count_ += of_micro_batch;
+  return *count_;
+}
+
+void StepSums::add(Tape& tape, Loss loss, double units, bool is_told_to_stop) {
+  gradients_.add(tape, loss.objective, 1 / count());
+  measured_.push_back({is_told_to_stop, units, std::move(loss.averages)});
+}
+
+ComputedStep StepSums::finish(StepInputs inputs) {
+  auto measured = ranks_.begin_gather(std::move(measured_), "the losses");
+  ComputedStep step{.inputs = std::move(inputs),
+                    .averages = {},
+                    .gradients = gradients_.finish(),
+                    .has_all_gradients = !keeps_own_shard_,
+                    .clip = {}};
+  step.clip = gradients_.clip(clip_norm_);
+  for (const std::vector<Measured>& of_rank : ranks_.end_gather(std::move(measured)))
+    for (const Measured& one : of_rank) {
+      step.is_told_to_stop |= one.is_told_to_stop;
+      step.units += one.units;
+      for (const auto& [name, average] : one.averages) step.averages[name] += average;
+    }
+  return step;
+}
+
 }  // namespace tapestry

@@ -1,46 +1,85 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
-#include "autograd/tape.hpp"
-#include "optim/clip.hpp"
+#include "train/distributed/gradient_sum.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {
 
 Sampler make_sampler(Task& task, const Config& config);  // of the training examples
 
-// What a step is computed from, and can be computed from again to the same bits, as long as no
-// parameter has moved: its parts that are this rank's.
+// The inputs of a step: this rank's micro-batches. The step can be computed from them again, to the
+// same bits, as long as no parameter has moved.
 struct StepInputs {
   Task& task;
   const Config& config;
-  std::int64_t step = 0;               // those done before it
+  std::int64_t step = 0;               // steps done before it
   std::int64_t position = 0;           // training examples read before it
   std::int64_t first_micro_batch = 0;  // of this rank's
-  std::vector<Batch> batches = {};     // one a part
-  double count = 0;                    // loss terms of all parts
+  std::vector<Batch> batches = {};     // one per micro-batch
+  double count = 0;                    // loss terms of the whole step
 
-  Loss loss(std::size_t i) const;  // of batches[i], with the noise of its part
+  Loss loss(std::size_t i) const;  // of batches[i], with the noise of its micro-batch
 
-  // Of the training data, which batches[i] is made of; and those of all parts, in their order.
+  // Return the numbers of the training examples in batches[i], and in the whole step.
   std::vector<std::int64_t> examples(std::size_t i) const;
   std::vector<std::int64_t> examples() const;
 };
 
-// What a step computes before it moves anything.
+// The result of a step before it moves parameters.
 struct ComputedStep {
   StepInputs inputs;
   MetricSums averages;  // of all ranks
   double units = 0;     // tokens or examples of all ranks, of which the throughput is counted
-  bool is_told_to_stop = false;   // a rank was, by a signal or the time limit
+  bool is_told_to_stop = false;   // one of the ranks, by a signal or the time limit
   Gradients gradients;            // of all micro-batches, not clipped
   bool has_all_gradients = true;  // false: of this rank's shard only
   Clip clip;
 };
 
-// Whether the validation split is evaluated after this step: every train.eval_every steps and at
-// the last one.
+// The sums of a step's micro-batches over all ranks, added in an order that does not depend on the
+// number of ranks. With one process, every method only adds.
+class StepSums final {
+ public:
+  StepSums(Ranks& ranks, const std::vector<Parameter*>& parameters, const Config& config);
+
+  // Begins a step whose micro-batches of this rank are `inputs`.
+  void begin(const StepInputs& inputs);
+  // Returns the loss terms of the whole step, by which gradients are divided.
+  double count();
+  // Adds one micro-batch: its loss and units, and whether this rank was told to stop.
+  void add(Tape& tape, Loss loss, double units, bool is_told_to_stop);
+  // Returns the sums, and how far the gradient exceeds train.clip_norm.
+  ComputedStep finish(StepInputs inputs);
+
+  const GradientSum& gradients() const { return gradients_; }
+  GradientSum& gradients() { return gradients_; }
+  bool keeps_own_shard() const { return keeps_own_shard_; }  // of gradients and optimizer state
+
+ private:
+  // The measurements of one micro-batch.
+  struct Measured {
+    bool is_told_to_stop = false;
+    double units = 0;
+    MetricSums averages{};
+    static void fields(auto& visit, auto& self) {
+      visit(self.is_told_to_stop, self.units, self.averages);
+    }
+  };
+
+  Ranks& ranks_;
+  double clip_norm_;
+  bool keeps_own_shard_;
+  GradientSum gradients_;
+  Ranks::Gathering<std::vector<double>> counts_;
+  std::vector<Measured> measured_;
+  std::optional<double> count_;  // of the step; none: not computed yet
+};
+
+// Returns whether the validation split is evaluated after this step: every train.eval_every steps
+// and at the last one.
 bool is_evaluated(std::int64_t step, const Config& config);
 
 }  // namespace tapestry

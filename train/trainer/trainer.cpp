@@ -10,11 +10,11 @@
 #include "autograd/dry_run.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/profile.hpp"
-#include "data/text/text.hpp"
 #include "train/config/keys.hpp"
 #include "train/distributed/sharding.hpp"
 #include "train/trainer/evaluation.hpp"
 #include "train/trainer/explanation.hpp"
+#include "train/trainer/open_run.hpp"
 
 namespace tapestry {
 namespace {
@@ -25,8 +25,7 @@ bool has_bytes(const std::string& path) {
   return !missing && size > 0;
 }
 
-// Returns the checksum of what was read from data.path; "" where the config alone says what the
-// data are.
+// Returns the checksum of the data read from data.path; "" for synthetic data.
 std::string data_checksum(Task& task, const Config& config) {
   if (config[key::data_path].empty()) return "";
   Checksum sum;
@@ -49,39 +48,6 @@ std::string what_is_kept(const Run& run, const RunLock* lock) {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_optimizer(const Config& config,
-                                          std::vector<Parameter*> parameters) {
-  const OptimizerType& type = optimizer_registry().at(config[key::optimizer]);
-  OptimizerValues values;
-  for (const OptimizerSetting& setting : type.settings)
-    values[setting.name] = std::visit(
-        [&]<class T>(T) -> OptimizerValue {
-          return std::get<T>(config.value(key::of_optimizer(setting.name)));
-        },
-        setting.fallback);
-  return type.make(std::move(parameters), values);
-}
-
-Schedule make_schedule(const Config& config) {
-  return {.decay = config[key::schedule],
-          .peak = config[key::learning_rate],
-          .floor = config[key::final_learning_rate],
-          .warmup = config[key::warmup_steps],
-          .steps = config[config[key::decay_steps] > 0 ? key::decay_steps : key::steps]};
-}
-
-void expect_same_data(const Run& run, const TrainingState& before, const TrainingState& now,
-                      const Config& config) {
-  expect_input(before.examples == now.examples,
-               "{}: trained on {} examples so far, {} = {} holds {}: not the same data",
-               run.folder(), before.examples, key::data_path.name,
-               printable_beginning(config[key::data_path]), now.examples);
-  expect_input(before.data.empty() || before.data == now.data,
-               "{}: {} = {} holds as many examples as were trained on so far, but others: not the "
-               "same data; give the run its own again, or begin another with --out",
-               run.folder(), key::data_path.name, printable_beginning(config[key::data_path]));
-}
-
 Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* checkpoint,
                  const std::atomic<bool>& stop, Ranks& ranks, RunLock* lock)
     : task_(task),
@@ -90,10 +56,9 @@ Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* ch
       lock_(lock),
       stop_(stop),
       ranks_(ranks),
-      parameters_(task.model().parameters()),
-      optimizer_(make_optimizer(config, parameters_)),
+      optimizer_(make_optimizer(config, task.model().parameters())),
       schedule_(make_schedule(config)),
-      sums_(ranks, parameters_, config),
+      sums_(ranks, task.model().parameters(), config),
       loader_(task.training_data(), make_sampler(task, config),
               {.batch_size = config[key::batch_size],
                .micro_batches = config[key::micro_batches],
@@ -113,35 +78,26 @@ Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* ch
     if (checkpoint->path == run_.checkpoint()) saved_step_ = state_.step;
   }
   const auto log_to_all = [this](const std::string& message) { log(message); };
-  if (config[key::average_decay] > 0)
-    add(average_weights(parameters_, *optimizer_, config[key::average_decay]));
+  if (config[key::average_decay] > 0) add(average_weights(*optimizer_, config[key::average_decay]));
   add(skip_steps(config, state_, ranks, log_to_all));
   add(stop_early(config, state_, log_to_all));
   if (checkpoint)
-    for (Callback* callback : callbacks_) callback->restore(*checkpoint);
+    for (const auto& callback : callbacks_) callback->restore(*checkpoint);
   started_s_ = now_s() - state_.elapsed_s;
   units_from_s_ = now_s();
 }
 
-Trainer::~Trainer() {
-  while (!own_callbacks_.empty()) own_callbacks_.pop_back();
-}
-
-void Trainer::add(std::unique_ptr<Callback> callback) {
-  add(*own_callbacks_.emplace_back(std::move(callback)));
-}
-
 void Trainer::log(const std::string& message) {
-  for (Callback* callback : callbacks_) callback->on_message(message);
+  for (const auto& callback : callbacks_) callback->on_message(message);
 }
 
 Metrics Trainer::train() {
   const std::int64_t steps = config_[key::steps];
-  for (Callback* callback : callbacks_) callback->on_begin(state_.step, !state_.evaluation_due);
+  for (const auto& callback : callbacks_) callback->on_begin(state_.step, !state_.evaluation_due);
   Metrics last;
   if (state_.evaluation_due) {
     last = evaluate();
-    saved_step_ = -1;  // what was saved does not know of it
+    saved_step_ = -1;  // the checkpoint does not have it
   }
   while (state_.step < steps && !is_stopped() && !is_ended()) {
     const MetricSums averages = step();
@@ -154,7 +110,7 @@ Metrics Trainer::train() {
     if (state_.step == steps || is_due(state_.step, config_[key::checkpoint_every]))
       save_checkpoint_of_step();
   }
-  for (Callback* callback : callbacks_) callback->on_end();
+  for (const auto& callback : callbacks_) callback->on_end();
   if (saved_step_ != state_.step) save_checkpoint_of_step();
   if ((state_.step < steps && !is_ended()) || state_.evaluation_due) return {};
   return last.empty() ? evaluation_line().values : last;
@@ -162,18 +118,19 @@ Metrics Trainer::train() {
 
 MetricSums Trainer::step() try {
   ranks_.at_step(state_.step + 1);
-  for (Callback* callback : callbacks_) callback->on_step_begin();
+  for (const auto& callback : callbacks_) callback->on_step_begin();
   const ComputedStep computed = compute();
-  gradient_norm_ = computed.clip.norm;
   is_told_to_stop_ |= computed.is_told_to_stop;
   units_ += computed.units;
   const bool moves = std::ranges::all_of(
-      callbacks_, [&](Callback* callback) { return callback->accepts(computed); });
+      callbacks_, [&](const auto& callback) { return callback->accepts(computed); });
   if (moves) update(computed);
-  for (Callback* callback : callbacks_) callback->on_step_end(computed, moves);
+  for (const auto& callback : callbacks_) callback->on_step_end(computed, moves);
   ++state_.step;
   state_.position = loader_.position();
-  return computed.averages;
+  MetricSums averages = computed.averages;
+  averages["grad_norm"] = {computed.clip.norm, 1};
+  return averages;
 } catch (const OutOfMemory& error) {
   config_.fail(key::batch_size, fmt::format("step {}: {}; lower it, or raise train.micro_batches",
                                             state_.step + 1, error.what()));
@@ -205,39 +162,41 @@ ComputedStep Trainer::compute() {
 
 void Trainer::update(const ComputedStep& computed) {
   optimizer_->step(computed.gradients, learning_rate(), computed.clip.scale);
-  if (sums_.keeps_own_shard()) pass_parameters_on(sums_.gradients(), parameters_);
+  if (sums_.keeps_own_shard()) pass_parameters_on(sums_.gradients(), optimizer_->parameters());
 }
 
-// One rank that is told to stop tells the others with its next step.
+// A rank that is told to stop tells the others with its next step.
 bool Trainer::is_stopped() const { return ranks_.alone() ? stop_.load() : is_told_to_stop_; }
 
 bool Trainer::is_ended() const {
   return std::ranges::any_of(callbacks_,
-                             [](const Callback* callback) { return callback->ends_training(); });
+                             [](const auto& callback) { return callback->ends_training(); });
 }
 
-// While it lives, the model has the weights that are evaluated, shown and saved.
+// Gives the model the weights that are evaluated, shown and saved, while it lives.
 class Trainer::ExchangedWeights final {
  public:
-  explicit ExchangedWeights(const std::vector<Callback*>& callbacks) : callbacks_(callbacks) {
-    for (Callback* callback : callbacks_) callback->exchange_weights();
+  explicit ExchangedWeights(const std::vector<std::shared_ptr<Callback>>& callbacks)
+      : callbacks_(callbacks) {
+    for (const auto& callback : callbacks_) callback->exchange_weights();
   }
   ~ExchangedWeights() {
-    for (Callback* callback : callbacks_) callback->exchange_weights();
+    for (const auto& callback : callbacks_) callback->exchange_weights();
   }
   ExchangedWeights(const ExchangedWeights&) = delete;
   ExchangedWeights& operator=(const ExchangedWeights&) = delete;
 
  private:
-  const std::vector<Callback*>& callbacks_;
+  const std::vector<std::shared_ptr<Callback>>& callbacks_;
 };
 
-// Inspection is not training time. Other ranks wait for rank 0, which has the callbacks.
+// Calls on_evaluation, whose time does not count for the throughput. The other ranks wait for rank
+// 0, which has the callbacks.
 void Trainer::inspect() {
   const double before = now_s();
   ranks_.agree("the inspection", [&] {
     const ExchangedWeights exchanged(callbacks_);
-    for (Callback* callback : callbacks_) callback->on_evaluation(state_.step);
+    for (const auto& callback : callbacks_) callback->on_evaluation(state_.step);
   });
   units_from_s_ += now_s() - before;
 }
@@ -249,7 +208,6 @@ MetricsLine Trainer::training_line(const MetricSums& averages) const {
                    .elapsed_s = now_s() - started_s_};
   task_.add_derived_metrics(line.values);
   line.values["lr"] = schedule_.at(state_.step - 1);
-  line.values["grad_norm"] = gradient_norm_;
   if (config_[key::max_bad_steps] > 0)
     line.values["bad_steps"] = static_cast<double>(state_.skipped.count);
   return line;
@@ -264,15 +222,14 @@ void Trainer::record_training(const MetricSums& averages) {
 }
 
 void Trainer::record(const MetricsLine& line) {
-  for (Callback* callback : callbacks_) callback->on_metrics(line);
+  for (const auto& callback : callbacks_) callback->on_metrics(line);
 }
 
 void Trainer::record_test(const MetricsLine& tested) {
   record(tested);
-  for (Callback* callback : callbacks_) callback->on_checkpoint();
+  for (const auto& callback : callbacks_) callback->on_checkpoint();
 }
 
-// All ranks have the same parameters, and only rank 0 records.
 MetricsLine Trainer::evaluation_line() {
   const ExchangedWeights exchanged(callbacks_);
   MetricsLine line{
@@ -283,22 +240,26 @@ MetricsLine Trainer::evaluation_line() {
   if (!line.values.empty() && ranks_.rank() == 0) {
     line.checksums["parameters"] = checksums_of(tensors_of(task_.model(), {}));
     OptimizerState weights;
-    for (const Callback* callback : callbacks_) callback->save(weights);
+    for (const auto& callback : callbacks_) callback->save(weights);
     if (!weights.empty()) line.checksums["weights"] = checksums_of(weights);
   }
   line.elapsed_s = now_s() - started_s_;
   return line;
 }
 
-// Evaluation is not training time.
+// Evaluates the validation split, whose time does not count for the throughput, and keeps the best
+// model. Returns the metrics; empty if stopped.
 Metrics Trainer::evaluate() try {
   const double before = now_s();
   const MetricsLine line = evaluation_line();
   is_told_to_stop_ |= line.values.empty();
-  if (line.values.empty()) return {};  // stopped: it is still due
+  if (line.values.empty()) return {};  // stopped: the evaluation is still due
   state_.evaluation_due = false;
   const double loss = line.values.at("loss");
-  if (!std::isfinite(loss)) fail_evaluation(loss);
+  if (!std::isfinite(loss)) {
+    const ExchangedWeights exchanged(callbacks_);
+    expect_finite({{"loss", loss}}, "validation", task_.validation_data(), task_, config_, ranks_);
+  }
   record(line);
   if (loss < state_.best_loss) {
     state_.best_loss = loss;
@@ -314,18 +275,6 @@ Metrics Trainer::evaluate() try {
   throw failure(state_.step, error);
 }
 
-// Found by all ranks, and explained by the first.
-void Trainer::fail_evaluation(double loss) {
-  std::string op;
-  ranks_.agree("the explanation", [&] {
-    const ExchangedWeights exchanged(callbacks_);
-    if (ranks_.rank() == 0) op = explain_evaluation(task_, task_.validation_data(), config_);
-  });
-  ranks_.found_by_all();
-  throw std::runtime_error(
-      fmt::format("the validation loss is {}{}{}", loss, op.empty() ? "" : ": ", op));
-}
-
 std::runtime_error Trainer::failure(std::int64_t step, const std::runtime_error& error) const {
   return std::runtime_error(
       fmt::format("step {}: {}{}", step, error.what(), what_is_kept(run_, lock_)));
@@ -336,10 +285,10 @@ void Trainer::save_checkpoint_of_step() {
   saved_step_ = state_.step;
 }
 
-// A step may overflow the parameters after a finite loss: such a checkpoint would replace a good
-// one.
+// Writes a checkpoint, unless a parameter is not finite, which would replace a good checkpoint: a
+// step can overflow parameters after a finite loss.
 void Trainer::save(const std::string& path) {
-  for (const Parameter* parameter : parameters_)
+  for (const Parameter* parameter : task_.model().parameters())
     if (!std::isfinite(sum_of_squares(parameter->value()))) {
       ranks_.found_by_all();
       throw failure(state_.step,
@@ -350,19 +299,19 @@ void Trainer::save(const std::string& path) {
     }
   const OptimizerState optimizer = optimizer_state();
   if (!lock_) return;
-  for (Callback* callback : callbacks_) callback->on_checkpoint();
+  for (const auto& callback : callbacks_) callback->on_checkpoint();
   state_.elapsed_s = now_s() - started_s_;
   const ExchangedWeights exchanged(callbacks_);
   save_checkpoint([&](const auto& parts) { lock_->replace(path, parts); }, task_, optimizer,
                   config_, state_);
 }
 
-// Arrays of callbacks are shared, so that they have the weights that are exchanged later.
+// The arrays of callbacks are shared: they follow a later exchange of weights.
 OptimizerState Trainer::optimizer_state() {
   OptimizerState state = sums_.keeps_own_shard()
                              ? gather_state(sums_.gradients(), *optimizer_, ranks_)
                              : whole_state(*optimizer_);
-  for (const Callback* callback : callbacks_) callback->save(state);
+  for (const auto& callback : callbacks_) callback->save(state);
   return state;
 }
 

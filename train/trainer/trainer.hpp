@@ -8,34 +8,27 @@
 #include "data/loader.hpp"
 #include "optim/schedule.hpp"
 #include "train/trainer/callbacks/callbacks.hpp"
-#include "train/trainer/step_sums.hpp"
+#include "train/trainer/step.hpp"
 
 namespace tapestry {
-
-std::unique_ptr<Optimizer> make_optimizer(const Config& config, std::vector<Parameter*> parameters);
-Schedule make_schedule(const Config& config);
-
-// Throws InputError if a run was trained on other data so far than these, as `before` says.
-void expect_same_data(const Run& run, const TrainingState& before, const TrainingState& now,
-                      const Config& config);
 
 // The only training loop: trains a task and keeps its run folder.
 class Trainer {
  public:
-  // Continues from `checkpoint` if there is one; throws InputError if it does not fit task and
-  // data, before anything is written. `lock` is of the run's folder; null: no checkpoint is
-  // written. `stop` ends the training after a step, or an evaluation. By all ranks, as train();
-  // only rank 0 has the lock. All arguments outlive the trainer.
+  // Resumes from `checkpoint` if it is not null. Throws InputError if that does not fit task and
+  // data, before anything is written. `lock`: of the run's folder, at rank 0; null: no checkpoint
+  // is written. `stop` ends the training after a step or within an evaluation. Called by all ranks,
+  // as train() is. All arguments outlive the trainer.
   Trainer(Task& task, const Config& config, Run run, const Checkpoint* checkpoint,
           const std::atomic<bool>& stop, Ranks& ranks, RunLock* lock = nullptr);
-  ~Trainer();  // destroys the callbacks that it owns in reverse order
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // Adds a callback after those that the trainer has (callbacks.hpp). It outlives the trainer.
-  void add(Callback& callback) { callbacks_.push_back(&callback); }
-  void add(std::unique_ptr<Callback> callback);
-  void log(const std::string& message);  // to all callbacks
+  // Add a callback after those that the trainer has (callbacks.hpp): one that outlives the trainer,
+  // or one that the trainer is to own.
+  void add(Callback& callback) { callbacks_.emplace_back(std::shared_ptr<void>(), &callback); }
+  void add(std::unique_ptr<Callback> callback) { callbacks_.push_back(std::move(callback)); }
+  void log(const std::string& message);  // gives all callbacks a message for the user
 
   // Trains to the last step, until a callback ends the training, or until stopped, and writes a
   // checkpoint. Returns the last evaluation, empty if stopped. Throws std::runtime_error if a loss
@@ -46,13 +39,13 @@ class Trainer {
   void record_test(const MetricsLine& tested);
 
   // --- for tools that take steps themselves; nothing is recorded ---
-  MetricSums step();       // throws as train() does
-  ComputedStep compute();  // the next step, which moves nothing
+  MetricSums step();       // returns the sums of the metrics; throws as train() does
+  ComputedStep compute();  // returns the next step's loss and gradients, and moves nothing
   void follow(const Schedule& schedule) { schedule_ = schedule; }  // from the next step on
   MetricsLine training_line(const MetricSums& averages) const;     // of the last step
-  MetricsLine evaluation_line();     // of now; without values if it was stopped
-  OptimizerState optimizer_state();  // by all: what a checkpoint has beside parameters, at rank 0
-  Checksums checksums();             // of the tensors that a checkpoint would hold now
+  MetricsLine evaluation_line();     // of the validation split now; without values if stopped
+  OptimizerState optimizer_state();  // arrays of a checkpoint without parameters; by all, at rank 0
+  Checksums checksums();             // of the tensors that a checkpoint would have now
   double learning_rate() const { return schedule_.at(state_.step); }  // of the next step
   std::int64_t optimizer_bytes() const;  // of the state that this rank keeps
   const TrainingState& state() const { return state_; }
@@ -65,7 +58,6 @@ class Trainer {
   void record(const MetricsLine& line);
   Metrics evaluate();
   void inspect();
-  [[noreturn]] void fail_evaluation(double loss);
   bool is_stopped() const;
   bool is_ended() const;
   std::runtime_error failure(std::int64_t step, const std::runtime_error& error) const;
@@ -78,19 +70,16 @@ class Trainer {
   RunLock* lock_;
   const std::atomic<bool>& stop_;
   Ranks& ranks_;
-  std::vector<Parameter*> parameters_;
   std::unique_ptr<Optimizer> optimizer_;
   Schedule schedule_;
   StepSums sums_;
   Loader loader_;
   TrainingState state_;
-  std::vector<std::unique_ptr<Callback>> own_callbacks_;
-  std::vector<Callback*> callbacks_;
-  bool is_told_to_stop_ = false;         // a rank was
-  std::int64_t saved_step_ = -1;         // of checkpoint.safetensors
-  double gradient_norm_ = 0;             // of the last step
-  double started_s_ = 0;                 // when the training would have begun without a pause
-  double units_ = 0, units_from_s_ = 0;  // since the last line of training, without evaluations
+  std::vector<std::shared_ptr<Callback>> callbacks_;
+  bool is_told_to_stop_ = false;  // one of the ranks
+  std::int64_t saved_step_ = -1;  // of checkpoint.safetensors
+  double started_s_ = 0;          // now_s() at the beginning, later by the pauses between sessions
+  double units_ = 0, units_from_s_ = 0;  // since the last line of training; evaluations excluded
 };
 
 }  // namespace tapestry

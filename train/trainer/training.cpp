@@ -1,24 +1,43 @@
 #include "train/trainer/training.hpp"
 
+#include <atomic>
+#include <csignal>
 #include <filesystem>
+#include <sstream>
 
+#include "autograd/kernels/matmul.hpp"
+#include "data/text/text.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/session.hpp"
+#include "train/run/signals.hpp"
 #include "train/run/terminal.hpp"
-#include "train/trainer/announcement.hpp"
+#include "train/run/version.hpp"
 #include "train/trainer/begin_task.hpp"
 #include "train/trainer/callbacks/progress.hpp"
 #include "train/trainer/evaluation.hpp"
 #include "train/trainer/explanation.hpp"
 #include "train/trainer/open_run.hpp"
-#include "train/trainer/rank_agreement.hpp"
-#include "train/trainer/stop_request.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace tapestry {
 namespace {
 
-// What rank 0 found in the run's folder, which it has locked, the others read.
+std::atomic<bool> stop_requested = false;  // by a signal or the time limit
+
+// The first signal ends the step and writes a checkpoint; a second one kills the process.
+void request_stop(int signal) {
+  stop_requested = true;
+  std::signal(signal, SIG_DFL);
+}
+
+// SIGPIPE is ignored: output that cannot be shown ends no training.
+void stop_at_signals() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) handle_signal(signal, request_stop);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+// Returns the checkpoint to resume, if there is one: rank 0, which has locked the folder, opens the
+// run, and the other ranks read the same checkpoint.
 std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume,
                                    Ranks& ranks) {
   std::optional<Checkpoint> checkpoint;
@@ -29,6 +48,76 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
     if (ranks.rank() != 0 && resume) checkpoint = latest_checkpoint(run);
   });
   return checkpoint;
+}
+
+// Returns everything that the bits of a training depend on, with names for messages.
+std::vector<std::pair<std::string, std::string>> what_decides(const Config& config,
+                                                              const TrainingState& state) {
+  return {{"version", version()},
+          {"processor or engine", backends()},
+          {"program", library_checksum()},
+          {"config", config.toml()},
+          {"data", fmt::format("{} examples, {}", state.examples,
+                               state.data.empty() ? "synthetic" : "checksum " + state.data)},
+          {"checkpoint", fmt::format("step {}", state.step)}};
+}
+
+// Returns "own line, not other line" of the first lines that differ.
+std::string first_difference(const std::string& own, const std::string& other) {
+  std::istringstream mine(own), theirs(other);
+  std::string one, two;
+  while (std::getline(mine, one) && std::getline(theirs, two) && one == two) continue;
+  return fmt::format("{}, not {}", one, two);
+}
+
+// Throws InputError if a rank has another program, processor, config, data or checkpoint than rank
+// 0.
+void expect_same_everywhere(const Config& config, const TrainingState& state, Ranks& ranks) {
+  if (ranks.alone()) return;
+  const auto facts = what_decides(config, state);
+  std::vector<std::string> values;
+  for (const auto& [name, value] : facts) values.push_back(value);
+  const auto all = ranks.gather(std::move(values), "the comparison of the ranks");
+  for (int rank = 1; rank < ranks.size(); ++rank)
+    for (std::size_t i = 0; i < facts.size(); ++i) {
+      const std::string &wanted = all[0][i], &found = all[rank].at(i);
+      if (found == wanted) continue;
+      ranks.found_by_all();
+      throw InputError(fmt::format("{} differs from {} in the {}: {}; all ranks need the same",
+                                   ranks.name(rank), ranks.name(0), facts[i].first,
+                                   first_difference(found, wanted)));
+    }
+}
+
+// Returns how many parameters are trained; "" if all are.
+std::string trained_share(Module& model) {
+  std::int64_t fixed = 0;
+  for (const Parameter* parameter : model.parameters())
+    if (parameter->role == Role::fixed) fixed += parameter->tensor.size();
+  return fixed == 0 ? "" : fmt::format(" ({} of them trained)", count_parameters(model) - fixed);
+}
+
+// Prints the first lines of a training: model, data, machine, and what is unusual about it.
+// `backends_before`: those that computed the checkpoint that it resumes.
+void announce(const Config& config, const Run& run, Task& task, const TrainingState& state,
+              const std::optional<std::string>& backends_before, const TrainingOptions& options) {
+  if (options.resume && !backends_before)
+    say("{}: has no checkpoint yet: starts from step 0\n", run.folder());
+  if (config[key::precision] == MatmulPrecision::bfloat16 && !has_bfloat16_products())
+    say("{} = \"bf16\": this processor has no bfloat16 products: operands are rounded to bfloat16 "
+        "and multiplied in float32, which is not faster\n",
+        key::precision.name);
+  if (!options.quiet)
+    say("{}: {} parameters{}, {} training examples, {}, into {}{}\n", config[key::name],
+        count_parameters(task.model()), trained_share(task.model()), task.training_data().size(),
+        machine(), printable(run.folder()),
+        backends_before             ? fmt::format(", from step {}", state.step)
+        : config[key::from].empty() ? ""
+                                    : ", from the weights of " + config[key::from]);
+  if (const std::string remark = task.remark(); !remark.empty()) say("{}\n", remark);
+  if (backends_before && !backends_before->empty() && *backends_before != backends())
+    say("{}: was trained with {:?} until now and resumes with \"{}\": last digits will differ\n",
+        run.folder(), *backends_before, backends());
 }
 
 // Gives all ranks the weights of the best model, which rank 0 reads from the folder that it has
@@ -51,8 +140,7 @@ std::int64_t share_best(const RunLock* lock, Task& task, Ranks& ranks) {
   return step;
 }
 
-// What the run's best model comes to on the split that had no part in training or choosing it;
-// without values where it was stopped.
+// Returns the metrics of the run's best model on the test split; without values if stopped.
 MetricsLine test_best(const RunLock* lock, Task& task, const Config& config, double elapsed_s,
                       Ranks& ranks) {
   const std::int64_t step = share_best(lock, task, ranks);
@@ -63,14 +151,14 @@ MetricsLine test_best(const RunLock* lock, Task& task, const Config& config, dou
           .signatures = task.signatures()};
 }
 
-// Adds those of a test as "test_loss" and so on.
+// Adds the metrics of a test as "test_loss" and so on.
 template <class Value>
 void add_as_test(std::map<std::string, Value>& to, const std::map<std::string, Value>& tested) {
   for (const auto& [name, value] : tested) to["test_" + name] = value;
 }
 
-// As far as it can be written: what ended the training is what counts. A file that was removed is
-// not made again.
+// Records why the training failed, unless the record was removed or cannot be written: the error of
+// the training matters more.
 void record_failure(RunLock& lock, std::int64_t step, const std::exception& error) try {
   if (std::filesystem::exists(Run(lock.where()).sessions()))
     record_end(lock, step, fmt::format("failed: {}", error.what()));
@@ -78,13 +166,13 @@ void record_failure(RunLock& lock, std::int64_t step, const std::exception& erro
   return;
 }
 
-// Whether this ended a new run as a refusal, such as for want of memory, before anything was saved.
+// Returns whether the error refused a new run, as for lack of memory, before anything was saved.
 bool is_refused(const RunLock& lock, const std::exception& error) {
   return (dynamic_cast<const InputError*>(&error) || dynamic_cast<const std::bad_alloc*>(&error)) &&
          !lock.has_placed(lock.run().checkpoint()) && !lock.has_placed(lock.run().best());
 }
 
-// To the end of the steps, and the test of the best model after them, where there is one.
+// Trains to the last step, then evaluates the best model on the test split if there is one.
 Training train_and_test(const RunLock* lock, Task& task, const Config& config, Trainer& trainer,
                         Ranks& ranks) {
   Training training{
@@ -100,15 +188,16 @@ Training train_and_test(const RunLock* lock, Task& task, const Config& config, T
   return training;
 }
 
-// The callbacks of rank 0, in the order of callbacks.hpp.
-void add_recorders(Trainer& trainer, RunLock& lock, Task& task, Progress& progress,
-                   const Config& config, const Ranks& ranks, const TrainingOptions& options) {
+// Adds the callbacks of rank 0, in the order of callbacks.hpp.
+void add_recorders(Trainer& trainer, RunLock& lock, Task& task, const Config& config,
+                   const Ranks& ranks, const TrainingOptions& options) {
   if (options.profile)
     trainer.add(profile_steps(lock, ranks, trainer.gradients(),
                               [&trainer](const std::string& message) { trainer.log(message); }));
   trainer.add(record_metrics(lock));
   trainer.add(record_checksums(lock));
-  trainer.add(progress);
+  trainer.add(std::make_unique<Progress>(
+      ProgressOptions{.steps = config[key::steps], .quiet = options.quiet}));
   if (config[key::tensorboard]) trainer.add(record_for_tensorboard(lock, task, config));
   if (config[key::samples] && spec_of(config).samples)
     trainer.add(record_samples(lock, task, config));
@@ -130,19 +219,17 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   });
   std::optional<Checkpoint> checkpoint = open_run(run, config, options.resume, ranks);
   std::unique_ptr<Task> task;
-  std::optional<Progress> progress;
   std::optional<Trainer> trainer;
   ranks.agree("reading the data", [&] {
     task = checkpoint ? make_task(*checkpoint, config) : begin_task(config);
     expect_input(ranks.alone() || !task->is_computed_whole(),
-                 "{}: each part of a step computes the one graph in full, so that {} ranks gain "
-                 "nothing: start one process, whose threads share the work",
+                 "{}: every micro-batch computes the whole graph, so {} ranks are not faster than "
+                 "one; start one process",
                  config[key::name], ranks.size());
-    progress.emplace(ProgressOptions{.steps = config[key::steps], .quiet = options.quiet});
     trainer.emplace(*task, config, run, checkpoint ? &*checkpoint : nullptr, stop_requested, ranks,
                     writes ? &*lock : nullptr);
     trainer->add(limit_time(config[key::time_limit], stop_requested));
-    if (writes) add_recorders(*trainer, *lock, *task, *progress, config, ranks, options);
+    if (writes) add_recorders(*trainer, *lock, *task, config, ranks, options);
     for (Callback* callback : options.callbacks) trainer->add(*callback);
   });
   expect_same_everywhere(config, trainer->state(), ranks);
@@ -150,7 +237,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   if (checkpoint) backends_before = checkpoint->backends;
   std::optional<std::vector<ChangedSetting>> changed;  // none of a run that begins here
   if (checkpoint) changed = changes(config_of(*checkpoint), config);
-  checkpoint.reset();  // its tensors have their places
+  checkpoint.reset();  // its tensors are restored
 
   // Nothing is refused from here on, and nothing was written before.
   ranks.agree("beginning the run", [&] {

@@ -14,16 +14,17 @@ struct TrainingOptions {
   std::vector<Callback*> callbacks{};  // after all others, on every rank
 };
 
-// What a training came to.
+// The result of a training.
 struct Training {
-  Metrics metrics;  // of the last evaluation, and of the best model's test; empty: it was stopped
+  Metrics metrics;  // of the last evaluation and of the best model's test; empty if stopped
   Signatures signatures;
   TrainingState state;
 };
 
-// Trains what a config says into a run's folder, keeps it, and tests the best model where the task
-// has a test split. SIGINT, SIGTERM, SIGHUP and SIGUSR1 end it after a step, or while it evaluates,
-// with a checkpoint. By all ranks; rank 0 alone locks the folder and writes.
+// Trains a config into a run's folder, and evaluates the best model on the test split if there is
+// one. SIGINT, SIGTERM, SIGHUP and SIGUSR1 end it after a step, or within an evaluation, with a
+// checkpoint; a second signal kills the process. Called by all ranks; rank 0 alone writes. Throws
+// InputError if the folder, the config or the data do not allow it.
 Training train_into(const Run& run, const Config& config, const TrainingOptions& options,
                     Ranks& ranks);
 Training train_into(const Run& run, const Config& config, const TrainingOptions& options);

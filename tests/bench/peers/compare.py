@@ -3,7 +3,7 @@
     python3 -m venv ~/peers && ~/peers/bin/pip install torch jax
     python3 tests/bench/peers/compare.py --peers ~/peers/bin/python
 
-Each round runs `tapestry bench`, torch_steps.py in each of its modes and jax_steps.py once, one
+Each round runs `tapestry-bench`, torch_steps.py in each of its modes and jax_steps.py once, one
 after the other, each in a process of its own, with the same number of threads. A step's time is
 the median over the rounds of each run's median step. A ratio is the median over the rounds of the
 ratio within a round, with the smallest and the largest: above 1, Tapestry takes less. PyTorch's
@@ -46,8 +46,9 @@ def parse_arguments():
         "workloads", nargs="*", metavar="WORKLOAD", help="all by default: " + ", ".join(WORKLOADS)
     )
     parser.add_argument("--peers", default=sys.executable, help="a Python that has torch and jax")
-    tapestry = HERE.parents[2] / "build/release/bin/tapestry"
-    parser.add_argument("--tapestry", default=str(tapestry), help="by default this tree's")
+    programs = HERE.parents[2] / "build/release/bin"
+    parser.add_argument("--tapestry", default=str(programs / "tapestry"), help="for its version")
+    parser.add_argument("--bench", default=str(programs / "tapestry-bench"), help="which measures")
     parser.add_argument("--rounds", type=positive, default=3)
     parser.add_argument("--threads", type=positive, default=len(one_cpu_per_core()))
     parser.add_argument("--timeout", type=positive, default=1800, help="of one run, in seconds")
@@ -57,7 +58,7 @@ def parse_arguments():
     for name in arguments.workloads:
         if name not in WORKLOADS:
             parser.error(f"no workload {name} ({', '.join(WORKLOADS)})")
-    for program in (arguments.tapestry, arguments.peers):
+    for program in (arguments.tapestry, arguments.bench, arguments.peers):
         if not shutil.which(program):
             parser.error(f"no program {program}")
     return arguments
@@ -141,7 +142,7 @@ def commands(name, arguments, bf16):
     modes = ["eager", "compile"]
     if bf16 and name != "gpt-nano" and isinstance(WORKLOADS[name], Transformer):
         modes += ["bf16", "bf16-compile"]
-    contestants = {"tapestry": [arguments.tapestry, "bench", name, "--json"]}
+    contestants = {"tapestry": [arguments.bench, name, "--json"]}
     contestants |= {mode: [*torch_steps, mode] for mode in modes}
     if not isinstance(WORKLOADS[name], Graph):
         contestants["jax"] = [arguments.peers, str(HERE / "jax_steps.py"), *peer]

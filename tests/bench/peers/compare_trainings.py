@@ -2,7 +2,7 @@
 
     python3 tests/bench/peers/compare_trainings.py --peers ~/peers/bin/python --data ~/data
 
-In --data lie tinyshakespeare.txt and cora/. Each round runs `tapestry bench --time-to-loss` and
+In --data lie tinyshakespeare.txt and cora/. Each round runs `tapestry-bench --time-to-loss` and
 torch_trainings.py, eager and compiled, once each and one after the other. The seconds begin with
 the process; data and evaluations count. torch_trainings.py says what is the same and what is not.
 The clothes that Tapestry draws are written for PyTorch before, which does not count. The cache of
@@ -41,7 +41,8 @@ def parse_arguments():
     parser.add_argument("trainings", nargs="*", help="all by default: " + ", ".join(TRAININGS))
     parser.add_argument("--peers", default=sys.executable, help="a Python that has torch")
     programs = HERE.parents[2] / "build/release/bin"
-    parser.add_argument("--tapestry", default=str(programs / "tapestry"))
+    parser.add_argument("--tapestry", default=str(programs / "tapestry"), help="for its version")
+    parser.add_argument("--bench", default=str(programs / "tapestry-bench"), help="which trains")
     parser.add_argument(
         "--tests", default=str(programs / "tapestry-tests"), help="which writes the clothes"
     )
@@ -54,7 +55,7 @@ def parse_arguments():
     for name in arguments.trainings:
         if name not in TRAININGS:
             parser.error(f"no training {name} ({', '.join(TRAININGS)})")
-    for program in (arguments.tapestry, arguments.tests, arguments.peers):
+    for program in (arguments.tapestry, arguments.bench, arguments.tests, arguments.peers):
         if not shutil.which(program):
             parser.error(f"no program {program}")
     return arguments
@@ -74,7 +75,7 @@ def commands(name, arguments, folder):
     common = [name, "--data", str(folder), "--threads", str(arguments.threads)]
     script = [arguments.peers, str(HERE / "torch_trainings.py"), *common, "--mode"]
     return {
-        "tapestry": [arguments.tapestry, "bench", "--time-to-loss", "--json", *common],
+        "tapestry": [arguments.bench, "--time-to-loss", "--json", *common],
         "eager": [*script, "eager"],
         "compile": [*script, "compile"],
     }

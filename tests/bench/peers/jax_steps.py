@@ -1,4 +1,4 @@
-"""The workloads of `tapestry bench` in JAX, one a process: prints one JSON line.
+"""The workloads of `tapestry-bench` in JAX, one a process: prints one JSON line.
 
     python3 -m venv ~/peers && ~/peers/bin/pip install torch jax
     ~/peers/bin/python jax_steps.py gpt-nano

@@ -1,7 +1,7 @@
 """What the peers' benchmarks share: the workloads' shapes, the timing of steps, the command line.
 
-The workloads are those of train/tools/bench/workloads.cpp, the rules of timing those of
-train/tools/bench/benchmark.cpp.
+The workloads are those of tests/bench/workloads.cpp, the rules of timing those of
+train/measure/step_speed.cpp.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The workloads of `tapestry bench` in PyTorch, one a process: prints one JSON line.
+"""The workloads of `tapestry-bench` in PyTorch, one a process: prints one JSON line.
 
     python3 -m venv ~/peers && ~/peers/bin/pip install torch jax
     ~/peers/bin/python torch_steps.py gpt-nano --mode eager

@@ -1,4 +1,4 @@
-"""The trainings of `tapestry bench --time-to-loss` in PyTorch, one a process: prints one JSON line.
+"""The trainings of `tapestry-bench --time-to-loss` in PyTorch, one a process: prints one JSON line.
 
     ~/peers/bin/python torch_trainings.py shakespeare-char --data ~/data --mode eager
 

@@ -4,10 +4,10 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "train/measure/machine.hpp"
 #include "train/measure/quantities.hpp"
 #include "train/run/atomic_file.hpp"
 #include "train/tools/doctor/check.hpp"
-#include "train/trainer/status_line.hpp"
 
 // The list of checks, how they are run, and the check of memory, time and disk.
 namespace tapestry {

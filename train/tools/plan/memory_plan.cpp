@@ -10,7 +10,6 @@
 #include "train/config/keys.hpp"
 #include "train/trainer/begin_task.hpp"
 #include "train/trainer/evaluation.hpp"
-#include "train/trainer/status_line.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace tapestry {

@@ -10,10 +10,10 @@
 #include "autograd/parallel.hpp"
 #include "data/json.hpp"
 #include "train/config/keys.hpp"
+#include "train/measure/machine.hpp"
 #include "train/measure/quantities.hpp"
 #include "train/tasks/language/corpus.hpp"
 #include "train/trainer/begin_task.hpp"
-#include "train/trainer/status_line.hpp"
 
 namespace tapestry {
 namespace {

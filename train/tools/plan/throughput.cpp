@@ -10,7 +10,7 @@
 #include "autograd/buffer_pool.hpp"
 #include "train/config/keys.hpp"
 #include "train/measure/machine.hpp"
-#include "train/measure/statistics.hpp"
+#include "train/measure/step_speed.hpp"
 #include "train/run/atomic_file.hpp"
 #include "train/tools/plan/plan.hpp"
 #include "train/trainer/begin_task.hpp"
@@ -67,23 +67,6 @@ double measure_writing(std::int64_t bytes) try {
   return 0;
 }
 
-void measure_steps(Trainer& trainer, std::int64_t most, double seconds, bool lengths_differ,
-                   Throughput& throughput) {
-  throughput.first_step_s = time_once([&] { trainer.step(); });
-  std::vector<double> times;
-  double spent = throughput.first_step_s;
-  while (throughput.first_step_s < seconds && 1 + std::ssize(times) < most &&
-         (std::ssize(times) < least_steps || spent < seconds)) {
-    times.push_back(time_once([&] { trainer.step(); }));
-    spent += times.back();
-  }
-  throughput.steps = std::max<std::int64_t>(1, std::ssize(times));
-  if (times.empty()) times.push_back(throughput.first_step_s);
-  throughput.step_s = lengths_differ ? mean_of(times) : median_of(times);
-  throughput.fastest_step_s = *std::ranges::min_element(times);
-  throughput.slowest_step_s = *std::ranges::max_element(times);
-}
-
 }  // namespace
 
 Throughput measure_throughput(const Config& config, const ThroughputOptions& options) {
@@ -98,8 +81,18 @@ Throughput measure_throughput(const Config& config, const ThroughputOptions& opt
     task = begin_task(config);
     trainer.emplace(*task, config, Run(""), nullptr, stop, alone);
   });
-  measure_steps(*trainer, config[key::steps], options.seconds,
-                !task->training_data().lengths().empty(), throughput);
+  const StepTimes steps =
+      time_steps([&] { trainer->step(); }, {.warm_up = 1,
+                                            .least_steps = least_steps,
+                                            .most_steps = config[key::steps] - 1,
+                                            .least_s = options.seconds,
+                                            .longest_first_s = options.seconds});
+  const bool lengths_differ = !task->training_data().lengths().empty();
+  throughput.first_step_s = steps.first_s;
+  throughput.step_s = lengths_differ ? steps.mean_s : steps.median_s;
+  throughput.fastest_step_s = steps.fastest_s;
+  throughput.slowest_step_s = steps.slowest_s;
+  throughput.steps = steps.steps;
   throughput.evaluation_s =
       measure_evaluation(*task, task->validation_data(), config, options.seconds);
   if (task->test_data())

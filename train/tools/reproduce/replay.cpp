@@ -10,7 +10,7 @@
 #include "train/run/session.hpp"
 #include "train/task.hpp"
 #include "train/tools/reproduce/retraining.hpp"
-#include "train/trainer/callbacks/skip_steps.hpp"
+#include "train/trainer/callbacks/callbacks.hpp"
 #include "train/trainer/evaluation.hpp"
 #include "train/trainer/explanation.hpp"
 

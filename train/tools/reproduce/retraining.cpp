@@ -11,6 +11,7 @@
 #include "train/config/keys.hpp"
 #include "train/measure/machine.hpp"
 #include "train/trainer/begin_task.hpp"
+#include "train/trainer/open_run.hpp"
 
 namespace tapestry {
 namespace {

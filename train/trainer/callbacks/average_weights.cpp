@@ -6,9 +6,8 @@ namespace {
 
 class WeightAveraging final : public Callback {
  public:
-  WeightAveraging(const std::vector<Parameter*>& parameters, const Optimizer& optimizer,
-                  double decay)
-      : optimizer_(optimizer), average_(parameters, decay) {}
+  WeightAveraging(const Optimizer& optimizer, double decay)
+      : optimizer_(optimizer), average_(optimizer.parameters(), decay) {}
 
   void save(OptimizerState& state) const override {
     state.insert(state.end(), average_.arrays().begin(), average_.arrays().end());
@@ -30,9 +29,8 @@ class WeightAveraging final : public Callback {
 
 }  // namespace
 
-std::unique_ptr<Callback> average_weights(const std::vector<Parameter*>& parameters,
-                                          const Optimizer& optimizer, double decay) {
-  return std::make_unique<WeightAveraging>(parameters, optimizer, decay);
+std::unique_ptr<Callback> average_weights(const Optimizer& optimizer, double decay) {
+  return std::make_unique<WeightAveraging>(optimizer, decay);
 }
 
 }  // namespace tapestry

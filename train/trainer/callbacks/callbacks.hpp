@@ -18,30 +18,41 @@ using Log = std::function<void(const std::string& message)>;
 
 // Returns the callbacks that keep and exchange averaged weights (train.average_decay): their arrays
 // in a checkpoint are "optimizer.weights.<parameter>".
-std::unique_ptr<Callback> average_weights(const std::vector<Parameter*>& parameters,
-                                          const Optimizer& optimizer, double decay);
+std::unique_ptr<Callback> average_weights(const Optimizer& optimizer, double decay);
 
-// Returns what skips steps that are not finite or jump (train.max_bad_steps), and throws
-// std::runtime_error with an explanation at one step too many. State: TrainingState::skipped.
+// Returns the callback that skips steps that are not finite or jump (train.max_bad_steps), and
+// throws std::runtime_error with an explanation at one step too many. State:
+// TrainingState::skipped.
 std::unique_ptr<Callback> skip_steps(const Config& config, TrainingState& state, Ranks& ranks,
                                      Log log);
 
-// Returns what ends a training whose validation loss no longer improves (train.early_stopping,
-// train.min_delta). State: TrainingState::early_stopping.
+// The number of gradient norms whose median the next one is compared with, once there are as many.
+inline constexpr std::size_t norms_compared = 50;
+
+// Returns what is wrong with the next step: its loss or gradient norm is not finite, or its norm is
+// above train.bad_step_factor times the median of those before. Empty: nothing is wrong.
+std::string fault_of_step(double loss, double norm, const Config& config,
+                          const TrainingState::SkippedSteps& state);
+
+// Adds the norm of a step without a fault to those that later ones are compared with.
+void remember_norm(double norm, const Config& config, TrainingState::SkippedSteps& state);
+
+// Returns the callback that ends a training whose validation loss no longer improves
+// (train.early_stopping, train.min_delta). State: TrainingState::early_stopping.
 std::unique_ptr<Callback> stop_early(const Config& config, TrainingState& state, Log log);
 
-// Returns what sets `stop` when the process has run for `minutes` (train.time_limit; 0: never).
-// On every rank.
+// Returns the callback that sets `stop` when the process has run for `minutes` (train.time_limit;
+// 0: never). On every rank.
 std::unique_ptr<Callback> limit_time(double minutes, std::atomic<bool>& stop);
 
-// Returns what measures the steps 6 to 25 of this process (--profile), writes profile.txt and
-// trace.json, and logs the table.
+// Returns the callback that measures the steps 6 to 25 of this process (--profile), writes
+// profile.txt and trace.json, and logs the table.
 std::unique_ptr<Callback> profile_steps(RunLock& lock, const Ranks& ranks, const GradientSum& sum,
                                         Log log);
 
-// Return what writes metrics.jsonl, checksums.jsonl (of each evaluated tensor), samples.jsonl
-// (train.samples) and TensorBoard's events (train.tensorboard). Progress, which shows a training on
-// the terminal, has a header of its own and comes after the checksums.
+// Return callbacks that write metrics.jsonl, checksums.jsonl (of each evaluated tensor),
+// samples.jsonl (train.samples) and TensorBoard's events (train.tensorboard). Progress, which shows
+// a training on the terminal, has a header of its own and comes after the checksums.
 std::unique_ptr<Callback> record_metrics(RunLock& lock);
 std::unique_ptr<Callback> record_checksums(RunLock& lock);
 std::unique_ptr<Callback> record_for_tensorboard(RunLock& lock, Task& task, const Config& config);

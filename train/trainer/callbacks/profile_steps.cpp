@@ -15,7 +15,7 @@ namespace {
 using profile::Event;
 using profile::Phase;
 
-// The first steps still make buffers and primitives.
+// The first steps still create buffers.
 constexpr std::int64_t skipped_steps = 5, profiled_steps = 20;
 
 struct Row {
@@ -110,8 +110,7 @@ class Profile final : public Callback {
     is_reported_ = true;
     const std::int64_t steps = steps_ - skipped_steps;
     if (steps <= 0)
-      return log_(
-          fmt::format("no profile: it looks at the steps after the first {}\n", skipped_steps));
+      return log_(fmt::format("no profile: the first {} steps are not measured\n", skipped_steps));
     const std::string table = profile_table(events_, steps);
     lock_.replace(lock_.run().trace(), {profile_trace(events_)});
     lock_.replace(lock_.run().profile(), {table});

@@ -1,33 +1,53 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "train/trainer/callback.hpp"
 
 namespace tapestry {
 
-struct ProgressOptions {
-  std::int64_t steps = 0;  // of the whole training
-  bool quiet = false;      // shows notes only
-  bool own_memory = true;  // the training is this process's: its memory is shown
+// The progress of a training.
+struct Status {
+  std::int64_t step = 0, steps = 0;
+  double loss = 0;
+  std::span<const double> losses{};  // the latest ones; empty: no curve
+  double units_per_s = 0;
+  std::string unit{};             // "tokens"
+  double seconds_left = -1;       // below 0: not known
+  std::int64_t memory_bytes = 0;  // resident; 0: not known
 };
 
-// Shows a training on the terminal: one line that is written over, or, where the output is no
-// terminal that can erase, a plain line now and then.
+// Returns one line of at most `columns` columns. What does not fit is left out, loss and step last:
+// "step 120/400  loss 2.5495  █▆▄▃▂▁  21355 tokens/s  0:12 left  312 MB"
+std::string status_line(const Status& status, std::int64_t columns);
+
+// Returns the values as a curve of at most `columns` columns, each the mean of as many values:
+// "█▅▂▁".
+std::string sparkline(std::span<const double> values, std::int64_t columns);
+
+struct ProgressOptions {
+  std::int64_t steps = 0;  // of the whole training
+  bool quiet = false;      // shows messages only
+  bool own_memory = true;  // this process trains: its memory is shown
+};
+
+// Shows a training on the terminal: one line that is overwritten or, if the output is not a
+// terminal that can erase, a plain line every 5 s.
 class Progress final : public Callback {
  public:
   explicit Progress(const ProgressOptions& options);
-  ~Progress() override { on_end(); }  // what an error says has a line of its own
+  ~Progress() override { on_end(); }  // an error message begins on a new line
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   void on_begin(std::int64_t step, bool evaluated) override;
   void on_metrics(const MetricsLine& line) override;
   void on_message(const std::string& text) override;
-  void draw();  // the last line of training, if it was not, however short ago another was shown
+  void draw();  // shows the last line of training, if it was not shown yet
   void expect_steps(std::int64_t steps) { options_.steps = steps; }
-  // Whether more steps are to come, so that the line says when they will be done; true at first.
+  // Sets whether more steps will follow, so that the line shows the time left; true at first.
   void expect_more(bool more) { more_ = more; }
   void on_end() override;  // leaves the cursor on a new line
 

@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t most_text = 10'000;  // bytes of a sample
 
-// An attention's heads (H, T, S) as pictures beside each other, each as dark as its largest weight.
+// Returns the heads (H, T, S) of an attention as pictures beside each other; the largest weight of
+// each head is black.
 PictureGrid heads_as_pictures(const Array& weights) {
   Array images = weights.clone();
   const std::int64_t H = images.dim(0), size = images.size() / H;
@@ -24,8 +25,8 @@ PictureGrid heads_as_pictures(const Array& weights) {
   return {.images = images, .columns = H};
 }
 
-// A model says by an exception that it has nothing to show; one that diverges may fail in any way.
-// Neither ends a training.
+// Calls `show`, whose exceptions do not end the training, unless the disk failed: a model may have
+// nothing to show, and one that diverges may fail in any way.
 template <class Show>
 void if_possible(const Show& show) {
   try {

@@ -8,8 +8,8 @@ class MetricsFile final : public Callback {
  public:
   explicit MetricsFile(RunLock& lock) : file_(lock, lock.run().metrics()) {}
 
-  // A line of training is kept up to `step`, one of an evaluation as well, but the step's own only
-  // if it is not to be made again. A test, which ends a training, is always made again.
+  // Keeps the lines up to `step`; the evaluation of `step` itself only if it is not repeated. A
+  // test, which ends a training, is always repeated.
   void on_begin(std::int64_t step, bool evaluated) override {
     file_.open(step, [&](const std::string& line) {
       const auto entry = parse_metrics_line(line);

@@ -38,7 +38,7 @@ class SamplesFile final : public Callback {
       return sample && sample->step <= step;
     });
   }
-  // A model that diverges may fail to make a sample in any way: that does not end its training.
+  // A model that diverges may fail in any way; that does not end its training.
   void on_evaluation(std::int64_t step) override try {
     if (!budget_.allows_one()) return;
     budget_.spend_on([&] {

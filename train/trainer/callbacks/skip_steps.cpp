@@ -1,5 +1,3 @@
-#include "train/trainer/callbacks/skip_steps.hpp"
-
 #include <cmath>
 
 #include "train/config/keys.hpp"
@@ -21,14 +19,14 @@ bool compares_norms(const Config& config) {
 std::string fault_of_step(double loss, double norm, const Config& config,
                           const TrainingState::SkippedSteps& state) {
   if (!std::isfinite(loss) || !std::isfinite(norm))
-    return fmt::format("the loss is {} and the gradient's norm {}", without_sign_of_nan(loss),
+    return fmt::format("the loss is {} and the gradient norm {}", without_sign_of_nan(loss),
                        without_sign_of_nan(norm));
   if (!compares_norms(config) || state.norms.size() < norms_compared) return "";
   const double usual = median_of(state.norms), factor = config[key::bad_step_factor];
   if (norm <= factor * usual) return "";
   return fmt::format(
-      "the gradient's norm is {:.4g}, above {} times {:.4g}, the median of {} before", norm, factor,
-      usual, norms_compared);
+      "the gradient norm is {:.4g}, above {} times the median of the last {}, {:.4g}", norm, factor,
+      norms_compared, usual);
 }
 
 void remember_norm(double norm, const Config& config, TrainingState::SkippedSteps& state) {
@@ -60,7 +58,7 @@ class SkippedSteps final : public Callback {
   }
   void on_end() override {
     if (state_.count > 0)
-      log_(fmt::format("{} of {} steps were bad, and left out ({})\n", state_.count, training_.step,
+      log_(fmt::format("{} of {} steps were skipped ({})\n", state_.count, training_.step,
                        key::max_bad_steps.name));
   }
 
@@ -69,12 +67,12 @@ class SkippedSteps final : public Callback {
   void skip(const ComputedStep& computed, const std::string& fault) {
     const std::int64_t most = config_[key::max_bad_steps];
     if (++state_.count <= most)
-      return log_(fmt::format("step {}: left out: {} (bad step {} of at most {})\n",
+      return log_(fmt::format("step {}: skipped: {} (skipped step {} of at most {})\n",
                               computed.inputs.step + 1, fault, state_.count, most));
     const std::string explanation = explain_step(computed.inputs, ranks_);
-    const std::string excess =
-        most == 0 ? ""
-                  : fmt::format(", a bad step more than {} = {}", key::max_bad_steps.name, most);
+    const std::string excess = most == 0 ? ""
+                                         : fmt::format("; one step more than {} = {} to skip",
+                                                       key::max_bad_steps.name, most);
     ranks_.found_by_all();
     throw std::runtime_error(fmt::format("{}{}: {}", fault, excess, explanation));
   }

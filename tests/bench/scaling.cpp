@@ -1,4 +1,4 @@
-#include "train/tools/bench/scaling.hpp"
+#include "tests/bench/scaling.hpp"
 
 #include <fmt/core.h>
 
@@ -8,12 +8,13 @@
 
 #include "autograd/parallel.hpp"
 #include "autograd/restore.hpp"
-#include "train/tools/bench/benchmark.hpp"
 
 namespace tapestry {
 namespace {
 
 using profile::Event;
+
+constexpr const char* between_steps = "between steps";  // the mark before each step
 
 double sum(const std::vector<double>& seconds) {
   return std::accumulate(seconds.begin(), seconds.end(), 0.0);
@@ -30,7 +31,7 @@ bool same_loops(const Part& a, const Part& b) {
   return std::ranges::equal(a.loops, b.loops, {}, pieces, pieces);
 }
 
-// The lesser of two steps, piece by piece: what the system did meanwhile is no part of the work.
+// Keeps the shorter time of two steps, piece by piece: interruptions do not count.
 void keep_the_least(std::vector<Part>& step, const std::vector<Part>& other) {
   if (!std::ranges::equal(step, other, same_loops)) return;
   const auto lesser = [](double a, double b) { return std::min(a, b); };
@@ -42,7 +43,7 @@ void keep_the_least(std::vector<Part>& step, const std::vector<Part>& other) {
   }
 }
 
-// Of one op in one phase.
+// One op in one phase.
 struct Row {
   std::string name;
   double one_s = 0, many_s = 0, serial_s = 0, longest_piece_s = 0;
@@ -98,6 +99,15 @@ double seconds_of(const Part& part, int threads) {
   double seconds = part.serial_s;
   for (const std::vector<double>& loop : part.loops) seconds += longest_thread(loop, threads);
   return seconds;
+}
+
+StepSpeed measure_steps(const std::function<void()>& step, const TimingOptions& options) {
+  if (!profile::keeps_loops()) return step_speed(step, options);
+  const auto marked_step = [&] {
+    profile::mark(profile::Phase::step, between_steps, nullptr, 0);
+    step();
+  };
+  return {.times = time_steps(marked_step, options)};
 }
 
 std::vector<Part> parts_of_step(int threads, const std::function<void()>& measure) {

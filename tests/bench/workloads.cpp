@@ -1,3 +1,5 @@
+#include "tests/bench/workloads.hpp"
+
 #include <set>
 
 #include "autograd/kernels/matmul.hpp"
@@ -10,11 +12,11 @@
 #include "layers/models/vae.hpp"
 #include "optim/adam.hpp"
 #include "optim/clip.hpp"
+#include "tests/bench/scaling.hpp"
 #include "train/generate/batched_generation.hpp"
-#include "train/tools/bench/benchmark.hpp"
 
-// Whole training steps (forward, backward, optimiser; transformers with clipping) on random batches
-// of the true shape, one attention layer by length, and generation.
+// Training steps (forward, backward, optimizer; transformers with clipping) on random batches of
+// the true shapes, attention layers of several lengths, and generation.
 namespace tapestry {
 namespace {
 
@@ -40,7 +42,7 @@ double transformer_flops(Transformer& model, std::int64_t B, std::int64_t T) {
   return tokens * (6 * weights + attention);
 }
 
-BenchmarkResult transformer_step(const TransformerOptions& options, std::int64_t B) {
+StepSpeed transformer_step(const TransformerOptions& options, std::int64_t B) {
   Random init(1, Stream::init);
   Transformer model(options, init);
   const std::vector<Parameter*> parameters = model.parameters();
@@ -48,7 +50,7 @@ BenchmarkResult transformer_step(const TransformerOptions& options, std::int64_t
   const std::int64_t T = options.context;
   const Array tokens = random_tokens(B, T, options.vocabulary);
   const Array targets = random_tokens(B, T, options.vocabulary);
-  BenchmarkResult result = time_steps([&] {
+  StepSpeed result = measure_steps([&] {
     Tape tape;
     const Tensor loss = cross_entropy(model.forward(tokens), targets);
     const Gradients gradients = tape.backward(loss);
@@ -61,13 +63,13 @@ BenchmarkResult transformer_step(const TransformerOptions& options, std::int64_t
 }
 
 // Products of operands rounded to bfloat16.
-BenchmarkResult transformer_step_bfloat16(const TransformerOptions& options, std::int64_t B) {
+StepSpeed transformer_step_bfloat16(const TransformerOptions& options, std::int64_t B) {
   const UseMatmulPrecision rounded(MatmulPrecision::bfloat16);
   return transformer_step(options, B);
 }
 
 // So little work that threads can only be in the way.
-BenchmarkResult mlp_step() {
+StepSpeed mlp_step() {
   constexpr std::int64_t B = 32;
   Random init(1, Stream::init);
   Mlp model({16, 16, 16, 1}, init);
@@ -76,7 +78,7 @@ BenchmarkResult mlp_step() {
   Array x({B, 16}), y({B, 1});
   init.fill_normal(x, 0, 1);
   init.fill_normal(y, 0, 1);
-  BenchmarkResult result = time_steps([&] {
+  StepSpeed result = measure_steps([&] {
     Tape tape;
     const Gradients gradients = tape.backward(mean(squared_error(model.forward(x), y)));
     optimizer.step(gradients, 1e-3, clip(gradients, parameters, 1).scale);
@@ -110,14 +112,14 @@ double vae_flops(Vae& model) {
   return 6 * products - 2 * first;
 }
 
-BenchmarkResult vae_step(const VaeOptions& options, std::int64_t B) {
+StepSpeed vae_step(const VaeOptions& options, std::int64_t B) {
   Random init(1, Stream::init);
   Vae model(options, init);
   const std::vector<Parameter*> parameters = model.parameters();
   Adam optimizer(parameters, {});
   Array images({B, model.options.pixels()});
   Random(1, Stream::data).fill_uniform(images, 0, 1);
-  BenchmarkResult result = time_steps([&] {
+  StepSpeed result = measure_steps([&] {
     Random noise(1, Stream::dropout);
     Tape tape;
     const Vae::Elbo elbo = model.elbo(images, noise);
@@ -150,7 +152,7 @@ Array words(std::int64_t N, std::int64_t F, std::int64_t count, Random& random) 
 
 // Training steps of Kipf & Welling's network: dropout of all that it reads, 140 nodes to learn
 // from.
-BenchmarkResult graph_step() {
+StepSpeed graph_step() {
   constexpr std::int64_t N = 2708, F = 1433, classes = 7, labelled = 140;
   Random init(1, Stream::init), data(1, Stream::data);
   GraphNetwork model({.inputs = F, .classes = classes, .dropout = 0.5}, init);
@@ -163,7 +165,7 @@ BenchmarkResult graph_step() {
   Array targets = Array::full({N}, ignored_target, DType::int32);
   for (std::int64_t i = 0; i < labelled; ++i)
     targets.mutable_values<std::int32_t>()[i] = static_cast<std::int32_t>(i % classes);
-  BenchmarkResult result = time_steps([&] {
+  StepSpeed result = measure_steps([&] {
     Random noise(1, Stream::dropout);
     Tape tape;
     const Tensor logits =
@@ -178,15 +180,15 @@ BenchmarkResult graph_step() {
 }
 
 // One causal multi-head attention layer, 8 heads of 64, forward and backward.
-BenchmarkResult attention_step(std::int64_t T,
-                               const std::optional<RandomFeaturesOptions>& random_features = {}) {
+StepSpeed attention_step(std::int64_t T,
+                         const std::optional<RandomFeaturesOptions>& random_features = {}) {
   constexpr std::int64_t C = 512;
   Random init(1, Stream::init);
   const SelfAttention layer(C, init, {.heads = 8, .random_features = random_features});
   Array values({1, T, C});
   init.fill_normal(values, 0, 1);
   const Tensor x = Tensor::variable(values);
-  BenchmarkResult result = time_steps([&] {
+  StepSpeed result = measure_steps([&] {
     Tape tape;
     tape.backward(sum(layer.forward(x, {.causal = true})));
   });
@@ -199,22 +201,22 @@ BenchmarkResult attention_step(std::int64_t T,
 
 // The same by 64 random features a head: two projections to them, and in place of the length half
 // a chunk of 64 and, twice, sums of 2 · 64 by 64 a head.
-BenchmarkResult random_feature_step(std::int64_t T) {
+StepSpeed random_feature_step(std::int64_t T) {
   constexpr double C = 512, D = 64;
-  BenchmarkResult result = attention_step(T, RandomFeaturesOptions{});
+  StepSpeed result = attention_step(T, RandomFeaturesOptions{});
   const double chunks = 32 * (2 * D + D) * C / D, sums = 2 * 2 * D * C;
   result.flops = static_cast<double>(T) * 6 * (4 * C * C + 2 * C * D + chunks + sums);
   return result;
 }
 
 // 256 new tokens after a prompt of one, one at a time with cached keys and values.
-BenchmarkResult generation(const TransformerOptions& options) {
+StepSpeed generation(const TransformerOptions& options) {
   constexpr std::int64_t tokens = 256;
   TransformerOptions longer = options;
   longer.context = std::max<std::int64_t>(options.context, tokens + 1);
   Random init(1, Stream::init);
   const Transformer model(longer, init);
-  BenchmarkResult result = time_steps(
+  StepSpeed result = measure_steps(
       [&] {
         Random random(1, Stream::sample);
         generate(model, {1}, tokens, {.temperature = 0}, random);
@@ -226,13 +228,13 @@ BenchmarkResult generation(const TransformerOptions& options) {
 }
 
 // The same of several texts at once.
-BenchmarkResult generation_together(const TransformerOptions& options, std::int64_t texts) {
+StepSpeed generation_together(const TransformerOptions& options, std::int64_t texts) {
   constexpr std::int64_t tokens = 256;
   TransformerOptions longer = options;
   longer.context = std::max<std::int64_t>(options.context, tokens + 1);
   Random init(1, Stream::init);
   const Transformer model(longer, init);
-  BenchmarkResult result = time_steps(
+  StepSpeed result = measure_steps(
       [&] {
         std::vector<Request> requests;
         for (std::int64_t i = 0; i < texts; ++i)
@@ -286,60 +288,65 @@ TransformerOptions recomputed(TransformerOptions options) {
   return options;
 }
 
-const RegisterBenchmark workloads[] = {
-    {"gpt-nano",
-     {"4 layers of width 128, context 64, batch 12", [] { return transformer_step(nano, 12); }}},
-    {"gpt-char",
-     {"6 layers of width 384, context 256, batch 4",
-      [] { return transformer_step(character, 4); }}},
-    {"gpt2-124m",
-     {"12 layers of width 768, context 64, batch 4", [] { return transformer_step(gpt2, 4); }}},
-    {"gpt2-124m-t1024",
-     {"gpt2-124m, context 1024, batch 1", [] { return transformer_step(gpt2_long(), 1); }}},
-    {"gpt-char-bf16",
-     {"gpt-char with bfloat16 operands", [] { return transformer_step_bfloat16(character, 4); }}},
-    {"gpt2-124m-bf16",
-     {"gpt2-124m with bfloat16 operands", [] { return transformer_step_bfloat16(gpt2, 4); }}},
-    {"llama-char",
-     {"gpt-char with RMS norms, SwiGLU, shared heads and rotary positions",
-      [] { return transformer_step(llama_char(), 4); }}},
-    {"gpt-char-recompute",
-     {"gpt-char with checkpointed activations",
-      [] { return transformer_step(recomputed(character), 4); }}},
-    {"gpt2-124m-t1024-recompute",
-     {"gpt2-124m-t1024 with checkpointed activations",
-      [] { return transformer_step(recomputed(gpt2_long()), 1); }}},
-    {"mlp-16", {"16-16-16-1, batch 32", mlp_step}},
-    {"vae", {"784-400-20-400-784, batch 128", [] { return vae_step({}, 128); }}},
-    {"conv-vae",
-     {"two convolutions before 3136-400-3-400-3136, two after, batch 100",
-      [] {
-        return vae_step({.channels = {32, 64}, .latent = 3, .activation = Activation::gelu}, 100);
-      }}},
-    {"gcn-cora", {"two graph convolutions, 1433-16-7, of 2708 nodes, 5278 edges", graph_step}},
-    {"attention-256", {"one causal layer, 8 heads of 64", [] { return attention_step(256); }}},
-    {"attention-1024", {"one causal layer, 8 heads of 64", [] { return attention_step(1024); }}},
-    {"attention-4096", {"one causal layer, 8 heads of 64", [] { return attention_step(4096); }}},
-    {"attention-8192", {"one causal layer, 8 heads of 64", [] { return attention_step(8192); }}},
-    {"attention-16384", {"one causal layer, 8 heads of 64", [] { return attention_step(16384); }}},
-    {"random-features-1024",
-     {"attention-1024 by 64 random features a head", [] { return random_feature_step(1024); }}},
-    {"random-features-4096",
-     {"attention-4096 by 64 random features a head", [] { return random_feature_step(4096); }}},
-    {"random-features-8192",
-     {"attention-8192 by 64 random features a head", [] { return random_feature_step(8192); }}},
-    {"random-features-16384",
-     {"attention-16384 by 64 random features a head", [] { return random_feature_step(16384); }}},
-    {"generate-char", {"256 tokens with gpt-char", [] { return generation(character); }}},
-    {"generate-gpt2", {"256 tokens with gpt2-124m", [] { return generation(gpt2); }}},
-    {"generate-llama", {"256 tokens with llama-char", [] { return generation(llama_char()); }}},
-    {"generate-char-8",
-     {"256 tokens of 8 texts together with gpt-char",
-      [] { return generation_together(character, 8); }}},
-    {"generate-gpt2-8",
-     {"256 tokens of 8 texts together with gpt2-124m",
-      [] { return generation_together(gpt2, 8); }}},
-};
-
 }  // namespace
+
+const std::map<std::string, Workload>& workloads() {
+  static const std::map<std::string, Workload> all = {
+      {"gpt-nano",
+       {"4 layers of width 128, context 64, batch 12", [] { return transformer_step(nano, 12); }}},
+      {"gpt-char",
+       {"6 layers of width 384, context 256, batch 4",
+        [] { return transformer_step(character, 4); }}},
+      {"gpt2-124m",
+       {"12 layers of width 768, context 64, batch 4", [] { return transformer_step(gpt2, 4); }}},
+      {"gpt2-124m-t1024",
+       {"gpt2-124m, context 1024, batch 1", [] { return transformer_step(gpt2_long(), 1); }}},
+      {"gpt-char-bf16",
+       {"gpt-char with bfloat16 operands", [] { return transformer_step_bfloat16(character, 4); }}},
+      {"gpt2-124m-bf16",
+       {"gpt2-124m with bfloat16 operands", [] { return transformer_step_bfloat16(gpt2, 4); }}},
+      {"llama-char",
+       {"gpt-char with RMS norms, SwiGLU, shared heads and rotary positions",
+        [] { return transformer_step(llama_char(), 4); }}},
+      {"gpt-char-recompute",
+       {"gpt-char with checkpointed activations",
+        [] { return transformer_step(recomputed(character), 4); }}},
+      {"gpt2-124m-t1024-recompute",
+       {"gpt2-124m-t1024 with checkpointed activations",
+        [] { return transformer_step(recomputed(gpt2_long()), 1); }}},
+      {"mlp-16", {"16-16-16-1, batch 32", mlp_step}},
+      {"vae", {"784-400-20-400-784, batch 128", [] { return vae_step({}, 128); }}},
+      {"conv-vae",
+       {"two convolutions before 3136-400-3-400-3136, two after, batch 100",
+        [] {
+          return vae_step({.channels = {32, 64}, .latent = 3, .activation = Activation::gelu}, 100);
+        }}},
+      {"gcn-cora", {"two graph convolutions, 1433-16-7, of 2708 nodes, 5278 edges", graph_step}},
+      {"attention-256", {"one causal layer, 8 heads of 64", [] { return attention_step(256); }}},
+      {"attention-1024", {"one causal layer, 8 heads of 64", [] { return attention_step(1024); }}},
+      {"attention-4096", {"one causal layer, 8 heads of 64", [] { return attention_step(4096); }}},
+      {"attention-8192", {"one causal layer, 8 heads of 64", [] { return attention_step(8192); }}},
+      {"attention-16384",
+       {"one causal layer, 8 heads of 64", [] { return attention_step(16384); }}},
+      {"random-features-1024",
+       {"attention-1024 by 64 random features a head", [] { return random_feature_step(1024); }}},
+      {"random-features-4096",
+       {"attention-4096 by 64 random features a head", [] { return random_feature_step(4096); }}},
+      {"random-features-8192",
+       {"attention-8192 by 64 random features a head", [] { return random_feature_step(8192); }}},
+      {"random-features-16384",
+       {"attention-16384 by 64 random features a head", [] { return random_feature_step(16384); }}},
+      {"generate-char", {"256 tokens with gpt-char", [] { return generation(character); }}},
+      {"generate-gpt2", {"256 tokens with gpt2-124m", [] { return generation(gpt2); }}},
+      {"generate-llama", {"256 tokens with llama-char", [] { return generation(llama_char()); }}},
+      {"generate-char-8",
+       {"256 tokens of 8 texts together with gpt-char",
+        [] { return generation_together(character, 8); }}},
+      {"generate-gpt2-8",
+       {"256 tokens of 8 texts together with gpt2-124m",
+        [] { return generation_together(gpt2, 8); }}},
+  };
+  return all;
+}
+
 }  // namespace tapestry

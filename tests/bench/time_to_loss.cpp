@@ -1,11 +1,10 @@
-#include "train/commands/time_to_loss.hpp"
+#include "tests/bench/time_to_loss.hpp"
 
 #include <filesystem>
 
 #include "train/config/keys.hpp"
 #include "train/measure/machine.hpp"
 #include "train/run/new_folder.hpp"
-#include "train/tools/bench/benchmark.hpp"
 #include "train/trainer/trainer.hpp"
 #include "train/trainer/training.hpp"
 
@@ -22,7 +21,7 @@ Config with_data(const std::string& config, const std::string& data, std::int64_
   return load_config(config, overrides);
 }
 
-// Ends a training whose validation loss reaches a goal, and counts what that took.
+// Ends a training whose validation loss reaches the goal, and records steps and seconds.
 class UntilLoss final : public Callback {
  public:
   UntilLoss(double goal, double before_s, TimeToLoss& result)
@@ -52,7 +51,7 @@ const std::map<std::string, double>& goals() {
 
 TimeToLoss time_to_loss(const std::string& name, const std::string& data, std::int64_t threads) {
   static const double start_up_s = process_age_s();
-  const double before_s = process_age_s() - start_up_s;  // what came before took
+  const double before_s = process_age_s() - start_up_s;  // of earlier trainings
   TimeToLoss result;
   UntilLoss until(goals().at(name), before_s, result);
   const Config config = with_data(name, data, threads);
