@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes unicode_kinds.hpp and unicode_forms.hpp beside it, from Debian's package unicode-data.
+"""Writes unicode_tables.hpp beside it, from Debian's package unicode-data.
 
     apt-get install -y unicode-data && data/text/make_unicode_tables.py
 
@@ -63,17 +63,38 @@ def stepped_runs(offsets):
     return found
 
 
+def literal_of(code, fields):
+    """The character as a literal has it: escaped if it combines with others or is written leftwards."""
+    is_plain = code < 0x7F or (fields[2] in ("Lu", "Ll", "Lo", "Sm") and fields[4] in ("L", "ON"))
+    return chr(code) if is_plain else f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"
+
+
+def cut(literals, columns=80):
+    """(index of the first, text) of each part of a list of literals that fits in the columns."""
+    width = 0
+    parts = []
+    for index, each in enumerate(literals):
+        width += sum(2 if character > "\u2E80" else 1 for character in each)
+        if not parts or width > columns:
+            parts.append([index, ""])
+            width = len(each)
+        parts[-1][1] += each
+    return parts
+
+
 def table(comment, declaration, rows):
-    body = textwrap.fill(" ".join(rows), 100, initial_indent="  ", subsequent_indent="  ")
+    body = textwrap.fill(" ".join(rows), 100, initial_indent="  ", subsequent_indent="  ",
+                         break_long_words=False, break_on_hyphens=False)
     return f"// {comment}\n{declaration} = {{\n{body}\n}};\n"
 
 
-def write(name, version, tables, include=""):
-    head = (f"#pragma once\n\n#include <cstdint>\n\n{include}"
+def write(version, tables):
+    head = ("#pragma once\n\n#include <cstdint>\n#include <string_view>\n\n"
+            '#include "data/text/unicode.hpp"\n\n'
             f"// Unicode {version}, by make_unicode_tables.py.\n// clang-format off\n"
             "namespace tapestry::unicode {\n\n")
     tail = "\n}  // namespace tapestry::unicode\n// clang-format on\n"
-    (HERE / name).write_text(head + "\n".join(tables) + tail, encoding="utf-8")
+    (HERE / "unicode_tables.hpp").write_text(head + "\n".join(tables) + tail, encoding="utf-8")
 
 
 def main():
@@ -100,12 +121,20 @@ def main():
         if fields[1] == "Full_Composition_Exclusion":
             excluded.update(span_of(fields[0]))
 
-    def triples(one_way):
-        return [f"{{0x{code:X},0x{first:X},{second and f'0x{second:X}'}}},"
-                for code, (first, second) in sorted(decompositions.items())
-                if (code in excluded) == one_way]
+    def literal(code):
+        return literal_of(code, every[code])
 
-    write("unicode_kinds.hpp", version, [
+    pairs, to_two, to_one = {}, [], {}
+    for code, (first, second) in sorted(decompositions.items()):
+        if code not in excluded:
+            pairs.setdefault(second, []).append(literal(first) + literal(code))
+        elif second:
+            to_two.append(f"{{0x{code:X},0x{first:X},0x{second:X}}},")
+        else:
+            begin = next((key for key in to_one if key + len(to_one[key]) == code), code)
+            to_one.setdefault(begin, []).append(literal(first))
+
+    write(version, [
         "inline constexpr auto L = CharacterKind::letter, N = CharacterKind::number,\n"
         "                      S = CharacterKind::space;\n",
         table("First, last, kind: categories L and N, and White_Space.",
@@ -115,17 +144,23 @@ def main():
               "inline constexpr struct { char32_t first, last, step; std::int32_t offset; } "
               "upper_cases[]",
               [f"{{0x{a:X},0x{b:X},{step},{offset}}}," for a, b, step, offset in
-               stepped_runs(lower)])],
-          '#include "data/text/unicode.hpp"\n\n')
-    write("unicode_forms.hpp", version, [
+               stepped_runs(lower)]),
         table("First, last, canonical combining class, of those whose class is not 0.",
               "inline constexpr struct { char32_t first, last; std::uint8_t value; } "
               "combining_classes[]",
               [f"{{0x{a:X},0x{b:X},{value}}}," for a, b, value in runs(classes)]),
-        table("Character and the two that it is made of.",
-              "inline constexpr char32_t compositions[][3]", triples(False)),
-        table("The same of those that are taken apart but never put together; 0: made of one.",
-              "inline constexpr char32_t one_way_decompositions[][3]", triples(True))])
+        table("The second of two characters, and each that may stand before it with what both make.",
+              "inline constexpr struct { char32_t second; std::u32string_view pairs; } "
+              "compositions[]",
+              [f'{{0x{second:X},U"{text}"}},' for second, texts in sorted(pairs.items())
+               for _, text in cut(texts)]),
+        table("A character and the two that it is taken apart into, but never composed of.",
+              "inline constexpr char32_t decompositions_to_two[][3]", to_two),
+        table("The first of consecutive characters, and what each of them stands for.",
+              "inline constexpr struct { char32_t first; std::u32string_view others; } "
+              "decompositions_to_one[]",
+              [f'{{0x{first + index:X},U"{text}"}},' for first, texts in sorted(to_one.items())
+               for index, text in cut(texts)])])
 
 
 if __name__ == "__main__":
