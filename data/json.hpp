@@ -16,7 +16,7 @@
 
 namespace tapestry {
 
-// A container of values that makes an array: a vector, a set.
+// A container of values that becomes an array: a vector, a set.
 template <class T>
 concept JsonRange = !std::convertible_to<T, std::string_view> && requires(const T& range) {
   typename T::value_type;
@@ -33,7 +33,7 @@ class JsonValue final {
   using array_t = std::vector<JsonValue>;
   using object_t = std::vector<std::pair<std::string, JsonValue>>;
 
-  // Thrown for a text that is not JSON, and for a value of another type than the one asked for.
+  // Thrown for a text that is not JSON, and for a value of another type than the requested one.
   struct exception : std::runtime_error {
     using runtime_error::runtime_error;
   };
@@ -109,13 +109,12 @@ class JsonValue final {
   bool is_array() const noexcept { return type_ == Type::array; }
   bool is_object() const noexcept { return type_ == Type::object; }
 
-  // The value as a bool, std::int32_t, std::int64_t, std::uint64_t, double, std::string,
-  // std::vector of int32_t, uint64_t or string, std::set<std::int32_t> or map of strings: these
-  // have specializations. Numbers are converted. Throws exception for another type.
+  // Returns the value as a bool, number or std::string, an array of these as a vector or set, and
+  // an object of them as a map. Numbers are converted. Throws exception for a value of another
+  // type.
   template <class T>
   T get() const;
-  template <class T>  // const std::int64_t&: of an integer only
-  T get_ref() const;
+  std::int64_t integer() const;  // the same, of an integer only
 
   // Elements of an array or members of an object: 0 of null, 1 of other values.
   std::size_t size() const noexcept;
@@ -175,46 +174,51 @@ class JsonValue final {
   mutable Payload payload_{};
 };
 
-template <>
-bool JsonValue::get() const;
-template <>
-std::int32_t JsonValue::get() const;
-template <>
-std::int64_t JsonValue::get() const;
-template <>
-std::uint64_t JsonValue::get() const;
-template <>
-double JsonValue::get() const;
-template <>
-std::string JsonValue::get() const;
-template <>
-std::vector<std::int32_t> JsonValue::get() const;
-template <>
-std::vector<std::uint64_t> JsonValue::get() const;
-template <>
-std::vector<std::string> JsonValue::get() const;
-template <>
-std::set<std::int32_t> JsonValue::get() const;
-template <>
-std::map<std::string, std::string> JsonValue::get() const;
-template <>
-const std::int64_t& JsonValue::get_ref() const;
+// --- implementation of the templates ---
 
-// How deep the lists and objects of a JSON text go: 0 of "1", 1 of "[1]", 2 of "[[1]]". Of a text
-// that is not JSON, at least as deep as a parser follows it. JSON values are copied, compared and
-// written recursively, so that what a file holds is refused above max_json_depth.
+template <class T>
+T JsonValue::get() const {
+  if constexpr (std::same_as<T, bool>) {
+    expect(is_boolean(), 302, "type must be boolean, but is");
+    return payload_.boolean;
+  } else if constexpr (std::integral<T> || std::floating_point<T>) {
+    expect(is_number(), 302, "type must be number, but is");
+    if (type_ == Type::real) return static_cast<T>(payload_.real);
+    if (type_ == Type::integer) return static_cast<T>(payload_.integer);
+    return static_cast<T>(static_cast<std::uint64_t>(payload_.integer));
+  } else if constexpr (std::same_as<T, std::string>) {
+    expect(is_string(), 302, "type must be string, but is");
+    return *payload_.string;
+  } else if constexpr (requires { typename T::mapped_type; }) {
+    expect(is_object(), 302, "type must be object, but is");
+    T members;
+    for (const auto& [name, value] : items())
+      members.emplace(name, value.template get<typename T::mapped_type>());
+    return members;
+  } else {
+    expect(is_array(), 302, "type must be array, but is");
+    T elements;
+    for (const JsonValue& element : *this)
+      elements.insert(elements.end(), element.template get<typename T::value_type>());
+    return elements;
+  }
+}
+
+// Returns the depth of the lists and objects of a JSON text: 0 for "1", 1 for "[1]", 2 for "[[1]]".
+// For a text that is not JSON it is at least the depth that a parser reaches. JSON values are
+// copied, compared and written recursively, so files are refused above max_json_depth.
 int json_depth(std::string_view text);
 
 inline constexpr int max_json_depth = 32;
 
-// Whether an object in a JSON text has a key twice, of which a parser keeps one value only.
+// Returns whether an object in a JSON text has a key twice. A parser keeps only one of its values.
 bool has_duplicate_keys(std::string_view text);
 
-// Returns the value with its members sorted by name. Throws InputError, which names the file and
-// the line, for what is not JSON or deeper than that.
+// Returns the value with its members sorted by name. Throws InputError with file and line for a
+// text that is not JSON or deeper than that.
 JsonValue parse_json(std::string_view text, const std::string& path);
 
-// What it holds, for a message: on one line, in ASCII, and not for long.
+// Returns the beginning of a value for a message, on one line and in ASCII.
 std::string brief(const JsonValue& json);
 
 }  // namespace tapestry

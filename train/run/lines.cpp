@@ -17,7 +17,7 @@ using Json = JsonValue;
 }  // namespace
 
 std::int64_t integer_in(const Json& line, const char* name) {
-  return line.at(name).get_ref<const std::int64_t&>();
+  return line.at(name).integer();
 }
 
 std::string MetricsLine::json() const {
