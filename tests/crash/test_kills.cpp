@@ -6,6 +6,7 @@
 #include <memory>
 #include <random>
 
+#include "tests/support/arrays.hpp"
 #include "tests/support/run_fixture.hpp"
 #include "tests/support/small_data.hpp"
 #include "train/config/shipped_configs.hpp"
@@ -113,9 +114,7 @@ class Victim {
     if (a.file.tensors.size() != b.file.tensors.size()) return "number of tensors";
     for (const auto& [name, x] : a.file.tensors) {
       const Array* y = b.file.find(name);
-      if (!y || x.shape() != y->shape() || x.dtype() != y->dtype() ||
-          std::memcmp(x.raw(), y->raw(), x.bytes()) != 0)
-        return "tensor " + name;
+      if (!y || !same_bits(x, *y)) return "tensor " + name;
     }
     return "";
   }

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "tests/support/arrays.hpp"
 #include "tests/support/run_fixture.hpp"
 
 // Trainings that end before their last step, and those whose weights are averaged.
@@ -66,7 +67,7 @@ TEST_CASE("training: averaged weights are evaluated and kept; the weights themse
     if (name.starts_with("optimizer.")) continue;
     const Array* weights = whole.file.find("optimizer.weights." + name);
     REQUIRE_MESSAGE(weights != nullptr, name);
-    CHECK_MESSAGE(std::memcmp(weights->raw(), array.raw(), array.bytes()) == 0, name);
+    CHECK_MESSAGE(same_bits(*weights, array), name);
   }
   CHECK(fixture.last_validation("plain")["loss"] != fixture.last_validation("whole")["loss"]);
   const double best = load_checkpoint(fixture.best("whole")).state.best_loss;

@@ -5,10 +5,10 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 
+#include "tests/support/arrays.hpp"
 #include "tests/support/run_fixture.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/run.hpp"
@@ -147,8 +147,7 @@ TEST_CASE("training: evaluating, logging or saving more often changes nothing") 
     const Checkpoint a = load_checkpoint(fixture.checkpoint(config));
     const Checkpoint b = load_checkpoint(fixture.checkpoint(config + "-often"));
     for (std::size_t i = 0; i < a.file.tensors.size(); ++i)
-      CHECK(std::memcmp(a.file.tensors[i].second.raw(), b.file.tensors[i].second.raw(),
-                        a.file.tensors[i].second.bytes()) == 0);
+      CHECK(same_bits(a.file.tensors[i].second, b.file.tensors[i].second));
     CHECK(fixture.metrics(config + "-often").size() == (config == "vae" ? 81 : 80));  // and a test
     CHECK(untimed({fixture.last_validation(config + "-often")}) ==
           untimed({fixture.last_validation(config)}));
