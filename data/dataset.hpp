@@ -2,35 +2,105 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
+#include <variant>
 #include <vector>
 
+#include "autograd/adjacency.hpp"
+#include "autograd/array.hpp"
+#include "autograd/check.hpp"
 #include "autograd/checksum.hpp"
 #include "autograd/dry_run.hpp"
-#include "data/batch.hpp"
 
 namespace tapestry {
 
-// Which inputs a built-in task draws from: the two splits have none in common.
+// A text that a generated text is compared with.
+struct Reference {
+  std::string line{};
+  bool source_cut = false;  // the source was truncated
+};
+
+// The auxiliary inputs of an encoder–decoder model, whose encoder reads the sources.
+struct SourceTokens {
+  Array tokens{};                       // (B, S) int32
+  Array padding{};                      // (B, S) int32: 1 where a token is padding, else 0
+  std::vector<Reference> references{};  // B of them
+};
+
+// The auxiliary inputs of a graph network, whose inputs are the features (N, F) of the nodes. The
+// graphs are joined to one; graph g has the nodes [first_nodes[g], first_nodes[g + 1]), int32. If
+// the examples are single nodes, first_nodes is empty.
+struct GraphPart {
+  Adjacency adjacency{};
+  Array first_nodes{};
+  // If most features are zero, the batch's inputs are the values (E, 1) of the others, which belong
+  // to these entries of (N, F).
+  std::optional<Adjacency> features{};
+};
+
+// The auxiliary inputs of a language model whose rows have several documents: the position at which
+// each token's document starts in its row, (B, T) int32, as attention requires it.
+struct DocumentStarts {
+  Array starts{};
+};
+
+// The auxiliary inputs of a batch, if it has any.
+using Auxiliary = std::variant<std::monostate, SourceTokens, GraphPart, DocumentStarts>;
+
+// The data of one step of training or evaluation.
+struct Batch {
+  Array inputs;   // first axis B
+  Array targets;  // first axis B
+  double count;   // number of loss terms: targets that are not ignored, or images
+  Auxiliary auxiliary{};
+
+  bool has_auxiliary() const { return !std::holds_alternative<std::monostate>(auxiliary); }
+
+  // Returns the auxiliary inputs of this type, or null if the batch has others or none.
+  template <class T>
+  const T* find() const {
+    return std::get_if<T>(&auxiliary);
+  }
+  // Returns them. Throws std::invalid_argument if the batch has others or none.
+  template <class T>
+  const T& part() const {
+    const T* found = find<T>();
+    require(found != nullptr, "Batch: it has no auxiliary inputs of the requested type");
+    return *found;
+  }
+};
+
+// The target of a position of a token batch that has no loss.
+inline constexpr std::int32_t ignored_target = -1;
+
+// Returns the batch of a dry run, in which every target is counted.
+inline Batch with_all_counted(Batch batch) {
+  batch.count = static_cast<double>(batch.targets.size());
+  return batch;
+}
+
+// The splits of a synthetic task, which have no input in common.
 enum class Split { train, validation };
 
-// A finite, indexed collection of examples. Batches of the same examples hold the same bits. While
-// the thread rehearses (autograd/dry_run.hpp), a batch has its shapes alone: no value is written.
+// A finite, indexed collection of examples. Batches of the same examples have the same bits. In a
+// dry run (autograd/dry_run.hpp) a batch has its shapes only, and no value is written.
 class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;  // examples, at least 1
   virtual Batch batch(std::span<const std::int64_t> examples) const = 0;
-  // The length of every example, in any unit, for Order::similar_lengths; empty where all are
-  // alike.
+  // Returns the length of every example, in any unit, for Order::similar_lengths; empty if all are
+  // equal.
   virtual std::vector<std::int64_t> lengths() const { return {}; }
-  // Adds what the examples are made of, so that a resumed run knows its data again; nothing where
-  // options and a seed say it all.
+  // Adds the data to a checksum, by which a resumed run recognizes its data; nothing if options and
+  // a seed determine them.
   virtual void add_to(Checksum&) const {}
 };
 
-// Returns the examples that are drawn for a batch: all of them, but while the thread rehearses at
-// most 1024, by which the shapes of the whole are estimated.
+// Returns the examples that are generated for a batch: all of them, but in a dry run at most 1024,
+// from which the shapes of the whole batch are estimated.
 inline std::span<const std::int64_t> examples_to_make(std::span<const std::int64_t> examples) {
   constexpr std::size_t most = 1024;
   return is_dry_run() ? examples.first(std::min(most, examples.size())) : examples;

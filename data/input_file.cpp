@@ -268,6 +268,17 @@ std::optional<std::string_view> next_line(std::string_view& text) {
   return line;
 }
 
+void FileLine::fail(const std::string& message) const {
+  throw InputError(fmt::format("{}: line {}: {}", path, number, message));
+}
+
+void for_each_line(const std::string& path, const std::function<void(const FileLine& line)>& take) {
+  const std::string content = read_text(path);
+  std::string_view rest = content;
+  for (std::int64_t number = 1; const auto text = next_line(rest); ++number)
+    take({path, number, *text});
+}
+
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view spaces = " \t\r\n\v\f";
   const std::size_t first = text.find_first_not_of(spaces);

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <fmt/format.h>
+
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -7,41 +10,43 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 struct gzFile_s;  // zlib's
 
 namespace tapestry {
 
-// InputError where the path leads to no file: nothing is there, or a folder, or a pipe or device,
-// which may never end.
+// Throws InputError if the path leads to nothing, to a folder, or to a pipe or device, which may
+// never end.
 void require_file(const std::string& path);
 
-// False where nothing is there. InputError where what is there is no file that may be read.
+// Returns whether the path leads to a file. Throws InputError if it leads to anything else, or to a
+// file that cannot be opened.
 bool has_file(const std::string& path);
 
-// Records that this process reads the file that `path` leads to, for was_read(). Readers of this
-// header do so by themselves.
+// Records for was_read() that this process reads the file. The readers of this header call it.
 void record_read(const std::string& path);
 
-// Whether this process has read the file that `path` leads to, by this name, another or a link.
+// Returns whether this process has read the file, under this name, another one or a link.
 bool was_read(const std::string& path);
 
-// A file that is read in pieces. A gzip file (it starts with 1f 8b) is inflated, up to 32 MiB or
-// 200 times its size, whichever is more: more is no data, but made to fill the memory.
+// Reads a file in pieces. A gzip file (it begins with 1f 8b) is inflated, up to 32 MiB or 200 times
+// its size, whichever is more: a file that inflates further is meant to exhaust the memory.
 class InputFile final {
  public:
-  explicit InputFile(const std::string& path);  // InputError as of require_file, or unreadable
+  explicit InputFile(const std::string& path);  // throws as require_file(), or if it cannot be read
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
-  // What it holds, in bytes: exactly, or of gzip at most.
+  // Returns the size of the content in bytes; for gzip an upper bound.
   std::int64_t most_bytes() const;
   bool is_gzip() const { return is_gzip_; }
 
-  // Fills `into` as far as the file goes on, and returns how many bytes it has. InputError: gzip
-  // cut short, damaged, or above the limit.
+  // Reads up to the size of `into`, and returns the number of bytes read. Throws InputError if gzip
+  // data are cut short, damaged or above the limit.
   std::int64_t read(std::span<char> into);
 
  private:
@@ -51,50 +56,77 @@ class InputFile final {
   bool is_gzip_ = false;
 };
 
-// A whole file, inflated where it is gzip; InputError also where it holds more than max_bytes. It
-// takes the content's size in memory, of gzip twice that.
+// Returns the content of a file, inflated if it is gzip. Throws InputError also if it has more than
+// max_bytes. Takes the size of the content in memory, for gzip twice that.
 std::string read_file(const std::string& path, std::int64_t max_bytes);
 
-// The standard input to its end; InputError where it holds more than max_bytes.
+// Returns the standard input up to its end. Throws InputError if it has more than max_bytes.
 std::string read_standard_input(std::int64_t max_bytes);
 
 struct CodePoint {
   char32_t value;
-  int bytes;  // in UTF-8: 1 to 4, or 0 where the text is not well-formed
+  int bytes;  // in UTF-8: 1 to 4, or 0 if the text is not well-formed
 };
 
-// The character that starts at byte `offset` < text.size(). Overlong forms, surrogates and values
-// above U+10FFFF are not well-formed (RFC 3629).
+// Returns the character that starts at byte `offset` < text.size(). Overlong forms, surrogates and
+// values above U+10FFFF are not well-formed (RFC 3629).
 CodePoint code_point_at(std::string_view text, std::size_t offset);
 
-// Where the character starts that ends before byte `end` > 0 of a well-formed text.
+// Returns where the character starts that ends before byte `end` > 0 of a well-formed text.
 std::size_t character_before(std::string_view text, std::size_t end);
 
-// InputError names the path, byte offset and line of the first byte that is not UTF-8.
+// Throws InputError with the path, byte offset and line of the first byte that is not UTF-8.
 void require_utf8(std::string_view text, const std::string& path);
 
-// A whole file of UTF-8, plain or gzip, without the byte order mark that it may begin with.
-// InputError as of read_file and require_utf8, and where it holds more than 1 GiB.
+// Returns the text of a UTF-8 file, plain or gzip, without a byte order mark at its beginning.
+// Throws InputError as read_file() and require_utf8() do, and above 1 GiB.
 std::string read_text(const std::string& path);
 
-// The same of any size, given on in parts of whole characters, about 1 MiB each, and not kept.
+// Reads a text of any size, and calls `take` with its parts: whole characters, about 1 MiB each.
 void read_text_parts(const std::string& path,
                      const std::function<void(std::string_view part)>& take);
 
-// Takes the first line off `text`, without what ends it, "\n" or "\r\n", which the last may lack.
-// Nothing at the end: while (const auto line = next_line(rest)) …
+// Removes the first line from `text`, and returns it without its end, "\n" or "\r\n", which the
+// last line may lack. Returns nothing at the end: while (const auto line = next_line(rest)) …
 std::optional<std::string_view> next_line(std::string_view& text);
 
-std::string_view trimmed(std::string_view text);  // without white space around it
-// "a, b" at ',' -> {"a", "b"}, trimmed.
+// A line of a file of text, which says in messages where it stands.
+struct FileLine {
+  const std::string& path;
+  std::int64_t number = 1;  // from 1
+  std::string_view text{};  // without its end
+
+  // Throws InputError "PATH: line N: MESSAGE".
+  [[noreturn]] void fail(const std::string& message) const;
+  template <class... Args>
+  void expect(bool holds, fmt::format_string<Args...> message, Args&&... args) const {
+    if (!holds) [[unlikely]]
+      fail(fmt::format(message, std::forward<Args>(args)...));
+  }
+};
+
+// Reads a file as read_text() does, and calls `take` with each of its lines.
+void for_each_line(const std::string& path, const std::function<void(const FileLine& line)>& take);
+
+std::string_view trimmed(std::string_view text);  // returns it without white space around it
+// Returns the parts between separators, trimmed: "a, b" at ',' -> {"a", "b"}.
 std::vector<std::string_view> split(std::string_view text, char separator);
 
-// The float32 nearest to a decimal number: "1", "-2.5e-3"; 0 where that is too small for a float32.
-// Nothing where it is too large, not finite ("nan", "inf") or no number.
+// Returns the number that the whole text is, in decimal; nothing if it is none that T holds.
+template <class T>
+std::optional<T> parse_number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// Returns the float32 nearest to a decimal number, such as "1" or "-2.5e-3"; 0 if it is too small
+// for a float32. Returns nothing if it is too large, not finite ("nan", "inf") or not a number.
 std::optional<float> parse_float(std::string_view text);
 
-// The names in a folder, in order. InputError where it cannot be listed.
+// Returns the sorted names in a folder. Throws InputError if it cannot be listed.
 std::vector<std::string> file_names(const std::string& folder);
-std::string list_briefly(const std::vector<std::string>& names);  // "a, b", or "nothing"
+std::string list_briefly(const std::vector<std::string>& names);  // returns "a, b", or "nothing"
 
 }  // namespace tapestry

@@ -7,8 +7,8 @@
 
 namespace tapestry {
 
-// An option that does not suit the data. The message states the fact, and `option` is the field's
-// name, so that whoever took its value from a setting of another name can name that one.
+// An option that does not suit the data. The message states the fact, and `option` is the name of
+// the field, from which the caller finds the setting to name.
 class OptionError final : public InputError {
  public:
   OptionError(std::string name, const std::string& fact)
@@ -17,7 +17,7 @@ class OptionError final : public InputError {
   std::string option;
 };
 
-// Throws OptionError: the value of this option is wrong.
+// Throws OptionError for the named field unless the condition holds.
 template <class... Args>
 void expect_option(bool holds, const char* option, fmt::format_string<Args...> fact,
                    Args&&... args) {

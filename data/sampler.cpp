@@ -1,15 +1,17 @@
 #include "data/sampler.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <utility>
 
 #include "autograd/check.hpp"
+#include "data/validation_split.hpp"
 
 namespace tapestry {
 namespace {
 
-// Datasets draw example i with step i of the same stream: the sampler's steps start above them.
+// Data sets draw example i with step i of the same stream, so the sampler's steps start above them.
 Random random_for(std::uint64_t seed, std::int64_t step) {
   return Random(seed, Stream::data, (std::uint64_t{1} << 48) + static_cast<std::uint64_t>(step));
 }
@@ -75,6 +77,35 @@ void Sampler::group_by_length(Random& random) {
   auto to = permutation_.begin();
   for (const std::int64_t batch : batches)
     to = std::copy_n(grouped.begin() + batch * similar_.batch, similar_.batch, to);
+}
+
+Permutation::Permutation(std::int64_t size, Random& random) : size_(size) {
+  require(size >= 1 && size <= std::int64_t{1} << 62, "Permutation: of {}", size);
+  const auto bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(size - 1)));
+  half_bits_ = std::max(1, (bits + 1) / 2);
+  for (std::uint64_t& key : keys_) {
+    const std::uint64_t upper = random.bits();
+    key = upper << 32 | random.bits();
+  }
+}
+
+std::int64_t Permutation::operator[](std::int64_t place) const {
+  require(place >= 0 && place < size_, "Permutation: place {} of {}", place, size_);
+  std::uint64_t number = encrypt(static_cast<std::uint64_t>(place));
+  while (number >= static_cast<std::uint64_t>(size_)) number = encrypt(number);
+  return static_cast<std::int64_t>(number);
+}
+
+// Each round is invertible, whatever `mix` returns for the right half, so no number occurs twice.
+std::uint64_t Permutation::encrypt(std::uint64_t number) const {
+  const std::uint64_t mask = (std::uint64_t{1} << half_bits_) - 1;
+  std::uint64_t left = number >> half_bits_, right = number & mask;
+  for (const std::uint64_t key : keys_) {
+    const std::uint64_t mixed = left ^ (mix(right ^ key) & mask);
+    left = right;
+    right = mixed;
+  }
+  return left << half_bits_ | right;
 }
 
 }  // namespace tapestry

@@ -1,34 +1,53 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "autograd/random.hpp"
-#include "data/permutation.hpp"
 
 namespace tapestry {
 
 enum class Order {
-  shuffled,          // every example once an epoch, each epoch in a new order
+  shuffled,          // every example once per epoch, each epoch in a new order
   with_replacement,  // independent uniform draws
-  sequential,        // 0, 1, …, size - 1, and again from 0
-  similar_lengths,   // shuffled, but so that little of a batch is padding
+  sequential,        // 0, 1, …, size - 1, then from 0 again
+  similar_lengths,   // shuffled so that batches have little padding
 };
 
-// For Order::similar_lengths. A shuffled epoch is dealt into pools; each pool is sorted by length
-// and cut into batches, and the batches of all pools are shuffled. Fewer than `batch` examples,
-// others each time, sit an epoch out.
+// Options of Order::similar_lengths. A shuffled epoch is divided into pools; each pool is sorted by
+// length and divided into batches, and the batches of all pools are shuffled. An epoch omits fewer
+// than `batch` examples, different ones each time.
 struct SimilarLengths {
-  std::int64_t batch = 1;               // examples of a step: of each call of next()
-  std::int64_t pool = 100;              // batches sorted together: more saves padding, less mixes
-  std::vector<std::int64_t> lengths{};  // of each example, in any unit
+  std::int64_t batch = 1;               // examples per step, that is per call of next()
+  std::int64_t pool = 100;              // batches per pool: more save padding, fewer shuffle better
+  std::vector<std::int64_t> lengths{};  // of all examples, in any unit
 };
 
-// Which examples a step reads: a function of (seed, position) alone, so a resumed run that seeks to
-// its old position reads what it would have read. A batch may straddle two epochs, but for similar
-// lengths. An index of the shuffled epoch takes 8 bytes an example; above most_indexed examples
-// there is none, and each place is computed.
+// A random order of 0, 1, …, size - 1 that takes no memory, because each element is computed. The
+// position is encrypted by a Feistel network (Luby & Rackoff 1988) over the least even number of
+// bits that represents it, repeatedly until the result is below size (cycle walking: Black &
+// Rogaway 2002, "Ciphers with Arbitrary Finite Domains"), less than four times on average.
+class Permutation final {
+ public:
+  // Draws the keys of the rounds from `random`; size in [1, 2^62].
+  Permutation(std::int64_t size, Random& random);
+
+  std::int64_t operator[](std::int64_t place) const;  // place in [0, size)
+
+ private:
+  std::uint64_t encrypt(std::uint64_t number) const;
+
+  std::int64_t size_;
+  int half_bits_ = 1;
+  std::array<std::uint64_t, 8> keys_;
+};
+
+// Chooses the examples of each step as a function of seed and position, so that a resumed run that
+// seeks to its position reads the same examples. A batch may extend over two epochs, except for
+// similar lengths. The index of a shuffled epoch takes 8 bytes per example; above most_indexed
+// examples there is no index, and each element is computed.
 class Sampler {
  public:
   static constexpr std::int64_t most_indexed = 1 << 24;
@@ -36,7 +55,7 @@ class Sampler {
   Sampler(std::int64_t size, Order order, std::uint64_t seed,
           SimilarLengths similar = {});  // size >= 1
 
-  // The next `count` examples, in [0, size); position() moves on by count.
+  // Returns the next `count` examples, in [0, size), and advances the position by count.
   std::vector<std::int64_t> next(std::int64_t count);
 
   std::int64_t position() const { return position_; }  // examples read since the start
@@ -53,9 +72,9 @@ class Sampler {
   SimilarLengths similar_;
   std::int64_t epoch_size_;
   std::int64_t position_ = 0;
-  std::int64_t epoch_ = -1;                // that was shuffled last
-  std::vector<std::int64_t> permutation_;  // its order, as an index
-  std::optional<Permutation> computed_;    // or without
+  std::int64_t epoch_ = -1;                // the epoch that was shuffled last
+  std::vector<std::int64_t> permutation_;  // its order as an index,
+  std::optional<Permutation> computed_;    // or without one
 };
 
 }  // namespace tapestry

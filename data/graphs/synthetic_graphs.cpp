@@ -1,12 +1,12 @@
 #include "data/graphs/synthetic_graphs.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <sstream>
 
 #include "autograd/check.hpp"
 #include "data/graphs/node_graph.hpp"
+#include "data/input_file.hpp"
 #include "data/text/text.hpp"
 #include "data/validation_split.hpp"
 
@@ -188,13 +188,9 @@ Adjacency parse_edges(std::string_view text) {
   std::int64_t nodes = 0;
   std::istringstream stream{std::string(text)};
   for (std::string word; stream >> word;) {
-    Edge edge{-1, -1};
-    const char *begin = word.data(), *end = begin + word.size();
-    const auto first = std::from_chars(begin, end, edge.from);
-    if (first.ec == std::errc() && first.ptr < end && *first.ptr == '-') {
-      const auto second = std::from_chars(first.ptr + 1, end, edge.to);
-      if (second.ec != std::errc() || second.ptr != end || *begin == '-') edge.to = -1;
-    }
+    const std::vector<std::string_view> ends = split(word, '-');
+    const Edge edge{parse_number<std::int32_t>(ends.front()).value_or(-1),
+                    ends.size() == 2 ? parse_number<std::int32_t>(ends[1]).value_or(-1) : -1};
     expect_input(edge.from >= 0 && edge.to >= 0 && std::max(edge.from, edge.to) < max_prompt_nodes,
                  "edge '{}': expected two nodes from 0 to {} that it joins, such as 0-1",
                  printable(word), max_prompt_nodes - 1);

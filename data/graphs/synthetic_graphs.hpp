@@ -11,18 +11,18 @@
 namespace tapestry {
 
 struct SyntheticGraphOptions {
-  std::int64_t least_nodes = 12, most_nodes = 24;  // 12 to 1000, in order
+  std::int64_t least_nodes = 12, most_nodes = 24;  // 12 <= least_nodes <= most_nodes <= 1000
   std::int64_t examples = 100'000;
   std::uint64_t seed = 0;
   Split split = Split::train;
 };
 
-// Undirected graphs to be told apart by their structure alone: a ring, a star, a tree without a
-// node of more than four neighbours, a grid of two or three rows, or two cliques joined by an edge.
-// Up to a quarter of the nodes, and those that no grid has room for, are whiskers, each hung on a
-// node of the others; the nodes stand in random order, and have one feature each, a 1. A batch:
-// inputs (N, 1), the graphs, targets (G) int32 and count G. Example i depends on i and the options
-// alone; no graph of one split is isomorphic to one of the other, whatever their seeds.
+// Undirected graphs to be classified by their structure: a ring, a star, a tree whose nodes have at
+// most four neighbors, a grid of two or three rows, or two cliques joined by an edge. Up to a
+// quarter of the nodes, and those that do not fit the grid, are whiskers: leaves that are attached
+// to other nodes. The nodes are in random order, and have one feature each, a 1. A batch: inputs
+// (N, 1), the graphs, targets (G) int32 and count G. Example i depends only on i and the options;
+// no graph of one split is isomorphic to one of the other, whatever their seeds.
 class SyntheticGraphs final : public Dataset {
  public:
   explicit SyntheticGraphs(const SyntheticGraphOptions& options);
@@ -44,8 +44,8 @@ class SyntheticGraphs final : public Dataset {
   SyntheticGraphOptions options_;
 };
 
-// An undirected graph as the pairs of nodes that it joins, "0-1 1-2 0-2", and back. InputError
-// names the word that is not such a pair.
+// Return the edges of an undirected graph as in "0-1 1-2 0-2", and the graph of such a text. Throws
+// InputError with the word that is not an edge.
 std::string edges_text(const Adjacency& graph);
 Adjacency parse_edges(std::string_view text);
 

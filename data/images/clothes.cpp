@@ -1,5 +1,3 @@
-#include "data/images/clothes.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,6 +7,8 @@
 #include <vector>
 
 #include "autograd/check.hpp"
+#include "autograd/parallel.hpp"
+#include "data/images/images.hpp"
 #include "data/images/sketch.hpp"
 
 namespace tapestry {
@@ -373,6 +373,25 @@ Array make_garment(int garment_class, Random& random) {
   Tailor tailor(random);
   (tailor.*chosen.sew)();
   return tailor.photograph();
+}
+
+ImageDataset make_clothes(std::int64_t count, std::uint64_t seed, SyntheticSplit split) {
+  require(count >= 1, "make_clothes: {} images", count);
+  const std::uint64_t first = static_cast<std::uint64_t>(split) << 40;
+  constexpr std::int64_t side = 28;
+  Array images({count, side, side});
+  std::vector<std::int32_t> labels(count);
+  float* pixels = images.mutable_values<float>().data();
+  parallel_for(count, 16, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const auto garment_class = static_cast<std::int32_t>(i % garment_classes);
+      Random random(seed, Stream::data, first + static_cast<std::uint64_t>(i));
+      const Array image = make_garment(garment_class, random);
+      std::ranges::copy(image.values<float>(), pixels + i * side * side);
+      labels[i] = garment_class;
+    }
+  });
+  return ImageDataset(images, std::move(labels));
 }
 
 }  // namespace tapestry

@@ -4,13 +4,13 @@
 #include <span>
 #include <vector>
 
-// Outlines of small pictures, and the painter that fills them: what clothes are drawn with.
+// Outlines, and the rasterizer that fills them, for the synthetic images of clothes.
 namespace tapestry {
 
-inline constexpr int picture_side = 28;  // pixels, either way
+inline constexpr int picture_side = 28;  // height and width in pixels
 
 struct Point {
-  double x, y;  // y points down; one unit is about a pixel
+  double x, y;  // in units of about a pixel; y increases downward
 };
 
 struct Outline {
@@ -22,21 +22,22 @@ struct Outline {
   std::vector<Point> points;
 };
 
-// Each corner becomes a quadratic Bezier curve that leaves the edges `radius` before it.
+// Returns the outline with each corner replaced by a quadratic Bezier curve, which begins and ends
+// at a distance of `radius` from the corner.
 Outline rounded(const Outline& corners, double radius);
 Outline joined(Outline first, const Outline& second);
-Outline mirrored(Outline outline);                // at x = 0
-Outline unfolded(const Outline& half);            // the right half of a symmetric one made whole
-Outline band(const Outline& path, double width);  // along a path
+Outline mirrored(Outline outline);                // returns it reflected at x = 0
+Outline unfolded(const Outline& half);            // returns a symmetric outline of its right half
+Outline band(const Outline& path, double width);  // returns the outline of a band along a path
 
 struct Patch {
   Outline outline;
-  double value;  // the brightness it covers what is below with, or else multiplies it by
+  double value;  // the brightness of the patch if it is opaque, else a factor for what it covers
   bool opaque;
 };
 
-// pixels: picture_side rows of as many. Fills by winding number, with the share of each pixel that
-// the outline covers.
+// Fills a patch in pixels (picture_side, picture_side) by winding number, weighted by the share of
+// each pixel that the outline covers.
 void paint(const Patch& patch, std::span<float> pixels);
 
 }  // namespace tapestry

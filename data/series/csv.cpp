@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <optional>
@@ -15,59 +14,39 @@
 namespace tapestry {
 namespace {
 
-template <class T>
-std::optional<T> number(std::string_view text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 // What was found, for a message.
 std::string shown(std::string_view text) {
   constexpr std::size_t most = 40;
   return printable(text.substr(0, most)) + (text.size() > most ? "..." : "");
 }
 
-// Where in a file something is wrong.
-struct Place {
-  const std::string& path;
-  std::int64_t line;
-};
-
-template <class... Args>
-[[noreturn]] void fail_at(const Place& place, fmt::format_string<Args...> message, Args&&... args) {
-  throw InputError(fmt::format("{}: line {}: {}", place.path, place.line,
-                               fmt::format(message, std::forward<Args>(args)...)));
-}
-
-// How many bytes of a line that begins with a quote are quoted, both quotes included; 0 where it
-// does not. A doubled quote is one within.
-std::size_t quoted_length(std::string_view line, const Place& place) {
-  if (!line.starts_with('"')) return 0;
-  for (std::size_t i = 1; i < line.size(); ++i) {
-    if (line[i] != '"') continue;
-    if (!line.substr(i + 1).starts_with('"')) return i + 1;
+// Returns how many bytes of a line's rest are quoted, both quotes included; 0 if it does not begin
+// with a quote. A doubled quote is one within.
+std::size_t quoted_length(std::string_view rest, const FileLine& line) {
+  if (!rest.starts_with('"')) return 0;
+  for (std::size_t i = 1; i < rest.size(); ++i) {
+    if (rest[i] != '"') continue;
+    if (!rest.substr(i + 1).starts_with('"')) return i + 1;
     ++i;
   }
-  fail_at(place, "{}: a quote without the one that ends it", shown(line));
+  line.fail(shown(rest) + ": a quote without the one that ends it");
 }
 
-// The cells of a line, trimmed. One in quotes may hold commas (RFC 4180); what is within them is
-// given as it is written, with a quote of its own doubled.
-std::vector<std::string_view> cells_of(std::string_view line, const Place& place) {
+// Returns the cells of a line, trimmed. One in quotes may hold commas (RFC 4180); what is within
+// them is given as it is written, with a quote of its own doubled.
+std::vector<std::string_view> cells_of(const FileLine& line) {
   std::vector<std::string_view> cells;
+  std::string_view rest = line.text;
   for (bool more = true; more;) {
-    line = trimmed(line);
-    const std::size_t quotes = quoted_length(line, place);
-    const std::size_t comma = line.find(',', quotes);
-    const std::string_view cell = trimmed(line.substr(0, comma));
+    rest = trimmed(rest);
+    const std::size_t quotes = quoted_length(rest, line);
+    const std::size_t comma = rest.find(',', quotes);
+    const std::string_view cell = trimmed(rest.substr(0, comma));
     if (quotes > 0 && cell.size() != quotes)
-      fail_at(place, "{}: a quote within a cell; expected one that ends it, before a comma",
-              shown(cell));
+      line.fail(shown(cell) + ": a quote within a cell; expected one that ends it, before a comma");
     cells.push_back(quotes == 0 ? cell : cell.substr(1, quotes - 2));
     more = comma != std::string_view::npos;
-    if (more) line.remove_prefix(comma + 1);
+    if (more) rest.remove_prefix(comma + 1);
   }
   return cells;
 }
@@ -79,7 +58,7 @@ std::optional<std::int64_t> time_of_day(std::string_view text) {
   if (parts.size() < 2 || parts.size() > 3) return std::nullopt;
   std::int64_t total = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const auto value = number<std::int64_t>(parts[i]);
+    const auto value = parse_number<std::int64_t>(parts[i]);
     if (!value || *value < 0 || *value >= limits[i]) return std::nullopt;
     total += *value * seconds[i];
   }
@@ -90,8 +69,8 @@ std::optional<std::int64_t> parse_time(std::string_view text) {
   const std::size_t space = text.find_first_of(" T");
   const std::vector<std::string_view> parts = split(text.substr(0, space), '-');
   if (parts.size() != 3) return std::nullopt;
-  const auto year = number<int>(parts[0]);
-  const auto month = number<unsigned>(parts[1]), day = number<unsigned>(parts[2]);
+  const auto year = parse_number<int>(parts[0]);
+  const auto month = parse_number<unsigned>(parts[1]), day = parse_number<unsigned>(parts[2]);
   if (!year || !month || !day) return std::nullopt;
   const std::chrono::year_month_day date{std::chrono::year(*year), std::chrono::month(*month),
                                          std::chrono::day(*day)};
@@ -101,31 +80,35 @@ std::optional<std::int64_t> parse_time(std::string_view text) {
   return std::chrono::sys_days(date).time_since_epoch().count() * day_s + *time;
 }
 
-float cell(std::string_view text, const Place& place, const std::string& column) {
+float cell(std::string_view text, const FileLine& line, const std::string& column) {
   const std::optional<float> value = parse_float(text.starts_with('+') ? text.substr(1) : text);
   if (value) return *value;
-  if (text.empty())
-    fail_at(place, "column {}: a gap; give a number here, or leave the column or the row out",
-            shown(column));
-  fail_at(place, "column {}: \"{}\" is not a number of float32", shown(column), shown(text));
+  line.expect(!text.empty(),
+              "column {}: a gap; give a number here, or leave the column or the row out",
+              shown(column));
+  line.fail(
+      fmt::format("column {}: \"{}\" is not a number of float32", shown(column), shown(text)));
 }
 
-std::int64_t row_time(std::string_view text, const Place& place, const std::string& column) {
+std::int64_t row_time(std::string_view text, const FileLine& line, const std::string& column) {
   if (const std::optional<std::int64_t> time = parse_time(text)) return *time;
-  fail_at(place, "column {}: \"{}\" is no date or time; expected 2016-07-31 or 2016-07-31 12:00:00",
-          shown(column), shown(text));
+  line.fail(fmt::format(
+      "column {}: \"{}\" is no date or time; expected 2016-07-31 or 2016-07-31 12:00:00",
+      shown(column), shown(text)));
 }
 
-void check_order(const std::vector<std::int64_t>& times, const Place& place, bool gaps) {
+void check_order(const std::vector<std::int64_t>& times, const FileLine& line, bool gaps) {
   if (times.size() < 2) return;
   const std::int64_t last = times[times.size() - 2], step = times[1] - times[0];
-  if (times.back() <= last)
-    fail_at(place, "{} is not after the line before, {}", time_text(times.back()), time_text(last));
-  if (gaps || times.back() - last == step) return;
-  const std::string fact = fmt::format("{}: line {}: expected {}, found {}", place.path, place.line,
-                                       time_text(last + step), time_text(times.back()));
-  expect_input((times.back() - last) % step == 0, "{}", fact);
-  throw OptionError("gaps", fact + "; fill in what is missing, or put the rows in order");
+  if (times.back() > last && (gaps || times.back() - last == step)) return;
+  line.expect(times.back() > last, "{} is not after the line before, {}", time_text(times.back()),
+              time_text(last));
+  const std::string fact =
+      fmt::format("expected {}, found {}", time_text(last + step), time_text(times.back()));
+  line.expect((times.back() - last) % step == 0, "{}", fact);
+  throw OptionError("gaps", fmt::format("{}: line {}: {}; fill in what is missing, or put the rows "
+                                        "in order",
+                                        line.path, line.number, fact));
 }
 
 void check_names(const SeriesTable& table) {
@@ -151,13 +134,13 @@ std::string unquoted(std::string_view cell) {
   return name;
 }
 
-// The columns' names, that of the times first.
-std::vector<std::string> read_header(std::string_view line, const Place& place) {
+// Returns the columns' names, that of the times first.
+std::vector<std::string> read_header(const FileLine& line) {
   std::vector<std::string> names;
-  for (const std::string_view cell : cells_of(line, place)) names.push_back(unquoted(cell));
-  if (names.size() < 2)
-    fail_at(place, "expected a date and at least one series, separated by commas, found \"{}\"",
-            shown(line));
+  for (const std::string_view cell : cells_of(line)) names.push_back(unquoted(cell));
+  line.expect(names.size() >= 2,
+              "expected a date and at least one series, separated by commas, found \"{}\"",
+              shown(line.text));
   return names;
 }
 
@@ -167,26 +150,28 @@ SeriesTable load_series(const std::string& path, const SeriesOptions& options) {
   const std::string content = read_text(path);
   std::string_view rest = content;
   rest = rest.substr(0, rest.find_last_not_of(" \t\r\n\v\f") + 1);
-  Place place{path, 1};
+  FileLine line{.path = path};
   const auto header = next_line(rest);
   expect_input(header.has_value(), "{}: the file is empty; give a CSV with a header", path);
-  std::vector<std::string> names = read_header(*header, place);
+  line.text = *header;
+  std::vector<std::string> names = read_header(line);
   const std::string time_column = names.front();
   const std::size_t width = names.size();
   names.erase(names.begin());
   SeriesTable table{.path = path, .names = std::move(names)};
   check_names(table);
   std::vector<float> values;
-  while (const auto line = next_line(rest)) {
-    ++place.line;
-    if (trimmed(*line).empty()) fail_at(place, "an empty line");
-    const std::vector<std::string_view> cells = cells_of(*line, place);
-    if (cells.size() != width)
-      fail_at(place, "{} columns, expected {} as in the header", cells.size(), width);
-    table.times.push_back(row_time(cells[0], place, time_column));
-    check_order(table.times, place, options.gaps);
+  while (const auto text = next_line(rest)) {
+    ++line.number;
+    line.text = *text;
+    line.expect(!trimmed(line.text).empty(), "an empty line");
+    const std::vector<std::string_view> cells = cells_of(line);
+    line.expect(cells.size() == width, "{} columns, expected {} as in the header", cells.size(),
+                width);
+    table.times.push_back(row_time(cells[0], line, time_column));
+    check_order(table.times, line, options.gaps);
     for (std::size_t j = 1; j < width; ++j)
-      values.push_back(cell(cells[j], place, table.names[j - 1]));
+      values.push_back(cell(cells[j], line, table.names[j - 1]));
   }
   const std::int64_t rows = std::ssize(table.times);
   expect_input(rows >= 2, "{}: {} rows of numbers; expected at least 2", path, rows);

@@ -1,6 +1,10 @@
+#include <algorithm>
+#include <array>
 #include <utility>
 
+#include "autograd/check.hpp"
 #include "data/text/chat_template.hpp"
+#include "data/text/text.hpp"
 
 // Templates in Jinja of one form: its texts are variables that are set first, and what follows is
 // the same for all, so that such a template is read back without running it.
@@ -130,6 +134,166 @@ std::optional<ChatTemplate> chat_template_from_jinja(std::string_view jinja) {
   for (const char* known : {"chatml", "llama3"})
     if (read_chat_template(known).turns == made.turns) made.name = known;
   return made;
+}
+
+// Which of the known templates one in Jinja is. It is not run: whatever in it could write something
+// else is found, and refused by name.
+namespace {
+
+constexpr std::size_t max_template_bytes = std::size_t{1} << 18;
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// A backslash and n, as Jinja's literals may have it, as the end of a line.
+std::string with_line_ends(std::string_view text) {
+  std::string made;
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (text.substr(i, 2) == "\\n")
+      made += '\n', ++i;
+    else
+      made += text[i];
+  return made;
+}
+
+// Text that stands outside of tags and is written as it is: what the control of white space that
+// transformers asks for (trim_blocks and lstrip_blocks) leaves of it.
+std::string text_outside_tags(std::string_view jinja) {
+  std::string outside;
+  bool trims_after = false, drops_line_end = false;
+  while (!jinja.empty()) {
+    std::size_t begin = jinja.find('{');
+    while (begin != std::string_view::npos && begin + 1 < jinja.size() &&
+           std::string_view("{%#").find(jinja[begin + 1]) == std::string_view::npos)
+      begin = jinja.find('{', begin + 1);
+    const bool is_last = begin == std::string_view::npos || begin + 1 >= jinja.size();
+    std::string_view text = jinja.substr(0, is_last ? jinja.size() : begin);
+    const bool is_output = !is_last && jinja[begin + 1] == '{';
+    const bool trims_before = !is_last && jinja.substr(begin + 2, 1) == "-";
+    if (drops_line_end && text.starts_with("\n")) text.remove_prefix(1);
+    while (trims_after && !text.empty() && has(" \t\r\n", text.substr(0, 1))) text.remove_prefix(1);
+    while (trims_before && !text.empty() && has(" \t\r\n", text.substr(text.size() - 1)))
+      text.remove_suffix(1);
+    if (!is_output)  // lstrip_blocks
+      while (!text.empty() && has(" \t", text.substr(text.size() - 1))) text.remove_suffix(1);
+    outside += text;
+    if (is_last) return outside;
+    const char* close = is_output ? "}}" : jinja[begin + 1] == '%' ? "%}" : "#}";
+    const std::size_t end = jinja.find(close, begin + 2);
+    expect_input(end != std::string_view::npos, "it has a tag without an end");
+    trims_after = jinja[end - 1] == '-';
+    drops_line_end = !is_output;
+    jinja.remove_prefix(end + 2);
+  }
+  return outside;
+}
+
+// What can be compared: one kind of quotation mark, and literals that are joined as one.
+std::string compact(std::string_view jinja) {
+  std::string made;
+  for (const char character : jinja) {
+    const bool after_plus = made.ends_with('+');
+    if (after_plus && (character == ' ' || character == '\t')) continue;
+    if (character == '+')
+      while (made.ends_with(' ') || made.ends_with('\t')) made.pop_back();
+    made += character == '"' ? '\'' : character;
+    if (made.ends_with("'+'")) made.erase(made.size() - 3);
+  }
+  return made;
+}
+
+// What a template of a family writes, as literals of compact Jinja, and the marks that it may have,
+// those of tools among them.
+struct Family {
+  ChatTemplate made;
+  std::vector<std::string_view> marks;
+  std::string role, end, question, system;
+};
+
+Family chatml_family() {
+  return {.made = read_chat_template("chatml"),
+          .marks = {"<|im_start|>", "<|im_end|>"},
+          .role = "+'\n",
+          .end = "<|im_end|>\n'",
+          .question = "<|im_start|>assistant\n'",
+          .system = "<|im_start|>system\n"};
+}
+
+Family llama3_family() {
+  const std::string header = "<|start_header_id|>", end = "<|end_header_id|>\n\n";
+  return {.made = read_chat_template("llama3"),
+          .marks = {"<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>",
+                    "<|python_tag|>", "<|eom_id|>"},
+          .role = "+'" + end,
+          .end = "<|eot_id|>'",
+          .question = header + "assistant" + end + "'",
+          .system = header + "system" + end};
+}
+
+// The text that is written where a conversation has no system message; empty: none is.
+std::string default_system(const std::string& text, const Family& family) {
+  for (std::size_t at = text.find(family.system); at != std::string::npos;
+       at = text.find(family.system, at + 1)) {
+    const std::string_view rest = std::string_view(text).substr(at + family.system.size());
+    if (rest.starts_with('\'')) continue;  // what follows is a message's
+    const std::size_t end = rest.find(family.end);
+    const std::string_view system = rest.substr(0, end);
+    expect_input(end != std::string_view::npos && system.find_first_of("'{}<") == system.npos,
+                 "it writes a system text of its own");
+    return std::string(system);
+  }
+  return "";
+}
+
+// What such templates do that neither family does.
+struct Habit {
+  std::string_view sign, says;
+};
+constexpr std::array habits = {
+    Habit{"<think>", "it writes <think>"},       Habit{"reasoning_content", "it writes thoughts"},
+    Habit{"strftime_now", "it writes the date"}, Habit{"date_string", "it writes a date"},
+    Habit{"eos_token", "it writes eos_token"},   Habit{".split(", "it cuts contents"},
+    Habit{".replace(", "it changes contents"},   Habit{"replace(", "it changes contents"},
+    Habit{".strip(", "it changes contents"},     Habit{".lstrip(", "it changes contents"},
+    Habit{".rstrip(", "it changes contents"},    Habit{"|upper", "it changes contents"},
+    Habit{"| upper", "it changes contents"},     Habit{"capitalize", "it changes contents"},
+};
+
+void check_habits(const std::string& jinja, const Family& family) {
+  for (const Habit& habit : habits) expect_input(!has(jinja, habit.sign), "{}", habit.says);
+  expect_input(!has(jinja, "loop.last") || has(jinja, "tool"),
+               "it writes the last message otherwise");
+  for (const std::string& mark : marks_of(jinja))
+    expect_input(std::ranges::find(family.marks, mark) != family.marks.end(), "it writes {}",
+                 printable(mark.substr(0, 60)));
+  const std::string outside = text_outside_tags(jinja);
+  expect_input(outside.empty(), "it writes \"{}\" between its tags",
+               printable(std::string_view(outside).substr(0, 40)));
+}
+
+}  // namespace
+
+ChatTemplate recognised_chat_template(std::string_view jinja, std::string_view bos_token) {
+  expect_input(jinja.size() <= max_template_bytes, "it has {} bytes, expected at most {}",
+               jinja.size(), max_template_bytes);
+  if (std::optional<ChatTemplate> own = chat_template_from_jinja(jinja)) return *std::move(own);
+  const bool is_llama3 = has(jinja, "<|start_header_id|>");
+  expect_input(is_llama3 || has(jinja, "<|im_start|>"), "it is neither ChatML's nor Llama 3's");
+  Family family = is_llama3 ? llama3_family() : chatml_family();
+  const std::string text = compact(with_line_ends(jinja));
+  check_habits(text, family);
+  expect_input(has(text, "role']" + family.role) || has(text, "role" + family.role),
+               "a message begins otherwise");
+  expect_input(has(text, family.end), "a message ends otherwise");
+  expect_input(has(text, family.question), "an answer begins otherwise");
+  const bool names_start = has(text, "bos_token");
+  expect_input(!names_start || (is_llama3 && (bos_token.empty() || family.made.start == bos_token)),
+               "it writes bos_token, \"{}\"", printable(bos_token.substr(0, 60)));
+  if (!names_start && !has(text, "<|begin_of_text|>")) family.made.start = "";
+  family.made.trims = has(text, "| trim") || has(text, "|trim");
+  family.made.default_system = default_system(text, family);
+  return std::move(family.made);
 }
 
 }  // namespace tapestry

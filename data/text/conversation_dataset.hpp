@@ -9,33 +9,33 @@
 
 namespace tapestry {
 
-// Conversations as tokens, those that a model cannot learn from left out.
+// Conversations as tokens, without those that have no targets.
 struct EncodedConversations {
   std::vector<EncodedConversation> all{};
-  std::int64_t cut = 0;      // so many were longer than the context, and end before their end
-  std::int64_t dropped = 0;  // of so many nothing is left that is learnt
+  std::int64_t cut = 0;      // number of conversations that were truncated to the context
+  std::int64_t dropped = 0;  // number of conversations that have no targets
 };
 
-// Of each the first `context` + 1 tokens at most, and from these a model reads all but the last.
-// InputError names file and line where a conversation does not suit the template.
+// Encodes at most the first `context` + 1 tokens of each conversation; a model reads all of them
+// but the last. Throws InputError with file and line if a conversation does not suit the template.
 EncodedConversations encode_conversations(const ConversationList& list, const ChatEncoder& encoder,
                                           std::int64_t context);
 
 struct ConversationOptions {
   std::int64_t context = 64;
-  bool packing = true;  // several conversations a row, as many as find room
+  bool packing = true;  // several conversations per row, as many as fit
 };
 
-// Next-token prediction in conversations, of what is learnt in them. A batch, whose T is the length
-// of its longest row, is int32:
+// Next-token prediction of the learned parts of conversations. A batch, whose T is the length of
+// its longest row, is int32:
 //   inputs   (B, T)  conversations one after the other, then 0 up to the end of the row
-//   targets  (B, T)  one token ahead where that is learnt, else ignored_target
-// With packing, DocumentStarts are its auxiliary inputs. Rows are packed by the length of the
-// conversations, the longest first, each into the fullest row that has room, or a new one (best fit
-// decreasing; Johnson 1974, "Fast algorithms for bin packing").
+//   targets  (B, T)  one token ahead if that is learned, else ignored_target
+// With packing, DocumentStarts are its auxiliary inputs. Conversations are packed in descending
+// order of length, each into the fullest row in which it fits, or a new one (best fit decreasing;
+// Johnson 1974, "Fast algorithms for bin packing").
 class ConversationDataset final : public Dataset {
  public:
-  // Each conversation has from 2 to `context` + 1 tokens; at least one of them.
+  // Takes at least one conversation, each of 2 to `context` + 1 tokens.
   ConversationDataset(std::vector<EncodedConversation> conversations,
                       const ConversationOptions& options);
 
@@ -45,7 +45,7 @@ class ConversationDataset final : public Dataset {
   void add_to(Checksum& sum) const override;
 
  private:
-  using Row = std::vector<std::int64_t>;  // the conversations in it
+  using Row = std::vector<std::int64_t>;  // indices of conversations
   std::int64_t length(std::int64_t conversation) const;
   std::int64_t length(const Row& row) const;
   void pack(std::int64_t context);

@@ -15,13 +15,13 @@ using Json = JsonValue;
 
 constexpr std::size_t max_line_bytes = std::size_t{1} << 24;
 
-// Reads one line. `place` is "FILE: line 3", for messages.
+// Reads one line.
 class ConversationReader {
  public:
-  explicit ConversationReader(std::string place) : place_(std::move(place)) {}
+  explicit ConversationReader(const FileLine& line) : line_(line) {}
 
-  std::vector<Message> read(std::string_view line) {
-    const Json object = parse(line);
+  std::vector<Message> read() {
+    const Json object = parse(line_.text);
     const bool has_messages = object.contains("messages");
     const bool has_pair = object.contains("prompt") || object.contains("completion");
     expect(has_messages != has_pair,
@@ -47,7 +47,7 @@ class ConversationReader {
 
   template <class... Args>
   void expect(bool holds, fmt::format_string<Args...> fact, Args&&... args) const {
-    if (!holds) throw InputError(place_ + ": " + fmt::format(fact, std::forward<Args>(args)...));
+    line_.expect(holds, fact, std::forward<Args>(args)...);
   }
 
   Json parse(std::string_view line) const {
@@ -115,7 +115,7 @@ class ConversationReader {
     return weight == 1;
   }
 
-  std::string place_;
+  const FileLine& line_;
   std::vector<Message> messages_{};
 };
 
@@ -134,14 +134,12 @@ const char* to_string(Speaker speaker) {
 }
 
 ConversationList load_conversations(const std::string& path) {
-  const std::string content = read_text(path);
   ConversationList list{.path = path};
-  std::string_view rest = content;
-  for (std::int64_t number = 1; const auto line = next_line(rest); ++number) {
-    if (trimmed(*line).empty()) continue;
-    ConversationReader reader(fmt::format("{}: line {}", path, number));
-    list.conversations.push_back({.messages = reader.read(*line), .line = number});
-  }
+  for_each_line(path, [&](const FileLine& line) {
+    if (trimmed(line.text).empty()) return;
+    list.conversations.push_back(
+        {.messages = ConversationReader(line).read(), .line = line.number});
+  });
   expect_input(!list.conversations.empty(), "{}: holds no conversation; expected one a line", path);
   return list;
 }

@@ -13,8 +13,8 @@ const char* to_string(Speaker speaker);
 struct Message {
   Speaker speaker;
   std::string content{};               // UTF-8
-  bool is_learnt = false;              // of the assistant: a model learns to write it
-  std::vector<std::int32_t> tokens{};  // of the content, where they are known already
+  bool is_learnt = false;              // of the assistant: its tokens are targets
+  std::vector<std::int32_t> tokens{};  // of the content, if they are known already
 };
 
 struct Conversation {
@@ -27,15 +27,15 @@ struct ConversationList {
   std::vector<Conversation> conversations{};  // at least one
 };
 
-// Reads JSONL, plain or gzip, a conversation a line; empty lines are passed over. A line is an
+// Reads JSONL, plain or gzip, with one conversation per line; ignores empty lines. A line is an
 // object with
 //   "messages": [{"role": "system" | "user" | "assistant", "content": text}, …], or
-//   "prompt" and "completion": texts, of a user and the assistant, or lists of such messages, of
-//   which the completion's alone are learnt.
-// A message of "weight" 0 is not learnt. Other fields are passed over. InputError names file, line
-// and field: not UTF-8, not JSON, a line above 16 MiB, another role, a call of a tool, content that
-// is no text, a system message that is not the first, or no message of the assistant; also above
-// 1 GiB.
+//   "prompt" and "completion": texts of a user and of the assistant, or lists of such messages, of
+//   which only those of the completion are learned.
+// A message of "weight" 0 is not learned. Other fields are ignored. Throws InputError with file,
+// line and field for text that is not UTF-8 or not JSON, a line above 16 MiB, another role, a tool
+// call, content that is not a text, a system message that is not the first, no message of the
+// assistant, and a file above 1 GiB.
 ConversationList load_conversations(const std::string& path);
 
 }  // namespace tapestry

@@ -6,19 +6,20 @@
 
 namespace tapestry {
 
-// What pairs of tokens become. Encoding looks into it for each pair of neighbours, so that it is
-// one piece of memory, half empty.
+// The results of merging pairs of tokens. Encoding searches it for each pair of neighbors, so it is
+// a hash table with open addressing in one block of memory, at most half full.
 class MergeTable final {
  public:
   struct Step {
-    std::int32_t rank = 0;    // the lowest is done first
+    std::int32_t rank = 0;    // the lowest applies first
     std::int32_t result = 0;  // the token
   };
 
   MergeTable() : MergeTable(0) {}
   explicit MergeTable(std::size_t pairs) : slots_(std::bit_ceil(2 * pairs + 2)) {}
 
-  // At most as many pairs as were announced; a known pair's step changes.
+  // Adds or replaces the step of a pair. The number of pairs must not exceed that of the
+  // constructor.
   void set(std::int32_t left, std::int32_t right, const Step& step) {
     const std::uint64_t key = key_of(left, right);
     std::size_t place = place_of(key);
@@ -26,7 +27,7 @@ class MergeTable final {
     slots_[place] = {key, step};
   }
 
-  const Step* find(std::int32_t left, std::int32_t right) const {  // null: they stay apart
+  const Step* find(std::int32_t left, std::int32_t right) const {  // null: none
     const std::uint64_t key = key_of(left, right);
     for (std::size_t place = place_of(key); slots_[place].key != none; place = after(place))
       if (slots_[place].key == key) return &slots_[place].step;

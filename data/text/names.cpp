@@ -33,20 +33,18 @@ std::vector<std::int64_t> shuffled(std::int64_t size, std::int64_t count, std::u
 }  // namespace
 
 NameList load_names(const std::string& path, bool distinct) {
-  const std::string content = read_text(path);
   NameList list{.path = path};
   std::unordered_set<std::string> seen;
-  std::string_view rest = content;
-  for (std::int64_t line = 1; const auto text = next_line(rest); ++line) {
-    const std::string name(trimmed(*text));
+  for_each_line(path, [&](const FileLine& line) {
+    const std::string name(trimmed(line.text));
     const std::int64_t length = count_characters(name);
-    expect_input(length <= max_characters,
-                 "{}: line {}: a word of {} characters, expected at most {}; give one word a line",
-                 path, line, length, max_characters);
-    if (name.empty() || (distinct && !seen.insert(name).second)) continue;
+    line.expect(length <= max_characters,
+                "a word of {} characters, expected at most {}; give one word a line", length,
+                max_characters);
+    if (name.empty() || (distinct && !seen.insert(name).second)) return;
     list.names.push_back(name);
     list.longest = std::max(list.longest, length);
-  }
+  });
   expect_input(std::ssize(list.names) >= least_names,
                "{}: expected at least {}{} words, found {}; give a file of one word a line", path,
                least_names, distinct ? " distinct" : "", list.names.size());

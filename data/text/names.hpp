@@ -9,22 +9,22 @@
 
 namespace tapestry {
 
-// The words of a file and the longest of them.
+// The words of a file.
 struct NameList {
   std::string path{};
   std::vector<std::string> names{};  // UTF-8, none empty
-  std::int64_t longest = 0;          // in characters
+  std::int64_t longest = 0;          // length of the longest in characters
 };
 
-// Next-character prediction within words, such as first names, to learn to invent more of them.
-// Token 0, a line's end, stands before a word and after it, as in makemore. A batch, whose T is the
-// length of its longest word plus 1, is int32:
+// Next-character prediction within words, such as first names, to generate new ones. Token 0, a
+// line end, precedes and follows each word, as in makemore. A batch, whose T is the length of its
+// longest word plus 1, is int32:
 //   inputs   (B, T)  0 and the word, then 0 up to the end of the row
 //   targets  (B, T)  the word and 0, then ignored_target
-// count: the targets that are not ignored, so each word's characters and the 0 after them.
+// count: the number of targets that are not ignored: each word's characters and the 0 after them.
 class NameDataset final : public Dataset {
  public:
-  using Word = std::vector<std::int32_t>;  // its characters as tokens, without the 0s
+  using Word = std::vector<std::int32_t>;  // tokens of the characters, without the 0s
 
   explicit NameDataset(std::vector<Word> words);  // at least one
 
@@ -38,8 +38,8 @@ class NameDataset final : public Dataset {
 };
 
 struct NameOptions {
-  std::int64_t held_back = 1000;  // names to test with, at least 1, but at most a tenth of all
-  std::uint64_t seed = 0;         // chooses which
+  std::int64_t held_back = 1000;  // names of the test split, at least 1; limited to a tenth of all
+  std::uint64_t seed = 0;         // chooses these names
 };
 
 struct NameSplits {
@@ -47,17 +47,18 @@ struct NameSplits {
   NameDataset test;
 };
 
-// Reads a file (plain or gzip) of one word a line, as makemore does: without white space around
-// words and without empty lines, but with repeats, since how often a name is given is part of the
-// data. A held-back name may then also be trained on; `distinct` keeps each name once.
-// InputError: not UTF-8, a word of over 256 characters, fewer than 10 words, above 1 GiB.
+// Reads a file (plain or gzip) of one word per line, as makemore does: removes white space around
+// words and empty lines, but keeps repeated words, because their frequency is part of the data. A
+// name of the test split may then also be in the training split; `distinct` keeps each name once.
+// Throws InputError for text that is not UTF-8, a word of over 256 characters, fewer than 10 words,
+// and a file above 1 GiB.
 NameList load_names(const std::string& path, bool distinct = false);
 
-// A line's end, token 0, and the characters of the words.
+// Returns the vocabulary of a line end, token 0, and the characters of the words.
 CharVocabulary name_vocabulary(const NameList& list);
 
-// The words as tokens of such a vocabulary. InputError names a word with a character that the
-// vocabulary lacks; OptionError of "held_back".
+// Returns the words as tokens of such a vocabulary. Throws InputError for a word with a character
+// that the vocabulary lacks, and OptionError of "held_back" if that is below 1.
 NameSplits split_names(const NameList& list, const CharVocabulary& vocabulary,
                        const NameOptions& options = {});
 

@@ -6,63 +6,96 @@
 #include <vector>
 
 #include "data/dataset.hpp"
-#include "data/text/special_tokens.hpp"
+#include "data/text/tokenizer.hpp"
 
 namespace tapestry {
 
-// What is read and what it should become, in tokens, without <bos>, <eos> and <pad>.
+// Sentences and their translations: sources[i] and targets[i] are line i + 1 of two files.
+struct ParallelText {
+  std::string source_path{};
+  std::string target_path{};
+  std::vector<std::string> sources{};  // UTF-8, none empty, at least one, as many as targets
+  std::vector<std::string> targets{};
+};
+
+// Reads two files, plain or gzip, with one sentence per line. Removes a byte order mark and
+// carriage returns, and keeps white space. Throws InputError with file and line for text that is
+// not UTF-8, a line of white space only, different numbers of lines, empty files, and files above 1
+// GiB.
+ParallelText load_parallel_text(const std::string& source_path, const std::string& target_path);
+
+// The split and the languages to read.
+struct ParallelFiles {
+  std::string split = "train";
+  std::string source = "de";
+  std::string target = "en";
+};
+
+// Describes the files that load_parallel_text reads.
+inline constexpr const char* parallel_files =
+    "a folder with a file of sentences a split and language";
+
+// Reads two texts in the format of their path. In a folder these are the two files named
+// <split>.<language>, or the only ones named <split>*.<language>, such as test_2016_flickr.de,
+// plain or .gz. Throws OptionError of "split" if there are none or several, and InputError if a
+// translation is missing, and as above.
+ParallelText load_parallel_text(const std::string& path, const ParallelFiles& files);
+
+// A sentence and its translation in tokens, without <bos>, <eos> and <pad>.
 struct TokenPair {
   std::vector<std::int32_t> source{};  // at least one token
   std::vector<std::int32_t> target{};
-  std::string reference{};  // the target as it was written, where the pair is to be judged by it
-  bool source_cut = false;  // the source lost tokens
+  std::string reference{};  // the text of the target, if translations are compared with it
+  bool source_cut = false;  // the source was truncated
 };
 
-// The tokens of the longest source and of the longest target, of some pairs.
+// The numbers of tokens of the longest source and of the longest target of some pairs.
 struct LongestPair {
   std::int64_t source = 0, target = 0;
   void include(const TokenPair& pair);
 };
 
-// Returns what pair_batch() writes B such pairs into: padding, and targets that are ignored.
+// Returns a batch of B pairs of this length that has only padding and ignored targets.
 Batch padded_batch(std::int64_t B, const LongestPair& longest);
 
-// At least one pair, as an encoder–decoder model reads them. All int32, S being the longest source
-// and T the longest target and one more:
+// Returns the batch of at least one pair for an encoder–decoder model. All is int32, S is the
+// length of the longest source, and T that of the longest target plus 1:
 //   SourceTokens    (B, S)  the sources, then pad_token; the padding; the references
 //   inputs          (B, T)  bos_token and the target, then pad_token
 //   targets         (B, T)  the target and eos_token, then ignored_target
-// count: the targets' tokens, eos_token among them.
+// count: the number of tokens of the targets, including eos_token.
 Batch pair_batch(std::span<const TokenPair> pairs);
 
 enum class Overlong {
-  refuse,  // OptionError of "context" names the sentence's line
-  cut,     // keep the first tokens; a cut target ends in eos_token all the same
+  refuse,  // throw OptionError of "context" with the line of the sentence
+  cut,     // keep the first tokens; a truncated target still ends in eos_token
 };
 
 struct PairOptions {
-  std::int64_t context = 256;  // at most so many tokens in source, and in target with eos_token
+  std::int64_t context = 256;  // the most tokens of a source, and of a target with eos_token
   Overlong overlong = Overlong::refuse;
   std::string source_path = {};  // for messages, in which pair i is line i + 1
   std::string target_path = {};
 };
 
-// Translation: encoded pairs in memory, such as the lines of a ParallelText. Batches: pair_batch.
+// Translation: encoded pairs in memory, such as the lines of a ParallelText. Batches are those of
+// pair_batch().
 class PairDataset final : public Dataset {
  public:
-  // At least one pair. OptionError: one that is longer than context, where these are refused.
+  // Takes at least one pair. Throws OptionError for one that is longer than the context, if these
+  // are refused.
   PairDataset(std::vector<TokenPair> pairs, const PairOptions& options);
 
   std::int64_t size() const override { return std::ssize(pairs_); }
   Batch batch(std::span<const std::int64_t> examples) const override;
   void add_to(Checksum& sum) const override;
-  std::vector<std::int64_t> lengths() const override;  // by the target's, then by the source's
+  std::vector<std::int64_t> lengths() const override;  // ordered by target, then by source
 
   const std::vector<TokenPair>& pairs() const { return pairs_; }
-  std::int64_t num_cut() const { return num_cut_; }  // sentences that lost tokens
+  std::int64_t num_cut() const { return num_cut_; }  // the number of truncated sentences
 
  private:
-  // Whether it had to be cut.
+  // Returns whether the tokens were truncated.
   bool fit(std::vector<std::int32_t>& tokens, std::int64_t limit, const std::string& place);
 
   std::vector<TokenPair> pairs_;

@@ -8,11 +8,11 @@
 
 namespace tapestry {
 
-// By which pattern a text is cut into the pieces that byte pairs do not cross.
+// The patterns that divide a text into pieces. Byte pairs are not merged across pieces.
 enum class PiecePattern {
   //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
   gpt2,
-  // Each \p{N} is a piece; between them GPT-2's, as if each stretch were a text of its own.
+  // Each \p{N} is a piece; the text between them is divided as GPT-2's, each part separately.
   smollm2,
   //   (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|
   //   \s*[\r\n]+|\s+(?!\S)|\s+
@@ -21,38 +21,39 @@ enum class PiecePattern {
   qwen2,
 };
 
-// Of llama3 and qwen2 as tokenizer.json has it; empty for the others, which `tokenizers` has built
-// in.
+// Returns the regular expression of llama3 and qwen2 in tokenizer.json; empty for the others, which
+// are built into `tokenizers`.
 std::string_view regex_of(PiecePattern pattern);
 
-// What is done to a text before byte pairs are made in it, in this order.
+// The steps that prepare a text for byte-pair encoding, in this order.
 struct PieceOptions {
-  bool compose = false;     // composed(text), see data/text/unicode.hpp
-  bool lower_case = false;  // lower_case(text), ditto
+  bool compose = false;     // by composed(), see data/text/unicode.hpp
+  bool lower_case = false;  // by lower_case()
   PiecePattern pattern = PiecePattern::gpt2;
 };
 
-// The text that is cut. Texts are UTF-8, here and below, else std::invalid_argument.
+// Returns the text that is divided into pieces. This and the functions below throw
+// std::invalid_argument for a text that is not UTF-8.
 std::string prepared(std::string_view text, const PieceOptions& options);
 
 struct Piece {
   std::size_t bytes = 0;
-  bool settled = false;  // however the text goes on
+  bool settled = false;  // the piece is the same however the text continues
 };
-Piece first_piece(std::string_view text, PiecePattern pattern);  // of a text that is not empty
+Piece first_piece(std::string_view text, PiecePattern pattern);  // the text must not be empty
 
-// Together they are the text.
+// Returns all pieces of a text.
 std::vector<std::string_view> byte_level_pieces(std::string_view text,
                                                 PiecePattern pattern = PiecePattern::gpt2);
 
-// By which a std::unordered_map of strings is looked into by a part of a text.
+// The hash of an std::unordered_map of strings that is searched by std::string_view.
 struct TextHash : std::hash<std::string_view> {
   using is_transparent = void;
 };
 
-// The end of a piece, whatever the text before and after it: where a letter or number stands before
-// a character of another kind, which begins a text of its own when composed. The last such place;
-// 0: there is none.
+// Returns the last place that is the end of a piece whatever precedes and follows the text: between
+// a letter or number and a character of another kind that does not compose with it. 0 if there is
+// none.
 std::size_t last_sure_end(std::string_view text, const PieceOptions& options);
 
 }  // namespace tapestry

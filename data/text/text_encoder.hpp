@@ -12,40 +12,41 @@
 
 namespace tapestry {
 
-// The token that ends a document: the added token of this name, or of "" the first of
-// <|endoftext|>, <eos>, <|end_of_text|> and </s> that the tokenizer has; nothing where it has none
-// of these. OptionError of "end_of_text": there is no added token of the name.
+// Returns the token that ends a document: the added token of this name, or for "" the first of
+// <|endoftext|>, <eos>, <|end_of_text|> and </s> that the tokenizer has; nothing if it has none of
+// these. Throws OptionError of "end_of_text" if there is no added token of the name.
 std::optional<std::int32_t> end_of_text_of(const BytePairTokenizer& tokenizer,
                                            const std::string& name = "");
 
-// What a document is.
+// The documents of a text.
 enum class Documents {
-  whole,      // each text
-  lines,      // each line of a text that is not empty, without its end
-  separated,  // what stands between the names of the end-of-text token
+  whole,      // the text
+  lines,      // each line that is not empty, without its end
+  separated,  // the parts between the names of the end-of-text token
 };
 
 struct TextEncoderOptions {
   Documents documents = Documents::whole;
-  std::optional<std::int32_t> end_of_text{};  // stands after each document
-  std::string separator = {};                 // of Documents::separated
+  std::optional<std::int32_t> end_of_text{};  // added after each document
+  std::string separator = {};                 // for Documents::separated
   std::size_t part_bytes = std::size_t{1} << 18;
 };
 
-// Encodes texts of any size in parts, on all threads. The tokens are those of each document as a
-// whole: it is cut where BytePairTokenizer::last_cut says, or where 16 parts have no such place,
-// anywhere.
+// Encodes texts of any size in parts, on all threads. The tokens are those of each whole document,
+// because it is cut only at BytePairTokenizer::last_cut(), or anywhere if 16 parts have no such
+// place.
 class TextEncoder final {
  public:
   using Take = std::function<void(std::span<const std::int32_t> tokens)>;
 
-  // `take` gets the tokens in their order, on the calling thread. The tokenizer outlives it.
+  // Passes the tokens to `take` in order, on the calling thread. The tokenizer must outlive the
+  // encoder.
   TextEncoder(const BytePairTokenizer& tokenizer, TextEncoderOptions options, Take take);
 
-  void add(std::string_view part);  // of a text: whole characters
-  void end_text();                  // and of its last document
-  void pause_text();                // gives all tokens on, without the document's end
-  void finish();                    // after the last text
+  void add(std::string_view part);  // adds a part of a text, of whole characters
+  void end_text();                  // ends the text and its last document
+  void pause_text();                // passes all tokens on, without ending the document
+  void finish();                    // passes all tokens on, after the last text
 
  private:
   struct Part {
@@ -60,10 +61,10 @@ class TextEncoder final {
   const BytePairTokenizer& tokenizer_;
   TextEncoderOptions options_;
   Take take_;
-  std::string rest_;    // of the text so far, not in parts yet
+  std::string rest_;    // the end of the text so far, not divided into parts yet
   bool begun_ = false;  // parts of the document have been pushed
   std::vector<Part> parts_;
-  std::size_t waiting_ = 0;  // bytes of parts_
+  std::size_t waiting_ = 0;  // number of bytes in parts_
 };
 
 }  // namespace tapestry

@@ -10,20 +10,20 @@
 #include <string_view>
 #include <vector>
 
-#include "data/text/token_stream.hpp"
 #include "data/text/tokenizer.hpp"
 
-// Tokens in files: shard-00000.tokens, shard-00001.tokens, …, beside the tokenizer.json that made
-// them. A shard is a header of 128 bytes and its tokens, all numbers in the order of little endian:
+// Tokens in files: shard-00000.tokens, shard-00001.tokens, …, in a folder with the tokenizer.json
+// that encoded them. A shard is a header of 128 bytes and its tokens; all numbers are
+// little-endian:
 //
 //     byte 0  "\x89tokens\n"      24  tokens in the vocabulary       72  zeros
 //          8  version, 1          32  XXH3 of tokenizer.json        120  XXH3 of bytes 0 to 119
-//         12  bytes a token       40  tokens in this shard          128  tokens of 2 bytes, for
-//         16  number, from 0      48  bytes they stand for               vocabularies of 65536 and
+//         12  bytes per token     40  tokens in this shard          128  tokens of 2 bytes, for
+//         16  index, from 0       48  bytes of text                      vocabularies of 65536 and
 //         20  1: the last one,    56  documents that end in it           less, or of 4
 //             else 0              64  XXH3 of its tokens' bytes
 //
-// Numbers are of 4 bytes before byte 24, and of 8 behind it.
+// Numbers have 4 bytes before byte 24, and 8 bytes from there on.
 namespace tapestry {
 
 struct TokenCounts {
@@ -47,23 +47,23 @@ struct ShardHeader {
 };
 
 struct ShardOptions {
-  std::int32_t end_of_text = 0;                 // counts documents
-  std::int64_t tokens = std::int64_t{1} << 24;  // of a shard
+  std::int32_t end_of_text = 0;                 // the token that ends a document
+  std::int64_t tokens = std::int64_t{1} << 24;  // per shard
 };
 
-// Cuts tokens into shards, one of which it keeps in memory.
+// Divides tokens into shards, and keeps one of them in memory.
 class ShardMaker final {
  public:
-  // Gets the name of a shard and its bytes, which are those of the parts one after the other.
+  // Receives the name of a shard and its bytes, in parts that are to be concatenated.
   using Take =
       std::function<void(const std::string& name, const std::vector<std::string_view>& parts)>;
 
-  // `json`: the tokenizer.json that is kept beside the shards.
+  // `json` is the tokenizer.json that is stored with the shards.
   ShardMaker(const Tokenizer& tokenizer, std::string_view json, const ShardOptions& options,
              Take take);
 
   void add(std::span<const std::int32_t> tokens);
-  void finish();  // the last shard; InputError where no token was added
+  void finish();  // passes on the last shard; throws InputError if no token was added
 
   const TokenCounts& counts() const { return counts_; }  // of all shards
   std::int64_t shards() const { return header_.index; }
@@ -75,32 +75,31 @@ class ShardMaker final {
   ShardOptions options_;
   Take take_;
   std::vector<std::uint32_t> bytes_of_;  // of each token
-  ShardHeader header_;                   // of the shard that is being filled
+  ShardHeader header_;                   // of the current shard
   std::string body_;
   TokenCounts counts_;
 };
 
 // Reads a folder of shards. Files are read, not mapped: a window takes some microseconds either
-// way, what was read once is not the process's memory for ever, and a file that is cut short
-// meanwhile is an error and no SIGBUS. Each shard is compared with its checksum before its first
-// token is given out.
+// way, and a file that is truncated during the training is an error instead of SIGBUS. Each shard
+// is compared with its checksum before its first token is returned.
 class TokenShards final : public TokenStream {
  public:
   static constexpr const char* ending = ".tokens";
   static constexpr const char* tokenizer_name = "tokenizer.json";
   static constexpr std::int64_t most_tokenizer_bytes = std::int64_t{1} << 26;
 
-  // InputError names the file and what is wrong with it: a shard that is missing, cut, of another
-  // tokenizer or version, or whose header is damaged.
+  // Throws InputError for a shard that is missing, cut short, of another tokenizer or version, or
+  // whose header is damaged.
   explicit TokenShards(const std::string& folder);
 
   std::int64_t size() const override { return static_cast<std::int64_t>(counts_.tokens); }
-  // InputError where a shard is not what it was, or not what was written.
+  // Throws InputError if a shard has changed since it was opened or written.
   void read(std::int64_t begin, std::span<std::int32_t> into) const override;
-  // The checksums that the shards have of themselves.
+  // Adds the checksums that are stored in the shards.
   void add_to(Checksum& sum, std::int64_t begin, std::int64_t end) const override;
 
-  void verify() const;  // InputError names a shard whose tokens are not those that were written
+  void verify() const;  // throws InputError for a shard whose tokens have changed
 
   const std::string& folder() const { return folder_; }
   const std::string& tokenizer_json() const { return json_; }
@@ -116,7 +115,7 @@ class TokenShards final : public TokenStream {
     std::string path;
     std::array<char, ShardHeader::size> bytes{};  // of the header
     ShardHeader header{};
-    std::int64_t begin = 0;  // its first token, in all of them
+    std::int64_t begin = 0;  // index of its first token in the stream
     mutable std::once_flag verified{};
   };
   void open(const std::string& path);
@@ -130,7 +129,7 @@ class TokenShards final : public TokenStream {
   TokenCounts counts_;
 };
 
-// Whether the folder has shards. InputError where it has texts as well.
+// Returns whether the folder has shards. Throws InputError if it also has texts.
 bool holds_shards(const std::string& folder);
 
 }  // namespace tapestry

@@ -9,27 +9,27 @@
 
 namespace tapestry {
 
-// How often each distinct piece of texts (data/text/pieces.hpp) occurs: what byte pairs are learnt
-// from. Texts are read part by part and not kept, so that memory is taken by distinct pieces alone.
+// Counts the distinct pieces of texts (data/text/pieces.hpp), from which byte pairs are learned.
+// Texts are added in parts and not kept, so that only distinct pieces take memory.
 class WordCounts final {
  public:
-  // A longer piece counts as several, of whole characters and at most this long.
+  // A longer piece counts as several, of whole characters and at most this length.
   static constexpr std::size_t max_piece_bytes = 1 << 20;
-  // Of all distinct pieces together, at most.
+  // The most bytes of all distinct pieces.
   static constexpr std::int64_t default_limit = std::int64_t{256} << 20;
 
   explicit WordCounts(const PieceOptions& options, std::int64_t limit = default_limit)
       : options_(options), limit_(limit) {}
 
-  // The next part of a text: whole characters in UTF-8. InputError where there are too many
-  // distinct pieces.
+  // Adds the next part of a text, of whole characters in UTF-8. Throws InputError if there are too
+  // many distinct pieces.
   void add(std::string_view part);
-  // What is added from here on is another text: no piece reaches over its beginning.
+  // Ends the text, so that no piece extends into the next one.
   void end_text();
 
   using Counts = std::unordered_map<std::string, std::int64_t, TextHash, std::equal_to<>>;
-  const Counts& counts() const { return counts_; }  // of the texts that have ended
-  std::int64_t bytes() const { return bytes_; }     // of all distinct pieces together
+  const Counts& counts() const { return counts_; }  // for the texts that have ended
+  std::int64_t bytes() const { return bytes_; }     // of all distinct pieces
 
  private:
   void count_pieces(bool at_end);
@@ -37,8 +37,8 @@ class WordCounts final {
 
   PieceOptions options_;
   std::int64_t limit_;
-  std::string unprepared_;  // of the text so far: what follows may go into its last character
-  std::string rest_;        // of what is prepared: it may begin a longer piece
+  std::string unprepared_;  // the end of the text so far, which may compose with what follows
+  std::string rest_;        // prepared text that may begin a longer piece
   Counts counts_;
   std::int64_t bytes_ = 0;
 };

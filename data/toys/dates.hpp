@@ -18,15 +18,15 @@ struct DateOptions {
   Split split = Split::train;
 };
 
-// A built-in translation task: a date as people write it, such as "Tue 3 MAR 98" or "the third of
-// March, 1998", to ISO 8601, "1998-03-03". Dates are those of 1900 to 2099, each as likely.
-// No text means two dates: in numbers the day stands before the month, but after it where the year
-// comes first; two digits of a year are those of 1969 to 2068, as in POSIX. Weekdays are right.
-// Tokens are the four of special_tokens, then the characters. Batches: pair_batch.
-// Example i depends on (seed, i) alone; the two splits share no date, whatever their seeds.
+// A synthetic translation task: a date as people write it, such as "Tue 3 MAR 98" or "the third of
+// March, 1998", to ISO 8601, "1998-03-03". Dates are uniform over 1900 to 2099. No text means two
+// dates: in numbers the day precedes the month, unless the year comes first; two digits stand for a
+// year of 1969 to 2068, as in POSIX. Weekdays are correct. Tokens are special_tokens, then the
+// characters. Batches are those of pair_batch(). Example i depends only on the seed and i; the two
+// splits share no date, whatever their seeds.
 class DateDataset final : public Dataset {
  public:
-  explicit DateDataset(const DateOptions& options);  // OptionError of "examples"
+  explicit DateDataset(const DateOptions& options);  // throws OptionError of "examples"
 
   std::int64_t size() const override { return options_.examples; }
   Batch batch(std::span<const std::int64_t> examples) const override;
@@ -38,9 +38,9 @@ class DateDataset final : public Dataset {
   std::int64_t vocabulary_size() const;
   static constexpr std::int64_t context() { return 40; }  // no source has more tokens
 
-  // InputError names a character that no date is written in.
+  // Throws InputError for a character that occurs in no date.
   std::vector<std::int32_t> encode(std::string_view text) const;
-  // Without the special tokens.
+  // Omits special tokens.
   std::string decode(std::span<const std::int32_t> tokens) const;
 
  private:
@@ -55,10 +55,10 @@ class DateDataset final : public Dataset {
 
 using Date = std::chrono::year_month_day;
 
-// Every way to write this date: the formats, and each of them in upper and in lower case.
+// Returns the date in every format, each as it is, in upper case and in lower case.
 std::vector<std::string> ways_to_write(const Date& date);
 
-// "1998-03-03"
+// Returns the date as in "1998-03-03".
 std::string iso_date(const Date& date);
 
 }  // namespace tapestry

@@ -10,38 +10,38 @@
 
 namespace tapestry {
 
-// Addition writes its sum least significant digit first, so that each digit needs only what is
-// already there and one carry (Lee et al. 2023, "Teaching Arithmetic to Small Transformers").
+// The sum of an addition has its least significant digit first, so that each digit depends only on
+// what precedes it and one carry (Lee et al. 2023, "Teaching Arithmetic to Small Transformers").
 enum class ToyTask { sort, reverse, copy, addition };
 
 struct ToyOptions {
   ToyTask task = ToyTask::sort;
   std::int64_t length = 8;     // input symbols; for addition, digits of each number; 1 to 512
-  std::int64_t alphabet = 10;  // of 0-9a-z, 2 to 36; addition always has the 10 digits
+  std::int64_t alphabet = 10;  // 2 to 36 of the symbols 0-9a-z; addition always uses the 10 digits
   std::int64_t examples = 100'000;
   std::uint64_t seed = 0;
   Split split = Split::train;
 };
 
-// Built-in tasks for a decoder-only language model, such as "31415926>11234569" (sort) or
-// "0123+0456>97500" (addition: 579 from the right, one digit longer than its numbers).
+// Synthetic tasks for a decoder-only language model, such as "31415926>11234569" (sort) or
+// "0123+0456>97500" (addition: 579 from the right, with one digit more than its numbers).
 // A batch: inputs (B, T) and targets (B, T), int32, T = context(). Only answers are counted.
-// Example i depends on (seed, i) alone; the two splits share no input, whatever their seeds.
+// Example i depends only on the seed and i; the two splits share no input, whatever their seeds.
 class ToySequences final : public Dataset {
  public:
-  explicit ToySequences(const ToyOptions& options);  // OptionError of what does not fit
+  explicit ToySequences(const ToyOptions& options);  // throws OptionError of an option out of range
 
   std::int64_t size() const override { return options_.examples; }
   Batch batch(std::span<const std::int64_t> examples) const override;
 
   const CharVocabulary& vocabulary() const { return vocabulary_; }
-  std::int64_t prompt_length() const;  // tokens, with the separator '>'
+  std::int64_t prompt_length() const;  // tokens, including the separator '>'
   std::int64_t answer_length() const;
   std::int64_t context() const { return prompt_length() + answer_length() - 1; }
 
   std::string prompt(std::int64_t example) const;  // "31415926>"
 
-  // The right answer: "11234569". InputError where it is not a prompt of this task.
+  // Returns the correct answer: "11234569". Throws InputError if it is not a prompt of this task.
   std::string answer(std::string_view prompt) const;
 
  private:

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/images/clothes.hpp"
+#include "data/images/images.hpp"
 
 using namespace tapestry;
 

@@ -11,8 +11,6 @@
 #include "autograd/check.hpp"
 #include "autograd/parallel.hpp"
 #include "autograd/random.hpp"
-#include "data/images/clothes.hpp"
-#include "data/images/idx.hpp"
 #include "data/images/images.hpp"
 #include "data/input_file.hpp"
 #include "data/sampler.hpp"

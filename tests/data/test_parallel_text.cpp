@@ -6,7 +6,6 @@
 
 #include "data/sampler.hpp"
 #include "data/text/pairs.hpp"
-#include "data/text/parallel_text.hpp"
 #include "tests/support/arrays.hpp"
 #include "tests/support/process.hpp"
 

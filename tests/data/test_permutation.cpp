@@ -6,7 +6,6 @@
 #include <set>
 
 #include "autograd/random.hpp"
-#include "data/permutation.hpp"
 #include "data/sampler.hpp"
 
 // In which order examples are read where an index of them would be large.

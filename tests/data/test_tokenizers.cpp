@@ -5,7 +5,7 @@
 #include "autograd/random.hpp"
 #include "data/input_file.hpp"
 #include "data/text/byte_pair.hpp"
-#include "data/text/character_json.hpp"
+#include "data/text/text.hpp"
 #include "data/text/unicode.hpp"
 #include "tests/support/process.hpp"
 

@@ -1,11 +1,11 @@
 #include <algorithm>
 
 #include "data/graphs/node_graph.hpp"
-#include "data/images/idx.hpp"
+#include "data/images/images.hpp"
 #include "data/input_file.hpp"
 #include "data/series/series.hpp"
 #include "data/text/names.hpp"
-#include "data/text/parallel_text.hpp"
+#include "data/text/pairs.hpp"
 #include "data/text/text.hpp"
 #include "tests/fuzz/target.hpp"
 

@@ -9,7 +9,7 @@
 #include "data/graphs/node_graph.hpp"
 #include "data/images/images.hpp"
 #include "data/series/series.hpp"
-#include "data/text/parallel_text.hpp"
+#include "data/text/pairs.hpp"
 #include "data/text/text.hpp"
 #include "tests/fuzz/target.hpp"
 #include "tests/support/process.hpp"

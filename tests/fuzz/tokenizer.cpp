@@ -2,7 +2,7 @@
 #include <stdexcept>
 
 #include "data/text/byte_pair.hpp"
-#include "data/text/character_json.hpp"
+#include "data/text/text.hpp"
 #include "tests/fuzz/target.hpp"
 
 namespace tapestry {

@@ -4,7 +4,7 @@
 
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/shaping.hpp"
-#include "data/text/special_tokens.hpp"
+#include "data/text/tokenizer.hpp"
 #include "train/tasks/graphs/graph_task.hpp"
 #include "train/tasks/images/image_classification.hpp"
 #include "train/tasks/images/vae.hpp"
@@ -47,14 +47,7 @@ NamedArrays coded(const Vae& model, const NamedArrays& inputs) {
 
 Array forecast(Forecast& task, const Array& past) {
   const SeriesScale scale = kept_scale(task.metadata());
-  const std::int64_t M = past.dim(2), rows = past.dim(0) * past.dim(1);
-  const Array seen = scale.apply(past.reshaped({rows, M})).reshaped(past.shape());
-  Array y = task.model().forward(seen).value().clone();
-  for (std::int64_t i = 0; i < y.size(); ++i) {
-    float& value = y.mutable_values<float>()[i];
-    value = static_cast<float>(scale.undo(value, i % M));
-  }
-  return y;
+  return scale.undo(task.model().forward(scale.apply(past)).value());
 }
 
 // One of a batch of dense graphs, of its first n nodes.

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "data/images/clothes.hpp"
+#include "data/images/images.hpp"
 #include "tests/support/process.hpp"
 
 // Autoencoders from the command line.

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "autograd/dry_run.hpp"
-#include "data/images/clothes.hpp"
+#include "data/images/images.hpp"
 #include "data/input_file.hpp"
 #include "train/config/keys.hpp"
 #include "train/config/option_keys.hpp"

@@ -9,7 +9,6 @@
 #include "autograd/ops/losses.hpp"
 #include "data/text/byte_pair.hpp"
 #include "data/text/pairs.hpp"
-#include "data/text/parallel_text.hpp"
 #include "data/text/unicode.hpp"
 #include "data/toys/dates.hpp"
 #include "train/config/keys.hpp"

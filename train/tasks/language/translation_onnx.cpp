@@ -3,7 +3,7 @@
 #include <array>
 
 #include "data/json.hpp"
-#include "data/text/special_tokens.hpp"
+#include "data/text/tokenizer.hpp"
 #include "train/inspect/onnx/models.hpp"
 #include "train/tasks/language/translation.hpp"
 

@@ -3,7 +3,6 @@
 
 #include "data/json.hpp"
 #include "data/text/byte_pair.hpp"
-#include "data/text/character_json.hpp"
 #include "data/text/text.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/new_folder.hpp"
