@@ -252,10 +252,7 @@ Matrix Model::forecast(std::span<const float> window) const {
   const Array seen =
       scale.apply(Array::of(std::vector<float>(window.begin(), window.end()), {T, M}));
   const UseMatmulPrecision use(loaded_->precision);
-  Matrix next = matrix_of(task.model().forward(seen.reshaped({1, T, M})));
-  for (std::size_t i = 0; i < next.values.size(); ++i)
-    next.values[i] = static_cast<float>(scale.undo(next.values[i], i % M));
-  return next;
+  return matrix_of(scale.undo(task.model().forward(seen.reshaped({1, T, M})).value()));
 }
 
 std::vector<std::string> Model::series() const {

@@ -1,11 +1,12 @@
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <optional>
 #include <set>
 #include <unordered_map>
+#include <xtensor/xmath.hpp>
 
 #include "autograd/check.hpp"
+#include "autograd/xtensor.hpp"
 #include "data/graphs/node_graph.hpp"
 #include "data/input_file.hpp"
 #include "data/option_error.hpp"
@@ -47,81 +48,70 @@ std::vector<std::string_view> words_of(std::string_view line) {
   }
 }
 
-// fn(words, line) for each line that is not empty, lines counted from 1.
-template <class F>
-void for_each_line(const std::string& path, F fn) {
-  const std::string text = read_text(path);
-  std::string_view rest = text;
-  for (std::int64_t number = 1; const auto line = next_line(rest); ++number) {
-    const std::vector<std::string_view> words = words_of(*line);
-    if (!words.empty()) fn(words, number);
-  }
-}
-
 struct Papers {
   std::string path;
   std::vector<std::string> names{}, classes{};
   std::vector<std::int64_t> lines{};
-  std::vector<float> features{};  // row by row, each divided by the sum of its magnitudes
+  std::vector<float> features{};  // row by row
   std::int64_t width = 0;
   std::unordered_map<std::string, std::int32_t> numbers{};  // by name
 };
 
-float read_feature(const Papers& papers, std::int64_t line, std::string_view word) {
-  const std::optional<float> value = parse_float(word);
-  expect_input(value.has_value(), "{}: line {}: feature '{}': expected a number of float32",
-               papers.path, line, printable(word));
-  return *value;
-}
-
-void add_paper(Papers& papers, const std::vector<std::string_view>& words, std::int64_t line) {
+void add_paper(Papers& papers, const FileLine& line) {
+  const std::vector<std::string_view> words = words_of(line.text);
+  if (words.empty()) return;
   const std::int64_t width = std::ssize(words) - 2;
   if (papers.names.empty()) papers.width = width;
-  expect_input(width >= 1, "{}: line {}: {} words, expected a name, features and a class",
-               papers.path, line, words.size());
+  line.expect(width >= 1, "{} words, expected a name, features and a class", words.size());
   const bool lacks_class = width + 1 == papers.width && parse_float(words.back()) &&
                            std::ranges::count(papers.classes, words.back()) == 0;
-  expect_input(!lacks_class, "{}: line {}: no class behind its {} features; its last word is '{}'",
-               papers.path, line, papers.width, words.back());
-  expect_input(width == papers.width, "{}: line {}: {} features, expected {} as in line {}",
-               papers.path, line, width, papers.width,
-               papers.lines.empty() ? line : papers.lines.front());
+  line.expect(!lacks_class, "no class behind its {} features; its last word is '{}'", papers.width,
+              words.back());
+  line.expect(width == papers.width, "{} features, expected {} as in line {}", width, papers.width,
+              papers.lines.empty() ? line.number : papers.lines.front());
   const std::string name(words.front());
   const auto [place, is_new] =
       papers.numbers.emplace(name, static_cast<std::int32_t>(papers.names.size()));
-  const auto first = place->second;
-  expect_input(is_new, "{}: line {}: node {} again; line {} has it", papers.path, line,
-               printable(name), is_new ? line : papers.lines[first]);
-  const std::size_t begin = papers.features.size();
-  double sum = 0;
+  line.expect(is_new, "node {} again; line {} has it", printable(name),
+              is_new ? 0 : papers.lines[place->second]);
   for (std::size_t i = 1; i + 1 < words.size(); ++i) {
-    papers.features.push_back(read_feature(papers, line, words[i]));
-    sum += std::abs(papers.features.back());
+    const std::optional<float> feature = parse_float(words[i]);
+    if (!feature)
+      line.fail(fmt::format("feature '{}': expected a number of float32", printable(words[i])));
+    papers.features.push_back(*feature);
   }
-  for (std::size_t i = begin; sum > 0 && i < papers.features.size(); ++i)
-    papers.features[i] = static_cast<float>(papers.features[i] / sum);
   papers.names.push_back(name);
   papers.classes.emplace_back(words.back());
-  papers.lines.push_back(line);
+  papers.lines.push_back(line.number);
 }
 
 std::vector<Edge> read_citations(const std::string& path, const Papers& papers) {
   std::vector<Edge> edges;
-  for_each_line(path, [&](const std::vector<std::string_view>& words, std::int64_t line) {
-    expect_input(words.size() == 2, "{}: line {}: {} words, expected the names of two nodes", path,
-                 line, words.size());
+  for_each_line(path, [&](const FileLine& line) {
+    const std::vector<std::string_view> words = words_of(line.text);
+    if (words.empty()) return;
+    line.expect(words.size() == 2, "{} words, expected the names of two nodes", words.size());
     std::int32_t ends[2];
     for (std::size_t i = 0; i < 2; ++i) {
       const auto found = papers.numbers.find(std::string(words[i]));
-      expect_input(found != papers.numbers.end(),
-                   "{}: line {}: an edge to node {}, which is not among the {} of {}", path, line,
-                   printable(words[i]), papers.names.size(), papers.path);
+      line.expect(found != papers.numbers.end(),
+                  "an edge to node {}, which is not among the {} of {}", printable(words[i]),
+                  papers.names.size(), papers.path);
       ends[i] = found->second;
     }
     edges.push_back({ends[0], ends[1]});
   });
   expect_input(!edges.empty(), "{}: no edges; expected the names of two nodes a line", path);
   return edges;
+}
+
+// Returns the features (N, F), each row divided by the sum of its magnitudes, unless that is 0.
+Array normalized_features(const Papers& papers) {
+  const std::int64_t N = std::ssize(papers.names);
+  const Array features = Array::of(papers.features, {N, papers.width});
+  const auto x = xtensor_view<float, 2>(features);
+  const xt::xtensor<double, 2> sums = xt::sum<double>(xt::abs(x), {1}, xt::keep_dims);
+  return array_of(xt::cast<float>(x / xt::where(sums > 0, sums, 1.0)));
 }
 
 std::vector<std::int64_t> range(std::int64_t begin, std::int64_t end) {
@@ -135,9 +125,7 @@ std::vector<std::int64_t> range(std::int64_t begin, std::int64_t end) {
 NodeGraph load_node_graph(const std::string& folder, const NodeSplit& split) {
   Papers papers{find_file(folder, ".content")};
   const std::string cites = find_file(folder, ".cites");
-  for_each_line(papers.path, [&](const std::vector<std::string_view>& words, std::int64_t line) {
-    add_paper(papers, words, line);
-  });
+  for_each_line(papers.path, [&](const FileLine& line) { add_paper(papers, line); });
   const std::int64_t N = std::ssize(papers.names);
   expect_option(
       split.training + split.validation + split.test <= N, "training",
@@ -146,7 +134,7 @@ NodeGraph load_node_graph(const std::string& folder, const NodeSplit& split) {
   const std::set<std::string> known(papers.classes.begin(),
                                     papers.classes.begin() + split.training);
   NodeGraph whole{.graph = Adjacency::undirected(N, read_citations(cites, papers)),
-                  .features = Array::of(papers.features, {N, papers.width}),
+                  .features = normalized_features(papers),
                   .names = papers.names,
                   .classes = {known.begin(), known.end()},
                   .training = range(0, split.training),

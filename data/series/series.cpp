@@ -3,15 +3,39 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numbers>
+#include <xtensor/xadapt.hpp>
+#include <xtensor/xmath.hpp>
 
 #include "autograd/check.hpp"
 #include "autograd/dry_run.hpp"
+#include "autograd/random.hpp"
+#include "autograd/xtensor.hpp"
 #include "data/option_error.hpp"
 
 namespace tapestry {
 namespace {
 
 constexpr std::int64_t month_s = 30 * day_s;
+
+// 3 waves of one series.
+struct Wave {
+  double period, amplitude, phase;
+};
+
+std::vector<Wave> draw_waves(Random& random) {
+  std::vector<Wave> waves(3);
+  for (Wave& wave : waves)
+    wave = {random.uniform(6, 60), random.uniform(0.5, 1), random.uniform(0, 2 * std::numbers::pi)};
+  return waves;
+}
+
+double height(const std::vector<Wave>& waves, double row) {
+  double sum = 0;
+  for (const Wave& wave : waves)
+    sum += wave.amplitude * std::sin(2 * std::numbers::pi * row / wave.period + wave.phase);
+  return sum;
+}
 
 }  // namespace
 
@@ -27,6 +51,24 @@ std::string time_text(std::int64_t time_s) {
   return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}", static_cast<int>(date.year()),
                      static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
                      seconds / 3600, seconds / 60 % 60, seconds % 60);
+}
+
+SeriesTable make_waves(const WaveOptions& options) {
+  const std::int64_t M = options.series, rows = options.rows;
+  require(M >= 1 && rows >= 2, "make_waves: {} series of {} rows", M, rows);
+  SeriesTable table{.path = "waves", .values = Array({rows, M})};
+  const auto values = table.values.mutable_values<float>();
+  for (std::int64_t m = 0; m < M; ++m) {
+    Random random(options.seed, Stream::data, static_cast<std::uint64_t>(m));
+    const std::vector<Wave> waves = draw_waves(random);
+    table.names.push_back(fmt::format("wave {}", m + 1));
+    for (std::int64_t row = 0; row < rows; ++row)
+      values[row * M + m] = static_cast<float>(height(waves, static_cast<double>(row)) +
+                                               options.noise * random.normal());
+  }
+  constexpr std::int64_t first = 946'684'800, hour_s = 3600;  // 2000-01-01 00:00:00
+  for (std::int64_t row = 0; row < rows; ++row) table.times.push_back(first + row * hour_s);
+  return table;
 }
 
 SeriesRanges split_by_fractions(const SeriesTable& table, double train, double validation) {
@@ -51,31 +93,24 @@ SeriesRanges split_by_months(const SeriesTable& table, const Months& months) {
 }
 
 SeriesScale SeriesScale::of(const SeriesTable& table, const RowRange& rows) {
-  const std::int64_t M = std::ssize(table.names);
-  const auto count = static_cast<double>(rows.end - rows.begin);
-  require(count >= 1, "SeriesScale: rows [{}, {})", rows.begin, rows.end);
-  const auto values = table.values.values<float>();
-  SeriesScale scale;
-  for (std::int64_t m = 0; m < M; ++m) {
-    double sum = 0, squares = 0;
-    for (std::int64_t row = rows.begin; row < rows.end; ++row) sum += values[row * M + m];
-    const double mean = sum / count;
-    for (std::int64_t row = rows.begin; row < rows.end; ++row)
-      squares += std::pow(values[row * M + m] - mean, 2);
-    scale.means.push_back(mean);
-    scale.deviations.push_back(squares > 0 ? std::sqrt(squares / count) : 1);
-  }
-  return scale;
+  require(rows.begin < rows.end, "SeriesScale: rows [{}, {})", rows.begin, rows.end);
+  const std::int64_t M = table.values.dim(1);
+  const Array part = table.values.part(rows.begin * M, rows.end * M);
+  const auto x = xtensor_view<float, 2>(part.reshaped({rows.end - rows.begin, M}));
+  const xt::xtensor<double, 1> mean = xt::mean<double>(x, {0});
+  const xt::xtensor<double, 1> variance = xt::mean<double>(xt::square(x - mean), {0});
+  const xt::xtensor<double, 1> deviation = xt::where(variance > 0, xt::sqrt(variance), 1.0);
+  return {{mean.begin(), mean.end()}, {deviation.begin(), deviation.end()}};
 }
 
 Array SeriesScale::apply(const Array& values) const {
-  Array scaled = values.clone();
-  const auto x = scaled.mutable_values<float>();
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const std::size_t m = i % means.size();
-    x[i] = static_cast<float>((x[i] - means[m]) / deviations[m]);
-  }
-  return scaled;
+  return array_of(
+      xt::cast<float>((xtensor_view<float>(values) - xt::adapt(means)) / xt::adapt(deviations)));
+}
+
+Array SeriesScale::undo(const Array& values) const {
+  return array_of(
+      xt::cast<float>(xtensor_view<float>(values) * xt::adapt(deviations) + xt::adapt(means)));
 }
 
 SeriesDataset::SeriesDataset(Array values, const RowRange& rows, const Window& window,

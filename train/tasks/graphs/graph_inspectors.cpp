@@ -2,6 +2,7 @@
 #include <map>
 #include <numeric>
 
+#include "autograd/ops/reduce.hpp"
 #include "train/plot/figure.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/graphs/graph_task.hpp"
@@ -119,11 +120,9 @@ std::vector<float> attention_of(const GraphNetwork& model, const Adjacency& grap
                                 const NodeFeatures& x) {
   const auto* layer = dynamic_cast<const GraphAttention*>(model.layers.front().get());
   if (!layer) return {};
-  const Array weights = layer->weights(graph, x).value();  // (E, H)
-  std::vector<float> means(weights.dim(0));
-  for (std::size_t i = 0; i < weights.values<float>().size(); ++i)
-    means[i / weights.dim(1)] += weights.values<float>()[i] / static_cast<float>(weights.dim(1));
-  return means;
+  const Array means = mean(layer->weights(graph, x), {1}).value();  // (E, H) -> (E)
+  const auto values = means.values<float>();
+  return {values.begin(), values.end()};
 }
 
 template <class T>

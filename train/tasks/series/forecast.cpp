@@ -1,10 +1,11 @@
 #include "train/tasks/series/forecast.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <xtensor/xmath.hpp>
 
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
+#include "autograd/xtensor.hpp"
 #include "train/tasks/initialized.hpp"
 #include "train/tasks/transformer_keys.hpp"
 
@@ -55,11 +56,8 @@ Forecaster make_model(const Config& config) {
 }
 
 double sum_of_distances(const Array& a, const Array& b) {
-  double sum = 0;
   const Array x = a.to(DType::float64), y = b.to(DType::float64);
-  for (std::size_t i = 0; i < x.values<double>().size(); ++i)
-    sum += std::abs(x.values<double>()[i] - y.values<double>()[i]);
-  return sum;
+  return xt::sum(xt::abs(xtensor_view<double>(x) - xtensor_view<double>(y)))();
 }
 
 TaskSpec spec() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "autograd/ops/shaping.hpp"
 #include "train/tasks/inspector_options.hpp"
 #include "train/tasks/series/forecast.hpp"
 
@@ -16,23 +17,23 @@ const Key<std::int64_t> index_of_series = index_option("the series to look at");
 // A forecast of the M series from row `first` on, with the rows before it.
 struct ForecastView {
   const SeriesTable& table;
-  std::int64_t first;                          // row of the first forecast; may be rows()
-  std::int64_t context, horizon;               // rows before and from `first` on
-  std::vector<std::vector<double>> forecasts;  // (M, horizon) in the series' own units
+  std::int64_t first;             // row of the first forecast; may be rows()
+  std::int64_t context, horizon;  // rows before and from `first` on
+  Array forecasts;                // (horizon, M) in the series' own units
 };
 
-double value_at(const SeriesTable& table, std::int64_t row, std::size_t series) {
-  const std::int64_t M = std::ssize(table.names);
-  return table.values.values<float>()[(row * M) + series];
+// Returns the value of one of M series, of `values` (rows, M).
+double value_at(const Array& values, std::int64_t row, std::int64_t series) {
+  return values.values<float>()[row * values.dim(1) + series];
 }
 
-// In rows [begin, end), as far as they are known.
-std::vector<double> measured(const SeriesTable& table, std::int64_t begin, std::int64_t end,
-                             std::size_t series) {
-  std::vector<double> values;
-  for (std::int64_t row = begin; row < std::min(end, table.rows()); ++row)
-    values.push_back(value_at(table, row, series));
-  return values;
+// Returns the values in rows [begin, end), as far as there are such rows.
+std::vector<double> values_in(const Array& values, std::int64_t begin, std::int64_t end,
+                              std::int64_t series) {
+  std::vector<double> found;
+  for (std::int64_t row = begin; row < std::min(end, values.dim(0)); ++row)
+    found.push_back(value_at(values, row, series));
+  return found;
 }
 
 std::int64_t time_of(const SeriesTable& table, std::int64_t row) {
@@ -49,11 +50,13 @@ std::string forecast_csv(const ForecastView& view) {
   text += '\n';
   for (std::int64_t row = view.first - view.context; row < view.first + view.horizon; ++row) {
     text += time_text(time_of(view.table, row));
-    for (std::size_t m = 0; m < view.forecasts.size(); ++m) {
+    for (std::int64_t m = 0; m < view.forecasts.dim(1); ++m) {
       text += ',';
-      if (row < view.table.rows()) text += fmt::format("{:.6g}", value_at(view.table, row, m));
+      if (row < view.table.rows())
+        text += fmt::format("{:.6g}", value_at(view.table.values, row, m));
       text += ',';
-      if (row >= view.first) text += fmt::format("{:.6g}", view.forecasts[m][row - view.first]);
+      if (row >= view.first)
+        text += fmt::format("{:.6g}", value_at(view.forecasts, row - view.first, m));
     }
     text += '\n';
   }
@@ -63,18 +66,16 @@ std::string forecast_csv(const ForecastView& view) {
 // Returns a chart for each of the first `count` series. Step 0 is the last of the context.
 LineCharts forecast_figure(const ForecastView& view, std::int64_t count) {
   const std::int64_t first = view.first;
+  const Array& known = view.table.values;
   LineCharts figure{.steps = fmt::format("steps after {}", time_text(view.table.times[first - 1]))};
   for (std::int64_t m = 0; m < count; ++m) {
-    Line forecast{"forecast", 0, {value_at(view.table, first - 1, m)}};
-    forecast.values.insert(forecast.values.end(), view.forecasts[m].begin(),
-                           view.forecasts[m].end());
-    const bool known = first < view.table.rows();
+    Line forecast{"forecast", 0, values_in(view.forecasts, 0, view.horizon, m)};
+    forecast.values.insert(forecast.values.begin(), value_at(known, first - 1, m));
+    const std::int64_t end = first < known.dim(0) ? first + view.horizon : 0;
     figure.charts.push_back({view.table.names[m],
                              {{"history", 1 - static_cast<double>(view.context),
-                               measured(view.table, first - view.context, first, m)},
-                              {"truth", 0,
-                               known ? measured(view.table, first - 1, first + view.horizon, m)
-                                     : std::vector<double>{}},
+                               values_in(known, first - view.context, first, m)},
+                              {"truth", 0, values_in(known, first - 1, end, m)},
                               forecast}});
   }
   return figure;
@@ -96,20 +97,13 @@ std::int64_t first_row(const SeriesTable& table, const ForecasterOptions& window
   return found - table.times.begin();
 }
 
-// In the series' own units, (M, horizon).
-std::vector<std::vector<double>> forecasts_from(Forecast& task, std::int64_t first) {
+// Returns the forecast (horizon, M) in the series' own units.
+Array forecast_from(Forecast& task, std::int64_t first) {
   SeriesData& data = task.data();
   const std::int64_t T = task.model().options.context, M = data.values().dim(1);
-  const auto seen = data.values().values<float>().subspan((first - T) * M, T * M);
-  const Array y = task.model()
-                      .forward(Array::of(std::vector<float>(seen.begin(), seen.end()), {1, T, M}))
-                      .value();
-  std::vector<std::vector<double>> forecasts(M);
-  for (std::size_t i = 0; i < y.values<float>().size(); ++i) {
-    const std::size_t m = i % forecasts.size();
-    forecasts[m].push_back(data.scale().undo(y.values<float>()[i], m));
-  }
-  return forecasts;
+  const Array seen = data.values().part((first - T) * M, first * M).reshaped({1, T, M});
+  const Array y = task.model().forward(seen).value();
+  return data.scale().undo(y).reshaped({task.model().options.horizon, M});
 }
 
 Sample sample(Forecast& task, const Options& options) {
@@ -121,7 +115,7 @@ Sample sample(Forecast& task, const Options& options) {
                           .first = first,
                           .context = window.context,
                           .horizon = window.horizon,
-                          .forecasts = forecasts_from(task, first)};
+                          .forecasts = forecast_from(task, first)};
   const std::int64_t charts = std::min({options[count], std::ssize(table.names), most_charts});
   return {.text = forecast_csv(view), .figure = forecast_figure(view, charts)};
 }
@@ -135,7 +129,7 @@ AttentionMaps attention(Forecast& task, const Options& options) {
   const std::int64_t M = std::ssize(table.names), series = options[index_of_series];
   expect_input(series < M, "--index {}: the series are 0 to {}", series, M - 1);
   AttentionRecorder recorder;
-  forecasts_from(task, first_row(table, window, options[prompt]));
+  forecast_from(task, first_row(table, window, options[prompt]));
   std::vector<std::string> labels;
   for (std::int64_t step = 0; step + window.patch <= window.context; step += window.stride)
     labels.push_back(fmt::format("{}", step + 1 - window.context));
@@ -152,16 +146,9 @@ AttentionMaps attention(Forecast& task, const Options& options) {
 constexpr std::int64_t most_series = 8, most_windows = 100, windows_at_once = 16;
 constexpr std::int64_t most_rows = 20'000;
 
-// (N, width), of the first `count` columns, in the series' own units.
+// Returns the first `count` series (…, count) in their own units.
 Array own_units(const Array& scaled, const SeriesScale& scale, std::int64_t count) {
-  const std::int64_t M = scaled.dim(scaled.rank() - 1), N = scaled.size() / M;
-  Array values({N, count});
-  const auto from = scaled.values<float>();
-  const auto to = values.mutable_values<float>();
-  for (std::int64_t i = 0; i < N; ++i)
-    for (std::int64_t m = 0; m < count; ++m)
-      to[i * count + m] = static_cast<float>(scale.undo(from[i * M + m], m));
-  return values;
+  return slice(scale.undo(scaled), -1, 0, count).value();
 }
 
 // Examples all over the test split, or its first rows where these are many.

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "data/input_file.hpp"
 #include "data/json.hpp"
@@ -38,9 +37,9 @@ SeriesTable load(const Config& config) {
 std::vector<double> numbers(const std::string& text) {
   std::vector<double> values;
   for (const std::string_view part : split(text, ',')) {
-    const char* end = part.data() + part.size();
-    const auto read = std::from_chars(part.data(), end, values.emplace_back());
-    require(read.ec == std::errc() && read.ptr == end, "series: '{}' is no number", part);
+    const std::optional<double> value = parse_number<double>(part);
+    require(value.has_value(), "series: '{}' is no number", part);
+    values.push_back(*value);
   }
   return values;
 }
