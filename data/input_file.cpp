@@ -28,7 +28,7 @@ constexpr std::size_t max_character_bytes = 4;
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 constexpr std::int64_t inflated_bytes = 32 << 20, inflated_ratio = 200;
 
-// The lead byte's free bits, and the least value that needs this many bytes.
+// The payload bits of a lead byte, and the least value that needs this many bytes.
 struct Form {
   unsigned mask;
   char32_t least;
@@ -41,7 +41,7 @@ int bytes_by_lead(unsigned char lead) {
   return ones >= 2 && ones <= 4 ? ones : 0;
 }
 
-// How many bytes there are before the first that is not UTF-8.
+// Returns the number of bytes before the first one that is not UTF-8.
 std::size_t utf8_bytes(std::string_view text) {
   std::size_t offset = 0;
   while (offset < text.size()) {
@@ -52,7 +52,7 @@ std::size_t utf8_bytes(std::string_view text) {
   return offset;
 }
 
-// Where a part of a file begins: in bytes and in lines, both from 0.
+// Where a part of a file begins: the byte and the line, both from 0.
 struct Position {
   std::int64_t byte = 0, line = 0;
   Position after(std::string_view part) const {
@@ -167,7 +167,7 @@ std::string read_file(const std::string& path, std::int64_t max_bytes) {
   InputFile file(path);
   const auto check = [&](std::int64_t bytes) {
     expect_input(bytes <= max_bytes,
-                 "{}: byte {}: the content goes on beyond the {} bytes that can be read; "
+                 "{}: byte {}: the content has more than the {} bytes that can be read; "
                  "give a smaller file",
                  path, max_bytes, max_bytes);
   };
@@ -199,7 +199,7 @@ std::string read_standard_input(std::int64_t max_bytes) {
     expect_input(got >= 0, "the standard input cannot be read: {}", std::strerror(errno));
     content.resize(before + got);
     expect_input(std::ssize(content) <= max_bytes,
-                 "the standard input goes on beyond {} bytes; give less", max_bytes);
+                 "the standard input has more than {} bytes; give less", max_bytes);
   }
   return content;
 }

@@ -13,7 +13,7 @@ namespace tapestry {
 
 namespace {
 
-// Makes the values that the library reads.
+// Builds a value from the events of the library's parser.
 class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit JsonBuilder(int most_depth, const JsonValue::TakeMember* take = nullptr)
@@ -54,7 +54,7 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
   void expect_depth() const {
     if (std::ssize(open_) > most_depth_)
       throw JsonValue::too_deep(
-          fmt::format("arrays and objects within each other, more than {} deep", most_depth_));
+          fmt::format("arrays and objects are nested more than {} deep", most_depth_));
   }
 
   bool start(JsonValue value) {
@@ -142,7 +142,7 @@ bool has_duplicate_keys(std::string_view text) {
 JsonValue parse_json(std::string_view text, const std::string& path) {
   const int depth = json_depth(text);
   expect_input(depth <= max_json_depth,
-               "{}: lists and objects within each other, {} deep; expected at most {}", path, depth,
+               "{}: lists and objects are nested {} deep; expected at most {}", path, depth,
                max_json_depth);
   try {
     return std::move(JsonValue::parse(text).sort_keys());
@@ -151,8 +151,8 @@ JsonValue parse_json(std::string_view text, const std::string& path) {
     throw InputError(fmt::format("{}: line {}: not JSON; copy or make the file again", path,
                                  1 + std::ranges::count(text.substr(0, byte), '\n')));
   } catch (const JsonValue::exception&) {
-    throw InputError(fmt::format(
-        "{}: a number is too large for any computer's; copy or make the file again", path));
+    throw InputError(
+        fmt::format("{}: a number is too large for a double; copy or create the file again", path));
   }
 }
 

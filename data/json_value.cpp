@@ -6,7 +6,7 @@
 
 namespace tapestry {
 
-// Members in their order, and, where there are many, a hash table of their places.
+// Members in order and, if there are many, a hash table of their indices.
 struct JsonValue::Object {
   object_t members{};
   std::vector<std::uint32_t> slots{};  // 1 + the place of a member; 0: free. A power of two.
@@ -125,7 +125,7 @@ const char* JsonValue::type_name() const noexcept {
   return "";
 }
 
-// Throws what the JSON library throws with this number, `what` and the value's type.
+// Throws exception with the message of the JSON library, unless the condition holds.
 void JsonValue::expect(bool holds, int number, const char* what) const {
   if (!holds)
     throw exception(fmt::format("[json.exception.type_error.{}] {} {}", number, what, type_name()));

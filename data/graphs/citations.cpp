@@ -12,10 +12,10 @@
 #include "data/option_error.hpp"
 #include "data/text/text.hpp"
 
-// The format of LINQS (https://linqs.org/datasets): a folder with one NAME.content, each line a
-// paper's name, its features and its class, and one NAME.cites, each line the names of two papers
-// of which one cites the other; plain or gzip. Citations count both ways; features, of any sign,
-// are divided by the sum of their magnitudes.
+// The format of LINQS (https://linqs.org/datasets): a folder with one NAME.content, whose lines
+// have a paper's name, its features and its class, and one NAME.cites, whose lines have the names
+// of two papers of which one cites the other; plain or gzip. Edges are undirected; features, of any
+// sign, are divided by the sum of their magnitudes.
 namespace tapestry {
 namespace {
 
@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view spaces = " \t";
 
-// The one file of a folder that is named *.ending or *.ending.gz.
+// Returns the only file of a folder that is named *.ending or *.ending.gz.
 std::string find_file(const std::string& folder, const std::string& ending) {
   const std::vector<std::string> names = file_names(folder);
   std::vector<std::string> found;
@@ -101,11 +101,11 @@ std::vector<Edge> read_citations(const std::string& path, const Papers& papers) 
     }
     edges.push_back({ends[0], ends[1]});
   });
-  expect_input(!edges.empty(), "{}: no edges; expected the names of two nodes a line", path);
+  expect_input(!edges.empty(), "{}: no edges; expected the names of two nodes per line", path);
   return edges;
 }
 
-// Returns the features (N, F), each row divided by the sum of its magnitudes, unless that is 0.
+// Returns the features (N, F), each row divided by the sum of its magnitudes unless that is 0.
 Array normalized_features(const Papers& papers) {
   const std::int64_t N = std::ssize(papers.names);
   const Array features = Array::of(papers.features, {N, papers.width});
@@ -143,8 +143,8 @@ NodeGraph load_node_graph(const std::string& folder, const NodeSplit& split) {
   for (std::size_t i = 0; i < papers.classes.size(); ++i) {
     const auto found = known.find(papers.classes[i]);
     expect_input(found != known.end(),
-                 "{}: line {}: class '{}' is unknown: none of the first {} nodes, which are to be "
-                 "learnt from, is of it",
+                 "{}: line {}: class '{}' is unknown: none of the first {} nodes, which are the "
+                 "training split, has it",
                  papers.path, papers.lines[i], printable(papers.classes[i]), split.training);
     whole.labels.push_back(static_cast<std::int32_t>(std::distance(known.begin(), found)));
   }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int32_t members = 34;
 
-// By their numbers, from 1: 78 pairs.
+// Pairs of members, who are numbered from 1.
 constexpr std::array<Edge, 78> met{{
     {1, 2},   {1, 3},   {1, 4},   {1, 5},   {1, 6},   {1, 7},   {1, 8},   {1, 9},   {1, 11},
     {1, 12},  {1, 13},  {1, 14},  {1, 18},  {1, 20},  {1, 22},  {1, 32},  {2, 3},   {2, 4},

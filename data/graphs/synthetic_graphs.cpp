@@ -13,7 +13,7 @@
 namespace tapestry {
 namespace {
 
-// Of nodes. Below, message passing cannot tell some grids from cliques.
+// Numbers of nodes. With fewer, message passing cannot distinguish some grids from cliques.
 constexpr std::int64_t fewest = 12, most = 1000;
 constexpr std::int64_t max_tree_degree = 4;
 constexpr std::int64_t max_prompt_nodes = 100'000;
@@ -22,7 +22,7 @@ using Edges = std::vector<Edge>;
 
 std::int32_t node(std::int64_t number) { return static_cast<std::int32_t>(number); }
 
-// Each kind joins the first `n` nodes, and returns how many it used.
+// The functions of all kinds join the first `n` nodes, and return how many they used.
 
 std::int64_t ring(std::int64_t n, Random&, Edges& edges) {
   for (std::int64_t i = 0; i < n; ++i) edges.push_back({node(i), node((i + 1) % n)});
@@ -85,24 +85,24 @@ void shuffle_nodes(std::int64_t n, Random& random, Edges& edges) {
   }
 }
 
-// The same for isomorphic graphs: three rounds of colours that nodes take from those they are
-// joined to (Weisfeiler & Leman 1968), summed up.
+// Returns a hash that is the same for isomorphic graphs: the sum of the nodes' colors after three
+// rounds of refinement by the colors of their neighbors (Weisfeiler & Leman 1968).
 std::uint64_t structure(const Adjacency& graph) {
-  std::vector<std::uint64_t> colours(graph.nodes(), 1);
+  std::vector<std::uint64_t> colors(graph.nodes(), 1);
   const Edges edges = graph.list();
   for (int round = 0; round < 3; ++round) {
-    std::vector<std::uint64_t> next = colours;
-    for (const auto& [from, to] : edges) next[to] += mix(colours[from]);
-    std::ranges::transform(next, colours.begin(), mix);
+    std::vector<std::uint64_t> next = colors;
+    for (const auto& [from, to] : edges) next[to] += mix(colors[from]);
+    std::ranges::transform(next, colors.begin(), mix);
   }
-  return std::accumulate(colours.begin(), colours.end(), std::uint64_t{0});
+  return std::accumulate(colors.begin(), colors.end(), std::uint64_t{0});
 }
 
 SyntheticGraphs::Drawn draw_one(const SyntheticGraphOptions& options, Random& random) {
   const auto label = static_cast<std::int32_t>(random.below(std::ssize(kinds)));
   const std::int64_t n =
       options.least_nodes + random.below(options.most_nodes - options.least_nodes + 1);
-  // A tree has whiskers of its own: more could pass its limit of neighbours.
+  // A tree has leaves already; more could exceed its limit of neighbors.
   const std::int64_t whiskers = kinds[label].join == tree ? 0 : random.below(n / 4 + 1);
   Edges edges;
   const std::int64_t used = kinds[label].join(n - whiskers, random, edges);
@@ -129,7 +129,7 @@ const std::vector<std::string>& SyntheticGraphs::classes() {
   return names;
 }
 
-// Draws again until the graph belongs to this split.
+// Draws until the graph belongs to this split.
 SyntheticGraphs::Drawn SyntheticGraphs::draw(std::int64_t example) const {
   require(example >= 0 && example < size(), "DrawnGraphs: example {} of {}", example, size());
   Random random(options_.seed, Stream::data, static_cast<std::uint64_t>(example));
@@ -157,7 +157,7 @@ Batch SyntheticGraphs::batch(std::span<const std::int64_t> examples) const {
                                  .first_nodes = Array::of(first_nodes, {G + 1})}};
 }
 
-// Of as many nodes and edges a graph as those have that are drawn.
+// Returns a batch of a dry run, whose graphs have the mean size of those that are drawn.
 Batch SyntheticGraphs::shapes_of_batch(std::span<const std::int64_t> examples) const {
   const std::span<const std::int64_t> drawn = examples_to_make(examples);
   const std::int64_t G = std::ssize(examples);

@@ -14,7 +14,7 @@
 namespace tapestry {
 namespace {
 
-// Half widths at the given places, the depth of the neckline, and the length.
+// Half widths, the depth of the neckline, and the length.
 struct Torso {
   double shoulder, neck, depth, waist, hem, length;
 };
@@ -23,7 +23,7 @@ struct Sleeve {
   double length, angle, armhole, cuff;  // the angle is from the vertical, the last two are widths
 };
 
-// Sews patches of cloth one over the other, then photographs them under a random light.
+// Draws a garment as patches one over the other, and renders them with random lighting.
 class Tailor {
  public:
   explicit Tailor(Random& random)
@@ -41,11 +41,11 @@ class Tailor {
   double pick(double low, double high) { return random_.uniform(low, high); }
   bool chance(double probability) { return random_.uniform() < probability; }
 
-  // Cloth of `shade` times the garment's own brightness.
+  // Adds an opaque patch of `shade` times the brightness of the garment.
   void cloth(const Outline& outline, double shade = 1, double radius = 1) {
     patches_.push_back({rounded(outline, radius), shade * tone_, true});
   }
-  // Brightens or darkens the cloth that lies there already.
+  // Adds a patch that multiplies the brightness of what it covers.
   void dye(const Outline& outline, double factor, double radius = 0.3) {
     patches_.push_back({rounded(outline, radius), factor, false});
   }
@@ -75,7 +75,7 @@ void Tailor::weave(double probability, double contrast) {
   if (checked || upright) across_ = {wave * pick(0.8, 1.2), strength};
 }
 
-// Sleeves first, dark where the torso will meet them; then the torso, its neckline and hem.
+// Draws the sleeves, darker where they meet the torso, then the torso, its neckline and hem.
 void Tailor::sew(const Torso& torso, const Sleeve& sleeve) {
   const auto& [shoulder, neck, depth, waist, hem, length] = torso;
   const double slope = pick(1, 2.4), trim = pick(0.65, 1.1), shade = pick(0.85, 1);
@@ -293,7 +293,7 @@ void Tailor::ankle_boot() {
   dye(band({front, -0.35 * shaft, 12.5, -0.3 * shaft}, 1), pick(0.7, 1));
 }
 
-// Tilts the garment a little and scales it so that its longer side fills the frame.
+// Rotates the garment slightly, and scales it so that its longer side fills the frame.
 void Tailor::fit_frame() {
   const double tilt = 0.025 * random_.normal(), cosine = std::cos(tilt), sine = std::sin(tilt);
   Point low{1e9, 1e9}, high{-1e9, -1e9};

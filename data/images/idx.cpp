@@ -56,12 +56,13 @@ std::vector<std::int64_t> read_extents(const std::string& path, const std::strin
   return extents;
 }
 
-// The bytes that follow the header; each partial product is checked, so none overflows.
+// Returns the number of bytes after the header. Checks each partial product, so that none
+// overflows.
 std::int64_t payload_bytes(const std::string& path, const std::vector<std::int64_t>& extents) {
   std::int64_t bytes = 1;
   for (const std::int64_t extent : extents) {
     expect_input(extent <= max_bytes / bytes,
-                 "{}: byte 4: the header promises {} bytes, expected at most {}; the file is "
+                 "{}: byte 4: the header states {} bytes, expected at most {}; the file is "
                  "damaged, copy or download it again",
                  path, fmt::join(extents, " x "), max_bytes);
     bytes *= extent;
@@ -69,7 +70,7 @@ std::int64_t payload_bytes(const std::string& path, const std::vector<std::int64
   return bytes;
 }
 
-// A file whose header has been read: what it promises can be there.
+// A file whose header has been read and is consistent with its size.
 class IdxFile final {
  public:
   IdxFile(const std::string& path, std::uint32_t magic) : file_(path), path_(path) {
@@ -83,7 +84,7 @@ class IdxFile final {
     const std::int64_t most = file_.most_bytes();
     if (!file_.is_gzip() && header_bytes_ + values_ > most) fail_short(most);
     expect_input(header_bytes_ + values_ <= most,
-                 "{}: byte 4: the header promises {} values, more than the {} bytes that gzip of "
+                 "{}: byte 4: the header states {} values, more than the {} bytes that gzip of "
                  "this size may hold; give the file unpacked",
                  path, fmt::join(extents_, " x "), most);
   }
@@ -91,7 +92,7 @@ class IdxFile final {
   const std::vector<std::int64_t>& extents() const { return extents_; }
   std::int64_t values() const { return values_; }  // how many, a byte each
 
-  // fn(value, byte offset in the file) for each value.
+  // Calls fn(value, byte offset in the file) for each value.
   template <class F>
   void for_each_value(F fn) {
     std::string piece;
@@ -105,17 +106,17 @@ class IdxFile final {
     }
     piece.resize(1);
     expect_input(file_.read(piece) == 0,
-                 "{}: byte {}: the file goes on, expected its end (its header promises {} values); "
+                 "{}: byte {}: the file continues, expected its end (its header states {} values); "
                  "copy or download it again",
                  path_, header_bytes_ + values_, fmt::join(extents_, " x "));
   }
 
  private:
   [[noreturn]] void fail_short(std::int64_t found) const {
-    throw InputError(fmt::format(
-        "{}: byte {}: the file ends, expected {} bytes (its header promises {} values); "
-        "copy or download it again",
-        path_, found, header_bytes_ + values_, fmt::join(extents_, " x ")));
+    throw InputError(
+        fmt::format("{}: byte {}: the file ends, expected {} bytes (its header states {} values); "
+                    "copy or download it again",
+                    path_, found, header_bytes_ + values_, fmt::join(extents_, " x ")));
   }
 
   InputFile file_;
@@ -164,13 +165,13 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-// The plain file, or the gzip file where there is no plain one.
+// Returns the path of the plain file, or of the gzip file if there is no plain one.
 std::string path_in(const fs::path& folder, const char* name) {
   const fs::path plain = folder / name;
   return is_there(plain) ? plain.string() : plain.string() + ".gz";
 }
 
-// The folder that holds the four files, given itself or one of them.
+// Returns the folder of the four files for the path of the folder or of one of them.
 fs::path folder_of(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return path;

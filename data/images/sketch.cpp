@@ -65,8 +65,8 @@ Outline band(const Outline& path, double width) {
   return outline;
 }
 
-// Where a scanline crosses an edge, coverage to the right rises or falls by one; a running sum
-// along each row then gives the winding number, and its size is the coverage.
+// Where a scanline crosses an edge, the winding number to the right changes by one. A running sum
+// along each row gives the winding number, whose magnitude is the coverage.
 void paint(const Patch& patch, std::span<float> pixels) {
   std::array<float, picture_side*(picture_side + 2)> changes{};
   int first = picture_side, last = -1;

@@ -14,7 +14,7 @@
 namespace tapestry {
 namespace {
 
-// What was found, for a message.
+// Returns the beginning of a text for a message.
 std::string shown(std::string_view text) {
   constexpr std::size_t most = 40;
   return printable(text.substr(0, most)) + (text.size() > most ? "..." : "");
@@ -29,11 +29,11 @@ std::size_t quoted_length(std::string_view rest, const FileLine& line) {
     if (!rest.substr(i + 1).starts_with('"')) return i + 1;
     ++i;
   }
-  line.fail(shown(rest) + ": a quote without the one that ends it");
+  line.fail(shown(rest) + ": the closing quote is missing");
 }
 
-// Returns the cells of a line, trimmed. One in quotes may hold commas (RFC 4180); what is within
-// them is given as it is written, with a quote of its own doubled.
+// Returns the cells of a line, trimmed. A cell in quotes may have commas (RFC 4180); it is returned
+// without these quotes, but with doubled quotes within it.
 std::vector<std::string_view> cells_of(const FileLine& line) {
   std::vector<std::string_view> cells;
   std::string_view rest = line.text;
@@ -43,7 +43,7 @@ std::vector<std::string_view> cells_of(const FileLine& line) {
     const std::size_t comma = rest.find(',', quotes);
     const std::string_view cell = trimmed(rest.substr(0, comma));
     if (quotes > 0 && cell.size() != quotes)
-      line.fail(shown(cell) + ": a quote within a cell; expected one that ends it, before a comma");
+      line.fail(shown(cell) + ": a quote within a cell; expected a comma after the closing quote");
     cells.push_back(quotes == 0 ? cell : cell.substr(1, quotes - 2));
     more = comma != std::string_view::npos;
     if (more) rest.remove_prefix(comma + 1);
@@ -51,7 +51,7 @@ std::vector<std::string_view> cells_of(const FileLine& line) {
   return cells;
 }
 
-// "12", "12:30" or "12:30:15", in seconds.
+// Returns the seconds of "12:30" or "12:30:15".
 std::optional<std::int64_t> time_of_day(std::string_view text) {
   constexpr std::int64_t limits[] = {24, 60, 60}, seconds[] = {3600, 60, 1};
   const std::vector<std::string_view> parts = split(text, ':');
@@ -84,7 +84,7 @@ float cell(std::string_view text, const FileLine& line, const std::string& colum
   const std::optional<float> value = parse_float(text.starts_with('+') ? text.substr(1) : text);
   if (value) return *value;
   line.expect(!text.empty(),
-              "column {}: a gap; give a number here, or leave the column or the row out",
+              "column {}: the cell is empty; enter a number, or remove the column or the row",
               shown(column));
   line.fail(
       fmt::format("column {}: \"{}\" is not a number of float32", shown(column), shown(text)));
@@ -101,8 +101,8 @@ void check_order(const std::vector<std::int64_t>& times, const FileLine& line, b
   if (times.size() < 2) return;
   const std::int64_t last = times[times.size() - 2], step = times[1] - times[0];
   if (times.back() > last && (gaps || times.back() - last == step)) return;
-  line.expect(times.back() > last, "{} is not after the line before, {}", time_text(times.back()),
-              time_text(last));
+  line.expect(times.back() > last, "{} is not later than {} in the line before",
+              time_text(times.back()), time_text(last));
   const std::string fact =
       fmt::format("expected {}, found {}", time_text(last + step), time_text(times.back()));
   line.expect((times.back() - last) % step == 0, "{}", fact);
@@ -124,7 +124,7 @@ void check_names(const SeriesTable& table) {
   }
 }
 
-// A name without the doubling of quotes within it.
+// Returns a name with single instead of doubled quotes.
 std::string unquoted(std::string_view cell) {
   std::string name;
   for (std::size_t i = 0; i < cell.size(); ++i) {
@@ -134,7 +134,7 @@ std::string unquoted(std::string_view cell) {
   return name;
 }
 
-// Returns the columns' names, that of the times first.
+// Returns the names of the columns, that of the times first.
 std::vector<std::string> read_header(const FileLine& line) {
   std::vector<std::string> names;
   for (const std::string_view cell : cells_of(line)) names.push_back(unquoted(cell));

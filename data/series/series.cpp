@@ -18,7 +18,6 @@ namespace {
 
 constexpr std::int64_t month_s = 30 * day_s;
 
-// 3 waves of one series.
 struct Wave {
   double period, amplitude, phase;
 };

@@ -18,7 +18,7 @@ constexpr std::size_t max_order = 4;
 bool is_digit(char character) { return character >= '0' && character <= '9'; }
 bool is_stop(char character) { return character == '.' || character == ','; }
 
-// ASCII punctuation but for ' , - and .
+// Returns whether it is ASCII punctuation other than ' , - and .
 bool is_symbol(char character) {
   constexpr std::string_view symbols = "!\"#$%&()*+/:;<=>?@[\\]^_`{|}~";
   return symbols.find(character) != std::string_view::npos;
@@ -57,7 +57,7 @@ std::string space_symbols(const std::string& text) {
   return result;
 }
 
-// White space as Python's str.split() sees it, which takes U+001C–U+001F too.
+// Returns whether Python's str.split() treats it as white space, as it does U+001C–U+001F.
 bool splits_words(char32_t character) {
   return kind_of(character) == CharacterKind::space || (character >= 0x1C && character <= 0x1F);
 }
@@ -77,7 +77,7 @@ std::vector<std::string> split_words(std::string_view text) {
   return words;
 }
 
-// Python's str.rstrip().
+// Returns the same as Python's str.rstrip().
 std::string_view without_trailing_space(std::string_view text) {
   std::size_t kept = 0;
   for (std::size_t offset = 0; offset < text.size();) {
@@ -106,8 +106,8 @@ struct Counts {
   double total = 0;
 };
 
-// Precisions in percent. An order without a match gets 1/2 of one, the next such 1/4, …; orders
-// that are longer than every hypothesis stay 0.
+// Returns precisions in percent. An order without a match counts as 1/2 match, the next one as 1/4,
+// …; orders that are longer than every hypothesis have 0.
 std::array<double, max_order> smoothed(const std::array<Counts, max_order>& counts) {
   std::array<double, max_order> precisions{};
   double credit = 1;

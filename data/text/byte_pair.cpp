@@ -21,7 +21,7 @@ std::array<char32_t, 256> make_alphabet() {
   return alphabet;
 }
 
-// The byte that each character stands for; -1: none.
+// Returns the byte that each character represents; -1: none.
 std::array<int, 0x180> make_bytes() {
   std::array<int, 0x180> bytes{};
   bytes.fill(-1);
@@ -30,8 +30,8 @@ std::array<int, 0x180> make_bytes() {
   return bytes;
 }
 
-// The bytes at `offset` that begin a character but are cut off: at least one. (Unicode 15, §3.9:
-// each maximal subpart of an ill-formed sequence is replaced by one U+FFFD.)
+// Returns how many bytes at `offset`, at least one, begin a character that is cut off. (Unicode 15,
+// §3.9: each maximal subpart of an ill-formed sequence is replaced by one U+FFFD.)
 std::size_t malformed_bytes(std::string_view text, std::size_t offset) {
   for (std::size_t bytes = std::min<std::size_t>(3, text.size() - offset); bytes > 1; --bytes)
     for (const char filler : {'\x80', '\xBF'})
@@ -91,14 +91,14 @@ struct BytePairTokenizer::Scratch {
     MergeTable::Step step;
     std::size_t place;  // of the left token
     std::int32_t left, right;
-    bool operator<(const Candidate& other) const {  // the top of the heap is done first
+    bool operator<(const Candidate& other) const {  // the top of the heap applies first
       return std::tie(other.step.rank, other.place) < std::tie(step.rank, place);
     }
   };
   std::vector<std::int32_t> tokens{};           // of the text so far
   std::vector<std::int32_t> piece{};            // being merged
   std::vector<Candidate> candidates{};          // a heap
-  std::vector<std::size_t> next{}, previous{};  // where a token's neighbours stand
+  std::vector<std::size_t> next{}, previous{};  // positions of each token's neighbors
 };
 
 BytePairTokenizer::BytePairTokenizer(BytePairModel model) : model_(std::move(model)) {
@@ -127,7 +127,7 @@ void BytePairTokenizer::index_tokens() {
     require(texts_.emplace(model_.tokens[token], token).second,
             "BytePairTokenizer: token {} repeats", token);
   }
-  // What is found by its name may be made by merges too.
+  // A token that is found by its name may be the result of a merge, too.
   for (const auto& [token, normalized] : model_.added)
     if (!model_.special[token] && token < size() - model_.only_added)
       texts_.emplace(model_.tokens[token], token);
@@ -167,8 +167,8 @@ std::int32_t BytePairTokenizer::text_token(std::string_view bytes) const {
   return found == texts_.end() ? -1 : found->second;
 }
 
-// Of the merges that apply, the earliest learned is done first, and leftmost first where it applies
-// more than once. Candidates whose tokens have been merged meanwhile are passed over.
+// Applies the merges in the order in which they were learned, and each one from left to right.
+// Skips candidates whose tokens have been merged in the meantime.
 void BytePairTokenizer::merge(Scratch& scratch) const {
   constexpr std::int32_t merged_away = -1;
   auto& [text, tokens, candidates, next, previous] = scratch;
@@ -184,7 +184,7 @@ void BytePairTokenizer::merge(Scratch& scratch) const {
   };
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     next[i] = i + 1;
-    previous[i] = i - 1;  // not read where i is 0
+    previous[i] = i - 1;  // not read for i = 0
     candidate_at(i);
   }
   std::make_heap(candidates.begin(), candidates.end());
@@ -205,7 +205,7 @@ void BytePairTokenizer::merge(Scratch& scratch) const {
   std::erase(tokens, merged_away);
 }
 
-// Appends the tokens that merges make of a piece.
+// Appends the tokens of a piece by merging its bytes.
 void BytePairTokenizer::encode_bytes(std::string_view piece, Scratch& scratch) const {
   scratch.piece.clear();
   for (const char byte : piece)
@@ -229,7 +229,7 @@ void BytePairTokenizer::encode_pieces(std::string_view text, Scratch& scratch) c
 
 namespace {
 
-// What lies between the names of tokens goes to `text`, and those tokens to `token`, in order.
+// Calls `text` with the parts between the names of tokens and `token` with these tokens, in order.
 void cut_at_names(std::string_view whole, const NameFinder& names, auto&& counts, auto&& text,
                   auto&& token) {
   std::size_t begin = 0, from = 0;
@@ -245,8 +245,8 @@ void cut_at_names(std::string_view whole, const NameFinder& names, auto&& counts
 
 }  // namespace
 
-// Appends the tokens of a text without template: names are looked for in the text, then in what
-// lies between them, prepared.
+// Appends the tokens of a text without the template: finds names in the raw text, then in the
+// prepared text between them.
 void BytePairTokenizer::encode_between(std::string_view text, const EncodeOptions& options,
                                        Scratch& scratch) const {
   const auto counts = [&](std::int32_t token) {
@@ -289,7 +289,8 @@ std::vector<std::int32_t> BytePairTokenizer::encode(std::string_view text,
   return std::move(scratch.tokens);
 }
 
-// Not within what may be a name, nor where a part would be given a space that the text has not.
+// A cut must not be within a possible name, nor where the second part would get an additional
+// space.
 std::size_t BytePairTokenizer::last_cut(std::string_view text) const {
   for (std::string_view rest = text; !rest.empty();) {
     const std::size_t cut = last_sure_end(rest, model_.pieces);

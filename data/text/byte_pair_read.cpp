@@ -13,9 +13,9 @@ namespace {
 using Json = JsonValue;
 
 constexpr std::int64_t max_file_bytes = std::int64_t{1} << 26;
-constexpr std::size_t max_name_bytes = 256;  // a text is compared with all that a name begins with
+constexpr std::size_t max_name_bytes = 256;  // limits the time to search for names
 
-// The field of a JSON pointer as messages name it, with dots.
+// Returns the field of a JSON pointer with dots, for messages.
 std::string field_at(std::string pointer) {
   std::ranges::replace(pointer, '/', '.');
   return pointer.substr(1);
@@ -26,14 +26,14 @@ const std::string vocabulary_pointer = "/model/vocab", merges_pointer = "/model/
 const std::string vocabulary_field = field_at(vocabulary_pointer),
                   merges_field = field_at(merges_pointer);
 
-// A member of an object; null where there is none.
+// Returns a member of an object; null if there is none.
 const Json& member(const Json& object, std::string_view name) {
   static const Json nothing;
   const bool has = object.is_object() && object.contains(name);
   return has ? object.at(name) : nothing;
 }
 
-// Reads a tokenizer.json, and refuses what would make other tokens than encode() does.
+// Reads a tokenizer.json, and refuses settings with which encode() would give other tokens.
 class Reader final {
  public:
   Reader(std::string_view json, const std::string& path)
@@ -63,7 +63,7 @@ class Reader final {
                     path_, field, expected, brief(found)));
   }
 
-  // What is at a JSON pointer of names; null where nothing is.
+  // Returns the value at a JSON pointer of names; null if there is none.
   const Json& at(std::string_view pointer) const {
     const Json* found = &root_;
     while (!pointer.empty()) {
@@ -74,7 +74,7 @@ class Reader final {
     return *found;
   }
 
-  // Checks that the field is one of these; the first is the one to name.
+  // Throws InputError unless the field has one of these values; the message names the first.
   void expect(const std::string& pointer, const std::vector<Json>& allowed) const {
     const Json& found = at(pointer);
     if (std::ranges::find(allowed, found) != allowed.end()) return;
@@ -177,7 +177,7 @@ class Reader final {
     for (std::size_t i = 0; i < added.size(); ++i) {
       const std::string name = read_added(fmt::format("added_tokens[{}]", i), added[i]);
       if (!names.try_emplace(name, Name{added[i]["id"], i}).second)
-        fail(fmt::format("added_tokens[{}]", i), "a token that is not there yet", name);
+        fail(fmt::format("added_tokens[{}]", i), "a token that is not listed yet", name);
       model_.only_added += vocabulary.contains(name) ? 0 : 1;
     }
     model_.tokens.resize(vocabulary.size() + model_.only_added);
@@ -186,7 +186,7 @@ class Reader final {
     place_vocabulary(vocabulary, names);
   }
 
-  // Its name.
+  // Returns the name of an added token.
   std::string read_added(const std::string& field, const Json& token) const {
     const Json& content = member(token, "content");
     const bool well_formed = content.is_string() && !member(token, "id").is_null() &&
@@ -201,7 +201,7 @@ class Reader final {
     return name;
   }
 
-  // Those that the vocabulary lacks are numbered on from it, in their order.
+  // Tokens that are not in the vocabulary must have the numbers after it, in order.
   void place_added(const Json& added, const Json& vocabulary) {
     const std::size_t listed = vocabulary.size();
     std::size_t next = listed;
@@ -245,7 +245,7 @@ class Reader final {
     }
   }
 
-  // The token's index: its id.
+  // Stores a token, and returns its index, which is its id.
   std::size_t place(const std::string& field, const Json& id, const std::string& bytes) {
     const std::size_t size = model_.tokens.size();
     if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= size)
@@ -256,7 +256,7 @@ class Reader final {
     return id.get<std::size_t>();
   }
 
-  // It matters where a byte is no token.
+  // The unknown token matters only if a byte is not a token.
   void read_unknown() {
     const Json& name = at(unknown_pointer);
     if (name.is_null() || name == "") return;
@@ -297,7 +297,7 @@ class Reader final {
     return fmt::format("{}[{}]", merges_field, i);
   }
 
-  // "a b", or as newer versions write it ["a", "b"].
+  // Returns both tokens of a merge: "a b", or ["a", "b"] in newer versions.
   std::array<std::string, 2> pair_of(const Json& merge, std::size_t i) const {
     if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
       return {merge[0].get<std::string>(), merge[1].get<std::string>()};
@@ -309,7 +309,7 @@ class Reader final {
 
   // --- the template ---
 
-  // ByteLevel moves offsets, of which we have none.
+  // ByteLevel changes only offsets, which are not computed here.
   void read_post_processor(const std::string& field, const Json& found) {
     const Json& type = member(found, "type");
     if (found.is_null() || type == "ByteLevel") return;
@@ -351,7 +351,7 @@ class Reader final {
   Json root_;
   std::string path_;
   BytePairModel model_;
-  std::unordered_map<std::string, std::int32_t> ids_;  // by bytes, of tokens that text may be
+  std::unordered_map<std::string, std::int32_t> ids_;  // by bytes, of tokens that a text can have
 };
 
 }  // namespace

@@ -33,10 +33,10 @@ void check(const BytePairOptions& options) {
   for (const std::string& token : options.special_tokens) {
     require_utf8(token, "a special token");
     expect_input(byte_level_pieces(token, options.pattern).size() > 1,
-                 "special token '{}': expected a name that no word or run of signs can be, "
+                 "special token '{}': expected a name that cannot be one piece of a text, "
                  "such as <{}>",
                  token, token.empty() ? "sep" : token);
-    expect_input(names.insert(token).second, "special token '{}' is there twice; name it once",
+    expect_input(names.insert(token).second, "special token '{}' is given twice; give it once",
                  token);
   }
 }
@@ -47,7 +47,7 @@ PieceOptions pieces_of(const BytePairOptions& options) {
           .pattern = options.pattern};
 }
 
-// The special tokens and the 256 bytes.
+// Returns a model with the special tokens and the 256 bytes.
 BytePairModel first_tokens(const BytePairOptions& options) {
   BytePairModel model{.tokens = options.special_tokens, .pieces = pieces_of(options)};
   model.special.assign(model.tokens.size(), true);
@@ -64,9 +64,9 @@ BytePairModel first_tokens(const BytePairOptions& options) {
   return model;
 }
 
-// All words' tokens, byte by byte, with a border before each word and after the last. A token of
-// more than one byte stands at the first and at the last of its bytes' places, so that from either
-// end it is one step to its neighbour. Words of the same count stand side by side.
+// The tokens of all words, one element per byte, with a border before each word and after the last.
+// A token of several bytes is stored at its first and at its last byte, so that its neighbors on
+// both sides are found in one step. Words with the same count are adjacent.
 class WordTokens final {
  public:
   using Place = std::uint32_t;
@@ -93,12 +93,12 @@ class WordTokens final {
   std::int32_t operator[](Place place) const { return tokens_[place]; }
   Place size() const { return static_cast<Place>(tokens_.size()); }
 
-  // How often the word at a place occurs in the texts.
+  // Returns how often the word at a place occurs in the texts.
   std::int64_t count_at(Place place) const {
     return (std::ranges::upper_bound(counts_, place, {}, &CountsFrom::first) - 1)->count;
   }
 
-  // Makes the tokens of places [first, second) and [second, end) one.
+  // Replaces the tokens of places [first, second) and [second, end) by one.
   void join(Place first, Place second, Place end, std::int32_t token) {
     tokens_[second - 1] = tokens_[second] = inside;
     tokens_[first] = tokens_[end - 1] = token;
@@ -113,10 +113,10 @@ class WordTokens final {
   std::vector<CountsFrom> counts_;
 };
 
-// Learns merges. The counts of pairs are kept up to date, and the heap of candidates is not: one
-// whose count has fallen goes back when met. A merge looks at the places of its pair alone, and
-// each leaves a token less: all together take time in proportion to the distinct words' bytes and
-// the logarithm of the candidates.
+// Learns merges. The counts of pairs are kept up to date, but not the heap of candidates: a
+// candidate whose count has decreased is reinserted when it is reached. A merge visits only the
+// places of its pair, and each visit removes a token, so the total time is proportional to the
+// bytes of the distinct words and the logarithm of the number of candidates.
 class Learner final {
  public:
   Learner(BytePairModel first, const WordCounts& words, const BytePairOptions& options)
@@ -140,7 +140,7 @@ class Learner final {
   struct Use {
     std::int64_t count = 0;
     std::int64_t grown_in = -1;   // the merge that it was last found in
-    std::vector<Place> places{};  // of its left token: all that hold the pair, and some that did
+    std::vector<Place> places{};  // of its left token: all with the pair, and some that had it
   };
   struct Candidate {
     std::int64_t count;
@@ -150,7 +150,7 @@ class Learner final {
     }
   };
 
-  // Also notes all tokens' ids.
+  // Returns the tokens of the bytes, and records the ids of all tokens.
   std::array<std::int32_t, 256> byte_tokens() {
     std::array<std::int32_t, 256> tokens{};
     for (std::size_t id = 0; id < model_.tokens.size(); ++id) {
@@ -198,7 +198,7 @@ class Learner final {
     grown_.push_back(pair);
   }
 
-  // The pair that is being merged is not counted any more.
+  // The pair that is being merged is no longer counted.
   void lose(const Pair& pair, std::int64_t count) {
     const auto use = uses_.find(key_of(pair));
     if (use == uses_.end()) return;
@@ -206,7 +206,7 @@ class Learner final {
     if (use->second.count == 0) uses_.erase(use);
   }
 
-  // The token that a pair becomes. Two pairs may give the same bytes.
+  // Returns the token that a pair is merged to. Two pairs may have the same bytes.
   std::int32_t result_of(const Pair& pair) {
     const std::string bytes = model_.tokens[pair[0]] + model_.tokens[pair[1]];
     const auto [known, is_new] =
@@ -223,7 +223,7 @@ class Learner final {
     const std::int32_t result = result_of(pair);
     std::vector<Place> places = std::move(uses_.at(key_of(pair)).places);
     uses_.erase(key_of(pair));
-    std::ranges::sort(places);  // leftmost first, which matters where they overlap, as in "aaa"
+    std::ranges::sort(places);  // from left to right, which matters if they overlap, as in "aaa"
     for (const Place place : places)
       if (words_[place] == pair[0] && words_[place + length_of(pair[0])] == pair[1])
         merge_at(place, pair, result);
@@ -253,10 +253,10 @@ class Learner final {
   std::unordered_set<std::uint64_t> merged_;
   std::priority_queue<Candidate> candidates_;
   std::int64_t merges_done_ = 0;
-  std::vector<Pair> grown_;  // by the merge being done
+  std::vector<Pair> grown_;  // in the current merge
 };
 
-// The words' counts are given up before pairs are counted, which takes the most memory.
+// Frees the counts of words before pairs are counted, which takes the most memory.
 BytePairTokenizer learn(const BytePairOptions& options, WordCounts&& words) {
   Learner learner(first_tokens(options), std::exchange(words, WordCounts({})), options);
   return BytePairTokenizer(learner.learn());

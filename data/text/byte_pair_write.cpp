@@ -8,7 +8,7 @@ namespace {
 
 using Ordered = JsonValue;
 
-// Writes a model as `tokenizers` does.
+// Writes a model in the form of `tokenizers`.
 class Writer final {
  public:
   explicit Writer(const BytePairModel& model)

@@ -11,7 +11,7 @@ using Kind = ChatPiece::Kind;
 void check_order(const ChatTemplate& chat_template, const std::vector<Message>& messages) {
   const bool begins_with_system = messages.front().speaker == Speaker::system;
   expect_input(chat_template.takes_system || !begins_with_system,
-               "the chat template has no place for a system message: no {{system}}");
+               "the chat template has no {{system}} for a system message");
   if (!chat_template.is_exchange) return;
   for (std::size_t i = begins_with_system; i < messages.size(); ++i) {
     const Speaker wanted = (i - begins_with_system) % 2 == 0 ? Speaker::user : Speaker::assistant;
@@ -43,7 +43,7 @@ std::vector<ChatPiece> pieces_of(const ChatTemplate& chat_template,
   return pieces;
 }
 
-// Gathers text up to where a token or another kind of text follows, and encodes it as one.
+// Collects text until a token or another kind of text follows, and encodes it as a whole.
 class ChatEncoder::Writer {
  public:
   explicit Writer(const ChatEncoder& by) : by_(by) {
@@ -72,7 +72,7 @@ class ChatEncoder::Writer {
   }
 
  private:
-  // Special tokens and the text between them. What is learnt is so up to the first of them.
+  // Adds special tokens and the text between them. The learned part ends with the first of them.
   void write_template(std::string_view text) {
     std::size_t from = 0;
     while (const auto match = by_.special_.find(text, from)) {
@@ -87,7 +87,7 @@ class ChatEncoder::Writer {
 
   void write_answer(const ChatPiece& piece) {
     flush();
-    learns_ = piece.message->is_learnt;
+    learns_ = piece.message->is_learned;
     if (piece.message->tokens.empty())
       text_ = piece.text;
     else
@@ -105,7 +105,7 @@ class ChatEncoder::Writer {
 
   void add(std::int32_t token) {
     made_.tokens.push_back(token);
-    made_.learnt.push_back(learns_);
+    made_.learned.push_back(learns_);
   }
 
   void flush() {

@@ -25,7 +25,7 @@ std::vector<ChatPiece> pieces_of(const ChatTemplate& chat_template,
 
 struct EncodedConversation {
   std::vector<std::int32_t> tokens{};
-  std::vector<bool> learnt{};  // of each token: it is a target
+  std::vector<bool> learned{};  // of each token: it is a target
 };
 
 // Encodes conversations by a template. The name of a special token is that token in the template,
@@ -38,7 +38,7 @@ class ChatEncoder final {
   ChatEncoder(const BytePairTokenizer& tokenizer, ChatTemplate chat_template,
               std::optional<std::int32_t> end_of_text);
 
-  // Marks as learned the answers of messages with is_learnt, and the tokens that end them. Throws
+  // Marks as learned the answers of messages with is_learned, and the tokens that end them. Throws
   // InputError if the messages do not suit the template.
   EncodedConversation encode(const std::vector<Message>& messages) const;
 

@@ -35,7 +35,7 @@ ChatTemplate llama3() {
 
 // --- templates as texts ---
 
-// A text between fields, or a field: "user" of {user}.
+// A text between fields, or the name of a field: "user" for {user}.
 struct TemplatePart {
   bool is_field = false;
   std::string text{};
@@ -62,8 +62,7 @@ std::vector<TemplatePart> parts_of(std::string_view text) {
     }
     const std::size_t end = text.find('}', i);
     if (text[i] == '}' || end == std::string_view::npos)
-      refuse_template(
-          fmt::format("byte {}: a '{}' alone, which as a character is written twice", i, text[i]));
+      refuse_template(fmt::format("byte {}: a single '{}'; write the character twice", i, text[i]));
     parts.push_back({true, std::string(text.substr(i + 1, end - i - 1))});
     parts.push_back({});
     i = end;
@@ -71,13 +70,13 @@ std::vector<TemplatePart> parts_of(std::string_view text) {
   return parts;
 }
 
-// How often a field is used, in how many places.
+// Returns how often a field occurs.
 std::int64_t uses(const std::vector<TemplatePart>& parts, std::string_view field) {
   return std::ranges::count_if(
       parts, [&](const TemplatePart& part) { return part.is_field && part.text == field; });
 }
 
-// What a message is written as, by {role} and {content}.
+// Returns the template of a text with {role} and {content}.
 ChatTemplate of_messages(const std::vector<TemplatePart>& parts) {
   ChatTemplate made;
   for (const Speaker speaker : all_speakers) {
@@ -92,15 +91,15 @@ ChatTemplate of_messages(const std::vector<TemplatePart>& parts) {
   return made;
 }
 
-// White space at the beginning of a text.
+// Returns the white space at the beginning of a text.
 std::string first_space(const std::string& text) {
   return text.substr(0, std::min(text.size(), text.find_first_not_of(" \t\r\n")));
 }
 
-// A message and its answer, by {user} and {assistant}.
+// Returns the template of a text with {user} and {assistant}.
 ChatTemplate of_exchanges(const std::vector<TemplatePart>& parts) {
   const bool takes_system = uses(parts, "system") > 0;
-  const std::size_t user = takes_system ? 3 : 1;  // texts stand at even places
+  const std::size_t user = takes_system ? 3 : 1;  // texts have even indices
   if (parts.size() != user + 4 || (takes_system && parts[1].text != "system") ||
       parts[user].text != "user" || parts[user + 2].text != "assistant")
     refuse_template("its fields are not {user} and then {assistant}, or {system} before both");
@@ -130,9 +129,9 @@ ChatTemplate read_chat_template(const std::string& text) {
   const bool of_two = uses(parts, "user") + uses(parts, "assistant") + uses(parts, "system") > 0;
   if (!of_one && !of_two)
     refuse_template(fmt::format("\"{}\" has no fields", printable(text.substr(0, 40))));
-  if (of_one && of_two) refuse_template("fields of one message beside those of an exchange");
+  if (of_one && of_two) refuse_template("it has fields of one message and of an exchange");
   if (of_one && (uses(parts, "content") != 1 || uses(parts, "role") == 0))
-    refuse_template("{content} has to stand in it once, and {role} with it");
+    refuse_template("it must have {content} once, and {role}");
   ChatTemplate made = of_one ? of_messages(parts) : of_exchanges(parts);
   made.name = text;
   made.begins_as_texts = true;

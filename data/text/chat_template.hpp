@@ -52,7 +52,7 @@ std::optional<ChatTemplate> chat_template_from_jinja(std::string_view jinja);
 // in a published tokenizer, with its default system message. It may have tool calls, which
 // conversations here do not have. `bos_token` is the text of the tokenizer's token, or empty.
 // Throws InputError with the difference from both.
-ChatTemplate recognised_chat_template(std::string_view jinja, std::string_view bos_token = "");
+ChatTemplate recognized_chat_template(std::string_view jinja, std::string_view bos_token = "");
 
 // Return the parts of a text, and of a template, that look like names of special tokens, such as
 // "<|im_end|>", each once.

@@ -6,8 +6,8 @@
 #include "data/text/chat_template.hpp"
 #include "data/text/text.hpp"
 
-// Templates in Jinja of one form: its texts are variables that are set first, and what follows is
-// the same for all, so that such a template is read back without running it.
+// Templates are written in Jinja in one form: it sets variables for the texts first, and the rest
+// is the same for all templates, so that it can be read back without being executed.
 namespace tapestry {
 namespace {
 
@@ -41,7 +41,7 @@ struct Variables {
   TemplateTokens tokens{};
 };
 
-// Calls `visit` with the name and the value, a text or a truth value, of each variable in turn.
+// Calls `visit` with the name and the value, a text or a boolean, of each variable.
 template <class V, class Visit>
 void visit_variables(V& variables, const Visit& visit) {
   auto& chat_template = variables.chat_template;
@@ -127,7 +127,7 @@ std::optional<ChatTemplate> chat_template_from_jinja(std::string_view jinja) {
              read_literal(jinja.substr(begin.size(), end - begin.size()), value);
     if (is_own) jinja.remove_prefix(end + assignment_end.size());
   });
-  // Some programs drop the end of the last line.
+  // Some programs remove the end of the last line.
   if (!is_own || (jinja != body && jinja != body.substr(0, body.size() - 1))) return std::nullopt;
   ChatTemplate made = std::move(variables.chat_template);
   made.begins_as_texts = !variables.tokens.start.empty();
@@ -136,8 +136,8 @@ std::optional<ChatTemplate> chat_template_from_jinja(std::string_view jinja) {
   return made;
 }
 
-// Which of the known templates one in Jinja is. It is not run: whatever in it could write something
-// else is found, and refused by name.
+// Recognizes the known templates in Jinja without executing them: whatever could write another text
+// is found, and refused by name.
 namespace {
 
 constexpr std::size_t max_template_bytes = std::size_t{1} << 18;
@@ -146,7 +146,7 @@ bool has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// A backslash and n, as Jinja's literals may have it, as the end of a line.
+// Returns the text with a line end for each backslash followed by n.
 std::string with_line_ends(std::string_view text) {
   std::string made;
   for (std::size_t i = 0; i < text.size(); ++i)
@@ -157,8 +157,8 @@ std::string with_line_ends(std::string_view text) {
   return made;
 }
 
-// Text that stands outside of tags and is written as it is: what the control of white space that
-// transformers asks for (trim_blocks and lstrip_blocks) leaves of it.
+// Returns the text outside of tags, which is written unchanged, after the white-space control that
+// transformers uses (trim_blocks and lstrip_blocks).
 std::string text_outside_tags(std::string_view jinja) {
   std::string outside;
   bool trims_after = false, drops_line_end = false;
@@ -189,7 +189,7 @@ std::string text_outside_tags(std::string_view jinja) {
   return outside;
 }
 
-// What can be compared: one kind of quotation mark, and literals that are joined as one.
+// Returns a form for comparison: with one kind of quotation mark, and with joined literals.
 std::string compact(std::string_view jinja) {
   std::string made;
   for (const char character : jinja) {
@@ -203,8 +203,8 @@ std::string compact(std::string_view jinja) {
   return made;
 }
 
-// What a template of a family writes, as literals of compact Jinja, and the marks that it may have,
-// those of tools among them.
+// A family of templates: its texts as literals of compact Jinja, and the special tokens that it may
+// have, including those of tools.
 struct Family {
   ChatTemplate made;
   std::vector<std::string_view> marks;
@@ -231,12 +231,12 @@ Family llama3_family() {
           .system = header + "system" + end};
 }
 
-// The text that is written where a conversation has no system message; empty: none is.
+// Returns the system message of conversations without one; empty if there is none.
 std::string default_system(const std::string& text, const Family& family) {
   for (std::size_t at = text.find(family.system); at != std::string::npos;
        at = text.find(family.system, at + 1)) {
     const std::string_view rest = std::string_view(text).substr(at + family.system.size());
-    if (rest.starts_with('\'')) continue;  // what follows is a message's
+    if (rest.starts_with('\'')) continue;  // a message follows
     const std::size_t end = rest.find(family.end);
     const std::string_view system = rest.substr(0, end);
     expect_input(end != std::string_view::npos && system.find_first_of("'{}<") == system.npos,
@@ -246,7 +246,7 @@ std::string default_system(const std::string& text, const Family& family) {
   return "";
 }
 
-// What such templates do that neither family does.
+// A feature of other templates, which neither family has.
 struct Habit {
   std::string_view sign, says;
 };
@@ -274,7 +274,7 @@ void check_habits(const std::string& jinja, const Family& family) {
 
 }  // namespace
 
-ChatTemplate recognised_chat_template(std::string_view jinja, std::string_view bos_token) {
+ChatTemplate recognized_chat_template(std::string_view jinja, std::string_view bos_token) {
   expect_input(jinja.size() <= max_template_bytes, "it has {} bytes, expected at most {}",
                jinja.size(), max_template_bytes);
   if (std::optional<ChatTemplate> own = chat_template_from_jinja(jinja)) return *std::move(own);

@@ -11,10 +11,11 @@
 namespace tapestry {
 namespace {
 
-// Whether a target is left when a conversation is read from its first token on.
+// Returns whether a conversation has a target after its first token.
 bool teaches(const EncodedConversation& conversation) {
-  const auto& learnt = conversation.learnt;
-  return learnt.size() >= 2 && std::find(learnt.begin() + 1, learnt.end(), true) != learnt.end();
+  const auto& learned = conversation.learned;
+  return learned.size() >= 2 &&
+         std::find(learned.begin() + 1, learned.end(), true) != learned.end();
 }
 
 }  // namespace
@@ -38,7 +39,7 @@ EncodedConversations encode_conversations(const ConversationList& list, const Ch
                  complaints[i]);
     if (std::ssize(all[i].tokens) > context + 1) {
       all[i].tokens.resize(context + 1);
-      all[i].learnt.resize(context + 1);
+      all[i].learned.resize(context + 1);
       ++made.cut;
     }
     if (teaches(all[i]))
@@ -55,9 +56,9 @@ ConversationDataset::ConversationDataset(std::vector<EncodedConversation> conver
   require(!conversations_.empty(), "ConversationDataset: no conversations");
   for (std::int64_t i = 0; i < this->conversations(); ++i)
     require(length(i) >= 1 && length(i) <= options.context &&
-                conversations_[i].learnt.size() == conversations_[i].tokens.size(),
+                conversations_[i].learned.size() == conversations_[i].tokens.size(),
             "ConversationDataset: a conversation of {} tokens, {} flags, and a context of {}",
-            conversations_[i].tokens.size(), conversations_[i].learnt.size(), options.context);
+            conversations_[i].tokens.size(), conversations_[i].learned.size(), options.context);
   if (packing_)
     pack(options.context);
   else
@@ -78,7 +79,7 @@ void ConversationDataset::pack(std::int64_t context) {
   std::vector<std::int64_t> order(conversations_.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, std::greater(), [&](std::int64_t i) { return length(i); });
-  std::set<std::pair<std::int64_t, std::int64_t>> rooms;  // what is left of a row, and which
+  std::set<std::pair<std::int64_t, std::int64_t>> rooms;  // the free tokens of a row, and its index
   for (const std::int64_t i : order) {
     auto fullest = rooms.lower_bound({length(i), 0});
     std::pair<std::int64_t, std::int64_t> room(context, size());
@@ -111,12 +112,12 @@ Batch ConversationDataset::batch(std::span<const std::int64_t> examples) const {
   for (std::int64_t b = 0; b < B; ++b) {
     std::int64_t t = 0;
     for (const std::int64_t i : rows_[examples[b]]) {
-      const auto& [tokens, learnt] = conversations_[i];
+      const auto& [tokens, learned] = conversations_[i];
       const auto start = static_cast<std::int32_t>(t);
       for (std::int64_t k = 0; k < length(i); ++k, ++t) {
         inputs[b * T + t] = tokens[k];
         documents[b * T + t] = start;
-        if (!learnt[k + 1]) continue;
+        if (!learned[k + 1]) continue;
         targets[b * T + t] = tokens[k + 1];
         batch.count += 1;
       }
@@ -127,9 +128,9 @@ Batch ConversationDataset::batch(std::span<const std::int64_t> examples) const {
 }
 
 void ConversationDataset::add_to(Checksum& sum) const {
-  for (const auto& [tokens, learnt] : conversations_) {
+  for (const auto& [tokens, learned] : conversations_) {
     sum.add_list(tokens);
-    sum.add_list(std::vector<std::int32_t>(learnt.begin(), learnt.end()));
+    sum.add_list(std::vector<std::int32_t>(learned.begin(), learned.end()));
   }
 }
 

@@ -15,7 +15,7 @@ using Json = JsonValue;
 
 constexpr std::size_t max_line_bytes = std::size_t{1} << 24;
 
-// Reads one line.
+// Reads the conversation of one line.
 class ConversationReader {
  public:
   explicit ConversationReader(const FileLine& line) : line_(line) {}
@@ -30,15 +30,16 @@ class ConversationReader {
     if (has_messages)
       add(object["messages"], "messages", Speaker::assistant, Learned::what_the_assistant_says);
     else
-      for (const auto& [field, speaker, learnt] :
+      for (const auto& [field, speaker, learned] :
            {std::tuple("prompt", Speaker::user, Learned::nothing),
             std::tuple("completion", Speaker::assistant, Learned::what_the_assistant_says)}) {
-        expect(object.contains(field), "{} is missing beside {}", field, fields_of(object));
-        add(object[field], field, speaker, learnt);
+        expect(object.contains(field), "{} is missing; found only {}", field, fields_of(object));
+        add(object[field], field, speaker, learned);
       }
     const bool answers = std::ranges::any_of(
         messages_, [](const Message& message) { return message.speaker == Speaker::assistant; });
-    expect(answers, "the assistant says nothing; expected a message whose role is \"assistant\"");
+    expect(answers,
+           "there is no message of the assistant; expected one whose role is \"assistant\"");
     return std::move(messages_);
   }
 
@@ -53,13 +54,13 @@ class ConversationReader {
   Json parse(std::string_view line) const {
     expect(line.size() <= max_line_bytes, "{} bytes; expected at most {}", line.size(),
            max_line_bytes);
-    expect(json_depth(line) <= max_json_depth,
-           "lists and objects within each other, more than {} deep", max_json_depth);
+    expect(json_depth(line) <= max_json_depth, "lists and objects are nested more than {} deep",
+           max_json_depth);
     Json object;
     try {
       object = Json::parse(line).sort_keys();
     } catch (const Json::exception&) {
-      expect(false, "not JSON: {}; expected an object a line", printable(line.substr(0, 60)));
+      expect(false, "not JSON: {}; expected an object per line", printable(line.substr(0, 60)));
     }
     expect(object.is_object(), "found {}; expected an object", brief(object));
     return object;
@@ -72,13 +73,13 @@ class ConversationReader {
     return fields.empty() ? "none" : fields.size() <= 200 ? fields : fields.substr(0, 200) + "...";
   }
 
-  // A list of messages, or beside "messages" a text of this speaker.
-  void add(const Json& given, const std::string& field, Speaker speaker, Learned learnt) {
-    const bool teaches = learnt == Learned::what_the_assistant_says;
+  // Adds a list of messages or, in fields other than "messages", a text of this speaker.
+  void add(const Json& given, const std::string& field, Speaker speaker, Learned learned) {
+    const bool teaches = learned == Learned::what_the_assistant_says;
     if (given.is_string() && field != "messages") {
       messages_.push_back({.speaker = speaker,
                            .content = given.get<std::string>(),
-                           .is_learnt = teaches && speaker == Speaker::assistant});
+                           .is_learned = teaches && speaker == Speaker::assistant});
       return;
     }
     expect(given.is_array() && !given.empty(), "{}: found {}; expected {}a list of messages", field,
@@ -99,13 +100,13 @@ class ConversationReader {
     expect(speaker.has_value(), "{}.role: found {}; expected \"system\", \"user\" or \"assistant\"",
            where, brief(role));
     expect(speaker != Speaker::system || messages_.empty(),
-           "{}: a system message has to be the first", where);
+           "{}: a system message must be the first", where);
     const Json content = given.value("content", Json());
     expect(content.is_string(), "{}.content: found {}; expected a text", where, brief(content));
     messages_.push_back(
         {.speaker = *speaker,
          .content = content.get<std::string>(),
-         .is_learnt = teaches && *speaker == Speaker::assistant && weight_of(given, where)});
+         .is_learned = teaches && *speaker == Speaker::assistant && weight_of(given, where)});
   }
 
   bool weight_of(const Json& given, const std::string& where) const {
@@ -140,7 +141,7 @@ ConversationList load_conversations(const std::string& path) {
     list.conversations.push_back(
         {.messages = ConversationReader(line).read(), .line = line.number});
   });
-  expect_input(!list.conversations.empty(), "{}: holds no conversation; expected one a line", path);
+  expect_input(!list.conversations.empty(), "{}: has no conversation; expected one per line", path);
   return list;
 }
 

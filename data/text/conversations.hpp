@@ -13,7 +13,7 @@ const char* to_string(Speaker speaker);
 struct Message {
   Speaker speaker;
   std::string content{};               // UTF-8
-  bool is_learnt = false;              // of the assistant: its tokens are targets
+  bool is_learned = false;             // of the assistant: its tokens are targets
   std::vector<std::int32_t> tokens{};  // of the content, if they are known already
 };
 

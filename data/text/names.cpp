@@ -15,13 +15,13 @@ namespace {
 
 constexpr std::int64_t max_characters = 256;
 constexpr std::int64_t least_names = 10;
-constexpr std::int32_t boundary = 0;  // a line's end, before and after a word
+constexpr std::int32_t boundary = 0;  // a line end, before and after a word
 
 std::int64_t count_characters(std::string_view text) {
   return std::ranges::count_if(text, [](char byte) { return (byte & 0xC0) != 0x80; });
 }
 
-// [0, size) with its first `count` drawn at random.
+// Returns [0, size), of which the first `count` are drawn at random.
 std::vector<std::int64_t> shuffled(std::int64_t size, std::int64_t count, std::uint64_t seed) {
   std::vector<std::int64_t> order(size);
   std::iota(order.begin(), order.end(), 0);
@@ -39,14 +39,14 @@ NameList load_names(const std::string& path, bool distinct) {
     const std::string name(trimmed(line.text));
     const std::int64_t length = count_characters(name);
     line.expect(length <= max_characters,
-                "a word of {} characters, expected at most {}; give one word a line", length,
+                "a word of {} characters, expected at most {}; give one word per line", length,
                 max_characters);
     if (name.empty() || (distinct && !seen.insert(name).second)) return;
     list.names.push_back(name);
     list.longest = std::max(list.longest, length);
   });
   expect_input(std::ssize(list.names) >= least_names,
-               "{}: expected at least {}{} words, found {}; give a file of one word a line", path,
+               "{}: expected at least {}{} words, found {}; give a file of one word per line", path,
                least_names, distinct ? " distinct" : "", list.names.size());
   return list;
 }
@@ -61,7 +61,7 @@ CharVocabulary name_vocabulary(const NameList& list) {
 
 NameSplits split_names(const NameList& list, const CharVocabulary& vocabulary,
                        const NameOptions& options) {
-  expect_option(options.held_back >= 1, "held_back", "{} held-back names, expected at least 1",
+  expect_option(options.held_back >= 1, "held_back", "{} names for testing, expected at least 1",
                 options.held_back);
   const std::int64_t size = std::ssize(list.names);
   const std::int64_t held_back = std::min(options.held_back, size / 10);

@@ -35,11 +35,12 @@ std::vector<std::string> read_sentences(const std::string& path, const std::stri
                 partner);
     sentences.emplace_back(line.text);
   });
-  expect_input(!sentences.empty(), "{}: line 1: the file is empty; give one sentence a line", path);
+  expect_input(!sentences.empty(), "{}: line 1: the file is empty; give one sentence per line",
+               path);
   return sentences;
 }
 
-// The files' names up to the language, such as "test_2016_flickr".
+// Returns the names of the files without the language, such as "test_2016_flickr".
 std::string stem_for(const std::string& folder, const std::vector<std::string>& names,
                      const ParallelFiles& files) {
   const std::string& language = files.source;
@@ -61,14 +62,14 @@ std::string stem_for(const std::string& folder, const std::vector<std::string>& 
   return *stems.begin();
 }
 
-// The plain file, or the gzip file where there is no plain one.
+// Returns the path of the plain file, or of the gzip file if there is no plain one.
 std::string path_of(const std::string& folder, const std::vector<std::string>& names,
                     const std::string& stem, const std::string& language) {
   const std::string name = fmt::format("{}.{}", stem, language);
   const bool plain = std::ranges::binary_search(names, name);
   expect_input(plain || std::ranges::binary_search(names, name + ".gz"),
-               "{}: expected {} or {}.gz, found {}; put the translations beside each other, with "
-               "names that differ in the language alone",
+               "{}: expected {} or {}.gz, found {}; put the translations in the same folder, with "
+               "names that differ only in the language",
                folder, name, name, list_briefly(names));
   return (fs::path(folder) / (plain ? name : name + ".gz")).string();
 }
@@ -83,11 +84,12 @@ ParallelText load_parallel_text(const std::string& source_path, const std::strin
                     .sources = read_sentences(source_path, target_path),
                     .targets = read_sentences(target_path, source_path)};
   const std::size_t sources = text.sources.size(), targets = text.targets.size();
-  expect_input(sources == targets,
-               "{}: line {}: has no partner: {} has {} lines, {} has {}; give files whose lines "
-               "translate each other",
-               sources > targets ? source_path : target_path, std::min(sources, targets) + 1,
-               source_path, sources, target_path, targets);
+  expect_input(
+      sources == targets,
+      "{}: line {}: has no translation: {} has {} lines, {} has {}; give files whose lines "
+      "translate each other",
+      sources > targets ? source_path : target_path, std::min(sources, targets) + 1, source_path,
+      sources, target_path, targets);
   return text;
 }
 

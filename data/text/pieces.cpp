@@ -9,10 +9,10 @@
 namespace tapestry {
 namespace {
 
-// The longest text by which a piece's first characters are told apart: 're, or ' and a long s.
+// The length of the longest contraction: 're, or ' and a long s.
 constexpr std::size_t contraction_bytes = 3;
 
-// Finds the piece that a text begins with, and notes whether it looked for more text than there is.
+// Finds the first piece of a text, and records whether it depends on how the text continues.
 class Scanner final {
  public:
   Scanner(std::string_view text, PiecePattern pattern) : text_(text), pattern_(pattern) {}
@@ -26,11 +26,11 @@ class Scanner final {
  private:
   struct Character {
     CharacterKind kind = CharacterKind::other;
-    std::size_t bytes = 0;  // 0: what is cut ends here
+    std::size_t bytes = 0;  // 0: the end of the text
   };
   struct Run {
-    std::size_t end = 0, last = 0;  // where its last character starts
-    std::size_t after_newline = 0;  // where its last \r or \n ends; 0: it has none
+    std::size_t end = 0, last = 0;  // `last`: where its last character starts
+    std::size_t after_newline = 0;  // where its last \r or \n ends; 0: none
   };
 
   Character at(std::size_t offset) {
@@ -63,7 +63,7 @@ class Scanner final {
     return run;
   }
 
-  // Of 's, 't, 're, 've, 'm, 'll and 'd; 0: the text begins with none.
+  // Returns the length of 's, 't, 're, 've, 'm, 'll or 'd; 0 if the text begins with none.
   std::size_t contraction(bool any_case) {
     if (text_.front() != '\'') return 0;
     if (text_.size() < contraction_bytes) saw_end_ = true;
@@ -77,7 +77,7 @@ class Scanner final {
     return next == "re" || next == "ve" || next == "ll" ? 3 : 0;
   }
 
-  // White space leaves its last character to what follows it.
+  // Returns the end of white space, whose last character belongs to the next piece.
   std::size_t spaces(const Run& run) {
     return at(run.end).bytes == 0 || run.last == 0 ? run.end : run.last;
   }
@@ -119,7 +119,8 @@ CharacterKind kind_at(std::string_view text, std::size_t offset) {
   return kind_of(code_point_at(text, offset).value);
 }
 
-// Whether pieces end between the two last characters of a text, which start at these places.
+// Returns whether a piece ends between the last two characters of a text, which start at `before`
+// and `after`.
 bool ends_surely(std::string_view text, std::size_t before, std::size_t after,
                  const PieceOptions& options) {
   const std::string left = prepared(text.substr(before, after - before), options);

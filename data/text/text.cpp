@@ -25,8 +25,8 @@ void check_length(const TextRange& range) {
 
 namespace {
 
-// Code points that no terminal shows as a character: controls, and those that break lines or
-// change the direction of what stands around them.
+// Returns whether no terminal shows the code point as a character: controls, line separators, and
+// characters that change the direction of the text.
 bool is_hidden(char32_t point) {
   return point < 0x20 || (point >= 0x7F && point < 0xA0) || point == 0x061C ||
          (point >= 0x200E && point <= 0x200F) || (point >= 0x2028 && point <= 0x202E) ||
@@ -155,7 +155,7 @@ using Json = JsonValue;
 
 constexpr const char* model_type = "WordLevel";
 
-// Each symbol at the place of its number; empty where the numbers are not those of a list.
+// Returns the symbols in the order of their numbers; empty if these are not 0, 1, 2, …
 std::vector<std::string> symbols_of(const JsonValue& vocabulary) {
   std::vector<std::string> symbols(vocabulary.size());
   for (const auto& [symbol, number] : vocabulary.items()) {
@@ -175,7 +175,7 @@ std::string character_tokenizer_json(const CharVocabulary& vocabulary) {
                                {"pattern", {{"Regex", "[\\s\\S]"}}},
                                {"behavior", "Isolated"},
                                {"invert", false}};
-  // The unknown token is required to have a name, and is none: no symbol is that long.
+  // The name of an unknown token is required; it is not a symbol, because these are one character.
   const Json root = {{"version", "1.0"},
                      {"truncation", nullptr},
                      {"padding", nullptr},

@@ -67,7 +67,7 @@ void TextEncoder::pause_text() {
   finish();
 }
 
-// How much of a document that goes on, or has ended, is a part; 0: that cannot be said yet.
+// Returns how many bytes of a document are its next part; 0 if there is too little text to decide.
 std::size_t TextEncoder::cut_of(std::string_view text) const {
   const std::size_t part = options_.part_bytes, most = most_parts_uncut * part;
   if (text.size() < part) return 0;
@@ -79,8 +79,7 @@ std::size_t TextEncoder::cut_of(std::string_view text) const {
   return whole_characters(text, most);
 }
 
-// Pushes all parts that the text has for sure, and returns what is left. A separator may have begun
-// at the end.
+// Pushes all complete parts, and returns the rest. A separator may begin at the end of the text.
 std::string_view TextEncoder::without_parts(std::string_view text) {
   const std::size_t kept = std::max<std::size_t>(options_.separator.size(), 1) - 1;
   while (text.size() > kept) {
@@ -112,7 +111,7 @@ void TextEncoder::push(std::string_view text, bool ends_document) {
 }
 
 void TextEncoder::finish() {
-  std::vector<std::size_t> groups = {0};  // where each begins: of a part's size, if lines are short
+  std::vector<std::size_t> groups = {0};  // first parts of groups of about part_bytes
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < parts_.size(); ++i)
     if ((bytes += parts_[i].text.size()) >= options_.part_bytes) {

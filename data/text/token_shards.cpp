@@ -91,7 +91,7 @@ ShardHeader parsed(std::string_view bytes, const std::string& path) {
   return header;
 }
 
-// A shard that is open to be read.
+// A shard that is open for reading.
 class ShardFile final {
  public:
   explicit ShardFile(const std::string& path)
@@ -105,7 +105,7 @@ class ShardFile final {
 
   std::uint64_t size() const {
     struct stat status = {};
-    expect_input(::fstat(descriptor_, &status) == 0, "{}: cannot be looked at: {}; check the disk",
+    expect_input(::fstat(descriptor_, &status) == 0, "{}: cannot be examined: {}; check the disk",
                  path_, std::strerror(errno));
     return static_cast<std::uint64_t>(status.st_size);
   }
@@ -208,7 +208,7 @@ TokenShards::TokenShards(const std::string& folder) : folder_(folder) {
   tokenizer_ = checksum_of(json_);
   for (const std::string& name : file_names(folder))
     if (name.ends_with(ending)) open((fs::path(folder) / name).string());
-  expect_input(!shards_.empty(), "{}: holds no shards of tokens; make them again", folder);
+  expect_input(!shards_.empty(), "{}: has no shards of tokens; make them again", folder);
   expect_input(shards_.back().header.is_last,
                "{}: {} is missing, and what may follow it; copy or make the shards again", folder,
                name_of_shard(shards_.back().header.index + 1));
@@ -243,13 +243,13 @@ void TokenShards::expect_belongs(const Shard& shard) const {
                "{}: follows {}, which was the last; keep one folder for each set of shards",
                shard.path, shards_[index > 0 ? index - 1 : 0].path);
   expect_input(header.tokenizer == tokenizer_,
-               "{}: made by another tokenizer than the {} beside it; make the shards again",
+               "{}: made by another tokenizer than the {} in its folder; make the shards again",
                shard.path, tokenizer_name);
   expect_input(header.vocabulary == shards_.front().header.vocabulary &&
                    header.width == shards_.front().header.width,
                "{}: a vocabulary of {}, {} has {}; make the shards again", shard.path,
                header.vocabulary, shards_.front().path, shards_.front().header.vocabulary);
-  expect_input(header.counts.tokens > 0, "{}: holds no tokens; make the shards again", shard.path);
+  expect_input(header.counts.tokens > 0, "{}: has no tokens; make the shards again", shard.path);
 }
 
 const TokenShards::Shard& TokenShards::shard_of(std::int64_t token) const {
@@ -270,13 +270,13 @@ void TokenShards::read(std::int64_t begin, std::span<std::int32_t> into) const {
   }
 }
 
-// Opened each time: there may be more shards than a process may have files open.
+// Opens the file each time, because there may be more shards than a process may have open files.
 void TokenShards::read(const Shard& shard, std::int64_t begin, std::span<std::int32_t> into) {
   const ShardFile file(shard.path);
   std::array<char, ShardHeader::size> bytes{};
   file.read(0, bytes);
-  expect_input(bytes == shard.bytes,
-               "{}: is another file than it was at first; begin again with it", shard.path);
+  expect_input(bytes == shard.bytes, "{}: has changed since it was opened; start again",
+               shard.path);
   std::call_once(shard.verified, [&] { expect_content(file, shard.header, shard.path); });
   if (shard.header.width == 2)
     read_tokens<std::uint16_t>(file, begin, into);

@@ -14,7 +14,7 @@
 namespace tapestry {
 namespace {
 
-// The range that the character lies in; null where none does.
+// Returns the range that contains the character; null if there is none.
 template <class Ranges>
 constexpr auto range_of(const Ranges& ranges, char32_t character) {
   const auto range = std::ranges::lower_bound(ranges, character, {},
@@ -83,10 +83,11 @@ void append_utf8(std::string& text, char32_t character) {
 
 namespace {
 
-// Below this character a text is composed, whatever stands in it.
+// A text of characters below this one is composed.
 constexpr char32_t first_composable = 0x300;
 
-// A syllable of Hangul is a leading consonant, a vowel and perhaps a trailing consonant, by number.
+// The number of a syllable of Hangul is computed from a leading consonant, a vowel and an optional
+// trailing consonant.
 constexpr char32_t syllables = 0xAC00, leads = 0x1100, vowels = 0x1161, trails = 0x11A7;
 constexpr char32_t lead_count = 19, vowel_count = 21, trail_count = 28;  // trail 0 is none
 constexpr char32_t syllable_count = lead_count * vowel_count * trail_count;
@@ -112,7 +113,7 @@ struct Tables {
   };
   std::unordered_map<char32_t, Parts> parts{};
   std::unordered_map<std::uint64_t, char32_t> wholes{};  // by both parts
-  std::unordered_set<char32_t> seconds{};                // what goes into a character before it
+  std::unordered_set<char32_t> seconds{};  // characters that compose with one before them
   Tables() {
     for (const auto& [second, pairs] : unicode::compositions) {
       for (std::size_t i = 0; i < pairs.size(); i += 2) {
@@ -133,7 +134,7 @@ const Tables& tables() {
   return made;
 }
 
-// Appends the character, taken apart as far as it goes.
+// Appends the full decomposition of a character.
 void decompose(char32_t character, std::vector<char32_t>& into) {
   if (is_syllable(character)) {
     const char32_t number = character - syllables, trail = number % trail_count;
@@ -148,7 +149,7 @@ void decompose(char32_t character, std::vector<char32_t>& into) {
   if (found->second.second != 0) into.push_back(found->second.second);
 }
 
-// The one character that stands for two; 0: there is none.
+// Returns the composition of two characters; 0 if there is none.
 char32_t whole_of(char32_t first, char32_t second) {
   if (is_among(leads, lead_count, first) && is_among(vowels, vowel_count, second))
     return syllables + ((first - leads) * vowel_count + second - vowels) * trail_count;
@@ -158,8 +159,8 @@ char32_t whole_of(char32_t first, char32_t second) {
   return found == tables().wholes.end() ? 0 : found->second;
 }
 
-// Whether what a character is taken apart into, of which this is the first, cannot go into what
-// stands before it: from here on a text is composed by itself.
+// Returns whether a character whose decomposition begins with this one never composes with what
+// precedes it, so that the text from there on is composed separately.
 bool begins(char32_t first_part) {
   return first_part < first_composable ||
          (class_of(first_part) == 0 && !tables().seconds.contains(first_part) &&
@@ -177,8 +178,8 @@ void put_in_order(std::vector<char32_t>& parts) {
   }
 }
 
-// Each part goes into the last of class 0, where there is a whole for the two and no other part
-// between them of the same or a higher class.
+// Composes each part with the last one of class 0, if the two have a composition and no other part
+// between them has the same or a higher class.
 void compose(std::vector<char32_t>& parts) {
   std::size_t kept = 0, starter = parts.size();
   int last_class = 0;
@@ -210,7 +211,7 @@ CodePoint checked_at(std::string_view text, std::size_t offset) {
 std::string composed(std::string_view text) {
   std::string result;
   result.reserve(text.size());
-  std::vector<char32_t> parts, segment;  // of a character; since the last that begins
+  std::vector<char32_t> parts, segment;  // of one character; since the last one that begins()
   const auto finish = [&] {
     if (segment.size() > 1) {
       put_in_order(segment);

@@ -6,7 +6,7 @@
 namespace tapestry {
 namespace {
 
-// The first `bytes` bytes at most, of whole characters.
+// Returns at most the first `bytes` bytes, of whole characters.
 std::string_view start_of(std::string_view text, std::size_t bytes) {
   if (bytes >= text.size()) return text;
   while ((static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) --bytes;
@@ -30,7 +30,7 @@ void WordCounts::end_text() {
   count_pieces(true);
 }
 
-// Counts all pieces that no more text can change, and at the end of a text all.
+// Counts the pieces that further text cannot change, and all at the end of a text.
 void WordCounts::count_pieces(bool at_end) {
   std::string_view rest = rest_;
   while (!rest.empty()) {
@@ -50,7 +50,7 @@ void WordCounts::count(std::string_view piece) {
     expect_input(
         bytes_ <= limit_,
         "the texts have more than {} bytes of distinct words, the most that byte pairs can "
-        "be learnt from; give a part of them",
+        "be learned from; give a part of them",
         limit_);
     known = counts_.emplace(piece, 0).first;
   }

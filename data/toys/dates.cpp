@@ -35,7 +35,7 @@ constexpr std::array<const char*, 31> ordinals = {
     "twenty-sixth", "twenty-seventh", "twenty-eighth", "twenty-ninth",  "thirtieth",
     "thirty-first"};
 
-// Fields by name: {d} 3, {dd} 03, {nd} 3rd, {third} third, {m} 3, {mm} 03, {month} March, {mon}
+// The fields are {d} 3, {dd} 03, {nd} 3rd, {third} third, {m} 3, {mm} 03, {month} March, {mon}
 // Mar, {y} 1998, {yy} 98, {weekday} Tuesday, {day} Tue.
 constexpr const char* formats[] = {
     "{d} {month} {y}",
@@ -70,7 +70,7 @@ const char* suffix_of(unsigned day) {
   return day % 10 == 1 ? "st" : day % 10 == 2 ? "nd" : day % 10 == 3 ? "rd" : "th";
 }
 
-// Empty where the format has two digits for the year and the date is not within their century.
+// Returns the date in a format; empty if two digits do not determine its year.
 std::string write(const Date& date, const char* format) {
   const int year = static_cast<int>(date.year());
   const unsigned month = static_cast<unsigned>(date.month()),
@@ -107,7 +107,7 @@ sys_days draw_day(Random& random, Split split) {
   return day;
 }
 
-// Half of them as the format has it, a quarter in upper and a quarter in lower case.
+// Returns the date in a random format, a quarter each in upper case and in lower case.
 std::string draw_text(Random& random, const Date& date) {
   std::string text;
   while (text.empty()) text = write(date, formats[random.below(num_formats)]);

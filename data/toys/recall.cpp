@@ -31,7 +31,7 @@ RecallOptions checked(const RecallOptions& options) {
   return options;
 }
 
-// `count` different numbers in [0, n), in random order.
+// Returns `count` different numbers in [0, n) in random order.
 std::vector<std::int64_t> choose(std::int64_t count, std::int64_t n, Random& random) {
   std::vector<std::int64_t> numbers(n);
   std::iota(numbers.begin(), numbers.end(), 0);
@@ -44,7 +44,7 @@ std::vector<std::int64_t> choose(std::int64_t count, std::int64_t n, Random& ran
 
 Recall::Recall(const RecallOptions& options) : options_(checked(options)) {}
 
-// Symbols are the keys, the distractors, the values, the question and nothing, in this order.
+// Symbols are the keys, the distractors, the values, the question and the blank, in this order.
 std::int32_t Recall::first_value() const {
   return static_cast<std::int32_t>(options_.keys + options_.distractors);
 }
@@ -72,7 +72,7 @@ Recall::Symbols Recall::draw(Random& random) const {
   return symbols;
 }
 
-// Draws again until the sequence belongs to this split.
+// Draws until the sequence belongs to this split.
 Recall::Symbols Recall::symbols(std::int64_t example) const {
   require(example >= 0 && example < size(), "Recall: example {} of {}", example, size());
   Random random(options_.seed, Stream::data, static_cast<std::uint64_t>(example));

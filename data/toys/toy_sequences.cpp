@@ -31,7 +31,7 @@ ToyOptions checked(ToyOptions options) {
   expect_option(
       inputs >= least_inputs, "length",
       "there are only {} inputs of length {} and {} symbols, expected at least {} so that "
-      "some can be held back",
+      "some are left for validation",
       inputs, options.length, options.alphabet, least_inputs);
   return options;
 }
@@ -74,7 +74,7 @@ std::int64_t ToySequences::answer_length() const {
   return options_.length + (options_.task == ToyTask::addition ? 1 : 0);
 }
 
-// Draws again until the input belongs to this split.
+// Draws until the input belongs to this split.
 ToySequences::Tokens ToySequences::draw(std::int64_t example) const {
   require(example >= 0 && example < size(), "ToySequences: example {} of {}", example, size());
   Random random(options_.seed, Stream::data, static_cast<std::uint64_t>(example));

@@ -18,12 +18,12 @@ std::string said_of(const TemporaryFolder& folder, const std::string& lines) {
   return message.substr(path.size() + 2);
 }
 
-// So many tokens from `first` on, of which the last `learnt` are learnt.
-EncodedConversation encoded(std::int32_t first, std::int64_t count, std::int64_t learnt) {
+// So many tokens from `first` on, of which the last `learned` are learned.
+EncodedConversation encoded(std::int32_t first, std::int64_t count, std::int64_t learned) {
   EncodedConversation made;
   for (std::int64_t i = 0; i < count; ++i) {
     made.tokens.push_back(first + static_cast<std::int32_t>(i));
-    made.learnt.push_back(i >= count - learnt);
+    made.learned.push_back(i >= count - learned);
   }
   return made;
 }
@@ -52,17 +52,17 @@ TEST_CASE("load_conversations: messages, prompts and completions, plain and gzip
     CHECK(first.messages[0].speaker == Speaker::system);
     CHECK(first.messages[0].content == "Be brief.");
     CHECK(first.messages[1].speaker == Speaker::user);
-    CHECK(!first.messages[1].is_learnt);
+    CHECK(!first.messages[1].is_learned);
     CHECK(first.messages[2].speaker == Speaker::assistant);
-    CHECK(!first.messages[2].is_learnt);  // of weight 0
-    CHECK(first.messages[4].is_learnt);
+    CHECK(!first.messages[2].is_learned);  // of weight 0
+    CHECK(first.messages[4].is_learned);
     REQUIRE(second.messages.size() == 2);
     CHECK(second.messages[0].speaker == Speaker::user);
     CHECK(second.messages[1].content == "Blé.");
-    CHECK(second.messages[1].is_learnt);
+    CHECK(second.messages[1].is_learned);
     REQUIRE(third.messages.size() == 4);
-    CHECK(!third.messages[1].is_learnt);  // what was said before the completion
-    CHECK(third.messages[3].is_learnt);
+    CHECK(!third.messages[1].is_learned);  // what was said before the completion
+    CHECK(third.messages[3].is_learned);
   }
 }
 
@@ -71,16 +71,17 @@ TEST_CASE("load_conversations: what is wrong is said in a line that names the fi
   const auto said = [&](const std::string& lines) { return said_of(folder, lines); };
   const std::string fine = R"({"prompt": "a", "completion": "b"})"
                            "\n";
-  CHECK(said("") == "holds no conversation; expected one a line");
-  CHECK(said("\n \n") == "holds no conversation; expected one a line");
-  CHECK(said(fine + "{\"prompt\"\n") == "line 2: not JSON: {\"prompt\"; expected an object a line");
+  CHECK(said("") == "has no conversation; expected one per line");
+  CHECK(said("\n \n") == "has no conversation; expected one per line");
+  CHECK(said(fine + "{\"prompt\"\n") ==
+        "line 2: not JSON: {\"prompt\"; expected an object per line");
   CHECK(said("[1]\n") == "line 1: found [1]; expected an object");
   CHECK(said(R"({"text": "a"})") ==
         R"(line 1: found the fields "text"; expected "messages", or "prompt" and "completion")");
   CHECK(said(R"({"messages": [], "prompt": "a"})") ==
         R"(line 1: found the fields "messages", "prompt"; expected "messages", or "prompt" and )"
         R"("completion")");
-  CHECK(said(R"({"prompt": "a"})") == R"(line 1: completion is missing beside "prompt")");
+  CHECK(said(R"({"prompt": "a"})") == R"(line 1: completion is missing; found only "prompt")");
   CHECK(said(R"({"prompt": 3, "completion": "b"})") ==
         "line 1: prompt: found 3; expected a text, or a list of messages");
   CHECK(said(R"({"messages": "a"})") ==
@@ -99,14 +100,14 @@ TEST_CASE("load_conversations: what is wrong is said in a line that names the fi
   CHECK(
       said(
           R"({"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]})") ==
-      "line 1: messages[1]: a system message has to be the first");
+      "line 1: messages[1]: a system message must be the first");
   CHECK(said(R"({"messages": [{"role": "user", "content": "a"}]})") ==
-        R"(line 1: the assistant says nothing; expected a message whose role is "assistant")");
+        R"(line 1: there is no message of the assistant; expected one whose role is "assistant")");
   CHECK(said(R"({"messages": [{"role": "assistant", "content": "a", "weight": 0.5}]})") ==
         "line 1: messages[0].weight: found 0.5; expected 0 or 1");
   CHECK(said("\xff\n").find("UTF-8") != std::string::npos);
   const std::string deep(40, '[');
-  CHECK(said(deep) == "line 1: lists and objects within each other, more than 32 deep");
+  CHECK(said(deep) == "line 1: lists and objects are nested more than 32 deep");
   CHECK(said("\"" + std::string(17 << 20, 'x') + "\"") ==
         fmt::format("line 1: {} bytes; expected at most 16777216", (17 << 20) + 2));
 }

@@ -378,11 +378,11 @@ TEST_CASE("IDX: sizes that do not match the header") {
   const std::string images = idx_images(4, 3, 5);
   check_says(images_error(images.substr(0, 10)), {"photos", "byte 10", "header"});
   check_says(images_error(images.substr(0, 75)), {"photos", "byte 75", "76 bytes", "4 x 3 x 5"});
-  check_says(images_error(images + "x"), {"photos", "byte 76", "goes on", "4 x 3 x 5"});
+  check_says(images_error(images + "x"), {"photos", "byte 76", "continues", "4 x 3 x 5"});
   check_says(images_error(gzip(images.substr(0, 75))), {"byte 75", "76 bytes"});
-  check_says(images_error(gzip(images + "x")), {"byte 76", "goes on"});
+  check_says(images_error(gzip(images + "x")), {"byte 76", "continues"});
   check_says(labels_error(idx_labels(5).substr(0, 12)), {"answers", "byte 12", "13 bytes"});
-  check_says(labels_error(idx_labels(5) + "x"), {"answers", "byte 13", "goes on"});
+  check_says(labels_error(idx_labels(5) + "x"), {"answers", "byte 13", "continues"});
   check_says(images_error(idx_images(0, 3, 5)), {"byte 4", "found 0"});
   check_says(images_error(idx_images(4, 0, 5)), {"byte 8", "found 0"});
   check_says(images_error(idx_images(4, 3, 0)), {"byte 12", "found 0"});
@@ -549,7 +549,8 @@ TEST_CASE(
     std::ranges::sort(all);
     CHECK(all == images.labels());
   }
-  check_says(message_of([&] { split_validation(images, 1); }), {"50 of 50 images to hold back"});
+  check_says(message_of([&] { split_validation(images, 1); }),
+             {"50 of 50 images are for validation"});
 }
 
 // --- sampler ---

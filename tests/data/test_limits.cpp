@@ -80,7 +80,7 @@ TEST_CASE("bug: an IDX header's promise was kept before the file was looked at")
   check_refused(images(folder.write("images", header)),
                 {"images: byte 16: the file ends, expected 1073741840 bytes"}, megabyte);
   check_refused(images(folder.write("images.gz", gzip(bomb))),
-                {"images.gz: byte 4: the header promises 16384 x 256 x 256 values", "unpacked"},
+                {"images.gz: byte 4: the header states 16384 x 256 x 256 values", "unpacked"},
                 2 * megabyte);
   const std::string black("\0\0\x08\x03\0\0\x01\0\0\0\x01\0\0\0\x01\0", 16);  // 2^24 values
   const std::string path = folder.write("black.gz", gzip(black + std::string(1 << 24, '\0')));
@@ -102,7 +102,7 @@ TEST_CASE("bug: lists within lists overflowed the stack") {
   const std::string lists = nested("[", 300'000, "]"), objects = nested("{\"a\":", 100'000, "}");
   for (const std::string& deep : {lists, objects, "{\"model\": " + lists + "}"}) {
     check_refused([&] { BytePairTokenizer::from_json(deep, "tokenizer.json"); },
-                  {"tokenizer.json: lists and objects within each other", "at most 32"}, megabyte);
+                  {"tokenizer.json: lists and objects are nested", "at most 32"}, megabyte);
     CHECK(!parse_metrics_line(deep));
   }
   const TemporaryFolder folder;

@@ -77,7 +77,7 @@ TEST_CASE("split_names: which names are held back is chosen by the seed") {
   CHECK(held_back({.held_back = 25, .seed = 2}) != names_of(splits.test, vocabulary));
   CHECK(held_back({}).size() == 30);  // a tenth, not 1000
   check_says(message_of([&] { held_back({.held_back = 0}); }),
-             {"0 held-back names, expected at least 1"});
+             {"0 names for testing, expected at least 1"});
   check_says(message_of([&] { split_names(list, CharVocabulary::of_text("n012345678"), {}); }),
              {"names.txt: 'n", "'9'"});
 }
@@ -89,7 +89,7 @@ TEST_CASE("load_names: what is wrong, in which file and line") {
     return message_of([&] { load_names(folder.path("names.txt"), distinct); });
   };
   CHECK(load(numbered(10)).empty());
-  check_says(load(""), {"names.txt", "at least 10 words", "found 0", "one word a line"});
+  check_says(load(""), {"names.txt", "at least 10 words", "found 0", "one word per line"});
   check_says(load(numbered(9)), {"at least 10 words", "found 9"});
   check_says(load(numbered(9) + "n0\n", true), {"10 distinct words", "found 9"});
   check_says(load("eva\n\n" + std::string(257, 'x')), {"names.txt: line 3", "257", "256"});

@@ -47,7 +47,7 @@ TEST_CASE("load_parallel_text: what is wrong, in which file and line") {
   };
   CHECK(load("eins\nzwei\n", "one\ntwo").empty());
   check_says(load("eins\nzwei\ndrei", "one\ntwo"),
-             {"a.de: line 3", "partner", "a.de has 3 lines", "a.en has 2"});
+             {"a.de: line 3", "no translation", "a.de has 3 lines", "a.en has 2"});
   check_says(load("eins\n", "one\ntwo\n"), {"a.en: line 2", "a.de has 1 lines", "a.en has 2"});
   check_says(load("eins\n\ndrei", "one\ntwo\nthree"),
              {"a.de: line 2", "expected a sentence", "empty line", "a.en"});

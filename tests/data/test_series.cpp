@@ -51,8 +51,8 @@ TEST_CASE("series: what is wrong with a CSV is told with its line and column") {
       {head + first, {"1 rows", "at least 2"}},
       {head + first + "2020-01-01 01:00:00,3\n", {"line 3", "2 columns, expected 3"}},
       {head + first + "2020-01-01 01:00:00,3,4,5\n", {"line 3", "4 columns, expected 3"}},
-      {head + first + "2020-01-01 01:00:00,,4\n", {"line 3: column load: a gap"}},
-      {head + first + "2020-01-01 01:00:00,3,\n", {"line 3: column oil: a gap"}},
+      {head + first + "2020-01-01 01:00:00,,4\n", {"line 3: column load: the cell is empty"}},
+      {head + first + "2020-01-01 01:00:00,3,\n", {"line 3: column oil: the cell is empty"}},
       {head + first + "2020-01-01 01:00:00,3,4x\n", {"line 3: column oil: \"4x\" is not a number"}},
       {head + first + "2020-01-01 01:00:00,three,4\n", {"column load: \"three\" is not a number"}},
       {head + first + "2020-01-01 01:00:00,nan,4\n", {"line 3", "\"nan\" is not a number"}},
@@ -66,7 +66,7 @@ TEST_CASE("series: what is wrong with a CSV is told with its line and column") {
       {head + "2020-02-30,1,2\n", {"line 2", "\"2020-02-30\" is no date"}},
       {head + "2020-01-01 24:00,1,2\n", {"line 2", "\"2020-01-01 24:00\" is no date"}},
       {head + "2020-01-01 1,1,2\n", {"line 2", "is no date or time"}},
-      {head + first + first, {"line 3: 2020-01-01 00:00:00 is not after the line before"}},
+      {head + first + first, {"line 3: 2020-01-01 00:00:00 is not later than"}},
       {head + first + second + "2020-01-01 03:00:00,5,6\n",
        {"line 4: expected 2020-01-01 02:00:00, found 2020-01-01 03:00:00; fill in",
         "put the rows in order"}},
@@ -74,7 +74,7 @@ TEST_CASE("series: what is wrong with a CSV is told with its line and column") {
       {head + first + "2020-01-01 01:00:00,1e400,4\n", {"line 3", "\"1e400\" is not a number"}},
       {head + first + "2020-01-01 01:00:00,-inf,4\n", {"line 3", "\"-inf\" is not a number"}},
       {head + first + "2020-01-01 01:00:00,0x1p3,4\n", {"line 3", "\"0x1p3\" is not a number"}},
-      {head + first + "2020-01-01 01:00:00,\"3,4\n", {"line 3: \"3,4: a quote without the one"}},
+      {head + first + "2020-01-01 01:00:00,\"3,4\n", {"line 3: \"3,4: the closing quote"}},
       {head + first + "2020-01-01 01:00:00,\"3\"3,4\n", {"line 3: \"3\"3: a quote within a cell"}},
   };
   const TemporaryFolder folder;

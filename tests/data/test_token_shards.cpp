@@ -201,8 +201,9 @@ TEST_CASE("shards: what is missing, cut, damaged or of another kind is named") {
     check_says(damage(at), {"shard-00001.tokens: bytes 0 to 127: the header is not what was writ"});
   for (const std::size_t at : {128, 141})
     check_says(damage(at), {"shard-00001.tokens: its tokens are not those that were written"});
-  check_says(says([](const TemporaryFolder& folder) { folder.write("tokenizer.json", "{}"); }),
-             {"shard-00000.tokens: made by another tokenizer than the tokenizer.json beside it"});
+  check_says(
+      says([](const TemporaryFolder& folder) { folder.write("tokenizer.json", "{}"); }),
+      {"shard-00000.tokens: made by another tokenizer than the tokenizer.json in its folder"});
   check_says(says([](const TemporaryFolder& folder) {
                const TemporaryFolder more;
                write_numbers(more, numbers(50), 100);
@@ -218,7 +219,7 @@ TEST_CASE("shards: what is missing, cut, damaged or of another kind is named") {
              {"shard-00001.tokens: a vocabulary of 101, ", "shard-00000.tokens has 100"});
   const TemporaryFolder empty;
   empty.write("tokenizer.json", "{}");
-  check_says(message_of([&] { TokenShards{empty.path()}; }), {"holds no shards of tokens"});
+  check_says(message_of([&] { TokenShards{empty.path()}; }), {"has no shards of tokens"});
 }
 
 TEST_CASE("shards: a file that is cut, replaced or removed while it is read is named") {
@@ -232,7 +233,7 @@ TEST_CASE("shards: a file that is cut, replaced or removed while it is read is n
   check_says(message_of([&] { read(shards, 8, 3); }),
              {path + ": byte 130: the file ends too early"});
   write_numbers(folder, numbers(60), 99);
-  check_says(message_of([&] { read(shards, 8, 3); }), {path + ": is another file than it was"});
+  check_says(message_of([&] { read(shards, 8, 3); }), {path + ": has changed since it was opened"});
   fs::remove(path);
   check_says(message_of([&] { read(shards, 8, 3); }), {path + ": cannot be opened: No such file"});
 }

@@ -24,7 +24,7 @@ const RegisterFuzzTarget conversations("conversations", [](std::string_view byte
 const RegisterFuzzTarget chat_template("chat-template", [](std::string_view bytes) {
   const std::vector<std::string_view> parts = cut_at_zeros(bytes);
   if (parts.size() > 1) {
-    const ChatTemplate known = recognised_chat_template(parts[1], "<|begin_of_text|>");
+    const ChatTemplate known = recognized_chat_template(parts[1], "<|begin_of_text|>");
     if (to_json(chat_template_from_json(to_json(known), "kept")) != to_json(known))
       throw std::logic_error("chat-template: another template came back");
     return;

@@ -191,7 +191,7 @@ TEST_CASE("chat: what cannot be trained on is refused in a line, and leaves noth
   const ChatFixture fixture;
   check_says(fixture.refused({"data.template="}),
              {"data.template", "the tokenizer has no chat template; set it to \"chatml\""});
-  check_says(fixture.refused({"data.template={user"}), {"data.template", "a '{' alone"});
+  check_says(fixture.refused({"data.template={user"}), {"data.template", "a single '{'"});
   check_says(fixture.refused({"data.tokenizer="}),
              {"data.tokenizer", "set it to \"train\", or to a tokenizer.json"});
   check_says(fixture.refused({"model.attention=random-features"}),
@@ -360,7 +360,7 @@ TEST_CASE("chat: what cannot be talked with is refused in a line") {
              {"the tokenizer has no special token <|begin_of_text|>"});
   check_says(
       fixture.chat("run", "1\n", {"--template", "Q: {user} A: {assistant}", "--system", "x"}).err,
-      {"no place for a system message"});
+      {"no {system} for a system message"});
 }
 
 TEST_SUITE_END();

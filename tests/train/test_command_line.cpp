@@ -140,7 +140,7 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
       {{"tokenizer", "train", "latin.txt"}, {"latin.txt", "byte 3", "UTF-8"}},
       {{"tokenizer", "train", "story.txt", "--vocabulary", "10"}, {"--vocabulary"}},
       {{"train", "multi30k", "--out", "new"}, {"nothing to translate", "train.de", "Multi30k"}},
-      {{"train", "multi30k", "--out", "new", "data.path=uneven"}, {"train.de: line 2", "partner"}},
+      {{"train", "multi30k", "--out", "new", "data.path=uneven"}, {"train.de: line 2", "no translation"}},
       {{"train", "multi30k", "--out", "new", "data.path=gap"}, {"train.en: line 1", "empty line"}},
       {{"train", "multi30k", "--out", "new", "data.path=latin"}, {"train.de: ", "line 1", "UTF-8"}},
       {{"train", "multi30k", "--out", "new", "data.path=uneven", "data.target_language=fr"},

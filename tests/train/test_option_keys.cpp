@@ -68,7 +68,8 @@ TEST_CASE("option keys: what data/ says of an option names the key, its origin a
         "; or name all of the file's classes here"}},
       {"vae",
        {"data.path=" + folder.path(), "data.validation_fraction=0.9"},
-       {"--set: data.validation_fraction = 0.9: 3 of 3 images to hold back, which leaves none",
+       {"--set: data.validation_fraction = 0.9: 3 of 3 images are for validation, which leaves "
+        "none",
         "; lower it, or give more images"}},
       {"translation",
        {"data.path=" + folder.path(), "data.kind=text", "data.test=test"},

@@ -17,8 +17,8 @@ namespace {
 // The numbers of the tokens that are learnt.
 std::vector<std::size_t> learnt_places(const EncodedConversation& conversation) {
   std::vector<std::size_t> places;
-  for (std::size_t i = 0; i < conversation.learnt.size(); ++i)
-    if (conversation.learnt[i]) places.push_back(i);
+  for (std::size_t i = 0; i < conversation.learned.size(); ++i)
+    if (conversation.learned[i]) places.push_back(i);
   return places;
 }
 

@@ -47,7 +47,7 @@ Chat::Chat(const LanguageModel& task, const ChatTemplate& chat_template, ChatOpt
       options_(std::move(options)),
       encoder_(byte_pairs_of(task), chat_template, task.end_of_text()) {
   expect_input(options_.system.empty() || chat_template.takes_system,
-               "the chat template has no place for a system message: no {{system}}");
+               "the chat template has no {{system}} for a system message");
 }
 
 // A recurrent network reads on for ever.

@@ -52,7 +52,7 @@ std::optional<ChatTemplate> published_template(const TokenizerFiles& files) {
   const std::string jinja = jinja_in(files, settings);
   if (jinja.empty()) return std::nullopt;
   try {
-    return recognised_chat_template(jinja, text_of(settings, "bos_token"));
+    return recognized_chat_template(jinja, text_of(settings, "bos_token"));
   } catch (const InputError& error) {
     throw InputError(fmt::format("the tokenizer's chat template is not known: {}", error.what()));
   }

@@ -15,7 +15,7 @@ inline constexpr const char* chat_template_name = "chat_template";
 
 // That by which the model was trained, or else that of the published tokenizer whose files it
 // carries (chat_template.jinja, tokenizer_config.json); nothing where it has none.
-// InputError as of recognised_chat_template.
+// InputError as of recognized_chat_template.
 std::optional<ChatTemplate> kept_chat_template(const std::map<std::string, std::string>& metadata);
 
 // Returns the text in Jinja of the chat template of the published tokenizer whose files the model
