@@ -9,9 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "data/text/merge_table.hpp"
-#include "data/text/name_finder.hpp"
 #include "data/text/pieces.hpp"
+#include "data/text/token_tables.hpp"
 #include "data/text/tokenizer.hpp"
 
 namespace tapestry {

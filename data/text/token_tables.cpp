@@ -1,4 +1,4 @@
-#include "data/text/name_finder.hpp"
+#include "data/text/token_tables.hpp"
 
 #include "autograd/check.hpp"
 
