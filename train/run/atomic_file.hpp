@@ -11,13 +11,13 @@
 #include <string_view>
 #include <vector>
 
-// All that is written to a disk is written by these. Errors are FileError, in one line:
+// All files are written by these functions. Errors are FileError, in one line:
 // "runs/sort/config.toml: cannot write: No space left on device".
 namespace tapestry {
 
-// The system calls by which files are written, as their manual pages have them: -1 and errno where
-// one fails. The tests put others in their place, which fail, or forget what was never synced.
-// `folder` is the descriptor of an open folder, which a relative path starts from, or AT_FDCWD.
+// The system calls that write files, with the results that their manual pages describe. Tests
+// replace them by calls that fail, or that forget what was never synced. `folder` is the descriptor
+// of the folder from which a relative path starts, or AT_FDCWD.
 class SystemCalls {
  public:
   virtual ~SystemCalls() = default;
@@ -39,20 +39,20 @@ class SystemCalls {
 SystemCalls& system_calls();                   // the system's own, unless others were chosen
 void choose_system_calls(SystemCalls* calls);  // null: the system's own
 
-// The system refuses what was asked of it: no space, no permission, no such folder.
+// A system call failed: no space, no permission, no such folder.
 class FileError final : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// A name in a folder that is open: it stays in this folder, whatever becomes of the folder's path.
+// A name in an open folder. It stays in this folder if the folder is moved.
 struct FilePlace {
   int folder;  // its descriptor
   std::string name;
   std::string path;  // by which errors name the file
 };
 
-// A file that is open to be written to.
+// A file that is open for writing.
 class File {
  public:
   // `flags` as open(2) has them. Errors name the file as `shown`, or else by its path.
@@ -64,37 +64,36 @@ class File {
 
   void write(std::string_view bytes);
   void truncate(std::int64_t bytes);
-  void sync();   // returns when the bytes would outlast a loss of power
-  void close();  // without it the destructor closes, and what that says is lost
+  void sync();   // returns when the bytes are on the disk
+  void close();  // the destructor closes, too, but ignores errors
 
  private:
   std::string path_;
   int descriptor_;
 };
 
-// Of the name that a file has while it is being written.
+// The end of a file's name while it is written.
 inline constexpr const char* unfinished_ending = ".tmp";
 
-// Writes beside `path`, syncs and renames: whatever happens, `path` holds the old file or the new
+// Write a file beside `path`, sync it and rename it: at any time, `path` is the old file or the new
 // one, whole.
 void write_file_atomically(const std::string& path, const std::vector<std::string_view>& parts);
 void write_file_atomically(const FilePlace& place, const std::vector<std::string_view>& parts);
 
-// The same of a file that is not held in memory: `write` writes one part after the other.
+// Does the same for a file that is not held in memory: `write` writes one part after the other.
 void stream_file_atomically(const std::string& path, const std::function<void(File&)>& write);
 
-// Removes what a process left that was killed while it wrote a file there so.
+// Removes the unfinished file of a process that was killed while it wrote this place.
 void remove_unfinished(const FilePlace& place);
 
-// In a folder that is there. Whether it was made: another may have been faster.
+// Makes a folder in an existing one. Returns false if it exists already.
 bool make_folder(const std::string& path);
 
 // Return the folder that `path` lies in, "." where it names none, and the name that it has there.
 std::string folder_of(const std::string& path);
 std::string file_name_of(const std::string& path);
 
-// A name that was made, changed or removed in a folder outlasts a loss of power only when the
-// folder is synced too. Errors name it as `shown`.
+// Returns when the names of files in a folder are on the disk. Errors name it as `shown`.
 void sync_folder(const std::string& folder, const std::string& shown);
 void sync_folder_of(const FilePlace& place);
 

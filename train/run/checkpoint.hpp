@@ -13,10 +13,10 @@
 
 namespace tapestry {
 
-// XXH3 of tensors, 16 hexadecimal digits each, by the names that checkpoints keep them under.
+// XXH3 of tensors, 16 hexadecimal digits each, by their names in a checkpoint.
 using Checksums = std::map<std::string, std::string>;
 
-Checksums checksums_of(const OptimizerState& tensors);  // threads share the work
+Checksums checksums_of(const OptimizerState& tensors);  // on all threads
 
 // Returns one checksum of them all: XXH3 of the lines "name checksum", in the order of the names.
 std::string combined(const Checksums& checksums);
@@ -24,16 +24,16 @@ std::string combined(const Checksums& checksums);
 // Returns the names of the tensors whose bits differ, or that one of the two lacks, in order.
 std::vector<std::string> differing_tensors(const Checksums& one, const Checksums& other);
 
-// Where a training stands, apart from parameters and optimizer. With the seed, which the config
-// holds, it is all that the random numbers and the order of the data depend on.
+// The state of a training without parameters and optimizer. Random numbers and the order of the
+// data depend only on it and on the seed.
 struct TrainingState {
   std::int64_t step = 0;      // optimizer steps done
   std::int64_t position = 0;  // training examples read
   double best_loss = std::numeric_limits<double>::infinity();
-  bool evaluation_due = false;  // of this step; a signal came before its end
+  bool evaluation_due = false;  // a signal interrupted the evaluation of this step
   double elapsed_s = 0;
   std::int64_t examples = 0;  // of the training data, which a resumed run must find again
-  std::string data{};         // their checksum; empty where they are synthetic
+  std::string data{};         // their checksum; empty if they are synthetic
 
   // Sections of callbacks (trainer/callbacks/).
   struct EarlyStopping {
@@ -41,15 +41,16 @@ struct TrainingState {
     std::int64_t patience_counter = 0;                               // evaluations since then
   } early_stopping{};
   struct SkippedSteps {
-    std::int64_t count = 0;       // of the steps done, those that moved nothing
-    std::vector<double> norms{};  // of the latest others, by which a bad step is found
+    std::int64_t count = 0;       // of the steps done
+    std::vector<double> norms{};  // gradient norms of the latest other steps
   } skipped{};
 };
 
-// A checkpoint is a safetensors file: parameters by their own names, the optimiser's arrays as
-// "optimizer.<slot>.<parameter>" (where parameters are an average, the weights that are trained as
-// "optimizer.weights.<parameter>"), and as metadata the state, the resolved config, the task's
-// metadata, each tensor's checksum as "xxh3.<tensor>", and that of all other metadata as "xxh3".
+// A checkpoint is a safetensors file. Its tensors are the parameters by their names, the
+// optimizer's arrays as "optimizer.<slot>.<parameter>", and the trained weights, if the parameters
+// are averages of them, as "optimizer.weights.<parameter>". Its metadata are the state, the
+// resolved config, the task's metadata, each tensor's checksum as "xxh3.<tensor>", and that of
+// other metadata as "xxh3".
 struct Checkpoint {
   std::string path{};
   std::shared_ptr<SafetensorsReader> reader{};
@@ -60,43 +61,44 @@ struct Checkpoint {
   std::string backends{};  // that computed it
 };
 
-// Its tensors by their names: parameters, and the optimiser's arrays.
+// Returns the tensors of a checkpoint by their names: parameters and the optimizer's arrays.
 OptimizerState tensors_of(Module& model, const OptimizerState& optimizer);
 
 void save_checkpoint(const WriteParts& write, Task& task, const OptimizerState& optimizer,
                      const Config& config, const TrainingState& state);
 
-// The same before any step, of a model that was not trained here: without an optimiser's arrays.
+// Saves a model that was not trained here, without optimizer arrays and at step 0.
 void save_weights(const WriteParts& write, Task& task, const Config& config);
 
-// InputError, which names the file, for a file that is damaged or not a checkpoint.
+// Return a checkpoint with its tensors, or without them: these are read when they are restored.
+// Throw InputError, which names the file, if it is damaged or not a checkpoint.
 Checkpoint load_checkpoint(const std::string& path);
-Checkpoint load_checkpoint_head(const std::string& path);  // its tensors wait in the file
+Checkpoint load_checkpoint_head(const std::string& path);
 
-// Returns the checksum of metadata that stands among them as "xxh3", which it leaves out.
+// Returns the checksum of all metadata but "xxh3", which is this checksum.
 std::string metadata_checksum(std::map<std::string, std::string> metadata);
 
-// Of one of its tensors. InputError where its bytes are not those that were written.
+// Returns the checksum of a tensor. Throws InputError if its bytes are not those that were written.
 std::string checksum_of(const Checkpoint& checkpoint, const SafetensorsEntry& entry);
 
-// The checksums of the model's parameters, without those of the optimizer's arrays.
+// Returns the recorded checksums of the parameters, without those of the optimizer's arrays.
 Checksums parameter_checksums(const Checkpoint& checkpoint);
 
 std::int64_t count_parameters(const Checkpoint& checkpoint);  // numbers, of the model alone
 std::int64_t count_parameters(Module& model);
 
-// The task that wrote it, whose parameters hold nothing before they are restored. InputError where
-// its metadata is damaged.
+// Returns the task that wrote a checkpoint. Its parameters have no values before they are restored.
+// Throws InputError if the metadata is damaged, or the config describes a larger model.
 std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& config,
                                 bool needs_data = true);
 
-// InputError for a tensor that is missing, of another shape or dtype, or without a place.
-enum class Adapters { saved, new_or_saved };  // new_or_saved: where the file has none they stay
+// Throws InputError for a tensor that is missing, of another shape or dtype, or not in the model.
+enum class Adapters { saved, new_or_saved };  // new_or_saved: the file may have none
 void expect_parameters(const Checkpoint& checkpoint, Module& model,
                        Adapters adapters = Adapters::saved);
 
-// Copy tensors into place. InputError as above, and for one that is not as it was written; a
-// parameter must also be finite.
+// Read tensors into place. Throw InputError as expect_parameters does, for a tensor that is not as
+// it was written, and for a parameter that is not finite.
 void restore_parameters(const Checkpoint& checkpoint, Module& model,
                         Adapters adapters = Adapters::saved);
 void restore_optimizer(const Checkpoint& checkpoint, Optimizer& optimizer);

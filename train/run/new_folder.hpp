@@ -6,18 +6,17 @@
 
 namespace tapestry {
 
-// InputError where something of that name is there, a link that leads nowhere included, or no
-// folder is that it could be made in.
+// Throws InputError if the path exists, also as a link that leads nowhere, or its folder does not.
 void expect_new_file(const std::string& path);
 
-// A folder that is there whole or not at all: its files are written into PATH.tmp, which takes the
-// name PATH when all of them are there.
+// A folder that exists with all of its files or not at all: they are written into PATH.tmp, which
+// is renamed to PATH at the end.
 class NewFolder final {
  public:
-  // InputError where PATH is there and not an empty folder, PATH.tmp is there, or nothing is that
-  // it could be made in.
+  // Throws InputError if PATH exists and is not an empty folder, PATH.tmp exists, or the folder in
+  // which it is made does not.
   explicit NewFolder(const std::string& path);
-  ~NewFolder();  // takes away what was written, if it was not finished
+  ~NewFolder();  // removes what was written unless it was finished
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
 

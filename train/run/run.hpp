@@ -13,8 +13,9 @@ class Run {
  public:
   explicit Run(std::string folder) : folder_(std::move(folder)) {}
 
-  // Where a new or resumed run named `name` goes when --out does not say: runs/<name>; a new run
-  // beside an earlier one is runs/<name>-2, -3, …, and the last of these is the one resumed.
+  // Returns the folder of a run named `name` without --out: runs/<name>, or runs/<name>-2, -3, …,
+  // of a new run if that exists. The last of these is resumed. Throws InputError if `name` cannot
+  // be the name of a folder.
   static std::string default_folder(const std::string& name, bool resume);
 
   const std::string& folder() const { return folder_; }
@@ -37,24 +38,22 @@ class Run {
   std::string folder_;
 };
 
-// The folders of the seeds that `tapestry train --seeds` put into this one, by their numbers, but
-// for those that have only just begun and measured nothing yet; none in a run's own.
+// Returns the runs of the seeds that `tapestry train --seeds` trained into this folder, in order,
+// without those that have not measured anything yet. A run's own folder has none.
 std::vector<std::string> seed_folders(const std::string& folder);
 
-// Each folder once, however it is written, without a slash at its end.
+// Returns each folder once, however its path is written, without a slash at its end.
 std::vector<std::string> different_folders(const std::vector<std::string>& folders);
 
-bool is_trained_into(const Run& run);  // by a process that holds its RunLock (run_lock.hpp)
+// Returns whether a process trains the run: it holds the RunLock (run_lock.hpp).
+bool is_trained_into(const Run& run);
 
-// --- what is recorded: damaged, unfinished, foreign ---
-// sessions.jsonl (session.hpp) tells which run was resumed, the lines (lines.hpp) which are
-// damaged.
+// --- what a run recorded (lines.hpp reads its lines, session.hpp its sessions) ---
 
-// Returns the error for a folder that is not there.
+// Returns the error for a folder that does not exist.
 InputError no_such_run(const std::string& folder);
 
-// Throws the error for a path that is no run: it is not there, or holds none of these files of
-// one, whatever else it holds, or not yet.
+// Throws InputError if the folder does not exist, or has none of these files of a run.
 void expect_run(const Run& run, const std::vector<std::string>& files);
 
 // Return the config of a run, as its last session had it (config.toml), and of a checkpoint, as it
@@ -63,7 +62,7 @@ Config config_of(const Run& run, const std::vector<std::string>& overrides = {})
 Config config_of(const Checkpoint& checkpoint, const std::vector<std::string>& overrides = {});
 std::string config_text(const Run& run);  // of config.toml, at most 1 MiB
 
-// The model in a run's folder is not the one that the run recorded.
+// A checkpoint in a run's folder is not one that the run recorded.
 class ForeignModel final : public InputError {
  public:
   using InputError::InputError;
@@ -78,14 +77,14 @@ std::optional<Checkpoint> latest_checkpoint(const Run& run);
 // there is no best; or the file itself. Throws as latest_checkpoint does, and as expect_run does.
 Checkpoint trained_head(const std::string& run);
 
-// A trained model, ready to be used.
+// A trained model that can be used.
 struct TrainedModel {
   Config config;
   std::unique_ptr<Task> task;
   TrainingState state;
 };
 
-// Of trained_head(run). `overrides` change its config.
+// Return the model of trained_head(run), or of a checkpoint. `overrides` change its config.
 TrainedModel load_trained(const std::string& run, const std::vector<std::string>& overrides,
                           bool needs_data);
 TrainedModel load_trained(const Checkpoint& checkpoint, const std::vector<std::string>& overrides,
