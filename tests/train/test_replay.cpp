@@ -127,7 +127,7 @@ TEST_CASE("replay: what cannot be looked at is refused in one line") {
   check_says(refused({}), {"--step: which step?"});
   check_says(refused({"--step", "0"}), {"--step"});
   check_says(refused({"--step", "6"}), {"--step 6: ", " has the steps 1 to 5"});
-  check_says(refused({"--step", "2", "model.width=8"}), {"another training: model.width"});
+  check_says(refused({"--step", "2", "model.width=8"}), {"a different config: model.width"});
 }
 
 TEST_CASE("bug: replay: tokens were shown as numbers alone, and a sum beside a mean unnamed") {

@@ -67,6 +67,13 @@ TEST_CASE("proof: an evaluation has the checksum of what was evaluated, and of w
   }
 }
 
+TEST_CASE("proof: tensors differ that have other bits, or that one of two models lacks") {
+  const Checksums one = {{"a", "1"}, {"b", "2"}, {"c", "3"}};
+  CHECK(differing_tensors(one, one).empty());
+  CHECK(differing_tensors(one, {{"a", "1"}, {"b", "0"}, {"d", "3"}}) ==
+        std::vector<std::string>{"b", "c", "d"});
+}
+
 TEST_CASE("proof: checksums of several tensors are those of each, by name") {
   const OptimizerState tensors = {{"b", Array::of<float>({1, 2}, {2})},
                                   {"a", Array::of<float>({3}, {1})}};
@@ -126,9 +133,9 @@ TEST_CASE("verify: from the best and the last checkpoint, for so many steps or n
   CHECK(of_copy["first_step"] == 24);
   CHECK(of_copy["from"] == kept);
   fixture.must_train("toy", "other", {"optim.learning_rate=0.01"});
-  check_says(
-      refused_verify(fixture, "run", {"--from", fixture.checkpoint("other")}),
-      {"other/checkpoint.safetensors was trained under another config: ", "optim.learning_rate"});
+  check_says(refused_verify(fixture, "run", {"--from", fixture.checkpoint("other")}),
+             {"other/checkpoint.safetensors was trained with a different config: ",
+              "optim.learning_rate"});
   CHECK(must_verify(fixture, "run", {"--all"})["recorded_by"].size() == 2);
 }
 
@@ -489,7 +496,7 @@ TEST_CASE("verify: what cannot be compared is refused in one line") {
              {"--from middle: not there; expected start, best, checkpoint, or "});
   check_says(refused_verify(fixture, "run", {"--all", "--steps", "3"}), {"--all, --steps"});
   check_says(refused_verify(fixture, "run", {"optim.learning_rate=0.5"}),
-             {"another training: optim.learning_rate (0.001, now 0.5)"});
+             {"a different config: optim.learning_rate (0.001, now 0.5)"});
   check_says(refused_verify(fixture, "run", {"--steps", "2"}),
              {"nothing was recorded of the 2 steps after step 0", "give more --steps"});
   std::string other = story(20);

@@ -51,7 +51,7 @@ TEST_CASE("bug: verify: what is missing, damaged or changed was called other bit
   changed.replace(changed.find("seed = 1"), 8, "seed = 2");
   fixture.folder.write("run/config.toml", changed);
   check_says(refused_verify(fixture, "run"),
-             {"config.toml: ", "was trained under another config: seed (1, now 2)"});
+             {"config.toml: ", "was trained with a different config: seed (1, now 2)"});
 }
 
 TEST_CASE(

@@ -26,7 +26,7 @@ Config same_config(const Run& run, const std::vector<std::string>& overrides) {
   expect_run(run, {run.config()});
   Config config = config_of(run, overrides);
   const std::vector<std::string> differences = config_of(run).differences(config);
-  expect_input(differences.empty(), "{}: under another config it is another training: {}",
+  expect_input(differences.empty(), "{}: cannot be trained again with a different config: {}",
                run.folder(), fmt::join(differences, ", "));
   return config;
 }
@@ -65,7 +65,7 @@ Retraining::Retraining(const Run& run, const std::vector<std::string>& overrides
 
 void Retraining::expect_trained_alike(const Checkpoint& checkpoint) const {
   const std::vector<std::string> differences = config_of(checkpoint).differences(config_);
-  expect_input(differences.empty(), "{}: {} was trained under another config: {}", run_.config(),
+  expect_input(differences.empty(), "{}: {} was trained with a different config: {}", run_.config(),
                checkpoint.path, fmt::join(differences, ", "));
 }
 
@@ -74,7 +74,7 @@ Trainer& Retraining::begin(const Checkpoint* from) {
   std::error_code unseen;
   expect_input(
       from || weights.empty() || fs::exists(weights, unseen),
-      "{}: it began with the weights of {}, which is not there; --set {}=RUN says where it "
+      "{}: it began with the weights of {}, which does not exist; --set {}=RUN says where it "
       "is now",
       run_.folder(), printable_beginning(weights), key::from.name);
   use_machine_as(config_);
