@@ -11,7 +11,7 @@
 #include "train/measure/machine.hpp"
 #include "train/run/lines.hpp"
 #include "train/task.hpp"
-#include "train/trainer/trainer.hpp"
+#include "train/trainer/callbacks/callbacks.hpp"
 
 namespace tapestry {
 namespace {

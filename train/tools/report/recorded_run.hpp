@@ -6,10 +6,10 @@
 
 #include "data/json.hpp"
 #include "train/inspect/report_panels.hpp"
+#include "train/inspect/values.hpp"
 #include "train/run/run.hpp"
 #include "train/run/session.hpp"
 #include "train/tools/report/curve.hpp"
-#include "train/trainer/callbacks/inspection_budget.hpp"
 
 namespace tapestry {
 

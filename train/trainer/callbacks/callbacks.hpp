@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "autograd/clock.hpp"
 #include "optim/optimizer.hpp"
 #include "train/distributed/gradient_sum.hpp"
 #include "train/trainer/callback.hpp"
@@ -57,5 +58,28 @@ std::unique_ptr<Callback> record_metrics(RunLock& lock);
 std::unique_ptr<Callback> record_checksums(RunLock& lock);
 std::unique_ptr<Callback> record_for_tensorboard(RunLock& lock, Task& task, const Config& config);
 std::unique_ptr<Callback> record_samples(RunLock& lock, Task& task, const Config& config);
+
+// --- for callbacks that inspect the model ---
+
+// Limits the inspections of a model that trains to a hundredth of the training's time, but for the
+// first one. The number of inspections depends on the machine; the training does not depend on
+// them.
+class InspectionBudget {
+ public:
+  bool allows_one() const;
+  // Calls `inspect`, whose time counts.
+  template <class Inspect>
+  void spend_on(const Inspect& inspect) {
+    const double begin = now_s();
+    inspect();
+    spent_s_ += now_s() - begin;
+  }
+
+ private:
+  double started_s_ = now_s(), spent_s_ = 0;
+};
+
+// Returns a new sample of the model, with at most `most_bytes` bytes of text.
+Sample sample_now(const Config& config, Task& task, std::size_t most_bytes);
 
 }  // namespace tapestry

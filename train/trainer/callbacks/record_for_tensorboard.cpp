@@ -4,7 +4,6 @@
 #include "train/plot/render.hpp"
 #include "train/run/event_file.hpp"
 #include "train/trainer/callbacks/callbacks.hpp"
-#include "train/trainer/callbacks/inspection_budget.hpp"
 
 namespace tapestry {
 namespace {

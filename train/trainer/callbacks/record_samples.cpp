@@ -2,7 +2,6 @@
 #include "train/config/keys.hpp"
 #include "train/run/lines.hpp"
 #include "train/trainer/callbacks/callbacks.hpp"
-#include "train/trainer/callbacks/inspection_budget.hpp"
 
 namespace tapestry {
 
