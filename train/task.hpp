@@ -13,7 +13,6 @@
 #include "data/sampler.hpp"
 #include "layers/module.hpp"
 #include "train/config/options.hpp"
-#include "train/inspect/latent_codes.hpp"
 #include "train/inspect/onnx/onnx_graph.hpp"
 #include "train/inspect/report_panels.hpp"
 #include "train/inspect/values.hpp"

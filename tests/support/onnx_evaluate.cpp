@@ -426,11 +426,11 @@ OnnxTensor compute(const OnnxNode& node, const Inputs& in) {
 
 OnnxTensors evaluate(const OnnxModel& model, const OnnxTensors& inputs) {
   OnnxTensors known = inputs;
-  for (const OnnxInitialiser& initialiser : model.initialisers) {
-    std::vector<float> stored(initialiser.raw.size() / sizeof(float));
-    std::copy_n(initialiser.raw.data(), initialiser.raw.size(),
+  for (const OnnxInitializer& initializer : model.initializers) {
+    std::vector<float> stored(initializer.raw.size() / sizeof(float));
+    std::copy_n(initializer.raw.data(), initializer.raw.size(),
                 reinterpret_cast<char*>(stored.data()));
-    known[initialiser.name] = {initialiser.shape, {stored.begin(), stored.end()}};
+    known[initializer.name] = {initializer.shape, {stored.begin(), stored.end()}};
   }
   for (const OnnxNode& node : model.nodes) {
     Inputs in;

@@ -149,9 +149,9 @@ void read_graph(Reader message, OnnxModel& model) {
       case proto::graph::node:
         model.nodes.push_back(node_of(message.get_message()));
         break;
-      case proto::graph::initialiser: {
+      case proto::graph::initializer: {
         const StoredTensor tensor = stored_tensor(message.get_message());
-        model.initialisers.push_back({tensor.name, tensor.shape, tensor.raw});
+        model.initializers.push_back({tensor.name, tensor.shape, tensor.raw});
         break;
       }
       case proto::graph::input:

@@ -28,7 +28,7 @@ struct OnnxNode {
   std::map<std::string, OnnxAttribute> attributes{};
 };
 
-struct OnnxInitialiser {
+struct OnnxInitializer {
   std::string name{};
   std::vector<std::int64_t> shape{};
   std::string raw{};  // float32
@@ -45,7 +45,7 @@ struct OnnxModel {
   std::string producer{}, name{};
   std::map<std::string, std::string> metadata{};
   std::vector<OnnxNode> nodes{};
-  std::vector<OnnxInitialiser> initialisers{};
+  std::vector<OnnxInitializer> initializers{};
   std::vector<OnnxInput> inputs{}, outputs{};
 };
 

@@ -1,9 +1,8 @@
 #include <doctest/doctest.h>
 
 #include "data/text/text.hpp"
-#include "tests/support/process.hpp"
+#include "tests/support/run_here.hpp"
 #include "train/commands/command.hpp"
-#include "train/commands/command_line.hpp"
 
 // What it takes to add a command: this class, and the line that registers it.
 namespace tapestry {
@@ -33,25 +32,18 @@ class Greet final : public Command {
 
 const RegisterCommand<Greet> registered("greet", "say a name");
 
-int run_here(std::vector<std::string> words) {
-  words.insert(words.begin(), "tapestry");
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  return run_command_line(static_cast<int>(arguments.size()), arguments.data());
-}
-
 TEST_SUITE_BEGIN("command");
 
 TEST_CASE("command: one that a source file registers is parsed, run and refused like the others") {
-  CHECK(run_here({"greet", "Ada", "--times", "2", "--loudly"}) == 7);
+  CHECK(run_here({"greet", "Ada", "--times", "2", "--loudly"}).status == 7);
   CHECK(greeted == "Ada!Ada!");
-  CHECK(run_here({"greet", "Ada"}) == 7);  // nothing is left of the time before
+  CHECK(run_here({"greet", "Ada"}).status == 7);  // nothing is left of the time before
   CHECK(greeted == "Ada");
-  CHECK(run_here({"greet"}) == 2);
-  CHECK(run_here({"greet", "Ada", "--times", "4"}) == 2);
-  CHECK(run_here({"greet", "Ada", "--time", "2"}) == 2);
-  CHECK(run_here({"greet", "Ada", "Bob"}) == 2);
-  CHECK(run_here({"gret"}) == 2);
+  CHECK(run_here({"greet"}).status == 2);
+  CHECK(run_here({"greet", "Ada", "--times", "4"}).status == 2);
+  CHECK(run_here({"greet", "Ada", "--time", "2"}).status == 2);
+  CHECK(run_here({"greet", "Ada", "Bob"}).status == 2);
+  CHECK(run_here({"gret"}).status == 2);
   CHECK(greeted == "Ada");
 }
 

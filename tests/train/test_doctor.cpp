@@ -11,13 +11,14 @@
 #include "data/graphs/synthetic_graphs.hpp"
 #include "layers/embedding.hpp"
 #include "layers/linear.hpp"
+#include "tests/support/papers.hpp"
 #include "tests/support/process.hpp"
 #include "train/config/keys.hpp"
 #include "train/tools/doctor/check.hpp"
 #include "train/tools/doctor/dependence.hpp"
 
-// Two small trainings that are well, each of which can be given one fault; the gate that has to
-// find it has to be the first that finds anything.
+// Two small sound trainings, each of which can be given one fault. The check that is to find it has
+// to be the first that finds anything.
 namespace tapestry {
 namespace {
 
@@ -338,34 +339,34 @@ ConfigWith doctored(const std::string& kind, const std::string& fault,
 }
 
 struct Diagnosis {
-  std::string gate{}, found{};  // of the first fault; empty: none
+  std::string check{}, found{};  // of the first fault; empty: none
 };
 
 Diagnosis diagnose(const ConfigWith& config_with) {
   TrainingUnderTest under_test(config_with);
-  for (const DoctorCheck& gate : doctor_checks())
-    if (const auto result = examine(gate, under_test); result.fault) {
+  for (const DoctorCheck& check : doctor_checks())
+    if (const auto result = examine(check, under_test); result.fault) {
       CHECK(!result.fault->cause.empty());
       CHECK(!result.fault->advice.empty());
-      return {gate.name, result.fault->found};
+      return {check.name, result.fault->found};
     }
   return {};
 }
 
 TEST_SUITE_BEGIN("doctor");
 
-TEST_CASE("doctor: what is well passes every gate") {
+TEST_CASE("doctor: sound trainings pass every check") {
   const DoctoredTasks tasks;
   for (const char* kind : {"classes", "tokens"}) {
     const Diagnosis diagnosis = diagnose(doctored(kind, ""));
-    CHECK_MESSAGE(diagnosis.gate.empty(), kind, ": ", diagnosis.gate, ": ", diagnosis.found);
+    CHECK_MESSAGE(diagnosis.check.empty(), kind, ": ", diagnosis.check, ": ", diagnosis.found);
   }
 }
 
-TEST_CASE("doctor: each planted fault is found by its gate, and by none before it") {
+TEST_CASE("doctor: each planted fault is found by its check, and by none before it") {
   const DoctoredTasks tasks;
   struct Planted {
-    std::string kind, fault, gate, said;
+    std::string kind, fault, check, said;
     std::vector<std::string> overrides = {};
   };
   const std::vector<Planted> all = {
@@ -414,7 +415,7 @@ TEST_CASE("doctor: each planted fault is found by its gate, and by none before i
     CAPTURE(planted.fault);
     const Diagnosis diagnosis = diagnose(doctored(planted.kind, planted.fault, planted.overrides));
     CAPTURE(diagnosis.found);
-    CHECK(diagnosis.gate == planted.gate);
+    CHECK(diagnosis.check == planted.check);
     CHECK(diagnosis.found.find(planted.said) != std::string::npos);
   }
 }
@@ -454,27 +455,8 @@ TEST_CASE("doctor: dependence of what a graph's first messages read, and its cla
 
 TEST_CASE(
     "doctor: papers whose fields were shuffled are found, and such that belong together pass") {
-  // Three fields with ten words of their own each; three of four citations are of the same field.
   const auto papers = [](const TemporaryFolder& folder, bool shuffled) {
-    Random random(3, Stream::data);
-    std::vector<std::int64_t> fields(400);
-    for (std::int64_t& field : fields) field = random.below(3);
-    std::vector<std::int64_t> said = fields;
-    if (shuffled) random.shuffle(said);
-    std::string content, cites;
-    for (std::size_t i = 0; i < fields.size(); ++i) {
-      content += fmt::format("p{}", i);
-      for (int word = 0; word < 30; ++word)
-        content += random.uniform() < (word / 10 == fields[i] ? 0.4 : 0.05) ? " 1" : " 0";
-      content += fmt::format(" field{}\n", said[i]);
-      for (int n = 0; n < 2; ++n) {
-        std::int64_t other = random.below(400);
-        while (random.uniform() < 0.75 && fields[other] != fields[i]) other = random.below(400);
-        cites += fmt::format("p{} p{}\n", i, other);
-      }
-    }
-    folder.write("papers.content", content);
-    folder.write("papers.cites", cites);
+    write_papers(folder, shuffled);
     return tapestry_run({"doctor", "cora", "--set", "data.path=" + folder.path(""), "--set",
                          "data.training_nodes=100", "--set", "data.validation_nodes=100", "--set",
                          "data.test_nodes=100"});
@@ -489,14 +471,14 @@ TEST_CASE(
   check_says(found.out, {"FAIL  targets", "do not depend on their inputs"});
 }
 
-TEST_CASE("doctor: a command that prints a line a gate, or JSON, and draws learning rates") {
+TEST_CASE("doctor: a command that prints a line per check, or JSON, and draws learning rates") {
   const TemporaryFolder folder;
   const Finished said =
       tapestry_run({"doctor", "karate", "--out", folder.path("pictures"), "--threads", "2"});
   INFO(said.err);
   CHECK(said.status == 0);
-  for (const DoctorCheck& gate : doctor_checks())
-    CHECK(said.out.find(" " + gate.name + " ") != std::string::npos);
+  for (const DoctorCheck& check : doctor_checks())
+    CHECK(said.out.find(" " + check.name + " ") != std::string::npos);
   for (const char* file : {"learning-rate.png", "learning-rate.svg"})
     CHECK(std::filesystem::file_size(folder.path("pictures/" + std::string(file))) > 1000);
   const Finished named = tapestry_run({"doctor", "karate", "--out", folder.path("a\nforged")});

@@ -9,16 +9,17 @@
 #include "train/tools/doctor/check.hpp"
 #include "train/tools/doctor/dependence.hpp"
 
-// What the doctor's first gates say of data, where a sample, an order or a copy could deceive them.
+// What the doctor's first checks say of data, where a sample, an order or a copy could deceive
+// them.
 namespace tapestry {
 namespace {
 
-// Of a shipped config, with the gates that look at data alone.
+// Of a shipped config, with the checks that look at data alone.
 Finished examine_data(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "doctor");
-  for (const DoctorCheck& gate : doctor_checks())
-    if (gate.name != "shared examples" && gate.name != "labels" && gate.name != "targets")
-      arguments.insert(arguments.end(), {"--skip", gate.name});
+  for (const DoctorCheck& check : doctor_checks())
+    if (check.name != "shared examples" && check.name != "labels" && check.name != "targets")
+      arguments.insert(arguments.end(), {"--skip", check.name});
   return tapestry_run(arguments);
 }
 

@@ -11,13 +11,13 @@
 namespace tapestry {
 namespace {
 
-// With the gates that look at data alone.
+// With the checks that look at data alone.
 Finished examine_splits(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "doctor");
-  for (const DoctorCheck& gate : doctor_checks())
-    if (gate.name != "shared examples" && gate.name != "values" && gate.name != "labels" &&
-        gate.name != "targets")
-      arguments.insert(arguments.end(), {"--skip", gate.name});
+  for (const DoctorCheck& check : doctor_checks())
+    if (check.name != "shared examples" && check.name != "values" && check.name != "labels" &&
+        check.name != "targets")
+      arguments.insert(arguments.end(), {"--skip", check.name});
   return tapestry_run(arguments);
 }
 

@@ -4,7 +4,7 @@
 
 #include "autograd/random.hpp"
 #include "tests/support/process.hpp"
-#include "train/inspect/latent_codes.hpp"
+#include "train/inspect/values.hpp"
 #include "train/plot/principal_components.hpp"
 #include "train/plot/render.hpp"
 

@@ -6,7 +6,7 @@
 #include "tests/support/graphs.hpp"
 #include "tests/support/labels.hpp"
 #include "tests/support/run_fixture.hpp"
-#include "train/tools/plan/memory_plan.hpp"
+#include "train/tools/plan/plan.hpp"
 
 // Trainings by several processes, which mpirun starts.
 namespace tapestry {

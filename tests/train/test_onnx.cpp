@@ -55,7 +55,7 @@ void check_order(const OnnxModel& model) {
   const auto give = [&](const std::string& name) {
     CHECK_MESSAGE(known.insert(name).second, name);
   };
-  for (const OnnxInitialiser& initialiser : model.initialisers) give(initialiser.name);
+  for (const OnnxInitializer& initializer : model.initializers) give(initializer.name);
   for (const OnnxInput& input : model.inputs) give(input.name);
   for (const OnnxNode& node : model.nodes) {
     CHECK_MESSAGE(nodes.insert(node.name).second, node.name);
@@ -67,10 +67,10 @@ void check_order(const OnnxModel& model) {
 
 // The models hold each parameter, and nothing else, byte for byte.
 void check_parameters(const std::vector<OnnxModel>& models, Module& model) {
-  std::map<std::string, const OnnxInitialiser*> found;
+  std::map<std::string, const OnnxInitializer*> found;
   for (const OnnxModel& part : models)
-    for (const OnnxInitialiser& initialiser : part.initialisers)
-      found[initialiser.name] = &initialiser;
+    for (const OnnxInitializer& initializer : part.initializers)
+      found[initializer.name] = &initializer;
   const std::vector<Parameter*> parameters = model.parameters();
   CHECK(found.size() == parameters.size());
   for (const Parameter* parameter : parameters) {
@@ -107,8 +107,8 @@ void hide_ends(Array& rows, std::int32_t hidden) {
 }
 
 std::int64_t rows_of_embedding(const OnnxModel& model) {
-  for (const OnnxInitialiser& initialiser : model.initialisers)
-    if (initialiser.name.ends_with("embedding.weight")) return initialiser.shape[0];
+  for (const OnnxInitializer& initializer : model.initializers)
+    if (initializer.name.ends_with("embedding.weight")) return initializer.shape[0];
   return 0;
 }
 
@@ -224,7 +224,7 @@ TEST_CASE("onnx: a graph names its nodes, adds what it has once, and begins with
   for (const OnnxNode& node : model.nodes) names.push_back(node.name);
   CHECK(names == std::vector<std::string>{"layer/Mul", "layer/Exp", "constants/2", "layer/Mul_1",
                                           "layer/Add", "Add"});
-  CHECK(model.initialisers.size() == 1);
+  CHECK(model.initializers.size() == 1);
   CHECK(model.inputs.at(0).shape == std::vector<std::string>{"batch", "3"});
   CHECK(model.metadata == std::map<std::string, std::string>{{"config", "task"}});
   const OnnxTensor found =

@@ -1,6 +1,6 @@
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
-#include "train/inspect/latent_codes.hpp"
+#include "train/inspect/values.hpp"
 #include "train/measure/machine.hpp"
 #include "train/run/run.hpp"
 #include "train/trainer/trainer.hpp"

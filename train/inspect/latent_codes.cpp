@@ -1,5 +1,3 @@
-#include "train/inspect/latent_codes.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 
 #include "autograd/ops/shaping.hpp"
 #include "autograd/random.hpp"
+#include "train/inspect/values.hpp"
 #include "train/plot/principal_components.hpp"
 
 namespace tapestry {

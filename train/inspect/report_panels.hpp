@@ -112,8 +112,14 @@ struct RecallByAge {
   double chance = 0;
 };
 
+// Texts in rows, the first of which names the columns: for tasks that no other panel fits.
+struct TablePanel {
+  std::string title{}, caption{};
+  std::vector<std::vector<std::string>> rows{};
+};
+
 using ReportPanel = std::variant<ReadExamples, LatentSpace, Translations, ForecastWindows,
-                                 PlacedGraphs, RecallByAge>;
+                                 PlacedGraphs, RecallByAge, TablePanel>;
 using ReportPanels = std::vector<ReportPanel>;
 
 }  // namespace tapestry

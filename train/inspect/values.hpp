@@ -7,13 +7,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "autograd/array.hpp"
 #include "autograd/check.hpp"
 #include "train/plot/figure.hpp"
 
-// Values that a task returns to show a trained model. report_panels.hpp and latent_codes.hpp have
-// others.
+// Values that a task returns to show a trained model. report_panels.hpp has others.
 namespace tapestry {
 
 // Takes a text piece by piece, each of whole characters.
@@ -42,6 +42,24 @@ struct Answer {
 // chat is then unchanged. The task outlives it.
 using ChatSession = std::function<Answer(const std::string& message, const TextSink& sink,
                                          const std::function<bool()>& continues)>;
+
+// The latent codes of the images of one split: z (N, Z) float32, and the classes of the images.
+struct LatentSplit {
+  std::string name;
+  Array z;
+  std::vector<std::int32_t> classes;
+};
+struct LatentCodes {
+  std::vector<LatentSplit> splits{};
+  std::vector<std::string> class_names{};
+};
+
+// Returns a line for each image: its number in its split, the split, its class and z1, z2, …
+std::string latent_csv(const LatentCodes& latent);
+
+// Returns the codes in two or three dimensions, a cloud for each class: along their principal
+// components if they have more than three. Shows at most `most` images, chosen at random.
+Scatter latent_scatter(const LatentCodes& latent, std::int64_t most = 5000);
 
 // Throws InputError if a model that diverged returned these outputs.
 inline void expect_finite(const Array& outputs) {

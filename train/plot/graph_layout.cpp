@@ -23,37 +23,6 @@ std::vector<Point> begin_of(std::int64_t nodes) {
   return places;
 }
 
-// Points by the square of the plane that holds them.
-class Squares {
- public:
-  Squares(const std::vector<Point>& places, double side)
-      : side_(std::max(side, 2.0 / across)), members_(across * across) {
-    for (std::size_t i = 0; i < places.size(); ++i) members_[square(places[i])].push_back(i);
-  }
-
-  // Calls fn with each point in the squares at and around a place.
-  template <class Fn>
-  void around(const Point& place, const Fn& fn) const {
-    const std::int64_t column = cell(place.x), row = cell(place.y);
-    for (std::int64_t r = std::max<std::int64_t>(0, row - 1); r <= std::min(row + 1, across - 1);
-         ++r)
-      for (std::int64_t c = std::max<std::int64_t>(0, column - 1);
-           c <= std::min(column + 1, across - 1); ++c)
-        for (const std::size_t i : members_[r * across + c]) fn(i);
-  }
-
- private:
-  // Squares from -1 to 1; points outside are in those at the rim.
-  static constexpr std::int64_t across = 64;
-  std::int64_t cell(double at) const {
-    return std::clamp<std::int64_t>(static_cast<std::int64_t>((at + 1) / side_), 0, across - 1);
-  }
-  std::size_t square(const Point& place) const { return cell(place.y) * across + cell(place.x); }
-
-  double side_;
-  std::vector<std::vector<std::size_t>> members_;
-};
-
 void add(Point& to, double dx, double dy, double times) {
   to.x += dx * times;
   to.y += dy * times;
@@ -63,14 +32,15 @@ void add(Point& to, double dx, double dy, double times) {
 std::vector<Point> forces_on(const std::vector<Point>& places, std::span<const Edge> edges,
                              double ideal) {
   std::vector<Point> forces(places.size());
-  const Squares squares(places, 2 * ideal);
   for (std::size_t i = 0; i < places.size(); ++i) {
-    squares.around(places[i], [&](std::size_t j) {
+    for (std::size_t j = 0; j < i; ++j) {
       const double dx = places[i].x - places[j].x, dy = places[i].y - places[j].y;
       const double squared = dx * dx + dy * dy;
-      if (i == j || squared > 4 * ideal * ideal) return;
-      add(forces[i], dx, dy, ideal * ideal / std::max(squared, 1e-9));
-    });
+      if (squared > 4 * ideal * ideal) continue;
+      const double push = ideal * ideal / std::max(squared, 1e-9);
+      add(forces[i], dx, dy, push);
+      add(forces[j], dx, dy, -push);
+    }
     add(forces[i], places[i].x, places[i].y, -0.3 * ideal);  // keeps nodes without edges
   }
   for (const auto& [from, to] : edges) {

@@ -13,7 +13,7 @@
 namespace tapestry {
 namespace {
 
-Array centred(const Array& x, const Array& mean) {
+Array centered(const Array& x, const Array& mean) {
   const Array wide = x.to(DType::float64);
   return array_of(xtensor_view<double>(wide) - xtensor_view<double>(mean));
 }
@@ -34,7 +34,7 @@ PrincipalComponents principal_components(const Array& x) {
   PrincipalComponents components{Array({Z}, DType::float64), Array({Z, Z}, DType::float64), {}, {}};
   const Array wide = x.to(DType::float64);
   xtensor_view<double>(components.mean) = xt::mean(xtensor_view<double>(wide), {0});
-  const Array rows = centred(x, components.mean);
+  const Array rows = centered(x, components.mean);
   Array covariance = product(rows, rows, {.m = Z, .n = Z, .k = N, .transpose_a = true});
   xtensor_view<double>(covariance) /= static_cast<double>(N);
   Array values({Z}, DType::float64), vectors({Z, Z}, DType::float64);
@@ -57,7 +57,7 @@ PrincipalComponents principal_components(const Array& x) {
 }
 
 Array project(const PrincipalComponents& components, const Array& x, std::int64_t count) {
-  const Array rows = centred(x, components.mean);
+  const Array rows = centered(x, components.mean);
   const Matmul onto_axes{.m = x.dim(0), .n = count, .k = x.dim(1), .transpose_b = true};
   return product(rows, components.axes, onto_axes).to(DType::float32);
 }

@@ -20,9 +20,10 @@
 #include "train/trainer/trainer.hpp"
 
 namespace tapestry {
-namespace {
 
-std::atomic<bool> stop_requested = false;  // by a signal or the time limit
+std::atomic<bool> stop_requested = false;
+
+namespace {
 
 // The first signal ends the step and writes a checkpoint; a second one kills the process.
 void request_stop(int signal) {
@@ -30,11 +31,15 @@ void request_stop(int signal) {
   std::signal(signal, SIG_DFL);
 }
 
+}  // namespace
+
 // SIGPIPE is ignored: output that cannot be shown ends no training.
 void stop_at_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) handle_signal(signal, request_stop);
   std::signal(SIGPIPE, SIG_IGN);
 }
+
+namespace {
 
 // Returns the checkpoint to resume, if there is one: rank 0, which has locked the folder, opens the
 // run, and the other ranks read the same checkpoint.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <vector>
 
 #include "train/distributed/ranks.hpp"
@@ -28,5 +29,10 @@ struct Training {
 Training train_into(const Run& run, const Config& config, const TrainingOptions& options,
                     Ranks& ranks);
 Training train_into(const Run& run, const Config& config, const TrainingOptions& options);
+
+// Makes the first SIGINT, SIGTERM, SIGHUP or SIGUSR1 set `stop_requested`, which ends a training
+// after its step, as the time limit does.
+void stop_at_signals();
+extern std::atomic<bool> stop_requested;
 
 }  // namespace tapestry

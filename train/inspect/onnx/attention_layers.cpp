@@ -13,7 +13,7 @@ Value lowest(const Value& x) {
   return x.graph->constant(static_cast<double>(std::numeric_limits<float>::lowest()));
 }
 
-// Of a table whose rows are positions, those of the sequence.
+// Returns the rows of a table of positions that the sequence has.
 Value rows_of(const Value& table, const Sequence& sequence) {
   return sequence.length ? first_rows(table, *sequence.length) : table;
 }
@@ -25,7 +25,7 @@ Value length_of(const Value& x, const Sequence& sequence) {
 // (B, S) -> (B, 1, 1, S)
 Value of_keys(const Value& padding) { return unsqueeze(padding, {1, 2}); }
 
-// A causal token sees none after it, and one with a window none so many steps away.
+// Returns the mask of a causal sequence, of a window and of padding; none if all keys are visible.
 std::optional<Hidden> hidden_keys(const Value& x, const Sequence& sequence, std::int64_t window) {
   std::optional<Value> keys;
   const auto hide = [&](const Value& more) { keys = keys ? either(*keys, more) : more; };
@@ -44,7 +44,7 @@ std::optional<Hidden> hidden_keys(const Value& x, const Sequence& sequence, std:
   return Hidden{.keys = *keys, .all_of_some = sequence.padding.has_value()};
 }
 
-// x (B, H, T, D), each of its pairs turned by its position's angle.
+// Returns x (B, H, T, D) with each pair of columns rotated by the angle of its position.
 Value turned(const Value& x, const MultiHeadOptions& options, const Sequence& sequence) {
   const std::int64_t D = options.head_width, T = sequence.longest;
   const std::vector<double> rates = rotary_rates(D, options.rotary);
@@ -66,7 +66,7 @@ Value turned(const Value& x, const MultiHeadOptions& options, const Sequence& se
   return reshape(pairs, {0, 0, 0, D});
 }
 
-// Heads of keys or values (B, G, S, D), each for H / G queries in a row -> (B, H, S, D).
+// Repeats heads of keys or values (B, G, S, D), each for H / G queries in a row -> (B, H, S, D).
 Value shared_by(const Value& x, const MultiHeadOptions& options) {
   const std::int64_t H = options.heads, G = options.key_value_heads;
   if (G == H) return x;
@@ -84,7 +84,7 @@ struct FeatureValues {
   std::optional<Value> log_scales{};  // (B, H, T, 1)
 };
 
-// As RandomFeatures::forward, but for the order of the axes.
+// Does the same as RandomFeatures::forward, with another order of the axes.
 FeatureValues forward(const RandomFeatures& layer, const Value& x) {
   const Within module(x, layer.path());
   const std::int64_t D = layer.options.features, d = layer.projection.tensor.dim(2);
@@ -104,8 +104,8 @@ FeatureValues forward(const RandomFeatures& layer, const Value& x) {
   return {.values = exp(logs - highest) * scale, .log_scales = highest};
 }
 
-// Σ_s w_ts (q_t · k_s) v_s / max(Σ_s w_ts (q_t · k_s), floor Σ_s w_ts), as linear_attention has it,
-// but with all T × S products at once. The logarithms of w are shifted by each query's largest.
+// Returns Σ_s w_ts (q_t · k_s) v_s / max(Σ_s w_ts (q_t · k_s), floor Σ_s w_ts), as linear_attention
+// does, from all T × S products. The logarithms of w are shifted by each query's largest.
 Value attend_by_features(const AttentionMechanism& by, const Value& x, const Value& q,
                          const Value& k, const Value& v, const std::optional<Hidden>& hidden) {
   const FeatureValues queries = forward(*by.features(), q), keys = forward(*by.features(), k);
@@ -125,7 +125,7 @@ Value attend_by_features(const AttentionMechanism& by, const Value& x, const Val
   return matmul(parts, v) / at_least(sum(parts, -1, Keep::yes), floor);
 }
 
-// What a self- or cross-attention makes of x and the heads of queries, keys and values.
+// Returns the output of a self- or cross-attention from the heads of queries, keys and values.
 Value answer(const auto& layer, const Value& x, const Value& q, const Value& k, const Value& v,
              const std::optional<Hidden>& hidden) {
   const std::int64_t H = layer.options.heads, D = layer.options.head_width;

@@ -9,8 +9,8 @@
 #include "layers/recurrent.hpp"
 #include "train/inspect/onnx/ops.hpp"
 
-// Layers as nodes: forward(layer, x) adds what layer.forward(x) computes in an evaluation. Shapes
-// are those of layers/.
+// forward(layer, x) adds the nodes that compute what layer.forward(x) computes in an evaluation.
+// Shapes are those of layers/.
 namespace tapestry::onnx {
 
 Value forward(const Linear& layer, const Value& x);
@@ -31,7 +31,7 @@ struct Sequence {
   std::optional<Value> padding{};  // (B, T) bool: hidden from every query
 };
 
-// What a decoder attends to: x (B, S, C), of which some is padding.
+// The encoded source (B, S, C) to which a decoder attends, and which of its tokens are padding.
 struct Source {
   Value x;
   Value padding;  // (B, S) bool
@@ -47,10 +47,10 @@ Value forward(const TransformerBlock& layer, const Value& x, const Sequence& seq
 Value forward(const Encoder& layer, const Value& x, const Sequence& sequence);
 Value forward(const PatchEncoder& layer, const Value& x);
 
-// Keys that queries do not see: bool, broadcasts to (B, H, T, S).
+// The keys that are masked: bool, broadcasts to (B, H, T, S).
 struct Hidden {
   Value keys;
-  bool all_of_some;  // a query may see none, and gets zeros
+  bool all_of_some;  // all keys of a query may be masked: its output is then 0
 };
 
 // softmax(q kᵀ / √D) v: q (B, H, T, D), k and v (B, H, S, D) -> (B, H, T, D).
@@ -60,13 +60,5 @@ Value attend(const Value& q, const Value& k, const Value& v, std::int64_t head_w
 // (B, T, H · D) -> (B, H, T, D), and back.
 Value split_heads(const Value& x, std::int64_t heads, std::int64_t head_width);
 Value join_heads(const Value& x, std::int64_t columns);
-
-// f(layer) of the first of these kinds that the layer is.
-template <class Kind, class... Others>
-Value by_kind(const Module& layer, const auto& f) {
-  if (const auto* own = dynamic_cast<const Kind*>(&layer)) return f(*own);
-  if constexpr (sizeof...(Others) > 0) return by_kind<Others...>(layer, f);
-  throw_unhandled("layer");
-}
 
 }  // namespace tapestry::onnx

@@ -9,6 +9,14 @@
 namespace tapestry::onnx {
 namespace {
 
+// f(layer) of the first of these kinds that the layer is.
+template <class Kind, class... Others>
+Value by_kind(const Module& layer, const auto& f) {
+  if (const auto* own = dynamic_cast<const Kind*>(&layer)) return f(*own);
+  if constexpr (sizeof...(Others) > 0) return by_kind<Others...>(layer, f);
+  throw_unhandled("layer");
+}
+
 // Logits by an embedding's rows, for x (B, T, C) -> (B, T, V).
 Value read_out(const Embedding& embedding, const Value& x) {
   return matmul(x, transpose(x.graph->parameter(embedding.weight), {1, 0}));
@@ -146,9 +154,9 @@ Value forward(const Forecaster& model, const Value& x) {
   switch (model.options.norm) {
     case WindowNorm::instance: {
       constexpr double epsilon = 1e-5;
-      const Value centre = mean(windows, 1, Keep::yes), centred = windows - centre;
-      const Value scale = sqrt(mean(centred * centred, 1, Keep::yes) + epsilon);
-      return back(predict(model, centred / scale) * scale + centre);
+      const Value center = mean(windows, 1, Keep::yes), centered = windows - center;
+      const Value scale = sqrt(mean(centered * centered, 1, Keep::yes) + epsilon);
+      return back(predict(model, centered / scale) * scale + center);
     }
     case WindowNorm::last: {
       const Value offset = slice(windows, 1, T - 1, T);
@@ -226,6 +234,69 @@ Value forward(const GraphNetwork& model, const DenseGraphs& graphs) {
   for (const std::unique_ptr<GraphLayer>& layer : model.layers)
     y = forward(*layer, {.features = y, .adjacency = graphs.adjacency});
   return model.pooling ? forward(*model.head, pool(*model.pooling, y, *graphs.node_mask)) : y;
+}
+
+// --- memories ---
+
+namespace {
+
+Value log_of_sigmoid(const Value& x) { return -softplus(-x); }
+
+Value recall(const CompositeSum& memory, const Value& x) {
+  return sum(forward(memory.value, x), 1);
+}
+
+// Sums up what all later gates leave of each value: log_gates and values (B, T, C) -> (B, C).
+Value forgotten(const Value& log_gates, const Value& values) {
+  return sum(exp(sum_after(log_gates, 1)) * values, 1);
+}
+
+Value recall(const ExponentialForgetting& memory, const Value& x) {
+  const Value values = forward(memory.value, x);
+  const Value rate = memory.decay ? log_of_sigmoid(x.graph->parameter(*memory.decay))
+                                  : x.graph->constant(std::log(memory.gamma));  // (C) or ()
+  return forgotten(expand(rate, lengths(values)), values);
+}
+
+Value recall(const RecurrentMemory& memory, const Value& x) {
+  return last(forward(memory.network, x), 1);
+}
+
+Value recall(const ForgettingGate& memory, const Value& x) {
+  const Value log_gates = log_of_sigmoid(forward(memory.gate, x));
+  return forgotten(log_gates, forward(memory.value, x));
+}
+
+// By one weight an element: SigmoidAttention and SoftmaxAttention.
+Value weighted_sum(const auto& memory, const Value& x, Value (*weigh)(const Value&)) {
+  const Value weights = weigh(transpose(forward(memory.score, x), {0, 2, 1}));  // (B, 1, T)
+  return squeeze(matmul(weights, forward(memory.value, x)), 1);
+}
+Value recall(const SigmoidAttention& memory, const Value& x) {
+  return weighted_sum(memory, x, sigmoid);
+}
+Value recall(const SoftmaxAttention& memory, const Value& x) {
+  return weighted_sum(memory, x, softmax);
+}
+
+// QueryKeyMemory and MultiHeadMemory: the last element asks.
+Value recall(const auto& memory, const Value& x) {
+  return squeeze(forward(memory.attention, unsqueeze(last(x, 1), {1}), x), 1);
+}
+
+}  // namespace
+
+Value forward(const MemoryNetwork& model, const Value& symbols) {
+  const Within module(symbols, model.path());
+  const Value x = sum(forward(model.embedding, symbols), 2);  // (B, T, C)
+  const Value question = last(x, 1);
+  const Value recalled = [&] {
+    const Within memory(x, model.memory->path());
+    return by_kind<CompositeSum, ExponentialForgetting, RecurrentMemory, ForgettingGate,
+                   SigmoidAttention, SoftmaxAttention, QueryKeyMemory, MultiHeadMemory>(
+        *model.memory, [&](const auto& own) { return recall(own, x); });
+  }();
+  return forward(model.readout, concat({recalled, question, recalled * question}, -1));
 }
 
 }  // namespace tapestry::onnx

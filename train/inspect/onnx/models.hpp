@@ -10,13 +10,13 @@
 #include "layers/models/vision_transformer.hpp"
 #include "train/inspect/onnx/ops.hpp"
 
-// Models as nodes, as layers.hpp has their layers. Tokens are int64.
+// forward(model, x) adds the nodes of a whole model. Tokens are int64.
 namespace tapestry::onnx {
 
 Value forward(const Transformer& model, const Value& tokens);       // (B, T) -> (B, T, V)
 Value forward(const RecurrentNetwork& model, const Value& tokens);  // (B, T) -> (B, T, V)
 
-// An encoder–decoder's two halves. Nothing attends to a source's padding.
+// The encoder and the decoder of a translation model. The padding of a source is masked.
 Value padding_of(const Value& source, std::int64_t padding_token);  // (B, S) -> (B, S) bool
 Value encode(const EncoderDecoder& model, const Value& source,
              const Value& padding);  // -> (B, S, C)
@@ -33,9 +33,10 @@ Value expected_image(const Vae& model, const Value& z);  // (B, Z) -> (B, F)
 Value forward(const VisionTransformer& model, const Value& images);  // (B, H · W) -> (B, classes)
 Value forward(const Forecaster& model, const Value& x);              // (B, T, M) -> (B, horizon, M)
 
-// Of graphs with features (B, N, F) and edges as a matrix (B, N, N), 1 where one leads from the
-// column's node to the row's and else 0: logits of nodes (B, N, classes), or, of those that the
-// mask (B, N) bool says are there, of graphs (B, classes).
+// Graphs with features (B, N, F) and adjacency matrices (B, N, N): 1 where an edge leads from the
+// column's node to the row's, else 0. `node_mask` (B, N) bool is true for the nodes of each graph.
+// forward returns logits of the nodes (B, N, classes), or, with pooling, of the graphs (B,
+// classes).
 struct DenseGraphs {
   Value features, adjacency;
   std::optional<Value> node_mask{};  // with pooling

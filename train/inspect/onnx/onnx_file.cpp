@@ -32,13 +32,13 @@ void write(const Described& described, Message&& value) {
   if (!described.help.empty()) value.add_string(proto::value::help, described.help);
 }
 
-// The length of each axis, and the type of the elements.
+// Writes the length of each axis, and the type of the elements.
 void write_shape(Type type, const auto& shape, Message& tensor) {
   for (const std::int64_t length : shape) tensor.add_int64(proto::tensor::dimension, length);
   tensor.add_enum(proto::tensor::type, static_cast<int>(type));
 }
 
-// An attribute's value. Each returns what the attribute's type is.
+// Each writes an attribute's value and returns its type.
 int write(std::int64_t integer, Message& attribute) {
   attribute.add_int64(proto::attribute::integer, integer);
   return proto::attribute::is_integer;
@@ -75,7 +75,7 @@ void write(const Node& node, Message&& message) {
   }
 }
 
-// All of a graph but its initialisers.
+// Returns a graph without its initializers.
 std::string structure(const Graph& graph) {
   std::string bytes;
   Message message(bytes);
@@ -88,7 +88,7 @@ std::string structure(const Graph& graph) {
   return bytes;
 }
 
-// The tag and length of a field whose bytes follow.
+// Returns the tag and length of a field whose bytes follow.
 std::string head_of_field(int field, std::size_t bytes) {
   constexpr std::uint64_t with_length = 2;  // the wire type
   std::string head;
@@ -97,17 +97,17 @@ std::string head_of_field(int field, std::size_t bytes) {
   return head;
 }
 
-// What stands before the numbers of an initialiser.
-std::string head_of_initialiser(const std::string& name, const Array& array) {
+// Returns the bytes before the values of an initializer.
+std::string head_of_initializer(const std::string& name, const Array& array) {
   std::string fields;
   Message tensor(fields);
   write_shape(Type::float32, array.shape(), tensor);
   tensor.add_string(proto::tensor::name, name);
   fields += head_of_field(proto::tensor::raw, array.bytes());
-  return head_of_field(proto::graph::initialiser, fields.size() + array.bytes()) + fields;
+  return head_of_field(proto::graph::initializer, fields.size() + array.bytes()) + fields;
 }
 
-// What stands before the graph.
+// Returns the bytes before the graph.
 std::string head_of_model(const Graph& graph, const std::string& version, std::size_t graph_bytes) {
   std::string bytes;
   Message model(bytes);
@@ -143,8 +143,8 @@ void write_graph(const std::function<void(const std::vector<std::string_view>& p
     bytes += part.size();
   };
   add(heads.emplace_back(structure(graph)));
-  for (const auto& [name, array] : graph.initialisers()) {
-    add(heads.emplace_back(head_of_initialiser(name, array)));
+  for (const auto& [name, array] : graph.initializers()) {
+    add(heads.emplace_back(head_of_initializer(name, array)));
     add({reinterpret_cast<const char*>(array.raw()), array.bytes()});
   }
   const std::string head = head_of_model(graph, version, bytes);

@@ -9,13 +9,12 @@
 
 namespace tapestry::onnx {
 
-// Gives `write` the parts of a graph's file that stand one after the other: those of parameters are
-// where the model has them. `version` is the program's. InputError for what expect_fits does not
-// let through.
+// Passes the parts of a graph's file to `write`, to be written one after the other. The values of
+// parameters are not copied. `version` is the program's. Throws InputError as expect_fits does.
 void write_graph(const std::function<void(const std::vector<std::string_view>& parts)>& write,
                  const Graph& graph, const std::string& version);
 
-// InputError, which names the model, for a file of so many bytes that the format holds none.
+// Throws InputError, which names the model, if a file of so many bytes exceeds the format's limit.
 inline constexpr std::int64_t most_bytes = (std::int64_t{1} << 31) - 1;
 void expect_fits(const std::string& model, std::int64_t bytes);
 
@@ -33,7 +32,7 @@ namespace entry {
 inline constexpr int key = 1, value = 2;
 }
 namespace graph {
-inline constexpr int node = 1, name = 2, initialiser = 5, help = 10, input = 11, output = 12;
+inline constexpr int node = 1, name = 2, initializer = 5, help = 10, input = 11, output = 12;
 }
 namespace node {
 inline constexpr int input = 1, output = 2, name = 3, op = 4, attribute = 5;

@@ -36,9 +36,9 @@ void Graph::output(const Described& described, const Value& value) {
 Value Graph::parameter(const Parameter& parameter) {
   const std::string& name = parameter.name;
   require(parameter.value().dtype() == DType::float32, "onnx: {} is not float32", name);
-  if (std::ranges::find(initialisers_, name, &Initialiser::first) == initialisers_.end()) {
+  if (std::ranges::find(initializers_, name, &Initializer::first) == initializers_.end()) {
     require(names_.insert(name).second, "onnx: something else is named {}", name);
-    initialisers_.emplace_back(name, parameter.value());
+    initializers_.emplace_back(name, parameter.value());
   }
   return {this, name};
 }

@@ -11,19 +11,19 @@
 #include "autograd/parameter.hpp"
 #include "autograd/restore.hpp"
 
-// A model as a graph of the operators of ONNX (github.com/onnx/onnx, docs/IR.md), opset 17: what
-// layers compute, written down in place of being computed.
+// A model as a graph of ONNX operators (github.com/onnx/onnx, docs/IR.md) of opset 17. Functions
+// that mirror the layers add the nodes; they compute nothing.
 namespace tapestry::onnx {
 
 inline constexpr std::int64_t opset = 17, ir_version = 8;  // the latter is the first with opset 17
 
-// Of the elements of a tensor, by their numbers in the format.
+// The type of a tensor's elements, by its number in the format.
 enum class Type { float32 = 1, int64 = 7, boolean = 9 };
 
-// An axis of a tensor that goes in or comes out: how long it is, or a name where that differs from
-// call to call.
+// The length of an axis of an input or output, or a name if the length may differ between calls.
 using Dimension = std::variant<std::int64_t, std::string>;
 
+// An input or output of a graph.
 struct Described {
   std::string name{};
   Type type = Type::float32;
@@ -31,7 +31,7 @@ struct Described {
   std::string help{};
 };
 
-// The numbers that a Constant node holds.
+// The value of a Constant node.
 struct Numbers {
   Type type;
   std::vector<std::int64_t> shape;
@@ -47,21 +47,21 @@ struct Attribute {
 
 class Graph;
 
-// A tensor of a graph: an input, a parameter, or what a node computes.
+// A tensor of a graph: an input, a parameter, or the output of a node.
 struct Value {
   Graph* graph;
   std::string name;
 };
 
 struct Node {
-  std::string op{}, name{};  // its output has its name, but for outputs of the graph
+  std::string op{}, name{};  // its output has the same name, except outputs of the graph
   std::vector<std::string> inputs{};
   std::string output{};
   std::vector<Attribute> attributes{};
 };
 
-// Nodes are added after what they read, and are named by their module and operator:
-// "blocks.0.attention/Softmax". One that computes what an earlier one does is that one.
+// Nodes are added in the order of computation and named by their module and operator, as in
+// "blocks.0.attention/Softmax". A node that equals an earlier one is not added again.
 class Graph final {
  public:
   explicit Graph(std::string name, std::string help = "")
@@ -70,19 +70,19 @@ class Graph final {
   Graph& operator=(const Graph&) = delete;
 
   Value input(const Described& described);
-  // The value, which a node computed, takes the name that is described.
+  // Makes the output of a node an output of the graph, under the given name.
   void output(const Described& described, const Value& value);
 
-  // Adds what a file says of the model besides: its classes, its tokens. The first of a name stays.
+  // Adds metadata to the file, such as classes or tokens. The first entry of a name is kept.
   void note(const std::string& name, const std::string& text) { notes_.emplace(name, text); }
 
-  // An initialiser of the parameter's name, float32, that shares its memory.
+  // Returns an initializer with the parameter's name, float32, that shares its memory.
   Value parameter(const Parameter& parameter);
 
   Value node(const std::string& op, const std::vector<Value>& inputs,
              const std::vector<Attribute>& attributes = {});
 
-  // A node that holds numbers; `name` says what they are, where they do not say it themselves.
+  // Each returns a Constant node. `name` describes numbers that are too many for a name.
   Value constant(double number);
   Value constant(std::int64_t number);
   Value integers(const std::vector<std::int64_t>& numbers);       // (count) int64
@@ -94,8 +94,8 @@ class Graph final {
   const std::vector<Described>& outputs() const { return outputs_; }
   const std::map<std::string, std::string>& notes() const { return notes_; }
   const std::vector<Node>& nodes() const { return nodes_; }
-  using Initialiser = std::pair<std::string, Array>;
-  const std::vector<Initialiser>& initialisers() const { return initialisers_; }
+  using Initializer = std::pair<std::string, Array>;
+  const std::vector<Initializer>& initializers() const { return initializers_; }
 
  private:
   friend class Within;
@@ -109,14 +109,14 @@ class Graph final {
   std::vector<Described> inputs_{}, outputs_{};
   std::map<std::string, std::string> notes_{};
   std::vector<Node> nodes_{};
-  std::vector<Initialiser> initialisers_{};
+  std::vector<Initializer> initializers_{};
   std::set<std::string> names_{};
 };
 
-// The models of a run, one file each, by their graphs' names.
+// The models of a run. Each becomes a file with its graph's name.
 using Models = std::vector<std::shared_ptr<Graph>>;
 
-// While it lives, nodes are named after a module.
+// While it lives, new nodes are named after a module.
 class Within final : Restore<std::string> {
  public:
   Within(const Value& value, const std::string& module) : Restore(value.graph->module_, module) {}

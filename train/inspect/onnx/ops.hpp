@@ -5,8 +5,8 @@
 #include "autograd/ops/reduce.hpp"
 #include "train/inspect/onnx/onnx_graph.hpp"
 
-// The operators, as expressions: each adds a node, and computes nothing. Shapes broadcast. An axis
-// may be counted from the end, and a length of 0 in a new shape stands for that of the old one.
+// The operators as expressions: each adds a node. Shapes broadcast. A negative axis counts from the
+// end. A length of 0 in a new shape keeps the old length.
 namespace tapestry::onnx {
 
 inline Value operator+(const Value& x, const Value& y) { return x.graph->node("Add", {x, y}); }
@@ -49,12 +49,12 @@ inline Value max(const Value& x, std::int64_t axis, Keep keep = Keep::no) {
   return reduce("ReduceMax", x, axis, keep);
 }
 
-// Sums up to each place, and with it.
+// Returns the sums of each element and all before it.
 inline Value running_sum(const Value& x, std::int64_t axis) {
   return x.graph->node("CumSum", {x, x.graph->constant(axis)});
 }
 
-// Sums from each place on, and without it.
+// Returns the sums of all elements after each one.
 inline Value sum_after(const Value& x, std::int64_t axis) {
   return x.graph->node("CumSum", {x, x.graph->constant(axis)}, {{"exclusive", 1}, {"reverse", 1}});
 }

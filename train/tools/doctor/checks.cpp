@@ -9,7 +9,7 @@
 #include "train/run/atomic_file.hpp"
 #include "train/tools/doctor/check.hpp"
 
-// The list of checks, how they are run, and the check of memory, time and disk.
+// The list of checks, how they are run, and the check of memory and disk.
 namespace tapestry {
 
 const std::vector<DoctorCheck>& doctor_checks() {
@@ -41,8 +41,10 @@ Fault out_of_memory(const std::bad_alloc& error) {
 
 // Returns whether memory and disk suffice.
 CheckResult compare_with_machine(const TrainingPlan& plan) {
-  CheckResult result{.said = fmt::format("{} of {}, {} of disk", bytes_text(plan.needs()),
-                                         bytes_text(plan.machine), bytes_text(plan.disk))};
+  CheckResult result{
+      .said = fmt::format("{} of {}, {} of disk, for {} steps; `tapestry plan` measures their time",
+                          bytes_text(plan.needs()), bytes_text(plan.machine), bytes_text(plan.disk),
+                          plan.run_length.steps)};
   if (!plan.fits())
     result.fault = Fault{
         fmt::format("the training needs {} of memory, and may have {}", bytes_text(plan.needs()),
@@ -58,22 +60,6 @@ CheckResult compare_with_machine(const TrainingPlan& plan) {
                           bytes_text(plan.disk_free)),
               "the disk is too small, or full", "free space, or choose another disk: --out DIR"};
   return result;
-}
-
-// Returns the time that the plan measures, unless a step takes long or does not fit beside the
-// model under test.
-std::string time_of_training(TrainingPlan plan, TrainingUnderTest& under_test) {
-  constexpr double seconds_to_measure = 1, longest_step_to_measure_s = 2;
-  under_test.reset();
-  if (under_test.given_step_s() > longest_step_to_measure_s ||
-      resident_bytes() + plan.memory.held > plan.machine)
-    return fmt::format("a step takes up to {}: `tapestry plan` measures it",
-                       duration_text(under_test.given_step_s()));
-  measure(plan, under_test.config_with()({}), seconds_to_measure);
-  if (!plan.throughput) return "its steps were not measured: " + plan.unmeasured;
-  return fmt::format("{} steps of {}, about {} in total", plan.run_length.steps,
-                     duration_text(plan.throughput->step_s),
-                     duration_text(seconds_of(plan.run_length, *plan.throughput)));
 }
 
 }  // namespace
@@ -110,9 +96,7 @@ CheckResult check_plan(TrainingUnderTest& under_test) {
   const TrainingPlan plan = under_test.plan()
                                 ? *under_test.plan()
                                 : plan_training(under_test.config_with(), {.seconds = 0});
-  CheckResult result = compare_with_machine(plan);
-  if (!result.fault) result.said += "; " + time_of_training(plan, under_test);
-  return result;
+  return compare_with_machine(plan);
 }
 
 }  // namespace tapestry

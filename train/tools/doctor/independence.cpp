@@ -99,30 +99,25 @@ CheckResult check_neighbours(TrainingUnderTest& under_test) {
   const auto count = std::ssize(together.numbers);
   if (count < 2) return {.said = "there is a single example", .skipped = true};
   under_test.reset_in_float64();
+  ObservedLoss batch;
+  observe(under_test, together, batch);
   double alone = 0;
-  for (std::int64_t i = count - 1; i >= 0; --i) {
+  std::optional<std::string> where;
+  for (const std::int64_t number : together.numbers) {
     ObservedLoss one;
-    observe(under_test, examples_of(data, {together.numbers[i]}), one);
+    observe(under_test, examples_of(data, {number}), one);
+    if (number == together.numbers.front())
+      where = first_difference(one.activations, batch.activations);
     alone += one.objective;
   }
-  std::optional<std::string> where;
-  double all = 0;
-  {
-    ObservedLoss first;
-    observe(under_test, examples_of(data, {together.numbers[0]}), first);
-    ObservedLoss batch;
-    observe(under_test, together, batch);
-    all = batch.objective;
-    where = first_difference(first.activations, batch.activations);
-  }
-  const double difference = relative_difference(alone, all);
+  const double difference = relative_difference(alone, batch.objective);
   if (difference <= rounding_in_float64)
     return {.said = fmt::format("{} examples have the same loss together and alone, to {:.0e}",
                                 count, difference)};
   return {.fault = Fault{
               fmt::format("{} examples have the loss {:.6g} in one batch, and {:.6g} each by "
                           "itself{}",
-                          count, all, alone, first_op_text(where)),
+                          count, batch.objective, alone, first_op_text(where)),
               "an output depends on other examples of its batch: a norm over the batch, or a wrong "
               "axis",
               "compute each example by itself; sum over examples only in the loss"}};

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "autograd/observe.hpp"
 #include "train/tools/doctor/check.hpp"
+#include "train/tools/doctor/observations.hpp"
 
 // Labels and tokens: in the range of the model, and none in a split that training lacks.
 namespace tapestry {
@@ -12,17 +12,6 @@ namespace {
 double ratio(std::int64_t part, std::int64_t whole) {
   return static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, whole));
 }
-
-// Watches a pass for the rows of the first embedding and the classes of the loss; 0: none ran.
-class WidthWatcher final : public Observer {
- public:
-  void forward(const ObservedOp& op, const std::vector<Tensor>& inputs) override {
-    const std::string name = op.op;
-    if (name == "embedding" && tokens == 0) tokens = inputs[0].dim(0);
-    if (name == "cross_entropy" && classes == 0) classes = inputs[0].dim(-1);
-  }
-  std::int64_t tokens = 0, classes = 0;
-};
 
 Array without_content(const Array& array) {
   return array.dtype() == DType::int32 ? Array::zeros(array.shape(), DType::int32) : array;
@@ -143,15 +132,15 @@ CheckResult check_labels(TrainingUnderTest& under_test) {
   Examples one = under_test.training_examples(1);
   one.batch.inputs = without_content(one.batch.inputs);
   one.batch.targets = without_content(one.batch.targets);
-  WidthWatcher widths;
-  quiet_loss(under_test.task(), under_test.config(), one);
+  const Comparison seen = compare_outputs(under_test.task(), under_test.config(), one);
+  const std::int64_t classes =
+      seen.kind == Comparison::Kind::cross_entropy ? seen.outputs.dim(-1) : 0;
   std::vector<const DatasetStatistics*> splits = {&training};
   for (const EvaluationSplit& split : under_test.evaluation_splits())
     splits.push_back(&split.statistics);
   for (const DatasetStatistics* split : splits) {
-    if (auto fault = out_of_range("token", split->inputs, widths.tokens)) return {.fault = fault};
-    if (auto fault = out_of_range("target", split->targets, widths.classes))
-      return {.fault = fault};
+    if (auto fault = out_of_range("token", split->inputs, seen.embedded)) return {.fault = fault};
+    if (auto fault = out_of_range("target", split->targets, classes)) return {.fault = fault};
   }
   CheckResult result;
   (training.labels ? examine_labels : examine_tokens)(under_test, result);

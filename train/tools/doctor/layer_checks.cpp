@@ -6,7 +6,6 @@
 #include <set>
 
 #include "autograd/kernels/broadcast.hpp"
-#include "optim/clip.hpp"
 #include "train/config/keys.hpp"
 #include "train/tools/doctor/check.hpp"
 #include "train/tools/doctor/observations.hpp"
@@ -148,11 +147,9 @@ std::set<std::string> arrays_of_zeros(const std::vector<Parameter*>& parameters)
 }
 
 // Returns the fault of a parameter without a gradient, which no optimizer accepts.
-std::optional<Fault> unused_parameter(TrainingUnderTest& under_test, const Examples& examples) {
-  Tape tape;
-  const Loss loss = quiet_loss(under_test.task(), under_test.config(), examples);
-  const Gradients gradients = tape.backward(loss.objective, 1 / examples.batch.count);
-  for (const Parameter* parameter : under_test.parameters())
+std::optional<Fault> unused_parameter(const std::vector<Parameter*>& parameters,
+                                      const Gradients& gradients) {
+  for (const Parameter* parameter : parameters)
     if (parameter->role != Role::fixed && !gradients.find(*parameter))
       return no_gradient(parameter->name);
   return std::nullopt;
@@ -178,15 +175,13 @@ CheckResult check_layers(TrainingUnderTest& under_test) {
         fmt::format("the outputs of {} have a root mean square of {:.1e}: the initial weights are "
                     "too large, or a sum is not averaged",
                     flow.largest_where, flow.largest));
-  result.fault = unused_parameter(under_test, examples);
+  const std::vector<Parameter*> parameters = under_test.parameters();
+  TrialTraining training(under_test, examples);
+  result.fault = unused_parameter(parameters, training.gradients());
   if (result.fault) return result;
-  const std::set<std::string> zeros = arrays_of_zeros(under_test.parameters());
-  Steps steps(under_test);
-  for (int i = 0; i < 2; ++i) steps.without_dropout(examples, usual_rate);
-  Tape tape;
-  const Loss loss = quiet_loss(under_test.task(), under_test.config(), examples);
-  std::vector<Layer> layers =
-      layers_of(under_test.parameters(), tape.backward(loss.objective, 1 / examples.batch.count));
+  const std::set<std::string> zeros = arrays_of_zeros(parameters);
+  for (int i = 0; i < 2; ++i) training.step(usual_rate);
+  std::vector<Layer> layers = layers_of(parameters, training.gradients());
   for (const Layer& layer : layers)
     if (result.fault = gradient_fault(layer); result.fault) return result;
   std::erase_if(layers, [&](const Layer& layer) { return zeros.contains(layer.name); });

@@ -67,15 +67,16 @@ void read_off(Sweep& sweep) {
 
 // The smoothed loss is an exponential moving average, corrected for its start.
 Sweep sweep(TrainingUnderTest& under_test) {
-  Steps steps(under_test);
+  TrialTraining training(under_test);
   Sweep found{.spacing = spacing_of(under_test)};
   double sum = 0, weight = 0;
-  const std::int64_t batch = under_test.config()[key::batch_size];
   for (double rate = lowest_rate; rate < highest_rate; rate *= std::pow(10, found.spacing)) {
     const std::int64_t done = std::ssize(found.losses);
-    const double loss = steps.with_dropout(under_test.training_examples(batch, done * batch), rate);
-    if (!std::isfinite(loss)) found.rises = rate;
-    if (!std::isfinite(loss)) break;
+    const double loss = training.step(rate);
+    if (!std::isfinite(loss)) {
+      found.rises = rate;
+      break;
+    }
     sum = memory * sum + (1 - memory) * loss;
     weight = memory * weight + (1 - memory);
     found.rates.push_back(rate);
@@ -97,13 +98,11 @@ struct Outcome {
 Outcome outcome_of(TrainingUnderTest& under_test, double rate,
                    std::int64_t warm_up = steps_of_warm_up) {
   under_test.reset();
-  Steps steps(under_test);
-  const std::int64_t batch = under_test.config()[key::batch_size];
+  TrialTraining training(under_test);
   std::vector<double> last;
   for (std::int64_t step = 0; step < steps_at_one_rate; ++step) {
     const double risen = std::min(1.0, (step + 1.0) / static_cast<double>(warm_up));
-    const double loss =
-        steps.with_dropout(under_test.training_examples(batch, step * batch), rate * risen);
+    const double loss = training.step(rate * risen);
     if (step >= steps_at_one_rate - steps_averaged) last.push_back(loss);
   }
   Outcome outcome{.growth = under_test.largest_growth()};

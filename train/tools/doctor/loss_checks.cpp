@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/checksum.hpp"
 #include "train/config/keys.hpp"
 #include "train/tools/doctor/check.hpp"
 #include "train/tools/doctor/observations.hpp"
@@ -52,21 +53,75 @@ double error_of(TrainingUnderTest& under_test, const Examples& examples) {
   return quiet_loss(under_test.task(), under_test.config(), examples).averages.at("loss").value();
 }
 
+// How one batch is overfitted.
+struct Attempt {
+  double rate;
+  std::string optimizer;
+  std::int64_t most_steps;
+};
+
 // Measures the loss after 10 steps, 15, 23, …
-Overfitting overfit(TrainingUnderTest& under_test, const Examples& examples, double rate,
-                    std::int64_t limit) {
+Overfitting overfit(TrainingUnderTest& under_test, const Examples& examples,
+                    const Attempt& attempt) {
   under_test.reset();
-  Steps steps(under_test);
+  TrialTraining training(under_test, examples, attempt.optimizer);
   Overfitting found{.first = error_of(under_test, examples)};
   found.threshold =
       threshold_of(compare_outputs(under_test.task(), under_test.config(), examples), found.first);
-  for (std::int64_t next = first_steps; found.steps < limit; next += (next + 1) / 2) {
-    for (; found.steps < std::min(next, limit); ++found.steps)
-      steps.without_dropout(examples, rate * std::min(1.0, (found.steps + 1.0) / warmup_of_batch));
+  for (std::int64_t next = first_steps; found.steps < attempt.most_steps; next += (next + 1) / 2) {
+    for (; found.steps < std::min(next, attempt.most_steps); ++found.steps)
+      training.step(attempt.rate * std::min(1.0, (found.steps + 1.0) / warmup_of_batch));
     found.last = error_of(under_test, examples);
     if (found.reached() || !std::isfinite(found.last)) break;
   }
   return found;
+}
+
+// What the model makes of one example: hashes of all that it reads, and of its targets.
+struct ExampleReading {
+  std::uint64_t inputs, targets;
+  Array outputs;
+};
+
+ExampleReading read_alone(TrainingUnderTest& under_test, std::int64_t number) {
+  const Examples one = examples_of(under_test.task().training_data(), {number});
+  Batch inputs = one.batch;
+  inputs.targets = Array::zeros({1}, DType::int32);
+  Checksum targets;
+  targets.add(one.batch.targets);
+  return {fingerprint(inputs), targets.value(),
+          compare_outputs(under_test.task(), under_test.config(), one).outputs};
+}
+
+bool are_close(const Array& one, const Array& other) {
+  constexpr double rounding = 1e-5;
+  if (one.empty() || one.shape() != other.shape()) return false;
+  const auto a = one.values<float>(), b = other.values<float>();
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (relative_difference(a[i], b[i]) > rounding) return false;
+  return true;
+}
+
+// Returns two of the examples whose inputs and targets differ, but not the outputs of the model.
+std::string indistinguishable(TrainingUnderTest& under_test, const Examples& examples) {
+  std::vector<ExampleReading> all;
+  for (const std::int64_t number : examples.numbers) all.push_back(read_alone(under_test, number));
+  for (std::size_t i = 0; i < all.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (all[i].inputs != all[j].inputs && all[i].targets != all[j].targets &&
+          are_close(all[i].outputs, all[j].outputs))
+        return fmt::format("examples {} and {}", examples.numbers[j], examples.numbers[i]);
+  return "";
+}
+
+Fault not_overfitted(const std::string& found, const std::string& alike) {
+  if (alike.empty())
+    return {found, "the outputs do not depend on the inputs, or the model is too small",
+            "find where the inputs are lost; Adam and other learning rates do not help"};
+  return {
+      fmt::format("{}; {} differ in inputs and targets, and have the same outputs", found, alike),
+      "the model does not see what tells these examples apart",
+      "give it inputs that differ, or layers that keep their difference: no mean of constants"};
 }
 
 }  // namespace
@@ -114,8 +169,9 @@ CheckResult check_first_loss(TrainingUnderTest& under_test) {
   return result;
 }
 
-// Karpathy 2019: "overfit one batch", at the configured learning rate, or else at usual ones: the
-// rate has a check of its own.
+// Karpathy 2019: "overfit one batch", by the configured optimizer and learning rate, or else by
+// Adam at usual rates: whether the model can learn is asked here, and the rate has a check of its
+// own.
 CheckResult check_one_batch(TrainingUnderTest& under_test) {
   const std::int64_t batch = under_test.config()[key::batch_size];
   const Examples examples = under_test.training_examples(std::clamp<std::int64_t>(batch, 2, 8));
@@ -124,13 +180,17 @@ CheckResult check_one_batch(TrainingUnderTest& under_test) {
   const auto limit = static_cast<std::int64_t>(
       std::clamp(longest_s / std::max(1e-6, step_s), double(least_steps), double(most_steps)));
   const double configured = under_test.config()[key::learning_rate];
+  const std::string optimizer = under_test.config()[key::optimizer];
+  std::vector<Attempt> attempts = {{configured, optimizer, limit}};
+  for (const double rate : {usual_rate, 10 * usual_rate, 100 * usual_rate})
+    attempts.push_back({rate, "adam", limit / 2});
   Overfitting last, first_try;
-  double used = 0;
-  for (const double rate : {configured, usual_rate, 10 * usual_rate, 100 * usual_rate}) {
-    last = overfit(under_test, examples, used = rate, rate == configured ? limit : limit / 2);
-    if (rate == configured) first_try = last;
-    if (last.reached()) break;
+  std::size_t tried = 0;
+  for (; tried < attempts.size() && !last.reached(); ++tried) {
+    last = overfit(under_test, examples, attempts[tried]);
+    if (tried == 0) first_try = last;
   }
+  const Attempt& used = attempts[tried - 1];
   under_test.reset();
   const auto text = [&](const Overfitting& of) {
     return fmt::format("repeated on {} examples, the loss goes from {:.4g} to {:.4g} in {} steps",
@@ -138,15 +198,16 @@ CheckResult check_one_batch(TrainingUnderTest& under_test) {
   };
   CheckResult result{
       .said = fmt::format("{} (expected below {:.4g})", text(last), last.threshold.loss)};
-  if (last.reached()) under_test.record_overfitting_rate(used);
+  if (last.reached() && (tried == 1 || optimizer.starts_with("adam")))
+    under_test.record_overfitting_rate(used.rate);
   if (!last.reached())
-    result.fault = Fault{fmt::format("{}; expected below {:.4g}, {}", text(first_try),
-                                     first_try.threshold.loss, first_try.threshold.meaning),
-                         "the outputs do not depend on the inputs, or the model is too small",
-                         "find where the inputs are lost; other learning rates do not help"};
-  else if (used != configured)
-    result.warnings.push_back(fmt::format(
-        "at a learning rate of {:.0e}; not at the configured {:.1e}", used, configured));
+    result.fault =
+        not_overfitted(fmt::format("{}; expected below {:.4g}, {}", text(first_try),
+                                   first_try.threshold.loss, first_try.threshold.meaning),
+                       indistinguishable(under_test, examples));
+  else if (tried > 1)
+    result.warnings.push_back(fmt::format("by {} at a rate of {:.0e}; not by {} at {:.1e}",
+                                          used.optimizer, used.rate, optimizer, configured));
   return result;
 }
 

@@ -4,12 +4,16 @@
 #include <cmath>
 #include <map>
 
+#include "autograd/check.hpp"
+#include "autograd/ops/losses.hpp"
+#include "autograd/ops/reduce.hpp"
+
 namespace tapestry {
 namespace {
 
 using Kind = Comparison::Kind;
 
-// Keeps the operands of the first op of a loss.
+// Keeps the operands of the first op of a loss, and the size of the first embedding.
 class LossWatcher final : public Observer {
  public:
   explicit LossWatcher(const Batch& batch) : batch_(batch) {}
@@ -17,42 +21,41 @@ class LossWatcher final : public Observer {
   void forward(const ObservedOp& op, const std::vector<Tensor>& inputs) override {
     if (seen.kind != Kind::unknown) return;
     const std::string name = op.op;
-    if (name == "cross_entropy")
-      seen = {Kind::cross_entropy, inputs[0].value().to(DType::float32), batch_.targets};
+    if (name == "embedding" && seen.embedded == 0)
+      seen.embedded = inputs[0].dim(0);
+    else if (name == "cross_entropy")
+      keep(Kind::cross_entropy, inputs[0].value(), batch_.targets);
     else if (name == "binary_cross_entropy")
-      take(Kind::binary_cross_entropy, inputs);
+      keep(Kind::binary_cross_entropy, inputs[0].value(), inputs[1].value().to(DType::float32));
     else if (name == "squared_error")
-      take(Kind::squared_error, inputs);
+      keep(Kind::squared_error, inputs[0].value(), inputs[1].value().to(DType::float32));
   }
 
   Comparison seen;
 
  private:
-  void take(Kind kind, const std::vector<Tensor>& inputs) {
-    seen = {kind, inputs[0].value().to(DType::float32), inputs[1].value().to(DType::float32)};
+  void keep(Kind kind, const Array& outputs, const Array& targets) {
+    seen.kind = kind;
+    seen.outputs = outputs.to(DType::float32);
+    seen.targets = targets;
   }
 
   const Batch& batch_;
 };
 
-double log_sum(std::span<const float> logits) {
-  const double high = *std::ranges::max_element(logits);
-  double sum = 0;
-  for (const float x : logits) sum += std::exp(x - high);
-  return high + std::log(sum);
-}
-
-double cross_entropy_of(const Array& logits, const Array& targets) {
-  const auto V = logits.dim(-1);
-  const auto classes = targets.values<std::int32_t>();
-  double sum = 0, count = 0;
-  for (std::size_t i = 0; i < classes.size(); ++i) {
-    if (classes[i] == ignored_target) continue;
-    const auto row = logits.values<float>().subspan(i * V, V);
-    sum += log_sum(row) - row[classes[i]];
-    ++count;
+// Returns the mean loss of these outputs, by the op of the loss.
+double mean_loss(const Comparison& seen, const Array& outputs) {
+  switch (seen.kind) {
+    case Kind::unknown:
+      return 0;
+    case Kind::cross_entropy:
+      return cross_entropy(outputs, seen.targets).item();
+    case Kind::binary_cross_entropy:
+      return mean(binary_cross_entropy(outputs, seen.targets)).item();
+    case Kind::squared_error:
+      return mean(squared_error(outputs, seen.targets)).item();
   }
-  return sum / std::max(1.0, count);
+  throw_unhandled("kind of loss");
 }
 
 // Returns the entropy of counts in nats, times their sum.
@@ -110,21 +113,6 @@ double left_over(const Comparison& seen, std::size_t places) {
   return left_by_constants(seen.kind, seen.targets.values<float>(), places);
 }
 
-// t softplus(-x) + (1 - t) softplus(x), or (x - t)²
-double term_of(Kind kind, double x, double t) {
-  if (kind == Kind::squared_error) return (x - t) * (x - t);
-  return std::max(x, 0.0) - x * t + std::log1p(std::exp(-std::abs(x)));
-}
-
-// The mean loss of outputs that are multiplied by `scale`.
-double mean_term(const Comparison& seen, double scale) {
-  const auto outputs = seen.outputs.values<float>(), targets = seen.targets.values<float>();
-  double sum = 0;
-  for (std::size_t i = 0; i < targets.size(); ++i)
-    sum += term_of(seen.kind, scale * outputs[i], targets[i]);
-  return sum / static_cast<double>(targets.size());
-}
-
 // Whether the element stands at one of the places to compare.
 class Places {
  public:
@@ -158,15 +146,9 @@ bool differ(const Array& one, const Array& other, const ComparedPart& part) {
 
 }  // namespace
 
-double Comparison::error() const {
-  if (kind == Kind::unknown) return 0;
-  return kind == Kind::cross_entropy ? cross_entropy_of(outputs, targets) : mean_term(*this, 1);
-}
-
+double Comparison::error() const { return mean_loss(*this, outputs); }
 double Comparison::uniform() const {
-  if (kind == Kind::unknown) return 0;
-  return kind == Kind::cross_entropy ? std::log(static_cast<double>(outputs.dim(-1)))
-                                     : mean_term(*this, 0);
+  return kind == Kind::unknown ? 0 : mean_loss(*this, Array::zeros(outputs.shape()));
 }
 
 double Comparison::floor() const {

@@ -14,8 +14,9 @@ namespace tapestry {
 struct Comparison {
   enum class Kind { unknown, cross_entropy, binary_cross_entropy, squared_error };
   Kind kind = Kind::unknown;
-  Array outputs{};  // logits (…, V), or numbers
-  Array targets{};  // classes (…) int32, or numbers of the outputs' shape
+  Array outputs{};            // logits (…, V), or numbers
+  Array targets{};            // classes (…) int32, or numbers of the outputs' shape
+  std::int64_t embedded = 0;  // rows of the first embedding: the tokens that the model knows
 
   // Mean losses per target, in nats or in squares of the targets' unit:
   double error() const;              // of the outputs

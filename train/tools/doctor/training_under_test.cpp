@@ -6,10 +6,8 @@
 
 #include "autograd/clock.hpp"
 #include "autograd/kernels/broadcast.hpp"
-#include "optim/clip.hpp"
 #include "train/config/keys.hpp"
 #include "train/trainer/begin_task.hpp"
-#include "train/trainer/trainer.hpp"
 
 namespace tapestry {
 namespace {
@@ -77,7 +75,6 @@ void TrainingUnderTest::shorten_context() {
     return;
   }
   config_ = shorter;
-  sampler_.reset();
   remark_ = fmt::format("{} = {}", context_key.name, config_[context_key]);
   measure_step();
 }
@@ -90,20 +87,10 @@ void TrainingUnderTest::shrink_batch() {
   if (fitting < batch) {
     config_.set(key::batch_size, fitting);
     config_.set(key::micro_batches, std::int64_t{1});
-    sampler_.reset();
     remark_ += fmt::format("{}{} = {}", remark_.empty() ? "" : ", ", key::batch_size.name,
                            config_[key::batch_size]);
   }
   step_s_ *= static_cast<double>(config_[key::batch_size]);
-}
-
-double TrainingUnderTest::given_step_s() const {
-  const Config given = config_with_({});
-  const auto times = [](std::int64_t more, std::int64_t fewer) {
-    return static_cast<double>(more) / static_cast<double>(std::max<std::int64_t>(1, fewer));
-  };
-  return step_s_ * times(given[key::batch_size], config_[key::batch_size]) *
-         std::max(1.0, times(context_of(given), context_of(config_)));
 }
 
 void TrainingUnderTest::reset() {
@@ -150,14 +137,9 @@ const std::vector<EvaluationSplit>& TrainingUnderTest::evaluation_splits() {
   return evaluation_splits_;
 }
 
-Examples TrainingUnderTest::training_examples(std::int64_t count, std::int64_t skip) {
+Examples TrainingUnderTest::training_examples(std::int64_t count) const {
   const Dataset& data = task_->training_data();
-  if (!sampler_)
-    sampler_.emplace(data.size(), task_->order(), seed_of(config_),
-                     SimilarLengths{.batch = std::min(config_[key::batch_size], data.size()),
-                                    .lengths = data.lengths()});
-  sampler_->seek(skip);
-  return examples_of(data, sampler_->next(std::min(count, data.size())));
+  return examples_of(data, make_sampler(*task_, config_).next(std::min(count, data.size())));
 }
 
 Examples examples_of(const Dataset& data, std::vector<std::int64_t> numbers) {
@@ -173,32 +155,81 @@ Loss quiet_loss(Task& task, const Config& config, const Examples& examples) {
                    {.training = true, .step = config[key::steps], .noise_of_examples = noise});
 }
 
-Steps::Steps(TrainingUnderTest& under_test)
-    : under_test_(under_test),
-      parameters_(under_test.parameters()),
-      optimizer_(make_optimizer(under_test.config(), parameters_)) {}
+namespace {
 
-double Steps::with_dropout(const Examples& examples, double learning_rate) {
-  Random noise(seed_of(under_test_.config()), Stream::dropout, static_cast<std::uint64_t>(done_));
-  const Pass pass{.training = true, .step = under_test_.config()[key::steps], .noise = &noise};
-  return step([&] { return under_test_.task().loss(examples.batch, pass); }, examples.batch.count,
-              learning_rate);
+class ChosenExamples final : public Dataset {
+ public:
+  ChosenExamples(const Dataset& data, std::vector<std::int64_t> numbers)
+      : data_(data), numbers_(std::move(numbers)) {}
+
+  std::int64_t size() const override { return std::ssize(numbers_); }
+  Batch batch(std::span<const std::int64_t> examples) const override {
+    std::vector<std::int64_t> numbers;
+    for (const std::int64_t example : examples) numbers.push_back(numbers_[example]);
+    return data_.batch(numbers);
+  }
+
+ private:
+  const Dataset& data_;
+  std::vector<std::int64_t> numbers_;
+};
+
+// The task under test as the trainer of a trial sees it: after any warm-up of the loss's terms, and
+// if `chosen` are given, with these examples alone and without dropout.
+class TrialTask final : public Task {
+ public:
+  TrialTask(TrainingUnderTest& under_test, std::vector<std::int64_t> chosen)
+      : task_(under_test.task()),
+        config_(under_test.config()),
+        numbers_(std::move(chosen)),
+        chosen_(task_.training_data(), numbers_) {}
+
+  Module& model() override { return task_.model(); }
+  const Dataset& training_data() override {
+    return numbers_.empty() ? task_.training_data() : chosen_;
+  }
+  const Dataset& validation_data() override { return task_.validation_data(); }
+  Order order() const override { return numbers_.empty() ? task_.order() : Order::sequential; }
+  Loss loss(const Batch& batch, const Pass& pass) override {
+    if (!numbers_.empty()) return quiet_loss(task_, config_, {numbers_, batch});
+    return task_.loss(batch, {.training = true, .step = config_[key::steps], .noise = pass.noise});
+  }
+
+ private:
+  Task& task_;
+  const Config& config_;
+  std::vector<std::int64_t> numbers_;
+  ChosenExamples chosen_;
+};
+
+// No step is skipped: the first that is not finite ends a trial, but not the doctor.
+Config config_of_trial(Config config, std::int64_t chosen, const std::string& optimizer) {
+  config.set(key::max_bad_steps, std::int64_t{0});
+  config.set(key::check_finite, false);
+  if (!optimizer.empty()) config.set(key::optimizer, optimizer);
+  if (chosen == 0) return config;
+  config.set(key::batch_size, chosen);
+  config.set(key::micro_batches, std::int64_t{1});
+  return config;
 }
 
-double Steps::without_dropout(const Examples& examples, double learning_rate) {
-  return step([&] { return quiet_loss(under_test_.task(), under_test_.config(), examples); },
-              examples.batch.count, learning_rate);
-}
+}  // namespace
 
-// A gradient that is not finite makes no step.
-double Steps::step(const std::function<Loss()>& loss, double count, double learning_rate) {
-  Tape tape;
-  const Loss found = loss();
-  const Gradients gradients = tape.backward(found.objective, 1 / count);
-  const Clip clipped = clip(gradients, parameters_, under_test_.config()[key::clip_norm]);
-  if (std::isfinite(clipped.norm)) optimizer_->step(gradients, learning_rate, clipped.scale);
-  ++done_;
-  return found.averages.at("loss").value();
+TrialTraining::TrialTraining(TrainingUnderTest& under_test) : TrialTraining(under_test, {}) {}
+
+TrialTraining::TrialTraining(TrainingUnderTest& under_test, const Examples& examples,
+                             const std::string& optimizer)
+    : config_(config_of_trial(under_test.config(), std::ssize(examples.numbers), optimizer)),
+      task_(std::make_unique<TrialTask>(under_test, examples.numbers)),
+      trainer_(*task_, config_, Run(""), nullptr, stop_, alone_) {}
+
+double TrialTraining::step(double learning_rate) try {
+  trainer_.follow({.peak = learning_rate});
+  return trainer_.step().at("loss").value();
+} catch (const InputError&) {
+  throw;
+} catch (const std::runtime_error&) {  // as the trainer says of a step that is not finite
+  return NAN;
 }
 
 void convert_for_gradcheck(Module& model) {
@@ -219,9 +250,8 @@ Batch in_float64(Batch batch) {
 
 std::function<Tensor()> objective_in_float64(Task& task, const Config& config) {
   const Dataset& data = task.training_data();
+  Sampler sampler = make_sampler(task, config);
   const std::int64_t count = std::min<std::int64_t>(2, data.size());
-  Sampler sampler(data.size(), task.order(), seed_of(config),
-                  {.batch = count, .lengths = data.lengths()});
   return [&task, batch = in_float64(data.batch(sampler.next(count))), seed = seed_of(config),
           steps = config[key::steps]] {
     Random noise(seed, Stream::dropout);

@@ -1,14 +1,15 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "optim/optimizer.hpp"
 #include "train/task.hpp"
 #include "train/tools/doctor/dataset_statistics.hpp"
 #include "train/tools/plan/plan.hpp"
+#include "train/trainer/trainer.hpp"
 
 namespace tapestry {
 
@@ -38,7 +39,6 @@ class TrainingUnderTest {
   const Config& config() const { return config_; }                // and as examined
   const std::string& remark() const { return remark_; }  // the keys that differ; may be empty
   double step_s() const { return step_s_; }              // estimated, of a step as examined
-  double given_step_s() const;  // estimated, of the config as given: rather too high
   const std::optional<TrainingPlan>& plan() const { return plan_; }
 
   Task& task() { return *task_; }
@@ -64,8 +64,8 @@ class TrainingUnderTest {
   const DatasetStatistics& training_statistics();           // computed once
   const std::vector<EvaluationSplit>& evaluation_splits();  // validation, and test if there is one
 
-  // Returns at most `count` training examples, those that a training reads after `skip` others.
-  Examples training_examples(std::int64_t count, std::int64_t skip = 0);
+  // Returns at most `count` training examples, those that a training reads first.
+  Examples training_examples(std::int64_t count) const;
 
  private:
   void measure_step();
@@ -79,7 +79,6 @@ class TrainingUnderTest {
   std::vector<Array> first_values_;
   std::optional<DatasetStatistics> training_;
   std::vector<EvaluationSplit> evaluation_splits_;
-  std::optional<Sampler> sampler_;
   std::string remark_;
   double step_s_ = 0, overfitting_rate_ = 0;
   bool is_reset_in_float64_ = false;
@@ -91,22 +90,27 @@ Loss quiet_loss(Task& task, const Config& config, const Examples& examples);
 
 inline constexpr double usual_rate = 1e-3;  // for checks that do not ask about the configured rate
 
-// Steps of the configured optimizer, with its clipping, at any learning rate.
-class Steps {
+// Steps of the product's trainer on the training under test, from the present weights on, with a
+// new optimizer. Nothing is recorded.
+class TrialTraining {
  public:
-  explicit Steps(TrainingUnderTest& under_test);
+  explicit TrialTraining(TrainingUnderTest& under_test);
+  // Each step is on these examples, without dropout. `optimizer`: instead of the configured one.
+  TrialTraining(TrainingUnderTest& under_test, const Examples& examples,
+                const std::string& optimizer = "");
 
-  // Each takes one step on the examples, and returns their loss before it.
-  double with_dropout(const Examples& examples, double learning_rate);
-  double without_dropout(const Examples& examples, double learning_rate);
+  // Takes a step. Returns its loss before it; NaN if the loss or its gradient is not finite, which
+  // moves nothing.
+  double step(double learning_rate);
+  // Returns the gradients of the next step, which is not taken.
+  Gradients gradients() { return trainer_.compute().gradients; }
 
  private:
-  double step(const std::function<Loss()>& loss, double count, double learning_rate);
-
-  TrainingUnderTest& under_test_;
-  std::vector<Parameter*> parameters_;
-  std::unique_ptr<Optimizer> optimizer_;
-  std::int64_t done_ = 0;
+  Config config_;
+  std::unique_ptr<Task> task_;
+  std::atomic<bool> stop_ = false;
+  Ranks alone_;
+  Trainer trainer_;
 };
 
 // Converts a model to float64 and moves every parameter a little: with biases of 0, features of 0

@@ -1,5 +1,3 @@
-#include "train/tools/plan/memory_plan.hpp"
-
 #include <algorithm>
 #include <atomic>
 
@@ -8,6 +6,7 @@
 #include "autograd/dry_run.hpp"
 #include "autograd/profile.hpp"
 #include "train/config/keys.hpp"
+#include "train/tools/plan/plan.hpp"
 #include "train/trainer/begin_task.hpp"
 #include "train/trainer/evaluation.hpp"
 #include "train/trainer/trainer.hpp"
@@ -118,8 +117,7 @@ class DryTraining {
   std::int64_t activations() {
     const Dataset& data = task_->training_data();
     const std::int64_t count = config_[key::batch_size] / config_[key::micro_batches];
-    Sampler sampler(data.size(), task_->order(), seed_of(config_),
-                    {.batch = config_[key::batch_size], .lengths = data.lengths()});
+    Sampler sampler = make_sampler(*task_, config_);
     const DryRun dry_run;
     const Batch batch = data.batch(sampler.next(count));
     const std::int64_t before = bytes_in_use();

@@ -52,12 +52,16 @@ std::string style_name(const std::string& script) {
 }  // namespace
 
 void Page::add(const ReportSection& section) {
-  const std::string id = fmt::format("data-{}", ++parts_);
-  for (const std::string& file : files_of_parts().at(section.script))
-    if (!std::ranges::count(scripts_, file)) scripts_.push_back(file);
   if (!section.title.empty()) body_ += fmt::format("<h3>{}</h3>\n", html_text(section.title));
   if (!section.caption.empty())
     body_ += fmt::format("<p class=\"faint\">{}</p>\n", html_text(section.caption));
+  if (section.script.empty()) {
+    body_ += section.fallback;
+    return;
+  }
+  const std::string id = fmt::format("data-{}", ++parts_);
+  for (const std::string& file : files_of_parts().at(section.script))
+    if (!std::ranges::count(scripts_, file)) scripts_.push_back(file);
   body_ += fmt::format(
       "<div class=\"exhibit\" data-show=\"{}\" data-of=\"{}\"><div class=\"fallback\">{}</div>"
       "</div>\n{}",

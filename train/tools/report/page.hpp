@@ -18,7 +18,7 @@ std::string report_of(const std::vector<std::string>& runs);
 
 // A part of the page: a script, its data, and HTML for browsers without scripts.
 struct ReportSection {
-  std::string script{};  // "latent": parts.latent of page/latent.js
+  std::string script{};  // "latent": parts.latent of page/latent.js; empty: `fallback` is all
   std::string title{}, caption{};
   JsonValue data{};
   std::string fallback{};  // HTML
@@ -29,6 +29,7 @@ ReportSection section_of(const LatentSpace& space);
 ReportSection section_of(const Translations& pairs);
 ReportSection section_of(const ForecastWindows& windows);
 ReportSection section_of(const PlacedGraphs& graphs);
+ReportSection section_of(const TablePanel& table);
 
 // Samples of a training of `steps` steps (0: unknown). The last may be pictures.
 ReportSection section_of(const SamplesByStep& samples, std::int64_t steps);

@@ -146,6 +146,10 @@ std::string notes_of(const std::vector<RecordedRun>& runs) {
 
 }  // namespace
 
+ReportSection section_of(const TablePanel& table) {
+  return {.title = table.title, .caption = table.caption, .fallback = html_table(table.rows)};
+}
+
 std::string report_of(const std::vector<std::string>& paths) {
   const std::vector<std::string> folders = different_folders(paths), names = names_of(folders);
   std::vector<RecordedRun> runs;

@@ -1,0 +1,223 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "autograd/ops.hpp"
+#include "autograd/tape.hpp"
+#include "layers/linear.hpp"
+#include "tests/support/run_here.hpp"
+#include "train/config/keys.hpp"
+#include "train/task.hpp"
+
+// What it takes to add a task: this file. Each command has to know the task without an edit
+// elsewhere.
+namespace tapestry {
+namespace {
+
+const Key<double> radius_key{"data.radius", 1, "of the disc", {.low = 0.1, .high = 1.4}};
+const Key<std::int64_t> hidden_key{"model.hidden", 16, "hidden units", {.low = 1, .high = 1024}};
+
+// Points (2) of a square, and 1 for those in a disc at its center, 0 for the others.
+class DiscDataset final : public Dataset {
+ public:
+  DiscDataset(std::int64_t count, double radius, std::uint64_t split) {
+    Random random(5, Stream::data, split);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double x = 2.5 * random.uniform() - 1.25, y = 2.5 * random.uniform() - 1.25;
+      points_.insert(points_.end(), {static_cast<float>(x), static_cast<float>(y)});
+      labels_.push_back(x * x + y * y < radius * radius);
+    }
+  }
+
+  std::int64_t size() const override { return std::ssize(labels_); }
+  Batch batch(std::span<const std::int64_t> examples) const override {
+    std::vector<float> points;
+    std::vector<std::int32_t> labels;
+    for (const std::int64_t example : examples) {
+      points.insert(points.end(), {points_[2 * example], points_[2 * example + 1]});
+      labels.push_back(labels_[example]);
+    }
+    const auto B = std::ssize(labels);
+    return {.inputs = Array::of(points, {B, 2}),
+            .targets = Array::of(labels, {B}),
+            .count = static_cast<double>(B)};
+  }
+
+ private:
+  std::vector<float> points_;
+  std::vector<std::int32_t> labels_;
+};
+
+class DiscNetwork final : public Module {
+ public:
+  DiscNetwork(std::int64_t width, Random& init) : hidden_(2, width, init), out_(width, 2, init) {}
+
+  Tensor forward(const Tensor& points) const {  // (B, 2) -> (B, 2)
+    const Scope scope(path());
+    return out_.forward(relu(hidden_.forward(points)));
+  }
+  void fields(FieldVisitor& visit) override {
+    visit("hidden", hidden_);
+    visit("out", out_);
+  }
+
+ private:
+  Linear hidden_, out_;
+};
+
+class DiscTask final : public Task {
+ public:
+  explicit DiscTask(const TaskSetup& setup)
+      : training_(400, setup.config[radius_key], 0),
+        validation_(100, setup.config[radius_key], 1),
+        test_(100, setup.config[radius_key], 2),
+        model_([&] {
+          Random init(seed_of(setup.config), Stream::init);
+          return DiscNetwork(setup.config[hidden_key], init);
+        }()) {}
+
+  DiscNetwork& model() override { return model_; }
+  const DiscDataset& training_data() override { return training_; }
+  const DiscDataset& validation_data() override { return validation_; }
+  const DiscDataset* test_data() override { return &test_; }
+
+  Loss loss(const Batch& batch, const Pass&) override {
+    const Tensor logits = model_.forward(batch.inputs);
+    const Tensor total = cross_entropy(logits, batch.targets, {.mean = false});
+    return {total,
+            {{"loss", {total.item(), batch.count}}, {"hit_rate", hits(logits, batch.targets)}}};
+  }
+
+  bool is_inside(const Array& point) const {
+    const Array logits = model_.forward(point).value();
+    return logits.values<float>()[1] > logits.values<float>()[0];
+  }
+
+ private:
+  static MetricSum hits(const Tensor& logits, const Array& targets) {
+    MetricSum hits;
+    const Array scores = logits.value().to(DType::float32);
+    for (std::int64_t i = 0; i < targets.size(); ++i) {
+      const bool is_inside = scores.values<float>()[2 * i + 1] > scores.values<float>()[2 * i];
+      hits += {is_inside == (targets.values<std::int32_t>()[i] == 1) ? 1.0 : 0.0, 1};
+    }
+    return hits;
+  }
+
+  DiscDataset training_, validation_, test_;
+  DiscNetwork model_;
+};
+
+const Key<std::int64_t> points_option{"points", 2, "how many", {.low = 1, .high = 100}};
+
+Sample disc_sample(DiscTask& task, const Options& options) {
+  Sample sample;
+  for (std::int64_t i = 0; i < options[points_option]; ++i) {
+    const Array point = task.validation_data().batch(std::vector{i}).inputs;
+    sample.text += fmt::format("({:.2f}, {:.2f}) is {}\n", point.values<float>()[0],
+                               point.values<float>()[1], task.is_inside(point) ? "in" : "out");
+  }
+  return sample;
+}
+
+ReportPanels disc_panels(DiscTask& task) {
+  TablePanel table{.title = "The disc along an axis", .rows = {{"x", "predicted"}}};
+  for (const float x : {-1.2F, 0.0F, 1.2F})
+    table.rows.push_back(
+        {fmt::format("{}", x), task.is_inside(Array::of<float>({x, 0}, {1, 2})) ? "in" : "out"});
+  return {table};
+}
+
+TaskSpec disc_spec() {
+  using enum MetricInfo::Better;
+  return {
+      .name = "disc",
+      .help = "points of a square, in a disc or not",
+      .keys = {radius_key, hidden_key},
+      .make = make_task_of<DiscTask>,
+      .metrics = {{"loss", "nats", lower, "the negative log likelihood of the class"},
+                  {"hit_rate", "", higher, "the share of points that are classified correctly"}},
+      .samples = {{points_option}, &disc_sample},
+      .panels = disc_panels};
+}
+
+const RegisterTask disc_registered(disc_spec);
+
+const std::string disc_config =
+    "task = \"disc\"\n[optim]\nlearning_rate = 0.02\n[train]\nsteps = 150\neval_every = 50\n";
+
+// Runs a command that has to succeed, and returns what it printed.
+std::string must_run(const std::vector<std::string>& words) {
+  const Finished finished = run_here(with_sets(words));
+  INFO(finished.out, finished.err);
+  REQUIRE(finished.status == 0);
+  return finished.out;
+}
+
+TEST_SUITE_BEGIN("dummy task");
+
+TEST_CASE("dummy task: one file with a TaskSpec is known to every command") {
+  const TemporaryFolder folder;
+  const std::string config = folder.write("disc.toml", disc_config), run = folder.path("run"),
+                    wide = folder.path("wide");
+  check_says(must_run({"config", config}), {"radius = 1", "hidden = 16"});
+  check_says(must_run({"plan", config, "--seconds", "0"}), {"hidden", "out"});
+
+  check_says(must_run({"train", config, "--out", run, "--seeds", "3", "train.tensorboard=true",
+                       "train.samples=true"}),
+             {"test_hit_rate 0.9"});
+  must_run({"train", config, "--out", wide, "--seeds", "3", "--quiet", "model.hidden=1"});
+  const std::string first = run + "/seed-1";
+  bool has_events = false;
+  for (const auto& file : std::filesystem::directory_iterator(first))
+    if (const std::string bytes = read_bytes(file.path());
+        file.path().filename().string().starts_with("events"))
+      has_events = bytes.find("hit_rate/val") != std::string::npos &&
+                   bytes.find("hit_rate/test") != std::string::npos;
+  CHECK(has_events);
+
+  check_says(must_run({"eval", first, "--test"}), {"hit_rate 0.9"});
+  CHECK(nlohmann::json::parse(must_run({"eval", first, "--json"}))["hit_rate"] > 0.9);
+  CHECK(lines_of(must_run({"sample", first, "--points", "5"})).size() == 5);
+  check_says(must_run({"sample", first}), {") is in\n"});
+  check_says(must_run({"verify", first}), {"the same"});
+  check_says(must_run({"replay", first, "--step", "50"}), {"hit_rate"});
+
+  must_run({"report", first});
+  check_says(read_bytes(first + "/report.html"),
+             {"the share of points that are classified correctly; higher is better",
+              "The disc along an axis", ") is in", "test of the best"});
+  check_says(must_run({"compare", run, wide}),
+             {"hit_rate", "lower, which is worse", "model.hidden"});
+}
+
+TEST_CASE("dummy task: the doctor examines it, and finds what is wrong with it") {
+  const TemporaryFolder folder;
+  const std::string config = folder.write("disc.toml", disc_config);
+  const std::string sound = must_run({"doctor", config});
+  CHECK(sound.find("warn") == std::string::npos);
+  check_says(sound, {"of 100 test examples", "ok    targets", "ok    one batch", "ok    resume"});
+  const Finished slow =
+      run_here({"doctor", config, "--set", "optim.learning_rate=1e-8", "--skip", "plan"});
+  CHECK(slow.status == 1);
+  check_says(slow.out, {"FAIL  learning rate"});
+}
+
+TEST_CASE("dummy task: early stopping ends its training, and samples are recorded") {
+  const TemporaryFolder folder;
+  const std::string config = folder.write("disc.toml", disc_config), run = folder.path("run");
+  check_says(must_run({"train", config, "--out", run, "train.early_stopping=2",
+                       "train.least_gain=10", "train.samples=true", "train.eval_every=25"}),
+             {"ends after step 75"});
+  check_says(read_bytes(run + "/samples.jsonl"), {") is "});
+  must_run({"train", config, "--out", run, "--resume", "--quiet", "train.steps=200",
+            "train.early_stopping=0"});
+  check_says(must_run({"watch", run, "--once"}), {"200"});
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
