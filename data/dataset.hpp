@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -78,6 +79,28 @@ inline constexpr std::int32_t ignored_target = -1;
 // Returns the batch of a dry run, in which every target is counted.
 inline Batch with_all_counted(Batch batch) {
   batch.count = static_cast<double>(batch.targets.size());
+  return batch;
+}
+
+// Returns a batch of next-token prediction, inputs and targets (B, T) int32. `row(b)` returns the
+// at most T + 1 tokens of row b: inputs are all but the last, then 0; targets are all but the
+// first, then ignored_target, as are those before `first_target`.
+template <class Row>
+Batch next_token_batch(const Shape& shape, Row row, std::int64_t first_target = 0) {
+  Batch batch{.inputs = Array::zeros(shape, DType::int32),
+              .targets = Array::full(shape, ignored_target, DType::int32),
+              .count = 0};
+  if (is_dry_run()) return with_all_counted(std::move(batch));
+  auto input = batch.inputs.mutable_values<std::int32_t>().begin();
+  auto target = batch.targets.mutable_values<std::int32_t>().begin();
+  for (std::int64_t b = 0; b < shape[0]; ++b) {
+    const std::vector<std::int32_t> tokens = row(b);
+    std::copy(tokens.begin(), tokens.end() - 1, input);
+    std::copy(tokens.begin() + 1 + first_target, tokens.end(), target + first_target);
+    batch.count += static_cast<double>(std::ssize(tokens) - 1 - first_target);
+    input += shape[1];
+    target += shape[1];
+  }
   return batch;
 }
 

@@ -5,7 +5,6 @@
 #include <unordered_set>
 
 #include "autograd/check.hpp"
-#include "autograd/dry_run.hpp"
 #include "autograd/random.hpp"
 #include "data/input_file.hpp"
 #include "data/option_error.hpp"
@@ -95,20 +94,12 @@ Batch NameDataset::batch(std::span<const std::int64_t> examples) const {
   const std::int64_t B = std::ssize(examples);
   std::int64_t T = 0;
   for (const std::int64_t example : examples) T = std::max(T, std::ssize(word(example)) + 1);
-  Batch batch{.inputs = Array::full({B, T}, boundary, DType::int32),
-              .targets = Array::full({B, T}, ignored_target, DType::int32),
-              .count = 0};
-  if (is_dry_run()) return with_all_counted(batch);
-  auto input = batch.inputs.mutable_values<std::int32_t>().begin();
-  auto target = batch.targets.mutable_values<std::int32_t>().begin();
-  for (const std::int64_t example : examples) {
-    std::ranges::copy(word(example), input + 1);
-    *std::ranges::copy(word(example), target).out = boundary;
-    batch.count += static_cast<double>(word(example).size() + 1);
-    input += T;
-    target += T;
-  }
-  return batch;
+  return next_token_batch({B, T}, [&](std::int64_t b) {
+    Word tokens = word(examples[b]);
+    tokens.insert(tokens.begin(), boundary);
+    tokens.push_back(boundary);
+    return tokens;
+  });
 }
 
 }  // namespace tapestry

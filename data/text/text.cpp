@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "autograd/check.hpp"
-#include "autograd/dry_run.hpp"
 #include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/option_error.hpp"
@@ -246,27 +245,15 @@ std::int64_t TextDataset::size() const {
 
 Batch TextDataset::batch(std::span<const std::int64_t> examples) const {
   const std::int64_t T = range_.context;
-  const Shape shape{std::ssize(examples), T};
-  Batch batch{.inputs = Array::zeros(shape, DType::int32),
-              .targets = Array::full(shape, ignored_target, DType::int32),
-              .count = 0};
-  if (is_dry_run()) return with_all_counted(batch);
-  auto input = batch.inputs.mutable_values<std::int32_t>().begin();
-  auto target = batch.targets.mutable_values<std::int32_t>().begin();
-  std::vector<std::int32_t> window(T + 1);
-  for (const std::int64_t example : examples) {
+  const std::int64_t stride = range_.windows == Windows::overlapping ? 1 : T;
+  return next_token_batch({std::ssize(examples), T}, [&](std::int64_t b) {
+    const std::int64_t example = examples[b];
     require(example >= 0 && example < size(), "TextDataset: example {} of {}", example, size());
-    const std::int64_t stride = range_.windows == Windows::overlapping ? 1 : T;
     const std::int64_t start = range_.begin + example * stride;
-    const std::int64_t length = std::min(T, range_.end - 1 - start);
-    tokens_->read(start, std::span(window).first(length + 1));
-    std::copy_n(window.begin(), length, input);
-    std::copy_n(window.begin() + 1, length, target);
-    batch.count += static_cast<double>(length);
-    input += T;
-    target += T;
-  }
-  return batch;
+    std::vector<std::int32_t> tokens(std::min(T + 1, range_.end - start));
+    tokens_->read(start, tokens);
+    return tokens;
+  });
 }
 
 void TextDataset::add_to(Checksum& sum) const { tokens_->add_to(sum, range_.begin, range_.end); }

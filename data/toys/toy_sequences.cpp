@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "autograd/check.hpp"
-#include "autograd/dry_run.hpp"
 #include "autograd/random.hpp"
 #include "data/option_error.hpp"
 #include "data/validation_split.hpp"
@@ -122,24 +121,15 @@ std::string ToySequences::answer(std::string_view prompt) const {
 }
 
 Batch ToySequences::batch(std::span<const std::int64_t> examples) const {
-  const std::int64_t B = std::ssize(examples);
-  const std::int64_t T = context();
-  Batch batch{.inputs = Array({B, T}, DType::int32),
-              .targets = Array::full({B, T}, ignored_target, DType::int32),
-              .count = static_cast<double>(B * answer_length())};
-  if (is_dry_run()) return batch;
-  auto input = batch.inputs.mutable_values<std::int32_t>().begin();
-  auto target = batch.targets.mutable_values<std::int32_t>().begin();
-  for (const std::int64_t example : examples) {
-    const Tokens symbols = draw(example);
-    const Tokens answer = answer_to(symbols);
+  const auto row = [&](std::int64_t b) {
+    const Tokens symbols = draw(examples[b]), answer = answer_to(symbols);
     Tokens sequence = prompt_of(symbols);
     sequence.insert(sequence.end(), answer.begin(), answer.end());
-    std::copy_n(sequence.begin(), T, input);
-    std::ranges::copy(answer, target + prompt_length() - 1);
-    input += T;
-    target += T;
-  }
+    return sequence;
+  };
+  const std::int64_t B = std::ssize(examples);
+  Batch batch = next_token_batch({B, context()}, row, prompt_length() - 1);
+  batch.count = static_cast<double>(B * answer_length());  // in a dry run, too
   return batch;
 }
 
