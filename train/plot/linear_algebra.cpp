@@ -15,7 +15,7 @@
 namespace tapestry {
 namespace {
 
-// A variable of the environment, set while this object lives.
+// Sets an environment variable until it is destroyed.
 class EnvironmentVariable {
  public:
   EnvironmentVariable(const char* name, const char* value) : name_(name) {
@@ -31,8 +31,8 @@ class EnvironmentVariable {
   std::optional<std::string> usual_;
 };
 
-// OpenBLAS's kernels of the instructions that this library is compiled for, or those that the user
-// names; null: OpenBLAS chooses.
+// Returns the name of OpenBLAS's kernels for the instruction level of this library, or those that
+// the user requests; null if OpenBLAS is to choose.
 const char* kernels() {
   const std::string level = instruction_level();
   if (const char* named = std::getenv("OPENBLAS_CORETYPE")) return named;
@@ -41,16 +41,17 @@ const char* kernels() {
   return level == "x86-64-v2" ? "Nehalem" : nullptr;
 }
 
-// The library, and two buffers of 128 MiB: one from the start, one while it computes.
+// The size of the library and two buffers of 128 MiB, one at the start and one while it computes.
 constexpr std::size_t needed = std::size_t{336} << 20;
 
-// Where memory is refused, OpenBLAS asks again without end.
+// Throws if there is too little address space, because OpenBLAS then requests it in an endless
+// loop.
 void require_address_space() {
   void* space = mmap(nullptr, needed, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (space == MAP_FAILED)
     throw std::runtime_error(
         fmt::format("OpenBLAS, which computes principal components, needs {} MB of address space, "
-                    "and so much is not available: raise the limit (ulimit -v)",
+                    "which are not available: raise the limit (ulimit -v)",
                     needed / 1000000));
   munmap(space, needed);
 }

@@ -4,11 +4,11 @@
 
 namespace tapestry {
 
-// Linear algebra of xtensor-blas and OpenBLAS, which a plug-in holds: OpenBLAS takes much address
-// space when it is loaded. All numbers are float64, matrices stored row by row.
+// Linear algebra of xtensor-blas and OpenBLAS. It is in a plug-in, because OpenBLAS takes much
+// address space when it is loaded. All numbers are float64; matrices are stored row by row.
 struct LinearAlgebra {
   // Writes the eigenvalues (n) of a symmetric matrix (n, n), in ascending order, and its
-  // eigenvectors (n, n), one a row.
+  // eigenvectors (n, n), one per row.
   void (*eigenvectors)(const double* matrix, std::int64_t n, double* values, double* vectors);
 };
 
