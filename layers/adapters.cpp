@@ -10,24 +10,17 @@
 namespace tapestry {
 namespace {
 
-// All modules of a kind in a tree.
-template <class Kind>
-class Finder final : public FieldVisitor {
- public:
-  std::vector<Kind*> found;
-
-  void operator()(const std::string&, Parameter&) override {}
-  void operator()(const std::string&, Module& module) override {
-    if (auto* kind = dynamic_cast<Kind*>(&module)) found.push_back(kind);
-    module.fields(*this);
-  }
-};
-
+// Returns all modules of a kind in a tree.
 template <class Kind>
 std::vector<Kind*> all_of(Module& model) {
-  Finder<Kind> finder;
-  model.fields(finder);
-  return finder.found;
+  std::vector<Kind*> found;
+  FieldVisitor visit([](const std::string&, Parameter&) {},
+                     [&](const std::string&, Module& module) {
+                       if (auto* kind = dynamic_cast<Kind*>(&module)) found.push_back(kind);
+                       module.fields(visit);
+                     });
+  model.fields(visit);
+  return found;
 }
 
 AdapterTarget whole(const std::string& name, Linear& linear) {

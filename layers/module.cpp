@@ -2,32 +2,23 @@
 
 namespace tapestry {
 
-// Walks a tree of modules and names what it meets.
-class Collector final : public FieldVisitor {
- public:
-  void operator()(const std::string& name, Parameter& parameter) override {
-    parameter.name = prefix_ + name;
-    parameters.push_back(&parameter);
-  }
-
-  void operator()(const std::string& name, Module& module) override {
-    const std::string outer = prefix_;
-    module.path_ = prefix_ + name;
-    prefix_ = module.path_ + ".";
-    module.fields(*this);
-    prefix_ = outer;
-  }
-
-  std::vector<Parameter*> parameters;
-
- private:
-  std::string prefix_;
-};
-
 std::vector<Parameter*> Module::parameters() {
-  Collector collector;
-  fields(collector);
-  return collector.parameters;
+  std::vector<Parameter*> found;
+  std::string prefix;
+  FieldVisitor visit(
+      [&](const std::string& name, Parameter& parameter) {
+        parameter.name = prefix + name;
+        found.push_back(&parameter);
+      },
+      [&](const std::string& name, Module& module) {
+        const std::string outer = prefix;
+        module.path_ = prefix + name;
+        prefix = module.path_ + ".";
+        module.fields(visit);
+        prefix = outer;
+      });
+  fields(visit);
+  return found;
 }
 
 void Module::convert(DType dtype) {

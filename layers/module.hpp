@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autograd/parameter.hpp"
@@ -10,12 +12,20 @@ namespace tapestry {
 
 class Module;
 
-// Called once for each field of a module, in the order they are declared.
-class FieldVisitor {
+// Is called once for each field of a module, in the order of their declaration.
+class FieldVisitor final {
  public:
-  virtual ~FieldVisitor() = default;
-  virtual void operator()(const std::string& name, Parameter& parameter) = 0;
-  virtual void operator()(const std::string& name, Module& module) = 0;
+  using VisitParameter = std::function<void(const std::string& name, Parameter& parameter)>;
+  using VisitModule = std::function<void(const std::string& name, Module& module)>;
+
+  FieldVisitor(VisitParameter parameter, VisitModule module)
+      : parameter_(std::move(parameter)), module_(std::move(module)) {}
+  void operator()(const std::string& name, Parameter& parameter) { parameter_(name, parameter); }
+  void operator()(const std::string& name, Module& module) { module_(name, module); }
+
+ private:
+  VisitParameter parameter_;
+  VisitModule module_;
 };
 
 // Fields (parameters and modules, by name), a constructor that takes the random numbers of its
@@ -39,7 +49,6 @@ class Module {
   const std::string& path() const { return path_; }
 
  private:
-  friend class Collector;
   std::string path_ = "model";
 };
 
