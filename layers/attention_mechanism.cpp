@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <functional>
 
 #include "autograd/check.hpp"
 #include "autograd/ops/shaping.hpp"
@@ -35,118 +34,14 @@ void write_rows(const Array& from, std::int64_t begin, const std::vector<std::in
                   from.raw() + (b * T + t) * from_row + begin * element, row);
 }
 
-// The cache as the kind that its mechanism makes; else std::invalid_argument, which says `mistake`.
-template <class Cache, class Given>
-Cache& as(Given& cache, const char* mistake) {
-  auto* own = dynamic_cast<Cache*>(&cache);
-  require(own != nullptr, "multi-head attention: {}", mistake);
-  return *own;
+// Returns the room for so many tokens, at most the capacity. Because it doubles, copies take no
+// longer than writing the tokens did.
+std::int64_t room_for(std::int64_t tokens, std::int64_t capacity) {
+  constexpr std::uint64_t least = 64;
+  if (tokens == 0) return 0;
+  const std::uint64_t doubled = std::bit_ceil(std::max<std::uint64_t>(tokens, least));
+  return std::min(capacity, static_cast<std::int64_t>(doubled));
 }
-
-// The rows of one part of several caches, along the first axis.
-template <class Cache, class Part>
-Array joined(const Cache& first, const std::vector<const AttentionCache*>& others, Part part,
-             const char* mistake) {
-  const NoTape no_tape;
-  std::vector<Tensor> parts{std::invoke(part, first)};
-  for (const AttentionCache* other : others)
-    parts.push_back(std::invoke(part, as<const Cache>(*other, mistake)));
-  return concat(parts, 0).value();
-}
-
-// The keys and values of the tokens. There is room for the longest row, and up to the capacity for
-// as many tokens again.
-class KeyValueCache final : public AttentionCache {
- public:
-  KeyValueCache(const Shape& extent, DType dtype)
-      : AttentionCache(extent[0]), capacity_(extent[1]), width_(extent[2]), dtype_(dtype) {
-    take(own_rows(), 0);
-  }
-
-  Shape extent() const { return {std::ssize(lengths()), capacity_, width_}; }
-  DType dtype() const { return dtype_; }
-  const Array& keys() const { return keys_; }  // (B, room, G · D), `lengths` of them filled
-  const Array& values() const { return values_; }
-
-  void add(const QueryKeyValue& qkv) {
-    const Array& packed = qkv.packed.value();
-    const std::int64_t tokens = length() + packed.dim(1);
-    if (tokens > keys_.dim(1)) take(own_rows(), tokens);
-    write_rows(packed, qkv.query_columns, lengths(), keys_);
-    write_rows(packed, qkv.columns_before_value(), lengths(), values_);
-    count(packed.dim(1));
-  }
-
- private:
-  struct Row {
-    const KeyValueCache* of;
-    std::int64_t index;
-
-    std::int64_t length() const { return of->lengths()[index]; }
-  };
-  using Rows = std::vector<Row>;
-
-  Rows own_rows() const {
-    Rows rows;
-    for (std::int64_t b = 0; b < std::ssize(lengths()); ++b) rows.push_back({this, b});
-    return rows;
-  }
-
-  // Such copies take no longer than writing the tokens did, for the room doubles.
-  std::int64_t room_for(std::int64_t tokens) const {
-    constexpr std::uint64_t least = 64;
-    if (tokens == 0) return 0;
-    const std::uint64_t doubled = std::bit_ceil(std::max<std::uint64_t>(tokens, least));
-    return std::min(capacity_, static_cast<std::int64_t>(doubled));
-  }
-
-  // Copies of the rows take the place of what is here, with room for so many tokens each.
-  void take(const Rows& rows, std::int64_t tokens) {
-    const std::int64_t room = room_for(tokens), row = width_ * size_of(dtype_);
-    const std::int64_t grain = (1 << 16) / std::max<std::int64_t>(1, tokens * row) + 1;
-    for (Array KeyValueCache::*part : {&KeyValueCache::keys_, &KeyValueCache::values_}) {
-      Array all({std::ssize(rows), room, width_}, dtype_);
-      parallel_for(std::ssize(rows), grain, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t b = begin; b < end; ++b) {
-          if (rows[b].length() == 0) continue;
-          const Array& from = rows[b].of->*part;
-          std::memcpy(all.mutable_raw() + b * room * row,
-                      from.raw() + rows[b].index * from.dim(1) * row, rows[b].length() * row);
-        }
-      });
-      this->*part = all;
-    }
-  }
-
-  static std::int64_t longest(const Rows& rows) {
-    std::int64_t tokens = 0;
-    for (const Row& row : rows) tokens = std::max(tokens, row.length());
-    return tokens;
-  }
-
-  void select_rows(const std::vector<std::int64_t>& indices) override {
-    Rows rows;
-    for (const std::int64_t index : indices) rows.push_back({this, index});
-    take(rows, longest(rows));
-  }
-
-  void append_rows(const std::vector<const AttentionCache*>& others) override {
-    Rows rows = own_rows();
-    for (const AttentionCache* other : others) {
-      const auto& own = as<const KeyValueCache>(*other, "a cache of sums after one of keys");
-      require(own.capacity_ == capacity_ && own.width_ == width_ && own.dtype_ == dtype_,
-              "multi-head attention: a cache of {} {} after one of {} {}", to_string(own.extent()),
-              to_string(own.dtype_), to_string(extent()), to_string(dtype_));
-      const Rows more = own.own_rows();
-      rows.insert(rows.end(), more.begin(), more.end());
-    }
-    take(rows, longest(rows));
-  }
-
-  std::int64_t capacity_, width_;
-  DType dtype_;
-  Array keys_, values_;
-};
 
 // Attention to the keys that each row has seen: the same number for all, or each its own.
 AttentionOptions to_seen_keys(AttentionOptions options, const AttentionCache& cache) {
@@ -167,19 +62,19 @@ class SoftmaxMechanism final : public AttentionMechanism {
 
   Tensor attend(const Tensor& x, const QueryKeyValue& qkv, AttentionCache& cache,
                 const AttentionOptions& options) const override {
-    auto& seen = as<KeyValueCache>(cache, "a cache of sums for attention by softmax");
-    const Shape extent = seen.extent();
-    require(x.rank() == 3 && x.dim(0) == extent[0] && seen.length() + x.dim(1) <= extent[1] &&
-                qkv.shared_columns == extent[2] && x.dtype() == seen.dtype(),
+    const AttentionCache::KeysAndValues& seen = cache.keys_and_values();
+    const Shape& extent = seen.extent;
+    require(x.rank() == 3 && x.dim(0) == extent[0] && cache.length() + x.dim(1) <= extent[1] &&
+                qkv.shared_columns == extent[2] && x.dtype() == seen.dtype,
             "multi-head attention: x {} {} after {} in a cache of {} {}", to_string(x.shape()),
-            to_string(x.dtype()), seen.length(), to_string(extent), to_string(seen.dtype()));
-    seen.add(qkv);
-    return scaled_dot_product_attention(qkv.query(), seen.keys(), seen.values(),
-                                        to_seen_keys(options, seen));
+            to_string(x.dtype()), cache.length(), to_string(extent), to_string(seen.dtype));
+    cache.add(qkv);
+    return scaled_dot_product_attention(qkv.query(), seen.keys, seen.values,
+                                        to_seen_keys(options, cache));
   }
 
   std::unique_ptr<AttentionCache> make_cache(const Shape& extent, DType dtype) const override {
-    return std::make_unique<KeyValueCache>(extent, dtype);
+    return std::make_unique<AttentionCache>(extent, dtype);
   }
 
   Tensor attend(const Tensor& query, const KeyValue& source,
@@ -202,33 +97,6 @@ void start_remembering(Linear& gate) {
         H == 1 ? 3.0f : 1.0f + 4.0f * static_cast<float>(h) / static_cast<float>(H - 1);
 }
 
-// What the keys and values of the tokens add up to.
-class SumsCache final : public AttentionCache {
- public:
-  SumsCache(std::int64_t batch, const LinearAttentionState& empty)
-      : AttentionCache(batch), sums_(empty) {}
-
-  LinearAttentionState& sums() { return sums_; }
-  using AttentionCache::count;
-
- private:
-  void select_rows(const std::vector<std::int64_t>& rows) override { sums_.select(rows); }
-
-  void append_rows(const std::vector<const AttentionCache*>& others) override {
-    const auto rows_of = [&](auto member) {
-      const auto part = [member](const SumsCache& cache) { return cache.sums_.*member; };
-      return joined<SumsCache>(*this, others, part, "a cache of keys after one of sums");
-    };
-    LinearAttentionState all = sums_;
-    all.sums = rows_of(&LinearAttentionState::sums);
-    all.log_units = rows_of(&LinearAttentionState::log_units);
-    all.weights = rows_of(&LinearAttentionState::weights);
-    sums_ = all;
-  }
-
-  LinearAttentionState sums_;
-};
-
 class RandomFeatureMechanism final : public AttentionMechanism {
  public:
   RandomFeatureMechanism(std::int64_t width, Random& init, const MultiHeadOptions& options)
@@ -250,14 +118,13 @@ class RandomFeatureMechanism final : public AttentionMechanism {
 
   Tensor attend(const Tensor& x, const QueryKeyValue& qkv, AttentionCache& cache,
                 const AttentionOptions& options) const override {
-    auto& seen = as<SumsCache>(cache, "a cache of keys for attention by random features");
-    const Tensor y = combine(operands(x, qkv), options, &seen.sums());
-    seen.count(x.dim(1));
+    const Tensor y = combine(operands(x, qkv), options, &cache.sums());
+    cache.count(x.dim(1));
     return y;
   }
 
   std::unique_ptr<AttentionCache> make_cache(const Shape& extent, DType dtype) const override {
-    return std::make_unique<SumsCache>(
+    return std::make_unique<AttentionCache>(
         extent[0],
         LinearAttentionState(extent[0], heads_, features_.width(), extent[2] / heads_, dtype));
   }
@@ -314,6 +181,24 @@ class RandomFeatureMechanism final : public AttentionMechanism {
 
 }  // namespace
 
+// --- the cache ---
+
+// A row of a cache of keys and values.
+struct AttentionCache::Row {
+  const AttentionCache* of;
+  std::int64_t index;
+
+  std::int64_t length() const { return of->lengths_[index]; }
+};
+
+AttentionCache::AttentionCache(const Shape& extent, DType dtype)
+    : lengths_(extent[0], 0), kept_(KeysAndValues{.extent = extent, .dtype = dtype}) {
+  take(own_rows(), 0);
+}
+
+AttentionCache::AttentionCache(std::int64_t batch, const LinearAttentionState& empty)
+    : lengths_(batch, 0), kept_(empty) {}
+
 std::int64_t AttentionCache::length() const {
   return lengths_.empty() ? 0 : std::ranges::max(lengths_);
 }
@@ -322,20 +207,94 @@ void AttentionCache::count(std::int64_t tokens) {
   for (std::int64_t& length : lengths_) length += tokens;
 }
 
-void AttentionCache::select(const std::vector<std::int64_t>& rows) {
-  for (const std::int64_t row : rows)
-    require(row >= 0 && row < std::ssize(lengths_), "multi-head attention: row {} of a cache of {}",
-            row, lengths_.size());
-  select_rows(rows);
+const AttentionCache::KeysAndValues& AttentionCache::keys_and_values() const {
+  const auto* kept = std::get_if<KeysAndValues>(&kept_);
+  require(kept != nullptr, "multi-head attention: a cache of sums for attention by softmax");
+  return *kept;
+}
+
+LinearAttentionState& AttentionCache::sums() {
+  auto* kept = std::get_if<LinearAttentionState>(&kept_);
+  require(kept != nullptr,
+          "multi-head attention: a cache of keys for attention by random features");
+  return *kept;
+}
+
+void AttentionCache::add(const QueryKeyValue& qkv) {
+  auto& [extent, dtype, keys, values] = std::get<KeysAndValues>(kept_);
+  const Array& packed = qkv.packed.value();
+  const std::int64_t tokens = length() + packed.dim(1);
+  if (tokens > keys.dim(1)) take(own_rows(), tokens);
+  write_rows(packed, qkv.query_columns, lengths_, keys);
+  write_rows(packed, qkv.columns_before_value(), lengths_, values);
+  count(packed.dim(1));
+}
+
+std::vector<AttentionCache::Row> AttentionCache::own_rows() const {
+  std::vector<Row> rows;
+  for (std::int64_t b = 0; b < std::ssize(lengths_); ++b) rows.push_back({this, b});
+  return rows;
+}
+
+// Copies of the rows take the place of what is here, with room for so many tokens each.
+void AttentionCache::take(const std::vector<Row>& rows, std::int64_t tokens) {
+  auto& kept = std::get<KeysAndValues>(kept_);
+  kept.extent[0] = std::ssize(rows);
+  const std::int64_t room = room_for(tokens, kept.extent[1]);
+  const std::int64_t row = kept.extent[2] * size_of(kept.dtype);
+  const std::int64_t grain = (1 << 16) / std::max<std::int64_t>(1, tokens * row) + 1;
+  for (Array KeysAndValues::*part : {&KeysAndValues::keys, &KeysAndValues::values}) {
+    Array all({std::ssize(rows), room, kept.extent[2]}, kept.dtype);
+    parallel_for(std::ssize(rows), grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t b = begin; b < end; ++b) {
+        if (rows[b].length() == 0) continue;
+        const Array& from = rows[b].of->keys_and_values().*part;
+        std::memcpy(all.mutable_raw() + b * room * row,
+                    from.raw() + rows[b].index * from.dim(1) * row, rows[b].length() * row);
+      }
+    });
+    kept.*part = all;
+  }
+}
+
+void AttentionCache::select(const std::vector<std::int64_t>& indices) {
+  std::vector<Row> rows;
   std::vector<std::int64_t> selected;
-  for (const std::int64_t row : rows) selected.push_back(lengths_[row]);
+  for (const std::int64_t index : indices) {
+    require(index >= 0 && index < std::ssize(lengths_),
+            "multi-head attention: row {} of a cache of {}", index, lengths_.size());
+    rows.push_back({this, index});
+    selected.push_back(lengths_[index]);
+  }
+  if (auto* sums = std::get_if<LinearAttentionState>(&kept_))
+    sums->select(indices);
+  else
+    take(rows, selected.empty() ? 0 : std::ranges::max(selected));
   lengths_ = std::move(selected);
 }
 
-void AttentionCache::append(const std::vector<const AttentionCache*>& others) {
-  append_rows(others);
-  for (const AttentionCache* other : others)
-    lengths_.insert(lengths_.end(), other->lengths_.begin(), other->lengths_.end());
+void AttentionCache::append(const AttentionCache& other) {
+  require(kept_.index() == other.kept_.index(), "multi-head attention: a cache of {}",
+          kept_.index() == 0 ? "sums after one of keys" : "keys after one of sums");
+  if (auto* sums = std::get_if<LinearAttentionState>(&kept_)) {
+    const NoTape no_tape;
+    const auto& more = std::get<LinearAttentionState>(other.kept_);
+    for (Array LinearAttentionState::*part :
+         {&LinearAttentionState::sums, &LinearAttentionState::log_units,
+          &LinearAttentionState::weights})
+      sums->*part = concat({sums->*part, more.*part}, 0).value();
+  } else {
+    const KeysAndValues &own = keys_and_values(), &more = other.keys_and_values();
+    require(own.extent[1] == more.extent[1] && own.extent[2] == more.extent[2] &&
+                own.dtype == more.dtype,
+            "multi-head attention: a cache of {} {} after one of {} {}", to_string(more.extent),
+            to_string(more.dtype), to_string(own.extent), to_string(own.dtype));
+    std::vector<Row> rows = own_rows();
+    const std::vector<Row> others = other.own_rows();
+    rows.insert(rows.end(), others.begin(), others.end());
+    take(rows, std::max(length(), other.length()));
+  }
+  lengths_.insert(lengths_.end(), other.lengths_.begin(), other.lengths_.end());
 }
 
 Tensor QueryKeyValue::query() const { return part_of(packed, 0, query_columns); }

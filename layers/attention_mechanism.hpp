@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <optional>
+#include <variant>
+#include <vector>
 
 #include "autograd/ops/attention.hpp"
 #include "autograd/ops/linear_attention.hpp"
@@ -50,13 +52,18 @@ struct KeyValue {
   Tensor value() const;
 };
 
-// What an attention keeps of the tokens it has seen, so that a new token attends to them without
-// their being computed again. For inference: nothing is recorded through it.
-class AttentionCache {
+// What an attention keeps of the tokens that each row has seen, so that a new token attends to them
+// without computing them again. The softmax keeps keys and values, in memory that grows with the
+// longest row; random features keep sums, whose size does not depend on the length. For inference:
+// nothing is recorded through it.
+class AttentionCache final {
  public:
-  virtual ~AttentionCache() = default;
+  // Constructs an empty cache of keys and values: `extent` is (B, capacity, G · D).
+  AttentionCache(const Shape& extent, DType dtype);
+  // Constructs an empty cache of the sums of B rows.
+  AttentionCache(std::int64_t batch, const LinearAttentionState& empty);
 
-  // How many tokens each row has seen, and the longest of them.
+  // Return how many tokens each row has seen, and the longest row.
   const std::vector<std::int64_t>& lengths() const { return lengths_; }
   std::int64_t length() const;
 
@@ -64,19 +71,30 @@ class AttentionCache {
   // several. There may be fewer rows than before, or more.
   void select(const std::vector<std::int64_t>& rows);
 
-  // The others' rows follow the own ones. std::invalid_argument unless they are of the same kind,
-  // capacity, widths and dtype.
-  void append(const std::vector<const AttentionCache*>& others);
+  // Copies the other's rows behind the own ones. Throws std::invalid_argument unless it is of the
+  // same kind, capacity, widths and dtype.
+  void append(const AttentionCache& other);
 
- protected:
-  explicit AttentionCache(std::int64_t batch) : lengths_(batch, 0) {}
-  void count(std::int64_t tokens);  // of every row
+  // Keys and values (B, room, G · D), of which each row has filled as many as it has seen.
+  struct KeysAndValues {
+    Shape extent;  // (B, capacity, G · D)
+    DType dtype;
+    Array keys{}, values{};
+  };
+  // Return what is kept. Throw std::invalid_argument if it is of the other kind.
+  const KeysAndValues& keys_and_values() const;
+  LinearAttentionState& sums();
+
+  void add(const QueryKeyValue& qkv);  // the keys and values of more tokens of each row
+  void count(std::int64_t tokens);     // of each row, which were added to the sums
 
  private:
-  virtual void select_rows(const std::vector<std::int64_t>& rows) = 0;
-  virtual void append_rows(const std::vector<const AttentionCache*>& others) = 0;
+  struct Row;
+  std::vector<Row> own_rows() const;
+  void take(const std::vector<Row>& rows, std::int64_t tokens);
 
   std::vector<std::int64_t> lengths_;
+  std::variant<KeysAndValues, LinearAttentionState> kept_;
 };
 
 using AttentionCaches = std::vector<std::unique_ptr<AttentionCache>>;  // one a layer
@@ -94,8 +112,7 @@ class AttentionMechanism {
   virtual Tensor attend(const Tensor& x, const QueryKeyValue& qkv, AttentionCache& cache,
                         const AttentionOptions& options) const = 0;
 
-  // An empty cache for `extent` (B, capacity, G · D): the softmax keeps keys and values, in memory
-  // that grows with the longest row, random features sums whose size depends on no length.
+  // Returns an empty cache for `extent` (B, capacity, G · D).
   virtual std::unique_ptr<AttentionCache> make_cache(const Shape& extent, DType dtype) const = 0;
 
   // Cross-attention: query (B, T, C), source (B, S, 2C) -> (B, T, C).

@@ -37,6 +37,10 @@ class GraphLayer : public Module {
 
   Tensor forward(const Adjacency& graph, const NodeFeatures& x) const;  // (N, F) -> (N, C)
 
+  // Returns the weights (E, H) that a layer with attention gives to the graph's edges, else
+  // nothing.
+  virtual Tensor weights(const Adjacency&, const NodeFeatures&) const { return {}; }
+
  protected:
   GraphLayer(std::optional<Linear> self, std::int64_t out, Activation sigma)
       : own(std::move(self)), bias(Array::zeros({out}), Role::bias), activation(sigma) {}
@@ -86,8 +90,7 @@ class GraphAttention final : public GraphLayer {
     Activation activation = Activation::relu;
   };
   GraphAttention(std::int64_t in, std::int64_t out, Random& init, const Options& options);
-  Tensor weights(const Adjacency& graph,
-                 const NodeFeatures& x) const;  // w (E, H), by the graph's edges
+  Tensor weights(const Adjacency& graph, const NodeFeatures& x) const override;
   void fields(FieldVisitor& visit) override;
 
  private:

@@ -13,7 +13,7 @@
 #include "optim/adam.hpp"
 #include "optim/clip.hpp"
 #include "tests/bench/scaling.hpp"
-#include "train/generate/batched_generation.hpp"
+#include "train/generate/generate.hpp"
 
 // Training steps (forward, backward, optimizer; transformers with clipping) on random batches of
 // the true shapes, attention layers of several lengths, and generation.

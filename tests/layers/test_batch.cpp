@@ -2,7 +2,7 @@
 
 #include "autograd/ops.hpp"
 #include "tests/support/modules.hpp"
-#include "train/generate/batched_generation.hpp"
+#include "train/generate/generate.hpp"
 
 // Texts that are written together, against the same ones alone.
 namespace tapestry {
@@ -85,7 +85,7 @@ TEST_CASE("generate: rows of one length or of their own have the bits that they 
     alone.push_back(model.make_caches(1));
     model.forward(random_tokens({1, length}, 53, static_cast<std::uint64_t>(length)), alone.back());
     for (std::size_t layer = 0; layer < together.size(); ++layer)
-      together[layer]->append({alone.back()[layer].get()});
+      together[layer]->append(*alone.back()[layer]);
   }
   CHECK(together.front()->lengths() == lengths);
   for (const std::int64_t T : {1, 2}) {
@@ -107,8 +107,8 @@ TEST_CASE("layers: caches of two kinds or sizes are not joined") {
   const auto keys = by_keys.make_cache(1, 4), sums = by_sums.make_cache(1, 4),
              others = wider.make_cache(1, 4), longer = by_keys.make_cache(1, 5);
   for (const AttentionCache* other : {sums.get(), others.get(), longer.get()})
-    CHECK_THROWS_AS(keys->append({other}), std::invalid_argument);
-  CHECK_THROWS_WITH_AS(sums->append({keys.get()}),
+    CHECK_THROWS_AS(keys->append(*other), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(sums->append(*keys),
                        "multi-head attention: a cache of keys after one of sums",
                        std::invalid_argument);
   CHECK(keys->lengths() == std::vector<std::int64_t>{0});

@@ -109,8 +109,8 @@ TEST_CASE("chat: what the model remembers is what it would read from the beginni
     said.push_back({Speaker::user, message});
     Random random(1, Stream::sample);
     std::vector<std::int32_t> wanted;
-    generate(*begin_decoding(std::get<Transformer>(task.network())), encoder.encode_question(said),
-             5, {.temperature = 0, .tokens = tokenizer.size()}, random, [&](std::int32_t token) {
+    generate(std::get<Transformer>(task.network()), {{encoder.encode_question(said), 5, random}},
+             {.temperature = 0, .tokens = tokenizer.size()}, [&](std::size_t, std::int32_t token) {
                if (task.ends_text(token)) return false;
                wanted.push_back(token);
                return true;

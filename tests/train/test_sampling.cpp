@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <set>
@@ -18,17 +19,15 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-// Says the same logits whatever it reads.
-class Constant final : public DecodingState {
- public:
-  explicit Constant(std::vector<float> logits) : logits_(std::move(logits)) {}
-  Array read(const Tokens&) override {
-    return Array::of(std::vector<float>(logits_), {std::ssize(logits_)});
-  }
-
- private:
-  std::vector<float> logits_;
-};
+// Returns a model that predicts the same logits whatever it reads: they are the head's biases.
+RecurrentNetwork constant_model(const std::vector<float>& logits) {
+  Random init(1, Stream::init);
+  RecurrentNetwork model({.vocabulary = std::ssize(logits), .width = 1}, init);
+  const auto weights = model.head->weight.value().mutable_values<float>();
+  std::ranges::fill(weights, 0.0F);
+  std::ranges::copy(logits, model.head->bias.value().mutable_values<float>().begin());
+  return model;
+}
 
 struct Shown {
   std::vector<std::string> pieces{};
@@ -108,9 +107,8 @@ TEST_CASE("choose_token: min_p leaves tokens of a share of the likeliest one's p
 TEST_CASE("generate: a repetition penalty, as transformers has it") {
   const auto greedy = [](const std::vector<float>& logits, const Tokens& prompt, double penalty) {
     Random random(1, Stream::sample);
-    Constant model(logits);
-    DecodingState& reader = model;
-    return generate(reader, prompt, 6, {.temperature = 0, .repetition_penalty = penalty}, random);
+    return generate(constant_model(logits), prompt, 6,
+                    {.temperature = 0, .repetition_penalty = penalty}, random);
   };
   // RepetitionPenaltyLogitsProcessor of transformers 5.23, greedily.
   CHECK(greedy({1.0F, 2.0F, 1.8F, 2.5F, -0.5F, -0.6F}, {3}, 1.5) == Tokens{1, 2, 3, 3, 3, 3});

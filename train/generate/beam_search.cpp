@@ -7,6 +7,7 @@
 
 #include "autograd/check.hpp"
 #include "autograd/ops/softmax.hpp"
+#include "train/generate/generate.hpp"
 
 namespace tapestry {
 namespace {
@@ -34,7 +35,7 @@ class Beam {
     std::vector<Hypothesis> next;
     std::vector<std::pair<double, std::pair<std::size_t, std::int32_t>>> candidates;
     for (std::size_t i = 0; i < live_.size(); ++i)
-      for (const std::int32_t token : likeliest(log_probabilities[i]))
+      for (const std::int32_t token : largest(log_probabilities[i], options_.beams))
         candidates.push_back({live_[i].score + log_probabilities[i][token], {i, token}});
     std::ranges::sort(candidates, [](const auto& a, const auto& b) {
       return a.first > b.first || (a.first == b.first && a.second < b.second);
@@ -83,21 +84,6 @@ class Beam {
     has_ended_ = true;
     ended_ = hypothesis.tokens;
     best_rating_ = rating;
-  }
-
-  Tokens likeliest(std::span<const float> log_probabilities) const {
-    const auto count = std::min(options_.beams, std::ssize(log_probabilities));
-    Tokens tokens(log_probabilities.size());
-    for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(i);
-    const auto likelier = [&](std::int32_t a, std::int32_t b) {
-      const float x = log_probabilities[a];
-      const float y = log_probabilities[b];
-      return x > y || (x == y && a < b);
-    };
-    std::ranges::partial_sort(tokens, tokens.begin() + static_cast<std::ptrdiff_t>(count),
-                              likelier);
-    tokens.resize(count);
-    return tokens;
   }
 
   TranslateOptions options_;

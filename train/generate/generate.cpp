@@ -3,80 +3,60 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <set>
+#include <utility>
 
 #include "autograd/argmax.hpp"
 #include "autograd/check.hpp"
+#include "autograd/kernels/matmul.hpp"
+#include "autograd/ops/shaping.hpp"
 
 namespace tapestry {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
+using Rows = std::vector<std::int64_t>;
 
-// logits (1, T, V) -> those of the last token (V), float32.
-Array last_row(const Tensor& logits) {
+// The most rows whose products have the bits that each row has alone.
+constexpr std::size_t most_together = few_rows;
+
+// logits (B, T, V) -> those of each row's last token (V), float32.
+std::vector<Array> last_of_each(const Tensor& logits) {
   const Array wide = logits.value().to(DType::float32);
-  const auto values = wide.values<float>().last(logits.dim(2));
-  return Array::of(std::vector<float>(values.begin(), values.end()), {logits.dim(2)});
+  const std::int64_t B = wide.dim(0), T = wide.dim(1), V = wide.dim(2);
+  std::vector<Array> rows;
+  for (std::int64_t b = 0; b < B; ++b)
+    rows.push_back(wide.part(((b + 1) * T - 1) * V, (b + 1) * T * V));
+  return rows;
 }
 
-class TransformerDecodingState final : public DecodingState {
- public:
-  explicit TransformerDecodingState(const Transformer& model)
-      : model_(model), caches_(model.make_caches(1)) {}
-
-  Array read(const Tokens& tokens) override {
-    const std::int64_t context = model_.options.context, seen = caches_.front()->length();
-    text_.insert(text_.end(), tokens.begin(), tokens.end());
-    if (seen + std::ssize(tokens) <= context) return read_last(std::ssize(tokens));
-    if (seen > 0) caches_ = model_.make_caches(1);
-    return read_last(seen > 0 ? (context + 1) / 2 : context);
-  }
-
- private:
-  Array read_last(std::int64_t count) {
-    const Tokens unread(text_.end() - count, text_.end());
-    return last_row(model_.forward(one_row(unread), caches_));
-  }
-
-  const Transformer& model_;
-  AttentionCaches caches_;
-  Tokens text_;
-};
-
-class RecurrentDecodingState final : public DecodingState {
- public:
-  explicit RecurrentDecodingState(const RecurrentNetwork& model)
-      : model_(model), states_(model.make_states(1)) {}
-
-  Array read(const Tokens& tokens) override {
-    return last_row(model_.forward(one_row(tokens), states_));
-  }
-
- private:
-  const RecurrentNetwork& model_;
-  std::vector<Tensor> states_;
-};
-
 }  // namespace
+
+Tokens largest(std::span<const float> values, std::int64_t count) {
+  Tokens order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto is_before = [&](std::int32_t a, std::int32_t b) {
+    return values[a] > values[b] || (values[a] == values[b] && a < b);
+  };
+  if (count < std::ssize(order)) {
+    std::ranges::partial_sort(order, order.begin() + count, is_before);
+    order.resize(count);
+  } else {
+    std::ranges::sort(order, is_before);
+  }
+  return order;
+}
 
 std::int32_t choose_token(const Array& logits, const SamplingOptions& options, Random& random) {
   const auto all = logits.values<float>();
   const auto values = options.tokens > 0 ? all.first(options.tokens) : all;
-  const auto likelier = [&](std::int32_t a, std::int32_t b) {
-    const float x = values[a], y = values[b];
-    return x > y || (x == y && a < b);
-  };
   const auto likeliest = static_cast<std::int32_t>(argmax(values));
   if (options.temperature == 0) return likeliest;
-  std::vector<std::int32_t> tokens(values.size());
+  Tokens tokens(values.size());
   std::iota(tokens.begin(), tokens.end(), 0);
-  if (options.top_k > 0 && options.top_k < std::ssize(tokens)) {
-    std::ranges::partial_sort(tokens, tokens.begin() + options.top_k, likelier);
-    tokens.resize(options.top_k);
-  } else if (options.top_p < 1) {
-    std::ranges::sort(tokens, likelier);
-  }
+  if (options.top_k > 0 && options.top_k < std::ssize(tokens))
+    tokens = largest(values, options.top_k);
+  else if (options.top_p < 1)
+    tokens = largest(values, std::ssize(values));
   const double best = values[likeliest];
   std::vector<double> weights;
   for (std::int32_t token : tokens)
@@ -116,35 +96,142 @@ std::int32_t TokenChooser::choose(Array logits, Random& random) {
   return token;
 }
 
-std::unique_ptr<DecodingState> begin_decoding(const Transformer& model) {
-  return std::make_unique<TransformerDecodingState>(model);
+// --- the decoding state ---
+
+void DecodingState::Memory::append(const Memory& other) {
+  for (std::size_t layer = 0; layer < caches.size(); ++layer)
+    caches[layer]->append(*other.caches[layer]);
+  for (std::size_t layer = 0; layer < states.size(); ++layer)
+    states[layer] = concat({states[layer], other.states[layer]}, 0);
 }
 
-std::unique_ptr<DecodingState> begin_decoding(const RecurrentNetwork& model) {
-  return std::make_unique<RecurrentDecodingState>(model);
+void DecodingState::Memory::select(const Rows& rows) {
+  for (const auto& cache : caches) cache->select(rows);
+  for (Tensor& state : states) state = state.value().select(rows);
 }
 
-void generate(DecodingState& reader, const Tokens& prompt, std::int64_t tokens,
-              const SamplingOptions& options, Random& random,
-              const std::function<bool(std::int32_t)>& take) {
-  require(!prompt.empty(), "generate: an empty prompt");
-  TokenChooser chooser(options);
-  chooser.read(prompt);
-  Tokens unread = prompt;
-  for (std::int64_t i = 0; i < tokens; ++i) {
-    unread = {chooser.choose(reader.read(unread), random)};
-    if (!take(unread.front())) return;
+DecodingState::DecodingState(const Transformer& model)
+    : transformer_(&model), memory_(make_memory(0)) {}
+
+DecodingState::DecodingState(const RecurrentNetwork& model)
+    : recurrent_(&model), memory_(make_memory(0)) {}
+
+DecodingState::Memory DecodingState::make_memory(std::int64_t rows) const {
+  if (transformer_) return {.caches = transformer_->make_caches(rows)};
+  return {.states = recurrent_->make_states(rows)};
+}
+
+Tensor DecodingState::forward(const Array& tokens, Memory& memory) const {
+  return transformer_ ? transformer_->forward(tokens, memory.caches)
+                      : recurrent_->forward(tokens, memory.states);
+}
+
+// Whether the context of a row holds so many tokens more.
+bool DecodingState::has_room(std::int64_t row, std::int64_t tokens) const {
+  if (!transformer_) return true;
+  return memory_.caches.front()->lengths()[row] + tokens <= transformer_->options.context;
+}
+
+// Reads the last tokens of a text as a new last row.
+Array DecodingState::read_end(std::int64_t row, std::int64_t tokens) {
+  const Tokens& text = texts_[row];
+  Memory own = make_memory(1);
+  const Tensor logits = forward(one_row({text.end() - tokens, text.end()}), own);
+  memory_.append(own);
+  return last_of_each(logits).front();
+}
+
+Array DecodingState::begin(const Tokens& prompt) {
+  texts_.push_back(prompt);
+  const std::int64_t tokens = std::ssize(prompt);
+  const std::int64_t context = transformer_ ? transformer_->options.context : tokens;
+  return read_end(std::ssize(texts_) - 1, std::min(tokens, context));
+}
+
+std::vector<Array> DecodingState::read(const Array& tokens) {
+  const std::int64_t B = std::ssize(texts_), T = tokens.dim(1);
+  require(tokens.dim(0) == B, "decoding: tokens {} for {} texts", to_string(tokens.shape()), B);
+  const auto values = tokens.values<std::int32_t>();
+  bool have_room = true;
+  for (std::int64_t b = 0; b < B; ++b) {
+    const auto added = values.subspan(b * T, T);
+    texts_[b].insert(texts_[b].end(), added.begin(), added.end());
+    have_room = have_room && has_room(b, T);
   }
+  return have_room ? last_of_each(forward(tokens, memory_)) : read_past_context(tokens);
 }
 
-Tokens generate(DecodingState& reader, const Tokens& prompt, std::int64_t tokens,
-                const SamplingOptions& options, Random& random) {
-  Tokens text;
-  generate(reader, prompt, tokens, options, random, [&](std::int32_t token) {
-    text.push_back(token);
-    return true;
-  });
-  return text;
+// Some rows have no room: each of them reads its later half alone, as the last row, and then all
+// rows are put into their order again.
+std::vector<Array> DecodingState::read_past_context(const Array& tokens) {
+  Rows order, full;
+  for (std::int64_t b = 0; b < tokens.dim(0); ++b)
+    (has_room(b, tokens.dim(1)) ? order : full).push_back(b);
+  memory_.select(order);
+  std::vector<Array> logits;
+  if (!order.empty()) logits = last_of_each(forward(tokens.select(order), memory_));
+  for (const std::int64_t b : full) {
+    logits.push_back(read_end(b, (transformer_->options.context + 1) / 2));
+    order.push_back(b);
+  }
+  Rows places(order.size());
+  std::vector<Array> ordered(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    places[order[i]] = static_cast<std::int64_t>(i);
+    ordered[order[i]] = logits[i];
+  }
+  memory_.select(places);
+  return ordered;
+}
+
+void DecodingState::keep(const Rows& rows) {
+  memory_.select(rows);
+  std::vector<Tokens> kept;
+  for (const std::int64_t row : rows) kept.push_back(std::move(texts_[row]));
+  texts_ = std::move(kept);
+}
+
+// --- generation ---
+
+std::vector<Tokens> generate(DecodingState state, std::vector<Request> requests,
+                             const SamplingOptions& options, const KeepsGoing& continues) {
+  for (const Request& request : requests)
+    require(!request.prompt.empty(), "generate: an empty prompt");
+  std::vector<Tokens> texts(requests.size());
+  std::vector<TokenChooser> choosers(requests.size(), TokenChooser(options));
+  std::vector<std::size_t> active;  // the request of each row
+  std::vector<Array> logits;
+  for (std::size_t next = 0; next < requests.size() || !active.empty();) {
+    for (; active.size() < most_together && next < requests.size(); ++next) {
+      if (requests[next].tokens <= 0) continue;
+      choosers[next].read(requests[next].prompt);
+      logits.push_back(state.begin(requests[next].prompt));
+      active.push_back(next);
+    }
+    Rows rows;
+    Tokens chosen;
+    std::vector<std::size_t> kept;
+    for (std::size_t row = 0; row < active.size(); ++row) {
+      const std::size_t i = active[row];
+      const std::int32_t token = choosers[i].choose(logits[row], requests[i].random);
+      texts[i].push_back(token);
+      const bool ends = continues && !continues(i, token);
+      if (ends || std::ssize(texts[i]) == requests[i].tokens) continue;
+      rows.push_back(static_cast<std::int64_t>(row));
+      chosen.push_back(token);
+      kept.push_back(i);
+    }
+    if (kept.size() < active.size()) state.keep(rows);
+    active = std::move(kept);
+    logits.clear();
+    if (!active.empty()) logits = state.read(Array::of(chosen, {std::ssize(chosen), 1}));
+  }
+  return texts;
+}
+
+Tokens generate(DecodingState state, const Tokens& prompt, std::int64_t tokens,
+                const SamplingOptions& options, const Random& random) {
+  return generate(std::move(state), {{prompt, tokens, random}}, options).front();
 }
 
 }  // namespace tapestry

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <set>
 #include <span>
 #include <vector>
@@ -11,70 +10,104 @@
 
 namespace tapestry {
 
-// Tokens as a batch of one text (1, T).
+// Returns tokens as a batch of one text (1, T).
 inline Array one_row(const std::vector<std::int32_t>& tokens) {
   return Array::of(tokens, {1, std::ssize(tokens)});
 }
 
+// Returns the indices of the `count` largest values, the largest first; of equal values, those that
+// come first.
+std::vector<std::int32_t> largest(std::span<const float> values, std::int64_t count);
+
 struct SamplingOptions {
-  double temperature = 1;
-  std::int64_t top_k = 0;  // 0: all
-  double top_p = 1;
-  double min_p = 0;
-  double repetition_penalty = 1;  // above 1, what was read or written is less likely to come again
-  std::int64_t tokens = 0;        // only the first so many have a meaning; 0: all
+  double temperature = 1;  // 0: always the most probable token
+  std::int64_t top_k = 0;  // choose among the k most probable tokens; 0: among all
+  double top_p = 1;        // among the fewest tokens whose probabilities sum to p
+  double min_p = 0;        // among those at least p times as probable as the most probable one
+  double repetition_penalty = 1;  // above 1, a token that stands in the text becomes less probable
+  std::int64_t tokens = 0;        // the first so many tokens have a meaning; 0: all
 };
 
-// One of V tokens by its logits. A temperature of 0 takes the likeliest; top_k, top_p (Holtzman
-// et al. 2019, arXiv 1904.09751) and min_p, a share of the likeliest one's probability (Nguyen et
-// al. 2024, arXiv 2407.01082), leave only the likeliest tokens to choose from.
+// Returns one of V tokens, sampled by its logits (V). For top_p see Holtzman et al. 2019 (arXiv
+// 1904.09751), for min_p Nguyen et al. 2024 (arXiv 2407.01082).
 std::int32_t choose_token(const Array& logits, const SamplingOptions& options, Random& random);
 
-// Chooses the tokens of one text. The logits of those that stand in it are divided by the
-// repetition penalty, or multiplied where they are negative (Keskar et al. 2019, arXiv 1909.05858;
-// negative ones as the library transformers has them).
+// Chooses the tokens of one text. The logits of tokens that stand in it are divided by the
+// repetition penalty if they are positive (Keskar et al. 2019, arXiv 1909.05858), and multiplied by
+// it if they are negative (as the library transformers does).
 class TokenChooser final {
  public:
   explicit TokenChooser(const SamplingOptions& options) : options_(options) {}
 
-  void read(std::span<const std::int32_t> tokens);  // which stand in the text
-  std::int32_t choose(Array logits,
-                      Random& random);  // the next one, by logits (V), which it may change
+  // Adds tokens that stand in the text.
+  void read(std::span<const std::int32_t> tokens);
+  // Returns the next token by its logits (V), which it may change.
+  std::int32_t choose(Array logits, Random& random);
 
  private:
   SamplingOptions options_;
   std::set<std::int32_t> seen_{};
 };
 
-// A model in the middle of a text, with what it keeps of the tokens that it has read.
-class DecodingState {
+// A model in the middle of B texts, one in each row, and what it keeps of the tokens that it has
+// read. A transformer keeps keys and values; when its context is full, it reads the later half
+// again. A recurrent network keeps its states. The model outlives it.
+class DecodingState final {
  public:
-  virtual ~DecodingState() = default;
-  virtual Array read(const std::vector<std::int32_t>& tokens) = 0;  // the logits (V) of the next
+  // Without a text; implicit, so that a model can be given to generate().
+  DecodingState(const Transformer& model);
+  DecodingState(const RecurrentNetwork& model);
+
+  // Adds a text as the last row. Returns the logits (V), float32, of the token after the prompt.
+  Array begin(const std::vector<std::int32_t>& prompt);
+  // Appends tokens (B, T) int32 to the texts. Returns the logits (V), float32, of the token that
+  // follows in each row. Up to 16 rows have the bits that each has alone.
+  std::vector<Array> read(const Array& tokens);
+  // Keeps these rows, in this order, and forgets the others.
+  void keep(const std::vector<std::int64_t>& rows);
+
+ private:
+  // Of each layer: the caches of a transformer, or the states (B, C) of a recurrent network.
+  struct Memory {
+    AttentionCaches caches{};
+    std::vector<Tensor> states{};
+
+    void append(const Memory& other);  // whose rows follow the own ones
+    void select(const std::vector<std::int64_t>& rows);
+  };
+
+  Memory make_memory(std::int64_t rows) const;
+  Tensor forward(const Array& tokens, Memory& memory) const;
+  bool has_room(std::int64_t row, std::int64_t tokens) const;
+  Array read_end(std::int64_t row, std::int64_t tokens);
+  std::vector<Array> read_past_context(const Array& tokens);
+
+  const Transformer* transformer_ = nullptr;  // one of both is null
+  const RecurrentNetwork* recurrent_ = nullptr;
+  Memory memory_;
+  std::vector<std::vector<std::int32_t>> texts_{};
 };
 
-// At the start of a text. The model must outlive its reader.
-// A transformer keeps keys and values; when its context is full, it reads the later half again.
-std::unique_ptr<DecodingState> begin_decoding(const Transformer& model);
-// A recurrent network keeps its states, at the same cost however long the text.
-std::unique_ptr<DecodingState> begin_decoding(const RecurrentNetwork& model);
+// A text to generate.
+struct Request {
+  std::vector<std::int32_t> prompt;
+  std::int64_t tokens = 0;  // generated after the prompt, at most
+  Random random;            // of this text alone: it does not depend on the other requests
+};
 
-// Gives `take` the tokens that follow the prompt, one by one as they are chosen, until it returns
-// false, and at most `tokens`.
-void generate(DecodingState& reader, const std::vector<std::int32_t>& prompt, std::int64_t tokens,
-              const SamplingOptions& options, Random& random,
-              const std::function<bool(std::int32_t)>& take);
+// Takes each generated token of each request, and returns whether that text continues after it.
+using KeepsGoing = std::function<bool(std::size_t request, std::int32_t token)>;
 
-// All of the `tokens` tokens that follow the prompt.
-std::vector<std::int32_t> generate(DecodingState& reader, const std::vector<std::int32_t>& prompt,
+// Returns the tokens that follow each prompt. Up to 16 texts are generated together, so that the
+// weights are read once for all of them; each has the tokens that it has alone. A text that ends
+// makes room for the next. Throws std::invalid_argument for an empty prompt.
+std::vector<std::vector<std::int32_t>> generate(DecodingState state, std::vector<Request> requests,
+                                                const SamplingOptions& options,
+                                                const KeepsGoing& continues = {});
+
+// Returns the `tokens` tokens that follow one prompt.
+std::vector<std::int32_t> generate(DecodingState state, const std::vector<std::int32_t>& prompt,
                                    std::int64_t tokens, const SamplingOptions& options,
-                                   Random& random);
-
-template <class Model>
-std::vector<std::int32_t> generate(const Model& model, const std::vector<std::int32_t>& prompt,
-                                   std::int64_t tokens, const SamplingOptions& options,
-                                   Random& random) {
-  return generate(*begin_decoding(model), prompt, tokens, options, random);
-}
+                                   const Random& random);
 
 }  // namespace tapestry

@@ -1,12 +1,16 @@
-#include "train/tasks/language/chat.hpp"
-
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "data/input_file.hpp"
+#include "data/text/chat_encoder.hpp"
 #include "train/generate/token_text.hpp"
 #include "train/tasks/language/kept_chat_template.hpp"
-#include "train/tasks/language/sampling_options.hpp"
+#include "train/tasks/language/text_generator.hpp"
 
 namespace tapestry {
 namespace {
@@ -40,7 +44,45 @@ ChatTemplate template_of(const LanguageModel& task, const Options& options) {
   return *own;
 }
 
-}  // namespace
+struct ChatOptions {
+  SamplingOptions sampling{};
+  std::string system{};     // said before all; empty: what the template has for that
+  std::int64_t tokens = 0;  // of an answer, at most; 0: as many as the context has room for
+  std::uint64_t seed = 1;
+};
+
+// A conversation with a trained model, which keeps what was said and the keys of what was read.
+class Chat final {
+ public:
+  // The task outlives it. InputError where the template does not suit its tokenizer.
+  Chat(const LanguageModel& task, const ChatTemplate& chat_template, ChatOptions options);
+
+  // Gives the model's answer on as it comes, while `continues` holds. Where the context is full the
+  // oldest exchange is forgotten. InputError where the message alone is too long, or not UTF-8: it
+  // is as if it had not been said.
+  Answer answer(const std::string& message, const TextSink& sink,
+                const std::function<bool()>& continues);
+
+ private:
+  struct Exchange {
+    std::string question;
+    std::vector<std::int32_t> answer{};
+  };
+
+  std::vector<std::int32_t> tokens() const;  // all that was said, as far as the answer has come
+  std::vector<std::int32_t> make_room(Answer& answer);
+  void ask(const std::string& message, Answer& answer);
+  Array read(const std::vector<std::int32_t>& tokens);
+  std::int64_t context() const;
+
+  const LanguageModel& task_;
+  ChatOptions options_;
+  ChatEncoder encoder_;
+  std::vector<Exchange> exchanges_{};  // that are remembered
+  std::uint64_t said_ = 0;
+  std::optional<DecodingState> state_{};  // null before the first answer
+  std::vector<std::int32_t> read_{};      // the tokens that it has read
+};
 
 Chat::Chat(const LanguageModel& task, const ChatTemplate& chat_template, ChatOptions options)
     : task_(task),
@@ -100,17 +142,15 @@ void Chat::ask(const std::string& message, Answer& answer) {
   }
 }
 
-// The logits of what follows. What the reader has read already is not read again.
+// Returns the logits of the token that follows. Tokens that were read before are not read again.
 Array Chat::read(const std::vector<std::int32_t>& all) {
+  const std::vector<std::int32_t> before = std::exchange(read_, all);
   const bool continues =
-      reader_ && read_.size() < all.size() && std::equal(read_.begin(), read_.end(), all.begin());
-  if (!continues) {
-    reader_ = std::visit([](const auto& model) { return begin_decoding(model); }, task_.network());
-    read_.clear();
-  }
-  const std::vector<std::int32_t> unread(all.begin() + std::ssize(read_), all.end());
-  read_ = all;
-  return reader_->read(unread);
+      state_ && before.size() < all.size() && std::equal(before.begin(), before.end(), all.begin());
+  if (continues)
+    return state_->read(one_row({all.begin() + std::ssize(before), all.end()})).front();
+  state_.emplace(begin_decoding(task_));
+  return state_->begin(all);
 }
 
 Answer Chat::answer(const std::string& message, const TextSink& sink,
@@ -139,8 +179,6 @@ Answer Chat::answer(const std::string& message, const TextSink& sink,
   text.finish();
   return answer;
 }
-
-namespace {
 
 ChatSession talk(LanguageModel& task, const Options& options) {
   const auto chat =

@@ -1,6 +1,5 @@
 #include "train/tasks/language/text_generator.hpp"
 
-#include "train/generate/batched_generation.hpp"
 #include "train/generate/token_text.hpp"
 
 namespace tapestry {
@@ -9,6 +8,19 @@ namespace {
 constexpr const char* line_end = "\n";  // stands before a name and after it
 
 }  // namespace
+
+SamplingOptions sampling::chosen(const Options& options, const LanguageModel& task) {
+  return {.temperature = options[temperature],
+          .top_k = options[top_k],
+          .top_p = options[top_p],
+          .min_p = options[min_p],
+          .repetition_penalty = options[repetition_penalty],
+          .tokens = task.tokenizer().size()};
+}
+
+DecodingState begin_decoding(const LanguageModel& task) {
+  return std::visit([](const auto& model) { return DecodingState(model); }, task.network());
+}
 
 TextGenerator::TextGenerator(const LanguageModel& task, WritingOptions options)
     : task_(task), options_(std::move(options)) {
@@ -29,13 +41,14 @@ void TextGenerator::write(const std::vector<std::int32_t>& first, std::int64_t i
 
 void TextGenerator::write_tokens(const std::vector<std::int32_t>& first, std::int64_t i,
                                  const TakeToken& take) const {
-  Random random(options_.seed, Stream::sample, i);
-  std::visit(
-      [&](const auto& model) {
-        generate(*begin_decoding(model), first, options_.tokens, options_.sampling, random,
-                 [&](std::int32_t token) { return !task_.ends_text(token) && take(token); });
-      },
-      task_.network());
+  generate(begin_decoding(task_), {request(first, i)}, options_.sampling,
+           [&](std::size_t, std::int32_t token) { return !task_.ends_text(token) && take(token); });
+}
+
+Request TextGenerator::request(const std::vector<std::int32_t>& first, std::int64_t i) const {
+  return {.prompt = first,
+          .tokens = options_.tokens,
+          .random = Random(options_.seed, Stream::sample, i)};
 }
 
 std::vector<std::string> TextGenerator::continued(const std::vector<std::string>& begins,
@@ -48,18 +61,12 @@ std::vector<std::string> TextGenerator::continued(const std::vector<std::string>
       std::string& continuation = continuations[requests.size()];
       texts.emplace_back(task_.tokenizer(), options_.stops,
                          [&continuation](std::string_view more) { continuation += more; });
-      requests.push_back({.prompt = first_tokens(begin),
-                          .tokens = options_.tokens,
-                          .random = Random(options_.seed, Stream::sample, i)});
+      requests.push_back(request(first_tokens(begin), i));
     }
   const auto continues = [&](std::size_t request, std::int32_t token) {
     return !task_.ends_text(token) && texts[request].add(token);
   };
-  std::visit(
-      [&](const auto& model) {
-        generate(model, std::move(requests), options_.sampling, continues);
-      },
-      task_.network());
+  generate(begin_decoding(task_), std::move(requests), options_.sampling, continues);
   for (TokenText& text : texts) text.finish();
   return continuations;
 }

@@ -6,41 +6,69 @@
 #include <vector>
 
 #include "train/generate/generate.hpp"
+#include "train/tasks/inspectors.hpp"
 #include "train/tasks/language/language_model.hpp"
 
 namespace tapestry {
+
+// The options of `sample` and `chat` that say how a language model's next token is chosen.
+namespace sampling {
+
+inline const Key<double> temperature = temperature_option("0: always the likeliest");
+inline const Key<std::int64_t> top_k{
+    "top-k", 0, "choose among the k likeliest tokens", {.low = 1, .high = 10000000}};
+inline const Key<double> top_p{
+    "top-p", 1, "among the likeliest that share p", {.low = 0, .high = 1}};
+inline const Key<double> min_p{
+    "min-p", 0, "among those at least p times as likely as the likeliest", {.low = 0, .high = 1}};
+inline const Key<double> repetition_penalty{
+    "repetition-penalty",
+    1,
+    "above 1: what was read or written comes less often again",
+    {.low = 0.01, .high = 100}};
+
+SamplingOptions chosen(const Options& options, const LanguageModel& task);
+
+}  // namespace sampling
+
+// Returns the model of the task, which outlives it, in the middle of no text yet.
+DecodingState begin_decoding(const LanguageModel& task);
 
 struct WritingOptions {
   SamplingOptions sampling{};
   std::uint64_t seed = 1;
   std::int64_t tokens = 0;           // at most; 0: 500, or of a name as many as the context holds
-  std::vector<std::string> stops{};  // texts that it ends before; empty ones stop nothing
+  std::vector<std::string> stops{};  // a text ends before one of them; "" stops nothing
 };
 
-// Writes with a trained model, which outlives it. The same seed and number give the same text.
+// Generates texts with a trained model, which outlives it. The same seed and number of a text give
+// the same text.
 class TextGenerator final {
  public:
-  // Gets what was written, and says whether it shall go on.
+  // Take what was generated, and return whether the text continues.
   using TakeText = std::function<bool(std::string_view piece)>;
   using TakeToken = std::function<bool(std::int32_t token)>;
 
   TextGenerator(const LanguageModel& task, WritingOptions options);
 
-  // What the model reads of the beginning of a text or name; InputError as of Tokenizer::encode.
+  // Returns the tokens of the beginning of a text or name. Throws as Tokenizer::encode.
   std::vector<std::int32_t> first_tokens(const std::string& begin) const;
 
-  // What follows these, the i-th of such texts, in pieces of whole characters.
+  // Generates what follows these tokens, the i-th of such texts, in pieces of whole characters.
   void write(const std::vector<std::int32_t>& first, std::int64_t i, const TakeText& take) const;
 
-  // The same as tokens, without the one that ends the text. No text stops them.
+  // Generates the same as tokens, without the one that ends the text and without regard to stops.
   void write_tokens(const std::vector<std::int32_t>& first, std::int64_t i,
                     const TakeToken& take) const;
 
-  // What follows each of the beginnings, `each` times, all together: as write() gives it alone.
+  // Returns what follows each of the beginnings, `each` times. All texts are generated together,
+  // and each is the one that write() generates.
   std::vector<std::string> continued(const std::vector<std::string>& begins,
                                      std::int64_t each) const;
 
  private:
+  Request request(const std::vector<std::int32_t>& first, std::int64_t i) const;
+
   const LanguageModel& task_;
   WritingOptions options_;
 };
