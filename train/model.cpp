@@ -74,15 +74,14 @@ WritingOptions writing_options(const GenerationOptions& options) {
 // InputError where a program could do nothing with it, before the data of its task are asked for.
 TrainedModel load_usable(const std::string& run) {
   const Checkpoint checkpoint = trained_head(run);
-  const std::string task =
-      Config::peek({{checkpoint.path, checkpoint.config}}, {}, key::task.name).value;
+  const Config config = config_of(checkpoint);
   std::vector<std::string> usable;
   for (const auto& [name, spec] : task_registry())
     if (spec.is_usable_in_programs) usable.push_back(name);
-  expect_input(std::ranges::count(usable, task) == 1,
-               "{}: is of the task {}; a program can use models of {}", checkpoint.path, task,
-               fmt::join(usable, ", "));
-  return load_trained(checkpoint, {}, false);
+  expect_input(spec_of(config).is_usable_in_programs,
+               "{}: is of the task {}; a program can use models of {}", checkpoint.path,
+               config[key::task], fmt::join(usable, ", "));
+  return load_trained(checkpoint, config, false);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <filesystem>
+#include <ranges>
 
 #include "data/input_file.hpp"
 #include "train/config/keys.hpp"
@@ -78,16 +79,33 @@ const std::string& kept_value(const std::map<std::string, std::string>& metadata
 
 namespace {
 
-Config resolve(const std::vector<ConfigText>& texts, const std::vector<std::string>& overrides) {
-  const auto [name, origin] = Config::peek(texts, overrides, key::task.name);
+// Returns the task that a config names, before its other keys are known: the last setting of
+// `task`, with an empty text if there is none.
+TomlSetting chosen_task(const std::vector<ConfigDocument>& documents,
+                        const std::vector<std::string>& overrides) {
+  TomlSetting chosen{
+      .name = key::task.name, .origin = documents.front().source, .value = Value(std::string())};
+  for (const ConfigDocument& document : documents | std::views::reverse)
+    if (const TomlSetting* setting = document.find(key::task.name)) chosen = *setting;
+  for (const std::string& given : overrides)
+    if (given.substr(0, given.find('=')) == key::task.name) chosen = parse_override(given, true);
+  expect_input(chosen.as_type_of(Value(std::string())).has_value(),
+               "{}: {} = {}: expected a string", chosen.origin, chosen.name, chosen.shown());
+  return chosen;
+}
+
+Config resolve(const std::vector<ConfigDocument>& documents,
+               const std::vector<std::string>& overrides) {
+  const TomlSetting chosen = chosen_task(documents, overrides);
+  const auto& name = std::get<std::string>(*chosen.value);
   const auto spec = task_registry().find(name);
   std::vector<std::string> tasks;
   for (const auto& [known, any] : task_registry()) tasks.push_back(known);
   expect_input(!name.empty(), "{}: no task; the first line of a config is task = \"…\", one of {}",
-               texts.front().source, fmt::join(tasks, ", "));
-  expect_input(spec != task_registry().end(), "{}: task = {}: expected one of {}{}", origin,
+               documents.front().source, fmt::join(tasks, ", "));
+  expect_input(spec != task_registry().end(), "{}: task = {}: expected one of {}{}", chosen.origin,
                to_toml(Value(name)), fmt::join(tasks, ", "), did_you_mean(name, tasks, "\""));
-  Config config(texts, overrides, key::with_common_keys(spec->second.keys));
+  Config config(documents, overrides, key::with_common_keys(spec->second.keys));
   make_path_absolute(config, key::data_path);
   make_path_absolute(config, key::from);
   return config;
@@ -100,22 +118,26 @@ Config parse_config(const std::string& text, const std::string& source,
   return resolve(with_bases({source, text}), overrides);
 }
 
+Config resolved_config(const ConfigDocument& document, const std::vector<std::string>& overrides) {
+  return resolve({document}, overrides);
+}
+
 Config resolved_config(const std::string& text, const std::string& source,
                        const std::vector<std::string>& overrides) {
-  return resolve({{source, text}}, overrides);
+  return resolved_config(ConfigDocument(source, text), overrides);
 }
 
 Config load_config(const std::string& path_or_name, const std::vector<std::string>& overrides,
-                   const std::optional<ConfigText>& beneath) {
-  std::vector<ConfigText> texts = with_bases(read_config(path_or_name));
+                   const std::optional<ConfigDocument>& beneath) {
+  std::vector<ConfigDocument> documents = with_bases(read_config(path_or_name));
   if (beneath) {
-    const std::string own = Config::peek(texts, overrides, key::task.name).value,
-                      other = Config::peek({*beneath}, {}, key::task.name).value;
-    expect_input(own.empty() || own == other, "{}: is a {}, not the {} of {}", beneath->source,
-                 other, own, path_or_name);
-    texts.push_back(*beneath);
+    const TomlSetting own = chosen_task(documents, overrides), other = chosen_task({*beneath}, {});
+    const auto name_of = [](const TomlSetting& task) { return std::get<std::string>(*task.value); };
+    expect_input(name_of(own).empty() || own.value == other.value, "{}: is a {}, not the {} of {}",
+                 beneath->source, name_of(other), name_of(own), path_or_name);
+    documents.push_back(*beneath);
   }
-  Config config = resolve(texts, overrides);
+  Config config = resolve(documents, overrides);
   if (config[key::name].empty())
     config.set(key::name, std::filesystem::path(path_or_name).stem().string());
   const std::string& name = config[key::name];

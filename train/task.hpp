@@ -207,11 +207,12 @@ const std::vector<MetricInfo>& common_metrics();
 // Returns a config with the keys of its task, on top of its bases, the last of which is `beneath`
 // if it is given. Reads a path or the name of a shipped config.
 Config load_config(const std::string& path_or_name, const std::vector<std::string>& overrides,
-                   const std::optional<ConfigText>& beneath = {});
+                   const std::optional<ConfigDocument>& beneath = {});
 // Does the same for a text, which can be based only on shipped configs.
 Config parse_config(const std::string& text, const std::string& source,
                     const std::vector<std::string>& overrides);
 // Does the same for the text of Config::toml(), as checkpoints keep it.
+Config resolved_config(const ConfigDocument& document, const std::vector<std::string>& overrides);
 Config resolved_config(const std::string& text, const std::string& source,
                        const std::vector<std::string>& overrides);
 

@@ -9,7 +9,7 @@
 #include "tests/support/arrays.hpp"
 #include "tests/support/run_fixture.hpp"
 #include "tests/support/small_data.hpp"
-#include "train/config/shipped_configs.hpp"
+#include "train/config/config_document.hpp"
 #include "train/task.hpp"
 
 // Trainings that are killed at random instants. They take minutes: ./tapestry test --no-skip
@@ -32,10 +32,7 @@ class Victim {
   Victim(std::string config, std::int64_t checkpoint_every, std::int64_t seeds)
       : config_(std::move(config)), seeds_(seeds) {
     const Config shipped = parse_config(shipped_configs().at(config_), config_, {});
-    const std::string resolved = shipped.toml();
-    const auto value = [&](const std::string& key) {
-      return Config::peek({{"resolved config", resolved}}, {}, key).value;
-    };
+    const auto value = [&](const std::string& key) { return text_setting(shipped, key); };
     const SmallData fixture = small_data_of(value("task"), value("data.kind"));
     for (const auto& [name, text] : fixture.files) folder_.write(name, text);
     for (const auto& keys :

@@ -10,8 +10,8 @@
 #include "tests/support/process.hpp"
 #include "tests/support/small.hpp"
 #include "tests/support/small_data.hpp"
+#include "train/config/config_document.hpp"
 #include "train/config/keys.hpp"
-#include "train/config/shipped_configs.hpp"
 #include "train/run/checkpoint.hpp"
 #include "train/task.hpp"
 

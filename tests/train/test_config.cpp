@@ -2,8 +2,8 @@
 
 #include "optim/optimizer.hpp"
 #include "tests/support/process.hpp"
+#include "train/config/config_document.hpp"
 #include "train/config/keys.hpp"
-#include "train/config/shipped_configs.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {
@@ -27,7 +27,7 @@ const Key<std::vector<std::int64_t>> hidden{"model.hidden", {400}, "a list", {.l
 const std::vector<KeyInfo> test_keys{on, text_key, color, outline, layers, hidden, rate};
 
 Config parse(const std::string& toml, const std::vector<std::string>& overrides = {}) {
-  return Config(toml, "file.toml", overrides, test_keys);
+  return Config(with_bases({"file.toml", toml}), overrides, test_keys);
 }
 
 std::string error_of(const std::string& toml, const std::vector<std::string>& overrides = {}) {
@@ -275,7 +275,7 @@ TEST_CASE("config: every key of every task has a help text and a default it acce
       const bool section = info.name.find('.') != std::string::npos;
       const std::string value = to_toml(info.fallback);
       CHECK(section == (info.name != "task" && info.name != "name" && info.name != "seed"));
-      CHECK_NOTHROW(Config(info.name + " = " + value, "default", {}, keys));
+      CHECK_NOTHROW(Config({ConfigDocument("default", info.name + " = " + value)}, {}, keys));
     }
     for (const KeyInfo& own : spec.keys)  // none of a section that is not written
       CHECK_MESSAGE(std::ranges::count(names, own.name) == 1, own.name);

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/support/process.hpp"
-#include "train/config/shipped_configs.hpp"
+#include "train/config/config_document.hpp"
 #include "train/task.hpp"
 #include "train/tools/report/comparison.hpp"
 

@@ -11,8 +11,8 @@
 #include "tests/support/process.hpp"
 #include "tests/support/small.hpp"
 #include "tests/support/small_data.hpp"
+#include "train/config/config_document.hpp"
 #include "train/config/keys.hpp"
-#include "train/config/shipped_configs.hpp"
 #include "train/inspect/onnx/onnx_file.hpp"
 #include "train/inspect/onnx/ops.hpp"
 #include "train/task.hpp"
@@ -239,10 +239,7 @@ TEST_CASE("onnx: every shipped config goes out, and says what its model computes
   for (const auto& [name, text] : shipped_configs()) {
     CAPTURE(name);
     const Config config = parse_config(text, name, {});
-    const std::string resolved = config.toml();
-    const auto value = [&](const std::string& key) {
-      return Config::peek({{"resolved config", resolved}}, {}, key).value;
-    };
+    const auto value = [&](const std::string& key) { return text_setting(config, key); };
     const TemporaryFolder folder;
     const SmallData fixture = small_data_of(value("task"), value("data.kind"));
     for (const auto& [file, content] : fixture.files) folder.write(file, content);

@@ -3,7 +3,6 @@
 #include "tests/support/papers.hpp"
 #include "tests/support/process.hpp"
 #include "train/config/keys.hpp"
-#include "train/config/option_keys.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {

@@ -8,8 +8,8 @@
 #include "tests/support/process.hpp"
 #include "tests/support/small.hpp"
 #include "tests/support/small_data.hpp"
+#include "train/config/config_document.hpp"
 #include "train/config/keys.hpp"
-#include "train/config/shipped_configs.hpp"
 #include "train/run/checkpoint.hpp"
 #include "train/task.hpp"
 
@@ -97,10 +97,7 @@ TEST_CASE("smoke: every shipped config trains, evaluates, saves, resumes, sample
   for (const auto& [name, text] : shipped_configs()) {
     CAPTURE(name);
     const Config config = parse_config(text, name, {});
-    const std::string resolved = config.toml();
-    const auto value = [&](const std::string& key) {
-      return Config::peek({{"resolved config", resolved}}, {}, key).value;
-    };
+    const auto value = [&](const std::string& key) { return text_setting(config, key); };
     const std::string task = value("task");
     const SmallData fixture = small_data_of(task, value("data.kind"));
     const TemporaryFolder folder;

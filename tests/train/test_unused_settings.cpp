@@ -3,9 +3,9 @@
 #include <filesystem>
 
 #include "tests/support/process.hpp"
+#include "train/config/config_document.hpp"
 #include "train/config/keys.hpp"
 #include "train/config/options.hpp"
-#include "train/config/shipped_configs.hpp"
 #include "train/task.hpp"
 
 // Keys and options that the choice of another makes idle.

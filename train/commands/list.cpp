@@ -1,6 +1,6 @@
 #include "train/commands/command.hpp"
+#include "train/config/config_document.hpp"
 #include "train/config/keys.hpp"
-#include "train/config/shipped_configs.hpp"
 #include "train/run/terminal.hpp"
 #include "train/task.hpp"
 

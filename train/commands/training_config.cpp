@@ -9,13 +9,13 @@ namespace tapestry {
 namespace {
 
 // Returns the part of a run's config that its weights depend on: task, model and tokenizer.
-ConfigText model_of(const std::string& run) {
+ConfigDocument model_of(const std::string& run) {
   const Checkpoint head = trained_head(run);
   const Config config = config_of(head);
   const std::string text =
       fmt::format("task = {}\n{}", to_toml(Value(config[key::task])),
                   config.toml({"model.", key::tokenizer.name, key::end_of_text.name}));
-  return {.source = head.path, .text = text};
+  return {head.path, text};
 }
 
 }  // namespace

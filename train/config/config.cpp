@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "data/text/text.hpp"
-#include "train/config/toml.hpp"
 
 namespace tapestry {
 namespace {
@@ -30,67 +29,17 @@ std::string describe_range(const Limits& limits, bool integer) {
   return fmt::format("between {} and {}", show(limits.low), show(limits.high));
 }
 
-struct Given {
-  std::string name, origin;
-  const toml::node* node;
-};
-
-// Every leaf of a table by its dotted name. An inline table is a section too.
-void flatten(const toml::table& table, const std::string& prefix, const std::string& source,
-             std::vector<Given>& given) {
-  for (const auto& [key, node] : table) {
-    const std::string name = prefix + std::string(key.str());
-    if (const toml::table* section = node.as_table())
-      flatten(*section, name + ".", source, given);
-    else
-      given.push_back({name, position(source, key.source()), &node});
-  }
-}
-
-// "key=value" of --set, as a table {value = …}: TOML, or bare text for a string.
-struct Override {
-  std::string name;
-  toml::table table;
-};
-
-// Whether the table's only value ends where the text does: no comment and no other line follow it.
-bool is_whole(const toml::table& table, std::string_view text) {
-  toml::source_position end{1, 1};
-  for (const char c : text.substr(0, text.find_last_not_of(" \t") + 1)) {
-    const bool goes_on = (c & 0xC0) == 0x80;  // of a character in UTF-8: columns count characters
-    end = c == '\n' ? toml::source_position{end.line + 1, 1}
-                    : toml::source_position{end.line, end.column + !goes_on};
-  }
-  return table.size() == 1 && table.begin()->second.source().end == end;
-}
-
-Override parse_override(const std::string& text, bool is_string) {
-  const std::size_t equals = text.find('=');
-  expect_input(equals != std::string::npos && equals > 0, "--set {}: expected key=value", text);
-  const std::string name = text.substr(0, equals), value = text.substr(equals + 1);
-  require_few_dots(text, "--set " + name.substr(0, 100));
-  const std::string written = "value = " + value;
-  try {
-    toml::table table = toml::parse(written);
-    const bool whole = is_whole(table, written);
-    if (is_string ? whole && table.get("value")->is_string() : whole) return {name, table};
-  } catch (const toml::parse_error&) {
-  }
-  return {name, toml::table{{"value", value}}};
-}
-
-// What a value that is not of the key's type should have been.
-std::string expected_type(const KeyInfo& key, const toml::node& given) {
-  const std::string text = given.value_or(std::string());
-  const bool is_long = text.size() > 18 && text.find_first_not_of("+-0123456789") == text.npos;
+// Returns what a value that is not of the key's type should have been.
+std::string expected_type(const KeyInfo& key, const TomlSetting& given) {
+  const auto* text = given.value ? std::get_if<std::string>(&*given.value) : nullptr;
+  const bool is_long =
+      text && text->size() > 18 && text->find_first_not_of("+-0123456789") == text->npos;
   const bool is_integer = std::holds_alternative<std::int64_t>(key.fallback);
   return std::string(type_name(key.fallback)) + (is_integer && is_long ? " of 64 bits" : "");
 }
 
 // A base's name and published result are its own.
 bool is_inherited(const std::string& key) { return key != "name" && !key.starts_with("expected."); }
-
-std::string name_of_override(const std::string& text) { return text.substr(0, text.find('=')); }
 
 std::string text_error(const Limits& limits, const std::string& text) {
   if (text.find('\0') != text.npos) return "expected no character U+0000";
@@ -173,32 +122,8 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   return meant.empty() ? "" : fmt::format("; did you mean {0}{1}{0}?", quote, meant);
 }
 
-Config::Found Config::peek(const std::vector<ConfigText>& texts,
-                           const std::vector<std::string>& overrides, const std::string& key) {
-  Found found{.origin = texts.front().source};
-  for (const ConfigText& text : texts | std::views::reverse) {
-    const toml::table table = parse_toml(text.text, text.source);
-    std::vector<Given> all;
-    flatten(table, "", text.source, all);
-    for (const Given& item : all) {
-      if (item.name != key) continue;
-      expect_input(item.node->is_string(), "{}: {} = {}: expected a string", item.origin, key,
-                   show(*item.node));
-      found = {item.node->as_string()->get(), item.origin};
-    }
-  }
-  for (const std::string& given : overrides)
-    if (name_of_override(given) == key)
-      found = {parse_override(given, true).table["value"].value_or(std::string()), "--set"};
-  return found;
-}
-
-Config::Config(const std::string& text, const std::string& source,
+Config::Config(const std::vector<ConfigDocument>& documents,
                const std::vector<std::string>& overrides, const std::vector<KeyInfo>& keys)
-    : Config(with_bases({source, text}), overrides, keys) {}
-
-Config::Config(const std::vector<ConfigText>& texts, const std::vector<std::string>& overrides,
-               const std::vector<KeyInfo>& keys)
     : keys_(keys) {
   std::vector<std::string> names;
   for (const KeyInfo& key : keys_) {
@@ -207,7 +132,7 @@ Config::Config(const std::vector<ConfigText>& texts, const std::vector<std::stri
   }
   names.emplace_back(base_key);
 
-  const auto checked = [&](const Given& given) -> Entry {
+  const auto checked = [&](const TomlSetting& given) -> Entry {
     const auto found = entries_.find(given.name);
     if (found == entries_.end()) {
       const std::string last = given.name.substr(given.name.rfind('.') + 1);
@@ -219,9 +144,9 @@ Config::Config(const std::vector<ConfigText>& texts, const std::vector<std::stri
                                        : did_you_mean(given.name, names)));
     }
     const KeyInfo& key = found->second.key;
-    const std::optional<Value> value = convert(*given.node, key.fallback);
+    const std::optional<Value> value = given.as_type_of(key.fallback);
     expect_input(value.has_value(), "{}: {} = {}: expected {}", given.origin, given.name,
-                 show(*given.node), expected_type(key, *given.node));
+                 given.shown(), expected_type(key, given));
     const std::string wrong = range_error(key, *value);
     expect_input(wrong.empty(), "{}: {} = {}: {}", given.origin, given.name, to_toml(*value),
                  wrong);
@@ -229,27 +154,23 @@ Config::Config(const std::vector<ConfigText>& texts, const std::vector<std::stri
   };
 
   int layer = 0;
-  for (const ConfigText& text : texts | std::views::reverse) {
+  for (const ConfigDocument& document : documents | std::views::reverse) {
     ++layer;
-    const toml::table table = parse_toml(text.text, text.source);
-    std::vector<Given> given;
-    flatten(table, "", text.source, given);
-    std::erase_if(given, [](const Given& item) { return item.name == base_key; });
-    for (const Given& item : given) {
-      Entry entry = checked(item);
+    for (const TomlSetting& given : document.settings) {
+      if (given.name == base_key) continue;
+      Entry entry = checked(given);
       entry.layer = layer;
-      if (&text == &texts.front() || is_inherited(item.name)) entries_[item.name] = entry;
+      if (&document == &documents.front() || is_inherited(given.name)) entries_[given.name] = entry;
     }
   }
   ++layer;
   for (const std::string& override_text : overrides) {
-    const std::string name = name_of_override(override_text);
+    const std::string name = override_text.substr(0, override_text.find('='));
     expect_input(name != base_key, "--set {}: a base can only stand in a file", override_text);
     const auto known = entries_.find(name);
     const bool is_string =
         known != entries_.end() && std::holds_alternative<std::string>(known->second.key.fallback);
-    const Override parsed = parse_override(override_text, is_string);
-    entries_[name] = checked({name, "--set", parsed.table.get("value")});
+    entries_[name] = checked(parse_override(override_text, is_string));
     entries_[name].layer = layer;
   }
   drop_unused_settings();
@@ -300,6 +221,11 @@ const Config::Entry& Config::entry(const std::string& name) const {
   const auto found = entries_.find(name);
   require(found != entries_.end(), "config: key {} is not declared by this task", name);
   return found->second;
+}
+
+bool Config::has(const std::string& key) const {
+  const auto found = entries_.find(key);
+  return found != entries_.end() && found->second.unused.empty();
 }
 
 void Config::fail(const KeyInfo& key, const std::string& message) const {

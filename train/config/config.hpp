@@ -1,22 +1,15 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
 #include <limits>
 #include <map>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "autograd/check.hpp"
-#include "train/config/config_text.hpp"
+#include "train/config/config_document.hpp"
 
 namespace tapestry {
-
-using Value = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
-                           std::vector<std::string>>;
-
-std::string to_toml(const Value& value);
 
 // Holds where `key` has one of these values, or, if it `excludes` them, another one. Made by the
 // key itself: schedule.is(Decay::linear), data_path.is_not("").
@@ -102,22 +95,12 @@ std::string one_of(const std::vector<Value>& values);
 // that the choice comes after, as --set comes after a file and a file after its base, is dropped.
 class Config {
  public:
-  // `texts` are a config's own and those of its bases, as with_bases gives them; `overrides` are
-  // "key=value" of --set. What an earlier text sets stands before what a later one does.
-  // Throws InputError, with file:line:column and the nearest valid name, for a key that is not
-  // declared or idle, a value of another type or out of range, and for broken TOML.
-  Config(const std::vector<ConfigText>& texts, const std::vector<std::string>& overrides,
+  // `documents` are a config and its bases, as with_bases returns them; `overrides` are "key=value"
+  // of --set. What an earlier document sets holds in place of what a later one sets. Throws
+  // InputError, with file:line:column and the nearest valid name, for a key that is unused or not
+  // declared, and for a value of another type or out of range.
+  Config(const std::vector<ConfigDocument>& documents, const std::vector<std::string>& overrides,
          const std::vector<KeyInfo>& keys);
-  // Of a text without a file. `source` is the name its errors give.
-  Config(const std::string& text, const std::string& source,
-         const std::vector<std::string>& overrides, const std::vector<KeyInfo>& keys);
-
-  // One key before all are known, a string; empty if it is not there.
-  struct Found {
-    std::string value{}, origin;
-  };
-  static Found peek(const std::vector<ConfigText>& texts, const std::vector<std::string>& overrides,
-                    const std::string& key);
 
   template <class T>
   const T& operator[](const Key<T>& key) const {
@@ -128,6 +111,8 @@ class Config {
     return key.value_of(std::get<std::string>(entry(key.name).value));
   }
   const Value& value(const std::string& key) const { return entry(key).value; }
+  // Returns whether the task declares the key and the other settings let it count.
+  bool has(const std::string& key) const;
   template <class T>
   void set(const Key<T>& key, T value) {
     entries_.at(key.name).value = std::move(value);

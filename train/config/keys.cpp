@@ -1,5 +1,6 @@
 #include "train/config/keys.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "optim/optimizer.hpp"
@@ -112,6 +113,13 @@ Schedule make_schedule(const Config& config) {
           .floor = config[key::final_learning_rate],
           .warmup = config[key::warmup_steps],
           .steps = config[config[key::decay_steps] > 0 ? key::decay_steps : key::steps]};
+}
+
+void rethrow_with_key(const Config& config, const std::vector<OptionKey>& keys,
+                      const OptionError& error) {
+  const auto found = std::ranges::find(keys, error.option, &OptionKey::option);
+  if (found == keys.end()) throw;
+  config.fail(found->key, error.what() + (found->advice.empty() ? "" : "; " + found->advice));
 }
 
 }  // namespace tapestry

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "autograd/kernels/matmul.hpp"
+#include "data/option_error.hpp"
 #include "optim/schedule.hpp"
 #include "train/config/config.hpp"
 
@@ -208,5 +209,28 @@ std::uint64_t seed_of(const Config& config);  // key::seed
 // Return the optimizer with its settings, and the schedule of its learning rate.
 std::unique_ptr<Optimizer> make_optimizer(const Config& config, std::vector<Parameter*> parameters);
 Schedule make_schedule(const Config& config);
+
+// The key that holds an option of data/, and the advice for a value that does not suit the data.
+struct OptionKey {
+  std::string option;  // the field's name: "gaps"
+  const KeyInfo& key;
+  std::string advice{};
+};
+
+// Throws the error that is being handled again, with the key, its value and origin before the fact,
+// and the advice after it.
+[[noreturn]] void rethrow_with_key(const Config& config, const std::vector<OptionKey>& keys,
+                                   const OptionError& error);
+
+// Returns what `read` returns. An error of data/ names one of its options; it is thrown again with
+// the option's key.
+template <class Read>
+auto with_keys(const Config& config, const std::vector<OptionKey>& keys, Read read) {
+  try {
+    return read();
+  } catch (const OptionError& error) {
+    rethrow_with_key(config, keys, error);
+  }
+}
 
 }  // namespace tapestry

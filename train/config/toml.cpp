@@ -1,12 +1,13 @@
-#include "train/config/toml.hpp"
-
 #include <fmt/ranges.h>
+#include <toml++/toml.h>
 
 #include <algorithm>
 #include <cmath>
 #include <sstream>
 
+#include "autograd/check.hpp"
 #include "data/input_file.hpp"
+#include "train/config/config_document.hpp"
 
 namespace tapestry {
 namespace {
@@ -18,12 +19,13 @@ std::string number(double value) {
   return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
 }
 
-}  // namespace
-
+// "source:line:column"
 std::string position(const std::string& source, const toml::source_region& region) {
   return fmt::format("{}:{}:{}", source, region.begin.line, region.begin.column);
 }
 
+// Throws InputError if a text has so many dots that its keys may be nested deeper than the TOML
+// library, which follows them recursively, can stand.
 void require_few_dots(std::string_view text, const std::string& source) {
   constexpr std::ptrdiff_t most = 1000;
   expect_input(std::ranges::count(text, '.') <= most,
@@ -31,16 +33,61 @@ void require_few_dots(std::string_view text, const std::string& source) {
                most);
 }
 
-toml::table parse_toml(const std::string& text, const std::string& source) {
-  require_few_dots(text, source);
-  try {
-    return toml::parse(text, source);
-  } catch (const toml::parse_error& error) {
-    throw InputError(fmt::format("{}: {}", position(source, error.source()), error.description()));
+// Returns the list if all of its items are a T.
+template <class T>
+std::optional<Value> list_of(const toml::array& list) {
+  std::vector<T> values;
+  for (const toml::node& item : list) {
+    if (!item.is<T>()) return std::nullopt;
+    values.push_back(item.as<T>()->get());
+  }
+  return Value(values);
+}
+
+// Returns nothing if no key has values of the node's type.
+std::optional<Value> value_of(const toml::node& node) {
+  if (node.is_boolean()) return Value(node.as_boolean()->get());
+  if (node.is_integer()) return Value(node.as_integer()->get());
+  if (node.is_floating_point()) return Value(node.as_floating_point()->get());
+  if (node.is_string()) return Value(node.as_string()->get());
+  if (!node.is_array()) return std::nullopt;
+  const std::optional<Value> texts = list_of<std::string>(*node.as_array());
+  return texts ? texts : list_of<std::int64_t>(*node.as_array());
+}
+
+TomlSetting setting_of(const std::string& name, const std::string& origin, const toml::node& node) {
+  TomlSetting setting{.name = name, .origin = origin, .value = value_of(node)};
+  if (setting.value) return setting;
+  std::ostringstream text;
+  text << toml::toml_formatter(node);
+  setting.other_type = node.is_array() ? "[…]" : node.is_table() ? "{…}" : text.str();
+  return setting;
+}
+
+// Adds every leaf of a table by its dotted name. An inline table is a section too.
+void add_settings(const toml::table& table, const std::string& prefix, const std::string& source,
+                  std::vector<TomlSetting>& settings) {
+  for (const auto& [key, node] : table) {
+    const std::string name = prefix + std::string(key.str());
+    const toml::table* section = node.as_table();
+    if (section && name != base_key)
+      add_settings(*section, name + ".", source, settings);
+    else
+      settings.push_back(setting_of(name, position(source, key.source()), node));
   }
 }
 
-namespace {
+// Returns whether the table's only value ends where the text does: no comment and no other line
+// follow it.
+bool is_whole(const toml::table& table, std::string_view text) {
+  toml::source_position end{1, 1};
+  for (const char c : text.substr(0, text.find_last_not_of(" \t") + 1)) {
+    const bool goes_on = (c & 0xC0) == 0x80;  // of a character in UTF-8: columns count characters
+    end = c == '\n' ? toml::source_position{end.line + 1, 1}
+                    : toml::source_position{end.line, end.column + !goes_on};
+  }
+  return table.size() == 1 && table.begin()->second.source().end == end;
+}
 
 // Always on one line: "a\nb".
 std::string quoted(const std::string& text) {
@@ -50,7 +97,65 @@ std::string quoted(const std::string& text) {
   return written.str();
 }
 
+// "a, b" -> {"a", "b"}; "" -> {}
+std::vector<std::string> comma_separated(const std::string& text) {
+  if (text.empty()) return {};
+  const std::vector<std::string_view> parts = split(text, ',');
+  return {parts.begin(), parts.end()};
+}
+
 }  // namespace
+
+ConfigDocument::ConfigDocument(std::string name, const std::string& toml, bool is_path)
+    : source(std::move(name)), is_file(is_path) {
+  require_few_dots(toml, source);
+  try {
+    add_settings(toml::parse(toml, source), "", source, settings);
+  } catch (const toml::parse_error& error) {
+    throw InputError(fmt::format("{}: {}", position(source, error.source()), error.description()));
+  }
+}
+
+const TomlSetting* ConfigDocument::find(const std::string& name) const {
+  const auto found = std::ranges::find(settings, name, &TomlSetting::name);
+  return found == settings.end() ? nullptr : &*found;
+}
+
+TomlSetting parse_override(const std::string& text, bool is_string) {
+  const std::size_t equals = text.find('=');
+  expect_input(equals != std::string::npos && equals > 0, "--set {}: expected key=value", text);
+  const std::string name = text.substr(0, equals), value = text.substr(equals + 1);
+  require_few_dots(text, "--set " + name.substr(0, 100));
+  const std::string written = "value = " + value;
+  try {
+    const toml::table table = toml::parse(written);
+    const toml::node* node = table.get("value");
+    if (is_whole(table, written) && (!is_string || node->is_string()))
+      return setting_of(name, "--set", *node);
+  } catch (const toml::parse_error&) {  // it is bare text
+  }
+  return {.name = name, .origin = "--set", .value = Value(value)};
+}
+
+std::string TomlSetting::shown() const {
+  if (!value) return other_type;
+  const bool is_list = std::holds_alternative<std::vector<std::int64_t>>(*value) ||
+                       std::holds_alternative<std::vector<std::string>>(*value);
+  return is_list ? "[…]" : to_toml(*value);
+}
+
+std::optional<Value> TomlSetting::as_type_of(const Value& like) const {
+  if (!value || value->index() == like.index()) return value;
+  const auto* text = std::get_if<std::string>(&*value);
+  const auto* texts = std::get_if<std::vector<std::string>>(&*value);
+  if (const auto* integer = std::get_if<std::int64_t>(&*value))
+    if (std::holds_alternative<double>(like)) return Value(static_cast<double>(*integer));
+  if (text && std::holds_alternative<std::vector<std::string>>(like))
+    return Value(comma_separated(*text));
+  if (texts && texts->empty() && std::holds_alternative<std::vector<std::int64_t>>(like))
+    return Value(std::vector<std::int64_t>());
+  return std::nullopt;
+}
 
 std::string to_toml(const Value& value) {
   return std::visit(
@@ -69,59 +174,6 @@ std::string to_toml(const Value& value) {
         }
       },
       value);
-}
-
-namespace {
-
-// A list of nothing but T.
-template <class T>
-std::optional<Value> items_of(const toml::node& node) {
-  const toml::array* list = node.as_array();
-  if (!list) return std::nullopt;
-  std::vector<T> values;
-  for (const toml::node& item : *list) {
-    if (!item.is<T>()) return std::nullopt;
-    values.push_back(item.as<T>()->get());
-  }
-  return Value(values);
-}
-
-// "a, b" -> {"a", "b"}; "" -> {}
-std::vector<std::string> comma_separated(const std::string& text) {
-  if (text.empty()) return {};
-  const std::vector<std::string_view> parts = split(text, ',');
-  return {parts.begin(), parts.end()};
-}
-
-}  // namespace
-
-std::optional<Value> convert(const toml::node& node, const Value& like) {
-  if (std::holds_alternative<bool>(like)) {
-    if (node.is_boolean()) return Value(node.as_boolean()->get());
-  } else if (std::holds_alternative<std::int64_t>(like)) {
-    if (node.is_integer()) return Value(node.as_integer()->get());
-  } else if (std::holds_alternative<double>(like)) {
-    if (node.is_floating_point()) return Value(node.as_floating_point()->get());
-    if (node.is_integer()) return Value(static_cast<double>(node.as_integer()->get()));
-  } else if (std::holds_alternative<std::string>(like)) {
-    if (node.is_string()) return Value(node.as_string()->get());
-  } else if (std::holds_alternative<std::vector<std::int64_t>>(like)) {
-    return items_of<std::int64_t>(node);
-  } else {
-    return node.is_string() ? Value(comma_separated(node.as_string()->get()))
-                            : items_of<std::string>(node);
-  }
-  return std::nullopt;
-}
-
-std::string show(const toml::node& node) {
-  for (const Value& like : {Value(false), Value(std::int64_t{}), Value(0.0), Value(std::string())})
-    if (const std::optional<Value> value = convert(node, like)) return to_toml(*value);
-  if (node.is_array()) return "[…]";
-  if (node.is_table()) return "{…}";
-  std::ostringstream shown;
-  shown << toml::toml_formatter(node);
-  return shown.str();
 }
 
 }  // namespace tapestry

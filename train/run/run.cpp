@@ -195,12 +195,12 @@ Checkpoint trained_head(const std::string& path) {
 
 TrainedModel load_trained(const std::string& run, const std::vector<std::string>& overrides,
                           bool needs_data) {
-  return load_trained(trained_head(run), overrides, needs_data);
+  const Checkpoint head = trained_head(run);
+  return load_trained(head, config_of(head, overrides), needs_data);
 }
 
-TrainedModel load_trained(const Checkpoint& checkpoint, const std::vector<std::string>& overrides,
-                          bool needs_data) {
-  TrainedModel trained{config_of(checkpoint, overrides), nullptr, checkpoint.state};
+TrainedModel load_trained(const Checkpoint& checkpoint, Config config, bool needs_data) {
+  TrainedModel trained{std::move(config), nullptr, checkpoint.state};
   trained.task = make_task(checkpoint, trained.config, needs_data);
   restore_parameters(checkpoint, trained.task->model());
   return trained;

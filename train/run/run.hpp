@@ -87,7 +87,6 @@ struct TrainedModel {
 // Return the model of trained_head(run), or of a checkpoint. `overrides` change its config.
 TrainedModel load_trained(const std::string& run, const std::vector<std::string>& overrides,
                           bool needs_data);
-TrainedModel load_trained(const Checkpoint& checkpoint, const std::vector<std::string>& overrides,
-                          bool needs_data);
+TrainedModel load_trained(const Checkpoint& checkpoint, Config config, bool needs_data);
 
 }  // namespace tapestry

@@ -22,8 +22,7 @@ const Key<std::int64_t> context_key{"model.context", 0, "tokens the model sees"}
 
 // Returns 0 if the task has none.
 std::int64_t context_of(const Config& config) {
-  const bool is_there = config.toml({context_key.name}).find("context = ") != std::string::npos;
-  return is_there ? config[context_key] : 0;
+  return config.has(context_key.name) ? config[context_key] : 0;
 }
 
 double time_of(const std::function<void()>& run) {

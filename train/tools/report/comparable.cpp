@@ -6,7 +6,7 @@
 #include <set>
 
 #include "train/config/keys.hpp"
-#include "train/config/shipped_configs.hpp"
+#include "train/config/config_document.hpp"
 #include "train/task.hpp"
 #include "train/tools/report/comparison.hpp"
 

@@ -24,8 +24,9 @@ std::optional<Checkpoint> head_of(const std::string& path) {
 // Returns the run's config with overrides that do not change its bits.
 Config same_config(const Run& run, const std::vector<std::string>& overrides) {
   expect_run(run, {run.config()});
-  Config config = config_of(run, overrides);
-  const std::vector<std::string> differences = config_of(run).differences(config);
+  const ConfigDocument document(run.config(), config_text(run));
+  Config config = resolved_config(document, overrides);
+  const std::vector<std::string> differences = resolved_config(document, {}).differences(config);
   expect_input(differences.empty(), "{}: cannot be trained again with a different config: {}",
                run.folder(), fmt::join(differences, ", "));
   return config;
@@ -36,6 +37,7 @@ std::vector<std::pair<std::int64_t, Schedule>> schedules_of(
     const std::vector<std::string>& overrides) {
   std::vector<std::pair<std::int64_t, Schedule>> schedules;
   if (!knows_settings(sessions)) return schedules;
+  const ConfigDocument document(run.config(), config_text(run));
   for (std::size_t i = 0; i < sessions.size(); ++i) {
     const ConfigSettings before = settings_before(sessions, i);
     std::vector<std::string> settings;
@@ -43,7 +45,8 @@ std::vector<std::pair<std::int64_t, Schedule>> schedules_of(
       if (const std::string value = value_in(before, name); !value.empty())
         settings.push_back(fmt::format("{}={}", name, value));
     settings.insert(settings.end(), overrides.begin(), overrides.end());
-    schedules.emplace_back(sessions[i].from_step, make_schedule(config_of(run, settings)));
+    schedules.emplace_back(sessions[i].from_step,
+                           make_schedule(resolved_config(document, settings)));
   }
   return schedules;
 }

@@ -1,0 +1,96 @@
+#include "train/config/config_document.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "data/input_file.hpp"
+#include "train/config/config.hpp"
+
+namespace tapestry {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr std::int64_t max_config_bytes = 1 << 20;
+constexpr std::ptrdiff_t most_bases = 16;
+
+bool is_file(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+std::vector<std::string> shipped_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, text] : shipped_configs()) names.push_back(name);
+  return names;
+}
+
+// What a base may be called that a file of this folder names.
+std::vector<std::string> candidates(const fs::path& folder) {
+  std::vector<std::string> names = shipped_names();
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, ignored))
+    if (entry.path().extension() == ".toml" && is_file(entry.path().string()))
+      names.push_back(entry.path().filename().string());
+  return names;
+}
+
+bool same(const ConfigDocument& a, const ConfigDocument& b) {
+  std::error_code ignored;
+  if (a.is_file && b.is_file) return fs::equivalent(a.source, b.source, ignored);
+  return a.is_file == b.is_file && a.source == b.source;
+}
+
+ConfigDocument read_base(const TomlSetting& base, const ConfigDocument& from) {
+  const auto* name = base.value ? std::get_if<std::string>(&*base.value) : nullptr;
+  expect_input(name != nullptr, "{}: base = {}: expected a string", base.origin, base.shown());
+  expect_input(!name->empty(), "{}: base = \"\": expected a shipped config's name{}", base.origin,
+               from.is_file ? ", or a path beside this file" : "");
+  const fs::path folder = fs::path(from.source).parent_path();
+  const bool is_printable = std::ranges::none_of(*name, [](unsigned char c) { return c < ' '; });
+  const std::string path = (folder / *name).lexically_normal().string();
+  if (from.is_file && is_printable && is_file(path))
+    return {path, read_file(path, max_config_bytes), true};
+  const auto shipped = shipped_configs().find(*name);
+  if (shipped != shipped_configs().end()) return {*name, shipped->second};
+  throw InputError(
+      fmt::format("{}: base = {}: no {}shipped config of that name{}", base.origin, base.shown(),
+                  from.is_file ? "such file and no " : "",
+                  did_you_mean(*name, from.is_file ? candidates(folder) : shipped_names(), "\"")));
+}
+
+}  // namespace
+
+ConfigDocument read_config(const std::string& path_or_name) {
+  if (is_file(path_or_name)) return {path_or_name, read_file(path_or_name, max_config_bytes), true};
+  const auto shipped = shipped_configs().find(path_or_name);
+  if (shipped != shipped_configs().end()) return {path_or_name, shipped->second};
+  std::error_code ignored;
+  expect_input(!fs::exists(path_or_name, ignored),
+               "{}: is a folder, a pipe or a device; give a TOML file, or a shipped config's name",
+               path_or_name);
+  const std::vector<std::string> names = shipped_names();
+  throw InputError(
+      fmt::format("{}: no such file and no shipped config of that name{} (shipped: {})",
+                  path_or_name, did_you_mean(path_or_name, names), fmt::join(names, ", ")));
+}
+
+std::vector<ConfigDocument> with_bases(ConfigDocument document) {
+  std::vector<ConfigDocument> documents{std::move(document)};
+  while (const TomlSetting* base = documents.back().find(base_key)) {
+    expect_input(std::ssize(documents) <= most_bases, "{}: base = {}: more than {} bases in a row",
+                 base->origin, base->shown(), most_bases);
+    ConfigDocument next = read_base(*base, documents.back());
+    const auto met = std::ranges::find_if(
+        documents, [&](const ConfigDocument& earlier) { return same(earlier, next); });
+    std::string circle;
+    for (auto at = met; at != documents.end(); ++at) circle += at->source + " -> ";
+    expect_input(circle.empty(), "{}: base = {}: goes round in a circle: {}{}", base->origin,
+                 base->shown(), circle, next.source);
+    documents.push_back(std::move(next));
+  }
+  return documents;
+}
+
+}  // namespace tapestry
