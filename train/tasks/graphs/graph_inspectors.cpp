@@ -3,10 +3,12 @@
 #include <numeric>
 
 #include "autograd/ops/reduce.hpp"
+#include "data/json.hpp"
+#include "train/inspect/onnx/models.hpp"
 #include "train/plot/figure.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/graphs/graph_task.hpp"
-#include "train/tasks/inspector_options.hpp"
+#include "train/tasks/inspectors.hpp"
 
 namespace tapestry {
 namespace {
@@ -14,11 +16,9 @@ namespace {
 const Key<std::string> prompt = prompt_option("a graph's edges, or the name of a node");
 const Key<std::int64_t> count = count_option(0, {prompt.is("")});
 
-std::string verdict(const std::vector<std::string>& classes, std::int32_t predicted,
-                    std::int32_t label) {
-  const std::string& said = classes[predicted];
-  if (predicted == label) return said + "  right";
-  return fmt::format("{}  wrong, expected {}", said, classes[label]);
+std::string prediction(const std::vector<std::string>& classes, std::int32_t predicted,
+                       std::int32_t label) {
+  return classes[predicted] + "  " + outcome(classes[predicted], classes[label]);
 }
 
 // "9  Mr. Hi  right": nodes that were not learnt from, or the one that is asked for by name.
@@ -39,7 +39,7 @@ std::string sample_nodes(GraphTask& task, const Options& options) {
   std::string text;
   for (const std::int64_t node : nodes)
     text += fmt::format("{}  {}\n", whole.names[node],
-                        verdict(whole.classes, predicted[node], whole.labels[node]));
+                        prediction(whole.classes, predicted[node], whole.labels[node]));
   return text;
 }
 
@@ -63,7 +63,7 @@ std::string sample_graphs(GraphTask& task, const Options& options) {
   for (std::int64_t i = 0; i < shown; ++i) {
     const auto [graph, label] = drawn.draw(i);
     text += fmt::format("{}\n    {}\n", edges_text(graph),
-                        verdict(classes, classify(task.model(), graph), label));
+                        prediction(classes, classify(task.model(), graph), label));
   }
   return text;
 }
@@ -118,9 +118,9 @@ std::vector<std::string> splits_of(const NodeGraph& whole) {
 // Of the first layer, where it attends: the mean of its heads (E).
 std::vector<float> attention_of(const GraphNetwork& model, const Adjacency& graph,
                                 const NodeFeatures& x) {
-  const auto* layer = dynamic_cast<const GraphAttention*>(model.layers.front().get());
-  if (!layer) return {};
-  const Array means = mean(layer->weights(graph, x), {1}).value();  // (E, H) -> (E)
+  const Tensor weights = model.layers.front()->weights(graph, x);  // (E, H), or empty
+  if (weights.value().empty()) return {};
+  const Array means = mean(weights, {1}).value();  // (E)
   const auto values = means.values<float>();
   return {values.begin(), values.end()};
 }
@@ -185,6 +185,34 @@ ReportPanels graph_panels(GraphTask& task) {
   for (std::int64_t i = 0; i < std::min(most_graphs, task.data().drawn->size()); ++i)
     shown.graphs.push_back(placed_graph(task, i));
   return {shown};
+}
+
+onnx::Models graph_network_graphs(GraphTask& task) {
+  const bool of_graphs = task.model().pooling.has_value();
+  auto graph = std::make_shared<onnx::Graph>(
+      "model", of_graphs ? "The classes of graphs." : "The classes of a graph's nodes.");
+  onnx::DenseGraphs graphs{
+      .features = graph->input({.name = "features",
+                                .shape = {"batch", "nodes", task.data().inputs},
+                                .help = "of the nodes; zeros where a graph has fewer"}),
+      .adjacency =
+          graph->input({.name = "adjacency",
+                        .shape = {"batch", "nodes", "nodes"},
+                        .help = "1 where an edge leads to the row's node from the column's, "
+                                "else 0"})};
+  if (of_graphs)
+    graphs.node_mask = graph->input({.name = "node_mask",
+                                     .type = onnx::Type::boolean,
+                                     .shape = {"batch", "nodes"},
+                                     .help = "true for each node that a graph has"});
+  const std::int64_t classes = std::ssize(task.data().classes);
+  graph->output({.name = "logits",
+                 .shape = of_graphs ? std::vector<onnx::Dimension>{"batch", classes}
+                                    : std::vector<onnx::Dimension>{"batch", "nodes", classes},
+                 .help = "of the classes; their softmax is the class's distribution"},
+                onnx::forward(task.model(), graphs));
+  graph->note("class_names", JsonValue(task.data().classes).dump());
+  return {graph};
 }
 
 }  // namespace tapestry

@@ -8,7 +8,6 @@
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "train/config/keys.hpp"
-#include "train/config/option_keys.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/initialized.hpp"
 

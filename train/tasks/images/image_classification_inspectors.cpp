@@ -7,10 +7,11 @@
 #include "autograd/ops/reduce.hpp"
 #include "autograd/ops/shaping.hpp"
 #include "autograd/ops/softmax.hpp"
-#include "layers/multi_head_attention.hpp"
+#include "data/json.hpp"
+#include "train/inspect/onnx/models.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/images/image_classification.hpp"
-#include "train/tasks/inspector_options.hpp"
+#include "train/tasks/inspectors.hpp"
 
 namespace tapestry {
 namespace {
@@ -39,20 +40,20 @@ Sample sample(ImageClassification& task, const Options& options) {
   for (std::int64_t i = 0; i < std::ssize(given); ++i)
     text += fmt::format("image {}: {} {:.2f}  {}\n", first + i, names[given[i]],
                         probability(logits.values<float>().subspan(i * V, V), given[i]),
-                        given[i] == right[i] ? "right" : "wrong, expected " + names[right[i]]);
+                        outcome(names[given[i]], names[right[i]]));
   return {.text = text};
 }
 
-// weights (1, H, T, T) -> (H, rows, columns), laid out as the patches are: of what is read out, the
-// class token's or all tokens' mean ones.
-Array looked_at(const VisionTransformer& model, const Tensor& weights) {
-  const std::int64_t H = weights.dim(1), T = weights.dim(2), side = model.options.patch;
+// weights (H, T, T) -> (H, rows, columns), as the patches lie: the weights of the token that is
+// read out, the class token, or the mean of all tokens' weights.
+Array weights_of_patches(const VisionTransformer& model, const Tensor& weights) {
+  const std::int64_t H = weights.dim(0), T = weights.dim(1), side = model.options.patch;
   const bool first = model.options.readout == Readout::class_token;
-  const Tensor asked = first ? slice(slice(weights, 2, 0, 1), 3, 1, T) : mean(weights, {2});
-  return reshape(asked, {H, model.options.height / side, model.options.width / side}).value();
+  const Tensor read_out = first ? slice(slice(weights, 1, 0, 1), 2, 1, T) : mean(weights, {1});
+  return reshape(read_out, {H, model.options.height / side, model.options.width / side}).value();
 }
 
-// The image, and what each head of each layer looks at in it.
+// Returns what each head of each layer attends to in the image.
 AttentionMaps attention(ImageClassification& task, const Options& options) {
   const Batch batch = task.data().validation(options[index_of_first], 1);
   AttentionRecorder recorder;
@@ -60,10 +61,11 @@ AttentionMaps attention(ImageClassification& task, const Options& options) {
   const Tensor image =
       Tensor(Array::full({1, 1}, 1)) -
       reshape(batch.inputs, {task.data().height(), task.data().width()});  // 0 is white
-  AttentionMaps maps;
-  for (const auto& [path, weights] : recorder.entries)
-    maps.push_back(
-        {.path = path, .weights = looked_at(task.model(), weights), .image = image.value()});
+  AttentionMaps maps = attention_maps(recorder, {});
+  for (AttentionMap& map : maps) {
+    map.weights = weights_of_patches(task.model(), map.weights);
+    map.image = image.value();
+  }
   return maps;
 }
 
@@ -91,12 +93,7 @@ ReadExample read(ImageClassification& task, const ImageDataset& images, std::int
   for (std::int64_t row = 0; row < example.patch_rows; ++row)
     for (std::int64_t column = 0; column < example.patch_columns; ++column)
       labels.push_back(fmt::format("{}, {}", row, column));
-  for (const auto& [path, weights] : recorder.entries)
-    example.maps.push_back(
-        {.path = path,
-         .weights = weights.reshaped({weights.dim(1), weights.dim(2), weights.dim(3)}),
-         .queries = labels,
-         .keys = labels});
+  example.maps = attention_maps(recorder, labels);
   return example;
 }
 
@@ -128,6 +125,21 @@ ReportPanels image_classification_panels(ImageClassification& task) {
   for (const std::int64_t index : telling(task, images))
     read_images.examples.push_back(read(task, images, index));
   return {read_images};
+}
+
+onnx::Models image_classification_graphs(ImageClassification& task) {
+  const VisionTransformerOptions& options = task.model().options;
+  auto graph = std::make_shared<onnx::Graph>("model", "What images show.");
+  const onnx::Value images = graph->input({.name = "images",
+                                           .shape = {"batch", options.height, options.width},
+                                           .help = "grey, from 0, black, to 1, white"});
+  const onnx::Value flat = onnx::reshape(images, {0, options.height * options.width});
+  graph->output({.name = "logits",
+                 .shape = {"batch", options.classes},
+                 .help = "of the classes; their softmax is the class's distribution"},
+                onnx::forward(task.model(), flat));
+  graph->note("class_names", JsonValue(task.data().class_names()).dump());
+  return {graph};
 }
 
 }  // namespace tapestry

@@ -9,7 +9,6 @@
 #include "data/images/images.hpp"
 #include "data/input_file.hpp"
 #include "train/config/keys.hpp"
-#include "train/config/option_keys.hpp"
 
 namespace tapestry {
 namespace {

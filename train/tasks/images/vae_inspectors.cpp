@@ -5,9 +5,10 @@
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/matmul.hpp"
 #include "autograd/ops/shaping.hpp"
+#include "train/inspect/onnx/models.hpp"
 #include "train/plot/principal_components.hpp"
 #include "train/tasks/images/vae.hpp"
-#include "train/tasks/inspector_options.hpp"
+#include "train/tasks/inspectors.hpp"
 #include "train/tasks/transformer_keys.hpp"
 
 namespace tapestry {
@@ -68,7 +69,7 @@ Array latent_codes_of(const Vae& model, const ImageDataset& images) {
                   [&](const Tensor& some) { return model.encode(some).mean; });
 }
 
-// Grids of what a trained autoencoder makes of its latent space.
+// Grids of pictures that a trained autoencoder makes from its latent space.
 class Pictures {
  public:
   Pictures(VaeTask& task, const Options& options)
@@ -77,19 +78,81 @@ class Pictures {
         variational_(task.variational()),
         options_(options) {}
 
-  PictureGrid prior();            // new images
-  PictureGrid reconstructions();  // images, each beside what became of it
-  PictureGrid around();           // an image, its reconstruction, and those of z + ε
-  PictureGrid interpolation();    // pairs of images, and what is between
+  // Returns new images.
+  PictureGrid prior() {
+    const std::int64_t images = count_or(64);
+    Tensor z = deviations(images, options_[temperature]);
+    if (!variational_) z = z + training_codes().mean.to(DType::float32);
+    const double side = std::ceil(std::sqrt(static_cast<double>(images)));
+    return grid(decoded(z), model_.options, static_cast<std::int64_t>(side));
+  }
+
+  // Returns images, each beside its reconstruction.
+  PictureGrid reconstructions() {
+    const Tensor x = images_from_index(count_or(32));
+    const std::int64_t N = x.dim(0), F = x.dim(1);
+    const Tensor again = decoded(model_.encode(x).mean);
+    return grid(concat({reshape(x, {N, 1, F}), reshape(again, {N, 1, F})}, 1), model_.options, 8);
+  }
+
+  // Returns an image, its reconstruction, and the images of z + ε.
+  PictureGrid around() {
+    const std::int64_t images = count_or(62);
+    const Tensor x = images_from_index(1), z = model_.encode(x).mean;
+    const Tensor others = z + deviations(images, options_[spread]);
+    return grid(concat({x, decoded(concat({z, others}, 0))}, 0), model_.options, 8);
+  }
+
+  // Returns a row for each pair of images: the two images at its ends, and between them the images
+  // of equal steps from one code to the other.
+  PictureGrid interpolation() {
+    constexpr std::int64_t steps = 8;
+    const Tensor x = images_from_index(2 * count_or(8));
+    const std::int64_t pairs = x.dim(0) / 2, F = x.dim(1), Z = model_.options.latent;
+    expect_input(pairs > 0, "--index {}: expected two images from there on",
+                 options_[first_image]);
+    const Tensor ends = slice(x, 0, 0, 2 * pairs);
+    const Tensor codes = reshape(model_.encode(ends).mean, {pairs, 2, Z});
+    const Tensor from = slice(codes, 1, 0, 1), to = slice(codes, 1, 1, 2);  // (pairs, 1, Z)
+    const Tensor z = from + equal_steps(steps) * (to - from);               // (pairs, steps, Z)
+    const Tensor between = decoded(reshape(z, {pairs * steps, Z}));
+    const Tensor both = reshape(ends, {pairs, 2, F});
+    const Tensor rows = concat(
+        {slice(both, 1, 0, 1), reshape(between, {pairs, steps, F}), slice(both, 1, 1, 2)}, 1);
+    return grid(rows, model_.options, steps + 2);
+  }
 
  private:
   std::int64_t count_or(std::int64_t usual) const {
     return options_[image_count] > 0 ? options_[image_count] : usual;
   }
-  Tensor decoded(const Tensor& z) const;               // (N, Z) -> (N, F)
-  Tensor images_from_index(std::int64_t wanted);       // validation images (wanted, F)
-  Tensor deviations(std::int64_t rows, double scale);  // (rows, Z)
-  const PrincipalComponents& training_codes();
+
+  // z (N, Z) -> images (N, F)
+  Tensor decoded(const Tensor& z) const {
+    return in_parts(z, at_once(model_),
+                    [&](const Tensor& some) { return model_.expected_image(some); });
+  }
+
+  // Returns validation images (wanted, F).
+  Tensor images_from_index(std::int64_t wanted) {
+    return data_.validation(options_[first_image], wanted).inputs;
+  }
+
+  // Returns draws (rows, Z) from N(0, scale²). A plain autoencoder has no prior: the mean and the
+  // covariance of its training images' codes take the place of 0 and of the identity.
+  Tensor deviations(std::int64_t rows, double scale) {
+    Random random(options_[seed], Stream::sample);
+    Array epsilon({rows, model_.options.latent});
+    random.fill_normal(epsilon, 0, scale);
+    if (variational_) return epsilon;
+    return matmul(epsilon, training_codes().factor.to(DType::float32));
+  }
+
+  const PrincipalComponents& training_codes() {
+    if (!training_codes_)
+      training_codes_ = principal_components(latent_codes_of(model_, data_.splits().train));
+    return *training_codes_;
+  }
 
   const Vae& model_;
   ImageData& data_;
@@ -97,71 +160,6 @@ class Pictures {
   const Options& options_;
   std::optional<PrincipalComponents> training_codes_;
 };
-
-Tensor Pictures::decoded(const Tensor& z) const {
-  return in_parts(z, at_once(model_),
-                  [&](const Tensor& some) { return model_.expected_image(some); });
-}
-
-Tensor Pictures::images_from_index(std::int64_t wanted) {
-  return data_.validation(options_[first_image], wanted).inputs;
-}
-
-// From N(0, scale²). A plain autoencoder has no prior: the covariance of its training images' codes
-// stands for the identity, and their mean for 0.
-Tensor Pictures::deviations(std::int64_t rows, double scale) {
-  Random random(options_[seed], Stream::sample);
-  Array epsilon({rows, model_.options.latent});
-  random.fill_normal(epsilon, 0, scale);
-  if (variational_) return epsilon;
-  return matmul(epsilon, training_codes().factor.to(DType::float32));
-}
-
-const PrincipalComponents& Pictures::training_codes() {
-  if (!training_codes_)
-    training_codes_ = principal_components(latent_codes_of(model_, data_.splits().train));
-  return *training_codes_;
-}
-
-PictureGrid Pictures::prior() {
-  const std::int64_t images = count_or(64);
-  Tensor z = deviations(images, options_[temperature]);
-  if (!variational_) z = z + training_codes().mean.to(DType::float32);
-  const double side = std::ceil(std::sqrt(static_cast<double>(images)));
-  return grid(decoded(z), model_.options, static_cast<std::int64_t>(side));
-}
-
-PictureGrid Pictures::reconstructions() {
-  const Tensor x = images_from_index(count_or(32));
-  const std::int64_t N = x.dim(0), F = x.dim(1);
-  const Tensor again = decoded(model_.encode(x).mean);
-  return grid(concat({reshape(x, {N, 1, F}), reshape(again, {N, 1, F})}, 1), model_.options, 8);
-}
-
-PictureGrid Pictures::around() {
-  const std::int64_t images = count_or(62);
-  const Tensor x = images_from_index(1), z = model_.encode(x).mean;
-  const Tensor others = z + deviations(images, options_[spread]);
-  return grid(concat({x, decoded(concat({z, others}, 0))}, 0), model_.options, 8);
-}
-
-// A row a pair: the two images at its ends, and between them what z decodes to in equal steps from
-// one's code to the other's.
-PictureGrid Pictures::interpolation() {
-  constexpr std::int64_t steps = 8;
-  const Tensor x = images_from_index(2 * count_or(8));
-  const std::int64_t pairs = x.dim(0) / 2, F = x.dim(1), Z = model_.options.latent;
-  expect_input(pairs > 0, "--index {}: expected two images from there on", options_[first_image]);
-  const Tensor ends = slice(x, 0, 0, 2 * pairs);
-  const Tensor codes = reshape(model_.encode(ends).mean, {pairs, 2, Z});
-  const Tensor from = slice(codes, 1, 0, 1), to = slice(codes, 1, 1, 2);  // (pairs, 1, Z)
-  const Tensor z = from + equal_steps(steps) * (to - from);               // (pairs, steps, Z)
-  const Tensor between = decoded(reshape(z, {pairs * steps, Z}));
-  const Tensor both = reshape(ends, {pairs, 2, F});
-  const Tensor rows =
-      concat({slice(both, 1, 0, 1), reshape(between, {pairs, steps, F}), slice(both, 1, 1, 2)}, 1);
-  return grid(rows, model_.options, steps + 2);
-}
 
 PictureGrid pictures_of(VaeTask& task, const Options& options) {
   Pictures pictures(task, options);
@@ -233,6 +231,40 @@ Decoder described(const Vae& model) {
   return decoder;
 }
 
+// --- ONNX ---
+
+using onnx::Graph, onnx::Value;
+
+onnx::Described images_of(const VaeOptions& options, const std::string& help) {
+  return {.name = "images", .shape = {"batch", options.height, options.width}, .help = help};
+}
+
+std::shared_ptr<Graph> encoder_graph(const Vae& model) {
+  const VaeOptions& options = model.options;
+  auto graph = std::make_shared<Graph>("encoder", "Where images lie in the latent space.");
+  const Value images = graph->input(images_of(options, "grey, from 0, black, to 1, white"));
+  const onnx::Posterior found = onnx::encode(model, onnx::reshape(images, {0, options.pixels()}));
+  const auto latent = [&](const std::string& name, const std::string& help) {
+    return onnx::Described{.name = name, .shape = {"batch", options.latent}, .help = help};
+  };
+  graph->output(latent("mean", "of q(z | x)"), found.mean);
+  if (found.log_variance)
+    graph->output(latent("log_variance", "of q(z | x): z = mean + exp(log_variance / 2) noise"),
+                  *found.log_variance);
+  return graph;
+}
+
+std::shared_ptr<Graph> decoder_graph(const Vae& model) {
+  const VaeOptions& options = model.options;
+  auto graph = std::make_shared<Graph>("decoder", "The images of points of the latent space.");
+  const Value z = graph->input({.name = "z",
+                                .shape = {"batch", options.latent},
+                                .help = "the mean of an image, or a draw from N(0, 1)"});
+  graph->output(images_of(options, "the mean of p(x | z): grey, from 0, black, to 1, white"),
+                onnx::reshape(onnx::expected_image(model, z), {0, options.height, options.width}));
+  return graph;
+}
+
 }  // namespace
 
 Inspector<Sample> vae_samples() {
@@ -273,6 +305,10 @@ ReportPanels vae_panels(VaeTask& task) {
                       .images = batch.inputs.select(first).reshaped(pictures),
                       .reconstructions = again.reshaped(pictures),
                       .decoder = described(model)}};
+}
+
+onnx::Models vae_graphs(VaeTask& task) {
+  return {encoder_graph(task.model()), decoder_graph(task.model())};
 }
 
 }  // namespace tapestry

@@ -6,7 +6,7 @@
 #include "data/text/text.hpp"
 #include "data/validation_split.hpp"
 #include "train/config/keys.hpp"
-#include "train/tasks/language/corpus_readers.hpp"
+#include "train/tasks/language/corpus.hpp"
 #include "train/tasks/language/kept_chat_template.hpp"
 
 namespace tapestry {
@@ -89,9 +89,7 @@ Corpus with_tokenizer(const Config& config, Corpus corpus, const ChatTemplate& c
   std::vector<std::string> special = {"<|endoftext|>"};
   for (const std::string& name : special_names(chat_template))
     if (name != special.front()) special.push_back(name);
-  BytePairTokenizer tokenizer = chosen_tokenizer(config, texts, special);
-  std::string json = tokenizer.to_json();
-  return by_byte_pairs(config, std::move(tokenizer), std::move(json));
+  return by_byte_pairs(config, chosen_tokenizer(config, texts, special));
 }
 
 struct ConversationCounts {

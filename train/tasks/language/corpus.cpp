@@ -6,8 +6,6 @@
 #include "data/text/text.hpp"
 #include "data/text/text_encoder.hpp"
 #include "train/config/keys.hpp"
-#include "train/config/option_keys.hpp"
-#include "train/tasks/language/corpus_readers.hpp"
 #include "train/tasks/language/kept_chat_template.hpp"
 
 namespace tapestry {
@@ -60,20 +58,20 @@ Corpus by_characters(CharVocabulary symbols) {
           .metadata = std::move(metadata)};
 }
 
-// `json`: the tokenizer.json that it is, as it was written.
-Corpus by_byte_pairs(const Config& config, BytePairTokenizer tokenizer, std::string json) {
+Corpus by_byte_pairs(const Config& config, BytePairTokenizer tokenizer,
+                     std::optional<std::string> json) {
+  if (!json) json = tokenizer.to_json();
   const auto end = with_keys(config, {{"end_of_text", key::end_of_text}},
                              [&] { return end_of_text_of(tokenizer, config[key::end_of_text]); });
   return {.tokenizer = std::make_shared<const BytePairTokenizer>(std::move(tokenizer)),
           .end_of_text = end,
-          .metadata = {{"tokenizer", std::move(json)}}};
+          .metadata = {{"tokenizer", *std::move(json)}}};
 }
 
 const BytePairTokenizer& byte_pairs_of(const Corpus& corpus) {
   return *corpus.tokenizer->byte_pairs();
 }
 
-// With the template in which conversations are written, which the checkpoint keeps.
 void set_template(Corpus& corpus, const ChatTemplate& chat_template) {
   const ChatEncoder encoder(byte_pairs_of(corpus), chat_template, corpus.end_of_text);
   corpus.end_of_answer = encoder.end_of_answer();

@@ -4,9 +4,8 @@
 #include "data/json.hpp"
 #include "data/text/conversation_dataset.hpp"
 #include "data/text/text.hpp"
-#include "train/tasks/language/decoder_attention.hpp"
+#include "train/tasks/language/decoder_inspectors.hpp"
 #include "train/tasks/language/language_model.hpp"
-#include "train/tasks/language/sampling_options.hpp"
 #include "train/tasks/language/text_generator.hpp"
 
 namespace tapestry {
@@ -106,9 +105,8 @@ std::vector<std::int32_t> own_text(const LanguageModel& task, const Transformer&
   constexpr std::int64_t most = 24;
   std::vector<std::int32_t> text = {task.end_of_text().value_or(0)};
   Random random(1, Stream::sample);
-  const std::vector<std::int32_t> more =
-      generate(*begin_decoding(network), text, std::min(most, task.context()) - 1,
-               {.tokens = task.tokenizer().size()}, random);
+  const std::vector<std::int32_t> more = generate(network, text, std::min(most, task.context()) - 1,
+                                                  {.tokens = task.tokenizer().size()}, random);
   text.insert(text.end(), more.begin(), more.end());
   return text;
 }
@@ -188,6 +186,11 @@ ReportPanels language_model_panels(LanguageModel& task) {
     read.examples.back().title = fmt::format("validation text {}", example);
   }
   return {read};
+}
+
+onnx::Models language_model_graphs(LanguageModel& task) {
+  return std::visit([&](const auto& network) { return next_token_models(network, task.context()); },
+                    task.network());
 }
 
 }  // namespace tapestry

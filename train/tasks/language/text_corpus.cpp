@@ -5,8 +5,7 @@
 #include "data/text/token_shards.hpp"
 #include "data/text/unicode.hpp"
 #include "train/config/keys.hpp"
-#include "train/config/option_keys.hpp"
-#include "train/tasks/language/corpus_readers.hpp"
+#include "train/tasks/language/corpus.hpp"
 
 namespace tapestry {
 namespace {
@@ -78,11 +77,7 @@ Corpus read_byte_pairs(const Config& config, Corpus corpus) {
   std::int64_t bytes = 0;
   for (const Text& text : texts) bytes += std::ssize(text.content);
   const CutTexts cut = cut_texts(std::move(texts), training_share(config, bytes));
-  if (!corpus.tokenizer) {
-    BytePairTokenizer tokenizer = chosen_tokenizer(config, cut.before);
-    std::string json = tokenizer.to_json();
-    corpus = by_byte_pairs(config, std::move(tokenizer), std::move(json));
-  }
+  if (!corpus.tokenizer) corpus = by_byte_pairs(config, chosen_tokenizer(config, cut.before));
   std::vector<std::int32_t> tokens;
   const auto encode = [&](const std::vector<std::string>& parts, bool last_goes_on) {
     TextEncoder encoder(byte_pairs_of(corpus), {.end_of_text = corpus.end_of_text},
@@ -155,11 +150,7 @@ Corpus assume_text(const Config& config, Corpus corpus) {
   if (!corpus.tokenizer && (tokenizer.empty() || tokenizer == train_tokenizer))
     corpus = by_characters(
         made_up_vocabulary(tokenizer.empty() ? assumed_symbols : config[key::trained_vocabulary]));
-  if (!corpus.tokenizer) {
-    BytePairTokenizer loaded = BytePairTokenizer::load(tokenizer);
-    std::string json = loaded.to_json();
-    corpus = by_byte_pairs(config, std::move(loaded), std::move(json));
-  }
+  if (!corpus.tokenizer) corpus = by_byte_pairs(config, BytePairTokenizer::load(tokenizer));
   std::vector<std::int32_t> tokens(assumed_characters);
   const std::int64_t training = training_share(config, std::ssize(tokens));
   split(corpus, config, std::make_shared<const TokensInMemory>(std::move(tokens)), training);

@@ -1,17 +1,16 @@
 #include "train/tasks/language/toy_sequence.hpp"
 
 #include <algorithm>
-#include <array>
 
-#include "autograd/argmax.hpp"
 #include "autograd/dry_run.hpp"
 #include "autograd/ops/losses.hpp"
+#include "data/json.hpp"
 #include "train/config/keys.hpp"
-#include "train/config/option_keys.hpp"
 #include "train/generate/generate.hpp"
+#include "train/tasks/classification.hpp"
 #include "train/tasks/initialized.hpp"
-#include "train/tasks/inspector_options.hpp"
-#include "train/tasks/language/decoder_attention.hpp"
+#include "train/tasks/inspectors.hpp"
+#include "train/tasks/language/decoder_inspectors.hpp"
 #include "train/tasks/transformer_keys.hpp"
 
 namespace tapestry {
@@ -55,21 +54,18 @@ ToySequences sequences(const Config& config, Split split) {
   return with_keys(config, {{"length", length, "raise it"}}, [&] { return ToySequences(options); });
 }
 
-// How many rows of targets are the argmax of their logits throughout. Greedy decoding from the
-// prompt gives the right answer exactly when every such step is right.
+// Returns in how many rows every target has the largest logit: exactly then greedy decoding from
+// the prompt gives the right answer.
 double exact_matches(const Array& logits, const Array& targets) {
-  const std::int64_t B = targets.dim(0), T = targets.dim(1), V = logits.dim(2);
-  const Array scores = logits.to(DType::float32);
   if (is_dry_run()) return 0;
+  const std::int64_t B = targets.dim(0), T = targets.dim(1), V = logits.dim(2);
+  const std::vector<std::int32_t> predicted = likeliest(logits.reshaped({B * T, V}));
   const auto target = targets.values<std::int32_t>();
   double matches = 0;
   for (std::int64_t b = 0; b < B; ++b) {
     bool right = true;
-    for (std::int64_t i = b * T; i < (b + 1) * T; ++i) {
-      const std::int32_t wanted = target[i];
-      right &=
-          wanted == ignored_target || argmax(scores.values<float>().subspan(i * V, V)) == wanted;
-    }
+    for (std::int64_t i = b * T; i < (b + 1) * T; ++i)
+      right &= target[i] == ignored_target || predicted[i] == target[i];
     matches += right;
   }
   return matches;
@@ -88,22 +84,29 @@ const Key<std::int64_t> answer_count = count_option(8, {toy_prompt.is("")});
 
 std::string question(const std::string& text) { return text.ends_with('>') ? text : text + '>'; }
 
-// "31415926>11234569 right"
-std::string answered(ToySequence& task, const std::string& text) {
+// A question with the model's answer.
+struct Answered {
+  std::string text;     // "31415926>11234569"
+  std::string outcome;  // "right"
+
+  std::string line() const { return text + "  " + outcome; }
+};
+
+Answered answered(ToySequence& task, const std::string& asked) {
   const ToySequences& data = task.validation_data();
-  const std::string asked = question(text), right = data.answer(asked);
-  Random unused(0, Stream::sample);
-  const std::string given =
-      data.vocabulary().decode(generate(task.model(), data.vocabulary().encode(asked),
-                                        data.answer_length(), {.temperature = 0}, unused));
-  return asked + given + (given == right ? "  right\n" : "  wrong, expected " + right + "\n");
+  const std::string right = data.answer(asked);
+  const std::string given = data.vocabulary().decode(
+      generate(task.model(), data.vocabulary().encode(asked), data.answer_length(),
+               {.temperature = 0}, Random(0, Stream::sample)));
+  return {asked + given, outcome(given, right)};
 }
 
 Sample sample_answers(ToySequence& task, const Options& options) {
-  if (!options[toy_prompt].empty()) return {.text = answered(task, options[toy_prompt])};
+  if (!options[toy_prompt].empty())
+    return {.text = answered(task, question(options[toy_prompt])).line() + "\n"};
   std::string text;
   for (std::int64_t i = 0; i < std::min(options[answer_count], task.validation_data().size()); ++i)
-    text += answered(task, task.validation_data().prompt(i));
+    text += answered(task, task.validation_data().prompt(i)).line() + "\n";
   return {.text = text};
 }
 
@@ -131,20 +134,21 @@ ReportPanels toy_sequence_panels(ToySequence& task) {
   const auto label = [&](std::int32_t token) { return data.vocabulary().symbols()[token]; };
   ReadExamples read;
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::string asked = data.prompt(i), right = data.answer(asked);
-    std::vector<std::int32_t> tokens = data.vocabulary().encode(asked);
-    Random unused(0, Stream::sample);
-    const std::vector<std::int32_t> answer =
-        generate(task.model(), tokens, data.answer_length(), {.temperature = 0}, unused);
-    tokens.insert(tokens.end(), answer.begin(), answer.end());
-    tokens.pop_back();  // nothing is asked of the last symbol
-    const std::string given = data.vocabulary().decode(answer);
+    const Answered answer = answered(task, data.prompt(i));
+    std::vector<std::int32_t> tokens = data.vocabulary().encode(answer.text);
+    const std::int32_t last = tokens.back();  // after it, nothing is predicted
+    tokens.pop_back();
     read.examples.push_back(read_by(task.model(), tokens, label));
-    read.examples.back().expectations.back().actual = label(answer.back());
-    read.examples.back().title =
-        asked + given + (given == right ? "  right" : "  wrong, expected " + right);
+    read.examples.back().expectations.back().actual = label(last);
+    read.examples.back().title = answer.line();
   }
   return {read};
+}
+
+onnx::Models toy_sequence_graphs(ToySequence& task) {
+  onnx::Models models = next_token_models(task.model(), task.model().options.context);
+  models.front()->note("vocabulary", JsonValue(task.training_data().vocabulary().symbols()).dump());
+  return models;
 }
 
 TaskSpec toy_sequence_spec() {

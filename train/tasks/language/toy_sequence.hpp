@@ -21,6 +21,4 @@ class ToySequence final : public Task {
   Transformer model_;
 };
 
-onnx::Models toy_sequence_graphs(ToySequence& task);
-
 }  // namespace tapestry

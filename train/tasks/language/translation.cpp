@@ -12,7 +12,6 @@
 #include "data/text/unicode.hpp"
 #include "data/toys/dates.hpp"
 #include "train/config/keys.hpp"
-#include "train/config/option_keys.hpp"
 #include "train/run/version.hpp"
 #include "train/tasks/initialized.hpp"
 #include "train/tasks/transformer_keys.hpp"

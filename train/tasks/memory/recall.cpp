@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <numeric>
-#include <ranges>
 
-#include "autograd/argmax.hpp"
 #include "autograd/dry_run.hpp"
 #include "autograd/ops/losses.hpp"
 #include "train/config/keys.hpp"
-#include "train/config/option_keys.hpp"
+#include "train/generate/generate.hpp"
+#include "train/inspect/onnx/models.hpp"
+#include "train/tasks/classification.hpp"
 #include "train/tasks/initialized.hpp"
-#include "train/tasks/inspector_options.hpp"
+#include "train/tasks/inspectors.hpp"
 
 namespace tapestry {
 namespace {
@@ -89,12 +89,12 @@ MemoryNetwork network(const Config& config, const Recall& data) {
 // Of all answers, and of those that stood in the first and in the last quarter of the items.
 void count_right(const Recall& data, const Array& logits, const Batch& batch,
                  MetricSums& averages) {
-  const std::int64_t T = batch.inputs.dim(1), items = T - 1, V = logits.dim(1);
-  const Array scores = logits.to(DType::float32);
   if (is_dry_run()) return;
+  const std::int64_t T = batch.inputs.dim(1), items = T - 1;
+  const std::vector<std::int32_t> predicted = likeliest(logits);
   for (std::int64_t b = 0; b < batch.inputs.dim(0); ++b) {
     const auto symbols = batch.inputs.values<std::int32_t>().subspan(b * 2 * T, 2 * T);
-    const double right = argmax(scores.values<float>().subspan(b * V, V)) == data.answer(symbols);
+    const double right = predicted[b] == data.answer(symbols);
     const std::int64_t place = 4 * data.answer_position(symbols);
     averages["accuracy"] += {right, 1};
     if (place < items) averages["accuracy_early"] += {right, 1};
@@ -122,17 +122,14 @@ void measure_spread(const Array& weights, MetricSums& averages) {
 const Key<std::string> prompt = prompt_option("items and a question: \". c7 . a12 a?\"");
 const Key<std::int64_t> count = count_option(4, {prompt.is("")});
 
-Array one_row(const Recall::Symbols& symbols) {
+Array one_example(const Recall::Symbols& symbols) {
   return Array::of(symbols, {1, std::ssize(symbols) / 2, 2});
 }
 
 // "a12 0.98  c7 0.01  . 0.00": the items that weigh most.
 std::string heaviest(const std::vector<std::string>& words, std::span<const float> weights) {
-  std::vector<std::size_t> order(words.size());
-  std::iota(order.begin(), order.end(), 0u);
-  std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return weights[i]; });
   std::string text;
-  for (const std::size_t i : order | std::views::take(3))
+  for (const std::int32_t i : largest(weights, 3))
     text += fmt::format("{}{} {:.2f}", text.empty() ? "" : "  ", words[i], weights[i]);
   return text;
 }
@@ -140,12 +137,10 @@ std::string heaviest(const std::vector<std::string>& words, std::span<const floa
 // ". c7 . a12 a?  12 right", and under it what an attention looked at.
 std::string answered(RecallTask& task, const Recall::Symbols& symbols) {
   const Recall& data = task.validation_data();
-  const Array inputs = one_row(symbols);
-  const Array logits = task.model().forward(inputs).value();
-  const std::int64_t given = argmax(logits.values<float>()), right = data.answer(symbols);
-  std::string text =
-      fmt::format("{}  {} {}\n", data.text(symbols), given,
-                  given == right ? "right" : fmt::format("wrong, expected {}", right));
+  const Array inputs = one_example(symbols);
+  const std::string given = std::to_string(likeliest(task.model().forward(inputs).value()).front());
+  std::string text = fmt::format("{}  {} {}\n", data.text(symbols), given,
+                                 outcome(given, std::to_string(data.answer(symbols))));
   const Array weights = task.model().weights(inputs);  // (1, H, T)
   const std::vector<std::string> words = data.words(symbols);
   const std::int64_t T = std::ssize(words);
@@ -168,7 +163,7 @@ AttentionMaps attention(RecallTask& task, const Options& options) {
   const Recall::Symbols symbols =
       options[prompt].empty() ? data.symbols(0) : data.encode(options[prompt]);
   const std::vector<std::string> words = data.words(symbols);
-  const Array weights = task.model().weights(one_row(symbols));  // (1, H, T)
+  const Array weights = task.model().weights(one_example(symbols));  // (1, H, T)
   expect_input(!weights.empty(), "this run's memory has no attention to draw");
   return {{.path = "memory",
            .weights = weights.reshaped({weights.dim(1), 1, weights.dim(2)}),
@@ -187,14 +182,15 @@ ReportPanels panels(RecallTask& task) {
     std::iota(examples.begin(), examples.end(), first);
     const Batch batch = data.batch(examples);
     const Array logits = task.model().forward(batch.inputs).value();  // (B, V)
-    const std::int64_t T = batch.inputs.dim(1), V = logits.dim(1);
+    const std::vector<std::int32_t> predicted = likeliest(logits);
+    const std::int64_t T = batch.inputs.dim(1);
     right.resize(T - 1);
     remembered.asked.resize(T - 1);
-    remembered.chance = 1 / static_cast<double>(V);
+    remembered.chance = 1 / static_cast<double>(logits.dim(1));
     for (std::int64_t b = 0; b < logits.dim(0); ++b) {
       const auto symbols = batch.inputs.values<std::int32_t>().subspan(b * 2 * T, 2 * T);
       const std::int64_t age = T - 2 - data.answer_position(symbols);  // 0: the last item
-      right[age] += argmax(logits.values<float>().subspan(b * V, V)) == data.answer(symbols);
+      right[age] += predicted[b] == data.answer(symbols);
       ++remembered.asked[age];
     }
   }
@@ -203,6 +199,20 @@ ReportPanels panels(RecallTask& task) {
         static_cast<double>(right[age]) /
         static_cast<double>(std::max<std::int64_t>(1, remembered.asked[age])));
   return {remembered};
+}
+
+onnx::Models graphs(RecallTask& task) {
+  auto graph = std::make_shared<onnx::Graph>("model", "The value of the key that is asked for.");
+  const onnx::Value symbols =
+      graph->input({.name = "symbols",
+                    .type = onnx::Type::int64,
+                    .shape = {"batch", "items", std::int64_t{2}},
+                    .help = "what each item is about and what it says; the last one asks"});
+  graph->output({.name = "logits",
+                 .shape = {"batch", task.model().readout.layers.back().weight.tensor.dim(0)},
+                 .help = "of the values; their softmax is the answer's distribution"},
+                onnx::forward(task.model(), symbols));
+  return {graph};
 }
 
 TaskSpec spec() {
@@ -223,7 +233,7 @@ TaskSpec spec() {
       .samples = {{prompt, count}, &sample},
       .attention = {{prompt}, &attention},
       .panels = panels,
-      .onnx = recall_graphs};
+      .onnx = graphs};
 }
 
 const RegisterTask registered(spec);

@@ -21,6 +21,4 @@ class RecallTask final : public Task {
   MemoryNetwork model_;
 };
 
-onnx::Models recall_graphs(RecallTask& task);
-
 }  // namespace tapestry

@@ -4,7 +4,8 @@
 #include <numeric>
 
 #include "autograd/ops/shaping.hpp"
-#include "train/tasks/inspector_options.hpp"
+#include "train/inspect/onnx/models.hpp"
+#include "train/tasks/inspectors.hpp"
 #include "train/tasks/series/forecast.hpp"
 
 namespace tapestry {
@@ -133,14 +134,7 @@ AttentionMaps attention(Forecast& task, const Options& options) {
   std::vector<std::string> labels;
   for (std::int64_t step = 0; step + window.patch <= window.context; step += window.stride)
     labels.push_back(fmt::format("{}", step + 1 - window.context));
-  AttentionMaps maps;
-  for (const auto& [path, weights] : recorder.entries)
-    maps.push_back({.path = path,
-                    .weights = weights.select({series}).reshaped(
-                        {weights.dim(1), weights.dim(2), weights.dim(3)}),
-                    .queries = labels,
-                    .keys = labels});
-  return maps;
+  return attention_maps(recorder, labels, series);
 }
 
 constexpr std::int64_t most_series = 8, most_windows = 100, windows_at_once = 16;
@@ -159,6 +153,14 @@ std::vector<std::int64_t> examples_of(const SeriesDataset& test, std::int64_t ho
   std::vector<std::int64_t> examples;
   for (std::int64_t example = 0; example <= last; example += apart) examples.push_back(example);
   return examples;
+}
+
+// --- ONNX ---
+
+// Returns one number for each of the series.
+onnx::Value row(onnx::Graph& graph, const std::vector<double>& numbers, const std::string& name) {
+  const std::vector<float> values(numbers.begin(), numbers.end());
+  return graph.constant(Array::of(values, {std::ssize(values)}), name);
 }
 
 }  // namespace
@@ -198,6 +200,25 @@ ReportPanels forecast_panels(Forecast& task) {
   windows.values = own_units(data.values().select(rows), data.scale(), shown);
   windows.forecasts = forecasts;
   return {windows};
+}
+
+// The graph reads and returns the series in their own units; the model itself reads z-scores.
+onnx::Models forecast_graphs(Forecast& task) {
+  const ForecasterOptions& options = task.model().options;
+  const SeriesScale scale = kept_scale(task.metadata());
+  const auto series = [&](const std::string& name, std::int64_t steps, const std::string& help) {
+    return onnx::Described{
+        .name = name, .shape = {"batch", steps, std::ssize(scale.means)}, .help = help};
+  };
+  auto graph = std::make_shared<onnx::Graph>("model", "What comes next in time series.");
+  const onnx::Value past = graph->input(
+      series("past", options.context, "the series as they were measured, the oldest step first"));
+  const onnx::Value means = row(*graph, scale.means, "means"),
+                    deviations = row(*graph, scale.deviations, "deviations");
+  const onnx::Value forecast = onnx::forward(task.model(), (past - means) / deviations);
+  graph->output(series("forecast", options.horizon, "the steps that follow"),
+                forecast * deviations + means);
+  return {graph};
 }
 
 }  // namespace tapestry

@@ -8,7 +8,6 @@
 #include "data/json.hpp"
 #include "data/text/text.hpp"
 #include "train/config/keys.hpp"
-#include "train/config/option_keys.hpp"
 
 namespace tapestry {
 namespace {

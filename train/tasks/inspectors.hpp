@@ -1,8 +1,10 @@
 #pragma once
 
+#include "layers/multi_head_attention.hpp"
 #include "train/config/options.hpp"
+#include "train/inspect/report_panels.hpp"
 
-// Options that the views of several tasks take.
+// What the inspectors of several tasks share: options, outcomes and attention maps.
 namespace tapestry {
 
 inline Key<std::string> prompt_option(const std::string& help) { return {"prompt", "", help}; }
@@ -25,6 +27,24 @@ inline Key<std::int64_t> seed_option(const std::vector<Condition>& used_if = {})
 inline Key<double> temperature_option(const std::string& help,
                                       const std::vector<Condition>& used_if = {}) {
   return {"temperature", 1, help, {.low = 0, .high = 100, .used_if = used_if}};
+}
+
+// Returns "right", or "wrong, expected …".
+inline std::string outcome(const std::string& predicted, const std::string& expected) {
+  return predicted == expected ? "right" : "wrong, expected " + expected;
+}
+
+// Returns what each recorded layer attended to in one row of the batch, with the tokens' labels.
+inline AttentionMaps attention_maps(const AttentionRecorder& recorder,
+                                    const std::vector<std::string>& labels, std::int64_t row = 0) {
+  AttentionMaps maps;
+  for (const auto& [path, weights] : recorder.entries)
+    maps.push_back({.path = path,
+                    .weights = weights.select({row}).reshaped(
+                        {weights.dim(1), weights.dim(2), weights.dim(3)}),
+                    .queries = labels,
+                    .keys = labels});
+  return maps;
 }
 
 }  // namespace tapestry
