@@ -19,7 +19,7 @@ std::string number_of(const std::string& path) {
   return path.substr(begin, path.find_first_not_of("0123456789", begin) - begin);
 }
 
-// Of an image, whose weights are many and small, the largest one is the darkest.
+// Returns the map of a head. For an image, whose weights are small, the largest one is darkest.
 HeatMap map_of(const AttentionMap& attention, std::int64_t head) {
   const Array weights = attention.weights.select({head}).reshaped(
       {attention.weights.dim(1), attention.weights.dim(2)});

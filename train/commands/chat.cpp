@@ -20,8 +20,8 @@ namespace {
 
 std::atomic<bool> chat_interrupted = false;
 
-// The first signal ends the answer and the chat; a second one kills as usual. What waits for a line
-// goes on at once, too.
+// Lets the first signal end the answer and the chat, also while a line is awaited; a second signal
+// kills the process.
 void end_chat_at_signals() {
   struct sigaction action = {};
   action.sa_handler = [](int signal) {
@@ -35,10 +35,11 @@ void end_chat_at_signals() {
   }
 }
 
-// Lines of the standard input.
+// Reads lines of standard input.
 class MessageReader {
  public:
-  // Without its end; nothing at the end, or where a signal came. InputError above 16 MiB.
+  // Returns the next line without its end; nothing at the end, or after a signal. Throws InputError
+  // for a line above 16 MiB.
   std::optional<std::string> next() {
     constexpr std::size_t most_bytes = std::size_t{1} << 24;
     while (!at_end_ && waiting_.find('\n') == std::string::npos) {
@@ -55,7 +56,7 @@ class MessageReader {
     ++number_;
     return line;
   }
-  std::int64_t number() const { return number_; }  // of the line that came last
+  std::int64_t number() const { return number_; }  // of the last line
 
  private:
   void read_more() {
@@ -110,7 +111,7 @@ class ChatWithModel final : public Command {
     return messages.next();
   }
 
-  // What is wrong with a message is said, and another one can be.
+  // Shows what is wrong with a message; the chat continues.
   static void answer_person(const ChatSession& chat, const std::string& message) try {
     answer(chat, message);
   } catch (const InputError& error) {

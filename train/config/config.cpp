@@ -38,7 +38,7 @@ std::string expected_type(const KeyInfo& key, const TomlSetting& given) {
   return std::string(type_name(key.fallback)) + (is_integer && is_long ? " of 64 bits" : "");
 }
 
-// A base's name and published result are its own.
+// Returns whether a config inherits the key from its base: not its name and published result.
 bool is_inherited(const std::string& key) { return key != "name" && !key.starts_with("expected."); }
 
 std::string text_error(const Limits& limits, const std::string& text) {
@@ -82,7 +82,7 @@ std::string one_of(const std::vector<Value>& values) {
 
 namespace {
 
-// Damerau's distance, in which no letters are changed twice ("optimal string alignment").
+// Returns Damerau's distance in which no letter is edited twice ("optimal string alignment").
 std::size_t edits_between(const std::string& a, const std::string& b) {
   std::vector<std::size_t> two_before, before(b.size() + 1), row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -185,7 +185,7 @@ std::string Condition::wish() const {
                   : fmt::format("set {} = {}", key, one_of(values));
 }
 
-// The conditions of the key that do not hold.
+// Returns the conditions of the key that do not hold.
 std::vector<const Condition*> Config::unmet(const KeyInfo& key) const {
   std::vector<const Condition*> conditions;
   for (const Condition& condition : key.limits.used_if)
@@ -234,7 +234,7 @@ void Config::fail(const KeyInfo& key, const std::string& message) const {
       fmt::format("{}: {} = {}: {}", found.origin, key.name, to_toml(found.value), message));
 }
 
-// `written` makes lines of an entry and of "key = value".
+// Returns the text of all entries. `written` returns the lines of an entry, given "key = value".
 template <class Written>
 std::string Config::write(Written written) const {
   std::string text, section;
@@ -304,7 +304,7 @@ std::vector<std::string> Config::differences(const Config& resumed) const {
     const auto other = resumed.entries_.find(key.name);
     if (may_change_on_resume(key) || other == resumed.entries_.end()) continue;
     const Entry& now = other->second;
-    // Where it is idle, what makes it so is named instead, unless that may differ.
+    // If the key is unused, the key that makes it unused is named instead, unless that may differ.
     const bool counts = (mine.unused.empty() && now.unused.empty()) ||
                         std::ranges::all_of(key.limits.used_if, [&](const Condition& condition) {
                           return may_change_on_resume(entry(condition.key).key);

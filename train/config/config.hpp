@@ -11,26 +11,26 @@
 
 namespace tapestry {
 
-// Holds where `key` has one of these values, or, if it `excludes` them, another one. Made by the
-// key itself: schedule.is(Decay::linear), data_path.is_not("").
+// A condition on a key: that it has one of these values or, with `excludes`, none of them. Keys
+// make their conditions: schedule.is(Decay::linear), data_path.is_not("").
 struct Condition {
   std::string key;
   std::vector<Value> values;
   bool excludes = false;
 
   bool holds(const Value& value) const;
-  std::string wish() const;  // `set data.path = ""`, or "give another data.path"
+  std::string wish() const;  // returns `set data.path = ""`, or "give another data.path"
 };
 
-// What a key may hold, and where it counts. Numbers are finite.
+// The values that a key may have, and when it is used. Numbers are finite.
 struct Limits {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
-  std::vector<std::string> choices{};   // of a string, and of those in a list; empty: any
+  std::vector<std::string> choices{};   // of a string, or of the strings in a list; empty: any
   bool may_change_on_resume = false;    // may differ when a run is resumed
-  bool does_not_affect_result = false;  // may so too, and changes nothing in what is learnt
-  bool repeated = false;                // of an option, a text: it may be typed several times
-  std::vector<Condition> used_if{};     // elsewhere it is idle, and must not be set
+  bool does_not_affect_result = false;  // may differ as well; the trained model is the same
+  bool repeated = false;                // of an option: it may be given several times
+  std::vector<Condition> used_if{};     // if one does not hold, the key must not be set
 };
 
 // The declaration of a config key: parsing, validation, --set, resolved configs and the
@@ -51,7 +51,7 @@ struct Key : KeyInfo {
   Condition is_not(T value) const { return {name, {Value(std::move(value))}, true}; }
 };
 
-// A key whose values have names, each given once: a config holds the name, and hands out the value.
+// A key whose values have names: a config holds the name and returns the value.
 template <class Enum>
 struct Choice : KeyInfo {
   std::vector<std::pair<std::string, Enum>> values;
@@ -81,18 +81,19 @@ struct Choice : KeyInfo {
   }
 };
 
-// After a switch over a Choice's values: one has no case, of which the compiler warned.
+// Throws std::logic_error. Stands after a switch over a Choice that has a case for each value.
 [[noreturn]] void throw_unhandled(const KeyInfo& key);
 
-// What is wrong with a value of the key's type: "expected …", or nothing.
+// Returns what is wrong with a value of the key's type, "expected …", or "".
 std::string range_error(const KeyInfo& key, const Value& value);
 
-// `"adam" or "adamw"`
+// Returns `"adam" or "adamw"`.
 std::string one_of(const std::vector<Value>& values);
 
-// A value for every declared key, and where it came from. An idle key (Limits::used_if) has its
-// default. One that a text sets beside the choice that makes it idle, or after it, is refused; one
-// that the choice comes after, as --set comes after a file and a file after its base, is dropped.
+// The value of every declared key, and its origin. A key that is not used (Limits::used_if) has its
+// default. If it was set together with the setting that makes it unused, or later, the config is
+// refused; if it was set earlier (in a base, and the other in the config, or by --set), it is
+// dropped.
 class Config {
  public:
   // `documents` are a config and its bases, as with_bases returns them; `overrides` are "key=value"
@@ -118,7 +119,7 @@ class Config {
     entries_.at(key.name).value = std::move(value);
   }
 
-  // Fails unless `holds`: "file:line:column: key = value: message".
+  // Throws InputError unless `holds`: "file:line:column: key = value: message".
   template <class... Args>
   void expect(bool holds, const KeyInfo& key, fmt::format_string<Args...> message,
               Args&&... args) const {
@@ -126,19 +127,20 @@ class Config {
   }
   [[noreturn]] void fail(const KeyInfo& key, const std::string& message) const;
 
-  // Of all keys but idle ones, a config that resolves to this one; or of those alone whose names
-  // begin so, such as "model.".
+  // Returns a text, without unused keys, that resolves to this config; or the part of it with the
+  // keys whose names have one of these beginnings, such as "model.".
   std::string toml(const std::vector<std::string>& beginnings = {""}) const;
-  // The same of all keys, with the origins of those that were set as comments.
+  // Returns the same text with the origins of keys that were set as comments.
   std::string toml_with_origins() const;
-  std::string explain() const;  // all, with origins, help and idle keys as comments
-  // The values of all keys but idle ones, as TOML by name.
+  // Returns all keys, with origins, help and unused keys as comments.
+  std::string explain() const;
+  // Returns the values of all keys that are used, as TOML by name.
   std::map<std::string, std::string> settings() const;
-  // Of those alone on which depends what a training comes to.
+  // Returns those that affect the result of a training.
   std::map<std::string, std::string> settings_that_count() const;
-  // What was set and dropped: "sort:20:1: optim.beta2 = 0.99: is not used with optim.name = …".
+  // Returns what was dropped: "sort:20:1: optim.beta2 = 0.99: is not used with optim.name = …".
   const std::vector<std::string>& dropped() const { return dropped_; }
-  // The keys whose values differ and may not when a run is resumed: "model.width (128, now 64)".
+  // Returns the keys that may not differ when a run is resumed and do: "model.width (128, now 64)".
   std::vector<std::string> differences(const Config& resumed) const;
 
  private:
@@ -146,8 +148,8 @@ class Config {
     KeyInfo key;
     Value value;
     std::string origin;    // "default", "--set" or file:line:column
-    int layer = 0;         // 0: its default, then the texts from the last base on, and --set
-    std::string unused{};  // why it does not count: "is not used with …"
+    int layer = 0;         // 0: default; then the documents from the last base on, and --set
+    std::string unused{};  // the reason why it is not used: "is not used with …"
   };
   const Entry& entry(const std::string& name) const;
   std::vector<const Condition*> unmet(const KeyInfo& key) const;
@@ -160,10 +162,11 @@ class Config {
   std::vector<std::string> dropped_;
 };
 
-// The candidate that begins with `word`, or differs from it by the fewest edits (letters put in,
-// left out, changed, or two that changed places); empty where all are too far to be meant.
+// Returns the candidate that begins with `word`, or that differs from it by the fewest edits
+// (insertions, deletions, substitutions and transpositions); "" if all differ too much.
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
-// `; did you mean "train"?` of the nearest one, within such quotes; empty where there is none.
+// Returns `; did you mean "train"?` with the nearest candidate in these quotes; "" if there is
+// none.
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& candidates,
                          const std::string& quote = "");
 

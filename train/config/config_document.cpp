@@ -26,7 +26,7 @@ std::vector<std::string> shipped_names() {
   return names;
 }
 
-// What a base may be called that a file of this folder names.
+// Returns the names of the bases that a file in this folder can name.
 std::vector<std::string> candidates(const fs::path& folder) {
   std::vector<std::string> names = shipped_names();
   std::error_code ignored;

@@ -14,7 +14,7 @@ KeyInfo named_optimizer() {
   return key;
 }
 
-// Holds for the optimisers that have the setting.
+// Returns a condition that holds for the optimizers that have the setting.
 Condition has_setting(const std::string& setting) {
   Condition condition{.key = optimizer.name, .values = {}};
   for (const auto& [optimizer_name, type] : optimizer_registry())
@@ -22,7 +22,7 @@ Condition has_setting(const std::string& setting) {
   return condition;
 }
 
-// The settings of every optimiser, each once. What several share stands after their own.
+// Returns the settings of every optimizer, each once. Shared ones stand after the others.
 std::vector<KeyInfo> optimizer_keys() {
   std::vector<KeyInfo> keys;
   for (const auto& [optimizer_name, type] : optimizer_registry())

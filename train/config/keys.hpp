@@ -10,44 +10,45 @@
 // The config keys that every task shares.
 namespace tapestry::key {
 
-inline const Key<std::string> task{"task", "", "what to train; the other keys depend on it"};
-inline const Key<std::string> name{
-    "name", "", "of the run folder; by default the config's", {.does_not_affect_result = true}};
-inline const Key<std::int64_t> seed{"seed", 1, "of every random number", {.low = 0}};
+inline const Key<std::string> task{"task", "", "task to train, on which the other keys depend"};
+inline const Key<std::string> name{"name",
+                                   "",
+                                   "name of the run folder; empty: the name of the config",
+                                   {.does_not_affect_result = true}};
+inline const Key<std::int64_t> seed{"seed", 1, "seed of all random numbers", {.low = 0}};
 
 inline const Key<std::string> data_path{
-    "data.path", "", "the file or folder to learn from", {.may_change_on_resume = true}};
+    "data.path", "", "file or folder with the data", {.may_change_on_resume = true}};
 
-// For tasks that cannot do without a file.
-inline const Key<std::string> data_source{
-    "data.source",
-    "",
-    "where the data can be had, for the message when it is missing",
-    {.does_not_affect_result = true}};
+// For tasks that need a file.
+inline const Key<std::string> data_source{"data.source",
+                                          "",
+                                          "where to get the data; shown if the data is missing",
+                                          {.does_not_affect_result = true}};
 
-// One of those that are registered.
-inline const Key<std::string> optimizer{"optim.name", "adamw", "the optimiser"};
+// A registered optimizer.
+inline const Key<std::string> optimizer{"optim.name", "adamw", "optimizer"};
 inline const Key<double> learning_rate{
-    "optim.learning_rate", 1e-3, "after warm-up", {.low = 0, .high = 1e3}};
+    "optim.learning_rate", 1e-3, "learning rate after the warm-up", {.low = 0, .high = 1e3}};
 inline const Choice<Decay> schedule{
     "optim.schedule",
     Decay::constant,
-    "of the learning rate",
+    "schedule of the learning rate",
     {{"constant", Decay::constant}, {"linear", Decay::linear}, {"cosine", Decay::cosine}}};
 inline const Key<double> final_learning_rate{
     "optim.final_learning_rate",
     0,
-    "at the last step, for linear and cosine",
+    "learning rate at the last step of a linear or cosine schedule",
     {.low = 0, .high = 1e3, .used_if = {schedule.is(Decay::linear, Decay::cosine)}}};
 inline const Key<std::int64_t> warmup_steps{
-    "optim.warmup_steps", 0, "of a linear rise of the learning rate", {.low = 0}};
+    "optim.warmup_steps", 0, "steps in which the learning rate rises linearly from 0", {.low = 0}};
 inline const Key<double> clip_norm{
-    "optim.clip_norm", 0, "limit of the gradient's global norm; 0: none", {.low = 0}};
+    "optim.clip_norm", 0, "largest global norm of the gradient; 0: no clipping", {.low = 0}};
 
 inline const Key<std::int64_t> decay_steps{
     "optim.decay_steps",
     0,
-    "after which linear and cosine have ended; 0: train.steps",
+    "step at which a linear or cosine schedule ends; 0: train.steps",
     {.low = 0,
      .high = 1e12,
      .may_change_on_resume = true,
@@ -56,21 +57,21 @@ inline const Key<std::int64_t> decay_steps{
 inline const Key<std::int64_t> adapter_rank{
     "model.lora.rank",
     0,
-    "of the changes that are learnt of weights which stay as they are (LoRA); 0: none",
+    "rank of low-rank adapters (LoRA), which are trained in place of the weights; 0: none",
     {.low = 0, .high = 4096}};
 inline const Condition adapted = adapter_rank.is_not(0);
 inline const Key<double> adapter_alpha{"model.lora.alpha",
                                        16,
-                                       "the changes are multiplied by it and divided by the rank",
+                                       "scale of the adapters: they are multiplied by alpha / rank",
                                        {.low = 1e-6, .high = 1e6, .used_if = {adapted}}};
 inline const Key<double> adapter_dropout{"model.lora.dropout",
                                          0,
-                                         "of what the changes read",
+                                         "dropout of the adapters' inputs",
                                          {.low = 0, .high = 0.99, .used_if = {adapted}}};
 inline const Key<std::vector<std::string>> adapter_targets{
     "model.lora.targets",
     {"query", "value"},
-    "the maps of each block that are changed",
+    "projections of each block that have adapters",
     {.choices = {"query", "key", "value", "query_key_value", "output", "gate", "up", "expand",
                  "contract"},
      .used_if = {adapted}}};
@@ -78,34 +79,33 @@ inline const Key<std::vector<std::string>> adapter_targets{
 inline const Key<std::string> from{
     "train.from",
     "",
-    "a run or checkpoint whose weights the training begins with; empty: drawn by the seed",
+    "run or checkpoint whose weights the training begins with; empty: random weights",
     {.may_change_on_resume = true}};
 inline const Key<std::vector<std::string>> trainable{
     "train.trainable",
     {},
-    "parameters or modules to train, such as \"blocks.5.*\", the others being kept as they are; "
-    "empty: all, or with model.lora.rank none but its changes"};
-inline const Key<std::int64_t> steps{"train.steps",
-                                     1000,
-                                     "of the optimiser",
-                                     {.low = 1, .high = 1e12, .may_change_on_resume = true}};
+    "parameters or modules to train, such as \"blocks.5.*\"; empty: all, or with model.lora.rank "
+    "only the adapters"};
+inline const Key<std::int64_t> steps{
+    "train.steps", 1000, "optimizer steps", {.low = 1, .high = 1e12, .may_change_on_resume = true}};
 inline const Key<std::int64_t> batch_size{
-    "train.batch_size", 32, "examples a step", {.low = 1, .high = 1e6}};
-inline const Key<std::int64_t> micro_batches{"train.micro_batches",
-                                             1,
-                                             "parts a step's batch is computed in, to save memory",
-                                             {.low = 1, .high = 1e6}};
+    "train.batch_size", 32, "examples per step", {.low = 1, .high = 1e6}};
+inline const Key<std::int64_t> micro_batches{
+    "train.micro_batches",
+    1,
+    "micro-batches into which a batch is divided to save memory",
+    {.low = 1, .high = 1e6}};
 inline const Key<bool> shard_optimizer{
     "train.shard_optimizer",
     false,
-    "of several ranks each keeps the optimiser's state of its share alone: the same bits",
+    "divide the optimizer state among the ranks; the result is the same",
     {.does_not_affect_result = true}};
 inline const Key<std::int64_t> eval_every{"train.eval_every",
                                           250,
                                           "steps between evaluations; 0: only at the end",
                                           {.low = 0, .may_change_on_resume = true}};
 inline const Key<std::int64_t> eval_batch_size{
-    "train.eval_batch_size", 64, "examples at a time when evaluating", {.low = 1, .high = 1e6}};
+    "train.eval_batch_size", 64, "examples per batch of an evaluation", {.low = 1, .high = 1e6}};
 inline const Key<std::int64_t> checkpoint_every{"train.checkpoint_every",
                                                 250,
                                                 "steps between checkpoints; 0: only at the end",
@@ -116,40 +116,40 @@ inline const Key<std::int64_t> log_every{"train.log_every",
                                          {.low = 1, .does_not_affect_result = true}};
 inline const Key<bool> tensorboard{"train.tensorboard",
                                    false,
-                                   "write events for TensorBoard into the run's folder",
+                                   "write events for TensorBoard to the run folder",
                                    {.does_not_affect_result = true}};
 inline const Key<bool> samples{"train.samples",
                                false,
-                               "keep texts that the model makes at evaluations, for its report",
+                               "record generated texts at evaluations, for the report",
                                {.does_not_affect_result = true}};
 inline const Key<std::int64_t> threads{"train.threads",
                                        0,
-                                       "0: one a physical core",
+                                       "threads; 0: one per physical core",
                                        {.low = 0, .high = 1024, .does_not_affect_result = true}};
 inline const Choice<MatmulPrecision> precision{
     "train.precision",
     MatmulPrecision::float32,
-    "of matrix products' operands",
+    "precision of the operands of matrix products",
     {{"f32", MatmulPrecision::float32}, {"bf16", MatmulPrecision::bfloat16}}};
 inline const Key<double> average_decay{
     "train.average_decay",
     0,
-    "of a moving average of the weights, which is evaluated and kept as the model; 0: none",
+    "decay of a moving average of the weights, which is evaluated and saved; 0: none",
     {.low = 0, .high = 1}};
 inline const Key<std::int64_t> early_stopping{
     "train.early_stopping",
     0,
-    "evaluations without a gain after which the training ends; 0: never",
+    "evaluations without improvement after which the training stops; 0: never",
     {.low = 0, .may_change_on_resume = true}};
 inline const Key<double> min_delta{
     "train.least_gain",
     0,
-    "by which the validation loss has to fall to be one",
+    "smallest decrease of the validation loss that counts as an improvement",
     {.low = 0, .may_change_on_resume = true, .used_if = {early_stopping.is_not(0)}}};
 inline const Key<double> time_limit{
     "train.time_limit",
     0,
-    "minutes of the process after which it stops with a checkpoint, for --resume; 0: none",
+    "minutes after which the process stops with a checkpoint for --resume; 0: none",
     {.low = 0, .high = 1e6, .does_not_affect_result = true}};
 inline const Key<bool> check_finite{
     "train.check_finite",
@@ -160,41 +160,42 @@ inline const Key<bool> check_finite{
 inline const Key<std::int64_t> max_bad_steps{
     "train.max_bad_steps",
     0,
-    "so many steps whose loss or gradient is not finite are left out; one more ends the run",
+    "steps without a finite loss and gradient that are skipped before the run stops",
     {.low = 0, .high = 1e12, .may_change_on_resume = true}};
 inline const Key<double> bad_step_factor{
     "train.bad_step_factor",
     0,
-    "a step is left out as well whose gradient's norm is above this, more than 1, times the "
-    "median of the latest; 0: none",
+    "skip a step, too, if its gradient's norm exceeds the median of recent norms by this factor; "
+    "0: never",
     {.low = 0, .high = 1e12, .used_if = {max_bad_steps.is_not(0)}}};
 
 inline const Key<std::string> expected_metric{
     "expected.metric",
     "",
-    "of the final evaluation, to compare with a published result",
+    "metric of the final evaluation that is compared with a published result",
     {.does_not_affect_result = true}};
 inline const Key<double> expected_value{
-    "expected.value", 0, "the published value", {.does_not_affect_result = true}};
+    "expected.value", 0, "published value", {.does_not_affect_result = true}};
 inline const Key<std::string> expected_data{
     "expected.data",
     "",
-    "the last part of the data.path it holds for, or built-in for none; empty: any",
+    "last part of the data.path for which the value holds, or built-in; empty: any data",
     {.does_not_affect_result = true}};
 inline const Key<std::string> expected_source{
-    "expected.source", "", "where it was published", {.does_not_affect_result = true}};
+    "expected.source", "", "publication of the value", {.does_not_affect_result = true}};
 
-// All of the above, with the settings of every optimiser and the task's own keys in their sections.
+// Returns all of the above, with the settings of every optimizer, and the task's own keys in their
+// sections.
 std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys);
 
-// data.path, for data that is read: it must name a file or folder that is there. `missing` and
+// Returns data.path. Throws InputError if it names no existing file or folder; `missing` and
 // `wanted` complete "there is …; name …".
 const std::string& required_path(const Config& config, const std::string& missing,
                                  const std::string& wanted);
-// For data that is built in: no data.path may be given.
+// Throws InputError if data.path is set, although the data are synthetic.
 void expect_no_path(const Config& config);
 
-// optim.<name>, as a setting of an optimiser is called in a config.
+// Returns the key of an optimizer's setting: optim.<name>.
 std::string of_optimizer(const std::string& setting);
 
 }  // namespace tapestry::key

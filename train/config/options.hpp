@@ -4,16 +4,16 @@
 
 namespace tapestry {
 
-// What a look at a trained model may be told on the command line: each option is declared like a
-// config's key, under the name that is typed after two dashes.
+// The options of an inspector on the command line. Each is declared as a key, whose name stands
+// after two dashes.
 class Options {
  public:
   explicit Options(const std::vector<KeyInfo>& known);  // all at their defaults
 
-  // Takes what was typed; of what is typed again, the last. InputError names the option, for one
-  // that is not known, and for a value of another type or out of range.
+  // Sets an option to a text of the command line; the last one holds. Throws InputError, which
+  // names the option, if it is unknown, or if the value is of another type or out of range.
   void set(const std::string& name, const std::string& text);
-  // When all are set. InputError names an option that another one makes idle (Limits::used_if).
+  // Throws InputError, which names the option, if one was set and is not used (Limits::used_if).
   void expect_all_used() const;
 
   template <class T>
@@ -24,7 +24,7 @@ class Options {
   Enum operator[](const Choice<Enum>& key) const {
     return key.value_of(std::get<std::string>(entries_.at(key.name).value));
   }
-  // All that was typed for an option that may be repeated.
+  // Returns all texts of an option that may be repeated.
   const std::vector<std::string>& texts(const KeyInfo& key) const {
     return entries_.at(key.name).texts;
   }
@@ -34,7 +34,7 @@ class Options {
   struct Entry {
     KeyInfo key;
     Value value;
-    std::vector<std::string> texts{};  // as they were typed
+    std::vector<std::string> texts{};  // as given
   };
   std::map<std::string, Entry> entries_;
 };

@@ -17,7 +17,7 @@ using Tokens = std::vector<std::int32_t>;
 struct Hypothesis {
   Tokens tokens{};
   double score = 0;      // log P
-  std::int64_t row = 0;  // of the batch that computes it
+  std::int64_t row = 0;  // of the batch in which it is computed
 };
 
 // The hypotheses of one sentence.
@@ -30,7 +30,7 @@ class Beam {
 
   const std::vector<Hypothesis>& live() const { return live_; }
 
-  // One token more, by the log-probabilities (V) of each live hypothesis.
+  // Extends the hypotheses by one token, given the log-probabilities (V) of each live one.
   void extend(const std::vector<std::span<const float>>& log_probabilities) {
     std::vector<Hypothesis> next;
     std::vector<std::pair<double, std::pair<std::size_t, std::int32_t>>> candidates;
@@ -52,14 +52,14 @@ class Beam {
       next.back().tokens.push_back(choice.second);
     }
     live_ = std::move(next);
-    // Scores only fall: what cannot overtake the best that has ended is dropped.
+    // Scores only fall: hypotheses that cannot exceed the best finished one are dropped.
     if (has_ended_)
       std::erase_if(live_, [&](const Hypothesis& h) {
         return rated(h.score, options_.max_tokens) <= best_rating_;
       });
   }
 
-  // Gives each live hypothesis a row of its own; returns, for each of its rows, the row to copy.
+  // Gives each live hypothesis a row of its own, and sets for these rows the row to copy.
   void place(std::vector<std::int64_t>& rows) {
     for (std::size_t i = 0; i < live_.size(); ++i) {
       const std::int64_t row = first_row_ + static_cast<std::int64_t>(i);
@@ -90,11 +90,11 @@ class Beam {
   std::int64_t first_row_;
   std::vector<Hypothesis> live_;
   bool has_ended_ = false;
-  Tokens ended_;  // the best of those that have
+  Tokens ended_;  // the best finished hypothesis
   double best_rating_ = -std::numeric_limits<double>::infinity();
 };
 
-// Log-probabilities (rows, V), float32, of the token that follows each row's last one.
+// Returns the log-probabilities (rows, V), float32, of the token after each row's last one.
 Array next_log_probabilities(const EncoderDecoder& model, const Array& tokens,
                              const EncoderDecoder::EncodedSource& encoded,
                              AttentionCaches& caches) {

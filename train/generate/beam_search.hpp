@@ -5,16 +5,16 @@
 namespace tapestry {
 
 struct TranslateOptions {
-  std::int64_t beams = 1;       // hypotheses kept a sentence; 1 is greedy decoding
-  std::int64_t max_tokens = 0;  // of a target, without its end; 0: as many as the model's context
-  // α of the score log P / ((5 + length) / 6)^α that ends compare by (Wu et al. 2016,
-  // arXiv 1609.08144, eq. 14).
+  std::int64_t beams = 1;       // hypotheses per sentence; 1: greedy decoding
+  std::int64_t max_tokens = 0;  // of a target, without its end; 0: the model's context
+  // α of the score log P / ((5 + length) / 6)^α by which finished hypotheses are compared (Wu et
+  // al. 2016, arXiv 1609.08144, eq. 14).
   double length_penalty = 0.6;
   std::int32_t begin = 1, end = 2;  // the tokens around a target
 };
 
-// The likeliest target that beam search finds for each row of source (B, S), without begin and end,
-// by cached keys and values. `padding` as in EncoderDecoder::encode.
+// Returns the most probable target that beam search finds for each row of source (B, S), without
+// begin and end. Keys and values are cached. `padding` is that of EncoderDecoder::encode.
 std::vector<std::vector<std::int32_t>> translate(const EncoderDecoder& model, const Array& source,
                                                  const Array& padding,
                                                  const TranslateOptions& options = {});

@@ -62,7 +62,7 @@ std::int32_t choose_token(const Array& logits, const SamplingOptions& options, R
   for (std::int32_t token : tokens)
     weights.push_back(std::exp((values[token] - best) / options.temperature));
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
-  double kept = 0;  // of the smallest set of tokens that holds a share top_p
+  double kept = 0;  // the sum of the kept tokens' weights
   std::size_t count = 0;
   while (count < weights.size() && (count == 0 || kept < options.top_p * total))
     kept += weights[count++];
@@ -70,7 +70,7 @@ std::int32_t choose_token(const Array& logits, const SamplingOptions& options, R
     std::size_t likely = 0;
     kept = 0;
     for (std::size_t i = 0; i < count; ++i)
-      if (weights[i] >= options.min_p) {  // the likeliest one's is 1
+      if (weights[i] >= options.min_p) {  // the largest weight is 1
         kept += weights[likely] = weights[i];
         tokens[likely++] = tokens[i];
       }
@@ -126,7 +126,7 @@ Tensor DecodingState::forward(const Array& tokens, Memory& memory) const {
                       : recurrent_->forward(tokens, memory.states);
 }
 
-// Whether the context of a row holds so many tokens more.
+// Returns whether so many more tokens fit the context of a row.
 bool DecodingState::has_room(std::int64_t row, std::int64_t tokens) const {
   if (!transformer_) return true;
   return memory_.caches.front()->lengths()[row] + tokens <= transformer_->options.context;
@@ -161,8 +161,8 @@ std::vector<Array> DecodingState::read(const Array& tokens) {
   return have_room ? last_of_each(forward(tokens, memory_)) : read_past_context(tokens);
 }
 
-// Some rows have no room: each of them reads its later half alone, as the last row, and then all
-// rows are put into their order again.
+// Reads tokens when some contexts are full. Each of these rows reads its later half alone, as the
+// last row; then all rows are put into their order again.
 std::vector<Array> DecodingState::read_past_context(const Array& tokens) {
   Rows order, full;
   for (std::int64_t b = 0; b < tokens.dim(0); ++b)

@@ -8,7 +8,7 @@
 namespace tapestry {
 namespace {
 
-// How many bytes at the end begin a character and do not complete it.
+// Returns the number of bytes at the end that begin a character and do not complete it.
 std::size_t unfinished_bytes(std::string_view text) {
   for (std::size_t bytes = 1; bytes <= std::min<std::size_t>(3, text.size()); ++bytes) {
     const auto byte = static_cast<unsigned char>(text[text.size() - bytes]);
@@ -19,7 +19,7 @@ std::size_t unfinished_bytes(std::string_view text) {
   return 0;
 }
 
-// How many bytes at the end of the text the stop begins with.
+// Returns the number of bytes at the end of the text with which the stop text begins.
 std::size_t begun_bytes(std::string_view text, std::string_view stop) {
   std::size_t bytes = std::min(text.size(), stop.size() - 1);
   while (!text.ends_with(stop.substr(0, bytes))) --bytes;

@@ -9,18 +9,19 @@
 
 namespace tapestry {
 
-// The text of tokens that come one by one, given on as soon as it cannot change: when characters
-// are whole, and no text that is to stop it can have begun.
+// Decodes tokens one by one. It passes text on as soon as the text cannot change: when characters
+// are complete, and no stop text can have begun.
 class TokenText final {
  public:
   using Take = std::function<void(std::string_view text)>;
 
-  // The tokenizer outlives it. No stop is empty.
+  // The tokenizer outlives it. Throws std::invalid_argument for an empty stop text.
   TokenText(const Tokenizer& tokenizer, std::vector<std::string> stops, Take take);
 
-  // False: a stop has come. What stood before it was given on; the rest is dropped.
+  // Adds a token. Returns false if a stop text has come: the text before it was passed on, and the
+  // rest is dropped.
   bool add(std::int32_t token);
-  void finish();  // gives on what was waiting
+  void finish();  // passes on the text that was waiting
 
  private:
   bool give(std::string_view text);
@@ -28,9 +29,9 @@ class TokenText final {
   const Tokenizer& tokenizer_;
   std::vector<std::string> stops_;
   Take take_;
-  std::vector<std::int32_t> tokens_;  // whose last character is not whole yet
-  std::string bytes_;                 // of these
-  std::string waiting_;               // may begin a stop
+  std::vector<std::int32_t> tokens_;  // whose last character is incomplete
+  std::string bytes_;                 // of these tokens
+  std::string waiting_;               // may begin a stop text
 };
 
 }  // namespace tapestry

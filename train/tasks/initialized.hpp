@@ -7,14 +7,14 @@
 
 namespace tapestry {
 
-// The model that `make(init)` returns, with the initial values of the config's seed. It is made
-// twice, first without values: one that the machine has no room for is refused at once, as
-// InputError, and not after minutes of drawing the numbers that do fit.
+// Returns the model that `make(init)` makes with initial values from the config's seed. A dry run
+// without values comes first: a model that does not fit into memory is refused at once, as
+// InputError, and not after minutes of drawing random numbers.
 template <class Make>
-auto initialised(const Config& config, Make make) {
+auto initialized(const Config& config, Make make) {
   try {
     {
-      const InitialValuesLimit trial(InitialValuesLimit::left());  // what it takes is given back
+      const InitialValuesLimit trial(InitialValuesLimit::left());  // the dry run's memory is freed
       Random blank = Random::blank();
       make(blank);
     }

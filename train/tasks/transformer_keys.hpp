@@ -7,7 +7,7 @@
 
 namespace tapestry {
 
-// Those keys of transformers that tasks read themselves.
+// The keys of transformers that tasks read.
 enum class RotaryScalingKind { none, llama3 };
 enum class AttentionBias { same, all, inputs, none };
 enum class AttentionKind { softmax, random_features };
@@ -18,25 +18,28 @@ inline const Key<std::int64_t> layers{
     "model.layers", 4, "transformer blocks", {.low = 1, .high = 1000}};
 inline const Choice<Activation> activation{"model.activation",
                                            Activation::gelu,
-                                           "of the hidden layers",
+                                           "activation of the hidden layers",
                                            {{"relu", Activation::relu},
                                             {"gelu", Activation::gelu},
                                             {"gelu_tanh", Activation::gelu_tanh},
                                             {"silu", Activation::silu}}};
 inline const Key<std::int64_t> heads{
-    "model.heads", 4, "of attention; must divide the width", {.low = 1, .high = 1024}};
-inline const Key<std::int64_t> head_width{
-    "model.head_width", 0, "columns of a head; 0: width / heads", {.low = 0, .high = 65536}};
+    "model.heads", 4, "attention heads; must divide model.width", {.low = 1, .high = 1024}};
+inline const Key<std::int64_t> head_width{"model.head_width",
+                                          0,
+                                          "width of a head; 0: model.width / model.heads",
+                                          {.low = 0, .high = 65536}};
 inline const Key<std::int64_t> width{
-    "model.width", 128, "columns of the residual stream", {.low = 1, .high = 65536}};
-inline const Key<std::int64_t> feed_forward{"model.feed_forward",
-                                            0,
-                                            "columns between its two projections; 0: 4 · width",
-                                            {.low = 0, .high = 262144}};
+    "model.width", 128, "width of the residual stream", {.low = 1, .high = 65536}};
+inline const Key<std::int64_t> feed_forward{
+    "model.feed_forward",
+    0,
+    "hidden width of the feed-forward layer; 0: 4 · model.width",
+    {.low = 0, .high = 262144}};
 inline const Key<bool> gated{"model.gated", false,
-                             "the feed-forward multiplies its activation by a second projection"};
+                             "multiply the feed-forward layer's activation by a second projection"};
 inline const Key<double> dropout{
-    "model.dropout", 0, "of embeddings and residual branches", {.low = 0, .high = 0.99}};
+    "model.dropout", 0, "dropout of embeddings and residual branches", {.low = 0, .high = 0.99}};
 inline const Choice<Positions> positions{"model.positions",
                                          Positions::learned,
                                          "positional encoding",
@@ -48,43 +51,46 @@ inline const Condition turned = positions.is(Positions::rotary);
 inline const Choice<RotaryPairs> rotary_pairs{
     "model.rotary_pairs",
     RotaryPairs::neighbours,
-    "columns 2k and 2k + 1 of a head are turned together, or k and k + D/2, as Llama's",
+    "columns of a head that are rotated together: 2k and 2k + 1, or k and k + D/2 as in Llama",
     {{"neighbours", RotaryPairs::neighbours}, {"halves", RotaryPairs::halves}},
     {turned}};
 inline const Key<double> rotary_base{"model.rotary_base",
                                      10000,
-                                     "of the lengths of the waves",
+                                     "base of the rotary wavelengths",
                                      {.low = 1, .high = 1e12, .used_if = {turned}}};
 inline const Choice<RotaryScalingKind> rotary_scaling{
     "model.rotary_scaling",
     RotaryScalingKind::none,
-    "slows down the waves that are longer than the context of a first training",
+    "scaling of rotary wavelengths for a context longer than that of the first training",
     {{"none", RotaryScalingKind::none}, {"llama3", RotaryScalingKind::llama3}},
     {turned}};
 inline const Condition slowed = rotary_scaling.is(RotaryScalingKind::llama3);
-inline const Key<double> rotary_factor{
-    "model.rotary_factor", 8, "how far", {.low = 1, .high = 1e6, .used_if = {turned, slowed}}};
+inline const Key<double> rotary_factor{"model.rotary_factor",
+                                       8,
+                                       "factor of the scaling",
+                                       {.low = 1, .high = 1e6, .used_if = {turned, slowed}}};
 inline const Key<double> rotary_low_frequency{
     "model.rotary_low_frequency",
     1,
-    "waves that the first context holds less often are slowed down by the whole factor",
+    "wavelengths that the original context holds less often are scaled by the whole factor",
     {.low = 0, .high = 1e6, .used_if = {turned, slowed}}};
 inline const Key<double> rotary_high_frequency{
     "model.rotary_high_frequency",
     4,
-    "those that it holds more often, not at all",
+    "wavelengths that the original context holds more often are not scaled",
     {.low = 0, .high = 1e6, .used_if = {turned, slowed}}};
 inline const Key<std::int64_t> rotary_original_context{
     "model.rotary_original_context",
     8192,
-    "of the first training",
+    "context of the first training, in tokens",
     {.low = 1, .high = 1e12, .used_if = {turned, slowed}}};
 inline const Key<bool> query_key_norm{"model.query_key_norm", false,
-                                      "an RMS norm of each head's queries and keys"};
+                                      "apply an RMS norm to each head's queries and keys"};
 inline const Choice<AttentionBias> attention_bias{
     "model.attention_bias",
     AttentionBias::same,
-    "as model.bias, in all projections of attention, in those to queries, keys and values, or none",
+    "biases of attention: same as model.bias, in all projections, in those to queries, keys and "
+    "values (inputs), or none",
     {{"same", AttentionBias::same},
      {"all", AttentionBias::all},
      {"inputs", AttentionBias::inputs},
@@ -92,12 +98,12 @@ inline const Choice<AttentionBias> attention_bias{
 inline const Choice<AttentionKind> attention{
     "model.attention",
     AttentionKind::softmax,
-    "exact, or linear in the context",
+    "exact attention (softmax), or attention that is linear in the context",
     {{"softmax", AttentionKind::softmax}, {"random-features", AttentionKind::random_features}}};
 inline const Key<std::int64_t> key_value_heads{
     "model.key_value_heads",
     0,
-    "whose keys and values the heads share; 0: model.heads",
+    "heads of keys and values, which the heads share; 0: model.heads",
     {.low = 0, .high = 1024, .used_if = {attention.is(AttentionKind::softmax)}}};
 inline const Condition by_features = attention.is(AttentionKind::random_features);
 inline const Key<std::int64_t> features{"model.features",
@@ -107,38 +113,37 @@ inline const Key<std::int64_t> features{"model.features",
 inline const Choice<FeatureMap> feature_map{
     "model.feature_map",
     FeatureMap::trigonometric,
-    "sines and cosines of unit-norm queries and keys, or positive exponentials",
+    "random features: sines and cosines of unit-norm queries and keys, or positive exponentials",
     {{"trigonometric", FeatureMap::trigonometric}, {"positive", FeatureMap::positive}},
     {by_features}};
 inline const Key<bool> gate{"model.gate",
                             false,
-                            "causal attention by random features learns to forget",
+                            "add a learned forget gate to causal attention by random features",
                             {.used_if = {by_features}}};
 inline const Key<std::int64_t> window{
     "model.window",
     0,
-    "tokens that attention sees, itself the last; 0: all",
+    "tokens that a token attends to, including itself; 0: all",
     {.low = 0, .used_if = {attention.is(AttentionKind::softmax)}}};
 inline const Choice<NormPlacement> norm{
     "model.norm",
     NormPlacement::pre,
-    "before or after each branch",
+    "place of the norm: before or after each residual branch",
     {{"pre", NormPlacement::pre}, {"post", NormPlacement::post}}};
-inline const Choice<NormKind> norm_kind{
-    "model.norm_kind",
-    NormKind::layer,
-    "by mean and deviation, or by the root of the mean square alone",
-    {{"layer", NormKind::layer}, {"rms", NormKind::rms}}};
+inline const Choice<NormKind> norm_kind{"model.norm_kind",
+                                        NormKind::layer,
+                                        "layer norm, or RMS norm",
+                                        {{"layer", NormKind::layer}, {"rms", NormKind::rms}}};
 inline const Key<double> norm_epsilon{"model.norm_epsilon",
                                       1e-5,
-                                      "added to the mean square of what is normalised",
+                                      "number that a norm adds to the mean square",
                                       {.low = 1e-12, .high = 1}};
-inline const Key<bool> bias{"model.bias", true, "biases in the projections"};
+inline const Key<bool> bias{"model.bias", true, "use biases in the projections"};
 inline const Key<bool> tied_embeddings{"model.tied_embeddings", true,
-                                       "read out with the token embedding"};
+                                       "use the token embedding as the output projection"};
 inline const Key<std::int64_t> decoder_layers{"model.decoder_layers",
                                               0,
-                                              "blocks of the decoder; 0: as many as the encoder's",
+                                              "the decoder's blocks; 0: as many as the encoder's",
                                               {.low = 0, .high = 1000}};
 
 }  // namespace key
@@ -147,17 +152,17 @@ std::vector<KeyInfo> block_keys();         // layers, their blocks and positions
 std::vector<KeyInfo> transformer_keys();   // the same, kinds of attention and tied_embeddings
 std::vector<KeyInfo> decoder_only_keys();  // the same with shapes of heads and kinds of rotation
 
-// All fail where the heads do not fit the width or those that they share, or are of an odd width
-// and positions rotary.
+// Return the options that the keys set. Throw InputError if the number of heads does not fit the
+// width or the shared heads, or if a head's width is odd and positions are rotary.
 TransformerBlockOptions block_options(const Config& config);
 TransformerOptions transformer_options(const Config& config, std::int64_t vocabulary,
                                        std::int64_t context);
 
-// With key::decoder_layers. Both languages share one vocabulary and one table of embeddings.
+// Reads key::decoder_layers, too. Both languages share one vocabulary and one embedding.
 EncoderDecoderOptions encoder_decoder_options(const Config& config, std::int64_t vocabulary,
                                               std::int64_t context);
 
-std::vector<KeyInfo> recurrent_keys();  // those of a transformer's that a recurrent network has
+std::vector<KeyInfo> recurrent_keys();  // the transformer's keys that it has
 RecurrentNetworkOptions recurrent_options(const Config& config, std::int64_t vocabulary);
 
 }  // namespace tapestry

@@ -21,7 +21,7 @@ std::string prediction(const std::vector<std::string>& classes, std::int32_t pre
   return classes[predicted] + "  " + outcome(classes[predicted], classes[label]);
 }
 
-// "9  Mr. Hi  right": nodes that were not learnt from, or the one that is asked for by name.
+// Returns "9  Mr. Hi  right" for nodes that were not trained on, or for the node that is named.
 std::string sample_nodes(GraphTask& task, const Options& options) {
   const NodeGraph& whole = *task.data().whole;
   const Batch batch = task.data().validation->batch({});
@@ -50,7 +50,7 @@ std::int32_t classify(const GraphNetwork& model, const Adjacency& graph) {
   return likeliest(logits).front();
 }
 
-// "0-1 1-2 0-2" and what it was taken for.
+// Returns "0-1 1-2 0-2" and its prediction for each graph.
 std::string sample_graphs(GraphTask& task, const Options& options) {
   const std::vector<std::string>& classes = task.data().classes;
   if (!options[prompt].empty()) {
@@ -74,8 +74,8 @@ Sample sample(GraphTask& task, const Options& options) {
 
 constexpr std::int64_t most_shown_nodes = 3000, most_graphs = 12, most_edges = 50'000;
 
-// The first edges between chosen nodes, each once and numbered as they are, and how much the nodes
-// at their ends attended to one another, where there are weights (E), by the graph's edges.
+// Adds the first edges between chosen nodes, each once, by the numbers of these nodes; and, if
+// there are weights (E) of the graph's edges, the larger weight of both directions.
 void add_edges(PlacedGraph& placed, const Adjacency& graph,
                const std::vector<std::int32_t>& number_of, std::span<const float> weights) {
   std::map<Edge, float> kept;
@@ -115,7 +115,7 @@ std::vector<std::string> splits_of(const NodeGraph& whole) {
   return splits;
 }
 
-// Of the first layer, where it attends: the mean of its heads (E).
+// Returns the mean weights (E) of the first layer's heads, if it is an attention layer.
 std::vector<float> attention_of(const GraphNetwork& model, const Adjacency& graph,
                                 const NodeFeatures& x) {
   const Tensor weights = model.layers.front()->weights(graph, x);  // (E, H), or empty

@@ -15,40 +15,46 @@ namespace tapestry {
 namespace {
 
 enum class GraphKind { drawn, karate, citations };
-const Choice<GraphKind> graph_kind{
-    "data.kind",
-    GraphKind::drawn,
-    "graphs to classify, or one graph's nodes: a club's, or cited papers",
-    {{"drawn", GraphKind::drawn},
-     {"karate", GraphKind::karate},
-     {"citations", GraphKind::citations}}};
+const Choice<GraphKind> graph_kind{"data.kind",
+                                   GraphKind::drawn,
+                                   "synthetic graphs to classify, or a graph with nodes to "
+                                   "classify: the karate-club graph or a citation data set",
+                                   {{"drawn", GraphKind::drawn},
+                                    {"karate", GraphKind::karate},
+                                    {"citations", GraphKind::citations}}};
 const Condition of_drawn = graph_kind.is(GraphKind::drawn),
                 of_citations = graph_kind.is(GraphKind::citations);
 const Key<std::int64_t> synthetic_graphs{
-    "data.examples", 100'000, "graphs to train on", {.low = 1, .high = 1e9, .used_if = {of_drawn}}};
+    "data.examples", 100'000, "training graphs", {.low = 1, .high = 1e9, .used_if = {of_drawn}}};
 const Key<std::int64_t> synthetic_validation{"data.held_back",
                                              1000,
-                                             "graphs to validate on, unlike any trained on",
+                                             "validation graphs, none of which is a training graph",
                                              {.low = 1, .high = 1e6, .used_if = {of_drawn}}};
-const Key<std::int64_t> least_nodes{
-    "data.least_nodes", 12, "of a drawn graph", {.low = 12, .high = 1000, .used_if = {of_drawn}}};
-const Key<std::int64_t> most_nodes{
-    "data.most_nodes", 24, "of a drawn graph", {.low = 12, .high = 1000, .used_if = {of_drawn}}};
+const Key<std::int64_t> least_nodes{"data.least_nodes",
+                                    12,
+                                    "smallest number of nodes of a synthetic graph",
+                                    {.low = 12, .high = 1000, .used_if = {of_drawn}}};
+const Key<std::int64_t> most_nodes{"data.most_nodes",
+                                   24,
+                                   "largest number of nodes of a synthetic graph",
+                                   {.low = 12, .high = 1000, .used_if = {of_drawn}}};
 const Key<std::vector<std::int64_t>> labelled{
     "data.labelled",
     {1, 34},
-    "members of the karate club whose side is known",
+    "members of the karate club whose class is known",
     {.low = 1, .high = 34, .used_if = {graph_kind.is(GraphKind::karate)}}};
 const Key<std::int64_t> training_nodes{"data.training_nodes",
                                        140,
-                                       "the first lines of the content file",
+                                       "training nodes: the first lines of the content file",
                                        {.low = 1, .high = 1e9, .used_if = {of_citations}}};
 const Key<std::int64_t> validation_nodes{"data.validation_nodes",
                                          500,
-                                         "the lines after these",
+                                         "validation nodes: the lines after the training nodes",
                                          {.low = 1, .high = 1e9, .used_if = {of_citations}}};
-const Key<std::int64_t> test_nodes{
-    "data.test_nodes", 1000, "the last lines", {.low = 1, .high = 1e9, .used_if = {of_citations}}};
+const Key<std::int64_t> test_nodes{"data.test_nodes",
+                                   1000,
+                                   "test nodes: the last lines",
+                                   {.low = 1, .high = 1e9, .used_if = {of_citations}}};
 
 GraphData of_nodes(NodeGraph graph) {
   const auto whole = std::make_shared<const NodeGraph>(std::move(graph));
@@ -112,11 +118,11 @@ GraphData load_graphs(const Config& config) {
 const Choice<GraphLayerKind> layer{
     "model.layer",
     GraphLayerKind::convolution,
-    "how a node gathers from its neighbors",
+    "kind of graph layer",
     {{"convolution", GraphLayerKind::convolution}, {"attention", GraphLayerKind::attention}}};
 const Choice<Normalization> normalization{"model.normalization",
                                           Normalization::symmetric,
-                                          "of a convolution's sum over neighbors",
+                                          "normalization of a convolution's sum over neighbors",
                                           {{"sum", Normalization::sum},
                                            {"mean", Normalization::mean},
                                            {"symmetric", Normalization::symmetric}},
@@ -124,18 +130,18 @@ const Choice<Normalization> normalization{"model.normalization",
 const Choice<Pooling> pooling{
     "model.pooling",
     Pooling::sum,
-    "of a graph's nodes, to classify graphs",
+    "pooling of a graph's nodes",
     {{"sum", Pooling::sum}, {"mean", Pooling::mean}, {"max", Pooling::max}},
     {of_drawn}};
-const Key<std::int64_t> layers{
-    "model.layers", 2, "steps along the edges", {.low = 1, .high = 1000}};
-const Key<std::int64_t> width{"model.width", 16, "columns of a node", {.low = 1, .high = 65536}};
+const Key<std::int64_t> layers{"model.layers", 2, "graph layers", {.low = 1, .high = 1000}};
+const Key<std::int64_t> width{"model.width", 16, "features of a node", {.low = 1, .high = 65536}};
 const Key<std::int64_t> heads{
     "model.heads",
     1,
-    "of attention; must divide the width",
+    "attention heads; must divide model.width",
     {.low = 1, .high = 1024, .used_if = {layer.is(GraphLayerKind::attention)}}};
-const Key<double> dropout{"model.dropout", 0, "of what each layer reads", {.low = 0, .high = 0.99}};
+const Key<double> dropout{
+    "model.dropout", 0, "dropout of each layer's input", {.low = 0, .high = 0.99}};
 const Key<double> l2{"model.l2",
                      0,
                      "λ of ½ λ ‖θ‖², added to the training loss for the first layer's weights",
@@ -174,7 +180,7 @@ GraphNetwork network(const Config& config, const GraphData& data) {
                               .heads = config[heads],
                               .dropout = config[dropout]};
   if (!data.whole) options.pooling = config[pooling];
-  return initialised(config, [&](Random& init) { return GraphNetwork(options, init); });
+  return initialized(config, [&](Random& init) { return GraphNetwork(options, init); });
 }
 
 TaskSpec spec() {

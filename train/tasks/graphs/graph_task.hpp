@@ -9,7 +9,7 @@
 
 namespace tapestry {
 
-// Nodes of one graph, or graphs, to classify.
+// The nodes of one graph, or graphs, to classify.
 struct GraphData {
   std::int64_t inputs = 0;
   std::vector<std::string> classes{};
@@ -18,7 +18,7 @@ struct GraphData {
   const SyntheticGraphs* drawn = nullptr;    // of graphs: the validation data
 };
 
-// Classifies the nodes of a graph, or whole graphs.
+// The task `graph`: classifies the nodes of a graph, or whole graphs.
 class GraphTask final : public Task {
  public:
   explicit GraphTask(const TaskSetup& setup);
@@ -35,7 +35,7 @@ class GraphTask final : public Task {
   const GraphData& data() const { return data_; }
 
  private:
-  // ½ λ ‖θ‖² over the first layer's weights, as Kipf & Welling regularise.
+  // Returns ½ λ ‖θ‖² over the first layer's weights, the regularization of Kipf & Welling.
   Tensor penalty() const;
 
   double l2_;  // λ

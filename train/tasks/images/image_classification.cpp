@@ -9,11 +9,13 @@
 namespace tapestry {
 namespace {
 
-const Key<std::int64_t> patch{
-    "model.patch", 4, "a side of a patch in pixels; divides the images'", {.low = 1, .high = 1024}};
+const Key<std::int64_t> patch{"model.patch",
+                              4,
+                              "side of a patch in pixels; must divide the images' height and width",
+                              {.low = 1, .high = 1024}};
 const Choice<Readout> pooling{"model.pooling",
                               Readout::class_token,
-                              "what is read out: a class token, or the patches' mean",
+                              "what the head reads: the class token, or the mean of the patches",
                               {{"class", Readout::class_token}, {"mean", Readout::mean}}};
 
 std::vector<KeyInfo> image_classification_keys() {
@@ -34,7 +36,7 @@ VisionTransformer make_vision_transformer(const Config& config, const ImageData&
                                          .layers = config[key::layers],
                                          .block = block_options(config),
                                          .readout = config[pooling]};
-  return initialised(config, [&](Random& init) { return VisionTransformer(options, init); });
+  return initialized(config, [&](Random& init) { return VisionTransformer(options, init); });
 }
 
 TaskSpec image_classification_spec() {

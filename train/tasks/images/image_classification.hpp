@@ -5,7 +5,7 @@
 
 namespace tapestry {
 
-// Classifies images.
+// The task `image-classification`.
 class ImageClassification final : public Task {
  public:
   explicit ImageClassification(const TaskSetup& setup);

@@ -19,7 +19,7 @@ namespace {
 const Key<std::int64_t> index_of_first = index_option("the validation image to look at");
 const Key<std::int64_t> count = count_option(10);
 
-// softmax(logits)[chosen]
+// Returns softmax(logits)[chosen].
 double probability(std::span<const float> logits, std::int32_t chosen) {
   const double chosen_logit = logits[chosen];
   double total = 0;
@@ -27,7 +27,7 @@ double probability(std::span<const float> logits, std::int32_t chosen) {
   return 1 / total;
 }
 
-// "image 3: trousers 0.98  right", of the images from --index on.
+// Returns "image 3: trousers 0.98  right" for each image from --index on.
 Sample sample(ImageClassification& task, const Options& options) {
   const std::int64_t first = options[index_of_first];
   const Batch batch = task.data().validation(first, options[count]);
@@ -69,7 +69,7 @@ AttentionMaps attention(ImageClassification& task, const Options& options) {
   return maps;
 }
 
-// What it looked at in one image: between all tokens.
+// Returns the attention between all tokens of one image.
 ReadExample read(ImageClassification& task, const ImageDataset& images, std::int64_t index) {
   const VisionTransformer& model = task.model();
   const Batch batch = images.batch(std::array{index});
@@ -97,7 +97,7 @@ ReadExample read(ImageClassification& task, const ImageDataset& images, std::int
   return example;
 }
 
-// The first images that it mistakes, as far as there are three among the first, and others.
+// Returns up to three of the first misclassified images, and others.
 std::vector<std::int64_t> telling(ImageClassification& task, const ImageDataset& images) {
   constexpr std::int64_t most_read = 256, most_wrong = 3, most_shown = 6;
   std::vector<std::int64_t> first(std::min(images.size(), most_read)), wrong, right;

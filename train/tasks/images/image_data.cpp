@@ -13,7 +13,7 @@
 namespace tapestry {
 namespace {
 
-// Only of the clothes that are drawn here is it known what they are.
+// Only the classes of the synthetic images are known.
 std::vector<std::string> class_names_of(const Config& config) {
   std::vector<std::string> names = config[key::class_names];
   for (int label = 0; config[key::class_names].empty() && label < garment_classes; ++label)
@@ -26,7 +26,7 @@ std::vector<std::string> class_names_of(const Config& config) {
   return names;
 }
 
-// Validated on a part of the published training images, and tested on the published test images.
+// The validation split is a part of the published training images.
 ImageTaskSplits read(const Config& config, const ImageOptions& options) {
   return with_keys(
       config,

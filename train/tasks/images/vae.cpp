@@ -13,28 +13,28 @@ namespace {
 const Key<std::vector<std::int64_t>> channels{
     "model.channels",
     {},
-    "features of 3 × 3 convolutions of stride 2 before the hidden layers; [32, 64] does well",
+    "channels of 3 × 3 convolutions of stride 2 before the hidden layers, such as [32, 64]",
     {.low = 1, .high = 65536}};
 const Key<std::vector<std::int64_t>> hidden{
     "model.hidden",
     {400},
     "widths of the encoder's hidden layers; the decoder mirrors them",
     {.low = 1, .high = 65536}};
-const Key<std::int64_t> latent{"model.latent", 3, "dimensions of z", {.low = 1, .high = 65536}};
+const Key<std::int64_t> latent{"model.latent", 3, "latent dimensions", {.low = 1, .high = 65536}};
 const Choice<Sigma> sigma{
     "model.sigma",
     Sigma::per_dimension,
-    "log σ from a head, one learnt number, or none: a plain autoencoder",
+    "log σ: predicted per dimension, one learned number, or none (a plain autoencoder)",
     {{"per-dimension", Sigma::per_dimension}, {"shared", Sigma::shared}, {"none", Sigma::none}}};
 const Choice<Likelihood> likelihood{
     "model.likelihood",
     Likelihood::bernoulli,
-    "of a pixel: bernoulli, or gaussian of variance 1: half the squared error",
+    "likelihood of a pixel: bernoulli, or gaussian of variance 1 (half the squared error)",
     {{"bernoulli", Likelihood::bernoulli}, {"gaussian", Likelihood::gaussian}}};
 const Key<double> reconstruction_weight{
     "model.reconstruction_weight",
     0,
-    "of the mean over m pixels against the mean KL over n dimensions of z; 0: m/n, the ELBO",
+    "weight of the mean error of m pixels against the mean KL of n dimensions; 0: m/n, the ELBO",
     {.low = 0, .high = 1e9}};
 const Condition variational = sigma.is(Sigma::per_dimension, Sigma::shared);
 const Key<double> beta{"model.beta",
@@ -43,7 +43,7 @@ const Key<double> beta{"model.beta",
                        {.low = 0, .high = 1e6, .used_if = {variational}}};
 const Key<std::int64_t> kl_warmup_steps{"model.kl_warmup_steps",
                                         0,
-                                        "steps over which the KL term's weight rises from 0",
+                                        "steps in which the weight of the KL term rises from 0",
                                         {.low = 0, .used_if = {variational}}};
 
 std::vector<KeyInfo> vae_keys() {
@@ -63,7 +63,7 @@ Vae make_vae(const Config& config, const ImageData& images) {
                            .sigma = config[sigma],
                            .likelihood = config[likelihood],
                            .activation = config[key::activation]};
-  return initialised(config, [&](Random& init) { return Vae(options, init); });
+  return initialized(config, [&](Random& init) { return Vae(options, init); });
 }
 
 TaskSpec vae_spec() {

@@ -5,7 +5,7 @@
 
 namespace tapestry {
 
-// An autoencoder of images, variational or plain.
+// The task `vae`: an autoencoder of images, variational or plain.
 class VaeTask final : public Task {
  public:
   explicit VaeTask(const TaskSetup& setup);
@@ -22,11 +22,11 @@ class VaeTask final : public Task {
   bool variational() const { return model_.options.sigma != Sigma::none; }
 
  private:
-  // With w the config's weight, m pixels and n dimensions, training minimises n times
+  // With w the config's weight, m pixels and n dimensions, training minimizes n times
   // w · (the mean error over m) + β · (the mean KL over n): of the sums, w n/m · recon + β · kl.
   double weight_of_reconstruction() const;
-  // β, which rises over its warm-up in training. Evaluation, which chooses the best model, takes
-  // all of it at any step.
+  // Returns β, which rises during its warm-up in training. An evaluation, by which the best model
+  // is chosen, uses all of it at any step.
   double weight_of_kl(const Pass& pass) const;
 
   Config config_;

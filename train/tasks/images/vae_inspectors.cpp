@@ -17,31 +17,31 @@ namespace {
 enum class Kind { prior, reconstructions, around, interpolation };
 const Choice<Kind> kind{"kind",
                         Kind::prior,
-                        "of an autoencoder: prior, reconstructions, around or interpolation",
+                        "images: prior, reconstructions, around or interpolation",
                         {{"prior", Kind::prior},
                          {"reconstructions", Kind::reconstructions},
                          {"around", Kind::around},
                          {"interpolation", Kind::interpolation}}};
 const Key<std::int64_t> image_count = count_option(0);
 const Key<double> temperature =
-    temperature_option("of the noise: 0 is the mean", {kind.is(Kind::prior)});
+    temperature_option("standard deviation of the code; 0: the mean", {kind.is(Kind::prior)});
 const Key<std::int64_t> seed = seed_option({kind.is(Kind::prior, Kind::around)});
 const Key<std::int64_t> first_image =
     index_option("the validation image to start from",
                  {kind.is(Kind::reconstructions, Kind::around, Kind::interpolation)});
 const Key<double> spread{"spread",
                          0.5,
-                         "of the new images around it",
+                         "standard deviation of the noise that is added to a code",
                          {.low = 0, .high = 100, .used_if = {kind.is(Kind::around)}}};
 
-// Images (N, F) as N pictures, a row of `columns`.
+// Returns images (N, F) as N pictures with `columns` per row.
 PictureGrid grid(const Tensor& images, const VaeOptions& size, std::int64_t columns) {
   const Array pixels = images.value().to(DType::float32);
   const std::int64_t N = pixels.size() / size.pixels();
   return {pixels.reshaped({N, size.height, size.width}), columns};
 }
 
-// (steps, 1), from 0 to 1.
+// Returns equal steps (steps, 1) from 0 to 1.
 Array equal_steps(std::int64_t steps) {
   std::vector<float> shares;
   for (std::int64_t i = 0; i < steps; ++i)
@@ -49,12 +49,12 @@ Array equal_steps(std::int64_t steps) {
   return Array::of(shares, {steps, 1});
 }
 
-// Images that fit into memory together, whatever their size.
+// Returns how many images are computed at once, by their size.
 std::int64_t at_once(const Vae& model) {
   return std::max<std::int64_t>(1, (std::int64_t{1} << 18) / model.options.pixels());
 }
 
-// fn of x (N, ...), `most` rows at a time.
+// Returns fn(x) of x (N, ...), computed for at most `most` rows at a time.
 template <class Fn>
 Array in_parts(const Tensor& x, std::int64_t most, Fn fn) {
   std::vector<Tensor> parts;
@@ -63,7 +63,7 @@ Array in_parts(const Tensor& x, std::int64_t most, Fn fn) {
   return concat(parts, 0).value();
 }
 
-// (N, Z) float32: the mean of q(z | x) for every image.
+// Returns the mean of q(z | x), (N, Z) float32, for every image.
 Array latent_codes_of(const Vae& model, const ImageDataset& images) {
   return in_parts(images.images(), at_once(model),
                   [&](const Tensor& some) { return model.encode(some).mean; });
@@ -109,8 +109,7 @@ class Pictures {
     constexpr std::int64_t steps = 8;
     const Tensor x = images_from_index(2 * count_or(8));
     const std::int64_t pairs = x.dim(0) / 2, F = x.dim(1), Z = model_.options.latent;
-    expect_input(pairs > 0, "--index {}: expected two images from there on",
-                 options_[first_image]);
+    expect_input(pairs > 0, "--index {}: expected two images from there on", options_[first_image]);
     const Tensor ends = slice(x, 0, 0, 2 * pairs);
     const Tensor codes = reshape(model_.encode(ends).mean, {pairs, 2, Z});
     const Tensor from = slice(codes, 1, 0, 1), to = slice(codes, 1, 1, 2);  // (pairs, 1, Z)
@@ -182,10 +181,10 @@ Sample sample_images(VaeTask& task, const Options& options) {
   return sample;
 }
 
-// Images that a page holds: as points, and as pictures beside their reconstructions.
+// The number of images on a page, as points and as pictures beside their reconstructions.
 constexpr std::int64_t most_points = 2000, most_pictures = 48;
 constexpr std::int64_t most_numbers = 100'000, most_shown_pixels = 200'000;
-constexpr std::int64_t most_pixels = std::int64_t{1} << 21;  // that are encoded together
+constexpr std::int64_t most_pixels = std::int64_t{1} << 21;  // encoded at once
 
 std::int64_t fitting(std::int64_t most, std::int64_t each) {
   return std::max<std::int64_t>(1, most / each);

@@ -22,12 +22,12 @@ const BytePairTokenizer& byte_pairs_of(const LanguageModel& task) {
 }
 
 const Key<std::int64_t> answer_tokens{
-    "tokens", 0, "of an answer, at most", {.low = 1, .high = 10000000}};
-const Key<std::string> system_message{"system", "", "said to the model before all messages"};
+    "tokens", 0, "largest number of tokens of an answer", {.low = 1, .high = 10000000}};
+const Key<std::string> system_message{"system", "", "system message"};
 const Key<std::string> typed_template{
     "template", "",
-    "\"chatml\", \"llama3\", or a text with {role} and {content}, or {user} and {assistant}; by "
-    "default the model's own"};
+    "chat template: \"chatml\", \"llama3\", or a text with {role} and {content}, or {user} and "
+    "{assistant}; default: the model's own"};
 const Key<std::int64_t> chat_seed = seed_option();
 
 ChatTemplate template_of(const LanguageModel& task, const Options& options) {
@@ -46,20 +46,20 @@ ChatTemplate template_of(const LanguageModel& task, const Options& options) {
 
 struct ChatOptions {
   SamplingOptions sampling{};
-  std::string system{};     // said before all; empty: what the template has for that
-  std::int64_t tokens = 0;  // of an answer, at most; 0: as many as the context has room for
+  std::string system{};     // system message; empty: the default of the template
+  std::int64_t tokens = 0;  // of an answer, at most; 0: as many as fit the context
   std::uint64_t seed = 1;
 };
 
-// A conversation with a trained model, which keeps what was said and the keys of what was read.
+// A chat session with a trained model. It keeps the messages and the state of decoding.
 class Chat final {
  public:
-  // The task outlives it. InputError where the template does not suit its tokenizer.
+  // The task outlives it. Throws InputError if the template does not suit the tokenizer.
   Chat(const LanguageModel& task, const ChatTemplate& chat_template, ChatOptions options);
 
-  // Gives the model's answer on as it comes, while `continues` holds. Where the context is full the
-  // oldest exchange is forgotten. InputError where the message alone is too long, or not UTF-8: it
-  // is as if it had not been said.
+  // Passes the model's answer to `sink` while it is generated and `continues` returns true. If the
+  // context is full, the oldest exchange is forgotten. Throws InputError if the message alone is
+  // too long, or not UTF-8; the session is then unchanged.
   Answer answer(const std::string& message, const TextSink& sink,
                 const std::function<bool()>& continues);
 
@@ -69,7 +69,7 @@ class Chat final {
     std::vector<std::int32_t> answer{};
   };
 
-  std::vector<std::int32_t> tokens() const;  // all that was said, as far as the answer has come
+  std::vector<std::int32_t> tokens() const;  // of all messages and the answer so far
   std::vector<std::int32_t> make_room(Answer& answer);
   void ask(const std::string& message, Answer& answer);
   Array read(const std::vector<std::int32_t>& tokens);
@@ -78,7 +78,7 @@ class Chat final {
   const LanguageModel& task_;
   ChatOptions options_;
   ChatEncoder encoder_;
-  std::vector<Exchange> exchanges_{};  // that are remembered
+  std::vector<Exchange> exchanges_{};  // not forgotten
   std::uint64_t said_ = 0;
   std::optional<DecodingState> state_{};  // null before the first answer
   std::vector<std::int32_t> read_{};      // the tokens that it has read
@@ -92,7 +92,7 @@ Chat::Chat(const LanguageModel& task, const ChatTemplate& chat_template, ChatOpt
                "the chat template has no {{system}} for a system message");
 }
 
-// A recurrent network reads on for ever.
+// Returns the context in tokens; that of a recurrent network is unlimited.
 std::int64_t Chat::context() const {
   return std::holds_alternative<Transformer>(task_.network())
              ? task_.context()
@@ -113,7 +113,7 @@ std::vector<std::int32_t> Chat::tokens() const {
   return all;
 }
 
-// Forgets the oldest exchanges until one more token has a place.
+// Forgets the oldest exchanges until the tokens fit the context. Returns the tokens.
 std::vector<std::int32_t> Chat::make_room(Answer& answer) {
   std::vector<std::int32_t> all = tokens();
   while (std::ssize(all) > context() && exchanges_.size() > 1) {
@@ -126,18 +126,15 @@ std::vector<std::int32_t> Chat::make_room(Answer& answer) {
 
 void Chat::ask(const std::string& message, Answer& answer) {
   require_utf8(message, "the message");
+  const std::vector<Exchange> before = exchanges_;
   exchanges_.push_back({message});
   try {
-    const std::vector<Exchange> before = exchanges_;
     const std::int64_t count = std::ssize(make_room(answer));
-    if (count <= context()) return;
-    exchanges_ = before;
-    throw InputError(
-        fmt::format("a message that takes {} tokens with what stands around it; the "
-                    "model sees {}",
-                    count, context()));
+    expect_input(count <= context(),
+                 "a message that takes {} tokens with what stands around it; the model sees {}",
+                 count, context());
   } catch (...) {
-    exchanges_.pop_back();
+    exchanges_ = before;
     throw;
   }
 }

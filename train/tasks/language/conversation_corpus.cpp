@@ -12,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-// What is learnt from, and what is validated on, file by file.
+// The training and the validation split, file by file.
 struct ConversationSplits {
   std::vector<ConversationList> training{}, validation{};
 };
@@ -29,7 +29,7 @@ std::vector<ConversationList> load_lists(const Config& config) {
   return lists;
 }
 
-// Whole conversations are held back: at least one, and not all.
+// Puts whole conversations into the validation split: at least one, and not all.
 ConversationSplits split_conversations(const Config& config) {
   std::vector<ConversationList> lists = load_lists(config);
   std::int64_t count = 0;
@@ -53,7 +53,7 @@ ConversationSplits split_conversations(const Config& config) {
   return splits;
 }
 
-// That of the config; else the model's own, or that beside the tokenizer.
+// Returns the template of the config; else the model's own, or that beside the tokenizer.
 ChatTemplate chosen_template(const TaskSetup& setup) {
   const Config& config = setup.config;
   const std::string& text = config[key::chat_template];
@@ -65,15 +65,15 @@ ChatTemplate chosen_template(const TaskSetup& setup) {
     if (!chosen && config[key::tokenizer] != train_tokenizer)
       chosen = chat_template_beside(config[key::tokenizer]);
   } catch (const InputError& error) {
-    config.expect(!text.empty(), key::chat_template, "{}; {}", error.what(), advice);
-    config.expect(false, key::chat_template, "{}", error.what());
+    config.fail(key::chat_template,
+                text.empty() ? fmt::format("{}; {}", error.what(), advice) : error.what());
   }
   config.expect(chosen.has_value(), key::chat_template, "the tokenizer has no chat template; {}",
                 advice);
   return *chosen;
 }
 
-// With a tokenizer, of what is learnt from where one is to be trained.
+// Returns the corpus with a tokenizer, which may be trained on the training split `lists`.
 Corpus with_tokenizer(const Config& config, Corpus corpus, const ChatTemplate& chat_template,
                       const std::vector<ConversationList>& lists) {
   config.expect(!corpus.has_characters, key::corpus_kind,
@@ -135,7 +135,7 @@ Corpus read_conversations(const TaskSetup& setup, Corpus corpus) {
   try {
     set_template(corpus, chat_template);
   } catch (const InputError& error) {
-    config.expect(false, key::chat_template, "{}", error.what());
+    config.fail(key::chat_template, error.what());
   }
   const ChatEncoder encoder(byte_pairs_of(corpus), chat_template, corpus.end_of_text);
   ConversationCounts counts;

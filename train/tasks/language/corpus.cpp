@@ -14,7 +14,7 @@ namespace {
 const Key<std::int64_t> names_held_back{
     "data.held_back",
     1000,
-    "names to validate on, but a tenth of them at most",
+    "validation names, at most a tenth of all",
     {.low = 1, .high = 1e9, .used_if = {key::corpus_kind.is(CorpusKind::names)}}};
 
 // Returns a corpus with the tokenizer of a trained model, if there is one, and without data.

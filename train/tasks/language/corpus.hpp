@@ -18,71 +18,73 @@ namespace tapestry {
 
 enum class CorpusKind { text, names, conversations };
 
-inline constexpr const char* train_tokenizer = "train";  // as data.tokenizer: one is trained
+inline constexpr const char* train_tokenizer =
+    "train";  // the value of data.tokenizer that trains one
 
 namespace key {
 inline const Key<std::int64_t> context{
-    "model.context", 64, "tokens the model sees", {.low = 1, .high = 1048576}};
+    "model.context", 64, "tokens that the model reads at once", {.low = 1, .high = 1048576}};
 inline const Choice<CorpusKind> corpus_kind{
     "data.kind",
     CorpusKind::text,
-    "texts or shards of tokens, a name a line, or conversations as JSONL",
+    "texts or token shards, a name per line, or conversations as JSONL",
     {{"text", CorpusKind::text},
      {"names", CorpusKind::names},
      {"conversations", CorpusKind::conversations}}};
 inline const Condition of_tokens = corpus_kind.is(CorpusKind::text, CorpusKind::conversations);
 inline const Key<std::string> tokenizer{"data.tokenizer",
                                         "",
-                                        "a tokenizer.json; \"train\": one is trained on the text; "
-                                        "empty: characters, or the shards' own",
+                                        "a tokenizer.json; \"train\": a tokenizer is trained on "
+                                        "the text; empty: characters, or the shards' tokenizer",
                                         {.used_if = {of_tokens}}};
 inline const Key<std::string> end_of_text{
     "data.end_of_text",
     "",
-    "the token that ends a document; empty: the usual one that the tokenizer has",
+    "token that ends a document; empty: the tokenizer's usual one",
     {.used_if = {of_tokens}}};
 inline const Key<bool> packing{
     "data.packing",
     true,
-    "several conversations a row of model.context tokens, none of which sees the others",
+    "pack several conversations into a row of model.context tokens, without attention between them",
     {.used_if = {corpus_kind.is(CorpusKind::conversations)}}};
 inline const Key<double> text_validation_fraction{
     "data.validation_fraction",
     0.1,
-    "share to validate on: the end of a text, or conversations",
+    "fraction that is used for validation: the end of a text, or conversations",
     {.low = 0, .high = 0.9, .used_if = {key::of_tokens}}};
 inline const Key<std::int64_t> trained_vocabulary{
     "data.vocabulary",
     1024,
-    "tokens of a tokenizer to train",
+    "tokens of a tokenizer that is trained",
     {.low = 257, .high = 1e6, .used_if = {key::of_tokens, key::tokenizer.is(train_tokenizer)}}};
 inline const Key<std::string> chat_template{
     "data.template",
     "",
-    "of conversations: \"chatml\", \"llama3\", or a text with {role} and {content}, or {user} and "
+    "chat template: \"chatml\", \"llama3\", or a text with {role} and {content}, or {user} and "
     "{assistant}; empty: the tokenizer's own",
     {.used_if = {key::corpus_kind.is(CorpusKind::conversations)}}};
 }  // namespace key
 
+// A tokenizer and data sets of tokens.
 struct Corpus {
   std::shared_ptr<const Tokenizer> tokenizer{};
-  bool has_characters = false;                        // of which each token is one
+  bool has_characters = false;                        // each token is a character
   std::optional<std::int32_t> end_of_text{};          // the token that ends a document
   std::optional<std::int32_t> end_of_answer{};        // the token that ends the assistant's turn
-  std::map<std::string, std::string> metadata{};      // by which a checkpoint knows the tokenizer
-  std::unique_ptr<Dataset> training{}, validation{};  // null where no data was needed
-  std::string remark{};                               // what of the data is not learnt from
+  std::map<std::string, std::string> metadata{};      // that a checkpoint keeps of the tokenizer
+  std::unique_ptr<Dataset> training{}, validation{};  // null if no data was needed
+  std::string remark{};                               // which of the data are not trained on
 };
 
-std::vector<KeyInfo> corpus_keys();  // with key::context
+std::vector<KeyInfo> corpus_keys();  // including key::context
 
-// Returns in one line which text is missing and what a plan assumes instead of it; none where it is
-// there, or where the task reads no text.
+// Returns in one line which text is missing and what a plan assumes in its place; nothing if it is
+// not missing, or if the task reads no text.
 std::optional<std::string> assumed_text(const Config& config);
 
-// With the tokenizer that the setup remembers, or else that of the config or the data.
-// InputError for a file that is missing or wrong, too short a text, too long a name, shards of
-// another tokenizer, or conversations without a template to write them in.
+// Returns the corpus with the tokenizer of the checkpoint, or else that of the config or the data.
+// Throws InputError for a file that is missing or wrong, too short a text, too long a name, shards
+// of another tokenizer, or conversations without a chat template.
 Corpus read_corpus(const TaskSetup& setup);
 
 // --- What read_corpus (corpus.cpp) shares with the readers of texts (text_corpus.cpp) and of
@@ -104,13 +106,13 @@ void set_template(Corpus& corpus, const ChatTemplate& chat_template);
 BytePairTokenizer chosen_tokenizer(const Config& config, std::span<const std::string> texts,
                                    const std::vector<std::string>& special = {"<|endoftext|>"});
 
-// Returns data.path. InputError where it is empty.
+// Returns data.path. Throws InputError if it is empty.
 const std::string& text_path(const Config& config);
 
-// Returns how many of n are left to train on, without data.validation_fraction of them.
+// Returns how many of n are used for training: n without data.validation_fraction of it.
 std::int64_t training_share(const Config& config, std::int64_t n);
 
-// Each adds data to a corpus that has the tokenizer of a trained model, or none.
+// Return the corpus with data. `known` has the tokenizer of a trained model, or none.
 Corpus read_text(const Config& config, Corpus known);
 Corpus assume_text(const Config& config, Corpus known);  // of the size that assumed_text names
 Corpus read_conversations(const TaskSetup& setup, Corpus known);

@@ -16,7 +16,7 @@ constexpr std::int64_t most_predictions = 5;
 constexpr double most_weights = 5e5;  // of all layers, heads and examples of a page
 constexpr std::int64_t most_tokens = 64;
 
-// The likeliest tokens by their probabilities (V), named.
+// Returns the most probable tokens by their probabilities (V), with labels.
 std::vector<ReadExample::Prediction> likeliest_of(
     std::span<const float> probabilities,
     const std::function<std::string(std::int32_t token)>& label) {

@@ -21,14 +21,15 @@ struct TokenizerFiles {
   std::optional<std::string> chat_template{}, settings{};
 };
 
-// A text, or the content of an object.
+// Returns a text, or the content of an object.
 std::string text_of(const Json& settings, const char* name) {
   const Json value = settings.value(name, Json());
   const Json text = value.is_object() ? value.value("content", Json()) : value;
   return text.is_string() ? text.get<std::string>() : "";
 }
 
-// The template that tokenizer_config.json holds: a text, or of a list the one named "default".
+// Returns the template in tokenizer_config.json: a text, or the one of a list that is named
+// "default".
 std::string template_in(const Json& settings) {
   const Json given = settings.value("chat_template", Json());
   if (given.is_string()) return given.get<std::string>();
@@ -71,7 +72,7 @@ TokenizerFiles carried_files(const std::map<std::string, std::string>& metadata)
 bool carries(const std::map<std::string, std::string>& metadata, const std::string& own) try {
   const std::optional<ChatTemplate> carried = published_template(carried_files(metadata));
   return carried && to_json(*carried) == own;
-} catch (const InputError&) {  // one that is not known
+} catch (const InputError&) {  // it is not recognized
   return false;
 }
 

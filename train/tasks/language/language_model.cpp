@@ -18,10 +18,10 @@ enum class Network { transformer, recurrent };
 const Choice<Network> model_kind{
     "model.kind",
     Network::transformer,
-    "of network",
+    "kind of network",
     {{"transformer", Network::transformer}, {"recurrent", Network::recurrent}}};
 
-// Those of a transformer, of which a recurrent network has only some.
+// Returns the keys of a transformer, of which a recurrent network has only some.
 std::vector<KeyInfo> network_keys() {
   const std::vector<KeyInfo> shared = recurrent_keys();
   std::vector<KeyInfo> all = decoder_only_keys();
@@ -40,7 +40,7 @@ std::vector<KeyInfo> language_model_keys() {
 }
 
 LanguageModel::Network make_network(const Config& config, std::int64_t vocabulary) {
-  return initialised(config, [&](Random& init) -> LanguageModel::Network {
+  return initialized(config, [&](Random& init) -> LanguageModel::Network {
     switch (config[model_kind]) {
       case Network::recurrent:
         return RecurrentNetwork(recurrent_options(config, vocabulary), init);
@@ -82,7 +82,7 @@ std::set<std::int32_t> ends_of_text(const Corpus& corpus,
   return ends;
 }
 
-// What conversations in one row need: to be kept apart.
+// Throws InputError if the model cannot keep packed conversations in a row apart.
 CorpusKind checked_kind(const Config& config) {
   const CorpusKind kind = config[key::corpus_kind];
   const bool packs = kind == CorpusKind::conversations && config[key::packing];
@@ -95,7 +95,7 @@ CorpusKind checked_kind(const Config& config) {
   return kind;
 }
 
-// Where rows hold several documents, each by itself.
+// Returns the logits (B, T, V). If rows hold several documents, each is read by itself.
 Tensor logits_of(const LanguageModel::Network& network, const Batch& batch, Random* noise) {
   const auto* documents = batch.find<DocumentStarts>();
   if (const auto* recurrent = std::get_if<RecurrentNetwork>(&network)) {
@@ -146,7 +146,7 @@ LanguageModel::LanguageModel(const TaskSetup& setup)
       bytes_(bytes_of_tokens(*corpus_.tokenizer)),
       network_(make_network(setup.config, vocabulary_)) {}
 
-// Those of a text overlap, and are more than any training sees.
+// The windows of a text overlap, and are more than a training reads.
 Order LanguageModel::order() const {
   return kind_ == CorpusKind::text ? Order::with_replacement : Order::shuffled;
 }

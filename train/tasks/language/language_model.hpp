@@ -13,18 +13,15 @@ namespace tapestry {
 
 namespace key {
 inline const Key<std::int64_t> vocabulary{
-    "model.vocabulary",
-    0,
-    "rows of the embedding, more than there are tokens; 0: as many",
-    {.low = 0, .high = 1e7}};
+    "model.vocabulary", 0, "rows of the embedding; 0: one per token", {.low = 0, .high = 1e7}};
 }
 
-// Metadata of such names are kept, whatever they hold: files of a published model.
+// Metadata whose names begin so are preserved unchanged: files of a published model.
 inline constexpr std::string_view carried_prefix = "carried.";
-// Those of one that are tokens after which a text ends, as a JSON list of numbers.
+// The name of the metadata with the tokens after which a text ends, as a JSON list of numbers.
 inline constexpr const char* stop_tokens_name = "stop_tokens";
 
-// Predicts the next token of a text, or character of names.
+// The task `language-model`: predicts the next token of a text, or the next character of a name.
 class LanguageModel final : public Task {
  public:
   using Network = std::variant<Transformer, RecurrentNetwork>;
@@ -45,10 +42,10 @@ class LanguageModel final : public Task {
   const Network& network() const { return network_; }
   const Tokenizer& tokenizer() const { return *corpus_.tokenizer; }
   std::optional<std::int32_t> end_of_text() const { return corpus_.end_of_text; }
-  // The token that ends the assistant's turn, where it was trained on conversations.
+  // Returns the token that ends the assistant's turn, if the model was trained on conversations.
   std::optional<std::int32_t> end_of_answer() const { return corpus_.end_of_answer; }
   bool ends_text(std::int32_t token) const { return ends_.contains(token); }
-  std::int64_t vocabulary() const { return vocabulary_; }  // of the model: its tokens, or more
+  std::int64_t vocabulary() const { return vocabulary_; }  // rows of the embedding
   std::int64_t context() const { return context_; }
   bool writes_names() const { return kind_ == CorpusKind::names; }
 
@@ -59,7 +56,7 @@ class LanguageModel final : public Task {
   std::map<std::string, std::string> carried_;
   std::set<std::int32_t> ends_;
   std::int64_t vocabulary_;
-  std::vector<double> bytes_;  // that each token stands for
+  std::vector<double> bytes_;  // the number of bytes of each token
   Network network_;
 };
 

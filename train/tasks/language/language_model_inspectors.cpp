@@ -15,21 +15,18 @@ const Key<std::string> prompt = prompt_option("text to continue, or to read");
 const Key<std::string> prompt_file{
     "prompt-file",
     "",
-    "a file with the text to continue, without its last end of line; "
-    "-: the standard input",
+    "a file with the prompt, whose last line end is removed; -: standard input",
     {.used_if = {prompt.is("")}}};
 const Key<std::string> prompts{
     "prompts",
     "",
-    "a file with a prompt a line, to be continued together; a line of JSON comes of each",
+    "a file with a prompt per line; the texts are generated together and written as JSON lines",
     {.used_if = {prompt.is(""), prompt_file.is("")}}};
 const Key<std::int64_t> count = count_option(0);
 const Key<std::int64_t> tokens{
-    "tokens", 0, "tokens to generate, at most", {.low = 1, .high = 10000000}};
-const Key<std::string> stop{"stop",
-                            "",
-                            "write no further than to where this text comes; may be repeated",
-                            {.repeated = true}};
+    "tokens", 0, "largest number of tokens to generate", {.low = 1, .high = 10000000}};
+const Key<std::string> stop{
+    "stop", "", "end the text before this text; may be repeated", {.repeated = true}};
 const Key<std::int64_t> seed = seed_option();
 
 std::string prompt_of(const Options& options) {
@@ -64,7 +61,7 @@ std::vector<std::string> read_prompts(const std::string& path) {
   return lines;
 }
 
-// A line of JSON for each prompt, or several where several are counted.
+// Returns `each` lines of JSON for each prompt.
 Sample sample_together(const TextGenerator& writer, const std::string& path, std::int64_t each) {
   const std::vector<std::string> begins = read_prompts(path);
   const std::vector<std::string> texts = writer.continued(begins, each);
@@ -76,7 +73,7 @@ Sample sample_together(const TextGenerator& writer, const std::string& path, std
   return sample;
 }
 
-// Texts of 500 tokens, or names, a line each.
+// Returns texts, or names with one per line.
 Sample sample(LanguageModel& task, const Options& options) {
   const TextGenerator writer = writer_of(task, options);
   const bool names = task.writes_names();
@@ -99,8 +96,8 @@ Sample sample(LanguageModel& task, const Options& options) {
   }};
 }
 
-// What the attention is drawn of where no prompt is given: the beginning of a text by
-// the model.
+// Returns the beginning of a text that the model generates, whose attention is shown if there is no
+// prompt.
 std::vector<std::int32_t> own_text(const LanguageModel& task, const Transformer& network) {
   constexpr std::int64_t most = 24;
   std::vector<std::int32_t> text = {task.end_of_text().value_or(0)};
@@ -128,15 +125,15 @@ AttentionMaps attention(LanguageModel& task, const Options& options) {
   return attention_of(*transformer, read, labels);
 }
 
-// As a reader sees it: "·the", "↵".
+// Returns the text with visible spaces and line ends: "·the", "↵".
 std::string visible(std::string text) {
   if (text == "\n") return "↵";
   if (text.starts_with(' ')) text.replace(0, 1, "·");
   return printable(text);
 }
 
-// The beginning of an example and the token that follows it, without what pads it and what stands
-// beside it in its row.
+// The beginning of an example and the token that follows it, without padding and without other
+// documents of its row.
 struct Beginning {
   std::vector<std::int32_t> tokens;
   std::int32_t next;
@@ -146,7 +143,7 @@ Beginning beginning(const Batch& batch, std::int64_t most) {
   const auto inputs = batch.inputs.values<std::int32_t>();
   const auto targets = batch.targets.values<std::int32_t>();
   const auto* documents = batch.find<DocumentStarts>();
-  std::size_t last = 0;  // that has a target
+  std::size_t last = 0;  // token with a target
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (targets[i] != ignored_target &&
         (!documents || documents->starts.values<std::int32_t>()[i] == 0))

@@ -10,7 +10,7 @@
 namespace tapestry {
 namespace {
 
-// The first `training` tokens to learn from, the others to validate on.
+// Sets the data sets: the first `training` tokens are for training, the others for validation.
 void split(Corpus& corpus, const Config& config, std::shared_ptr<const TokenStream> tokens,
            std::int64_t training) {
   const auto part = [&](std::int64_t begin, std::int64_t end, Windows windows, const char* name) {
@@ -70,8 +70,8 @@ Corpus read_characters(const Config& config, Corpus corpus) {
   return corpus;
 }
 
-// Split by bytes of text, before any tokenizer is trained: one that is sees nothing of what is
-// validated on, and every tokenizer is measured on the same text.
+// The text is split by bytes before a tokenizer is trained: the tokenizer is not trained on the
+// validation split, and every tokenizer is evaluated on the same text.
 Corpus read_byte_pairs(const Config& config, Corpus corpus) {
   std::vector<Text> texts = load_texts(config);
   std::int64_t bytes = 0;
@@ -119,18 +119,20 @@ Corpus read_shards(const Config& config, const Corpus& known) {
                   "again",
                   shards->folder());
   }
-  constexpr std::int64_t soon_compared = std::int64_t{1} << 30;  // more of it when it is used
+  constexpr std::int64_t soon_compared = std::int64_t{1}
+                                         << 30;  // larger shards: when they are read
   if (shards->stored_bytes() <= soon_compared) shards->verify();
   split(corpus, config, shards, training_share(config, shards->size()));
   return corpus;
 }
 
-// About as long as tiny Shakespeare, and of as many kinds of characters.
+// As long as tiny Shakespeare, with as many different characters.
 constexpr std::int64_t assumed_characters = 1000000, assumed_symbols = 65;
 
-// So many different tokens, of any characters, for one whose number alone is known.
+// Returns a vocabulary of so many arbitrary characters, for a tokenizer of which only the size is
+// known.
 CharVocabulary made_up_vocabulary(std::int64_t size) {
-  constexpr char32_t first = 0x10000;  // from where on there are enough
+  constexpr char32_t first = 0x10000;  // enough characters follow
   std::vector<std::string> symbols(size);
   for (std::int64_t i = 0; i < size; ++i) append_utf8(symbols[i], first + static_cast<char32_t>(i));
   return CharVocabulary(std::move(symbols));

@@ -71,8 +71,8 @@ std::vector<std::string> TextGenerator::continued(const std::vector<std::string>
   return continuations;
 }
 
-// Of a name its line's beginning comes first. Without a prompt a text begins as a document does,
-// where its ends are tokens, and else with the first of the characters.
+// A name begins with a line end. Without a prompt, a text begins with the token that ends
+// documents, or, if there is none, with the first character.
 std::vector<std::int32_t> TextGenerator::first_tokens(const std::string& begin) const {
   const auto before = task_.tokenizer().before_text();
   std::vector<std::int32_t> first(before.begin(), before.end());

@@ -14,17 +14,23 @@ namespace tapestry {
 // The options of `sample` and `chat` that say how a language model's next token is chosen.
 namespace sampling {
 
-inline const Key<double> temperature = temperature_option("0: always the likeliest");
+inline const Key<double> temperature =
+    temperature_option("temperature of sampling; 0: always the most probable token");
 inline const Key<std::int64_t> top_k{
-    "top-k", 0, "choose among the k likeliest tokens", {.low = 1, .high = 10000000}};
-inline const Key<double> top_p{
-    "top-p", 1, "among the likeliest that share p", {.low = 0, .high = 1}};
+    "top-k", 0, "sample from the k most probable tokens", {.low = 1, .high = 10000000}};
+inline const Key<double> top_p{"top-p",
+                               1,
+                               "sample from the fewest tokens whose probabilities sum to p",
+                               {.low = 0, .high = 1}};
 inline const Key<double> min_p{
-    "min-p", 0, "among those at least p times as likely as the likeliest", {.low = 0, .high = 1}};
+    "min-p",
+    0,
+    "sample from tokens that are at least p times as probable as the most probable one",
+    {.low = 0, .high = 1}};
 inline const Key<double> repetition_penalty{
     "repetition-penalty",
     1,
-    "above 1: what was read or written comes less often again",
+    "above 1, tokens that occurred before become less probable",
     {.low = 0.01, .high = 100}};
 
 SamplingOptions chosen(const Options& options, const LanguageModel& task);

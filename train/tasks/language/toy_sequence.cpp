@@ -18,13 +18,15 @@ namespace {
 
 const Choice<ToyTask> toy_task{"data.kind",
                                ToyTask::sort,
-                               "what to do with a sequence",
+                               "operation on a sequence",
                                {{"sort", ToyTask::sort},
                                 {"reverse", ToyTask::reverse},
                                 {"copy", ToyTask::copy},
                                 {"addition", ToyTask::addition}}};
-const Key<std::int64_t> length{
-    "data.length", 8, "symbols of a sequence, or digits of each number", {.low = 1, .high = 512}};
+const Key<std::int64_t> length{"data.length",
+                               8,
+                               "symbols of a sequence, or of digits of each number",
+                               {.low = 1, .high = 512}};
 const Key<std::int64_t> alphabet{
     "data.alphabet",
     10,
@@ -35,7 +37,10 @@ const Key<std::int64_t> alphabet{
 const Key<std::int64_t> training_sequences{
     "data.examples", 100'000, "training sequences", {.low = 1, .high = 1e9}};
 const Key<std::int64_t> validation_sequences{
-    "data.held_back", 1000, "sequences to validate on, never trained on", {.low = 1, .high = 1e6}};
+    "data.held_back",
+    1000,
+    "validation sequences, none of which is a training sequence",
+    {.low = 1, .high = 1e6}};
 
 std::vector<KeyInfo> toy_sequence_keys() {
   std::vector<KeyInfo> all = decoder_only_keys();
@@ -74,7 +79,7 @@ double exact_matches(const Array& logits, const Array& targets) {
 Transformer make_model(const Config& config, const ToySequences& data) {
   const TransformerOptions options =
       transformer_options(config, data.vocabulary().size(), data.context());
-  return initialised(config, [&](Random& init) { return Transformer(options, init); });
+  return initialized(config, [&](Random& init) { return Transformer(options, init); });
 }
 
 // --- inspectors ---
@@ -110,12 +115,12 @@ Sample sample_answers(ToySequence& task, const Options& options) {
   return {.text = text};
 }
 
-// Of the prompt with its right answer.
+// Returns the attention to the prompt and its right answer.
 AttentionMaps answer_attention(ToySequence& task, const Options& options) {
   const ToySequences& data = task.validation_data();
   std::string text = question(options[toy_prompt].empty() ? data.prompt(0) : options[toy_prompt]);
   text += data.answer(text);
-  text.pop_back();  // nothing is asked of the last symbol
+  text.pop_back();  // after it, nothing is predicted
   std::vector<std::string> labels;
   for (const char c : text) labels.emplace_back(1, c);
   return attention_of(task.model(), data.vocabulary().encode(text), labels);
@@ -127,7 +132,7 @@ TokenDecoder toy_sequence_decoder(ToySequence& task) {
   };
 }
 
-// Held-back sequences with the model's own answers.
+// Shows validation sequences with the model's own answers.
 ReportPanels toy_sequence_panels(ToySequence& task) {
   const ToySequences& data = task.validation_data();
   const std::int64_t count = std::min<std::int64_t>(6, data.size());

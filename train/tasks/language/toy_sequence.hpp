@@ -6,7 +6,7 @@
 
 namespace tapestry {
 
-// Sorts, reverses, copies or adds: a decoder-only transformer on built-in sequences.
+// The task `toy-sequence`: a decoder-only transformer sorts, reverses, copies or adds.
 class ToySequence final : public Task {
  public:
   explicit ToySequence(const TaskSetup& setup);

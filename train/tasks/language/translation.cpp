@@ -22,59 +22,61 @@ namespace {
 enum class PairKind { dates, text };
 const Choice<PairKind> pair_kind{"data.kind",
                                  PairKind::dates,
-                                 "built-in dates, or the sentence pairs of data.path",
+                                 "synthetic dates, or the sentence pairs of data.path",
                                  {{"dates", PairKind::dates}, {"text", PairKind::text}}};
 const Condition of_dates = pair_kind.is(PairKind::dates), of_text = pair_kind.is(PairKind::text);
 const Key<std::int64_t> training_dates{
-    "data.examples", 100'000, "dates to train on", {.low = 1, .high = 1e9, .used_if = {of_dates}}};
+    "data.examples", 100'000, "training dates", {.low = 1, .high = 1e9, .used_if = {of_dates}}};
 const Key<std::int64_t> validation_dates{"data.held_back",
                                          1000,
-                                         "dates to validate on, never trained on",
+                                         "validation dates, none of which is a training date",
                                          {.low = 1, .high = 1e6, .used_if = {of_dates}}};
 const Key<std::string> source_language{"data.source_language",
                                        "de",
-                                       "the source files' last part: train.de",
+                                       "last part of the source files' names: train.de",
                                        {.may_change_on_resume = true, .used_if = {of_text}}};
 const Key<std::string> target_language{"data.target_language",
                                        "en",
-                                       "the target files' last part",
+                                       "last part of the target files' names",
                                        {.may_change_on_resume = true, .used_if = {of_text}}};
 const Key<std::string> training_split{"data.train",
                                       "train",
-                                      "the files' first part: train.de",
+                                      "first part of the training files' names: train.de",
                                       {.may_change_on_resume = true, .used_if = {of_text}}};
 const Key<std::string> validation_split{"data.validation",
                                         "val",
-                                        "the same, of the sentences to evaluate on",
+                                        "first part of the validation files' names",
                                         {.may_change_on_resume = true, .used_if = {of_text}}};
 const Key<std::string> test_split{"data.test",
                                   "",
-                                  "the same, of those to test the best model on; empty: none",
+                                  "first part of the test files' names; empty: no test split",
                                   {.may_change_on_resume = true, .used_if = {of_text}}};
-const Key<std::string> tokenizer_path{"data.tokenizer",
-                                      "",
-                                      "a tokenizer.json; empty: trained on the training sentences",
-                                      {.used_if = {of_text}}};
+const Key<std::string> tokenizer_path{
+    "data.tokenizer",
+    "",
+    "a tokenizer.json; empty: a tokenizer is trained on the training sentences",
+    {.used_if = {of_text}}};
 const Key<std::int64_t> vocabulary{
     "data.vocabulary",
     8000,
-    "tokens of a tokenizer to train",
+    "tokens of a tokenizer that is trained",
     {.low = 300, .high = 1e6, .used_if = {of_text, tokenizer_path.is("")}}};
 const Key<bool> lower_cased{"data.lower_case",
                             false,
-                            "read and write lower case only, and so is the BLEU",
+                            "convert texts to lower case, and compute BLEU in lower case",
                             {.used_if = {of_text, tokenizer_path.is("")}}};
-const Key<std::int64_t> context{"model.context",
-                                64,
-                                "tokens of a source or target; longer ones are cut",
-                                {.low = 2, .high = 4096, .used_if = {of_text}}};
+const Key<std::int64_t> context{
+    "model.context",
+    64,
+    "largest number of tokens of a source or target; longer ones are cut",
+    {.low = 2, .high = 4096, .used_if = {of_text}}};
 const Key<double> label_smoothing{"model.label_smoothing",
                                   0,
-                                  "share of a target spread over all tokens",
+                                  "share of the target probability that is spread over all tokens",
                                   {.low = 0, .high = 0.9}};
 const Key<std::int64_t> beams{"model.beams",
                               1,
-                              "hypotheses in decoding; 1: greedy",
+                              "beams in decoding; 1: greedy decoding",
                               {.low = 1, .high = 64, .may_change_on_resume = true}};
 
 std::vector<KeyInfo> translation_keys() {
@@ -116,7 +118,7 @@ ParallelText load(const Config& config, const Key<std::string>& split,
   });
 }
 
-// Pairs are written in the four of special_tokens, which other models' tokenizers may lack.
+// Throws InputError if the tokenizer lacks the special tokens with which pairs are written.
 BytePairTokenizer load_tokenizer(const std::string& path) {
   BytePairTokenizer tokenizer = BytePairTokenizer::load(path);
   for (std::size_t token = 0; token < special_tokens.size(); ++token)
@@ -150,10 +152,11 @@ std::unique_ptr<Dataset> cut_to(std::int64_t limit, std::vector<TokenPair> pairs
                                        PairOptions{.context = limit, .overlong = Overlong::cut});
 }
 
-// Of a split to evaluate on: judged by its lines, however much of them the context holds.
-std::unique_ptr<Dataset> judged(const Config& config, const Key<std::string>& split,
-                                const BytePairTokenizer& tokenizer,
-                                const std::string& advice = "") {
+// Returns a split for evaluation. Its references are the whole lines, even if the context cuts
+// them.
+std::unique_ptr<Dataset> evaluation_split(const Config& config, const Key<std::string>& split,
+                                          const BytePairTokenizer& tokenizer,
+                                          const std::string& advice = "") {
   ParallelText text = load(config, split, advice);
   std::vector<TokenPair> pairs = encoded(text, tokenizer);
   for (std::size_t i = 0; i < pairs.size(); ++i) pairs[i].reference = std::move(text.targets[i]);
@@ -177,10 +180,10 @@ ParallelCorpus sentences(const TaskSetup& setup) {
       .metadata = {{"tokenizer", tokenizer->to_json()}}};
   if (!training) return corpus;
   corpus.training = cut_to(corpus.context, encoded(*training, *tokenizer));
-  corpus.validation = judged(config, validation_split, *tokenizer);
+  corpus.validation = evaluation_split(config, validation_split, *tokenizer);
   if (!config[test_split].empty())
-    corpus.test =
-        judged(config, test_split, *tokenizer, "leave it empty where there is nothing to test on");
+    corpus.test = evaluation_split(config, test_split, *tokenizer,
+                                   "leave it empty where there is nothing to test on");
   return corpus;
 }
 
@@ -197,7 +200,7 @@ ParallelCorpus read_pairs(const TaskSetup& setup) {
 EncoderDecoder make_model(const Config& config, const ParallelCorpus& corpus) {
   const EncoderDecoderOptions options =
       encoder_decoder_options(config, corpus.vocabulary, corpus.context);
-  return initialised(config, [&](Random& init) { return EncoderDecoder(options, init); });
+  return initialized(config, [&](Random& init) { return EncoderDecoder(options, init); });
 }
 
 TokenDecoder translation_decoder(Translation& task) {

@@ -9,19 +9,19 @@
 
 namespace tapestry {
 
-// Pairs of sentences or dates as tokens, and how a text becomes tokens and back.
+// Pairs of sentences or dates as tokens, with the functions that encode and decode texts.
 struct ParallelCorpus {
   std::int64_t vocabulary = 0, context = 0;
   std::function<std::vector<std::int32_t>(std::string_view)> encode{};
   std::function<std::string(std::span<const std::int32_t>)> decode{};
   std::vector<std::string> decode_each(std::span<const std::int32_t> tokens) const;
-  bool lower_case = false;                            // all that is decoded is
-  std::unique_ptr<Dataset> training{}, validation{};  // null where no data was needed
-  std::unique_ptr<Dataset> test{};                    // null, too, where there is none
+  bool lower_case = false;                            // decoded texts are in lower case
+  std::unique_ptr<Dataset> training{}, validation{};  // null if no data was needed
+  std::unique_ptr<Dataset> test{};                    // null, too, if there is no test split
   std::map<std::string, std::string> metadata{};
 };
 
-// An encoder-decoder transformer of dates or of sentences.
+// The task `translation`: an encoder-decoder transformer of dates or sentences.
 class Translation final : public Task {
  public:
   explicit Translation(const TaskSetup& setup);
@@ -41,7 +41,7 @@ class Translation final : public Task {
 
   const ParallelCorpus& corpus() const { return corpus_; }
   TranslateOptions decoding() const;
-  GeneratedTexts generated(const Batch& batch) const;  // what the model writes, and what it should
+  GeneratedTexts generated(const Batch& batch) const;  // predictions and references
 
  private:
   BleuOptions bleu() const;

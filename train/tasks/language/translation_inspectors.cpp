@@ -30,7 +30,7 @@ Tokens prompt_tokens(const ParallelCorpus& corpus, const std::string& sentence) 
   return tokens;
 }
 
-// The prompt, or the first sentence that was held back.
+// Returns the tokens of the prompt, or of the first validation sentence.
 Tokens source_tokens(const ParallelCorpus& corpus, const Options& options) {
   if (!options[translation_prompt].empty() || !corpus.validation)
     return prompt_tokens(corpus, options[translation_prompt]);
@@ -63,7 +63,7 @@ Sample sample_translations(Translation& task, const Options& options) {
   return {.text = text};
 }
 
-// While it reads the prompt and writes its translation.
+// Returns the attention while the model reads the prompt and generates its translation.
 AttentionMaps attention_of_translation(Translation& task, const Options& options) {
   const ParallelCorpus& corpus = task.corpus();
   const Tokens source = source_tokens(corpus, options);
@@ -98,8 +98,8 @@ std::u32string characters(std::string_view text) {
   return all;
 }
 
-// The fewest letters to put in, leave out or change (Levenshtein 1966), as a share of the longer
-// text, from 1: 1 of equal texts, 0 of texts that have nothing in common.
+// Returns 1 − edits / length: edits is the Levenshtein distance (1966), and length that of the
+// longer text. Equal texts have 1, texts without a letter in common 0.
 double similarity(const std::u32string& one, const std::u32string& other) {
   std::vector<std::size_t> above(other.size() + 1), row(other.size() + 1);
   for (std::size_t j = 0; j <= other.size(); ++j) row[j] = j;
@@ -114,7 +114,7 @@ double similarity(const std::u32string& one, const std::u32string& other) {
   return longer == 0 ? 1 : 1 - static_cast<double>(row.back()) / longer;
 }
 
-// (L, T, S): what each layer of the decoder looked at in the source before it wrote each token.
+// Returns (L, T, S): the attention of each layer of the decoder to the source, before each token.
 Array alignments_of(const EncoderDecoder& model, const Array& source, Tokens predictions) {
   predictions.insert(predictions.begin(), bos_token);
   AttentionRecorder recorder;
@@ -183,7 +183,7 @@ std::shared_ptr<Graph> decoder_graph(const EncoderDecoder& model) {
   return graph;
 }
 
-// What each token stands for, where no tokenizer says it.
+// Returns the text of each token, for models without a tokenizer.
 std::string token_texts(const ParallelCorpus& corpus) {
   JsonValue texts = special_tokens;
   for (std::int32_t token = special_tokens.size(); token < corpus.vocabulary; ++token)

@@ -18,19 +18,21 @@ namespace {
 const Key<std::int64_t> length{
     "data.length", 32, "items before the question", {.low = 8, .high = 512}};
 const Key<std::int64_t> pairs{
-    "data.pairs", 8, "of the items, those with a key and a value", {.low = 1, .high = 26}};
+    "data.pairs", 8, "items that have a key and a value", {.low = 1, .high = 26}};
 const Key<std::int64_t> num_keys{
-    "data.keys", 16, "different keys: a-z; at least the pairs", {.low = 2, .high = 26}};
+    "data.keys", 16, "different keys, a-z; at least data.pairs", {.low = 2, .high = 26}};
 const Key<std::int64_t> num_values{
-    "data.values", 16, "different values: 0, 1, …; at least the pairs", {.low = 2, .high = 100}};
+    "data.values", 16, "different values, 0, 1, …; at least data.pairs", {.low = 2, .high = 100}};
 const Key<std::int64_t> examples{
     "data.examples", 1'000'000, "training sequences", {.low = 1, .high = 1e9}};
-const Key<std::int64_t> held_back{
-    "data.held_back", 2000, "sequences to validate on, never trained on", {.low = 1, .high = 1e6}};
+const Key<std::int64_t> held_back{"data.held_back",
+                                  2000,
+                                  "validation sequences, none of which is a training sequence",
+                                  {.low = 1, .high = 1e6}};
 
 const Choice<MemoryKind> kind{"model.memory",
                               MemoryKind::query_key,
-                              "how the items are summed up",
+                              "kind of memory",
                               {{"sum", MemoryKind::sum},
                                {"forgetting", MemoryKind::forgetting},
                                {"recurrent", MemoryKind::recurrent},
@@ -40,20 +42,20 @@ const Choice<MemoryKind> kind{"model.memory",
                                {"query-key", MemoryKind::query_key},
                                {"multi-head", MemoryKind::multi_head}}};
 const Key<std::int64_t> width{
-    "model.width", 32, "columns of an item and of the memory", {.low = 1, .high = 65536}};
+    "model.width", 32, "width of an item and of the memory", {.low = 1, .high = 65536}};
 const Key<std::int64_t> heads{
     "model.heads",
     4,
-    "of multi-head; must divide the width",
+    "heads of multi-head; must divide model.width",
     {.low = 1, .high = 1024, .used_if = {kind.is(MemoryKind::multi_head)}}};
 const Key<double> first_gamma{
     "model.gamma",
     0.9,
-    "of forgetting: what a step leaves",
+    "γ of forgetting: the share of the memory that remains after a step",
     {.low = 1e-3, .high = 0.999, .used_if = {kind.is(MemoryKind::forgetting)}}};
 const Key<bool> learn_gamma{"model.learn_gamma",
                             false,
-                            "of forgetting: one γ a column, learnt",
+                            "learn one γ per column",
                             {.used_if = {kind.is(MemoryKind::forgetting)}}};
 
 std::vector<KeyInfo> keys() {
@@ -83,10 +85,10 @@ MemoryNetwork network(const Config& config, const Recall& data) {
                  .width = C,
                  .heads = config[heads],
                  .decay = {.gamma = config[first_gamma], .learn = config[learn_gamma]}}};
-  return initialised(config, [&](Random& init) { return MemoryNetwork(options, init); });
+  return initialized(config, [&](Random& init) { return MemoryNetwork(options, init); });
 }
 
-// Of all answers, and of those that stood in the first and in the last quarter of the items.
+// Counts right answers: all, and those in the first and in the last quarter of the items.
 void count_right(const Recall& data, const Array& logits, const Batch& batch,
                  MetricSums& averages) {
   if (is_dry_run()) return;
@@ -102,8 +104,8 @@ void count_right(const Recall& data, const Array& logits, const Batch& batch,
   }
 }
 
-// How many items an attention spreads over: T where all weigh the same, 1 where one weighs all,
-// (Σ w)² / Σ w² between (Kish 1965's effective size of a weighted sample). weights (B, H, T)
+// Measures over how many items attention spreads, by weights (B, H, T): T if all weights are equal,
+// 1 if one has all, else (Σ w)² / Σ w² (the effective size of a weighted sample, Kish 1965).
 void measure_spread(const Array& weights, MetricSums& averages) {
   if (weights.empty()) return;
   const std::int64_t T = weights.dim(2);
@@ -126,7 +128,7 @@ Array one_example(const Recall::Symbols& symbols) {
   return Array::of(symbols, {1, std::ssize(symbols) / 2, 2});
 }
 
-// "a12 0.98  c7 0.01  . 0.00": the items that weigh most.
+// Returns the items with the largest weights: "a12 0.98  c7 0.01  . 0.00".
 std::string heaviest(const std::vector<std::string>& words, std::span<const float> weights) {
   std::string text;
   for (const std::int32_t i : largest(weights, 3))
@@ -134,7 +136,7 @@ std::string heaviest(const std::vector<std::string>& words, std::span<const floa
   return text;
 }
 
-// ". c7 . a12 a?  12 right", and under it what an attention looked at.
+// Returns ". c7 . a12 a?  12 right", and below it the largest weights of each head.
 std::string answered(RecallTask& task, const Recall::Symbols& symbols) {
   const Recall& data = task.validation_data();
   const Array inputs = one_example(symbols);
@@ -171,7 +173,7 @@ AttentionMaps attention(RecallTask& task, const Options& options) {
            .keys = words}};
 }
 
-// How many of the held-back questions it answers, by how long ago the answer passed.
+// Shows the share of right answers by the number of items since the answer.
 ReportPanels panels(RecallTask& task) {
   constexpr std::int64_t at_once = 256;
   const Recall& data = task.validation_data();

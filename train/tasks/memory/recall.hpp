@@ -6,7 +6,7 @@
 
 namespace tapestry {
 
-// A memory that is asked for one of the items that passed.
+// The task `recall`: a memory is asked for one of the earlier items.
 class RecallTask final : public Task {
  public:
   explicit RecallTask(const TaskSetup& setup);

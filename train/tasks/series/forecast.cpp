@@ -18,16 +18,16 @@ const Choice<Kind> kind{"model.kind",
                         "a patch transformer, or one linear layer",
                         {{"patches", Kind::patches}, {"linear", Kind::linear}}};
 const Key<std::int64_t> context{
-    "model.context", 96, "steps the model sees", {.low = 1, .high = 100000}};
+    "model.context", 96, "steps that the model reads", {.low = 1, .high = 100000}};
 const Key<std::int64_t> horizon{
-    "model.horizon", 96, "steps it forecasts", {.low = 1, .high = 100000}};
+    "model.horizon", 96, "steps that it forecasts", {.low = 1, .high = 100000}};
 const Key<std::int64_t> patch{"model.patch", 16, "steps of a patch", {.low = 1, .high = 100000}};
 const Key<std::int64_t> stride{
     "model.stride", 8, "steps from patch to patch", {.low = 1, .high = 100000}};
 const Choice<WindowNorm> window_norm{
     "model.window_norm",
     WindowNorm::instance,
-    "take a window's mean and deviation away, or its last value",
+    "normalize a window by its mean and deviation, or subtract its last value",
     {{"instance", WindowNorm::instance}, {"last", WindowNorm::last}}};
 
 std::vector<KeyInfo> keys() {
@@ -52,7 +52,7 @@ Forecaster make_model(const Config& config) {
                                   .layers = linear ? 0 : config[key::layers],
                                   .block = block_options(config),
                                   .norm = config[window_norm]};
-  return initialised(config, [&](Random& init) { return Forecaster(options, init); });
+  return initialized(config, [&](Random& init) { return Forecaster(options, init); });
 }
 
 double sum_of_distances(const Array& a, const Array& b) {
@@ -92,7 +92,7 @@ const RegisterTask registered(spec);
 
 Forecast::Forecast(const TaskSetup& setup)
     : config_(setup.config), trained_(setup.metadata), model_(make_model(config_)) {
-  if (!trained_.empty()) {  // which is refused where it is damaged
+  if (!trained_.empty()) {  // throw if they are damaged
     kept_scale(trained_);
     kept_names(trained_);
   }

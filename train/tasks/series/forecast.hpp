@@ -5,7 +5,7 @@
 
 namespace tapestry {
 
-// Forecasts several time series.
+// The task `forecast`.
 class Forecast final : public Task {
  public:
   explicit Forecast(const TaskSetup& setup);
@@ -18,7 +18,7 @@ class Forecast final : public Task {
   Loss loss(const Batch& batch, const Pass& pass) override;
   void add_derived_metrics(Metrics& metrics) const override { metrics["mse"] = metrics.at("loss"); }
 
-  SeriesData& data();  // read when first asked for
+  SeriesData& data();  // reads the data at the first call
 
  private:
   Config config_;

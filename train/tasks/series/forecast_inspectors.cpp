@@ -42,8 +42,7 @@ std::int64_t time_of(const SeriesTable& table, std::int64_t row) {
   return table.times.back() + (row - table.rows() + 1) * table.step_s();
 }
 
-// Returns "time,HUFL,HUFL forecast,…", a line for each row; empty where nothing was measured or
-// forecast.
+// Returns "time,HUFL,HUFL forecast,…", a line for each row; cells without a value are empty.
 std::string forecast_csv(const ForecastView& view) {
   std::string text = "time";
   for (const std::string& name : view.table.names)
@@ -82,7 +81,7 @@ LineCharts forecast_figure(const ForecastView& view, std::int64_t count) {
   return figure;
 }
 
-// The row whose time the prompt names; by default the last that leaves a horizon of rows.
+// Returns the row whose time the prompt names; by default the last with a horizon of rows after it.
 std::int64_t first_row(const SeriesTable& table, const ForecasterOptions& window,
                        const std::string& named) {
   const std::int64_t T = window.context, H = window.horizon;
@@ -121,8 +120,8 @@ Sample sample(Forecast& task, const Options& options) {
   return {.text = forecast_csv(view), .figure = forecast_figure(view, charts)};
 }
 
-// Of the series --index, in the window before the prompt's time. A patch is named by its first
-// step.
+// Returns the attention of the series --index in the window before the prompt's time. The label of
+// a patch is its first step.
 AttentionMaps attention(Forecast& task, const Options& options) {
   const ForecasterOptions& window = task.model().options;
   expect_input(task.model().patches.has_value(), "a linear forecaster has no attention to draw");
@@ -145,7 +144,7 @@ Array own_units(const Array& scaled, const SeriesScale& scale, std::int64_t coun
   return slice(scale.undo(scaled), -1, 0, count).value();
 }
 
-// Examples all over the test split, or its first rows where these are many.
+// Returns examples from the whole test split, or from its first rows if it is long.
 std::vector<std::int64_t> examples_of(const SeriesDataset& test, std::int64_t horizon) {
   const std::int64_t last = std::min(test.size(), most_rows) - 1;
   const std::int64_t apart =
@@ -165,7 +164,7 @@ onnx::Value row(onnx::Graph& graph, const std::vector<double>& numbers, const st
 
 }  // namespace
 
-// Shows the forecast from the row whose time --prompt names, by default that of the last rows.
+// Shows the forecast from the row whose time --prompt names; by default, of the last rows.
 Inspector<Sample> forecast_samples() { return {{prompt, count}, &sample}; }
 
 Inspector<AttentionMaps> forecast_attention() { return {{prompt, index_of_series}, &attention}; }

@@ -32,7 +32,7 @@ SeriesTable load(const Config& config) {
   throw_unhandled(key::series_kind);
 }
 
-// Whatever locale a program that uses the library has set.
+// Independent of the locale that a program sets.
 std::vector<double> numbers(const std::string& text) {
   std::vector<double> values;
   for (const std::string_view part : split(text, ',')) {
@@ -78,8 +78,7 @@ SeriesScale SeriesData::scale_from(const Metadata& trained) const {
   return scale;
 }
 
-// Each series has a scale of its own: a file whose columns stand in another order would be read
-// wrongly.
+// Throws InputError if the columns are in another order, because each series has its own scale.
 void SeriesData::expect_columns(const Metadata& trained) const {
   const std::vector<std::string> names = kept_names(trained);
   require(names.size() == table_->names.size(), "{} names of {} series", names.size(),

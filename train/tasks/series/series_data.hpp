@@ -9,55 +9,58 @@
 
 namespace tapestry {
 
-// The keys of several time series, built in or from data.path, and of their splits.
+// The keys of time series, synthetic or from data.path, and of their splits.
 namespace key {
 
 enum class SeriesKind { waves, csv };
 inline const Choice<SeriesKind> series_kind{
     "data.kind",
     SeriesKind::waves,
-    "built-in waves, or the CSV of data.path",
+    "synthetic waves, or the CSV file of data.path",
     {{"waves", SeriesKind::waves}, {"csv", SeriesKind::csv}}};
 inline const Condition of_waves = series_kind.is(SeriesKind::waves);
 inline const Key<std::int64_t> num_waves{
-    "data.series", 3, "of waves", {.low = 1, .high = 1000, .used_if = {of_waves}}};
+    "data.series", 3, "waves", {.low = 1, .high = 1000, .used_if = {of_waves}}};
 inline const Key<std::int64_t> wave_rows{
-    "data.rows", 4000, "of waves", {.low = 2, .high = 1e7, .used_if = {of_waves}}};
+    "data.rows", 4000, "steps of the waves", {.low = 2, .high = 1e7, .used_if = {of_waves}}};
 inline const Key<double> wave_noise{"data.noise",
                                     0.3,
-                                    "of waves: its standard deviation",
+                                    "standard deviation of the noise of the waves",
                                     {.low = 0, .high = 100, .used_if = {of_waves}}};
 inline const Key<bool> gaps{"data.gaps",
                             false,
-                            "rows of the CSV may be missing: weekends",
+                            "allow missing rows in the CSV file, such as weekends",
                             {.used_if = {series_kind.is(SeriesKind::csv)}}};
 enum class SplitBy { fractions, months };
 inline const Choice<SplitBy> split_by{
     "data.split",
     SplitBy::fractions,
-    "the rows into train, validation and test, in this order",
+    "how the rows are divided into training, validation and test split, in this order",
     {{"fractions", SplitBy::fractions}, {"months", SplitBy::months}}};
 inline const Condition by_fractions = split_by.is(SplitBy::fractions),
                        by_months = split_by.is(SplitBy::months);
 inline const Key<double> train_fraction{"data.train_fraction",
                                         0.7,
-                                        "share of the rows",
+                                        "fraction of the rows in the training split",
                                         {.low = 0.01, .high = 0.98, .used_if = {by_fractions}}};
 inline const Key<double> validation_fraction{
     "data.validation_fraction",
     0.1,
-    "share of the rows after them",
+    "fraction of the rows in the validation split",
     {.low = 0.01, .high = 0.98, .used_if = {by_fractions}}};
 inline const Key<std::int64_t> train_months{"data.train_months",
                                             12,
-                                            "months of 30 days",
+                                            "length of the training split, in months of 30 days",
                                             {.low = 1, .high = 12000, .used_if = {by_months}}};
-inline const Key<std::int64_t> validation_months{"data.validation_months",
-                                                 4,
-                                                 "months of 30 days",
-                                                 {.low = 1, .high = 12000, .used_if = {by_months}}};
-inline const Key<std::int64_t> test_months{
-    "data.test_months", 4, "months of 30 days", {.low = 1, .high = 12000, .used_if = {by_months}}};
+inline const Key<std::int64_t> validation_months{
+    "data.validation_months",
+    4,
+    "length of the validation split, in months of 30 days",
+    {.low = 1, .high = 12000, .used_if = {by_months}}};
+inline const Key<std::int64_t> test_months{"data.test_months",
+                                           4,
+                                           "length of the test split, in months of 30 days",
+                                           {.low = 1, .high = 12000, .used_if = {by_months}}};
 
 }  // namespace key
 
@@ -68,13 +71,14 @@ std::vector<KeyInfo> series_keys();
 SeriesScale kept_scale(const std::map<std::string, std::string>& trained);
 std::vector<std::string> kept_names(const std::map<std::string, std::string>& trained);
 
-// The series of a task, z-scored as the rows are that were learnt from, which a trained model
+// The series of a task, z-scored by the mean and deviation of the training rows, which a checkpoint
 // keeps.
 class SeriesData {
  public:
   using Metadata = std::map<std::string, std::string>;
 
-  // `trained` is a checkpoint's metadata, or empty. InputError names file, line and column, or key.
+  // `trained` is a checkpoint's metadata, or empty. Throws InputError, which names file, line and
+  // column, or the key.
   SeriesData(const Config& config, const SeriesDataset::Window& window, const Metadata& trained);
 
   const SeriesTable& table() const { return *table_; }
@@ -85,7 +89,7 @@ class SeriesData {
   struct Splits {
     SeriesDataset train, validation, test;
   };
-  // Made when first asked for. InputError where one has no room for a window.
+  // Makes the splits at the first call. Throws InputError if one is too short for a window.
   const Splits& splits();
 
  private:
