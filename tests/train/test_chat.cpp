@@ -131,8 +131,8 @@ TEST_CASE("chat: a full context forgets the oldest exchange, and says so") {
   check_says(finished.err, {"tapestry: the context is full: the oldest exchange is forgotten\n"});
   const Finished too_long = fixture.chat("run", "1\n" + std::string(200, 'z') + "\n", greedy);
   CHECK(too_long.status == 2);
-  check_says(too_long.err, {"the standard input: line 2: a message that takes ",
-                            " tokens with what stands around it; the model sees 96"});
+  check_says(too_long.err, {"the standard input: line 2: the message has ",
+                            " tokens with its chat template; expected at most 96"});
   const Finished endless = fixture.chat("run", "1\n", {"--temperature", "100", "--seed", "3"});
   CHECK(endless.status == 0);
 }

@@ -86,7 +86,7 @@ std::vector<ConfigDocument> with_bases(ConfigDocument document) {
         documents, [&](const ConfigDocument& earlier) { return same(earlier, next); });
     std::string circle;
     for (auto at = met; at != documents.end(); ++at) circle += at->source + " -> ";
-    expect_input(circle.empty(), "{}: base = {}: goes round in a circle: {}{}", base->origin,
+    expect_input(circle.empty(), "{}: base = {}: the bases form a circle: {}{}", base->origin,
                  base->shown(), circle, next.source);
     documents.push_back(std::move(next));
   }

@@ -29,8 +29,7 @@ std::string position(const std::string& source, const toml::source_region& regio
 void require_few_dots(std::string_view text, const std::string& source) {
   constexpr std::ptrdiff_t most = 1000;
   expect_input(std::ranges::count(text, '.') <= most,
-               "{}: over {} dots, which no config needs: its keys may be nested too deep", source,
-               most);
+               "{}: over {} dots, expected fewer: keys may be nested too deep", source, most);
 }
 
 // Returns the list if all of its items are a T.

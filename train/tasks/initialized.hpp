@@ -23,7 +23,7 @@ auto initialized(const Config& config, Make make) {
   } catch (const OutOfMemory& error) {
     throw InputError(
         fmt::format("the configured model is too large: {}; lower model.width, "
-                    "model.layers or what else it is sized by",
+                    "model.layers or another size",
                     error.what()));
   }
 }

@@ -131,7 +131,8 @@ void Chat::ask(const std::string& message, Answer& answer) {
   try {
     const std::int64_t count = std::ssize(make_room(answer));
     expect_input(count <= context(),
-                 "a message that takes {} tokens with what stands around it; the model sees {}",
+                 "the message has {} tokens with its chat template; expected at most {}, the "
+                 "context of the model",
                  count, context());
   } catch (...) {
     exchanges_ = before;

@@ -55,7 +55,8 @@ std::optional<ChatTemplate> published_template(const TokenizerFiles& files) {
   try {
     return recognized_chat_template(jinja, text_of(settings, "bos_token"));
   } catch (const InputError& error) {
-    throw InputError(fmt::format("the tokenizer's chat template is not known: {}", error.what()));
+    throw InputError(
+        fmt::format("the tokenizer's chat template is not recognized: {}", error.what()));
   }
 }
 

@@ -61,7 +61,7 @@ std::vector<double> bytes_of_tokens(const Tokenizer& tokenizer) {
 std::int64_t vocabulary_of(const Config& config, const Tokenizer& tokenizer) {
   const std::int64_t rows = config[key::vocabulary];
   config.expect(rows == 0 || rows >= tokenizer.size(), key::vocabulary,
-                "expected at least {}, the tokens that there are", tokenizer.size());
+                "expected at least {}, the number of tokens", tokenizer.size());
   return rows == 0 ? tokenizer.size() : rows;
 }
 

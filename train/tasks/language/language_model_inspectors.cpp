@@ -110,7 +110,7 @@ std::vector<std::int32_t> own_text(const LanguageModel& task, const Transformer&
 
 AttentionMaps attention(LanguageModel& task, const Options& options) {
   const auto* transformer = std::get_if<Transformer>(&task.network());
-  expect_input(transformer, "a recurrent network has no attention to look at");
+  expect_input(transformer, "a recurrent network has no attention to draw");
   const bool names = task.writes_names();
   const std::vector<std::int32_t> read =
       options[prompt].empty() && !names

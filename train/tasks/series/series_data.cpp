@@ -102,8 +102,9 @@ SeriesData::Metadata SeriesData::metadata() const {
 SeriesRanges SeriesData::ranges() const {
   const bool by_months = config_[key::split_by] == key::SplitBy::months;
   const double train = config_[key::train_fraction], validation = config_[key::validation_fraction];
-  config_.expect(by_months || train + validation < 1, key::validation_fraction,
-                 "with data.train_fraction = {} nothing is left to test on", train);
+  config_.expect(
+      by_months || train + validation < 1, key::validation_fraction,
+      "expected a sum with data.train_fraction = {} below 1, so that a test split is left", train);
   const auto by_month = [&] {
     return split_by_months(*table_, {.train = config_[key::train_months],
                                      .validation = config_[key::validation_months],
