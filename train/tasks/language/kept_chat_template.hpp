@@ -19,7 +19,8 @@ inline constexpr const char* chat_template_name = "chat_template";
 std::optional<ChatTemplate> kept_chat_template(const std::map<std::string, std::string>& metadata);
 
 // Returns the text in Jinja of the chat template of the published tokenizer whose files the model
-// preserves: chat_template.jinja, or the default one in tokenizer_config.json. Empty if it has none.
+// preserves: chat_template.jinja, or the default one in tokenizer_config.json. Empty if it has
+// none.
 std::string carried_jinja(const std::map<std::string, std::string>& metadata);
 
 // Returns the template that the model was trained with, in Jinja; nothing if it was not trained on

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <set>
 
-#include "train/config/keys.hpp"
 #include "train/config/config_document.hpp"
+#include "train/config/keys.hpp"
 #include "train/task.hpp"
 #include "train/tools/report/comparison.hpp"
 
