@@ -265,6 +265,28 @@ TEST_CASE("report: names, labels and texts of a run cannot become markup") {
   CHECK(count(page, "\xe2\x80\xae") == 0);  // text that would be shown from right to left
 }
 
+TEST_CASE("bug: report: a page showed undefined for the translation that a model wrote") {
+  const TranslatedPair pair{.source = {"a"},
+                            .prediction = {"b"},
+                            .source_text = "a",
+                            .prediction_text = "b",
+                            .reference = "c",
+                            .alignments = Array::zeros({1, 1, 1})};
+  const JsonValue shown =
+      section_of(Translations{.split = "test", .score_name = "bleu", .of = 1, .best = {pair}})
+          .data["pairs"]
+          .back();
+  const std::string& script = page_assets().at("translation.js").text;
+  const std::regex read("pair\\.([a-z_]+)|([a-z]+_text)");
+  int members = 0;
+  for (std::sregex_iterator at(script.begin(), script.end(), read), end; at != end; ++at) {
+    const std::string name = (*at)[1].matched ? (*at)[1] : (*at)[2];
+    CHECK_MESSAGE(shown.contains(name), name);
+    ++members;
+  }
+  CHECK(members > 8);
+}
+
 TEST_CASE("report: of what runs, failed, was killed or is damaged") {
   const RunFixture fixture;
   fixture.must_train("toy", "run", {"train.steps=12"});

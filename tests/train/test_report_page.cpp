@@ -189,7 +189,8 @@ TEST_CASE("page: a language model's attention, expectations, samples and curves"
   CHECK(report.kept("attention", "query") == "3");
   browser.keys("[data-show=attention] .token:nth-child(4)", key_right);
   CHECK(report.kept("attention", "query") == "4");
-  check_says(browser.text("[data-show=attention]"), {"looks most at", "expects after", "%"});
+  check_says(browser.text("[data-show=attention]"),
+             {"attends most to", "probabilities after", "%"});
   const std::string step = report.kept("samples", "step");
   browser.click("[data-show=samples] button");
   CHECK(report.kept("samples", "step") != step);

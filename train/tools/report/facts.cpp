@@ -60,12 +60,13 @@ std::string module_of(const std::string& parameter) {
 }
 
 std::string parameters_of(const RecordedRun& recorded) {
-  const auto total = static_cast<double>(std::max<std::int64_t>(1, recorded.count_parameters()));
+  const auto total = static_cast<double>(std::max<std::int64_t>(1, recorded.parameter_count));
   Rows modules = {{"module", "parameters", "share"}}, tensors = {{"tensor", "shape", "parameters"}};
   std::vector<std::pair<std::string, std::int64_t>> sizes;
-  for (const auto& [name, shape, size] : recorded.parameters) {
-    tensors.push_back({name, shape, fmt::format("{}", size)});
-    const std::string module = module_of(name);
+  for (const SafetensorsEntry& entry : recorded.parameters) {
+    const std::int64_t size = entry.shape.elements();
+    tensors.push_back({entry.name, to_string(entry.shape), fmt::format("{}", size)});
+    const std::string module = module_of(entry.name);
     const auto found =
         std::ranges::find(sizes, module, &std::pair<std::string, std::int64_t>::first);
     if (found == sizes.end())
@@ -76,7 +77,7 @@ std::string parameters_of(const RecordedRun& recorded) {
   for (const auto& [module, size] : sizes)
     modules.push_back({module, fmt::format("{}", size),
                        fmt::format("{:.1f} %", 100 * static_cast<double>(size) / total)});
-  return html_details(fmt::format("{} parameters, by layer", recorded.count_parameters()),
+  return html_details(fmt::format("{} parameters, by layer", recorded.parameter_count),
                       html_table(modules) + html_details("Each tensor", html_table(tensors)));
 }
 

@@ -38,7 +38,7 @@ Json data_of(const PlacedGraph& graph, const std::vector<std::string>& class_nam
   return data;
 }
 
-// How many nodes of each split it tells the class of.
+// Returns how many nodes of each split are classified right.
 std::string table_of(const PlacedGraph& graph) {
   std::vector<std::vector<std::string>> rows = {{"split", "nodes", "right", "share"}};
   for (const char* split : {"train", "val", "test"}) {
@@ -69,12 +69,12 @@ std::string fallback_of(const PlacedGraph& graph) {
 ReportSection section_of(const PlacedGraphs& graphs) {
   ReportSection section{
       .script = "graph",
-      .title = "What it sees in the graph",
+      .title = "Predicted classes",
       .caption = graphs.graphs.front().predicted.empty()
-                     ? "Graphs that it was not trained on, and what it takes them for."
-                     : "Nodes by what the model takes them for; a ring says where it errs."};
+                     ? "Graphs that it was not trained on, with their predicted classes."
+                     : "Nodes by their predicted class; a ring marks a wrong prediction."};
   if (!graphs.graphs.front().weights.empty())
-    section.caption += " The stronger an edge, the more its ends attend to each other.";
+    section.caption += " Strong edges are those with much attention.";
   section.data["graphs"] = Json::array();
   for (const PlacedGraph& graph : graphs.graphs) {
     section.data["graphs"].push_back(data_of(graph, graphs.class_names));

@@ -90,7 +90,7 @@ ReportSection section_of(const LatentSpace& space) {
   const std::int64_t N = space.codes.dim(0), Z = space.codes.dim(1);
   const PrincipalComponents components = principal_components(space.codes);
   ReportSection section{.script = "latent",
-                        .title = "Where it puts its images",
+                        .title = "Latent space",
                         .caption = fmt::format("{} images of the {} split.", N, space.split)};
   section.data = {{"height", space.images.dim(1)},
                   {"width", space.images.dim(2)},

@@ -41,7 +41,7 @@ Json data_of(const ReadExample& example) {
 }
 
 std::string table_of(const std::vector<ReadExample::Expectation>& expectations) {
-  std::vector<std::vector<std::string>> rows = {{"after", "it expected", "what came"}};
+  std::vector<std::vector<std::string>> rows = {{"after", "predicted", "actual"}};
   for (const auto& [after, actual, predictions] : expectations) {
     std::string expected;
     for (const auto& [token, probability] : predictions)
@@ -68,7 +68,7 @@ std::string fallback_of(const ReadExample& example) {
   if (!image.empty())
     html += html_pictures({.images = image.reshaped({1, image.dim(0), image.dim(1)})}, "the image");
   if (!example.expectations.empty())
-    html += html_details("What it expected next", table_of(example.expectations));
+    html += html_details("Next-token probabilities", table_of(example.expectations));
   return html;
 }
 
@@ -93,9 +93,9 @@ std::vector<ReadExample> fitting(const std::vector<ReadExample>& examples) {
 Json data_of(const TranslatedPair& pair, const char* group) {
   return {{"group", group},
           {"source", as_labels(pair.source)},
-          {"written", as_labels(pair.prediction)},
+          {"prediction", as_labels(pair.prediction)},
           {"source_text", printable(pair.source_text)},
-          {"wanted", printable(pair.reference)},
+          {"reference", printable(pair.reference)},
           {"prediction_text", printable(pair.prediction_text)},
           {"score", std::round(pair.score * 1000) / 1000},
           {"alignments", as_bytes(pair.alignments)}};
@@ -107,11 +107,11 @@ ReportSection section_of(const ReadExamples& read) {
   const bool expects = !read.examples.front().expectations.empty();
   ReportSection section{
       .script = "attention",
-      .title = "What it looks at",
-      .caption = fmt::format("Examples that it was not trained on. Point at a {} to see what "
-                             "it looks at, in each layer and head{}.",
+      .title = "Attention",
+      .caption = fmt::format("Examples that it was not trained on. Point at a {} to see its "
+                             "attention in each layer and head{}.",
                              read.examples.front().image.empty() ? "token" : "patch",
-                             expects ? ", and what it expects next" : "")};
+                             expects ? ", and its next-token probabilities" : "")};
   if (!read.caption.empty()) section.caption = read.caption;
   section.data["examples"] = Json::array();
   for (const ReadExample& example : fitting(read.examples)) {
@@ -124,16 +124,16 @@ ReportSection section_of(const ReadExamples& read) {
 ReportSection section_of(const Translations& pairs) {
   ReportSection section{
       .script = "translation",
-      .title = "What it translates",
+      .title = "Translations",
       .caption = fmt::format(
-          "Of the first {} pairs of the {} split those that came out best and worst, and what it "
-          "looked at in the source before it wrote each token.",
+          "The best and the worst of the first {} pairs of the {} split, and the attention of each "
+          "token to the source.",
           pairs.of, pairs.split)};
   if ((pairs.worst.empty() ? pairs.best : pairs.worst).back().score == 1)
-    section.caption += " All of them came out right.";
+    section.caption += " All of them are right.";
   section.data = {{"score_name", pairs.score_name}, {"pairs", Json::array()}};
   std::vector<std::vector<std::string>> rows = {
-      {"", "source", "written", "wanted", pairs.score_name}};
+      {"", "source", "prediction", "reference", pairs.score_name}};
   for (const auto& [group, some] :
        {std::pair{"best", &pairs.best}, std::pair{"worst", &pairs.worst}})
     for (const TranslatedPair& pair : *some) {
@@ -151,10 +151,10 @@ ReportSection section_of(const SamplesByStep& samples, std::int64_t steps) {
   };
   ReportSection section{
       .script = "samples",
-      .title = "What it makes",
-      .caption = samples.size() > 1 ? "What it made while it was trained, step by step."
+      .title = "Samples",
+      .caption = samples.size() > 1                    ? "Samples during the training, by step."
                  : pictures_of(samples.front().second) ? "New images, decoded from random codes."
-                                                       : "A text of its own.",
+                                                       : "A generated text.",
       .data = {{"name", "samples"}, {"steps", steps}, {"samples", Json::array()}}};
   for (const auto& [number, sample] : samples) {
     const std::string step = fmt::format("step {}", number);
@@ -162,7 +162,7 @@ ReportSection section_of(const SamplesByStep& samples, std::int64_t steps) {
       const PictureGrid shown = fitting(*pictures);
       section.data["samples"].push_back(
           {{"step", number}, {"png", "data:image/png;base64," + base64(to_png(shown))}});
-      section.fallback += html_pictures(shown, "what it makes at " + step);
+      section.fallback += html_pictures(shown, "samples at " + step);
       continue;
     }
     section.data["samples"].push_back({{"step", number}, {"text", printable_lines(sample.text)}});

@@ -35,14 +35,12 @@ std::vector<double> chances_of(const MemorySeries& series) {
 ReportSection section_of(const MemorySeries& series) {
   ReportSection section{
       .script = "ages",
-      .title = series.size() > 1 ? "The ladder: what each memory remembers"
-                                 : "What it remembers, by age",
+      .title = series.size() > 1 ? "Recall by age, of all memories" : "Recall by age",
       .caption =
-          "It reads items such as “e1”, which says that e has the value 1, and is then "
-          "asked “e?”: the share of held-back questions that it answers right, by "
-          "how many items passed since."};
+          "The model reads items such as “e1”, which gives e the value 1, and is then asked “e?”. "
+          "The share of right answers in the validation split, by the number of items since."};
   section.data = {{"title", "Answered right, by age"},
-                  {"x", "items that passed since"},
+                  {"x", "items since"},
                   {"y", "share answered right"},
                   {"chances", chances_of(series)},
                   {"lines", Json::array()}};
@@ -63,7 +61,7 @@ ReportSection section_of(const MemorySeries& series) {
     rows.push_back(
         {run, share_of(remembered, 0, quarter), share_of(remembered, ages - quarter, ages)});
   }
-  section.fallback = html_table(rows) + svg_lines(section.title, "items that passed since", lines);
+  section.fallback = html_table(rows) + svg_lines(section.title, "items since", lines);
   return section;
 }
 

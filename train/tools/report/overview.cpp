@@ -87,7 +87,7 @@ std::string meanings_of(const std::vector<RecordedRun>& runs) {
       facts.emplace_back(name, description_of(metric));
       break;
     }
-  return facts.empty() ? "" : html_details("What these figures mean", html_facts(facts));
+  return facts.empty() ? "" : html_details("What these metrics mean", html_facts(facts));
 }
 
 // A row a figure, a column for each of these lines of one run.
@@ -117,7 +117,7 @@ std::string comparison_table(const std::vector<RecordedRun>& runs) {
     rows[0].push_back(recorded.name);
     rows[1].push_back(status_of(recorded));
     rows[2].push_back(recorded.parameters.empty() ? "–"
-                                                  : fmt::format("{}", recorded.count_parameters()));
+                                                  : fmt::format("{}", recorded.parameter_count));
     rows[3].push_back(duration_text(recorded.elapsed_s));
   }
   for (const std::string& name : figures_of(runs))
@@ -148,7 +148,7 @@ std::string lead_of(const RecordedRun& recorded) {
                        html_text(status_of(recorded)), duration_text(recorded.elapsed_s),
                        recorded.parameters.empty()
                            ? ""
-                           : fmt::format(", {} parameters", recorded.count_parameters()));
+                           : fmt::format(", {} parameters", recorded.parameter_count));
   const std::string expected = setting(recorded, key::expected_metric.name);
   const bool tested = expected.starts_with("test_");
   const std::string reached =

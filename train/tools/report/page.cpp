@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 
-#include "autograd/check.hpp"
 #include "train/run/version.hpp"
 #include "train/tools/report/html.hpp"
 
@@ -25,17 +24,6 @@ const std::map<std::string, std::vector<std::string>>& files_of_parts() {
       {"graph", {"graphs.js"}},
   };
   return files;
-}
-
-const PageAsset* find_asset(const std::string& name) {
-  const auto found = std::ranges::find(page_assets(), name, &PageAsset::name);
-  return found == page_assets().end() ? nullptr : &*found;
-}
-
-const PageAsset& asset(const std::string& name) {
-  const PageAsset* found = find_asset(name);
-  require(found != nullptr, "report: the binary holds no {}", name);
-  return *found;
 }
 
 std::string bytes_of_hex(const std::string& digits) {
@@ -71,12 +59,14 @@ void Page::add(const ReportSection& section) {
 std::string Page::html() const {
   std::vector<std::string> scripts{"base.js"};
   scripts.insert(scripts.end(), scripts_.begin(), scripts_.end());
-  std::string hashes, elements, styles = asset("page.css").text;
+  const std::map<std::string, PageAsset>& assets = page_assets();
+  std::string hashes, elements, styles = assets.at("page.css").text;
   for (const std::string& name : scripts) {
-    const PageAsset& script = asset(name);
+    const PageAsset& script = assets.at(name);
     hashes += fmt::format(" 'sha256-{}'", base64(bytes_of_hex(script.sha256)));
     elements += fmt::format("<script>{}</script>\n", script.text);
-    if (const PageAsset* style = find_asset(style_name(name))) styles += style->text;
+    if (const auto style = assets.find(style_name(name)); style != assets.end())
+      styles += style->second.text;
   }
   return fmt::format(
       R"html(<!doctype html>
@@ -98,7 +88,7 @@ std::string Page::html() const {
 )html",
       hashes, html_text(title_), styles, elements, body_, html_text(version()),
       html_details("Its curves are drawn by dygraphs, whose licence this is",
-                   fmt::format("<pre>{}</pre>\n", html_text(asset("copyright").text))));
+                   fmt::format("<pre>{}</pre>\n", html_text(assets.at("copyright").text))));
 }
 
 }  // namespace tapestry

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,11 +60,10 @@ std::string facts_of(const RecordedRun& recorded);
 
 // A file of page/, or dygraphs', which the library holds.
 struct PageAsset {
-  std::string name;  // "latent.js"
   std::string text;
   std::string sha256;  // in hexadecimal digits
 };
-const std::vector<PageAsset>& page_assets();
+const std::map<std::string, PageAsset>& page_assets();  // by names such as "latent.js"
 
 // A page to which HTML and sections are added, with only the scripts that these need.
 class Page {

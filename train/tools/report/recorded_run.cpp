@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
 #include "data/input_file.hpp"
 #include "train/config/keys.hpp"
@@ -67,19 +66,19 @@ void read_model(const Run& run, RecordedRun& recorded) {
   const Checkpoint head = trained_head(run.folder());
   recorded.state = head.state;
   recorded.backends = head.backends;
+  recorded.parameter_count = count_parameters(head);
   if (recorded.settings.empty()) recorded.settings = config_of(head).settings();
   if (recorded.config_text.empty()) recorded.config_text = as_shown(head.config);
   for (const SafetensorsEntry& entry : head.reader->entries())
-    if (!entry.name.starts_with("optimizer."))
-      recorded.parameters.push_back({entry.name, to_string(entry.shape), entry.shape.elements()});
+    if (!entry.name.starts_with("optimizer.")) recorded.parameters.push_back(entry);
 }
 
 // What an attention view shows, where the task has no examples of its own; a model may have none.
 void add_attention(const Config& config, Task& task, ReportPanels& panels) try {
   panels.emplace_back(ReadExamples{
-      .caption =
-          "What it looks at in one example, by the names of what it read: items, or the steps "
-          "of a window at which its patches begin, 0 being the last that it saw.",
+      .caption = "Attention in one example between its items, or between the patches of a window, "
+                 "by their "
+                 "first steps (0: the last one).",
       .examples = {{.title = "an example", .maps = spec_of(config).attention.show(task)}}});
 } catch (const InputError&) {
   return;
@@ -98,11 +97,6 @@ bool is_made_up(const Sample& sample) {
 }
 
 }  // namespace
-
-std::int64_t RecordedRun::count_parameters() const {
-  return std::transform_reduce(parameters.begin(), parameters.end(), std::int64_t{0}, std::plus(),
-                               [](const Tensor& tensor) { return tensor.size; });
-}
 
 std::int64_t RecordedRun::steps() const {
   const std::string steps = value_in(settings, key::steps.name);

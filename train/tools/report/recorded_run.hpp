@@ -28,17 +28,12 @@ struct RecordedRun {
   bool is_trained = false;  // by a process, now
   std::vector<Session> sessions{};
   std::string profile{};
-  struct Tensor {
-    std::string name{};
-    std::string shape{};
-    std::int64_t size = 0;
-  };
-  std::vector<Tensor> parameters{};  // of the model that is used: the best, or the last
+  std::vector<SafetensorsEntry> parameters{};  // of the model that is used: the best, or the last
+  std::int64_t parameter_count = 0;            // numbers in them
   std::optional<TrainingState> state{};
   std::string backends{};
   std::vector<RecordedRun> seeds{};  // the runs, if this one stands for several seeds
 
-  std::int64_t count_parameters() const;
   std::int64_t steps() const;  // of the config; 0: unknown
 };
 

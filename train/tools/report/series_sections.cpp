@@ -52,12 +52,11 @@ ReportSection section_of(const ForecastWindows& windows) {
   const std::int64_t K = std::ssize(windows.origins), M = windows.values.dim(1);
   ReportSection section{
       .script = "forecast",
-      .title = "What it forecasts",
-      .caption = fmt::format(
-          "{} windows of the test split, which it was not trained on, of {} of {} series. Errors "
-          "are in "
-          "a series' own units; the figures above are of all of them, scaled to variance 1.",
-          K, M, windows.of_series)};
+      .title = "Forecasts",
+      .caption = fmt::format("{} windows of the test split, of {} of {} series. Errors are in the "
+                             "units of each series; "
+                             "the metrics above are of all series, scaled to variance 1.",
+                             K, M, windows.of_series)};
   section.data = {{"names", as_labels(windows.names)},
                   {"start_s", windows.start_s},
                   {"step_s", windows.step_s},

@@ -31,27 +31,26 @@
     context.fillRect(0, 0, columns, rows);
   }
 
-  // "“cat” looks most at “sat” (41 %), “on” (20 %) and “the” (9 %)."
+  // "The query “cat” attends most to “sat” (41 %), “on” (20 %) and “the” (9 %)."
   function summary({queries, keys}, query, weights) {
     const most = largest(weights, 3).map((i) => `${quoted(keys[i])} (${percent(weights[i])})`);
-    if (most.length === 0) return `${quoted(queries[query])} looks at nothing.`;
+    if (most.length === 0) return `The query ${quoted(queries[query])} attends to nothing.`;
     const last = most.pop();
     const all = most.length ? `${most.join(', ')} and ${last}` : last;
-    return `${quoted(queries[query])} looks most at ${all}.`;
+    return `The query ${quoted(queries[query])} attends most to ${all}.`;
   }
 
-  // Tokens of a text: one row where they look at each other, else those that ask and those that
-  // are looked at.
+  // Tokens of a text: one row where queries and keys are the same tokens, else a row of each.
   function tokenView(map, choose) {
-    const asks = tokenRow('tokens that ask', map.queries, 'listbox');
+    const asks = tokenRow('queries', map.queries, 'listbox');
     const move = roving(asks.spans, choose);
     const alone = same(map.queries, map.keys);
-    const seen = alone ? asks : tokenRow('tokens that are looked at', map.keys, 'list');
+    const seen = alone ? asks : tokenRow('keys', map.keys, 'list');
     const named = (name, row) => element('div', {class: 'named'}, element('b', {}, name), row);
-    const rows = alone ? [asks.row] : [named('asks', asks.row), named('is looked at', seen.row)];
-    const hint = 'Point at a token, or move along the tokens with the arrow keys: it is the one '
-               + 'that asks. The stronger the colour of another, the more it is looked at; the '
-               + 'largest weight has the full colour.';
+    const rows = alone ? [asks.row] : [named('query', asks.row), named('keys', seen.row)];
+    const hint = 'Point at a token, or move along the tokens with the arrow keys: it is the '
+               + 'query. The stronger the color of a key, the more the query attends to it; the '
+               + 'largest weight has the full color.';
     const show = (query, weights) => {
       asks.spans.forEach((span, i) => span.setAttribute('aria-selected', i === query));
       move(query);
@@ -88,7 +87,7 @@
     const canvas = element('canvas', {
       class: 'patches', tabindex: 0, role: 'application',
       style: `aspect-ratio: ${width} / ${height}`,
-      'aria-label': `image of ${rows} × ${columns} patches; arrow keys choose the one that asks`});
+      'aria-label': `image of ${rows} × ${columns} patches; arrow keys choose the query`});
     const buttons = map.queries.slice(0, extra).map((text, i) =>
       element('button', {type: 'button', onclick: () => choose(i)}, token(text)));
     let shown = {query: 0, weights: new Float32Array(map.keys.length)};
@@ -126,13 +125,13 @@
       shown = {query, weights};
       buttons.forEach((button, i) => {
         button.setAttribute('aria-pressed', i === query);
-        button.title = `is looked at: ${percent(weights[i])}`;
+        button.title = `attention: ${percent(weights[i])}`;
         button.firstChild.dataset.percent = percent(weights[i]);
       });
       draw();
     };
-    const hint = 'Point at a patch of the image, or choose it with the arrow keys: it is the one '
-               + 'that asks. The more a patch is looked at, the more orange it is.';
+    const hint = 'Point at a patch of the image, or choose it with the arrow keys: it is the '
+               + 'query. The more the query attends to a patch, the more orange it is.';
     const outside = element('div', {class: 'controls'}, ...buttons);
     return {root: element('div', {class: 'seen'}, canvas, outside,
                           element('p', {class: 'faint'}, hint)),
@@ -180,11 +179,11 @@
     }
   }
 
-  // The whole map of a head: a row for each token that asks, a column for each that is looked at.
+  // The whole map of a head: a row for each query, a column for each key.
   function heatMap(choose) {
     const canvas = element('canvas', {
       class: 'map', tabindex: 0, role: 'application',
-      'aria-label': 'map of the weights: rows ask, columns are looked at; arrow keys move in it'});
+      'aria-label': 'map of the weights: rows are queries, columns are keys; arrow keys move in it'});
     const readout = element('p', {class: 'readout', role: 'status'});
     const scale = element('p', {class: 'faint'});
     const buffer = element('canvas');
@@ -229,7 +228,7 @@
     };
     const tell = () => {
       const weight = matrix.values[query * matrix.columns + key];
-      readout.textContent = `${quoted(map.queries[query])} looks at ${quoted(map.keys[key])}: `
+      readout.textContent = `${quoted(map.queries[query])} attends to ${quoted(map.keys[key])}: `
                           + percent(weight);
     };
     const recolour = () => {
@@ -244,8 +243,8 @@
     };
     const take = (newMap, newMatrix) => {
       [map, matrix, query] = [newMap, newMatrix, clamp(query, newMatrix.rows)];
-      scale.textContent = 'A row for each token that asks, a column for each that is looked at. '
-                        + `Full colour: ${percent(matrix.greatest)}; if all were looked at alike, each would have `
+      scale.textContent = 'A row for each query, a column for each key. '
+                        + `Full color: ${percent(matrix.greatest)}; uniform attention: `
                         + `${percent(1 / matrix.columns)}.`;
       recolour();
     };
@@ -289,8 +288,8 @@
                    element('span', {class: 'good'}, right ? '✓' : ''));
   }
 
-  // What the model expects after a token. It follows the token that asks where these are the same
-  // tokens, else it has a row of its own.
+  // Next-token probabilities after a token. They follow the query where these are the same tokens,
+  // else they have a row of their own.
   function expectations({predictions, predicted_after: after, actual, image}) {
     const heading = element('b'), list = element('ol'), truth = element('p', {class: 'faint'});
     const ofImage = image && after.length === 1;
@@ -299,11 +298,11 @@
       const next = actual?.[position], expected = predictions[position] ?? [];
       own.spans.forEach((span, i) => span.setAttribute('aria-selected', i === position));
       move(position);
-      heading.textContent = ofImage ? 'What the model says of the image'
-        : `What the model expects after ${quoted(after[position])}`;
+      heading.textContent = ofImage ? 'Class probabilities'
+        : `Next-token probabilities after ${quoted(after[position])}`;
       list.replaceChildren(...expected.map((one) => predictionLine(one, next)));
       truth.textContent = next === undefined ? ''
-        : `✓ marks what ${ofImage ? 'is true' : 'really came next'}: ${quoted(next)}`
+        : `✓ marks the ${ofImage ? 'true class' : 'token that came next'}: ${quoted(next)}`
         + (expected.some(([text]) => text === next) ? '.' : ', which is not among these.');
     };
     const move = roving(own.spans, show);

@@ -6,7 +6,7 @@
 
   // A button for each pair of a group, with its score.
   function pairList(name, pairs, choose) {
-    const items = pairs.map(({index, source_text: read, written_text: written, score}) => {
+    const items = pairs.map(({index, source_text: read, prediction_text: written, score}) => {
       const text = `${read} → ${written}`;
       return element('button', {type: 'button', 'data-pair': index, title: text.slice(0, 500),
                                 onclick: () => choose(index)},
@@ -44,13 +44,13 @@
   // tokens wrap and their colours alone tell.
   function alignment(pair) {
     const source = tokenRow('source tokens', pair.source, 'listbox');
-    const written = tokenRow('written tokens', pair.written, 'listbox');
+    const written = tokenRow('predicted tokens', pair.prediction, 'listbox');
     const spans = [...source.spans, ...written.spans];
-    const texts = [...pair.source, ...pair.written];
+    const texts = [...pair.source, ...pair.prediction];
     const lines = element('svg:svg', {'aria-hidden': 'true'});
     const root = element('div', {class: 'alignment'},
                          element('b', {}, 'Source tokens'), source.row, lines,
-                         written.row, element('b', {}, 'Written tokens'));
+                         written.row, element('b', {}, 'Predicted tokens'));
     let layer, pointed = -1;
 
     const centre = (span) => span.offsetLeft + span.offsetWidth / 2;
@@ -125,9 +125,9 @@
                         layers - 1),
                 element('span', {class: 'faint'}, `${data.score_name}: ${figure(pair.score)}`)),
         element('p', {class: 'faint'}, 'Point at a token, or move along the tokens with the arrow '
-                + 'keys, to see what it goes with: the stronger the colour, the more the model '
-                + 'looked at that source token as it wrote. Lines stand for more than 10\u00a0%.'),
-        shown.root, line('Written', pair.written_text), line('Wanted', pair.wanted));
+                + 'keys, to see its attention: the stronger the color, the more a predicted token '
+                + 'attends to that source token. Lines stand for more than 10\u00a0%.'),
+        shown.root, line('Prediction', pair.prediction_text), line('Reference', pair.reference));
       showLayer(layers - 1);
     };
     const numbered = data.pairs.map((pair, index) => ({...pair, index}));
