@@ -16,9 +16,7 @@ using Json = JsonValue;
 
 }  // namespace
 
-std::int64_t integer_in(const Json& line, const char* name) {
-  return line.at(name).integer();
-}
+std::int64_t integer_in(const Json& line, const char* name) { return line.at(name).integer(); }
 
 std::string MetricsLine::json() const {
   Json object{{"step", step}, {"split", split}};
@@ -64,9 +62,7 @@ std::optional<KeptSample> parse_sample_line(std::string_view line) {
   });
 }
 
-std::int64_t step_of(const Json& metrics) {
-  return metrics.is_null() ? 0 : metrics["step"].get<std::int64_t>();
-}
+std::int64_t step_of(const Json& metrics) { return metrics["step"].get<std::int64_t>(); }
 
 bool is_split(const Json& metrics, std::string_view split) { return metrics["split"] == split; }
 

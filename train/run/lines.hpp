@@ -94,7 +94,7 @@ std::optional<RecordedChecksum> parse_checksum_line(std::string_view line);
 std::optional<KeptSample> parse_sample_line(std::string_view line);
 
 // Return what parse_metrics_line does, and what of it can be shown.
-std::int64_t step_of(const JsonValue& metrics);  // 0 of null
+std::int64_t step_of(const JsonValue& metrics);
 bool is_split(const JsonValue& metrics, std::string_view split);
 MetricsLine shown_metrics(const JsonValue& metrics);  // without checksums
 

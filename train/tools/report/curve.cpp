@@ -65,12 +65,9 @@ void align(const std::vector<Curve*>& seeds) {
 
 }  // namespace
 
-void CurveReader::read(const JsonValue& line) {
-  const auto step = line["step"].get<double>();
-  const auto split = line["split"].get<std::string>();
-  for (const auto& [name, value] : line.items())
-    if (value.is_number() && name != "step" && name != "elapsed_s")
-      add({name, split}, step, value.get<double>());
+void CurveReader::read(const MetricsLine& line) {
+  for (const auto& [name, value] : line.values)
+    add({name, line.split}, static_cast<double>(line.step), value);
 }
 
 void CurveReader::add(const Name& name, double step, double value) {

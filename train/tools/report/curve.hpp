@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/json.hpp"
+#include "train/run/lines.hpp"
 #include "train/tools/report/html.hpp"
 
 namespace tapestry {
@@ -24,7 +24,7 @@ struct Curve {
 // neighbors, except for the last, which stays as it was recorded.
 class CurveReader {
  public:
-  void read(const JsonValue& line);
+  void read(const MetricsLine& line);
   std::vector<Curve> take();
   bool left_some_out() const { return left_some_out_; }
 

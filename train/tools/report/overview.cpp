@@ -9,7 +9,6 @@
 #include "train/config/keys.hpp"
 #include "train/measure/quantities.hpp"
 #include "train/measure/statistics.hpp"
-#include "train/run/lines.hpp"
 #include "train/task.hpp"
 #include "train/tools/report/comparison.hpp"
 #include "train/tools/report/html.hpp"
@@ -18,7 +17,6 @@
 namespace tapestry {
 namespace {
 
-using Json = JsonValue;
 using Rows = std::vector<std::vector<std::string>>;
 
 std::string setting(const RecordedRun& recorded, const std::string& name) {
@@ -27,14 +25,14 @@ std::string setting(const RecordedRun& recorded, const std::string& name) {
 }
 
 // One of a story's lines of metrics.
-using MetricsOf = Json RecordedRun::*;
+using MetricsOf = std::optional<MetricsLine> RecordedRun::*;
 
 std::vector<double> measured(const RecordedRun& recorded, MetricsOf line, const std::string& name) {
   std::vector<double> values;
   const std::span<const RecordedRun> alone(&recorded, 1), seeds(recorded.seeds);
   for (const RecordedRun& one : seeds.empty() ? alone : seeds)
-    if (const Json& read = one.*line; read.contains(name) && read[name].is_number())
-      values.push_back(read[name].get<double>());
+    if (const auto& read = one.*line; read && read->values.contains(name))
+      values.push_back(read->values.at(name));
   return values;
 }
 
@@ -50,9 +48,9 @@ std::string figure_text(const RecordedRun& recorded, MetricsOf line, const std::
 std::set<std::string> figures_of(std::span<const RecordedRun> runs) {
   std::set<std::string> names;
   for (const RecordedRun& recorded : runs)
-    for (const Json& line : {recorded.validation, recorded.test})
-      for (const auto& [name, value] : line.items())
-        if (value.is_number() && name != "step" && name != "elapsed_s") names.insert(name);
+    for (const MetricsOf line : {&RecordedRun::validation, &RecordedRun::test})
+      if (recorded.*line)
+        for (const auto& [name, value] : (recorded.*line)->values) names.insert(name);
   return names;
 }
 
@@ -63,7 +61,7 @@ std::string status_of_one(const RecordedRun& recorded) {
   if (recorded.last_step == 0 && recorded.curves.empty()) return "was not trained here";
   return outcome(recorded.sessions, {.step = recorded.last_step,
                                      .steps = recorded.steps(),
-                                     .is_tested = !recorded.test.is_null()});
+                                     .is_tested = recorded.test.has_value()});
 }
 
 // "the mean absolute error, in degrees; lower is better"
@@ -92,16 +90,17 @@ std::string meanings_of(const std::vector<RecordedRun>& runs) {
 
 // A row a figure, a column for each of these lines of one run.
 std::string figures_table(const RecordedRun& recorded) {
-  const bool same = step_of(recorded.best_validation) == step_of(recorded.validation);
+  const auto step_of = [&](MetricsOf line) { return recorded.*line ? (recorded.*line)->step : 0; };
+  const bool same = step_of(&RecordedRun::best_validation) == step_of(&RecordedRun::validation);
   std::vector<std::pair<std::string, MetricsOf>> columns = {
       {"best validation", &RecordedRun::best_validation}};
   if (!same || !recorded.seeds.empty())
     columns.emplace_back("last validation", &RecordedRun::validation);
-  if (!recorded.test.is_null()) columns.emplace_back("test of the best", &RecordedRun::test);
+  if (recorded.test) columns.emplace_back("test of the best", &RecordedRun::test);
   Rows rows = {{""}};
   for (const auto& [name, line] : columns)
-    rows[0].push_back(
-        recorded.seeds.empty() ? fmt::format("{}, step {}", name, step_of(recorded.*line)) : name);
+    rows[0].push_back(recorded.seeds.empty() ? fmt::format("{}, step {}", name, step_of(line))
+                                             : name);
   for (const std::string& figure : figures_of(std::span(&recorded, 1))) {
     rows.push_back({figure});
     for (const auto& [name, line] : columns)

@@ -8,41 +8,36 @@
 #include "data/input_file.hpp"
 #include "train/config/keys.hpp"
 #include "train/measure/machine.hpp"
-#include "train/run/lines.hpp"
 #include "train/task.hpp"
 #include "train/trainer/callbacks/callbacks.hpp"
 
 namespace tapestry {
 namespace {
 
-using Json = JsonValue;
-
 constexpr std::int64_t most_read = std::int64_t{1} << 20;  // bytes of a profile
 constexpr std::size_t most_shown = 100'000;                // bytes of a config or a profile
 
-double loss_of(const Json& line) {
-  const bool known = line.contains("loss") && line["loss"].is_number();
-  return known ? line["loss"].get<double>() : std::numeric_limits<double>::infinity();
+double loss_of(const MetricsLine& line) {
+  const auto loss = line.values.find("loss");
+  return loss == line.values.end() ? std::numeric_limits<double>::infinity() : loss->second;
 }
 
 void read_metrics(const Run& run, RecordedRun& recorded) {
   CurveReader curves;
   std::int64_t damaged = 0;
-  for (LineReader line(run.metrics()); line.next();) {
-    const auto entry = parse_metrics_line(line.text());
-    if (!entry) {
-      ++damaged;
-      continue;
-    }
-    curves.read(*entry);
-    recorded.last_step = std::max(recorded.last_step, step_of(*entry));
-    recorded.elapsed_s = std::max(recorded.elapsed_s, (*entry)["elapsed_s"].get<double>());
-    if (is_split(*entry, "val")) {
-      recorded.validation = *entry;
-      if (recorded.best_validation.is_null() || loss_of(*entry) < loss_of(recorded.best_validation))
-        recorded.best_validation = *entry;
-    }
-    if (is_split(*entry, "test")) recorded.test = *entry;
+  for (LineReader reader(run.metrics()); reader.next();) {
+    const auto entry = parse_metrics_line(reader.text());
+    damaged += !entry;
+    if (!entry) continue;
+    const MetricsLine line = shown_metrics(*entry);
+    curves.read(line);
+    recorded.last_step = std::max(recorded.last_step, line.step);
+    recorded.elapsed_s = std::max(recorded.elapsed_s, line.elapsed_s);
+    if (line.split == "test") recorded.test = line;
+    if (line.split != "val") continue;
+    recorded.validation = line;
+    if (!recorded.best_validation || loss_of(line) < loss_of(*recorded.best_validation))
+      recorded.best_validation = line;
   }
   if (damaged > 0)
     recorded.notes.push_back(fmt::format("{}: damaged lines: {}", run.metrics(), damaged));

@@ -4,10 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "data/json.hpp"
 #include "train/inspect/report_panels.hpp"
 #include "train/inspect/values.hpp"
-#include "train/run/run.hpp"
+#include "train/run/lines.hpp"
 #include "train/run/session.hpp"
 #include "train/tools/report/curve.hpp"
 
@@ -21,8 +20,8 @@ struct RecordedRun {
   std::string config_text{};  // config.toml
   ConfigSettings settings{};  // "model.width" -> "128"
   std::vector<Curve> curves{};
-  // Lines of metrics, or null: the last evaluation, that with the least loss, and the test.
-  JsonValue validation{}, best_validation{}, test{};
+  // The last evaluation, that with the least loss, and the test.
+  std::optional<MetricsLine> validation{}, best_validation{}, test{};
   std::int64_t last_step = 0;
   double elapsed_s = 0;
   bool is_trained = false;  // by a process, now
