@@ -4,8 +4,8 @@
 
 #include "autograd/profile.hpp"
 #include "train/commands/command.hpp"
+#include "train/config/config_document.hpp"
 #include "train/config/keys.hpp"
-#include "train/config/shipped_configs.hpp"
 #include "train/measure/machine.hpp"
 #include "train/measure/step_speed.hpp"
 #include "train/run/terminal.hpp"
