@@ -11,8 +11,8 @@ namespace {
 
 Array ints(std::int64_t count) { return Array::zeros({count}, DType::int32); }
 
-// The edges in the given order, which is by the node at their end `row`: each node has a row of the
-// edges there, with the nodes at the other end, `end`.
+// Returns the rows of all nodes: `list` in the given order, which is by the node at the end `row`
+// of each edge; `end` is its other end.
 SparseRows adjacency(std::int64_t nodes, const std::vector<Edge>& list,
                      const std::vector<std::int32_t>& order, std::int32_t Edge::*row,
                      std::int32_t Edge::*end) {
@@ -37,10 +37,12 @@ Adjacency::Adjacency(std::int64_t sources, std::int64_t nodes, std::vector<Edge>
     : sources_(sources), nodes_(nodes) {
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   require(nodes >= 0 && nodes < most && sources >= 0 && sources < most && std::ssize(edges) < most,
-          "graph: {} nodes and {} edges", nodes, edges.size());
+          "graph: {} nodes, {} sources and {} edges; expected 0 to {} of each", nodes, sources,
+          edges.size(), most - 1);
   for (const auto& [from, to] : edges)
     require(from >= 0 && from < sources && to >= 0 && to < nodes,
-            "graph: an edge from node {} to node {} of {}", from, to, nodes);
+            "graph: an edge from node {} to node {}; expected nodes 0 to {} and 0 to {}", from, to,
+            sources - 1, nodes - 1);
   std::ranges::sort(edges, {}, [](const Edge& edge) { return std::pair(edge.to, edge.from); });
   edges.erase(std::ranges::unique(edges).begin(), edges.end());
   std::vector<std::int32_t> order(edges.size());
@@ -87,7 +89,7 @@ std::vector<Edge> Adjacency::list() const {
 }
 
 SparseMatrix sparse_matrix(const Array& dense) {
-  require(dense.rank() == 2, "sparse_matrix: {}", to_string(dense.shape()));
+  require(dense.rank() == 2, "sparse_matrix: shape {}; expected (N, F)", dense.shape());
   const std::int64_t N = dense.dim(0), F = dense.dim(1);
   return dispatch(dense.dtype(), [&]<class T>() {
     std::vector<Edge> edges;

@@ -12,53 +12,54 @@ struct Edge {
   auto operator<=>(const Edge&) const = default;
 };
 
-// The edges of a graph, node by node (compressed sparse rows): what ends at, or starts from, node v
-// stands at places [offsets[v], offsets[v + 1]). All int32.
+// The edges of a graph as compressed sparse rows: those that end at node v, or start from it, have
+// the indices [offsets[v], offsets[v + 1]). All arrays are int32.
 struct SparseRows {
   Array offsets;     // (N + 1)
-  Array neighbours;  // (E) the node at the other end, ascending within each row
-  Array edges;       // (E) which edge it is
+  Array neighbours;  // (E): the node at the other end, ascending within each row
+  Array edges;       // (E): the number of the edge
 };
 
-// A directed graph of N nodes; an undirected one holds each edge both ways. Edges are numbered by
-// the node they lead to, then by the one they come from, and a repeated one counts once. Immutable:
-// copies share its memory. Edges may come from nodes of another set, its sources: so stand the
-// entries of a sparse matrix, each of which leads from its column to its row.
+// A directed graph of N nodes; an undirected graph has each edge in both directions. Edges are
+// numbered by their target node, then by their source node, and duplicates are removed. It is
+// immutable: copies share memory. Sources may be another set of nodes than targets, as in a sparse
+// matrix, where each entry is an edge from its column to its row.
 class Adjacency {
  public:
   Adjacency() : Adjacency(0, {}) {}
-  // std::invalid_argument where an edge leads to or from a node outside [0, nodes).
+  // Throws std::invalid_argument if an edge has a node outside [0, sources) or [0, nodes).
   Adjacency(std::int64_t nodes, std::vector<Edge> edges)
       : Adjacency(nodes, nodes, std::move(edges)) {}
   Adjacency(std::int64_t sources, std::int64_t nodes, std::vector<Edge> edges);
 
-  // Each edge both ways.
+  // Returns the graph with each edge in both directions.
   static Adjacency undirected(std::int64_t nodes, std::vector<Edge> edges);
-  // One of such a size whose edges are not written, for a rehearsal (autograd/dry_run.hpp).
+  // Returns a graph of this size whose edges are undefined, for a DryRun.
   static Adjacency unfilled(std::int64_t nodes, std::int64_t edges);
-  // All graphs side by side as one, whose nodes are numbered on from graph to graph: a batch.
+  // Returns the disjoint union: the nodes of each graph are numbered after those of the ones
+  // before.
   static Adjacency join(const std::vector<Adjacency>& graphs);
 
-  std::int64_t nodes() const { return nodes_; }      // that edges lead to
-  std::int64_t sources() const { return sources_; }  // that they come from, the same or others
+  std::int64_t nodes() const { return nodes_; }      // number of target nodes
+  std::int64_t sources() const { return sources_; }  // number of source nodes
   std::int64_t edges() const { return incoming_.edges.size(); }
   std::vector<Edge> list() const;
 
-  const SparseRows& incoming() const { return incoming_; }  // N(v): those that v gathers from
-  const SparseRows& outgoing() const {
-    return outgoing_;
-  }  // the transpose, by which gradients go back
+  const SparseRows& incoming() const { return incoming_; }  // by target; its sources are N(v)
+  const SparseRows& outgoing() const { return outgoing_; }  // by source, for gradients
 
  private:
   std::int64_t sources_, nodes_;
   SparseRows incoming_, outgoing_;
 };
 
-// A matrix (N, F) by the entries that are not zero.
+// A matrix (N, F) of which only the entries other than zero are stored.
 struct SparseMatrix {
-  Adjacency entries;  // from column to row, numbered row by row
+  Adjacency entries;  // edges from column to row, numbered row by row
   Array values;       // (E, 1)
 };
-SparseMatrix sparse_matrix(const Array& dense);  // of (N, F), floating
+
+// Returns the entries of a floating matrix (N, F). Throws std::invalid_argument for another rank.
+SparseMatrix sparse_matrix(const Array& dense);
 
 }  // namespace tapestry

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <numeric>
 
 #include "autograd/buffer_pool.hpp"
 #include "autograd/check.hpp"
@@ -9,6 +11,53 @@
 #include "autograd/parallel.hpp"
 
 namespace tapestry {
+
+Shape::Shape(const std::int64_t* begin, const std::int64_t* end) {
+  for (const std::int64_t* extent = begin; extent != end; ++extent) push_back(*extent);
+}
+
+std::int64_t Shape::elements() const {
+  return std::accumulate(begin(), end(), std::int64_t{1}, std::multiplies<>());
+}
+
+void Shape::push_back(std::int64_t extent) {
+  require(rank_ < max_rank, "shape: too many axes; expected at most {}", max_rank);
+  require_value(extent >= 0, "shape", "extent", extent, "0 or more");
+  extents_[rank_++] = extent;
+}
+
+bool Shape::operator==(const Shape& other) const {
+  return std::equal(begin(), end(), other.begin(), other.end());
+}
+
+std::string to_string(const Shape& shape) {
+  std::string text = "(";
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    text += (axis > 0 ? ", " : "") + std::to_string(shape[axis]);
+  return text + (shape.rank() == 1 ? ",)" : ")");
+}
+
+bool broadcasts(const Shape& a, const Shape& b) {
+  for (int axis = -1; axis >= -std::min(a.rank(), b.rank()); --axis)
+    if (a[axis] != b[axis] && a[axis] != 1 && b[axis] != 1) return false;
+  return true;
+}
+
+Shape broadcast(const char* op, const Shape& a, const Shape& b) {
+  require(broadcasts(a, b),
+          "{}: shapes {} and {} do not broadcast: their extents have to be equal or 1", op, a, b);
+  Shape result = a.rank() >= b.rank() ? a : b;
+  const Shape& shorter = a.rank() >= b.rank() ? b : a;
+  for (int axis = -1; axis >= -shorter.rank(); --axis)
+    if (result[axis] == 1) result[axis] = shorter[axis];
+  return result;
+}
+
+int normalize_axis(const char* op, int axis, const Shape& shape) {
+  require(axis >= -shape.rank() && axis < shape.rank(), "{}: axis {} does not exist in shape {}",
+          op, axis, shape);
+  return axis < 0 ? axis + shape.rank() : axis;
+}
 
 const char* to_string(DType dtype) {
   switch (dtype) {
@@ -25,12 +74,18 @@ const char* to_string(DType dtype) {
 std::size_t size_of(DType dtype) { return dtype == DType::float64 ? 8 : 4; }
 
 void require_dtype(DType actual, DType expected) {
-  require(actual == expected, "array: holds {}, read as {}", to_string(actual),
-          to_string(expected));
+  require(actual == expected, "array: its dtype is {}, not {}", actual, expected);
 }
 
 void throw_not_floating(DType dtype) {
-  throw std::invalid_argument(fmt::format("expected float32 or float64, got {}", to_string(dtype)));
+  throw std::invalid_argument(
+      fmt::format("dispatch: dtype {}; expected float32 or float64", dtype));
+}
+
+void require_array(const char* op, const char* name, const Array& array, DType dtype,
+                   const Shape& shape) {
+  require(array.dtype() == dtype && array.shape() == shape, "{}: {} is {}; expected {} {}", op,
+          name, array, dtype, shape);
 }
 
 namespace {
@@ -39,14 +94,20 @@ std::shared_ptr<std::byte[]> memory_for(const Shape& shape, DType dtype) {
   try {
     return allocate(shape.elements() * size_of(dtype));
   } catch (const OutOfMemory& error) {
-    throw OutOfMemory(
-        fmt::format("{} {} array: {}", to_string(dtype), to_string(shape), error.what()));
+    throw OutOfMemory(fmt::format("{} {} array: {}", dtype, shape, error.what()));
   }
+}
+
+// Calls body.operator()<T>() with the scalar type of any dtype.
+template <class Body>
+void dispatch_any(DType dtype, Body&& body) {
+  if (dtype == DType::int32) return body.template operator()<std::int32_t>();
+  dispatch(dtype, body);
 }
 
 constexpr std::int64_t bytes_a_piece = 1 << 16;
 
-// Threads share the rows of `row` bytes.
+// Returns how many rows of `row` bytes a piece of a parallel loop has.
 std::int64_t rows_a_piece(std::int64_t row) {
   return std::max<std::int64_t>(1, bytes_a_piece / std::max<std::int64_t>(1, row));
 }
@@ -68,22 +129,19 @@ Array Array::zeros(const Shape& shape, DType dtype) {
 Array Array::full(const Shape& shape, double value, DType dtype) {
   Array array(shape, dtype);
   if (is_dry_run()) return array;
-  if (dtype == DType::int32)
-    std::ranges::fill(array.mutable_values<std::int32_t>(), std::int32_t(value));
-  else
-    dispatch(dtype, [&]<class T>() {
-      T* to = array.mutable_values<T>().data();
-      parallel_for(
-          array.size(), rows_a_piece(sizeof(T)),
-          [=](std::int64_t begin, std::int64_t end) { std::fill(to + begin, to + end, T(value)); });
+  dispatch_any(dtype, [&]<class T>() {
+    T* to = array.mutable_values<T>().data();
+    parallel_for(array.size(), rows_a_piece(sizeof(T)), [=](std::int64_t begin, std::int64_t end) {
+      std::fill(to + begin, to + end, T(value));
     });
+  });
   return array;
 }
 
 template <class T>
 Array Array::of(const std::vector<T>& values, const Shape& shape) {
-  require(std::ssize(values) == shape.elements(), "array: {} values for shape {}", values.size(),
-          to_string(shape));
+  require(std::ssize(values) == shape.elements(), "array: {} values for shape {}; expected {}",
+          values.size(), shape, shape.elements());
   Array array(shape, dtype_of<T>);
   std::ranges::copy(values, array.mutable_values<T>().begin());
   return array;
@@ -94,15 +152,16 @@ template Array Array::of(const std::vector<double>&, const Shape&);
 template Array Array::of(const std::vector<std::int32_t>&, const Shape&);
 
 Array Array::reshaped(const Shape& shape) const {
-  require(shape.elements() == size(), "reshape: {} to {}", to_string(shape_), to_string(shape));
+  require(shape.elements() == size(), "reshape: {} to {}: the numbers of elements differ", shape_,
+          shape);
   Array array = *this;
   array.shape_ = shape;
   return array;
 }
 
 Array Array::part(std::int64_t begin, std::int64_t end) const {
-  require(0 <= begin && begin <= end && end <= size(), "part: [{}, {}) of {} elements", begin, end,
-          size());
+  require(0 <= begin && begin <= end && end <= size(),
+          "part: [{}, {}) is not a range of {} elements", begin, end, size());
   Array array;
   array.shape_ = {end - begin};
   array.dtype_ = dtype_;
@@ -117,8 +176,8 @@ Array Array::clone() const {
 }
 
 void Array::copy_from(const Array& source) {
-  require(source.shape_ == shape_ && source.dtype_ == dtype_, "copy: {} {} into {} {}",
-          to_string(source.dtype_), to_string(source.shape_), to_string(dtype_), to_string(shape_));
+  require(source.shape_ == shape_ && source.dtype_ == dtype_,
+          "copy_from: {} into {}: dtype or shape differ", source, *this);
   std::byte* to = mutable_raw();
   parallel_for(bytes(), bytes_a_piece, [=, from = source.raw()](auto begin, auto end) {
     std::memcpy(to + begin, from + begin, end - begin);
@@ -131,7 +190,8 @@ Array Array::select(const std::vector<std::int64_t>& rows) const {
   Array selected(shape, dtype_);
   const std::size_t row = bytes() / std::max<std::int64_t>(1, dim(0));
   for (const std::int64_t i : rows)
-    require(i >= 0 && i < dim(0), "select: row {} of {}", i, to_string(shape_));
+    require(i >= 0 && i < dim(0), "select: row {} of shape {}; expected 0 to {}", i, shape_,
+            dim(0) - 1);
   std::byte* to = selected.mutable_raw();
   parallel_for(std::ssize(rows), rows_a_piece(row), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
@@ -143,21 +203,12 @@ Array Array::select(const std::vector<std::int64_t>& rows) const {
 Array Array::to(DType dtype) const {
   if (dtype == dtype_) return *this;
   Array array(shape_, dtype);
-  const auto convert_from = [&]<class From>() {
-    const auto from = values<From>();
-    if (dtype == DType::int32)
-      std::ranges::transform(from, array.mutable_values<std::int32_t>().begin(),
-                             [](From value) { return std::int32_t(value); });
-    else
-      dispatch(dtype, [&]<class To>() {
-        std::ranges::transform(from, array.mutable_values<To>().begin(),
-                               [](From value) { return To(value); });
-      });
-  };
-  if (dtype_ == DType::int32)
-    convert_from.template operator()<std::int32_t>();
-  else
-    dispatch(dtype_, convert_from);
+  dispatch_any(dtype_, [&]<class From>() {
+    dispatch_any(dtype, [&]<class To>() {
+      std::ranges::transform(values<From>(), array.mutable_values<To>().begin(),
+                             [](From value) { return To(value); });
+    });
+  });
   return array;
 }
 

@@ -1,18 +1,61 @@
 #pragma once
 
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
-#include "autograd/shape.hpp"
-
 namespace tapestry {
+
+// The extent of each axis, outermost first. Copying a shape allocates no memory.
+class Shape {
+ public:
+  static constexpr int max_rank = 6;
+
+  Shape() = default;
+  Shape(std::initializer_list<std::int64_t> extents) : Shape(extents.begin(), extents.end()) {}
+  Shape(const std::int64_t* begin, const std::int64_t* end);
+
+  int rank() const { return rank_; }
+  std::int64_t elements() const;  // product of all extents; 1 for a scalar
+
+  // Negative axes count from the last one.
+  std::int64_t operator[](int axis) const { return extents_[axis < 0 ? axis + rank_ : axis]; }
+  std::int64_t& operator[](int axis) { return extents_[axis < 0 ? axis + rank_ : axis]; }
+  void push_back(std::int64_t extent);
+
+  const std::int64_t* begin() const { return extents_.data(); }
+  const std::int64_t* end() const { return extents_.data() + rank_; }
+
+  bool operator==(const Shape& other) const;
+
+ private:
+  std::array<std::int64_t, max_rank> extents_{};
+  int rank_ = 0;
+};
+
+std::string to_string(const Shape& shape);  // "(2, 3)"; fmt prints shapes in the same way
+
+// Returns the shape that both broadcast to by NumPy's rule: axes are aligned from the last, and an
+// extent of 1 is stretched. Throws std::invalid_argument that names `op` and both shapes.
+Shape broadcast(const char* op, const Shape& a, const Shape& b);
+// Returns whether the shapes broadcast to each other.
+bool broadcasts(const Shape& a, const Shape& b);
+
+// Returns an axis in [-rank, rank) as one in [0, rank). Throws std::invalid_argument otherwise.
+int normalize_axis(const char* op, int axis, const Shape& shape);
 
 enum class DType { float32, float64, int32 };
 
 const char* to_string(DType dtype);
-std::size_t size_of(DType dtype);  // bytes an element
+std::size_t size_of(DType dtype);  // bytes of one element
 
 template <class T>
 inline constexpr DType dtype_of = DType::float32;
@@ -21,12 +64,12 @@ inline constexpr DType dtype_of<double> = DType::float64;
 template <>
 inline constexpr DType dtype_of<std::int32_t> = DType::int32;
 
-// A cheap, shared handle to a row-major, contiguous block of numbers. It knows nothing of tapes.
-// Its memory comes from a pool and goes back to it with the last handle.
+// A shared handle to a row-major, contiguous array. Copying it copies the handle, not the elements.
+// The memory comes from a pool and returns to it with the last handle.
 class Array {
  public:
-  Array() = default;                                                 // holds nothing
-  explicit Array(const Shape& shape, DType dtype = DType::float32);  // not initialised
+  Array() = default;                                                 // empty: no memory
+  explicit Array(const Shape& shape, DType dtype = DType::float32);  // not initialized
 
   static Array zeros(const Shape& shape, DType dtype = DType::float32);
   static Array full(const Shape& shape, double value, DType dtype = DType::float32);
@@ -42,21 +85,22 @@ class Array {
   DType dtype() const { return dtype_; }
   std::size_t bytes() const { return size() * size_of(dtype_); }
 
-  // The elements in row-major order. T must match dtype(), else std::invalid_argument.
+  // Returns the elements in row-major order. Throws std::invalid_argument if T is not dtype().
   template <class T>
   std::span<const T> values() const;
   template <class T>
   std::span<T> mutable_values();
   const std::byte* raw() const { return buffer_.get(); }
   std::byte* mutable_raw() { return buffer_.get(); }
-  std::shared_ptr<const std::byte[]> buffer() const { return buffer_; }  // keeps the memory
+  std::shared_ptr<const std::byte[]> buffer() const { return buffer_; }  // owns the memory
 
-  Array reshaped(const Shape& shape) const;                // the same memory under another shape
-  Array part(std::int64_t begin, std::int64_t end) const;  // those elements of it, flat, in place
-  Array clone() const;
-  Array select(const std::vector<std::int64_t>& rows) const;  // a copy of rows of the first axis
-  Array to(DType dtype) const;          // converted; the same handle if it has that type already
-  void copy_from(const Array& source);  // same shape and dtype
+  // These throw std::invalid_argument for shapes, ranges and dtypes that do not fit.
+  Array reshaped(const Shape& shape) const;                   // shares memory
+  Array part(std::int64_t begin, std::int64_t end) const;     // flat; shares memory
+  Array clone() const;                                        // copies
+  Array select(const std::vector<std::int64_t>& rows) const;  // copies rows of the first axis
+  Array to(DType dtype) const;                                // shares memory if nothing changes
+  void copy_from(const Array& source);                        // needs equal shape and dtype
 
  private:
   Shape shape_;
@@ -64,7 +108,12 @@ class Array {
   std::shared_ptr<std::byte[]> buffer_;
 };
 
-// Calls body.operator()<T>() with the scalar type of a floating dtype; throws for int32.
+// Throws std::invalid_argument unless `array` has the dtype and shape that `op` expects of `name`.
+void require_array(const char* op, const char* name, const Array& array, DType dtype,
+                   const Shape& shape);
+
+// Returns body.operator()<T>() with the scalar type T of a floating dtype. Throws
+// std::invalid_argument for int32.
 template <class Body>
 decltype(auto) dispatch(DType dtype, Body&& body);
 
@@ -92,4 +141,31 @@ decltype(auto) dispatch(DType dtype, Body&& body) {
   throw_not_floating(dtype);
 }
 
+// Returns the index of the first largest value. `values` must not be empty.
+inline std::int64_t argmax(std::span<const float> values) {
+  return std::ranges::max_element(values) - values.begin();
+}
+
 }  // namespace tapestry
+
+template <>
+struct fmt::formatter<tapestry::Shape> : fmt::formatter<fmt::string_view> {
+  auto format(const tapestry::Shape& shape, fmt::format_context& context) const {
+    return fmt::formatter<fmt::string_view>::format(to_string(shape), context);
+  }
+};
+
+template <>
+struct fmt::formatter<tapestry::DType> : fmt::formatter<fmt::string_view> {
+  auto format(tapestry::DType dtype, fmt::format_context& context) const {
+    return fmt::formatter<fmt::string_view>::format(to_string(dtype), context);
+  }
+};
+
+// "float32 (2, 3)"
+template <>
+struct fmt::formatter<tapestry::Array> : fmt::formatter<fmt::string_view> {
+  auto format(const tapestry::Array& array, fmt::format_context& context) const {
+    return fmt::format_to(context.out(), "{} {}", array.dtype(), array.shape());
+  }
+};

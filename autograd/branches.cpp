@@ -27,8 +27,9 @@ Branches::Branches(const std::function<Tensor()>& f) {
 Tensor Branches::hold(const std::function<Tensor()>& f) {
   next_ = 0;
   const Tensor y = run(f);
-  require(next_ == noted_.size(), "gradcheck: {} piecewise ops, where there were {}", next_,
-          noted_.size());
+  require(next_ == noted_.size(),
+          "gradcheck: the function called {} piecewise ops; expected {}, as in its first call",
+          next_, noted_.size());
   return y;
 }
 
@@ -46,8 +47,8 @@ Array Branches::settle(const Array& taken) {
   }
   require(next_ < noted_.size() && noted_[next_].shape() == taken.shape() &&
               noted_[next_].dtype() == taken.dtype(),
-          "gradcheck: a piecewise op of {}, which was not called at first",
-          to_string(taken.shape()));
+          "gradcheck: a piecewise op with result {} was not part of the function's first call",
+          taken);
   const Array& noted = noted_[next_++];
   const std::int64_t left = count_differences(noted, taken);
   held_ += left;

@@ -7,35 +7,35 @@
 
 namespace tapestry {
 
-// The pieces that piecewise ops, such as relu and max, are in at one point. A difference whose
-// steps cross a kink mixes two pieces, but the tape differentiates the point's own: f held to them
-// is smooth, and has the tape's gradient there. Of this thread alone.
+// Records which branch each piecewise op (relu, max) takes at a point, so that a gradient check can
+// keep it. A finite difference across a kink mixes two branches, while the tape differentiates one:
+// with its branches fixed, f is smooth and has the tape's gradient. It acts on this thread only.
 class Branches {
  public:
-  // Runs f and notes in which pieces its ops are.
+  // Runs f and records the branches of its ops.
   explicit Branches(const std::function<Tensor()>& f);
 
-  // f, whose ops stay in the noted pieces. Throws std::invalid_argument where it calls other ops.
+  // Returns f() with the recorded branches. Throws std::invalid_argument if f calls other ops.
   Tensor hold(const std::function<Tensor()>& f);
 
-  std::int64_t held() const { return held_; }  // elements so far that had left their piece
+  std::int64_t held() const { return held_; }  // number of elements kept in their branch so far
 
-  // For ops. The one that notes or holds now, or null.
+  // For ops: returns the object that records or holds on this thread, or null.
   static Branches* current();
-  // The noted pieces, where an op has left them for `taken`; nothing where it has not.
+  // For ops: returns the recorded branches if `taken` differs from them, else an empty array.
   Array settle(const Array& taken);
 
  private:
   Tensor run(const std::function<Tensor()>& f);
 
-  std::vector<Array> noted_;  // an array an op, in the order of the calls
+  std::vector<Array> noted_;  // one array for each op, in the order of the calls
   std::size_t next_ = 0;
   bool noting_ = true;
   std::int64_t held_ = 0;
 };
 
-// Piecewise ops end here: y, unless a gradient check holds them. taken() tells in which piece each
-// element is, and value(pieces) computes y by given ones; both need no tape.
+// Returns the result of a piecewise op: y, unless a gradient check holds its branches. taken()
+// returns the branch of each element, and value(branches) the result for given branches.
 template <class Taken, class Value>
 Tensor in_held_branches(const Tensor& y, Taken taken, Value value) {
   Branches* const branches = Branches::current();

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/control_groups.hpp"
+#include "autograd/cores.hpp"
 #include "autograd/dry_run.hpp"
 #include "autograd/sanitizer.hpp"
 
@@ -26,7 +26,7 @@ constexpr std::align_val_t alignment{64};
 // Recycled blocks would hide overruns and use after free from the address sanitizer.
 constexpr bool recycle = !TAPESTRY_ADDRESS_SANITIZER;
 
-// That a group grants: "max", and a file that is not there, grant all.
+// Returns the bytes that a control group grants, without limit for "max" and missing files.
 std::int64_t granted_by(const std::filesystem::path& group) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (const char* name : {"memory.max", "memory.limit_in_bytes"})
@@ -37,7 +37,8 @@ std::int64_t granted_by(const std::filesystem::path& group) {
 
 std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
-// Eight sizes to every power of two, so that near sizes share blocks at a waste below 1/8.
+// Rounds a size up to one of eight for each power of two, so that similar sizes share blocks and
+// waste less than 1/8.
 std::size_t size_class(std::size_t bytes) {
   std::size_t step = 64;
   while (step * 16 <= bytes) step *= 2;
@@ -46,14 +47,14 @@ std::size_t size_class(std::size_t bytes) {
 
 struct Block {
   std::byte* memory = nullptr;
-  std::size_t size = 0;  // at least what was asked for
+  std::size_t size = 0;  // at least the requested size
 };
 
-// Carves blocks from chunks of the system's memory on huge pages. They save a training step a
-// twentieth of its time: products walk rows far apart, each of which would be on a new small page.
+// Allocates blocks from chunks on huge pages, which makes a training step 5 % faster: products read
+// rows that are far apart, each on another small page.
 class Chunks {
  public:
-  static constexpr std::size_t most_carved = 32 << 20;  // a larger block is a mapping of its own
+  static constexpr std::size_t most_carved = 32 << 20;  // larger blocks have a mapping of their own
 
   std::byte* carve(std::size_t bytes) {
     if (bytes > most_carved) return map(bytes);
@@ -70,14 +71,14 @@ class Chunks {
 
  private:
   static constexpr std::size_t chunk_bytes = 2 * most_carved, huge_page = 2 << 20;
-  // Keeps blocks of a power of two bytes from competing for the same lines of the caches.
+  // Prevents blocks of 2^n bytes from competing for the same cache lines.
   static constexpr std::size_t stagger = 192;
 
   static std::byte* map(std::size_t bytes) {
     const std::size_t rounded = round_up(bytes, huge_page);
     void* memory = std::aligned_alloc(huge_page, rounded);
-    if (!memory) throw std::bad_alloc();      // of a limit on the process
-    madvise(memory, rounded, MADV_HUGEPAGE);  // advice: nothing is lost where it is not taken
+    if (!memory) throw std::bad_alloc();      // the process has a limit
+    madvise(memory, rounded, MADV_HUGEPAGE);  // only advice: it may fail
     return static_cast<std::byte*>(memory);
   }
 
@@ -85,15 +86,15 @@ class Chunks {
   std::size_t used_ = 0;
 };
 
-// Of a block: memory of an array or beside arrays, or reserved alone.
+// The kind of a block: memory of an array, temporary memory of a kernel, or address space only.
 enum class Kind { memory, workspace, reserved };
 
-// Blocks of one origin. Those that are idle wait for a request of their size; only where they have
-// become many, as in a training whose batches differ in length, does one serve a request of half
-// its size or more, or go back to the system.
+// Blocks of one kind. Idle blocks wait for a request of their size. If there are too many, as in a
+// training with batches of different lengths, one also serves a request of half its size or more,
+// or is returned to the system.
 class Store {
  public:
-  // An idle block, or none: then one has to be made.
+  // Returns an idle block, or an empty one if a new one has to be made.
   Block reuse(std::size_t bytes) {
     auto found = idle_.lower_bound(bytes);
     const bool fits = found != idle_.end() && found->first == bytes && !found->second.empty();
@@ -120,8 +121,8 @@ class Store {
     held_ -= block.size;
   }
 
-  // Idle blocks of more than `size` go to `give_back`, the largest first, until there is room for
-  // so many bytes more.
+  // Passes idle blocks larger than `size` to `give_back`, the largest first, until `bytes` more
+  // fit.
   template <class GiveBack>
   void thin_out(std::size_t bytes, std::size_t size, GiveBack give_back) {
     for (auto largest = idle_.rbegin(); largest != idle_.rend() && largest->first > size; ++largest)
@@ -146,7 +147,7 @@ class Store {
 
   using Idle = std::map<std::size_t, std::vector<std::byte*>>;  // by size
 
-  // As if it had just begun, with what is in use; and what was idle once more beside what is now.
+  // Remove all idle blocks, as if the store were new, and add them again.
   Idle take_idle() {
     for (const auto& [size, blocks] : idle_) held_ -= size * blocks.size();
     most_in_use_ = in_use_;
@@ -160,7 +161,7 @@ class Store {
   }
 
  private:
-  // With so many bytes more, a quarter above what was ever in use at once.
+  // Returns whether `bytes` more are a quarter above the largest use so far.
   bool is_crowded(std::size_t bytes) const {
     constexpr std::size_t slack = 64 << 20;
     const std::size_t most = std::max(most_in_use_, in_use_ + bytes);
@@ -187,7 +188,7 @@ class Pool {
   Block take(std::size_t bytes, Kind kind) {
     const std::lock_guard lock(mutex_);
     Store& store = store_of(kind);
-    // What is reserved is recycled in every build.
+    // Reserved blocks are recycled in every build.
     const std::size_t size = kind == Kind::reserved ? size_class(bytes) : bytes;
     Block block = store.reuse(size);
     if (!block.memory) {
@@ -237,13 +238,14 @@ class Pool {
  private:
   Store& store_of(Kind kind) { return kind == Kind::reserved ? reserved_ : memory_; }
 
-  // Addresses that become memory, of zeros, where they are written to.
+  // Returns address space that becomes memory when it is written to.
   std::byte* reserve(std::size_t bytes) {
     reserved_.thin_out(bytes, Chunks::most_carved, unreserve);
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
-      throw OutOfMemory(fmt::format("no addresses are left for {:.3g} GB", gigabytes(bytes)));
+      throw OutOfMemory(
+          fmt::format("out of memory: no address space is left for {:.3g} GB", gigabytes(bytes)));
     return static_cast<std::byte*>(memory);
   }
 
@@ -261,8 +263,7 @@ class Pool {
       return memory;
     } catch (const std::bad_alloc&) {
       throw OutOfMemory(fmt::format(
-          "out of memory: {:.3g} GB more are wanted beside {:.3g} GB that are held; the "
-          "machine has {:.3g} GB",
+          "out of memory: {:.3g} GB requested in addition to {:.3g} GB; the machine has {:.3g} GB",
           gigabytes(bytes), gigabytes(held), gigabytes(limit)));
     }
   }
@@ -275,7 +276,7 @@ class Pool {
   MemoryUse use_{};
 };
 
-// Never destroyed: arrays with static storage give their memory back after main().
+// Never destroyed: static arrays release their memory after main().
 Pool& pool() {
   static Pool& instance = *new Pool;
   return instance;

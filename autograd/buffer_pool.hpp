@@ -9,7 +9,7 @@
 
 namespace tapestry {
 
-// More was asked for than there is. The message says how much, beside what, and of how much.
+// The error for a request beyond the machine's memory; its message has the three amounts.
 class OutOfMemory final : public std::bad_alloc {
  public:
   explicit OutOfMemory(std::string message) : message_(std::move(message)) {}
@@ -19,36 +19,36 @@ class OutOfMemory final : public std::bad_alloc {
   std::string message_;
 };
 
-// 64-byte aligned memory from a pool. A block whose last owner is gone is kept for the next request
-// of about its size, so that a training step past the first few asks the system for nothing.
-// OutOfMemory as soon as all that is held exceeds the machine's memory and swap: the system itself
-// would grant it, and kill the process when it is written to.
-// While the thread rehearses, the block is reserved alone: it takes part in no limit.
+// Returns 64-byte aligned memory from a pool. A released block is reused by the next request of
+// about its size, so that after a few training steps none is requested from the system. Throws
+// OutOfMemory if the total exceeds the machine's memory and swap: the system would grant it, and
+// kill the process when it is written to. In a DryRun the block is only reserved, without limit.
 std::shared_ptr<std::byte[]> allocate(std::size_t bytes);
 
-// The same for what a kernel keeps beside arrays: it is not counted as theirs.
+// Does the same for the temporary memory of kernels, which memory_use() does not count.
 std::shared_ptr<std::byte[]> allocate_workspace(std::size_t bytes);
 
+// What the pool has, in bytes but for the first.
 struct MemoryUse {
-  std::int64_t system_allocations;  // blocks ever asked of the system
+  std::int64_t system_allocations;  // number of blocks ever requested from the system
   std::int64_t bytes_in_use;        // held by arrays now
-  std::int64_t peak_bytes_in_use;   // the most since the last reset
-  std::int64_t bytes_held;          // of the system, with what waits for the next request
+  std::int64_t peak_bytes_in_use;   // highest value since reset_peak_memory()
+  std::int64_t bytes_held;          // requested from the system, used and idle
 };
 MemoryUse memory_use();
 void reset_peak_memory();
 
-// What the machine has, of which a control group may grant less: bytes.
+// The machine's memory, in bytes, or what the process's control groups grant if that is less.
 struct MachineMemory {
   std::int64_t memory, swap;
 };
-MachineMemory machine_memory(const std::filesystem::path& root = "/");  // "/" of its files
+MachineMemory machine_memory(const std::filesystem::path& root = "/");  // of the file system
 
-// Gives the system back what rehearsals reserved and no array holds any more.
+// Returns the address space of dry runs that no array uses to the system.
 void forget_reserved_memory();
 
-// While it lives, what was idle at its begin is neither lent nor counted as held, so that the pool
-// grows as that of a new process does.
+// Hides the idle blocks of the pool while it lives, so that the pool grows like that of a new
+// process: they are neither reused nor counted as held.
 class IdleSetAside {
  public:
   IdleSetAside();

@@ -12,8 +12,8 @@ struct XXH3_state_s;  // of libxxhash
 
 namespace tapestry {
 
-// XXH3 with 64 bits of all bytes that were added, in their order, however they were parted. It
-// tells damage and other content, but nothing of who meant it: it is no signature.
+// The 64-bit XXH3 checksum of all bytes that were added, in their order. It detects damage and
+// changes, but is no cryptographic signature.
 class Checksum {
  public:
   Checksum();
@@ -23,17 +23,17 @@ class Checksum {
   void add(const std::vector<T>& values) {
     add(std::as_bytes(std::span(values)));
   }
-  // Of lists that follow one another: the length first, so that "a", "bc" is not "ab", "c".
+  // Adds the length, then the values, so that the lists "a", "bc" differ from "ab", "c".
   template <class T>
   void add_list(const std::vector<T>& values) {
     const std::size_t length = values.size();
     add(std::as_bytes(std::span(&length, 1)));
     add(values);
   }
-  void add(const Array& array);  // its numbers, but not its shape
+  void add(const Array& array);  // the elements, without the shape
 
-  std::uint64_t value() const;  // of what was added so far
-  std::string hex() const;      // the same: 16 digits
+  std::uint64_t value() const;  // of all bytes so far
+  std::string hex() const;      // value() as 16 hexadecimal digits
 
  private:
   struct Free {
@@ -42,6 +42,7 @@ class Checksum {
   std::unique_ptr<XXH3_state_s, Free> state_;
 };
 
-std::string checksum(const Array& array);  // of its numbers
+// Returns the checksum of the elements as 16 hexadecimal digits.
+std::string checksum(const Array& array);
 
 }  // namespace tapestry

@@ -11,16 +11,45 @@
 #include <set>
 #include <string>
 
-#include "autograd/control_groups.hpp"
-
 namespace tapestry {
+namespace {
+
+using Path = std::filesystem::path;
+
+// Adds the group `name` ("/a/b") below the folder of a controller, and the groups above it.
+void add_groups(const Path& controller, const std::string& name, std::vector<Path>& groups) {
+  Path group = controller;
+  groups.push_back(group);
+  for (const Path& part : Path(name).lexically_normal().relative_path())
+    groups.push_back(group /= part);
+}
+
+}  // namespace
+
+std::vector<Path> control_groups(const std::string& controller, const Path& root) {
+  const Path mount = root / "sys/fs/cgroup";
+  std::ifstream own(root / "proc/self/cgroup");  // "0::/a/b", or "4:cpu,cpuacct:/a/b"
+  std::vector<Path> groups;
+  for (std::string line; std::getline(own, line);) {
+    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const std::string name = line.substr(second + 1);
+    if (controllers.empty()) add_groups(mount, name, groups);
+    if (("," + controllers + ",").find("," + controller + ",") == std::string::npos) continue;
+    add_groups(mount / controller, name, groups);
+    add_groups(mount / controllers, name, groups);
+  }
+  return groups;
+}
+
 namespace {
 
 using Path = std::filesystem::path;
 
 constexpr double no_quota = std::numeric_limits<double>::infinity();
 
-// A quota and its period, both in microseconds; "max", -1 and a file that is not there are none.
+// Returns quota / period, both in microseconds; no quota for "max", -1 and missing files.
 double ratio(std::istream& quota, std::istream& period) {
   double granted = 0, every = 0;
   return quota >> granted && period >> every && granted > 0 && every > 0 ? granted / every
@@ -33,7 +62,7 @@ double quota_of(const Path& group) {
   return std::min(ratio(max, max), ratio(quota, period));
 }
 
-// Processors of one core are siblings.
+// Returns the number of cores of the processors marked by '1'; siblings share a core.
 int cores_of(const std::string& processors) {
   std::set<std::string> cores;
   for (std::size_t cpu = 0; cpu < processors.size(); ++cpu) {

@@ -2,20 +2,27 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace tapestry {
 
-int physical_cores();  // among the processors this process may use
+// Returns the folders of the control groups, versions 1 and 2, that limit what a controller ("cpu",
+// "memory") grants to this process: its own group and all groups above. `root` is the root of the
+// file system. In a container only the outermost folder may exist.
+std::vector<std::filesystem::path> control_groups(const std::string& controller,
+                                                  const std::filesystem::path& root = "/");
 
-// The processors' time that the control groups of this process grant it, in processors: the least
-// of its own group's quota and of those above (cpu.max, or cpu.cfs_quota_us in version 1). Infinite
-// where none is set. `root` stands for "/".
+int physical_cores();  // number of cores of the allowed processors
+int machine_cores();   // number of cores of the machine
+
+// Returns the processor time that the control groups grant to this process, in processors: the
+// smallest quota of its group and those above (cpu.max, or cpu.cfs_quota_us), or infinity.
 double cpu_quota(const std::filesystem::path& root = "/");
 
-// The processors this process may use: a 1 for each that it may, a 0 for others, by their numbers.
+// Returns a character for each processor by its number: '1' if this process may use it, else '0'.
 std::string allowed_processors();
-int machine_cores();  // physical ones, whoever may use them
 
-int usable_cores();  // physical_cores(), or the quota, rounded up, where that is less
+// Returns the smaller of physical_cores() and the quota, rounded up.
+int usable_cores();
 
 }  // namespace tapestry

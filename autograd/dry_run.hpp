@@ -4,16 +4,20 @@
 
 namespace tapestry {
 
-// While it lives, this thread goes through a computation by its shapes alone: each parallel_for,
-// and so each kernel, does nothing, and arrays hold memory that is reserved but not there until
-// something writes to it. What arrays hold is counted as ever (memory_use), so that what a training
-// will hold is known, of any size, without a formula of its model. Values mean nothing, and are
-// neither checked nor written: what takes one after the other has to ask is_dry_run().
+// Makes the ops of this thread compute shapes only while it lives: `parallel_for`, and so every
+// kernel, does nothing, and arrays reserve addresses that take no memory until they are written.
+// memory_use() counts them as usual, so the memory of a training of any size is known without a
+// formula of its model. Values are undefined: code that reads them must ask is_dry_run() first.
 class DryRun final : Restore<bool> {
  public:
-  explicit DryRun(bool is_one = true);
+  explicit DryRun(bool is_one = true) : Restore(is_current_, is_one) {}
+
+ private:
+  friend bool is_dry_run();
+  static inline thread_local bool is_current_ = false;
 };
 
-bool is_dry_run();  // this thread
+// Returns whether a DryRun of this thread is in scope.
+inline bool is_dry_run() { return DryRun::is_current_; }
 
 }  // namespace tapestry

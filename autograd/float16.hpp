@@ -7,8 +7,8 @@
 
 namespace tapestry {
 
-// The bits of the IEEE 754 half-precision number nearest to a float32, of two the even one; what is
-// too large becomes an infinity.
+// Returns the bits of the IEEE 754 half-precision number nearest to `value`, ties to even. Numbers
+// that are too large become infinities.
 inline std::uint16_t float16_bits(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint16_t>(bits >> 16 & 0x8000);
@@ -20,7 +20,7 @@ inline std::uint16_t float16_bits(float value) {
   return sign | static_cast<std::uint16_t>((rounded >> 13) - (112 << 10));
 }
 
-// The float32 that IEEE 754's half precision holds: a sign, 5 bits of exponent (bias 15), 10 of
+// Returns the value of a half-precision number: a sign, 5 bits of exponent (bias 15), 10 of
 // fraction.
 inline float float_of_float16(std::uint16_t bits) {
   const int exponent = bits >> 10 & 31, fraction = bits & 1023;
@@ -34,5 +34,20 @@ inline float float_of_float16(std::uint16_t bits) {
     magnitude = std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
   return (bits & 0x8000) != 0 ? -magnitude : magnitude;
 }
+
+// A bfloat16 number: the upper half of the bits of a float32.
+
+enum class BFloat16 : std::uint16_t {};
+
+// Returns the bits of a float32 rounded to the nearest bfloat16, ties to even. NaN stays NaN.
+inline std::uint32_t round_to_bfloat16(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1);
+  return (x != x ? bits | 0x400000 : rounded) & 0xffff0000;
+}
+
+inline void store_rounded(float x, BFloat16& to) { to = BFloat16(round_to_bfloat16(x) >> 16); }
+inline float to_float(BFloat16 x) { return std::bit_cast<float>(std::uint32_t(x) << 16); }
+inline void store_rounded(float x, float& to) { to = std::bit_cast<float>(round_to_bfloat16(x)); }
 
 }  // namespace tapestry

@@ -13,7 +13,7 @@
 namespace tapestry {
 namespace {
 
-using Function = std::function<Tensor()>;  // of variables whose values change in place
+using Function = std::function<Tensor()>;  // of variables that are changed in place
 using Values = std::span<const double>;
 
 double dot(Values x, Values y) { return std::inner_product(x.begin(), x.end(), y.begin(), 0.0); }
@@ -30,7 +30,7 @@ Array axis_direction(const Shape& shape, std::size_t index) {
   return direction;
 }
 
-// Jᵀ u, by the tape.
+// Returns Jᵀ u, computed by the tape.
 Array analytic(const Function& f, const Tensor& x, const Array& u) {
   Tape tape;
   const Gradients gradients = tape.backward(f(), u);
@@ -38,8 +38,8 @@ Array analytic(const Function& f, const Tensor& x, const Array& u) {
   return found ? *found : Array::zeros(x.shape(), DType::float64);
 }
 
-// J v, by central differences of fourth order:
-// (8 f(x + h v) - 8 f(x - h v) - f(x + 2h v) + f(x - 2h v)) / 12h.
+// Returns J v by fourth-order central differences: (8 f(x + h v) - 8 f(x - h v) - f(x + 2h v) + f(x
+// - 2h v)) / 12h.
 std::vector<double> numeric(const Function& f, const Tensor& x, const Array& v, double h) {
   struct MovedBack {
     Array moved, kept = moved.clone();
@@ -64,13 +64,13 @@ std::vector<double> numeric(const Function& f, const Tensor& x, const Array& v, 
 }
 
 double relative_error(double by_tape, double by_difference, double size) {
-  constexpr double smallest = 0.01;  // of anything smaller, the differences see mostly rounding
+  constexpr double smallest = 0.01;  // differences of smaller gradients are mostly rounding errors
   const double error = std::abs(by_tape - by_difference) / std::max(smallest, size);
   return std::isnan(error) ? HUGE_VAL : error;
 }
 
-// The error at the step that suits f best: a long step suffers from curvature, a short one from
-// rounding, and a wrong gradient agrees at none.
+// Returns the smallest error of several steps: long steps suffer from curvature, short ones from
+// rounding, and a wrong gradient has errors at all steps.
 double least_error(const GradcheckOptions& options, const std::function<double(double)>& error_at) {
   double least = HUGE_VAL;
   for (double step = options.step; step > options.step / 500 && !(least <= options.tolerance);
@@ -79,8 +79,8 @@ double least_error(const GradcheckOptions& options, const std::function<double(d
   return least;
 }
 
-// The error of uᵀ J v for random u and v, relative to the length of Jᵀ u. `held` is f, held to its
-// branches at x.
+// Returns the largest error of uᵀ J v for random u and v, relative to the length of Jᵀ u. `held` is
+// f with its branches fixed at x.
 double projection_error(const Function& f, const Function& held, const Tensor& x,
                         const Shape& output, const GradcheckOptions& options) {
   double worst = 0;
@@ -98,7 +98,8 @@ double projection_error(const Function& f, const Function& held, const Tensor& x
   return worst;
 }
 
-// The largest error of an element of J, whose rows come from the tape and columns from differences.
+// Returns the largest error of an element of J, whose rows come from the tape and columns from
+// differences.
 double jacobian_error(const Function& f, const Function& held, const Tensor& x, const Shape& output,
                       const GradcheckOptions& options) {
   std::vector<Array> rows;
@@ -119,30 +120,10 @@ double jacobian_error(const Function& f, const Function& held, const Tensor& x, 
   return worst;
 }
 
-}  // namespace
-
-std::vector<GradcheckResult> gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
-                                       const std::vector<Array>& inputs,
-                                       const GradcheckOptions& options) {
-  std::vector<Tensor> variables;
-  std::vector<Parameter> parameters;
-  for (const Array& input : inputs) {
-    parameters.emplace_back(input.clone().to(DType::float64), Role::weight);
-    parameters.back().name = fmt::format("input {}", variables.size());
-    variables.push_back(parameters.back());
-  }
-  std::vector<Parameter*> pointers;
-  for (Parameter& parameter : parameters) pointers.push_back(&parameter);
-  return gradcheck_parameters([&] { return f(variables); }, pointers, options);
-}
-
-namespace {
-
 void require_float64(const std::vector<Parameter*>& parameters) {
   for (const Parameter* parameter : parameters)
     require(parameter->role == Role::fixed || parameter->tensor.dtype() == DType::float64,
-            "gradcheck: {} {} is {}, not float64", parameter->name,
-            to_string(parameter->tensor.shape()), to_string(parameter->tensor.dtype()));
+            "gradcheck: parameter {} is {}; expected float64", parameter->name, parameter->value());
 }
 
 }  // namespace
@@ -174,7 +155,7 @@ std::vector<GradcheckResult> gradcheck_parameters(const std::function<Tensor()>&
 
 namespace {
 
-// Some parameters that are moved together, each along a direction of its own.
+// Parameters that are moved together, each in a random direction.
 class Movement {
  public:
   Movement(std::vector<Parameter*> parameters, std::uint64_t seed)
@@ -192,14 +173,15 @@ class Movement {
   std::size_t size() const { return parameters_.size(); }
   const std::string& name(std::size_t i) const { return parameters_[i]->name; }
 
-  // Those from the first-th on go so far, the others stay where they were.
+  // Moves the parameters from index `first` on by `distance`, and the others back.
   void to(std::size_t first, double distance) {
     for (std::size_t i = std::min(first, first_); i < size(); ++i)
       move(i, i < first ? 0 : distance);
     first_ = first;
   }
 
-  // gradient · direction of those from the first-th on, and the gradient's length.
+  // Returns gradient · direction of the parameters from index `first` on, and the gradient's
+  // length.
   std::pair<double, double> slope(const Gradients& gradients, std::size_t first) const {
     double along = 0, squares = 0;
     for (std::size_t i = first; i < size(); ++i)
@@ -224,8 +206,8 @@ class Movement {
   }
 
   std::vector<Parameter*> parameters_;
-  std::vector<Array> kept_, directions_;  // the latter in float32, for there may be many numbers
-  std::size_t first_ = 0;                 // that was moved last
+  std::vector<Array> kept_, directions_;  // directions_ in float32, to save memory
+  std::size_t first_ = 0;                 // index of the first moved parameter
 };
 
 }  // namespace
@@ -256,7 +238,7 @@ GradcheckResult gradcheck_together(const std::function<Tensor()>& loss,
   };
   const double error = error_from(0);
   if (error <= options.tolerance) return {"", error, true, branches.held()};
-  std::size_t wrong = 0, right = movement.size();  // from which on there is an error, and none
+  std::size_t wrong = 0, right = movement.size();  // first parameters with and without error
   while (right - wrong > 1) {
     const std::size_t middle = (wrong + right) / 2;
     (error_from(middle) <= options.tolerance ? right : wrong) = middle;

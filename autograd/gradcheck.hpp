@@ -4,42 +4,37 @@
 #include <string>
 #include <vector>
 
-#include "autograd/parameter.hpp"
+#include "autograd/tensor.hpp"
 
 namespace tapestry {
 
 struct GradcheckOptions {
   double tolerance = 1e-6;  // on |analytic - numeric| / max(0.01, ‖analytic gradient‖)
-  double step = 1e-4;       // of the differences; a tenth and a hundredth of it are tried next
-  int directions = 4;       // random projections
-  std::int64_t jacobian_limit = 256;  // full Jacobian when inputs × outputs is at most this
+  double step = 1e-4;       // of the differences; then a tenth and a hundredth of it are tried
+  int directions = 4;       // number of random projections
+  std::int64_t jacobian_limit = 256;  // full Jacobian if inputs × outputs is at most this
   std::uint64_t seed = 0;
 };
 
 struct GradcheckResult {
-  std::string name;       // the input or parameter
-  double error = 0;       // the worst relative error found
-  bool passed = true;     // error <= tolerance, and nothing was NaN
-  std::int64_t held = 0;  // elements of relu or max that a step took over a kink: see Branches
+  std::string name;       // of the input or parameter
+  double error = 0;       // largest relative error
+  bool passed = true;     // error <= tolerance, without NaN
+  std::int64_t held = 0;  // number of elements that a step took across a kink: see Branches
 };
 
-// Compares the tape's gradient of f with central differences of f itself, in float64: by
-// projection (uᵀ J v for random u, v), and element by element where the Jacobian J is small. One
-// result an input. f must be a function of its inputs alone (the same random numbers each call).
-// Piecewise ops are held to the pieces of the inputs, of which the tape gives the gradient.
-std::vector<GradcheckResult> gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
-                                       const std::vector<Array>& inputs,
-                                       const GradcheckOptions& options = {});
-
-// The same for a scalar loss of float64 parameters, which are moved in place and put back. Fixed
-// ones are passed over.
+// Compares the tape's gradient of f with fourth-order central differences in float64: by projection
+// (uᵀ J v for random u, v), and element by element if the Jacobian J is small. Returns one result
+// for each parameter. f must depend on the parameters only, with the same random numbers in each
+// call. Parameters are changed in place and restored, and fixed ones are skipped. Throws
+// std::invalid_argument for parameters that are not float64.
 std::vector<GradcheckResult> gradcheck_parameters(const std::function<Tensor()>& loss,
                                                   const std::vector<Parameter*>& parameters,
                                                   const GradcheckOptions& options = {});
 
-// The same in one random direction of all parameters at once, which takes a few passes however many
-// there are. Where it finds an error, its name is that of the last parameter whose gradient is
-// wrong: those behind it are right.
+// Does the same for a scalar loss in one random direction of all parameters at once, in a few
+// passes. If there is an error, the result has the name of the last parameter whose gradient is
+// wrong.
 GradcheckResult gradcheck_together(const std::function<Tensor()>& loss,
                                    const std::vector<Parameter*>& parameters,
                                    const GradcheckOptions& options = {});

@@ -4,11 +4,10 @@
 
 namespace tapestry {
 
-// The processor's instructions that this library is compiled for: "x86-64-v4", "aarch64".
+// Returns the instruction level that this library is compiled for: "x86-64-v4", "aarch64".
 const char* instruction_level();
 
-// Returns the path of a plug-in, a library that all levels share: "openmpi" is
-// lib/tapestry/openmpi.so. It need not exist.
+// Returns the path of a plug-in library: for "openmpi", lib/tapestry/openmpi.so. It need not exist.
 std::string plugin_path(const std::string& name);
 
 }  // namespace tapestry

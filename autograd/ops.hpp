@@ -1,25 +1,19 @@
 #pragma once
 
-// Every op.
+// Includes all ops.
 #include "autograd/ops/activations.hpp"
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/attention.hpp"
 #include "autograd/ops/convolution.hpp"
-#include "autograd/ops/dropout.hpp"
-#include "autograd/ops/edges.hpp"
 #include "autograd/ops/embedding.hpp"
-#include "autograd/ops/layer_norm.hpp"
+#include "autograd/ops/graphs.hpp"
 #include "autograd/ops/linear_attention.hpp"
 #include "autograd/ops/losses.hpp"
-#include "autograd/ops/low_rank.hpp"
 #include "autograd/ops/matmul.hpp"
-#include "autograd/ops/random_features.hpp"
+#include "autograd/ops/norms.hpp"
 #include "autograd/ops/recompute.hpp"
 #include "autograd/ops/reduce.hpp"
-#include "autograd/ops/rms_norm.hpp"
 #include "autograd/ops/rotary.hpp"
 #include "autograd/ops/scan.hpp"
-#include "autograd/ops/segments.hpp"
 #include "autograd/ops/shaping.hpp"
 #include "autograd/ops/softmax.hpp"
-#include "autograd/ops/unfold.hpp"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "autograd/check.hpp"
+#include "autograd/clock.hpp"
 #include "autograd/cores.hpp"
 #include "autograd/dry_run.hpp"
 #include "autograd/profile.hpp"
@@ -26,23 +26,24 @@ int default_num_threads() {
   return std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : usable_cores();
 }
 
-// The pieces of a loop that one thread begins with: neighbours, and the same part of every loop of
-// so many pieces, so that it reads what it wrote before. Each share has a cache line of its own.
+// The pieces of a loop that one thread starts with: a contiguous range, the same in every loop with
+// as many pieces, so that the thread reads what it wrote before. Each object has a cache line of
+// its own.
 struct alignas(64) Share {
   std::atomic<std::int64_t> next = 0;
   std::int64_t end = 0;
 };
 
 struct alignas(64) Worker {
-  std::atomic<bool> helping = false;  // it may be in a piece
+  std::atomic<bool> helping = false;  // true while it may run a piece
   std::atomic<int> asleep = 0;
 };
 
 thread_local bool inside_loop = false;
 
-// The calling thread, number 0, and workers that help it with one loop at a time, an OpenMP team.
-// The caller waits for pieces that a worker has begun, but not for a worker that has not come
-// because the system runs something else on its core. The barrier of an OpenMP loop would wait.
+// A pool of threads: the caller, number 0, and workers, which help it with one loop at a time. The
+// caller waits for pieces that workers have started, but, unlike the barrier of an OpenMP loop, not
+// for workers that the system has not scheduled yet.
 class Pool {
  public:
   explicit Pool(int threads)
@@ -81,7 +82,7 @@ class Pool {
 #endif
   }
 
-  // The thread sanitizer does not see how OpenMP's threads wait for each other.
+  // The thread sanitizer does not understand how the threads of OpenMP wait for each other.
   void run_team(int workers) {
 #if TAPESTRY_THREAD_SANITIZER
     std::vector<std::jthread> team;
@@ -105,7 +106,7 @@ class Pool {
     }
   }
 
-  // Returns when a loop after number `seen` is open that has a share for this thread.
+  // Returns the number of the next open loop after `seen` that has a range for this thread.
   std::uint64_t wait_for_loop(int thread, std::uint64_t seen) {
     Worker& self = workers_[thread];
     for (int spins = 0;;) {
@@ -121,7 +122,7 @@ class Pool {
     }
   }
 
-  // Of the sleeping, each thread wakes eight: to wake one takes the system microseconds.
+  // Wakes up to eight sleeping threads: waking one takes microseconds, so each thread wakes others.
   void wake_team(int thread) {
     const int first = 8 * thread + 1, last = std::min<int>(first + 8, team_);
     for (int other = first; other < last; ++other) wake(workers_[other]);
@@ -133,7 +134,7 @@ class Pool {
     worker.asleep.notify_one();
   }
 
-  // First those of the thread's own share, then what is left of the others'.
+  // Runs the pieces of the thread's own range, then those left in other ranges.
   void take_pieces(int thread) {
     const int team = team_;
     for (int i = 0; i < team; ++i) {
@@ -145,18 +146,18 @@ class Pool {
     }
   }
 
-  // Written by run() while the loop is closed and nobody helps.
+  // Written by run() while the loop is closed and no worker helps.
   const std::function<void(std::int64_t)>* body_ = nullptr;
   std::vector<Share> shares_;
-  std::atomic<int> team_ = 0;  // how many have a share of the loop
+  std::atomic<int> team_ = 0;  // number of threads with a range
 
-  std::vector<Worker> workers_;           // [0] stands for the caller
-  std::atomic<std::uint64_t> loops_ = 0;  // how often one was opened or closed
+  std::vector<Worker> workers_;           // [0] is the caller
+  std::atomic<std::uint64_t> loops_ = 0;  // number of times that a loop was opened or closed
   std::atomic<bool> stopping_ = false;
   std::thread host_;
 };
 
-// One loop has the workers at a time; another that comes meanwhile runs on its own thread.
+// One loop at a time uses the workers; another loop meanwhile runs on its own thread.
 struct Threads {
   std::mutex mutex;
   std::atomic<int> count = default_num_threads();
@@ -169,16 +170,15 @@ Threads& threads() {
   return instance;
 }
 
-// The profile of a loop that runs on one thread notes what each piece takes.
+// Runs the pieces on this thread, and passes the time of each to the profile.
 void run_timed(std::int64_t pieces, const std::function<void(std::int64_t piece)>& body) {
-  using Clock = std::chrono::steady_clock;
   const Restore<bool> inside(inside_loop, true);
   std::vector<double> seconds(pieces);
-  Clock::time_point start = Clock::now();
+  double start = now_s();
   for (std::int64_t piece = 0; piece < pieces; ++piece) {
     body(piece);
-    const Clock::time_point end = Clock::now();
-    seconds[piece] = std::chrono::duration<double>(end - start).count();
+    const double end = now_s();
+    seconds[piece] = end - start;
     start = end;
   }
   profile::add_loop(std::move(seconds));
@@ -189,7 +189,7 @@ void run_timed(std::int64_t pieces, const std::function<void(std::int64_t piece)
 int num_threads() { return threads().count; }
 
 void set_num_threads(int count) {
-  require(count >= 1, "set_num_threads({}): at least 1", count);
+  require_value(count >= 1, "set_num_threads", "count", count, "1 or more");
   const std::lock_guard lock(threads().mutex);
   if (count != threads().count) threads().pool.reset();
   threads().count = count;
@@ -197,7 +197,7 @@ void set_num_threads(int count) {
 
 void parallel_for(std::int64_t n, std::int64_t grain,
                   const std::function<void(std::int64_t begin, std::int64_t end)>& body) {
-  require(grain >= 1, "parallel_for: a grain of {}", grain);
+  require_value(grain >= 1, "parallel_for", "grain", grain, "1 or more");
   if (is_dry_run()) return;
   const std::int64_t pieces = (n + grain - 1) / grain;
   const auto run_piece = [&](std::int64_t piece) {

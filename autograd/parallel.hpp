@@ -5,13 +5,15 @@
 
 namespace tapestry {
 
-int num_threads();                // by default usable_cores(), or OMP_NUM_THREADS where it is set
-void set_num_threads(int count);  // for every later parallel_for; at least 1
+// Returns the number of threads: by default OMP_NUM_THREADS if it is set, else usable_cores().
+int num_threads();
+// Sets the number of threads of all later loops. Throws std::invalid_argument below 1.
+void set_num_threads(int count);
 
-// Calls body(begin, end) for the pieces [0, grain), [grain, 2·grain), … of [0, n). The pieces do
-// not depend on the number of threads, so neither does a result that is summed piece by piece.
-// One piece, or a call from inside another parallel_for, runs on the calling thread. An exception
-// from body is thrown again here. While the thread rehearses, it calls nothing.
+// Calls body(begin, end) for the pieces [0, grain), [grain, 2·grain), … of [0, n), on all threads.
+// The pieces do not depend on the number of threads, so a sum by pieces does not either. A single
+// piece, and a loop inside a piece, runs on the calling thread. Exceptions from body are rethrown
+// here. In a DryRun it does nothing.
 void parallel_for(std::int64_t n, std::int64_t grain,
                   const std::function<void(std::int64_t begin, std::int64_t end)>& body);
 

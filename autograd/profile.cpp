@@ -1,24 +1,21 @@
 #include "autograd/profile.hpp"
 
 #include <atomic>
-#include <chrono>
 #include <utility>
+
+#include "autograd/clock.hpp"
 
 namespace tapestry::profile {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 std::atomic<bool> on = false, on_loops = false;
 std::vector<Event> events;
-Clock::time_point last_mark;
+double last_mark_s = 0;
 std::vector<std::vector<double>> loops_since_mark;
-std::atomic<double> flops_since_mark = 0;  // products run on many threads
+std::atomic<double> flops_since_mark = 0;  // atomic: several threads add to it
 
-double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
-
-Clock::time_point first_start() {
-  static const Clock::time_point first = Clock::now();
+double first_start_s() {
+  static const double first = now_s();
   return first;
 }
 
@@ -37,10 +34,10 @@ const char* to_string(Phase phase) {
 }
 
 void start(Keep keep) {
-  first_start();
+  first_start_s();
   flops_since_mark = 0;
   loops_since_mark.clear();
-  last_mark = Clock::now();
+  last_mark_s = now_s();
   on_loops = keep == Keep::loops;
   on = true;
 }
@@ -55,17 +52,17 @@ bool keeps_loops() { return on_loops; }
 
 void mark(Phase phase, const char* name, const std::string* scope, double bytes) {
   if (!on) return;
-  const Clock::time_point now = Clock::now();
+  const double now = now_s();
   events.push_back({.name = name,
                     .scope = scope ? *scope : "",
                     .phase = phase,
-                    .start_s = seconds(last_mark - first_start()),
-                    .duration_s = seconds(now - last_mark),
+                    .start_s = last_mark_s - first_start_s(),
+                    .duration_s = now - last_mark_s,
                     .flops = flops_since_mark,
                     .bytes = bytes,
                     .loops = std::exchange(loops_since_mark, {})});
   flops_since_mark = 0;
-  last_mark = now;
+  last_mark_s = now;
 }
 
 void add_flops(double flops) {

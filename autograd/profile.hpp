@@ -4,39 +4,40 @@
 #include <string>
 #include <vector>
 
-// Where the time of a step goes. The timeline of the thread that computes is cut at the end of
-// each op, pullback and part of the step, so that its events cover it and never overlap.
+// A profile of training steps: the timeline of the computing thread, cut into events at the end of
+// each op, pullback and phase of the step. Events never overlap and leave no gaps.
 namespace tapestry::profile {
 
-enum class Phase { forward, backward, step };  // step: what is no op, such as the optimiser
+enum class Phase { forward, backward, step };  // step: outside of ops, such as the optimizer
 const char* to_string(Phase phase);
 
 struct Event {
   std::string name;   // of the op: "linear"
-  std::string scope;  // of the module it ran in: "blocks.0.attention.output"; may be empty
+  std::string scope;  // path of the module: "blocks.0.attention.output"; may be empty
   Phase phase = Phase::step;
-  double start_s = 0, duration_s = 0;  // the start since the first start()
-  double flops = 0;                    // of matrix products and attention
-  double bytes = 0;                    // operands and results once: the least that has to move
+  double start_s = 0, duration_s = 0;        // the start counts from the first start()
+  double flops = 0;                          // floating-point operations of products and attention
+  double bytes = 0;                          // size of operands and results, each counted once
   std::vector<std::vector<double>> loops{};  // seconds of each piece of each parallel_for, if kept
 };
 
 enum class Keep { events, loops };
 
-// From here on events are kept; with their loops, as they run on one thread, where those are asked
-// for. Loops of a single piece are not.
+// Starts to record events. With Keep::loops every loop of several pieces runs on one thread, and
+// the time of each piece is recorded.
 void start(Keep keep = Keep::events);
-std::vector<Event> stop();  // until here; returns and forgets them
+// Stops, and returns the recorded events.
+std::vector<Event> stop();
 bool is_on();
 bool keeps_loops();
 
-// Names what this thread did since the last mark, as one event.
+// Ends an event, which began at the last mark of this thread. `scope` may be null.
 void mark(Phase phase, const char* name, const std::string* scope, double bytes);
 
-// For kernels: adds to the arithmetic of the event that the next mark ends.
+// Adds floating-point operations to the event that the next mark ends. For kernels.
 void add_flops(double flops);
 
-// For parallel_for: the seconds of each piece of a loop of that event.
+// Adds a loop, as the seconds of its pieces, to that event. For parallel_for.
 void add_loop(std::vector<double> pieces);
 
 }  // namespace tapestry::profile

@@ -14,21 +14,21 @@ namespace {
 std::uint32_t low(std::uint64_t word) { return word; }
 std::uint32_t high(std::uint64_t word) { return word >> 32; }
 
-// 53 bits as a number in [0, 1).
+// Returns 53 bits as a number in [0, 1).
 double to_unit(std::uint32_t upper, std::uint32_t lower) {
   const std::uint64_t bits = (std::uint64_t{upper} << 32 | lower) >> 11;
   return bits * 0x1p-53;
 }
 
-// Box and Muller 1958. 1 - u is in (0, 1], so the logarithm is finite.
+// Returns two normal numbers (Box & Muller 1958). 1 - u is in (0, 1], so the logarithm is finite.
 std::array<double, 2> normal_pair(double u, double v) {
   const double radius = std::sqrt(-2.0 * std::log(1.0 - u));
   const double angle = 2.0 * std::numbers::pi * v;
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
-// The rounds, on counters whose four words stand in the low halves of 64-bit lanes. The high halves
-// are of no account.
+// Computes the rounds on counters whose words are in the low halves of 64-bit lanes; high halves
+// are ignored.
 template <class Lanes>
 std::array<Lanes, 4> philox(std::array<Lanes, 4> x, std::array<std::uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
@@ -42,8 +42,8 @@ std::array<Lanes, 4> philox(std::array<Lanes, 4> x, std::array<std::uint32_t, 2>
   return x;
 }
 
-// A mask's words are drawn for 64 elements at once: the words 0 of 16 blocks, then their words 1, 2
-// and 3, each in the low half of its lane.
+// The random words of a mask are computed for 64 elements at once: the words 0 of 16 blocks, then
+// their words 1, 2 and 3, each in the low half of a lane.
 constexpr std::int64_t group_blocks = 16, group_words = 4 * group_blocks;
 
 void draw_group(std::uint64_t first, std::array<std::uint32_t, 2> lane,
@@ -65,7 +65,7 @@ void draw_group(std::uint64_t first, std::array<std::uint32_t, 2> lane,
 
 Random::Random(std::uint64_t seed, Stream stream, std::uint64_t step)
     : key_{low(seed), high(seed)}, lane_{std::uint32_t(stream) << 24 | high(step), low(step)} {
-  require(step >> 56 == 0, "random: step {} is above 2^56", step);
+  require_value(step >> 56 == 0, "random", "step", step, "a number below 2^56");
 }
 
 Random::Block Random::block(std::uint64_t index) const {
@@ -95,11 +95,11 @@ double Random::normal() {
 }
 
 std::int64_t Random::below(std::int64_t bound) {
-  require(bound >= 1, "random: below({})", bound);
+  require_value(bound >= 1, "random", "bound", bound, "1 or more");
   return std::int64_t(uniform() * bound);
 }
 
-// Each block gives two elements: element 2i and 2i+1 depend on block next_ + i alone.
+// Each block makes two elements: 2i and 2i + 1 depend on block next_ + i only.
 template <class T, class Draw>
 void Random::fill(Array& array, Draw draw) {
   if (is_blank_) return;
@@ -142,9 +142,10 @@ void Random::fill_normal(Array& array, double mean, double standard_deviation) {
   });
 }
 
-// One word an element.
+// Uses one random word for each element.
 void Random::mask(const Array& from, Array& to, double probability, double value) {
-  require(probability >= 0 && probability < 1, "random: a mask of probability {}", probability);
+  require_value(probability >= 0 && probability < 1, "random", "probability", probability,
+                "0 or more and below 1");
   const std::uint32_t threshold = probability * 0x1p32;
   const std::int64_t size = to.size(), groups = (size + group_words - 1) / group_words;
   dispatch(to.dtype(), [&]<class T>() {

@@ -9,16 +9,17 @@
 
 namespace tapestry {
 
-// What the numbers are for. Each stream's numbers are independent of how much the others draw.
+// The purpose of random numbers. Streams are independent of each other.
 enum class Stream : std::uint32_t { init, data, dropout, eval, sample, adapters };
 
-// Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel Random Numbers: As
-// Easy as 1, 2, 3"). The n-th number is a function of (seed, stream, step, n) alone.
+// A counter-based random number generator, Philox4x32-10 (Salmon et al. 2011, "Parallel Random
+// Numbers: As Easy as 1, 2, 3"). The n-th number is a function of (seed, stream, step, n) only.
+// Functions throw std::invalid_argument for arguments out of range.
 class Random {
  public:
   Random(std::uint64_t seed, Stream stream, std::uint64_t step = 0);
 
-  // One that fills nothing: arrays keep what their memory held. For what is made to be measured.
+  // Returns a generator whose fill functions do nothing, for models that are only measured.
   static Random blank();
 
   std::uint32_t bits();
@@ -27,24 +28,24 @@ class Random {
   double normal();                         // mean 0, standard deviation 1
   std::int64_t below(std::int64_t bound);  // in [0, bound), bound >= 1
 
-  // Fisher and Yates's shuffle (Knuth, TAOCP 2, algorithm 3.4.2P).
+  // Shuffles all values (Fisher-Yates; Knuth, TAOCP 2, algorithm 3.4.2P).
   template <class T>
   void shuffle(std::vector<T>& values) {
     for (std::size_t left = values.size(); left > 1; --left)
       std::swap(values[left - 1], values[below(left)]);
   }
-  // Shuffles only as far as the first `count` values are a random choice of all.
+  // Shuffles until the first `count` values are a random sample of all.
   template <class T>
   void shuffle_start(std::vector<T>& values, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i)
       std::swap(values[i], values[i + below(std::ssize(values) - i)]);
   }
 
-  // Fill a floating array; the same numbers at any thread count.
+  // Fill a floating array, with the same numbers for any number of threads.
   void fill_uniform(Array& array, double low, double high);
   void fill_normal(Array& array, double mean, double standard_deviation);
-  // to = from, each element times 0 with this probability (a multiple of 2^-32), else times
-  // `value`. One shape and floating dtype; they may be one array.
+  // Writes from · m to `to`, where each element of m is 0 with this probability, a multiple of
+  // 2^-32, else `value`. Both have one shape and floating dtype, and may be one array.
   void mask(const Array& from, Array& to, double probability, double value);
 
  private:
@@ -57,7 +58,7 @@ class Random {
   std::array<std::uint32_t, 2> lane_;  // stream and step
   std::uint64_t next_ = 0;             // the next block
   Block current_{};
-  int unused_ = 0;  // words of current_ not yet given
+  int unused_ = 0;  // number of unused words of current_
   bool is_blank_ = false;
 };
 

@@ -20,7 +20,7 @@ class Restore {
   T previous_;
 };
 
-// Does the same for a setting that a function sets: set(value), and set(previous) afterwards.
+// Does the same for a setting that has a function: calls set(value), and set(previous) at the end.
 template <class T>
 class RestoreSetting {
  public:

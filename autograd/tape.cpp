@@ -7,7 +7,6 @@
 #include "autograd/check.hpp"
 #include "autograd/dry_run.hpp"
 #include "autograd/kernels/broadcast.hpp"
-#include "autograd/observe.hpp"
 #include "autograd/profile.hpp"
 
 namespace tapestry {
@@ -74,7 +73,7 @@ void mark_forward(const char* op, const Array& output, const std::vector<Tensor>
   profile::mark(profile::Phase::forward, op, current_scope, bytes);
 }
 
-// Reads what arrived and each input, and writes the gradients of those that want one.
+// Counts the bytes of the received gradient, of the inputs, and of the gradients of variables.
 void mark_backward(const char* op, const std::string* scope, const Array& received,
                    const std::vector<InputRecord>& inputs) {
   if (!profile::is_on()) return;
@@ -88,7 +87,7 @@ const std::string& name_of(const std::string* scope) {
   return scope ? *scope : of_loss;
 }
 
-// Sharing makes a gradient read-only: `add` hands one array to two inputs.
+// A shared gradient must not be changed: `add` passes one array to two inputs.
 void make_unique(Array& array) {
   if (!array.unique()) array = array.clone();
 }
@@ -102,7 +101,7 @@ Tensor Tensor::variable(Array value) {
 }
 
 double Tensor::item() const {
-  require(size() == 1, "item: a tensor of shape {}", to_string(shape()));
+  require(size() == 1, "item: shape {}; expected one element", shape());
   return value_.to(DType::float64).values<double>()[0];
 }
 
@@ -159,14 +158,22 @@ void InputGradients::accumulate(std::size_t input,
   kernel(into, !first);
 }
 
+namespace {
+
+// Returns the gradient of a scalar loss with which backward() starts.
+Array seed_of(const Tensor& loss, double seed) {
+  require(loss.size() == 1, "backward: the loss has shape {}; expected one element", loss.shape());
+  return Array::full(loss.shape(), seed, loss.dtype());
+}
+
+}  // namespace
+
 Tape::Tape() : current_(current_tape, this) {}
 
 NoTape::NoTape() : Restore(current_tape, nullptr) {}
 
 Gradients Tape::backward(const Tensor& loss, double seed) {
-  require(loss.size() == 1, "backward: the loss has shape {}, not one element",
-          to_string(loss.shape()));
-  return backward(loss, Array::full(loss.shape(), seed, loss.dtype()));
+  return walk(loss, seed_of(loss, seed), nullptr);
 }
 
 Gradients Tape::backward(const Tensor& output, const Array& gradient) {
@@ -174,9 +181,7 @@ Gradients Tape::backward(const Tensor& output, const Array& gradient) {
 }
 
 void Tape::backward(const Tensor& loss, double seed, const TakeGradient& take) {
-  require(loss.size() == 1, "backward: the loss has shape {}, not one element",
-          to_string(loss.shape()));
-  Gradients rest = walk(loss, Array::full(loss.shape(), seed, loss.dtype()), &take);
+  Gradients rest = walk(loss, seed_of(loss, seed), &take);
   while (!rest.by_id_.empty()) {
     auto entry = rest.by_id_.extract(rest.by_id_.begin());
     take(entry.key(), std::move(entry.mapped()));
@@ -185,7 +190,7 @@ void Tape::backward(const Tensor& loss, double seed, const TakeGradient& take) {
 
 namespace {
 
-// Which variables no entry that is left to be walked can add to.
+// Tracks which variables have their complete gradient, because no remaining entry uses them.
 class Uses {
  public:
   void count(const std::vector<InputRecord>& inputs, bool reaches_others) {
@@ -195,7 +200,7 @@ class Uses {
   }
   void is_computed(std::uint64_t value) { left_.erase(value); }
 
-  // Calls fn(variable) for those that became final with this entry.
+  // Removes an entry, and calls fn(variable) for variables that it completes.
   template <class Fn>
   void walked(const std::vector<InputRecord>& inputs, bool reaches_others, Fn fn) {
     for (const InputRecord& input : inputs)
@@ -210,8 +215,8 @@ class Uses {
   }
 
  private:
-  std::unordered_map<std::uint64_t, int> left_;  // entries that a variable is an input of
-  std::int64_t reaching_ = 0;                    // entries that may add to any variable
+  std::unordered_map<std::uint64_t, int> left_;  // number of remaining entries with this input
+  std::int64_t reaching_ = 0;                    // of entries that may add to any variable
   std::vector<std::uint64_t> final_;
 };
 
@@ -219,8 +224,7 @@ class Uses {
 
 Gradients Tape::walk(const Tensor& output, const Array& gradient, const TakeGradient* take) {
   require(gradient.shape() == output.shape() && gradient.dtype() == output.dtype(),
-          "backward: a gradient {} {} for {} {}", to_string(gradient.dtype()),
-          to_string(gradient.shape()), to_string(output.dtype()), to_string(output.shape()));
+          "backward: gradient {} for output {}: dtype or shape differ", gradient, output.value());
   Gradients gradients;
   if (output.id() != 0) gradients.by_id_.emplace(output.id(), gradient);
   Uses uses;
@@ -243,7 +247,7 @@ Gradients Tape::walk(const Tensor& output, const Array& gradient, const TakeGrad
       hand_out(entry);
       continue;
     }
-    const Array kept = checks_finite() ? received : Array();  // or the pullback may write over it
+    const Array kept = checks_finite() ? received : Array();  // the pullback may overwrite it
     InputGradients into(entry.inputs, gradients);
     if (Observer* observer = Observer::current()) [[unlikely]]
       observer->backward({.op = entry.op,
@@ -292,5 +296,15 @@ Tensor record(const char* op, Array value, const std::vector<Tensor>& inputs, Pu
 Scope::Scope(const std::string& path) : Restore(current_scope, &path) {}
 
 void set_check_finite(bool on) { check_finite = on; }
+
+namespace {
+
+thread_local Observer* current_observer = nullptr;
+
+}  // namespace
+
+Observer::Observer() : current_(current_observer, this) {}
+
+Observer* Observer::current() { return current_observer; }
 
 }  // namespace tapestry

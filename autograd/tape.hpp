@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -11,14 +12,14 @@
 
 namespace tapestry {
 
-// d(loss)/d(tensor) for every variable that the loss depends on. Adding two adds per variable.
+// The gradients d(loss)/d(variable) of all variables that the loss depends on.
 class Gradients {
  public:
-  const Array* find(const Tensor& variable) const;        // null: the loss does not depend on it
-  const Array& operator[](const Tensor& variable) const;  // std::out_of_range instead of null
-  Array take(const Tensor& variable);                     // and forgets it; empty instead of null
+  const Array* find(const Tensor& variable) const;        // null if there is none
+  const Array& operator[](const Tensor& variable) const;  // throws std::out_of_range if none
+  Array take(const Tensor& variable);                     // removes it; empty if there is none
   void set(const Tensor& variable, Array gradient);
-  Gradients& operator+=(const Gradients& other);
+  Gradients& operator+=(const Gradients& other);  // adds variable by variable
 
  private:
   friend class Tape;
@@ -27,30 +28,30 @@ class Gradients {
   std::unordered_map<std::uint64_t, Array> by_id_;
 };
 
-// What is left of an op's input once the op has run: enough to receive a gradient.
+// What the tape keeps of an op's input: enough to receive a gradient.
 struct InputRecord {
   std::uint64_t id;
   Shape shape;
   DType dtype;
 };
 
-// Where a pullback leaves the gradients of its op's inputs.
+// Collects the gradients of an op's inputs, for its pullback.
 class InputGradients {
  public:
   InputGradients(const std::vector<InputRecord>& inputs, Gradients& gradients)
       : inputs_(inputs), gradients_(gradients) {}
 
-  bool wanted(std::size_t input) const { return inputs_[input].id != 0; }
+  bool wanted(std::size_t input) const { return inputs_[input].id != 0; }  // false: a constant
 
-  // Adds to what the input has received so far. A gradient of the shape that the input was
-  // broadcast to is summed back to the input's own shape here, and nowhere else.
+  // Adds to the gradient of an input. A gradient of the shape that the input was broadcast to is
+  // summed to the input's own shape here, and nowhere else.
   void add(std::size_t input, const Array& gradient);
 
-  // For kernels that can add in place: kernel(into, accumulate) writes or adds to `into`.
+  // Does the same in place: kernel(into, accumulate) writes to `into`, or adds if `accumulate`.
   void accumulate(std::size_t input,
                   const std::function<void(Array& into, bool accumulate)>& kernel);
 
-  // For a pullback that runs a tape of its own: adds the gradients of the variables met there.
+  // Adds the gradients of variables that a pullback with a tape of its own found.
   void add_leaves(const Gradients& gradients) { gradients_ += gradients; }
 
  private:
@@ -58,24 +59,25 @@ class InputGradients {
   Gradients& gradients_;
 };
 
-// d(loss)/d(output) -> d(loss)/d(inputs). What it captures is all that an op keeps alive.
+// Computes d(loss)/d(inputs) from d(loss)/d(output). An op keeps only what its pullback captures.
 using Pullback = std::function<void(const Array& gradient, InputGradients& into)>;
 
-// Gets a variable's gradient.
+// Receives the gradient of a variable.
 using TakeGradient = std::function<void(std::uint64_t variable, Array gradient)>;
 
-// While a tape is in scope, ops on this thread record on the innermost one. Entries stand in order
-// of execution, so walking them backwards meets every use of a value before its making.
+// Records the ops of this thread while it is in scope; the innermost tape records. Entries are in
+// order of execution, so the reverse order visits every use of a value before its definition.
 class Tape final {
  public:
   Tape();
 
-  // The gradient of `loss`, a scalar times `seed`. Frees each entry as soon as it is walked.
+  // Returns the gradients of seed · loss. Frees each entry after its pullback. Throws
+  // std::invalid_argument unless the loss has one element.
   Gradients backward(const Tensor& loss, double seed = 1.0);
-  // The same, but hands out each variable's gradient as soon as nothing more can be added to it: on
-  // this thread, from the end of the model to its beginning.
+  // Does the same, but passes the gradient of each variable to `take` as soon as it is complete: on
+  // this thread, from the last layer to the first.
   void backward(const Tensor& loss, double seed, const TakeGradient& take);
-  // The same for an output of any shape, given d(loss)/d(output) of that shape.
+  // Does the same for an output of any shape, given d(loss)/d(output) of its shape and dtype.
   Gradients backward(const Tensor& output, const Array& gradient);
 
   std::size_t size() const { return entries_.size(); }
@@ -96,31 +98,56 @@ class Tape final {
   Restore<Tape*> current_;
 };
 
-// While it is in scope, ops on this thread do not record.
+// Stops recording on this thread while it is in scope.
 class NoTape final : Restore<Tape*> {
  public:
   NoTape();
 };
 
-// Every op ends here: gives `value` a place on the tape in scope when an input has one.
-// `reaches_others`: its pullback gives gradients to variables that are not among its inputs.
+// Returns the result of an op, and records it if a tape is in scope and an input is a variable.
+// `reaches_others`: the pullback gives gradients to variables that are not among the inputs.
 Tensor record(const char* op, Array value, const std::vector<Tensor>& inputs, Pullback pullback,
               bool reaches_others = false);
 
-// Names what runs inside it ("blocks.0.attention") in the errors of the non-finite check.
+// Names the module ("blocks.0.attention") of the ops that run while it is in scope, for errors,
+// observers and profiles.
 class Scope final : Restore<const std::string*> {
  public:
-  explicit Scope(const std::string& path);  // kept by reference
+  explicit Scope(const std::string& path);  // must outlive the object
 };
 
-// Names the first op whose output is not finite, the scope it ran in, and its inputs' ranges.
+// The error that names the first op with a result that is not finite, its scope and its inputs.
 class NonFiniteError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// While on, record() and backward() throw NonFiniteError. An infinity of an additive mask is no
-// fault: a -inf may pass where an input holds one.
+// Sets whether ops and pullbacks throw NonFiniteError. A -inf is allowed if an input has one, as in
+// additive masks.
 void set_check_finite(bool on);
+
+// An op as an Observer sees it. `scope` is the path of its module, or "" in the loss.
+struct ObservedOp {
+  const char* op;
+  const std::string& scope;
+  std::uint64_t output;  // id of the result, the same in both passes; 0: not recorded
+  const Array& array;    // forward: the result; backward: the gradient of the result
+};
+
+// Receives every op of this thread while it is in scope. A gradient is passed before the op's
+// pullback, which may overwrite it. Ops that recompute() repeats are passed twice.
+class Observer {
+ public:
+  Observer();
+  virtual ~Observer() = default;
+
+  virtual void forward(const ObservedOp&, const std::vector<Tensor>& /*inputs*/) {}
+  virtual void backward(const ObservedOp&) {}
+
+  static Observer* current();  // the innermost one of this thread, or null
+
+ private:
+  Restore<Observer*> current_;
+};
 
 }  // namespace tapestry

@@ -1,18 +1,19 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "autograd/array.hpp"
 
 namespace tapestry {
 
-// An evaluated, immutable value and, through its id, its place in a computation. An id of 0 is a
-// constant: no gradient flows to it. Copying a tensor copies a handle.
+// A computed, immutable array with an id by which the tape finds its gradient. An id of 0 is a
+// constant, which gets no gradient. Copying a tensor copies a handle.
 class Tensor {
  public:
   Tensor() = default;
   Tensor(Array value) : value_(std::move(value)) {}  // a constant; implicit on purpose
-  static Tensor variable(Array value);               // a leaf that receives a gradient
+  static Tensor variable(Array value);               // a leaf that gets a gradient
 
   const Array& value() const { return value_; }
   const Shape& shape() const { return value_.shape(); }
@@ -20,13 +21,38 @@ class Tensor {
   int rank() const { return value_.rank(); }
   std::int64_t size() const { return value_.size(); }
   DType dtype() const { return value_.dtype(); }
-  double item() const;  // the value of a tensor of one element
+  // Returns the value of the only element. Throws std::invalid_argument if there are several.
+  double item() const;
 
   std::uint64_t id() const { return id_; }
 
  private:
   Array value_;
   std::uint64_t id_ = 0;
+};
+
+// The role of a parameter. Optimizers decay weights, and other roles only if asked to. A fixed
+// parameter belongs to the model and its checkpoints, but is a constant without gradient.
+enum class Role { weight, bias, norm, embedding, fixed };
+
+// A named tensor whose memory an optimizer updates in place.
+struct Parameter {
+  Parameter(Array initial, Role purpose)
+      : tensor(leaf(std::move(initial), purpose)), role(purpose) {}
+
+  operator const Tensor&() const { return tensor; }
+  Array value() const { return tensor.value(); }  // shares memory: writing it changes the parameter
+  void convert(DType dtype) { tensor = leaf(tensor.value().to(dtype), role); }
+  void fix() { tensor = leaf(tensor.value(), role = Role::fixed); }
+
+  std::string name;  // dotted path from the root module: "blocks.0.attention.query.weight"
+  Tensor tensor;
+  Role role;
+
+ private:
+  static Tensor leaf(Array value, Role role) {
+    return role == Role::fixed ? Tensor(std::move(value)) : Tensor::variable(std::move(value));
+  }
 };
 
 }  // namespace tapestry

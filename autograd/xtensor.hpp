@@ -15,14 +15,14 @@
 #include "autograd/array.hpp"
 #include "autograd/check.hpp"
 
-// Arrays as xtensor's containers, and from its expressions. For sources that use xtensor
-// themselves: it is heavy, so no other header includes this one. Programs link tapestry::xtensor.
+// Conversions between arrays and xtensor. Include this header only in sources that use xtensor: it
+// takes long to compile. Programs link tapestry::xtensor.
 namespace tapestry {
 
 inline constexpr std::size_t any_rank = -1;
 
-// Spelt out, for xtensor's own defaults depend on its macros (XTENSOR_USE_XSIMD, ...), which a
-// program may define otherwise than the library was compiled.
+// The types are written out because xtensor's defaults depend on its macros (XTENSOR_USE_XSIMD, …),
+// which a program may define differently than this library.
 template <class T>
 using XtensorBuffer =
     xt::xbuffer_adaptor<T*, xt::smart_ownership, std::shared_ptr<const std::byte[]>>;
@@ -32,18 +32,18 @@ using XtensorView = std::conditional_t<
     xt::xarray_adaptor<XtensorBuffer<T>, xt::layout_type::row_major, xt::svector<std::size_t, 4>>,
     xt::xtensor_adaptor<XtensorBuffer<T>, rank, xt::layout_type::row_major>>;
 
-// The array's own memory, of T elements: of any rank, or faster of one that the compiler knows. It
-// lives as long as the view. Throws std::invalid_argument for another dtype, rank, or no array.
+// Returns a view of the array's memory, which it keeps alive; a rank known to the compiler is
+// faster. Throws std::invalid_argument for another dtype or rank, or an empty array.
 template <class T, std::size_t rank = any_rank>
 XtensorView<const T, rank> xtensor_view(const Array& array);
 
-// What is written into this one, every handle of the memory sees. Between two views, `=` makes the
-// left one see the right one's memory, as xtensor has it: xt::noalias(left) = right copies.
+// Returns a view that can be written; all handles share the memory. Between two views, `=` rebinds
+// the left one, as in xtensor: use xt::noalias(left) = right to copy.
 template <class T, std::size_t rank = any_rank>
 XtensorView<T, rank> xtensor_view(Array& array);
 
-// A new array of the expression's values, each computed once. What is not float, double or
-// std::int32_t does not compile; std::invalid_argument for more axes than Shape::max_rank.
+// Returns a new array with the values of the expression: float, double or std::int32_t. Throws
+// std::invalid_argument for more axes than Shape::max_rank.
 template <class E>
 Array array_of(const xt::xexpression<E>& expression);
 
@@ -55,13 +55,13 @@ inline constexpr bool is_array_element =
 
 template <class T, std::size_t rank>
 XtensorView<T, rank> xtensor_view_of(const Array& array, T* values) {
-  require(!array.empty(), "xtensor_view: the array holds nothing");
+  require(!array.empty(), "xtensor_view: the array is empty; expected one with a shape");
   typename XtensorView<T, rank>::shape_type shape;
   if constexpr (rank == any_rank)
     shape.resize(array.rank());
   else
-    require(std::cmp_equal(array.rank(), rank), "xtensor_view: shape {}, viewed with {} axes",
-            to_string(array.shape()), rank);
+    require(std::cmp_equal(array.rank(), rank), "xtensor_view: shape {}; expected {} axes",
+            array.shape(), rank);
   std::ranges::copy(array.shape(), shape.begin());
   return XtensorView<T, rank>(XtensorBuffer<T>(values, array.size(), array.buffer()), shape);
 }

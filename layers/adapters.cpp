@@ -61,7 +61,7 @@ void add_adapter(const AdapterTarget& target, const AdapterOptions& options, Ran
   const Shape& shape = linear.weight.tensor.shape();
   for (const Adapter& other : linear.adapters)
     require(!changes_rows(other, target.first_row, target.rows),
-            "add_adapters: {} has rows of another target", target.name);
+            "add_adapters: target {} shares rows with another target", target.name);
   const bool is_whole = target.rows == shape[0];
   const std::string name = adapter_name + (is_whole ? "" : "." + target.name);
   linear.adapters.emplace_back(
@@ -92,7 +92,7 @@ void add_adapters(Module& model, const AdapterOptions& options, Random& init) {
   const std::vector<AdapterTarget> all = adapter_targets(model);
   for (const std::string& name : options.targets)
     require(std::ranges::count(all, name, &AdapterTarget::name) > 0,
-            "add_adapters: no block has a {}", name);
+            "add_adapters: unknown target {}: no transformer block has it", name);
   for (const AdapterTarget& target : all)
     if (std::ranges::count(options.targets, target.name) > 0) add_adapter(target, options, init);
 }

@@ -12,18 +12,18 @@
 namespace tapestry {
 namespace {
 
-// Columns [begin, begin + width) of packed.
+// Returns the columns [begin, begin + width) of packed.
 Tensor part_of(const Tensor& packed, std::int64_t begin, std::int64_t width) {
   return slice(packed, -1, begin, begin + width);
 }
 
-// x (B, T, C) -> (B, H, T, D)
+// Returns x (B, T, C) as (B, H, T, D).
 Tensor split_heads(const Tensor& x, std::int64_t heads) {
   return permute(reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads}), {0, 2, 1, 3});
 }
 
-// Some columns of each of from's rows (B, T, columns), from `begin` on, become rows of `to`
-// (B, room, C), from row firsts[b] of example b on.
+// Copies columns of `from` (B, T, columns), from `begin` on, to the rows of `to` (B, space, C),
+// from row firsts[b] of example b on.
 void write_rows(const Array& from, std::int64_t begin, const std::vector<std::int64_t>& firsts,
                 Array& to) {
   const std::int64_t T = from.dim(1), element = size_of(from.dtype());
@@ -34,7 +34,7 @@ void write_rows(const Array& from, std::int64_t begin, const std::vector<std::in
                   from.raw() + (b * T + t) * from_row + begin * element, row);
 }
 
-// Returns the room for so many tokens, at most the capacity. Because it doubles, copies take no
+// Returns the space for `tokens` tokens, at most the capacity. Because it doubles, copies take no
 // longer than writing the tokens did.
 std::int64_t room_for(std::int64_t tokens, std::int64_t capacity) {
   constexpr std::uint64_t least = 64;
@@ -43,7 +43,7 @@ std::int64_t room_for(std::int64_t tokens, std::int64_t capacity) {
   return std::min(capacity, static_cast<std::int64_t>(doubled));
 }
 
-// Attention to the keys that each row has seen: the same number for all, or each its own.
+// Returns the options with the number of keys of the cache: one for all rows, or one for each.
 AttentionOptions to_seen_keys(AttentionOptions options, const AttentionCache& cache) {
   const std::vector<std::int64_t>& lengths = cache.lengths();
   options.keys = cache.length();
@@ -66,8 +66,8 @@ class SoftmaxMechanism final : public AttentionMechanism {
     const Shape& extent = seen.extent;
     require(x.rank() == 3 && x.dim(0) == extent[0] && cache.length() + x.dim(1) <= extent[1] &&
                 qkv.shared_columns == extent[2] && x.dtype() == seen.dtype,
-            "multi-head attention: x {} {} after {} in a cache of {} {}", to_string(x.shape()),
-            to_string(x.dtype()), cache.length(), to_string(extent), to_string(seen.dtype));
+            "multi-head attention: x {} after {} tokens does not fit a cache of {} {}", x.value(),
+            cache.length(), seen.dtype, extent);
     cache.add(qkv);
     return scaled_dot_product_attention(qkv.query(), seen.keys, seen.values,
                                         to_seen_keys(options, cache));
@@ -88,7 +88,7 @@ class SoftmaxMechanism final : public AttentionMechanism {
   }
 };
 
-// Biases from 1 to 5, so that heads start to forget after 1 / (1 - σ(bias)): 4 to 150 steps.
+// Sets biases from 1 to 5, so that heads start to forget after 1 / (1 - σ(bias)) = 4 to 150 steps.
 void start_remembering(Linear& gate) {
   const std::int64_t H = gate.weight.tensor.dim(0);
   Array bias = gate.bias.value();
@@ -103,7 +103,8 @@ class RandomFeatureMechanism final : public AttentionMechanism {
       : heads_(options.heads),
         features_(heads_, options.head_width, init, *options.random_features) {
     require(options.key_value_heads == heads_,
-            "multi-head attention: random features share no heads, not {} by {}",
+            "multi-head attention: {} heads of keys and values for {} heads; random features need "
+            "as many",
             options.key_value_heads, heads_);
     if (!options.random_features->gate) return;
     gate_.emplace(width, heads_, init,
@@ -135,7 +136,7 @@ class RandomFeatureMechanism final : public AttentionMechanism {
   }
 
   Array weights(const Tensor&, const Tensor&, const AttentionOptions&) const override {
-    throw InputError("random-feature attention has no weights to look at");
+    throw InputError("attention by random features computes no attention weights");
   }
 
   const RandomFeatures* features() const override { return &features_; }
@@ -161,9 +162,10 @@ class RandomFeatureMechanism final : public AttentionMechanism {
 
   Tensor combine(const Operands& of, const AttentionOptions& options,
                  LinearAttentionState* state = nullptr) const {
-    require(options.mask.empty() && options.window == 0 && options.keys < 0 &&
-                options.document_starts.empty(),
-            "multi-head attention: random features know no mask, window, documents or first keys");
+    require(
+        options.mask.empty() && options.window == 0 && options.keys < 0 &&
+            options.document_starts.empty(),
+        "multi-head attention: random features support no mask, window, document_starts or keys");
     const Features keys = features_.forward(split_heads(of.key, heads_));
     const Features queries = features_.forward(split_heads(of.query, heads_));
     return linear_attention(queries.values, keys.values, of.value, of.gate,
@@ -209,14 +211,13 @@ void AttentionCache::count(std::int64_t tokens) {
 
 const AttentionCache::KeysAndValues& AttentionCache::keys_and_values() const {
   const auto* kept = std::get_if<KeysAndValues>(&kept_);
-  require(kept != nullptr, "multi-head attention: a cache of sums for attention by softmax");
+  require(kept != nullptr, "multi-head attention: the cache has sums; expected keys and values");
   return *kept;
 }
 
 LinearAttentionState& AttentionCache::sums() {
   auto* kept = std::get_if<LinearAttentionState>(&kept_);
-  require(kept != nullptr,
-          "multi-head attention: a cache of keys for attention by random features");
+  require(kept != nullptr, "multi-head attention: the cache has keys and values; expected sums");
   return *kept;
 }
 
@@ -236,7 +237,7 @@ std::vector<AttentionCache::Row> AttentionCache::own_rows() const {
   return rows;
 }
 
-// Copies of the rows take the place of what is here, with room for so many tokens each.
+// Replaces the content by copies of the rows, with space for `tokens` tokens each.
 void AttentionCache::take(const std::vector<Row>& rows, std::int64_t tokens) {
   auto& kept = std::get<KeysAndValues>(kept_);
   kept.extent[0] = std::ssize(rows);
@@ -262,7 +263,8 @@ void AttentionCache::select(const std::vector<std::int64_t>& indices) {
   std::vector<std::int64_t> selected;
   for (const std::int64_t index : indices) {
     require(index >= 0 && index < std::ssize(lengths_),
-            "multi-head attention: row {} of a cache of {}", index, lengths_.size());
+            "multi-head attention: row {} of a cache; expected 0 to {}", index,
+            std::ssize(lengths_) - 1);
     rows.push_back({this, index});
     selected.push_back(lengths_[index]);
   }
@@ -274,8 +276,8 @@ void AttentionCache::select(const std::vector<std::int64_t>& indices) {
 }
 
 void AttentionCache::append(const AttentionCache& other) {
-  require(kept_.index() == other.kept_.index(), "multi-head attention: a cache of {}",
-          kept_.index() == 0 ? "sums after one of keys" : "keys after one of sums");
+  require(kept_.index() == other.kept_.index(),
+          "multi-head attention: a cache of keys and values and a cache of sums cannot be joined");
   if (auto* sums = std::get_if<LinearAttentionState>(&kept_)) {
     const NoTape no_tape;
     const auto& more = std::get<LinearAttentionState>(other.kept_);
@@ -287,8 +289,8 @@ void AttentionCache::append(const AttentionCache& other) {
     const KeysAndValues &own = keys_and_values(), &more = other.keys_and_values();
     require(own.extent[1] == more.extent[1] && own.extent[2] == more.extent[2] &&
                 own.dtype == more.dtype,
-            "multi-head attention: a cache of {} {} after one of {} {}", to_string(more.extent),
-            to_string(more.dtype), to_string(own.extent), to_string(own.dtype));
+            "multi-head attention: caches of {} {} and {} {} cannot be joined", own.dtype,
+            own.extent, more.dtype, more.extent);
     std::vector<Row> rows = own_rows();
     const std::vector<Row> others = other.own_rows();
     rows.insert(rows.end(), others.begin(), others.end());

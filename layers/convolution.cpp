@@ -2,8 +2,10 @@
 
 #include <cmath>
 
+#include "autograd/check.hpp"
+#include "autograd/ops/shaping.hpp"
 #include "autograd/tape.hpp"
-#include "layers/initial.hpp"
+#include "layers/module.hpp"
 
 namespace tapestry {
 namespace {
@@ -16,9 +18,10 @@ double bound(std::int64_t channels, std::int64_t kernel) {
 
 Convolution2d::Convolution2d(std::int64_t in, std::int64_t out, Random& init,
                              const Convolution2dOptions& wanted)
-    : weight(uniform({out, in, wanted.kernel, wanted.kernel}, bound(in, wanted.kernel), init),
-             Role::weight),
-      bias(uniform({out}, bound(in, wanted.kernel), init), Role::bias),
+    : weight(
+          initial_uniform({out, in, wanted.kernel, wanted.kernel}, bound(in, wanted.kernel), init),
+          Role::weight),
+      bias(initial_uniform({out}, bound(in, wanted.kernel), init), Role::bias),
       options{.stride = wanted.stride, .padding = wanted.padding} {}
 
 Tensor Convolution2d::forward(const Tensor& x) const {
@@ -33,9 +36,10 @@ void Convolution2d::fields(FieldVisitor& visit) {
 
 TransposedConvolution2d::TransposedConvolution2d(std::int64_t in, std::int64_t out, Random& init,
                                                  const Convolution2dOptions& wanted)
-    : weight(uniform({in, out, wanted.kernel, wanted.kernel}, bound(out, wanted.kernel), init),
-             Role::weight),
-      bias(uniform({out}, bound(out, wanted.kernel), init), Role::bias),
+    : weight(
+          initial_uniform({in, out, wanted.kernel, wanted.kernel}, bound(out, wanted.kernel), init),
+          Role::weight),
+      bias(initial_uniform({out}, bound(out, wanted.kernel), init), Role::bias),
       options{.stride = wanted.stride, .padding = wanted.padding} {}
 
 Tensor TransposedConvolution2d::forward(const Tensor& x, std::int64_t height,
@@ -50,6 +54,71 @@ Tensor TransposedConvolution2d::forward(const Tensor& x, std::int64_t height,
 void TransposedConvolution2d::fields(FieldVisitor& visit) {
   visit("weight", weight);
   visit("bias", bias);
+}
+
+namespace {
+
+constexpr Convolution2dOptions halving{.kernel = 3, .stride = 2, .padding = 1};
+
+}  // namespace
+
+std::vector<Planes> stack_planes(const ConvolutionStackOptions& options) {
+  require(!options.channels.empty(),
+          "convolution stack: channels is empty; expected one number for each convolution");
+  std::vector<Planes> planes{{.channels = 1, .height = options.height, .width = options.width}};
+  for (const std::int64_t channels : options.channels)
+    planes.push_back({.channels = channels,
+                      .height = (planes.back().height + 1) / 2,
+                      .width = (planes.back().width + 1) / 2});
+  return planes;
+}
+
+std::int64_t stack_features(const ConvolutionStackOptions& options) {
+  const Planes last = stack_planes(options).back();
+  return last.channels * last.height * last.width;
+}
+
+ConvolutionStack::ConvolutionStack(const ConvolutionStackOptions& wanted, Random& init)
+    : options(wanted) {
+  const std::vector<Planes> planes = stack_planes(options);
+  for (std::size_t i = 0; i + 1 < planes.size(); ++i)
+    layers.emplace_back(planes[i].channels, planes[i + 1].channels, init, halving);
+}
+
+Tensor ConvolutionStack::forward(const Tensor& x) const {
+  const Scope scope(path());
+  Tensor y = reshape(x, {x.dim(0), 1, options.height, options.width});
+  for (const Convolution2d& layer : layers) y = activate(options.activation, layer.forward(y));
+  return reshape(y, {x.dim(0), stack_features(options)});
+}
+
+void ConvolutionStack::fields(FieldVisitor& visit) {
+  for (std::size_t i = 0; i < layers.size(); ++i) visit(std::to_string(i), layers[i]);
+}
+
+TransposedConvolutionStack::TransposedConvolutionStack(const ConvolutionStackOptions& wanted,
+                                                       Random& init)
+    : options(wanted) {
+  const std::vector<Planes> planes = stack_planes(options);
+  for (std::size_t i = planes.size() - 1; i > 0; --i)
+    layers.emplace_back(planes[i].channels, planes[i - 1].channels, init, halving);
+}
+
+Tensor TransposedConvolutionStack::forward(const Tensor& x) const {
+  const Scope scope(path());
+  const std::vector<Planes> planes = stack_planes(options);
+  const Planes& first = planes.back();
+  Tensor y = reshape(x, {x.dim(0), first.channels, first.height, first.width});
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const Planes& next = planes[layers.size() - 1 - i];
+    if (i > 0) y = activate(options.activation, y);
+    y = layers[i].forward(y, next.height, next.width);
+  }
+  return reshape(y, {x.dim(0), options.height * options.width});
+}
+
+void TransposedConvolutionStack::fields(FieldVisitor& visit) {
+  for (std::size_t i = 0; i < layers.size(); ++i) visit(std::to_string(i), layers[i]);
 }
 
 }  // namespace tapestry

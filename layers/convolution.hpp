@@ -1,6 +1,7 @@
 #pragma once
 
 #include "autograd/ops/convolution.hpp"
+#include "layers/mlp.hpp"
 #include "layers/module.hpp"
 
 namespace tapestry {
@@ -10,8 +11,8 @@ struct Convolution2dOptions {
   std::int64_t stride = 1, padding = 0;
 };
 
-// x (B, in, H, W) -> convolution2d(x, weight) + bias (B, out, H', W'). weight (out, in, K, K),
-// bias (out), both uniform in ±1/√(in K²) at first, PyTorch's default.
+// A convolution: x (B, in, H, W) -> (B, out, H', W'), with weight (out, in, K, K) and bias (out).
+// Both start uniform in ±1/√(in K²), PyTorch's default.
 class Convolution2d final : public Module {
  public:
   Parameter weight, bias;
@@ -23,9 +24,9 @@ class Convolution2d final : public Module {
   void fields(FieldVisitor& visit) override;
 };
 
-// x (B, in, H', W') -> transposed_convolution2d(x, weight) + bias (B, out, H, W), where H and W are
-// as asked for, or the smallest. weight (in, out, K, K), bias (out), both uniform in ±1/√(out K²)
-// at first, PyTorch's default.
+// A transposed convolution: x (B, in, H', W') -> (B, out, height, width), where 0 is the smallest
+// size, with weight (in, out, K, K) and bias (out). Both start uniform in ±1/√(out K²), PyTorch's
+// default.
 class TransposedConvolution2d final : public Module {
  public:
   Parameter weight, bias;
@@ -36,5 +37,46 @@ class TransposedConvolution2d final : public Module {
   Tensor forward(const Tensor& x, std::int64_t height = 0, std::int64_t width = 0) const;
   void fields(FieldVisitor& visit) override;
 };
+
+struct ConvolutionStackOptions {
+  std::int64_t height = 28, width = 28;        // H, W: size of the images
+  std::vector<std::int64_t> channels{32, 64};  // number of features of each convolution
+  Activation activation = Activation::relu;
+};
+
+// A stack of 3 × 3 convolutions of stride 2, each followed by the activation: gray images (B, H W)
+// -> features (B, C h w). Each convolution halves height and width, rounded up. The constructor
+// throws std::invalid_argument without channels.
+class ConvolutionStack final : public Module {
+ public:
+  ConvolutionStackOptions options;
+  std::vector<Convolution2d> layers;  // "0", "1", …
+
+  ConvolutionStack(const ConvolutionStackOptions& wanted, Random& init);
+  Tensor forward(const Tensor& x) const;
+  void fields(FieldVisitor& visit) override;
+};
+
+// The reverse stack of transposed convolutions: features (B, C h w) -> gray images (B, H W), with
+// the activation between the layers and none at the end.
+class TransposedConvolutionStack final : public Module {
+ public:
+  ConvolutionStackOptions options;
+  std::vector<TransposedConvolution2d> layers;  // "0", "1", …
+
+  TransposedConvolutionStack(const ConvolutionStackOptions& wanted, Random& init);
+  Tensor forward(const Tensor& x) const;
+  void fields(FieldVisitor& visit) override;
+};
+
+// The size of an image or of the features of a convolution.
+struct Planes {
+  std::int64_t channels, height, width;
+};
+// Returns the size of the image, then that of the features of each convolution.
+std::vector<Planes> stack_planes(const ConvolutionStackOptions& options);
+
+// Returns C h w, the number of features of an image.
+std::int64_t stack_features(const ConvolutionStackOptions& options);
 
 }  // namespace tapestry

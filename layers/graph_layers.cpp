@@ -5,8 +5,7 @@
 #include "autograd/check.hpp"
 #include "autograd/dry_run.hpp"
 #include "autograd/ops/arithmetic.hpp"
-#include "autograd/ops/edges.hpp"
-#include "autograd/ops/segments.hpp"
+#include "autograd/ops/graphs.hpp"
 #include "autograd/ops/shaping.hpp"
 #include "autograd/tape.hpp"
 
@@ -15,7 +14,7 @@ namespace {
 
 constexpr LinearOptions without_bias{.bias = false, .glorot = true};
 
-// f(d_j) of every node, (N, 1).
+// Returns f(d_j) of each node, (N, 1).
 template <class F>
 Tensor of_degrees(const Adjacency& graph, DType dtype, F f) {
   Array column({graph.nodes(), 1}, DType::float64);
@@ -31,7 +30,7 @@ Tensor of_degrees(const Adjacency& graph, DType dtype, F f) {
 Tensor NodeFeatures::times(const Linear& map) const {
   if (!entries_) return map.forward(x_);
   const Scope scope(map.path());
-  return neighbour_sum(*entries_, permute(map.weight, {1, 0}), x_);
+  return neighbor_sum(*entries_, permute(map.weight, {1, 0}), x_);
 }
 
 NodeFeatures NodeFeatures::dropped(const Dropout& dropout, Random* noise) const {
@@ -63,15 +62,15 @@ Tensor GraphConvolution::gather(const Adjacency& graph, const NodeFeatures& x) c
   const Tensor z = x.times(neighbours);  // (N, C)
   switch (normalization) {
     case Normalization::sum:
-      return neighbour_sum(graph, z);
+      return neighbor_sum(graph, z);
     case Normalization::mean:
-      return neighbour_sum(graph, z) *
+      return neighbor_sum(graph, z) *
              of_degrees(graph, x.dtype(), [](double d) { return d > 0 ? 1 / d : 0; });
     case Normalization::symmetric: {
       const Tensor root =
           of_degrees(graph, x.dtype(), [](double d) { return 1 / std::sqrt(1 + d); });
       const Tensor scaled = z * root;
-      return (neighbour_sum(graph, scaled) + scaled) * root;
+      return (neighbor_sum(graph, scaled) + scaled) * root;
     }
   }
   throw_unhandled("graph convolution");
@@ -101,7 +100,7 @@ Tensor GraphAttention::weights(const Adjacency& graph, const NodeFeatures& x) co
 }
 
 Tensor GraphAttention::gather(const Adjacency& graph, const NodeFeatures& x) const {
-  return neighbour_sum(graph, x.times(value), weights(graph, x));
+  return neighbor_sum(graph, x.times(value), weights(graph, x));
 }
 
 void GraphAttention::fields(FieldVisitor& visit) {

@@ -2,26 +2,26 @@
 
 #include <cmath>
 
-#include "autograd/ops/dropout.hpp"
-#include "autograd/ops/low_rank.hpp"
+#include "autograd/ops/activations.hpp"
 #include "autograd/ops/matmul.hpp"
 #include "autograd/tape.hpp"
-#include "layers/initial.hpp"
+#include "layers/module.hpp"
 
 namespace tapestry {
 namespace {
 
 Array initial(std::int64_t in, std::int64_t out, Random& init, const LinearOptions& options) {
-  if (options.standard_deviation > 0) return normal({out, in}, options.standard_deviation, init);
+  if (options.standard_deviation > 0)
+    return initial_normal({out, in}, options.standard_deviation, init);
   const double squared =
       options.glorot ? 6.0 / static_cast<double>(in + out) : 1.0 / static_cast<double>(in);
-  return uniform({out, in}, std::sqrt(squared), init);
+  return initial_uniform({out, in}, std::sqrt(squared), init);
 }
 
 Array initial_bias(std::int64_t in, std::int64_t out, Random& init, const LinearOptions& options) {
   if (!options.bias) return {};
   if (options.standard_deviation > 0 || options.glorot) return Array::zeros({out});
-  return uniform({out}, 1 / std::sqrt(static_cast<double>(in)), init);
+  return initial_uniform({out}, 1 / std::sqrt(static_cast<double>(in)), init);
 }
 
 }  // namespace
@@ -29,7 +29,8 @@ Array initial_bias(std::int64_t in, std::int64_t out, Random& init, const Linear
 Adapter::Adapter(const Place& place, std::int64_t in, Random& init)
     : name(place.name),
       first_row(place.first_row),
-      a(uniform({place.rank, in}, 1 / std::sqrt(static_cast<double>(in)), init), Role::weight),
+      a(initial_uniform({place.rank, in}, 1 / std::sqrt(static_cast<double>(in)), init),
+        Role::weight),
       b(Array::zeros({place.rows, place.rank}), Role::weight) {}
 
 void Adapter::fields(FieldVisitor& visit) {

@@ -8,20 +8,20 @@ namespace tapestry {
 
 struct LinearOptions {
   bool bias = true;
-  // Of the normal distribution the weight starts from, biases being 0. 0 means uniform in ±1/√in
-  // for both, PyTorch's default.
+  // Of the initial weight, a normal distribution; biases start at 0. 0: both start uniform in
+  // ±1/√in, PyTorch's default.
   double standard_deviation = 0;
-  // The weight uniform in ±√(6 / (in + out)) and biases 0 (Glorot & Bengio 2010, eq. 16).
+  // The weight starts uniform in ±√(6 / (in + out)), biases at 0 (Glorot & Bengio 2010, eq. 16).
   bool glorot = false;
 };
 
-inline constexpr const char* adapter_name = "lora";  // as a field of the Linear
+inline constexpr const char* adapter_name = "lora";  // the field of the Linear
 
-// A change of low rank r of R rows of a weight: scale · b · a (Hu et al. 2021, arXiv 2106.09685).
-// a (r, in) starts uniform in ±1/√in, and b (R, r) as 0: at first nothing changes.
+// A low-rank adapter: the change scale · b · a of R rows of a weight, of rank r (LoRA; Hu et al.
+// 2021, arXiv 2106.09685). a (r, in) starts uniform in ±1/√in, and b (R, r) as 0.
 class Adapter final : public Module {
  public:
-  std::string name;        // adapter_name, or of some rows alone "lora.query"
+  std::string name;        // adapter_name, or for some of the rows "lora.query"
   std::int64_t first_row;  // of the weight
   Parameter a, b;
 
@@ -33,17 +33,17 @@ class Adapter final : public Module {
   void fields(FieldVisitor& visit) override;
 };
 
-// x (..., in) -> x · weightᵀ + bias (..., out), and what adapters add to it, which read x after a
-// dropout. weight (out, in), bias (out).
+// A linear map: x (..., in) -> x · weightᵀ + bias (..., out), with weight (out, in) and bias (out),
+// plus the changes of its adapters, which read x after dropout.
 class Linear final : public Module {
  public:
   Parameter weight;
-  Parameter bias;                   // an empty array without bias
-  std::vector<Adapter> adapters{};  // of different rows; see layers/adapters.hpp
+  Parameter bias;                   // an empty array if there is no bias
+  std::vector<Adapter> adapters{};  // of disjoint rows; see layers/adapters.hpp
   double adapter_scale = 1, adapter_dropout = 0;
 
   Linear(std::int64_t in, std::int64_t out, Random& init, const LinearOptions& options = {});
-  Tensor forward(const Tensor& x, Random* noise = nullptr) const;  // noise: the adapters' dropout
+  Tensor forward(const Tensor& x, Random* noise = nullptr) const;  // noise: of adapters' dropout
   void fields(FieldVisitor& visit) override;
 };
 

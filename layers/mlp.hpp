@@ -1,11 +1,40 @@
 #pragma once
 
-#include "layers/feed_forward.hpp"
+#include "layers/linear.hpp"
 
 namespace tapestry {
 
-// x (..., widths.front()) -> (..., widths.back()): Linear layers with an activation after each,
-// except, unless `activate_last`, the last.
+enum class Activation { none, relu, gelu, gelu_tanh, silu };
+Tensor activate(Activation activation, const Tensor& x);
+
+// Returns activation(a) ⊙ b, where a and b are the halves of each row: x (..., 2F) -> (..., F)
+// (Shazeer 2020, arXiv 2002.05202, eqs. 5 and 6). Throws std::invalid_argument for odd rows.
+Tensor activate_gated(Activation activation, const Tensor& x);
+
+struct FeedForwardOptions {
+  std::int64_t hidden = 0;  // F, the width between the two maps; 0: 4 C
+  Activation activation = Activation::gelu;
+  bool gated = false;
+  LinearOptions expand{}, contract{};
+};
+
+// The feed-forward network of a transformer block, x (..., C) -> (..., C):
+// contract(activation(expand(x))), or gated contract(activation(gate(x)) ⊙ up(x)).
+class FeedForward final : public Module {
+ public:
+  Linear expand;    // (F, C), or gated (2F, C): gate, then up
+  Linear contract;  // (C, F)
+  Activation activation;
+  bool gated;
+
+  FeedForward(std::int64_t width, Random& init, const FeedForwardOptions& options = {});
+  Tensor forward(const Tensor& x, Random* noise = nullptr) const;  // noise: of adapters' dropout
+  void fields(FieldVisitor& visit) override;
+};
+
+// A multilayer perceptron: x (..., widths.front()) -> (..., widths.back()). The activation follows
+// each linear layer but the last, and the last if `activate_last`. The constructor throws
+// std::invalid_argument for fewer than two widths.
 class Mlp final : public Module {
  public:
   std::vector<Linear> layers;  // "0", "1", …

@@ -1,12 +1,15 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "autograd/parameter.hpp"
 #include "autograd/random.hpp"
+#include "autograd/restore.hpp"
+#include "autograd/tensor.hpp"
 
 namespace tapestry {
 
@@ -28,28 +31,59 @@ class FieldVisitor final {
   VisitModule module_;
 };
 
-// Fields (parameters and modules, by name), a constructor that takes the random numbers of its
-// initial values, and forward. Parameters are float32 until convert().
+// A layer or model: named fields (parameters and modules), a constructor that draws the initial
+// values, and `forward`. Parameters are float32 until convert().
 class Module {
  public:
   Module() = default;
   Module(Module&&) = default;  // not copied: a copy would share its parameters' memory
   virtual ~Module() = default;
 
-  // Calls visit("name", field) for every field.
+  // Calls visit("name", field) for each field, in the order of declaration.
   virtual void fields(FieldVisitor& visit) = 0;
 
-  // The parameters of the whole tree, with dotted names from here. The call also gives every module
-  // its path: whoever trains, loads or converts a model makes it before the first forward().
+  // Returns the parameters of the whole tree, and gives them dotted names, and modules their paths.
+  // It has to be called before the first forward().
   std::vector<Parameter*> parameters();
 
-  void convert(DType dtype);  // every parameter
+  void convert(DType dtype);  // converts all parameters
 
-  // Dotted, from the module whose parameters() named it; errors name the module by it.
+  // Returns the dotted path from the module whose parameters() was called, for errors.
   const std::string& path() const { return path_; }
 
  private:
   std::string path_ = "model";
 };
+
+// --- initial values of parameters, float32 ---
+
+// Limits the total size of the initial values of this thread while it lives; beyond it they throw
+// InitialValuesTooLarge. A model that is larger than its checkpoint is refused before it fills the
+// memory.
+class InitialValuesLimit final : Restore<std::int64_t> {
+ public:
+  explicit InitialValuesLimit(std::int64_t bytes);
+  static std::int64_t left();  // remaining bytes; the largest number without a limit
+};
+struct InitialValuesTooLarge : std::length_error {
+  using std::length_error::length_error;
+};
+
+// Leaves the initial values of this thread undefined while it lives, because a checkpoint
+// overwrites them; or, with false, draws them again.
+class SkipInitialValues final : Restore<bool> {
+ public:
+  explicit SkipInitialValues(bool is_left_out = true);
+};
+
+// Makes the initial values of this thread a dry run while it lives: models have only shapes.
+class InitialDryRun final : Restore<bool> {
+ public:
+  InitialDryRun();
+};
+
+// Return initial values from N(0, standard_deviation²), and uniform in [-bound, bound).
+Array initial_normal(const Shape& shape, double standard_deviation, Random& init);
+Array initial_uniform(const Shape& shape, double bound, Random& init);
 
 }  // namespace tapestry

@@ -1,7 +1,7 @@
 #include "layers/multi_head_attention.hpp"
 
 #include "autograd/check.hpp"
-#include "autograd/ops/rms_norm.hpp"
+#include "autograd/ops/norms.hpp"
 #include "autograd/ops/rotary.hpp"
 #include "autograd/tape.hpp"
 
@@ -10,7 +10,7 @@ namespace {
 
 thread_local AttentionRecorder* recorder = nullptr;
 
-// The options with the numbers that 0 stands for, if these fit together.
+// Returns the options with 0 replaced by the numbers it stands for. Throws if they do not fit.
 MultiHeadOptions completed_options(MultiHeadOptions options, std::int64_t width) {
   const std::int64_t H = options.heads;
   require(H >= 1 && (options.head_width > 0 || width % H == 0),
@@ -72,7 +72,7 @@ SelfAttention::SelfAttention(std::int64_t width, Random& init, const MultiHeadOp
       key_norm(make_head_norm(options)),
       mechanism(make_attention_mechanism(width, init, options)) {
   require(options.positions != Positions::rotary || options.head_width % 2 == 0,
-          "multi-head attention: rotary positions need an even head width, not {}",
+          "multi-head attention: head width {}; rotary positions need an even one",
           options.head_width);
 }
 
@@ -89,7 +89,7 @@ QueryKeyValue SelfAttention::project(const Tensor& x, RotaryOptions turn, Random
   QueryKeyValue qkv{.packed = query_key_value.forward(x, noise),
                     .query_columns = columns_of(options),
                     .shared_columns = shared_columns_of(options)};
-  if (query_norm) qkv.packed = normalised(qkv);
+  if (query_norm) qkv.packed = normalized(qkv);
   if (options.positions != Positions::rotary) return qkv;
   turn.head_width = options.head_width;
   turn.columns = qkv.columns_before_value();
@@ -98,7 +98,7 @@ QueryKeyValue SelfAttention::project(const Tensor& x, RotaryOptions turn, Random
   return qkv;
 }
 
-Tensor SelfAttention::normalised(const QueryKeyValue& qkv) const {
+Tensor SelfAttention::normalized(const QueryKeyValue& qkv) const {
   const double epsilon = *options.query_key_norm;
   const Tensor queries =
       rms_norm(qkv.packed, query_norm->weight, {.epsilon = epsilon, .columns = qkv.query_columns});
@@ -153,11 +153,11 @@ CrossAttention::CrossAttention(std::int64_t width, std::int64_t source_width, Ra
       key_value(source_width, 2 * width, init, options.input),
       mechanism(make_attention_mechanism(width, init, options)) {
   require(!options.random_features || !options.random_features->gate,
-          "multi-head attention: a gate needs self-attention");
+          "multi-head attention: cross-attention does not support the gate of random features");
   require(columns_of(options) == width && shared_columns_of(options) == width &&
               !options.query_key_norm,
-          "multi-head attention: shared heads, another head width, and a norm of queries and keys "
-          "need self-attention");
+          "multi-head attention: cross-attention does not support key_value_heads, head_width and "
+          "query_key_norm");
 }
 
 KeyValue CrossAttention::project(const Tensor& source, Random* noise) const {

@@ -6,8 +6,9 @@
 
 namespace tapestry {
 
-// One head: softmax(Q Kᵀ / √D + M) V with Q = query(x), K = key(source), V = value(source)
-// (Vaswani et al. 2017, arXiv 1706.03762, eq. 1). x (B, T, C), source (B, S, C') -> (B, T, D).
+// Attention with one head: softmax(Q Kᵀ / √D + M) V with Q = query(x), K = key(source), V =
+// value(source) (Vaswani et al. 2017, arXiv 1706.03762, eq. 1). x (B, T, C), source (B, S, C') ->
+// (B, T, D).
 class Attention final : public Module {
  public:
   Linear query, key, value;
@@ -18,32 +19,31 @@ class Attention final : public Module {
   void fields(FieldVisitor& visit) override;
 };
 
-// Tokens attend to tokens of their own sequence, by H heads of D columns each, whose answers a
-// projection joins (ibid., §3.2.2). Heads may share their keys and values with others (Ainslie et
-// al. 2023, arXiv 2305.13245), and normalise queries and keys (Henry et al. 2020, arXiv 2010.04245)
-// before these are turned by their positions. x (B, T, C) -> (B, T, C).
+// Multi-head self-attention: H heads of width D, whose results a linear map joins (ibid., §3.2.2),
+// x (B, T, C) -> (B, T, C). Heads may share keys and values (Ainslie et al. 2023, arXiv 2305.13245)
+// and normalize queries and keys (Henry et al. 2020, arXiv 2010.04245) before rotary positions.
 class SelfAttention final : public Module {
  public:
-  MultiHeadOptions options;                  // with its number of shared heads and head width
+  MultiHeadOptions options;                  // with key_value_heads and head_width set
   Linear output;                             // (C, H · D), drawn before the others
   Linear query_key_value;                    // ((H + 2 G) · D, C)
   std::optional<Norm> query_norm, key_norm;  // (D)
   std::unique_ptr<AttentionMechanism> mechanism;
 
-  // Heads must divide the width unless head_width is given, be divided by those that they share,
-  // and be of an even width for rotary positions, else std::invalid_argument.
+  // Throws std::invalid_argument unless the heads divide the width or head_width is set,
+  // key_value_heads divides the heads, and the head width is even for rotary positions.
   SelfAttention(std::int64_t width, Random& init, const MultiHeadOptions& wanted);
 
-  // Queries, keys and values of x, whose first token stands at position `first`: of all examples
-  // the same, or each one's own.
+  // Returns the queries, keys and values of x, whose first tokens have the positions `firsts`: one
+  // for all examples, or one for each.
   QueryKeyValue project(const Tensor& x, const std::vector<std::int64_t>& firsts = {0}) const;
-  // The same of tokens whose positions (B, T) int32 are given; empty: from 0 on.
+  // Does the same for tokens with positions (B, T) int32; empty: 0, 1, …
   QueryKeyValue project(const Tensor& x, const Array& positions, Random* noise) const;
 
-  // `noise`, here and below, is of the adapters' dropout; null: evaluate.
+  // `noise`, here and below, is for adapters' dropout; null: evaluation.
   Tensor forward(const Tensor& x, const AttentionOptions& call = {}, Random* noise = nullptr) const;
 
-  // The same for tokens that follow those in the cache, which then holds them as well.
+  // Does the same for tokens that follow those in the cache, and appends them to it.
   std::unique_ptr<AttentionCache> make_cache(std::int64_t batch, std::int64_t capacity) const;
   Tensor forward(const Tensor& x, AttentionCache& cache, const AttentionOptions& call = {}) const;
 
@@ -51,12 +51,12 @@ class SelfAttention final : public Module {
 
  private:
   QueryKeyValue project(const Tensor& x, RotaryOptions turn, Random* noise) const;
-  AttentionOptions completed(AttentionOptions call) const;  // with this layer's heads and window
-  Tensor normalised(const QueryKeyValue& qkv) const;
+  AttentionOptions completed(AttentionOptions call) const;  // adds the heads and the window
+  Tensor normalized(const QueryKeyValue& qkv) const;
 };
 
-// The same, but tokens attend to those of another sequence.
-// x (B, T, C), source (B, S, C') -> (B, T, C).
+// Multi-head cross-attention, to the tokens of another sequence: x (B, T, C), source (B, S, C') ->
+// (B, T, C).
 class CrossAttention final : public Module {
  public:
   MultiHeadOptions options;
@@ -65,13 +65,13 @@ class CrossAttention final : public Module {
   Linear key_value;  // (2C, C')
   std::unique_ptr<AttentionMechanism> mechanism;
 
-  // heads must divide width, and random features have no gate, else std::invalid_argument.
+  // Throws std::invalid_argument for options that cross-attention does not support.
   CrossAttention(std::int64_t width, std::int64_t source_width, Random& init,
                  const MultiHeadOptions& wanted);
 
   Tensor forward(const Tensor& x, const Tensor& source, const AttentionOptions& call = {}) const;
 
-  // In two steps, for a source that is attended to many times.
+  // Do the same in two steps, for a source that is used many times.
   KeyValue project(const Tensor& source, Random* noise = nullptr) const;
   Tensor attend(const Tensor& x, const KeyValue& source, AttentionOptions call = {},
                 Random* noise = nullptr) const;
@@ -79,14 +79,14 @@ class CrossAttention final : public Module {
   void fields(FieldVisitor& visit) override;
 };
 
-// While one is in scope, each SelfAttention and CrossAttention of this thread leaves its weights in
-// it, but not where it reads from a cache. Random features compute none: InputError.
+// Records the weights of each SelfAttention and CrossAttention of this thread while it is in scope,
+// except for calls with a cache. Attention by random features throws InputError.
 class AttentionRecorder final {
  public:
   AttentionRecorder();
 
   struct Entry {
-    std::string path;  // of the layer
+    std::string path;  // path of the layer
     Array weights;     // (B, H, T, S)
   };
   std::vector<Entry> entries;

@@ -1,8 +1,8 @@
 #include "layers/norm.hpp"
 
 #include "autograd/check.hpp"
-#include "autograd/ops/layer_norm.hpp"
-#include "autograd/ops/rms_norm.hpp"
+#include "autograd/ops/activations.hpp"
+#include "autograd/ops/norms.hpp"
 #include "autograd/tape.hpp"
 
 namespace tapestry {
@@ -18,8 +18,8 @@ Tensor Norm::forward(const Tensor& x) const {
     case NormKind::layer:
       return layer_norm(x, weight, *bias, options.epsilon);
     case NormKind::rms:
-      require(x.rank() >= 1 && x.dim(-1) == weight.tensor.size(), "norm: x {} with weight {}",
-              to_string(x.shape()), to_string(weight.tensor.shape()));
+      require(x.rank() >= 1 && x.dim(-1) == weight.tensor.size(), "norm: x {}; expected (..., {})",
+              x.shape(), weight.tensor.size());
       return rms_norm(x, weight, {.epsilon = options.epsilon});
   }
   throw_unhandled("norm");
@@ -28,6 +28,12 @@ Tensor Norm::forward(const Tensor& x) const {
 void Norm::fields(FieldVisitor& visit) {
   visit("weight", weight);
   if (bias) visit("bias", *bias);
+}
+
+Tensor Dropout::forward(const Tensor& x, Random* noise) const {
+  if (!noise || rate == 0) return x;
+  const Scope scope(path());
+  return dropout(x, rate, *noise);
 }
 
 }  // namespace tapestry

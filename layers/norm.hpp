@@ -10,12 +10,12 @@ enum class NormKind { layer, rms };
 
 struct NormOptions {
   NormKind kind = NormKind::layer;
-  double epsilon = 1e-5;  // beneath the root
+  double epsilon = 1e-5;  // ε, added to the variance or mean square
 };
 
-// x (..., C) -> x normalised over C.
-// layer: (x - mean) / √(variance + ε), scaled by weight (C) and shifted by bias (C).
-// rms:   x / √(mean(x²) + ε), scaled by weight (C); nothing is subtracted, and there is no bias.
+// Normalizes the last axis: x (..., C) -> (..., C).
+// layer: weight (x - mean) / √(variance + ε) + bias, with weight and bias (C).
+// rms:   weight x / √(mean(x²) + ε), with weight (C).
 class Norm final : public Module {
  public:
   NormOptions options;
@@ -25,6 +25,17 @@ class Norm final : public Module {
   explicit Norm(std::int64_t width, const NormOptions& wanted = {});
   Tensor forward(const Tensor& x) const;
   void fields(FieldVisitor& visit) override;
+};
+
+// Sets elements of x (...) to 0 at `rate`, see dropout(). Returns x if `noise` is null
+// (evaluation).
+class Dropout final : public Module {
+ public:
+  double rate;
+
+  explicit Dropout(double dropped) : rate(dropped) {}
+  Tensor forward(const Tensor& x, Random* noise) const;
+  void fields(FieldVisitor&) override {}
 };
 
 }  // namespace tapestry

@@ -4,14 +4,14 @@
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/shaping.hpp"
 #include "autograd/tape.hpp"
-#include "layers/initial.hpp"
+#include "layers/module.hpp"
 
 namespace tapestry {
 namespace {
 
 std::optional<Parameter> make_class_token(const PatchEncoderOptions& options, Random& init) {
   if (!options.class_token) return std::nullopt;
-  return Parameter(normal({1, options.block.width}, 0.02, init), Role::embedding);
+  return Parameter(initial_normal({1, options.block.width}, 0.02, init), Role::embedding);
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ Tensor PatchEncoder::forward(const Tensor& x, Random* noise) const {
   const Scope scope(path());
   const std::int64_t N = options.patches, P = options.values, C = options.block.width;
   require(x.rank() == 3 && x.dim(1) == N && x.dim(2) == P,
-          "patch encoder: x {} for {} patches of {} values", to_string(x.shape()), N, P);
+          "patch encoder: x {}; expected (B, {}, {})", x.shape(), N, P);
   Tensor y = projection.forward(x);  // (B, N, C)
   if (class_token)
     y = concat({Array::zeros({x.dim(0), 1, C}, x.dtype()) + class_token->tensor, y}, 1);

@@ -1,21 +1,20 @@
 #pragma once
 
-#include "layers/encoder.hpp"
+#include "layers/transformer_block.hpp"
 
 namespace tapestry {
 
 struct PatchEncoderOptions {
-  std::int64_t patches = 49;  // N, of each input
-  std::int64_t values = 16;   // P, of each patch
+  std::int64_t patches = 49;  // N, number of patches of an input
+  std::int64_t values = 16;   // P, number of values of a patch
   std::int64_t layers = 4;
   TransformerBlockOptions block{};
-  bool class_token = false;  // a learnt token before the patches, to gather what they say
+  bool class_token = false;  // a learned token before the patches
 };
 
-// Patches of an image or of a time series, read as the tokens of a sentence:
-//   x (B, N, P) -> (B, N, C), or (B, 1 + N, C) with the class token first.
-// A linear projection, positions, and a transformer encoder (Dosovitskiy et al. 2020,
-// arXiv 2010.11929, eq. 1 to 4; Nie et al. 2022, arXiv 2211.14730, §3.1).
+// A transformer encoder of patches of an image or a time series, after a linear projection and
+// positions: x (B, N, P) -> (B, N, C), or (B, 1 + N, C) with the class token first (Dosovitskiy et
+// al. 2020, arXiv 2010.11929, eqs. 1 to 4; Nie et al. 2022, arXiv 2211.14730, §3.1).
 class PatchEncoder final : public Module {
  public:
   PatchEncoderOptions options;
@@ -29,7 +28,7 @@ class PatchEncoder final : public Module {
   PatchEncoder(const PatchEncoderOptions& wanted, Random& init);
 
   std::int64_t tokens() const;  // N, or 1 + N
-  // `noise` is dropout's; null: evaluate.
+  // `noise` is for dropout; null: evaluation.
   Tensor forward(const Tensor& x, Random* noise = nullptr) const;
   void fields(FieldVisitor& visit) override;
 };

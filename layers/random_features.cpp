@@ -7,18 +7,17 @@
 #include "autograd/check.hpp"
 #include "autograd/ops/activations.hpp"
 #include "autograd/ops/arithmetic.hpp"
+#include "autograd/ops/linear_attention.hpp"
 #include "autograd/ops/matmul.hpp"
-#include "autograd/ops/random_features.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "autograd/ops/shaping.hpp"
 #include "autograd/tape.hpp"
-#include "layers/initial.hpp"
+#include "layers/module.hpp"
 
 namespace tapestry {
 namespace {
 
-// Makes the rows (n, d) of each group of d orthogonal, and leaves their lengths as they are:
-// Gram-Schmidt.
+// Makes the rows (n, d) of each group of d orthogonal by Gram-Schmidt, and keeps their lengths.
 void orthogonalize(std::span<float> rows, std::size_t d) {
   const auto row = [&](std::size_t i) { return rows.subspan(i * d, d); };
   const auto dot = [](std::span<const float> x, std::span<const float> y) {
@@ -37,8 +36,9 @@ void orthogonalize(std::span<float> rows, std::size_t d) {
 
 Array draw(std::int64_t heads, std::int64_t head_width, Random& init,
            const RandomFeaturesOptions& options) {
-  require(options.features >= 1, "random features: {} of them", options.features);
-  Array projection = normal({heads, options.features, head_width}, 1, init);
+  require_value(options.features >= 1, "random features", "features", options.features,
+                "1 or more");
+  Array projection = initial_normal({heads, options.features, head_width}, 1, init);
   if (options.map == FeatureMap::trigonometric) return projection;
   const auto values = projection.mutable_values<float>();
   const std::size_t head = values.size() / heads;

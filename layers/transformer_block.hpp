@@ -1,7 +1,6 @@
 #pragma once
 
-#include "layers/dropout.hpp"
-#include "layers/feed_forward.hpp"
+#include "layers/mlp.hpp"
 #include "layers/multi_head_attention.hpp"
 #include "layers/norm.hpp"
 
@@ -11,18 +10,18 @@ enum class NormPlacement { pre, post };
 
 struct TransformerBlockOptions {
   std::int64_t width = 128;       // C
-  std::int64_t source_width = 0;  // C' of the sequence that is also attended to; 0: none
-  MultiHeadOptions attention{};   // of self- and cross-attention alike
+  std::int64_t source_width = 0;  // C' of the source of cross-attention; 0: none
+  MultiHeadOptions attention{};   // of self- and cross-attention
   FeedForwardOptions feed_forward{};
   NormPlacement norm = NormPlacement::pre;
   NormOptions norms{};
   double dropout = 0;
 };
 
-// x (B, T, C) -> (B, T, C): self-attention, cross-attention to a source (B, S, C') where the block
-// has one (a decoder's), and a feed-forward, each a branch A of the residual stream.
+// A transformer block, x (B, T, C) -> (B, T, C): self-attention, cross-attention to a source
+// (B, S, C') in a decoder, and a feed-forward network, each a branch A of the residual stream:
 // pre:  x + A(N(x))   (Xiong et al. 2020, arXiv 2002.04745)
-// post: N(x + A(x))   (Vaswani et al. 2017)
+// post: N(x + A(x))   (Vaswani et al. 2017, arXiv 1706.03762)
 class TransformerBlock final : public Module {
  public:
   Norm attention_norm;
@@ -38,9 +37,9 @@ class TransformerBlock final : public Module {
 
   struct Context {
     AttentionOptions attention{};
-    Random* noise = nullptr;          // of all dropouts; null: evaluate
-    AttentionCache* cache = nullptr;  // null: attend to x alone
-    KeyValue source{};                // as cross_attention.project gives it
+    Random* noise = nullptr;          // for dropout; null: evaluation
+    AttentionCache* cache = nullptr;  // null: attends to x only
+    KeyValue source{};                // the result of cross_attention.project()
     AttentionOptions source_attention{};
   };
   Tensor forward(const Tensor& x, const Context& context) const;
@@ -51,8 +50,20 @@ class TransformerBlock final : public Module {
   Tensor residual(const Tensor& x, const Norm& branch_norm, Branch branch, Random* noise) const;
 };
 
-// A cache for each block's own attention, of that many tokens.
+// Returns a cache for the self-attention of each block, with room for `tokens` tokens.
 AttentionCaches make_caches(const std::vector<TransformerBlock>& blocks, std::int64_t batch,
                             std::int64_t tokens);
+
+// A stack of transformer blocks without causal mask: x (B, T, C) -> (B, T, C). With pre-norm, the
+// owner has to normalize the result.
+class Encoder final : public Module {
+ public:
+  std::vector<TransformerBlock> blocks;
+
+  Encoder() = default;  // without blocks
+  Encoder(std::int64_t layers, const TransformerBlockOptions& block, Random& init);
+  Tensor forward(const Tensor& x, const TransformerBlock::Context& context) const;
+  void fields(FieldVisitor& visit) override;
+};
 
 }  // namespace tapestry

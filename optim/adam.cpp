@@ -33,7 +33,7 @@ void AdamW::update(const Update& update) const {
   const double bias1 = 1 - std::pow(options_.beta1, update.step);
   const double bias2 = 1 - std::pow(options_.beta2, update.step);
   dispatch(update.parameter.dtype(), [&]<class T>() {
-    // Every factor is rounded to the parameter's type once. `clip` scales the gradient.
+    // Each factor is rounded to the parameter's type once. `clip` scales the gradient.
     const T beta1 = options_.beta1, beta2 = options_.beta2, epsilon = options_.epsilon;
     const T rest1 = 1 - options_.beta1, rest2 = 1 - options_.beta2, clip = update.scale;
     const T rate = update.learning_rate / bias1, root = 1 / std::sqrt(bias2);

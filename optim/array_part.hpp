@@ -9,20 +9,20 @@ namespace tapestry {
 
 inline constexpr std::int64_t elements_a_piece = 16384;
 
-// The elements [begin, end) of one of several arrays.
+// The elements [begin, end) of the array with this index.
 struct ArrayPart {
   std::size_t array = 0;
   std::int64_t begin = 0, end = 0;
   std::int64_t size() const { return end - begin; }
 };
 
-// A part that lies in one piece.
+// A part of an array within one piece.
 struct Fragment : ArrayPart {
   std::int64_t piece = 0;
 };
 
-// Arrays of so many elements, laid end to end and cut into pieces of one size: what of each array
-// lies in each piece, in order.
+// Returns the fragments, in order, of arrays of these sizes, concatenated and cut into pieces of
+// elements_a_piece.
 inline std::vector<Fragment> fragments_of(const std::vector<std::int64_t>& sizes) {
   std::vector<Fragment> fragments;
   std::int64_t first = 0;  // of the array, in the whole
@@ -36,8 +36,8 @@ inline std::vector<Fragment> fragments_of(const std::vector<std::int64_t>& sizes
   return fragments;
 }
 
-// Calls fn(fragment) for each: those of a piece one after the other on one thread. So many small
-// arrays are one loop, and a large one is many pieces.
+// Calls fn(fragment) for each fragment, those of one piece sequentially on one thread. So a loop
+// over many small arrays or a large one is divided evenly.
 template <class Fn>
 void for_each_fragment(const std::vector<Fragment>& fragments, Fn fn) {
   if (fragments.empty()) return;

@@ -7,7 +7,7 @@
 namespace tapestry {
 namespace {
 
-// f(weights, values) for pieces of each parameter and of the array beside it.
+// Calls f(weights, values) for pieces of each parameter and of its array.
 template <class F>
 void for_each_piece(const std::vector<Parameter*>& parameters, const OptimizerState& arrays,
                     const F& f) {

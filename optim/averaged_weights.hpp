@@ -4,22 +4,22 @@
 
 namespace tapestry {
 
-// An exponential moving average of a model's weights, which often does better than the weights
-// themselves (Polyak & Juditsky 1992; Tarvainen & Valpola 2017, arXiv 1703.01780). After step t
+// The exponential moving average of a model's weights, which often generalizes better than the
+// weights (Polyak & Juditsky 1992; Tarvainen & Valpola 2017, arXiv 1703.01780). After step t
 //   average += (1 - min(decay, (1 + t) / (10 + t))) (weight - average),
-// so that it soon forgets the weights that were drawn. The same bits on any number of threads.
+// so that the initial weights are soon forgotten. It has the same bits for any number of threads.
 class AveragedWeights {
  public:
-  // Begins with the weights. Fixed parameters are left out.
+  // Starts with the current weights. Fixed parameters are ignored.
   AveragedWeights(std::vector<Parameter*> parameters, double decay);
 
-  void follow(std::int64_t step);  // the optimiser's step, from 1, was done
+  void follow(std::int64_t step);  // updates the average after step 1, 2, …
 
-  // The model takes the averages, and the weights stand here: until the next exchange.
+  // Swaps the weights of the model with the averages.
   void exchange();
 
-  // "weights.<parameter>", for a checkpoint that is made while the model has the averages, and into
-  // which a resumed training's weights are read.
+  // Returns the arrays by name, "weights.<parameter>": while the model has the averages, a
+  // checkpoint saves and restores the weights from here.
   const OptimizerState& arrays() const { return arrays_; }
 
  private:

@@ -16,16 +16,17 @@ Optimizer::Optimizer(std::vector<Parameter*> parameters, const WeightDecay& deca
 }
 
 void Optimizer::keep_to(std::vector<ArrayPart> share) {
-  require(slots_.empty() && steps_ == 0, "optimizer: another share after its first step");
+  require(slots_.empty() && steps_ == 0,
+          "optimizer: keep_to() was called after the first step; call it before");
   for (const ArrayPart& part : share)
     require(part.array < parameters_.size() && part.begin >= 0 && part.begin < part.end &&
                 part.end <= parameters_[part.array]->tensor.size(),
-            "optimizer: a share of elements [{}, {}) of parameter {}", part.begin, part.end,
+            "optimizer: [{}, {}) is not a range of elements of parameter {}", part.begin, part.end,
             part.array);
   share_ = std::move(share);
 }
 
-// Late, because slot_names() belongs to the subclass.
+// Called late, because slot_names() belongs to the subclass.
 void Optimizer::make_slots() const {
   if (!slots_.empty()) return;
   for (const ArrayPart& part : share_) {
@@ -42,11 +43,11 @@ void Optimizer::step(const Gradients& gradients, double learning_rate, double sc
   make_slots();
   for (const Parameter* parameter : parameters_)
     require(gradients.find(*parameter) != nullptr, "optimizer: parameter {} {} has no gradient",
-            parameter->name, to_string(parameter->tensor.shape()));
+            parameter->name, parameter->tensor.shape());
   ++steps_;
   std::vector<std::int64_t> sizes;
   sizes.reserve(share_.size());
-  double bytes = 0;  // a gradient is read; a parameter and its slots are read and written
+  double bytes = 0;  // reads the gradient; reads and writes parameter and slots
   for (std::size_t i = 0; i < share_.size(); ++i) {
     sizes.push_back(share_[i].size());
     bytes += static_cast<double>(share_[i].size() *
@@ -90,8 +91,8 @@ std::vector<Optimizer::Slot> Optimizer::state() const {
 OptimizerState whole_state(const Optimizer& optimizer) {
   OptimizerState state;
   for (const Optimizer::Slot& slot : optimizer.state()) {
-    require(slot.part.size() == slot.parameter.tensor.size(), "whole_state: {} is not whole",
-            slot.name);
+    require(slot.part.size() == slot.parameter.tensor.size(),
+            "whole_state: {} is only a shard of the optimizer state", slot.name);
     state.emplace_back(slot.name, slot.values);
   }
   return state;

@@ -10,41 +10,41 @@
 #include <variant>
 #include <vector>
 
-#include "autograd/parameter.hpp"
 #include "autograd/tape.hpp"
+#include "autograd/tensor.hpp"
 #include "optim/array_part.hpp"
 
 namespace tapestry {
 
-// Decoupled: with gradients of 0, a parameter shrinks by (1 - η λ) a step.
+// Decoupled weight decay: each step multiplies a parameter by 1 - η λ.
 struct WeightDecay {
   double rate = 0;   // λ
-  bool all = false;  // also biases, norms and embeddings
+  bool all = false;  // decays biases, norms and embeddings as well as weights
 };
 
-// Moves parameters, but fixed ones, against their gradients. A subclass is the mathematics of an
-// element.
+// Updates the parameters, except fixed ones, from their gradients. A subclass implements the update
+// of a range of elements.
 class Optimizer {
  public:
   explicit Optimizer(std::vector<Parameter*> parameters, const WeightDecay& decay = {});
   virtual ~Optimizer() = default;
 
-  // One step with gradients scaled by `scale` (clipping's factor). A parameter that has no
-  // gradient is std::invalid_argument, which names it.
+  // Makes a step with the gradients times `scale`, the factor of clipping. Throws
+  // std::invalid_argument for a parameter without gradient.
   void step(const Gradients& gradients, double learning_rate, double scale = 1);
 
   std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps) { steps_ = steps; }
 
-  // Before the first step: moves only these parts of the parameters, in order, whose index does not
-  // count fixed ones, and keeps a state of no others.
+  // Restricts updates and state to these parts of the parameters, in ascending order; the index
+  // does not count fixed parameters. Throws std::invalid_argument after the first step.
   void keep_to(std::vector<ArrayPart> share);
 
-  // What a checkpoint keeps: "first_moment.<parameter>" and its like, zeros before the first step.
+  // An array of the optimizer state, which checkpoints save: zeros before the first step.
   struct Slot {
     std::string name, kind;  // "first_moment.<parameter>", "first_moment"
     const Parameter& parameter;
-    ArrayPart part;  // of the parameter: all of it, unless keep_to() said less
+    ArrayPart part;  // the part of the parameter, which is whole unless keep_to() was called
     Array values;
   };
   std::vector<Slot> state() const;
@@ -53,18 +53,18 @@ class Optimizer {
   const std::vector<Parameter*>& parameters() const { return parameters_; }  // without fixed ones
 
  protected:
-  // Of the elements [begin, end) of one parameter, its gradient and its slots.
+  // The elements [begin, end) of one parameter, with its gradient and its slots.
   struct Update {
     Array parameter;        // written in place
     const Array& gradient;  // before scaling
     const std::vector<Array>& slots;
-    std::int64_t slots_begin;  // the element of the parameter that a slot's first one belongs to
+    std::int64_t slots_begin;  // index in the parameter of the first element of a slot
     std::int64_t begin, end;
     double scale, learning_rate;
-    double weight_decay;  // 0 where the parameter is excluded
+    double weight_decay;  // 0 if the parameter does not decay
     std::int64_t step;    // from 1
 
-    // Those elements of the parameter or its gradient, and of a slot.
+    // Return these elements of the parameter or its gradient, and of a slot.
     template <class T>
     std::span<T> of(Array array) const {
       return array.mutable_values<T>().subspan(begin, end - begin);
@@ -82,46 +82,48 @@ class Optimizer {
 
   WeightDecay decay_;
   std::vector<Parameter*> parameters_;
-  std::vector<ArrayPart> share_;                   // of them
-  mutable std::vector<std::vector<Array>> slots_;  // one list a part of the share
+  std::vector<ArrayPart> share_;                   // the updated parts of parameters_
+  mutable std::vector<std::vector<Array>> slots_;  // for each part of the share
   std::int64_t steps_ = 0;
 };
 
-// An optimiser's arrays, each of a whole parameter, by their names.
+// The arrays of an optimizer by name, each for a whole parameter.
 using OptimizerState = std::vector<std::pair<std::string, Array>>;
-OptimizerState whole_state(const Optimizer& optimizer);  // of one that keeps to no share
+// Throws std::invalid_argument after keep_to().
+OptimizerState whole_state(const Optimizer& optimizer);
 
-// What a setting may be.
+// The value of a setting.
 using OptimizerValue = std::variant<bool, std::int64_t, double>;
-using OptimizerValues = std::map<std::string, OptimizerValue>;  // by the settings' names
+using OptimizerValues = std::map<std::string, OptimizerValue>;  // by name of the setting
 
 struct AllowedRange {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
 };
 
-// An option of an optimiser that can be given by name.
+// An option of an optimizer that is set by name.
 struct OptimizerSetting {
   std::string name;
   OptimizerValue fallback;  // the default; its type is the setting's
   std::string help;
-  AllowedRange range{};  // of a number
+  AllowedRange range{};  // for a number
 };
 
 struct OptimizerType {
   std::vector<OptimizerSetting> settings;
-  // Settings that `values` does not name keep their defaults; names of no setting are ignored.
+  // Constructs the optimizer. Settings without a value keep their defaults; other values are
+  // ignored.
   std::function<std::unique_ptr<Optimizer>(std::vector<Parameter*>, const OptimizerValues& values)>
       make;
 
   bool has(const std::string& setting) const;
 };
 
-// Optimisers by name. Each one's source file registers it. Settings of two optimisers that share a
-// name mean the same, with the same default and range.
+// Returns the optimizers by name, which their sources register. Settings of two optimizers with the
+// same name have the same meaning, default and range.
 std::map<std::string, OptimizerType>& optimizer_registry();
 
-// The declaration of a setting: the field of the options that it is, from which its default comes.
+// Declares a setting by the field of the options that it sets, which has the default.
 template <class Options>
 struct Setting {
   using Field = std::variant<bool Options::*, std::int64_t Options::*, double Options::*>;
@@ -133,7 +135,7 @@ struct Setting {
 
 inline constexpr const char* weight_decay_setting = "weight_decay";
 
-// Those of an optimiser that decays weights, after its own.
+// Returns the settings with those of weight decay appended.
 template <class Options>
 std::vector<Setting<Options>> with_weight_decay(std::vector<Setting<Options>> settings) {
   settings.push_back({weight_decay_setting,
@@ -145,8 +147,8 @@ std::vector<Setting<Options>> with_weight_decay(std::vector<Setting<Options>> se
   return settings;
 }
 
-// At namespace scope in its source file: registers the optimiser T, which is made from parameters
-// and its T::Options.
+// Registers the optimizer T when it is defined at namespace scope in T's source. T is constructed
+// from parameters and T::Options.
 template <class T>
 struct RegisterOptimizer {
   using Options = typename T::Options;
@@ -163,7 +165,7 @@ struct RegisterOptimizer {
 
  private:
   static OptimizerValue default_of(const typename Setting<Options>::Field& field) {
-    static const Options defaults{};  // static: of a local one GCC thinks that its padding is read
+    static const Options defaults{};  // static: GCC warns of a local one that its padding is read
     return std::visit([](auto member) { return OptimizerValue(defaults.*member); }, field);
   }
 

@@ -6,11 +6,11 @@ namespace tapestry {
 
 struct SgdOptions {
   double momentum = 0;
-  double weight_decay = 0;  // decoupled
-  bool decay_all = false;   // also biases, norms and embeddings
+  double weight_decay = 0;  // λ, decoupled
+  bool decay_all = false;   // decays biases, norms and embeddings as well
 };
 
-// Stochastic gradient descent with momentum (Polyak 1964), as PyTorch counts it:
+// Stochastic gradient descent with momentum (Polyak 1964), in PyTorch's form:
 //   v = μ v + g,  θ = θ - η v - η λ θ
 class Sgd final : public Optimizer {
  public:

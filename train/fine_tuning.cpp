@@ -9,7 +9,7 @@
 
 #include "autograd/buffer_pool.hpp"
 #include "layers/adapters.hpp"
-#include "layers/initial.hpp"
+#include "layers/module.hpp"
 #include "train/config/keys.hpp"
 
 namespace tapestry {
@@ -19,7 +19,7 @@ bool names(const std::vector<std::string>& targets, const std::string& target) {
   return std::ranges::count(targets, target) > 0;
 }
 
-// A map of several has one adapter, or each of them its own.
+// Throws InputError if both a packed map and one of its parts are targets.
 void expect_apart(const Config& config, const std::string& whole,
                   const std::vector<std::string>& parts) {
   const std::vector<std::string>& targets = config[key::adapter_targets];
@@ -28,8 +28,8 @@ void expect_apart(const Config& config, const std::string& whole,
                   "{} is a part of {}; leave one of them out", part, whole);
 }
 
-// The changes of a map of that many ranks are about as large as the map itself. Several that left
-// as one may have more than its smaller side.
+// Returns the largest useful rank. A sum of adapters with smaller ranks may need more than the
+// smaller side of the map.
 std::int64_t highest_rank(const AdapterTarget& target) {
   return target.rows + target.linear->weight.tensor.dim(1);
 }
@@ -40,22 +40,22 @@ void add_adapters(Module& model, const Config& config) {
   std::set<std::string> known;
   for (const AdapterTarget& target : all) known.insert(target.name);
   config.expect(!known.empty(), key::adapter_rank,
-                "this model has no transformer blocks whose weights could be changed so");
+                "the model has no transformer blocks, whose weights adapters change");
   config.expect(!targets.empty(), key::adapter_targets, "expected one of {}",
                 fmt::join(known, ", "));
   for (const std::string& target : targets)
-    config.expect(known.contains(target), key::adapter_targets,
-                  "this model's blocks have no {}: expected {}", target, fmt::join(known, ", "));
+    config.expect(known.contains(target), key::adapter_targets, "unknown target {}; expected {}",
+                  target, fmt::join(known, ", "));
   expect_apart(config, "query_key_value", {"query", "key", "value"});
   expect_apart(config, "expand", {"gate", "up"});
   for (const AdapterTarget& target : all)
     config.expect(!names(targets, target.name) || config[key::adapter_rank] <= highest_rank(target),
-                  key::adapter_rank, "expected at most {}, the rows and columns of {}",
+                  key::adapter_rank, "expected at most {}, the number of rows and columns of {}",
                   highest_rank(target), target.name);
   Random init(seed_of(config), Stream::adapters);
   const auto rank = static_cast<double>(config[key::adapter_rank]);
-  const SkipInitialValues drawn(false);  // what they adapt may be a checkpoint's, without adapters
-  // The limit is for what the checkpoint holds; the ranks bound what is new.
+  const SkipInitialValues drawn(false);  // the base model may be loaded without
+  // The limit applies to the checkpoint only; the ranks limit the size of adapters.
   const InitialValuesLimit unlimited(std::numeric_limits<std::int64_t>::max());
   try {
     add_adapters(model,
@@ -69,7 +69,7 @@ void add_adapters(Module& model, const Config& config) {
   }
 }
 
-// "blocks.5.*" and "blocks.5" name the same parameters, "head.weight" one.
+// Returns whether a pattern matches: "blocks.5.*" and "blocks.5" match the same parameters.
 bool matches(const std::string& pattern, const std::string& name) {
   const auto is_like = [&](const std::string& wanted) {
     return fnmatch(wanted.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
@@ -77,7 +77,7 @@ bool matches(const std::string& pattern, const std::string& name) {
   return is_like(pattern) || is_like(pattern + ".*");
 }
 
-// The modules, from the outermost in, and the parameters: what a pattern may have meant.
+// Returns the names of all modules and parameters, for suggestions.
 std::vector<std::string> names_in(const std::vector<Parameter*>& parameters) {
   std::set<std::string> names;
   for (const Parameter* parameter : parameters)
@@ -94,7 +94,7 @@ void fix_others(const std::vector<Parameter*>& parameters, const Config& config)
     const bool is_known = std::ranges::any_of(parameters, [&](const Parameter* parameter) {
       return parameter->role != Role::fixed && matches(pattern, parameter->name);
     });
-    config.expect(is_known, key::trainable, "this model has no such parameter to train: {}{}",
+    config.expect(is_known, key::trainable, "no parameter of the model matches {}{}",
                   to_toml(Value(pattern)), did_you_mean(pattern, names_in(parameters), "\""));
   }
   for (Parameter* parameter : parameters)

@@ -15,19 +15,18 @@
 #include <string>
 #include <vector>
 
-// The program itself runs on any processor: it chooses the library of an instruction level, loads
-// it and calls its tapestry_main, which train/commands/command_line.hpp declares. (glibc would
-// choose among the same folders, but before main(), where neither TAPESTRY_LEVEL nor a refusal has
-// a place.)
+// The program runs on any processor: it chooses the library of an instruction level, loads it and
+// calls its tapestry_main, which train/commands/command_line.hpp declares. (glibc would choose
+// among the same folders, but before main(), without TAPESTRY_LEVEL or a message.)
 namespace {
 
 constexpr int failed_status = 1, wrong_input_status = 2;
 
-// An instruction level of x86-64 (System V ABI, section 3.1.1), or all that there is elsewhere.
+// An instruction level of x86-64 (System V ABI, section 3.1.1), or the only one elsewhere.
 struct Level {
-  std::string name;       // as TAPESTRY_LEVEL has it
-  std::string folder;     // of its libraries, below TAPESTRY_LIBRARY_FOLDER
-  bool supported = true;  // by this processor and its system
+  std::string name;       // value of TAPESTRY_LEVEL
+  std::string folder;     // folder of its library in TAPESTRY_LIBRARY_FOLDER
+  bool supported = true;  // supported by this processor and system
 };
 
 #ifdef __x86_64__
@@ -50,7 +49,7 @@ bool supports_v4() {
 }
 #endif
 
-// The best first.
+// Returns all levels, the best first.
 std::vector<Level> known_levels() {
 #ifdef __x86_64__
   return {{"v4", "/glibc-hwcaps/x86-64-v4", supports_v4()},
@@ -77,8 +76,8 @@ std::string names_of(const std::vector<Level>& levels, bool (*wanted)(const Leve
   return names.empty() ? "none" : names;
 }
 
-// The level that TAPESTRY_LEVEL names, as "v3" or "x86-64-v3", or else the best one that is both
-// built and supported. std::invalid_argument where there is none.
+// Returns the level that TAPESTRY_LEVEL names, as "v3" or "x86-64-v3", or else the best one that is
+// built and supported. Throws std::invalid_argument if there is none.
 Level chosen_level() {
   const std::vector<Level> levels = known_levels();
   const char* variable = std::getenv("TAPESTRY_LEVEL");
@@ -90,36 +89,39 @@ Level chosen_level() {
   for (const Level& level : levels) {
     if (wanted.empty() ? !is_supported(level) || !is_built(level) : level.name != wanted) continue;
     if (!is_supported(level))
-      throw std::invalid_argument(asked + ": this processor lacks its instructions; it supports " +
+      throw std::invalid_argument(asked +
+                                  ": this processor lacks its instructions; expected one of " +
                                   names_of(levels, is_supported));
     if (!is_built(level))
-      throw std::invalid_argument(asked + ": not built; built are " + names_of(levels, is_built));
+      throw std::invalid_argument(asked + ": not built; expected one of " +
+                                  names_of(levels, is_built));
     return level;
   }
   if (!wanted.empty())
-    throw std::invalid_argument(asked + ": no such level; there are " +
+    throw std::invalid_argument(asked + ": unknown level; expected one of " +
                                 names_of(levels, [](const Level&) { return true; }));
   const std::string supported = names_of(levels, is_supported);
   throw std::invalid_argument(
-      supported == "none" ? "this processor lacks what x86-64-v2 has (SSE4.2), the least"
-                          : "this processor supports " + supported + " of x86-64, and built are " +
-                                names_of(levels, is_built) + ": build it here, or for " +
-                                "all levels (cmake --preset package)");
+      supported == "none"
+          ? "this processor lacks SSE4.2, which the lowest level, x86-64-v2, needs"
+          : "no level of this processor (" + supported + ") is built (" +
+                names_of(levels, is_built) + "); build it on this machine, or all " +
+                "levels with cmake --preset package");
 }
 
-// A standard stream that was closed would lend its number to the next file that is opened, and what
-// is said would be written there. Opened so that its use fails, as that of a closed one does.
+// Opens closed standard streams, so that the next file does not get their number and the program's
+// output. Their use still fails, as that of a closed stream does.
 void take_closed_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(stream, F_GETFD) < 0)
-      open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);  // the least that is free
+      open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);  // the smallest free one
 }
 
 }  // namespace
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
-// Clang's OpenMP keeps the tables of its threads to the end.
+// Clang's OpenMP keeps its tables until the end.
 extern "C" const char* __lsan_default_suppressions() { return "leak:libomp"; }
 #endif
 #endif

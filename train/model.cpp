@@ -18,7 +18,7 @@
 namespace tapestry {
 namespace {
 
-// (..., columns) -> a row for each of the others.
+// Returns a tensor (..., columns) as rows.
 Matrix matrix_of(const Tensor& tensor) {
   const Array numbers = tensor.value().to(DType::float32);
   const auto values = numbers.values<float>();
@@ -28,7 +28,7 @@ Matrix matrix_of(const Tensor& tensor) {
           .values = {values.begin(), values.end()}};
 }
 
-// N · columns numbers -> (N, columns).
+// Returns N · columns numbers as (N, columns). Throws std::invalid_argument for another number.
 Array rows_of(const char* method, std::span<const float> numbers, std::int64_t columns,
               const std::string& what) {
   const std::int64_t n = std::ssize(numbers);
@@ -71,47 +71,51 @@ WritingOptions writing_options(const GenerationOptions& options) {
           .stops = options.stop};
 }
 
-// InputError where a program could do nothing with it, before the data of its task are asked for.
+// Loads a model without its data. Throws InputError if its task has no methods here.
 TrainedModel load_usable(const std::string& run) {
   const Checkpoint checkpoint = trained_head(run);
   const Config config = config_of(checkpoint);
   std::vector<std::string> usable;
   for (const auto& [name, spec] : task_registry())
     if (spec.is_usable_in_programs) usable.push_back(name);
-  expect_input(spec_of(config).is_usable_in_programs,
-               "{}: is of the task {}; a program can use models of {}", checkpoint.path,
-               config[key::task], fmt::join(usable, ", "));
+  expect_input(spec_of(config).is_usable_in_programs, "{}: its task is {}; expected {}",
+               checkpoint.path, config[key::task], fmt::join(usable, ", "));
   return load_trained(checkpoint, config, false);
 }
+
+// The task of a method's call, and the precision of matrix products during the call.
+template <class OwnTask>
+struct TaskCall {
+  OwnTask& task;
+  UseMatmulPrecision precision;
+};
 
 }  // namespace
 
 struct Model::Loaded {
   explicit Loaded(const std::string& run)
-      : trained(load_usable(run)),
-        task(trained.config[key::task]),
-        precision(trained.config[key::precision]) {}
+      : trained(load_usable(run)), task(trained.config[key::task]) {}
 
-  // std::invalid_argument where the model is of another task than the method's.
+  // Throws std::invalid_argument if the method belongs to another task.
   template <class OwnTask>
-  OwnTask& as(const char* method, const char* expected) const {
+  TaskCall<OwnTask> call(const char* method, const char* expected) const {
     auto* own = task_as<OwnTask>(*trained.task);
     require(own != nullptr, "{}: the model is of the task {}; expected {}", method, task, expected);
-    return *own;
+    return {*own, UseMatmulPrecision(trained.config[key::precision])};
   }
-  const LanguageModel& language(const char* method) const {
-    return as<const LanguageModel>(method, "language-model");
+  auto language(const char* method) const {
+    return call<const LanguageModel>(method, "language-model");
   }
-  VaeTask& vae(const char* method) const { return as<VaeTask>(method, "vae"); }
-  Forecast& forecaster(const char* method) const { return as<Forecast>(method, "forecast"); }
+  auto vae(const char* method) const { return call<VaeTask>(method, "vae"); }
+  auto forecast(const char* method) const { return call<Forecast>(method, "forecast"); }
+
   const ImageData& images(const char* method) const {
     if (auto* vae = task_as<VaeTask>(*trained.task)) return vae->data();
-    return as<ImageClassification>(method, "vae or image-classification").data();
+    return call<ImageClassification>(method, "vae or image-classification").task.data();
   }
 
   TrainedModel trained;
   std::string task;
-  MatmulPrecision precision;
 };
 
 Model::Model(const std::string& run) : loaded_(std::make_unique<const Loaded>(run)) {}
@@ -124,26 +128,25 @@ const std::string& Model::task() const { return loaded_->task; }
 // --- language-model ---
 
 std::vector<std::int32_t> Model::tokenize(std::string_view text) const {
-  return loaded_->language("tokenize").tokenizer().encode(text);
+  return loaded_->language("tokenize").task.tokenizer().encode(text);
 }
 
 std::string Model::detokenize(std::span<const std::int32_t> tokens) const {
-  const Tokenizer& tokenizer = loaded_->language("detokenize").tokenizer();
+  const Tokenizer& tokenizer = loaded_->language("detokenize").task.tokenizer();
   require_tokens("detokenize", tokens, tokenizer.size());
   return tokenizer.decode(tokens);
 }
 
-std::int64_t Model::vocabulary() const { return loaded_->language("vocabulary").vocabulary(); }
+std::int64_t Model::vocabulary() const { return loaded_->language("vocabulary").task.vocabulary(); }
 
 std::int64_t Model::context() const {
-  if (task() == "forecast") return loaded_->forecaster("context").model().options.context;
-  return loaded_->as<const LanguageModel>("context", "language-model or forecast").context();
+  if (task() == "forecast") return loaded_->forecast("context").task.model().options.context;
+  return loaded_->call<const LanguageModel>("context", "language-model or forecast").task.context();
 }
 
 std::string Model::generate(std::string_view prompt, const GenerationOptions& options,
                             const TakeText& take) const {
-  const LanguageModel& task = loaded_->language("generate");
-  const UseMatmulPrecision use(loaded_->precision);
+  const auto [task, precision] = loaded_->language("generate");
   std::string text;
   const TextGenerator writer(task, writing_options(options));
   writer.write(writer.first_tokens(std::string(prompt)), 0, [&](std::string_view piece) {
@@ -156,10 +159,9 @@ std::string Model::generate(std::string_view prompt, const GenerationOptions& op
 std::vector<std::int32_t> Model::generate(std::span<const std::int32_t> prompt,
                                           const GenerationOptions& options,
                                           const TakeToken& take) const {
-  const LanguageModel& task = loaded_->language("generate");
+  const auto [task, precision] = loaded_->language("generate");
   require(!prompt.empty(), "generate: no tokens; expected at least one");
   require_tokens("generate", prompt, task.vocabulary());
-  const UseMatmulPrecision use(loaded_->precision);
   std::vector<std::int32_t> tokens;
   TextGenerator(task, writing_options(options))
       .write_tokens({prompt.begin(), prompt.end()}, 0, [&](std::int32_t token) {
@@ -170,14 +172,13 @@ std::vector<std::int32_t> Model::generate(std::span<const std::int32_t> prompt,
 }
 
 Matrix Model::logits(std::span<const std::int32_t> tokens) const {
-  const LanguageModel& task = loaded_->language("logits");
+  const auto [task, precision] = loaded_->language("logits");
   const std::int64_t most = std::holds_alternative<Transformer>(task.network())
                                 ? task.context()
                                 : std::numeric_limits<std::int64_t>::max();
   require(!tokens.empty() && std::ssize(tokens) <= most, "logits: {} tokens; expected 1 to {}",
           tokens.size(), most);
   require_tokens("logits", tokens, task.vocabulary());
-  const UseMatmulPrecision use(loaded_->precision);
   const Array read = one_row({tokens.begin(), tokens.end()});
   return matrix_of(
       std::visit([&](const auto& network) { return network.forward(read); }, task.network()));
@@ -186,12 +187,11 @@ Matrix Model::logits(std::span<const std::int32_t> tokens) const {
 // --- translation ---
 
 std::string Model::translate(std::string_view sentence) const {
-  auto& task = loaded_->as<Translation>("translate", "translation");
+  const auto [task, precision] = loaded_->call<Translation>("translate", "translation");
   const ParallelCorpus& corpus = task.corpus();
   const std::vector<std::int32_t> source = corpus.encode(sentence);
   require(!source.empty() && std::ssize(source) <= corpus.context,
           "translate: {} tokens; expected 1 to {}", source.size(), corpus.context);
-  const UseMatmulPrecision use(loaded_->precision);
   return corpus.decode(
       tapestry::translate(task.model(), one_row(source), {}, task.decoding()).front());
 }
@@ -205,9 +205,8 @@ const std::vector<std::string>& Model::class_names() const {
 }
 
 Latents Model::encode(std::span<const float> images) const {
-  VaeTask& task = loaded_->vae("encode");
+  const auto [task, precision] = loaded_->vae("encode");
   const Array x = images_of("encode", images, task.data());
-  const UseMatmulPrecision use(loaded_->precision);
   const Vae::Posterior posterior = task.model().encode(x);
   Latents latents{.means = matrix_of(posterior.mean)};
   if (task.variational()) latents.log_variances = matrix_of(2.0 * posterior.log_sigma);
@@ -215,47 +214,45 @@ Latents Model::encode(std::span<const float> images) const {
 }
 
 Matrix Model::decode(std::span<const float> latents) const {
-  const Vae& model = loaded_->vae("decode").model();
+  const auto [task, precision] = loaded_->vae("decode");
+  const Vae& model = task.model();
   const std::int64_t Z = model.options.latent;
   const Array z = rows_of("decode", latents, Z, fmt::format("points of {} dimensions", Z));
-  const UseMatmulPrecision use(loaded_->precision);
   return matrix_of(model.expected_image(z));
 }
 
 Matrix Model::reconstruct(std::span<const float> images) const {
-  VaeTask& task = loaded_->vae("reconstruct");
+  const auto [task, precision] = loaded_->vae("reconstruct");
   const Array x = images_of("reconstruct", images, task.data());
-  const UseMatmulPrecision use(loaded_->precision);
   return matrix_of(task.model().expected_image(task.model().encode(x).mean));
 }
 
 std::int64_t Model::latent_dimensions() const {
-  return loaded_->vae("latent_dimensions").model().options.latent;
+  return loaded_->vae("latent_dimensions").task.model().options.latent;
 }
 
 Matrix Model::classify(std::span<const float> images) const {
-  auto& task = loaded_->as<ImageClassification>("classify", "image-classification");
+  const auto [task, precision] =
+      loaded_->call<ImageClassification>("classify", "image-classification");
   const Array x = images_of("classify", images, task.data());
-  const UseMatmulPrecision use(loaded_->precision);
   return matrix_of(softmax(task.model().forward(x)));
 }
 
 // --- forecast ---
 
 Matrix Model::forecast(std::span<const float> window) const {
-  Forecast& task = loaded_->forecaster("forecast");
+  const auto [task, precision] = loaded_->forecast("forecast");
   const SeriesScale scale = kept_scale(task.metadata());
   const std::int64_t T = task.model().options.context, M = std::ssize(scale.means);
   require(std::ssize(window) == T * M, "forecast: {} numbers; expected {} steps of {} series",
           window.size(), T, M);
   const Array seen =
       scale.apply(Array::of(std::vector<float>(window.begin(), window.end()), {T, M}));
-  const UseMatmulPrecision use(loaded_->precision);
   return matrix_of(scale.undo(task.model().forward(seen.reshaped({1, T, M})).value()));
 }
 
 std::vector<std::string> Model::series() const {
-  return kept_names(loaded_->forecaster("series").metadata());
+  return kept_names(loaded_->forecast("series").task.metadata());
 }
 
 }  // namespace tapestry

@@ -12,8 +12,8 @@
 namespace tapestry {
 namespace {
 
-// A relative path is relative to the folder the command runs in; runs keep it absolute, and
-// without a slash at its end, so that its last part is a name.
+// Makes a path absolute, relative to the current folder, without a slash at its end, so that the
+// last part is a name.
 void make_path_absolute(Config& config, const Key<std::string>& key) {
   if (config[key].empty()) return;
   require_utf8(config[key], key.name);  // or it could not be written as TOML
@@ -73,7 +73,7 @@ MetricInfo metric_info(const std::string& task, const std::string& name) {
 const std::string& kept_value(const std::map<std::string, std::string>& metadata,
                               const std::string& name) {
   const auto found = metadata.find(name);
-  require(found != metadata.end(), "\"task.{}\" is missing", name);
+  require(found != metadata.end(), "the metadata \"task.{}\" is missing", name);
   return found->second;
 }
 
@@ -133,8 +133,9 @@ Config load_config(const std::string& path_or_name, const std::vector<std::strin
   if (beneath) {
     const TomlSetting own = chosen_task(documents, overrides), other = chosen_task({*beneath}, {});
     const auto name_of = [](const TomlSetting& task) { return std::get<std::string>(*task.value); };
-    expect_input(name_of(own).empty() || own.value == other.value, "{}: is a {}, not the {} of {}",
-                 beneath->source, name_of(other), name_of(own), path_or_name);
+    expect_input(name_of(own).empty() || own.value == other.value,
+                 "{}: its task is {}; expected {}, the task of {}", beneath->source, name_of(other),
+                 name_of(own), path_or_name);
     documents.push_back(*beneath);
   }
   Config config = resolve(documents, overrides);

@@ -170,13 +170,14 @@ struct TaskSpec {
   std::function<std::unique_ptr<Task>(const TaskSetup&)> make{};
   std::vector<MetricInfo> metrics{};  // its own, in addition to those of every training
   Inspector<Sample> samples{"this run's model has no samples to show"};
-  Inspector<ChatSession> chat{"this run's model writes no texts: it cannot be talked with"};
-  Inspector<TokenDecoder> token_decoder{"this run's inputs are no tokens of a text"};
+  Inspector<ChatSession> chat{"this run's model generates no text; chat needs a language model"};
+  Inspector<TokenDecoder> token_decoder{"this run's inputs are not tokens of a text"};
   Inspector<AttentionMaps> attention{"this run's model has no attention to draw"};
   Inspector<LatentCodes> latent_codes{"this run's model has no latent space to draw"};
   Inspector<ReportPanels> panels{"this run's model has nothing more to show"};
   Inspector<onnx::Models> onnx{
-      "this run's model has no form in ONNX; --format safetensors takes the weights out of any "
+      "this run's model cannot be exported to ONNX; --format safetensors exports the weights of "
+      "any "
       "model"};
   bool is_usable_in_programs = false;  // model.hpp has methods for it
 };

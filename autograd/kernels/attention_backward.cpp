@@ -5,7 +5,8 @@
 namespace tapestry {
 namespace {
 
-// The keys of a head are cut, by the shape alone, where there are few heads for many threads.
+// The chunks of keys of a head. They depend on the shape only, and there are several if heads are
+// few.
 struct KeyChunks {
   std::int64_t keys, count;
 
@@ -20,11 +21,10 @@ struct KeyChunks {
   }
 };
 
-// The backward pass of the keys [first_key, last_key) of one (batch, head). With S = scale Q Kᵀ,
-// P = softmax(S) and Y = P V:
-//   dV = Pᵀ dY,  dP = dY Vᵀ,  dS = P ⊙ (dP - δ) where δ = Σ dY ⊙ Y of each query,
-//   dQ = scale dS K,  dK = scale dSᵀ Q.
-// P is computed again, tile by tile; for each tile of keys the queries that see it are walked.
+// The backward pass of the keys [first_key, last_key) of one (batch, head). With S = scale Q Kᵀ, P
+// = softmax(S) and Y = P V: dV = Pᵀ dY, dP = dY Vᵀ, dS = P ⊙ (dP - δ) where δ = Σ dY ⊙ Y of each
+// query, dQ = scale dS K, and dK = scale dSᵀ Q. P is recomputed for each tile of keys and the
+// queries that see it.
 template <class T>
 class BackwardKeys {
  public:
@@ -39,8 +39,8 @@ class BackwardKeys {
         highs_(highs),
         weights_(weights) {}
 
-  // dq (T, D) is of these keys alone. dk and dv are written by the first head of the group that
-  // shares them, and added to by the others, in their order.
+  // Computes the gradients; dq (T, D) has the part of these keys. The first head of a group that
+  // shares keys and values overwrites dk and dv, and the others add to them in order.
   void run(const AttentionViews& views, const AttentionGradients& gradients, Rows<T> dq) {
     const auto [first_query, last_query] = visible_queries();
     load_queries(rows_of<T>(views.q, b_, h_), rows_of<T>(views.y, b_, h_),
@@ -69,10 +69,10 @@ class BackwardKeys {
   }
 
  private:
-  // One thread's copies of operands and its results. Rows of D elements are padded to `width`.
+  // The copies of operands and results of one thread. Rows of D elements are padded to `width`.
   struct Tiles {
-    T* q;             // (T, width), times the scale: so S = q kᵀ, and dK needs no factor
-    T* dq;            // (T, width), to be multiplied by the scale at the end
+    T* q;             // (T, width), times the scale, so that S = q kᵀ and dK needs no factor
+    T* dq;            // (T, width), multiplied by the scale at the end
     T* dy;            // (T, width)
     T* delta;         // (T)
     T* k;             // (keys, width)
@@ -81,7 +81,7 @@ class BackwardKeys {
     T* dk;            // (keys, width)
     T* dv;            // (keys, width)
     T* p;             // (queries, keys)
-    T* ds;            // (queries, keys); at first dP
+    T* ds;            // (queries, keys); first dP
 
     Tiles(Scratch<T>& scratch, std::int64_t queries, std::int64_t D, std::int64_t width)
         : q(scratch.take(queries, width)),
@@ -101,7 +101,7 @@ class BackwardKeys {
     }
   };
 
-  // One key's gradient by this head.
+  // Copies or adds the gradient of one key by this head.
   void send(const T* from, T* to) const {
     if (h_ % shape_.group == 0)
       std::copy_n(from, D_, to);
@@ -109,7 +109,7 @@ class BackwardKeys {
       map_span(D_, {to, from}, to, [](auto sum, auto x) { return sum + x; });
   }
 
-  // Whole tiles of queries between which all are that see one of the keys.
+  // Returns the range of queries, in whole tiles, that see one of the keys.
   std::pair<std::int64_t, std::int64_t> visible_queries() const {
     std::int64_t first = shape_.T, last = 0;
     for (std::int64_t query = 0; query < shape_.T; query += tile)
@@ -136,7 +136,7 @@ class BackwardKeys {
     std::fill_n(tiles_.dv, tile * width_, T(0));
   }
 
-  // product (queries, keys) = a (queries, D) · b (D, keys) where a query sees a key.
+  // Computes product (queries, keys) = a (queries, D) · b (D, keys) where a query sees a key.
   void multiply_visible(const TilePair& pair, const T* a, const T* b, T* product) const {
     for_each_strip(pair, pair.queries, [&](std::int64_t r, std::int64_t rows) {
       const std::int64_t j = pair.keys_begin(r) / simd_width<T> * simd_width<T>;
@@ -167,7 +167,7 @@ class BackwardKeys {
       const std::int64_t n = padded_end(pair, r);
       map_span(n, {tiles_.p + r * tile, row}, row,
                [delta](auto p, auto dp) { return p * (dp - delta); });
-      std::fill(row, row + pair.keys_begin(r), T(0));  // where dP was left as the memory was
+      std::fill(row, row + pair.keys_begin(r), T(0));  // where dP is undefined
       std::fill(row + n, row + tile, T(0));
     }
   }
@@ -194,7 +194,7 @@ class BackwardKeys {
     });
   }
 
-  // The end of the keys that query r sees, in whole registers.
+  // Returns the end of the keys that query r sees, in whole registers.
   static std::int64_t padded_end(const TilePair& pair, std::int64_t r) {
     return round_up(pair.keys_end(r), simd_width<T>);
   }
@@ -202,7 +202,7 @@ class BackwardKeys {
   const AttentionShape& shape_;
   std::int64_t b_, h_, first_key_, last_key_;
   Masks<T> masks_;
-  const T* highs_;    // (T), of this head
+  const T* highs_;    // (T) of this head
   const T* weights_;  // (T)
   T scale_ = shape_.scale;
   std::int64_t D_ = shape_.D, width_ = padded<T>(D_), queries_ = round_up(shape_.T, tile);
@@ -218,7 +218,7 @@ void attention_backward(const AttentionShape& shape, const AttentionViews& views
   profile::add_flops(5 * flops_of_product(shape));
   const KeyChunks chunks(shape);
   const std::int64_t heads = shape.B * shape.H, head_size = shape.T * shape.D;
-  // The queries' gradients of all chunks but the first, which writes them where they belong.
+  // The gradients of queries by all chunks but the first, which writes dq directly.
   Array rest({(chunks.count - 1) * heads * head_size}, shape.dtype);
   dispatch(shape.dtype, [&]<class T>() {
     const T* high = highs.values<T>().data();
@@ -234,7 +234,7 @@ void attention_backward(const AttentionShape& shape, const AttentionViews& views
                       weight + head * shape.T)
           .run(views, gradients, dq_of(chunk, head));
     };
-    // A task is one chunk of keys, of all the heads that share them.
+    // A task is one chunk of keys, for all heads that share them.
     const std::int64_t group = shape.group;
     parallel_for(heads / group * chunks.count, tasks_a_piece(shape, group * shape.T),
                  [&](std::int64_t begin, std::int64_t end) {

@@ -1,7 +1,6 @@
-#include "autograd/kernels/attention_forward.hpp"
-
 #include <array>
 
+#include "autograd/kernels/attention.hpp"
 #include "autograd/kernels/attention_one_query.hpp"
 #include "autograd/profile.hpp"
 
@@ -24,15 +23,15 @@ struct KeyRange {
   }
 };
 
-// What the softmax of a tile's queries has seen so far: of each query the largest score, the sum
-// of e^(score - high), and by how much the last tile of keys shrank what was summed before it.
+// The running softmax of a tile's queries: the largest score of each, the sum of e^(score - high),
+// and the factor by which the last tile of keys scales earlier sums.
 template <class T>
 struct Softmax {
   alignas(64) std::array<T, tile> high, total{}, shrink;
   Softmax() { high.fill(-infinity<T>); }
 
-  // Scores (keys, tile) become e^(score - high). As many queries as a register holds go down the
-  // keys together.
+  // Replaces scores (keys, tile) by e^(score - high), for as many queries at a time as a register
+  // holds.
   void take(const TilePair& pair, T* scores) {
     constexpr std::int64_t lanes = simd_width<T>;
     for (std::int64_t r = 0; r < pair.queries; r += lanes) {
@@ -41,7 +40,7 @@ struct Softmax {
       Simd<T> largest = before;
       for (std::int64_t j = first; j < last; ++j)
         largest = max(largest, Simd<T>::load_aligned(scores + j * tile + r));
-      // A query that has seen no key yet has -inf for its largest score: shifted by 0, e^-inf = 0.
+      // The largest score of a query without keys is -inf: it is shifted by 0, because e^-inf = 0.
       const Simd<T> shift = select(largest == Simd<T>(-infinity<T>), Simd<T>(T(0)), largest);
       const Simd<T> shrunk = exp(before - shift);
       Simd<T> sum = Simd<T>::load_aligned(&total[r]) * shrunk;
@@ -59,15 +58,15 @@ struct Softmax {
   }
 };
 
-// One head's keys and values of a range, in rows that products can read.
+// The keys and values of one head in a range, in rows that products can read.
 template <class T>
 struct Keys {
   Rows<T> k, v;
   KeyRange range;
 };
 
-// Products read rows of whole aligned registers. Packed copies pay besides when several tiles of
-// queries read them; a few queries read aligned rows where they are.
+// Products read rows of whole aligned registers. Packing also pays if several tiles of queries read
+// the copies; for a few queries, aligned rows are read without copies.
 template <class T>
 bool needs_packing(std::int64_t queries, std::int64_t D, const Rows<T>& v) {
   const bool aligned = D % simd_width<T> == 0 && v.time % simd_width<T> == 0 &&
@@ -75,7 +74,7 @@ bool needs_packing(std::int64_t queries, std::int64_t D, const Rows<T>& v) {
   return queries > 16 || !aligned;
 }
 
-// One tile of queries against all keys of a range.
+// One tile of queries and all keys of a range.
 template <class T>
 class ForwardTile {
  public:
@@ -90,7 +89,7 @@ class ForwardTile {
         y_tile_(scratch_.take_zeros(tile, width_)),
         scores_(scratch_.take(tile, tile)) {}
 
-  // For the queries [first_query, first_query + tile), or as many as there are.
+  // Computes the queries [first_query, first_query + tile), or as many as there are.
   void run(std::int64_t first_query, Rows<T> q, Rows<T> y, T* highs, T* weights) {
     const std::int64_t count = std::min(tile, shape_.T - first_query);
     load_transposed<T>(q, first_query, count, shape_.D, shape_.scale, q_tile_);
@@ -107,7 +106,7 @@ class ForwardTile {
     const bool all_sum = std::ranges::find(totals, T(0)) == totals.end();
     const std::array<bool, tile> sees = all_sum ? std::array<bool, tile>{} : see_keys(first_query);
     for (std::int64_t r = 0; r < count; ++r) {
-      const bool sums = totals[r] != 0;  // NaN, too
+      const bool sums = totals[r] != 0;  // true for NaN
       highs[r] = sums ? softmax_.high[r] : T(0);
       weights[r] = sums ? T(1) / totals[r] : sees[r] ? std::numeric_limits<T>::quiet_NaN() : T(0);
       map_span(shape_.D, {y_tile_ + r * width_}, y[first_query + r],
@@ -116,8 +115,8 @@ class ForwardTile {
   }
 
  private:
-  // Which of the tile's queries see a key, whatever their scores: one whose scores are all -inf has
-  // overflowed, and must not pass for one that sees none.
+  // Returns which queries of the tile see a key. A query whose scores are all -inf has overflowed,
+  // and must differ from one without keys.
   std::array<bool, tile> see_keys(std::int64_t first_query) {
     std::array<bool, tile> sees{};
     for (std::int64_t key = keys_.range.first; key < keys_.range.last; key += tile) {
@@ -139,7 +138,7 @@ class ForwardTile {
       constexpr std::int64_t step = 2 * simd_width<T>;
       const std::int64_t first = std::min(tile - step, pair.queries_begin(j) / step * step);
       const std::int64_t last = round_up(pair.queries_end(j + rows - 1), step);
-      if (last <= first) return;  // of documents that have ended
+      if (last <= first) return;  // the documents have ended
       multiply_tile<T>(rows, last - first, shape_.D, {k[j], k.time, 1}, q_tile_ + first, tile,
                        scores_ + j * tile + first, tile, Into::written);
     });
@@ -175,14 +174,14 @@ class ForwardTile {
   Softmax<T> softmax_;
 };
 
-// The shape with as many keys as example b has.
+// Returns the shape with the number of keys of example b.
 AttentionShape shape_of_example(const AttentionShape& shape, std::int64_t b) {
   AttentionShape own = shape;
   if (!shape.key_counts.empty()) own.S = shape.key_counts.values<std::int32_t>()[b];
   return own;
 }
 
-// The queries [begin, end) of one head, tile by tile: all tiles read the same packed keys.
+// Computes the queries [begin, end) of one head tile by tile, with the same packed keys.
 template <class T>
 void forward_queries(const AttentionShape& of_all, const AttentionViews& views, std::int64_t head,
                      std::int64_t begin, std::int64_t end, T* highs, T* weights) {

@@ -4,14 +4,14 @@
 #include "autograd/kernels/dot_rows.hpp"
 #include "autograd/kernels/rows.hpp"
 
-// The forward pass of a single query, as a model has that writes a text: a row of scores, of which
-// keys and values are read where they stand. For attention.cpp.
+// The forward pass of a single query, as in generation: one row of scores, with keys and values
+// read without copies. For attention_forward.cpp.
 namespace tapestry {
 
 template <class T>
 class ForwardQuery {
  public:
-  // Of T = 1 and the keys [first, last), whole tiles but for the end.
+  // T = 1, and the keys [first, last), which are whole tiles except at the end.
   ForwardQuery(const AttentionShape& shape, std::int64_t b, std::int64_t h, std::int64_t first,
                std::int64_t last)
       : shape_(shape),
@@ -23,7 +23,7 @@ class ForwardQuery {
         scores_(scratch_.take(1, round_up(count_, tile))),
         scaled_(scratch_.take(1, shape.D)) {}
 
-  // k and v begin with key `first`.
+  // Computes y, high and weight; k and v start at key `first`.
   void run(const T* q, Rows<T> k, Rows<T> v, T* y, T* high, T* weight) {
     const T scale = shape_.scale;
     map_span(shape_.D, {q}, scaled_, [scale](auto x) { return x * scale; });
@@ -53,20 +53,21 @@ class ForwardQuery {
     for (; j < count_; ++j) scores_[j] = dot_span<T>(shape_.D, scaled_, k[j]);
   }
 
-  // Adds the mask, and makes the score of every hidden key -inf.
+  // Adds the mask, and sets the scores of hidden keys to -inf.
   void hide() {
     for (std::int64_t j = 0; j < count_; j += tile)
       masks_.apply(TilePair(shape_, b_, 0, first_ + j), tile, 1, scores_ + j);
   }
 
-  // Whatever the scores, which are lost: all may have overflowed to -inf.
+  // Returns whether the query sees a key. Overwrites the scores, which may all have overflowed to
+  // -inf.
   bool sees_a_key() {
     std::fill_n(scores_, count_, T(0));
     hide();
     return max_span(count_, scores_) != -infinity<T>;
   }
 
-  // y = weight · p V, by columns of four registers. Runs of keys are added up by themselves.
+  // Computes y = weight · p V by columns of four registers. Runs of keys are summed separately.
   void add_values(Rows<T> v, T weight, T* y) {
     constexpr std::int64_t width = simd_width<T>;
     std::int64_t c = 0;
@@ -110,8 +111,8 @@ class ForwardQuery {
   Masks<T> masks_;
   std::int64_t first_, count_;
   Scratch<T> scratch_;
-  T* scores_;  // (count), in whole tiles
-  T* scaled_;  // (D), the query times the scale
+  T* scores_;  // (count), rounded up to whole tiles
+  T* scaled_;  // (D): the query times the scale
 };
 
 }  // namespace tapestry

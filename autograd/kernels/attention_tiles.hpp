@@ -2,27 +2,28 @@
 
 #include <array>
 
-#include "autograd/kernels/attention_forward.hpp"
+#include "autograd/kernels/attention.hpp"
 #include "autograd/kernels/tile.hpp"
 
-// What the forward and the backward pass of attention share: which queries of a tile see which keys
-// of a tile. For these two .cpp files.
+// Which queries of a tile see which keys of a tile: shared by attention_forward.cpp and
+// attention_backward.cpp.
 namespace tapestry {
 
 inline bool sees_all(const AttentionShape& shape) { return !shape.causal && shape.window == 0; }
 
-// Where the documents of example b's queries (T) start; null where there is but one.
+// Returns the document starts (T) of example b's queries, or null if there are none.
 inline const std::int32_t* document_starts(const AttentionShape& shape, std::int64_t b) {
   if (shape.document_starts.empty()) return nullptr;
   return shape.document_starts.values<std::int32_t>().data() + b * shape.T;
 }
 
-// A tile of queries of example b beside a tile of keys, both counted from the tile's first. Query r
-// sees the keys [start + r, edge + r), so key j is seen by the queries [j + 1 - edge, j + 1 -
-// start); and of these keys those of its own document alone, whose starts never fall.
+// A tile of queries of example b and a tile of keys, both indexed from the tile's first. Query r
+// sees the keys [start + r, edge + r) of its own document, so key j is seen by the queries [j + 1 -
+// edge, j + 1 - start). Document starts never decrease.
 struct TilePair {
   std::int64_t first_query, queries, first_key, keys, start = -tile, edge = tile;
-  const std::int32_t* documents = nullptr;  // where each query's starts, among all keys; or null
+  const std::int32_t* documents =
+      nullptr;  // start of each document among all keys
 
   TilePair(const AttentionShape& shape, std::int64_t b, std::int64_t query, std::int64_t key)
       : first_query(query),
@@ -35,14 +36,14 @@ struct TilePair {
     if (shape.causal) edge = diagonal + 1;
   }
 
-  bool hidden() const {  // no query sees a key
+  bool hidden() const {  // whether no query sees a key
     return edge + queries - 1 <= 0 || start >= keys || document(0) >= keys;
   }
-  bool cut() const {  // some see not all
+  bool cut() const {  // whether some queries do not see all keys
     return edge < keys || start + queries - 1 > 0 || document(queries - 1) > 0;
   }
 
-  // The keys [keys_begin, keys_end) that a query sees; the queries that see a key.
+  // The keys [keys_begin, keys_end) that a query sees, and the queries that see a key.
   std::int64_t keys_begin(std::int64_t query) const {
     return std::clamp<std::int64_t>(std::max(start + query, document(query)), 0, keys);
   }
@@ -57,13 +58,13 @@ struct TilePair {
     return documents ? std::upper_bound(documents, documents + end, first_key + key) - documents
                      : end;
   }
-  std::int64_t document(std::int64_t query) const {  // the first key of a query's own
+  std::int64_t document(std::int64_t query) const {  // first key of a query's document
     return documents ? documents[query] - first_key : -tile;
   }
 };
 
-// f(first, count) for strips of the rows of a product of tiles. Where the diagonal cuts the tile, a
-// strip is narrow, so that its product can skip most of what its rows do not see.
+// Calls f(first, count) for strips of the rows of a product of tiles. If the diagonal cuts the
+// tile, strips are narrow, so that products skip most of the hidden elements.
 template <class F>
 void for_each_strip(const TilePair& pair, std::int64_t rows, F f) {
   const std::int64_t strip = pair.cut() ? 12 : tile;
@@ -91,8 +92,8 @@ class Masks {
     mask_ = shape.mask.values<T>().data() + offset;
   }
 
-  // Adds the mask to the scores of a pair, and makes the score of every hidden key -inf. The score
-  // of query r and key j stands at scores[r * query_stride + j * key_stride], one of them 1.
+  // Adds the mask to the scores of a pair, and sets the scores of hidden keys to -inf. The score of
+  // query r and key j is scores[r * query_stride + j * key_stride]; one of the strides is 1.
   void apply(const TilePair& pair, std::int64_t query_stride, std::int64_t key_stride,
              T* scores) const {
     if (mask_)
@@ -114,7 +115,7 @@ class Masks {
   }
 
  private:
-  // Of n scores side by side, those in [begin, end) are of keys that are seen.
+  // Sets those of n contiguous scores to -inf that are outside [begin, end).
   static void hide_outside(T* scores, std::int64_t begin, std::int64_t end, std::int64_t n) {
     std::fill(scores, scores + begin, -infinity<T>);
     std::fill(scores + std::max(begin, end), scores + n, -infinity<T>);
@@ -131,17 +132,18 @@ class Masks {
   std::int64_t query_stride_ = 0, key_stride_ = 0;
 };
 
-// The grain of a parallel loop over tasks of `queries` queries each: several small tasks share a
-// piece, because to wake a thread costs more than to run one.
+// Returns the grain of a parallel loop over tasks of `queries` queries each. Small tasks share a
+// piece, because waking a thread costs more than running one.
 inline std::int64_t tasks_a_piece(const AttentionShape& shape, std::int64_t queries) {
   constexpr std::int64_t flops_a_piece = 1'000'000;
   const std::int64_t keys = shape.window > 0 ? std::min(shape.S, 2 * shape.window) : shape.S;
   return 1 + flops_a_piece / std::max<std::int64_t>(1, 4 * queries * keys * shape.D);
 }
 
-// The arithmetic of one product of the queries with the keys that they see, such as q kᵀ.
+// Returns the operations of one product of the queries with the keys that they see, such as q kᵀ.
 inline double flops_of_product(const AttentionShape& shape) {
-  const std::int64_t examples = shape.document_starts.empty() ? 1 : shape.B;  // that are not alike
+  const std::int64_t examples =
+      shape.document_starts.empty() ? 1 : shape.B;  // number of examples with different documents
   std::int64_t pairs = sees_all(shape) ? shape.T * shape.S : 0;
   for (std::int64_t b = 0; b < examples && !sees_all(shape); ++b)
     for (std::int64_t t = 0; t < shape.T; ++t) {

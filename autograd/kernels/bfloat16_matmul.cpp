@@ -1,10 +1,8 @@
-#include "autograd/kernels/bfloat16_matmul.hpp"
-
 #include <map>
 
 #include "autograd/buffer_pool.hpp"
-#include "autograd/kernels/bfloat16.hpp"
-#include "autograd/kernels/packed_matmul.hpp"
+#include "autograd/float16.hpp"
+#include "autograd/kernels/matmul.hpp"
 #include "autograd/parallel.hpp"
 #include "autograd/restore.hpp"
 
@@ -36,7 +34,7 @@ class RoundedOperands {
  private:
   const std::byte* round(const std::byte* operand, std::int64_t n) {
     std::shared_ptr<std::byte[]>& copy = copies_[operand];
-    if (copy) return copy.get();  // another product of the batch reads it, too
+    if (copy) return copy.get();  // another product of the batch uses it
     copy = allocate(n * sizeof(Rounded));
     const auto* from = reinterpret_cast<const float*>(operand);
     auto* to = reinterpret_cast<Rounded*>(copy.get());
@@ -52,11 +50,10 @@ class RoundedOperands {
 
 #ifdef TAPESTRY_ONEDNN
 
-constexpr int most_primitives = 1024;       // that oneDNN keeps for all threads
-constexpr std::size_t most_products = 256;  // that a thread keeps
+constexpr int most_primitives = 1024;       // kept by oneDNN for all threads
+constexpr std::size_t most_products = 256;  // kept by each thread
 
-// oneDNN's engine. Before it is made, oneDNN is told to use no newer instructions than those that
-// this library is compiled for.
+// Returns oneDNN's engine. oneDNN is limited to the instructions that this library is compiled for.
 const dnnl::engine& engine() {
   static const dnnl::engine cpu = [] {
     dnnl::set_primitive_cache_capacity(most_primitives);
@@ -121,8 +118,8 @@ CachedProduct make_product(const Block& block) {
   return cached;
 }
 
-// A thread's products, of which those used last are kept. A product of 50 KB is made in 5 µs where
-// oneDNN, which keeps primitives for all threads, has it still, else in 150 to 1000 µs.
+// The most recently used products of a thread. A product of 50 KB is made in 5 µs if oneDNN, which
+// keeps primitives for all threads, has it, else in 150 to 1000 µs.
 class Products {
  public:
   CachedProduct& of(const Block& block) {
@@ -137,7 +134,7 @@ class Products {
   }
 
  private:
-  using ByUse = std::list<std::pair<Block, CachedProduct>>;  // the last one first
+  using ByUse = std::list<std::pair<Block, CachedProduct>>;  // the most recent first
 
   void forget_oldest() {
     places_.erase(by_use_.back().first);
@@ -148,9 +145,10 @@ class Products {
   std::map<Block, ByUse::iterator> places_;
 };
 
-// Products are cached per thread: the memory objects inside them are not shared.
+// Computes a block. Products are cached for each thread, because their memory objects are not
+// shared.
 void multiply_block(const Block& block, const BFloat16* a, const BFloat16* b, float* c) {
-  // oneDNN asks OpenMP how many threads to use.
+  // oneDNN asks OpenMP for the number of threads.
   const RestoreSetting one_thread(omp_set_num_threads, 1, omp_get_max_threads());
   thread_local Products products;
   thread_local dnnl::stream stream(engine());
@@ -162,8 +160,8 @@ void multiply_block(const Block& block, const BFloat16* a, const BFloat16* b, fl
   stream.wait();
 }
 
-// C is cut along its longer side, into 1, 2 or 4 pieces, each worth waking a thread for; its size
-// alone decides. Each piece packs the whole of the other operand again.
+// The division of C along its longer side into 1, 2 or 4 pieces, each large enough to wake a
+// thread, which depends on its size only. Each piece packs the whole other operand.
 struct Cut {
   bool rows;
   std::int64_t extent, piece, pieces = 1;
@@ -181,7 +179,7 @@ struct Cut {
   }
 };
 
-// Rows of C start as the bias, so that the product adds to it while it is in the cache.
+// Writes the bias to the rows of C, so that the product adds to it in the cache.
 void write_bias(const Block& block, const float* bias, float* c) {
   for (std::int64_t row = 0; row < block.m; ++row)
     std::copy_n(bias, block.n, c + row * block.row_c);
@@ -226,7 +224,8 @@ void multiply_by_onednn(const Matmul& matmul, const std::vector<MatmulOperands>&
   });
 }
 
-// The best instructions that oneDNN uses here; in a library of level v4, newer ones than v4 has.
+// Returns the best instructions that oneDNN uses here; in a library of level v4, newer ones than v4
+// has.
 const char* instructions() {
   constexpr std::pair<dnnl_cpu_isa_t, const char*> known[] = {
       {dnnl_cpu_isa_avx512_core_amx, "AMX"},

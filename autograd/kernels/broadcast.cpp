@@ -12,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-// An array whose axes [first, last) are reduced: the extents before, along and after them.
+// The extents before, along and after the reduced axes [first, last) of an array.
 struct Split {
   std::int64_t outer = 1, along = 1, inner = 1;
   Split(const Shape& shape, int first, int last) {
@@ -40,11 +40,11 @@ void fold_row(T* into, const T* row, std::int64_t n) {
   map_span(n, {into, row}, into, fold);
 }
 
-// How many elements a thread takes at a time.
+// The number of elements of a piece.
 constexpr std::int64_t piece_of_reduction = 8192;
 
-// in (outer, along) -> out (outer): contiguous rows. Threads share the pieces of long ones, whose
-// results are reduced in their turn.
+// Reduces contiguous rows: in (outer, along) -> out (outer). Threads divide long rows into pieces,
+// whose results are reduced in turn.
 template <class T, Reduction reduction>
 void reduce_rows(std::int64_t outer, std::int64_t along, T* out, const T* in) {
   constexpr std::int64_t piece = piece_of_reduction;
@@ -63,8 +63,8 @@ void reduce_rows(std::int64_t outer, std::int64_t along, T* out, const T* in) {
                [=](std::int64_t i) { out[i] = reduce_row<T, reduction>(in + i * along, along); });
 }
 
-// in (outer, along, inner) -> out (outer, inner), in blocks of rows and columns; the results of a
-// column's blocks are reduced in their turn. No axis is empty.
+// Reduces in (outer, along, inner) -> out (outer, inner), by blocks of rows and columns, whose
+// results are reduced in turn. No axis is empty.
 template <class T, Reduction reduction>
 void reduce_columns(std::int64_t outer, std::int64_t along, std::int64_t inner, T* out,
                     const T* in) {
@@ -101,8 +101,8 @@ void reduce(const Split& split, T* out, const T* in) {
     reduce_columns<T, reduction>(outer, along, inner, out, in);
 }
 
-// The sum of f over all elements, in double and in fixed pieces. Each piece is added up in eight
-// sums side by side, which the compiler keeps in vector registers.
+// Returns the sum of f over all elements in double, by pieces. Each piece has eight sums, which the
+// compiler keeps in vector registers.
 template <class F>
 double sum_pieces(const Array& array, F f) {
   constexpr std::int64_t grain = 16384, lanes = 8;
@@ -125,8 +125,8 @@ double sum_pieces(const Array& array, F f) {
 }  // namespace
 
 void add_in_place(Array& into, const Array& array) {
-  require(into.shape() == array.shape(), "add_in_place: {} into {}", to_string(array.shape()),
-          to_string(into.shape()));
+  require(into.shape() == array.shape(), "add_in_place: {} into {}: the shapes differ",
+          array.shape(), into.shape());
   dispatch(into.dtype(), [&]<class T>() {
     T* sum = into.mutable_values<T>().data();
     map(into.size(), {sum, array.values<T>().data()}, sum, [](auto x, auto y) { return x + y; });
@@ -134,8 +134,8 @@ void add_in_place(Array& into, const Array& array) {
 }
 
 void add_on_this_thread(Array& into, const Array& array) {
-  require(into.shape() == array.shape(), "add_on_this_thread: {} into {}", to_string(array.shape()),
-          to_string(into.shape()));
+  require(into.shape() == array.shape(), "add_on_this_thread: {} into {}: the shapes differ",
+          array.shape(), into.shape());
   if (is_dry_run()) return;
   dispatch(into.dtype(), [&]<class T>() {
     T* sum = into.mutable_values<T>().data();
@@ -146,8 +146,8 @@ void add_on_this_thread(Array& into, const Array& array) {
 
 Array broadcast_to(const Array& array, const Shape& shape) {
   if (array.shape() == shape) return array;
-  require(broadcast("broadcast_to", array.shape(), shape) == shape, "broadcast_to: {} to {}",
-          to_string(array.shape()), to_string(shape));
+  require(broadcast("broadcast_to", array.shape(), shape) == shape,
+          "broadcast_to: {} cannot be stretched to {}", array.shape(), shape);
   Array result(shape, array.dtype());
   dispatch(array.dtype(), [&]<class T>() {
     const T* in = array.values<T>().data();

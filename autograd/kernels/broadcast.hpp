@@ -4,26 +4,26 @@
 
 #include "autograd/array.hpp"
 
-// Moving values between shapes that broadcast to each other (NumPy's rule).
+// Sums, and copies between shapes that broadcast to each other by NumPy's rule.
 namespace tapestry {
 
-// into += array. Same shape and dtype, floating.
+// Computes into += array for one shape and floating dtype; throws std::invalid_argument for others.
 void add_in_place(Array& into, const Array& array);
-void add_on_this_thread(Array& into, const Array& array);  // the same, by the calling thread alone
+void add_on_this_thread(Array& into, const Array& array);  // does the same on one thread
 
-// Repeats along stretched axes: array's shape -> shape.
+// Returns the array repeated along stretched axes. Throws std::invalid_argument if it does not fit.
 Array broadcast_to(const Array& array, const Shape& shape);
 
-// The adjoint of broadcast_to: sums over the stretched axes. The same handle if there are none.
+// Returns the sums over the stretched axes, the adjoint of broadcast_to. Shares memory without any.
 Array sum_to(const Array& array, const Shape& shape);
 
 enum class Reduction { sum, max };
 
-// Reduces the axes that are marked to extent 1; the same handle if there are none. Sums run in
-// fixed pieces: the same bits at any thread count. The maximum of no elements is -inf.
+// Returns the array with the marked axes reduced to extent 1; shares memory if there are none. Sums
+// have the same bits for any number of threads. The maximum of no elements is -inf.
 Array reduce_axes(const Array& array, const std::vector<bool>& reduced, Reduction reduction);
 
-// Over all elements, as a double.
+// Return sums over all elements.
 double sum_all(const Array& array);
 double sum_of_squares(const Array& array);
 

@@ -5,17 +5,16 @@
 
 #include "autograd/kernels/register_tile.hpp"
 #include "autograd/kernels/simd.hpp"
-#include "autograd/kernels/squares.hpp"
 
-// Dot products with rows that are read where they stand.
+// Dot products of rows that are read without copies.
 namespace tapestry {
 
 template <class T, int rows, int columns>
 using DotLanes = std::array<std::array<Simd<T>, columns>, rows>;
 
-// The lanes of the dot product of each row x with each row y, of n terms. Some of the rows that
-// follow y in memory are asked for ahead, from number first_asked on. Long sums are the sum of
-// their halves.
+// Returns the lanes of the dot product, of n terms, of each row x with each row y. Prefetches
+// `asked` rows that follow y in memory, from row first_asked on. Long sums are the sums of their
+// halves.
 template <class T, int rows, int columns, int asked = columns>
 DotLanes<T, rows, columns> dot_lanes(std::int64_t n, const T* x, std::int64_t x_stride, const T* y,
                                      std::int64_t y_stride, std::int64_t first_asked = columns) {
@@ -30,7 +29,7 @@ DotLanes<T, rows, columns> dot_lanes(std::int64_t n, const T* x, std::int64_t x_
       for (int c = 0; c < columns; ++c) sums[r][c] += rest[r][c];
     return sums;
   }
-  Simd<T> running[rows * columns];  // which stay in registers
+  Simd<T> running[rows * columns];  // kept in registers
 #pragma GCC unroll 16
   for (Simd<T>& sum : running) sum = Simd<T>(T(0));
   const auto add = [&](const auto& load) {
@@ -60,7 +59,7 @@ DotLanes<T, rows, columns> dot_lanes(std::int64_t n, const T* x, std::int64_t x_
   return sums;
 }
 
-// The dot products of x with as many rows y as a register has lanes.
+// Returns the dot products of x with as many rows y as a register has lanes.
 template <class T>
 Simd<T> dot_rows(std::int64_t n, const T* x, const T* y, std::int64_t y_stride) {
   constexpr int width = simd_width<T>;

@@ -4,13 +4,11 @@
 
 namespace tapestry {
 
-inline constexpr std::int64_t limit_columns = 768;  // some times what a level's registers hold
+inline constexpr std::int64_t limit_columns = 768;  // a multiple of the registers of all levels
 
-// What the processor's arithmetic and its memory do at most, on all threads, when no engine is in
-// their way: the measure of the other kernels. x = x - 2 x, `times` times, in registers: after an
-// even number it is what it was. 2 · times · x.size() operations of multiply-adds that do not wait
-// for each other; each element is read and written once, where it is, whatever the times.
-// x (n, limit_columns) float32.
+// Computes x = x - 2 x `times` times in registers, on all threads, to measure the peaks of
+// arithmetic and memory: 2 · times · x.size() operations of independent multiply-adds, and one read
+// and one write of each element. An even number of times restores x (n, limit_columns) float32.
 void turn_signs(Array& x, std::int64_t times);
 
 }  // namespace tapestry

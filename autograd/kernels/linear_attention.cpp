@@ -1,5 +1,4 @@
-#include "autograd/kernels/linear_attention.hpp"
-
+#include "autograd/kernels/attention.hpp"
 #include "autograd/kernels/linear_attention_head.hpp"
 #include "autograd/kernels/rows.hpp"
 #include "autograd/profile.hpp"
@@ -7,7 +6,7 @@
 namespace tapestry {
 namespace {
 
-// The forward pass of one (batch, head): the i-th of B · H.
+// The forward pass of one (batch, head), the i-th of B · H.
 template <class T>
 class ForwardHead {
  public:
@@ -63,7 +62,7 @@ class ForwardHead {
     state_->weights.mutable_values<T>()[i_] = head_.weights.last_total;
   }
 
-  // N = carry · Qᵀ sums: what the keys before the chunk, or all keys, give its queries.
+  // Computes N = carry · Qᵀ sums, the part of the keys before the chunk, or of all keys.
   void read_sums() {
     const std::int64_t W = head_.W;
     std::fill_n(n_tile_, tile * W, T(0));
@@ -72,7 +71,7 @@ class ForwardHead {
       scale_rows(head_.count, W, head_.weights.carry.data() + head_.first, n_tile_);
   }
 
-  // N += P [v, 1] with P = w (q · k): what the chunk's own keys give.
+  // Computes N += P [v, 1] with P = w (q · k), the part of the chunk's own keys.
   void read_chunk() {
     const std::int64_t W = head_.W;
     head_.multiply_visible(RowsAre::keys, {head_.k_tile, 1, tile}, head_.q_tile, head_.F, p_);
@@ -81,7 +80,7 @@ class ForwardHead {
     });
   }
 
-  // y = n[:D] / n[D]
+  // Computes y = n[:D] / n[D].
   void divide() {
     const std::int64_t D = head_.D;
     const T floor = shape_.floor;
@@ -98,8 +97,8 @@ class ForwardHead {
   const LinearAttentionShape& shape_;
   std::int64_t i_;
   Rows<T> y_;
-  T* scales_;         // (T), of this head
-  const T* floored_;  // the same, or null
+  T* scales_;         // (T) of this head
+  const T* floored_;  // (T) of this head, or null
   LinearAttentionState* state_;
   LinearAttentionHead<T> head_;
   T* n_tile_;  // (tile, W)

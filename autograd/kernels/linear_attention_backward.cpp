@@ -8,10 +8,10 @@ namespace tapestry {
 namespace {
 
 // The backward pass of one (batch, head). The forward pass is y = n[:D] / n[D] with n = P [v, 1]
-// and P = w (q · k), where w are the weights. dn is the gradient by n. Let S = Σ w k ⊗ [v, 1] over
-// the keys that a query sees, and R = Σ w q ⊗ dn over the queries that see a key. Then
-//   dq = S dn,  dk = R [v, 1],  d[v, 1] = Rᵀ k.
-// One walk over the chunks, from the first, carries S; another, from the last, carries R.
+// and P = w (q · k), where w are the weights. dn is the gradient of n. Let S = Σ w k ⊗ [v, 1] over
+// the keys that a query sees, and R = Σ w q ⊗ dn over the queries that see a key. Then dq = S dn,
+// dk = R [v, 1] and d[v, 1] = Rᵀ k. One loop over the chunks, from the first, carries S; another,
+// from the last, carries R.
 template <class T>
 class BackwardHead {
  public:
@@ -41,10 +41,10 @@ class BackwardHead {
   }
 
  private:
-  // Σ dy y of a query: minus the gradient by the logarithm of its denominator.
+  // Returns Σ dy y of a query: minus the gradient of the logarithm of its denominator.
   T pull(std::int64_t t) const { return dot_span(shape_.D, dy_[t], y_[t]); }
 
-  // dn of the chunk's queries.
+  // Computes dn of the chunk's queries.
   void load_gradient() {
     for (std::int64_t r = 0; r < head_.count; ++r) {
       const std::int64_t t = head_.first + r;
@@ -56,12 +56,12 @@ class BackwardHead {
     }
   }
 
-  // transposed (D + 1, tile) = values (tile, W)ᵀ.
+  // Computes transposed (D + 1, tile) = values (tile, W)ᵀ.
   void transpose(T* values) {
     load_transposed<T>({values, head_.W}, 0, head_.count, shape_.D + 1, T(1), transposed_);
   }
 
-  // dq = S dn, chunk by chunk; S are the head's sums.
+  // Computes dq = S dn chunk by chunk; the head's sums are S.
   void compute_query_gradients(Rows<T> dq) {
     const std::int64_t F = shape_.F, D = shape_.D;
     if (!shape_.causal) head_.add_all_keys();
@@ -83,7 +83,7 @@ class BackwardHead {
     }
   }
 
-  // dk and dv, from the last chunk to the first; the head's sums are R from here on.
+  // Computes dk and dv from the last chunk to the first; the head's sums are R.
   void compute_key_gradients(Rows<T> dk, Rows<T> dv) {
     std::fill_n(head_.sums, shape_.F * head_.W, T(0));
     for (std::int64_t chunk = 0; chunk < shape_.T && !shape_.causal; chunk += tile) {
@@ -106,13 +106,14 @@ class BackwardHead {
     }
   }
 
-  // R += q ⊗ dn of the chunk's queries.
+  // Computes R += q ⊗ dn of the chunk's queries.
   void add_queries() {
     multiply_tile<T>(shape_.F, head_.W, head_.count, {head_.q_tile, tile, 1}, dn_, head_.W,
                      head_.sums, head_.W);
   }
 
-  // What R, and where attention is causal the chunk's own queries, send to the chunk's keys.
+  // Computes the gradients of the chunk's keys, from R and, if causal, from the chunk's own
+  // queries.
   void compute_key_gradients_of_chunk(Rows<T> dk, Rows<T> dv) {
     const std::int64_t F = shape_.F, D = shape_.D, W = head_.W, count = head_.count;
     const T* enter = head_.weights.enter.data() + head_.first;
@@ -144,10 +145,10 @@ class BackwardHead {
     }
   }
 
-  // The log decay of step t lowers the weights of all keys before t for all queries from t on. Over
-  // all keys that a query sees, the gradients by their log weights add up to 0. Where the floor
-  // took the denominator's place, they and the floor's own gradient add up to pull / (1 - Π g),
-  // where 1 - Π g is the sum of the weights.
+  // Computes the gradient of the gate. The log decay of step t reduces the weights of all keys
+  // before t for all queries from t on. Over all visible keys of a query, the gradients of their
+  // log weights sum to 0. If the floor replaced the denominator, they and the gradient of the floor
+  // sum to pull / (1 - Π g), where 1 - Π g is the sum of the weights.
   void compute_gate_gradients(Array dgate) const {
     double later = 0;
     for (std::int64_t t = shape_.S - 1; t >= 0; --t) {
@@ -165,13 +166,13 @@ class BackwardHead {
   const LinearAttentionGradients& gradients_;
   LinearAttentionHead<T> head_;
   Rows<T> y_, dy_;
-  const T* scales_;                       // (T), of this head
+  const T* scales_;                       // (T) of this head
   T* dn_;                                 // (tile, W)
   T* value_gradients_;                    // (tile, W): d[v, 1]
   T* transposed_;                         // (D + 1, tile): dnᵀ or [v, 1]ᵀ
   T* d_tile_;                             // (F, tile): dqᵀ or dkᵀ
   T *p_, *dp_;                            // (tile, tile): P and its gradient
-  std::vector<double> weight_gradients_;  // by each key's log weight, for the gate
+  std::vector<double> weight_gradients_;  // of each key's log weight, for the gate
 };
 
 }  // namespace

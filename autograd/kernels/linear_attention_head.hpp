@@ -3,20 +3,20 @@
 #include <cmath>
 #include <vector>
 
-#include "autograd/kernels/linear_attention.hpp"
+#include "autograd/kernels/attention.hpp"
 #include "autograd/kernels/tile.hpp"
 
-// What the forward and the backward pass of linear attention share: one head, its weights of keys,
-// and the chunks of steps that it is walked by. For these two .cpp files.
+// What the sources of linear attention share: one head, the weights of its keys, and its chunks of
+// steps.
 namespace tapestry {
 
-// The logarithms of a key's own weight, and of the factor by which the key lowers the weights of
-// all keys before it.
+// The logarithms of a key's weight, and of the factor by which it reduces the weights of all
+// earlier keys.
 struct KeyLog {
   double weight, decay;
 };
 
-// What the padding, the gate and the scales of one (batch, head) say of each key.
+// The padding, gate and scales of the keys of one (batch, head).
 template <class T>
 class KeyLogs {
  public:
@@ -30,12 +30,12 @@ class KeyLogs {
 
   bool all_zero() const { return !padding_ && !gate_ && !scales_; }
   bool hidden(std::int64_t s) const { return padding_ && padding_[s] != 0; }
-  double gate(std::int64_t s) const { return gate_[s * gate_step_]; }  // its logit
+  double gate(std::int64_t s) const { return gate_[s * gate_step_]; }  // the gate's logit
 
   KeyLog operator[](std::int64_t s) const {
     if (hidden(s)) return {-infinity<double>, 0};
     KeyLog log{scales_ ? scales_[s] : 0.0, 0};
-    if (gate_) {  // log g and log (1 - g)
+    if (gate_) {  // computes log g and log (1 - g)
       const double z = gate(s);
       log.decay = std::min(z, 0.0) - std::log1p(std::exp(-std::abs(z)));
       log.weight += log.decay - z;
@@ -50,24 +50,23 @@ class KeyLogs {
   std::int64_t gate_step_;
 };
 
-// The weights that keys have for a query, in units of e^unit, where unit is the largest log weight
-// of a key that the query sees: so no exponential overflows.
-//   Within a chunk, key s has for query t >= s the weight e^(row_t + column_s).
-//   The sums that were carried into the chunk have for query t the weight carry_t.
-//   Key s is added to the sums that leave the chunk with the weight enter_s.
+// The weights of keys for each query, in units of e^unit, where unit is the largest log weight of a
+// visible key, so that no exponential overflows. Within a chunk, key s has the weight e^(row_t +
+// column_s) for query t >= s. The sums carried into the chunk have the weight carry_t for query t.
+// Key s is added to the sums that leave the chunk with the weight enter_s.
 template <class T>
 struct KeyWeights {
   struct Carried {
     double unit = -infinity<double>, total = 0;
   };
 
-  bool equal;                        // every key has the weight 1
-  std::vector<T> row, carry, total;  // by query; total: Σ weights of the keys that it sees
-  std::vector<T> column, enter;      // by key
-  std::vector<double> unit;          // by query
-  double last_unit, last_total;      // the unit and the total weight of all keys
+  bool equal;                        // whether all keys have the weight 1
+  std::vector<T> row, carry, total;  // for each query; total: Σ weights of visible keys
+  std::vector<T> column, enter;      // for each key
+  std::vector<double> unit;          // for each query
+  double last_unit, last_total;      // unit and total weight of all keys
 
-  // `before` is the unit and the total weight of the keys that a state holds.
+  // `before` has the unit and the total weight of the keys of a state.
   KeyWeights(const LinearAttentionShape& shape, const KeyLogs<T>& logs, Carried before)
       : equal(logs.all_zero() && finite(before.unit) == 0),
         row(padded_size(shape.T), -infinity<T>),
@@ -99,12 +98,12 @@ struct KeyWeights {
 
  private:
   static std::size_t padded_size(std::int64_t n) { return round_up(n, tile); }
-  // With no key yet every weight is 0, in any unit.
+  // Without keys all weights are 0, in any unit.
   static double finite(double log) { return log == -infinity<double> ? 0 : log; }
 
   void weigh_chunk(const KeyLogs<T>& logs, std::int64_t first, std::int64_t last) {
     const double unit_carried = last_unit;
-    double decay = 0;  // the sum of the log decays since the chunk began
+    double decay = 0;  // sum of the log decays since the start of the chunk
     for (std::int64_t t = first; t < last; ++t) {
       const KeyLog own = logs[t];
       decay += own.decay;
@@ -121,7 +120,8 @@ struct KeyWeights {
   }
 };
 
-// to (F, tile) = the columns [first, first + count) of from (F, times), then columns of zeros.
+// Copies the columns [first, first + count) of from (F, times) to (F, tile), followed by columns of
+// 0.
 template <class T>
 void load_columns(Rows<T> from, std::int64_t first, std::int64_t count, std::int64_t F, T* to) {
   for (std::int64_t f = 0; f < F; ++f) {
@@ -130,14 +130,15 @@ void load_columns(Rows<T> from, std::int64_t first, std::int64_t count, std::int
   }
 }
 
-// The columns [first, first + count) of to (F, times) = the first columns of from (F, tile).
+// Copies the first columns of from (F, tile) to the columns [first, first + count) of to (F,
+// times).
 template <class T>
 void store_columns(const T* from, std::int64_t first, std::int64_t count, std::int64_t F,
                    Rows<T> to) {
   for (std::int64_t f = 0; f < F; ++f) std::copy_n(from + f * tile, count, to[f] + first);
 }
 
-// x (rows, width): each row is multiplied by its factor.
+// Multiplies each row of x (rows, width) by its factor.
 template <class T>
 void scale_rows(std::int64_t rows, std::int64_t width, const T* factors, T* x) {
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -146,7 +147,7 @@ void scale_rows(std::int64_t rows, std::int64_t width, const T* factors, T* x) {
   }
 }
 
-// x (rows, tile): each column is multiplied by its factor.
+// Multiplies each column of x (rows, tile) by its factor.
 template <class T>
 void scale_columns(std::int64_t rows, const T* factors, T* x) {
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -155,8 +156,8 @@ void scale_columns(std::int64_t rows, const T* factors, T* x) {
   }
 }
 
-// f(first, count) for strips of the rows of a chunk's product of queries and keys: so narrow that
-// the product of a strip can skip most of what causality hides.
+// Calls f(first, count) for strips of the rows of a chunk's product of queries and keys, so narrow
+// that products skip most of the hidden elements.
 template <class F>
 void for_each_strip(std::int64_t rows, F f) {
   constexpr std::int64_t strip = 12;
@@ -166,8 +167,8 @@ void for_each_strip(std::int64_t rows, F f) {
 
 enum class RowsAre { queries, keys };
 
-// One (batch, head): its sums, packed copies of the chunk of steps at hand, and the products that
-// both passes share. W is D + 1, for values with a 1 beside them, rounded up to whole registers.
+// One (batch, head): its sums, packed copies of the current chunk of steps, and the products that
+// both passes share. W is D + 1, for [v, 1], rounded up to whole registers.
 template <class T>
 struct LinearAttentionHead {
   const LinearAttentionShape& shape;
@@ -176,12 +177,12 @@ struct LinearAttentionHead {
   KeyLogs<T> logs;
   KeyWeights<T> weights;
   Rows<T> q, k, v;
-  T* sums;                            // (F, W): Σ weight · k ⊗ [v, 1] of the keys so far
+  T* sums;                            // (F, W): Σ weight · k ⊗ [v, 1] of earlier keys
   T *q_tile, *k_tile;                 // (F, tile)
   T* v_tile;                          // (tile, W): [v, 1]
-  std::int64_t first = 0, count = 0;  // the chunk's steps are [first, first + count)
+  std::int64_t first = 0, count = 0;  // steps [first, first + count) of the chunk
 
-  // `more` elements of scratch are left for the pass.
+  // `more` elements of scratch are for the pass.
   LinearAttentionHead(const LinearAttentionShape& wanted, std::int64_t b, std::int64_t h,
                       const LinearAttentionViews& views, typename KeyWeights<T>::Carried before,
                       std::int64_t more)
@@ -217,7 +218,7 @@ struct LinearAttentionHead {
     }
   }
 
-  // Adds the chunk's keys to the sums, which then are those of the next chunk. Overwrites v_tile.
+  // Adds the keys of the chunk to the sums, which then belong to the next chunk. Overwrites v_tile.
   void add_keys() {
     if (!weights.equal) {
       if (shape.causal) scale_rows(1, F * W, &weights.carry[first + count - 1], sums);
@@ -234,7 +235,7 @@ struct LinearAttentionHead {
     }
   }
 
-  // Multiplies p (tile, tile), in place, by the weights: 0 where the query stands before the key.
+  // Multiplies p (tile, tile) in place by the weights: 0 if the query is before the key.
   void weigh(RowsAre rows, T* p) const {
     const bool keys = rows == RowsAre::keys;
     const T* own = (keys ? weights.column : weights.row).data() + first;
@@ -247,7 +248,7 @@ struct LinearAttentionHead {
     }
   }
 
-  // p (rows, tile) = a (rows, depth) · b (depth, tile) times the weights, where a query sees a key.
+  // Computes p (rows, tile) = a (rows, depth) · b (depth, tile) times the weights of visible keys.
   void multiply_visible(RowsAre rows, Operand<T> a, const T* b, std::int64_t depth, T* p) const {
     std::fill_n(p, count * tile, T(0));
     for_each_strip(count, [&](std::int64_t r, std::int64_t n) {
@@ -260,15 +261,15 @@ struct LinearAttentionHead {
   }
 };
 
-// The arithmetic of the forward pass: scores and values within chunks, and the sums, which every
-// key is added to and every query reads.
+// Returns the operations of the forward pass: scores and values within chunks, and the sums that
+// all keys are added to and all queries read.
 inline double flops_of_forward(const LinearAttentionShape& shape) {
   const double queries = shape.T, keys = shape.S, F = shape.F, values = shape.D + 1;
   const double within = shape.causal ? queries * tile / 2 * (F + values) : 0;
   return 2.0 * (shape.B * shape.H) * (within + (queries + keys) * F * values);
 }
 
-// The grain of a parallel loop over heads.
+// Returns the grain of a parallel loop over heads.
 inline std::int64_t heads_a_piece(const LinearAttentionShape& shape) {
   constexpr std::int64_t flops_a_piece = 1'000'000;
   return 1 + flops_a_piece /

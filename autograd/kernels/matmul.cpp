@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "autograd/kernels/bfloat16_matmul.hpp"
 #include "autograd/kernels/dot_rows.hpp"
-#include "autograd/kernels/packed_matmul.hpp"
+#include "autograd/kernels/matmul.hpp"
 #include "autograd/kernels/rows.hpp"
 #include "autograd/profile.hpp"
 
@@ -16,7 +15,7 @@ thread_local MatmulPrecision precision = MatmulPrecision::float32;
 
 double flops_of(const Matmul& matmul) { return 2.0 * matmul.m * matmul.n * matmul.k; }
 
-// C = bias or 0, where k = 0: a sum of no terms.
+// Writes C = bias or 0 if k = 0: a sum without terms.
 void write_empty_sum(const Matmul& matmul, const MatmulOperands& operands) {
   if (matmul.accumulate) return;
   const std::size_t row = matmul.n * size_of(matmul.dtype);
@@ -29,11 +28,11 @@ void write_empty_sum(const Matmul& matmul, const MatmulOperands& operands) {
   }
 }
 
-constexpr int rows_together = vector_registers == 32 ? 4 : 3;  // with 4 columns, in registers
+constexpr int rows_together = vector_registers == 32 ? 4 : 3;  // with 4 columns in registers
 
-// C's elements of all rows and a register of columns: a few columns of B at a time, which stay in
-// the first cache for all rows. Each pass over them asks for one that follows, a lone pass for all,
-// so that memory is never waited for alone.
+// Computes the elements of C of all rows and a register of columns: a few columns of B at a time,
+// which stay in the first cache for all rows. Each pass prefetches some of the following columns,
+// so that it rarely waits for memory.
 template <class T>
 void multiply_columns(std::int64_t m, std::int64_t k, std::int64_t n, const T* a, const T* b,
                       const T* start, std::int64_t start_row, T* c) {
@@ -59,7 +58,7 @@ void multiply_columns(std::int64_t m, std::int64_t k, std::int64_t n, const T* a
   }
 }
 
-// C = A · Bᵀ, of few rows of A, each of which has the bits that it has alone.
+// Computes C = A · Bᵀ for few rows of A, with the same bits as for each row alone.
 template <class T>
 void multiply_few_rows(const Matmul& matmul, const MatmulOperands& operands) {
   constexpr std::int64_t width = simd_width<T>, elements_a_piece = 1 << 16;
@@ -101,8 +100,7 @@ void multiply_matrices(const Matmul& matmul, const std::vector<MatmulOperands>& 
   profile::add_flops(flops * batch.size());
   if (precision == MatmulPrecision::bfloat16 && matmul.dtype == DType::float32 && matmul.m > 1)
     return multiply_rounded(matmul, batch);
-  // Large products are cut themselves, one after the other; of small ones, a thread gets some
-  // whole.
+  // Large products are divided one after the other; of small ones, each thread computes several.
   constexpr double worth_cutting = 16e6, worth_a_thread = 2e6;
   if (batch.size() == 1 || flops >= worth_cutting) {
     for (const MatmulOperands& operands : batch) multiply(matmul, operands);

@@ -1,20 +1,22 @@
 #pragma once
 
+#include <string>
+
 #include "autograd/array.hpp"
 #include "autograd/restore.hpp"
 
 namespace tapestry {
 
-// One matrix product C (m, n) = A (m, k) · B (k, n), all row-major and dense as stored.
+// A matrix product C (m, n) = A (m, k) · B (k, n) of contiguous row-major matrices.
 struct Matmul {
   DType dtype = DType::float32;
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false;  // A is stored as (k, m)
   bool transpose_b = false;  // B is stored as (n, k)
-  bool accumulate = false;   // add to C instead of writing it
+  bool accumulate = false;   // adds to C instead of overwriting it
 };
 
-// One product of a batch; `bias` (n), added to every row, may be null.
+// The operands of one product. `bias` (n) is added to every row; it may be null.
 struct MatmulOperands {
   const std::byte* a;
   const std::byte* b;
@@ -22,34 +24,48 @@ struct MatmulOperands {
   const std::byte* bias = nullptr;
 };
 
-// So few rows are multiplied by the stored rows of a transposed B where these stand: the time goes
-// into reading B, which packing would read twice.
+// Products of at most this many rows with a transposed B read B without packing it: most of their
+// time is spent on reading B, which packing does twice.
 inline constexpr std::int64_t few_rows = 16;
 
-// The matrix engine. The order in which an element's products are added depends on k alone, or, for
-// few rows of A times a transposed B, on k and n: the bits depend neither on the thread count nor
-// on which other rows are multiplied.
+// Computes a batch of products. The order in which the terms of an element are added depends only
+// on k, or, for few rows times a transposed B, on k and n. So the bits depend neither on the number
+// of threads nor on the other rows.
 void multiply_matrices(const Matmul& matmul, const std::vector<MatmulOperands>& batch);
 
-// What float32 operands are rounded to before they are multiplied; sums are float32 in any case.
-// A single row times a matrix is not rounded: it is bound by reading the matrix. Each thread says
-// it of the products that it asks for.
+// The type that float32 operands are rounded to before a product; sums are always float32. Products
+// of a single row are not rounded. Each thread sets the precision of its own products.
 enum class MatmulPrecision { float32, bfloat16 };
 void set_matmul_precision(MatmulPrecision precision);
 MatmulPrecision matmul_precision();
 
-// While it lives, this thread's products have this precision.
+// Sets the precision of this thread's products while it lives.
 class UseMatmulPrecision final : RestoreSetting<MatmulPrecision> {
  public:
   explicit UseMatmulPrecision(MatmulPrecision precision)
       : RestoreSetting(set_matmul_precision, precision, matmul_precision()) {}
 };
 
-// Whether this processor multiplies bfloat16 (AVX512-BF16 or AMX, by oneDNN). Where it does not,
-// rounded operands are multiplied in float32: the same products, and no faster.
+// Returns whether this processor has bfloat16 products (AVX512-BF16 or AMX, by oneDNN). Otherwise
+// rounded operands are multiplied in float32, with the same products and no gain in speed.
 bool has_bfloat16_products();
 
-// What multiplies matrices here: "14x32 tiles, oneDNN 2.6.3 (AMX)".
+// Returns the backends of matrix products: "14x32 tiles, oneDNN 2.6.3 (AMX)".
 std::string backend_names();
+
+// --- the backends of multiply_matrices ---
+
+// Computes one product, float32 or float64, with packed operands (Goto & van de Geijn 2008,
+// "Anatomy of High-Performance Matrix Multiplication"). Each element is a sum of blocks of at most
+// 192 terms.
+void multiply_packed(const Matmul& matmul, const MatmulOperands& operands);
+
+std::string tile_name();  // returns the size of float32 tiles: "14x32 tiles"
+
+// Computes float32 products of operands rounded to bfloat16: by oneDNN if the processor has such
+// products, else in float32.
+void multiply_rounded(const Matmul& matmul, const std::vector<MatmulOperands>& batch);
+
+std::string onednn_name();  // returns "oneDNN 2.6.3 (AMX)", or "" if it is not built in
 
 }  // namespace tapestry

@@ -1,14 +1,13 @@
-#include "autograd/kernels/packed_matmul.hpp"
-
 #include <fmt/core.h>
 
 #include "autograd/buffer_pool.hpp"
+#include "autograd/kernels/matmul.hpp"
 #include "autograd/kernels/panels.hpp"
 
 namespace tapestry {
 namespace {
 
-// A tile of C with a column of A and a row of B fits the processor's registers.
+// The size of a tile of C: with a column of A and a row of B it fits into the registers.
 #if defined(__aarch64__)
 constexpr int tile_rows = 8, tile_vectors = 3;
 #else
@@ -18,9 +17,10 @@ constexpr int tile_rows = vector_registers == 32 ? 14 : 6, tile_vectors = 2;
 template <class T>
 constexpr int tile_columns = tile_vectors* simd_width<T>;
 
-// The terms of a panel: one of B (24 KB at AVX-512) stays in the first cache while those of A pass.
+// The number of terms of a panel: one of B (24 KB with AVX-512) stays in the first cache while
+// those of A are read.
 constexpr std::int64_t depth_block = 192;
-// What of A is packed at a time stays in the second cache: 768 KB of float32.
+// The part of A that is packed at a time stays in the second cache: 768 KB of float32.
 constexpr std::int64_t most_rows = 512, most_packed = most_rows * 2 * depth_block;
 
 // A half-open range.
@@ -29,7 +29,7 @@ struct ColumnRange {
   std::int64_t size() const { return end - begin; }
 };
 
-// The piece `index` of a range that is cut into pieces of `length`.
+// Returns the piece `index` of a range that is divided into pieces of `length`.
 ColumnRange piece_of(ColumnRange range, std::int64_t length, std::int64_t index) {
   const std::int64_t begin = range.begin + index * length;
   return {begin, std::min(range.end, begin + length)};
@@ -39,8 +39,8 @@ std::int64_t pieces_of(std::int64_t size, std::int64_t length) {
   return (size + length - 1) / length;
 }
 
-// A tile of C, of `rows` rows, = start + A · a panel of B. A is a panel, too, or stands in rows
-// along the depth.
+// Computes a tile of C with `rows` rows = start + A · a panel of B. A is a panel, or has rows along
+// the depth.
 template <class T, bool packed, int rows, int vectors>
 void multiply_by_panel(std::int64_t depth, Operand<T> a, const T* b, Start<T> start, T* c,
                        std::int64_t c_row) {
@@ -73,7 +73,7 @@ constexpr TileKernels<T> make_kernels() {
 template <class T, bool packed>
 constexpr TileKernels<T> kernels = make_kernels<T, packed>();
 
-// One product, its operands seen as A (m, k) and B (k, n) however they are stored.
+// One product of A (m, k) and B (k, n), whatever their storage.
 template <class T>
 class PackedProduct {
  public:
@@ -86,8 +86,8 @@ class PackedProduct {
         c_(reinterpret_cast<T*>(operands.c)),
         bias_(reinterpret_cast<const T*>(operands.bias)) {}
 
-  // The rectangles of C are computed independently of each other, so that no thread waits for what
-  // another one packs, or fetches it from the other's cache.
+  // Computes rectangles of C independently of each other, so that no thread waits for what another
+  // one packs.
   void run() const {
     const Cut cut(matmul_);
     parallel_for(cut.down * cut.across, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -98,13 +98,13 @@ class PackedProduct {
   }
 
  private:
-  // C is cut into at most two rectangles a thread, each worth waking one for, such that the last
-  // thread ends first. Each rectangle packs its own rows of A and columns of B.
+  // The division of C into at most two rectangles for each thread, each large enough to wake one,
+  // such that the last thread ends first. Each rectangle packs its own rows of A and columns of B.
   struct Cut {
     std::int64_t rows, columns, down, across;
 
     explicit Cut(const Matmul& matmul) : rows(matmul.m), columns(matmul.n) {
-      constexpr double worth_a_thread = 2e6, packing = 12;  // an element, in multiply-adds
+      constexpr double worth_a_thread = 2e6, packing = 12;  // for each element, in multiply-adds
       const double flops = 2.0 * matmul.m * matmul.n * matmul.k;
       const std::int64_t threads = num_threads();
       const std::int64_t most =
@@ -123,18 +123,18 @@ class PackedProduct {
     }
   };
 
-  // Whether tiles read A's rows where they stand, along the depth and not all in the same lines of
-  // the cache. Packing pays where many columns read a tile of AVX-512's 14 rows.
+  // Returns whether tiles read the rows of A without packing: along the depth, and not all in the
+  // same cache lines. Packing pays if many columns use a tile of 14 rows (AVX-512).
   bool reads_rows() const {
     constexpr std::int64_t page = 4096;
     const bool packing_pays = vector_registers == 32 && matmul_.n > 2 * tile_columns<T>;
     return a_.depth_stride == 1 && !packing_pays && a_.row_stride * sizeof(T) % page != 0;
   }
 
-  // A thread's memory for panels: kept, since what is new to a core has to be fetched.
+  // Returns a thread's memory for panels, which is reused, because new memory is not in the cache.
   static T* memory_for_panels(std::int64_t elements) {
     thread_local std::shared_ptr<std::byte[]> memory;
-    thread_local std::int64_t room = 0;  // elements
+    thread_local std::int64_t room = 0;  // number of elements
     if (room < elements) {
       memory = allocate_workspace(sizeof(T) * elements);
       room = elements;
@@ -142,8 +142,8 @@ class PackedProduct {
     return reinterpret_cast<T*>(memory.get());
   }
 
-  // Rows of A are packed for some blocks of terms; then B is, panel by panel and block by block,
-  // into the first cache, where a panel stays until all rows have passed.
+  // Packs rows of A for some blocks of terms, then B panel by panel and block by block into the
+  // first cache, where a panel stays until all rows are done.
   void multiply(ColumnRange rows, ColumnRange columns) const {
     const std::int64_t height =
         round_up(pieces_of(rows.size(), pieces_of(rows.size(), most_rows)), tile_rows);
@@ -163,7 +163,7 @@ class PackedProduct {
       }
   }
 
-  // a and b: where panels of them are packed.
+  // a and b are the memory for packed panels.
   template <bool packed>
   void multiply_strip(ColumnRange rows, ColumnRange columns, ColumnRange terms, T* a, T* b) const {
     const auto panels_of = [&](ColumnRange block) {
@@ -188,13 +188,13 @@ class PackedProduct {
       }
   }
 
-  // What the products of a block of terms are added to, of the tile at (i, j).
+  // Returns the values that the products of a block of terms are added to, for the tile at (i, j).
   Start<T> start_of(ColumnRange terms, std::int64_t i, std::int64_t j) const {
     if (terms.begin > 0 || matmul_.accumulate) return {c_ + i * matmul_.n + j, matmul_.n};
     return bias_ ? Start<T>{bias_ + j, 0} : Start<T>{};
   }
 
-  // `a` (rows, terms) in panels or in rows: its row_stride leads from a tile to the next in either.
+  // `a` (rows, terms) is in panels or rows: its row_stride leads to the next tile in both cases.
   template <bool packed>
   void multiply_panel(ColumnRange rows, ColumnRange columns, ColumnRange terms, Operand<T> a,
                       const T* b) const {
@@ -204,7 +204,7 @@ class PackedProduct {
                     a.from(i - rows.begin), b, start_of(terms, i, columns.begin));
   }
 
-  // A tile that ends within a register is computed beside C.
+  // A tile that ends within a register is computed in a buffer.
   void multiply_into(const TileKernels<T>& by_size, T* c, std::int64_t height, std::int64_t width,
                      std::int64_t depth, Operand<T> a, const T* b, Start<T> start) const {
     const std::int64_t vectors = pieces_of(width, simd_width<T>);
@@ -220,7 +220,7 @@ class PackedProduct {
   }
 
   const Matmul& matmul_;
-  Operand<T> a_, b_;  // the rows of B are C's columns
+  Operand<T> a_, b_;  // its rows are the columns of C
   T* c_;
   const T* bias_;  // or null
 };

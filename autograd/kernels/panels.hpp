@@ -1,23 +1,23 @@
 #pragma once
 
 #include "autograd/kernels/register_tile.hpp"
-#include "autograd/kernels/squares.hpp"
+#include "autograd/kernels/simd.hpp"
 
-// Operands of large products are copied into panels: blocks of `width` rows in which the rows'
-// elements of one depth stand side by side, in the order in which a tile reads them.
+// Packing of the operands of large products into panels: blocks of `width` rows in which the
+// elements of one depth are contiguous, in the order in which a tile reads them.
 namespace tapestry {
 
-// Asks for what is read soon, and may lie behind the operand's end: within a step most operands are
-// in no near cache.
+// Prefetches an address, which may be beyond the end of the operand: most operands are not in a
+// near cache.
 inline void prefetch(const void* address) { __builtin_prefetch(address); }
 
-// The elements that a panel of so many rows and such a depth takes; as whole registers are stored,
-// a few behind its end are written as well.
+// Number of elements that are written beyond the end of a panel, because whole registers are
+// stored.
 template <class T, int width>
 inline constexpr std::int64_t slack_of_panels =
     (width + simd_width<T> - 1) / simd_width<T>* simd_width<T> - width;
 
-// One panel of `count` ≤ width rows, which stand along the depth. Missing rows become zeros.
+// Packs a panel of `count` ≤ width rows that are contiguous along the depth. Missing rows become 0.
 template <class T, int width>
 void pack_across(Operand<T> from, std::int64_t count, std::int64_t depth, T* to) {
   constexpr std::int64_t lanes = simd_width<T>, groups = (width + lanes - 1) / lanes;
@@ -35,7 +35,7 @@ void pack_across(Operand<T> from, std::int64_t count, std::int64_t depth, T* to)
       }
       transpose<T>(squares[group]);
     }
-    // Where the width is no multiple of a register, a store's end is overwritten by the next one's.
+    // If the width is no multiple of a register, the next store overwrites the end of this one.
     for (std::int64_t i = 0; i < lanes; ++i)
       for (std::int64_t group = 0; group < groups; ++group)
         std::memcpy(to + (p + i) * width + group * lanes, &squares[group][i], sizeof(Lanes<T>));
@@ -45,9 +45,8 @@ void pack_across(Operand<T> from, std::int64_t count, std::int64_t depth, T* to)
       to[p * width + row] = row < count ? *from.from(row, p).data : T(0);
 }
 
-// One panel of `count` ≤ width rows whose elements of one depth stand side by side already. Where
-// as many elements follow as whole registers take, registers are copied, each over the last one's
-// end.
+// Packs a panel of `count` ≤ width rows whose elements of one depth are contiguous. If enough
+// elements follow, copies whole registers, each over the end of the last one.
 template <class T, int width>
 void pack_along(Operand<T> from, std::int64_t count, std::int64_t following, std::int64_t depth,
                 T* to) {
@@ -68,7 +67,7 @@ void pack_along(Operand<T> from, std::int64_t count, std::int64_t following, std
   }
 }
 
-// One panel of `count` ≤ width rows; after the first of them, `following` ≥ count stand in memory.
+// Packs a panel of `count` ≤ width rows. `following` ≥ count rows follow from the first on.
 template <class T, int width>
 void pack_panel(Operand<T> from, std::int64_t count, std::int64_t following, std::int64_t depth,
                 T* to) {
@@ -78,7 +77,7 @@ void pack_panel(Operand<T> from, std::int64_t count, std::int64_t following, std
     pack_along<T, width>(from, count, following, depth, to);
 }
 
-// Copies `count` rows into panels of `width`, each of width · depth elements.
+// Packs `count` rows into panels of `width` rows, each of width · depth elements.
 template <class T, int width>
 void pack_panels(Operand<T> from, std::int64_t count, std::int64_t depth, T* to) {
   for (std::int64_t row = 0; row < count; row += width)

@@ -2,10 +2,10 @@
 
 #include "autograd/kernels/simd.hpp"
 
-// The innermost loop of every matrix product: a tile of C that stays in registers.
+// The innermost loop of all matrix products: a tile of C that stays in registers.
 namespace tapestry {
 
-// The vector registers of the processor: tiles are as large as fits them.
+// The number of vector registers, which determines the size of tiles.
 #if defined(__AVX512F__) || defined(__aarch64__)
 inline constexpr int vector_registers = 32;
 #else
@@ -14,8 +14,8 @@ inline constexpr int vector_registers = 16;
 
 inline std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
-// One operand of a product: element (row, p) stands at data[row * row_stride + p * depth_stride],
-// where p runs along the sum.
+// An operand of a product: element (row, p) is data[row * row_stride + p * depth_stride], where p
+// is the index of the sum.
 template <class T>
 struct Operand {
   const T* data;
@@ -25,16 +25,16 @@ struct Operand {
   }
 };
 
-// What a product is added to: nothing, or `data` (rows, columns), whose rows are `row` elements
-// apart; 0 where all are the same one.
+// The values that a product is added to: none, or `data` (rows, columns) with a distance of `row`
+// elements between rows; 0 if all rows are the same.
 template <class T>
 struct Start {
   const T* data = nullptr;
   std::int64_t row = 0;
 };
 
-// C (rows, vectors · simd_width) = start + A (rows, depth) · B (depth, vectors · simd_width). The
-// products of an element are added in the order of the depth, each by one fma.
+// Computes C (rows, vectors · simd_width) = start + A (rows, depth) · B (depth, vectors ·
+// simd_width). The products of an element are added in the order of the depth, each by one fma.
 template <class T, int rows, int vectors>
 [[gnu::always_inline]] inline void multiply_registers(std::int64_t depth, Operand<T> a, const T* b,
                                                       std::int64_t b_row, Start<T> start, T* c,

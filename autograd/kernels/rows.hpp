@@ -6,10 +6,10 @@
 
 #include "autograd/kernels/simd.hpp"
 
-// Kernels on one contiguous row of n elements, and the loop that gives rows to threads.
+// Kernels on one contiguous row of n elements, and the loop that divides rows among threads.
 namespace tapestry {
 
-// fn(row) for each of `rows` rows of `width` elements.
+// Calls fn(row) for each of `rows` rows of `width` elements, on all threads.
 template <class F>
 void for_each_row(std::int64_t rows, std::int64_t width, F fn) {
   const std::int64_t grain = std::max<std::int64_t>(1, 8192 / std::max<std::int64_t>(1, width));
@@ -18,8 +18,8 @@ void for_each_row(std::int64_t rows, std::int64_t width, F fn) {
   });
 }
 
-// Calls add(row, sum) for the rows [begin, end), each of which it adds to sum (n). More rows than a
-// run are the sum of their halves.
+// Calls add(row, sum) for the rows [begin, end), which adds each to sum (n). More rows than
+// longest_run are added by halves.
 template <class T, class Add>
 void add_rows(std::int64_t begin, std::int64_t end, std::int64_t n, T* sum, const Add& add) {
   if (end - begin <= longest_run) {
@@ -33,22 +33,22 @@ void add_rows(std::int64_t begin, std::int64_t end, std::int64_t n, T* sum, cons
   map_span(n, {sum, rest.data()}, sum, [](auto x, auto y) { return x + y; });
 }
 
-// 1 / sum, by which a row is multiplied. 0 for the sum 0 of a row that has nothing; NaN for one
-// that overflowed, which would turn the row into zeros.
+// Returns 1 / sum, but 0 for a sum of 0, and NaN for a sum that overflowed, because 1 / ∞ makes a
+// row of zeros.
 template <class T>
 T inverse_of_sum(T sum) {
   if (sum == 0) return T(0);
   return std::isinf(sum) ? std::numeric_limits<T>::quiet_NaN() : T(1) / sum;
 }
 
-// log Σ e^x = high + rest, where high is the largest x. For x - log Σ e^x, subtract one after the
-// other: of large numbers, their sum has lost the digits of the rest.
+// log Σ e^x = high + rest, where high is the largest x. Subtract them from x one after the other:
+// their sum rounds the rest if high is large.
 template <class T>
 struct LogSum {
   T high, rest;
 };
 
-// {-inf, 0} where the row is empty or all its elements are -inf.
+// Returns log Σ e^x of a row: {-inf, 0} if it is empty or all elements are -inf.
 template <class T>
 LogSum<T> log_sum_exp(std::int64_t n, const T* x) {
   const T high = max_span(n, x);
@@ -58,12 +58,13 @@ LogSum<T> log_sum_exp(std::int64_t n, const T* x) {
   return {high, std::log(sum_lanes(sum_terms(n, {x}, none, add_exp)))};
 }
 
-// y = e^(x - shift).
+// Computes y = e^(x - shift).
 template <class T>
 void exp_shifted(std::int64_t n, T shift, const T* x, T* y) {
   map_span(n, {x}, y, [shift](auto v) { return exp(v - shift); });
 }
 
+// Returns Σ x y.
 template <class T>
 T dot_span(std::int64_t n, const T* x, const T* y) {
   const auto add_product = [](auto sum, auto a, auto b) { return fma(a, b, sum); };

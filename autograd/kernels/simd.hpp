@@ -2,24 +2,26 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <limits>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include "autograd/kernels/xsimd.hpp"
 #include "autograd/parallel.hpp"
 
 namespace tapestry {
 
-// As many scalars as one vector register holds. xsimd's exp, log, tanh, log1p and expm1 of them are
-// within 3 units in the last place of the true value, erf within 3 in float32 and 70 in float64.
+// A vector register of scalars. The errors of xsimd's exp, log, tanh, log1p and expm1 are at most 3
+// units in the last place, those of erf 3 in float32 and 70 in float64.
 template <class T>
 using Simd = xsimd::batch<T>;
 
 template <class T>
 inline constexpr std::int64_t simd_width = Simd<T>::size;
 
-// In each lane the product of the low halves of x and y, of which xsimd has none.
+// Returns the product of the low halves of x and y in each lane, which xsimd lacks.
 using Lanes64 = xsimd::batch<std::uint64_t>;
 inline Lanes64 multiply_low_halves(const Lanes64& x, const Lanes64& y) {
 #if defined(__AVX512F__)
@@ -39,7 +41,7 @@ inline std::uint64_t multiply_low_halves(std::uint64_t x, std::uint64_t y) {
   return (x & 0xFFFFFFFF) * (y & 0xFFFFFFFF);
 }
 
-// The sum of a batch's lanes.
+// Returns the sum of the lanes of a batch.
 template <class T>
 T sum_lanes(const Simd<T>& batch) {
 #if XSIMD_VERSION_MAJOR < 10
@@ -50,14 +52,14 @@ T sum_lanes(const Simd<T>& batch) {
 }
 
 #if defined(__AVX2__) && !defined(__AVX512F__)
-// All bits of the first `count` lanes of 32 bits.
+// Returns a mask of the first `count` lanes of 32 bits.
 inline __m256i first_lanes(std::int64_t count) {
   alignas(64) static constexpr std::int32_t ones_and_zeros[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(ones_and_zeros + 8 - count));
 }
 #endif
 
-// The first `count` < simd_width<T> elements; the other lanes are 0.
+// Returns the first `count` < simd_width<T> elements; the other lanes are 0.
 template <class T>
 Simd<T> load_partial(const T* from, std::int64_t count) {
 #if defined(__AVX512F__)
@@ -98,9 +100,9 @@ void store_partial(const Simd<T>& batch, T* to, std::int64_t count) {
 #endif
 }
 
-// out[i] = f(in[0][i], in[1][i], …) for i in [0, n): map_span(n, {x, y}, out, f). The last
-// few elements meet the same vector arithmetic as the others, so that a value does not depend on
-// where it stands. `out` may be one of the inputs.
+// Computes out[i] = f(in[0][i], in[1][i], …) for i in [0, n): map_span(n, {x, y}, out, f). The last
+// elements use the same vector arithmetic as the others, so that a value does not depend on its
+// position. `out` may be one of the inputs.
 template <class T, std::size_t inputs, class F>
 void map_span(std::int64_t n, const T* const (&in)[inputs], T* out, F f) {
   const auto run = [=](auto... x) {
@@ -112,7 +114,7 @@ void map_span(std::int64_t n, const T* const (&in)[inputs], T* out, F f) {
   std::apply(run, std::to_array(in));
 }
 
-// The same over all threads, for arrays.
+// Does the same on all threads, for arrays.
 template <class T, std::size_t inputs, class F>
 void map(std::int64_t n, const T* const (&in)[inputs], T* out, F f) {
   constexpr std::int64_t grain = 8192;
@@ -123,9 +125,8 @@ void map(std::int64_t n, const T* const (&in)[inputs], T* out, F f) {
   });
 }
 
-// fold(… fold(fold(start, x[0]), x[1]) …) by lanes, where x stands for all inputs at once; returns
-// the lanes for the caller to join. `padding` fills the lanes that the last elements leave free,
-// and must not change the fold.
+// Returns fold(… fold(fold(start, x[0]), x[1]) …) for each lane, where x[i] are the i-th elements
+// of all inputs. `padding` fills the free lanes of the last elements and must not change the fold.
 template <class T, std::size_t inputs, class Fold>
 Simd<T> fold_span(std::int64_t n, const T* const (&in)[inputs], Simd<T> start, T padding,
                   Fold fold) {
@@ -146,11 +147,12 @@ Simd<T> fold_span(std::int64_t n, const T* const (&in)[inputs], Simd<T> start, T
   return std::apply(run, std::to_array(in));
 }
 
-// So many numbers may be added one after the other: they lose a few units in the last place. Longer
-// sums are the sum of their halves.
+// The largest number of terms that are added sequentially, which loses a few units in the last
+// place. Longer sums are the sums of their halves.
 inline constexpr std::int64_t longest_run = 512;
 
-// The same for a span, whose lanes are added side by side; and where a longer one is cut.
+// The same for a span, which has a sum in each lane, and the length of the first half of a longer
+// one.
 template <class T>
 inline constexpr std::int64_t run_of_span = longest_run* simd_width<T>;
 
@@ -159,7 +161,7 @@ std::int64_t first_half(std::int64_t n) {
   return (n / run_of_span<T> + 1) / 2 * run_of_span<T>;
 }
 
-// The lanes of a sum, where add(sum, x…) returns `sum` and a term.
+// Returns the lanes of a sum, where add(sum, x…) returns `sum` plus a term.
 template <class T, std::size_t inputs, class Add>
 Simd<T> sum_terms(std::int64_t n, const T* const (&in)[inputs], T padding, Add add) {
   if (n <= run_of_span<T>) return fold_span(n, in, Simd<T>(T(0)), padding, add);
@@ -183,6 +185,48 @@ T max_span(std::int64_t n, const T* in) {
   alignas(64) T lanes[simd_width<T>];
   best.store_aligned(lanes);
   return *std::max_element(lanes, lanes + simd_width<T>);
+}
+
+// Squares: arrays of as many vector registers as each has lanes.
+
+template <class T>
+using Lanes [[gnu::vector_size(sizeof(Simd<T>))]] = T;
+
+// Returns the alternating elements of the lower or the upper halves of two registers.
+template <class T, bool upper, std::size_t... i>
+Lanes<T> interleave(Lanes<T> a, Lanes<T> b, std::index_sequence<i...>) {
+  constexpr int width = sizeof...(i), start = upper ? width / 2 : 0;
+  return __builtin_shufflevector(a, b, (start + int(i) / 2 + (i % 2 ? width : 0))...);
+}
+
+// Transposes a square: interleaving its two halves log2(width) times turns the bits of an element's
+// row into those of its lane.
+template <class T>
+void transpose(Lanes<T> (&square)[simd_width<T>]) {
+  constexpr int width = simd_width<T>;
+  constexpr auto lanes = std::make_index_sequence<width>();
+  for (int step = 1; step < width; step *= 2) {
+    Lanes<T> next[width];
+    for (int i = 0; i < width / 2; ++i) {
+      next[2 * i] = interleave<T, false>(square[i], square[i + width / 2], lanes);
+      next[2 * i + 1] = interleave<T, true>(square[i], square[i + width / 2], lanes);
+    }
+    std::memcpy(square, next, sizeof(square));
+  }
+}
+
+// Returns the sum of register i in lane i. Overwrites the square.
+template <class T>
+Simd<T> sum_each(Lanes<T> (&square)[simd_width<T>]) {
+  constexpr int width = simd_width<T>;
+  constexpr auto lanes = std::make_index_sequence<width>();
+  for (int half = width / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i)
+      square[i] = interleave<T, false>(square[i], square[i + half], lanes) +
+                  interleave<T, true>(square[i], square[i + half], lanes);
+  alignas(64) T sums[width];
+  std::memcpy(sums, &square[0], sizeof(sums));
+  return Simd<T>::load_aligned(sums);
 }
 
 }  // namespace tapestry

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 
+#include "autograd/array.hpp"
 #include "autograd/parallel.hpp"
-#include "autograd/shape.hpp"
 
-// Walking an array in order beside others whose elements stand elsewhere: repeated, or permuted.
+// Loops over an array together with others whose elements are repeated or permuted.
 namespace tapestry {
 
-// How far apart an array's elements stand along each axis of a shape that is walked.
+// The strides of an array, in elements, along each axis of a walk.
 using Strides = Shape;
 
 inline Strides strides_of(const Shape& own) {
@@ -22,7 +22,8 @@ inline Strides strides_of(const Shape& own) {
   return strides;
 }
 
-// 0 along the axes of `shape` that an array of shape `own` is stretched to.
+// Returns the strides of an array of shape `own` that is broadcast to `shape`: 0 along stretched
+// axes.
 inline Strides broadcast_strides(const Shape& own, const Shape& shape) {
   const Strides packed = strides_of(own);
   Strides strides = shape;
@@ -37,7 +38,7 @@ struct Walk {
   std::array<Strides, arrays> strides;
 };
 
-// The same walk along as few axes as it can be told by, at least one.
+// Returns the same walk with as few axes as possible, at least one.
 template <std::size_t arrays>
 Walk<arrays> merged(const Walk<arrays>& walk) {
   Walk<arrays> result;
@@ -60,8 +61,8 @@ Walk<arrays> merged(const Walk<arrays>& walk) {
   return result;
 }
 
-// Calls fn(place, from, strides, count) for runs that together make up the shape: the elements
-// place, place + 1, … of the walk, of which the k-th stands at from[i] + k strides[i] in array i.
+// Calls fn(place, from, strides, count) on all threads for runs of elements place, place + 1, … of
+// the walk. The k-th element of a run is at from[i] + k strides[i] in array i.
 template <std::size_t arrays, class Fn>
 void for_each_run(const Walk<arrays>& given, Fn fn) {
   constexpr std::int64_t grain = 16384;
@@ -86,7 +87,7 @@ void for_each_run(const Walk<arrays>& given, Fn fn) {
   });
 }
 
-// Copies `count` elements, so far apart, of which the first may be repeated (a step of 0).
+// Copies `count` elements with these steps; a step of 0 repeats the first.
 template <class T>
 void copy_run(std::int64_t count, const T* from, std::int64_t step, T* to, std::int64_t to_step) {
   if (to_step == 1 && step == 0)

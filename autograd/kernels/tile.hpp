@@ -1,13 +1,13 @@
 #pragma once
 
 #include "autograd/buffer_pool.hpp"
-#include "autograd/kernels/heads.hpp"
+#include "autograd/kernels/attention.hpp"
 #include "autograd/kernels/panels.hpp"
 
 // Tiles of heads and their matrix products, for the attention kernels.
 namespace tapestry {
 
-inline constexpr std::int64_t tile = 64;  // the queries of a tile, and the keys
+inline constexpr std::int64_t tile = 64;  // number of queries of a tile, and of keys
 
 template <class T>
 inline constexpr T infinity = std::numeric_limits<T>::infinity();
@@ -31,7 +31,7 @@ Rows<T> rows_of(const HeadsView& view, std::int64_t b, std::int64_t h) {
   return {reinterpret_cast<T*>(view.data) + b * view.batch + h * view.head, view.time};
 }
 
-// One thread's tiles, carved from one block of memory.
+// The memory of one thread's tiles.
 template <class T>
 class Scratch {
  public:
@@ -52,8 +52,8 @@ class Scratch {
   std::int64_t used_ = 0;
 };
 
-// to (count, width) = factor · from (count, D), padded with zeros. A head's rows stand far apart:
-// read tile by tile where they are, they would miss the caches and their prefetchers.
+// Copies to (count, width) = factor · from (count, D), padded with 0. The rows of a head are far
+// apart, so reading them tile by tile would miss the caches.
 template <class T>
 void pack(Rows<T> from, std::int64_t count, std::int64_t D, T factor, T* to, std::int64_t width) {
   for (std::int64_t r = 0; r < count; ++r) {
@@ -62,7 +62,7 @@ void pack(Rows<T> from, std::int64_t count, std::int64_t D, T factor, T* to, std
   }
 }
 
-// to (D, tile) = factor · fromᵀ; missing rows become columns of zeros.
+// Computes to (D, tile) = factor · fromᵀ. Missing rows become columns of 0.
 template <class T>
 void load_transposed(Rows<T> from, std::int64_t first, std::int64_t count, std::int64_t D, T factor,
                      T* to) {
@@ -70,9 +70,10 @@ void load_transposed(Rows<T> from, std::int64_t first, std::int64_t count, std::
   if (factor != T(1)) map_span(D * tile, {to}, to, [factor](auto x) { return x * factor; });
 }
 
-enum class Into { written, added_to };  // what becomes of C
+enum class Into { written, added_to };  // whether C is overwritten or added to
 
-// The rows that fit the registers beside so many vectors of each: sums, B's vectors, one of A.
+// The number of rows whose sums fit into the registers, with `vectors` registers each, next to
+// those of B and one of A.
 template <int vectors>
 inline constexpr int most_rows = std::min(12, (vector_registers - vectors - 1) / vectors);
 
@@ -82,7 +83,7 @@ template <class T, int rows, int vectors>
   multiply_registers<T, rows, vectors>(depth, a, b, b_row, start, c, c_row);
 }
 
-// The rows by the largest groups that fit, and a smaller one of those left over.
+// Multiplies the rows in the largest groups that fit, and the remaining rows in a smaller one.
 template <class T, int vectors, int rows = most_rows<vectors>>
 void multiply_columns(std::int64_t count, std::int64_t depth, Operand<T> a, const T* b,
                       std::int64_t b_row, Into into, T* c, std::int64_t c_row) {
@@ -99,8 +100,8 @@ void multiply_columns(std::int64_t count, std::int64_t depth, Operand<T> a, cons
                                              c + r * c_row, c_row);
 }
 
-// C (rows, columns) = or += A (rows, depth) · B (depth, columns). `columns` is a multiple of
-// simd_width<T>.
+// Computes C (rows, columns) = or += A (rows, depth) · B (depth, columns), where `columns` is a
+// multiple of simd_width<T>.
 template <class T>
 void multiply_tile(std::int64_t rows, std::int64_t columns, std::int64_t depth, Operand<T> a,
                    const T* b, std::int64_t b_row, T* c, std::int64_t c_row,

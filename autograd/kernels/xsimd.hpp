@@ -1,10 +1,10 @@
 #pragma once
 
-// xsimd, for the registers of the instruction level that is compiled for, with corrections to its
-// version 8, which Debian 12 has.
+// xsimd for the registers of the instruction level, with corrections of version 8, which Debian 12
+// has.
 
-// The registers' intrinsics are included before xsimd does so, with two warnings off: some of them
-// start from an undefined operand, which GCC 12 reports wherever they are inlined (its bug 105593).
+// The intrinsics are included before xsimd includes them, with two warnings off: some of them start
+// from an undefined operand, which GCC 12 reports wherever they are inlined (GCC bug 105593).
 #ifdef __x86_64__
 #pragma GCC diagnostic push
 #if defined(__GNUC__) && !defined(__clang__)
@@ -15,8 +15,8 @@
 #pragma GCC diagnostic pop
 #endif
 
-// Without optimisation GCC defines these two as macros, whose casts do not accept xsimd 8's
-// batches.
+// Without optimization GCC defines these two as macros, whose casts do not accept the batches of
+// xsimd 8.
 #if defined(__AVX512BW__) && !defined(__OPTIMIZE__) && defined(_mm512_mask_blend_epi8)
 #undef _mm512_mask_blend_epi8
 #undef _mm512_mask_blend_epi16
@@ -30,8 +30,8 @@ inline __m512i _mm512_mask_blend_epi16(__mmask32 mask, __m512i a, __m512i b) {
 
 #include <xsimd/xsimd.hpp>
 
-// On AVX-512, xsimd 8's fma rounds the product before it adds, which its own exp and tanh suffer
-// from, too. A call prefers these functions to its template.
+// On AVX-512, fma of xsimd 8 rounds the product before it adds, also in its own exp and tanh. Calls
+// prefer these functions to its template.
 #if defined(__AVX512F__) && XSIMD_VERSION_MAJOR < 10
 namespace xsimd {
 #define TAPESTRY_FUSED(name, intrinsic)                                     \
@@ -51,8 +51,7 @@ TAPESTRY_FUSED(fnms, fnmsub)
 }  // namespace xsimd
 #endif
 
-// On 64-bit Arm, xsimd 8 divides and takes roots by estimates that it refines twice: √∞ becomes
-// NaN.
+// On 64-bit Arm, xsimd 8 divides and takes roots by two refinements of an estimate: √∞ becomes NaN.
 #if defined(__aarch64__) && XSIMD_VERSION_MAJOR < 10
 namespace xsimd::kernel {
 template <>

@@ -1,9 +1,12 @@
 #pragma once
 
+#include "autograd/random.hpp"
 #include "autograd/tensor.hpp"
 
-// Element-wise functions: x (...) -> y (...). float32 or float64, else std::invalid_argument.
 namespace tapestry {
+
+// Element-wise functions, x (...) -> y (...). They throw std::invalid_argument unless x is float32
+// or float64.
 
 Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);   // -inf at 0, NaN below
@@ -13,14 +16,18 @@ Tensor cos(const Tensor& x);
 Tensor tanh(const Tensor& x);
 Tensor sigmoid(const Tensor& x);
 Tensor relu(const Tensor& x);
-Tensor softplus(const Tensor& x);   // log(1 + e^x)
 Tensor gelu(const Tensor& x);       // x Φ(x), Hendrycks & Gimpel 2016 (arXiv 1606.08415)
-Tensor gelu_tanh(const Tensor& x);  // its tanh approximation, ibid. §2
+Tensor gelu_tanh(const Tensor& x);  // tanh approximation of gelu, ibid. §2
 Tensor silu(const Tensor& x);       // x σ(x), ibid. §4
 
-// x (..., 2F) -> silu(a) ⊙ b (..., F), where a is the first half of each row and b the second
-// (SwiGLU; Shazeer 2020, arXiv 2002.05202, eq. 6). Fused for a measured gain: the composition
-// copies both halves, and their gradients.
+// Returns silu(a) ⊙ b, where a and b are the halves of each row: x (..., 2F) -> (..., F) (SwiGLU;
+// Shazeer 2020, arXiv 2002.05202, eq. 6). Throws std::invalid_argument for rows of odd length.
+// Fused for a measured gain: the composition copies both halves and their gradients.
 Tensor swiglu(const Tensor& x);
+
+// Sets each element of x (...) to 0 with probability `rate`, and divides the others by 1 - rate
+// (Srivastava et al. 2014, JMLR 15, §10: inverted dropout). Throws std::invalid_argument unless
+// 0 <= rate < 1.
+Tensor dropout(const Tensor& x, double rate, Random& random);
 
 }  // namespace tapestry

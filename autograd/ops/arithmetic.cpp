@@ -11,7 +11,7 @@ constexpr auto difference_of_two = [](auto x, auto y) { return x - y; };
 constexpr auto product_of_two = [](auto x, auto y) { return x * y; };
 constexpr auto quotient_of_two = [](auto x, auto y) { return x / y; };
 
-// f(a, b) for shapes that broadcast to each other.
+// Returns f(a, b) for shapes that broadcast to each other.
 template <class F>
 Array combine(const char* op, const Array& a, const Array& b, F f) {
   if (a.shape() == b.shape()) return map_arrays(f, a, b);

@@ -2,8 +2,8 @@
 
 #include "autograd/tensor.hpp"
 
-// Arithmetic with NumPy broadcasting: a (...), b (...) -> their broadcast shape. Shapes that do not
-// broadcast, and dtypes that differ, are std::invalid_argument.
+// Arithmetic with NumPy broadcasting: a (...), b (...) -> the shape that both broadcast to. Throws
+// std::invalid_argument for shapes that do not broadcast, and for dtypes that differ.
 namespace tapestry {
 
 Tensor add(const Tensor& a, const Tensor& b);

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "autograd/dry_run.hpp"
-#include "autograd/kernels/attention_forward.hpp"
+#include "autograd/kernels/attention.hpp"
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/elementwise.hpp"
 #include "autograd/ops/matmul.hpp"
@@ -14,7 +14,7 @@
 namespace tapestry {
 namespace {
 
-// Which input holds an operand: `heads` heads from `first` on, of `all` that stand side by side.
+// The position of an operand: heads [first, first + heads) of the `all` heads of an input.
 struct Place {
   std::size_t input;
   std::int64_t first, heads, all;
@@ -24,7 +24,7 @@ struct Places {
   Place q, k, v;
 };
 
-// Of an array (B, heads, T, D) or (B, T, heads · D), from one of the heads on.
+// Returns a view of an array (B, heads, T, D) or (B, T, heads · D), from head `first` on.
 HeadsView view(const Array& array, std::int64_t D, std::int64_t first = 0) {
   if (array.rank() == 4)
     return {.data = writable(array),
@@ -48,12 +48,12 @@ std::string shapes(const std::vector<Tensor>& inputs) {
   return text;
 }
 
-// Of inputs whose columns hold the heads.
+// Returns the number of key and value heads of inputs (B, T, heads · D).
 std::int64_t key_heads_of(const AttentionOptions& options) {
   return options.key_value_heads > 0 ? options.key_value_heads : options.heads;
 }
 
-// Queries, keys and values in an input each.
+// Returns the places of queries, keys and values in three inputs.
 Places separate(const Tensor& q, const Tensor& k, const Tensor& v,
                 const AttentionOptions& options) {
   const auto whole = [](std::size_t input, const Tensor& x, std::int64_t heads) {
@@ -65,21 +65,25 @@ Places separate(const Tensor& q, const Tensor& k, const Tensor& v,
           .v = whole(2, v, key_heads_of(options))};
 }
 
-// Of queries (B, T) and S keys: each document is of tokens in a row, and each query in its own.
+// Throws std::invalid_argument unless document_starts fits queries (B, T) and S keys: each start is
+// at most the token's own position, and not below that of the token before.
 void check_documents(const char* op, const AttentionOptions& options, const Shape& queries,
                      std::int64_t S) {
   const Array& starts = options.document_starts;
   if (starts.empty()) return;
   const std::int64_t T = queries[1];
   require(starts.dtype() == DType::int32 && starts.shape() == queries && options.causal && S == T,
-          "{}: document starts {} {} for queries {} and {} keys, which must be causal", op,
-          to_string(starts.dtype()), to_string(starts.shape()), to_string(queries), S);
+          "{}: document_starts {} with queries {} and {} keys; expected int32 of the queries' "
+          "shape, as "
+          "many keys, and causal attention",
+          op, starts, queries, S);
   if (is_dry_run()) return;
   const auto values = starts.values<std::int32_t>();
   for (std::int64_t i = 0; i < starts.size(); ++i) {
     const std::int64_t t = i % T, before = t == 0 ? 0 : values[i - 1];
-    require(values[i] >= before && values[i] <= t, "{}: token {} starts at {} after {}", op, t,
-            values[i], before);
+    require(values[i] >= before && values[i] <= t,
+            "{}: the document of token {} starts at {}; expected {} to {}", op, t, values[i],
+            before, t);
   }
 }
 
@@ -88,12 +92,12 @@ AttentionShape check(const char* op, const std::vector<Tensor>& inputs, const Pl
   for (const Tensor& input : inputs) {
     check_same_dtype(op, inputs[0], input);
     require(input.rank() == inputs[0].rank() && (input.rank() == 3 || input.rank() == 4),
-            "{}: shapes {}", op, shapes(inputs));
+            "{}: shapes {}; expected 3 axes each, or 4", op, shapes(inputs));
   }
   const Tensor& q = inputs[places.q.input];
   const Tensor& k = inputs[places.k.input];
   const std::int64_t H = places.q.heads, shared = places.k.heads, B = q.dim(0), T = q.dim(-2);
-  const auto width_of = [&](const Place& place) {  // -1 where the heads do not fill the columns
+  const auto width_of = [&](const Place& place) {  // -1 if the heads do not divide the columns
     const std::int64_t columns = inputs[place.input].dim(-1);
     if (q.rank() == 4) return columns;
     return place.all >= 1 && columns % place.all == 0 ? columns / place.all : -1;
@@ -107,31 +111,28 @@ AttentionShape check(const char* op, const std::vector<Tensor>& inputs, const Pl
     fits &= place.heads == shared && width_of(place) == D && input.dim(0) == B &&
             input.dim(-2) == k.dim(-2);
   }
-  require(fits, "{}: shapes {} with {} heads{}", op, shapes(inputs), H,
-          shared == H ? "" : fmt::format(" and {} of keys and values", shared));
+  require(fits, "{}: shapes {} do not fit {} heads of queries and {} of keys and values", op,
+          shapes(inputs), H, shared);
   const std::int64_t S = options.keys < 0 ? k.dim(-2) : options.keys;
-  require(S <= k.dim(-2), "{}: {} keys with shapes {}", op, S, shapes(inputs));
-  require(options.window >= 0, "{}: a window of {}", op, options.window);
+  require(S <= k.dim(-2), "{}: keys = {} with shapes {}; expected at most {}", op, S,
+          shapes(inputs), k.dim(-2));
+  require_value(options.window >= 0, op, "window", options.window, "0 or more");
   if (!options.key_padding.empty())
-    require(
-        options.key_padding.dtype() == DType::int32 && options.key_padding.shape() == Shape{B, S},
-        "{}: key padding {} {} for (B, S) = ({}, {})", op, to_string(options.key_padding.dtype()),
-        to_string(options.key_padding.shape()), B, S);
+    require_array(op, "key_padding", options.key_padding, DType::int32, {B, S});
   check_documents(op, options, {B, T}, S);
   if (!options.key_counts.empty()) {
-    require(options.key_counts.dtype() == DType::int32 && options.key_counts.shape() == Shape{B} &&
-                options.key_padding.empty() && options.mask.empty(),
-            "{}: key counts {} {} for {} examples without padding and mask", op,
-            to_string(options.key_counts.dtype()), to_string(options.key_counts.shape()), B);
+    require_array(op, "key_counts", options.key_counts, DType::int32, {B});
+    require(options.key_padding.empty() && options.mask.empty(),
+            "{}: key_counts cannot be combined with key_padding or mask", op);
     for (const std::int32_t count : options.key_counts.values<std::int32_t>())
-      require(is_dry_run() || (count >= 0 && count <= S), "{}: {} keys of {}", op, count, S);
+      require(is_dry_run() || (count >= 0 && count <= S), "{}: key_counts has {}; expected 0 to {}",
+              op, count, S);
   }
   const Shape scores{B, H, T, S};
   if (!options.mask.empty())
     require(
         options.mask.dtype() == q.dtype() && broadcast(op, options.mask.shape(), scores) == scores,
-        "{}: mask {} {} for scores {}", op, to_string(options.mask.dtype()),
-        to_string(options.mask.shape()), to_string(scores));
+        "{}: mask is {}; expected {} that broadcasts to {}", op, options.mask, q.dtype(), scores);
   return {.dtype = q.dtype(),
           .B = B,
           .H = H,
@@ -221,7 +222,7 @@ Array attention_weights(const Array& q, const Array& k, const AttentionOptions& 
       for (std::int64_t s = 0; s < S; ++s, ++i) {
         const bool padded =
             !shape.key_padding.empty() && shape.key_padding.values<std::int32_t>()[b * S + s];
-        const std::int64_t place = t + S - shape.T;  // of the query among the keys
+        const std::int64_t place = t + S - shape.T;  // position of the query among the keys
         const bool later = shape.causal && s > place;
         const bool far = shape.window > 0 && std::abs(place - s) >= shape.window;
         const bool other = !shape.document_starts.empty() &&

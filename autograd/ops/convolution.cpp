@@ -13,20 +13,20 @@
 namespace tapestry {
 namespace {
 
-// A convolution between images (B, C, H, W) and features (B, O, h, w).
+// The sizes of a convolution of images (B, C, H, W) to features (B, O, h, w).
 struct Geometry {
   std::int64_t B, C, H, W, O, h, w, K, stride, padding;
   DType dtype;
 
   Shape images() const { return {B, C, H, W}; }
   Shape features() const { return {B, O, h, w}; }
-  std::int64_t patch() const { return C * K * K; }  // the pixels under a kernel
+  std::int64_t patch() const { return C * K * K; }  // number of elements of a patch
 
-  // A row of an image, padding included, is split into the pixels at 0, stride, 2 stride, …, those
-  // at 1, 1 + stride, … and so on: its phases. So an element of the kernel reads neighbours.
+  // A row of an image, with padding, is divided into phases: the pixels 0, stride, 2 stride, …,
+  // then 1, 1 + stride, …, and so on. So an element of the kernel reads contiguous pixels.
   std::int64_t phases() const { return std::min(stride, K); }
   std::int64_t phase_width() const { return w + (K - 1) / stride; }
-  // Element j of a phase, j in [first, last), is pixel j stride + phase - padding of the image.
+  // Element j of a phase, for j in [first, last), is pixel j stride + phase - padding of the image.
   std::int64_t first(std::int64_t phase) const {
     return std::clamp<std::int64_t>((padding - phase + stride - 1) / stride, 0, phase_width());
   }
@@ -36,19 +36,19 @@ struct Geometry {
   }
 };
 
-// The positions of a kernel that one product takes, so that their columns stay in the cache: those
-// of whole images, or of some rows of one.
+// The positions that one product computes, whose columns stay in the cache: those of whole images,
+// or of some rows of one image.
 struct Block {
   std::int64_t image, images, row, rows;
 };
 
-// The blocks of a convolution. Its shape alone decides.
+// The blocks of a convolution, which depend on its sizes only.
 struct Blocks {
   const Geometry& g;
   std::int64_t images, rows, per_image;
 
   explicit Blocks(const Geometry& geometry) : g(geometry) {
-    constexpr std::int64_t elements = 1 << 17;  // of a block's columns and features
+    constexpr std::int64_t elements = 1 << 17;  // in the columns and features of a block
     const std::int64_t row = (g.patch() + g.O) * g.w;
     rows = std::clamp<std::int64_t>(elements / std::max<std::int64_t>(1, row), 1, g.h);
     images = std::clamp<std::int64_t>(elements / std::max<std::int64_t>(1, row * g.h), 1,
@@ -66,7 +66,8 @@ struct Blocks {
   }
 };
 
-// One thread's work on a block: what it multiplies, and how that comes from images and features.
+// The memory of one thread for a block: columns, features and padded planes, and the copies between
+// them and the tensors.
 template <class T>
 class BlockMemory {
  public:
@@ -84,19 +85,20 @@ class BlockMemory {
   T* features() { return columns() + columns_ + simd_width<T>; }  // (O, positions)
   std::int64_t positions() const { return block_.images * block_.rows * g_.w; }
 
-  // What follows is of this block.
+  // Selects the block of the following calls.
   void begin(const Block& block) { block_ = block; }
 
-  // The patch under each position, as columns.
+  // Copies the patch of each position of the images to the columns.
   void read_columns(const T* images) {
     T *planes = this->planes(), *columns = this->columns();
-    std::fill_n(planes, planes_, T(0));  // the padding, which all channels share
+    std::fill_n(planes, planes_, T(0));  // the padding of all channels
     for (std::int64_t c = 0; c < g_.C; ++c) {
       walk_planes(c, [=, stride = g_.stride](std::int64_t plane, std::int64_t pixel,
                                              std::int64_t begin, std::int64_t end) {
         for (std::int64_t j = begin; j < end; ++j) planes[plane + j] = images[pixel + j * stride];
       });
-      // In whole registers: what they write behind a row of columns, the next row overwrites.
+      // Copies whole registers; elements beyond the end of a row of columns are overwritten by the
+      // next row.
       walk_kernel(c, [=, this](std::int64_t plane, std::int64_t column) {
         for (std::int64_t j = 0; j < g_.w; j += simd_width<T>)
           Simd<T>::load_unaligned(planes + plane + j).store_unaligned(columns + column + j);
@@ -104,7 +106,7 @@ class BlockMemory {
     }
   }
 
-  // Adds every column to the pixels that read_columns took it from.
+  // Adds each column to the pixels that read_columns copied it from.
   void add_columns(T* images) {
     T *planes = this->planes(), *columns = this->columns();
     for (std::int64_t c = 0; c < g_.C; ++c) {
@@ -128,7 +130,7 @@ class BlockMemory {
     });
   }
 
-  // With bias (O), or null.
+  // Copies the features of the block to the tensor and adds bias (O), which may be null.
   void write_features(T* features, const T* bias) {
     T* block = this->features();
     walk_features([=](std::int64_t to, std::int64_t from, std::int64_t o, std::int64_t n) {
@@ -141,8 +143,8 @@ class BlockMemory {
   T* planes() { return features() + features_; }  // (images, phases, rows, phase_width)
   std::int64_t plane_rows(std::int64_t rows) const { return (rows - 1) * g_.stride + g_.K; }
 
-  // fn(plane, pixel, begin, end) for each row of each phase of channel c: for j in [begin, end),
-  // element j of planes + plane is the image's at pixel + j stride; the other j are padding.
+  // Calls fn(plane, pixel, begin, end) for each row of each phase of channel c: for j in [begin,
+  // end), element plane + j of the planes is pixel + j stride of the image; other j are padding.
   template <class Fn>
   void walk_planes(std::int64_t c, Fn fn) const {
     const std::int64_t rows = plane_rows(block_.rows), top = block_.row * g_.stride - g_.padding;
@@ -157,8 +159,8 @@ class BlockMemory {
       }
   }
 
-  // fn(plane, column) for each element of the kernel on channel c, and each row of positions: w
-  // elements of the planes, and of the columns, in the order in which these stand.
+  // Calls fn(plane, column) for each element of the kernel on channel c and each row of positions,
+  // which are w contiguous elements of the planes and of the columns.
   template <class Fn>
   void walk_kernel(std::int64_t c, Fn fn) const {
     const std::int64_t rows = plane_rows(block_.rows);
@@ -175,7 +177,7 @@ class BlockMemory {
       }
   }
 
-  // fn(offset in the features, offset in the block's, channel, n) for each run of neighbours.
+  // Calls fn(offset in the features, offset in the block, channel, n) for each contiguous run.
   template <class Fn>
   void walk_features(Fn fn) const {
     const std::int64_t n = block_.rows * g_.w;
@@ -197,15 +199,15 @@ std::byte* bytes(T* values) {
   return reinterpret_cast<std::byte*>(values);
 }
 
-// In a rehearsal no thread comes to multiply.
+// Counts the operations in a dry run, where no product does.
 void note_flops(const Geometry& g) {
   if (is_dry_run()) profile::add_flops(2.0 * g.B * g.O * g.h * g.w * g.patch());
 }
 
-// The three products of a convolution. Each is linear in both of its arguments, so they are also
-// the gradients of one another.
+// The three products of a convolution. Each is linear in both arguments, so they are also each
+// other's gradients.
 
-// (B, O, h, w); bias (O) or empty.
+// Returns the features (B, O, h, w); bias (O) may be empty.
 Array features_of(const Array& images, const Array& weight, const Array& bias, const Geometry& g) {
   Array features(g.features(), g.dtype);
   const Blocks blocks(g);
@@ -226,7 +228,8 @@ Array features_of(const Array& images, const Array& weight, const Array& bias, c
   return features;
 }
 
-// (B, C, H, W); bias (C) or empty. Blocks of one image share pixels, so one thread takes them.
+// Returns the images (B, C, H, W); bias (C) may be empty. Blocks of one image share pixels, so one
+// thread computes them.
 Array images_of(const Array& features, const Array& weight, const Array& bias, const Geometry& g) {
   Array images(g.images(), g.dtype);
   const Blocks blocks(g);
@@ -255,8 +258,8 @@ Array images_of(const Array& features, const Array& weight, const Array& bias, c
   return images;
 }
 
-// (O, C, K, K). At most so many sums as take the memory of all columns, each of every so many
-// blocks.
+// Returns the weight (O, C, K, K) as the sum of partial sums, each of `length` blocks, whose number
+// is limited to save memory.
 Array weight_of(const Array& images, const Array& features, const Geometry& g) {
   const Blocks blocks(g);
   note_flops(g);
@@ -286,7 +289,7 @@ Array weight_of(const Array& images, const Array& features, const Geometry& g) {
   return sum_to(weights, {1, g.O, g.patch()}).reshaped({g.O, g.C, g.K, g.K});
 }
 
-// The gradient by a bias (A): the sum over examples and pixels of x (B, A, n, m).
+// Returns the gradient of a bias (A): the sum over examples and pixels of x (B, A, n, m).
 Array sum_of_planes(const Array& x) {
   const std::int64_t A = x.dim(1);
   return sum_to(x, {A, 1, 1}).reshaped({A});
@@ -297,22 +300,23 @@ void check_operands(const char* op, const Tensor& x, const Tensor& weight, int c
   check_same_dtype(op, x, weight);
   require(x.rank() == 4 && weight.rank() == 4 && weight.dim(2) == weight.dim(3) &&
               weight.dim(2) >= 1 && x.dim(1) == weight.dim(channels),
-          "{}: x {} with weight {}", op, to_string(x.shape()), to_string(weight.shape()));
-  require(stride >= 1 && padding >= 0, "{}: stride {} and padding {}", op, stride, padding);
-  if (bias.value().empty()) return;
-  check_same_dtype(op, weight, bias);
-  require(bias.shape() == Shape{weight.dim(1 - channels)}, "{}: bias {} with weight {}", op,
-          to_string(bias.shape()), to_string(weight.shape()));
+          "{}: x {} with weight {}; expected 4 axes, equal channels and a square kernel", op,
+          x.shape(), weight.shape());
+  require(stride >= 1 && padding >= 0,
+          "{}: stride {} and padding {}; expected stride >= 1 and padding >= 0", op, stride,
+          padding);
+  if (!bias.value().empty())
+    require_array(op, "bias", bias.value(), weight.dtype(), {weight.dim(1 - channels)});
 }
 
-// The positions of a kernel along an axis of so many pixels; 0 where it does not fit.
+// Returns the number of positions of a kernel along an axis, or 0 if it does not fit.
 std::int64_t positions_along(std::int64_t pixels, std::int64_t K, std::int64_t stride,
                              std::int64_t padding) {
   const std::int64_t room = pixels + 2 * padding - K;
   return room < 0 ? 0 : room / stride + 1;
 }
 
-// The inputs that there are.
+// Returns the inputs, with bias if it is not empty.
 std::vector<Tensor> inputs_of(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (bias.value().empty()) return {x, weight};
   return {x, weight, bias};
@@ -336,8 +340,9 @@ Tensor convolution2d(const Tensor& x, const Tensor& weight, const ConvolutionOpt
                    .stride = stride,
                    .padding = padding,
                    .dtype = x.dtype()};
-  require(g.h >= 1 && g.w >= 1, "convolution2d: x {} with weight {} and padding {}",
-          to_string(x.shape()), to_string(weight.shape()), padding);
+  require(g.h >= 1 && g.w >= 1,
+          "convolution2d: x {} with padding {} is smaller than the kernel of weight {}", x.shape(),
+          padding, weight.shape());
   return record("convolution2d", features_of(x.value(), weight.value(), bias.value(), g),
                 inputs_of(x, weight, bias),
                 [x = x.value(), weight = weight.value(), has_bias = !bias.value().empty(), g](
@@ -367,8 +372,9 @@ Tensor transposed_convolution2d(const Tensor& x, const Tensor& weight,
   require(height >= 0 && width >= 0 && g.H >= 1 && g.W >= 1 &&
               positions_along(g.H, K, stride, padding) == h &&
               positions_along(g.W, K, stride, padding) == w,
-          "transposed_convolution2d: x {} with weight {}, stride {} and padding {} to {} × {}",
-          to_string(x.shape()), to_string(weight.shape()), stride, padding, g.H, g.W);
+          "transposed_convolution2d: x {} with weight {}, stride {} and padding {} cannot become "
+          "images of {} × {}",
+          x.shape(), weight.shape(), stride, padding, g.H, g.W);
   return record("transposed_convolution2d", images_of(x.value(), weight.value(), bias.value(), g),
                 inputs_of(x, weight, bias),
                 [x = x.value(), weight = weight.value(), has_bias = !bias.value().empty(), g](

@@ -4,30 +4,28 @@
 #include "autograd/kernels/simd.hpp"
 #include "autograd/tape.hpp"
 
-// The helpers that run element-wise ops, vectorised and threaded. For .cpp files.
+// Helpers that run element-wise ops on vector registers and all threads. For the sources of ops.
 namespace tapestry {
 
 inline void check_floating(const char* op, const Tensor& x) {
-  require(x.dtype() != DType::int32, "{}: expected float32 or float64, got {} {}", op,
-          to_string(x.dtype()), to_string(x.shape()));
+  require(x.dtype() != DType::int32, "{}: an input is {}; expected float32 or float64", op,
+          x.value());
 }
 
 inline void check_same_dtype(const char* op, const Tensor& a, const Tensor& b) {
   check_floating(op, a);
-  require(a.dtype() == b.dtype(), "{}: {} {} with {} {}", op, to_string(a.dtype()),
-          to_string(a.shape()), to_string(b.dtype()), to_string(b.shape()));
+  require(a.dtype() == b.dtype(), "{}: {} with {}: the dtypes differ", op, a.value(), b.value());
 }
 
 inline void check_same_shape(const char* op, const Tensor& a, const Tensor& b) {
   check_same_dtype(op, a, b);
-  require(a.shape() == b.shape(), "{}: shapes {} and {} differ", op, to_string(a.shape()),
-          to_string(b.shape()));
+  require(a.shape() == b.shape(), "{}: shapes {} and {} differ", op, a.shape(), b.shape());
 }
 
 template <class X>
 using Scalar = typename X::value_type;
 
-// 1 / (1 + e^-x), with an exponential that never overflows.
+// Returns 1 / (1 + e^-x), with an exponential that never overflows.
 template <class X>
 X logistic(const X& x) {
   using T = Scalar<X>;
@@ -35,7 +33,7 @@ X logistic(const X& x) {
   return select(x >= X(T(0)), X(T(1)), small) / (T(1) + small);
 }
 
-// A new array whose elements are f of the elements of `in`, all of one shape and dtype.
+// Returns a new array with f of the elements of all inputs, which have one shape and dtype.
 template <class F, class... In>
 Array map_arrays(F f, const Array& first, const In&... rest) {
   Array out(first.shape(), first.dtype());
@@ -46,10 +44,10 @@ Array map_arrays(F f, const Array& first, const In&... rest) {
   return out;
 }
 
-// Where a pullback may leave a result of x's shape: over x itself if nobody else holds it.
+// Returns memory for a result of x's shape and dtype: x itself if there is no other handle.
 inline Array reuse(const Array& x) { return x.unique() ? x : Array(x.shape(), x.dtype()); }
 
-// The same as map_arrays(f, gradient, saved…), over the gradient where that is possible.
+// Returns map_arrays(f, gradient, saved…), in place of the gradient if possible.
 template <class F, class... Saved>
 Array map_gradient(F f, const Array& gradient, const Saved&... saved) {
   Array out = reuse(gradient);
@@ -62,7 +60,7 @@ Array map_gradient(F f, const Array& gradient, const Saved&... saved) {
 
 enum class Saves { input, output };  // what a unary op's pullback needs
 
-// y = forward(x); dx = pullback(dy, x or y). Both are generic over vector registers.
+// Returns y = forward(x), with dx = pullback(dy, x or y). Both are generic over vector registers.
 template <Saves saves, class Forward, class UnaryPullback>
 Tensor unary(const char* op, const Tensor& x, Forward forward, UnaryPullback pullback) {
   check_floating(op, x);
@@ -74,7 +72,7 @@ Tensor unary(const char* op, const Tensor& x, Forward forward, UnaryPullback pul
                 });
 }
 
-// y = forward(a, b) for one shape, without broadcasting; da = pullback_a(dy, a, b), db alike.
+// Returns y = forward(a, b) for equal shapes, with da = pullback_a(dy, a, b), and db likewise.
 template <class Forward, class PullbackA, class PullbackB>
 Tensor binary(const char* op, const Tensor& a, const Tensor& b, Forward forward,
               PullbackA pullback_a, PullbackB pullback_b) {

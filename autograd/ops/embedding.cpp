@@ -11,8 +11,8 @@
 namespace tapestry {
 namespace {
 
-// Where each token stands in a text: tokens[i] at places[offsets[i]] to places[offsets[i + 1] - 1],
-// in the text's order. Tokens that do not stand there are left out.
+// The positions of each token: tokens[i] is at places[offsets[i]] to places[offsets[i + 1] - 1], in
+// ascending order. Tokens that do not occur are left out.
 struct TokenPlaces {
   std::vector<std::int64_t> tokens, offsets, places;
 
@@ -31,8 +31,8 @@ struct TokenPlaces {
   }
 };
 
-// table[token] += gradient row, in the order of the text; threads share out the tokens, and the
-// columns of each.
+// Adds the gradient rows to the rows of their tokens, in the order of the text. Threads divide the
+// tokens and the columns.
 template <class T>
 void scatter_add(const TokenPlaces& text, std::int64_t width, const T* gradient, T* table) {
   const std::int64_t most = std::min<std::int64_t>(width, 64), tokens = std::ssize(text.tokens);
@@ -55,8 +55,8 @@ void scatter_add(const TokenPlaces& text, std::int64_t width, const T* gradient,
 Tensor embedding(const Tensor& table, const Array& tokens) {
   check_floating("embedding", table);
   require(table.rank() == 2 && tokens.dtype() == DType::int32,
-          "embedding: table {} with {} tokens {}", to_string(table.shape()),
-          to_string(tokens.dtype()), to_string(tokens.shape()));
+          "embedding: table {} with tokens {}; expected table (V, C) and int32 tokens",
+          table.shape(), tokens);
   const std::int64_t V = table.dim(0), C = table.dim(1);
   Shape shape = tokens.shape();
   shape.push_back(C);
@@ -65,7 +65,8 @@ Tensor embedding(const Tensor& table, const Array& tokens) {
   const auto is_wrong = [V](std::int32_t token) { return token < 0 || token >= V; };
   if (!is_dry_run())
     if (const auto wrong = std::ranges::find_if(rows, is_wrong); wrong != rows.end())
-      require(false, "embedding: token {} with table {}", *wrong, to_string(table.shape()));
+      require(false, "embedding: token {} with table {}; expected 0 to {}", *wrong, table.shape(),
+              V - 1);
   dispatch(table.dtype(), [&]<class T>() {
     const T* from = table.value().values<T>().data();
     T* to = y.mutable_values<T>().data();

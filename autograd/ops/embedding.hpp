@@ -4,8 +4,8 @@
 
 namespace tapestry {
 
-// table (V, C), tokens (...) int32 -> (..., C): row tokens[i] of the table. A token outside [0, V)
-// is std::invalid_argument.
+// Returns the rows of the table for all tokens: table (V, C), tokens (...) int32 -> (..., C).
+// Throws std::invalid_argument for a token outside [0, V).
 Tensor embedding(const Tensor& table, const Array& tokens);
 
 }  // namespace tapestry

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "autograd/branches.hpp"
+#include "autograd/kernels/rows.hpp"
 #include "autograd/ops/elementwise.hpp"
 
 namespace tapestry {
@@ -24,7 +25,7 @@ HeadsView view_values(const Array& array, std::int64_t D) {  // (B, times, H · 
           .time = array.dim(2)};
 }
 
-// 1 where the floor took the denominator's place, else 0.
+// Returns 1 where the floor replaced the denominator, else 0.
 Array floored_of(const Array& scales) {
   Array floored(scales.shape(), scales.dtype());
   dispatch(scales.dtype(), [&]<class T>() {
@@ -34,35 +35,6 @@ Array floored_of(const Array& scales) {
   return floored;
 }
 
-void run_check(const Array& gate, const LinearAttentionShape& shape) {
-  const Shape wanted{shape.B, shape.S, shape.H};
-  require(shape.causal, "{}: a gate without causality", name);
-  require(gate.shape() == wanted, "{}: a gate {} for (B, S, H) = {}", name, to_string(gate.shape()),
-          to_string(wanted));
-}
-
-void check_padding(const Array& padding, const LinearAttentionShape& shape) {
-  require(padding.dtype() == DType::int32 && padding.shape() == Shape{shape.B, shape.S},
-          "{}: key padding {} {} for (B, S) = ({}, {})", name, to_string(padding.dtype()),
-          to_string(padding.shape()), shape.B, shape.S);
-}
-
-void check_scales(const Array& scales, const LinearAttentionShape& shape) {
-  const Shape wanted{shape.B, shape.H, shape.S};
-  require(scales.dtype() == shape.dtype && scales.shape() == wanted,
-          "{}: key scales {} {} for {} {}", name, to_string(scales.dtype()),
-          to_string(scales.shape()), to_string(shape.dtype), to_string(wanted));
-  require(shape.floor == 0, "{}: a floor under scaled keys", name);
-}
-
-void check_state(const LinearAttentionState& state, const LinearAttentionShape& shape) {
-  const Shape wanted{shape.B, shape.H, shape.F, shape.D + 1};
-  require(shape.causal, "{}: a state without causality", name);
-  require(state.sums.dtype() == shape.dtype && state.sums.shape() == wanted,
-          "{}: a state of {} {} for {} {}", name, to_string(state.sums.dtype()),
-          to_string(state.sums.shape()), to_string(shape.dtype), to_string(wanted));
-}
-
 LinearAttentionShape check(const std::vector<Tensor>& inputs,
                            const LinearAttentionOptions& options) {
   for (const Tensor& input : inputs) check_same_dtype(name, inputs[0], input);
@@ -70,11 +42,12 @@ LinearAttentionShape check(const std::vector<Tensor>& inputs,
   require(q.rank() == 4 && k.rank() == 4 && v.rank() == 3 && q.dim(0) == k.dim(0) &&
               q.dim(0) == v.dim(0) && q.dim(1) >= 1 && q.dim(1) == k.dim(1) &&
               q.dim(2) == k.dim(2) && k.dim(3) == v.dim(1) && v.dim(2) % q.dim(1) == 0,
-          "{}: shapes {}, {}, {}", name, to_string(q.shape()), to_string(k.shape()),
-          to_string(v.shape()));
-  require(!options.causal || q.dim(3) == k.dim(3), "{}: causal, with {} queries and {} keys", name,
+          "{}: q {}, k {} and v {}; expected (B, H, F, T), (B, H, F, S) and (B, S, H · D)", name,
+          q.shape(), k.shape(), v.shape());
+  require(!options.causal || q.dim(3) == k.dim(3),
+          "{}: causal attention of {} queries to {} keys; expected as many keys as queries", name,
           q.dim(3), k.dim(3));
-  require(options.floor >= 0, "{}: a floor of {}", name, options.floor);
+  require_value(options.floor >= 0, name, "floor", options.floor, "0 or more");
   const LinearAttentionShape shape{.dtype = q.dtype(),
                                    .B = q.dim(0),
                                    .H = q.dim(1),
@@ -87,10 +60,22 @@ LinearAttentionShape check(const std::vector<Tensor>& inputs,
                                    .key_padding = options.key_padding,
                                    .key_log_scales = options.key_log_scales,
                                    .gate = inputs.size() > 3 ? inputs[3].value() : Array()};
-  if (!shape.gate.empty()) run_check(shape.gate, shape);
-  if (!shape.key_padding.empty()) check_padding(shape.key_padding, shape);
-  if (!shape.key_log_scales.empty()) check_scales(shape.key_log_scales, shape);
-  if (options.state) check_state(*options.state, shape);
+  if (!shape.gate.empty()) {
+    require(shape.causal, "{}: a gate needs causal attention", name);
+    require_array(name, "gate", shape.gate, shape.dtype, {shape.B, shape.S, shape.H});
+  }
+  if (!shape.key_padding.empty())
+    require_array(name, "key_padding", shape.key_padding, DType::int32, {shape.B, shape.S});
+  if (!shape.key_log_scales.empty()) {
+    require_array(name, "key_log_scales", shape.key_log_scales, shape.dtype,
+                  {shape.B, shape.H, shape.S});
+    require_value(shape.floor == 0, name, "floor", shape.floor, "0 with key_log_scales");
+  }
+  if (options.state) {
+    require(shape.causal, "{}: a state needs causal attention", name);
+    require_array(name, "state", options.state->sums, shape.dtype,
+                  {shape.B, shape.H, shape.F, shape.D + 1});
+  }
   return shape;
 }
 
@@ -130,6 +115,110 @@ Tensor linear_attention(const Tensor& q, const Tensor& k, const Tensor& v, const
         linear_attention_forward(held, views(values, y), scales, nullptr);
         return y;
       });
+}
+
+namespace {
+
+// Computes sine[i] = factor · sin x[i] and cosine[i] = factor · cos x[i].
+template <class T>
+void sines_and_cosines(std::int64_t n, T factor, const T* x, T* sine, T* cosine) {
+  std::int64_t i = 0;
+  for (; i + simd_width<T> <= n; i += simd_width<T>) {
+    const auto [s, c] = sincos(Simd<T>::load_unaligned(x + i));
+    (factor * s).store_unaligned(sine + i);
+    (factor * c).store_unaligned(cosine + i);
+  }
+  if (i == n) return;
+  const auto [s, c] = sincos(load_partial(x + i, n - i));
+  store_partial<T>(factor * s, sine + i, n - i);
+  store_partial<T>(factor * c, cosine + i, n - i);
+}
+
+// Computes y = x · factor and returns factor = 1 / |x|, or 0 for a row of zeros.
+template <class T>
+T write_unit_row(std::int64_t n, const T* x, T* y) {
+  const T squares = dot_span(n, x, x);
+  if (std::isnormal(squares)) {
+    const T factor = T(1) / std::sqrt(squares);
+    map_span(n, {x}, y, [factor](auto v) { return v * factor; });
+    return factor;
+  }
+  // The squares overflow or vanish, but not after division by the largest element.
+  map_span(n, {x}, y, [](auto v) { return abs(v); });
+  const T high = max_span(n, y);
+  if (squares == 0 && high <= 0) return T(0);  // y is 0 already
+  map_span(n, {x}, y, [high](auto v) { return v / high; });
+  const T factor = T(1) / std::sqrt(dot_span(n, y, y));
+  map_span(n, {y}, y, [factor](auto v) { return v * factor; });
+  return factor / high;
+}
+
+}  // namespace
+
+Tensor sine_features(const Tensor& x) {
+  check_floating("sine_features", x);
+  require(x.rank() >= 2, "sine_features: x {}; expected (..., D, T)", x.shape());
+  const std::int64_t D = x.dim(-2), T = x.dim(-1), rows = T == 0 ? 0 : x.size() / T;
+  Shape shape = x.shape();
+  shape[-2] = 2 * D;
+  Array y(shape, x.dtype());
+  dispatch(x.dtype(), [&]<class Real>() {
+    const Real factor = 1 / std::sqrt(D);
+    const Real* in = x.value().values<Real>().data();
+    Real* out = y.mutable_values<Real>().data();
+    for_each_row(rows, T, [=](std::int64_t row) {
+      Real* sine = out + (row / D * D + row) * T;
+      sines_and_cosines(T, factor, in + row * T, sine, sine + D * T);
+    });
+  });
+  return record("sine_features", y, {x},
+                [y, D, T, rows, from = x.shape()](const Array& gradient, InputGradients& into) {
+                  Array dx(from, y.dtype());
+                  dispatch(y.dtype(), [&]<class Real>() {
+                    const Real* out = y.values<Real>().data();
+                    const Real* dy = gradient.values<Real>().data();
+                    Real* to = dx.mutable_values<Real>().data();
+                    for_each_row(rows, T, [=, D = D, T = T](std::int64_t row) {
+                      const std::int64_t sine = (row / D * D + row) * T, cosine = sine + D * T;
+                      map_span(T, {dy + sine, dy + cosine, out + sine, out + cosine}, to + row * T,
+                               [](auto ds, auto dc, auto s, auto c) { return ds * c - dc * s; });
+                    });
+                  });
+                  into.add(0, dx);
+                });
+}
+
+Tensor unit_rows(const Tensor& x) {
+  check_floating("unit_rows", x);
+  require(x.rank() >= 1, "unit_rows: x () is a scalar; expected (..., D)");
+  const std::int64_t n = x.dim(-1), rows = n == 0 ? 0 : x.size() / n;
+  Array y(x.shape(), x.dtype()), factors({rows}, x.dtype());
+  dispatch(x.dtype(), [&]<class T>() {
+    const T* in = x.value().values<T>().data();
+    T* out = y.mutable_values<T>().data();
+    T* factor = factors.mutable_values<T>().data();
+    for_each_row(rows, n, [=](std::int64_t row) {
+      factor[row] = write_unit_row(n, in + row * n, out + row * n);
+    });
+  });
+  // dx = (dy - y Σ dy y) / |x|
+  return record("unit_rows", y, {x},
+                [y, factors, n, rows](const Array& gradient, InputGradients& into) {
+                  Array dx = reuse(gradient);
+                  dispatch(y.dtype(), [&]<class T>() {
+                    const T* unit = y.values<T>().data();
+                    const T* factor = factors.values<T>().data();
+                    const T* dy = gradient.values<T>().data();
+                    T* to = dx.mutable_values<T>().data();
+                    for_each_row(rows, n, [=, n = n](std::int64_t row) {
+                      const std::int64_t at = row * n;
+                      const T along = dot_span(n, unit + at, dy + at), f = factor[row];
+                      map_span(n, {unit + at, dy + at}, to + at,
+                               [along, f](auto u, auto g) { return (g - u * along) * f; });
+                    });
+                  });
+                  into.add(0, dx);
+                });
 }
 
 }  // namespace tapestry

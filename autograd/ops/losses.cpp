@@ -15,13 +15,14 @@ std::int64_t count_targets(const Tensor& logits, std::span<const std::int32_t> t
     return target != ignore_index && (target < 0 || target >= V);
   };
   if (const auto wrong = std::ranges::find_if(targets, is_wrong); wrong != targets.end())
-    require(false, "cross_entropy: target {} with logits {}", *wrong, to_string(logits.shape()));
+    require(false, "cross_entropy: target {} with logits {}; expected 0 to {}, or {} to ignore it",
+            *wrong, logits.shape(), logits.dim(-1) - 1, ignore_index);
   return std::ssize(targets) - std::ranges::count(targets, ignore_index);
 }
 
-// One loss a row of the logits: -Σ q log p, where p is the softmax of the row x, and q the target
-// smoothed by s. It is log Σ e^x - (1 - s) x[target] - s mean(x), with x shifted by its maximum.
-// `highs` and `rests` become the parts of log Σ e^x.
+// Returns the loss of each row x of the logits: -Σ q log p, where p is the softmax of x, and q the
+// target smoothed by s. It is log Σ e^x - (1 - s) x[target] - s mean(x), with x shifted by its
+// maximum. `highs` and `rests` become the terms of log Σ e^x.
 Array losses_of(const Array& logits, const Array& targets, const CrossEntropyOptions& options,
                 Array& highs, Array& rests) {
   Array losses(highs.shape(), logits.dtype());
@@ -50,7 +51,7 @@ Array losses_of(const Array& logits, const Array& targets, const CrossEntropyOpt
   return losses;
 }
 
-// dx = (p - q) factor, and 0 in the rows of ignored targets.
+// Computes dx = (p - q) factor, and 0 in the rows of ignored targets.
 template <class T>
 void write_logit_gradients(const Array& logits, const Array& targets,
                            const CrossEntropyOptions& options, const Array& highs,
@@ -81,11 +82,11 @@ Tensor cross_entropy(const Tensor& logits, const Array& targets,
                      const CrossEntropyOptions& options) {
   check_floating("cross_entropy", logits);
   Shape rows = logits.shape();
-  require(rows.rank() >= 2, "cross_entropy: logits {}", to_string(rows));
+  require(rows.rank() >= 2, "cross_entropy: logits {}; expected (N, V) or (B, T, V)", rows);
   rows = Shape(rows.begin(), rows.end() - 1);
-  require(targets.shape() == rows && targets.dtype() == DType::int32 && logits.dim(-1) > 0,
-          "cross_entropy: logits {} with {} targets {}", to_string(logits.shape()),
-          to_string(targets.dtype()), to_string(targets.shape()));
+  require(logits.dim(-1) > 0, "cross_entropy: logits {}; expected at least one class",
+          logits.shape());
+  require_array("cross_entropy", "targets", targets, DType::int32, rows);
   const std::int64_t count =
       count_targets(logits, targets.values<std::int32_t>(), options.ignore_index);
   const double weight = options.mean ? 1.0 / std::max<std::int64_t>(1, count) : 1.0;

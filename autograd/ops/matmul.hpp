@@ -1,20 +1,38 @@
 #pragma once
 
+#include <vector>
+
 #include "autograd/tensor.hpp"
 
 namespace tapestry {
 
 struct MatmulOptions {
-  bool transpose_a = false;  // the last two axes of a are swapped, without a copy
+  bool transpose_a = false;  // swaps the last two axes of a, without a copy
   bool transpose_b = false;
 };
 
-// a (..., M, K) · b (..., K, N) -> (..., M, N). Leading axes broadcast. std::invalid_argument when
-// K or the leading axes differ.
+// Returns the matrix product a (..., M, K) · b (..., K, N) -> (..., M, N). Leading axes broadcast.
+// Throws std::invalid_argument if the inner dimensions differ or the leading axes do not broadcast.
 Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {});
 
-// x (..., I), weight (O, I), bias (O) or empty -> x · weightᵀ + bias (..., O).
-// Fused so that the bias costs no pass of its own and leading axes fold into one product.
+// Returns x · weightᵀ + bias: x (..., I), weight (O, I), bias (O) or empty -> (..., O). Throws
+// std::invalid_argument for other shapes. Fused so that the bias costs no pass over the memory, and
+// all leading axes are one product.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+
+// A low-rank change b · a, of rank r, of the rows [first_row, first_row + R) of a weight (O, I).
+struct LowRankChange {
+  Tensor a;  // (r, I)
+  Tensor b;  // (R, r)
+  std::int64_t first_row = 0;
+};
+
+// Returns y + scale · x (Σ b a)ᵀ, where each change acts on its rows: y (..., O), x (..., I) ->
+// (..., O). It adds changes of a linear map's weight to its output y (LoRA; Hu et al. 2021, arXiv
+// 2106.09685, eq. 3). Throws std::invalid_argument without changes, and for shapes that do not fit.
+// Fused: the composition writes the output once more for each change. Move y into the call, so that
+// its memory is reused.
+Tensor add_low_rank(Tensor y, const Tensor& x, const std::vector<LowRankChange>& changes,
+                    double scale);
 
 }  // namespace tapestry

@@ -7,9 +7,9 @@
 
 namespace tapestry {
 
-// f(x, noise), keeping x alone for the backward pass, which runs f once more to get back what its
-// ops would have kept (activation checkpointing; Chen et al. 2016, arXiv 1604.06174). `noise`,
-// which may be null, is all that f may draw from: it draws the same numbers both times.
+// Returns f(x, noise), and keeps only x for the backward pass, which runs f again to compute what
+// its ops need (activation checkpointing; Chen et al. 2016, arXiv 1604.06174). f may draw random
+// numbers only from `noise`, which may be null: both runs draw the same numbers.
 Tensor recompute(const Tensor& x, Random* noise,
                  const std::function<Tensor(const Tensor& x, Random* noise)>& f);
 

@@ -10,9 +10,9 @@ namespace tapestry {
 namespace {
 
 struct Reduced {
-  Array kept;     // the reduced axes have extent 1
-  Shape dropped;  // the shape without them
-  double count;   // how many elements each result stands for
+  Array kept;     // the result with reduced axes of extent 1
+  Shape dropped;  // the shape without reduced axes
+  double count;   // number of elements that each result combines
 };
 
 Reduced reduce(const char* op, const Tensor& x, std::vector<int> axes, Reduction reduction) {
@@ -24,7 +24,7 @@ Reduced reduce(const char* op, const Tensor& x, std::vector<int> axes, Reduction
   std::vector<bool> reduced(x.rank());
   for (int axis : axes) {
     const auto position = normalize_axis(op, axis, x.shape());
-    require(!reduced[position], "{}: axis {} of shape {} twice", op, axis, to_string(x.shape()));
+    require(!reduced[position], "{}: axis {} of shape {} is given twice", op, axis, x.shape());
     reduced[position] = true;
   }
   Reduced result{.kept = reduce_axes(x.value(), reduced, reduction), .dropped = {}, .count = 1};
@@ -56,7 +56,8 @@ Tensor scaled_sum(const char* op, const Tensor& x, const std::vector<int>& axes,
                 });
 }
 
-// 1 for each element that is a maximum, else 0; `best` keeps the reduced axes.
+// Returns 1 for each element of x that equals its maximum, else 0; `best` has reduced axes of
+// extent 1.
 Array winners_of(const Array& x, const Array& best) {
   const auto is_best = [](auto v, auto b) {
     return select(v == b, decltype(v)(1), decltype(v)(0));
@@ -64,7 +65,7 @@ Array winners_of(const Array& x, const Array& best) {
   return map_arrays(is_best, x, broadcast_to(best, x.shape()));
 }
 
-// The mean of the winners, which are the maxima that the pullback gives the gradient to.
+// Returns the mean of the maxima, among which the pullback divides the gradient.
 Array mean_of_winners(const Array& x, const Array& winners, const Shape& kept) {
   const auto chosen = [](auto v, auto w) { return select(w == decltype(w)(0), w, v); };
   return map_arrays([](auto total, auto n) { return total / n; },

@@ -4,15 +4,16 @@
 
 #include "autograd/tensor.hpp"
 
-// Reductions over `axes` (negative ones count from the last; none given means all). The reduced
-// axes are dropped, or kept with extent 1: x (..., n, ...) -> y (...) or (..., 1, ...).
+// Reductions over `axes`: negative ones count from the last, and an empty list means all. Reduced
+// axes are removed, or kept with extent 1: x (..., n, ...) -> (..., ...) or (..., 1, ...). Throws
+// std::invalid_argument for an axis that does not exist or is given twice.
 namespace tapestry {
 
 enum class Keep { no, yes };
 
 Tensor sum(const Tensor& x, const std::vector<int>& axes = {}, Keep keep = Keep::no);
 Tensor mean(const Tensor& x, const std::vector<int>& axes = {}, Keep keep = Keep::no);
-// Equal maxima share the gradient. -inf over an empty axis. Where there is a NaN, anything.
+// Divides the gradient among equal maxima. Returns -inf for an empty axis; undefined with NaN.
 Tensor max(const Tensor& x, const std::vector<int>& axes = {}, Keep keep = Keep::no);
 
 }  // namespace tapestry

@@ -13,15 +13,15 @@ namespace {
 struct Rotation {
   std::int64_t rows, positions, C, columns, D;
   RotaryPairs pairs;
-  Array places;          // (rows) int32, of each row among the positions; empty: i % positions
-  Array cosines, sines;  // (positions, D / 2), of the angle of each position and pair of columns
+  Array places;          // (rows) int32: index of the position of each row; or empty: i % positions
+  Array cosines, sines;  // (positions, D / 2), for each position and pair of columns
 
   std::int64_t place(std::int64_t row) const {
     return places.empty() ? row % positions : places.values<std::int32_t>()[row];
   }
 };
 
-// A wave's angle a step, slowed down as far as it is longer than the original context allows.
+// Returns the rotation per position after scaling, see RotaryScaling.
 double scaled(double rate, const RotaryScaling& scaling) {
   const double waves =
       static_cast<double>(scaling.original_context) * rate / (2 * std::numbers::pi);
@@ -31,14 +31,15 @@ double scaled(double rate, const RotaryScaling& scaling) {
 }
 
 void check(const RotaryForm& form) {
-  require(form.base > 0, "rotary: a base of {}", form.base);
+  require_value(form.base > 0, "rotary", "base", form.base, "a number above 0");
   if (form.scaling)
-    require(form.scaling->factor > 0 && form.scaling->low_frequency < form.scaling->high_frequency,
-            "rotary: a scaling by {} between frequencies of {} and {}", form.scaling->factor,
-            form.scaling->low_frequency, form.scaling->high_frequency);
+    require(
+        form.scaling->factor > 0 && form.scaling->low_frequency < form.scaling->high_frequency,
+        "rotary: factor {}, low_frequency {}, high_frequency {}; expected 0 < factor, low < high",
+        form.scaling->factor, form.scaling->low_frequency, form.scaling->high_frequency);
 }
 
-// The positions that the table of angles has: T from each first one on, or all up to the highest.
+// Returns the positions in the table of angles: T from each first one on, or all up to the highest.
 std::vector<std::int64_t> listed_positions(const RotaryOptions& options, std::int64_t T) {
   std::vector<std::int64_t> listed;
   if (options.positions.empty()) {
@@ -46,12 +47,12 @@ std::vector<std::int64_t> listed_positions(const RotaryOptions& options, std::in
       for (std::int64_t t = 0; t < T; ++t) listed.push_back(first + t);
     return listed;
   }
-  if (is_dry_run()) {  // at most
+  if (is_dry_run()) {  // upper bound
     listed.resize(T);
     return listed;
   }
   const auto [lowest, highest] = std::ranges::minmax(options.positions.values<std::int32_t>());
-  require(lowest >= 0, "rotary: position {}", lowest);
+  require_value(lowest >= 0, "rotary", "position", lowest, "0 or more");
   for (std::int64_t position = 0; position <= highest; ++position) listed.push_back(position);
   return listed;
 }
@@ -61,15 +62,18 @@ Rotation rotation(const Tensor& x, const RotaryOptions& options) {
   const std::int64_t C = x.rank() < 2 ? 0 : x.dim(-1), T = x.rank() < 2 ? 0 : x.dim(-2);
   const std::int64_t D = options.head_width > 0 ? options.head_width : C;
   const std::int64_t columns = options.columns < 0 ? C : options.columns;
-  require(x.rank() >= 2 && D % 2 == 0 && columns <= C && (D > 0 ? columns % D == 0 : columns == 0),
-          "rotary: x {} with {} columns of heads of width {}", to_string(x.shape()), columns, D);
+  require(
+      x.rank() >= 2 && D % 2 == 0 && columns <= C && (D > 0 ? columns % D == 0 : columns == 0),
+      "rotary: x {} with {} columns of heads of width {}; expected (..., T, C) and whole heads of "
+      "an even width",
+      x.shape(), columns, D);
   const std::int64_t rows = C == 0 ? 0 : x.size() / C, firsts = std::ssize(options.firsts);
-  require(firsts == 1 || firsts * T == rows, "rotary: {} first positions for x {}", firsts,
-          to_string(x.shape()));
+  require(firsts == 1 || firsts * T == rows,
+          "rotary: {} first positions for x {}; expected 1, or one for each example", firsts,
+          x.shape());
   const Array& each = options.positions;
   require(each.empty() || (each.dtype() == DType::int32 && each.size() == rows),
-          "rotary: positions {} {} for x {}", to_string(each.dtype()), to_string(each.shape()),
-          to_string(x.shape()));
+          "rotary: positions {} for x {}; expected int32, one for each row", each, x.shape());
   check(options.form);
   const std::vector<double> rates = rotary_rates(D, options.form);
   const std::vector<std::int64_t> listed = listed_positions(options, T);
@@ -94,7 +98,7 @@ Rotation rotation(const Tensor& x, const RotaryOptions& options) {
           .sines = sines.to(x.dtype())};
 }
 
-// One head of a row, its pairs turned by their angles, or with a direction of -1 back by them.
+// Rotate the pairs of one head of a row by their angles, or with a direction of -1 back.
 template <class T>
 void turn_neighbours(std::int64_t pairs, const T* in, const T* cosine, const T* sine, T direction,
                      T* out) {
@@ -114,7 +118,7 @@ void turn_halves(std::int64_t pairs, const T* in, const T* cosine, const T* sine
            [=](auto a, auto b, auto c, auto s) { return a * (direction * s) + b * c; });
 }
 
-// Every head of x.
+// Returns x with all heads rotated.
 template <class T>
 Array turn(const Rotation& by, const Array& x, T direction) {
   Array y(x.shape(), x.dtype());

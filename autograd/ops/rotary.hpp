@@ -7,13 +7,13 @@
 
 namespace tapestry {
 
-// Which columns of a head of width D are turned together: 2k and 2k + 1, as in the paper, or k and
-// k + D/2, as in LLaMA's published weights.
+// Which columns of a head of width D form pair k: 2k and 2k + 1 (neighbours), as in the paper, or k
+// and k + D/2 (halves), as in LLaMA's published weights.
 enum class RotaryPairs { neighbours, halves };
 
-// Llama 3.1's: waves longer than the context that the model was first trained on are slowed down.
-// Of `original_context` / low_frequency steps and more by the factor, of fewer than
-// `original_context` / high_frequency not at all, and in between by a blend of both.
+// The frequency scaling of Llama 3.1 (Dubey et al. 2024, arXiv 2407.21783) for contexts longer than
+// the original one: wavelengths above original_context / low_frequency steps are multiplied by
+// `factor`, those below original_context / high_frequency are kept, and those between are blended.
 struct RotaryScaling {
   double factor = 8, low_frequency = 1, high_frequency = 4;
   std::int64_t original_context = 8192;
@@ -25,22 +25,22 @@ struct RotaryForm {
   std::optional<RotaryScaling> scaling{};
 };
 
-// The angle of each pair of columns of a head of width D from one position to the next: D / 2.
+// Returns the rotation of each pair of columns per position, in radians: (D / 2).
 std::vector<double> rotary_rates(std::int64_t D, const RotaryForm& form);
 
 struct RotaryOptions {
-  std::int64_t head_width = 0;  // D, of heads side by side in a row; 0: the row is one head
-  std::int64_t columns = -1;  // only the first so many, which are whole heads, are turned; -1: all
-  // The position of the first of the T rows: one for all of the examples before them, or one each.
+  std::int64_t head_width = 0;  // D, if a row has several heads; 0: the row is one head
+  std::int64_t columns = -1;    // number of leading columns, whole heads, that are rotated; -1: all
+  // The position of the first of the T rows: one for all examples, or one for each.
   std::vector<std::int64_t> firsts{0};
-  Array positions{};  // int32, not negative, in place of firsts: of each row of x its own; or empty
+  Array positions{};  // int32: the position of each row, in place of `firsts`; or empty
   RotaryForm form{};
 };
 
-// Rotary positions: x (..., T, C) -> (..., T, C) with pair k of every head's columns turned by the
-// angle position · base^(-2k/D) (Su et al. 2021, arXiv 2104.09864, eq. 34), so that products of
-// queries with keys depend on the difference of their positions. std::invalid_argument unless D
-// is even and heads fill the columns. Fused: the composition would copy x six times.
+// Applies rotary position embeddings: x (..., T, C) -> (..., T, C), where pair k of each head's
+// columns is rotated by position · base^(-2k/D) radians (Su et al. 2021, arXiv 2104.09864, eq. 34).
+// Throws std::invalid_argument unless D is even and divides the columns. Fused: the composition
+// copies x six times.
 Tensor rotary(const Tensor& x, const RotaryOptions& options = {});
 
 }  // namespace tapestry

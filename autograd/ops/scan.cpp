@@ -10,8 +10,8 @@
 namespace tapestry {
 namespace {
 
-// fn(first, count) for each run of up to 64 columns of each example of (B, T, C); `first` is the
-// place of its first element. Threads share the runs, within which time is walked in order.
+// Calls fn(first, count) for runs of up to 64 columns of each example of (B, T, C), where `first`
+// is the index of the first element. Threads divide the runs; fn loops over time.
 template <class F>
 void for_each_lane(const Shape& shape, F fn) {
   constexpr std::int64_t most = 64;
@@ -22,7 +22,7 @@ void for_each_lane(const Shape& shape, F fn) {
   });
 }
 
-// from (rows, columns) -> to (columns, rows), of elements of so many bytes.
+// Transposes (rows, columns) to (columns, rows), with elements of this many bytes.
 void transpose(std::int64_t rows, std::int64_t columns, std::int64_t bytes, const std::byte* from,
                std::byte* to) {
   for_each_row(rows * columns, bytes, [=](std::int64_t i) {
@@ -30,8 +30,8 @@ void transpose(std::int64_t rows, std::int64_t columns, std::int64_t bytes, cons
   });
 }
 
-// da (T, B, H) of tanh_recurrence, where a_t is the argument of tanh, from dh (B, T, H) and the
-// states h_0 to h_T (T + 1, B, H): da_t = (dh_t + da_(t+1) W) ⊙ (1 - h_t²).
+// Returns the gradient da (T, B, H) of the argument of tanh, from dh (B, T, H) and the states h_0
+// to h_T (T + 1, B, H): da_t = (dh_t + da_(t+1) W) ⊙ (1 - h_t²).
 Array argument_gradients(const Array& dh, const Array& states, const Array& weight) {
   const std::int64_t B = dh.dim(0), T = dh.dim(1), H = dh.dim(2);
   const std::int64_t row = H * size_of(dh.dtype()), step = B * row;
@@ -55,7 +55,9 @@ Array argument_gradients(const Array& dh, const Array& states, const Array& weig
 Tensor linear_recurrence(const Tensor& gate, const Tensor& x) {
   check_same_dtype("linear_recurrence", gate, x);
   require(x.rank() == 3 && broadcast("linear_recurrence", gate.shape(), x.shape()) == x.shape(),
-          "linear_recurrence: gate {} with x {}", to_string(gate.shape()), to_string(x.shape()));
+          "linear_recurrence: gate {} with x {}; expected x (B, T, C), and a gate that broadcasts "
+          "to it",
+          gate.shape(), x.shape());
   const Array gates = broadcast_to(gate.value(), x.shape());
   const std::int64_t T = x.dim(1), C = x.dim(2);
   Array h(x.shape(), x.dtype());
@@ -69,7 +71,7 @@ Tensor linear_recurrence(const Tensor& gate, const Tensor& x) {
                  [](auto gt, auto before, auto xt) { return fma(gt, before, xt); });
     });
   });
-  // Backwards, dx_t = dh_t + g_(t+1) ⊙ dx_(t+1) and dg_t = dx_t ⊙ h_(t-1).
+  // In reverse order, dx_t = dh_t + g_(t+1) ⊙ dx_(t+1) and dg_t = dx_t ⊙ h_(t-1).
   return record("linear_recurrence", h, {gate, x},
                 [gates, h, T, C](const Array& gradient, InputGradients& into) {
                   Array dx = gradient.unique() ? gradient : gradient.clone();
@@ -95,16 +97,15 @@ Tensor linear_recurrence(const Tensor& gate, const Tensor& x) {
 Tensor tanh_recurrence(const Tensor& x, const Tensor& weight, const Tensor& initial) {
   check_same_dtype("tanh_recurrence", x, weight);
   require(x.rank() == 3 && weight.shape() == Shape{x.dim(2), x.dim(2)},
-          "tanh_recurrence: x {} with weight {}", to_string(x.shape()), to_string(weight.shape()));
+          "tanh_recurrence: x {} with weight {}; expected x (B, T, H) and weight (H, H)", x.shape(),
+          weight.shape());
   const std::int64_t B = x.dim(0), T = x.dim(1), H = x.dim(2);
   const bool has_initial = !initial.value().empty();
-  if (has_initial) check_same_dtype("tanh_recurrence", x, initial);
-  require(!has_initial || initial.shape() == Shape{B, H}, "tanh_recurrence: x {} after {}",
-          to_string(x.shape()), to_string(initial.shape()));
+  if (has_initial) require_array("tanh_recurrence", "initial", initial.value(), x.dtype(), {B, H});
   const DType dtype = x.dtype();
   const std::int64_t row = H * size_of(dtype), step = B * row;
 
-  Array states({T + 1, B, H}, dtype);  // h_0 to h_T: those of all t - 1 stand together, for dW
+  Array states({T + 1, B, H}, dtype);  // h_0 to h_T, contiguous so that dW is one product
   const Array before = has_initial ? initial.value() : Array::zeros({B, H}, dtype);
   transpose(1, B, row, before.raw(), states.mutable_raw());  // copies h_0 in parallel
   transpose(B, T, row, x.value().raw(), states.mutable_raw() + step);

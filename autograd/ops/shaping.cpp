@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "autograd/kernels/rows.hpp"
 #include "autograd/kernels/strided.hpp"
 #include "autograd/ops/elementwise.hpp"
 
@@ -14,7 +15,7 @@ Shape resolve(const Tensor& x, const std::vector<std::int64_t>& wanted) {
   std::int64_t known = 1;
   for (std::int64_t extent : wanted) {
     if (extent == -1) {
-      require(inferred < 0, "reshape: more than one -1 for {}", to_string(x.shape()));
+      require(inferred < 0, "reshape: {} to a shape with more than one -1", x.shape());
       inferred = shape.rank();
     } else {
       known *= extent;
@@ -22,8 +23,8 @@ Shape resolve(const Tensor& x, const std::vector<std::int64_t>& wanted) {
     shape.push_back(extent == -1 ? 0 : extent);
   }
   if (inferred >= 0 && known > 0) shape[inferred] = x.size() / known;
-  require(shape.elements() == x.size(), "reshape: {} to {}", to_string(x.shape()),
-          to_string(shape));
+  require(shape.elements() == x.size(), "reshape: {} to {}: the numbers of elements differ",
+          x.shape(), shape);
   return shape;
 }
 
@@ -45,7 +46,7 @@ Array permuted(const Array& x, const std::vector<int>& axes) {
   return y;
 }
 
-// Copies `count` indices of `axis` from one array, starting at from_begin, into another.
+// Copies `count` indices of `axis` from `from_begin` of one array to `to_begin` of another.
 void copy_along(int axis, const Array& from, std::int64_t from_begin, Array& to,
                 std::int64_t to_begin, std::int64_t count) {
   Walk<2> walk{from.shape(), {strides_of(from.shape()), strides_of(to.shape())}};
@@ -81,12 +82,12 @@ Tensor reshape(const Tensor& x, const std::vector<std::int64_t>& shape) {
 Tensor permute(const Tensor& x, const std::vector<int>& axes) {
   check_floating("permute", x);
   std::vector<int> order, inverse(axes.size(), -1);
-  require(std::ssize(axes) == x.rank(), "permute: {} axes for {}", axes.size(),
-          to_string(x.shape()));
+  require(std::ssize(axes) == x.rank(), "permute: {} axes for x {}; expected {}", axes.size(),
+          x.shape(), x.rank());
   for (int axis : axes) {
     order.push_back(normalize_axis("permute", axis, x.shape()));
     int& back = inverse[order.back()];
-    require(back < 0, "permute: axis {} of {} twice", axis, to_string(x.shape()));
+    require(back < 0, "permute: axis {} of {} is given twice", axis, x.shape());
     back = std::ssize(order) - 1;
   }
   return record("permute", permuted(x.value(), order), {x},
@@ -98,8 +99,8 @@ Tensor permute(const Tensor& x, const std::vector<int>& axes) {
 Tensor slice(const Tensor& x, int axis, std::int64_t begin, std::int64_t end) {
   check_floating("slice", x);
   const int at = normalize_axis("slice", axis, x.shape());
-  require(0 <= begin && begin <= end && end <= x.dim(at), "slice: [{}, {}) of axis {} of {}", begin,
-          end, axis, to_string(x.shape()));
+  require(0 <= begin && begin <= end && end <= x.dim(at),
+          "slice: [{}, {}) is not a range of axis {} of {}", begin, end, axis, x.shape());
   return record("slice", sliced(x.value(), at, begin, end), {x},
                 [shape = x.shape(), at, begin](const Array& gradient, InputGradients& into) {
                   Array dx = Array::zeros(shape, gradient.dtype());
@@ -109,7 +110,7 @@ Tensor slice(const Tensor& x, int axis, std::int64_t begin, std::int64_t end) {
 }
 
 Tensor concat(const std::vector<Tensor>& parts, int axis) {
-  require(!parts.empty(), "concat: nothing to join");
+  require(!parts.empty(), "concat: no tensors; expected at least one");
   const int at = normalize_axis("concat", axis, parts[0].shape());
   Shape shape = parts[0].shape();
   shape[at] = 0;
@@ -117,8 +118,8 @@ Tensor concat(const std::vector<Tensor>& parts, int axis) {
     check_same_dtype("concat", parts[0], part);
     Shape others = part.shape();
     if (others.rank() == shape.rank()) others[at] = shape[at];
-    require(others == shape, "concat: {} with {} along axis {}", to_string(parts[0].shape()),
-            to_string(part.shape()), axis);
+    require(others == shape, "concat: {} with {} along axis {}: another axis differs",
+            parts[0].shape(), part.shape(), axis);
     shape[at] += part.dim(at);
   }
   Array y(shape, parts[0].dtype());
@@ -130,6 +131,67 @@ Tensor concat(const std::vector<Tensor>& parts, int axis) {
   return record("concat", y, parts, [begins, at](const Array& gradient, InputGradients& into) {
     for (std::size_t i = 0; i + 1 < begins.size(); ++i)
       if (into.wanted(i)) into.add(i, sliced(gradient, at, begins[i], begins[i + 1]));
+  });
+}
+
+namespace {
+
+// The windows of sequences x (B, T, C).
+struct Windows {
+  std::int64_t B, T, C, K, stride;
+  std::int64_t count;  // T'
+
+  // Computes the windows y (B, T', K C) of x (B, T, C); threads divide the windows.
+  template <class Real>
+  void take(const Real* x, Real* y) const {
+    for_each_row(B * count, K * C, [=, *this](std::int64_t row) {
+      const std::int64_t first = row / count * T + row % count * stride;
+      std::copy_n(x + first * C, K * C, y + row * K * C);
+    });
+  }
+
+  // Computes dx (B, T, C) from dy (B, T', K C). Threads divide the steps, and add the windows of
+  // each in order.
+  template <class Real>
+  void give_back(const Real* dy, Real* dx) const {
+    for_each_row(B * T, C * (1 + K / stride), [=, *this](std::int64_t row) {
+      Real* sum = dx + row * C;
+      std::fill_n(sum, C, Real(0));
+      for (std::int64_t k = K - 1; k >= 0; --k) {
+        const std::int64_t start = row % T - k;
+        if (start < 0 || start % stride != 0 || start / stride >= count) continue;
+        const Real* g = dy + ((row / T * count + start / stride) * K + k) * C;
+        map_span(C, {sum, g}, sum, [](auto x, auto y) { return x + y; });
+      }
+    });
+  }
+};
+
+}  // namespace
+
+Tensor unfold(const Tensor& x, const UnfoldOptions& options) {
+  check_floating("unfold", x);
+  const auto [K, stride] = options;
+  require(x.rank() == 3 && K >= 1 && stride >= 1,
+          "unfold: x {} with width {} and stride {}; expected (B, T, C), at least 1 and 1",
+          x.shape(), K, stride);
+  const std::int64_t T = x.dim(1);
+  const Windows windows{.B = x.dim(0),
+                        .T = T,
+                        .C = x.dim(2),
+                        .K = K,
+                        .stride = stride,
+                        .count = T < K ? 0 : (T - K) / stride + 1};
+  Array y({windows.B, windows.count, K * windows.C}, x.dtype());
+  dispatch(x.dtype(), [&]<class Real>() {
+    windows.take(x.value().values<Real>().data(), y.mutable_values<Real>().data());
+  });
+  return record("unfold", y, {x}, [windows](const Array& gradient, InputGradients& into) {
+    Array dx({windows.B, windows.T, windows.C}, gradient.dtype());
+    dispatch(gradient.dtype(), [&]<class Real>() {
+      windows.give_back(gradient.values<Real>().data(), dx.mutable_values<Real>().data());
+    });
+    into.add(0, dx);
   });
 }
 

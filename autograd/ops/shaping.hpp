@@ -4,19 +4,32 @@
 
 #include "autograd/tensor.hpp"
 
-// Ops that move values without changing them. float32 or float64.
 namespace tapestry {
 
-// x -> the same elements in row-major order under `shape`, which may hold one -1. Copies nothing.
+// Ops that move values without changing them, for float32 and float64. They throw
+// std::invalid_argument for shapes and axes that do not fit.
+
+// Returns the same elements in row-major order with another shape, which may have one -1, without a
+// copy.
 Tensor reshape(const Tensor& x, const std::vector<std::int64_t>& shape);
 
-// Axis i of the result is axis axes[i] of x: permute(x (A, B, C), {2, 0, 1}) -> (C, A, B).
+// Returns x with its axes in another order: permute(x (A, B, C), {2, 0, 1}) -> (C, A, B).
 Tensor permute(const Tensor& x, const std::vector<int>& axes);
 
-// x (..., n, ...) -> (..., end - begin, ...): the elements [begin, end) of one axis.
+// Returns the elements [begin, end) of one axis: x (..., n, ...) -> (..., end - begin, ...).
 Tensor slice(const Tensor& x, int axis, std::int64_t begin, std::int64_t end);
 
-// Joins tensors along one axis; the other axes must agree.
+// Returns the tensors joined along one axis. Their other axes must be equal.
 Tensor concat(const std::vector<Tensor>& parts, int axis);
+
+struct UnfoldOptions {
+  std::int64_t width = 3;   // K: number of steps of a window, at least 1
+  std::int64_t stride = 1;  // steps from one window to the next, at least 1
+};
+
+// Returns the windows of a sequence, each as one row: x (B, T, C) -> (B, T', K · C), where T' =
+// ⌊(T - K) / stride⌋ + 1, or 0 for a sequence that is shorter than a window. A linear map of the
+// rows is a convolution.
+Tensor unfold(const Tensor& x, const UnfoldOptions& options);
 
 }  // namespace tapestry

@@ -2,11 +2,11 @@
 
 #include "autograd/tensor.hpp"
 
-// Over the last axis, shifted by its maximum so that ±1e4 is safe. float32 or float64.
+// Softmax over the last axis, shifted by the maximum, so that large values are safe. float32 or
+// float64. Throws std::invalid_argument for a scalar.
 namespace tapestry {
 
-Tensor softmax(const Tensor& x);  // x (..., n) -> e^x / Σ e^x (..., n); a row of -inf gives zeros
+Tensor softmax(const Tensor& x);      // x (..., n) -> e^x / Σ e^x (..., n); 0 for a row of -inf
 Tensor log_softmax(const Tensor& x);  // x (..., n) -> x - log Σ e^x (..., n)
-Tensor logsumexp(const Tensor& x);    // x (..., n) -> log Σ e^x (...)
 
 }  // namespace tapestry

@@ -10,15 +10,16 @@
 namespace tapestry {
 namespace {
 
-// Glorot's for a square projection, and unit variance after the embedding is scaled by √C.
+// Returns 1/√C: that of Glorot for a square matrix, and unit variance after scaling by √C.
 double embedding_deviation(const TransformerBlockOptions& block) {
   return 1 / std::sqrt(static_cast<double>(block.width));
 }
 
 std::optional<Embedding> make_target_embedding(const EncoderDecoderOptions& options, Random& init) {
-  require(!options.shared_embeddings || options.source_vocabulary == options.target_vocabulary,
-          "encoder-decoder: shared embeddings of {} and {} tokens", options.source_vocabulary,
-          options.target_vocabulary);
+  require(
+      !options.shared_embeddings || options.source_vocabulary == options.target_vocabulary,
+      "encoder-decoder: shared embeddings with vocabularies of {} and {} tokens; expected one size",
+      options.source_vocabulary, options.target_vocabulary);
   if (options.shared_embeddings) return std::nullopt;
   return Embedding(options.target_vocabulary, options.block.width, init,
                    embedding_deviation(options.block));
@@ -57,7 +58,7 @@ const Embedding& EncoderDecoder::target_table() const {
   return target_embedding ? *target_embedding : source_embedding;
 }
 
-// √C keeps embeddings as large as the positions' waves (Vaswani et al. 2017, §3.4).
+// The factor √C makes embeddings as large as sinusoidal positions (Vaswani et al. 2017, §3.4).
 Tensor EncoderDecoder::embed(const Embedding& embedding, const Array& tokens) const {
   return std::sqrt(static_cast<double>(options.block.width)) * embedding.forward(tokens);
 }
@@ -91,8 +92,9 @@ Tensor EncoderDecoder::decode(const Array& target, const EncodedSource& encoded,
 
 Tensor EncoderDecoder::decode(const Array& target, const EncodedSource& encoded,
                               AttentionCaches& caches) const {
-  require(caches.size() == decoder.size(), "encoder-decoder: {} caches for {} blocks",
-          caches.size(), decoder.size());
+  require(caches.size() == decoder.size(),
+          "encoder-decoder: {} caches for {} blocks; expected one for each", caches.size(),
+          decoder.size());
   return decode(target, encoded, nullptr, &caches);
 }
 

@@ -1,22 +1,21 @@
 #pragma once
 
 #include "layers/embedding.hpp"
-#include "layers/encoder.hpp"
+#include "layers/transformer_block.hpp"
 
 namespace tapestry {
 
 struct EncoderDecoderOptions {
   std::int64_t source_vocabulary = 0, target_vocabulary = 0;
-  std::int64_t source_context = 64, target_context = 64;  // with learned positions: at most
+  std::int64_t source_context = 64, target_context = 64;  // number of learned positions
   std::int64_t encoder_layers = 3, decoder_layers = 3;
   TransformerBlockOptions block{.attention = {.positions = Positions::sinusoidal}};
-  bool shared_embeddings = false;  // one table for both languages, whose vocabularies are one
-  bool tied_embeddings = true;     // the head reads out with the target's embedding
+  bool shared_embeddings = false;  // one table for both languages, with one vocabulary
+  bool tied_embeddings = true;     // the head uses the target's embedding
 };
 
-// The encoder–decoder transformer (Vaswani et al. 2017, arXiv 1706.03762, figure 1): the logits of
-// a target's next token, given a source and the target so far.
-//   source (B, S), target (B, T) int32 -> (B, T, V)
+// An encoder-decoder transformer (Vaswani et al. 2017, arXiv 1706.03762, figure 1), which computes
+// the logits of the next target token: source (B, S), target (B, T) int32 -> (B, T, V).
 class EncoderDecoder final : public Module {
  public:
   EncoderDecoderOptions options;
@@ -31,19 +30,18 @@ class EncoderDecoder final : public Module {
 
   EncoderDecoder(const EncoderDecoderOptions& wanted, Random& init);
 
-  // What the decoder attends to: each of its blocks' keys and values (B, S, 2C) of the source.
+  // The source as the decoder uses it: keys and values (B, S, 2C) for each of its blocks.
   struct EncodedSource {
     std::vector<KeyValue> projected{};
-    Array padding{};  // (B, S) int32, nonzero hides; or empty
+    Array padding{};  // (B, S) int32, nonzero masks the token; or empty
 
-    EncodedSource select(const std::vector<std::int64_t>& rows) const;  // of the batch
+    EncodedSource select(const std::vector<std::int64_t>& rows) const;  // returns rows of the batch
   };
+  // `noise`, here and below, is for dropout; null: evaluation.
   EncodedSource encode(const Array& source, const Array& padding, Random* noise = nullptr) const;
-
-  // `noise` is dropout's; null: evaluate.
   Tensor decode(const Array& target, const EncodedSource& encoded, Random* noise = nullptr) const;
 
-  // The same for tokens that follow those in the caches, one cache a decoder block.
+  // Does the same for tokens that follow those in the caches, one for each decoder block.
   AttentionCaches make_caches(std::int64_t batch) const;
   Tensor decode(const Array& target, const EncodedSource& encoded, AttentionCaches& caches) const;
 

@@ -5,7 +5,6 @@
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "autograd/ops/shaping.hpp"
-#include "autograd/ops/unfold.hpp"
 #include "autograd/tape.hpp"
 
 namespace tapestry {
@@ -13,7 +12,7 @@ namespace {
 
 std::int64_t num_patches(std::int64_t context, std::int64_t patch, std::int64_t stride) {
   require(patch >= 1 && stride >= 1 && patch <= context && (context - patch) % stride == 0,
-          "forecaster: patches of {} every {} steps do not end with a context of {}", patch, stride,
+          "forecaster: patches of {} with stride {} do not end with a context of {}", patch, stride,
           context);
   return (context - patch) / stride + 1;
 }
@@ -30,19 +29,19 @@ std::int64_t head_inputs(const ForecasterOptions& options) {
   return num_patches(options.context, options.patch, options.stride) * options.block.width;
 }
 
-// Of each of R windows: (R, 1).
+// The offset and scale of each of R windows, (R, 1).
 struct Level {
   Tensor offset, scale;
 };
 
 Level level_of(const Tensor& windows, WindowNorm norm) {
-  constexpr double epsilon = 1e-5;  // for a series that stands still
+  constexpr double epsilon = 1e-5;  // for constant series
   const std::int64_t T = windows.dim(1);
   switch (norm) {
     case WindowNorm::instance: {
-      const Tensor centre = mean(windows, {1}, Keep::yes), centred = windows - centre;
-      const Tensor variance = mean(centred * centred, {1}, Keep::yes);
-      return {.offset = centre,
+      const Tensor center = mean(windows, {1}, Keep::yes), centered = windows - center;
+      const Tensor variance = mean(centered * centered, {1}, Keep::yes);
+      return {.offset = center,
               .scale = sqrt(variance + Array::full({1, 1}, epsilon, windows.dtype()))};
     }
     case WindowNorm::last:
@@ -69,8 +68,8 @@ Forecaster::Forecaster(const ForecasterOptions& wanted, Random& init)
 
 Tensor Forecaster::forward(const Tensor& x, Random* noise) const {
   const Scope scope(path());
-  require(x.rank() == 3 && x.dim(1) == options.context, "forecaster: x {} with a context of {}",
-          to_string(x.shape()), options.context);
+  require(x.rank() == 3 && x.dim(1) == options.context, "forecaster: x {}; expected (B, {}, M)",
+          x.shape(), options.context);
   const std::int64_t B = x.dim(0), T = x.dim(1), M = x.dim(2);
   const Tensor windows = reshape(permute(x, {0, 2, 1}), {B * M, T});
   const auto [offset, scale] = level_of(windows, options.norm);
@@ -78,7 +77,7 @@ Tensor Forecaster::forward(const Tensor& x, Random* noise) const {
   return permute(reshape(y, {B, M, options.horizon}), {0, 2, 1});
 }
 
-// windows (R, T) -> (R, horizon)
+// Returns the forecasts of windows (R, T): (R, horizon).
 Tensor Forecaster::predict(const Tensor& windows, Random* noise) const {
   if (!patches) return head.forward(windows);
   const Tensor y = patches->forward(cut_windows(windows, options.patch, options.stride), noise);

@@ -4,26 +4,25 @@
 
 namespace tapestry {
 
-// How a window of a series is normalised before the model sees it, x -> (x - offset) / scale; the
-// forecast is scaled and shifted back.
+// How a window of a series is normalized, (x - offset) / scale; the forecast is transformed back.
 enum class WindowNorm {
-  instance,  // by its own mean and standard deviation (Kim et al. 2022, RevIN, without its affine)
-  last,      // offset by its last value (Zeng et al. 2022, arXiv 2205.13504, NLinear)
+  instance,  // by its mean and standard deviation (Kim et al. 2022, RevIN, without affine map)
+  last,      // by its last value as offset (Zeng et al. 2022, arXiv 2205.13504, NLinear)
 };
 
 struct ForecasterOptions {
-  std::int64_t context = 96, horizon = 96;  // T steps seen, steps to come
+  std::int64_t context = 96, horizon = 96;  // T, number of input steps; number of forecast steps
   std::int64_t patch = 16, stride = 8;      // the last patch ends with the context
   std::int64_t layers = 3;                  // 0: linear, without patches
   TransformerBlockOptions block{};
   WindowNorm norm = WindowNorm::instance;
 };
 
-// What comes next in M series, each forecast from its own past by the same weights:
-//   x (B, T, M) -> (B, horizon, M).
-// With layers, the channel-independent patch transformer (Nie et al. 2022, arXiv 2211.14730,
-// figure 1b): patches of a normalised window, encoded, flattened and projected. Without, the
-// window itself is projected: the linear forecasters of Zeng et al. 2022.
+// A forecaster of M series, each from its own past by the same weights: x (B, T, M) ->
+// (B, horizon, M). With layers it is the channel-independent patch transformer (Nie et al. 2022,
+// arXiv 2211.14730, figure 1b): patches of a normalized window are encoded, flattened and
+// projected. Without layers the window is projected (Zeng et al. 2022). Throws
+// std::invalid_argument unless the last patch ends with the context.
 class Forecaster final : public Module {
  public:
   ForecasterOptions options;
@@ -33,7 +32,7 @@ class Forecaster final : public Module {
 
   Forecaster(const ForecasterOptions& wanted, Random& init);
 
-  // `noise` is dropout's; null: evaluate.
+  // `noise` is for dropout; null: evaluation.
   Tensor forward(const Tensor& x, Random* noise = nullptr) const;
   void fields(FieldVisitor& visit) override;
 
@@ -41,7 +40,7 @@ class Forecaster final : public Module {
   Tensor predict(const Tensor& windows, Random* noise) const;
 };
 
-// windows (R, T) -> (R, N, patch): the values [n · stride, n · stride + patch) of each.
+// Returns the values [n · stride, n · stride + patch) of each window: (R, T) -> (R, N, patch).
 Tensor cut_windows(const Tensor& windows, std::int64_t patch, std::int64_t stride);
 
 }  // namespace tapestry

@@ -28,7 +28,7 @@ std::unique_ptr<GraphLayer> make_layer(const GraphNetworkOptions& options, std::
 
 GraphNetwork::GraphNetwork(const GraphNetworkOptions& options, Random& init)
     : dropout(options.dropout), pooling(options.pooling) {
-  require(options.layers >= 1, "graph network: {} layers", options.layers);
+  require_value(options.layers >= 1, "graph network", "layers", options.layers, "1 or more");
   for (std::int64_t i = 0; i < options.layers; ++i)
     layers.push_back(make_layer(options, i == 0 ? options.inputs : options.width,
                                 !pooling && i + 1 == options.layers, init));

@@ -13,15 +13,15 @@ struct GraphNetworkOptions {
   std::int64_t layers = 2, width = 16;
   GraphLayerKind layer = GraphLayerKind::convolution;
   Normalization normalization = Normalization::symmetric;  // of convolutions
-  std::int64_t heads = 1;                                  // of attention; must divide the width
+  std::int64_t heads = 1;                                  // of attention; divides the width
   Activation activation = Activation::relu;
   double dropout = 0;
-  std::optional<Pooling> pooling{};  // none: it is nodes that are classified, not graphs
+  std::optional<Pooling> pooling{};  // none: classifies nodes instead of graphs
 };
 
-// Layers of graph convolution or attention, dropout before each. To classify nodes, the last layer
-// gives their logits (N, classes), in one head and without σ; to classify graphs, a linear map of
-// the pooled nodes gives the graphs' (G, classes).
+// A stack of graph convolutions or graph attention, with dropout before each. To classify nodes,
+// the last layer computes their logits (N, classes), with one head and without activation. To
+// classify graphs, a linear map of the pooled nodes computes the logits (G, classes).
 class GraphNetwork final : public Module {
  public:
   std::vector<std::unique_ptr<GraphLayer>> layers;
@@ -31,7 +31,7 @@ class GraphNetwork final : public Module {
 
   GraphNetwork(const GraphNetworkOptions& options, Random& init);
 
-  // x (N, F). `noise` is dropout's; null: evaluate.
+  // x (N, F), first_nodes as in pool(). `noise` is for dropout; null: evaluation.
   Tensor forward(const Adjacency& graph, const NodeFeatures& x, const Array& first_nodes,
                  Random* noise = nullptr) const;
   void fields(FieldVisitor& visit) override;

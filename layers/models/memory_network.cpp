@@ -13,28 +13,29 @@
 namespace tapestry {
 namespace {
 
-// The last element, its axis kept: x (B, T, C) -> (B, 1, C).
+// Returns the last element with its axis: x (B, T, C) -> (B, 1, C).
 Tensor last(const Tensor& x) { return slice(x, 1, x.dim(1) - 1, x.dim(1)); }
 
-// Without its axis: (B, 1, C) -> (B, C).
+// Removes the axis of one element: (B, 1, C) -> (B, C).
 Tensor alone(const Tensor& x) { return reshape(x, {x.dim(0), x.dim(2)}); }
 
-// The weights that one query of each head gives to the keys: q (B, 1, C), k (B, T, C) -> (B, H, T).
+// Returns the attention weights of one query in each head: q (B, 1, C), k (B, T, C) -> (B, H, T).
 Array weights_of(const Tensor& q, const Tensor& k, std::int64_t heads) {
   const Array weights = attention_weights(q.value(), k.value(), {.heads = heads});
   return weights.reshaped({weights.dim(0), weights.dim(1), weights.dim(3)});
 }
 
-// σ⁻¹(γ). std::invalid_argument unless 0 < γ < 1.
+// Returns σ⁻¹(γ). Throws std::invalid_argument unless 0 < γ < 1.
 double logit(double gamma) {
-  require(gamma > 0 && gamma < 1, "memory: γ = {}, expected between 0 and 1", gamma);
+  require_value(gamma > 0 && gamma < 1, "memory", "gamma", gamma, "a number between 0 and 1");
   return std::log(gamma / (1 - gamma));
 }
 
 }  // namespace
 
 Tensor Memory::forward(const Tensor& x) const {
-  require(x.rank() == 3 && x.dim(1) >= 1, "memory: x {}", to_string(x.shape()));
+  require(x.rank() == 3 && x.dim(1) >= 1, "memory: x {}; expected (B, T, C) with T >= 1",
+          x.shape());
   const Scope scope(path());
   return recall(x);
 }
@@ -93,7 +94,7 @@ void ForgettingGate::fields(FieldVisitor& visit) {
 
 // --- attention ---
 
-// x (B, T, C) -> (B, 1, T).
+// Returns the weights of the elements: x (B, T, C) -> (B, 1, T).
 Tensor WeightedSum::weigh(const Tensor& x) const {
   return normalize(reshape(score.forward(x), {x.dim(0), 1, x.dim(1)}));
 }
@@ -160,7 +161,7 @@ MemoryNetwork::MemoryNetwork(const MemoryNetworkOptions& options, Random& init)
       memory(make_memory(options.memory, init)),
       readout({3 * options.memory.width, options.hidden, options.classes}, init) {}
 
-// An item is the sum of its symbols: (B, T, S) -> (B, T, C).
+// Returns the items, sums of their symbols: (B, T, S) -> (B, T, C).
 Tensor MemoryNetwork::embed(const Array& symbols) const {
   return sum(embedding.forward(symbols), {2});
 }

@@ -7,28 +7,28 @@
 #include "autograd/ops/softmax.hpp"
 #include "layers/embedding.hpp"
 #include "layers/mlp.hpp"
+#include "layers/models/recurrent_network.hpp"
 #include "layers/multi_head_attention.hpp"
-#include "layers/recurrent.hpp"
 
-// A ladder from memory to attention: eight ways to sum up a sequence x_1 … x_n at its last element,
-// each with one idea more than one before it. All give C columns, so that they can be compared.
-// θ are linear maps; x̄ is x with a 1 appended, that is, a map with a bias.
+// A summary of a sequence x_1 … x_n at its last element. The eight subclasses lead from a sum to
+// multi-head attention, each with one idea more, and have equal output widths for comparison. θ are
+// linear maps, and x̄ is x with a 1 appended, so θᵀx̄ has a bias.
 namespace tapestry {
 
 class Memory : public Module {
  public:
-  // x (B, T, C) -> (B, C), n = T >= 1.
+  // Returns the summary: x (B, T, C) -> (B, C), with n = T >= 1.
   Tensor forward(const Tensor& x) const;
 
-  // How much each element counts, (B, H, T), where the memory is an attention; else empty. For
-  // display: nothing is recorded.
+  // Returns the weights (B, H, T) of the elements if the memory is an attention, else an empty
+  // array. For display, without gradient.
   virtual Array weights(const Tensor&) const { return {}; }
 
  private:
   virtual Tensor recall(const Tensor& x) const = 0;
 };
 
-// Σ θᵀx̄_i: everything counts the same, for ever.
+// Σ θᵀx̄_i: all elements have the same weight.
 class CompositeSum final : public Memory {
  public:
   Linear value;
@@ -40,12 +40,12 @@ class CompositeSum final : public Memory {
   Tensor recall(const Tensor& x) const override;
 };
 
-// Σ γ^(n-i) θᵀx_i with 0 < γ < 1: what is old fades. A learnt γ has a value a column.
+// Σ γ^(n-i) θᵀx_i with 0 < γ < 1: weights decay with age. A learned γ has a value for each column.
 class ExponentialForgetting final : public Memory {
  public:
   Linear value;
-  double gamma;                    // at first
-  std::optional<Parameter> decay;  // (C), γ = σ(decay), if it is learnt
+  double gamma;                    // initial value
+  std::optional<Parameter> decay;  // (C), γ = σ(decay), if it is learned
 
   struct Options {
     double gamma = 0.9;
@@ -58,9 +58,8 @@ class ExponentialForgetting final : public Memory {
   Tensor recall(const Tensor& x) const override;
 };
 
-// h_n = F(x_n, h_(n-1)), F a hyperbolic tangent of a linear map: what is new is mixed with what
-// was. Starts as exponential forgetting but for the tangent, its matrix being γ I (after Le et al.
-// 2015, arXiv 1504.00941, whose γ is 1).
+// h_n = tanh(θᵀx̄_n + W h_(n-1)): a recurrent network. W starts as γ I, so that it begins as
+// exponential forgetting with a tanh (after Le et al. 2015, arXiv 1504.00941, where γ = 1).
 class RecurrentMemory final : public Memory {
  public:
   Recurrent network;
@@ -72,8 +71,8 @@ class RecurrentMemory final : public Memory {
   Tensor recall(const Tensor& x) const override;
 };
 
-// h_n = σ(θ_λᵀx̄_n) ⊙ h_(n-1) + θ_xᵀx̄_n: each element says how much to forget (the forget gate of
-// Gers et al. 2000, "Learning to Forget"). Starts as exponential forgetting, every gate at γ.
+// h_n = σ(θ_λᵀx̄_n) ⊙ h_(n-1) + θ_xᵀx̄_n: each element decides how much is forgotten (the forget gate
+// of Gers et al. 2000, "Learning to Forget"). All gates start at γ.
 class ForgettingGate final : public Memory {
  public:
   Linear gate, value;
@@ -85,7 +84,7 @@ class ForgettingGate final : public Memory {
   Tensor recall(const Tensor& x) const override;
 };
 
-// Σ w_i θᵀx_i with weights that each kind makes of the scores of the elements.
+// Σ w_i θᵀx_i, where subclasses compute the weights w from the scores of the elements.
 class WeightedSum : public Memory {
  public:
   Linear score, value;
@@ -103,7 +102,7 @@ class WeightedSum : public Memory {
   Tensor recall(const Tensor& x) const override;
 };
 
-// w_i = σ(θ_λᵀx̄_i): each element says how much it counts itself.
+// w_i = σ(θ_λᵀx̄_i): each element decides its own weight.
 class SigmoidAttention final : public WeightedSum {
  public:
   SigmoidAttention(std::int64_t width, Random& init) : WeightedSum(width, true, init) {}
@@ -112,7 +111,7 @@ class SigmoidAttention final : public WeightedSum {
   Tensor normalize(const Tensor& scores) const override { return sigmoid(scores); }
 };
 
-// w = softmax(q x): one learnt query, and weights that sum to 1 (Yang et al. 2016, "Hierarchical
+// w = softmax(q x) with one learned query q: the weights sum to 1 (Yang et al. 2016, "Hierarchical
 // Attention Networks", eq. 6).
 class SoftmaxAttention final : public WeightedSum {
  public:
@@ -122,7 +121,7 @@ class SoftmaxAttention final : public WeightedSum {
   Tensor normalize(const Tensor& scores) const override { return softmax(scores); }
 };
 
-// softmax(q_n Kᵀ / √C) V: the last element asks, and all are asked (Vaswani et al. 2017, eq. 1).
+// softmax(q_n Kᵀ / √C) V: attention with the last element as query (Vaswani et al. 2017, eq. 1).
 class QueryKeyMemory final : public Memory {
  public:
   Attention attention;
@@ -135,7 +134,7 @@ class QueryKeyMemory final : public Memory {
   Tensor recall(const Tensor& x) const override;
 };
 
-// The same by several heads, each with queries of its own (ibid., §3.2.2).
+// The same with several heads (ibid., §3.2.2).
 class MultiHeadMemory final : public Memory {
  public:
   CrossAttention attention;
@@ -149,7 +148,7 @@ class MultiHeadMemory final : public Memory {
   Tensor recall(const Tensor& x) const override;
 };
 
-// The above, in their order.
+// The subclasses above, in their order.
 enum class MemoryKind {
   sum,
   forgetting,
@@ -164,7 +163,7 @@ enum class MemoryKind {
 struct MemoryOptions {
   MemoryKind kind = MemoryKind::query_key;
   std::int64_t width = 32;
-  std::int64_t heads = 4;                  // of multi-head; must divide the width
+  std::int64_t heads = 4;                  // of multi-head; divides the width
   ExponentialForgetting::Options decay{};  // of forgetting
 };
 
@@ -172,22 +171,21 @@ std::unique_ptr<Memory> make_memory(const MemoryOptions& options, Random& init);
 
 struct MemoryNetworkOptions {
   std::int64_t vocabulary = 0, classes = 0;
-  std::int64_t hidden = 64;  // of the readout
+  std::int64_t hidden = 64;  // width of the readout
   MemoryOptions memory{};
 };
 
-// Answers the question that ends a sequence of items, of S symbols each: embeds them, remembers
-// them, and reads the answer off the memory and the question.
-// symbols (B, T, S) int32 in [0, V) -> logits (B, classes).
+// Answers the question that ends a sequence of T items of S symbols each, from the memory of all
+// items and the last one: symbols (B, T, S) int32 in [0, V) -> logits (B, classes).
 class MemoryNetwork final : public Module {
  public:
-  Embedding embedding;  // of N(0, 1)
+  Embedding embedding;  // starts as N(0, 1)
   std::unique_ptr<Memory> memory;
-  Mlp readout;  // (3C, hidden, classes): of the memory, the question, and their product
+  Mlp readout;  // (3C, hidden, classes): reads the memory, the question and their product
 
   MemoryNetwork(const MemoryNetworkOptions& options, Random& init);
   Tensor forward(const Array& symbols) const;
-  Array weights(const Array& symbols) const;  // the memory's
+  Array weights(const Array& symbols) const;  // of the memory
   void fields(FieldVisitor& visit) override;
 
  private:

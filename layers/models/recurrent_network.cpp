@@ -2,10 +2,25 @@
 
 #include "autograd/check.hpp"
 #include "autograd/ops/matmul.hpp"
+#include "autograd/ops/scan.hpp"
 #include "autograd/ops/shaping.hpp"
 #include "autograd/tape.hpp"
 
 namespace tapestry {
+
+Recurrent::Recurrent(std::int64_t width, std::int64_t state_width, Random& init, bool bias)
+    : input(width, state_width, init, {.bias = bias}),
+      hidden(state_width, state_width, init, {.bias = false}) {}
+
+Tensor Recurrent::forward(const Tensor& x, const Tensor& initial) const {
+  const Scope scope(path());
+  return tanh_recurrence(input.forward(x), hidden.weight, initial);
+}
+
+void Recurrent::fields(FieldVisitor& visit) {
+  visit("input", input);
+  visit("hidden", hidden);
+}
 
 RecurrentNetwork::RecurrentNetwork(const RecurrentNetworkOptions& wanted, Random& init)
     : options(wanted),
@@ -28,10 +43,11 @@ Tensor RecurrentNetwork::forward(const Array& tokens, std::vector<Tensor>& state
 Tensor RecurrentNetwork::forward(const Array& tokens, Random* noise,
                                  std::vector<Tensor>* states) const {
   const Scope scope(path());
-  require(!states || states->size() == layers.size(), "recurrent network: {} states for {} layers",
+  require(!states || states->size() == layers.size(),
+          "recurrent network: {} states for {} layers; expected one for each",
           states ? states->size() : 0, layers.size());
-  require(tokens.rank() == 2 && tokens.dim(1) >= 1, "recurrent network: tokens {}",
-          to_string(tokens.shape()));
+  require(tokens.rank() == 2 && tokens.dim(1) >= 1,
+          "recurrent network: tokens {}; expected (B, T) with T >= 1", tokens.shape());
   const std::int64_t B = tokens.dim(0), T = tokens.dim(1), C = options.width;
   Tensor x = dropout.forward(token_embedding.forward(tokens), noise);  // (B, T, C)
   for (std::size_t i = 0; i < layers.size(); ++i) {

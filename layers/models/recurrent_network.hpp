@@ -2,22 +2,37 @@
 
 #include <optional>
 
-#include "layers/dropout.hpp"
 #include "layers/embedding.hpp"
-#include "layers/recurrent.hpp"
+#include "layers/linear.hpp"
+#include "layers/norm.hpp"
 
 namespace tapestry {
+
+// A simple recurrent layer, h_t = tanh(input(x_t) + hidden(h_(t-1))) (Elman 1990, "Finding
+// Structure in Time"). Initial values are those of PyTorch's RNN.
+class Recurrent final : public Module {
+ public:
+  Linear input;   // (H, C), with bias
+  Linear hidden;  // (H, H), without bias
+
+  Recurrent(std::int64_t width, std::int64_t state_width, Random& init, bool bias = true);
+
+  // Returns h_1 … h_T: x (B, T, C), initial h_0 (B, H) or empty for zeros -> (B, T, H).
+  Tensor forward(const Tensor& x, const Tensor& initial = {}) const;
+
+  void fields(FieldVisitor& visit) override;
+};
 
 struct RecurrentNetworkOptions {
   std::int64_t vocabulary = 0;
   std::int64_t layers = 1, width = 256;
   double dropout = 0;
-  bool bias = true;              // in every Linear
-  bool tied_embeddings = false;  // the head reads out with the token embedding
+  bool bias = true;              // in all linear maps
+  bool tied_embeddings = false;  // the head uses the token embedding
 };
 
 // A recurrent language model (Mikolov et al. 2010, "Recurrent neural network based language
-// model"): the logits of the next token. Embedding, recurrent layers, a linear head.
+// model"): an embedding, recurrent layers and a linear head compute the logits of the next token,
 // tokens (B, T) int32 in [0, V) -> (B, T, V).
 class RecurrentNetwork final : public Module {
  public:
@@ -29,11 +44,10 @@ class RecurrentNetwork final : public Module {
 
   RecurrentNetwork(const RecurrentNetworkOptions& wanted, Random& init);
 
-  // From states of zero. `noise` is dropout's; null: evaluate.
+  // Starts from states of zero. `noise` is for dropout; null: evaluation.
   Tensor forward(const Array& tokens, Random* noise = nullptr) const;
 
-  // The same for tokens that follow those that led to the states (B, C), one a layer, which move
-  // on: generation.
+  // Does the same from given states (B, C), one for each layer, and updates them: for generation.
   std::vector<Tensor> make_states(std::int64_t batch) const;
   Tensor forward(const Array& tokens, std::vector<Tensor>& states) const;
 

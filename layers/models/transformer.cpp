@@ -23,8 +23,8 @@ TransformerBlockOptions block_options(const TransformerOptions& options) {
   return block;
 }
 
-// Sinusoidal waves have amplitude 1 and would drown embeddings that start as small as ours, unless
-// these are multiplied by √C (Vaswani et al. 2017, §3.4).
+// Sinusoidal positions have amplitude 1, so embeddings are multiplied by √C, because they start
+// much smaller (Vaswani et al. 2017, §3.4).
 PositionalEncodingOptions position_options(const TransformerOptions& options) {
   return {.kind = options.block.attention.positions,
           .context = options.context,
@@ -62,18 +62,19 @@ Tensor Transformer::forward(const Array& tokens, const Context& context) const {
   const Scope scope(path());
   const AttentionCaches* caches = context.caches;
   require(!caches || (!caches->empty() && caches->size() == blocks.size()),
-          "transformer: {} caches for {} blocks", caches ? caches->size() : 0, blocks.size());
+          "transformer: {} caches for {} blocks; expected one for each",
+          caches ? caches->size() : 0, blocks.size());
   const std::int64_t seen = caches ? caches->front()->length() : 0;
   require(tokens.rank() == 2 && seen + tokens.dim(1) <= options.context,
-          "transformer: tokens {} after {} with a context of {}", to_string(tokens.shape()), seen,
-          options.context);
+          "transformer: tokens {} after {} in the caches; expected (B, T) within a context of {}",
+          tokens.shape(), seen, options.context);
   Tensor x = dropout.forward(embedded(tokens, context), context.noise);  // (B, T, C)
   for (std::size_t i = 0; i < blocks.size(); ++i) x = forward(i, x, context);
   if (final_norm) x = final_norm->forward(x);
   return head ? head->forward(x) : linear(x, token_embedding.weight);  // (B, T, V)
 }
 
-// With their positions.
+// Returns the embeddings with positions, (B, T, C).
 Tensor Transformer::embedded(const Array& tokens, const Context& context) const {
   const Tensor x = token_embedding.forward(tokens);
   if (context.caches) return position_embedding.forward(x, context.caches->front()->lengths());

@@ -8,14 +8,15 @@ namespace tapestry {
 struct TransformerOptions {
   std::int64_t vocabulary = 0, context = 64;
   std::int64_t layers = 4;
-  TransformerBlockOptions block{};  // whose standard deviations are overwritten, see below
-  bool tied_embeddings = true;      // the head reads out with the token embedding
-  bool recompute_blocks = false;    // keep only their inputs for the backward pass
+  TransformerBlockOptions block{};  // without its standard deviations, see below
+  bool tied_embeddings = true;      // the head uses the token embedding
+  bool recompute_blocks = false;    // activation checkpointing of each block
 };
 
-// A decoder-only transformer (GPT; Radford et al. 2019): the logits of the next token.
-// tokens (B, T) int32 in [0, V), T <= context -> (B, T, V). Starts as GPT-2 does: N(0, 0.02²), the
-// projections into the residual stream divided by √(2 layers).
+// A decoder-only transformer (GPT; Radford et al. 2019), which computes the logits of the next
+// token: tokens (B, T) int32 in [0, V), T <= context -> (B, T, V). Weights start as in GPT-2: from
+// N(0, 0.02²), those of the last maps of the branches divided by √(2 layers). Throws
+// std::invalid_argument for tokens outside the vocabulary or beyond the context.
 class Transformer final : public Module {
  public:
   TransformerOptions options;
@@ -28,13 +29,13 @@ class Transformer final : public Module {
 
   Transformer(const TransformerOptions& wanted, Random& init);
 
-  // `noise` is dropout's; null: evaluate. Where rows hold several documents, `document_starts`
-  // (B, T) says of each token where its own starts: nothing is seen of the others, and positions
-  // begin anew.
+  // `noise` is for dropout; null: evaluation. `document_starts` (B, T) int32 is the start of each
+  // token's document in its row: tokens attend to their own document, and positions count from its
+  // start. Empty: one document in each row.
   Tensor forward(const Array& tokens, Random* noise = nullptr,
                  const Array& document_starts = {}) const;
 
-  // The same for tokens that follow those in the caches, one cache a block: generation.
+  // Does the same for tokens that follow those in the caches, one for each block: for generation.
   AttentionCaches make_caches(std::int64_t batch) const;
   Tensor forward(const Array& tokens, AttentionCaches& caches) const;
 

@@ -21,7 +21,7 @@ ConvolutionStackOptions stack_options(const VaeOptions& options) {
           .activation = options.activation};
 }
 
-// What the encoder reads and the decoder writes.
+// Returns the number of inputs of the encoder and outputs of the decoder.
 std::int64_t outer_width(const VaeOptions& options) {
   return options.channels.empty() ? options.pixels() : stack_features(stack_options(options));
 }
@@ -39,10 +39,11 @@ std::vector<std::int64_t> decoder_widths(const VaeOptions& options) {
   return widths;
 }
 
-// (B, Z) of the dtype, from N(0, 1): all from one source, or each row from its own.
+// Returns numbers (B, Z) from N(0, 1): all from one generator, or each row from its own.
 Array standard_normal(const Shape& shape, DType dtype, std::span<Random> noise) {
   require(noise.size() == 1 || std::ssize(noise) == shape[0],
-          "Vae: {} sources of noise for {} images", noise.size(), shape[0]);
+          "vae: {} sources of noise for {} images; expected 1, or one for each", noise.size(),
+          shape[0]);
   const std::int64_t rows = shape[0] / std::ssize(noise);
   std::vector<Tensor> drawn;
   for (Random& source : noise) {

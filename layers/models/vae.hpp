@@ -3,7 +3,7 @@
 #include <optional>
 #include <span>
 
-#include "layers/convolution_stack.hpp"
+#include "layers/convolution.hpp"
 #include "layers/mlp.hpp"
 
 namespace tapestry {
@@ -12,11 +12,11 @@ enum class Sigma { none, per_dimension, shared };
 enum class Likelihood { bernoulli, gaussian };
 
 struct VaeOptions {
-  std::int64_t height = 28, width = 28;   // of an image; F = height · width pixels
-  std::vector<std::int64_t> channels{};   // of convolutions before the encoder; empty: none
-  std::vector<std::int64_t> hidden{400};  // of the encoder; the decoder mirrors it all
+  std::int64_t height = 28, width = 28;   // size of an image; F = height · width pixels
+  std::vector<std::int64_t> channels{};   // of the convolutions before the encoder; empty: none
+  std::vector<std::int64_t> hidden{400};  // widths of the encoder; the decoder mirrors them
   std::int64_t latent = 20;               // Z
-  // shared: one learnt log σ for all images and dimensions; none: a plain autoencoder, z = μ.
+  // shared: one learned log σ for all images and dimensions; none: a plain autoencoder, z = μ.
   Sigma sigma = Sigma::per_dimension;
   Likelihood likelihood = Likelihood::bernoulli;
   Activation activation = Activation::relu;
@@ -24,8 +24,8 @@ struct VaeOptions {
   std::int64_t pixels() const { return height * width; }
 };
 
-// A variational autoencoder (Kingma & Welling 2013, arXiv 1312.6114), or a plain one, of multilayer
-// perceptrons, and of convolutions where there are channels.
+// A variational autoencoder (Kingma & Welling 2013, arXiv 1312.6114) or a plain one, of multilayer
+// perceptrons, and of convolutions if channels are given.
 class Vae final : public Module {
  public:
   VaeOptions options;
@@ -40,29 +40,31 @@ class Vae final : public Module {
   Vae(const VaeOptions& wanted, Random& init);
 
   struct Posterior {
-    Tensor mean{}, log_sigma{};  // (B, Z) each; no log σ in a plain autoencoder
+    Tensor mean{}, log_sigma{};  // (B, Z) each; log σ is empty in a plain autoencoder
   };
-  Posterior encode(const Tensor& x) const;  // x (B, F)
+  // Returns the parameters of q(z | x): x (B, F) -> (B, Z) each.
+  Posterior encode(const Tensor& x) const;
 
-  // z = μ + σ ⊙ ε with ε ~ N(0, 1) (ibid., eq. 10); μ in a plain autoencoder. Of one source of
-  // noise the rows are drawn one after the other; of B, each from its own.
+  // Returns z = μ + σ ⊙ ε (B, Z) with ε ~ N(0, 1) (ibid., eq. 10), or μ in a plain autoencoder.
+  // With several generators, one for each image, row b is drawn from noise[b]. Throws
+  // std::invalid_argument for another number of generators.
   Tensor sample(const Posterior& posterior, Random& noise) const;
   Tensor sample(const Posterior& posterior, std::span<Random> noise) const;
 
-  // (B, Z) -> (B, F): logits under a Bernoulli likelihood, means under a Gaussian one.
+  // Returns logits for a Bernoulli likelihood, means for a Gaussian one: (B, Z) -> (B, F).
   Tensor decode(const Tensor& z) const;
-  Tensor mean_of(const Tensor& decoded) const;   // (B, F): the mean of p(x | z)
-  Tensor expected_image(const Tensor& z) const;  // (B, F): the same of decode(z)
+  Tensor mean_of(const Tensor& decoded) const;   // returns the mean of p(x | z), (B, F)
+  Tensor expected_image(const Tensor& z) const;  // returns mean_of(decode(z))
 
-  // Sums over the batch, in nats: recon = -Σ log p(x | z), kl = Σ KL(q(z | x) ‖ N(0, 1)), which is
-  // 0 in a plain autoencoder. The negative ELBO is their sum. The Gaussian has variance 1, so that
-  // recon is half the squared error, with its ½ log 2π a pixel unless the autoencoder is plain.
+  // The terms of the negative ELBO in nats, summed over the batch: recon = -Σ log p(x | z), and
+  // kl = Σ KL(q(z | x) ‖ N(0, 1)), which is 0 in a plain autoencoder. The Gaussian has variance 1:
+  // recon is half the squared error, plus ½ log 2π for each pixel unless the autoencoder is plain.
   struct Elbo {
     Tensor recon, kl;
     Tensor decoded;  // (B, F)
   };
   Elbo elbo(const Tensor& x, Random& noise) const;
-  Elbo elbo(const Tensor& x, std::span<Random> noise) const;  // one, or B, as in sample
+  Elbo elbo(const Tensor& x, std::span<Random> noise) const;  // noise as in sample()
 
   void fields(FieldVisitor& visit) override;
 };

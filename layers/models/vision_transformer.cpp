@@ -37,8 +37,8 @@ VisionTransformer::VisionTransformer(const VisionTransformerOptions& wanted, Ran
 Tensor VisionTransformer::forward(const Tensor& images, Random* noise) const {
   const Scope scope(path());
   require(images.rank() == 2 && images.dim(1) == options.height * options.width,
-          "vision transformer: images {} for {} × {} pixels", to_string(images.shape()),
-          options.height, options.width);
+          "vision transformer: images {}; expected (B, {} · {})", images.shape(), options.height,
+          options.width);
   const Tensor x = patches.forward(cut_squares(images, options.width, options.patch), noise);
   const bool first = options.readout == Readout::class_token;
   const Tensor pooled = first ? reshape(slice(x, 1, 0, 1), {x.dim(0), x.dim(2)}) : mean(x, {1});

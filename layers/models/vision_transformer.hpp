@@ -7,16 +7,17 @@ namespace tapestry {
 enum class Readout { class_token, mean };
 
 struct VisionTransformerOptions {
-  std::int64_t height = 28, width = 28;  // of an image, in pixels
-  std::int64_t patch = 4;                // a side of a square of pixels; divides both
+  std::int64_t height = 28, width = 28;  // size of an image in pixels
+  std::int64_t patch = 4;                // side of a square patch in pixels; divides both
   std::int64_t classes = 10;
   std::int64_t layers = 4;
   TransformerBlockOptions block{};
-  Readout readout = Readout::class_token;  // what is read out: that token, or the patches' mean
+  Readout readout = Readout::class_token;  // the head reads this token, or the mean of the patches
 };
 
-// The vision transformer (Dosovitskiy et al. 2020, arXiv 2010.11929): an image is cut into squares,
-// row by row, which an encoder reads as tokens. images (B, height · width) -> logits (B, classes).
+// A vision transformer (Dosovitskiy et al. 2020, arXiv 2010.11929), which encodes square patches as
+// tokens: images (B, height · width) -> logits (B, classes). Throws std::invalid_argument for other
+// sizes.
 class VisionTransformer final : public Module {
  public:
   VisionTransformerOptions options;
@@ -25,12 +26,12 @@ class VisionTransformer final : public Module {
 
   VisionTransformer(const VisionTransformerOptions& wanted, Random& init);
 
-  // `noise` is dropout's; null: evaluate.
+  // `noise` is for dropout; null: evaluation.
   Tensor forward(const Tensor& images, Random* noise = nullptr) const;
   void fields(FieldVisitor& visit) override;
 };
 
-// images (B, height · width) -> (B, N, patch²): the squares, each row by row.
+// Returns the patches, each row by row: images (B, height · width) -> (B, N, patch²).
 Tensor cut_squares(const Tensor& images, std::int64_t width, std::int64_t patch);
 
 }  // namespace tapestry

@@ -95,14 +95,15 @@ TEST_CASE("convolution2d: its bias is one that is added, and so is its gradient"
     for (const Tensor& input : {x, weight, bias})
       check_close(gradients[input], wanted_gradients[input]);
   }
-  CHECK_THROWS_WITH_AS(convolution2d(normal({1, 2, 3, 3}), normal({4, 2, 3, 3}), {}, normal({3})),
-                       "convolution2d: bias (3,) with weight (4, 2, 3, 3)", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      convolution2d(normal({1, 2, 3, 3}), normal({4, 2, 3, 3}), {}, normal({3})),
+      doctest::Contains("convolution2d: bias is float32 (3,); expected float32 (4,)"),
+      std::invalid_argument);
 }
 
-TEST_CASE("unfold: windows, with zeros around the sequence, by hand") {
+TEST_CASE("unfold: windows by hand") {
   const Array x = Array::of(std::vector{1.0, 2.0, 3.0, 4.0}, {1, 4, 1});
-  CHECK(doubles(unfold(x, {.before = 1, .after = 1}).value()) ==
-        std::vector<double>{0, 1, 2, 1, 2, 3, 2, 3, 4, 3, 4, 0});
+  CHECK(doubles(unfold(x, {}).value()) == std::vector<double>{1, 2, 3, 2, 3, 4});
   CHECK(doubles(unfold(x, {.width = 2, .stride = 2}).value()) == std::vector<double>{1, 2, 3, 4});
   CHECK(unfold(x, {.width = 5}).shape() == Shape{1, 0, 5});
 }

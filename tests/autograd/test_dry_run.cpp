@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "autograd/parallel.hpp"
-#include "layers/initial.hpp"
+#include "layers/module.hpp"
 #include "tests/support/folder.hpp"
 #include "tests/support/held.hpp"
 
@@ -35,7 +35,7 @@ TEST_CASE("dry run: a model of more than the machine's memory has its shapes") {
   const auto half = [&] {
     Random init(1, Stream::init);
     const InitialDryRun rehearsed;
-    return normal({rows, 1 << 17}, 1, init);
+    return initial_normal({rows, 1 << 17}, 1, init);
   };
   const Array one = half(), other = half();
   CHECK(one.bytes() + other.bytes() > static_cast<std::size_t>(machine.memory + machine.swap));

@@ -40,7 +40,7 @@ TEST_CASE(
   CHECK(entries.list() == Edges{{1, 0}, {1, 1}, {1, 2}});
   CHECK(doubles(values) == std::vector<double>{2, 3, -1});
   const Array weight = normal({3, 5});
-  check_close(neighbour_sum(entries, weight, values).value(), matmul(dense, weight).value());
+  check_close(neighbor_sum(entries, weight, values).value(), matmul(dense, weight).value());
   CHECK(sparse_matrix(Array::zeros({2, 0})).entries.nodes() == 2);
   CHECK(Adjacency::join({Adjacency(2, 1, {{1, 0}}), entries}).list() ==
         Edges{{1, 0}, {3, 1}, {3, 2}, {3, 3}});
@@ -51,59 +51,59 @@ TEST_CASE("Adjacency: a misuse is std::invalid_argument that says what is wrong"
   const auto t = [](const Shape& shape) { return Tensor(Array::zeros(shape)); };
   const auto offsets = [](const Ints& values) { return Array::of(values, {std::ssize(values)}); };
   const std::pair<std::string, std::function<void()>> rows[] = {
-      {"graph: an edge from node 0 to node 3 of 3",
+      {"graph: an edge from node 0 to node 3; expected nodes 0 to 2",
        [] {
          Adjacency(3, {{0, 3}});
        }},
-      {"graph: an edge from node -1 to node 0 of 3",
+      {"graph: an edge from node -1 to node 0; expected nodes 0 to 2",
        [] {
          Adjacency(3, {{-1, 0}});
        }},
-      {"neighbour_sum: (4, 2) on a graph of 3 nodes",
+      {"neighbor_sum: x (4, 2) with 1 heads; expected (3, F)",
        [&] {
-         neighbour_sum(graph, t({4, 2}));
+         neighbor_sum(graph, t({4, 2}));
        }},
-      {"neighbour_sum: weights (3, 1) on a graph of 2 edges",
+      {"neighbor_sum: weights (3, 1); expected (2, H)",
        [&] {
-         neighbour_sum(graph, t({3, 2}), t({3, 1}));
+         neighbor_sum(graph, t({3, 2}), t({3, 1}));
        }},
-      {"neighbour_sum: (3, 4) on a graph of 3 nodes, with 3 heads",
+      {"neighbor_sum: x (3, 4) with 3 heads",
        [&] {
-         neighbour_sum(graph, t({3, 4}), t({2, 3}));
+         neighbor_sum(graph, t({3, 4}), t({2, 3}));
        }},
-      {"neighbour_sum: expected float32 or float64",
+      {"neighbor_sum: an input is int32 (3, 1); expected float32 or float64",
        [&] {
-         neighbour_sum(graph, Array::zeros({3, 1}, DType::int32));
+         neighbor_sum(graph, Array::zeros({3, 1}, DType::int32));
        }},
       {"edge_products: shapes (3, 2) and (3, 4) differ",
        [&] {
          edge_products(graph, t({3, 2}), t({3, 4}));
        }},
-      {"edge_products: (3, 4) on a graph of 3 nodes, with 0 heads",
+      {"edge_products: x (3, 4) with 0 heads",
        [&] {
          edge_products(graph, t({3, 4}), t({3, 4}), 0);
        }},
-      {"segment_sum: (3, 2) with offsets that do not rise from 0 to 3",
+      {"segment_sum: x (3, 2) with offsets that do not ascend from 0 to 3",
        [&] {
          segment_sum(t({3, 2}), offsets({0, 2}));
        }},
-      {"segment_mean: (3, 2) with offsets that do not rise",
+      {"segment_mean: x (3, 2) with offsets that do not ascend",
        [&] {
          segment_mean(t({3, 2}), offsets({0, 4, 3}));
        }},
-      {"segment_max: (3, 2) with int32 offsets (0,)",
+      {"segment_max: x (3, 2) with offsets int32 (0,)",
        [&] {
          segment_max(t({3, 2}), offsets({}));
        }},
-      {"segment_softmax: (3,) with",
+      {"segment_softmax: x (3,) with",
        [&] {
          segment_softmax(t({3}), offsets({0, 3}));
        }},
-      {"unfold: (2, 3) with windows of 3",
+      {"unfold: x (2, 3) with width 3",
        [&] {
          unfold(t({2, 3}), {});
        }},
-      {"unfold: (1, 2, 3) with windows of 3 every 0",
+      {"unfold: x (1, 2, 3) with width 3, stride 0",
        [&] {
          unfold(t({1, 2, 3}), {.stride = 0});
        }},
@@ -134,14 +134,14 @@ TEST_CASE("graphs: sparse sums and attention are the dense ones, in value and gr
       check_close(a.y, b.y);
       for (std::size_t i = 0; i < inputs.size(); ++i) check_close(a.gradients[i], b.gradients[i]);
     };
-    same([&](In x) { return neighbour_sum(graph, x[0]); },
+    same([&](In x) { return neighbor_sum(graph, x[0]); },
          [&](In x) { return matmul(dense(graph, 1, 0), x[0]); }, {normal({N, 6})});
     for (const std::int64_t heads : {1, 3})
       same(
           [&](In x) {
             const Tensor scores =
                 edge_products(graph, x[0], x[1], heads) * std::sqrt(static_cast<double>(heads) / 6);
-            return neighbour_sum(graph, x[2], segment_softmax(scores, graph.incoming().offsets));
+            return neighbor_sum(graph, x[2], segment_softmax(scores, graph.incoming().offsets));
           },
           [&](In x) {
             const auto batched = [&](const Tensor& t) { return reshape(t, {1, N, 6}); };
@@ -188,7 +188,7 @@ TEST_CASE("graphs: equal maxima of a segment share the gradient") {
 TEST_CASE("graphs: of a million edges drawn, each counts once") {
   const Adjacency graph = random_graph(1000, 1'000'000, 3);
   Array ones = Array::full({1000, 1}, 1);
-  const auto degrees = doubles(neighbour_sum(graph, ones).value());
+  const auto degrees = doubles(neighbor_sum(graph, ones).value());
   CHECK(std::accumulate(degrees.begin(), degrees.end(), 0.0) == static_cast<double>(graph.edges()));
 }
 

@@ -4,7 +4,6 @@
 #include <fstream>
 
 #include "autograd/kernels/matmul.hpp"
-#include "autograd/kernels/packed_matmul.hpp"
 #include "autograd/ops.hpp"
 #include "autograd/parallel.hpp"
 #include "autograd/sanitizer.hpp"

@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
-#include "autograd/observe.hpp"
 #include "autograd/ops.hpp"
 #include "autograd/tape.hpp"
 

@@ -23,13 +23,15 @@ TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both sha
   Random random(0, Stream::dropout);
   const Tensor a = t({2, 3}), b = t({4, 3}), wide = t({2, 3}, f64), whole = i({2, 3});
   std::vector<Misuse> rows = {
-      {"matmul", [&] { matmul(a, b); }, {"(2, 3)", "(4, 3)"}},
-      {"matmul", [&] { matmul(a, b, {.transpose_a = true}); }, {"(2, 3) transposed", "(4, 3)"}},
+      {"matmul", [&] { matmul(a, b); }, {"(2, 3) x (4, 3)", "dimensions 3 and 4"}},
+      {"matmul",
+       [&] { matmul(a, b, {.transpose_a = true}); },
+       {"(2, 3) transposed x (4, 3)", "dimensions 2 and 4"}},
       {"matmul",
        [&] {
          matmul(t({2, 2, 3}), t({3, 3, 4}));
        },
-       {"(2, 2, 3)", "(3, 3, 4)"}},
+       {"(2, 2, 3) x (3, 3, 4)", "leading axes"}},
       {"matmul", [&] { matmul(t({3}), b); }, {"(3,)", "(4, 3)"}},
       {"matmul",
        [&] {
@@ -47,9 +49,11 @@ TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both sha
        },
        {"()", "(5, 4)"}},
       {"linear", [&] { linear(a, t({3})); }, {"(2, 3)", "(3,)"}},
-      {"linear", [&] { linear(a, b, t({3})); }, {"(3,)", "(4, 3)"}},
+      {"linear", [&] { linear(a, b, t({3})); }, {"bias", "(3,)", "expected float32 (4,)"}},
       {"linear", [&] { linear(wide, b); }, {"float64 (2, 3)", "float32 (4, 3)"}},
-      {"linear", [&] { linear(a, b, t({4}, f64)); }, {"float32 (4, 3)", "float64 (4,)"}},
+      {"linear",
+       [&] { linear(a, b, t({4}, f64)); },
+       {"bias is float64 (4,)", "expected float32 (4,)"}},
       {"convolution2d",
        [&] {
          convolution2d(a, t({4, 3, 2, 2}));
@@ -112,7 +116,6 @@ TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both sha
        {"float32 (2, 3)", "float64 (3,)"}},
       {"softmax", [&] { softmax(t({})); }, {}},
       {"log_softmax", [&] { log_softmax(t({})); }, {}},
-      {"logsumexp", [&] { logsumexp(t({})); }, {}},
       {"sum", [&] { sum(a, {2}); }, {"axis 2", "(2, 3)"}},
       {"mean", [&] { mean(a, {-3}); }, {"axis -3", "(2, 3)"}},
       {"max",
@@ -192,16 +195,16 @@ TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both sha
        },
        {"int32", "(2, 3)"}},
       {"embedding", [&] { embedding(whole, i({2})); }, {"int32", "(2, 3)"}},
-      {"cross_entropy", [&] { cross_entropy(a, i({3})); }, {"(2, 3)", "(3,)"}},
+      {"cross_entropy", [&] { cross_entropy(a, i({3})); }, {"(3,)", "expected int32 (2,)"}},
       {"cross_entropy", [&] { cross_entropy(t({3}), i({})); }, {"(3,)"}},
       {"cross_entropy",
        [&] {
          cross_entropy(t({2, 0}), i({2}));
        },
-       {"(2, 0)", "(2,)"}},
+       {"(2, 0)", "at least one class"}},
       {"cross_entropy",
        [&] { cross_entropy(a, Array::zeros({2}, f32)); },
-       {"(2, 3)", "float32", "(2,)"}},
+       {"float32 (2,)", "expected int32 (2,)"}},
       {"cross_entropy",
        [&] { cross_entropy(a, Array::full({2}, 3, i32)); },
        {"target 3", "(2, 3)"}},
@@ -239,12 +242,12 @@ TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both sha
        [&] {
          tanh_recurrence(t({2, 5, 3}), t({3, 3}), t({5, 3}));
        },
-       {"(2, 5, 3)", "(5, 3)"}},
+       {"float32 (5, 3)", "expected float32 (2, 3)"}},
       {"tanh_recurrence",
        [&] {
          tanh_recurrence(t({2, 5, 3}), t({3, 3}), wide);
        },
-       {"float32 (2, 5, 3)", "float64 (2, 3)"}},
+       {"float64 (2, 3)", "expected float32 (2, 3)"}},
   };
   using Binary = Tensor (*)(const Tensor&, const Tensor&);
   for (const auto& [op, f] :
@@ -269,14 +272,12 @@ TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both sha
            {"tanh", tanh},
            {"sigmoid", sigmoid},
            {"relu", relu},
-           {"softplus", softplus},
            {"gelu", gelu},
            {"gelu_tanh", gelu_tanh},
            {"silu", silu},
            {"swiglu", swiglu},
            {"softmax", softmax},
            {"log_softmax", log_softmax},
-           {"logsumexp", logsumexp},
            {"sum", [](const Tensor& x) { return sum(x); }},
            {"mean", [](const Tensor& x) { return mean(x); }},
            {"max", [](const Tensor& x) { return max(x); }},
@@ -315,21 +316,37 @@ TEST_CASE("ops: a misuse of attention names the op and the shapes") {
       {q, k, t({2, 6, 4}), {}, {"(2, 5, 4)", "(2, 6, 4)"}},
       {q, t({2, 5, 6}), k, {}, {"(2, 3, 4)", "(2, 5, 6)"}},
       {q, k, t({2, 5, 6}), {}, {"(2, 3, 4)", "(2, 5, 6)"}},
-      {q, k, k, {.heads = 3}, {"(2, 3, 4)", "3 heads"}},
-      {q, k, k, {.heads = 0}, {"(2, 3, 4)", "0 heads"}},
-      {q, k, k, {.heads = 4, .key_value_heads = 3}, {"(2, 3, 4)", "4 heads and 3 of keys and"}},
-      {q, k, k, {.heads = 4, .key_value_heads = 2}, {"(2, 5, 4)", "4 heads and 2 of keys and"}},
-      {q4, t({1, 3, 5, 4}), t({1, 3, 5, 4}), {}, {"(1, 3, 5, 4)", "2 heads and 3 of keys and"}},
-      {q, k, k, {.keys = 6}, {"6 keys", "(2, 5, 4)"}},
-      {q, k, k, {.window = -1}, {"a window of -1"}},
-      {q, k, k, {.key_counts = Array::zeros({3}, i32)}, {"(3,) for 2 examples"}},
-      {q, k, k, {.key_counts = Array::zeros({2}, f32)}, {"float32 (2,) for 2 examples"}},
-      {q, k, k, {.key_counts = Array::of<std::int32_t>({5, 6}, {2})}, {"6 keys of 5"}},
+      {q, k, k, {.heads = 3}, {"(2, 3, 4)", "3 heads of queries"}},
+      {q, k, k, {.heads = 0}, {"(2, 3, 4)", "0 heads of queries"}},
+      {q,
+       k,
+       k,
+       {.heads = 4, .key_value_heads = 3},
+       {"(2, 3, 4)", "4 heads of queries and 3 of keys"}},
+      {q,
+       k,
+       k,
+       {.heads = 4, .key_value_heads = 2},
+       {"(2, 5, 4)", "4 heads of queries and 2 of keys"}},
+      {q4,
+       t({1, 3, 5, 4}),
+       t({1, 3, 5, 4}),
+       {},
+       {"(1, 3, 5, 4)", "2 heads of queries and 3 of keys"}},
+      {q, k, k, {.keys = 6}, {"keys = 6", "(2, 5, 4)"}},
+      {q, k, k, {.window = -1}, {"window = -1"}},
+      {q, k, k, {.key_counts = Array::zeros({3}, i32)}, {"int32 (3,); expected int32 (2,)"}},
+      {q, k, k, {.key_counts = Array::zeros({2}, f32)}, {"float32 (2,); expected int32 (2,)"}},
+      {q,
+       k,
+       k,
+       {.key_counts = Array::of<std::int32_t>({5, 6}, {2})},
+       {"key_counts has 6; expected 0 to 5"}},
       {q,
        k,
        k,
        {.key_padding = Array::zeros({2, 5}, i32), .key_counts = Array::zeros({2}, i32)},
-       {"without padding and mask"}},
+       {"key_counts cannot be combined with"}},
       {q4, t({1, 4, 5, 2}), k4, {}, {"(1, 2, 3, 4)", "(1, 4, 5, 2)"}},
       {q4, k4, t({1, 4, 5, 2}), {}, {"(1, 2, 3, 4)", "(1, 4, 5, 2)"}},
       {q, t({2, 5, 4}, f64), k, {}, {"float32 (2, 3, 4)", "float64 (2, 5, 4)"}},
@@ -381,42 +398,46 @@ TEST_CASE("ops: a misuse of rotary names the op and the shape") {
     }
     return "no std::invalid_argument";
   };
-  CHECK(said({3, 5}, {}) == "rotary: x (3, 5) with 5 columns of heads of width 5");
-  CHECK(said({2, 3, 4}, {.firsts = {1, 2, 3}}) == "rotary: 3 first positions for x (2, 3, 4)");
-  CHECK(said({2, 3, 4}, {.firsts = {}}) == "rotary: 0 first positions for x (2, 3, 4)");
-  CHECK(said({3, 4}, {.form = {.base = 0}}) == "rotary: a base of 0");
-  CHECK(said({3, 4}, {.form = {.scaling = RotaryScaling{.low_frequency = 4}}}) ==
-        "rotary: a scaling by 8 between frequencies of 4 and 4");
-  CHECK(said({6}, {}) == "rotary: x (6,) with 0 columns of heads of width 0");
-  CHECK(said({2, 3, 8}, {.head_width = 4, .columns = 6}) ==
-        "rotary: x (2, 3, 8) with 6 columns of heads of width 4");
-  CHECK(said({3, 4}, {.head_width = 4, .columns = 8}) ==
-        "rotary: x (3, 4) with 8 columns of heads of width 4");
+  const auto refuses = [&](const Shape& shape, const RotaryOptions& options,
+                           const std::string& part) {
+    CHECK_MESSAGE(said(shape, options).starts_with("rotary: " + part), said(shape, options));
+  };
+  refuses({3, 5}, {}, "x (3, 5) with 5 columns of heads of width 5");
+  refuses({2, 3, 4}, {.firsts = {1, 2, 3}}, "3 first positions for x (2, 3, 4)");
+  refuses({2, 3, 4}, {.firsts = {}}, "0 first positions for x (2, 3, 4)");
+  refuses({3, 4}, {.form = {.base = 0}}, "base = 0");
+  refuses({3, 4}, {.form = {.scaling = RotaryScaling{.low_frequency = 4}}},
+          "factor 8, low_frequency 4, high_frequency 4");
+  refuses({6}, {}, "x (6,) with 0 columns of heads of width 0");
+  refuses({2, 3, 8}, {.head_width = 4, .columns = 6},
+          "x (2, 3, 8) with 6 columns of heads of width 4");
+  refuses({3, 4}, {.head_width = 4, .columns = 8}, "x (3, 4) with 8 columns of heads of width 4");
 }
 
 TEST_CASE("bug: attention read past the end of a v with other heads than k") {
   const Array k = normal({1, 2, 5, 4}), v = normal({1, 4, 5, 2});
   CHECK_THROWS_WITH_AS(scaled_dot_product_attention(k, k, v),
-                       "scaled_dot_product_attention: shapes (1, 2, 5, 4), (1, 2, 5, 4), "
-                       "(1, 4, 5, 2) with 2 heads",
+                       doctest::Contains("shapes (1, 2, 5, 4), (1, 2, 5, 4), (1, 4, 5, 2)"),
                        std::invalid_argument);
 }
 
 TEST_CASE("bug: linear read a float64 bias as float32") {
   CHECK_THROWS_WITH_AS(linear(normal({2, 3}, f32), normal({4, 3}, f32), normal({4}, f64)),
-                       "linear: float32 (4, 3) with float64 (4,)", std::invalid_argument);
+                       doctest::Contains("bias is float64 (4,)"), std::invalid_argument);
 }
 
 TEST_CASE("bug: matmul named only the leading axes that do not broadcast") {
   CHECK_THROWS_WITH_AS(matmul(normal({2, 2, 3}), normal({3, 3, 4})),
-                       "matmul: (2, 2, 3) with (3, 3, 4)", std::invalid_argument);
+                       doctest::Contains("(2, 2, 3) x (3, 3, 4): the leading axes"),
+                       std::invalid_argument);
 }
 
 TEST_CASE("bug: embedding and cross_entropy did not say that they want int32") {
   CHECK_THROWS_WITH_AS(embedding(normal({2, 3}), normal({4})),
-                       "embedding: table (2, 3) with float64 tokens (4,)", std::invalid_argument);
+                       doctest::Contains("float64 (4,); expected table (V, C) and int32"),
+                       std::invalid_argument);
   CHECK_THROWS_WITH_AS(cross_entropy(normal({2, 3}), normal({2})),
-                       "cross_entropy: logits (2, 3) with float64 targets (2,)",
+                       doctest::Contains("targets is float64 (2,); expected int32 (2,)"),
                        std::invalid_argument);
 }
 

@@ -168,8 +168,6 @@ TEST_CASE("ops: reductions over nothing") {
   CHECK(doubles(sum(empty, {0}).value()) == std::vector<double>{0, 0});
   CHECK(doubles(max(empty, {0}).value()) == std::vector<double>{-infinity, -infinity});
   CHECK(std::isnan(mean(empty).item()));
-  CHECK(doubles(logsumexp(Tensor(Array(Shape{2, 0}, f32))).value()) ==
-        std::vector<double>{-infinity, -infinity});
   const Array nothing(Shape{0, 4}, f32);
   CHECK(cross_entropy(nothing, Array(Shape{0}, i32)).item() == 0);
 }
@@ -202,16 +200,10 @@ TEST_CASE("ops: extreme values stay finite and exact") {
     CHECK(values(softmax, {1e4, -1e4, 1e4}) == std::vector<double>{0.5, 0, 0.5});
     CHECK(values(softmax, {-1e4, -infinity}) == std::vector<double>{1, 0});
     CHECK(values(softmax, {-infinity, -infinity}) == std::vector<double>{0, 0});
-    CHECK(values(logsumexp, {-1e4, -infinity}) == std::vector<double>{-1e4});
-    CHECK(values(logsumexp, {1e4, -1e4}) == std::vector<double>{1e4});
-    CHECK(values(logsumexp, {-infinity, -infinity}) == std::vector<double>{-infinity});
     CHECK(values(log_softmax, {1e4, -1e4}) == std::vector<double>{0, -2e4});
     CHECK(values(sigmoid, {-1e4, 1e4, 0, -infinity, infinity}) ==
           std::vector<double>{0, 1, 0.5, 0, 1});
     CHECK(values(sigmoid, {-80})[0] == doctest::Approx(std::exp(-80.)).epsilon(1e-6));
-    CHECK(values(softplus, {1e4, -1e4, infinity, -infinity}) ==
-          std::vector<double>{1e4, 0, infinity, 0});
-    CHECK(values(softplus, {-80})[0] == doctest::Approx(std::exp(-80.)).epsilon(1e-6));
     CHECK(values(tanh, {-1e4, 1e4, infinity, -infinity}) == std::vector<double>{-1, 1, 1, -1});
     CHECK(values(relu, {-infinity, infinity, -0., 0}) == std::vector<double>{0, infinity, 0, 0});
     CHECK(values(gelu, {-100, 100}) == std::vector<double>{0, 100});
@@ -228,7 +220,7 @@ TEST_CASE("ops: extreme values stay finite and exact") {
     CHECK(cross_entropy(logits, Array::of<std::int32_t>({0}, {1})).item() == 0);
     CHECK(cross_entropy(logits, Array::of<std::int32_t>({1}, {1})).item() == 2e4);
     for (Tensor (*op)(const Tensor&) :
-         {exp, sin, cos, tanh, sigmoid, relu, softplus, gelu, gelu_tanh, silu, log, sqrt})
+         {exp, sin, cos, tanh, sigmoid, relu, gelu, gelu_tanh, silu, log, sqrt})
       CHECK(std::isnan(values(op, {std::nan("")})[0]));
   }
 }

@@ -69,13 +69,15 @@ TEST_CASE("xtensor: one view is copied into another with noalias") {
 
 TEST_CASE("xtensor: a view of another type, another rank or nothing is refused") {
   Array array = counted();
-  CHECK_THROWS_WITH_AS(xtensor_view<double>(array), "array: holds float32, read as float64",
+  CHECK_THROWS_WITH_AS(xtensor_view<double>(array), doctest::Contains("float32, not float64"),
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(xtensor_view<std::int32_t>(std::as_const(array)),
-                       "array: holds float32, read as int32", std::invalid_argument);
+                       doctest::Contains("float32, not int32"), std::invalid_argument);
   CHECK_THROWS_WITH_AS((xtensor_view<float, 3>(array)),
-                       "xtensor_view: shape (2, 3), viewed with 3 axes", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(xtensor_view<float>(Array()), "xtensor_view: the array holds nothing",
+                       doctest::Contains("xtensor_view: shape (2, 3); expected 3"),
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(xtensor_view<float>(Array()),
+                       doctest::Contains("xtensor_view: the array is empty"),
                        std::invalid_argument);
 }
 
@@ -149,10 +151,13 @@ TEST_CASE("xtensor: each value is computed once") {
 
 TEST_CASE("xtensor: more axes than a shape has, and another shape or type, are refused") {
   const auto seven = xt::xarray<float>::from_shape(xt::svector<std::size_t>(7, 1));
-  CHECK_THROWS_WITH_AS(array_of(seven), "shape: at most 6 axes", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(array_of(seven),
+                       doctest::Contains("shape: too many axes; expected at most 6"),
+                       std::invalid_argument);
   Array array = counted();
   const xt::xtensor<double, 1> row = {1, 2, 3};
-  CHECK_THROWS_WITH_AS(array.copy_from(array_of(row)), "copy: float64 (3,) into float32 (2, 3)",
+  CHECK_THROWS_WITH_AS(array.copy_from(array_of(row)),
+                       doctest::Contains("float64 (3,) into float32 (2, 3)"),
                        std::invalid_argument);
   auto view = xtensor_view<float>(array);
   CHECK_THROWS(view = row);  // xtensor's own refusal to enlarge or shrink what it does not own

@@ -176,15 +176,15 @@ TEST_CASE("adapters: what does not fit is refused") {
   Random r = init();
   Transformer model(tiny, r);
   CHECK_THROWS_WITH(add_adapters(model, {.targets = {"gate"}}, r),
-                    "add_adapters: no block has a gate");
+                    doctest::Contains("unknown target gate"));
   CHECK_THROWS_WITH(add_adapters(model, {.targets = {"query", "query_key_value"}}, r),
-                    "add_adapters: query_key_value has rows of another target");
+                    doctest::Contains("query_key_value shares rows"));
   const Tensor y = normal({2, 4}), x = normal({2, 3});
   CHECK_THROWS_WITH(add_low_rank(y, x, {}, 1), doctest::Contains("0 changes"));
   CHECK_THROWS_WITH(add_low_rank(y, x, {{normal({1, 3}), normal({2, 1}), 3}}, 1),
-                    doctest::Contains("of rows from 3"));
+                    doctest::Contains("at row 3"));
   CHECK_THROWS_WITH(add_low_rank(y, normal({3, 3}), {{normal({1, 3}), normal({2, 1})}}, 1),
-                    "add_low_rank: y (2, 4) with x (3, 3)");
+                    doctest::Contains("y (2, 4) with x (3, 3)"));
 }
 
 TEST_SUITE_END();

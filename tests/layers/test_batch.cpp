@@ -108,8 +108,7 @@ TEST_CASE("layers: caches of two kinds or sizes are not joined") {
              others = wider.make_cache(1, 4), longer = by_keys.make_cache(1, 5);
   for (const AttentionCache* other : {sums.get(), others.get(), longer.get()})
     CHECK_THROWS_AS(keys->append(*other), std::invalid_argument);
-  CHECK_THROWS_WITH_AS(sums->append(*keys),
-                       "multi-head attention: a cache of keys after one of sums",
+  CHECK_THROWS_WITH_AS(sums->append(*keys), doctest::Contains("a cache of sums cannot be joined"),
                        std::invalid_argument);
   CHECK(keys->lengths() == std::vector<std::int64_t>{0});
 }

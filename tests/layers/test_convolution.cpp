@@ -5,7 +5,6 @@
 
 #include "autograd/ops.hpp"
 #include "layers/convolution.hpp"
-#include "layers/convolution_stack.hpp"
 #include "tests/support/layer_table.hpp"
 
 namespace tapestry {

@@ -191,14 +191,14 @@ TEST_CASE("documents: what cannot be is refused, and names what was found") {
     return std::string();
   };
   const std::string op = "scaled_dot_product_attention: ";
-  CHECK(said({.document_starts = starts_of({{2, 2}})}) ==
-        op + "document starts int32 (1, 4) for queries (1, 4) and 4 keys, which must be causal");
-  CHECK(said({.causal = true, .document_starts = starts_of({{2, 3}})}) ==
-        op + "document starts int32 (1, 5) for queries (1, 4) and 4 keys, which must be causal");
+  CHECK(said({.document_starts = starts_of({{2, 2}})})
+            .starts_with(op + "document_starts int32 (1, 4) with queries (1, 4) and 4 keys"));
+  CHECK(said({.causal = true, .document_starts = starts_of({{2, 3}})})
+            .starts_with(op + "document_starts int32 (1, 5) with queries (1, 4) and 4 keys"));
   CHECK(said({.causal = true, .document_starts = ints({0, 1, 0, 3}, {1, 4})}) ==
-        op + "token 2 starts at 0 after 1");
+        op + "the document of token 2 starts at 0; expected 1 to 2");
   CHECK(said({.causal = true, .document_starts = ints({0, 2, 2, 3}, {1, 4})}) ==
-        op + "token 1 starts at 2 after 0");
+        op + "the document of token 1 starts at 2; expected 0 to 1");
   Random r = init();
   Transformer model(
       {.vocabulary = 5,
@@ -209,7 +209,7 @@ TEST_CASE("documents: what cannot be is refused, and names what was found") {
       r);
   CHECK_THROWS_WITH_AS(
       model.forward(ints({1, 2, 3, 4}, {1, 4}), nullptr, starts_of({{2, 2}})),
-      "multi-head attention: random features know no mask, window, documents or first keys",
+      doctest::Contains("random features support no mask, window, document_starts"),
       std::invalid_argument);
 }
 

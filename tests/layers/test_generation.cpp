@@ -270,13 +270,14 @@ TEST_CASE("layers: a cache is full at the model's context") {
   CHECK(caches.size() == 2);
   model.forward(ints({1, 2, 3}, {1, 3}), caches);
   CHECK_THROWS_WITH_AS(model.forward(ints({1, 2}, {1, 2}), caches),
-                       "transformer: tokens (1, 2) after 3 with a context of 4",
+                       doctest::Contains("transformer: tokens (1, 2) after 3 in the caches"),
                        std::invalid_argument);
   CHECK(caches[0]->length() == 3);
   const auto small = model.blocks[0].attention.make_cache(1, 2);
   CHECK_THROWS_WITH_AS(
       model.blocks[0].attention.forward(Array::zeros({1, 3, 4}), *small),
-      "multi-head attention: x (1, 3, 4) float32 after 0 in a cache of (1, 2, 4) float32",
+      doctest::Contains(
+          "x float32 (1, 3, 4) after 0 tokens does not fit a cache of float32 (1, 2, 4)"),
       std::invalid_argument);
 }
 
@@ -301,9 +302,10 @@ TEST_CASE("bug: a transformer read past the end of too few caches") {
   AttentionCaches none, one;
   one.push_back(model.blocks[0].attention.make_cache(1, 4));
   for (auto* caches : {&none, &one})
-    CHECK_THROWS_WITH_AS(model.forward(ints({1}, {1, 1}), *caches),
-                         fmt::format("transformer: {} caches for 2 blocks", caches->size()).c_str(),
-                         std::invalid_argument);
+    CHECK_THROWS_WITH_AS(
+        model.forward(ints({1}, {1, 1}), *caches),
+        doctest::Contains(fmt::format("{} caches for 2 blocks", caches->size()).c_str()),
+        std::invalid_argument);
 }
 
 // The likeliest continuation of a prompt by the logits of the whole text so far.

@@ -5,7 +5,6 @@
 #include <numbers>
 
 #include "autograd/ops.hpp"
-#include "layers/feed_forward.hpp"
 #include "layers/mlp.hpp"
 #include "layers/norm.hpp"
 #include "tests/support/layer_table.hpp"
@@ -198,7 +197,8 @@ TEST_CASE("layers: dropout is the identity without noise, and keeps the mean wit
   CHECK(same_bits(drop(4, 0), drop(4, 0)));
   CHECK_FALSE(same_bits(drop(4, 0), drop(4, 1)));
   CHECK_FALSE(same_bits(drop(4, 0), drop(5, 0)));
-  CHECK_THROWS_WITH_AS(Dropout(1).forward(x, &noise), "dropout: a rate of 1 for (100000,)",
+  CHECK_THROWS_WITH_AS(Dropout(1).forward(x, &noise),
+                       doctest::Contains("dropout: rate = 1 for x (100000,)"),
                        std::invalid_argument);
 }
 

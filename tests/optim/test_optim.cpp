@@ -324,7 +324,7 @@ TEST_CASE("optimizer: a parameter without a gradient is named, and nothing has m
     const auto optimizer = type.make(p.pointers, {});
     const Gradients gradients = gradients_of({p.pointers[0]}, {row({1, 1})});
     CHECK_THROWS_WITH_AS(optimizer->step(gradients, 0.1),
-                         "optimizer: parameter decoder.0.bias (1,) has no gradient",
+                         doctest::Contains("parameter decoder.0.bias (1,) has no gradient"),
                          std::invalid_argument);
     CHECK(doubles(p.all[0].value()) == std::vector<double>{1, 2});
     CHECK(optimizer->steps() == 0);

@@ -148,8 +148,8 @@ TEST_CASE("repository: no family of tasks includes another") {
 }
 
 TEST_CASE("repository: data knows arrays, but no tensor") {
-  const std::set<std::string> allowed = {"adjacency", "array",   "check", "checksum", "parallel",
-                                         "random",    "dry_run", "shape", "xtensor"};
+  const std::set<std::string> allowed = {"adjacency", "array",  "check",   "checksum",
+                                         "parallel",  "random", "dry_run", "xtensor"};
   for (const Source& source : sources())
     if (source.top_folder == "data")
       for (const std::string& header :

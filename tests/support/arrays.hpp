@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "autograd/check.hpp"
+#include "autograd/gradcheck.hpp"
 #include "autograd/random.hpp"
 #include "autograd/tape.hpp"
 
@@ -122,6 +123,23 @@ inline Outcome run(const Function& f, const std::vector<Array>& inputs, DType dt
   Outcome outcome{y.value(), {}};
   for (const Tensor& variable : variables) outcome.gradients.push_back(gradients[variable]);
   return outcome;
+}
+
+// Compares the gradients of f by each of its inputs with central differences, as
+// gradcheck_parameters does. f must be a function of its inputs only.
+inline std::vector<GradcheckResult> gradcheck(
+    const std::function<Tensor(const std::vector<Tensor>&)>& f, const std::vector<Array>& inputs,
+    const GradcheckOptions& options = {}) {
+  std::vector<Tensor> variables;
+  std::vector<Parameter> parameters;
+  for (const Array& input : inputs) {
+    parameters.emplace_back(input.clone().to(DType::float64), Role::weight);
+    parameters.back().name = fmt::format("input {}", variables.size());
+    variables.push_back(parameters.back());
+  }
+  std::vector<Parameter*> pointers;
+  for (Parameter& parameter : parameters) pointers.push_back(&parameter);
+  return gradcheck_parameters([&] { return f(variables); }, pointers, options);
 }
 
 }  // namespace tapestry

@@ -94,7 +94,7 @@ TEST_CASE("bug: odd values were taken, half read, or answered with what did not 
        {"--out toy/best.safetensors: is a file of a run; give another name"}},
       {{"tokenizer", "trian"}, {"no command tokenizer trian; did you mean tokenizer train?"}},
       {{"train", "sort", "model.layers=1000", "model.width=65536"},
-       {"the configured model is too large", "float32 (", "GB more are wanted beside",
+       {"the configured model is too large", "float32 (", "GB requested in addition to",
         "the machine has", "lower model.width"}},
   };
   for (const Row& row : rows) {
@@ -125,7 +125,7 @@ TEST_CASE("bug: what did not fit into memory ended with std::bad_alloc") {
   const Finished batch = run_within(4'000'000, folder, recall + "--set train.batch_size=4000");
   CHECK(batch.status == 2);
   CHECK(lines_of(batch.err).size() == 1);
-  check_says(batch.err, {"--set: train.batch_size = 4000: step 1: float32 (", "GB more are wanted",
+  check_says(batch.err, {"--set: train.batch_size = 4000: step 1: float32 (", "GB requested",
                          "; lower it, or raise train.micro_batches"});
   CHECK(
       !std::filesystem::exists(folder.path("run")));  // bug: a folder without a checkpoint was left

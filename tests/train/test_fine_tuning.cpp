@@ -158,19 +158,20 @@ TEST_CASE("fine-tuning: keys that fit nothing are refused in one line") {
     CHECK(!fs::exists(fixture.folder.path("refused")));
     return finished.err;
   };
-  check_says(
-      refusal("train.trainable=[\"block.0\"]"),
-      {"train.trainable", "no such parameter to train: \"block.0\"", "did you mean \"blocks.0\"?"});
-  check_says(refusal("train.trainable=\"head\""), {"no such parameter to train: \"head\""});
+  check_says(refusal("train.trainable=[\"block.0\"]"),
+             {"train.trainable", "no parameter of the model matches \"block.0\"",
+              "did you mean \"blocks.0\"?"});
+  check_says(refusal("train.trainable=\"head\""), {"no parameter of the model matches \"head\""});
   check_says(refusal("train.trainable=[1]"), {"expected a list of strings"});
   check_says(refusal("model.lora.targets=[\"qeury\"]", {"model.lora.rank=1"}),
              {"expected one of query, key", "did you mean \"query\"?"});
   check_says(refusal("model.lora.targets=[\"gate\"]", {"model.lora.rank=1"}),
-             {"blocks have no gate", "expand"});
+             {"unknown target gate", "expand"});
   check_says(refusal("model.lora.targets=[]", {"model.lora.rank=1"}), {"expected one of"});
   check_says(refusal("model.lora.targets=[\"key\", \"query_key_value\"]", {"model.lora.rank=1"}),
              {"key is a part of query_key_value"});
-  check_says(refusal("model.lora.rank=33"), {"expected at most 32, the rows and columns of"});
+  check_says(refusal("model.lora.rank=33"),
+             {"expected at most 32, the number of rows and columns of"});
   const Finished without_base = fixture.train("text", "refused", {"model.lora.rank=2"});
   check_says(without_base.err, {"model.lora.rank = 2", "--from RUN"});
   check_says(refusal("model.lora.alpha=3"), {"model.lora.alpha", "model.lora.rank"});

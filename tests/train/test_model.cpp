@@ -307,7 +307,7 @@ TEST_CASE("model: what cannot be is refused by name") {
   fixture.must_train("toy", "toy");
   check_says(message_of([&] { Model model(fixture.folder.path("nowhere")); }), {"no such run"});
   check_says(message_of([&] { Model model(fixture.folder.path("toy")); }),
-             {"is of the task toy-sequence; a program can use models of forecast,", "vae"});
+             {"its task is toy-sequence; expected forecast,", "vae"});
   const std::string cut =
       fixture.folder.write("cut.safetensors", read_bytes(fixture.best("words")).substr(0, 20000));
   check_says(message_of([&] { Model model(cut); }), {"the file is cut short"});

@@ -7,8 +7,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "autograd/parameter.hpp"
 #include "autograd/tape.hpp"
+#include "autograd/tensor.hpp"
 #include "optim/array_part.hpp"
 #include "optim/clip.hpp"
 #include "train/distributed/order.hpp"

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "autograd/argmax.hpp"
+#include "autograd/array.hpp"
 #include "autograd/check.hpp"
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/ops/shaping.hpp"

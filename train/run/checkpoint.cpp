@@ -12,8 +12,8 @@
 #include "autograd/checksum.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/parallel.hpp"
-#include "layers/initial.hpp"
 #include "layers/linear.hpp"
+#include "layers/module.hpp"
 #include "train/run/version.hpp"
 
 namespace tapestry {

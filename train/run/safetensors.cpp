@@ -9,7 +9,6 @@
 
 #include "autograd/check.hpp"
 #include "autograd/float16.hpp"
-#include "autograd/kernels/bfloat16.hpp"
 #include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/text/text.hpp"

@@ -1,6 +1,6 @@
 #include "train/tasks/classification.hpp"
 
-#include "autograd/argmax.hpp"
+#include "autograd/array.hpp"
 #include "autograd/dry_run.hpp"
 
 namespace tapestry {

@@ -2,7 +2,7 @@
 
 #include "autograd/buffer_pool.hpp"
 #include "autograd/random.hpp"
-#include "layers/initial.hpp"
+#include "layers/module.hpp"
 #include "train/config/keys.hpp"
 
 namespace tapestry {

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "layers/initial.hpp"
+#include "layers/module.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/checkpoint.hpp"
 #include "train/run/run.hpp"

@@ -1,12 +1,12 @@
 #pragma once
 
 #include "autograd/check.hpp"
-#include "layers/convolution_stack.hpp"
+#include "layers/convolution.hpp"
 #include "layers/embedding.hpp"
 #include "layers/mlp.hpp"
+#include "layers/models/recurrent_network.hpp"
 #include "layers/norm.hpp"
 #include "layers/patch_encoder.hpp"
-#include "layers/recurrent.hpp"
 #include "train/inspect/onnx/ops.hpp"
 
 // forward(layer, x) adds the nodes that compute what layer.forward(x) computes in an evaluation.

@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "autograd/parameter.hpp"
 #include "autograd/restore.hpp"
+#include "autograd/tensor.hpp"
 
 // A model as a graph of ONNX operators (github.com/onnx/onnx, docs/IR.md) of opset 17. Functions
 // that mirror the layers add the nodes; they compute nothing.

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "data/text/text.hpp"
-#include "layers/initial.hpp"
+#include "layers/module.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/safetensors.hpp"
 #include "train/tasks/language/language_model.hpp"

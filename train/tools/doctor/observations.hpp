@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/observe.hpp"
+#include "autograd/tape.hpp"
 #include "train/tools/doctor/training_under_test.hpp"
 
 // What observers of a forward pass see, so that no check knows a task.

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/observe.hpp"
+#include "autograd/tape.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/session.hpp"
 #include "train/task.hpp"
