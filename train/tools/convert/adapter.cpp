@@ -153,7 +153,8 @@ std::vector<std::string> targets_in(const PublishedWeights& weights, Module& mod
                "{}: unexpected tensor {}: no map of this model that can be adapted; use the "
                "adapter with the model that it was trained for",
                weights.path, names.empty() ? "" : printable(*names.begin()));
-  expect_input(!targets.empty(), "{}: holds no tensors", weights.path);
+  expect_input(!targets.empty(), "{}: holds no tensors; give a folder as peft saves an adapter",
+               weights.path);
   return {targets.begin(), targets.end()};
 }
 
