@@ -101,7 +101,7 @@ TEST_CASE("report: curves are thinned to means, and their last point stays as it
 Curve read_rows(int rows, double scale) {
   CurveReader reader;
   for (int i = 1; i <= rows; ++i)
-    reader.read({{"step", i}, {"split", "train"}, {"elapsed_s", 0}, {"loss", scale * i}});
+    reader.read({.step = i, .split = "train", .values = {{"loss", scale * i}}});
   return reader.take().front();
 }
 
