@@ -38,10 +38,10 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  bool parse_error(std::size_t, const std::string&,
+  bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::json::exception& error) override {
-    if (const auto* found = dynamic_cast<const nlohmann::json::parse_error*>(&error))
-      throw JsonValue::parse_error(error.what(), found->byte);
+    constexpr int syntax_error = 101;  // as nlohmann numbers it
+    if (error.id == syntax_error) throw JsonValue::parse_error(error.what(), position);
     throw JsonValue::exception(error.what());
   }
 

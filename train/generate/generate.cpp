@@ -98,6 +98,10 @@ std::int32_t TokenChooser::choose(Array logits, Random& random) {
 
 // --- the decoding state ---
 
+std::int64_t DecodingState::Memory::rows() const {
+  return caches.empty() ? states.front().dim(0) : std::ssize(caches.front()->lengths());
+}
+
 void DecodingState::Memory::append(const Memory& other) {
   for (std::size_t layer = 0; layer < caches.size(); ++layer)
     caches[layer]->append(*other.caches[layer]);
@@ -137,7 +141,10 @@ Array DecodingState::read_end(std::int64_t row, std::int64_t tokens) {
   const Tokens& text = texts_[row];
   Memory own = make_memory(1);
   const Tensor logits = forward(one_row({text.end() - tokens, text.end()}), own);
-  memory_.append(own);
+  if (memory_.rows() == 0)
+    memory_ = std::move(own);  // without a copy
+  else
+    memory_.append(own);
   return last_of_each(logits).front();
 }
 

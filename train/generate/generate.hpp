@@ -72,6 +72,7 @@ class DecodingState final {
     AttentionCaches caches{};
     std::vector<Tensor> states{};
 
+    std::int64_t rows() const;
     void append(const Memory& other);  // whose rows follow the own ones
     void select(const std::vector<std::int64_t>& rows);
   };
