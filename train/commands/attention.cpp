@@ -38,10 +38,13 @@ class ShowAttention final : public Command {
   void declare(Arguments& arguments) override {
     arguments.run(run_);
     declare_options(arguments, &TaskSpec::attention, typed_);
-    arguments.option("--layer", layer_, "of one layer only: 1, or decoder.1.cross_attention");
-    arguments.option("--head", head_, "of one head only", {.low = 0, .high = 1024});
+    arguments.option("--layer", layer_,
+                     "the layer to draw: 1, or decoder.1.cross_attention; default: all");
+    arguments.option("--head", head_, "the head to draw; default: all", {.low = 0, .high = 1024});
     arguments.overrides(overrides_);
-    arguments.option("--out", out_, "a .png or an .svg, or NAME of both; by default RUN/attention");
+    arguments.option(
+        "--out", out_,
+        "the .png or .svg to write, or NAME without ending for both; default: RUN/attention");
   }
 
   int run() override {
@@ -82,7 +85,7 @@ class ShowAttention final : public Command {
 };
 
 const RegisterCommand<ShowAttention> attention_command(
-    "attention", "draw what a trained transformer attends to");
+    "attention", "draw the attention of a trained transformer");
 
 }  // namespace
 }  // namespace tapestry

@@ -145,7 +145,7 @@ class ChatWithModel final : public Command {
   std::vector<std::string> overrides_;
 };
 
-const RegisterCommand<ChatWithModel> chat_command("chat", "talk with a language model");
+const RegisterCommand<ChatWithModel> chat_command("chat", "chat with a trained language model");
 
 }  // namespace
 }  // namespace tapestry

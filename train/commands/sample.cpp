@@ -16,9 +16,10 @@ class ShowSamples final : public Command {
     arguments.adapter(adapter_);
     declare_options(arguments, &TaskSpec::samples, typed_);
     arguments.overrides(overrides_);
-    arguments.option("--out", out_,
-                     "write here: a text; or of a figure a .png, .svg or .csv, or NAME of all "
-                     "that it has");
+    arguments.option(
+        "--out", out_,
+        "the file to write: a text; for a figure a .png, .svg or .csv, or NAME without "
+        "ending for all of them");
   }
 
   int run() override {
@@ -52,7 +53,7 @@ class ShowSamples final : public Command {
   std::vector<std::string> overrides_;
 };
 
-const RegisterCommand<ShowSamples> sample_command("sample", "show what a run has learnt");
+const RegisterCommand<ShowSamples> sample_command("sample", "show samples of a trained model");
 
 }  // namespace
 }  // namespace tapestry

@@ -12,10 +12,10 @@ namespace {
 class DecodeTokens final : public Command {
  public:
   void declare(Arguments& arguments) override {
-    arguments.place("FILE", file_, "a JSON list of tokens a line, plain or gzip");
+    arguments.place("FILE", file_, "a file with a JSON list of tokens per line, plain or gzip");
     arguments.option("--tokenizer", tokenizer_, "a tokenizer.json of byte-level BPE");
     arguments.flag("--json", json_, "write each text as a JSON string");
-    arguments.option("--out", out_, "write here");
+    arguments.option("--out", out_, "the file to write; default: standard output");
   }
 
   int run() override {
@@ -48,7 +48,7 @@ class DecodeTokens final : public Command {
 };
 
 const RegisterCommand<DecodeTokens> tokenizer_decode_command(
-    "tokenizer decode", "the texts of tokens, a JSON list a line");
+    "tokenizer decode", "decode JSON lists of tokens, one per line, to texts");
 
 }  // namespace
 }  // namespace tapestry

@@ -25,18 +25,18 @@ std::vector<std::size_t> learnt_places(const EncodedConversation& conversation) 
 class EncodeText final : public Command {
  public:
   void declare(Arguments& arguments) override {
-    arguments.place("FILE", file_, "a text a line, plain or gzip");
+    arguments.place("FILE", file_, "a file with a text per line, plain or gzip");
     arguments.option("--tokenizer", tokenizer_, "a tokenizer.json of byte-level BPE");
     arguments.flag("--json", json_, "each line of FILE is a JSON string");
     arguments.flag("--added", options_.added_tokens, "find special tokens by their names");
     arguments.flag("--template", options_.with_template,
                    "add the tokenizer's first and last tokens");
     arguments.flag("--conversations", conversations_,
-                   "FILE is JSONL of conversations; of each come its tokens, and the "
-                   "numbers of those that are learnt");
+                   "FILE has conversations as JSONL; write the tokens of each, and the "
+                   "places of tokens that are trained on");
     arguments.option("--chat-template", chat_template_,
-                     "of conversations: chatml, llama3 or a text; else that beside the tokenizer");
-    arguments.option("--out", out_, "write here");
+                     "chatml, llama3 or a text; default: the template beside the tokenizer");
+    arguments.option("--out", out_, "the file to write; default: standard output");
   }
 
   int run() override {
@@ -96,7 +96,7 @@ class EncodeText final : public Command {
 };
 
 const RegisterCommand<EncodeText> tokenizer_encode_command(
-    "tokenizer encode", "the tokens of each line of a text, as a JSON list a line");
+    "tokenizer encode", "encode each line of a text as a JSON list of tokens");
 
 }  // namespace
 }  // namespace tapestry

@@ -29,12 +29,13 @@ class TrainTokenizer final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.places("FILE", files_, "text files, plain or gzip");
-    arguments.option("--vocabulary", vocabulary_, "tokens, at most", {.low = 257, .high = 1000000});
-    arguments.flag("--lower-case", lower_case_, "encode text in lower case");
+    arguments.option("--vocabulary", vocabulary_, "largest number of tokens",
+                     {.low = 257, .high = 1000000});
+    arguments.flag("--lower-case", lower_case_, "convert texts to lower case");
     arguments.option("--pieces", pieces_,
-                     "what tokens do not cross, as in gpt2, smollm2, llama3 or qwen2");
+                     "pre-tokenization: the pieces of gpt2, smollm2, llama3 or qwen2");
     arguments.option("--special", special_, "NAME",
-                     "a special token; without any: <pad>, <bos>, <eos>, <unk>, for translation");
+                     "a special token; default: <pad>, <bos>, <eos> and <unk>, for translation");
     arguments.option("--out", out_, "the file to write");
   }
 
@@ -64,7 +65,8 @@ class TrainTokenizer final : public Command {
 };
 
 const RegisterCommand<TrainTokenizer> tokenizer_train_command(
-    "tokenizer train", "train a byte-pair vocabulary on texts, into a Hugging Face tokenizer.json");
+    "tokenizer train",
+    "train a byte-pair tokenizer on texts and write a Hugging Face tokenizer.json");
 
 }  // namespace
 }  // namespace tapestry

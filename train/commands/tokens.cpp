@@ -33,14 +33,15 @@ class MakeTokens final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.places("FILE", files_, "texts, plain or gzip; folders of *.txt; patterns of names");
-    arguments.option("--tokenizer", tokenizer_, "the tokenizer.json to cut them by");
-    arguments.option("--out", out_, "the folder of shards to make");
-    arguments.option("--documents", documents_,
-                     "what ends with the end-of-text token: whole files, lines that are not empty, "
-                     "or, separator, what stands between that token's names");
+    arguments.option("--tokenizer", tokenizer_, "the tokenizer.json that encodes the texts");
+    arguments.option("--out", out_, "the new folder with the shards");
+    arguments.option(
+        "--documents", documents_,
+        "what a document is: whole (files), lines (that are not empty) or separator (the text "
+        "between names of the end-of-text token)");
     arguments.option("--end-of-text", end_of_text_,
-                     "that token; by default the usual one that the tokenizer has");
-    arguments.flag("--verify", verify_, "compare FILES, folders of shards, with their checksums");
+                     "the token that ends a document; default: the tokenizer's usual one");
+    arguments.flag("--verify", verify_, "compare folders of shards with their checksums");
     arguments.threads(threads_);
   }
 
@@ -125,7 +126,7 @@ class MakeTokens final : public Command {
 };
 
 const RegisterCommand<MakeTokens> tokens_command("tokens",
-                                                 "cut texts into shards of tokens to train on");
+                                                 "encode texts as shards of tokens to train on");
 
 }  // namespace
 }  // namespace tapestry
