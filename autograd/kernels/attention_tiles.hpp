@@ -22,8 +22,7 @@ inline const std::int32_t* document_starts(const AttentionShape& shape, std::int
 // edge, j + 1 - start). Document starts never decrease.
 struct TilePair {
   std::int64_t first_query, queries, first_key, keys, start = -tile, edge = tile;
-  const std::int32_t* documents =
-      nullptr;  // start of each document among all keys
+  const std::int32_t* documents = nullptr;  // start of each document among all keys
 
   TilePair(const AttentionShape& shape, std::int64_t b, std::int64_t query, std::int64_t key)
       : first_query(query),

@@ -347,8 +347,7 @@ TEST_CASE("chat: what cannot be talked with is refused in a line") {
   const ChatFixture fixture;
   fixture.must_train("toy", "toy", {"train.steps=1"});
   CHECK(fixture.chat("toy", "1\n").status == 2);
-  check_says(fixture.chat("toy", "1\n").err,
-             {"generates no text; chat needs a language model"});
+  check_says(fixture.chat("toy", "1\n").err, {"generates no text; chat needs a language model"});
   fixture.must_train("text", "text", {"train.steps=1"});
   check_says(fixture.chat("text", "1\n").err,
              {"this run's model has no chat template; give --template"});
