@@ -55,7 +55,7 @@ class Trial {
     const FailingDisk disk(folder_);
     REQUIRE(train() == "");
     std::vector<FailingDisk::Call> calls = disk.calls();
-    for (const std::string& path : {run_.folder(), run_.metrics(), run_.checksums()}) {
+    for (const std::string& path : {run_.folder(), run_.checksums(), run_.metrics()}) {
       REQUIRE(calls.back().path == path);
       calls.pop_back();
     }

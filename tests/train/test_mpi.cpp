@@ -302,7 +302,8 @@ TEST_CASE("mpi: what is wrong is said once, and nothing is written") {
   refused({2}, "toy", {"--no-such-option"}, 2, {"--no-such-option"});
   refused({2}, "text", {"train.micro_batches=2", "data.path=/nowhere"}, 2, {"/nowhere"});
   fixture.folder.write("karate.toml", "base = \"karate\"\n");
-  refused({2}, "karate", {"train.micro_batches=2"}, 2, {"one graph in full", "start one process"});
+  refused({2}, "karate", {"train.micro_batches=2"}, 2,
+          {"computes the whole graph", "start one process"});
 }
 
 TEST_CASE("mpi: a rank of another config or other data is named") {
