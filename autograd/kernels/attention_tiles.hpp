@@ -22,7 +22,7 @@ inline const std::int32_t* document_starts(const AttentionShape& shape, std::int
 // edge, j + 1 - start). Document starts never decrease.
 struct TilePair {
   std::int64_t first_query, queries, first_key, keys, start = -tile, edge = tile;
-  const std::int32_t* documents = nullptr;  // start of each document among all keys
+  const std::int32_t* documents = nullptr;  // starts of the queries' documents; or null
 
   TilePair(const AttentionShape& shape, std::int64_t b, std::int64_t query, std::int64_t key)
       : first_query(query),
@@ -141,8 +141,7 @@ inline std::int64_t tasks_a_piece(const AttentionShape& shape, std::int64_t quer
 
 // Returns the operations of one product of the queries with the keys that they see, such as q kᵀ.
 inline double flops_of_product(const AttentionShape& shape) {
-  const std::int64_t examples =
-      shape.document_starts.empty() ? 1 : shape.B;  // number of examples with different documents
+  const std::int64_t examples = shape.document_starts.empty() ? 1 : shape.B;  // that may differ
   std::int64_t pairs = sees_all(shape) ? shape.T * shape.S : 0;
   for (std::int64_t b = 0; b < examples && !sees_all(shape); ++b)
     for (std::int64_t t = 0; t < shape.T; ++t) {

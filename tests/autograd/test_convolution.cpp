@@ -97,7 +97,7 @@ TEST_CASE("convolution2d: its bias is one that is added, and so is its gradient"
   }
   CHECK_THROWS_WITH_AS(
       convolution2d(normal({1, 2, 3, 3}), normal({4, 2, 3, 3}), {}, normal({3})),
-      doctest::Contains("convolution2d: bias is float32 (3,); expected float32 (4,)"),
+      doctest::Contains("convolution2d: bias is float64 (3,); expected float64 (4,)"),
       std::invalid_argument);
 }
 

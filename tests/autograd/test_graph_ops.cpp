@@ -103,7 +103,7 @@ TEST_CASE("Adjacency: a misuse is std::invalid_argument that says what is wrong"
        [&] {
          unfold(t({2, 3}), {});
        }},
-      {"unfold: x (1, 2, 3) with width 3, stride 0",
+      {"unfold: x (1, 2, 3) with width 3 and stride 0",
        [&] {
          unfold(t({1, 2, 3}), {.stride = 0});
        }},
