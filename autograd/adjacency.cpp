@@ -41,8 +41,8 @@ Adjacency::Adjacency(std::int64_t sources, std::int64_t nodes, std::vector<Edge>
           edges.size(), most - 1);
   for (const auto& [from, to] : edges)
     require(from >= 0 && from < sources && to >= 0 && to < nodes,
-            "graph: an edge from node {} to node {}; expected nodes 0 to {} and 0 to {}", from, to,
-            sources - 1, nodes - 1);
+            "graph: an edge from node {} to node {}; expected sources 0 to {} and targets 0 to {}",
+            from, to, sources - 1, nodes - 1);
   std::ranges::sort(edges, {}, [](const Edge& edge) { return std::pair(edge.to, edge.from); });
   edges.erase(std::ranges::unique(edges).begin(), edges.end());
   std::vector<std::int32_t> order(edges.size());

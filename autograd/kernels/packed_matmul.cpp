@@ -39,8 +39,8 @@ std::int64_t pieces_of(std::int64_t size, std::int64_t length) {
   return (size + length - 1) / length;
 }
 
-// Computes a tile of C with `rows` rows = start + A · a panel of B. A is a panel, or has rows along
-// the depth.
+// Computes start + A · a panel of B, a tile of C with `rows` rows. A is packed into a panel, or
+// read from rows that are contiguous along the depth.
 template <class T, bool packed, int rows, int vectors>
 void multiply_by_panel(std::int64_t depth, Operand<T> a, const T* b, Start<T> start, T* c,
                        std::int64_t c_row) {

@@ -51,11 +51,11 @@ TEST_CASE("Adjacency: a misuse is std::invalid_argument that says what is wrong"
   const auto t = [](const Shape& shape) { return Tensor(Array::zeros(shape)); };
   const auto offsets = [](const Ints& values) { return Array::of(values, {std::ssize(values)}); };
   const std::pair<std::string, std::function<void()>> rows[] = {
-      {"graph: an edge from node 0 to node 3; expected nodes 0 to 2",
+      {"graph: an edge from node 0 to node 3; expected sources 0 to 2 and targets 0 to 2",
        [] {
          Adjacency(3, {{0, 3}});
        }},
-      {"graph: an edge from node -1 to node 0; expected nodes 0 to 2",
+      {"graph: an edge from node -1 to node 0; expected sources 0 to 2 and targets 0 to 2",
        [] {
          Adjacency(3, {{-1, 0}});
        }},
