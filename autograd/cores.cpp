@@ -1,11 +1,13 @@
 #include "autograd/cores.hpp"
 
+#include <dlfcn.h>
 #include <fmt/core.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <set>
@@ -44,8 +46,6 @@ std::vector<Path> control_groups(const std::string& controller, const Path& root
 }
 
 namespace {
-
-using Path = std::filesystem::path;
 
 constexpr double no_quota = std::numeric_limits<double>::infinity();
 
@@ -102,6 +102,17 @@ double cpu_quota(const Path& root) {
 
 int usable_cores() {
   return static_cast<int>(std::min<double>(physical_cores(), std::ceil(cpu_quota())));
+}
+
+const char* instruction_level() { return TAPESTRY_LEVEL; }
+
+std::string plugin_path(const std::string& name) {
+  Dl_info here{};
+  dladdr(reinterpret_cast<void*>(&instruction_level), &here);
+  std::filesystem::path folder = std::filesystem::absolute(here.dli_fname).parent_path();
+  if (folder.parent_path().filename() == "glibc-hwcaps")
+    folder = folder.parent_path().parent_path();
+  return folder / "tapestry" / (name + ".so");
 }
 
 }  // namespace tapestry

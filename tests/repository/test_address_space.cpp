@@ -1,7 +1,7 @@
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
-#include "autograd/level.hpp"
+#include "autograd/cores.hpp"
 #include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
 

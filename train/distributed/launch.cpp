@@ -10,7 +10,7 @@
 #include <string>
 
 #include "autograd/check.hpp"
-#include "autograd/level.hpp"
+#include "autograd/cores.hpp"
 
 namespace tapestry {
 namespace {

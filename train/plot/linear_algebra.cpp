@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "autograd/level.hpp"
+#include "autograd/cores.hpp"
 
 namespace tapestry {
 namespace {

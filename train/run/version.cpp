@@ -6,8 +6,8 @@
 #include <commit.hpp>
 
 #include "autograd/checksum.hpp"
+#include "autograd/cores.hpp"
 #include "autograd/kernels/matmul.hpp"
-#include "autograd/level.hpp"
 #include "autograd/parallel.hpp"
 #include "data/input_file.hpp"
 
