@@ -20,10 +20,6 @@ void check_length(const TextRange& range) {
                 range.path, range.split, range.end - range.begin, needed, range.context);
 }
 
-}  // namespace
-
-namespace {
-
 // Returns whether no terminal shows the code point as a character: controls, line separators, and
 // characters that change the direction of the text.
 bool is_hidden(char32_t point) {
