@@ -1,3 +1,6 @@
+#include <fmt/ranges.h>
+
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
@@ -19,6 +22,8 @@ namespace {
 constexpr const char* developers_program =
     "belongs to the developers' program tapestry-bench, which is built with the tests "
     "(tests/bench/README.md)";
+
+constexpr std::array default_configs = {"sort", "clothes-vae", "waves", "graphs"};  // need no file
 
 // Counts the tokens or examples of steps.
 class UnitCount final : public Callback {
@@ -61,8 +66,8 @@ class Bench final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.places("CONFIG", names_,
-                     "TOML files, or names of shipped configs; by default one of each family that "
-                     "needs no file",
+                     fmt::format("TOML files, or names of shipped configs (default: {})",
+                                 fmt::join(default_configs, ", ")),
                      false);
     arguments.overrides(overrides_);
     arguments.threads(threads_);
@@ -73,7 +78,7 @@ class Bench final : public Command {
 
   int run() override {
     if (threads_ > 0) overrides_.push_back(fmt::format("{}={}", key::threads.name, threads_));
-    if (names_.empty()) names_ = {"sort", "clothes-vae", "waves", "graphs"};
+    if (names_.empty()) names_.assign(default_configs.begin(), default_configs.end());
     std::vector<Config> configs;
     for (const std::string& name : names_) {
       expect_config(name);
