@@ -110,7 +110,7 @@ void File::close() {
 
 namespace {
 
-// All but that the folder is synced. `temporary`: a name in the same folder that no file has.
+// Writes a file under a free name in the same folder and renames it, without syncing the folder.
 void replace(const FilePlace& place, const std::string& temporary,
              const std::function<void(File&)>& write) {
   File file(FilePlace{place.folder, temporary, place.path}, O_WRONLY | O_CREAT | O_EXCL);
@@ -140,7 +140,7 @@ void write_file_atomically(const std::string& path, const std::vector<std::strin
 
 void write_file_atomically(const FilePlace& place, const std::vector<std::string_view>& parts) {
   const std::string temporary = temporary_of(place.name);
-  // Never through what lies there already: a link, a pipe, or what a killed process left.
+  // What has this name is removed first: a link, a pipe, or the file of a killed process.
   system_calls().unlinkat(place.folder, temporary.c_str());
   replace(place, temporary, writing(parts));
   sync_folder_of(place);

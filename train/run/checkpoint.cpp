@@ -33,13 +33,13 @@ const std::string& metadata(const Checkpoint& checkpoint, const std::string& nam
   return found->second;
 }
 
-// Empty where it is missing: not every checkpoint has it.
+// Returns metadata that not every checkpoint has; empty if it is missing.
 std::string metadata_or_none(const Checkpoint& checkpoint, const std::string& name) {
   const auto found = checkpoint.file.metadata.find(name);
   return found == checkpoint.file.metadata.end() ? "" : found->second;
 }
 
-// `missing`: its value where a checkpoint need not have it.
+// Returns a number; `missing` if the checkpoint does not have it and need not.
 template <class Number>
 Number number(const Checkpoint& checkpoint, const std::string& name,
               std::optional<Number> missing = std::nullopt) {
@@ -53,7 +53,7 @@ Number number(const Checkpoint& checkpoint, const std::string& name,
   return value;
 }
 
-// "0.5 1.25", as norms are.
+// Returns a list of numbers such as "0.5 1.25".
 std::vector<double> numbers(const Checkpoint& checkpoint, const std::string& name) {
   std::vector<double> values;
   std::istringstream text(metadata_or_none(checkpoint, name));
@@ -76,7 +76,7 @@ void expect_written(const Checkpoint& checkpoint, const std::string& name,
                checkpoint.path, name);
 }
 
-// The tensor that has the array's shape and dtype.
+// Returns the tensor's entry. Throws InputError if it has another shape or dtype than the array.
 const SafetensorsEntry& entry_of(const Checkpoint& checkpoint, const std::string& name,
                                  const Array& into) {
   const auto& entries = checkpoint.reader->entries();
@@ -91,7 +91,7 @@ const SafetensorsEntry& entry_of(const Checkpoint& checkpoint, const std::string
   return *entry;
 }
 
-// Reads a tensor into an array, as it was written.
+// Reads a tensor into an array. Throws InputError if it is not as it was written.
 void restore(const Checkpoint& checkpoint, const std::string& name, Array into) {
   const SafetensorsEntry& entry = entry_of(checkpoint, name, into);
   checkpoint.reader->read(entry, into);
@@ -192,7 +192,7 @@ void save_weights(const WriteParts& write, Task& task, const Config& config) {
 
 namespace {
 
-// With what its metadata say.
+// Returns the checkpoint with the values of its metadata.
 Checkpoint described(Checkpoint checkpoint) {
   const std::string written = metadata(checkpoint, "format");
   expect_input(written == format, "{}: format \"{}\", expected \"{}\"", checkpoint.path, written,
@@ -272,7 +272,7 @@ std::int64_t count_parameters(Module& model) {
 std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& config,
                                 bool needs_data) {
   const auto bytes = static_cast<std::int64_t>(count_parameters(checkpoint) * sizeof(float));
-  // One that is a little too large may be built, for the tensor that does not fit to be named.
+  // A model that is a little too large is built, so that a message can name the tensor.
   constexpr std::int64_t slack = 64 << 20;
   const InitialValuesLimit limit(bytes + slack);
   const SkipInitialValues left_out;
@@ -304,7 +304,7 @@ bool has_adapters(const Checkpoint& checkpoint) {
   });
 }
 
-// Those that it is to have.
+// Returns the parameters that a checkpoint must have.
 std::vector<const Parameter*> saved_parameters(const Checkpoint& checkpoint, Module& model,
                                                Adapters adapters) {
   const bool begins_adapters = adapters == Adapters::new_or_saved && !has_adapters(checkpoint);

@@ -19,7 +19,7 @@ namespace {
 
 using Message = protozero::pbf_writer;
 
-// The numbers of the fields, by message.
+// The field numbers of the messages.
 namespace event {
 constexpr int wall_time = 1, step = 2, file_version = 3, summary = 5, session_log = 7;
 }
@@ -39,7 +39,7 @@ namespace tensor {
 constexpr int dtype = 1, shape = 2, strings = 8, string_type = 7;
 }
 
-// Reflected, polynomial 0x1EDC6F41 (RFC 3720, appendix B.4).
+// Returns the CRC with the reflected polynomial 0x1EDC6F41 (RFC 3720, appendix B.4).
 std::uint32_t crc32c(std::string_view bytes) {
   static const auto table = [] {
     std::array<std::uint32_t, 256> remainders{};
@@ -70,7 +70,7 @@ std::string masked_crc(std::string_view bytes) {
   return little_endian(std::rotr(crc32c(bytes), 15) + 0xA282EAD8u);
 }
 
-// The record of an event at this moment, to which `fill` adds.
+// Returns the record of an event at this time, to which `fill` adds.
 template <class Fill>
 std::string record_of(std::int64_t step, const Fill& fill) {
   std::string bytes;
@@ -82,7 +82,7 @@ std::string record_of(std::int64_t step, const Fill& fill) {
   return tf_record(bytes);
 }
 
-// The record of a summary's one value.
+// Returns the record of a summary with one value.
 template <class Fill>
 std::string value_record(std::int64_t step, const std::string& tag, const Fill& fill) {
   return record_of(step, [&](Message& event) {
@@ -93,7 +93,7 @@ std::string value_record(std::int64_t step, const std::string& tag, const Fill& 
   });
 }
 
-// The big-endian number at a place of a PNG.
+// Returns the big-endian number at a byte of a PNG.
 std::uint32_t number_of_png(const std::string& png, std::size_t place) {
   std::uint32_t number = 0;
   for (std::size_t i = 0; i < 4; ++i)
@@ -131,7 +131,7 @@ void EventFile::add_scalar(std::int64_t step, const std::string& tag, double num
   }));
 }
 
-// Its page reads Markdown, in which four spaces before a line leave the line as it is.
+// TensorBoard shows text as Markdown, in which four spaces before a line keep it unchanged.
 void EventFile::add_text(std::int64_t step, const std::string& tag, const std::string& text) {
   std::string quoted = "    ";
   for (const char byte : text) (quoted += byte) += byte == '\n' ? "    " : "";

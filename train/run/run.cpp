@@ -63,7 +63,7 @@ std::vector<std::string> different_folders(const std::vector<std::string>& folde
   return different;
 }
 
-// Who would begin to train in the microseconds of this look is refused.
+// A process that begins to train during this check is refused the lock.
 bool is_trained_into(const Run& run) {
   const int folder = ::open(run.folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return false;
@@ -76,7 +76,7 @@ namespace {
 
 using Json = JsonValue;
 
-// What metrics.jsonl says of the parameters that were evaluated at a step.
+// What metrics.jsonl records of the parameters that were evaluated at a step.
 struct EvaluationRecord {
   std::string checksum{};        // its parameters_xxh3; empty: there is no evaluation of the step
   bool has_other_steps = false;  // there are evaluations of others
@@ -101,7 +101,8 @@ EvaluationRecord evaluation_record(const Run& run, std::int64_t step) {
   return record;
 }
 
-// A best model is one that was evaluated; a last checkpoint may be of any step.
+// Throws ForeignModel if the run did not record the checkpoint. A best model was evaluated; a last
+// checkpoint may be of any step.
 void expect_recorded(const Checkpoint& checkpoint) {
   const Run run(folder_of(checkpoint.path));
   const std::string name = file_name_of(checkpoint.path);
@@ -122,13 +123,13 @@ void expect_recorded(const Checkpoint& checkpoint) {
         printable(checkpoint.path), step, own, printable_beginning(record.checksum), advice));
 }
 
-// A folder that may not be looked into seems to have none.
+// Returns whether any of the files exists. A folder without permission seems to have none.
 bool has_any(const std::vector<std::string>& files) {
   std::error_code unseen;
   return std::ranges::any_of(files, [&](const auto& file) { return fs::exists(file, unseen); });
 }
 
-// Returns a run that stands in this folder; empty if there is none.
+// Returns the path of a run in this folder; empty if there is none.
 std::string run_within(const std::string& folder) {
   for (const std::string& name : file_names(folder)) {
     const Run inner((fs::path(folder) / name).string());

@@ -18,14 +18,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether the path still leads to the folder that was opened.
+// Returns whether the path still leads to the open folder.
 bool is_at(int descriptor, const std::string& folder) {
   struct stat opened = {}, named = {};
   return ::fstat(descriptor, &opened) == 0 && ::stat(folder.c_str(), &named) == 0 &&
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
-// The checkpoint or best model that was written last; empty where there is neither.
+// Returns the checkpoint or best model that was written last; empty if there is neither.
 std::string last_written(const Run& run) {
   std::string last;
   fs::file_time_type last_time = fs::file_time_type::min();
@@ -41,7 +41,7 @@ std::string last_written(const Run& run) {
 
 }  // namespace
 
-// Delegates first, so that what was made goes again where this fails.
+// Delegates first, so that the destructor removes what was made if this fails.
 RunLock::RunLock(const Run& run, Folder folder) : RunLock(run) {
   do {
     if (folder == Folder::make) make();
@@ -51,11 +51,11 @@ RunLock::RunLock(const Run& run, Folder folder) : RunLock(run) {
       throw InputError(fmt::format("{}: another process trains into this folder", run_.folder()));
     }
   } while (!is_at(descriptor_, run_.folder()));  // the other took away what it had made
-  // Also of a folder that was there: who made it may have been killed before this.
+  // Also for an existing folder: the process that made it may have been killed before syncing.
   sync_folder(folder_of(run_.folder()), run_.folder());
 }
 
-// Where the path leads elsewhere, what is there is not what was made.
+// If the path leads to another folder, that one was not made here.
 RunLock::~RunLock() {
   if (descriptor_ >= 0 && is_lost()) made_.clear();
   while (!made_.empty()) {
@@ -86,7 +86,7 @@ void RunLock::open() {
     throw std::runtime_error(fmt::format("{}: cannot open: {}", run_.folder(), strerror(errno)));
 }
 
-// A path that cannot be looked at for another reason is no sign of that.
+// Other errors of stat() do not mean that the folder is lost.
 bool RunLock::is_lost() const {
   struct stat named = {};
   if (::stat(run_.folder().c_str(), &named) != 0) return errno == ENOENT || errno == ENOTDIR;
@@ -118,7 +118,7 @@ void RunLock::expect_in_place() const {
       fmt::format("{}; to resume: tapestry train {} --resume", message, shell_word(at)));
 }
 
-// Files that are removed while another is written leave the folder itself in place.
+// Files can be removed without the folder.
 bool RunLock::was_emptied() const {
   struct stat unused = {};
   const std::string config = file_name_of(run_.config());

@@ -26,8 +26,8 @@ constexpr std::size_t max_reason = 200;  // the JSON library quotes all that it 
 constexpr std::uint64_t max_elements = 1ull << 40;
 constexpr const char* metadata_name = "__metadata__";
 
-// What a tensor may hold, and of how many bytes an element; those that an array can hold have a
-// dtype. The half-precision ones are read as float32.
+// The types of tensors with the bytes of an element. Those that an array can hold have a dtype;
+// half-precision types are read as float32.
 struct StoredType {
   const char* name;
   std::size_t bytes;
@@ -55,7 +55,7 @@ const StoredType* find_type(std::string_view name) {
   return found == std::end(stored_types) ? nullptr : found;
 }
 
-// How an array is stored.
+// Returns the type as which an array is stored.
 const StoredType& type_of(const Array& array, StoredFloats stored) {
   if (stored == StoredFloats::bfloat16 && array.dtype() != DType::int32) return *find_type("BF16");
   return *std::ranges::find(stored_types, array.dtype(), &StoredType::dtype);
@@ -122,7 +122,7 @@ struct Header {
   std::map<std::string, std::string> metadata{};
 };
 
-// Takes down what a name of the header stands for.
+// Adds a member of the header.
 void take(const std::string& path, const std::string& name, const Json& json, Header& header) {
   if (name != metadata_name) {
     header.entries.push_back(parse_entry(path, name, json));
@@ -135,8 +135,8 @@ void take(const std::string& path, const std::string& name, const Json& json, He
   }
 }
 
-// Takes each tensor down as soon as it is parsed, so that no more of the header is held. Refuses a
-// name that stands twice, and deep nesting.
+// Reads each tensor as soon as it is parsed, so that no more of the header is held. Throws
+// InputError for a name that occurs twice, and for deep nesting.
 Header parse_header(const std::string& path, const std::string& text) {
   Header header;
   std::vector<std::string> names;
@@ -165,7 +165,7 @@ Header parse_header(const std::string& path, const std::string& text) {
   return header;
 }
 
-// The tensors must cover the data exactly: no overlap, no hole, nothing after the last.
+// Throws InputError unless the tensors cover the data without overlaps and gaps.
 void check_offsets(const std::string& path, std::vector<Entry> entries, std::uint64_t data_bytes) {
   std::ranges::stable_sort(entries, {},
                            [](const Entry& entry) { return std::pair(entry.begin, entry.end); });
@@ -194,8 +194,8 @@ std::string_view bytes_of(const std::vector<BFloat16>& values) {
 
 float float_of_bfloat16(std::uint16_t bits) { return to_float(BFloat16(bits)); }
 
-// The array's elements from the 16-bit ones that start at `stored`, in its own latter half: an
-// element is written no sooner than what stood in its place has been read.
+// Widens the 16-bit elements at `stored`, in the second half of the array, to its elements. Each is
+// written after the 16-bit elements in its place were read.
 void widen(const char* stored, Array& array, float (*value_of)(std::uint16_t)) {
   char* to = reinterpret_cast<char*>(array.mutable_raw());
   for (std::int64_t i = 0; i < array.size(); ++i) {
@@ -277,7 +277,7 @@ void SafetensorsReader::read(const Entry& entry, Array& array) try {
           "safetensors: tensor {} into another shape or dtype", entry.name);
   const StoredType& type = *find_type(entry.dtype);
   const std::size_t stored_bytes = entry.end - entry.begin;
-  // Halves are read into the latter half of the array, and widened from its beginning on.
+  // 16-bit elements are read into the second half of the array, and widened from its beginning on.
   char* stored = reinterpret_cast<char*>(array.mutable_raw()) + array.bytes() - stored_bytes;
   stream_.seekg(static_cast<std::streamoff>(data_begin_ + entry.begin));
   stream_.read(stored, static_cast<std::streamsize>(stored_bytes));

@@ -27,7 +27,7 @@ constexpr std::size_t most_words_bytes =
 
 std::string now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
 
-// This process's words, as Linux keeps them: each ends in a zero byte.
+// Returns the command line of this process. Linux ends each word with a zero byte.
 std::vector<std::string> own_command() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::vector<std::string> words;
@@ -38,7 +38,7 @@ std::vector<std::string> own_command() {
   return words;
 }
 
-// Whether a process was killed in the middle of its line.
+// Returns whether the last line has its end: a process may have been killed while it wrote one.
 bool ends_in_a_line(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file || file.tellg() == 0) return true;
@@ -73,7 +73,7 @@ std::optional<std::vector<ChangedSetting>> changed_of(const Json& line) {
   return changed;
 }
 
-// The words of --set, sorted.
+// Returns the values of --set, sorted.
 std::vector<std::string> typed_settings(const Session& session) {
   std::vector<std::string> typed;
   for (std::size_t i = 0; i < session.command.size(); ++i) {
@@ -204,7 +204,7 @@ std::vector<Session> sessions_within(const std::vector<Session>& all, std::int64
   return some;
 }
 
-// What each later session changed is taken back, the last one's first.
+// Reverts what each later session changed, from the last one on.
 ConfigSettings settings_before(const std::vector<Session>& sessions, std::size_t session) {
   ConfigSettings settings;
   for (std::size_t i = sessions.size(); i-- > session + 1;)

@@ -10,17 +10,16 @@
 #include "train/task.hpp"
 #include "train/tools/report/comparison.hpp"
 
-// Which results say the same thing. Figures of two groups: those of the same task, on the same
-// validation or test data, and where a figure depends on them, in the same tokens and under the
-// same settings. The result of a run and the one that its config expects: those of the same config.
+// Which results can be compared. Metrics of two groups: those of the same task and data, and of the
+// same tokens and settings if the metric depends on them. The result of a run and [expected] of its
+// config: those of the same config.
 namespace tapestry {
 
 namespace {
 
 using Names = std::set<std::string>;
 
-// Keys of [data] that change what is trained on, or how texts become tokens, but not the text that
-// is validated on.
+// Keys of [data] that change the training data or the tokens, but not the validation text.
 const Names& keys_of_training() {
   static const Names keys = {"data.path",     "data.tokenizer",       "data.vocabulary",
                              "data.template", "data.end_of_text",     "data.packing",
@@ -29,7 +28,7 @@ const Names& keys_of_training() {
   return keys;
 }
 
-// Keys that change what is validated on, but not the test split.
+// Returns the keys that change the validation split, but not the test split.
 Names keys_of_validation(const std::string& task) {
   Names keys = {"data.training_nodes", "data.validation_nodes", "data.validation"};
   if (task != "\"forecast\"") keys.insert("data.validation_fraction");  // else the test is the rest
@@ -43,7 +42,7 @@ std::vector<std::string> differing_data_keys(const ComparedRun& one, const Compa
   return names;
 }
 
-// Returns those by which what was measured on differs.
+// Returns the keys of [data] by which the evaluated data differ.
 std::vector<std::string> other_data_keys(const RunGroup& first, const RunGroup& other,
                                          bool is_test) {
   const Names validation = keys_of_validation(first.setting(key::task.name));
@@ -61,8 +60,8 @@ bool have_same_tokens(const RunGroup& first, const RunGroup& other) {
   return true;
 }
 
-// Whether any two runs are known to have read other files. Checksums are of the examples: the same
-// files give others where the seed, the tokens or a key of [data] cuts them otherwise.
+// Returns whether two runs are known to have read different files. Checksums are of the examples:
+// the seed, the tokens and keys of [data] change them for the same files.
 bool read_other_files(const RunGroup& first, const RunGroup& other) {
   const bool same_path = first.setting(key::data_path.name) == other.setting(key::data_path.name);
   const bool same_keys = have_same_tokens(first, other) &&
@@ -90,8 +89,8 @@ std::string other_values(const RunGroup& first, const RunGroup& other,
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-// Keys with which a result is the same, or no other than that of another seed. The data are known
-// by expected.data.
+// Returns whether a key does not affect a result by more than a seed does. expected.data names the
+// data.
 bool is_indifferent(const std::string& name) {
   static const std::set<std::string> names = {
       key::name.name,
@@ -127,7 +126,7 @@ std::string difference(const ConfigSettings& settings, const ConfigSettings& ref
   return "";
 }
 
-// Why the data are not those of expected.data.
+// Returns why the data are not those of expected.data; empty if they are.
 std::string other_data(const ConfigSettings& settings) {
   const auto text = [&](const KeyInfo& key) {
     const std::string value = value_in(settings, key.name);

@@ -17,9 +17,9 @@ namespace {
 
 using Json = JsonValue;
 
-// --- what is read ---
+// --- reading ---
 
-// Adds what a test measured as "test_loss" and so on.
+// Adds the metrics of a test as "test_loss" and so on.
 void add_test(const Json& test, Json& evaluation) {
   for (const auto& [name, value] : test.items())
     if (name != "step" && name != "split" && name != "elapsed_s")
@@ -48,7 +48,7 @@ std::string tokens_of(const Checkpoint& checkpoint) {
 ComparedRun compared(const std::string& folder, const Json& evaluation) {
   const Checkpoint head = trained_head(folder);
   const Run run_folder(folder);
-  // The best model's config may be of a training that was shorter.
+  // The config of the best model may be of an earlier, shorter session.
   const Config config = has_file(run_folder.config()) ? config_of(run_folder) : config_of(head);
   const std::vector<Session> sessions = read_sessions(run_folder);
   ComparedRun run{.folder = folder,
@@ -103,9 +103,9 @@ void join(ComparedRun run, std::vector<RunGroup>& groups) {
     found->runs.push_back(std::move(run));
 }
 
-// --- figures ---
+// --- metrics ---
 
-// Whether runs of the same seed were given the same data, as far as is known.
+// Returns whether runs of the same seed had the same data, as far as is known.
 bool have_same_data(const RunGroup& first, const RunGroup& other) {
   for (const ComparedRun& one : first.runs)
     for (const ComparedRun& another : other.runs)
@@ -119,7 +119,7 @@ bool are_pairs(const RunGroup& first, const RunGroup& other) {
          have_same_data(first, other);
 }
 
-// In the order of the seeds, so that equal seeds of two groups stand at the same place.
+// Returns the values in the order of the seeds, so that values of equal seeds form pairs.
 std::vector<double> values_by_seed(RunGroup group, const std::string& figure) {
   std::ranges::sort(group.runs, {}, &ComparedRun::seed);
   return group.values(figure);
@@ -133,7 +133,7 @@ FigureDifference::Outcome outcome_of_difference(const Confidence& difference) {
 
 // --- settings ---
 
-// Its runs' own, each once: "100, 200".
+// Returns the texts of the runs, each once: "100, 200".
 template <class Text>
 std::string texts_of(const RunGroup& group, const Text& text) {
   std::vector<std::string> texts;
@@ -143,7 +143,7 @@ std::string texts_of(const RunGroup& group, const Text& text) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-// Whether each was evaluated after the steps that its config asks for.
+// Returns whether all runs were evaluated at the last step of their configs.
 bool steps_are_as_set(const std::vector<RunGroup>& groups) {
   const auto is_as_set = [](const ComparedRun& run) {
     return run.evaluation["step"].dump() == value_in(run.settings, key::steps.name);

@@ -49,7 +49,7 @@ std::string sessions_of(const RecordedRun& recorded) {
   return html_table(rows);
 }
 
-// "blocks.0" of "blocks.0.attention.output.weight", "head" of "head.weight"
+// Returns "blocks.0" of "blocks.0.attention.output.weight", "head" of "head.weight".
 std::string module_of(const std::string& parameter) {
   std::string module;
   for (const std::string_view part : split(parameter, '.')) {
@@ -83,7 +83,7 @@ std::string parameters_of(const RecordedRun& recorded) {
 
 std::string pre(const std::string& text) { return fmt::format("<pre>{}</pre>\n", html_text(text)); }
 
-// As a shell reads it back. A word that begins with "-" is an option here, not a path.
+// Returns words quoted for a shell. A word that begins with "-" is an option here, not a path.
 std::string command_text(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) {
@@ -93,14 +93,14 @@ std::string command_text(const std::vector<std::string>& words) {
   return text;
 }
 
-// One of the run's sessions that others went on from, and where the next of these began; the last
-// one has no end.
+// A session from which another one resumed, and the step at which that began; the last session has
+// no end.
 struct Part {
   std::size_t session = 0;
   std::optional<std::int64_t> end{};
 };
 
-// What a session did after the step that a later one began from was done again by that one.
+// Returns the sessions whose steps were not repeated by a later one.
 std::vector<Part> parts_of(const std::vector<Session>& sessions) {
   std::vector<Part> sections;
   std::optional<std::int64_t> end;
@@ -112,8 +112,8 @@ std::vector<Part> parts_of(const std::vector<Session>& sessions) {
   return sections;
 }
 
-// Settings of a session that are not those of config.toml: it has to end where the next one began,
-// with the learning rates that it had.
+// Returns the settings of a session that differ from config.toml: it ends where the next session
+// began, and keeps its learning rates.
 ConfigSettings settings_of(const RecordedRun& recorded, const Part& section) {
   ConfigSettings settings = settings_before(recorded.sessions, section.session), all = settings;
   all.insert(recorded.settings.begin(), recorded.settings.end());
@@ -125,7 +125,7 @@ ConfigSettings settings_of(const RecordedRun& recorded, const Part& section) {
   return settings;
 }
 
-// Makes the run again, from its own config, into another folder.
+// Returns the command that repeats a session from the run's config in another folder.
 std::string again(const RecordedRun& recorded, const Part& section) {
   std::vector<std::string> words = {"tapestry", "train", recorded.folder + "/config.toml", "--out",
                                     recorded.name + "-again"};

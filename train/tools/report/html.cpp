@@ -27,7 +27,7 @@ bool holds_numbers(const Rows& rows, std::size_t column) {
                                         [&](const auto& row) { return is_number(row[column]); });
 }
 
-// The machine's order of bytes is the page's: little-endian.
+// Returns an array in little-endian bytes, the order of the machine.
 template <class T>
 Json packed(const char* dtype, const Shape& shape, std::span<const T> values) {
   Json extents = Json::array();

@@ -24,7 +24,7 @@ std::string setting(const RecordedRun& recorded, const std::string& name) {
   return value.size() >= 2 && value.front() == '"' ? value.substr(1, value.size() - 2) : value;
 }
 
-// One of a story's lines of metrics.
+// One of a run's lines of metrics.
 using MetricsOf = std::optional<MetricsLine> RecordedRun::*;
 
 std::vector<double> measured(const RecordedRun& recorded, MetricsOf line, const std::string& name) {
@@ -36,7 +36,7 @@ std::vector<double> measured(const RecordedRun& recorded, MetricsOf line, const 
   return values;
 }
 
-// "1.886", or of seeds "0.8150 ± 0.0070"; empty where it was not measured.
+// Returns "1.886", or of several seeds "0.8150 ± 0.0070"; empty if it was not measured.
 std::string figure_text(const RecordedRun& recorded, MetricsOf line, const std::string& name) {
   const std::vector<double> values = measured(recorded, line, name);
   if (values.empty()) return "";
@@ -64,7 +64,7 @@ std::string status_of_one(const RecordedRun& recorded) {
                                      .is_tested = recorded.test.has_value()});
 }
 
-// "the mean absolute error, in degrees; lower is better"
+// Returns "the mean absolute error, in degrees; lower is better".
 std::string description_of(const MetricInfo& metric) {
   using enum MetricInfo::Better;
   return metric.meaning + (metric.unit.empty() ? "" : ", in " + metric.unit) +
@@ -88,7 +88,7 @@ std::string meanings_of(const std::vector<RecordedRun>& runs) {
   return facts.empty() ? "" : html_details("What these metrics mean", html_facts(facts));
 }
 
-// A row a figure, a column for each of these lines of one run.
+// Returns a table with a row for each metric and a column for each line of metrics.
 std::string figures_table(const RecordedRun& recorded) {
   const auto step_of = [&](MetricsOf line) { return recorded.*line ? (recorded.*line)->step : 0; };
   const bool same = step_of(&RecordedRun::best_validation) == step_of(&RecordedRun::validation);
@@ -109,7 +109,7 @@ std::string figures_table(const RecordedRun& recorded) {
   return rows.size() > 1 ? html_table(rows) : "";
 }
 
-// A row a figure, a column a run.
+// Returns a table with a row for each metric and a column for each run.
 std::string comparison_table(const std::vector<RecordedRun>& runs) {
   Rows rows = {{""}, {"state"}, {"parameters"}, {"time of training"}};
   for (const RecordedRun& recorded : runs) {

@@ -68,7 +68,7 @@ void read_model(const Run& run, RecordedRun& recorded) {
     if (!entry.name.starts_with("optimizer.")) recorded.parameters.push_back(entry);
 }
 
-// What an attention view shows, where the task has no examples of its own; a model may have none.
+// Adds the attention maps of the task's inspector, if the model has attention.
 void add_attention(const Config& config, Task& task, ReportPanels& panels) try {
   panels.emplace_back(ReadExamples{
       .caption = "Attention in one example between its items, or between the patches of a window, "
@@ -86,7 +86,7 @@ bool shows_attention(const ReportPanels& panels) {
   });
 }
 
-// Texts that it writes, and pictures: what else there is to show has a part of its own.
+// Returns whether a sample is a generated text or pictures. Panels show other samples.
 bool is_made_up(const Sample& sample) {
   return sample.stream || (sample.figure && std::holds_alternative<PictureGrid>(*sample.figure));
 }

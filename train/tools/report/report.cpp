@@ -116,7 +116,7 @@ void add_models(Page& page, std::vector<RecordedRun>& runs, std::size_t room) {
 
 // --- runs ---
 
-// A run, or those of several seeds as one: its model is then the first seed's.
+// Returns a run, or the runs of several seeds as one.
 RecordedRun recorded_run_of(const std::string& folder) {
   const std::vector<std::string> seeds = seed_folders(folder);
   if (seeds.empty()) return read_recorded_run(folder);
@@ -125,7 +125,7 @@ RecordedRun recorded_run_of(const std::string& folder) {
   return joined(std::move(runs));
 }
 
-// The last parts of their paths, where these tell runs apart.
+// Returns the names of the folders, or their paths if two have the same name.
 std::vector<std::string> names_of(const std::vector<std::string>& folders) {
   std::vector<std::string> names;
   for (const std::string& folder : folders) {

@@ -10,7 +10,7 @@
 namespace tapestry {
 namespace {
 
-// The mean of |forecast - truth| of a series over all windows, beside that of its last value.
+// The mean |forecast - truth| of a series over all windows, and that of repeating its last value.
 struct Errors {
   double forecast = 0, last_value = 0;
 };
@@ -29,7 +29,7 @@ Errors mean_errors(const ForecastWindows& windows, std::int64_t series) {
   return {errors.forecast / count, errors.last_value / count};
 }
 
-// The last window of a series: what came before, the truth and the forecast.
+// Returns a plot of the last window of a series: its context, the truth and the forecast.
 std::string plot_of(const ForecastWindows& windows, std::int64_t series) {
   const std::int64_t M = windows.values.dim(1), H = windows.forecasts.dim(1);
   const std::int64_t origin = windows.origins.back(), last = std::ssize(windows.origins) - 1;

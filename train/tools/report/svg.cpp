@@ -13,7 +13,7 @@ namespace {
 constexpr double width = 640, height = 240, left = 64, right = 628, top = 12, bottom = 212;
 constexpr int colors = 10;  // of the page
 
-// Whether it can be drawn: no NaN, and no number near the end of all.
+// Returns whether a point can be drawn: it has no NaN and no number near the largest double.
 bool is_finite(const PlotPoint& point) {
   const auto fits = [](double value) { return std::abs(value) < 1e300; };
   return fits(point.x) && fits(point.low) && fits(point.y) && fits(point.high);
@@ -25,11 +25,11 @@ struct Extent {
     low = std::min(low, value);
     high = std::max(high, value);
   }
-  // 0 to 1, or the middle where there is but one value.
+  // Returns 0 to 1, or 0.5 if there is only one value.
   double share(double value) const { return high > low ? (value - low) / (high - low) : 0.5; }
 };
 
-// The extents of a plot, and the way from values into its picture.
+// The extents of a plot, and the places of values in it.
 struct Axes {
   Extent x, y;
   double across(double value) const { return left + x.share(value) * (right - left); }

@@ -41,7 +41,7 @@ class OpTable final : public Observer {
   std::map<std::pair<std::string, std::string>, std::size_t> places_;
 };
 
-// "(1, 8) 3 1 2 0 …", the first numbers of a row.
+// Returns the shape and the first numbers of a row: "(1, 8) 3 1 2 0 …".
 std::string shown(const Array& array) {
   if (array.empty()) return "";
   const std::int64_t count = std::min(array.size(), most_shown_numbers);
@@ -56,7 +56,7 @@ std::string shown(const Array& array) {
   return text + (count < array.size() ? " …" : "");
 }
 
-// The first tokens of a row as text; nothing where they are none.
+// Returns the first tokens of a row as text; empty if it has no tokens.
 std::string text_of(const Array& inputs, const TokenDecoder& decode) {
   if (!decode || inputs.empty() || inputs.dtype() != DType::int32) return "";
   const std::int64_t count = std::min(inputs.size(), most_shown_numbers);
@@ -88,7 +88,7 @@ std::vector<ReplayedParameter> ranges_of(Module& model, const Gradients& gradien
   return all;
 }
 
-// The latest that stands before the step.
+// Returns the latest checkpoint before the step, or null.
 const Checkpoint* beginning_before(const Retraining& again, std::int64_t step) {
   const Checkpoint* latest = nullptr;
   for (const Checkpoint* kept : {again.best(), again.last()})
@@ -97,7 +97,7 @@ const Checkpoint* beginning_before(const Retraining& again, std::int64_t step) {
   return latest;
 }
 
-// A training that failed has no steps after the one that did.
+// Throws InputError if the training failed before the step.
 void expect_reached(const Retraining& again, std::int64_t step) {
   const std::vector<Session>& sessions = again.sessions();
   if (sessions.empty() || !sessions.back().end) return;

@@ -62,7 +62,7 @@ Retraining::Retraining(const Run& run, const std::vector<std::string>& overrides
       config_(same_config(run, overrides)) {
   for (const Checkpoint* kept : {best(), last()})
     if (kept) expect_trained_alike(*kept);
-  // What was left out and recorded is left out again, whatever a later session allowed.
+  // Recorded steps that were skipped are skipped again, whatever a later session allowed.
   config_.set(key::max_bad_steps, std::numeric_limits<std::int64_t>::max());
 }
 
@@ -92,8 +92,8 @@ Trainer& Retraining::begin(const Checkpoint* from) {
   return *trainer_;
 }
 
-// A session begins where the last of those before it that was not killed had saved: the latest that
-// begins up to here did the next step.
+// A session begins at the last checkpoint of the sessions before it. The next step was done by the
+// latest session that begins at this step or before.
 void Retraining::follow_session() {
   const auto did = std::find_if(schedules_.rbegin(), schedules_.rend(), [&](const auto& session) {
     return session.first <= trainer_->state().step;

@@ -23,7 +23,7 @@ using Json = JsonValue;
 
 constexpr std::size_t most_not_computed = 8;  // figures that are named
 
-// The last step to compare, after `first`.
+// Returns the last step to compare, from `first` on.
 std::int64_t end_of(const Retraining& again, std::int64_t first, const VerifyOptions& options) {
   std::int64_t last = first, evaluated = -1;
   for (RecordedMetrics lines(again.run(), again.config()[key::steps]); lines.front();) {
@@ -42,10 +42,10 @@ std::string with_digits(const Json& value) {
   return printable_beginning(value.is_string() ? value.get<std::string>() : value.dump());
 }
 
-// What another machine or another moment has otherwise.
+// Returns whether a metric measures time, which differs between two trainings.
 bool is_of_time(const std::string& name) { return name == "elapsed_s" || name.ends_with("_per_s"); }
 
-// JSON has no numbers that are not finite: null stands for them.
+// Returns whether a number was computed as recorded. JSON has null for numbers that are not finite.
 bool is_same_figure(const Json& recorded, double computed) {
   if (recorded.is_null()) return !std::isfinite(computed);
   return recorded.is_number() && recorded.get<double>() == computed;
@@ -59,8 +59,8 @@ class Comparison {
     if (from) best_loss_ = from->state.best_loss;
   }
 
-  // What was recorded of the step that was done last, which was measured as `averages`; null: it
-  // was not done here.
+  // Compares the recorded lines of the last step with its `averages`; only evaluations if these are
+  // null, because the step was not done here.
   void compare_lines(const std::vector<Json>& lines, const MetricSums* averages) {
     best_loss_before_ = best_loss_;
     for (const Json& line : lines) {
@@ -77,7 +77,7 @@ class Comparison {
     }
   }
 
-  // What the model that the run ended with comes to on the test split.
+  // Compares the recorded test with that of the model that the run ended with.
   void compare_test(const Json& line, Task& task) {
     const Checkpoint* ended_with = again_.best() ? again_.best() : again_.last();
     if (!ended_with || !task.test_data()) return;
@@ -89,7 +89,7 @@ class Comparison {
     ++verdict_.tests;
   }
 
-  // Once something differs, to name the tensors: those of the next evaluation.
+  // After a difference, compares the tensors of the next evaluation, to name those that differ.
   void compare_evaluated() {
     if (verdict_.is_same() || is_looked_into_) return;
     const Checksums& recorded = recorded_checksums();
@@ -108,7 +108,7 @@ class Comparison {
     if (!differing.names.empty()) verdict_.tensors_that_differ.push_back(std::move(differing));
   }
 
-  // Those of the checkpoints of this step, and where they say that the training stands.
+  // Compares the tensors and the state of the checkpoints of this step.
   void compare_checkpoints() {
     const std::int64_t step = trainer_.state().step;
     for (const Checkpoint* kept : {again_.best(), again_.last()}) {
@@ -120,20 +120,20 @@ class Comparison {
     }
   }
 
-  // After all that was recorded of the step.
+  // Counts the step if something of it was compared.
   void end_step() {
     if (compared_at_ != trainer_.state().step) return;
     ++verdict_.recorded_steps;
     if (verdict_.is_same()) verdict_.last_same = compared_at_;
   }
 
-  // The figures that were recorded and are none of the training's.
+  // Returns the recorded metrics that are not computed.
   const std::set<std::string>& not_computed() const { return not_computed_; }
 
-  // Evaluations of which checksums.jsonl has no tensor.
+  // Returns the number of evaluations without a tensor in checksums.jsonl.
   std::int64_t without_tensors() const { return without_tensors_; }
 
-  // Whether an evaluation or a checkpoint that is still to come can name what differs.
+  // Returns whether a later evaluation or checkpoint can name the tensors that differ.
   bool comes_to_tensors() {
     if (is_looked_into_) return false;
     const RecordedChecksum* evaluated = evaluated_.front();
@@ -166,14 +166,14 @@ class Comparison {
         not_computed_.insert(name);
   }
 
-  // Those that checksums.jsonl has of the step that was done last.
+  // Returns the checksums of the last step in checksums.jsonl.
   const Checksums& recorded_checksums() {
     if (const std::int64_t step = trainer_.state().step; checksums_of_ != step)
       checksums_ = evaluated_.of(checksums_of_ = step);
     return checksums_;
   }
 
-  // An evaluation's tensors with those that checksums.jsonl has of it.
+  // Compares the tensors of an evaluation with checksums.jsonl.
   void compare_tensors(const std::map<std::string, Checksums>& computed) {
     const Checksums& recorded = recorded_checksums();
     without_tensors_ += recorded.empty();
@@ -264,7 +264,7 @@ class Comparison {
   bool is_looked_into_ = false;  // the tensors were compared after a difference
 };
 
-// One that was copied while the run trained.
+// Returns the checkpoint at a path, such as a copy that was made while the run trained.
 Checkpoint given_beginning(const Retraining& again, const std::string& path) {
   std::error_code unseen;
   expect_input(std::filesystem::exists(path, unseen),
@@ -274,7 +274,7 @@ Checkpoint given_beginning(const Retraining& again, const std::string& path) {
   return given;
 }
 
-// Null: the start.
+// Returns the checkpoint to begin from; null for the start.
 const Checkpoint* beginning(const Retraining& again, const std::string& from,
                             std::optional<Checkpoint>& given) {
   if (from == "start") return nullptr;
@@ -285,7 +285,7 @@ const Checkpoint* beginning(const Retraining& again, const std::string& from,
   return kept;
 }
 
-// What is read must be files, and of this training's steps.
+// Throws InputError if a record is not a file, or a checkpoint is of a step after the last.
 void expect_whole(const Retraining& again, const Checkpoint* from) {
   for (const std::string& path :
        {again.run().metrics(), again.run().sessions(), again.run().checksums()})
@@ -297,7 +297,7 @@ void expect_whole(const Retraining& again, const Checkpoint* from) {
                  kept ? kept->path : "", kept ? kept->state.step : 0, key::steps.name, steps);
 }
 
-// What stands in the record and was not looked at, of the steps to `last`.
+// Returns what is recorded of the steps to `last` and was not compared.
 std::vector<std::string> not_compared(RecordedMetrics& recorded, const Comparison& comparison,
                                       const VerifyResult& result, std::int64_t last, bool is_all) {
   std::vector<std::string> all;
