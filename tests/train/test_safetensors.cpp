@@ -455,7 +455,7 @@ TEST_CASE("checkpoint: what a task has kept and is missing is named") {
       file.metadata["xxh3"] = metadata_checksum(file.metadata);
       write_safetensors(run.best(), file);
       CHECK(message_of([&] { load_trained(run.folder(), {}, false); }) ==
-            fmt::format("{}: damaged metadata: \"{}\" is missing", run.best(), key));
+            fmt::format("{}: damaged metadata: the metadata \"{}\" is missing", run.best(), key));
     }
   }
 }
