@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <numbers>
 #include <vector>
 
@@ -8,24 +9,15 @@
 namespace tapestry {
 namespace {
 
-struct Point {
-  double x = 0, y = 0;
-};
+using Point = std::complex<double>;  // x + iy
 
 // Returns points on a spiral, evenly spread over a disc of radius ½.
 std::vector<Point> begin_of(std::int64_t nodes) {
   std::vector<Point> places;
-  for (std::int64_t i = 0; i < nodes; ++i) {
-    const double radius = 0.5 * std::sqrt((i + 0.5) / static_cast<double>(nodes));
-    const double angle = static_cast<double>(i) * std::numbers::pi * (3 - std::sqrt(5.0));
-    places.push_back({radius * std::cos(angle), radius * std::sin(angle)});
-  }
+  for (std::int64_t i = 0; i < nodes; ++i)
+    places.push_back(std::polar(0.5 * std::sqrt((i + 0.5) / static_cast<double>(nodes)),
+                                static_cast<double>(i) * std::numbers::pi * (3 - std::sqrt(5.0))));
   return places;
-}
-
-void add(Point& to, double dx, double dy, double times) {
-  to.x += dx * times;
-  to.y += dy * times;
 }
 
 // Returns the force on each node; joined nodes are at the distance `ideal`.
@@ -34,32 +26,33 @@ std::vector<Point> forces_on(const std::vector<Point>& places, std::span<const E
   std::vector<Point> forces(places.size());
   for (std::size_t i = 0; i < places.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
-      const double dx = places[i].x - places[j].x, dy = places[i].y - places[j].y;
-      const double squared = dx * dx + dy * dy;
+      const Point way = places[i] - places[j];
+      const double squared = std::norm(way);
       if (squared > 4 * ideal * ideal) continue;
-      const double push = ideal * ideal / std::max(squared, 1e-9);
-      add(forces[i], dx, dy, push);
-      add(forces[j], dx, dy, -push);
+      const Point push = way * (ideal * ideal / std::max(squared, 1e-9));
+      forces[i] += push;
+      forces[j] -= push;
     }
-    add(forces[i], places[i].x, places[i].y, -0.3 * ideal);  // keeps nodes without edges
+    forces[i] -= 0.3 * ideal * places[i];  // keeps nodes without edges
   }
   for (const auto& [from, to] : edges) {
-    const double dx = places[to].x - places[from].x, dy = places[to].y - places[from].y;
-    const double pull = std::sqrt(dx * dx + dy * dy) / ideal;
-    add(forces[from], dx, dy, pull);
-    add(forces[to], dx, dy, -pull);
+    const Point way = places[to] - places[from], pull = way * (std::abs(way) / ideal);
+    forces[from] += pull;
+    forces[to] -= pull;
   }
   return forces;
 }
 
 Array in_unit_square(const std::vector<Point>& places) {
-  const auto [left, right] = std::ranges::minmax(places, {}, &Point::x);
-  const auto [low, high] = std::ranges::minmax(places, {}, &Point::y);
-  const double extent = std::max({right.x - left.x, high.y - low.y, 1e-9});
+  const auto x = [](const Point& place) { return place.real(); };
+  const auto y = [](const Point& place) { return place.imag(); };
+  const auto [left, right] = std::ranges::minmax(places, {}, x);
+  const auto [low, high] = std::ranges::minmax(places, {}, y);
+  const double extent = std::max({x(right) - x(left), y(high) - y(low), 1e-9});
   std::vector<float> values;
   for (const Point& place : places) {
-    values.push_back(static_cast<float>(0.5 + (place.x - (left.x + right.x) / 2) / extent));
-    values.push_back(static_cast<float>(0.5 + (place.y - (low.y + high.y) / 2) / extent));
+    values.push_back(static_cast<float>(0.5 + (x(place) - (x(left) + x(right)) / 2) / extent));
+    values.push_back(static_cast<float>(0.5 + (y(place) - (y(low) + y(high)) / 2) / extent));
   }
   return Array::of(values, {std::ssize(places), 2});
 }
@@ -74,10 +67,8 @@ Array lay_out(std::int64_t nodes, std::span<const Edge> edges) {
   for (int round = 0; round < rounds; ++round) {
     const double farthest = 0.1 * (1 - round / static_cast<double>(rounds));  // the temperature
     const std::vector<Point> forces = forces_on(places, edges, ideal);
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      const double size = std::hypot(forces[i].x, forces[i].y);
-      add(places[i], forces[i].x, forces[i].y, std::min(size, farthest) / std::max(size, 1e-12));
-    }
+    for (std::size_t i = 0; i < places.size(); ++i)
+      places[i] += forces[i] * std::min(1.0, farthest / std::max(std::abs(forces[i]), 1e-12));
   }
   return in_unit_square(places);
 }

@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <xtensor/xindex_view.hpp>
+#include <xtensor/xmath.hpp>
+#include <xtensor/xview.hpp>
 
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/random.hpp"
+#include "autograd/xtensor.hpp"
 #include "data/text/pairs.hpp"
 
 namespace tapestry {
@@ -56,36 +60,32 @@ Tokens read_graph(const Adjacency& graph) {
   return tokens;
 }
 
-// Subtracts the mean of each row and column of n × n numbers; rounding errors become 0.
-void center(std::vector<double>& matrix, std::size_t n) {
-  std::vector<double> means(n);
-  for (std::size_t i = 0; i < n * n; ++i) means[i / n] += matrix[i] / static_cast<double>(n);
-  const double mean = std::accumulate(means.begin(), means.end(), 0.0) / static_cast<double>(n);
-  for (std::size_t i = 0; i < n * n; ++i) {
-    matrix[i] += mean - means[i / n] - means[i % n];
-    if (std::abs(matrix[i]) < 1e-12 * std::abs(mean)) matrix[i] = 0;
-  }
+// Subtracts the mean of each row and column of a symmetric matrix; rounding errors become 0.
+void center(Array& matrix) {
+  auto values = xtensor_view<double, 2>(matrix);
+  const xt::xtensor<double, 1> means = xt::mean(values, {0});
+  const double mean = xt::mean(means)();
+  values += mean - means - xt::view(means, xt::all(), xt::newaxis());
+  xt::filtration(values, xt::abs(values) < 1e-12 * std::abs(mean)) = 0;
 }
 
 // Turns the products of n rows into exp(-d²), d being their distance relative to the mean one.
-void to_gaussian(std::vector<double>& matrix, std::size_t n) {
-  std::vector<double> lengths(n);
-  for (std::size_t i = 0; i < n; ++i) lengths[i] = matrix[i * n + i];
-  double mean = 0;
-  for (std::size_t i = 0; i < n * n; ++i) {
-    matrix[i] = std::max(0.0, lengths[i / n] + lengths[i % n] - 2 * matrix[i]);
-    mean += matrix[i] / static_cast<double>(n * n);
-  }
-  for (double& squared : matrix) squared = std::exp(mean > 0 ? -squared / mean : 0);
+void to_gaussian(Array& products) {
+  auto values = xtensor_view<double, 2>(products);
+  const xt::xtensor<double, 1> lengths = xt::diagonal(values);
+  const xt::xtensor<double, 2> squared =
+      xt::maximum(0.0, lengths + xt::view(lengths, xt::all(), xt::newaxis()) - 2.0 * values);
+  const double mean = xt::mean(squared)();
+  xt::noalias(values) = xt::exp(squared * (mean > 0 ? -1 / mean : 0));
 }
 
 // Returns the sum over pairs of examples, which `order` gives other targets; both are symmetric.
-double criterion(const std::vector<double>& inputs, const std::vector<double>& targets,
-                 const std::vector<std::size_t>& order) {
+double criterion(const Array& inputs, const Array& targets, const std::vector<std::size_t>& order) {
   const std::size_t n = order.size();
+  const auto x = inputs.values<double>(), y = targets.values<double>();
   double sum = 0;
   for (std::size_t i = 0; i < n; ++i)
-    for (std::size_t j = 0; j < i; ++j) sum += inputs[i * n + j] * targets[order[i] * n + order[j]];
+    for (std::size_t j = 0; j < i; ++j) sum += x[i * n + j] * y[order[i] * n + order[j]];
   return sum;
 }
 
@@ -123,19 +123,15 @@ Array rows_of(const std::vector<Array>& examples) {
 
 void standardize(Array& rows) {
   constexpr double most = 5;  // so that no rare value decides
-  const std::int64_t n = rows.dim(0), D = rows.dim(1);
-  const auto x = rows.mutable_values<float>();
-  for (std::int64_t d = 0; d < D; ++d) {
-    double mean = 0, squares = 0;
-    for (std::int64_t i = 0; i < n; ++i) mean += x[i * D + d] / static_cast<double>(n);
-    for (std::int64_t i = 0; i < n; ++i) squares += std::pow(x[i * D + d] - mean, 2);
-    const double scale = squares > 0 ? std::sqrt(static_cast<double>(n) / squares) : 0;
-    for (std::int64_t i = 0; i < n; ++i)
-      x[i * D + d] = static_cast<float>(std::clamp((x[i * D + d] - mean) * scale, -most, most));
-  }
+  auto values = xtensor_view<float, 2>(rows);
+  const xt::xtensor<double, 1> means = xt::mean<double>(values, {0});
+  const xt::xtensor<double, 2> centered = values - means;
+  const xt::xtensor<double, 1> variances = xt::mean(centered * centered, {0});
+  const xt::xtensor<double, 1> scales = xt::where(variances > 0, 1 / xt::sqrt(variances), 0.0);
+  xt::noalias(values) = xt::cast<float>(xt::clip(centered * scales, -most, most));
 }
 
-std::vector<double> similarities(const std::vector<Array>& examples) {
+Array similarities(const std::vector<Array>& examples) {
   const bool of_tokens = examples.front().dtype() == DType::int32;
   Array rows = rows_of(examples);
   if (!of_tokens) standardize(rows);
@@ -143,9 +139,8 @@ std::vector<double> similarities(const std::vector<Array>& examples) {
   Array products({n, n});
   multiply_matrices({.m = n, .n = n, .k = rows.dim(1), .transpose_b = true},
                     {{rows.raw(), rows.raw(), products.mutable_raw()}});
-  const auto values = products.values<float>();
-  std::vector<double> matrix(values.begin(), values.end());
-  if (!of_tokens) to_gaussian(matrix, n);
+  Array matrix = products.to(DType::float64);
+  if (!of_tokens) to_gaussian(matrix);
   return matrix;
 }
 
@@ -163,14 +158,13 @@ double Dependence::deviations() const {
   return squares > 0 ? (given - mean) / std::sqrt(squares) : 0;
 }
 
-Dependence dependence(std::vector<double> inputs, std::vector<double> targets, std::uint64_t seed) {
-  const auto n = static_cast<std::size_t>(std::sqrt(static_cast<double>(inputs.size())) + 0.5);
-  center(inputs, n);
-  center(targets, n);
-  std::vector<std::size_t> order(n);
+Dependence dependence(Array inputs, Array targets, std::uint64_t seed) {
+  center(inputs);
+  center(targets);
+  std::vector<std::size_t> order(inputs.dim(0));
   std::iota(order.begin(), order.end(), std::size_t{0});
   Dependence found{.given = criterion(inputs, targets, order)};
-  for (std::size_t i = 0; i < n; ++i) found.variety += targets[i * n + i];
+  found.variety = xt::sum(xt::diagonal(xtensor_view<double, 2>(targets)))();
   Random random(seed, Stream::eval);
   for (double& value : found.random) {
     random.shuffle(order);

@@ -22,9 +22,9 @@ Array rows_of(const std::vector<Array>& examples);
 // Subtracts the mean of each column and divides by its deviation; limits values to ±5.
 void standardize(Array& rows);
 
-// Returns how similar each two of n examples are, (n · n) row by row: the product of their token
+// Returns how similar each two of n examples are, (n, n) float64: the product of their token
 // counts, or a Gaussian kernel of their standardized numbers, as wide as their mean distance.
-std::vector<double> similarities(const std::vector<Array>& examples);
+Array similarities(const std::vector<Array>& examples);
 
 // How strongly targets depend on inputs: the Hilbert-Schmidt independence criterion of both
 // similarities (Gretton et al. 2005, "Measuring Statistical Dependence with Hilbert-Schmidt
@@ -40,6 +40,7 @@ struct Dependence {
   double deviations() const;  // how far `given` is above random pairs, in their deviations
 };
 
-Dependence dependence(std::vector<double> inputs, std::vector<double> targets, std::uint64_t seed);
+// `inputs` and `targets`: similarities of the same examples, which are centered in place.
+Dependence dependence(Array inputs, Array targets, std::uint64_t seed);
 
 }  // namespace tapestry

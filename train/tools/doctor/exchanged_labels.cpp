@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <xtensor/xmath.hpp>
+#include <xtensor/xnorm.hpp>
+#include <xtensor/xview.hpp>
 
+#include "autograd/xtensor.hpp"
 #include "train/tools/doctor/check.hpp"
 #include "train/tools/doctor/dependence.hpp"
 
@@ -35,31 +39,22 @@ void read_labeled(const Dataset& data, Labeled& into) {
 // The mean of a class's rows, and how far it is from the true one (its standard error).
 struct ClassMean {
   double examples = 0, error = 0;
-  std::vector<double> mean{};
-  double distance(const ClassMean& other) const {
-    double sum = 0;
-    for (std::size_t d = 0; d < mean.size(); ++d) sum += std::pow(mean[d] - other.mean[d], 2);
-    return std::sqrt(sum);
-  }
+  xt::xtensor<double, 1> mean{};
+  double distance(const ClassMean& other) const { return xt::norm_l2(mean - other.mean)(); }
 };
 using ClassMeans = std::map<std::int32_t, ClassMean>;
 
 ClassMeans class_means(const Array& rows, std::span<const std::int32_t> labels,
                        std::size_t first_row) {
-  const auto D = static_cast<std::size_t>(rows.dim(1));
+  std::map<std::int32_t, std::vector<std::size_t>> members;
+  for (std::size_t i = 0; i < labels.size(); ++i) members[labels[i]].push_back(first_row + i);
+  const auto all = xtensor_view<float, 2>(rows);
   ClassMeans classes;
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    ClassMean& own = classes[labels[i]];
-    own.mean.resize(D);
-    ++own.examples;
-    for (const float x : rows.values<float>().subspan((first_row + i) * D, D)) own.error += x * x;
-    for (std::size_t d = 0; d < D; ++d)
-      own.mean[d] += rows.values<float>()[(first_row + i) * D + d];
-  }
-  for (auto& [label, own] : classes) {
-    for (double& x : own.mean) x /= own.examples;
-    for (const double x : own.mean) own.error -= own.examples * x * x;
-    own.error = std::sqrt(std::max(0.0, own.error) / (own.examples * own.examples));
+  for (const auto& [label, of_class] : members) {
+    const xt::xtensor<double, 2> own = xt::view(all, xt::keep(of_class), xt::all());
+    const xt::xtensor<double, 1> mean = xt::mean(own, {0});
+    const auto examples = static_cast<double>(of_class.size());
+    classes[label] = {examples, xt::norm_l2(own - mean)() / examples, mean};
   }
   return classes;
 }
@@ -69,13 +64,6 @@ struct MovedClass {
   std::int32_t like = 0;
   double share = 0;  // of its examples
 };
-
-double dot_of_differences(const ClassMean& a, const ClassMean& b, const ClassMean& from) {
-  double sum = 0;
-  for (std::size_t d = 0; d < from.mean.size(); ++d)
-    sum += (a.mean[d] - from.mean[d]) * (b.mean[d] - from.mean[d]);
-  return sum;
-}
 
 // Examples of another class move the mean of a class toward that class, by their share of the
 // distance. Returns the class with the largest share, if the mean moved that way by more than
@@ -91,7 +79,7 @@ std::optional<MovedClass> find_moved(std::int32_t label, const ClassMean& of_spl
   for (const auto& [other, mean] : training) {
     const double between = mean.distance(own);
     if (other == label || between == 0) continue;
-    const double along = dot_of_differences(of_split, mean, own) / between;
+    const double along = xt::sum((of_split.mean - own.mean) * (mean.mean - own.mean))() / between;
     const double aside = std::sqrt(std::max(0.0, moved * moved - along * along));
     const double share = along / between;
     if (share >= least_share && aside <= moved / 2 && (!best || share > best->share))

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
-#include <numeric>
 #include <stdexcept>
 #include <vector>
 
@@ -22,31 +21,24 @@ namespace {
 
 constexpr std::int64_t least_steps = 5;
 
-double sum_of(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0);
-}
-
-double mean_of(const std::vector<double>& values) {
-  return sum_of(values) / static_cast<double>(values.size());
-}
-
 // Returns the seconds of all batches, estimated by the mean of those that the seconds allow. The
 // first one creates buffers and counts by itself.
 double measure_evaluation(Task& task, const Dataset& data, const Config& config, double seconds) {
   const std::int64_t batches = evaluation_batches(data, config);
   std::vector<double> times;
-  double first = 0;
-  for (std::int64_t i = 0; i < batches && (i < 2 || first + sum_of(times) < seconds); ++i) {
+  double first = 0, spent = 0;
+  for (std::int64_t i = 0; i < batches && (i < 2 || spent < seconds); ++i) {
     const double time = time_once([&] {
       const std::vector<std::int64_t> examples = evaluation_batch(data, config, i);
       evaluate_batch(task, data.batch(examples), examples, config);
     });
+    spent += time;
     if (i == 0)
       first = time;
     else
       times.push_back(time);
   }
-  return times.empty() ? first : first + mean_of(times) * static_cast<double>(batches - 1);
+  return times.empty() ? first : first + estimate_of(times).mean * static_cast<double>(batches - 1);
 }
 
 // Returns the seconds that so many bytes take, measured by a part of them in a file without a name;
