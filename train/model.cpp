@@ -73,7 +73,7 @@ WritingOptions writing_options(const GenerationOptions& options) {
 
 // Loads a model without its data. Throws InputError if its task has no methods here.
 TrainedModel load_usable(const std::string& run) {
-  const Checkpoint checkpoint = trained_head(run);
+  const Checkpoint checkpoint = load_trained_metadata(run);
   const Config config = config_of(checkpoint);
   std::vector<std::string> usable;
   for (const auto& [name, spec] : task_registry())

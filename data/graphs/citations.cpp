@@ -10,7 +10,7 @@
 #include "data/graphs/node_graph.hpp"
 #include "data/input_file.hpp"
 #include "data/option_error.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 
 // The format of LINQS (https://linqs.org/datasets): a folder with one NAME.content, whose lines
 // have a paper's name, its features and its class, and one NAME.cites, whose lines have the names

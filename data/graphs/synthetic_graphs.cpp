@@ -7,6 +7,7 @@
 #include "autograd/check.hpp"
 #include "data/graphs/node_graph.hpp"
 #include "data/input_file.hpp"
+#include "data/text/printable.hpp"
 #include "data/text/text.hpp"
 #include "data/validation_split.hpp"
 

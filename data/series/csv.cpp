@@ -9,7 +9,7 @@
 #include "data/input_file.hpp"
 #include "data/option_error.hpp"
 #include "data/series/series.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 
 namespace tapestry {
 namespace {

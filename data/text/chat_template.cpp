@@ -7,7 +7,7 @@
 #include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/text/chat_encoder.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 
 namespace tapestry {
 namespace {

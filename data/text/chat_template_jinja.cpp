@@ -4,7 +4,7 @@
 
 #include "autograd/check.hpp"
 #include "data/text/chat_template.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 
 // Templates are written in Jinja in one form: it sets variables for the texts first, and the rest
 // is the same for all templates, so that it can be read back without being executed.

@@ -8,6 +8,7 @@
 #include "autograd/random.hpp"
 #include "data/input_file.hpp"
 #include "data/option_error.hpp"
+#include "data/text/printable.hpp"
 
 namespace tapestry {
 namespace {

@@ -9,6 +9,7 @@
 #include "autograd/check.hpp"
 #include "autograd/dry_run.hpp"
 #include "data/option_error.hpp"
+#include "data/text/printable.hpp"
 #include "data/text/text.hpp"
 #include "data/validation_split.hpp"
 

@@ -6,6 +6,7 @@
 #include "autograd/check.hpp"
 #include "autograd/random.hpp"
 #include "data/option_error.hpp"
+#include "data/text/printable.hpp"
 #include "data/validation_split.hpp"
 
 namespace tapestry {

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "data/text/text.hpp"
 #include "tests/support/process.hpp"
 #include "train/commands/command_line.hpp"
 

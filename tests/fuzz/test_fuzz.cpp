@@ -10,7 +10,6 @@
 #include "data/images/images.hpp"
 #include "data/series/series.hpp"
 #include "data/text/pairs.hpp"
-#include "data/text/text.hpp"
 #include "tests/fuzz/target.hpp"
 #include "tests/support/process.hpp"
 

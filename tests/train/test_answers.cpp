@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "autograd/sanitizer.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "tests/support/process.hpp"
 #include "train/config/config.hpp"
 

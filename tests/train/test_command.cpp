@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "tests/support/run_here.hpp"
 #include "train/commands/command.hpp"
 

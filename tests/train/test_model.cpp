@@ -291,7 +291,7 @@ TEST_CASE("model: to load it takes the memory of its parameters, without the opt
   const RunFixture fixture;
   fixture.must_train("text", "run", {"model.width=128", "train.steps=2"});
   const std::string path = fixture.folder.path("run");
-  const std::int64_t bytes = 4 * count_parameters(load_checkpoint_head(fixture.best("run")));
+  const std::int64_t bytes = 4 * count_parameters(load_checkpoint_metadata(fixture.best("run")));
   const auto before = static_cast<std::int64_t>(memory_use().bytes_in_use);
   reset_peak_memory();
   const Model model(path);

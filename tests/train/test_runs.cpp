@@ -242,7 +242,7 @@ TEST_CASE("bug: a best model that was copied from another run was taken for the 
     check_all_refuse(given, {"run/best.safetensors: parameters_xxh3 of step 40 is " + found,
                              "metrics.jsonl recorded " + recorded, "put back the run's own"});
   put(fixture.best("longer"), fixture.best("run"));
-  REQUIRE(load_checkpoint_head(fixture.best("run")).state.step == 35);
+  REQUIRE(load_checkpoint_metadata(fixture.best("run")).state.step == 35);
   check_all_refuse(run, {"is of step 35, and metrics.jsonl has no evaluation of it"});
   fs::remove(fixture.best("run"));
   put(fixture.checkpoint("other"), fixture.checkpoint("run"));
@@ -295,7 +295,7 @@ TEST_CASE("training: a model whose evaluation was recorded without its checksum 
   check_says(refused.err, {"run/metrics.jsonl:", ": the evaluation of step ",
                            " has no parameters_xxh3: the record is damaged"});
   std::filesystem::remove(fixture.folder.path("run/metrics.jsonl"));
-  CHECK(fixture.eval("run")["step"] == load_checkpoint_head(fixture.best("run")).state.step);
+  CHECK(fixture.eval("run")["step"] == load_checkpoint_metadata(fixture.best("run")).state.step);
 }
 
 TEST_CASE("bug: a sample written to a device or a link replaced it") {

@@ -27,7 +27,7 @@ TEST_CASE("bug: verify: what is missing, damaged or changed was called other bit
 
   // The line of the best evaluation was taken out: its loss can no longer be told.
   std::string others;
-  const auto best_step = load_checkpoint_head(run + "/best.safetensors").state.step;
+  const auto best_step = load_checkpoint_metadata(run + "/best.safetensors").state.step;
   for (const std::string& line : lines_of(lines))
     if (const Json read = Json::parse(line); read["split"] != "val" || read["step"] != best_step)
       others += line + "\n";

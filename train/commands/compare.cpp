@@ -2,7 +2,7 @@
 #include <cmath>
 #include <set>
 
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/compare_json.hpp"
 #include "train/run/terminal.hpp"

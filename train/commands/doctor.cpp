@@ -3,7 +3,7 @@
 
 #include "autograd/clock.hpp"
 #include "data/json.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
 #include "train/commands/training_config.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "layers/adapters.hpp"
 #include "train/commands/command.hpp"
 #include "train/config/keys.hpp"

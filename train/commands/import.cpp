@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "train/commands/command.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/run_lock.hpp"

@@ -3,7 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "data/json.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "train/commands/command.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/terminal.hpp"

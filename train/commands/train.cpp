@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "autograd/parallel.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/training_config.hpp"
 #include "train/config/config_document.hpp"

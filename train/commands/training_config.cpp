@@ -10,7 +10,7 @@ namespace {
 
 // Returns the part of a run's config that its weights depend on: task, model and tokenizer.
 ConfigDocument model_of(const std::string& run) {
-  const Checkpoint head = trained_head(run);
+  const Checkpoint head = load_trained_metadata(run);
   const Config config = config_of(head);
   const std::string text =
       fmt::format("task = {}\n{}", to_toml(Value(config[key::task])),

@@ -5,7 +5,7 @@
 #include "autograd/check.hpp"
 #include "autograd/clock.hpp"
 #include "data/json.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "train/commands/command.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/terminal.hpp"

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "train/commands/command.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/lines.hpp"

@@ -8,7 +8,7 @@
 #include <ranges>
 #include <utility>
 
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 
 namespace tapestry {
 namespace {

@@ -141,7 +141,7 @@ inline const Key<std::int64_t> early_stopping{
     0,
     "evaluations without improvement after which the training stops; 0: never",
     {.low = 0, .may_change_on_resume = true}};
-inline const Key<double> min_delta{
+inline const Key<double> least_gain{
     "train.least_gain",
     0,
     "smallest decrease of the validation loss that counts as an improvement",

@@ -16,8 +16,8 @@
 
 namespace tapestry {
 
-// What a rank has of the sum in the end: all of it, or only its own share, for an optimiser that
-// moves no more than that (ZeRO, Rajbhandari et al. 2019, arXiv 1910.02054, stage 1).
+// What a rank keeps of the sum: all of it, or its own shard only, for an optimizer that updates no
+// more than that (ZeRO, Rajbhandari et al. 2019, arXiv 1910.02054, stage 1).
 enum class Kept { all, own_shard };
 
 struct GradientSumOptions {
@@ -25,53 +25,56 @@ struct GradientSumOptions {
   Kept kept = Kept::all;
 };
 
-// The sum of the gradients of a step's parts. The order of the additions depends on the number of
-// parts alone, so that its bits are the same on any number of ranks (order.hpp). A slice of a
-// gradient leaves for the rank that owns it as soon as the backward pass of the last part that it
-// is summed over is done with it; the owner adds the slices of all ranks and passes the sum on.
+// Sums the gradients of a step's micro-batches over all ranks. The order of the additions depends
+// on the number of micro-batches only, so that the sum has the same bits on any number of ranks
+// (order.hpp). A slice of a gradient is sent to the rank that owns it as soon as the backward pass
+// of this rank's last micro-batch has computed it; the owner adds the slices of all ranks and sends
+// the sum to the others. One process sends nothing.
 //
-//   GradientSum sum(ranks, model.parameters(), {.parts = 8});
-//   for (std::int64_t part = sum.first(); part < sum.last(); ++part) {
+//   GradientSum sum(ranks, model.parameters(), {.micro_batches = 8});
+//   for (std::int64_t i = sum.first(); i < sum.last(); ++i) {
 //     Tape tape;
-//     sum.add(tape, loss_of(part), 1.0 / batch_size);
+//     sum.add(tape, loss_of_micro_batch(i), 1.0 / batch_size);
 //   }
 //   const Gradients gradients = sum.finish();
 //   optimizer.step(gradients, learning_rate, sum.clip(1.0).scale);
 class GradientSum final {
  public:
-  // By all, with the same parameters. They and the ranks outlive it. std::invalid_argument for
-  // fewer parts than ranks.
+  // Called by all ranks, with the same parameters; these and `ranks` outlive the sum. Throws
+  // std::invalid_argument for fewer micro-batches than ranks.
   GradientSum(Ranks& ranks, const std::vector<Parameter*>& parameters,
               const GradientSumOptions& options);
   ~GradientSum();
   GradientSum(const GradientSum&) = delete;
   GradientSum& operator=(const GradientSum&) = delete;
 
-  // The parts of a step that are this rank's: [first, last).
+  // Return the micro-batches of a step that this rank computes: [first, last).
   std::int64_t first() const { return plan_.range.first; }
   std::int64_t last() const { return plan_.range.last; }
 
-  // Adds seed · d(loss)/d(parameters) of the next part, by the tape's backward pass.
+  // Adds seed · d(loss)/d(parameters) of the next micro-batch, by the tape's backward pass.
   void add(Tape& tape, const Tensor& loss, double seed);
 
-  // By all, when each has added its parts. A parameter that no part of this rank gave a gradient
-  // has none where the rank is alone, and is std::invalid_argument, which names it, where not.
+  // Returns the sum; called by all ranks after each has added its micro-batches. A parameter
+  // without a gradient is left out by one process; with several ranks std::invalid_argument names
+  // it.
   Gradients finish();
 
-  // By all: of the sum that finish() returned.
+  // Returns the norm of the sum that finish() returned, and the factor that limits it; called by
+  // all ranks.
   Clip clip(double limit);
 
-  // The share that is this rank's, of the parameters without the fixed ones.
+  // Returns this rank's shard of the trained parameters.
   const std::vector<ArrayPart>& own_shard() const { return own_; }
 
-  // By all: every rank's share of some arrays, one a parameter, goes to all ranks, or to rank 0
-  // alone. `place` says where a part of one of the arrays is kept.
+  // Sends every rank's shard of some arrays, one per parameter, to all ranks or to rank 0; called
+  // by all ranks. `place` returns the memory of a part of one of the arrays.
   enum class To { all, first };
   void exchange(const std::function<std::span<std::byte>(const ArrayPart&)>& place, To to,
                 std::string_view what);
 
-  // Of all steps: from the first gradient that left until the sum was there; and how long of that
-  // finish() waited, while nothing was computed.
+  // Return seconds of all steps: from the first slice that was sent to the complete sum, and those
+  // of them in which finish() waited while nothing was computed.
   double seconds_under_way() const { return seconds_under_way_; }
   double seconds_waited() const { return seconds_waited_; }
 
@@ -103,7 +106,7 @@ class GradientSum final {
   std::vector<std::vector<Array>> stack_;                        // sums to which more is added here
   std::vector<std::vector<Array>> sums_;  // to which nothing is; the first becomes the whole sum
   std::size_t sum_ = 0;                   // of sums_, the next one
-  std::vector<bool> given_;               // whether a part gave the parameter a gradient
+  std::vector<bool> given_;               // whether a micro-batch gave the parameter a gradient
   std::vector<double> squares_;           // of each fragment that this rank has the sum of
   std::atomic<std::int64_t> left_ = 0;    // slices that are not there yet
   double first_left_s_ = 0;               // when the step's first gradient was given away

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "autograd/check.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 
 namespace tapestry {
 namespace {

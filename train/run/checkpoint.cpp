@@ -228,13 +228,13 @@ Checkpoint described(Checkpoint checkpoint) {
 }  // namespace
 
 Checkpoint load_checkpoint(const std::string& path) {
-  Checkpoint checkpoint = load_checkpoint_head(path);
+  Checkpoint checkpoint = load_checkpoint_metadata(path);
   for (const SafetensorsEntry& entry : checkpoint.reader->entries())
     checkpoint.file.tensors.emplace_back(entry.name, checkpoint.reader->read(entry));
   return checkpoint;
 }
 
-Checkpoint load_checkpoint_head(const std::string& path) {
+Checkpoint load_checkpoint_metadata(const std::string& path) {
   auto reader = std::make_shared<SafetensorsReader>(path);
   auto metadata = reader->metadata();
   return described({.path = path,

@@ -73,7 +73,7 @@ void save_weights(const WriteParts& write, Task& task, const Config& config);
 // Return a checkpoint with its tensors, or without them: these are read when they are restored.
 // Throw InputError, which names the file, if it is damaged or not a checkpoint.
 Checkpoint load_checkpoint(const std::string& path);
-Checkpoint load_checkpoint_head(const std::string& path);
+Checkpoint load_checkpoint_metadata(const std::string& path);
 
 // Returns the checksum of all metadata but "xxh3", which is this checksum.
 std::string metadata_checksum(std::map<std::string, std::string> metadata);

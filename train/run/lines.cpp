@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "data/input_file.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 
 namespace tapestry {
 namespace {

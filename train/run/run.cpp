@@ -10,7 +10,7 @@
 #include <set>
 
 #include "data/input_file.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "train/run/atomic_file.hpp"
 #include "train/run/lines.hpp"
 
@@ -174,14 +174,14 @@ std::optional<Checkpoint> latest_checkpoint(const Run& run) {
   std::optional<Checkpoint> latest;
   for (const std::string& path : {run.best(), run.checkpoint()}) {
     if (!fs::exists(path)) continue;
-    Checkpoint found = load_checkpoint_head(path);
+    Checkpoint found = load_checkpoint_metadata(path);
     expect_recorded(found);
     if (!latest || found.state.step >= latest->state.step) latest = std::move(found);
   }
   return latest;
 }
 
-Checkpoint trained_head(const std::string& path) {
+Checkpoint load_trained_metadata(const std::string& path) {
   const Run run(path);
   std::error_code unseen;
   std::string file = path;
@@ -189,14 +189,14 @@ Checkpoint trained_head(const std::string& path) {
     expect_run(run, {run.best(), run.checkpoint()});
     file = fs::exists(run.best(), unseen) ? run.best() : run.checkpoint();
   }
-  Checkpoint head = load_checkpoint_head(file);
+  Checkpoint head = load_checkpoint_metadata(file);
   expect_recorded(head);
   return head;
 }
 
 TrainedModel load_trained(const std::string& run, const std::vector<std::string>& overrides,
                           bool needs_data) {
-  const Checkpoint head = trained_head(run);
+  const Checkpoint head = load_trained_metadata(run);
   return load_trained(head, config_of(head, overrides), needs_data);
 }
 

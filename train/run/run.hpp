@@ -75,7 +75,7 @@ std::optional<Checkpoint> latest_checkpoint(const Run& run);
 
 // Returns the checkpoint that RUN means, also without tensors: of a folder its best, or the last if
 // there is no best; or the file itself. Throws as latest_checkpoint does, and as expect_run does.
-Checkpoint trained_head(const std::string& run);
+Checkpoint load_trained_metadata(const std::string& run);
 
 // A trained model that can be used.
 struct TrainedModel {
@@ -84,7 +84,8 @@ struct TrainedModel {
   TrainingState state;
 };
 
-// Return the model of trained_head(run), or of a checkpoint. `overrides` change its config.
+// Return the model of load_trained_metadata(run), or of a checkpoint. `overrides` change its
+// config.
 TrainedModel load_trained(const std::string& run, const std::vector<std::string>& overrides,
                           bool needs_data);
 TrainedModel load_trained(const Checkpoint& checkpoint, Config config, bool needs_data);

@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "autograd/check.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "train/run/atomic_file.hpp"
 
 namespace tapestry {

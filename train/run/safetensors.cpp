@@ -11,7 +11,7 @@
 #include "autograd/float16.hpp"
 #include "data/input_file.hpp"
 #include "data/json.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "train/run/atomic_file.hpp"
 
 namespace tapestry {

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 
 namespace tapestry {
 namespace {

@@ -7,12 +7,13 @@ namespace tapestry {
 std::string release();  // "0.1.0"
 std::string version();  // "0.1.0 (commit 4e34a53)", of the commit it was built from, where known
 
-// What a training's bits depend on beside its config and data: instruction level and engines, as
-// "x86-64-v4, 14x32 tiles, oneDNN 3.7.2 (AMX)".
+// Returns what the bits of a training depend on besides its config and data: instruction level and
+// matrix kernels, as "x86-64-v4, 14x32 tiles, oneDNN 3.7.2 (AMX)". Files of a run call it
+// "engines".
 std::string backends();
 
 std::string library_checksum();  // of the library's file: another build has another
 
-std::string machine();  // engines() and the number of threads
+std::string machine();  // backends() and the number of threads
 
 }  // namespace tapestry

@@ -26,7 +26,7 @@ std::unique_ptr<Task> begin_task(const Config& config, Weights weights) {
   if (weights == Weights::dry_run) dry_run.emplace();
   if (config[key::from].empty())
     return make_task({.config = config, .assumes_text = weights == Weights::dry_run});
-  const Checkpoint start = trained_head(config[key::from]);
+  const Checkpoint start = load_trained_metadata(config[key::from]);
   expect_same_scale(config_of(start), config);
   std::unique_ptr<Task> task = make_task(start, config);
   if (weights == Weights::there)

@@ -36,7 +36,7 @@ class Callback {
   virtual void exchange_weights() {}
 
   // Called before the evaluation of this step. The model may be inspected.
-  virtual void on_evaluation(std::int64_t /*step*/) {}
+  virtual void before_evaluation(std::int64_t /*step*/) {}
   // Takes the metrics of a step or an evaluation.
   virtual void on_metrics(const MetricsLine&) {}
   // Called before a checkpoint is written: records have to be on the disk before it.

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "data/input_file.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/atomic_file.hpp"
 

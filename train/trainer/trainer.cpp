@@ -96,7 +96,7 @@ Metrics Trainer::train() {
   for (const auto& callback : callbacks_) callback->on_begin(state_.step, !state_.evaluation_due);
   Metrics last;
   if (state_.evaluation_due) {
-    last = evaluate();
+    last = evaluate_and_record();
     saved_step_ = -1;  // the checkpoint does not have it
   }
   while (state_.step < steps && !is_stopped() && !is_ended()) {
@@ -105,7 +105,7 @@ Metrics Trainer::train() {
     state_.evaluation_due = is_evaluated(state_.step, config_);
     if (state_.evaluation_due) {
       inspect();
-      last = evaluate();
+      last = evaluate_and_record();
     }
     if (state_.step == steps || is_due(state_.step, config_[key::checkpoint_every]))
       save_checkpoint_of_step();
@@ -190,13 +190,13 @@ class Trainer::ExchangedWeights final {
   const std::vector<std::shared_ptr<Callback>>& callbacks_;
 };
 
-// Calls on_evaluation, whose time does not count for the throughput. The other ranks wait for rank
-// 0, which has the callbacks.
+// Calls before_evaluation, whose time does not count for the throughput. The other ranks wait for
+// rank 0, which has the callbacks.
 void Trainer::inspect() {
   const double before = now_s();
   ranks_.agree("the inspection", [&] {
     const ExchangedWeights exchanged(callbacks_);
-    for (const auto& callback : callbacks_) callback->on_evaluation(state_.step);
+    for (const auto& callback : callbacks_) callback->before_evaluation(state_.step);
   });
   units_from_s_ += now_s() - before;
 }
@@ -249,7 +249,7 @@ MetricsLine Trainer::evaluation_line() {
 
 // Evaluates the validation split, whose time does not count for the throughput, and keeps the best
 // model. Returns the metrics; empty if stopped.
-Metrics Trainer::evaluate() try {
+Metrics Trainer::evaluate_and_record() try {
   const double before = now_s();
   const MetricsLine line = evaluation_line();
   is_told_to_stop_ |= line.values.empty();

@@ -56,7 +56,7 @@ class Trainer {
   void update(const ComputedStep& computed);
   void record_training(const MetricSums& averages);
   void record(const MetricsLine& line);
-  Metrics evaluate();
+  Metrics evaluate_and_record();
   void inspect();
   bool is_stopped() const;
   bool is_ended() const;

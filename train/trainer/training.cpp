@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "autograd/kernels/matmul.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/session.hpp"
 #include "train/run/signals.hpp"
@@ -43,11 +43,11 @@ namespace {
 
 // Returns the checkpoint to resume, if there is one: rank 0, which has locked the folder, opens the
 // run, and the other ranks read the same checkpoint.
-std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume,
-                                   Ranks& ranks) {
+std::optional<Checkpoint> open_run_on_all_ranks(const Run& run, const Config& config, bool resume,
+                                                Ranks& ranks) {
   std::optional<Checkpoint> checkpoint;
   ranks.agree("opening the run", [&] {
-    if (ranks.rank() == 0) checkpoint = tapestry::open_run(run, config, resume);
+    if (ranks.rank() == 0) checkpoint = open_run(run, config, resume);
   });
   ranks.agree("reading the checkpoint", [&] {
     if (ranks.rank() != 0 && resume) checkpoint = latest_checkpoint(run);
@@ -132,7 +132,7 @@ std::int64_t share_best(const RunLock* lock, Task& task, Ranks& ranks) {
   ranks.agree("reading the best model", [&] {
     if (!lock) return;
     lock->expect_in_place();
-    const Checkpoint checkpoint = trained_head(lock->run().folder());
+    const Checkpoint checkpoint = load_trained_metadata(lock->run().folder());
     lock->expect_in_place();  // so that the file that was opened is the run's own
     restore_parameters(checkpoint, task.model());
     step = checkpoint.state.step;
@@ -222,7 +222,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   ranks.agree("locking the run", [&] {
     if (writes) lock.emplace(run, options.resume ? RunLock::Folder::find : RunLock::Folder::make);
   });
-  std::optional<Checkpoint> checkpoint = open_run(run, config, options.resume, ranks);
+  std::optional<Checkpoint> checkpoint = open_run_on_all_ranks(run, config, options.resume, ranks);
   std::unique_ptr<Task> task;
   std::optional<Trainer> trainer;
   ranks.agree("reading the data", [&] {

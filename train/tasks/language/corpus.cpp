@@ -115,7 +115,7 @@ Corpus read_corpus(const TaskSetup& setup) {
     case CorpusKind::text:
       if (setup.assumes_text && assumed_text(setup.config))
         return assume_text(setup.config, std::move(known));
-      return read_text(setup.config, std::move(known));
+      return read_text_corpus(setup.config, std::move(known));
     case CorpusKind::names:
       return read_names(setup.config, std::move(known));
     case CorpusKind::conversations:

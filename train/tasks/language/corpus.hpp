@@ -113,7 +113,7 @@ const std::string& text_path(const Config& config);
 std::int64_t training_share(const Config& config, std::int64_t n);
 
 // Return the corpus with data. `known` has the tokenizer of a trained model, or none.
-Corpus read_text(const Config& config, Corpus known);
+Corpus read_text_corpus(const Config& config, Corpus known);
 Corpus assume_text(const Config& config, Corpus known);  // of the size that assumed_text names
 Corpus read_conversations(const TaskSetup& setup, Corpus known);
 

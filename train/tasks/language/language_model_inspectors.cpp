@@ -3,6 +3,7 @@
 #include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/text/conversation_dataset.hpp"
+#include "data/text/printable.hpp"
 #include "data/text/text.hpp"
 #include "train/tasks/language/decoder_inspectors.hpp"
 #include "train/tasks/language/language_model.hpp"

@@ -1,5 +1,6 @@
 #include <filesystem>
 
+#include "data/text/printable.hpp"
 #include "data/text/text.hpp"
 #include "data/text/text_encoder.hpp"
 #include "data/text/token_shards.hpp"
@@ -11,8 +12,8 @@ namespace tapestry {
 namespace {
 
 // Sets the data sets: the first `training` tokens are for training, the others for validation.
-void split(Corpus& corpus, const Config& config, std::shared_ptr<const TokenStream> tokens,
-           std::int64_t training) {
+void set_splits(Corpus& corpus, const Config& config, std::shared_ptr<const TokenStream> tokens,
+                std::int64_t training) {
   const auto part = [&](std::int64_t begin, std::int64_t end, Windows windows, const char* name) {
     return with_keys(
         config,
@@ -66,7 +67,7 @@ Corpus read_characters(const Config& config, Corpus corpus) {
       throw InputError(fmt::format("{}: {}", text.path, error.what()));
     }
   const std::int64_t training = training_share(config, std::ssize(tokens));
-  split(corpus, config, std::make_shared<const TokensInMemory>(std::move(tokens)), training);
+  set_splits(corpus, config, std::make_shared<const TokensInMemory>(std::move(tokens)), training);
   return corpus;
 }
 
@@ -94,7 +95,7 @@ Corpus read_byte_pairs(const Config& config, Corpus corpus) {
   };
   const std::int64_t training = encode(cut.before, cut.cuts_a_text);
   encode(cut.after, false);
-  split(corpus, config, std::make_shared<const TokensInMemory>(std::move(tokens)), training);
+  set_splits(corpus, config, std::make_shared<const TokensInMemory>(std::move(tokens)), training);
   return corpus;
 }
 
@@ -122,7 +123,7 @@ Corpus read_shards(const Config& config, const Corpus& known) {
   constexpr std::int64_t soon_compared = std::int64_t{1}
                                          << 30;  // larger shards: when they are read
   if (shards->stored_bytes() <= soon_compared) shards->verify();
-  split(corpus, config, shards, training_share(config, shards->size()));
+  set_splits(corpus, config, shards, training_share(config, shards->size()));
   return corpus;
 }
 
@@ -140,7 +141,7 @@ CharVocabulary made_up_vocabulary(std::int64_t size) {
 
 }  // namespace
 
-Corpus read_text(const Config& config, Corpus known) {
+Corpus read_text_corpus(const Config& config, Corpus known) {
   if (holds_shards(config[key::data_path])) return read_shards(config, known);
   const bool characters = known.tokenizer ? known.has_characters : config[key::tokenizer].empty();
   return characters ? read_characters(config, std::move(known))
@@ -155,7 +156,7 @@ Corpus assume_text(const Config& config, Corpus corpus) {
   if (!corpus.tokenizer) corpus = by_byte_pairs(config, BytePairTokenizer::load(tokenizer));
   std::vector<std::int32_t> tokens(assumed_characters);
   const std::int64_t training = training_share(config, std::ssize(tokens));
-  split(corpus, config, std::make_shared<const TokensInMemory>(std::move(tokens)), training);
+  set_splits(corpus, config, std::make_shared<const TokensInMemory>(std::move(tokens)), training);
   return corpus;
 }
 

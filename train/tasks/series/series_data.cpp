@@ -6,7 +6,7 @@
 
 #include "data/input_file.hpp"
 #include "data/json.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
 
 namespace tapestry {

@@ -9,7 +9,7 @@
 
 #include "data/input_file.hpp"
 #include "data/json.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "layers/adapters.hpp"
 #include "train/config/keys.hpp"
 #include "train/fine_tuning.hpp"

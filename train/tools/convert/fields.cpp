@@ -6,7 +6,7 @@
 
 #include "autograd/check.hpp"
 #include "data/json.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 
 namespace tapestry {
 

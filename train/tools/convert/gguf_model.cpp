@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "data/json.hpp"
-#include "data/text/text.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/new_folder.hpp"
 #include "train/tools/convert/export.hpp"

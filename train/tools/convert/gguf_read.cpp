@@ -14,7 +14,7 @@
 #include "autograd/float16.hpp"
 #include "data/input_file.hpp"
 #include "data/json.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "train/tools/convert/gguf_file.hpp"
 
 namespace tapestry {

@@ -4,6 +4,7 @@
 #include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/text/byte_pair.hpp"
+#include "data/text/printable.hpp"
 #include "data/text/text.hpp"
 #include "train/tasks/language/language_model.hpp"
 #include "train/tools/convert/import.hpp"

@@ -5,7 +5,7 @@
 #include <limits>
 #include <set>
 
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "layers/module.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/safetensors.hpp"

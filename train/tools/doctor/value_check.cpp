@@ -4,6 +4,7 @@
 
 #include "data/graphs/node_graph.hpp"
 #include "data/series/series.hpp"
+#include "data/text/printable.hpp"
 #include "data/text/text.hpp"
 #include "train/tools/doctor/check.hpp"
 

@@ -46,7 +46,7 @@ std::string tokens_of(const Checkpoint& checkpoint) {
 }
 
 ComparedRun compared(const std::string& folder, const Json& evaluation) {
-  const Checkpoint head = trained_head(folder);
+  const Checkpoint head = load_trained_metadata(folder);
   const Run run_folder(folder);
   // The config of the best model may be of an earlier, shorter session.
   const Config config = has_file(run_folder.config()) ? config_of(run_folder) : config_of(head);

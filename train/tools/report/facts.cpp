@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "data/input_file.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
 #include "train/tools/report/html.hpp"
 #include "train/tools/report/page.hpp"

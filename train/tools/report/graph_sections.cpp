@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "train/tools/report/html.hpp"
 #include "train/tools/report/page.hpp"
 

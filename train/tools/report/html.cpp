@@ -9,7 +9,7 @@
 #include <span>
 
 #include "autograd/float16.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "train/plot/render.hpp"
 
 namespace tapestry {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "train/plot/render.hpp"
 #include "train/tools/report/html.hpp"
 #include "train/tools/report/page.hpp"

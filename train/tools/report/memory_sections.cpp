@@ -3,7 +3,7 @@
 #include <cmath>
 #include <set>
 
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "train/tools/report/html.hpp"
 #include "train/tools/report/page.hpp"
 

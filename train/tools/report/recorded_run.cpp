@@ -58,7 +58,7 @@ void read_config(const Run& run, RecordedRun& recorded) {
 
 void read_model(const Run& run, RecordedRun& recorded) {
   if (!has_file(run.best()) && !has_file(run.checkpoint())) return;
-  const Checkpoint head = trained_head(run.folder());
+  const Checkpoint head = load_trained_metadata(run.folder());
   recorded.state = head.state;
   recorded.backends = head.backends;
   recorded.parameter_count = count_parameters(head);

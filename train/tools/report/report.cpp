@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <set>
 
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "train/tools/report/html.hpp"
 #include "train/tools/report/page.hpp"
 

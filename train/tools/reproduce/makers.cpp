@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "autograd/parallel.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/version.hpp"
 #include "train/tools/reproduce/verify.hpp"

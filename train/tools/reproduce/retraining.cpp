@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "data/input_file.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
 #include "train/measure/machine.hpp"
 #include "train/trainer/begin_task.hpp"
@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::optional<Checkpoint> head_of(const std::string& path) {
-  return has_file(path) ? std::optional(load_checkpoint_head(path)) : std::nullopt;
+  return has_file(path) ? std::optional(load_checkpoint_metadata(path)) : std::nullopt;
 }
 
 // Returns the run's config with overrides that do not change its bits.

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "data/input_file.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/lines.hpp"
 #include "train/tools/reproduce/retraining.hpp"
@@ -269,7 +269,7 @@ Checkpoint given_beginning(const Retraining& again, const std::string& path) {
   std::error_code unseen;
   expect_input(std::filesystem::exists(path, unseen),
                "--from {}: not there; expected start, best, checkpoint, or the path of one", path);
-  Checkpoint given = load_checkpoint_head(path);
+  Checkpoint given = load_checkpoint_metadata(path);
   again.expect_trained_alike(given);
   return given;
 }

@@ -5,7 +5,7 @@
 
 #include "autograd/profile.hpp"
 #include "data/json.hpp"
-#include "data/text/text.hpp"
+#include "data/text/printable.hpp"
 #include "train/measure/machine.hpp"
 #include "train/trainer/callbacks/callbacks.hpp"
 

@@ -58,7 +58,7 @@ class TensorBoard final : public Callback {
     for (const auto& [name, value] : line.values)
       file_->add_scalar(line.step, name + "/" + line.split, value);
   }
-  void on_evaluation(std::int64_t step) override {
+  void before_evaluation(std::int64_t step) override {
     if (budget_.allows_one())
       budget_.spend_on([&] {
         show_weights(step);

@@ -38,7 +38,7 @@ class SamplesFile final : public Callback {
     });
   }
   // A model that diverges may fail in any way; that does not end its training.
-  void on_evaluation(std::int64_t step) override try {
+  void before_evaluation(std::int64_t step) override try {
     if (!budget_.allows_one()) return;
     budget_.spend_on([&] {
       const Sample sample = sample_now(config_, task_, most_kept_text);

@@ -1,0 +1,71 @@
+#include "data/text/printable.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "data/input_file.hpp"
+
+namespace tapestry {
+namespace {
+
+// Returns whether no terminal shows the code point as a character: controls, line separators, and
+// characters that change the direction of the text.
+bool is_hidden(char32_t point) {
+  return point < 0x20 || (point >= 0x7F && point < 0xA0) || point == 0x061C ||
+         (point >= 0x200E && point <= 0x200F) || (point >= 0x2028 && point <= 0x202E) ||
+         (point >= 0x2066 && point <= 0x2069);
+}
+
+bool ends_line(std::string_view rest) { return rest.starts_with('\n') || rest.starts_with("\r\n"); }
+
+std::string without_hidden(std::string_view text, bool keeps_lines) {
+  std::string result;
+  for (std::size_t offset = 0; offset < text.size();) {
+    const std::string_view rest = text.substr(offset);
+    const auto [point, bytes] = code_point_at(text, offset);
+    const bool kept = keeps_lines && (rest.front() == '\t' || ends_line(rest));
+    if (bytes == 0 || (point < 0x20 && !kept))
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(rest.front()));
+    else if (is_hidden(point) && !kept)
+      result += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(point));
+    else
+      result += rest.substr(0, bytes);
+    offset += std::max(bytes, 1);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) { return without_hidden(text, false); }
+
+std::string printable_lines(std::string_view text) { return without_hidden(text, true); }
+
+std::string printable_beginning(std::string_view text) {
+  constexpr std::size_t most = 200;
+  if (text.size() <= most) return printable(text);
+  std::size_t end = most;
+  while (end > most - 4 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return printable(text.substr(0, end)) + "…";
+}
+
+std::string shell_word(std::string_view path) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:=@%";
+  const std::string start = path.starts_with('-') ? "./" : "";
+  if (!path.empty() && path.find_first_not_of(plain) == path.npos) return start + std::string(path);
+  const bool is_shown = printable(path) == path;
+  std::string word = is_shown ? "'" : "$'";
+  for (const char c : path)
+    if (is_shown)
+      word += c == '\'' ? "'\\''" : std::string(1, c);
+    else if (plain.find(c) != plain.npos || c == ' ')
+      word += c;
+    else
+      word += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  return start + word + "'";
+}
+
+}  // namespace tapestry

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace tapestry {
+
+// Returns the text on one line, with everything escaped that a terminal interprets or that misleads
+// a reader: control characters as \x1b and \u009b, direction marks and line separators as \u202e,
+// bytes that are not UTF-8 as \xff.
+std::string printable(std::string_view text);
+// Returns the same, but keeps tabs and line ends.
+std::string printable_lines(std::string_view text);
+// Returns printable() of the first 200 bytes, for messages; "…" replaces the rest.
+std::string printable_beginning(std::string_view text);
+// Returns a path quoted for a shell, on one line: runs/sort, 'my run', $'a\x0ab', ./-x
+std::string shell_word(std::string_view path);
+
+}  // namespace tapestry
