@@ -238,6 +238,20 @@ TEST_CASE("gguf: a run comes of a file, is exported again, and keeps its chat te
   CHECK(sampled(again) == sampled(run));
 }
 
+TEST_CASE("gguf: of several chat templates the default one goes out") {
+  const TemporaryFolder folder;
+  fs::copy(published_golden("llama3"), folder.path("hf"));
+  nlohmann::json settings =
+      nlohmann::json::parse(read_bytes(folder.path("hf/tokenizer_config.json")));
+  settings["chat_template"] = nlohmann::json::parse(
+      R"([{"name": "tool", "template": "{{ tools }}"}, {"name": "default", "template": "{{ all }}"}])");
+  folder.write("hf/tokenizer_config.json", settings.dump());
+  const std::string run = folder.path("run"), file = folder.path("m.gguf");
+  REQUIRE(tapestry_run({"import", folder.path("hf"), "--out", run}).err == "");
+  REQUIRE(tapestry_run({"export", run, "--format", "gguf", "--out", file}).err == "");
+  CHECK(GgufReader(file).fields()["tokenizer.chat_template"] == "{{ all }}");
+}
+
 TEST_CASE("gguf: what float16 and q8_0 keep of the logits") {
   const TemporaryFolder folder;
   const std::string run =

@@ -4,7 +4,7 @@
 #include <optional>
 #include <unordered_set>
 
-#include "data/input_file.hpp"
+#include "autograd/check.hpp"
 #include "data/json.hpp"
 #include "data/text/byte_pair.hpp"
 #include "data/text/text.hpp"
