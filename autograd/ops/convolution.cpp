@@ -212,8 +212,10 @@ Array features_of(const Array& images, const Array& weight, const Array& bias, c
   Array features(g.features(), g.dtype);
   const Blocks blocks(g);
   note_flops(g);
+  const MatmulPrecision precision = matmul_precision();
   dispatch(g.dtype, [&]<class T>() {
     parallel_for(blocks.count(), 1, [&](std::int64_t begin, std::int64_t end) {
+      const UseMatmulPrecision same(precision);  // on other threads too
       BlockMemory<T> memory(blocks);
       for (std::int64_t i = begin; i < end; ++i) {
         memory.begin(blocks[i]);
@@ -234,6 +236,7 @@ Array images_of(const Array& features, const Array& weight, const Array& bias, c
   Array images(g.images(), g.dtype);
   const Blocks blocks(g);
   note_flops(g);
+  const MatmulPrecision precision = matmul_precision();
   dispatch(g.dtype, [&]<class T>() {
     T* pixels = images.mutable_values<T>().data();
     for_each_row(g.B * g.C, g.H * g.W, [&](std::int64_t plane) {
@@ -241,6 +244,7 @@ Array images_of(const Array& features, const Array& weight, const Array& bias, c
       std::fill_n(pixels + plane * g.H * g.W, g.H * g.W, start);
     });
     parallel_for(blocks.groups(), 1, [&](std::int64_t begin, std::int64_t end) {
+      const UseMatmulPrecision same(precision);
       BlockMemory<T> memory(blocks);
       for (std::int64_t i = begin * blocks.per_image; i < end * blocks.per_image; ++i) {
         memory.begin(blocks[i]);
@@ -268,8 +272,10 @@ Array weight_of(const Array& images, const Array& features, const Geometry& g) {
   const std::int64_t length = std::max<std::int64_t>(1, (blocks.count() + most - 1) / most);
   const std::int64_t sums = std::max<std::int64_t>(1, (blocks.count() + length - 1) / length);
   Array weights = Array::zeros({sums, g.O, g.patch()}, g.dtype);
+  const MatmulPrecision precision = matmul_precision();
   dispatch(g.dtype, [&]<class T>() {
     parallel_for(blocks.count(), length, [&](std::int64_t begin, std::int64_t end) {
+      const UseMatmulPrecision same(precision);
       BlockMemory<T> memory(blocks);
       T* weight = weights.mutable_values<T>().data() + begin / length * g.O * g.patch();
       for (std::int64_t i = begin; i < end; ++i) {

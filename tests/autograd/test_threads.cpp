@@ -237,6 +237,15 @@ std::vector<Sized> sized_rows() {
                     [](In v) { return tanh_recurrence(v[0], scale(v[1], 0.1), v[2]); },
                     {x, normal({C, C}), normal({33, C})}});
   }
+  rows.push_back({"convolution2d",
+                  [](In x) { return convolution2d(x[0], x[1], {.stride = 2, .padding = 1}, x[2]); },
+                  {normal({100, 8, 14, 14}), normal({8, 8, 3, 3}), normal({8})}});
+  rows.push_back({"transposed_convolution2d",
+                  [](In x) {
+                    return transposed_convolution2d(
+                        x[0], x[1], {.stride = 2, .padding = 1, .height = 14, .width = 14}, x[2]);
+                  },
+                  {normal({100, 8, 7, 7}), normal({8, 8, 3, 3}), normal({8})}});
   rows.push_back({"cross_entropy",
                   [targets = random_tokens({2000}, 65)](In x) {
                     return cross_entropy(x[0], targets, {.label_smoothing = 0.1});
@@ -264,16 +273,26 @@ std::vector<Array> outcome(const Sized& row, DType dtype) {
   return result;
 }
 
+// Precisions in which each op is run; those of bfloat16 are for the products of float32 arrays.
+struct Precision {
+  const char* name;
+  DType dtype;
+  MatmulPrecision products = MatmulPrecision::float32;
+};
+
+// With bfloat16, the products of a convolution on other threads were once computed in float32.
 TEST_CASE("threads: every op gives the same bits on 1, 2, 3 and 8 threads" *
           not_sanitized("a minute there; the table of ops runs each op under it")) {
   for (const Sized& row : sized_rows())
-    for (const DType dtype : {f32, f64}) {
+    for (const Precision& precision : {Precision{"float32", f32}, Precision{"float64", f64},
+                                       Precision{"bfloat16", f32, MatmulPrecision::bfloat16}}) {
       CAPTURE(row.name);
-      INFO(std::string(to_string(dtype)));
+      INFO(std::string(precision.name));
+      const UseMatmulPrecision products(precision.products);
       std::vector<Array> first;
       with_threads({1, 2, 3, 8}, [&](int threads) {
         CAPTURE(threads);
-        const std::vector<Array> result = outcome(row, dtype);
+        const std::vector<Array> result = outcome(row, precision.dtype);
         if (first.empty()) first = result;
         bool same = true;
         for (std::size_t i = 0; i < result.size(); ++i) same &= same_bits(first[i], result[i]);
