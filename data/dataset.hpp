@@ -107,6 +107,8 @@ Batch next_token_batch(const Shape& shape, Row row, std::int64_t first_target = 
 // The splits of a synthetic task, which have no input in common.
 enum class Split { train, validation };
 
+class SeriesDataset;
+
 // A finite, indexed collection of examples. Batches of the same examples have the same bits. In a
 // dry run (autograd/dry_run.hpp) a batch has its shapes only, and no value is written.
 class Dataset {
@@ -120,6 +122,8 @@ class Dataset {
   // Adds the data to a checksum, by which a resumed run recognizes its data; nothing if options and
   // a seed determine them.
   virtual void add_to(Checksum&) const {}
+  // Returns itself if the examples are windows of time series, else null.
+  virtual const SeriesDataset* series() const { return nullptr; }
 };
 
 // Returns the examples that are generated for a batch: all of them, but in a dry run at most 1024,

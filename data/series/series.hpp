@@ -89,6 +89,7 @@ class SeriesDataset final : public Dataset {
   std::int64_t size() const override { return last_ - first_ + 1; }
   Batch batch(std::span<const std::int64_t> examples) const override;
   void add_to(Checksum& sum) const override;
+  const SeriesDataset* series() const override { return this; }
   std::int64_t target_row(std::int64_t example) const { return first_ + example; }  // the first
   std::int64_t end_row() const { return last_ + window_.horizon; }  // after the last target
   const SeriesTable* table() const { return table_.get(); }         // may be null

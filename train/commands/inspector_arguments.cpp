@@ -19,12 +19,13 @@ const char* option_type(const Value& value) {
 
 // Returns what the option does; for each task if that differs.
 std::string joined_help(const OptionOfTasks& of_tasks) {
-  const std::string& first = of_tasks.front().second.help;
-  if (std::ranges::all_of(of_tasks, [&](const auto& one) { return one.second.help == first; }))
+  const std::string first = help_with_choices(of_tasks.front().second);
+  if (std::ranges::all_of(of_tasks,
+                          [&](const auto& one) { return help_with_choices(one.second) == first; }))
     return first;
   std::string help;
   for (const auto& [task, option] : of_tasks)
-    help += fmt::format("{}{}: {}", help.empty() ? "" : "; ", task, option.help);
+    help += fmt::format("{}{}: {}", help.empty() ? "" : "; ", task, help_with_choices(option));
   return help;
 }
 

@@ -70,6 +70,12 @@ std::string range_error(const KeyInfo& key, const Value& value) {
   return {};
 }
 
+std::string help_with_choices(const KeyInfo& key) {
+  const std::vector<std::string>& choices = key.limits.choices;
+  return choices.empty() ? key.help
+                         : fmt::format("{}; one of {}", key.help, fmt::join(choices, ", "));
+}
+
 void throw_unhandled(const KeyInfo& key) {
   throw std::logic_error(fmt::format("key {}: one of its values is not handled", key.name));
 }
@@ -122,6 +128,21 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   return meant.empty() ? "" : fmt::format("; did you mean {0}{1}{0}?", quote, meant);
 }
 
+namespace {
+
+// Returns the key with the name of `unknown` in another section, or in other libraries; "" if there
+// is none.
+std::string same_key_elsewhere(const std::vector<KeyInfo>& keys, const std::string& unknown) {
+  const std::string name = unknown.substr(unknown.rfind('.') + 1);
+  for (const KeyInfo& key : keys)
+    if (key.name.substr(key.name.rfind('.') + 1) == name) return key.name;
+  for (const KeyInfo& key : keys)
+    if (std::ranges::count(key.limits.also_called, name) > 0) return key.name;
+  return {};
+}
+
+}  // namespace
+
 Config::Config(const std::vector<ConfigDocument>& documents,
                const std::vector<std::string>& overrides, const std::vector<KeyInfo>& keys)
     : keys_(keys) {
@@ -135,13 +156,10 @@ Config::Config(const std::vector<ConfigDocument>& documents,
   const auto checked = [&](const TomlSetting& given) -> Entry {
     const auto found = entries_.find(given.name);
     if (found == entries_.end()) {
-      const std::string last = given.name.substr(given.name.rfind('.') + 1);
-      const auto elsewhere = std::ranges::find_if(
-          names, [&](const std::string& name) { return name.substr(name.rfind('.') + 1) == last; });
+      const std::string same = same_key_elsewhere(keys_, given.name);
       throw InputError(fmt::format("{}: unknown key {}{}", given.origin, printable(given.name),
-                                   elsewhere != names.end()
-                                       ? fmt::format("; did you mean {}?", *elsewhere)
-                                       : did_you_mean(given.name, names)));
+                                   same.empty() ? did_you_mean(given.name, names)
+                                                : fmt::format("; did you mean {}?", same)));
     }
     const KeyInfo& key = found->second.key;
     const std::optional<Value> value = given.as_type_of(key.fallback);
@@ -268,9 +286,9 @@ std::string Config::toml_with_origins() const {
 std::string Config::explain() const {
   return write([](const Entry& found, const std::string& line) {
     if (found.unused.empty())
-      return fmt::format("{:<35} # {}: {}\n", line, found.origin, found.key.help);
-    return fmt::format("{:<35} # {}: {}; {}\n", "# " + line, found.origin, found.key.help,
-                       found.unused);
+      return fmt::format("{:<35} # {}: {}\n", line, found.origin, help_with_choices(found.key));
+    return fmt::format("{:<35} # {}: {}; {}\n", "# " + line, found.origin,
+                       help_with_choices(found.key), found.unused);
   });
 }
 

@@ -26,11 +26,12 @@ struct Condition {
 struct Limits {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
-  std::vector<std::string> choices{};   // of a string, or of the strings in a list; empty: any
-  bool may_change_on_resume = false;    // may differ when a run is resumed
-  bool does_not_affect_result = false;  // may differ as well; the trained model is the same
-  bool repeated = false;                // of an option: it may be given several times
-  std::vector<Condition> used_if{};     // if one does not hold, the key must not be set
+  std::vector<std::string> choices{};      // of a string, or of the strings in a list; empty: any
+  bool may_change_on_resume = false;       // may differ when a run is resumed
+  bool does_not_affect_result = false;     // may differ as well; the trained model is the same
+  bool repeated = false;                   // of an option: it may be given several times
+  std::vector<Condition> used_if{};        // if one does not hold, the key must not be set
+  std::vector<std::string> also_called{};  // in other libraries; a message suggests the key for it
 };
 
 // The declaration of a config key: parsing, validation, --set, resolved configs and the
@@ -41,6 +42,9 @@ struct KeyInfo {
   std::string help;
   Limits limits;
 };
+
+// Returns the help of a key, with its choices if it has some.
+std::string help_with_choices(const KeyInfo& key);
 
 template <class T>
 struct Key : KeyInfo {

@@ -28,8 +28,10 @@ inline const Key<std::string> data_source{"data.source",
 
 // A registered optimizer.
 inline const Key<std::string> optimizer{"optim.name", "adamw", "optimizer"};
-inline const Key<double> learning_rate{
-    "optim.learning_rate", 1e-3, "learning rate after the warm-up", {.low = 0, .high = 1e3}};
+inline const Key<double> learning_rate{"optim.learning_rate",
+                                       1e-3,
+                                       "learning rate after the warm-up",
+                                       {.low = 0, .high = 1e3, .also_called = {"lr"}}};
 inline const Choice<Decay> schedule{
     "optim.schedule",
     Decay::constant,
@@ -42,8 +44,10 @@ inline const Key<double> final_learning_rate{
     {.low = 0, .high = 1e3, .used_if = {schedule.is(Decay::linear, Decay::cosine)}}};
 inline const Key<std::int64_t> warmup_steps{
     "optim.warmup_steps", 0, "steps in which the learning rate rises linearly from 0", {.low = 0}};
-inline const Key<double> clip_norm{
-    "optim.clip_norm", 0, "largest global norm of the gradient; 0: no clipping", {.low = 0}};
+inline const Key<double> clip_norm{"optim.clip_norm",
+                                   0,
+                                   "largest global norm of the gradient; 0: no clipping",
+                                   {.low = 0, .also_called = {"max_grad_norm", "grad_clip"}}};
 
 inline const Key<std::int64_t> decay_steps{
     "optim.decay_steps",
@@ -87,14 +91,20 @@ inline const Key<std::vector<std::string>> trainable{
     "parameters or modules to train, such as \"blocks.5.*\"; empty: all, or with model.lora.rank "
     "only the adapters"};
 inline const Key<std::int64_t> steps{
-    "train.steps", 1000, "optimizer steps", {.low = 1, .high = 1e12, .may_change_on_resume = true}};
+    "train.steps",
+    1000,
+    "optimizer steps",
+    {.low = 1,
+     .high = 1e12,
+     .may_change_on_resume = true,
+     .also_called = {"epochs", "num_train_epochs", "max_steps", "max_iters"}}};
 inline const Key<std::int64_t> batch_size{
     "train.batch_size", 32, "examples per step", {.low = 1, .high = 1e6}};
 inline const Key<std::int64_t> micro_batches{
     "train.micro_batches",
     1,
     "micro-batches into which a batch is divided to save memory",
-    {.low = 1, .high = 1e6}};
+    {.low = 1, .high = 1e6, .also_called = {"gradient_accumulation_steps"}}};
 inline const Key<bool> shard_optimizer{
     "train.shard_optimizer",
     false,
@@ -140,12 +150,15 @@ inline const Key<std::int64_t> early_stopping{
     "train.early_stopping",
     0,
     "evaluations without improvement after which the training stops; 0: never",
-    {.low = 0, .may_change_on_resume = true}};
+    {.low = 0, .may_change_on_resume = true, .also_called = {"patience"}}};
 inline const Key<double> least_gain{
     "train.least_gain",
     0,
     "smallest decrease of the validation loss that counts as an improvement",
-    {.low = 0, .may_change_on_resume = true, .used_if = {early_stopping.is_not(0)}}};
+    {.low = 0,
+     .may_change_on_resume = true,
+     .used_if = {early_stopping.is_not(0)},
+     .also_called = {"min_delta"}}};
 inline const Key<double> time_limit{
     "train.time_limit",
     0,

@@ -15,7 +15,12 @@ enum class AttentionKind { softmax, random_features };
 namespace key {
 
 inline const Key<std::int64_t> layers{
-    "model.layers", 4, "transformer blocks", {.low = 1, .high = 1000}};
+    "model.layers",
+    4,
+    "transformer blocks",
+    {.low = 1,
+     .high = 1000,
+     .also_called = {"num_layers", "n_layer", "num_hidden_layers", "depth"}}};
 inline const Choice<Activation> activation{"model.activation",
                                            Activation::gelu,
                                            "activation of the hidden layers",
@@ -24,18 +29,30 @@ inline const Choice<Activation> activation{"model.activation",
                                             {"gelu_tanh", Activation::gelu_tanh},
                                             {"silu", Activation::silu}}};
 inline const Key<std::int64_t> heads{
-    "model.heads", 4, "attention heads; must divide model.width", {.low = 1, .high = 1024}};
+    "model.heads",
+    4,
+    "attention heads; must divide model.width",
+    {.low = 1,
+     .high = 1024,
+     .also_called = {"num_heads", "n_head", "num_attention_heads", "nhead"}}};
 inline const Key<std::int64_t> head_width{"model.head_width",
                                           0,
                                           "width of a head; 0: model.width / model.heads",
                                           {.low = 0, .high = 65536}};
 inline const Key<std::int64_t> width{
-    "model.width", 128, "width of the residual stream", {.low = 1, .high = 65536}};
+    "model.width",
+    128,
+    "width of the residual stream",
+    {.low = 1,
+     .high = 65536,
+     .also_called = {"hidden_size", "d_model", "n_embd", "dim", "embed_dim"}}};
 inline const Key<std::int64_t> feed_forward{
     "model.feed_forward",
     0,
     "hidden width of the feed-forward layer; 0: 4 · model.width",
-    {.low = 0, .high = 262144}};
+    {.low = 0,
+     .high = 262144,
+     .also_called = {"intermediate_size", "dim_feedforward", "d_ff", "n_inner"}}};
 inline const Key<bool> gated{"model.gated", false,
                              "multiply the feed-forward layer's activation by a second projection"};
 inline const Key<double> dropout{

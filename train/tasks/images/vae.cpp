@@ -20,7 +20,11 @@ const Key<std::vector<std::int64_t>> hidden{
     {400},
     "widths of the encoder's hidden layers; the decoder mirrors them",
     {.low = 1, .high = 65536}};
-const Key<std::int64_t> latent{"model.latent", 3, "latent dimensions", {.low = 1, .high = 65536}};
+const Key<std::int64_t> latent{
+    "model.latent",
+    3,
+    "latent dimensions",
+    {.low = 1, .high = 65536, .also_called = {"latent_dim", "latent_size", "z_dim"}}};
 const Choice<Sigma> sigma{
     "model.sigma",
     Sigma::per_dimension,

@@ -17,7 +17,7 @@ namespace {
 enum class Kind { prior, reconstructions, around, interpolation };
 const Choice<Kind> kind{"kind",
                         Kind::prior,
-                        "images: prior, reconstructions, around or interpolation",
+                        "images to show",
                         {{"prior", Kind::prior},
                          {"reconstructions", Kind::reconstructions},
                          {"around", Kind::around},

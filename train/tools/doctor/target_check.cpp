@@ -7,7 +7,6 @@
 
 #include "autograd/checksum.hpp"
 #include "autograd/random.hpp"
-#include "data/series/series.hpp"
 #include "train/config/keys.hpp"
 #include "train/tools/doctor/check.hpp"
 #include "train/tools/doctor/dependence.hpp"
@@ -221,7 +220,7 @@ bool is_seen_by_counts(const Batch& one) {
 void check_dependence(TrainingUnderTest& under_test, CheckResult& result) {
   const Dataset& data = under_test.task().training_data();
   const std::uint64_t seed = seed_of(under_test.config());
-  const bool of_series = dynamic_cast<const SeriesDataset*>(&data) != nullptr;
+  const bool of_series = data.series() != nullptr;
   const Groups groups = of_series ? separate_windows(data) : neighboring(data.size());
   const std::vector<Dependence> found = dependences(data, groups, seed);
   const Dependence near = sum_of(found);

@@ -81,7 +81,7 @@ std::optional<Fault> sentinel_in(const SeriesTable& table, std::int64_t rows) {
 std::optional<Fault> sentinel(TrainingUnderTest& under_test) {
   std::vector<const Dataset*> splits = {&under_test.task().training_data()};
   for (const EvaluationSplit& split : under_test.evaluation_splits()) splits.push_back(split.data);
-  if (const auto* last = dynamic_cast<const SeriesDataset*>(splits.back()); last && last->table())
+  if (const SeriesDataset* last = splits.back()->series(); last && last->table())
     return sentinel_in(*last->table(), last->end_row());
   for (const Column& column : columns_of(splits))
     if (const std::optional<Outlier> found = outlier_of(column.values))
