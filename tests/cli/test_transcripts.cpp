@@ -1,13 +1,18 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cctype>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "autograd/sanitizer.hpp"
 #include "tests/support/process.hpp"
 #include "train/commands/command_line.hpp"
 
