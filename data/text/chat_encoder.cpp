@@ -16,8 +16,9 @@ void check_order(const ChatTemplate& chat_template, const std::vector<Message>& 
   for (std::size_t i = begins_with_system; i < messages.size(); ++i) {
     const Speaker wanted = (i - begins_with_system) % 2 == 0 ? Speaker::user : Speaker::assistant;
     expect_input(messages[i].speaker == wanted,
-                 "message {} is the {}'s, expected the {}'s: the chat template is of a message and "
-                 "its answer",
+                 "message {} has the role {}, expected {}: with {{user}} and {{assistant}} in the "
+                 "chat template, the roles "
+                 "must alternate",
                  i + 1, to_string(messages[i].speaker), to_string(wanted));
   }
 }

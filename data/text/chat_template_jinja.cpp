@@ -240,7 +240,7 @@ std::string default_system(const std::string& text, const Family& family) {
     const std::size_t end = rest.find(family.end);
     const std::string_view system = rest.substr(0, end);
     expect_input(end != std::string_view::npos && system.find_first_of("'{}<") == system.npos,
-                 "it writes a system text of its own");
+                 "the template adds its own system message");
     return std::string(system);
   }
   return "";
@@ -263,7 +263,7 @@ constexpr std::array habits = {
 void check_habits(const std::string& jinja, const Family& family) {
   for (const Habit& habit : habits) expect_input(!has(jinja, habit.sign), "{}", habit.says);
   expect_input(!has(jinja, "loop.last") || has(jinja, "tool"),
-               "it writes the last message otherwise");
+               "the template treats the last message differently");
   for (const std::string& mark : marks_of(jinja))
     expect_input(std::ranges::find(family.marks, mark) != family.marks.end(), "it writes {}",
                  printable(mark.substr(0, 60)));
@@ -284,9 +284,9 @@ ChatTemplate recognized_chat_template(std::string_view jinja, std::string_view b
   const std::string text = compact(with_line_ends(jinja));
   check_habits(text, family);
   expect_input(has(text, "role']" + family.role) || has(text, "role" + family.role),
-               "a message begins otherwise");
-  expect_input(has(text, family.end), "a message ends otherwise");
-  expect_input(has(text, family.question), "an answer begins otherwise");
+               "a message does not begin as in ChatML or Llama 3");
+  expect_input(has(text, family.end), "a message does not end as in ChatML or Llama 3");
+  expect_input(has(text, family.question), "an answer does not begin as in ChatML or Llama 3");
   const bool names_start = has(text, "bos_token");
   expect_input(!names_start || (is_llama3 && (bos_token.empty() || family.made.start == bos_token)),
                "it writes bos_token, \"{}\"", printable(bos_token.substr(0, 60)));

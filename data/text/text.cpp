@@ -143,8 +143,9 @@ std::optional<CharVocabulary> vocabulary_of_characters(std::string_view json,
     throw InputError(fmt::format("{}: {}", path, error.what()));
   }
   expect_input(characters->size() > 0 && Json::parse(character_tokenizer_json(*characters)) == root,
-               "{}: a model of whole words; of these only one that cuts single characters, as ours "
-               "are written, can be read",
+               "{}: the WordLevel model has tokens of several characters; expected byte-level BPE, "
+               "or single characters as "
+               "tapestry export writes them",
                path);
   return characters;
 }

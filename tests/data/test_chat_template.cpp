@@ -173,16 +173,17 @@ TEST_CASE("chat templates: what writes anything else is refused, by what it writ
   CHECK(refused(loop + "{{ strftime_now('%d') }}" + rest) == "it writes the date");
   CHECK(refused("{{ bos_token }}" + loop + rest) == "it writes bos_token, \"\"");
   CHECK(refused(loop + "{% if loop.last %}{% endif %}" + rest) ==
-        "it writes the last message otherwise");
+        "the template treats the last message differently");
   CHECK(refused("Answer:" + loop + rest) == "it writes \"Answer:\" between its tags");
   CHECK(refused(loop + rest + "{{ '") == "it has a tag without an end");
   CHECK(refused(loop + "{{ '<|im_start|>' + message['role'] + ' ' + message['content'] }}" + after +
-                question_of_chatml) == "a message begins otherwise");
+                question_of_chatml) == "a message does not begin as in ChatML or Llama 3");
   CHECK(refused(loop + R"({{ '<|im_start|>' + message['role'] + '\n' + '<|im_end|>' }})" + after) ==
-        "a message ends otherwise");
-  CHECK(refused(loop + message_of_chatml + after) == "an answer begins otherwise");
+        "a message does not end as in ChatML or Llama 3");
+  CHECK(refused(loop + message_of_chatml + after) ==
+        "an answer does not begin as in ChatML or Llama 3");
   CHECK(refused(loop + R"({{ "<|im_start|>system\nIt's me<|im_end|>\n" }})" + rest) ==
-        "it writes a system text of its own");
+        "the template adds its own system message");
   CHECK(refused(std::string(1 << 19, 'x')) == "it has 524288 bytes, expected at most 262144");
 }
 
@@ -249,11 +250,11 @@ TEST_CASE("ChatEncoder: what does not suit the tokenizer or the template is refu
   CHECK(said([&] {
           encoder.encode({talk[1], talk[1]});
         }) ==
-        "message 2 is the user's, expected the assistant's: the chat template is of a message and "
-        "its answer");
+        "message 2 has the role user, expected assistant: with {user} and {assistant} in the chat "
+        "template, the roles must alternate");
   CHECK(said([&] { encoder.encode({talk[2]}); }) ==
-        "message 1 is the assistant's, expected the user's: the chat template is of a message and "
-        "its answer");
+        "message 1 has the role assistant, expected user: with {user} and {assistant} in the chat "
+        "template, the roles must alternate");
 }
 
 TEST_CASE("encode_conversations: long ones are cut, those without an answer are left out") {

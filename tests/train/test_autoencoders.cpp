@@ -175,7 +175,7 @@ TEST_CASE("clothes: what is wrong is one line, and nothing of the run is lost") 
   CHECK(toy.status == 0);
   check_says(fixture.run({"latent", "toy"}).err, {"no latent space"});
   check_says(fixture.run({"sample", "toy", "--kind", "prior"}).err,
-             {"--kind", "takes --count, --prompt here"});
+             {"--kind", "expected --count, --prompt"});
 }
 
 TEST_SUITE_END();

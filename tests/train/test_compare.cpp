@@ -274,7 +274,7 @@ TEST_CASE("compare: folders of seeds that are no group, or not yet, say so") {
   club.folder.write("a/seed-2/metrics.jsonl", R"({"step":1,"split":"train","elapsed_s":1})"
                                               "\n");
   check_says(club.run({"compare", "a"}).out,
-             {"a/seed-2: left out, for it has not been evaluated yet\n"});
+             {"a/seed-2: left out, because it has not been evaluated yet\n"});
   CHECK(club.groups({"a"})[0].seeds() == std::vector<std::int64_t>{1, 3});
 
   const auto message = [&](const Folders& names) {

@@ -397,7 +397,7 @@ TEST_CASE("gguf: wrong words of export are refused in one line") {
        "--format: ggml: expected one of huggingface, peft, gguf, onnx, safetensors");
   says({run, "--format", "gguf"}, "--out: name the file to write");
   says({run, "--format", "gguf", "--out", folder.write("there", "text")},
-       folder.path("there") + ": is there already; give the name of a new file");
+       folder.path("there") + ": already exists; give the name of a new file");
   const std::string graph = folder.path("graph");
   REQUIRE(
       tapestry_run({"train", "karate", "--out", graph, "--quiet", "--set", "train.steps=2"}).err ==
@@ -436,8 +436,8 @@ TEST_CASE("gguf: tokenizers that do what llama.cpp does not are refused by name"
           json["model"]["merges"].erase(0);
           json["model"]["merges"].erase(1);
         }) ==
-        "the tokenizer does not merge pieces that are tokens (model.ignore_merges): llama.cpp does "
-        "so only with Llama 3's pattern; --format huggingface keeps it");
+        "the tokenizer has ignore_merges = true, which llama.cpp supports only with Llama 3's "
+        "pre-tokenizer; use --format huggingface");
 }
 
 TEST_CASE("gguf: files of other models are refused by field or tensor") {
@@ -479,8 +479,9 @@ TEST_CASE("gguf: files of other models are refused by field or tensor") {
        "[\"a\",\"\\\\n\",\"\\u00e9\"]");
   says(TinyLlama().set("llama.embedding_length", std::uint32_t{8}),
        "tensor token_embd.weight has shape (3, 4), but its fields ask for (3, 8)");
-  says(TinyLlama().set("llama.embedding_length", std::uint32_t{60000}),
-       "asks for a larger model than the 124 numbers of tiny.gguf");
+  says(
+      TinyLlama().set("llama.embedding_length", std::uint32_t{60000}),
+      "describes a model with more weights than the 124 of tiny.gguf; give the files of one model");
 
   TinyLlama missing;
   missing.tensors.erase("blk.0.ffn_up.weight");

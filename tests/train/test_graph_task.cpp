@@ -230,7 +230,7 @@ TEST_CASE("seeds: each trains into its own run, and mean and deviation are those
 
   const Finished again = fixture.run({"train", "karate", "--seeds", "3", "--out", "club"}, keys);
   CHECK(again.status == 2);
-  check_says(again.err, {"club/seed-4: holds a run"});
+  check_says(again.err, {"club/seed-4: already holds a run"});
 
   const Finished all = fixture.run({"eval", "club"});
   CHECK(all.status == 2);

@@ -87,7 +87,7 @@ TEST_CASE("NewFolder: takes the place of an empty folder, and of nothing else") 
   fs::create_directory(path);
   make(path + "/");
   CHECK(read_bytes(path + "/two") == "22");
-  check_says(message_of([&] { make(path); }), {path + ": is there already"});
+  check_says(message_of([&] { make(path); }), {path + ": already exists"});
   CHECK(read_bytes(path + "/two") == "22");
 }
 

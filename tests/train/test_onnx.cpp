@@ -353,7 +353,7 @@ TEST_CASE("onnx: export by the command line, and what it refuses") {
     return refused.err;
   };
   CHECK(refusal({"--out", file}) ==
-        "tapestry: " + file + ": is there already; give the name of a new file\n");
+        "tapestry: " + file + ": already exists; give the name of a new file\n");
   CHECK(refusal({"--out", folder.path("x"), "--dtype", "bfloat16"}) ==
         "tapestry: --dtype: bfloat16: expected one of float32 with --format onnx\n");
   CHECK_FALSE(fs::exists(folder.path("x")));
@@ -363,7 +363,7 @@ TEST_CASE("onnx: export by the command line, and what it refuses") {
         "--out " + folder.path("vae.onnx") +
             ": expected the name of a new folder, for encoder.onnx and decoder.onnx");
   CHECK_FALSE(fs::exists(folder.path("vae.onnx")));
-  check_says(message_of([&] { export_onnx(two, run); }), {"is there already", "a new folder"});
+  check_says(message_of([&] { export_onnx(two, run); }), {"already exists", "a new folder"});
 }
 
 TEST_CASE("onnx: a task that has no such form yet is refused") {

@@ -124,7 +124,7 @@ TEST_CASE("replay: what cannot be looked at is refused in one line") {
     CHECK(lines_of(finished.err).size() == 1);
     return finished.err;
   };
-  check_says(refused({}), {"--step: which step?"});
+  check_says(refused({}), {"--step: missing"});
   check_says(refused({"--step", "0"}), {"--step"});
   check_says(refused({"--step", "6"}), {"--step 6: ", " has the steps 1 to 5"});
   check_says(refused({"--step", "2", "model.width=8"}), {"a different config: model.width"});

@@ -56,7 +56,7 @@ TEST_CASE("bug: --resume deleted the best model where there was no checkpoint") 
   check_says(refusal(fixture, "toy", "run", {"model.width=8"}), {"model.width (16, now 8)"});
   const Finished refused = fixture.train("toy", "run");
   CHECK(refused.status == 2);
-  check_says(refused.err, {"holds a run: --resume"});
+  check_says(refused.err, {"already holds a run; add --resume"});
   const Finished resumed = tapestry_run(
       {"train", fixture.folder.path("toy.toml"), "--resume", "--out", fixture.folder.path("run")});
   REQUIRE(resumed.status == 0);
@@ -145,12 +145,13 @@ TEST_CASE("bug: a resumption that was refused rewrote the config and cut the met
   };
   std::ofstream(fixture.folder.path("run/metrics.jsonl"), std::ios::app) << R"({"step":90,"split)";
   const std::string longer = fixture.folder.write("longer.txt", story(20) + story(20));
-  check_says(with({"train.steps=50", "data.path=" + longer}), {"examples", "not the same data"});
+  check_says(with({"train.steps=50", "data.path=" + longer}),
+             {"examples", "give the original data"});
   std::string other = story(20);
   std::swap(other[3], other[4]);
   const std::string path = fixture.folder.write("other.txt", other);
   check_says(with({"train.steps=50", "data.path=" + path}),
-             {"other.txt", "as many examples", "not the same data"});
+             {"other.txt", "same number of examples", "give the original data"});
   const std::string tensor = "blocks.0.feed_forward.expand.weight";
   for (const std::string prefix : {"", "optimizer.second_moment."}) {
     const std::string good = read_bytes(fixture.checkpoint("run"));

@@ -181,7 +181,7 @@ TEST_CASE("bug: a run went on with other data without a word") {
   const std::string longer = fixture.folder.write("longer.txt", story(20) + story(20));
   const Finished resumed = fixture.train("text", "run", {"--resume", "data.path=" + longer});
   CHECK(resumed.status == 2);
-  check_says(resumed.err, {"examples", "not the same data"});
+  check_says(resumed.err, {"examples", "give the original data"});
 }
 
 TEST_CASE("bug: two processes could train into one folder") {
@@ -199,7 +199,7 @@ TEST_CASE("bug: a model smaller than its checkpoint was evaluated with the tenso
   const Finished eval =
       tapestry_run(with_sets({"eval", fixture.folder.path("run"), "model.layers=1"}));
   CHECK(eval.status == 2);
-  check_says(eval.err, {"tensor blocks.1.", "has no place"});
+  check_says(eval.err, {"unexpected tensor blocks.1."});
 }
 
 TEST_CASE("bug: a best model that was copied from another run was taken for the run's own") {

@@ -223,7 +223,7 @@ TEST_CASE("safetensors: headers that lie are told so") {
       {"{\"x\": " + half + "[0, 8]}, \"y\": " + half + "[4, 12]}}", 12, {"y", "tensors overlap"}},
       {"{\"x\": " + half + "[0, 8]}, \"y\": " + half + "[0, 8]}}", 8, {"y", "tensors overlap"}},
       {"{\"x\": " + half + "[0, 8]}, \"y\": " + half + "[12, 20]}}", 20, {"y", "a hole"}},
-      {"{\"x\": " + half + "[0, 8]}, \"x\": " + half + "[8, 16]}}", 16, {"x stands twice"}},
+      {"{\"x\": " + half + "[0, 8]}, \"x\": " + half + "[8, 16]}}", 16, {"x occurs twice"}},
       {"{\"__metadata__\": {\"a\": 1}}", 0, {"__metadata__: expected a map of strings"}},
       {"{\"__metadata__\": \"a\"}", 0, {"__metadata__: expected a map of strings"}},
       {"{\"__metadata__\": {\"a\": {\"b\": \"c\"}}}", 0, {"__metadata__"}},

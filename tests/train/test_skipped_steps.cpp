@@ -272,7 +272,7 @@ TEST_CASE("bad steps: a checkpoint whose count or norms cannot be is refused") {
   for (const std::string norms : {"1 x", "-1", "nan", "1e999"})
     check_says(refused("gradient_norms", norms),
                {"forged: metadata gradient_norms: expected at most 1000 numbers"});
-  check_says(refused("bad_steps", "4"), {"forged: metadata bad_steps = 4: of 3 steps"});
+  check_says(refused("bad_steps", "4"), {"forged: metadata bad_steps = 4: expected at most 3"});
   CHECK(refused("bad_steps", "3").empty());
 }
 

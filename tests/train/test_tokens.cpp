@@ -129,12 +129,12 @@ TEST_CASE("tokens: what cannot be done is said in one line, and nothing is left"
       {{"story.txt", "latin.txt", "--out", "new"}, {"latin.txt: byte 1", "0xe9 is not UTF-8"}},
       {{"story.txt", "empty.txt", "--out", "new"}, {"empty.txt: byte 0: the file is empty"}},
       {{"blank.txt", "--documents", "lines", "--out", "new"}, {"the texts hold no documents"}},
-      {{"story.txt", "--out", "full"}, {"full: is there already; give the name of a new folder"}},
-      {{"story.txt", "--out", "full/"}, {"full: is there already; give the name of a new folder"}},
-      {{"story.txt", "--out", "story.txt"}, {"story.txt: is there already"}},
+      {{"story.txt", "--out", "full"}, {"full: already exists; give the name of a new folder"}},
+      {{"story.txt", "--out", "full/"}, {"full: already exists; give the name of a new folder"}},
+      {{"story.txt", "--out", "story.txt"}, {"story.txt: already exists"}},
       {{"story.txt", "--out", "killed"},
-       {"killed.tmp: is there already: another process makes kil"}},
-      {{"story.txt", "--out", "none/new"}, {"none/new: there is no folder none to make it in"}},
+       {"killed.tmp: already exists: another process may be writing kil"}},
+      {{"story.txt", "--out", "none/new"}, {"none/new: the folder none does not exist"}},
       {{"story.txt"}, {"--out is required"}},
       {{"story.txt", "--out", "new", "--documents", "line"},
        {"--documents line: expected one of whole, lines, separator; did you mean lines?"}},
@@ -297,7 +297,7 @@ TEST_CASE("tokens: data and tokenizers that do not belong together are refused")
       {{"eval", "characters", "data.path=shards"},
        {"shards of another tokenizer than the model's"}},
       {{"train", "text.toml", "data.path=more", "train.steps=9", "--out", "run", "--resume"},
-       {"not the same data"}},
+       {"give the original data"}},
   };
   for (const Row& row : rows) {
     CAPTURE(row.parts.front());

@@ -305,7 +305,7 @@ TEST_CASE("verify: data that were changed are refused, where no checkpoint knows
   text[text.size() / 3] ^= 1;
   std::ofstream(fixture.folder.path("changed.txt")) << text;
   check_says(refused_verify(fixture, "run", {"data.path=" + fixture.folder.path("changed.txt")}),
-             {"has as many examples as were trained on until now, but different ones"});
+             {"has the same number of examples but different contents"});
 }
 
 TEST_CASE("verify: what lets other bits be expected is said of a run that has them") {
@@ -493,7 +493,7 @@ TEST_CASE("verify: what cannot be compared is refused in one line") {
   fixture.must_train("text", "run", {"train.steps=10"});
   check_says(refused_verify(fixture, "none"), {"none: no such run"});
   check_says(refused_verify(fixture, "run", {"--from", "middle"}),
-             {"--from middle: not there; expected start, best, checkpoint, or "});
+             {"--from middle: does not exist; expected start, best, checkpoint, or "});
   check_says(refused_verify(fixture, "run", {"--all", "--steps", "3"}), {"--all, --steps"});
   check_says(refused_verify(fixture, "run", {"optim.learning_rate=0.5"}),
              {"a different config: optim.learning_rate (0.001, now 0.5)"});
@@ -502,14 +502,15 @@ TEST_CASE("verify: what cannot be compared is refused in one line") {
   std::string other = story(20);
   std::swap(other[3], other[4]);
   const std::string path = fixture.folder.write("other.txt", other);
-  check_says(refused_verify(fixture, "run", {"data.path=" + path}), {"not the same data"});
+  check_says(refused_verify(fixture, "run", {"data.path=" + path}), {"give the original data"});
   const std::string same = fixture.folder.write("same.txt", story(20));
   must_verify(fixture, "run", {"data.path=" + same});
   change_metrics(fixture, "run", [](Json& line) { line["split"] = "test"; });
   fs::remove(fixture.best("run"));
   fs::remove(fixture.checkpoint("run"));
   check_says(refused_verify(fixture, "run"), {"nothing was recorded after step 0"});
-  check_says(refused_verify(fixture, "run", {"--from", "best"}), {"best.safetensors: not there"});
+  check_says(refused_verify(fixture, "run", {"--from", "best"}),
+             {"best.safetensors: does not exist"});
   fs::create_directory(fixture.folder.path("empty"));
   check_says(refused_verify(fixture, "empty"), {"empty: not a run: it holds no config.toml"});
 }

@@ -96,7 +96,7 @@ void print_notes(const std::vector<RunGroup>& groups) {
       say("{}: {} runs that differ in their seed alone: {}\n", printable(group.name),
           group.runs.size(), printable(names));
     for (const std::string& seed : group.left_out)
-      say("{}: left out, for it has not been evaluated yet\n", printable(seed));
+      say("{}: left out, because it has not been evaluated yet\n", printable(seed));
     const auto step = [](const ComparedRun& run) { return run.evaluation["step"]; };
     if (std::ranges::adjacent_find(group.runs, std::not_equal_to(), step) != group.runs.end())
       say("{}: its runs were evaluated after different numbers of steps\n", printable(group.name));
@@ -239,9 +239,10 @@ class Compare final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.places("RUN", runs_, "folders of runs, or of the seeds of one");
-    arguments.flag("--groups", groups_alone_, "leave out the runs of which groups are made");
-    arguments.flag("--json", json_,
-                   "print one JSON object a run; with --groups one a group and one a comparison");
+    arguments.flag("--groups", groups_alone_, "print only groups of seeds, not the single runs");
+    arguments.flag(
+        "--json", json_,
+        "print one JSON object per run; with --groups, one per group and per comparison");
   }
 
   int run() override {
@@ -274,9 +275,9 @@ class Compare final : public Command {
   bool groups_alone_ = false, json_ = false;
 };
 
-const RegisterCommand<Compare> compare_command(
-    "compare",
-    "show what runs came to side by side, and whether they differ by more than seeds do");
+const RegisterCommand<Compare> compare_command("compare",
+                                               "compare the metrics of runs, and test whether they "
+                                               "differ by more than the spread between seeds");
 
 }  // namespace
 }  // namespace tapestry

@@ -19,7 +19,7 @@ class Eval final : public Command {
     arguments.adapter(adapter_);
     arguments.overrides(overrides_);
     arguments.threads(threads_);
-    arguments.flag("--test", test_, "on the test split, of tasks that have one");
+    arguments.flag("--test", test_, "evaluate on the test split instead of the validation split");
     arguments.flag("--json", json_, "print one JSON object");
   }
 
@@ -30,7 +30,8 @@ class Eval final : public Command {
     const double start_s = now_s();
     const Dataset* test = test_ ? trained.task->test_data() : nullptr;
     expect_input(test || !test_,
-                 "--test: this task has no split but validation; leave --test out to measure it");
+                 "--test: this task has no test split; leave out --test to evaluate on the "
+                 "validation split");
     const Dataset& data = test ? *test : trained.task->validation_data();
     const Metrics metrics = evaluate(*trained.task, data, trained.config);
     Ranks alone;
@@ -59,8 +60,8 @@ class Eval final : public Command {
   bool test_ = false, json_ = false;
 };
 
-const RegisterCommand<Eval> eval_command("eval",
-                                         "measure a trained run on its whole validation split");
+const RegisterCommand<Eval> eval_command(
+    "eval", "evaluate a trained run on its whole validation or test split");
 
 }  // namespace
 }  // namespace tapestry

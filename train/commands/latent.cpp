@@ -32,7 +32,7 @@ class ShowLatent final : public Command {
 };
 
 const RegisterCommand<ShowLatent> latent_command(
-    "latent", "write and draw where an autoencoder puts its images");
+    "latent", "write and draw the latent codes of an autoencoder's images");
 
 }  // namespace
 }  // namespace tapestry

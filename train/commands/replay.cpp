@@ -128,7 +128,7 @@ class ReplayStep final : public Command {
   }
 
   int run() override {
-    expect_input(step_ > 0, "--step: which step? give a number from 1 on");
+    expect_input(step_ > 0, "--step: missing; give a step from 1 on");
     if (threads_ > 0) overrides_.push_back(fmt::format("{}={}", key::threads.name, threads_));
     const Replay replayed = replay(Run(run_), step_, overrides_);
     if (json_)

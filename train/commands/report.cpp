@@ -27,8 +27,8 @@ class Report final : public Command {
   std::string out_;
 };
 
-const RegisterCommand<Report> report_command("report",
-                                             "show runs and what they learnt as one web page");
+const RegisterCommand<Report> report_command(
+    "report", "write an interactive web page about runs and their models");
 
 }  // namespace
 }  // namespace tapestry

@@ -149,13 +149,14 @@ class Verify final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.place("RUN", run_, "a run's folder");
-    arguments.option("--from", options_.from,
-                     "where to begin: start, best, checkpoint, or the path of a copy of one; by "
-                     "default start");
+    arguments.option(
+        "--from", options_.from,
+        "where to begin: start, best, checkpoint, or the path of a copy of one (default: start)");
     arguments.option("--steps", options_.steps,
-                     "compare so many; by default to the first evaluation that was recorded",
+                     "number of steps to compare; default: up to the first recorded evaluation",
                      {.low = 0});
-    arguments.flag("--all", options_.all, "compare all that was recorded, the test as well");
+    arguments.flag("--all", options_.all,
+                   "compare everything recorded, including the test metrics");
     arguments.overrides(options_.overrides);
     arguments.threads(threads_);
     arguments.flag("--json", json_, "print one JSON object");

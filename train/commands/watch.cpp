@@ -21,8 +21,9 @@ class Watch final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.run(folder_);
-    arguments.flag("--once", once_,
-                   "show what there is, and end: 0 also where it is still trained");
+    arguments.flag(
+        "--once", once_,
+        "print the current state and exit; the status is 0 also while the training runs");
   }
 
   int run() override {
@@ -99,9 +100,8 @@ class Watch final : public Command {
 };
 
 const RegisterCommand<Watch> watch_command("watch",
-                                           "follow a training that runs elsewhere; its end is the "
-                                           "exit status: 0 done, 1 failed or killed, "
-                                           "130 stopped");
+                                           "follow a training of another process; exit status: 0 "
+                                           "finished, 1 failed or killed, 130 stopped");
 
 }  // namespace
 }  // namespace tapestry

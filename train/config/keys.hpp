@@ -30,7 +30,7 @@ inline const Key<std::string> data_source{"data.source",
 inline const Key<std::string> optimizer{"optim.name", "adamw", "optimizer"};
 inline const Key<double> learning_rate{"optim.learning_rate",
                                        1e-3,
-                                       "learning rate after the warm-up",
+                                       "peak learning rate, reached after the warm-up",
                                        {.low = 0, .high = 1e3, .also_called = {"lr"}}};
 inline const Choice<Decay> schedule{
     "optim.schedule",
@@ -93,7 +93,7 @@ inline const Key<std::vector<std::string>> trainable{
 inline const Key<std::int64_t> steps{
     "train.steps",
     1000,
-    "optimizer steps",
+    "number of optimizer steps; there are no epochs",
     {.low = 1,
      .high = 1e12,
      .may_change_on_resume = true,
@@ -141,11 +141,11 @@ inline const Choice<MatmulPrecision> precision{
     MatmulPrecision::float32,
     "precision of the operands of matrix products",
     {{"f32", MatmulPrecision::float32}, {"bf16", MatmulPrecision::bfloat16}}};
-inline const Key<double> average_decay{
-    "train.average_decay",
-    0,
-    "decay of a moving average of the weights, which is evaluated and saved; 0: none",
-    {.low = 0, .high = 1}};
+inline const Key<double> average_decay{"train.average_decay",
+                                       0,
+                                       "decay of the exponential moving average (EMA) of the "
+                                       "weights, which is evaluated and saved; 0: none",
+                                       {.low = 0, .high = 1}};
 inline const Key<std::int64_t> early_stopping{
     "train.early_stopping",
     0,
@@ -173,29 +173,32 @@ inline const Key<bool> check_finite{
 inline const Key<std::int64_t> max_bad_steps{
     "train.max_bad_steps",
     0,
-    "steps without a finite loss and gradient that are skipped before the run stops",
+    "number of steps with a NaN or infinite loss or gradient to skip before the run fails; 0: none",
     {.low = 0, .high = 1e12, .may_change_on_resume = true}};
 inline const Key<double> bad_step_factor{
     "train.bad_step_factor",
     0,
-    "skip a step, too, if its gradient's norm exceeds the median of recent norms by this factor; "
-    "0: never",
+    "also skip a step whose gradient norm is more than this factor times the median of recent "
+    "norms; 0: never",
     {.low = 0, .high = 1e12, .used_if = {max_bad_steps.is_not(0)}}};
 
 inline const Key<std::string> expected_metric{
     "expected.metric",
     "",
-    "metric of the final evaluation that is compared with a published result",
+    "metric of the best evaluation, or test_ metric, that is compared with expected.value",
     {.does_not_affect_result = true}};
 inline const Key<double> expected_value{
-    "expected.value", 0, "published value", {.does_not_affect_result = true}};
+    "expected.value", 0, "expected value of the metric", {.does_not_affect_result = true}};
 inline const Key<std::string> expected_data{
     "expected.data",
     "",
     "last part of the data.path for which the value holds, or built-in; empty: any data",
     {.does_not_affect_result = true}};
 inline const Key<std::string> expected_source{
-    "expected.source", "", "publication of the value", {.does_not_affect_result = true}};
+    "expected.source",
+    "",
+    "where the expected value comes from: a publication, or a reason",
+    {.does_not_affect_result = true}};
 
 // Returns all of the above, with the settings of every optimizer, and the task's own keys in their
 // sections.

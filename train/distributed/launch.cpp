@@ -47,15 +47,15 @@ OpenTransport* load_transport(const Launch& launch) {
   const std::string name = launch.mpi, path = plugin_path(name);
   expect_input(
       std::filesystem::exists(path),
-      "{} processes were launched together, and the plug-in for their MPI is not there ({}): "
-      "install lib{}-dev and build again, or the package tapestry-{}",
+      "{} processes were launched together, but {}, the plug-in for their MPI, does not exist; "
+      "install lib{}-dev and build again, or install tapestry-{}",
       launch.size, path, name, name);
   // Its MPI loads plug-ins of its own, which look for its names.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   const char* failure = library ? nullptr : dlerror();
   expect_input(library != nullptr, "{}: cannot be loaded: {}", path, failure ? failure : "");
   auto* open = reinterpret_cast<OpenTransport*>(dlsym(library, open_transport_name));
-  expect_input(open != nullptr, "{}: is no plug-in of tapestry's", path);
+  expect_input(open != nullptr, "{}: not a plug-in of Tapestry", path);
   return open;
 }
 

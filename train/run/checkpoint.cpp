@@ -217,8 +217,8 @@ Checkpoint described(Checkpoint checkpoint) {
       .count = number(checkpoint, "bad_steps", std::optional<std::int64_t>(0)),
       .norms = numbers(checkpoint, "gradient_norms")};
   expect_input(checkpoint.state.skipped.count <= checkpoint.state.step,
-               "{}: metadata bad_steps = {}: of {} steps", checkpoint.path,
-               checkpoint.state.skipped.count, checkpoint.state.step);
+               "{}: metadata bad_steps = {}: expected at most {}, the step of the checkpoint",
+               checkpoint.path, checkpoint.state.skipped.count, checkpoint.state.step);
   for (const auto& [name, value] : checkpoint.file.metadata)
     if (name.starts_with("task.")) checkpoint.metadata[name.substr(5)] = value;
   checkpoint.backends = metadata(checkpoint, "engines");
@@ -323,12 +323,11 @@ void expect_parameters(const Checkpoint& checkpoint, Module& model, Adapters ada
     names.insert(parameter->name);
   }
   for (const SafetensorsEntry& entry : checkpoint.reader->entries())
-    expect_input(
-        entry.name.starts_with(optimizer_prefix) || names.contains(entry.name),
-        "{}: tensor {} has no place in the configured model{}", checkpoint.path, entry.name,
-        is_of_adapter(entry.name) ? ", which asks for no such model.lora; `tapestry export "
-                                    "--merge` makes a model without"
-                                  : "");
+    expect_input(entry.name.starts_with(optimizer_prefix) || names.contains(entry.name),
+                 "{}: unexpected tensor {}{}", checkpoint.path, entry.name,
+                 is_of_adapter(entry.name) ? ": the config has no such model.lora; `tapestry "
+                                             "export --merge` writes a model without adapters"
+                                           : "");
 }
 
 void restore_parameters(const Checkpoint& checkpoint, Module& model, Adapters adapters) {

@@ -30,22 +30,22 @@ void expect_new_file(const std::string& path) {
   const fs::file_status found = fs::symlink_status(path, failed);
   expect_input(found.type() != fs::file_type::none, "{}: {}; give another name", path,
                failed.message());
-  expect_input(!fs::exists(found), "{}: is there already; give the name of a new file", path);
-  expect_input(fs::is_directory(folder_of(path), failed), "{}: there is no folder {} to make it in",
-               path, folder_of(path));
+  expect_input(!fs::exists(found), "{}: already exists; give the name of a new file", path);
+  expect_input(fs::is_directory(folder_of(path), failed),
+               "{}: the folder {} does not exist; create it first", path, folder_of(path));
 }
 
 NewFolder::NewFolder(const std::string& path) : path_(named(path)), aside_(path_ + ".tmp") {
   std::error_code unseen;
   const fs::file_status found = fs::symlink_status(path_, unseen);
   expect_input(!fs::exists(found) || (fs::is_directory(found) && fs::is_empty(path_, unseen)),
-               "{}: is there already; give the name of a new folder, or remove it", path_);
+               "{}: already exists; give the name of a new folder, or remove it", path_);
   expect_input(fs::is_directory(folder_of(path_), unseen),
-               "{}: there is no folder {} to make it in", path_, folder_of(path_));
-  expect_input(make_folder(aside_),
-               "{}: is there already: another process makes {}, or one that did was killed; remove "
-               "it where that is so",
-               aside_, path_);
+               "{}: the folder {} does not exist; create it first", path_, folder_of(path_));
+  expect_input(
+      make_folder(aside_),
+      "{}: already exists: another process may be writing {}; remove it if no such process runs",
+      aside_, path_);
 }
 
 NewFolder::~NewFolder() {

@@ -160,7 +160,7 @@ Header parse_header(const std::string& path, const std::string& text) {
   expect_input(is_object, "{}: header at byte 8: expected a JSON object", path);
   std::ranges::sort(names);
   const auto twice = std::ranges::adjacent_find(names);
-  expect_input(twice == names.end(), "{}: tensor {} stands twice in the header", path,
+  expect_input(twice == names.end(), "{}: tensor {} occurs twice in the header", path,
                twice == names.end() ? "" : *twice);
   return header;
 }

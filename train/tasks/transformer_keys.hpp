@@ -68,7 +68,8 @@ inline const Condition turned = positions.is(Positions::rotary);
 inline const Choice<RotaryPairs> rotary_pairs{
     "model.rotary_pairs",
     RotaryPairs::neighbours,
-    "columns of a head that are rotated together: 2k and 2k + 1, or k and k + D/2 as in Llama",
+    "dimensions of a head that rotate together: 2k and 2k + 1 (neighbours), or k and k + D/2 as in "
+    "Llama (halves)",
     {{"neighbours", RotaryPairs::neighbours}, {"halves", RotaryPairs::halves}},
     {turned}};
 inline const Key<double> rotary_base{"model.rotary_base",
@@ -89,12 +90,12 @@ inline const Key<double> rotary_factor{"model.rotary_factor",
 inline const Key<double> rotary_low_frequency{
     "model.rotary_low_frequency",
     1,
-    "wavelengths that the original context holds less often are scaled by the whole factor",
+    "wavelengths above rotary_original_context / this value are scaled by rotary_factor",
     {.low = 0, .high = 1e6, .used_if = {turned, slowed}}};
 inline const Key<double> rotary_high_frequency{
     "model.rotary_high_frequency",
     4,
-    "wavelengths that the original context holds more often are not scaled",
+    "wavelengths below rotary_original_context / this value are not scaled",
     {.low = 0, .high = 1e6, .used_if = {turned, slowed}}};
 inline const Key<std::int64_t> rotary_original_context{
     "model.rotary_original_context",
@@ -120,7 +121,7 @@ inline const Choice<AttentionKind> attention{
 inline const Key<std::int64_t> key_value_heads{
     "model.key_value_heads",
     0,
-    "heads of keys and values, which the heads share; 0: model.heads",
+    "heads of keys and values (grouped-query attention); 0: model.heads",
     {.low = 0, .high = 1024, .used_if = {attention.is(AttentionKind::softmax)}}};
 inline const Condition by_features = attention.is(AttentionKind::random_features);
 inline const Key<std::int64_t> features{"model.features",
@@ -153,7 +154,7 @@ inline const Choice<NormKind> norm_kind{"model.norm_kind",
                                         {{"layer", NormKind::layer}, {"rms", NormKind::rms}}};
 inline const Key<double> norm_epsilon{"model.norm_epsilon",
                                       1e-5,
-                                      "number that a norm adds to the mean square",
+                                      "epsilon of the norms, added to the mean square",
                                       {.low = 1e-12, .high = 1}};
 inline const Key<bool> bias{"model.bias", true, "use biases in the projections"};
 inline const Key<bool> tied_embeddings{"model.tied_embeddings", true,

@@ -81,7 +81,8 @@ void expect_same_schedule(const Run& run, const Config& before, const Config& co
 std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume) {
   const bool saved = fs::exists(run.checkpoint()) || fs::exists(run.best());
   const bool begun = saved || fs::exists(run.config()) || fs::exists(run.metrics());
-  expect_input(resume || !begun, "{}: holds {} run: --resume continues it, another --out keeps it",
+  expect_input(resume || !begun,
+               "{}: already holds {} run; add --resume to continue it, or give another --out",
                run.folder(), saved ? "a" : "an unfinished");
   expect_input(begun || seed_folders(run.folder()).empty(),
                "{}: holds runs of several seeds; give another --out", run.folder());
@@ -113,13 +114,15 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
 void expect_same_data(const Run& run, const TrainingState& before, const TrainingState& now,
                       const Config& config) {
   expect_input(before.examples == now.examples,
-               "{}: was trained on {} examples until now, {} = {} has {}: not the same data",
+               "{}: trained on {} examples so far, but {} = {} has {}; give the original data, or "
+               "another --out",
                run.folder(), before.examples, key::data_path.name,
                printable_beginning(config[key::data_path]), now.examples);
-  expect_input(before.data.empty() || before.data == now.data,
-               "{}: {} = {} has as many examples as were trained on until now, but different ones: "
-               "not the same data; give the original data, or another --out",
-               run.folder(), key::data_path.name, printable_beginning(config[key::data_path]));
+  expect_input(
+      before.data.empty() || before.data == now.data,
+      "{}: {} = {} has the same number of examples but different contents; give the original "
+      "data, or another --out",
+      run.folder(), key::data_path.name, printable_beginning(config[key::data_path]));
 }
 
 }  // namespace tapestry

@@ -134,7 +134,8 @@ const Choice<Pooling> pooling{
     {{"sum", Pooling::sum}, {"mean", Pooling::mean}, {"max", Pooling::max}},
     {of_drawn}};
 const Key<std::int64_t> layers{"model.layers", 2, "graph layers", {.low = 1, .high = 1000}};
-const Key<std::int64_t> width{"model.width", 16, "features of a node", {.low = 1, .high = 65536}};
+const Key<std::int64_t> width{
+    "model.width", 16, "hidden features per node", {.low = 1, .high = 65536}};
 const Key<std::int64_t> heads{
     "model.heads",
     1,
@@ -185,7 +186,7 @@ GraphNetwork network(const Config& config, const GraphData& data) {
 
 TaskSpec spec() {
   return {.name = "graph",
-          .help = "a graph network, of a graph's nodes or of whole graphs",
+          .help = "a graph network that classifies nodes or whole graphs",
           .keys = keys(),
           .make = make_task_of<GraphTask>,
           .metrics = classification_metrics(),

@@ -41,7 +41,7 @@ VisionTransformer make_vision_transformer(const Config& config, const ImageData&
 
 TaskSpec image_classification_spec() {
   return {.name = "image-classification",
-          .help = "a vision transformer that tells what an image shows",
+          .help = "a vision transformer that classifies images",
           .keys = image_classification_keys(),
           .make = make_task_of<ImageClassification>,
           .metrics = classification_metrics(),

@@ -132,7 +132,7 @@ onnx::Models image_classification_graphs(ImageClassification& task) {
   auto graph = std::make_shared<onnx::Graph>("model", "What images show.");
   const onnx::Value images = graph->input({.name = "images",
                                            .shape = {"batch", options.height, options.width},
-                                           .help = "grey, from 0, black, to 1, white"});
+                                           .help = "grayscale from 0 (black) to 1 (white)"});
   const onnx::Value flat = onnx::reshape(images, {0, options.height * options.width});
   graph->output({.name = "logits",
                  .shape = {"batch", options.classes},

@@ -16,10 +16,11 @@ inline const Key<std::int64_t> training_images{
     10'000,
     "synthetic training images, if data.path is empty",
     {.low = 1, .high = 1e6, .used_if = {data_path.is("")}}};
-inline const Key<std::int64_t> test_images{"data.test_images",
-                                           1000,
-                                           "synthetic validation images, and of test images",
-                                           {.low = 1, .high = 1e6, .used_if = {data_path.is("")}}};
+inline const Key<std::int64_t> test_images{
+    "data.test_images",
+    1000,
+    "number of synthetic validation images, and of test images",
+    {.low = 1, .high = 1e6, .used_if = {data_path.is("")}}};
 inline const Key<double> image_validation_fraction{
     "data.validation_fraction",
     0.1,

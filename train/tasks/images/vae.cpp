@@ -38,7 +38,8 @@ const Choice<Likelihood> likelihood{
 const Key<double> reconstruction_weight{
     "model.reconstruction_weight",
     0,
-    "weight of the mean error of m pixels against the mean KL of n dimensions; 0: m/n, the ELBO",
+    "weight of the reconstruction error (mean over m pixels) relative to the KL term (mean over n "
+    "dimensions); 0: m/n, the ELBO",
     {.low = 0, .high = 1e9}};
 const Condition variational = sigma.is(Sigma::per_dimension, Sigma::shared);
 const Key<double> beta{"model.beta",

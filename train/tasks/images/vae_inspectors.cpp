@@ -241,7 +241,7 @@ onnx::Described images_of(const VaeOptions& options, const std::string& help) {
 std::shared_ptr<Graph> encoder_graph(const Vae& model) {
   const VaeOptions& options = model.options;
   auto graph = std::make_shared<Graph>("encoder", "Where images lie in the latent space.");
-  const Value images = graph->input(images_of(options, "grey, from 0, black, to 1, white"));
+  const Value images = graph->input(images_of(options, "grayscale from 0 (black) to 1 (white)"));
   const onnx::Posterior found = onnx::encode(model, onnx::reshape(images, {0, options.pixels()}));
   const auto latent = [&](const std::string& name, const std::string& help) {
     return onnx::Described{.name = name, .shape = {"batch", options.latent}, .help = help};
@@ -259,7 +259,7 @@ std::shared_ptr<Graph> decoder_graph(const Vae& model) {
   const Value z = graph->input({.name = "z",
                                 .shape = {"batch", options.latent},
                                 .help = "the mean of an image, or a draw from N(0, 1)"});
-  graph->output(images_of(options, "the mean of p(x | z): grey, from 0, black, to 1, white"),
+  graph->output(images_of(options, "the mean of p(x | z): grayscale from 0 (black) to 1 (white)"),
                 onnx::reshape(onnx::expected_image(model, z), {0, options.height, options.width}));
   return graph;
 }

@@ -23,10 +23,8 @@ const Choice<ToyTask> toy_task{"data.kind",
                                 {"reverse", ToyTask::reverse},
                                 {"copy", ToyTask::copy},
                                 {"addition", ToyTask::addition}}};
-const Key<std::int64_t> length{"data.length",
-                               8,
-                               "symbols of a sequence, or of digits of each number",
-                               {.low = 1, .high = 512}};
+const Key<std::int64_t> length{
+    "data.length", 8, "symbols per sequence, or digits per number", {.low = 1, .high = 512}};
 const Key<std::int64_t> alphabet{
     "data.alphabet",
     10,

@@ -158,7 +158,7 @@ std::shared_ptr<Graph> encoder_graph(const EncoderDecoder& model) {
   const Value source = source_input(*graph, model.options);
   graph->output({.name = "encoded",
                  .shape = {"batch", "source_time", model.options.block.width},
-                 .help = "what the decoder reads beside the source"},
+                 .help = "the encoded source, which the decoder attends to"},
                 onnx::encode(model, source, onnx::padding_of(source, pad_token)));
   return graph;
 }

@@ -209,7 +209,7 @@ onnx::Models graphs(RecallTask& task) {
       graph->input({.name = "symbols",
                     .type = onnx::Type::int64,
                     .shape = {"batch", "items", std::int64_t{2}},
-                    .help = "what each item is about and what it says; the last one asks"});
+                    .help = "key and value of each item; the last item is the query"});
   graph->output({.name = "logits",
                  .shape = {"batch", task.model().readout.layers.back().weight.tensor.dim(0)},
                  .help = "of the values; their softmax is the answer's distribution"},

@@ -18,12 +18,13 @@ const Choice<Kind> kind{"model.kind",
                         "a patch transformer, or one linear layer",
                         {{"patches", Kind::patches}, {"linear", Kind::linear}}};
 const Key<std::int64_t> context{
-    "model.context", 96, "steps that the model reads", {.low = 1, .high = 100000}};
+    "model.context", 96, "time steps that the model reads", {.low = 1, .high = 100000}};
 const Key<std::int64_t> horizon{
-    "model.horizon", 96, "steps that it forecasts", {.low = 1, .high = 100000}};
-const Key<std::int64_t> patch{"model.patch", 16, "steps of a patch", {.low = 1, .high = 100000}};
+    "model.horizon", 96, "time steps to forecast", {.low = 1, .high = 100000}};
+const Key<std::int64_t> patch{
+    "model.patch", 16, "time steps per patch", {.low = 1, .high = 100000}};
 const Key<std::int64_t> stride{
-    "model.stride", 8, "steps from patch to patch", {.low = 1, .high = 100000}};
+    "model.stride", 8, "time steps between the starts of patches", {.low = 1, .high = 100000}};
 const Choice<WindowNorm> window_norm{
     "model.window_norm",
     WindowNorm::instance,
@@ -64,7 +65,7 @@ TaskSpec spec() {
   using enum MetricInfo::Better;
   const std::vector<std::string> horizon_key = {horizon.name};
   return {.name = "forecast",
-          .help = "what comes next in several time series",
+          .help = "forecasts of several time series",
           .keys = keys(),
           .make = make_task_of<Forecast>,
           .metrics = {{.name = "loss",

@@ -19,13 +19,17 @@ inline const Choice<SeriesKind> series_kind{
     "synthetic waves, or the CSV file of data.path",
     {{"waves", SeriesKind::waves}, {"csv", SeriesKind::csv}}};
 inline const Condition of_waves = series_kind.is(SeriesKind::waves);
-inline const Key<std::int64_t> num_waves{
-    "data.series", 3, "waves", {.low = 1, .high = 1000, .used_if = {of_waves}}};
-inline const Key<std::int64_t> wave_rows{
-    "data.rows", 4000, "steps of the waves", {.low = 2, .high = 1e7, .used_if = {of_waves}}};
+inline const Key<std::int64_t> num_waves{"data.series",
+                                         3,
+                                         "number of synthetic series",
+                                         {.low = 1, .high = 1000, .used_if = {of_waves}}};
+inline const Key<std::int64_t> wave_rows{"data.rows",
+                                         4000,
+                                         "rows of the synthetic series",
+                                         {.low = 2, .high = 1e7, .used_if = {of_waves}}};
 inline const Key<double> wave_noise{"data.noise",
                                     0.3,
-                                    "standard deviation of the noise of the waves",
+                                    "standard deviation of the noise of the synthetic series",
                                     {.low = 0, .high = 100, .used_if = {of_waves}}};
 inline const Key<bool> gaps{"data.gaps",
                             false,

@@ -22,9 +22,10 @@ const char* pattern_name(const BytePairModel& model) {
   const auto found = std::ranges::find_if(pattern_names, [&](const PatternName& name) {
     return name.pattern == model.pieces.pattern && name.whole_first == model.whole_first;
   });
-  expect_input(found != std::end(pattern_names),
-               "the tokenizer does not merge pieces that are tokens (model.ignore_merges): "
-               "llama.cpp does so only with Llama 3's pattern; --format huggingface keeps it");
+  expect_input(
+      found != std::end(pattern_names),
+      "the tokenizer has ignore_merges = true, which llama.cpp supports only with Llama 3's "
+      "pre-tokenizer; use --format huggingface");
   return found->name;
 }
 

@@ -35,8 +35,9 @@ std::unique_ptr<Task> build_task(const PublishedModel& published, const Config& 
   try {
     return make_task({config, published.tokens.metadata, false});
   } catch (const InitialValuesTooLarge&) {
-    throw InputError(fmt::format("{}: asks for a larger model than the {} numbers of {}",
-                                 published.config_path, numbers, published.weights.path));
+    throw InputError(fmt::format(
+        "{}: describes a model with more weights than the {} of {}; give the files of one model",
+        published.config_path, numbers, published.weights.path));
   }
 }
 

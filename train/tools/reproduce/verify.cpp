@@ -267,8 +267,10 @@ class Comparison {
 // Returns the checkpoint at a path, such as a copy that was made while the run trained.
 Checkpoint given_beginning(const Retraining& again, const std::string& path) {
   std::error_code unseen;
-  expect_input(std::filesystem::exists(path, unseen),
-               "--from {}: not there; expected start, best, checkpoint, or the path of one", path);
+  expect_input(
+      std::filesystem::exists(path, unseen),
+      "--from {}: does not exist; expected start, best, checkpoint, or the path of a checkpoint",
+      path);
   Checkpoint given = load_checkpoint_metadata(path);
   again.expect_trained_alike(given);
   return given;
@@ -280,7 +282,7 @@ const Checkpoint* beginning(const Retraining& again, const std::string& from,
   if (from == "start") return nullptr;
   if (from != "best" && from != "checkpoint") return &given.emplace(given_beginning(again, from));
   const Checkpoint* kept = from == "best" ? again.best() : again.last();
-  expect_input(kept != nullptr, "{}: not there to begin from; give another --from",
+  expect_input(kept != nullptr, "{}: does not exist; give another --from",
                from == "best" ? again.run().best() : again.run().checkpoint());
   return kept;
 }
@@ -292,9 +294,10 @@ void expect_whole(const Retraining& again, const Checkpoint* from) {
     has_file(path);
   const std::int64_t steps = again.config()[key::steps];
   for (const Checkpoint* kept : {again.best(), again.last(), from})
-    expect_input(!kept || (kept->state.step >= 0 && kept->state.step <= steps),
-                 "{}: of step {}, and config.toml says {} = {}: not of this run",
-                 kept ? kept->path : "", kept ? kept->state.step : 0, key::steps.name, steps);
+    expect_input(
+        !kept || (kept->state.step >= 0 && kept->state.step <= steps),
+        "{}: is at step {}, but {} = {} in config.toml: the checkpoint belongs to another run",
+        kept ? kept->path : "", kept ? kept->state.step : 0, key::steps.name, steps);
 }
 
 // Returns what is recorded of the steps to `last` and was not compared.
@@ -362,7 +365,7 @@ VerifyResult verify(const Run& run, const VerifyOptions& options) {
                steps == 0 ? "after" : fmt::format("of the {} steps after", steps), before,
                steps > 0 || options.steps == 0 ? "give more --steps"
                : from                          ? "--from start begins with the first"
-                                               : "it has not come to a line of metrics.jsonl");
+                      : "the run has not yet written a line of metrics.jsonl");
   for (std::string& what : not_compared(recorded, comparison, result, last, options.all))
     result.not_compared.push_back(std::move(what));
   result.recorded_by = sessions_within(again.sessions(), result.first_step, result.last_step);
