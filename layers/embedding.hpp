@@ -33,11 +33,11 @@ struct PositionalEncodingOptions {
 };
 
 // Adds the encoding p of positions first, first + 1, …: x (B, T, C) -> (B, T, C), with one `first`
-// for all examples, or one for each; or with the positions (B, T) int32 of all tokens. learned: p
-// is rows of weight (context, C). sinusoidal:   p(pos, 2k) = sin(pos / 10000^(2k/C)), p(pos, 2k+1)
-// = cos(the same) (Vaswani et al.
-//               2017, arXiv 1706.03762, §3.5).
-// rotary, none: p is 0.
+// for all examples, or one for each; or with the positions (B, T) int32 of all tokens.
+// - learned: p is rows of weight (context, C).
+// - sinusoidal: p(pos, 2k) = sin(pos / 10000^(2k/C)), p(pos, 2k+1) = cos(the same) (Vaswani et al.
+//   2017, arXiv 1706.03762, section 3.5).
+// - rotary, none: p is 0.
 // Throws std::invalid_argument beyond the learned positions.
 class PositionalEncoding final : public Module {
  public:

@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "autograd/check.hpp"
 #include "autograd/parallel.hpp"
 #include "autograd/restore.hpp"
 
@@ -122,7 +123,8 @@ std::vector<Part> parts_of_step(int threads, const std::function<void()>& measur
       steps.emplace_back();
     else if (!steps.empty())
       steps.back().push_back(part_of(std::move(event)));
-  std::vector<Part> least = steps.at(0);
+  require(!steps.empty(), "scaling: nothing was measured");
+  std::vector<Part> least = steps.back();  // the first one also allocates
   for (const std::vector<Part>& step : steps) keep_the_least(least, step);
   return least;
 }

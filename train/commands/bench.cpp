@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "autograd/parallel.hpp"
 #include "autograd/profile.hpp"
 #include "train/commands/command.hpp"
 #include "train/config/config_document.hpp"
@@ -20,7 +21,7 @@ namespace tapestry {
 namespace {
 
 constexpr const char* developers_program =
-    "belongs to the developers' program tapestry-bench, which is built with the tests "
+    "moved to the developers' program tapestry-bench, which is built with the tests "
     "(tests/bench/README.md)";
 
 constexpr std::array default_configs = {"sort", "clothes-vae", "waves", "graphs"};  // need no file
@@ -84,7 +85,9 @@ class Bench final : public Command {
       expect_config(name);
       configs.push_back(load_config(name, overrides_));
     }
+    const int threads = num_threads();
     for (std::size_t i = 0; i < configs.size(); ++i) {
+      set_num_threads(threads);  // a config may leave them as they are
       use_machine_as(configs[i]);
       const StepSpeed speed = speed_of(configs[i]);
       if (i == 0 && !json_) say("{}\n", machine());
@@ -99,10 +102,9 @@ class Bench final : public Command {
     std::vector<std::string> shipped;
     for (const auto& [known, text] : shipped_configs()) shipped.push_back(known);
     std::error_code unseen;
-    expect_input(
-        std::filesystem::exists(name, unseen) || shipped_configs().contains(name),
-        "{}: no such file and no shipped config of that name{}; a workload of that name {}", name,
-        did_you_mean(name, shipped), developers_program);
+    expect_input(std::filesystem::exists(name, unseen) || shipped_configs().contains(name),
+                 "{}: no such file and no shipped config of that name{}; workloads {}", name,
+                 did_you_mean(name, shipped), developers_program);
   }
 
   std::vector<std::string> names_, overrides_;

@@ -80,10 +80,12 @@ void Arguments::flag(const std::string& name, bool& value, const std::string& he
 }
 
 void Arguments::moved(const std::string& name, const std::string& what) {
-  const auto refuse = [name, what](std::int64_t) {
-    throw InputError(fmt::format("{}: it {}", name, what));
+  const auto refuse = [name, what](const std::vector<std::string>&) {
+    throw InputError(fmt::format("{}: {}", name, what));
   };
-  app_.add_flag_function(name, refuse)->group("");  // hidden
+  app_.add_option_function<std::vector<std::string>>(name, refuse)
+      ->expected(0, 1)
+      ->group("");  // hidden
 }
 
 void Arguments::config(std::string& value) {

@@ -11,6 +11,7 @@
 
 #include "autograd/check.hpp"
 #include "data/input_file.hpp"
+#include "data/text/printable.hpp"
 #include "train/plot/render.hpp"
 #include "train/run/atomic_file.hpp"
 #include "train/run/run.hpp"
@@ -65,7 +66,7 @@ void write_files(const std::vector<NamedBytes>& files) {
   for (const NamedBytes& file : files) expect_unread(file.path, was_read(file.path));
   for (const NamedBytes& file : files) {
     write_bytes(file.path, file.bytes);
-    say("{}\n", file.path);
+    say("{}\n", printable(file.path));
   }
 }
 

@@ -1,3 +1,4 @@
+#include "data/text/printable.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
 #include "train/run/terminal.hpp"
@@ -18,7 +19,8 @@ class Report final : public Command {
     expect_not_of_a_run(out);
     const std::string page = report_of(runs_);
     write_bytes(out, page);
-    say("{}: {:.2f} MB; open it with a browser\n", out, static_cast<double>(page.size()) / 1e6);
+    say("{}: {:.2f} MB; open it with a browser\n", printable(out),
+        static_cast<double>(page.size()) / 1e6);
     return 0;
   }
 

@@ -4,6 +4,7 @@
 
 #include "data/option_error.hpp"
 #include "data/text/byte_pair.hpp"
+#include "data/text/printable.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
 #include "train/run/terminal.hpp"
@@ -47,7 +48,7 @@ class TrainTokenizer final : public Command {
     if (!special_.empty()) options.special_tokens = special_;
     const BytePairTokenizer tokenizer = train(options);
     write_bytes(out_, tokenizer.to_json());
-    say("{}: {} tokens\n", out_, tokenizer.size());
+    say("{}: {} tokens\n", printable(out_), tokenizer.size());
     return 0;
   }
 

@@ -4,6 +4,7 @@
 #include "autograd/parallel.hpp"
 #include "data/input_file.hpp"
 #include "data/option_error.hpp"
+#include "data/text/printable.hpp"
 #include "data/text/text.hpp"
 #include "data/text/text_encoder.hpp"
 #include "data/text/token_shards.hpp"
@@ -61,7 +62,8 @@ class MakeTokens final : public Command {
     for (const std::string& folder : files_) {
       const TokenShards shards(folder);
       shards.verify();
-      say("{}: {}, as they were written\n", folder, described(shards.counts(), shards.shards()));
+      say("{}: {}, as they were written\n", printable(folder),
+          described(shards.counts(), shards.shards()));
     }
     return 0;
   }
@@ -115,8 +117,8 @@ class MakeTokens final : public Command {
     shards.finish();
     folder.finish();
     const double elapsed_s = now_s() - begin_s;
-    say("{}: {} of uint{}, {:.1f} s\n", out_, described(shards.counts(), shards.shards()),
-        8 * shards.width(), elapsed_s);
+    say("{}: {} of uint{}, {:.1f} s\n", printable(out_),
+        described(shards.counts(), shards.shards()), 8 * shards.width(), elapsed_s);
   }
 
   std::vector<std::string> files_;

@@ -51,12 +51,15 @@ std::int32_t choose_token(const Array& logits, const SamplingOptions& options, R
   const auto values = options.tokens > 0 ? all.first(options.tokens) : all;
   const auto likeliest = static_cast<std::int32_t>(argmax(values));
   if (options.temperature == 0) return likeliest;
-  Tokens tokens(values.size());
-  std::iota(tokens.begin(), tokens.end(), 0);
-  if (options.top_k > 0 && options.top_k < std::ssize(tokens))
+  Tokens tokens;
+  if (options.top_k > 0 && options.top_k < std::ssize(values)) {
     tokens = largest(values, options.top_k);
-  else if (options.top_p < 1)
+  } else if (options.top_p < 1) {
     tokens = largest(values, std::ssize(values));
+  } else {
+    tokens.resize(values.size());
+    std::iota(tokens.begin(), tokens.end(), 0);
+  }
   const double best = values[likeliest];
   std::vector<double> weights;
   for (std::int32_t token : tokens)
@@ -181,6 +184,7 @@ std::vector<Array> DecodingState::read_past_context(const Array& tokens) {
     logits.push_back(read_end(b, (transformer_->options.context + 1) / 2));
     order.push_back(b);
   }
+  if (full.size() == order.size()) return logits;  // they are in order
   Rows places(order.size());
   std::vector<Array> ordered(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) {

@@ -63,7 +63,7 @@ class DecodingState final {
   // Appends tokens (B, T) int32 to the texts. Returns the logits (V), float32, of the token that
   // follows in each row. Up to 16 rows have the bits that each has alone.
   std::vector<Array> read(const Array& tokens);
-  // Keeps these rows, in this order, and forgets the others.
+  // Keeps these rows, all different, in this order, and forgets the others.
   void keep(const std::vector<std::int64_t>& rows);
 
  private:

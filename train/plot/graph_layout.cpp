@@ -4,6 +4,7 @@
 #include <numbers>
 #include <vector>
 
+#include "autograd/parallel.hpp"
 #include "train/plot/figure.hpp"
 
 namespace tapestry {
@@ -24,17 +25,17 @@ std::vector<Point> begin_of(std::int64_t nodes) {
 std::vector<Point> forces_on(const std::vector<Point>& places, std::span<const Edge> edges,
                              double ideal) {
   std::vector<Point> forces(places.size());
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      const Point way = places[i] - places[j];
-      const double squared = std::norm(way);
-      if (squared > 4 * ideal * ideal) continue;
-      const Point push = way * (ideal * ideal / std::max(squared, 1e-9));
-      forces[i] += push;
-      forces[j] -= push;
+  parallel_for(std::ssize(places), 64, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      for (std::size_t j = 0; j < places.size(); ++j) {
+        const Point way = places[i] - places[j];  // 0 from itself
+        const double squared = std::norm(way);
+        if (squared > 4 * ideal * ideal) continue;
+        forces[i] += way * (ideal * ideal / std::max(squared, 1e-9));
+      }
+      forces[i] -= 0.3 * ideal * places[i];  // keeps nodes without edges
     }
-    forces[i] -= 0.3 * ideal * places[i];  // keeps nodes without edges
-  }
+  });
   for (const auto& [from, to] : edges) {
     const Point way = places[to] - places[from], pull = way * (std::abs(way) / ideal);
     forces[from] += pull;

@@ -190,8 +190,11 @@ std::vector<Session> read_sessions(const Run& run) {
       if (read.contains("ended") && !sessions.empty()) sessions.back().end = ended(read);
       return true;
     });
-    if (sessions.size() > most_sessions) sessions.erase(sessions.begin());
+    if (sessions.size() >= 2 * most_sessions)
+      sessions.erase(sessions.begin(), sessions.end() - most_sessions);
   }
+  if (sessions.size() > most_sessions)
+    sessions.erase(sessions.begin(), sessions.end() - most_sessions);
   return sessions;
 }
 

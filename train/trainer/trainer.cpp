@@ -119,7 +119,7 @@ Metrics Trainer::train() {
 MetricSums Trainer::step() try {
   ranks_.at_step(state_.step + 1);
   for (const auto& callback : callbacks_) callback->on_step_begin();
-  const ComputedStep computed = compute();
+  ComputedStep computed = compute();
   is_told_to_stop_ |= computed.is_told_to_stop;
   units_ += computed.units;
   const bool moves = std::ranges::all_of(
@@ -128,7 +128,7 @@ MetricSums Trainer::step() try {
   for (const auto& callback : callbacks_) callback->on_step_end(computed, moves);
   ++state_.step;
   state_.position = loader_.position();
-  MetricSums averages = computed.averages;
+  MetricSums averages = std::move(computed.averages);
   averages["grad_norm"] = {computed.clip.norm, 1};
   return averages;
 } catch (const OutOfMemory& error) {

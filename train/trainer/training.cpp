@@ -9,7 +9,6 @@
 #include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/session.hpp"
-#include "train/run/signals.hpp"
 #include "train/run/terminal.hpp"
 #include "train/run/version.hpp"
 #include "train/trainer/begin_task.hpp"
@@ -24,6 +23,12 @@ namespace tapestry {
 std::atomic<bool> stop_requested = false;
 
 namespace {
+
+// Handles a signal, but leaves one ignored that was ignored when the program began, as nohup
+// ignores SIGHUP.
+void handle_signal(int signal, void (*handler)(int)) {
+  if (std::signal(signal, handler) == SIG_IGN) std::signal(signal, SIG_IGN);
+}
 
 // The first signal ends the step and writes a checkpoint; a second one kills the process.
 void request_stop(int signal) {

@@ -103,6 +103,10 @@ Outcome outcome_of(TrainingUnderTest& under_test, double rate,
   for (std::int64_t step = 0; step < steps_at_one_rate; ++step) {
     const double risen = std::min(1.0, (step + 1.0) / static_cast<double>(warm_up));
     const double loss = training.step(rate * risen);
+    if (!std::isfinite(loss)) {
+      last.assign(1, loss);
+      break;
+    }
     if (step >= steps_at_one_rate - steps_averaged) last.push_back(loss);
   }
   Outcome outcome{.growth = under_test.largest_growth()};

@@ -98,7 +98,7 @@ bool are_close(const Array& one, const Array& other) {
   if (one.empty() || one.shape() != other.shape()) return false;
   const auto a = one.values<float>(), b = other.values<float>();
   for (std::size_t i = 0; i < a.size(); ++i)
-    if (relative_difference(a[i], b[i]) > rounding) return false;
+    if (!(relative_difference(a[i], b[i]) <= rounding)) return false;  // nor if one is not finite
   return true;
 }
 

@@ -135,7 +135,10 @@ bool differ(const Array& one, const Array& other, const ComparedPart& part) {
 
 double Comparison::error() const { return mean_loss(*this, outputs); }
 double Comparison::uniform() const {
-  return kind == Kind::unknown ? 0 : mean_loss(*this, Array::zeros(outputs.shape()));
+  if (kind == Kind::unknown) return 0;
+  if (kind == Kind::cross_entropy)
+    return std::log(static_cast<double>(outputs.dim(outputs.rank() - 1)));
+  return mean_loss(*this, Array::zeros(outputs.shape()));
 }
 
 double Comparison::floor() const {

@@ -202,15 +202,23 @@ std::vector<std::string> measured_figures(const std::vector<RunGroup>& groups) {
 
 const char* outcome_name(FigureDifference::Outcome outcome) {
   using enum FigureDifference::Outcome;
-  static const std::map<FigureDifference::Outcome, const char*> names = {
-      {differs, "differs"},
-      {cannot_be_told_apart, "cannot be told apart"},
-      {same, "the same"},
-      {no_spread, "no spread to judge by"},
-      {one_run, "seeds unknown"},
-      {not_in_all, "not in all of the runs"},
-      {not_comparable, "not comparable"}};
-  return names.at(outcome);
+  switch (outcome) {
+    case differs:
+      return "differs";
+    case cannot_be_told_apart:
+      return "cannot be told apart";
+    case same:
+      return "the same";
+    case no_spread:
+      return "no spread to judge by";
+    case one_run:
+      return "seeds unknown";
+    case not_in_all:
+      return "not in all of the runs";
+    case not_comparable:
+      return "not comparable";
+  }
+  return "";
 }
 
 std::optional<FigureDifference> difference_of(const RunGroup& first, const RunGroup& other,

@@ -52,8 +52,9 @@ std::string as_shown(const std::string& text) {
 
 void read_config(const Run& run, RecordedRun& recorded) {
   if (!has_file(run.config())) return;
-  recorded.config_text = as_shown(config_text(run));
-  recorded.settings = config_of(run).settings();
+  const std::string text = config_text(run);
+  recorded.config_text = as_shown(text);
+  recorded.settings = resolved_config(text, run.config(), {}).settings();
 }
 
 void read_model(const Run& run, RecordedRun& recorded) {

@@ -98,7 +98,7 @@ void add_models(Page& page, std::vector<RecordedRun>& runs, std::size_t room) {
       sections[i].push_back(std::move(section));
     }
   }
-  page.add("<h2 id=\"learnt\">What it learned</h2>\n");
+  page.add("<h2 id=\"learned\">What it learned</h2>\n");
   if (bytes == 0 && series.empty())
     page.add("<p>There is nothing to show yet, or it could not be shown.</p>\n");
   if (!series.empty()) page.add(section_of(series));
@@ -174,7 +174,7 @@ std::string report_of(const std::vector<std::string>& paths) {
   page.add(fmt::format("<header><h1>{}</h1>\n", html_text(title)));
   if (runs.size() == 1) page.add(lead_of(runs.front()));
   page.add(
-      "<nav><a href=\"#learnt\">What it learned</a> <a href=\"#curves\">Curves</a> "
+      "<nav><a href=\"#learned\">What it learned</a> <a href=\"#curves\">Curves</a> "
       "<a href=\"#was\">How it was made</a></nav></header>\n<main>\n");
   page.add(overview_of(runs));
   if (runs.size() > 1) page.add("<h3>Where their configs differ</h3>\n" + differences_of(runs));
