@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "autograd/buffer_pool.hpp"
 #include "autograd/ops.hpp"
 #include "autograd/parallel.hpp"
 #include "autograd/tape.hpp"
@@ -165,6 +166,8 @@ class ClassTask final : public Task {
   const Dataset& validation_data() override { return validation_; }
   Loss loss(const Batch& batch, const Pass& pass) override {
     Tensor logits = model_.forward(batch.inputs);
+    if (fault_ == "memory" && logits.dim(0) > 1) throw OutOfMemory("16 EiB array");
+    if (fault_ == "file" && logits.dim(0) > 1) throw std::runtime_error("the file is gone");
     if (fault_ == "leak") logits = logits + one_hot(batch.targets, logits.dtype()) * 5.0;
     Tensor total = cross_entropy(logits, batch.targets, {.mean = false});
     if (fault_ == "counts steps") total = total * (1 + 0.01 * steps_seen(pass.step));
@@ -361,6 +364,18 @@ TEST_CASE("doctor: sound trainings pass every check") {
     const Diagnosis diagnosis = diagnose(doctored(kind, ""));
     CHECK_MESSAGE(diagnosis.check.empty(), kind, ": ", diagnosis.check, ": ", diagnosis.found);
   }
+}
+
+TEST_CASE("bug: doctor: a step without memory was an input error, any other failure was a NaN") {
+  const DoctoredTasks tasks;
+  const auto found = [](const std::string& fault) {
+    TrainingUnderTest under_test(doctored("classes", fault));
+    const auto result = examine({"learning rate", check_learning_rate}, under_test);
+    REQUIRE(result.fault);
+    return result.fault->found + "; " + result.fault->advice;
+  };
+  CHECK(found("memory").find("16 EiB array; lower train.batch_size") == 0);
+  CHECK(found("file").find("the file is gone") == 0);
 }
 
 TEST_CASE("doctor: each planted fault is found by its check, and by none before it") {

@@ -144,9 +144,26 @@ TEST_CASE(
   CHECK_MESSAGE(!result.fault, found_in(result));
 }
 
+TEST_CASE("bug: doctor: adapters of rank 1, which cannot memorize a batch, were a fault") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path("run");
+  const Finished trained =
+      tapestry_run(with_sets(with_words({"train", "copy", "--out", run, "train.steps=1"},
+                                        {small_copy.begin() + 1, small_copy.end()})));
+  REQUIRE_MESSAGE(trained.status == 0, trained.err);
+  std::vector<std::string> keys = {small_copy.begin() + 1, small_copy.end()};
+  keys =
+      with_words(keys, {"train.from=" + run, "model.lora.rank=1", "model.lora.targets=[\"key\"]"});
+  const CheckResult result = outcome_of(check_one_batch, shipped("copy", keys));
+  CHECK_MESSAGE(!result.fault, found_in(result));
+  REQUIRE(result.warnings.size() == 1);
+  check_says(result.warnings[0], {"with model.lora.rank = 1 too few weights may be trained"});
+}
+
 TEST_CASE("bug: doctor: a graph network that sees no difference was called too small") {
   const CheckResult result = outcome_of(
-      check_one_batch, shipped("graphs", {"model.normalization=mean", "model.pooling=mean"}));
+      check_one_batch, shipped("graphs", {"model.normalization=mean", "model.pooling=mean",
+                                          "train.trainable=[\"*\"]"}));
   check_says(found_in(result), {"differ in inputs and targets, and have the same outputs"});
 }
 

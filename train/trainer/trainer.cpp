@@ -116,7 +116,7 @@ Metrics Trainer::train() {
   return last.empty() ? evaluation_line().values : last;
 }
 
-MetricSums Trainer::step() try {
+MetricSums Trainer::take_step() {
   ranks_.at_step(state_.step + 1);
   for (const auto& callback : callbacks_) callback->on_step_begin();
   ComputedStep computed = compute();
@@ -131,7 +131,9 @@ MetricSums Trainer::step() try {
   MetricSums averages = std::move(computed.averages);
   averages["grad_norm"] = {computed.clip.norm, 1};
   return averages;
-} catch (const OutOfMemory& error) {
+}
+
+MetricSums Trainer::step() try { return take_step(); } catch (const OutOfMemory& error) {
   config_.fail(key::batch_size, fmt::format("step {}: {}; lower it, or raise train.micro_batches",
                                             state_.step + 1, error.what()));
 } catch (const InputError&) {

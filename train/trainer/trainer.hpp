@@ -40,6 +40,7 @@ class Trainer {
 
   // --- for tools that take steps themselves; nothing is recorded ---
   MetricSums step();       // returns the sums of the metrics; throws as train() does
+  MetricSums take_step();  // the same; NonFiniteError, OutOfMemory and others pass as they are
   ComputedStep compute();  // returns the next step's loss and gradients, and moves nothing
   void follow(const Schedule& schedule) { schedule_ = schedule; }  // from the next step on
   MetricsLine training_line(const MetricSums& averages) const;     // of the last step

@@ -114,6 +114,14 @@ std::string indistinguishable(TrainingUnderTest& under_test, const Examples& exa
   return "";
 }
 
+// Returns the setting that fixes a part of the weights, which limits what the rest can learn; "" if
+// all are trained.
+std::string limited_by(const Config& config) {
+  if (const std::int64_t rank = config[key::adapter_rank]; rank > 0)
+    return fmt::format("{} = {}", key::adapter_rank.name, rank);
+  return config[key::trainable].empty() ? "" : key::trainable.name;
+}
+
 Fault not_overfitted(const std::string& found, const std::string& alike) {
   if (alike.empty())
     return {found, "the outputs do not depend on the inputs, or the model is too small",
@@ -177,13 +185,13 @@ CheckResult check_one_batch(TrainingUnderTest& under_test) {
   const Examples examples = under_test.training_examples(std::clamp<std::int64_t>(batch, 2, 8));
   const double step_s = under_test.step_s() * static_cast<double>(examples.numbers.size()) /
                         static_cast<double>(batch);
-  const auto limit = static_cast<std::int64_t>(
+  const auto most = static_cast<std::int64_t>(
       std::clamp(longest_s / std::max(1e-6, step_s), double(least_steps), double(most_steps)));
   const double configured = under_test.config()[key::learning_rate];
   const std::string optimizer = under_test.config()[key::optimizer];
-  std::vector<Attempt> attempts = {{configured, optimizer, limit}};
+  std::vector<Attempt> attempts = {{configured, optimizer, most}};
   for (const double rate : {usual_rate, 10 * usual_rate, 100 * usual_rate})
-    attempts.push_back({rate, "adam", limit / 2});
+    attempts.push_back({rate, "adam", most / 2});
   Overfitting last, first_try;
   std::size_t tried = 0;
   for (; tried < attempts.size() && !last.reached(); ++tried) {
@@ -200,14 +208,20 @@ CheckResult check_one_batch(TrainingUnderTest& under_test) {
       .said = fmt::format("{} (expected below {:.4g})", text(last), last.threshold.loss)};
   if (last.reached() && (tried == 1 || optimizer.starts_with("adam")))
     under_test.record_overfitting_rate(used.rate);
-  if (!last.reached())
-    result.fault =
-        not_overfitted(fmt::format("{}; expected below {:.4g}, {}", text(first_try),
-                                   first_try.threshold.loss, first_try.threshold.meaning),
-                       indistinguishable(under_test, examples));
-  else if (tried > 1)
+  if (!last.reached()) {
+    const std::string found = fmt::format("{}; expected below {:.4g}, {}", text(first_try),
+                                          first_try.threshold.loss, first_try.threshold.meaning),
+                      alike = indistinguishable(under_test, examples),
+                      limit = limited_by(under_test.config());
+    if (alike.empty() && !limit.empty())
+      result.warnings.push_back(
+          fmt::format("{}: with {} too few weights may be trained", found, limit));
+    else
+      result.fault = not_overfitted(found, alike);
+  } else if (tried > 1) {
     result.warnings.push_back(fmt::format("by {} at a rate of {:.0e}; not by {} at {:.1e}",
                                           used.optimizer, used.rate, optimizer, configured));
+  }
   return result;
 }
 

@@ -6,6 +6,7 @@
 
 #include "autograd/clock.hpp"
 #include "autograd/kernels/broadcast.hpp"
+#include "autograd/tape.hpp"
 #include "train/config/keys.hpp"
 #include "train/trainer/begin_task.hpp"
 
@@ -224,10 +225,8 @@ TrialTraining::TrialTraining(TrainingUnderTest& under_test, const Examples& exam
 
 double TrialTraining::step(double learning_rate) try {
   trainer_.follow({.peak = learning_rate});
-  return trainer_.step().at("loss").value();
-} catch (const InputError&) {
-  throw;
-} catch (const std::runtime_error&) {  // as the trainer says of a step that is not finite
+  return trainer_.take_step().at("loss").value();
+} catch (const NonFiniteError&) {
   return NAN;
 }
 

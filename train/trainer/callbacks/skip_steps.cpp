@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "autograd/tape.hpp"
 #include "train/config/keys.hpp"
 #include "train/measure/statistics.hpp"
 #include "train/trainer/callbacks/callbacks.hpp"
@@ -74,7 +75,7 @@ class SkippedSteps final : public Callback {
                                          : fmt::format("; one step more than {} = {} to skip",
                                                        key::max_bad_steps.name, most);
     ranks_.found_by_all();
-    throw std::runtime_error(fmt::format("{}{}: {}", fault, excess, explanation));
+    throw NonFiniteError(fmt::format("{}{}: {}", fault, excess, explanation));
   }
 
   const Config& config_;
