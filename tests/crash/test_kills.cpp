@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -18,11 +17,6 @@ namespace tapestry {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::int64_t from_environment(const char* name, std::int64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text ? std::atoll(text) : otherwise;
-}
 
 constexpr std::int64_t steps = 40;
 
@@ -79,14 +73,9 @@ class Victim {
   // How a run differs from the one that was never interrupted; "" where it does not.
   std::string difference(const std::string& run) const {
     for (std::size_t i = 0; i < folders(run).size(); ++i) {
-      const std::string ours = folders(run)[i], whole = folders("whole")[i];
-      for (const std::string name : {"/checkpoint.safetensors", "/best.safetensors"}) {
-        if (!fs::exists(ours + name)) return ours + name + " is missing";
-        const std::string tensor =
-            different_tensor(load_checkpoint(ours + name), load_checkpoint(whole + name));
-        if (!tensor.empty()) return ours + name + ": " + tensor;
-      }
-      if (measured(ours) != measured(whole)) return ours + "/metrics.jsonl";
+      const std::string ours = folders(run)[i];
+      const std::string difference = run_difference(ours, folders("whole")[i]);
+      if (!difference.empty()) return difference;
       for (const auto& entry : fs::directory_iterator(ours))
         if (entry.path().extension() == ".tmp") return entry.path().string() + " was left";
     }
@@ -102,25 +91,6 @@ class Victim {
     for (std::int64_t seed = 1; seed <= seeds_; ++seed)
       all.push_back(folder_.path(fmt::format("{}/seed-{}", run, seed)));
     return all;
-  }
-
-  static std::string different_tensor(const Checkpoint& a, const Checkpoint& b) {
-    if (a.state.step != b.state.step || a.state.position != b.state.position ||
-        a.state.best_loss != b.state.best_loss || a.metadata != b.metadata)
-      return "metadata";
-    if (a.file.tensors.size() != b.file.tensors.size()) return "number of tensors";
-    for (const auto& [name, x] : a.file.tensors) {
-      const Array* y = b.file.find(name);
-      if (!y || !same_bits(x, *y)) return "tensor " + name;
-    }
-    return "";
-  }
-
-  static std::vector<std::string> measured(const std::string& folder) {
-    std::vector<Json> lines;
-    for (const std::string& line : lines_of(read_bytes(folder + "/metrics.jsonl")))
-      lines.push_back(Json::parse(line));
-    return untimed(lines);
   }
 
   TemporaryFolder folder_;

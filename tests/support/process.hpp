@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <sstream>
@@ -29,6 +30,12 @@ inline std::string read_bytes(const std::string& path) {
   std::stringstream bytes;
   bytes << file.rdbuf();
   return bytes.str();
+}
+
+// A number that a campaign takes from an environment variable.
+inline std::int64_t from_environment(const char* name, std::int64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text ? std::atoll(text) : otherwise;
 }
 
 struct Finished {
@@ -96,6 +103,16 @@ inline Finished tapestry_run(const std::vector<std::string>& arguments,
   if (*TAPESTRY_EMULATOR) command.insert(command.begin(), TAPESTRY_EMULATOR);
   command.insert(command.end(), arguments.begin(), arguments.end());
   return run_program(command, options);
+}
+
+// Returns the beginning of a command that runs tapestry in several processes.
+inline std::vector<std::string> several_tapestries(int processes,
+                                                   std::vector<std::string> launcher = {
+                                                       "mpirun.openmpi", "--oversubscribe"}) {
+  for (const char* allowed : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
+    setenv(allowed, "1", 1);
+  launcher.insert(launcher.end(), {"-n", std::to_string(processes), TAPESTRY_BINARY});
+  return launcher;
 }
 
 // {"train.steps=3", "--resume"} -> {"--set", "train.steps=3", "--resume"}

@@ -77,6 +77,13 @@ checkpoint_every = 5
 log_every = 3
 )";
 
+inline std::vector<Json> metrics_of(const std::string& run) {
+  std::vector<Json> lines;
+  for (const std::string& line : lines_of(read_bytes(run + "/metrics.jsonl")))
+    lines.push_back(Json::parse(line));
+  return lines;
+}
+
 // The three tasks' configs as files, and runs of them.
 class RunFixture {
  public:
@@ -102,12 +109,7 @@ class RunFixture {
     INFO(finished.err);
     REQUIRE(finished.status == 0);
   }
-  std::vector<Json> metrics(const std::string& run) const {
-    std::vector<Json> lines;
-    for (const std::string& line : lines_of(read_bytes(folder.path(run + "/metrics.jsonl"))))
-      lines.push_back(Json::parse(line));
-    return lines;
-  }
+  std::vector<Json> metrics(const std::string& run) const { return metrics_of(folder.path(run)); }
   Json last_validation(const std::string& run) const {
     Json last;
     for (const Json& line : metrics(run))
@@ -140,27 +142,38 @@ inline std::vector<std::string> untimed(const std::vector<Json>& lines) {
   return texts;
 }
 
-// Names, dtypes, shapes and bytes of every tensor, and where the training stands.
-inline void check_same_checkpoint(const std::string& path, const std::string& other_path) {
+// How two checkpoints differ, in state, metadata or the bits of a tensor; "" if they are the same.
+inline std::string checkpoint_difference(const std::string& path, const std::string& other_path) {
   const Checkpoint a = load_checkpoint(path), b = load_checkpoint(other_path);
-  CHECK(a.state.step == b.state.step);
-  CHECK(a.state.position == b.state.position);
-  CHECK(a.state.best_loss == b.state.best_loss);
-  CHECK(a.metadata == b.metadata);
-  REQUIRE(a.file.tensors.size() == b.file.tensors.size());
+  if (a.state.step != b.state.step || a.state.position != b.state.position ||
+      a.state.best_loss != b.state.best_loss || a.metadata != b.metadata)
+    return path + ": other state or metadata";
+  if (a.file.tensors.size() != b.file.tensors.size()) return path + ": other number of tensors";
   for (std::size_t i = 0; i < a.file.tensors.size(); ++i) {
     const auto& [name, x] = a.file.tensors[i];
     const auto& [other_name, y] = b.file.tensors[i];
-    CHECK(name == other_name);
-    CHECK_MESSAGE(same_bits(x, y), name);
+    if (name != other_name || !same_bits(x, y)) return path + ": tensor " + name;
   }
+  return "";
+}
+
+// How two runs differ in checkpoints or metrics, except for times; "" if they are the same.
+inline std::string run_difference(const std::string& run, const std::string& other) {
+  for (const std::string name : {"/checkpoint.safetensors", "/best.safetensors"}) {
+    if (!std::filesystem::exists(run + name)) return run + name + " is missing";
+    const std::string difference = checkpoint_difference(run + name, other + name);
+    if (!difference.empty()) return difference;
+  }
+  return untimed(metrics_of(run)) == untimed(metrics_of(other)) ? "" : run + "/metrics.jsonl";
+}
+
+inline void check_same_checkpoint(const std::string& path, const std::string& other_path) {
+  CHECK(checkpoint_difference(path, other_path) == "");
 }
 
 inline void check_same_run(const RunFixture& fixture, const std::string& run,
                            const std::string& other) {
-  check_same_checkpoint(fixture.checkpoint(run), fixture.checkpoint(other));
-  check_same_checkpoint(fixture.best(run), fixture.best(other));
-  CHECK(untimed(fixture.metrics(run)) == untimed(fixture.metrics(other)));
+  CHECK(run_difference(fixture.folder.path(run), fixture.folder.path(other)) == "");
 }
 
 inline std::function<bool()> when_holds(const std::string& path, std::int64_t bytes = 1) {

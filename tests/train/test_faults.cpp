@@ -21,7 +21,7 @@ class Trial {
  public:
   Trial() {
     train(whole_);
-    metrics_ = metrics_of(whole_);
+    metrics_ = untimed(metrics_of(whole_.folder()));
   }
 
   // Begins the run, or goes on with it. The message of what ended it early; "" where nothing did.
@@ -37,7 +37,7 @@ class Trial {
     CHECK(train() == "");
     check_same_checkpoint(run_.checkpoint(), whole_.checkpoint());
     check_same_checkpoint(run_.best(), whole_.best());
-    CHECK(metrics_of(run_) == metrics_);
+    CHECK(untimed(metrics_of(run_.folder())) == metrics_);
     for (const auto& entry : fs::directory_iterator(run_.folder()))
       CHECK_MESSAGE(entry.path().extension() != ".tmp", entry.path().string());
   }
@@ -77,13 +77,6 @@ class Trial {
     }
     for (const auto& [signal, handler] : handlers) std::signal(signal, handler);
     return message;
-  }
-
-  static std::vector<std::string> metrics_of(const Run& run) {
-    std::vector<Json> lines;
-    for (const std::string& line : lines_of(read_bytes(run.metrics())))
-      lines.push_back(Json::parse(line));
-    return untimed(lines);
   }
 
   TemporaryFolder temporary_;

@@ -22,14 +22,11 @@ struct Together {
 Finished train_together(const RunFixture& fixture, const Together& together,
                         const std::string& config, const std::string& run,
                         const std::vector<std::string>& more = {}, const RunOptions& options = {}) {
-  for (const char* allowed : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
-    setenv(allowed, "1", 1);
   std::vector<std::string> words = {"--quiet"};
   words.insert(words.end(), more.begin(), more.end());
-  std::vector<std::string> command = together.launcher;
-  command.insert(command.end(),
-                 {"-n", std::to_string(together.ranks), TAPESTRY_BINARY, "train",
-                  fixture.folder.path(config + ".toml"), "--out", fixture.folder.path(run)});
+  std::vector<std::string> command = several_tapestries(together.ranks, together.launcher);
+  command.insert(command.end(), {"train", fixture.folder.path(config + ".toml"), "--out",
+                                 fixture.folder.path(run)});
   const std::vector<std::string> sets = with_sets(words);
   command.insert(command.end(), sets.begin(), sets.end());
   return run_program(command, options);

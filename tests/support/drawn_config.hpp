@@ -1,0 +1,82 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "autograd/random.hpp"
+#include "tests/support/folder.hpp"
+#include "train/task.hpp"
+
+// Configs drawn at random from the declared keys: shipped configs made small, on data of each kind,
+// with random values of the other keys.
+namespace tapestry {
+
+// Bounds of a number within its key's declared range, so that the config is sound and its doctor
+// takes about a second. An integer is low, 2 · low, 4 · low, … up to high.
+struct Bounds {
+  double low, high;
+  bool or_zero = false;  // 0 has a meaning of its own: none, or the default
+};
+using BoundsOf = std::map<std::string, Bounds>;
+constexpr Bounds clipped_by_sgd = {1e-2, 1e-1};  // learning rates with a limit of the norm
+
+extern const BoundsOf usual_bounds;                         // by key
+extern const std::map<std::string, std::string> not_drawn;  // keys that are not drawn, and why
+
+// Returns whether the program has the key: tests register more optimizers, whose keys it lacks.
+bool is_of_program(const KeyInfo& key);
+
+// A shipped config, the settings that it always has, and its own bounds.
+struct SoundConfig {
+  std::string name;
+  std::vector<std::string> fixed{};  // "key=value", "--from=RUN"
+  BoundsOf bounds{};
+  std::vector<std::string> kept{};       // keys that have the value of the config
+  Bounds rates_of_sgd = clipped_by_sgd;  // without a limit of the gradient's norm
+};
+
+// A drawn config: the values of the keys that were drawn or fixed, in the order of the keys.
+class DrawnConfig {
+ public:
+  DrawnConfig(const SoundConfig& sound, Random& random);
+
+  const std::string& name() const { return sound_.name; }
+  // Returns the settings behind the name: "key=value", "--from=RUN".
+  std::vector<std::string> words() const;
+  Config config() const;
+  bool begins_with_a_run() const { return base_settings().size() < sound_.fixed.size(); }
+
+  // Whether the nodes of each graph have the same values after every layer, as features that are
+  // all 1 have, so that no graph network can tell graphs of as many nodes from one another.
+  bool is_blind() const;
+
+  std::vector<std::string> keys() const;  // that were drawn
+  DrawnConfig without(const std::string& key) const;
+
+ private:
+  std::vector<std::string> base_settings() const;
+  bool is_drawn(const KeyInfo& key) const;
+  bool is_needed(const KeyInfo& key) const;
+  Value value(const std::string& name) const;
+  double number(const std::string& name) const;  // 0 if the task has no such key, or it is unused
+  bool is_used(const KeyInfo& key) const;
+  Value draw(const KeyInfo& key, Random& random) const;
+
+  SoundConfig sound_;
+  Config base_;
+  std::map<std::string, Value> values_;
+};
+
+// Draws configs of every task by their number, on data in a folder of its own.
+class ConfigGenerator {
+ public:
+  ConfigGenerator();
+  DrawnConfig draw(std::uint64_t number) const;
+
+ private:
+  TemporaryFolder folder_;
+  std::vector<SoundConfig> sound_;
+};
+
+}  // namespace tapestry

@@ -1,0 +1,233 @@
+#include <doctest/doctest.h>
+#include <fmt/ranges.h>
+
+#include <map>
+
+#include "autograd/clock.hpp"
+#include "autograd/random.hpp"
+#include "tests/support/drawn_config.hpp"
+#include "tests/support/labels.hpp"
+#include "tests/support/run_fixture.hpp"
+#include "train/config/keys.hpp"
+
+// What has to hold of every training, tried on configs drawn at random. Two of the cases are
+// campaigns, which are skipped unless asked for: tapestry-tests -ns -tc='campaign: drawn *', with
+// TAPESTRY_CONFIGS for the number of configs and TAPESTRY_FIRST for the first of them.
+namespace tapestry {
+namespace {
+
+// A short training of a drawn config, and the runs that are compared with it.
+class DrawnTraining {
+ public:
+  explicit DrawnTraining(const DrawnConfig& config) : config_(config) {}
+
+  const DrawnConfig& config() const { return config_; }
+  std::string path(const std::string& name) const { return folder_.path(name); }
+
+  // tapestry COMMAND CONFIG WORDS, with the drawn settings.
+  Finished run(const std::string& command, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words = {command, config_.name()};
+    for (const std::string& word : config_.words()) words.push_back(word);
+    words.insert(words.end(), more.begin(), more.end());
+    return tapestry_run(with_sets(words));
+  }
+  // tapestry train with the drawn settings; or, by several processes, mpirun's.
+  Finished train(const std::string& run, const std::vector<std::string>& more = {},
+                 const RunOptions& options = {}, int ranks = 1) const {
+    std::vector<std::string> words = {"train", config_.name()};
+    for (const std::string& word : config_.words()) words.push_back(word);
+    words.insert(words.end(), {"--quiet", "--out", path(run)});
+    words.insert(words.end(), short_training.begin(), short_training.end());
+    words.insert(words.end(), more.begin(), more.end());
+    words = with_sets(words);
+    if (ranks == 1) return tapestry_run(words, options);
+    std::vector<std::string> command = several_tapestries(ranks);
+    command.insert(command.end(), words.begin(), words.end());
+    return run_program(command, options);
+  }
+
+ private:
+  inline static const std::vector<std::string> short_training = {
+      "train.steps=6", "train.eval_every=3", "train.checkpoint_every=2", "train.log_every=1"};
+
+  DrawnConfig config_;
+  TemporaryFolder folder_;
+};
+
+// --- invariants: each returns how the training breaks it, or "" ---
+
+std::string failure(const Finished& finished) {
+  if (finished.status == 0) return "";
+  return fmt::format("status {}: {}{}", finished.status, finished.out, finished.err);
+}
+
+// How a second training with `more` differs from the first.
+std::string difference_with(const DrawnTraining& drawn, const std::vector<std::string>& more,
+                            int ranks = 1) {
+  std::filesystem::remove_all(drawn.path("again"));
+  const std::string failed = failure(drawn.train("again", more, {}, ranks));
+  return failed.empty() ? run_difference(drawn.path("again"), drawn.path("run")) : failed;
+}
+
+std::string other_threads(const DrawnTraining& drawn) {
+  const std::string one = difference_with(drawn, {"--threads", "1"});
+  return one.empty() ? difference_with(drawn, {"--threads", "3"}) : one;
+}
+
+std::string other_records(const DrawnTraining& drawn) {
+  return difference_with(drawn, {"--profile", "train.tensorboard=true", "train.samples=true"});
+}
+
+std::string several_processes(const DrawnTraining& drawn) {
+  const Config config = drawn.config().config();
+  for (int ranks = 2; ranks <= std::min<std::int64_t>(4, config[key::micro_batches]); ++ranks) {
+    const std::string difference = difference_with(drawn, {}, ranks);
+    if (!difference.empty()) return fmt::format("{} processes: {}", ranks, difference);
+  }
+  return "";
+}
+
+// Killed as soon as some of the metrics are written, three times, and resumed.
+std::string killed_and_resumed(const DrawnTraining& drawn) {
+  const std::string run = drawn.path("killed");
+  std::filesystem::remove_all(run);
+  const auto bytes = std::filesystem::file_size(drawn.path("run/metrics.jsonl"));
+  for (const double part : {0.1, 0.4, 0.8}) {
+    RunOptions kill;
+    kill.when = when_holds(run + "/metrics.jsonl", static_cast<std::int64_t>(part * bytes));
+    const bool begun = std::filesystem::exists(run + "/config.toml");
+    const Finished killed = drawn.train(
+        "killed", begun ? std::vector<std::string>{"--resume"} : std::vector<std::string>{}, kill);
+    if (killed.status != 0 && killed.status != 128 + SIGKILL) return failure(killed);
+  }
+  const std::string failed = failure(drawn.train("killed", {"--resume"}));
+  return failed.empty() ? run_difference(run, drawn.path("run")) : failed;
+}
+
+std::string verified(const DrawnTraining& drawn) {
+  return failure(tapestry_run({"verify", drawn.path("run")}));
+}
+
+std::string planned(const DrawnTraining& drawn) {
+  const Finished plan = drawn.run("plan", {"--seconds", "0", "--json", "train.steps=6"});
+  if (plan.status != 0) return failure(plan);
+  const double said = Json::parse(plan.out)["bytes"]["tensors"],
+               held = tensor_bytes(drawn.path("run"));
+  if (said == doctest::Approx(held).epsilon(0.1)) return "";
+  return fmt::format("{:.0f} bytes planned, {:.0f} held", said, held);
+}
+
+std::string gradients(const DrawnTraining& drawn) { return failure(drawn.run("gradcheck")); }
+
+// The config that the run wrote resolves to itself.
+std::string written_config(const DrawnTraining& drawn) {
+  const std::string path = drawn.path("run/config.toml");
+  const Config config = load_config(path, {});
+  return parse_config(config.toml(), "again", {}).toml() == config.toml() ? "" : "another config";
+}
+
+// Where a run's exported weights differ from those of another run.
+std::string weights_difference(const DrawnTraining& drawn, const std::string& run,
+                               const std::string& other) {
+  std::vector<Safetensors> files;
+  for (const std::string& name : {run, other}) {
+    const std::string file = drawn.path(name + ".safetensors");
+    const std::string failed = failure(
+        tapestry_run({"export", drawn.path(name), "--format", "safetensors", "--out", file}));
+    if (!failed.empty()) return failed;
+    files.push_back(read_safetensors(file));
+  }
+  if (files[0].tensors.size() != files[1].tensors.size()) return "another number of tensors";
+  for (std::size_t i = 0; i < files[0].tensors.size(); ++i)
+    if (files[0].tensors[i].first != files[1].tensors[i].first ||
+        !same_bits(files[0].tensors[i].second, files[1].tensors[i].second))
+      return files[0].tensors[i].first;
+  return "";
+}
+
+// What can be written for others comes back with the same bits; the rest is refused in one line.
+std::string exported_and_imported(const DrawnTraining& drawn) {
+  for (const std::string format : {"huggingface", "gguf"}) {
+    const std::string file = drawn.path("for-" + format), back = "from-" + format;
+    const Finished written =
+        tapestry_run({"export", drawn.path("run"), "--format", format, "--out", file});
+    if (written.status == 2 && lines_of(written.err).size() == 1) continue;
+    if (written.status != 0) return failure(written);
+    std::string fault = failure(tapestry_run({"import", file, "--out", drawn.path(back)}));
+    if (fault.empty()) fault = weights_difference(drawn, back, "run");
+    if (!fault.empty()) return format + ": " + fault;
+  }
+  return "";
+}
+
+struct Invariant {
+  std::string name;
+  std::string (*violation)(const DrawnTraining&);
+  bool needs_config = false;  // of commands that take no --from
+};
+
+const std::vector<Invariant> invariants = {
+    {"the same bits with 1 and 3 threads", other_threads},
+    {"the same bits with a profile, TensorBoard and samples", other_records},
+    {"the same bits by several processes", several_processes},
+    {"the same bits after kills and resuming", killed_and_resumed},
+    {"verify proves the run", verified},
+    {"plan counts the bytes", planned},
+    {"the gradients are right", gradients, true},
+    {"the written config is the same config", written_config},
+    {"an exported model comes back", exported_and_imported}};
+
+// Returns the invariant's violation by the config: by its training, or that there is none.
+std::string violation(const Invariant& invariant, const DrawnConfig& config) {
+  const DrawnTraining drawn(config);
+  const Finished finished = drawn.train("run");
+  return finished.status == 0 ? invariant.violation(drawn) : "";
+}
+
+// Returns the config without the settings that the violation does not need.
+DrawnConfig shrink(const Invariant& invariant, DrawnConfig config) {
+  for (const std::string& key : config.keys()) {
+    const DrawnConfig smaller = config.without(key);
+    if (!violation(invariant, smaller).empty()) config = smaller;
+  }
+  return config;
+}
+
+// Trains `count` configs from the number `first` on, and checks them.
+void check_drawn(std::int64_t first, std::int64_t count) {
+  const ConfigGenerator generator;
+  std::int64_t faults = 0;
+  for (std::int64_t number = first; number < first + count; ++number) {
+    const DrawnTraining drawn(generator.draw(number));
+    const Finished finished = drawn.train("run");
+    const std::string command = fmt::format("config {}: {} {}", number, drawn.config().name(),
+                                            fmt::join(drawn.config().words(), " "));
+    REQUIRE_MESSAGE(finished.status == 0, command, "\n", finished.err);
+    for (const Invariant& invariant : invariants) {
+      if (invariant.needs_config && drawn.config().begins_with_a_run()) continue;
+      const std::string fault = invariant.violation(drawn);
+      if (fault.empty()) continue;
+      ++faults;
+      const DrawnConfig smallest = shrink(invariant, drawn.config());
+      CHECK_MESSAGE(false, invariant.name, ": ", fault, "\n", command, "\nsmallest: ",
+                    fmt::format("{} {}", smallest.name(), fmt::join(smallest.words(), " ")));
+    }
+  }
+  MESSAGE(count, " configs, ", faults, " faults");
+}
+
+TEST_SUITE_BEGIN("drawn");
+
+TEST_CASE("drawn: trainings of random configs keep every promise" *
+          not_sanitized("it takes minutes")) {
+  check_drawn(40, 5);
+}
+
+TEST_CASE("campaign: drawn trainings keep every promise" * doctest::skip()) {
+  check_drawn(from_environment("TAPESTRY_FIRST", 0), from_environment("TAPESTRY_CONFIGS", 200));
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
