@@ -216,11 +216,61 @@ void check_drawn(std::int64_t first, std::int64_t count) {
   MESSAGE(count, " configs, ", faults, " faults");
 }
 
+// What no config may have in place of a line: other keys, types, numbers and nesting.
+std::vector<std::string> wrong_lines(const std::string& line) {
+  if (line.empty()) return {};
+  if (line.starts_with('['))
+    return {"[" + line + "]", line.substr(1), "[modle]", line + "\n[task]", line + " = 1"};
+  const std::size_t equals = line.find(" = ");
+  const std::string key = line.substr(0, equals), value = line.substr(equals + 3);
+  const auto with_value = [&](const std::string& other) { return key + " = " + other; };
+  const bool is_number = value.find_first_not_of("0123456789.e+-") == std::string::npos,
+             is_list = value.starts_with('[');
+  return {key.substr(1) + "_ = " + value,
+          "\"" + key + " \" = " + value,
+          key + ".more = " + value,
+          line + "\n" + line,
+          line + " 1",
+          key,
+          with_value(""),
+          with_value(value + "]"),
+          with_value("\"" + value),
+          with_value("{ value = " + value + " }"),
+          with_value(is_list ? value + ", 1" : "[[" + value + "]]"),
+          with_value(is_number ? "\"1\"" : "-17.5"),
+          with_value(is_number ? "nan" : "1979-05-27"),
+          with_value(is_number ? "-1e999" : "[{}]"),
+          with_value("99999999999999999999"),
+          with_value("\"\\u0000\"")};
+}
+
 TEST_SUITE_BEGIN("drawn");
 
 TEST_CASE("drawn: trainings of random configs keep every promise" *
           not_sanitized("it takes minutes")) {
   check_drawn(40, 5);
+}
+
+TEST_CASE("drawn: every line of a config that is wrong in one way is refused in one line") {
+  const ConfigGenerator generator;
+  std::int64_t refused = 0;
+  for (std::uint64_t number = 0; number < 21; ++number) {
+    const std::string text = generator.draw(number).config().toml();
+    REQUIRE(parse_config(text, "drawn.toml", {}).toml() == text);
+    const std::vector<std::string> lines = lines_of(text);
+    for (std::size_t at = 0; at < lines.size(); ++at)
+      for (const std::string& wrong : wrong_lines(lines[at])) {
+        std::vector<std::string> changed = lines;
+        changed[at] = wrong;
+        CAPTURE(lines[at]);
+        CAPTURE(wrong);
+        const std::string message = message_of(
+            [&] { parse_config(fmt::format("{}\n", fmt::join(changed, "\n")), "drawn.toml", {}); });
+        CHECK_MESSAGE(message.starts_with("drawn.toml:"), message);
+        ++refused;
+      }
+  }
+  CHECK(refused > 5000);
 }
 
 TEST_CASE("campaign: drawn trainings keep every promise" * doctest::skip()) {
