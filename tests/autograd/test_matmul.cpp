@@ -2,15 +2,15 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <numeric>
 
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/ops.hpp"
-#include "autograd/parallel.hpp"
 #include "autograd/sanitizer.hpp"
 #include "tests/support/arrays.hpp"
 
-// The matrix engine, against plain sums in double; and products whose numbers of rows differ from
-// step to step, as those of graphs and of sentences do.
+// The kernels of matrix products, and products whose numbers of rows differ from step to step, as
+// those of graphs and of sentences do.
 namespace tapestry {
 namespace {
 
@@ -23,7 +23,7 @@ Outcome pass(std::int64_t rows, std::int64_t width, DType dtype = f32) {
              normal({rows, width}, 3, dtype));
 }
 
-// C of operands drawn for the shape, and what plain sums make of them.
+// Operands drawn for the shape.
 struct Product {
   Matmul matmul;
   Array a, b, c, bias;
@@ -37,21 +37,6 @@ struct Product {
     matmul.dtype = dtype;
   }
 
-  Array expected(bool with_bias) const {
-    const auto [x, y, start, row] = std::tuple(doubles(a), doubles(b), doubles(c), doubles(bias));
-    const auto [m, n, k] = std::tuple(matmul.m, matmul.n, matmul.k);
-    Array sums({m, n}, f64);
-    for (std::int64_t i = 0; i < m; ++i)
-      for (std::int64_t j = 0; j < n; ++j) {
-        double sum = with_bias ? row[j] : matmul.accumulate ? start[i * n + j] : 0;
-        for (std::int64_t p = 0; p < k; ++p)
-          sum += x[matmul.transpose_a ? p * m + i : i * k + p] *
-                 y[matmul.transpose_b ? j * k + p : p * n + j];
-        sums.mutable_values<double>()[i * n + j] = sum;
-      }
-    return sums;
-  }
-
   Array multiply(bool with_bias) {
     Array into = c.clone();
     multiply_matrices(matmul,
@@ -60,30 +45,120 @@ struct Product {
   }
 };
 
-TEST_CASE("matmul: tiles, their edges and blocks of terms equal plain sums") {
-  const std::tuple<std::int64_t, std::int64_t, std::int64_t> shapes[] = {
-      {1, 1, 1},    {1, 70, 9},    {2, 3, 4},      {5, 15, 17},   {13, 16, 192}, {14, 17, 193},
-      {15, 31, 64}, {28, 32, 400}, {29, 33, 1},    {6, 8, 385},   {7, 9, 16},    {12, 24, 15},
-      {113, 65, 7}, {3, 1100, 20}, {20, 40, 1100}, {57, 300, 100}};
-  for (const auto& [m, n, k] : shapes)
-    for (const DType dtype : {f32, f64})
-      for (const bool transpose_a : {false, true})
-        for (const bool transpose_b : {false, true}) {
-          CAPTURE(m);
-          CAPTURE(n);
-          CAPTURE(k);
-          CAPTURE(transpose_a);
-          CAPTURE(transpose_b);
-          Matmul shape{.m = m, .n = n, .k = k};
-          shape.transpose_a = transpose_a, shape.transpose_b = transpose_b;
-          const double tolerance = (dtype == f64 ? 1e-14 : 1e-6) * std::sqrt(k);
-          Product product(shape, dtype);
-          CHECK(distance(product.multiply(false), product.expected(false)) < tolerance);
-          CHECK(distance(product.multiply(true), product.expected(true)) < tolerance);
-          product.matmul.accumulate = true;
-          CHECK(distance(product.multiply(false), product.expected(false)) < tolerance);
-        }
+// --- products of integers, which are exact in any order of the terms ---
+
+// Operands of which each product uses the first rows and columns, so that one loop gives the
+// expected values of all products of a depth.
+class Products {
+ public:
+  Products(std::int64_t m, std::int64_t n) : m_(m), n_(n), a_(most * m), b_(most * n) {
+    for (std::vector<double>* values : {&a_, &b_}) {
+      const Array drawn = integers({std::ssize(*values)}, values == &a_);
+      std::ranges::copy(drawn.values<double>(), values->begin());
+    }
+  }
+
+  // Computes the product of all rows and columns, of this depth.
+  void set_depth(std::int64_t k) {
+    k_ = k;
+    c_.assign(m_ * n_, 0);
+    for (std::int64_t p = 0; p < k; ++p)
+      for (std::int64_t i = 0; i < m_; ++i)
+        for (std::int64_t j = 0; j < n_; ++j) c_[i * n_ + j] += a_[p * m_ + i] * b_[p * n_ + j];
+  }
+
+  enum Start { nothing, bias, sum };  // what the product is added to
+
+  // Returns whether the product of the first rows and columns has the bits of the loop.
+  template <class T>
+  bool exact(Matmul matmul, Start start) const {
+    const auto [m, n] = std::pair(matmul.m, matmul.n);
+    matmul.dtype = dtype_of<T>, matmul.k = k_, matmul.accumulate = start == sum;
+    std::vector<T> a(m * k_), b(k_ * n), row(n), c(m * n, T(7));
+    for (std::int64_t p = 0; p < k_; ++p) {
+      for (std::int64_t i = 0; i < m; ++i)
+        a[matmul.transpose_a ? p * m + i : i * k_ + p] = static_cast<T>(a_[p * m_ + i]);
+      for (std::int64_t j = 0; j < n; ++j)
+        b[matmul.transpose_b ? j * k_ + p : p * n + j] = static_cast<T>(b_[p * n_ + j]);
+    }
+    std::iota(row.begin(), row.end(), T(1));
+    const auto raw = [](auto& values) { return reinterpret_cast<std::byte*>(values.data()); };
+    multiply_matrices(matmul, {{raw(a), raw(b), raw(c), start == bias ? raw(row) : nullptr}});
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t j = 0; j < n; ++j) {
+        const T before = start == bias ? row[j] : T(start == sum ? 7 : 0);
+        if (c[i * n + j] != static_cast<T>(c_[i * n_ + j]) + before) return false;
+      }
+    return true;
+  }
+
+  static constexpr std::int64_t most = 15'000;  // terms
+
+ private:
+  std::int64_t m_, n_, k_ = 0;
+  std::vector<double> a_, b_, c_;  // (k, m), (k, n), (m, n)
+};
+
+// The product in all layouts, to which `start` and more are added in turn.
+void check_layouts(const Products& products, std::int64_t m, std::int64_t n, int start) {
+  for (const bool transpose_a : {false, true})
+    for (const bool transpose_b : {false, true}) {
+      Matmul matmul{.m = m, .n = n};
+      matmul.transpose_a = transpose_a, matmul.transpose_b = transpose_b;
+      const auto next = [&] { return Products::Start(start++ % 3); };
+      CHECK_MESSAGE(products.exact<float>(matmul, next()), "float32 ", m, " x ", n);
+      CHECK_MESSAGE(products.exact<double>(matmul, next()), "float64 ", m, " x ", n);
+    }
 }
+
+TEST_CASE("integers: products of all sizes around a tile are exact") {
+  Products products(43, 65);
+  int start = 0;
+  for (const std::int64_t k : {0, 1, 2, 7, 8, 9, 16, 17, 192, 193, 385}) {
+    CAPTURE(k);
+    products.set_depth(k);
+    for (const std::int64_t m : {1, 2, 3, 5, 6, 7, 8, 9, 12, 13, 14, 15, 16, 17, 28, 29, 43})
+      for (const std::int64_t n :
+           {1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 15, 16, 17, 24, 31, 32, 33, 47, 48, 49, 63, 64, 65})
+        check_layouts(products, m, n, ++start);
+  }
+}
+
+TEST_CASE("integers: products that are divided among threads and blocks are exact") {
+  struct Size {
+    std::int64_t m, n, k;
+  };
+  for (const Size& size : {Size{300, 200, 100},
+                           {14, 70, 15'000},
+                           {530, 20, 600},
+                           {61, 1030, 40},
+                           {1030, 33, 64},
+                           {16, 700, 200},
+                           {1, 3000, 700}}) {
+    CAPTURE(size.k);
+    Products products(size.m, size.n);
+    products.set_depth(size.k);
+    with_threads({1, 2, 3}, [&](int threads) {
+      CAPTURE(threads);
+      check_layouts(products, size.m, size.n, threads);
+    });
+  }
+}
+
+TEST_CASE("integers: products of operands rounded to bfloat16, which holds them, are exact") {
+  const UseMatmulPrecision rounded(MatmulPrecision::bfloat16);
+  Products products(43, 65);
+  for (const std::int64_t k : {0, 1, 2, 17, 64, 193}) {
+    CAPTURE(k);
+    products.set_depth(k);
+    int start = 0;
+    for (const std::int64_t m : {1, 2, 7, 16, 17, 43})
+      for (const std::int64_t n : {1, 2, 15, 16, 17, 33, 65})
+        with_threads({1, 2}, [&](int) { check_layouts(products, m, n, ++start); });
+  }
+}
+
+// --- bits and accuracy ---
 
 // So the bits depend neither on the cut nor on the threads.
 TEST_CASE("matmul: an element has the same bits, whatever else is computed") {

@@ -84,6 +84,11 @@ TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both sha
          convolution2d(t({1, 3, 5, 5}), t({4, 3, 2, 2}, f64));
        },
        {"float32 (1, 3, 5, 5)", "float64 (4, 3, 2, 2)"}},
+      {"convolution2d",
+       [&] {
+         convolution2d(t({1, 2, 3, 3}), t({4, 2, 3, 3}), {}, t({3}));
+       },
+       {"bias is float32 (3,); expected float32 (4,)"}},
       {"transposed_convolution2d",
        [&] {
          transposed_convolution2d(t({1, 3, 5, 5}), t({4, 3, 2, 2}));

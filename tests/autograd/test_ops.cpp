@@ -108,14 +108,6 @@ TEST_CASE("ops: cross_entropy is PyTorch's") {
     }
 }
 
-TEST_CASE("ops: transposed_convolution2d is the transpose of convolution2d") {
-  const Tensor x = normal({2, 3, 8, 5}), weight = normal({4, 3, 3, 3}), y = normal({2, 4, 4, 3});
-  const Tensor forth = convolution2d(x, weight, {.stride = 2, .padding = 1});
-  const Tensor back =
-      transposed_convolution2d(y, weight, {.stride = 2, .padding = 1, .height = 8, .width = 5});
-  CHECK(sum(forth * y).item() == doctest::Approx(sum(back * x).item()).epsilon(1e-10));
-}
-
 // --- exact cases ---
 
 TEST_CASE("ops: equal maxima share the gradient") {
@@ -144,22 +136,12 @@ TEST_CASE("ops: the operators are the named ops") {
         a.value().values<double>()[4] / b.value().values<double>()[1]);
 }
 
-TEST_CASE("ops: shaping ops move the right elements") {
-  const Tensor x = Array::of(std::vector{0., 1., 2., 3., 4., 5.}, {2, 3});
-  CHECK(doubles(permute(x, {1, 0}).value()) == std::vector<double>{0, 3, 1, 4, 2, 5});
-  CHECK(doubles(slice(x, 1, 1, 3).value()) == std::vector<double>{1, 2, 4, 5});
-  CHECK(doubles(slice(x, 0, 1, 2).value()) == std::vector<double>{3, 4, 5});
-  CHECK(doubles(concat({x, x}, 1).value()) ==
-        std::vector<double>{0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5});
-  CHECK(doubles(concat({x, x}, 0).value()) ==
-        std::vector<double>{0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5});
+TEST_CASE("ops: reshape shares the memory, and sums remove axes or keep them") {
+  const Tensor x = normal({2, 3});
   CHECK(reshape(x, {3, -1}).shape() == Shape{3, 2});
   CHECK(reshape(x, {3, -1}).value().raw() == x.value().raw());
   CHECK(sum(x, {0}).shape() == Shape{3});
   CHECK(sum(x, {0}, Keep::yes).shape() == Shape{1, 3});
-  CHECK(doubles(mean(x, {1}).value()) == std::vector<double>{1, 4});
-  CHECK(doubles(embedding(x, Array::of<std::int32_t>({1, 0, 1}, {3})).value()) ==
-        std::vector<double>{3, 4, 5, 0, 1, 2, 3, 4, 5});
 }
 
 TEST_CASE("ops: reductions over nothing") {

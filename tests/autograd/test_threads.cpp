@@ -27,16 +27,6 @@ namespace {
 
 TEST_SUITE_BEGIN("threads");
 
-// Runs with each of several thread counts and puts the count back.
-void with_threads(const std::vector<int>& counts, const std::function<void(int)>& run) {
-  const int before = num_threads();
-  for (const int count : counts) {
-    set_num_threads(count);
-    run(count);
-  }
-  set_num_threads(before);
-}
-
 TEST_CASE("bug: the quota of a control group did not count when threads were chosen") {
   const TemporaryFolder root;
   const auto write = [&](const std::string& file, const std::string& text) {

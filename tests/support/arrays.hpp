@@ -11,6 +11,7 @@
 
 #include "autograd/check.hpp"
 #include "autograd/gradcheck.hpp"
+#include "autograd/parallel.hpp"
 #include "autograd/random.hpp"
 #include "autograd/tape.hpp"
 
@@ -35,6 +36,15 @@ inline Array normal(const Shape& shape, std::uint64_t step, DType dtype = f64) {
 static inline Array normal(const Shape& shape, DType dtype = f64) {
   static std::uint64_t step = 0;
   return normal(shape, ++step, dtype);
+}
+
+// Integers in [-limit, limit], the same for the same step.
+inline Array integers(const Shape& shape, std::uint64_t step, std::int64_t limit = 3) {
+  Array array(shape, f64);
+  Random random(4, Stream::data, step);
+  for (double& x : array.mutable_values<double>())
+    x = static_cast<double>(random.below(2 * limit + 1) - limit);
+  return array;
 }
 
 inline Array pixels(const Shape& shape, DType dtype = f64) {
@@ -105,6 +115,29 @@ inline void check_close(const Array& found, const Array& wanted, double toleranc
   const std::vector<double> x = doubles(found), y = doubles(wanted);
   for (std::size_t i = 0; i < x.size(); ++i)
     CHECK_MESSAGE(std::abs(x[i] - y[i]) <= tolerance, "element ", i, ": ", x[i], " for ", y[i]);
+}
+
+// The place in an array of shape `own` of element i of `shape`, to which it is broadcast.
+inline std::int64_t stretched_place(const Shape& own, const Shape& shape, std::int64_t i) {
+  std::int64_t place = 0, stride = 1;
+  for (int axis = -1; axis >= -shape.rank(); --axis) {
+    const std::int64_t index = i % shape[axis];
+    i /= shape[axis];
+    if (axis < -own.rank()) continue;
+    place += own[axis] == 1 ? 0 : index * stride;
+    stride *= own[axis];
+  }
+  return place;
+}
+
+// Runs with each of several numbers of threads, and restores the number.
+inline void with_threads(const std::vector<int>& counts, const std::function<void(int)>& run) {
+  const int before = num_threads();
+  for (const int count : counts) {
+    set_num_threads(count);
+    run(count);
+  }
+  set_num_threads(before);
 }
 
 // A value and the gradients of its inputs.
