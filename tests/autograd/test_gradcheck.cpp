@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <set>
 
 #include "autograd/check.hpp"
@@ -55,15 +53,8 @@ TEST_CASE("gradcheck: every row holds as many bytes when it is rehearsed by shap
 }
 
 TEST_CASE("gradcheck: every op of autograd/ops has a row in the table") {
-  std::set<std::string> declared, tested;
-  for (const auto& file :
-       std::filesystem::directory_iterator(TAPESTRY_SOURCE_DIR "/autograd/ops")) {
-    if (file.path().extension() != ".hpp") continue;
-    std::ifstream header(file.path());
-    for (std::string line, before; std::getline(header, line); before = line)
-      if (line.starts_with("Tensor ") && !before.starts_with("template"))
-        declared.insert(line.substr(7, line.find('(') - 7));
-  }
+  const std::set<std::string> declared = declared_ops();
+  std::set<std::string> tested;
   for (const OpRow& row : table()) tested.insert(row.op());
   CHECK(declared.contains("scaled_dot_product_attention"));
   CHECK(declared.size() >= 33);

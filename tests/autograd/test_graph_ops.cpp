@@ -153,28 +153,6 @@ TEST_CASE("graphs: sparse sums and attention are the dense ones, in value and gr
   }
 }
 
-TEST_CASE("graphs: segments are reduced as slices are, and empty ones give 0") {
-  const Array x = normal({9, 5}), offsets = Array::of(Ints{0, 4, 4, 5, 9}, {5});
-  const Tensor sums = segment_sum(x, offsets), means = segment_mean(x, offsets),
-               maxima = segment_max(x, offsets), shares = segment_softmax(x, offsets);
-  for (std::int64_t s = 0; s < 4; ++s) {
-    const Ints begins = ints_of(offsets);
-    const Tensor rows = slice(x, 0, begins[s], begins[s + 1]);
-    const auto row = [&](const Tensor& of) { return slice(of, 0, s, s + 1).value(); };
-    if (rows.dim(0) == 0) {
-      for (const Tensor& of : {sums, means, maxima})
-        check_close(row(of), Array::zeros({1, 5}, f64), 0);
-      continue;
-    }
-    check_close(row(sums), sum(rows, {0}, Keep::yes).value());
-    check_close(row(means), mean(rows, {0}, Keep::yes).value());
-    check_close(row(maxima), max(rows, {0}, Keep::yes).value(), 0);
-    const Tensor columns = softmax(permute(rows, {1, 0}));
-    check_close(slice(shares, 0, begins[s], begins[s + 1]).value(),
-                permute(columns, {1, 0}).value());
-  }
-}
-
 TEST_CASE("graphs: equal maxima of a segment share the gradient") {
   const Array x = Array::of(std::vector{1.0, 3.0, 3.0, 2.0}, {4, 1});
   const Outcome result = run(

@@ -61,31 +61,6 @@ namespace {
 
 TEST_SUITE_BEGIN("graphs");
 
-TEST_CASE("graphs: a convolution is its equation, for each normalisation, by hand") {
-  // 0 - 1 - 2, and 3 alone; one feature: 1, 2, 4, 8.
-  const Adjacency path = Adjacency::undirected(4, {{0, 1}, {1, 2}});
-  const Array x = Array::of(std::vector{1.0, 2.0, 4.0, 8.0}, {4, 1});
-  const auto values = [&](Normalization normalization, Activation activation = Activation::none) {
-    Random r = init();
-    GraphConvolution layer(1, 1, r, {.normalization = normalization, .activation = activation});
-    layer.convert(f64);
-    set(layer.neighbours.weight, {10});
-    set(layer.bias, {-25});
-    if (layer.own) set(layer.own->weight, {3});
-    return doubles(layer.forward(path, x).value());
-  };
-  CHECK(values(Normalization::sum) ==
-        std::vector<double>{3 + 20 - 25, 6 + 50 - 25, 12 + 20 - 25, 24 - 25});
-  CHECK(values(Normalization::mean) ==
-        std::vector<double>{3 + 20 - 25, 6 + 25 - 25, 12 + 20 - 25, 24 - 25});
-  CHECK(values(Normalization::sum, Activation::relu) == std::vector<double>{0, 31, 7, 0});
-  const double ends = 1 / std::sqrt(2.0 * 3.0);
-  const std::vector<double> wanted = {10 * (1.0 / 2 + 2 * ends), 10 * (2.0 / 3 + 5 * ends),
-                                      10 * (4.0 / 2 + 2 * ends), 80};
-  const std::vector<double> symmetric = values(Normalization::symmetric);
-  for (std::size_t i = 0; i < 4; ++i) CHECK(symmetric[i] == doctest::Approx(wanted[i] - 25));
-}
-
 TEST_CASE("graphs: sparse features give what dense ones give, values and gradients") {
   const Adjacency graph = random_graph(20, 70, 5);
   Array x = normal({20, 9});
@@ -128,20 +103,6 @@ TEST_CASE("graphs: graph attention is attention that the edges mask, and its wei
   for (std::size_t j = 0; j < 20; ++j)
     for (std::size_t h = 0; h < 2; ++h)
       CHECK(sums[2 * j + h] == doctest::Approx(offsets[j] < offsets[j + 1] ? 1 : 0));
-}
-
-TEST_CASE(
-    "graphs: with one column a head, edges to one node, and no θ₁, attention is plain softmax") {
-  Random r = init();
-  auto layer = GraphAttention(1, 1, r, {.activation = Activation::none});
-  layer.convert(f64);
-  for (Parameter* parameter : {&layer.query.weight, &layer.key.weight, &layer.value.weight})
-    set(*parameter, {1});
-  set(layer.own->weight, {0});
-  const Adjacency graph(3, {{0, 2}, {1, 2}});
-  const Array x = Array::of(std::vector{1.0, 2.0, 3.0}, {3, 1});
-  const double share = 1 / (1 + std::exp(-3.0));  // of node 1: scores are 3 and 6
-  CHECK(doubles(layer.forward(graph, x).value())[2] == doctest::Approx(1 + share));
 }
 
 // The network with nodes renamed, and the features moved with them.

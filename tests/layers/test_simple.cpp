@@ -88,42 +88,6 @@ TEST_CASE("layers: a Linear starts as PyTorch's does") {
   }
 }
 
-TEST_CASE("layers: sinusoidal positions are those of the paper") {
-  const auto encoding = [](const Shape& shape, std::int64_t first) {
-    Random r = init();
-    const PositionalEncoding layer({.kind = Positions::sinusoidal}, r);
-    return doubles(layer.forward(Array::full(shape, 2, f64), {first}).value());
-  };
-  // sin and cos of 0, 0; 1, 0.01; 2, 0.02; 3, 0.03
-  const std::vector<double> wanted = {0,
-                                      1,
-                                      0,
-                                      1,
-                                      0.8414709848078965,
-                                      0.5403023058681398,
-                                      0.009999833334166664,
-                                      0.9999500004166653,
-                                      0.9092974268256817,
-                                      -0.4161468365471424,
-                                      0.01999866669333308,
-                                      0.9998000066665778,
-                                      0.1411200080598672,
-                                      -0.9899924966004454,
-                                      0.02999550020249566,
-                                      0.9995500337489875};
-  for (const std::int64_t first : {0, 2}) {
-    const std::vector<double> values = encoding({1, 2, 4}, first);
-    for (std::size_t i = 0; i < 8; ++i)
-      CHECK(values[i] - 2 == doctest::Approx(wanted[first * 4 + i]));
-  }
-  // 10000^(-2/6) = 0.04641588833612779 and 10000^(-4/6) = 0.002154434690031884
-  const std::vector<double> six = encoding({1, 1, 6}, 1);
-  CHECK(six[2] - 2 == doctest::Approx(std::sin(0.04641588833612779)));
-  CHECK(six[5] - 2 == doctest::Approx(std::cos(0.002154434690031884)));
-  const std::vector<double> both = encoding({2, 1, 4}, 1);
-  CHECK(std::equal(both.begin(), both.begin() + 4, both.begin() + 4));
-}
-
 TEST_CASE("layers: learned positions are rows of the table, and end with it") {
   Random r = init();
   const PositionalEncoding layer({.context = 3, .width = 2}, r);

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <regex>
+#include <set>
 
 #include "tests/support/modules.hpp"
 
@@ -16,6 +20,20 @@ struct LayerRow {
 
   std::string layer() const { return name.substr(0, name.find(':')); }
 };
+
+// Returns the names of the modules that the headers of layers/ declare.
+inline std::set<std::string> declared_layers() {
+  std::set<std::string> layers;
+  const std::regex pattern(R"(class (\w+) final : public \w+)");
+  for (const auto& file :
+       std::filesystem::recursive_directory_iterator(TAPESTRY_SOURCE_DIR "/layers")) {
+    if (file.path().extension() != ".hpp") continue;
+    std::ifstream header(file.path());
+    for (std::string line; std::getline(header, line);)
+      if (std::smatch match; std::regex_search(line, match, pattern)) layers.insert(match[1]);
+  }
+  return layers;
+}
 
 // f takes the layer and its inputs.
 template <class M, class F>

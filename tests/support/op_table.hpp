@@ -1,6 +1,9 @@
 #pragma once
 
+#include <filesystem>
+#include <fstream>
 #include <numeric>
+#include <set>
 
 #include "autograd/gradcheck.hpp"
 #include "tests/support/arrays.hpp"
@@ -17,6 +20,20 @@ struct OpRow {
 
   std::string op() const { return name.substr(0, name.find(':')); }
 };
+
+// Returns the names of the ops that the headers of autograd/ops declare.
+inline std::set<std::string> declared_ops() {
+  std::set<std::string> ops;
+  for (const auto& file :
+       std::filesystem::directory_iterator(TAPESTRY_SOURCE_DIR "/autograd/ops")) {
+    if (file.path().extension() != ".hpp") continue;
+    std::ifstream header(file.path());
+    for (std::string line, before; std::getline(header, line); before = line)
+      if (line.starts_with("Tensor ") && !before.starts_with("template"))
+        ops.insert(line.substr(7, line.find('(') - 7));
+  }
+  return ops;
+}
 
 // Away from 0, where relu and 1/x bend, and from any tie: |x| = 0.5 + 0.1 × a shuffled index.
 static inline Array apart(const Shape& shape) {

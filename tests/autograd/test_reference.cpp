@@ -1,0 +1,525 @@
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+
+#include "autograd/ops.hpp"
+#include "tests/support/graphs.hpp"
+#include "tests/support/op_table.hpp"
+#include "tests/support/reference.hpp"
+
+// The values of ops, in float64 and for random shapes, compared with expressions of xtensor.
+namespace tapestry {
+namespace {
+
+using X = const std::vector<Values>&;
+
+struct ReferenceCase {
+  std::vector<Array> inputs;
+  Function f;
+  std::function<Values(X)> expected;
+};
+
+// Draws shapes and numbers.
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : random_(seed, Stream::data) {}
+
+  std::int64_t below(std::int64_t bound) { return random_.below(bound); }
+  std::int64_t extent() { return std::array{0, 1, 2, 3, 5, 8, 17, 33}[below(8)]; }
+  Shape shape(int least_rank = 0) {
+    Shape shape;
+    for (std::int64_t rank = least_rank + below(4 - least_rank); rank > 0; --rank)
+      shape.push_back(extent());
+    return shape;
+  }
+  // N(0, 1).
+  Array array(const Shape& shape) {
+    Array array(shape, f32);
+    random_.fill_normal(array, 0, 1);
+    return array.to(f64);
+  }
+  Array any(int least_rank = 0) { return array(shape(least_rank)); }
+  Array positive(const Shape& shape) {
+    Array array(shape, f32);
+    random_.fill_uniform(array, 0.1, 3);
+    return array.to(f64);
+  }
+  // A shape that broadcasts to the other: some axes are 1, and some of the first are left out.
+  Shape stretched(const Shape& shape) {
+    Shape own;
+    for (int axis = static_cast<int>(below(shape.rank() + 1)); axis < shape.rank(); ++axis)
+      own.push_back(below(2) == 0 ? 1 : shape[axis]);
+    return own;
+  }
+  // Some axes, at least one.
+  std::vector<int> axes(int rank) {
+    std::vector<int> axes(rank);
+    std::iota(axes.begin(), axes.end(), 0);
+    random_.shuffle(axes);
+    axes.resize(1 + below(rank));
+    return axes;
+  }
+  Array offsets(std::int64_t segments, std::int64_t rows) {
+    Ints ends = {0, static_cast<std::int32_t>(rows)};
+    for (; std::ssize(ends) <= segments; ends.push_back(static_cast<std::int32_t>(below(rows + 1))))
+      ;
+    std::ranges::sort(ends);
+    return Array::of(ends, {std::ssize(ends)});
+  }
+
+ private:
+  Random random_;
+};
+
+struct ReferenceRow {
+  const char* op;
+  std::function<ReferenceCase(Draw&)> draw;
+};
+
+std::vector<std::size_t> places(const std::vector<int>& axes) {  // in ascending order
+  std::vector<std::size_t> places(axes.begin(), axes.end());
+  std::ranges::sort(places);
+  return places;
+}
+std::int32_t at(const Array& offsets, std::int64_t i) { return offsets.values<std::int32_t>()[i]; }
+
+ReferenceRow unary_row(const char* op, Tensor (*f)(const Tensor&),
+                       Values (*expected)(const Values&), bool is_positive = false) {
+  return {op, [=](Draw& draw) {
+            const Shape shape = draw.shape();
+            return ReferenceCase{{is_positive ? draw.positive(shape) : draw.array(shape)},
+                                 [=](In x) { return f(x[0]); },
+                                 [=](X x) { return expected(x[0]); }};
+          }};
+}
+
+ReferenceRow binary_row(const char* op, Tensor (*f)(const Tensor&, const Tensor&),
+                        Values (*expected)(const Values&, const Values&), bool broadcasts) {
+  return {op, [=](Draw& draw) {
+            Shape a = draw.shape(), b = a;
+            if (broadcasts) (draw.below(2) == 0 ? a : b) = draw.stretched(a);
+            return ReferenceCase{{draw.array(a), draw.positive(b)},
+                                 [=](In x) { return f(x[0], x[1]); },
+                                 [=](X x) { return expected(x[0], x[1]); }};
+          }};
+}
+
+// A reduction by rows of each segment; 0 for an empty one.
+ReferenceRow segment_row(const char* op, Tensor (*f)(const Tensor&, const Array&),
+                         Values (*of_rows)(const Values&)) {
+  return {op, [=](Draw& draw) {
+            const std::int64_t N = draw.extent(), F = draw.extent(), S = 1 + draw.below(6);
+            const Array offsets = draw.offsets(S, N);
+            return ReferenceCase{
+                {draw.array({N, F})},
+                [=](In x) { return f(x[0], offsets); },
+                [=](X x) {
+                  Values y = xt::zeros<double>({S, F});
+                  for (std::int64_t s = 0; s < S; ++s)
+                    if (at(offsets, s) < at(offsets, s + 1))
+                      xt::view(y, s) = of_rows(rows_of(x[0], at(offsets, s), at(offsets, s + 1)));
+                  return y;
+                }};
+          }};
+}
+
+ReferenceRow reduce_row(const char* op, Tensor (*f)(const Tensor&, const std::vector<int>&, Keep),
+                        Values (*expected)(const Values&, const std::vector<std::size_t>&)) {
+  return {op, [=](Draw& draw) {
+            const Array x = draw.any(1);
+            const std::vector<int> axes = draw.axes(x.rank());
+            return ReferenceCase{{x},
+                                 [=](In v) { return f(v[0], axes, Keep::no); },
+                                 [=](X v) { return expected(v[0], places(axes)); }};
+          }};
+}
+
+std::vector<ReferenceRow> reference_rows() {
+  return {
+      unary_row("exp", exp, [](const Values& x) -> Values { return xt::exp(x); }),
+      unary_row(
+          "log", log, [](const Values& x) -> Values { return xt::log(x); }, true),
+      unary_row(
+          "sqrt", sqrt, [](const Values& x) -> Values { return xt::sqrt(x); }, true),
+      unary_row("sin", sin, [](const Values& x) -> Values { return xt::sin(x); }),
+      unary_row("cos", cos, [](const Values& x) -> Values { return xt::cos(x); }),
+      unary_row("tanh", tanh, [](const Values& x) -> Values { return xt::tanh(x); }),
+      unary_row("sigmoid", sigmoid, sigmoid_of),
+      unary_row("relu", relu, [](const Values& x) -> Values { return xt::maximum(x, 0.0); }),
+      unary_row("gelu", gelu, gelu_of),
+      unary_row("gelu_tanh", gelu_tanh,
+                [](const Values& x) -> Values {
+                  return x / 2 * (1 + xt::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+                }),
+      unary_row("silu", silu, [](const Values& x) -> Values { return x * sigmoid_of(x); }),
+      unary_row(
+          "scale", [](const Tensor& x) { return scale(x, -2.5); },
+          [](const Values& x) -> Values { return -2.5 * x; }),
+      binary_row(
+          "add", add, [](const Values& a, const Values& b) -> Values { return a + b; }, true),
+      binary_row(
+          "subtract", subtract, [](const Values& a, const Values& b) -> Values { return a - b; },
+          true),
+      binary_row(
+          "multiply", multiply, [](const Values& a, const Values& b) -> Values { return a * b; },
+          true),
+      binary_row(
+          "divide", divide, [](const Values& a, const Values& b) -> Values { return a / b; }, true),
+      binary_row(
+          "squared_error", squared_error,
+          [](const Values& a, const Values& b) -> Values { return xt::square(a - b); }, false),
+      binary_row(
+          "binary_cross_entropy", binary_cross_entropy,
+          [](const Values& x, const Values& t) -> Values {
+            return -t * xt::log(sigmoid_of(x)) - (1 - t) * xt::log(sigmoid_of(-x));
+          },
+          false),
+      binary_row(
+          "gaussian_kl", gaussian_kl,
+          [](const Values& mean, const Values& log_sigma) -> Values {
+            return 0.5 * (xt::square(mean) + xt::exp(2 * log_sigma) - 1) - log_sigma;
+          },
+          false),
+      reduce_row("sum", sum,
+                 [](const Values& x, const std::vector<std::size_t>& axes) -> Values {
+                   return xt::sum(x, axes);
+                 }),
+      reduce_row("mean", mean,
+                 [](const Values& x, const std::vector<std::size_t>& axes) -> Values {
+                   return xt::sum(x, axes) / (double(x.size()) / double(xt::sum(x, axes).size()));
+                 }),
+      reduce_row("max", max,
+                 [](const Values& x, const std::vector<std::size_t>& axes) -> Values {
+                   const Values y = xt::amax(x, axes);  // of nothing, the lowest number
+                   return xt::where(y < -1e300, -infinity, y);
+                 }),
+      {"swiglu",
+       [](Draw& draw) {
+         Shape shape = draw.shape(1);
+         shape[-1] *= 2;
+         return ReferenceCase{{draw.array(shape)},
+                              [](In x) { return swiglu(x[0]); },
+                              [F = shape[-1] / 2](X x) -> Values {
+                                const Values a = columns_of(x[0], 0, F);
+                                return a * sigmoid_of(a) * columns_of(x[0], F, 2 * F);
+                              }};
+       }},
+      {"reshape",
+       [](Draw& draw) {
+         const std::int64_t a = draw.extent(), b = draw.extent(), c = draw.extent();
+         return ReferenceCase{{draw.array({a, b, c})},
+                              [=](In x) {
+                                return reshape(x[0], {b, c * a});
+                              },
+                              [=](X x) -> Values {
+                                return xt::reshape_view(x[0], {b, c * a});
+                              }};
+       }},
+      {"permute",
+       [](Draw& draw) {
+         const Array x = draw.any(1);
+         std::vector<int> axes = draw.axes(x.rank());
+         for (int axis = 0; axis < x.rank(); ++axis)
+           if (std::ranges::find(axes, axis) == axes.end()) axes.push_back(axis);
+         return ReferenceCase{{x},
+                              [=](In v) { return permute(v[0], axes); },
+                              [=](X v) -> Values { return xt::transpose(v[0], axes); }};
+       }},
+      {"slice",
+       [](Draw& draw) {
+         const Shape shape{draw.extent(), draw.extent(), draw.extent()};
+         const std::int64_t begin = draw.below(shape[1] + 1),
+                            end = begin + draw.below(shape[1] - begin + 1);
+         return ReferenceCase{
+             {draw.array(shape)},
+             [=](In x) { return slice(x[0], 1, begin, end); },
+             [=](X x) -> Values { return xt::view(x[0], xt::all(), xt::range(begin, end)); }};
+       }},
+      {"concat",
+       [](Draw& draw) {
+         const std::int64_t B = draw.extent(), C = draw.extent();
+         return ReferenceCase{
+             {draw.array({B, draw.extent(), C}), draw.array({B, draw.extent(), C})},
+             [](In x) {
+               return concat({x[0], x[1]}, 1);
+             },
+             [](X x) -> Values { return xt::concatenate(xt::xtuple(x[0], x[1]), 1); }};
+       }},
+      {"unfold",
+       [](Draw& draw) {
+         const std::int64_t B = draw.extent(), T = draw.extent(), C = draw.extent(),
+                            K = 1 + draw.below(4), stride = 1 + draw.below(3);
+         return ReferenceCase{
+             {draw.array({B, T, C})},
+             [=](In x) { return unfold(x[0], {.width = K, .stride = stride}); },
+             [=](X x) {
+               const std::int64_t windows = T < K ? 0 : (T - K) / stride + 1;
+               Values y = xt::zeros<double>({B, windows, K * C});
+               for (std::int64_t t = 0; t < windows; ++t)
+                 xt::view(y, xt::all(), t) = xt::reshape_view(
+                     xt::eval(xt::view(x[0], xt::all(), xt::range(t * stride, t * stride + K))),
+                     {B, K * C});
+               return y;
+             }};
+       }},
+      {"softmax",
+       [](Draw& draw) {
+         return ReferenceCase{{draw.any(1)},
+                              [](In x) { return softmax(x[0]); },
+                              [](X x) { return softmax_of(x[0]); }};
+       }},
+      {"log_softmax",
+       [](Draw& draw) {
+         return ReferenceCase{{draw.any(1)},
+                              [](In x) { return log_softmax(x[0]); },
+                              [](X x) -> Values { return xt::log(softmax_of(x[0])); }};
+       }},
+      {"cross_entropy",
+       [](Draw& draw) {
+         const std::int64_t N = draw.extent(), V = 1 + draw.extent();
+         const Array targets = random_tokens({N}, V, draw.below(1000));
+         return ReferenceCase{{draw.array({N, V})},
+                              [=](In x) { return cross_entropy(x[0], targets, {.mean = false}); },
+                              [=](X x) {
+                                Values loss = xt::zeros<double>({1});
+                                for (std::int64_t i = 0; i < N; ++i)
+                                  loss -= std::log(softmax_of(x[0])(i, at(targets, i)));
+                                return loss.reshape({});
+                              }};
+       }},
+      {"matmul",
+       [](Draw& draw) {
+         const std::int64_t M = draw.extent(), K = draw.extent(), N = draw.extent();
+         const Shape batch{draw.extent(), 1 + draw.below(3)}, own = draw.stretched(batch);
+         const auto matrices = [&](Shape shape, std::int64_t rows, std::int64_t columns) {
+           shape.push_back(rows), shape.push_back(columns);
+           return draw.array(shape);
+         };
+         return ReferenceCase{{matrices(batch, M, K), matrices(own, N, K)},
+                              [](In x) { return matmul(x[0], x[1], {.transpose_b = true}); },
+                              [](X x) { return product(x[0], transposed(x[1])); }};
+       }},
+      {"linear",
+       [](Draw& draw) {
+         const Array x = draw.any(1);
+         const std::int64_t O = draw.extent();
+         return ReferenceCase{{x, draw.array({O, x.dim(-1)}), draw.array({O})},
+                              [](In v) { return linear(v[0], v[1], v[2]); },
+                              [](X v) -> Values {
+                                return xt::sum(xt::expand_dims(v[0], v[0].dimension() - 1) * v[1],
+                                               {v[0].dimension()}) +
+                                       v[2];
+                              }};
+       }},
+      {"add_low_rank",
+       [](Draw& draw) {
+         const std::int64_t N = draw.extent(), I = draw.extent(), O = draw.extent(), r = 2;
+         return ReferenceCase{
+             {draw.array({N, O}), draw.array({N, I}), draw.array({r, I}), draw.array({O, r})},
+             [](In x) {
+               return add_low_rank(x[0], x[1], {{x[2], x[3]}}, 0.5);
+             },
+             [](X x) -> Values {
+               return x[0] + 0.5 * product(x[1], transposed(product(x[3], x[2])));
+             }};
+       }},
+      {"embedding",
+       [](Draw& draw) {
+         const std::int64_t V = 1 + draw.extent(), C = draw.extent(), N = draw.extent();
+         const Array tokens = random_tokens({N}, V, draw.below(1000));
+         return ReferenceCase{
+             {draw.array({V, C})},
+             [=](In x) { return embedding(x[0], tokens); },
+             [=](X x) -> Values { return xt::view(x[0], xt::keep(ints_of(tokens))); }};
+       }},
+      {"layer_norm",
+       [](Draw& draw) {
+         const Array x = draw.any(1);
+         return ReferenceCase{{x, draw.array({x.dim(-1)}), draw.array({x.dim(-1)})},
+                              [](In v) { return layer_norm(v[0], v[1], v[2], 0.1); },
+                              [](X v) -> Values { return layer_norm_of(v[0], 0.1) * v[1] + v[2]; }};
+       }},
+      {"rms_norm",
+       [](Draw& draw) {
+         const Array x = draw.any(1);
+         return ReferenceCase{{x, draw.array({x.dim(-1)})},
+                              [](In v) { return rms_norm(v[0], v[1], {.epsilon = 0.1}); },
+                              [](X v) -> Values { return rms_norm_of(v[0], 0.1) * v[1]; }};
+       }},
+      {"unit_rows",
+       [](Draw& draw) {
+         return ReferenceCase{
+             {draw.any(1)},
+             [](In x) { return unit_rows(x[0]); },
+             [](X x) -> Values { return x[0] / xt::sqrt(column_sum(xt::square(x[0]))); }};
+       }},
+      {"sine_features",
+       [](Draw& draw) {
+         const std::int64_t D = 1 + draw.extent();
+         return ReferenceCase{{draw.array({draw.extent(), D, draw.extent()})},
+                              [](In x) { return sine_features(x[0]); },
+                              [=](X x) -> Values {
+                                return xt::concatenate(xt::xtuple(xt::sin(x[0]), xt::cos(x[0])),
+                                                       1) /
+                                       std::sqrt(double(D));
+                              }};
+       }},
+      {"scaled_dot_product_attention",
+       [](Draw& draw) {
+         const std::int64_t T = draw.extent(), S = 1 + draw.extent(), D = 1 + draw.extent();
+         const Array mask = draw.array({T, S});
+         return ReferenceCase{
+             {draw.array({2, 3, T, D}), draw.array({2, 3, S, D}), draw.array({2, 3, S, D})},
+             [=](In x) { return scaled_dot_product_attention(x[0], x[1], x[2], {.mask = mask}); },
+             [=](X x) {
+               return product(softmax_of(product(x[0], transposed(x[1])) / std::sqrt(double(D)) +
+                                         xtensor_view<double>(mask)),
+                              x[2]);
+             }};
+       }},
+      {"linear_attention",
+       [](Draw& draw) {
+         const std::int64_t T = draw.extent(), S = 1 + draw.extent(), F = 1 + draw.extent(),
+                            D = draw.extent();
+         return ReferenceCase{
+             {draw.positive({2, 1, F, T}), draw.positive({2, 1, F, S}), draw.array({2, S, D})},
+             [](In x) { return linear_attention(x[0], x[1], x[2]); },
+             [](X x) -> Values {
+               const Values weights = xt::view(product(transposed(x[0]), x[1]), xt::all(), 0);
+               return product(weights / column_sum(weights), x[2]);
+             }};
+       }},
+      {"neighbor_sum",
+       [](Draw& draw) {
+         const std::int64_t N = 1 + draw.extent(), F = draw.extent();
+         const Adjacency graph = random_graph(N, 40, draw.below(1000));
+         return ReferenceCase{
+             {draw.array({N, F})},
+             [=](In x) { return neighbor_sum(graph, x[0]); },
+             [=](X x) { return product(xtensor_view<double>(dense(graph, 1, 0)), x[0]); }};
+       }},
+      {"edge_products",
+       [](Draw& draw) {
+         const std::int64_t N = 1 + draw.extent(), F = draw.extent();
+         const Adjacency graph = random_graph(N, 40, draw.below(1000));
+         return ReferenceCase{{draw.array({N, F}), draw.array({N, F})},
+                              [=](In x) { return edge_products(graph, x[0], x[1]); },
+                              [=](X x) {
+                                const Values all = product(x[0], transposed(x[1]));
+                                Values y = xt::zeros<double>({graph.edges(), std::int64_t{1}});
+                                for (std::int64_t e = 0; const Edge& edge : graph.list())
+                                  y(e++, 0) = all(edge.to, edge.from);
+                                return y;
+                              }};
+       }},
+      segment_row("segment_sum", segment_sum,
+                  [](const Values& x) -> Values { return xt::sum(x, {0}); }),
+      segment_row("segment_mean", segment_mean,
+                  [](const Values& x) -> Values { return xt::mean(x, {0}); }),
+      segment_row("segment_max", segment_max,
+                  [](const Values& x) -> Values { return xt::amax(x, {0}); }),
+      {"segment_softmax",
+       [](Draw& draw) {
+         const std::int64_t N = draw.extent(), F = draw.extent();
+         const Array offsets = draw.offsets(1 + draw.below(6), N);
+         return ReferenceCase{
+             {draw.array({N, F})},
+             [=](In x) { return segment_softmax(x[0], offsets); },
+             [=](X x) {
+               Values y = x[0];
+               for (std::int64_t s = 0; s + 1 < offsets.size(); ++s)
+                 xt::view(y, xt::range(at(offsets, s), at(offsets, s + 1))) = transposed(
+                     softmax_of(transposed(rows_of(x[0], at(offsets, s), at(offsets, s + 1)))));
+               return y;
+             }};
+       }},
+      {"rotary",
+       [](Draw& draw) {
+         const std::int64_t B = draw.extent(), T = draw.extent(), D = 2 * (1 + draw.below(20));
+         return ReferenceCase{
+             {draw.array({B, T, D})},
+             [](In x) { return rotary(x[0]); },
+             [=](X x) {
+               const Values rates = xt::pow(1e4, -xt::arange<double>(0, D, 2) / double(D));
+               const Values angles = xt::expand_dims(xt::arange<double>(T), 1) * rates;
+               const auto pairs = [&](auto& of, int i) {  // every second column
+                 return xt::view(of, xt::all(), xt::all(), xt::range(i, D, 2));
+               };
+               Values y = x[0];
+               pairs(y, 0) = pairs(x[0], 0) * xt::cos(angles) - pairs(x[0], 1) * xt::sin(angles);
+               pairs(y, 1) = pairs(x[0], 0) * xt::sin(angles) + pairs(x[0], 1) * xt::cos(angles);
+               return y;
+             }};
+       }},
+      {"linear_recurrence",
+       [](Draw& draw) {
+         const std::int64_t B = draw.extent(), T = draw.extent(), C = draw.extent();
+         return ReferenceCase{{draw.array(draw.stretched({B, T, C})), draw.array({B, T, C})},
+                              [](In x) { return linear_recurrence(x[0] * 0.5, x[1]); },
+                              [=](X x) {
+                                const Values gates = xt::broadcast(0.5 * x[0], {B, T, C});
+                                Values h = x[1];
+                                for (std::int64_t t = 1; t < T; ++t)
+                                  xt::view(h, xt::all(), t) +=
+                                      xt::view(gates, xt::all(), t) * xt::view(h, xt::all(), t - 1);
+                                return h;
+                              }};
+       }},
+      {"tanh_recurrence",
+       [](Draw& draw) {
+         const std::int64_t B = draw.extent(), T = draw.extent(), H = draw.extent();
+         return ReferenceCase{
+             {draw.array({B, T, H}), draw.array({H, H})},
+             [](In x) { return tanh_recurrence(x[0], x[1] * 0.2); },
+             [=](X x) {
+               Values h = xt::tanh(x[0]);
+               for (std::int64_t t = 1; t < T; ++t)
+                 xt::view(h, xt::all(), t) =
+                     xt::tanh(xt::view(x[0], xt::all(), t) +
+                              product(xt::view(h, xt::all(), t - 1), transposed(0.2 * x[1])));
+               return h;
+             }};
+       }},
+  };
+}
+
+// Ops whose values no line of xtensor gives, and the test that holds them.
+const std::map<std::string, std::string> held_elsewhere = {
+    {"dropout", "random numbers: test_ops.cpp counts and scales them"},
+    {"recompute", "calls a function: test_transformer.cpp compares with its bits"},
+    {"convolution2d", "seven loops: test_integers.cpp compares with the definition"},
+    {"transposed_convolution2d", "seven loops: test_integers.cpp compares with the definition"},
+    {"packed_self_attention", "test_fused_ops.cpp compares with scaled_dot_product_attention"},
+    {"packed_cross_attention", "test_fused_ops.cpp compares with scaled_dot_product_attention"},
+};
+
+TEST_SUITE_BEGIN("reference");
+
+TEST_CASE("reference: ops have the values of xtensor's expressions") {
+  for (const ReferenceRow& row : reference_rows())
+    for (std::uint64_t seed = 0; seed < 25; ++seed) {
+      CAPTURE(std::string(row.op));
+      CAPTURE(seed);
+      Draw draw(seed);
+      const ReferenceCase drawn = row.draw(draw);
+      std::vector<Values> values;
+      for (const Array& input : drawn.inputs) values.push_back(xtensor_view<double>(input));
+      const Array found = drawn.f({drawn.inputs.begin(), drawn.inputs.end()}).value();
+      const Values expected = drawn.expected(values);
+      REQUIRE(std::ranges::equal(found.shape(), expected.shape()));
+      CHECK(xt::all(xt::isclose(values_of(found), expected, 1e-12, 1e-12, true)));
+    }
+}
+
+TEST_CASE("reference: every op has a row, or a test that is named instead") {
+  std::set<std::string> rows;
+  for (const ReferenceRow& row : reference_rows()) rows.insert(row.op);
+  for (const std::string& op : declared_ops())
+    CHECK_MESSAGE(rows.contains(op) != held_elsewhere.contains(op), op);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
