@@ -20,8 +20,8 @@ Finished run_within(std::int64_t limit, const TemporaryFolder& folder, const std
 TEST_SUITE_BEGIN("address space");
 
 TEST_CASE("bug: address space: every command waited without end where OpenBLAS found too little" *
-          not_sanitized("the sanitizers reserve more than such a limit leaves")) {
-  if (*TAPESTRY_EMULATOR) return;  // which reserves more as well
+          not_sanitized("the sanitizers reserve more than such a limit leaves") *
+          doctest::skip(*TAPESTRY_EMULATOR != '\0')) {  // which reserves more as well
   const TemporaryFolder folder;
   for (const std::int64_t limit : {50'000, 100'000, 150'000, 200'000, 250'000, 300'000, 400'000}) {
     CAPTURE(limit);
@@ -40,8 +40,8 @@ TEST_CASE("bug: address space: every command waited without end where OpenBLAS f
 }
 
 TEST_CASE("address space: what needs OpenBLAS says how much, and draws where there is enough" *
-          not_sanitized("the sanitizers reserve more than such a limit leaves")) {
-  if (*TAPESTRY_EMULATOR) return;
+          not_sanitized("the sanitizers reserve more than such a limit leaves") *
+          doctest::skip(*TAPESTRY_EMULATOR != '\0')) {
   const TemporaryFolder folder;
   const Finished trained =
       tapestry_run(with_sets({"train", "clothes-vae", "--out", "vae", "model.latent=5",
@@ -60,8 +60,8 @@ TEST_CASE("address space: what needs OpenBLAS says how much, and draws where the
   check_says(drawn.out, {".png"});
 }
 
-TEST_CASE("address space: no command loads OpenBLAS with the program") {
-  if (*TAPESTRY_EMULATOR) return;  // ldd knows this machine's libraries alone
+TEST_CASE("address space: no command loads OpenBLAS with the program" *
+          doctest::skip(*TAPESTRY_EMULATOR != '\0')) {  // ldd knows this machine's libraries alone
   Dl_info library{};
   REQUIRE(dladdr(reinterpret_cast<void*>(&instruction_level), &library) != 0);
   const std::string needed = run_program({"ldd", library.dli_fname}).out;

@@ -61,7 +61,13 @@ TEST_CASE("install: another program uses a trained model, by threads, and encode
   const auto numbers = lines_of(must_run({example, fixture.folder.path("vae")}));
   REQUIRE(numbers.size() == 1);
   std::istringstream means(numbers.front());
-  for (double mean; means >> mean;) CHECK(std::isfinite(mean));
+  int latent = 0;
+  for (std::string mean; means >> mean; ++latent) {
+    std::size_t read = 0;
+    CHECK(std::isfinite(std::stod(mean, &read)));
+    CHECK(read == mean.size());
+  }
+  CHECK(latent == 2);
   const Finished refused = run_program({example, folder.path("nowhere")});
   CHECK(refused.status == 1);
   check_says(refused.err, {"nowhere: no such run"});

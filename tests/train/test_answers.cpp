@@ -116,8 +116,8 @@ TEST_CASE("bug: odd values were taken, half read, or answered with what did not 
       "name = \"two\\nlines\""));
 }
 
-TEST_CASE("bug: what did not fit into memory ended with std::bad_alloc") {
-  if (!can_limit_memory) return;
+TEST_CASE("bug: what did not fit into memory ended with std::bad_alloc" *
+          doctest::skip(!can_limit_memory)) {
   const TemporaryFolder folder;
   const std::string recall =
       "train memory-sum --out run --set data.length=512 --set data.pairs=8 --set model.width=1024 "
