@@ -187,6 +187,7 @@ class Pool {
  public:
   Block take(std::size_t bytes, Kind kind) {
     const std::lock_guard lock(mutex_);
+    if (fails_after_ >= 0 && fails_after_-- == 0) throw OutOfMemory("out of memory: in a test");
     Store& store = store_of(kind);
     // Reserved blocks are recycled in every build.
     const std::size_t size = kind == Kind::reserved ? size_class(bytes) : bytes;
@@ -228,6 +229,11 @@ class Pool {
   void put_back(const Store::Idle& idle) {
     const std::lock_guard lock(mutex_);
     memory_.put_back(idle);
+  }
+
+  std::int64_t fail_after(std::int64_t count) {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(fails_after_, count);
   }
 
   void reset_peak() {
@@ -274,6 +280,7 @@ class Pool {
   Chunks chunks_;
   Store memory_, reserved_;
   MemoryUse use_{};
+  std::int64_t fails_after_ = -1;  // number of requests until one fails; -1: none
 };
 
 // Never destroyed: static arrays release their memory after main().
@@ -312,6 +319,7 @@ MachineMemory machine_memory(const std::filesystem::path& root) {
 
 MemoryUse memory_use() { return pool().use(); }
 void reset_peak_memory() { pool().reset_peak(); }
+std::int64_t fail_request_after(std::int64_t count) { return pool().fail_after(count); }
 void forget_reserved_memory() { pool().forget_reserved(); }
 
 struct IdleSetAside::Blocks {

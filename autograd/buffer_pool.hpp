@@ -47,6 +47,10 @@ MachineMemory machine_memory(const std::filesystem::path& root = "/");  // of th
 // Returns the address space of dry runs that no array uses to the system.
 void forget_reserved_memory();
 
+// Lets the request after `count` more throw OutOfMemory, once; -1: none. For tests. Returns how
+// many were left before.
+std::int64_t fail_request_after(std::int64_t count);
+
 // Hides the idle blocks of the pool while it lives, so that the pool grows like that of a new
 // process: they are neither reused nor counted as held.
 class IdleSetAside {

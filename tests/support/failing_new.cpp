@@ -1,0 +1,53 @@
+#include <dlfcn.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+
+// A library to preload (LD_PRELOAD) into `tapestry`: the operator new of number
+// TAPESTRY_FAILING_NEW fails, once. The first call of signal() begins to count, which is where the
+// command line is read: what is allocated before main() cannot be refused with a message.
+// TAPESTRY_COUNT_NEW is a file to which their number is written at the end.
+namespace {
+
+std::atomic<bool> counting = false;
+std::atomic<long> count = 0;
+
+long failing() {
+  static const char* const text = std::getenv("TAPESTRY_FAILING_NEW");
+  static const long number = text ? std::atol(text) : 0;
+  return number;
+}
+
+void* allocate(std::size_t size, std::size_t alignment) {
+  if (counting && ++count == failing()) throw std::bad_alloc();
+  const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
+  void* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
+  if (!memory) throw std::bad_alloc();
+  return memory;
+}
+
+[[gnu::destructor]] void write_count() {
+  const char* path = std::getenv("TAPESTRY_COUNT_NEW");
+  FILE* file = path ? std::fopen(path, "w") : nullptr;
+  if (!file) return;
+  std::fprintf(file, "%ld\n", count.load());
+  std::fclose(file);
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return allocate(size, static_cast<std::size_t>(alignment));
+}
+
+extern "C" void (*signal(int number, void (*handler)(int)) noexcept)(int) {
+  counting = true;
+  using Signal = decltype(&signal);
+  static const auto real = reinterpret_cast<Signal>(dlsym(RTLD_NEXT, "signal"));
+  return real(number, handler);
+}

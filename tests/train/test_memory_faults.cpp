@@ -1,0 +1,190 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <map>
+
+#include "autograd/buffer_pool.hpp"
+#include "tests/support/run_fixture.hpp"
+#include "tests/support/run_here.hpp"
+
+// Memory that runs out in a training, an evaluation, a report and an import, at each allocation.
+namespace tapestry {
+namespace {
+
+namespace fs = std::filesystem;
+
+class MemoryTrial {
+ public:
+  struct Work {
+    std::vector<std::string> words;  // the command
+    std::string made;                // the file or folder that it makes
+  };
+
+  MemoryTrial() {
+    fixture_.must_train("toy", "run", short_);
+    std::vector<std::string> training = {"train", path("toy.toml"), "--quiet", "--out",
+                                         path("new")};
+    training.insert(training.end(), short_.begin(), short_.end());
+    works_ = {
+        {with_sets(training), path("new")},
+        {{"eval", path("run"), "--json"}, path("nothing")},
+        {{"report", path("run"), "--out", path("page.html")}, path("page.html")},
+        {{"import", TAPESTRY_SOURCE_DIR "/tests/golden/published/gpt2", "--out", path("imported")},
+         path("imported")}};
+  }
+
+  const std::vector<Work>& works() const { return works_; }
+
+  // Runs the command, and returns what is wrong with how it ended, or "".
+  std::string fault(const Work& work, const std::function<Finished()>& run) const {
+    fs::remove_all(work.made);
+    const Tree before = tree();
+    const Finished finished = run();
+    Tree after = tree();
+    const std::string said = fmt::format("status {}: {}", finished.status, finished.err);
+    if (finished.status > 2) return said;
+    if (finished.status != 0 &&
+        (lines_of(finished.err).size() != 1 || !finished.err.starts_with("tapestry: ")))
+      return said;
+    Tree made;
+    for (auto at = after.begin(); at != after.end();)
+      if (at->first.starts_with(work.made))
+        made.insert(after.extract(at++));
+      else
+        ++at;
+    if (after != before) return "changed other files; " + said;
+    return fault_of(work, finished.status == 0, made);
+  }
+
+ private:
+  using Tree = std::map<std::string, std::string>;  // bytes of files by path
+
+  std::string path(const std::string& name) const { return fixture_.folder.path(name); }
+
+  Tree tree() const {
+    Tree files;
+    for (const auto& entry : fs::recursive_directory_iterator(path("")))
+      if (entry.is_regular_file()) files[entry.path().string()] = read_bytes(entry.path().string());
+    return files;
+  }
+
+  // What was made must be complete, or, of a training, a run that can be resumed.
+  std::string fault_of(const Work& work, bool done, const Tree& made) const {
+    for (const auto& [file, bytes] : made) {
+      if (file.ends_with(".tmp")) return "left " + file;
+      if (file.ends_with(".safetensors")) load_checkpoint(file);
+      if (file.ends_with(".html") && bytes.find("</html>") == std::string::npos)
+        return "wrote a part of " + file;
+    }
+    if (done && made.empty() && work.words[0] != "eval") return "made nothing";
+    if (work.words[0] == "import" && !made.empty() &&
+        !made.contains(work.made + "/best.safetensors"))
+      return "imported a part";
+    if (work.words[0] != "train") return "";
+    std::vector<std::string> again = work.words;
+    if (made.contains(work.made + "/checkpoint.safetensors") ||
+        made.contains(work.made + "/best.safetensors"))
+      again.push_back("--resume");
+    else
+      fs::remove_all(work.made);
+    const Finished finished = run_here(again);
+    if (finished.status != 0) return "does not resume: " + finished.err;
+    check_same_checkpoint(path("new/checkpoint.safetensors"), path("run/checkpoint.safetensors"));
+    return "";
+  }
+
+  RunFixture fixture_;
+  std::vector<std::string> short_ = {"train.steps=3", "train.eval_every=2",
+                                     "train.checkpoint_every=1", "train.log_every=1"};
+  std::vector<Work> works_;
+};
+
+// The first `all` numbers, and `more` to `last` at distances that grow.
+std::vector<std::int64_t> spaced(std::int64_t all, int more, std::int64_t last) {
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t n = 1; n <= std::min(all, last); ++n) numbers.push_back(n);
+  for (int i = 1; i <= more && last > all; ++i) {
+    const double ratio =
+        static_cast<double>(last) / static_cast<double>(std::max<std::int64_t>(all, 1));
+    const auto n = static_cast<std::int64_t>(static_cast<double>(std::max<std::int64_t>(all, 1)) *
+                                             std::pow(ratio, i / double(more)));
+    if (numbers.empty() || n > numbers.back()) numbers.push_back(n);
+  }
+  return numbers;
+}
+
+// Lets some of the arrays that each command allocates fail: `all` of the first, and `more`.
+void fail_arrays(std::int64_t all, int more) {
+  const MemoryTrial trial;
+  for (const MemoryTrial::Work& work : trial.works()) {
+    CAPTURE(work.words[0]);
+    constexpr std::int64_t never = 1'000'000'000;
+    fail_request_after(never);
+    CHECK(trial.fault(work, [&] { return run_here(work.words); }) == "");
+    const std::int64_t requests = never - fail_request_after(-1);
+    int failed = 0;
+    for (const std::int64_t n : spaced(all, more, requests)) {
+      const std::string fault = trial.fault(work, [&] {
+        fail_request_after(n - 1);
+        const Finished finished = run_here(work.words);
+        fail_request_after(-1);
+        failed += finished.status != 0;
+        return finished;
+      });
+      CHECK_MESSAGE(fault == "", "array ", n, " of ", requests, ": ", fault);
+    }
+    MESSAGE(work.words[0], ": ", requests, " arrays; ", failed, " failures ended it");
+  }
+}
+
+// The same of every operator new of the program.
+void fail_operator_new(std::int64_t all, int more) {
+  const MemoryTrial trial;
+  const TemporaryFolder folder;
+  const std::string count = folder.path("count");
+  for (const MemoryTrial::Work& work : trial.works()) {
+    CAPTURE(work.words[0]);
+    const auto run = [&](std::int64_t failing) {
+      std::vector<std::string> command = {
+          "env", "LD_PRELOAD=" TAPESTRY_BINARY_DIR "/tests/libtapestry-failing-new.so",
+          fmt::format("TAPESTRY_FAILING_NEW={}", failing), "TAPESTRY_COUNT_NEW=" + count,
+          TAPESTRY_BINARY};
+      command.insert(command.end(), work.words.begin(), work.words.end());
+      return run_program(command);
+    };
+    CHECK(trial.fault(work, [&] { return run(0); }) == "");
+    const std::int64_t news = std::stoll(read_bytes(count));
+    int failed = 0;
+    for (const std::int64_t n : spaced(all, more, news)) {
+      const std::string fault = trial.fault(work, [&] {
+        const Finished finished = run(n);
+        failed += finished.status != 0;
+        return finished;
+      });
+      CHECK_MESSAGE(fault == "", "operator new ", n, " of ", news, ": ", fault);
+    }
+    MESSAGE(work.words[0], ": ", news, " calls; ", failed, " failures ended it");
+  }
+}
+
+TEST_SUITE_BEGIN("faults");
+
+TEST_CASE("faults: memory that runs out is one line, and files are as before or complete") {
+  fail_arrays(0, 20);
+}
+
+TEST_CASE("faults: of every array that is allocated" * doctest::skip(true) *
+          doctest::description("minutes")) {
+  fail_arrays(1'000'000, 0);
+}
+
+TEST_CASE("faults: of a thousand calls of operator new, and of 500 more" * doctest::skip(true) *
+          doctest::description("minutes")) {
+  fail_operator_new(1000, 500);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
