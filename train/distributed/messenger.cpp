@@ -2,7 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include <cstdlib>
 #include <memory>
 #include <utility>
 
@@ -10,14 +9,27 @@ namespace tapestry {
 
 using namespace std::chrono_literals;
 
-Messenger::Messenger(OpenTransport* open) : thread_([this, open] { run(open); }) {
+Messenger::Messenger(std::function<Transport*()> open)
+    : thread_([this, open = std::move(open)] { run(open); }) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return transport_ != nullptr; });
 }
 
 Messenger::~Messenger() {
-  post([this] { stopping_ = true; });
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  posted_something_.notify_one();
   thread_.join();
+}
+
+void Messenger::abort(int status) {
+  {
+    const std::lock_guard lock(mutex_);
+    abort_status_ = status;
+  }
+  posted_something_.notify_one();
 }
 
 void Messenger::at(const std::string& place) {
@@ -40,9 +52,10 @@ void Messenger::wait(const std::function<bool()>& ready, const std::string& what
   missing_ = std::move(missing);
   waiting_ = true;
   posted_something_.notify_one();
-  changed_.wait(lock, ready);
+  changed_.wait(lock, [&] { return failure_ || ready(); });
   waiting_ = false;
   missing_ = nullptr;
+  if (failure_) std::rethrow_exception(failure_);
 }
 
 void Messenger::watch(const std::atomic<bool>& stop,
@@ -74,14 +87,27 @@ int Messenger::begun(Done done) {
   return number;
 }
 
-void Messenger::run(OpenTransport* open) {
-  std::unique_ptr<Transport> transport(open());
+void Messenger::run(const std::function<Transport*()>& open) {
+  const std::unique_ptr<Transport> transport(open());
   {
     const std::lock_guard lock(mutex_);
     transport_ = transport.get();
   }
   changed_.notify_all();
-  while (!stopping_ || !nothing_under_way()) {
+  try {
+    exchange_messages();
+    transport->finish();
+  } catch (...) {  // what the messages belong to may be gone from here on
+    std::unique_lock lock(mutex_);
+    failure_ = std::current_exception();
+    changed_.notify_all();
+    posted_something_.wait(lock, [this] { return stopping_ || abort_status_; });
+    if (abort_status_) transport->abort(*abort_status_);
+  }
+}
+
+void Messenger::exchange_messages() {
+  while (!is_finished()) {
     const bool worked = do_posted(), heard = take_done();
     if (worked || heard) {
       const std::lock_guard lock(mutex_);  // or one could miss it that begins to wait
@@ -92,13 +118,18 @@ void Messenger::run(OpenTransport* open) {
       rest();
     }
   }
-  transport->finish();
+}
+
+bool Messenger::is_finished() {
+  const std::lock_guard lock(mutex_);
+  return stopping_ && posted_.empty() && nothing_under_way();
 }
 
 bool Messenger::do_posted() {
   std::deque<std::function<void()>> works;
   {
     const std::lock_guard lock(mutex_);
+    if (abort_status_) transport_->abort(*abort_status_);
     works.swap(posted_);
   }
   for (const std::function<void()>& work : works) work();
@@ -120,7 +151,7 @@ bool Messenger::take_done() {
 // it waits, all the time, but not for long where others may need the core.
 void Messenger::rest() {
   std::unique_lock lock(mutex_);
-  if (!posted_.empty()) return;
+  if (!posted_.empty() || abort_status_ || (stopping_ && nothing_under_way())) return;
   const bool waits = waiting_;
   if (waits && !waited_) quiet_since_ = Clock::now();
   waited_ = waits;
@@ -153,7 +184,7 @@ void Messenger::look_for_the_dead() {
                        missing_().size() == 1 ? "" : "s", fmt::join(missing_(), ", "), waits_for_);
   }
   report_(line);
-  std::_Exit(1);
+  transport_->leave(1);
 }
 
 }  // namespace tapestry

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -17,10 +18,11 @@
 namespace tapestry {
 
 // The thread that talks to the other ranks: it alone calls the transport, and what is said to run
-// on it is called by what was posted, and by what follows a message.
+// on it is called by what was posted, and by what follows a message. If one of these throws,
+// nothing more is sent, and wait() throws the exception.
 class Messenger final {
  public:
-  explicit Messenger(OpenTransport* open);
+  explicit Messenger(std::function<Transport*()> open);
   ~Messenger();  // when all messages are done; waits for the other ranks
   Messenger(const Messenger&) = delete;
   Messenger& operator=(const Messenger&) = delete;
@@ -35,29 +37,31 @@ class Messenger final {
             std::function<std::vector<int>()> missing);
   void at(const std::string& place);
   void watch(const std::atomic<bool>& stop, std::function<void(const std::string&)> report);
+  void abort(int status);  // ends all processes, soon
 
   // --- on the thread ---
 
   using Done = std::function<void()>;
   void send(int to, int tag, std::span<const std::byte> bytes, Done done);
   void receive(int from, int tag, std::span<std::byte> bytes, Done done);
-  void abort(int status) { transport_->abort(status); }
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  void run(OpenTransport* open);
+  void run(const std::function<Transport*()>& open);
+  void exchange_messages();
   bool do_posted();
   bool take_done();
   void rest();
   void look_for_the_dead();
   int begun(Done done);
   bool nothing_under_way() const { return free_numbers_.size() == under_way_.size(); }
+  bool is_finished();
 
   // Of the thread alone.
   std::vector<Done> under_way_;    // of messages, by their numbers
   std::vector<int> free_numbers_;  // of those that are done
-  bool stopping_ = false, waited_ = false;
+  bool waited_ = false;
   Clock::time_point quiet_since_ = Clock::now();
   std::optional<Clock::time_point> stopped_since_;
   const std::atomic<bool>* stop_ = nullptr;
@@ -68,7 +72,9 @@ class Messenger final {
   std::condition_variable changed_, posted_something_;
   std::deque<std::function<void()>> posted_;
   Transport* transport_ = nullptr;  // set once, before the constructor returns
-  bool waiting_ = false;
+  bool waiting_ = false, stopping_ = false;
+  std::optional<int> abort_status_;
+  std::exception_ptr failure_;
   std::string place_, waits_for_;
   std::function<std::vector<int>()> missing_;
   std::thread thread_;

@@ -48,10 +48,13 @@ Ranks::Ranks(Ranks&&) noexcept = default;
 Ranks::~Ranks() = default;
 
 Ranks Ranks::launched() {
-  Ranks ranks;
   const Launch launch = read_launch();
-  if (launch.size == 1) return ranks;
-  ranks.messenger_ = std::make_unique<Messenger>(load_transport(launch));
+  return launch.size == 1 ? Ranks() : over(load_transport(launch));
+}
+
+Ranks Ranks::over(std::function<Transport*()> open) {
+  Ranks ranks;
+  ranks.messenger_ = std::make_unique<Messenger>(std::move(open));
   ranks.rank_ = ranks.messenger_->rank();
   ranks.size_ = ranks.messenger_->size();
   ranks.hosts_.assign(ranks.size_, "");
@@ -102,7 +105,7 @@ void Ranks::tell_step(std::int64_t step) { messenger_->at(fmt::format("step {}",
 
 void Ranks::abort(int status) {
   if (messenger_) {
-    post([this, status] { messenger_->abort(status); });
+    messenger_->abort(status);
     std::this_thread::sleep_for(std::chrono::seconds(5));
   }
   std::_Exit(status);
@@ -158,12 +161,15 @@ class Ranks::Messages final {
 
   void get(int from, std::string& text, Done done) {
     const auto size = std::make_shared<std::uint64_t>();
+    const Done all = [this, from, done = std::move(done)] {
+      heard_[from] = true;
+      done();
+    };
     ranks_.receive(from, tag_, std::as_writable_bytes(std::span(size.get(), 1)),
-                   [this, size, from, &text, done = std::move(done)] {
-                     heard_[from] = true;
+                   [this, size, from, &text, all] {
                      text.resize(*size);
-                     if (text.empty()) return done();
-                     ranks_.receive(from, tag_ + 1, std::as_writable_bytes(std::span(text)), done);
+                     if (text.empty()) return all();
+                     ranks_.receive(from, tag_ + 1, std::as_writable_bytes(std::span(text)), all);
                    });
   }
 

@@ -14,6 +14,7 @@
 namespace tapestry {
 
 class Messenger;
+class Transport;
 
 // The number that mpirun or srun gave this process, as its environment says; 0 where none did.
 int launched_rank();
@@ -29,6 +30,9 @@ class Ranks final {
   // Those that were launched together, this process alone where none were. Once in a process.
   // InputError where the plug-in for their MPI is missing.
   static Ranks launched();
+
+  // Those that a transport connects, which the messages' thread opens.
+  static Ranks over(std::function<Transport*()> open);
 
   // One of so many that are not there, for a Rehearsal: what it sends goes nowhere, what it waits
   // for is there at once, with no bytes, and in a gather all say what it says.

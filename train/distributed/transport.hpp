@@ -24,6 +24,7 @@ class Transport {
 
   virtual void finish() = 0;                        // waits for the others to come here as well
   [[noreturn]] virtual void abort(int status) = 0;  // ends all processes, wherever they are
+  [[noreturn]] virtual void leave(int status) = 0;  // ends this process alone, at once
 };
 
 // What a plug-in offers under the name that open_transport_name says. Null: it cannot.

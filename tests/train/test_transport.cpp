@@ -1,0 +1,388 @@
+#include <doctest/doctest.h>
+
+#include <deque>
+#include <map>
+#include <mutex>
+#include <new>
+#include <thread>
+
+#include "autograd/ops.hpp"
+#include "layers/mlp.hpp"
+#include "optim/adam.hpp"
+#include "tests/support/arrays.hpp"
+#include "tests/support/process.hpp"
+#include "train/distributed/gradient_sum.hpp"
+#include "train/distributed/sharding.hpp"
+#include "train/distributed/transport.hpp"
+
+// Ranks as threads of this process, whose messages are delayed and overtake each other as a seed
+// says, and of which one may die.
+namespace tapestry {
+namespace {
+
+struct Died {};  // ends a rank as a signal ends a process
+struct Left {};  // ends a rank that leaves
+
+std::uint64_t mixed(std::uint64_t x) {  // SplitMix64 (Steele et al. 2014)
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+// What one schedule is: the ranks, and how their messages travel.
+struct Schedule {
+  std::uint64_t seed = 0;
+  int ranks = 2;
+  int victim = -1;           // the rank that dies; -1: none
+  std::int64_t dies_at = 0;  // the number of its messages before that
+
+  std::int64_t micro_batches() const { return ranks + static_cast<std::int64_t>(seed % 7); }
+  bool sharded() const { return seed % 2 == 1; }
+};
+
+// Delivers messages. As a launcher does, it tells all ranks to stop when one has died, and ends
+// those that have not a while later.
+class Network {
+ public:
+  explicit Network(const Schedule& schedule) : schedule_(schedule), ranks_(schedule.ranks) {}
+
+  const Schedule& schedule() const { return schedule_; }
+  const std::atomic<bool>& stop() const { return stop_; }
+  std::int64_t messages_of(int rank) const { return ranks_[rank].begun; }
+
+  struct Message {
+    int number, from, to;
+    std::byte* bytes;
+    std::size_t size;
+    int delay;                         // so often its receiver looks before it arrives
+    std::vector<std::byte> copy = {};  // of what was sent at once; else it is read when it arrives
+    bool was_copied = false;
+  };
+
+  void begin(bool sends, int tag, Message message) {
+    const std::lock_guard lock(mutex_);
+    const int rank = sends ? message.from : message.to;
+    expect_alive(rank);
+    if (ranks_[rank].begun++ == schedule_.dies_at && rank == schedule_.victim) die(rank);
+    Queues& queues = queues_[{message.from, message.to, tag}];
+    const std::uint64_t draw = mixed(schedule_.seed ^ mixed(message.from * 64 + message.to) ^
+                                     mixed(tag * 100'000 + 2 * queues.begun++ + sends));
+    message.delay = static_cast<int>(draw % 4 == 0 ? draw / 4 % 20 : draw / 4 % 3);
+    if (sends && draw / 1024 % 2 == 0) {
+      message.copy.assign(message.bytes, message.bytes + message.size);
+      message.was_copied = true;
+      ranks_[rank].done.push_back(message.number);
+    }
+    (sends ? queues.sent : queues.awaited).push_back(std::move(message));
+  }
+
+  // Delivers what has come for the rank, and returns one of its messages that are done, or -1.
+  int take_done(int rank) {
+    const std::lock_guard lock(mutex_);
+    expect_alive(rank);
+    for (auto& [key, queues] : queues_)
+      while (std::get<1>(key) == rank && !queues.sent.empty() && !queues.awaited.empty() &&
+             --queues.sent.front().delay < 0) {
+        deliver(queues.sent.front(), queues.awaited.front());
+        queues.sent.pop_front();
+        queues.awaited.pop_front();
+      }
+    std::vector<int>& done = ranks_[rank].done;
+    if (done.empty()) return -1;
+    std::swap(done.back(), done[mixed(schedule_.seed + ranks_[rank].taken++) % done.size()]);
+    const int number = done.back();
+    done.pop_back();
+    return number;
+  }
+
+  void finish(int rank) {
+    std::unique_lock lock(mutex_);
+    ++finished_;
+    while (finished_ < schedule_.ranks) {
+      expect_alive(rank);
+      lock.unlock();
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      lock.lock();
+    }
+  }
+
+  // A rank's memory is gone.
+  void leave(int rank) {
+    const std::lock_guard lock(mutex_);
+    forget(rank);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Queues {
+    std::deque<Message> sent, awaited;
+    std::int64_t begun = 0;
+  };
+  struct Rank {
+    std::int64_t begun = 0, taken = 0;
+    std::vector<int> done;
+    bool has_died = false;
+  };
+
+  void deliver(const Message& sent, const Message& awaited) {
+    if (sent.size != awaited.size) throw std::logic_error("a message of another size");
+    std::copy_n(sent.was_copied ? sent.copy.data() : sent.bytes, sent.size, awaited.bytes);
+    if (!sent.was_copied) ranks_[sent.from].done.push_back(sent.number);
+    ranks_[awaited.to].done.push_back(awaited.number);
+  }
+
+  void forget(int rank) {
+    for (auto& [key, queues] : queues_) {
+      std::erase_if(queues.sent, [&](const Message& m) { return m.from == rank && !m.was_copied; });
+      std::erase_if(queues.awaited, [&](const Message& m) { return m.to == rank; });
+    }
+  }
+
+  [[noreturn]] void die(int rank) {
+    ranks_[rank].has_died = true;
+    forget(rank);
+    died_at_ = Clock::now();
+    stop_ = true;
+    throw Died();
+  }
+
+  void expect_alive(int rank) {
+    if (ranks_[rank].has_died) throw Died();
+    if (stop_ && Clock::now() - died_at_ > std::chrono::seconds(1)) {  // SIGKILL after SIGTERM
+      forget(rank);
+      throw Died();
+    }
+  }
+
+  Schedule schedule_;
+  std::mutex mutex_;
+  std::map<std::tuple<int, int, int>, Queues> queues_;  // by from, to and tag
+  std::vector<Rank> ranks_;
+  int finished_ = 0;
+  std::atomic<bool> stop_ = false;
+  Clock::time_point died_at_;
+};
+
+class SimulatedTransport final : public Transport {
+ public:
+  SimulatedTransport(Network& network, int rank) : network_(network), rank_(rank) {}
+  ~SimulatedTransport() override { network_.leave(rank_); }
+
+  int rank() const override { return rank_; }
+  int size() const override { return network_.schedule().ranks; }
+  void send(int number, int to, int tag, const void* bytes, std::size_t size) override {
+    auto* memory = const_cast<std::byte*>(static_cast<const std::byte*>(bytes));
+    network_.begin(true, tag, {number, rank_, to, memory, size, 0});
+  }
+  void receive(int number, int from, int tag, void* bytes, std::size_t size) override {
+    network_.begin(false, tag, {number, from, rank_, static_cast<std::byte*>(bytes), size, 0});
+  }
+  std::size_t take_done(int* numbers, std::size_t /*room*/) override {
+    *numbers = network_.take_done(rank_);
+    return *numbers < 0 ? 0 : 1;
+  }
+  void finish() override { network_.finish(rank_); }
+  [[noreturn]] void abort(int /*status*/) override { throw Died(); }
+  [[noreturn]] void leave(int /*status*/) override {
+    network_.leave(rank_);
+    throw Left();
+  }
+
+ private:
+  Network& network_;
+  int rank_;
+};
+
+// Two steps of a training with all that ranks exchange; returns what must not depend on the ranks.
+std::vector<Array> train(Ranks& ranks, const Schedule& schedule) {
+  Random random(3, Stream::init);
+  Mlp model({7, 10, 2}, random);
+  Parameter large(normal({100, 700}, 1, f32), Role::weight);  // five fragments
+  std::vector<Parameter*> parameters = model.parameters();
+  parameters.push_back(&large);
+  const Array x = normal({12, 7}, 2, f32), y = normal({12, 2}, 3, f32);
+  std::vector<std::byte> word(5, std::byte{static_cast<unsigned char>(ranks.rank() + 1)});
+  ranks.broadcast(word, "a word");
+
+  GradientSum sum(ranks, parameters,
+                  {.micro_batches = schedule.micro_batches(),
+                   .kept = schedule.sharded() ? Kept::own_shard : Kept::all});
+  AdamW optimizer(parameters, {.weight_decay = 0.1});
+  if (schedule.sharded() && !ranks.alone()) optimizer.keep_to(sum.own_shard());
+  std::vector<Array> result = {Array::full({}, static_cast<double>(word[4]), f64)};
+  for (int step = 0; step < 2; ++step) {
+    ranks.at_step(step);
+    std::vector<double> losses;
+    for (std::int64_t i = sum.first(); i < sum.last(); ++i) {
+      Tape tape;
+      const Tensor errors = squared_error(model.forward(x), y);
+      const Tensor loss =
+          mean(errors) * (1.0 + static_cast<double>(i)) + mean(large.tensor * large.tensor) * 0.5;
+      losses.push_back(loss.item());
+      sum.add(tape, loss, 0.25);
+    }
+    auto gathering = ranks.begin_gather(std::move(losses), "the losses");
+    const Gradients gradients = sum.finish();
+    const Clip clipped = sum.clip(0.1);
+    optimizer.step(gradients, 0.01, clipped.scale);
+    if (schedule.sharded()) pass_parameters_on(sum, parameters);
+    double total = clipped.norm;
+    for (const std::vector<double>& of_rank : ranks.end_gather(std::move(gathering)))
+      for (const double loss : of_rank) total += loss;
+    result.push_back(Array::full({}, total, f64));
+  }
+  if (schedule.sharded() && !ranks.alone()) gather_state(sum, optimizer, ranks);
+  for (const Parameter* parameter : parameters) result.push_back(parameter->value());
+  return result;
+}
+
+// How one rank of a schedule ended.
+struct Ended {
+  std::vector<Array> result{};  // empty: it ended early
+  bool watches = false;         // whether it began to look for the dead
+  std::string report{};         // what it said of them before it left
+  std::string refusal{};        // what all ranks refused together
+};
+
+std::vector<Ended> play(Network& network) {
+  const Schedule& schedule = network.schedule();
+  std::vector<Ended> ended(schedule.ranks);
+  const auto live = [&](int rank) {
+    Ended& own = ended[rank];
+    try {
+      Ranks ranks = Ranks::over([&, rank] { return new SimulatedTransport(network, rank); });
+      ranks.watch(network.stop(), [&](const std::string& missing) { own.report = missing; });
+      own.watches = true;
+      own.result = train(ranks, schedule);
+      if (schedule.victim >= 0) return;
+      ranks.agree("a refusal", [&] {
+        expect_input(rank < static_cast<int>(schedule.seed % schedule.ranks), "rank {} refuses",
+                     rank);
+      });
+    } catch (const InputError& error) {
+      own.refusal = error.what();
+    } catch (const Died&) {
+    } catch (const Left&) {
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < schedule.ranks; ++rank) threads.emplace_back(live, rank);
+  for (std::thread& thread : threads) thread.join();
+  return ended;
+}
+
+bool same_results(const std::vector<Array>& a, const std::vector<Array>& b) {
+  return std::ranges::equal(a, b, same_bits);
+}
+
+// All ranks have the bits of one process, and refuse for the first one's reason. Returns the number
+// of messages of each rank.
+std::vector<std::int64_t> check_alive(const Schedule& schedule) {
+  CAPTURE(schedule.seed);
+  CAPTURE(schedule.ranks);
+  Ranks alone;
+  const std::vector<Array> expected = train(alone, schedule);
+  Network network(schedule);
+  std::vector<std::int64_t> messages;
+  const std::vector<Ended> all = play(network);
+  for (const Ended& ended : all) {
+    CHECK(same_results(ended.result, expected));
+    CHECK(ended.report == "");
+    CHECK(ended.refusal == all[0].refusal);
+    check_says(ended.refusal, {fmt::format("rank {} refuses", schedule.seed % schedule.ranks)});
+    messages.push_back(network.messages_of(static_cast<int>(messages.size())));
+  }
+  return messages;
+}
+
+// Returns "" if every rank ended, those that were not done with a word of whom they waited for, and
+// rank 0, which hears from all, of the victim.
+std::string fault_of(const Schedule& schedule, const std::vector<Array>& expected) {
+  Network network(schedule);
+  const std::vector<Ended> all = play(network);
+  for (int rank = 0; rank < schedule.ranks; ++rank) {
+    const auto& [result, watches, report, refusal] = all[rank];
+    const bool done = !result.empty();
+    const std::size_t names = report.find("no answer from rank");
+    if (done && !same_results(result, expected)) return "other bits";
+    if (rank == schedule.victim) {
+      // The schedule may send fewer messages than the one that was counted.
+      if ((done || report != "") && network.messages_of(rank) > schedule.dies_at)
+        return "the victim lives";
+    } else if (!done && watches && names == std::string::npos) {
+      return fmt::format("rank {} ended without a word", rank);
+    } else if (!done && watches && rank == 0 &&
+               report.find(std::to_string(schedule.victim), names) == std::string::npos) {
+      return "rank 0 named another: " + report;
+    }
+  }
+  return "";
+}
+
+// Plays schedules, many at a time: they mostly wait.
+void check_deaths(const std::vector<Schedule>& schedules, const std::vector<Array>& expected) {
+  std::atomic<std::size_t> next = 0;
+  std::vector<std::string> faults(schedules.size());
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 24; ++i)
+    threads.emplace_back([&] {
+      for (std::size_t at; (at = next++) < schedules.size();)
+        faults[at] = fault_of(schedules[at], expected);
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t i = 0; i < schedules.size(); ++i)
+    CHECK_MESSAGE(faults[i] == "", "seed ", schedules[i].seed, ", ", schedules[i].ranks,
+                  " ranks, rank ", schedules[i].victim, " dies at message ", schedules[i].dies_at,
+                  ": ", faults[i]);
+}
+
+void play_schedules(int alive, int deaths) {
+  with_threads({1}, [&](int) {
+    for (int seed = 0; seed < alive; ++seed)
+      check_alive({.seed = mixed(seed), .ranks = 2 + seed % 4});
+    for (const Schedule whole : {Schedule{.seed = 14, .ranks = 2},
+                                 {.seed = 21, .ranks = 3},
+                                 {.seed = 29, .ranks = 4},
+                                 {.seed = 42, .ranks = 4}}) {
+      const std::vector<std::int64_t> messages = check_alive(whole);
+      Ranks alone;
+      const std::vector<Array> expected = train(alone, whole);
+      std::vector<Schedule> schedules;
+      for (int i = 0; i < deaths / 4; ++i) {
+        Schedule schedule = whole;
+        schedule.victim = i % whole.ranks;
+        // At each message in turn, or at some of them.
+        const std::int64_t most = messages[schedule.victim], turn = i / whole.ranks;
+        const std::int64_t turns = deaths / 4 / whole.ranks;
+        schedule.dies_at = turns < most ? turn * most / turns : turn % most;
+        schedule.seed += 14 * static_cast<std::uint64_t>(i) * (turn >= most ? 1 : 0);
+        schedules.push_back(schedule);
+      }
+      check_deaths(schedules, expected);
+    }
+  });
+}
+
+TEST_SUITE_BEGIN("ranks");
+
+TEST_CASE("ranks: delays and overtaking messages change no bits, and a refusal has one cause") {
+  play_schedules(120, 0);
+}
+
+TEST_CASE("ranks: ten thousand schedules of messages and deaths" * doctest::skip(true) *
+          doctest::description("some minutes")) {
+  play_schedules(6000, 4000);
+}
+
+TEST_CASE("bug: an exception on the thread of the messages ended the process without a message") {
+  Network network({.ranks = 1});
+  Ranks ranks = Ranks::over([&] { return new SimulatedTransport(network, 0); });
+  ranks.post([] { throw std::bad_alloc(); });
+  CHECK_THROWS_AS(ranks.wait([] { return false; }, "a test", nullptr), std::bad_alloc);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
