@@ -17,14 +17,14 @@ SparseRows adjacency(std::int64_t nodes, const std::vector<Edge>& list,
                      const std::vector<std::int32_t>& order, std::int32_t Edge::*row,
                      std::int32_t Edge::*end) {
   SparseRows result{.offsets = ints(nodes + 1),
-                    .neighbours = ints(std::ssize(list)),
+                    .neighbors = ints(std::ssize(list)),
                     .edges = ints(std::ssize(list))};
   const auto offsets = result.offsets.mutable_values<std::int32_t>();
-  const auto neighbours = result.neighbours.mutable_values<std::int32_t>();
+  const auto neighbors = result.neighbors.mutable_values<std::int32_t>();
   std::ranges::copy(order, result.edges.mutable_values<std::int32_t>().begin());
   for (std::size_t place = 0; place < order.size(); ++place) {
     const Edge& edge = list[order[place]];
-    neighbours[place] = edge.*end;
+    neighbors[place] = edge.*end;
     ++offsets[(edge.*row) + 1];
   }
   std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
@@ -62,7 +62,7 @@ Adjacency Adjacency::unfilled(std::int64_t nodes, std::int64_t edges) {
   Adjacency graph;
   graph.sources_ = graph.nodes_ = nodes;
   for (SparseRows* rows : {&graph.incoming_, &graph.outgoing_})
-    *rows = {.offsets = ints(nodes + 1), .neighbours = ints(edges), .edges = ints(edges)};
+    *rows = {.offsets = ints(nodes + 1), .neighbors = ints(edges), .edges = ints(edges)};
   return graph;
 }
 
@@ -81,7 +81,7 @@ Adjacency Adjacency::join(const std::vector<Adjacency>& graphs) {
 std::vector<Edge> Adjacency::list() const {
   std::vector<Edge> edges;
   const auto offsets = incoming_.offsets.values<std::int32_t>();
-  const auto sources = incoming_.neighbours.values<std::int32_t>();
+  const auto sources = incoming_.neighbors.values<std::int32_t>();
   for (std::int32_t to = 0; to < nodes_; ++to)
     for (auto place = offsets[to]; place < offsets[to + 1]; ++place)
       edges.push_back({sources[place], to});

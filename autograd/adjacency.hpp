@@ -15,9 +15,9 @@ struct Edge {
 // The edges of a graph as compressed sparse rows: those that end at node v, or start from it, have
 // the indices [offsets[v], offsets[v + 1]). All arrays are int32.
 struct SparseRows {
-  Array offsets;     // (N + 1)
-  Array neighbours;  // (E): the node at the other end, ascending within each row
-  Array edges;       // (E): the number of the edge
+  Array offsets;    // (N + 1)
+  Array neighbors;  // (E): the node at the other end, ascending within each row
+  Array edges;      // (E): the number of the edge
 };
 
 // A directed graph of N nodes; an undirected graph has each edge in both directions. Edges are
@@ -45,8 +45,10 @@ class Adjacency {
   std::int64_t edges() const { return incoming_.edges.size(); }
   std::vector<Edge> list() const;
 
-  const SparseRows& incoming() const { return incoming_; }  // by target; its sources are N(v)
-  const SparseRows& outgoing() const { return outgoing_; }  // by source, for gradients
+  const SparseRows& incoming() const { return incoming_; }  // rows by target node; sources are N(v)
+  const SparseRows& outgoing() const {
+    return outgoing_;
+  }  // rows by source node, used for gradients
 
  private:
   std::int64_t sources_, nodes_;

@@ -20,9 +20,10 @@ class Branches {
 
   std::int64_t held() const { return held_; }  // number of elements kept in their branch so far
 
-  // For ops: returns the object that records or holds on this thread, or null.
+  // Returns the object that records or holds branches on this thread, or null. Used by ops.
   static Branches* current();
-  // For ops: returns the recorded branches if `taken` differs from them, else an empty array.
+  // Returns the recorded branches if `taken` differs from them, otherwise an empty array. Used by
+  // ops.
   Array settle(const Array& taken);
 
  private:

@@ -145,7 +145,7 @@ class Store {
 
   std::size_t held() const { return held_; }
 
-  using Idle = std::map<std::size_t, std::vector<std::byte*>>;  // by size
+  using Idle = std::map<std::size_t, std::vector<std::byte*>>;  // keyed by size
 
   // Remove all idle blocks, as if the store were new, and add them again.
   Idle take_idle() {

@@ -28,7 +28,7 @@ std::shared_ptr<std::byte[]> allocate(std::size_t bytes);
 // Does the same for the temporary memory of kernels, which memory_use() does not count.
 std::shared_ptr<std::byte[]> allocate_workspace(std::size_t bytes);
 
-// What the pool has, in bytes but for the first.
+// The memory of the pool: the number of arrays, and sizes in bytes.
 struct MemoryUse {
   std::int64_t system_allocations;  // number of blocks ever requested from the system
   std::int64_t bytes_in_use;        // held by arrays now
@@ -42,7 +42,8 @@ void reset_peak_memory();
 struct MachineMemory {
   std::int64_t memory, swap;
 };
-MachineMemory machine_memory(const std::filesystem::path& root = "/");  // of the file system
+MachineMemory machine_memory(
+    const std::filesystem::path& root = "/");  // `root`: of the file system
 
 // Returns the address space of dry runs that no array uses to the system.
 void forget_reserved_memory();

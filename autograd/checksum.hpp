@@ -8,7 +8,7 @@
 
 #include "autograd/array.hpp"
 
-struct XXH3_state_s;  // of libxxhash
+struct XXH3_state_s;  // declared by libxxhash
 
 namespace tapestry {
 
@@ -32,7 +32,7 @@ class Checksum {
   }
   void add(const Array& array);  // the elements, without the shape
 
-  std::uint64_t value() const;  // of all bytes so far
+  std::uint64_t value() const;  // checksum of all bytes so far
   std::string hex() const;      // value() as 16 hexadecimal digits
 
  private:

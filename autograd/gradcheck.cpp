@@ -13,7 +13,7 @@
 namespace tapestry {
 namespace {
 
-using Function = std::function<Tensor()>;  // of variables that are changed in place
+using Function = std::function<Tensor()>;  // a function of variables that are changed in place
 using Values = std::span<const double>;
 
 double dot(Values x, Values y) { return std::inner_product(x.begin(), x.end(), y.begin(), 0.0); }

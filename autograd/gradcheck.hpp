@@ -10,14 +10,14 @@ namespace tapestry {
 
 struct GradcheckOptions {
   double tolerance = 1e-6;  // on |analytic - numeric| / max(0.01, ‖analytic gradient‖)
-  double step = 1e-4;       // of the differences; then a tenth and a hundredth of it are tried
+  double step = 1e-4;       // first step of the differences; a tenth and a hundredth of it follow
   int directions = 4;       // number of random projections
   std::int64_t jacobian_limit = 256;  // full Jacobian if inputs × outputs is at most this
   std::uint64_t seed = 0;
 };
 
 struct GradcheckResult {
-  std::string name;       // of the input or parameter
+  std::string name;       // name of the input or parameter
   double error = 0;       // largest relative error
   bool passed = true;     // error <= tolerance, without NaN
   std::int64_t held = 0;  // number of elements that a step took across a kink: see Branches

@@ -12,7 +12,7 @@ enum class Phase { forward, backward, step };  // step: outside of ops, such as 
 const char* to_string(Phase phase);
 
 struct Event {
-  std::string name;   // of the op: "linear"
+  std::string name;   // name of the op: "linear"
   std::string scope;  // path of the module: "blocks.0.attention.output"; may be empty
   Phase phase = Phase::step;
   double start_s = 0, duration_s = 0;        // the start counts from the first start()

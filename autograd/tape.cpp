@@ -216,7 +216,7 @@ class Uses {
 
  private:
   std::unordered_map<std::uint64_t, int> left_;  // number of remaining entries with this input
-  std::int64_t reaching_ = 0;                    // of entries that may add to any variable
+  std::int64_t reaching_ = 0;                    // number of entries that may add to any variable
   std::vector<std::uint64_t> final_;
 };
 

@@ -28,7 +28,7 @@ class Gradients {
   std::unordered_map<std::uint64_t, Array> by_id_;
 };
 
-// What the tape keeps of an op's input: enough to receive a gradient.
+// An op's input as the tape records it: enough to receive a gradient.
 struct InputRecord {
   std::uint64_t id;
   Shape shape;

@@ -52,7 +52,7 @@ std::size_t utf8_bytes(std::string_view text) {
   return offset;
 }
 
-// Where a part of a file begins: the byte and the line, both from 0.
+// The beginning of a part of a file: its byte and its line, both from 0.
 struct Position {
   std::int64_t byte = 0, line = 0;
   Position after(std::string_view part) const {
@@ -158,8 +158,8 @@ std::int64_t InputFile::read(std::span<char> into) {
   }
   read_bytes_ += got;
   expect_input(!is_gzip_ || read_bytes_ <= most_bytes(),
-               "{}: {} bytes of gzip hold more than {} of content; give the file unpacked", path_,
-               stored_bytes_, most_bytes());
+               "{}: {} bytes of gzip hold more than {} of content; decompress the file first",
+               path_, stored_bytes_, most_bytes());
   return got;
 }
 
@@ -199,7 +199,7 @@ std::string read_standard_input(std::int64_t max_bytes) {
     expect_input(got >= 0, "the standard input cannot be read: {}", std::strerror(errno));
     content.resize(before + got);
     expect_input(std::ssize(content) <= max_bytes,
-                 "the standard input has more than {} bytes; give less", max_bytes);
+                 "the standard input has more than {} bytes; give less text", max_bytes);
   }
   return content;
 }
@@ -300,7 +300,8 @@ std::optional<float> parse_float(std::string_view text) {
   float value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc::invalid_argument || end != text.data() + text.size()) return std::nullopt;
-  if (error == std::errc::result_out_of_range)  // which does not say on which side
+  if (error == std::errc::result_out_of_range)  // the error does not tell whether the number is too
+                                                // large or too small
     value = std::strtof(std::string(text).c_str(), nullptr);
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }

@@ -93,7 +93,7 @@ std::optional<std::string_view> next_line(std::string_view& text);
 // A line of a file of text, which says in messages where it stands.
 struct FileLine {
   const std::string& path;
-  std::int64_t number = 1;  // from 1
+  std::int64_t number = 1;  // number of the line, from 1
   std::string_view text{};  // without its end
 
   // Throws InputError "PATH: line N: MESSAGE".

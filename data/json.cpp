@@ -27,7 +27,9 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
   bool number_unsigned(std::uint64_t value) override { return put(value); }
   bool number_float(double value, const std::string&) override { return put(value); }
   bool string(std::string& value) override { return put(std::move(value)); }
-  bool binary(nlohmann::json::binary_t&) override { return false; }  // which no text has
+  bool binary(nlohmann::json::binary_t&) override {
+    return false;
+  }  // JSON texts have no binary values
 
   bool start_object(std::size_t) override { return start(JsonValue::object()); }
   bool end_object() override { return end(); }
@@ -40,7 +42,7 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
 
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::json::exception& error) override {
-    constexpr int syntax_error = 101;  // as nlohmann numbers it
+    constexpr int syntax_error = 101;  // nlohmann's number of this error
     if (error.id == syntax_error) throw JsonValue::parse_error(error.what(), position);
     throw JsonValue::exception(error.what());
   }
@@ -114,7 +116,7 @@ int json_depth(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char character = text[i];
     if (in_string && character == '\\')
-      ++i;  // what it escapes
+      ++i;  // skip the escaped character
     else if (character == '"')
       in_string = !in_string;
     else if (!in_string && (character == '[' || character == '{'))
@@ -148,7 +150,7 @@ JsonValue parse_json(std::string_view text, const std::string& path) {
     return std::move(JsonValue::parse(text).sort_keys());
   } catch (const JsonValue::parse_error& error) {
     const std::size_t byte = std::min(error.byte, text.size());
-    throw InputError(fmt::format("{}: line {}: not JSON; copy or make the file again", path,
+    throw InputError(fmt::format("{}: line {}: not JSON; copy or create the file again", path,
                                  1 + std::ranges::count(text.substr(0, byte), '\n')));
   } catch (const JsonValue::exception&) {
     throw InputError(

@@ -45,7 +45,7 @@ class JsonValue final {
     using exception::exception;
   };
 
-  enum class error_handler_t { strict, replace };  // what is done with bytes that are not UTF-8
+  enum class error_handler_t { strict, replace };  // how dump() treats bytes that are not UTF-8
 
   JsonValue() noexcept {}
   JsonValue(std::nullptr_t) noexcept {}
@@ -59,7 +59,7 @@ class JsonValue final {
   JsonValue(std::string value);
   JsonValue(std::string_view value) : JsonValue(std::string(value)) {}
   JsonValue(const char* value) : JsonValue(std::string(value)) {}
-  JsonValue(const void*) = delete;  // or a pointer would be a boolean
+  JsonValue(const void*) = delete;  // deleted: a pointer would convert to a boolean
   JsonValue(array_t value);
   JsonValue(object_t value);
   JsonValue(const std::map<std::string, std::string>& value);
@@ -104,7 +104,9 @@ class JsonValue final {
   bool is_number_integer() const noexcept {
     return type_ == Type::integer || type_ == Type::natural;
   }
-  bool is_number_unsigned() const noexcept { return type_ == Type::natural; }  // as -1 is not
+  bool is_number_unsigned() const noexcept {
+    return type_ == Type::natural;
+  }  // false for negative numbers
   bool is_string() const noexcept { return type_ == Type::string; }
   bool is_array() const noexcept { return type_ == Type::array; }
   bool is_object() const noexcept { return type_ == Type::object; }
@@ -132,7 +134,7 @@ class JsonValue final {
   // --- objects ---
 
   std::span<const std::pair<std::string, JsonValue>> items() const noexcept;  // none of other types
-  const JsonValue* find(std::string_view name) const noexcept;                // or end()
+  const JsonValue* find(std::string_view name) const noexcept;  // end() if there is no such member
   bool contains(std::string_view name) const noexcept { return find(name) != end(); }
   const JsonValue& operator[](std::string_view name) const { return at(name); }
   const JsonValue& at(std::string_view name) const;
@@ -144,7 +146,7 @@ class JsonValue final {
   std::string value(std::string_view name, const char* otherwise) const;
 
   void update(const JsonValue& object);  // adds or replaces its members
-  JsonValue& sort_keys();                // of this object and of all within
+  JsonValue& sort_keys();                // sorts this object and all within it
 
   // Numbers are equal and in order by value, whatever their types; the order of members does not
   // matter. Other values than numbers have no order.

@@ -11,13 +11,14 @@ Loader::Loader(const Dataset& data, Sampler sampler, const LoaderOptions& option
     : data_(data), sampler_(std::move(sampler)), options_(options) {
   require(options.batch_size >= 1 && options.micro_batches >= 1 &&
               options.batch_size % options.micro_batches == 0,
-          "Loader: batches of {} in {} parts", options.batch_size, options.micro_batches);
+          "Loader: batch size {} with {} micro-batches; expected a multiple of them",
+          options.batch_size, options.micro_batches);
   if (options_.end_micro_batch < 0) options_.end_micro_batch = options.micro_batches;
   require(options_.first_micro_batch >= 0 &&
               options_.first_micro_batch <= options_.end_micro_batch &&
               options_.end_micro_batch <= options.micro_batches,
-          "Loader: parts [{}, {}) of {}", options_.first_micro_batch, options_.end_micro_batch,
-          options.micro_batches);
+          "Loader: micro-batches [{}, {}); expected a range within 0 to {}",
+          options_.first_micro_batch, options_.end_micro_batch, options.micro_batches);
   position_ = sampler_.position();
 }
 
@@ -32,7 +33,7 @@ Loader::~Loader() {
 }
 
 void Loader::seek(std::int64_t position) {
-  require(!maker_.joinable(), "Loader: seek({}) after next()", position);
+  require(!maker_.joinable(), "Loader: seek({}) was called after next(); call it before", position);
   sampler_.seek(position);
   position_ = position;
 }

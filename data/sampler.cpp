@@ -24,8 +24,9 @@ Sampler::Sampler(std::int64_t size, Order order, std::uint64_t seed, SimilarLeng
   if (order != Order::similar_lengths) return;
   const std::int64_t batch = similar_.batch;
   require(batch >= 1 && similar_.pool >= 1 && std::ssize(similar_.lengths) == size,
-          "Sampler: batches of {}, pools of {}, {} lengths for {} examples", batch, similar_.pool,
-          similar_.lengths.size(), size);
+          "Sampler: batch size {}, pool {} and {} lengths of {} examples; expected positive "
+          "numbers, and one length per example",
+          batch, similar_.pool, similar_.lengths.size(), size);
   if (size > batch) epoch_size_ = size / batch * batch;
 }
 
@@ -90,7 +91,7 @@ Permutation::Permutation(std::int64_t size, Random& random) : size_(size) {
 }
 
 std::int64_t Permutation::operator[](std::int64_t place) const {
-  require(place >= 0 && place < size_, "Permutation: place {} of {}", place, size_);
+  require(place >= 0 && place < size_, "Permutation: index {}; expected 0 to {}", place, size_ - 1);
   std::uint64_t number = encrypt(static_cast<std::uint64_t>(place));
   while (number >= static_cast<std::uint64_t>(size_)) number = encrypt(number);
   return static_cast<std::int64_t>(number);

@@ -22,7 +22,7 @@ enum class Order {
 struct SimilarLengths {
   std::int64_t batch = 1;               // examples per step, that is per call of next()
   std::int64_t pool = 100;              // batches per pool: more save padding, fewer shuffle better
-  std::vector<std::int64_t> lengths{};  // of all examples, in any unit
+  std::vector<std::int64_t> lengths{};  // length of each example, in any unit
 };
 
 // A random order of 0, 1, …, size - 1 that takes no memory, because each element is computed. The
@@ -73,8 +73,8 @@ class Sampler {
   std::int64_t epoch_size_;
   std::int64_t position_ = 0;
   std::int64_t epoch_ = -1;                // the epoch that was shuffled last
-  std::vector<std::int64_t> permutation_;  // its order as an index,
-  std::optional<Permutation> computed_;    // or without one
+  std::vector<std::int64_t> permutation_;  // the order as an index,
+  std::optional<Permutation> computed_;    // or computed without an index
 };
 
 }  // namespace tapestry

@@ -35,7 +35,8 @@ Split split_of(const std::vector<std::int32_t>& symbols) {
 }
 
 std::vector<std::int64_t> validation_examples(std::int64_t size, std::int64_t count) {
-  require(count >= 0 && count <= size, "validation_examples: {} of {} examples", count, size);
+  require(count >= 0 && count <= size, "validation_examples: count = {}; expected 0 to {}", count,
+          size);
   std::vector<std::int64_t> examples(size);
   std::iota(examples.begin(), examples.end(), 0);
   std::ranges::nth_element(examples, examples.begin() + count, {},

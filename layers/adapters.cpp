@@ -92,7 +92,7 @@ void add_adapters(Module& model, const AdapterOptions& options, Random& init) {
   const std::vector<AdapterTarget> all = adapter_targets(model);
   for (const std::string& name : options.targets)
     require(std::ranges::count(all, name, &AdapterTarget::name) > 0,
-            "add_adapters: unknown target {}: no transformer block has it", name);
+            "add_adapters: unknown target {}; expected a projection of a transformer block", name);
   for (const AdapterTarget& target : all)
     if (std::ranges::count(options.targets, target.name) > 0) add_adapter(target, options, init);
 }

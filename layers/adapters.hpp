@@ -11,7 +11,7 @@ namespace tapestry {
 struct AdapterTarget {
   std::string name;
   Linear* linear = nullptr;
-  std::int64_t first_row = 0, rows = 0;  // of the weight
+  std::int64_t first_row = 0, rows = 0;  // rows of the weight
 };
 
 // Returns the targets of all transformer blocks of a model.

@@ -102,10 +102,10 @@ class RandomFeatureMechanism final : public AttentionMechanism {
   RandomFeatureMechanism(std::int64_t width, Random& init, const MultiHeadOptions& options)
       : heads_(options.heads),
         features_(heads_, options.head_width, init, *options.random_features) {
-    require(options.key_value_heads == heads_,
-            "multi-head attention: {} heads of keys and values for {} heads; random features need "
-            "as many",
-            options.key_value_heads, heads_);
+    require(
+        options.key_value_heads == heads_,
+        "multi-head attention: {} key-value heads for {} heads; random features need equally many",
+        options.key_value_heads, heads_);
     if (!options.random_features->gate) return;
     gate_.emplace(width, heads_, init,
                   LinearOptions{.standard_deviation = options.input.standard_deviation});
@@ -136,7 +136,7 @@ class RandomFeatureMechanism final : public AttentionMechanism {
   }
 
   Array weights(const Tensor&, const Tensor&, const AttentionOptions&) const override {
-    throw InputError("attention by random features computes no attention weights");
+    throw InputError("multi-head attention: random features compute no attention weights");
   }
 
   const RandomFeatures* features() const override { return &features_; }
@@ -211,13 +211,15 @@ void AttentionCache::count(std::int64_t tokens) {
 
 const AttentionCache::KeysAndValues& AttentionCache::keys_and_values() const {
   const auto* kept = std::get_if<KeysAndValues>(&kept_);
-  require(kept != nullptr, "multi-head attention: the cache has sums; expected keys and values");
+  require(kept != nullptr,
+          "multi-head attention: the cache contains sums; expected keys and values");
   return *kept;
 }
 
 LinearAttentionState& AttentionCache::sums() {
   auto* kept = std::get_if<LinearAttentionState>(&kept_);
-  require(kept != nullptr, "multi-head attention: the cache has keys and values; expected sums");
+  require(kept != nullptr,
+          "multi-head attention: the cache contains keys and values; expected sums");
   return *kept;
 }
 
@@ -263,7 +265,7 @@ void AttentionCache::select(const std::vector<std::int64_t>& indices) {
   std::vector<std::int64_t> selected;
   for (const std::int64_t index : indices) {
     require(index >= 0 && index < std::ssize(lengths_),
-            "multi-head attention: row {} of a cache; expected 0 to {}", index,
+            "multi-head attention: cache row {}; expected 0 to {}", index,
             std::ssize(lengths_) - 1);
     rows.push_back({this, index});
     selected.push_back(lengths_[index]);

@@ -27,8 +27,8 @@ struct MultiHeadOptions {
   std::optional<double> query_key_norm{};  // ε of an RMS norm of each head's queries and keys
   std::int64_t window = 0;                 // attends to tokens closer than this; 0: to all
   std::optional<RandomFeaturesOptions> random_features{};  // none: softmax
-  LinearOptions input{};                                   // of the query, key and value maps
-  LinearOptions output{};                                  // of the output map
+  LinearOptions input{};   // initialization of the query, key and value maps
+  LinearOptions output{};  // initialization of the output map
 };
 
 // The queries (B, T, H · D), keys and values (B, T, G · D) of a sequence, packed side by side.
@@ -52,9 +52,9 @@ struct KeyValue {
   Tensor value() const;
 };
 
-// What an attention keeps of the tokens of each row, so that new tokens attend to them without
-// computing them again. Softmax keeps keys and values, in memory that grows with the longest row;
-// random features keep sums, whose size does not depend on the length. For inference only: no
+// Stores what new tokens need to attend to the earlier tokens of each row without computing them
+// again. Softmax attention stores keys and values, in memory that grows with the longest row;
+// random features store sums, whose size does not depend on the length. For inference only: no
 // gradient passes through it.
 class AttentionCache final {
  public:
@@ -97,7 +97,7 @@ class AttentionCache final {
   std::variant<KeysAndValues, LinearAttentionState> kept_;
 };
 
-using AttentionCaches = std::vector<std::unique_ptr<AttentionCache>>;  // one for each layer
+using AttentionCaches = std::vector<std::unique_ptr<AttentionCache>>;  // one cache per layer
 
 class AttentionMechanism {
  public:

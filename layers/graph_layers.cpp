@@ -55,11 +55,11 @@ GraphConvolution::GraphConvolution(std::int64_t in, std::int64_t out, Random& in
                      ? std::nullopt
                      : std::optional<Linear>(std::in_place, in, out, init, without_bias),
                  out, options.activation),
-      neighbours(in, out, init, without_bias),
+      neighbors(in, out, init, without_bias),
       normalization(options.normalization) {}
 
 Tensor GraphConvolution::gather(const Adjacency& graph, const NodeFeatures& x) const {
-  const Tensor z = x.times(neighbours);  // (N, C)
+  const Tensor z = x.times(neighbors);  // (N, C)
   switch (normalization) {
     case Normalization::sum:
       return neighbor_sum(graph, z);
@@ -78,7 +78,7 @@ Tensor GraphConvolution::gather(const Adjacency& graph, const NodeFeatures& x) c
 
 void GraphConvolution::fields(FieldVisitor& visit) {
   common_fields(visit);
-  visit("neighbours", neighbours);
+  visit("neighbours", neighbors);
 }
 
 GraphAttention::GraphAttention(std::int64_t in, std::int64_t out, Random& init,

@@ -27,11 +27,10 @@ class NodeFeatures {
   std::optional<Adjacency> entries_{};
 };
 
-// A graph layer: y_j = σ(θ₁ᵀx̄_j + Σ_{i ∈ N(j)} w_ij θ₂ᵀx_i), where x̄ is x with a 1 appended, so
-// θ₁ᵀx̄ has a bias. Subclasses define w.
+// A graph layer: y_j = σ(W₁ x_j + Σ_{i ∈ N(j)} w_ij W₂ x_i + b). Subclasses define w.
 class GraphLayer : public Module {
  public:
-  std::optional<Linear> own;  // θ₁ without its bias; none if a node is its own neighbor
+  std::optional<Linear> own;  // W₁; none if a node is its own neighbor
   Parameter bias;             // (C)
   Activation activation;      // σ
 
@@ -55,14 +54,14 @@ class GraphLayer : public Module {
 enum class Normalization {
   sum,        // w_ij = 1
   mean,       // w_ij = 1 / d_j
-  symmetric,  // w_ij = 1 / √((1 + d_i) (1 + d_j)); each node is its own neighbor, without θ₁
+  symmetric,  // w_ij = 1 / √((1 + d_i) (1 + d_j)); each node is its own neighbor, without W₁
 };
 
-// A graph convolution: the weights depend on the degrees only. Symmetric: D̃^-½ (A + I) D̃^-½ X θ₂ +
+// A graph convolution: the weights depend on the degrees only. Symmetric: D̃^-½ (A + I) D̃^-½ X W₂ᵀ +
 // b (Kipf & Welling 2016, arXiv 1609.02907, eq. 2 and the renormalization of §2.2).
 class GraphConvolution final : public GraphLayer {
  public:
-  Linear neighbours;  // θ₂
+  Linear neighbors;  // W₂
   Normalization normalization;
 
   struct Options {
@@ -82,7 +81,7 @@ class GraphConvolution final : public GraphLayer {
 // result does not depend on the number of equal neighbors.
 class GraphAttention final : public GraphLayer {
  public:
-  Linear query, key, value;  // value is θ₂
+  Linear query, key, value;  // value is W₂
   std::int64_t heads;
 
   struct Options {

@@ -8,8 +8,8 @@ namespace tapestry {
 
 struct LinearOptions {
   bool bias = true;
-  // Of the initial weight, a normal distribution; biases start at 0. 0: both start uniform in
-  // ±1/√in, PyTorch's default.
+  // Standard deviation of the initial weight, which is normally distributed; biases start at 0. 0:
+  // both start uniform in ±1/√in, as in PyTorch.
   double standard_deviation = 0;
   // The weight starts uniform in ±√(6 / (in + out)), biases at 0 (Glorot & Bengio 2010, eq. 16).
   bool glorot = false;
@@ -22,7 +22,7 @@ inline constexpr const char* adapter_name = "lora";  // the field of the Linear
 class Adapter final : public Module {
  public:
   std::string name;        // adapter_name, or for some of the rows "lora.query"
-  std::int64_t first_row;  // of the weight
+  std::int64_t first_row;  // first row of the weight
   Parameter a, b;
 
   struct Place {
@@ -39,7 +39,7 @@ class Linear final : public Module {
  public:
   Parameter weight;
   Parameter bias;                   // an empty array if there is no bias
-  std::vector<Adapter> adapters{};  // of disjoint rows; see layers/adapters.hpp
+  std::vector<Adapter> adapters{};  // adapters of disjoint rows; see layers/adapters.hpp
   double adapter_scale = 1, adapter_dropout = 0;
 
   Linear(std::int64_t in, std::int64_t out, Random& init, const LinearOptions& options = {});

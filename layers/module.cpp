@@ -38,7 +38,7 @@ thread_local bool left_out = false, makes_shapes_only = false;
 Array room_for(const Shape& shape) {
   const auto bytes = static_cast<std::int64_t>(shape.elements() * sizeof(float));
   if (bytes > bytes_left)
-    throw InitialValuesTooLarge("initial values: they exceed the limit of InitialValuesLimit");
+    throw InitialValuesTooLarge("initial values: more bytes than InitialValuesLimit allows");
   if (bytes_left != no_limit) bytes_left -= bytes;
   return Array(shape);
 }

@@ -36,7 +36,7 @@ class FieldVisitor final {
 class Module {
  public:
   Module() = default;
-  Module(Module&&) = default;  // not copied: a copy would share its parameters' memory
+  Module(Module&&) = default;  // a copy would share its parameters' memory
   virtual ~Module() = default;
 
   // Calls visit("name", field) for each field, in the order of declaration.

@@ -18,7 +18,7 @@ MultiHeadOptions completed_options(MultiHeadOptions options, std::int64_t width)
   if (options.head_width == 0) options.head_width = width / H;
   if (options.key_value_heads == 0) options.key_value_heads = H;
   require(options.key_value_heads >= 1 && H % options.key_value_heads == 0,
-          "multi-head attention: {} heads of keys and values do not divide {} heads",
+          "multi-head attention: {} key-value heads do not divide {} heads",
           options.key_value_heads, H);
   return options;
 }
@@ -72,7 +72,7 @@ SelfAttention::SelfAttention(std::int64_t width, Random& init, const MultiHeadOp
       key_norm(make_head_norm(options)),
       mechanism(make_attention_mechanism(width, init, options)) {
   require(options.positions != Positions::rotary || options.head_width % 2 == 0,
-          "multi-head attention: head width {}; rotary positions need an even one",
+          "multi-head attention: head width {}; expected an even width for rotary positions",
           options.head_width);
 }
 

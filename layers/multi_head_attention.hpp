@@ -24,7 +24,7 @@ class Attention final : public Module {
 // and normalize queries and keys (Henry et al. 2020, arXiv 2010.04245) before rotary positions.
 class SelfAttention final : public Module {
  public:
-  MultiHeadOptions options;                  // with key_value_heads and head_width set
+  MultiHeadOptions options;                  // key_value_heads and head_width are set
   Linear output;                             // (C, H · D), drawn before the others
   Linear query_key_value;                    // ((H + 2 G) · D, C)
   std::optional<Norm> query_norm, key_norm;  // (D)

@@ -23,7 +23,7 @@ class PatchEncoder final : public Module {
   Encoder encoder;
   std::optional<Parameter> class_token;  // (1, C)
   PositionalEncoding position_embedding;
-  std::optional<Norm> final_norm;  // with pre-norm
+  std::optional<Norm> final_norm;  // only with pre-norm
 
   PatchEncoder(const PatchEncoderOptions& wanted, Random& init);
 

@@ -11,7 +11,7 @@ enum class NormPlacement { pre, post };
 struct TransformerBlockOptions {
   std::int64_t width = 128;       // C
   std::int64_t source_width = 0;  // C' of the source of cross-attention; 0: none
-  MultiHeadOptions attention{};   // of self- and cross-attention
+  MultiHeadOptions attention{};   // options of self-attention and cross-attention
   FeedForwardOptions feed_forward{};
   NormPlacement norm = NormPlacement::pre;
   NormOptions norms{};
@@ -37,7 +37,7 @@ class TransformerBlock final : public Module {
 
   struct Context {
     AttentionOptions attention{};
-    Random* noise = nullptr;          // for dropout; null: evaluation
+    Random* noise = nullptr;          // noise of dropout; null: evaluation
     AttentionCache* cache = nullptr;  // null: attends to x only
     KeyValue source{};                // the result of cross_attention.project()
     AttentionOptions source_attention{};

@@ -25,7 +25,7 @@ struct Fragment : ArrayPart {
 // elements_a_piece.
 inline std::vector<Fragment> fragments_of(const std::vector<std::int64_t>& sizes) {
   std::vector<Fragment> fragments;
-  std::int64_t first = 0;  // of the array, in the whole
+  std::int64_t first = 0;  // index of the first element in the whole array
   for (std::size_t array = 0; array < sizes.size(); first += sizes[array++])
     for (std::int64_t begin = 0; begin < sizes[array];) {
       const std::int64_t piece = (first + begin) / elements_a_piece;

@@ -62,7 +62,7 @@ class Optimizer {
     std::int64_t begin, end;
     double scale, learning_rate;
     double weight_decay;  // 0 if the parameter does not decay
-    std::int64_t step;    // from 1
+    std::int64_t step;    // number of the step, from 1
 
     // Return these elements of the parameter or its gradient, and of a slot.
     template <class T>
@@ -83,7 +83,7 @@ class Optimizer {
   WeightDecay decay_;
   std::vector<Parameter*> parameters_;
   std::vector<ArrayPart> share_;                   // the updated parts of parameters_
-  mutable std::vector<std::vector<Array>> slots_;  // for each part of the share
+  mutable std::vector<std::vector<Array>> slots_;  // one element for each part of the shard
   std::int64_t steps_ = 0;
 };
 
@@ -94,7 +94,7 @@ OptimizerState whole_state(const Optimizer& optimizer);
 
 // The value of a setting.
 using OptimizerValue = std::variant<bool, std::int64_t, double>;
-using OptimizerValues = std::map<std::string, OptimizerValue>;  // by name of the setting
+using OptimizerValues = std::map<std::string, OptimizerValue>;  // keyed by the name of the setting
 
 struct AllowedRange {
   double low = -std::numeric_limits<double>::infinity();
@@ -106,7 +106,7 @@ struct OptimizerSetting {
   std::string name;
   OptimizerValue fallback;  // the default; its type is the setting's
   std::string help;
-  AllowedRange range{};  // for a number
+  AllowedRange range{};  // range of a number
 };
 
 struct OptimizerType {
@@ -140,10 +140,10 @@ template <class Options>
 std::vector<Setting<Options>> with_weight_decay(std::vector<Setting<Options>> settings) {
   settings.push_back({weight_decay_setting,
                       &Options::weight_decay,
-                      "decoupled, a step and unit of learning rate",
+                      "decoupled weight decay, times the learning rate at each step",
                       {.low = 0, .high = 1e3}});
-  settings.push_back(
-      {"decay_all", &Options::decay_all, "decay biases, norms and embeddings as well"});
+  settings.push_back({"decay_all", &Options::decay_all,
+                      "apply the weight decay also to biases, norms and embeddings"});
   return settings;
 }
 

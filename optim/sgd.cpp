@@ -7,7 +7,7 @@ namespace {
 
 const RegisterOptimizer<Sgd> sgd{
     "sgd", with_weight_decay<SgdOptions>(
-               {{"momentum", &SgdOptions::momentum, "of sgd", {.low = 0, .high = 1}}})};
+               {{"momentum", &SgdOptions::momentum, "momentum of SGD", {.low = 0, .high = 1}}})};
 
 }  // namespace
 

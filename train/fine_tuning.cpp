@@ -25,7 +25,7 @@ void expect_apart(const Config& config, const std::string& whole,
   const std::vector<std::string>& targets = config[key::adapter_targets];
   for (const std::string& part : parts)
     config.expect(!names(targets, whole) || !names(targets, part), key::adapter_targets,
-                  "{} is a part of {}; leave one of them out", part, whole);
+                  "{} is contained in {}; leave out one of them", part, whole);
 }
 
 // Returns the largest useful rank. A sum of adapters with smaller ranks may need more than the
@@ -39,8 +39,7 @@ void add_adapters(Module& model, const Config& config) {
   const std::vector<AdapterTarget> all = adapter_targets(model);
   std::set<std::string> known;
   for (const AdapterTarget& target : all) known.insert(target.name);
-  config.expect(!known.empty(), key::adapter_rank,
-                "the model has no transformer blocks, whose weights adapters change");
+  config.expect(!known.empty(), key::adapter_rank, "adapters need a model with transformer blocks");
   config.expect(!targets.empty(), key::adapter_targets, "expected one of {}",
                 fmt::join(known, ", "));
   for (const std::string& target : targets)

@@ -89,9 +89,9 @@ Level chosen_level() {
   for (const Level& level : levels) {
     if (wanted.empty() ? !is_supported(level) || !is_built(level) : level.name != wanted) continue;
     if (!is_supported(level))
-      throw std::invalid_argument(asked +
-                                  ": this processor lacks its instructions; expected one of " +
-                                  names_of(levels, is_supported));
+      throw std::invalid_argument(
+          asked + ": this processor does not have its instructions; expected one of " +
+          names_of(levels, is_supported));
     if (!is_built(level))
       throw std::invalid_argument(asked + ": not built; expected one of " +
                                   names_of(levels, is_built));
@@ -103,7 +103,7 @@ Level chosen_level() {
   const std::string supported = names_of(levels, is_supported);
   throw std::invalid_argument(
       supported == "none"
-          ? "this processor lacks SSE4.2, which the lowest level, x86-64-v2, needs"
+          ? "this processor does not have SSE4.2, which the lowest level (x86-64-v2) needs"
           : "no level of this processor (" + supported + ") is built (" +
                 names_of(levels, is_built) + "); build it on this machine, or all " +
                 "levels with cmake --preset package");

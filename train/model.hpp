@@ -32,13 +32,13 @@ struct Matrix {
 
 // The options of generation, as of `tapestry sample`.
 struct GenerationOptions {
-  std::int64_t tokens = 0;        // maximal number of tokens; 0: 500, or a whole name
-  double temperature = 1;         // 0 to 100; 0: greedy
-  std::int64_t top_k = 0;         // samples from the k most probable tokens; 0: from all
-  double top_p = 1;               // from the smallest set with this probability, 0 to 1
-  double min_p = 0;               // from tokens with at least this part of the largest probability
-  double repetition_penalty = 1;  // above 1: makes tokens of the text so far less probable
-  std::uint64_t seed = 1;         // equal seeds give equal texts
+  std::int64_t tokens = 0;  // maximal number of tokens; 0: 500, or a whole name
+  double temperature = 1;   // 0 to 100; 0: greedy
+  std::int64_t top_k = 0;   // samples from the k most probable tokens; 0: from all
+  double top_p = 1;         // sample from the smallest set with this probability, 0 to 1
+  double min_p = 0;  // sample from tokens with at least this fraction of the largest probability
+  double repetition_penalty = 1;    // above 1: makes tokens of the text so far less probable
+  std::uint64_t seed = 1;           // equal seeds give equal texts
   std::vector<std::string> stop{};  // generation ends before any of these texts
 };
 
@@ -89,7 +89,7 @@ class Model final {
   // the data, 0 to 1 ---
   std::int64_t height() const;
   std::int64_t width() const;
-  const std::vector<std::string>& class_names() const;  // of K classes
+  const std::vector<std::string>& class_names() const;  // returns the K names
 
   Latents encode(std::span<const float> images) const;
   Matrix decode(std::span<const float> latents) const;  // N · Z numbers -> (N, height · width)

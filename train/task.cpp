@@ -101,7 +101,7 @@ Config resolve(const std::vector<ConfigDocument>& documents,
   const auto spec = task_registry().find(name);
   std::vector<std::string> tasks;
   for (const auto& [known, any] : task_registry()) tasks.push_back(known);
-  expect_input(!name.empty(), "{}: no task; the first line of a config is task = \"…\", one of {}",
+  expect_input(!name.empty(), "{}: has no task; add task = \"…\" as its first line, one of {}",
                documents.front().source, fmt::join(tasks, ", "));
   expect_input(spec != task_registry().end(), "{}: task = {}: expected one of {}{}", chosen.origin,
                to_toml(Value(name)), fmt::join(tasks, ", "), did_you_mean(name, tasks, "\""));
@@ -143,7 +143,7 @@ Config load_config(const std::string& path_or_name, const std::vector<std::strin
     config.set(key::name, std::filesystem::path(path_or_name).stem().string());
   const std::string& name = config[key::name];
   config.expect(name.find('/') == std::string::npos && !name.starts_with("."), key::name,
-                "expected the name of a folder in runs/; --out names any folder");
+                "expected the name of a folder in runs/; give another folder with --out");
   return config;
 }
 

@@ -31,7 +31,7 @@ struct MetricSum {
 };
 using MetricSums = std::map<std::string, MetricSum>;
 using Metrics = std::map<std::string, double>;
-// By the names of metrics that can be computed in several ways: how they were computed.
+// Describes how a metric was computed if there are several ways, by name of the metric.
 using Signatures = std::map<std::string, std::string>;
 
 // The texts that a model generated in an evaluation, and the reference texts.
@@ -43,7 +43,7 @@ struct GeneratedTexts {
 // The result of one forward pass over a batch.
 struct Loss {
   Tensor objective;            // a sum over the batch: the trainer divides it by the step's count
-  MetricSums averages;         // to report; "loss" is always among them
+  MetricSums averages;         // reported metrics, always with "loss"
   GeneratedTexts generated{};  // in an evaluation of a task that generates texts
 };
 
@@ -51,8 +51,9 @@ struct Loss {
 struct Pass {
   bool training = false;
   std::int64_t step = 0;
-  Random* noise = nullptr;  // for dropout in training, and for sampling
-  // In an evaluation, one for each example, so that no metric depends on the division into batches.
+  Random* noise = nullptr;  // noise of dropout in training, and of sampling
+  // In an evaluation, the noise of each example, so that no metric depends on the division into
+  // batches.
   std::span<Random> noise_of_examples{};
 };
 
@@ -66,7 +67,7 @@ class Task {
   virtual const Dataset& training_data() = 0;
   virtual const Dataset& validation_data() = 0;
   virtual const Dataset* test_data() { return nullptr; }   // null: the task has no test split
-  virtual Order order() const { return Order::shuffled; }  // of the training examples
+  virtual Order order() const { return Order::shuffled; }  // order of the training examples
   // Returns whether every micro-batch computes the same whole, as for the nodes of one graph.
   virtual bool is_computed_whole() const { return false; }
   virtual Loss loss(const Batch& batch, const Pass& pass) = 0;
@@ -78,8 +79,8 @@ class Task {
   virtual void add_derived_metrics(Metrics&) const {}
   // Adds metrics of all texts of an evaluation: "bleu".
   virtual void add_corpus_metrics(const GeneratedTexts&, Metrics&) const {}
-  virtual Signatures signatures() const { return {}; }     // of derived and corpus metrics
-  virtual const char* unit() const { return "examples"; }  // of the throughput
+  virtual Signatures signatures() const { return {}; }  // signatures of derived and corpus metrics
+  virtual const char* unit() const { return "examples"; }  // unit of the throughput
   virtual double units(const Batch& batch) const {
     return static_cast<double>(batch.inputs.dim(0));
   }
@@ -94,7 +95,7 @@ T* task_as(AnyTask& task) {
   return dynamic_cast<T*>(&task);
 }
 
-// What a task is constructed from. `metadata` is a checkpoint's, or empty for a new run.
+// The arguments of a task's constructor. `metadata` is a checkpoint's, or empty for a new run.
 // `needs_data` is false if only a trained model is wanted.
 struct TaskSetup {
   const Config& config;
@@ -111,7 +112,7 @@ const std::string& kept_value(const std::map<std::string, std::string>& metadata
 // A metric of a training or of an evaluation.
 struct MetricInfo {
   enum class Better { neither, lower, higher };
-  std::string name{};  // as in metrics.jsonl, without "test_"
+  std::string name{};  // name as in metrics.jsonl, without "test_"
   std::string unit{};  // "nats per token"; empty: a share from 0 to 1, or a number without unit
   Better better = Better::neither;
   std::string meaning{};
@@ -166,9 +167,10 @@ class Inspector {
 // All that the program knows of a task. Each task registers one, and no tool has another list.
 struct TaskSpec {
   std::string name{}, help{};
-  std::vector<KeyInfo> keys{};  // its own, in addition to those that every task has
+  std::vector<KeyInfo> keys{};  // keys of this task, in addition to those that every task has
   std::function<std::unique_ptr<Task>(const TaskSetup&)> make{};
-  std::vector<MetricInfo> metrics{};  // its own, in addition to those of every training
+  std::vector<MetricInfo>
+      metrics{};  // metrics of this task, in addition to those of every training
   Inspector<Sample> samples{"this run's model has no samples to show"};
   Inspector<ChatSession> chat{"this run's model generates no text; chat needs a language model"};
   Inspector<TokenDecoder> token_decoder{"this run's inputs are not tokens of a text"};

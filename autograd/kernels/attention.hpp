@@ -20,7 +20,7 @@ struct AttentionShape {
   double scale = 1;
   std::int64_t group = 1;   // number of consecutive heads that share a head of keys and values
   bool causal = false;      // query t attends to the keys up to t + S - T
-  std::int64_t window = 0;  // and only to keys nearer than this; 0: to all
+  std::int64_t window = 0;  // only keys nearer than this are visible; 0: all keys
   Array key_padding{};      // (B, S) int32, nonzero masks the key; or empty
   Array mask{};             // added to the scores: broadcasts to (B, H, T, S); or empty
   Array document_starts{};  // (B, T) int32, causal: the first visible key of a query; or empty

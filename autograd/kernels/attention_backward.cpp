@@ -167,7 +167,7 @@ class BackwardKeys {
       const std::int64_t n = padded_end(pair, r);
       map_span(n, {tiles_.p + r * tile, row}, row,
                [delta](auto p, auto dp) { return p * (dp - delta); });
-      std::fill(row, row + pair.keys_begin(r), T(0));  // where dP is undefined
+      std::fill(row, row + pair.keys_begin(r), T(0));  // dP is undefined here
       std::fill(row + n, row + tile, T(0));
     }
   }

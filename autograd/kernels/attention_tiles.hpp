@@ -35,10 +35,10 @@ struct TilePair {
     if (shape.causal) edge = diagonal + 1;
   }
 
-  bool hidden() const {  // whether no query sees a key
+  bool hidden() const {  // Returns whether no query sees a key.
     return edge + queries - 1 <= 0 || start >= keys || document(0) >= keys;
   }
-  bool cut() const {  // whether some queries do not see all keys
+  bool cut() const {  // Returns whether some queries do not see all keys.
     return edge < keys || start + queries - 1 > 0 || document(queries - 1) > 0;
   }
 
@@ -141,7 +141,8 @@ inline std::int64_t tasks_a_piece(const AttentionShape& shape, std::int64_t quer
 
 // Returns the operations of one product of the queries with the keys that they see, such as q kᵀ.
 inline double flops_of_product(const AttentionShape& shape) {
-  const std::int64_t examples = shape.document_starts.empty() ? 1 : shape.B;  // that may differ
+  const std::int64_t examples =
+      shape.document_starts.empty() ? 1 : shape.B;  // examples with different documents
   std::int64_t pairs = sees_all(shape) ? shape.T * shape.S : 0;
   for (std::int64_t b = 0; b < examples && !sees_all(shape); ++b)
     for (std::int64_t t = 0; t < shape.T; ++t) {

@@ -172,7 +172,7 @@ class BackwardHead {
   T* transposed_;                         // (D + 1, tile): dnᵀ or [v, 1]ᵀ
   T* d_tile_;                             // (F, tile): dqᵀ or dkᵀ
   T *p_, *dp_;                            // (tile, tile): P and its gradient
-  std::vector<double> weight_gradients_;  // of each key's log weight, for the gate
+  std::vector<double> weight_gradients_;  // gradient of each key's log weight, used by the gate
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include "autograd/kernels/attention.hpp"
 #include "autograd/kernels/tile.hpp"
 
-// What the sources of linear attention share: one head, the weights of its keys, and its chunks of
+// Shared by the sources of linear attention: one head, the weights of its keys, and its chunks of
 // steps.
 namespace tapestry {
 
@@ -60,10 +60,10 @@ struct KeyWeights {
     double unit = -infinity<double>, total = 0;
   };
 
-  bool equal;                        // whether all keys have the weight 1
-  std::vector<T> row, carry, total;  // for each query; total: Σ weights of visible keys
-  std::vector<T> column, enter;      // for each key
-  std::vector<double> unit;          // for each query
+  bool equal;                        // all keys have the weight 1
+  std::vector<T> row, carry, total;  // one value per query; total: Σ weights of visible keys
+  std::vector<T> column, enter;      // one value per key
+  std::vector<double> unit;          // one value per query
   double last_unit, last_total;      // unit and total weight of all keys
 
   // `before` has the unit and the total weight of the keys of a state.

@@ -104,7 +104,7 @@ class PackedProduct {
     std::int64_t rows, columns, down, across;
 
     explicit Cut(const Matmul& matmul) : rows(matmul.m), columns(matmul.n) {
-      constexpr double worth_a_thread = 2e6, packing = 12;  // for each element, in multiply-adds
+      constexpr double worth_a_thread = 2e6, packing = 12;  // multiply-adds for each element
       const double flops = 2.0 * matmul.m * matmul.n * matmul.k;
       const std::int64_t threads = num_threads();
       const std::int64_t most =
@@ -220,9 +220,9 @@ class PackedProduct {
   }
 
   const Matmul& matmul_;
-  Operand<T> a_, b_;  // its rows are the columns of C
+  Operand<T> a_, b_;  // rows of b_ are the columns of C
   T* c_;
-  const T* bias_;  // or null
+  const T* bias_;  // may be null
 };
 
 }  // namespace

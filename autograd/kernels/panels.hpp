@@ -35,7 +35,7 @@ void pack_across(Operand<T> from, std::int64_t count, std::int64_t depth, T* to)
       }
       transpose<T>(squares[group]);
     }
-    // If the width is no multiple of a register, the next store overwrites the end of this one.
+    // The next store overwrites the end of this one if the width is no multiple of a register.
     for (std::int64_t i = 0; i < lanes; ++i)
       for (std::int64_t group = 0; group < groups; ++group)
         std::memcpy(to + (p + i) * width + group * lanes, &squares[group][i], sizeof(Lanes<T>));

@@ -151,8 +151,8 @@ Simd<T> fold_span(std::int64_t n, const T* const (&in)[inputs], Simd<T> start, T
 // place. Longer sums are the sums of their halves.
 inline constexpr std::int64_t longest_run = 512;
 
-// The same for a span, which has a sum in each lane, and the length of the first half of a longer
-// one.
+// Computes the same for a span, which has one sum in each lane. Returns the length of the first
+// half of a longer span.
 template <class T>
 inline constexpr std::int64_t run_of_span = longest_run* simd_width<T>;
 

@@ -70,7 +70,7 @@ void load_transposed(Rows<T> from, std::int64_t first, std::int64_t count, std::
   if (factor != T(1)) map_span(D * tile, {to}, to, [factor](auto x) { return x * factor; });
 }
 
-enum class Into { written, added_to };  // whether C is overwritten or added to
+enum class Into { written, added_to };  // C is overwritten, or the product is added to C
 
 // The number of rows whose sums fit into the registers, with `vectors` registers each, next to
 // those of B and one of A.

@@ -8,7 +8,7 @@ struct AttentionOptions {
   std::int64_t heads = 1;            // H, for inputs with several heads in each row
   std::int64_t key_value_heads = 0;  // G, which divides H; 0: as many as H
   bool causal = false;               // query t attends to the keys up to t' = t + S - T
-  std::int64_t window = 0;           // and only to keys s with |t' - s| < window; 0: to all
+  std::int64_t window = 0;           // only keys s with |t' - s| < window are visible; 0: all keys
   Array key_padding{};     // (B, S) int32, nonzero masks the key for all queries; or empty
   Array mask{};            // added to the scores; broadcasts to (B, H, T, S); or empty
   std::int64_t keys = -1;  // attends to the first `keys` of the S keys; -1: to all

@@ -58,7 +58,7 @@ Array map_gradient(F f, const Array& gradient, const Saved&... saved) {
   return out;
 }
 
-enum class Saves { input, output };  // what a unary op's pullback needs
+enum class Saves { input, output };  // the array that a unary op saves for its pullback
 
 // Returns y = forward(x), with dx = pullback(dy, x or y). Both are generic over vector registers.
 template <Saves saves, class Forward, class UnaryPullback>

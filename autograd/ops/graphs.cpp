@@ -10,9 +10,9 @@ namespace {
 
 // Pointers to the neighbors and edges of an adjacency, for kernels.
 struct EdgeRows {
-  const std::int32_t *neighbours, *edges;
+  const std::int32_t *neighbors, *edges;
   explicit EdgeRows(const SparseRows& adjacency)
-      : neighbours(adjacency.neighbours.values<std::int32_t>().data()),
+      : neighbors(adjacency.neighbors.values<std::int32_t>().data()),
         edges(adjacency.edges.values<std::int32_t>().data()) {}
 };
 
@@ -55,7 +55,7 @@ Array gather(const SparseRows& adjacency, const Array& x, const Array& weights) 
         const auto sum_with = [&](auto load) {
           return sum_places<T>(first, last, [=](std::int64_t place, Simd<T> sum) {
             const Simd<T> w(weight ? weight[rows.edges[place] * H + h] : T(1));
-            return fma(w, load(in + rows.neighbours[place] * F + column), sum);
+            return fma(w, load(in + rows.neighbors[place] * F + column), sum);
           });
         };
         T* to = out + node * F + column;
@@ -83,7 +83,7 @@ Array products(const Adjacency& graph, const Array& a, const Array& b, std::int6
           for (std::int64_t place = first; place < last; ++place)
             for (std::int64_t h = 0; h < H; ++h)
               out[place * H + h] = dot_span(D, at_target + node * F + h * D,
-                                            at_source + rows.neighbours[place] * F + h * D);
+                                            at_source + rows.neighbors[place] * F + h * D);
         });
   });
   return y;

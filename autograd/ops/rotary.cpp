@@ -100,8 +100,8 @@ Rotation rotation(const Tensor& x, const RotaryOptions& options) {
 
 // Rotate the pairs of one head of a row by their angles, or with a direction of -1 back.
 template <class T>
-void turn_neighbours(std::int64_t pairs, const T* in, const T* cosine, const T* sine, T direction,
-                     T* out) {
+void turn_neighbors(std::int64_t pairs, const T* in, const T* cosine, const T* sine, T direction,
+                    T* out) {
   for (std::int64_t k = 0; k < pairs; ++k) {
     const T a = in[2 * k], b = in[2 * k + 1], sin_k = direction * sine[k];
     out[2 * k] = a * cosine[k] - b * sin_k;
@@ -128,7 +128,7 @@ Array turn(const Rotation& by, const Array& x, T direction) {
     const std::int64_t pairs = by.D / 2, angles = by.place(row) * pairs;
     const T* cosine = by.cosines.values<T>().data() + angles;
     const T* sine = by.sines.values<T>().data() + angles;
-    const auto turn_head = by.pairs == RotaryPairs::halves ? &turn_halves<T> : &turn_neighbours<T>;
+    const auto turn_head = by.pairs == RotaryPairs::halves ? &turn_halves<T> : &turn_neighbors<T>;
     for (std::int64_t c = row * by.C; c < row * by.C + by.columns; c += by.D)
       turn_head(pairs, from + c, cosine, sine, direction, to + c);
     std::copy(from + row * by.C + by.columns, from + (row + 1) * by.C,

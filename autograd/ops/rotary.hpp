@@ -7,9 +7,9 @@
 
 namespace tapestry {
 
-// Which columns of a head of width D form pair k: 2k and 2k + 1 (neighbours), as in the paper, or k
+// Which columns of a head of width D form pair k: 2k and 2k + 1 (neighbors), as in the paper, or k
 // and k + D/2 (halves), as in LLaMA's published weights.
-enum class RotaryPairs { neighbours, halves };
+enum class RotaryPairs { neighbors, halves };
 
 // The frequency scaling of Llama 3.1 (Dubey et al. 2024, arXiv 2407.21783) for contexts longer than
 // the original one: wavelengths above original_context / low_frequency steps are multiplied by
@@ -20,7 +20,7 @@ struct RotaryScaling {
 };
 
 struct RotaryForm {
-  RotaryPairs pairs = RotaryPairs::neighbours;
+  RotaryPairs pairs = RotaryPairs::neighbors;
   double base = 10000;
   std::optional<RotaryScaling> scaling{};
 };

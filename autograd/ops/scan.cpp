@@ -71,7 +71,7 @@ Tensor linear_recurrence(const Tensor& gate, const Tensor& x) {
                  [](auto gt, auto before, auto xt) { return fma(gt, before, xt); });
     });
   });
-  // In reverse order, dx_t = dh_t + g_(t+1) ⊙ dx_(t+1) and dg_t = dx_t ⊙ h_(t-1).
+  // Iterates in reverse order: dx_t = dh_t + g_(t+1) ⊙ dx_(t+1) and dg_t = dx_t ⊙ h_(t-1).
   return record("linear_recurrence", h, {gate, x},
                 [gates, h, T, C](const Array& gradient, InputGradients& into) {
                   Array dx = gradient.unique() ? gradient : gradient.clone();

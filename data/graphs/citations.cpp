@@ -54,7 +54,7 @@ struct Papers {
   std::vector<std::int64_t> lines{};
   std::vector<float> features{};  // row by row
   std::int64_t width = 0;
-  std::unordered_map<std::string, std::int32_t> numbers{};  // by name
+  std::unordered_map<std::string, std::int32_t> numbers{};  // keyed by name
 };
 
 void add_paper(Papers& papers, const FileLine& line) {
@@ -65,7 +65,7 @@ void add_paper(Papers& papers, const FileLine& line) {
   line.expect(width >= 1, "{} words, expected a name, features and a class", words.size());
   const bool lacks_class = width + 1 == papers.width && parse_float(words.back()) &&
                            std::ranges::count(papers.classes, words.back()) == 0;
-  line.expect(!lacks_class, "no class behind its {} features; its last word is '{}'", papers.width,
+  line.expect(!lacks_class, "no class after the {} features; its last word is '{}'", papers.width,
               words.back());
   line.expect(width == papers.width, "{} features, expected {} as in line {}", width, papers.width,
               papers.lines.empty() ? line.number : papers.lines.front());
@@ -95,7 +95,7 @@ std::vector<Edge> read_citations(const std::string& path, const Papers& papers) 
     for (std::size_t i = 0; i < 2; ++i) {
       const auto found = papers.numbers.find(std::string(words[i]));
       line.expect(found != papers.numbers.end(),
-                  "an edge to node {}, which is not among the {} of {}", printable(words[i]),
+                  "an edge to node {}, which is not among the {} nodes of {}", printable(words[i]),
                   papers.names.size(), papers.path);
       ends[i] = found->second;
     }

@@ -34,22 +34,23 @@ constexpr std::array<std::int32_t, 17> followed_mr_hi{1,  2,  3,  4,  5,  6,  7,
 
 NodeDataset::NodeDataset(std::shared_ptr<const NodeGraph> whole, std::vector<std::int64_t> nodes)
     : whole_(std::move(whole)), nodes_(std::move(nodes)) {
-  require(!nodes_.empty(), "NodeDataset: no nodes");
+  require(!nodes_.empty(), "NodeDataset: no nodes; expected at least one");
   for (const std::int64_t node : nodes_)
-    require(node >= 0 && node < whole_->graph.nodes(), "NodeDataset: node {} of {}", node,
-            whole_->graph.nodes());
+    require(node >= 0 && node < whole_->graph.nodes(), "NodeDataset: node {}; expected 0 to {}",
+            node, whole_->graph.nodes() - 1);
   SparseMatrix sparse = sparse_matrix(whole_->features);
   if (sparse.values.size() <= whole_->features.size() / 8) sparse_ = std::move(sparse);
 }
 
 std::int64_t NodeDataset::node(std::int64_t example) const {
-  require(example >= 0 && example < size(), "NodeDataset: example {} of {}", example, size());
+  require(example >= 0 && example < size(), "NodeDataset: example {}; expected 0 to {}", example,
+          size() - 1);
   return nodes_[example];
 }
 
 void NodeDataset::add_to(Checksum& sum) const {
   sum.add(whole_->graph.incoming().offsets);
-  sum.add(whole_->graph.incoming().neighbours);
+  sum.add(whole_->graph.incoming().neighbors);
   sum.add(whole_->features);
   sum.add(whole_->labels);
   sum.add(nodes_);
@@ -73,7 +74,7 @@ Batch NodeDataset::batch(std::span<const std::int64_t> examples) const {
   return batch;
 }
 
-NodeGraph karate_club(const std::vector<std::int64_t>& labelled) {
+NodeGraph karate_club(const std::vector<std::int64_t>& labeled) {
   std::vector<Edge> edges;
   for (const auto& [a, b] : met) edges.push_back({a - 1, b - 1});
   NodeGraph club{.graph = Adjacency::undirected(members, std::move(edges)),
@@ -84,17 +85,17 @@ NodeGraph karate_club(const std::vector<std::int64_t>& labelled) {
     club.labels.push_back(std::ranges::find(followed_mr_hi, node + 1) == followed_mr_hi.end());
     club.names.push_back(std::to_string(node + 1));
   }
-  for (const std::int64_t member : labelled)
-    expect_option(member >= 1 && member <= members, "labelled", "member {}: expected 1 to {}",
+  for (const std::int64_t member : labeled)
+    expect_option(member >= 1 && member <= members, "labeled", "member {}: expected 1 to {}",
                   member, members);
   for (std::int64_t node = 0; node < members; ++node) {
-    const bool known = std::ranges::find(labelled, node + 1) != labelled.end();
+    const bool known = std::ranges::find(labeled, node + 1) != labeled.end();
     (known ? club.training : club.validation).push_back(node);
   }
   std::set<std::int32_t> sides;
   for (const std::int64_t node : club.training) sides.insert(club.labels[node]);
-  expect_option(sides.size() == 2 && !club.validation.empty(), "labelled",
-                "{} of {} members are labelled; expected some of either side, but not all",
+  expect_option(sides.size() == 2 && !club.validation.empty(), "labeled",
+                "{} of {} members are labeled; expected some of either side, but not all",
                 club.training.size(), members);
   return club;
 }

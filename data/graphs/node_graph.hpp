@@ -15,7 +15,7 @@ struct NodeGraph {
   Adjacency graph{};
   Array features{};                    // (N, F) float32
   std::vector<std::int32_t> labels{};  // N indices of classes
-  std::vector<std::string> names{};    // of the nodes
+  std::vector<std::string> names{};    // names of the nodes
   std::vector<std::string> classes{};
   std::vector<std::int64_t> training{};    // nodes
   std::vector<std::int64_t> validation{};  // nodes
@@ -45,9 +45,9 @@ class NodeDataset final : public Dataset {
 // Returns Zachary's karate club: its edges join members who met outside the club, and its classes
 // are the clubs, "Mr. Hi" and "Officer", that the 34 members joined when it split (Zachary 1977,
 // "An information flow model for conflict and fission in small groups"). Members are named 1 to 34,
-// and their features are one-hot. `labelled` are the members of the training split, the others
-// validate. Throws OptionError of "labelled" for an unknown member, or if only one side is labeled.
-NodeGraph karate_club(const std::vector<std::int64_t>& labelled);
+// and their features are one-hot. `labeled` are the members of the training split, the others
+// validate. Throws OptionError of "labeled" for an unknown member, or if only one side is labeled.
+NodeGraph karate_club(const std::vector<std::int64_t>& labeled);
 
 // The number of nodes of each split, in the order of the file: the first ones train, the next ones
 // validate, and the last ones test.

@@ -132,7 +132,8 @@ const std::vector<std::string>& SyntheticGraphs::classes() {
 
 // Draws until the graph belongs to this split.
 SyntheticGraphs::Drawn SyntheticGraphs::draw(std::int64_t example) const {
-  require(example >= 0 && example < size(), "DrawnGraphs: example {} of {}", example, size());
+  require(example >= 0 && example < size(), "DrawnGraphs: example {}; expected 0 to {}", example,
+          size() - 1);
   Random random(options_.seed, Stream::data, static_cast<std::uint64_t>(example));
   while (true) {
     Drawn drawn = draw_one(options_, random);
@@ -164,7 +165,7 @@ Batch SyntheticGraphs::shapes_of_batch(std::span<const std::int64_t> examples) c
   const std::int64_t G = std::ssize(examples);
   std::int64_t nodes = 0, edges = 0;
   for (const std::int64_t example : drawn) {
-    const DryRun none(false);  // to draw again takes the edges
+    const DryRun none(false);  // the edges are needed to generate it again
     const Adjacency graph = draw(example).graph;
     nodes += graph.nodes();
     edges += graph.edges();
@@ -193,12 +194,12 @@ Adjacency parse_edges(std::string_view text) {
     const Edge edge{parse_number<std::int32_t>(ends.front()).value_or(-1),
                     ends.size() == 2 ? parse_number<std::int32_t>(ends[1]).value_or(-1) : -1};
     expect_input(edge.from >= 0 && edge.to >= 0 && std::max(edge.from, edge.to) < max_prompt_nodes,
-                 "edge '{}': expected two nodes from 0 to {} that it joins, such as 0-1",
-                 printable(word), max_prompt_nodes - 1);
+                 "edge '{}': expected two nodes from 0 to {}, such as 0-1", printable(word),
+                 max_prompt_nodes - 1);
     edges.push_back(edge);
     nodes = std::max<std::int64_t>(nodes, std::max(edge.from, edge.to) + 1);
   }
-  expect_input(!edges.empty(), "a graph without edges: expected them as in '0-1 1-2 0-2'");
+  expect_input(!edges.empty(), "a graph without edges: expected edges such as '0-1 1-2 0-2'");
   return Adjacency::undirected(nodes, std::move(edges));
 }
 

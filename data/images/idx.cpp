@@ -20,7 +20,7 @@ constexpr std::int64_t piece_bytes = 1 << 16;
 const char* describe(std::uint32_t magic) {
   if (magic == labels_magic) return "IDX labels";
   if (magic == images_magic) return "IDX images";
-  return "not such an IDX file";
+  return "not an IDX file of this kind";
 }
 
 std::uint32_t big_endian(const std::string& bytes, std::size_t offset) {
@@ -85,7 +85,7 @@ class IdxFile final {
     if (!file_.is_gzip() && header_bytes_ + values_ > most) fail_short(most);
     expect_input(header_bytes_ + values_ <= most,
                  "{}: byte 4: the header states {} values, more than the {} bytes that gzip of "
-                 "this size may hold; give the file unpacked",
+                 "this size may hold; decompress the file first",
                  path, fmt::join(extents_, " x "), most);
   }
 

@@ -27,8 +27,9 @@ ImageDataset::ImageDataset(const Array& images, std::vector<std::int32_t> labels
     : labels_(std::move(labels)) {
   require(images.rank() == 3 && images.dim(0) >= 1, "ImageDataset: images {}",
           to_string(images.shape()));
-  require(std::ssize(labels_) == images.dim(0), "ImageDataset: {} labels for images {}",
-          labels_.size(), to_string(images.shape()));
+  require(std::ssize(labels_) == images.dim(0),
+          "ImageDataset: {} labels for images {}; expected one label per image", labels_.size(),
+          to_string(images.shape()));
   height_ = images.dim(1);
   width_ = images.dim(2);
   images_ = images.reshaped({images.dim(0), height_ * width_});
@@ -49,7 +50,8 @@ Batch ImageDataset::batch(std::span<const std::int64_t> examples) const {
   auto input = batch.inputs.mutable_values<float>().begin();
   auto target = batch.targets.mutable_values<std::int32_t>().begin();
   for (const std::int64_t example : examples) {
-    require(example >= 0 && example < size(), "ImageDataset: example {} of {}", example, size());
+    require(example >= 0 && example < size(), "ImageDataset: example {}; expected 0 to {}", example,
+            size() - 1);
     input = std::copy_n(images_.values<float>().begin() + example * pixels, pixels, input);
     *target++ = labels_[example];
   }
@@ -61,7 +63,8 @@ TrainAndValidation split_validation(const ImageDataset& images, double share) {
   const auto wanted = std::llround(share * static_cast<double>(N));
   const std::int64_t count = std::max<std::int64_t>(1, wanted);
   expect_option(count < N, "share",
-                "{} of {} images are for validation, which leaves none for training", count, N);
+                "{} of {} images are used for validation, so that none is left for training", count,
+                N);
   const std::vector<std::int64_t> chosen = validation_examples(N, count);
   std::vector<std::int64_t> all(N), left;
   std::iota(all.begin(), all.end(), 0);

@@ -86,14 +86,13 @@ float cell(std::string_view text, const FileLine& line, const std::string& colum
   line.expect(!text.empty(),
               "column {}: the cell is empty; enter a number, or remove the column or the row",
               shown(column));
-  line.fail(
-      fmt::format("column {}: \"{}\" is not a number of float32", shown(column), shown(text)));
+  line.fail(fmt::format("column {}: \"{}\" is not a float32 number", shown(column), shown(text)));
 }
 
 std::int64_t row_time(std::string_view text, const FileLine& line, const std::string& column) {
   if (const std::optional<std::int64_t> time = parse_time(text)) return *time;
   line.fail(fmt::format(
-      "column {}: \"{}\" is no date or time; expected 2016-07-31 or 2016-07-31 12:00:00",
+      "column {}: \"{}\" is not a date or time; expected 2016-07-31 or 2016-07-31 12:00:00",
       shown(column), shown(text)));
 }
 
@@ -106,15 +105,15 @@ void check_order(const std::vector<std::int64_t>& times, const FileLine& line, b
   const std::string fact =
       fmt::format("expected {}, found {}", time_text(last + step), time_text(times.back()));
   line.expect((times.back() - last) % step == 0, "{}", fact);
-  throw OptionError("gaps", fmt::format("{}: line {}: {}; fill in what is missing, or put the rows "
-                                        "in order",
-                                        line.path, line.number, fact));
+  throw OptionError("gaps",
+                    fmt::format("{}: line {}: {}; add the missing rows, or sort the rows by time",
+                                line.path, line.number, fact));
 }
 
 void check_names(const SeriesTable& table) {
   expect_input(!std::ranges::all_of(table.names,
                                     [](const auto& name) { return parse_float(name).has_value(); }),
-               "{}: line 1: expected the names of the columns, found numbers; put a header above",
+               "{}: line 1: expected the names of the columns, found numbers; add a header line",
                table.path);
   std::unordered_set<std::string_view> seen;
   for (const std::string& name : table.names) {
@@ -152,7 +151,8 @@ SeriesTable load_series(const std::string& path, const SeriesOptions& options) {
   rest = rest.substr(0, rest.find_last_not_of(" \t\r\n\v\f") + 1);
   FileLine line{.path = path};
   const auto header = next_line(rest);
-  expect_input(header.has_value(), "{}: the file is empty; give a CSV with a header", path);
+  expect_input(header.has_value(), "{}: the file is empty; expected a CSV file with a header",
+               path);
   line.text = *header;
   std::vector<std::string> names = read_header(line);
   const std::string time_column = names.front();

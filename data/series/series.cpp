@@ -54,7 +54,8 @@ std::string time_text(std::int64_t time_s) {
 
 SeriesTable make_waves(const WaveOptions& options) {
   const std::int64_t M = options.series, rows = options.rows;
-  require(M >= 1 && rows >= 2, "make_waves: {} series of {} rows", M, rows);
+  require(M >= 1 && rows >= 2, "make_waves: {} series of {} rows; expected at least 1 of each", M,
+          rows);
   SeriesTable table{.path = "waves", .values = Array({rows, M})};
   const auto values = table.values.mutable_values<float>();
   for (std::int64_t m = 0; m < M; ++m) {
@@ -80,8 +81,8 @@ SeriesRanges split_by_months(const SeriesTable& table, const Months& months) {
   const auto row_after = [&](std::int64_t count) {
     const std::int64_t end = table.times.front() + count * month_s;
     expect_option(end <= table.times.back() + table.step_s(), "months",
-                  "{}: {} + {} + {} months of 30 days end at {}, the file at {}", table.path,
-                  months.train, months.validation, months.test, time_text(end),
+                  "{}: {} + {} + {} months of 30 days end at {}, but the file ends at {}",
+                  table.path, months.train, months.validation, months.test, time_text(end),
                   time_text(table.times.back()));
     return std::ranges::lower_bound(table.times, end) - table.times.begin();
   };
@@ -121,7 +122,7 @@ SeriesDataset::SeriesDataset(Array values, const RowRange& rows, const Window& w
       last_(rows.end - window.horizon) {
   require(values_.rank() == 2 && rows.end <= values_.dim(0) && window.context >= 1 &&
               window.horizon >= 1 && first_ <= last_,
-          "SeriesDataset: rows [{}, {}) of {} hold no window of {} and {} rows", rows.begin,
+          "SeriesDataset: rows [{}, {}) of {} contain no window of {} + {} rows", rows.begin,
           rows.end, to_string(values_.shape()), window.context, window.horizon);
 }
 
@@ -137,7 +138,8 @@ Batch SeriesDataset::batch(std::span<const std::int64_t> examples) const {
   auto input = batch.inputs.mutable_values<float>().begin();
   auto target = batch.targets.mutable_values<float>().begin();
   for (const std::int64_t example : examples) {
-    require(example >= 0 && example < size(), "SeriesDataset: example {} of {}", example, size());
+    require(example >= 0 && example < size(), "SeriesDataset: example {}; expected 0 to {}",
+            example, size() - 1);
     const auto now = values_.values<float>().begin() + target_row(example) * M;
     input = std::copy(now - T * M, now, input);
     target = std::copy_n(now, horizon * M, target);

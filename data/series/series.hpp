@@ -13,9 +13,9 @@ inline constexpr std::int64_t day_s = 86400;
 
 // Several series that were measured at the same times.
 struct SeriesTable {
-  std::string path{};                 // of the file, for messages
+  std::string path{};                 // path of the file, for messages
   std::vector<std::string> names{};   // M
-  std::vector<std::int64_t> times{};  // of the rows, in seconds since 1970-01-01, ascending
+  std::vector<std::int64_t> times{};  // time of each row, in seconds since 1970-01-01, ascending
   Array values{};                     // (rows, M) float32
   std::int64_t rows() const { return values.dim(0); }
   std::int64_t step_s() const;  // the shortest interval between two rows, in seconds

@@ -147,7 +147,7 @@ std::vector<std::string> tokenize_13a(std::string_view line) {
       [](std::string& out, char a, char b) {
         (out += a).append({' ', b, ' '});
       });
-  text = substitute_pairs(  // one that no digit follows
+  text = substitute_pairs(  // if no digit follows
       text, [](char a, char b) { return is_stop(a) && !is_digit(b); },
       [](std::string& out, char a, char b) {
         out.append({' ', a, ' ', b});
@@ -162,8 +162,9 @@ std::vector<std::string> tokenize_13a(std::string_view line) {
 
 BleuScore corpus_bleu(std::span<const std::string> hypotheses,
                       std::span<const std::string> references, const BleuOptions& options) {
-  require(hypotheses.size() == references.size(), "corpus_bleu: {} hypotheses, {} references",
-          hypotheses.size(), references.size());
+  require(hypotheses.size() == references.size(),
+          "corpus_bleu: {} hypotheses and {} references; expected equally many", hypotheses.size(),
+          references.size());
   const auto words_of = [&](const std::string& line) {
     return tokenize_13a(options.lower_case ? lower_case(line) : line);
   };
@@ -176,7 +177,7 @@ BleuScore corpus_bleu(std::span<const std::string> hypotheses,
     result.reference_tokens += std::ssize(reference);
     for (std::size_t n = 0; n < max_order; ++n) {
       const auto ours = sorted_ngrams(hypothesis, n + 1), theirs = sorted_ngrams(reference, n + 1);
-      std::vector<Ngram> matching;  // each as often as in the side that has it less often
+      std::vector<Ngram> matching;  // each as often as on the side with fewer of it
       std::ranges::set_intersection(ours, theirs, std::back_inserter(matching));
       counts[n].matching += static_cast<double>(matching.size());
       counts[n].total += static_cast<double>(ours.size());

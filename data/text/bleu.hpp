@@ -14,8 +14,9 @@ struct BleuOptions {
 };
 
 struct BleuScore {
-  double score = 0;                    // 0 to 100
-  std::array<double, 4> precisions{};  // of n-grams, n = 1 to 4, in percent; smoothed if zero
+  double score = 0;  // 0 to 100
+  std::array<double, 4>
+      precisions{};  // precision of n-grams for n = 1 to 4, in percent; smoothed if zero
   double brevity_penalty = 0;
   std::int64_t hypothesis_tokens = 0;
   std::int64_t reference_tokens = 0;

@@ -89,13 +89,13 @@ std::optional<std::string> bytes_of_visible(std::string_view text) {
 struct BytePairTokenizer::Scratch {
   struct Candidate {
     MergeTable::Step step;
-    std::size_t place;  // of the left token
+    std::size_t place;  // position of the left token
     std::int32_t left, right;
     bool operator<(const Candidate& other) const {  // the top of the heap applies first
       return std::tie(other.step.rank, other.place) < std::tie(step.rank, place);
     }
   };
-  std::vector<std::int32_t> tokens{};           // of the text so far
+  std::vector<std::int32_t> tokens{};           // tokens of the text so far
   std::vector<std::int32_t> piece{};            // being merged
   std::vector<Candidate> candidates{};          // a heap
   std::vector<std::size_t> next{}, previous{};  // positions of each token's neighbors
@@ -107,13 +107,16 @@ BytePairTokenizer::BytePairTokenizer(BytePairModel model) : model_(std::move(mod
 }
 
 void BytePairTokenizer::index_tokens() {
-  require(model_.special.size() == model_.tokens.size(), "BytePairTokenizer: {} tokens, {} flags",
-          model_.tokens.size(), model_.special.size());
+  require(model_.special.size() == model_.tokens.size(),
+          "BytePairTokenizer: {} tokens and {} flags; expected equally many", model_.tokens.size(),
+          model_.special.size());
   std::vector<bool> is_added(size(), false);
   for (const auto& [token, normalized] : model_.added) {
-    require(token >= 0 && token < size(), "BytePairTokenizer: added token {} of {}", token, size());
+    require(token >= 0 && token < size(), "BytePairTokenizer: added token {}; expected 0 to {}",
+            token, size() - 1);
     const std::string& name = model_.tokens[token];
-    require(names_.emplace(name, token).second, "BytePairTokenizer: added token {} repeats", token);
+    require(names_.emplace(name, token).second, "BytePairTokenizer: added token {} occurs twice",
+            token);
     if (normalized)
       found_prepared_.add(prepared(name, model_.pieces), token);
     else
@@ -125,7 +128,7 @@ void BytePairTokenizer::index_tokens() {
             "BytePairTokenizer: special token {} has no name", token);
     if (is_added[token]) continue;
     require(texts_.emplace(model_.tokens[token], token).second,
-            "BytePairTokenizer: token {} repeats", token);
+            "BytePairTokenizer: token {} occurs twice", token);
   }
   // A token that is found by its name may be the result of a merge, too.
   for (const auto& [token, normalized] : model_.added)
@@ -143,9 +146,11 @@ void BytePairTokenizer::index_merges() {
   std::int32_t rank = 0;
   for (const auto& [left, right] : model_.merges) {
     require(left >= 0 && left < size() && right >= 0 && right < size(),
-            "BytePairTokenizer: a merge of {} and {} of {}", left, right, size());
+            "BytePairTokenizer: a merge of tokens {} and {}; expected tokens below {}", left, right,
+            size());
     const std::int32_t result = text_token(model_.tokens[left] + model_.tokens[right]);
-    require(result >= 0, "BytePairTokenizer: merging {} and {} gives no token", left, right);
+    require(result >= 0, "BytePairTokenizer: tokens {} and {} merge to bytes that are not a token",
+            left, right);
     merges_.set(left, right, {rank++, result});
   }
   whole_.assign(size(), false);
@@ -278,7 +283,7 @@ std::vector<std::int32_t> BytePairTokenizer::encode(std::string_view text,
                                                     const EncodeOptions& options) const {
   for (std::size_t offset = 0; offset < text.size();) {
     const int bytes = code_point_at(text, offset).bytes;
-    expect_input(bytes > 0, "text: byte {}: not UTF-8; write it as UTF-8", offset);
+    expect_input(bytes > 0, "text: byte {}: not UTF-8; convert the text to UTF-8", offset);
     offset += bytes;
   }
   Scratch scratch;
@@ -309,8 +314,8 @@ std::size_t BytePairTokenizer::last_cut(std::string_view text) const {
 std::string BytePairTokenizer::decode(std::span<const std::int32_t> tokens) const {
   std::string bytes;
   for (const std::int32_t token : tokens) {
-    require(token >= 0 && token < size(), "BytePairTokenizer::decode: token {} of {}", token,
-            size());
+    require(token >= 0 && token < size(), "BytePairTokenizer::decode: token {}; expected 0 to {}",
+            token, size() - 1);
     if (!model_.special[token]) bytes += model_.tokens[token];
   }
   return with_replacements(bytes);

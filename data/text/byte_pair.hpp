@@ -36,14 +36,14 @@ struct BytePairModel {
   using Pair = std::array<std::int32_t, 2>;  // the left and the right token
   // The bytes of each token, all different; for added tokens their names.
   std::vector<std::string> tokens{};
-  std::vector<bool> special{};      // of each token: it is added and has no bytes
+  std::vector<bool> special{};      // per token: it is an added token without bytes
   std::vector<Pair> merges{};       // in the order in which they apply; each result is a token
   std::vector<AddedToken> added{};  // special tokens, and those whose bytes are their names
   std::int64_t only_added = 0;      // number of the last tokens, which are not in the vocabulary
   PieceOptions pieces{};
   bool space_before = false;  // add ' ' to a text that does not begin with one
   bool whole_first = false;   // a piece that is a token is encoded as it, whatever the merges
-  std::int32_t unknown = -1;  // for a byte that is not a token; -1: omit such a byte
+  std::int32_t unknown = -1;  // token of a byte that is not a token; -1: omit such a byte
   std::vector<std::int32_t> before{}, after{};  // the template: added to the tokens of a text
 };
 
@@ -68,8 +68,8 @@ class BytePairTokenizer final : public Tokenizer {
   static BytePairTokenizer train(std::span<const std::string> texts,
                                  const BytePairOptions& options = {});
 
-  // The same from files of plain text, which are read in parts: only their distinct pieces take
-  // memory, at most 256 MiB. A piece above 1 MiB counts as several.
+  // Trains on files of plain text, which are read in parts: only their distinct pieces take memory,
+  // at most 256 MiB. A piece longer than 1 MiB counts as several.
   static BytePairTokenizer train_on_files(std::span<const std::string> paths,
                                           const BytePairOptions& options = {});
 
@@ -81,7 +81,7 @@ class BytePairTokenizer final : public Tokenizer {
 
   std::int64_t size() const override { return std::ssize(model_.tokens); }
   const BytePairModel& model() const { return model_; }
-  std::int32_t find(std::string_view token) const;  // by name or by bytes; -1: none
+  std::int32_t find(std::string_view token) const;  // finds a token by name or by bytes; -1: none
 
   // Encode as Hugging Face's `tokenizers` does with encode_special_tokens set: the name of a
   // special token in the text is text, so that a text cannot insert <eos>. Throw InputError if the
@@ -105,7 +105,8 @@ class BytePairTokenizer final : public Tokenizer {
   struct Scratch;  // memory of merge(), which is reused
   void index_tokens();
   void index_merges();
-  std::int32_t text_token(std::string_view bytes) const;  // that is not special; -1: none
+  std::int32_t text_token(
+      std::string_view bytes) const;  // finds a token that is not special; -1: none
   void encode_between(std::string_view text, const EncodeOptions& options, Scratch& scratch) const;
   void encode_pieces(std::string_view text, Scratch& scratch) const;
   void encode_bytes(std::string_view piece, Scratch& scratch) const;
@@ -117,7 +118,7 @@ class BytePairTokenizer final : public Tokenizer {
   NameFinder found_raw_{}, found_prepared_{};
   std::array<std::int32_t, 256> byte_tokens_{};
   MergeTable merges_{};
-  std::vector<bool> whole_{};  // of each token: a piece of its bytes is encoded as this token
+  std::vector<bool> whole_{};  // per token: a piece of its bytes is encoded as this token
 };
 
 // Return the character and the text that represent bytes in tokenizer.json, as in GPT-2's: the same

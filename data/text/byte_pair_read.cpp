@@ -58,8 +58,8 @@ class Reader final {
   [[noreturn]] void fail(const std::string& field, const std::string& expected,
                          const Json& found) const {
     throw InputError(
-        fmt::format("{}: {}: expected {}, found {}; give a tokenizer.json of byte-level BPE as "
-                    "GPT-2, SmolLM2, Llama 3 or Qwen2 have it",
+        fmt::format("{}: {}: expected {}, found {}; give a tokenizer.json of byte-level BPE, like "
+                    "those of GPT-2, SmolLM2, Llama 3 and Qwen2",
                     path_, field, expected, brief(found)));
   }
 
@@ -147,7 +147,7 @@ class Reader final {
   [[noreturn]] void fail_pre_tokenizer(const Json& found) const {
     const Json& type = member(found, "type");
     fail(type.is_string() && type != "Sequence" ? "pre_tokenizer.type" : "pre_tokenizer",
-         "ByteLevel, alone or after Digits or Split as those have it",
+         "ByteLevel, alone or after the Digits or Split of these models",
          type.is_string() && type != "Sequence" ? type : found);
   }
 
@@ -213,7 +213,8 @@ class Reader final {
         if (vocabulary[name] != id)
           fail(field + ".id", "its id of " + vocabulary_field + ", " + brief(vocabulary[name]), id);
       } else if (id != next++) {
-        fail(field + ".id", fmt::format("{}, the next after {}'s", next - 1, vocabulary_field), id);
+        fail(field + ".id",
+             fmt::format("{}, the number after that of {}", next - 1, vocabulary_field), id);
       }
       const std::size_t token = place(field + ".id", id, name);
       const bool special = added[i]["special"].get<bool>();
@@ -232,13 +233,13 @@ class Reader final {
       const std::optional<std::string> bytes = bytes_of_visible(token);
       const auto named = names.find(token);
       if (named == names.end()) {
-        if (!bytes) fail(field(), "characters that stand for bytes, as in GPT-2", token);
+        if (!bytes) fail(field(), "characters that encode bytes, as in GPT-2", token);
         if (bytes->empty()) fail(field(), "a token that is not empty", "");
         ids_[*bytes] = static_cast<std::int32_t>(place(field(), id, *bytes));
       } else if (model_.special[id.get<std::size_t>()]) {
         if (bytes && bytes->size() == 1)
           fail(fmt::format("added_tokens[{}].special", named->second.place),
-               "false of a token that is a byte", true);
+               "false for a token that is a byte", true);
       } else if (bytes == token) {
         ids_[*bytes] = id.get<std::int32_t>();
       }
@@ -251,7 +252,7 @@ class Reader final {
     if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= size)
       fail(field, fmt::format("an id from 0 to {}", size - 1), id);
     std::string& token = model_.tokens[id.get<std::size_t>()];
-    if (!token.empty()) fail(field, "an id of its own", id);
+    if (!token.empty()) fail(field, "an id that no other token has", id);
     token = bytes;
     return id.get<std::size_t>();
   }
@@ -287,7 +288,7 @@ class Reader final {
                          ids_.contains(*right_bytes) && ids_.contains(*left_bytes + *right_bytes);
       if (!known)
         fail(field_of_merge(i),
-             fmt::format("two tokens that are in {} and make another", vocabulary_field),
+             fmt::format("two tokens of {} whose concatenation is a token", vocabulary_field),
              merges[i]);
       model_.merges.push_back({ids_.at(*left_bytes), ids_.at(*right_bytes)});
     }
@@ -351,7 +352,8 @@ class Reader final {
   Json root_;
   std::string path_;
   BytePairModel model_;
-  std::unordered_map<std::string, std::int32_t> ids_;  // by bytes, of tokens that a text can have
+  std::unordered_map<std::string, std::int32_t>
+      ids_;  // keyed by bytes; only tokens that a text can have
 };
 
 }  // namespace

@@ -25,17 +25,17 @@ std::uint64_t key_of(const Pair& pair) {
 void check(const BytePairOptions& options) {
   const std::int64_t least = std::ssize(options.special_tokens) + 256;
   expect_option(options.vocabulary >= least, "vocabulary",
-                "{} tokens, expected at least {}, for the special tokens and 256 bytes",
+                "{} tokens; expected at least {}: the special tokens and 256 bytes",
                 options.vocabulary, least);
-  require(options.least_count >= 1, "BytePairTokenizer::train: least_count {}",
-          options.least_count);
+  require(options.least_count >= 1,
+          "BytePairTokenizer::train: least_count = {}; expected at least 1", options.least_count);
   std::set<std::string> names;
   for (const std::string& token : options.special_tokens) {
     require_utf8(token, "a special token");
-    expect_input(byte_level_pieces(token, options.pattern).size() > 1,
-                 "special token '{}': expected a name that cannot be one piece of a text, "
-                 "such as <{}>",
-                 token, token.empty() ? "sep" : token);
+    expect_input(
+        byte_level_pieces(token, options.pattern).size() > 1,
+        "special token '{}': expected a name that is not one piece of a text, such as <{}>", token,
+        token.empty() ? "sep" : token);
     expect_input(names.insert(token).second, "special token '{}' is given twice; give it once",
                  token);
   }
@@ -139,8 +139,9 @@ class Learner final {
   using Place = WordTokens::Place;
   struct Use {
     std::int64_t count = 0;
-    std::int64_t grown_in = -1;   // the merge that it was last found in
-    std::vector<Place> places{};  // of its left token: all with the pair, and some that had it
+    std::int64_t grown_in = -1;  // the merge that it was last found in
+    std::vector<Place>
+        places{};  // positions of the left token: all with the pair, and some that had it
   };
   struct Candidate {
     std::int64_t count;
@@ -223,7 +224,7 @@ class Learner final {
     const std::int32_t result = result_of(pair);
     std::vector<Place> places = std::move(uses_.at(key_of(pair)).places);
     uses_.erase(key_of(pair));
-    std::ranges::sort(places);  // from left to right, which matters if they overlap, as in "aaa"
+    std::ranges::sort(places);  // the order matters for overlapping pairs, as in "aaa"
     for (const Place place : places)
       if (words_[place] == pair[0] && words_[place + length_of(pair[0])] == pair[1])
         merge_at(place, pair, result);

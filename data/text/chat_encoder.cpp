@@ -27,7 +27,7 @@ void check_order(const ChatTemplate& chat_template, const std::vector<Message>& 
 
 std::vector<ChatPiece> pieces_of(const ChatTemplate& chat_template,
                                  const std::vector<Message>& messages) {
-  expect_input(!messages.empty(), "a conversation without messages");
+  expect_input(!messages.empty(), "the conversation has no messages; expected at least one");
   check_order(chat_template, messages);
   std::vector<ChatPiece> pieces = {{Kind::of_template, chat_template.start}};
   const auto write = [&](Speaker speaker, std::string content, const Message* message) {
@@ -134,8 +134,8 @@ ChatEncoder::ChatEncoder(const BytePairTokenizer& tokenizer, ChatTemplate chat_t
   }
   const auto end = special_.find(template_.turn(Speaker::assistant).after, 0);
   expect_input(end || end_of_text,
-               "no token ends an answer: the chat template writes none after it, and the tokenizer "
-               "has no end-of-text token");
+               "no token ends an answer: neither the chat template nor the tokenizer has an "
+               "end-of-text token");
   adds_end_ = !end;
   end_of_answer_ = end ? end->token : *end_of_text;
 }

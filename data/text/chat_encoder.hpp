@@ -15,7 +15,7 @@ struct ChatPiece {
   enum class Kind { of_template, content, answer, answer_end };
   Kind kind;
   std::string text;
-  const Message* message = nullptr;  // of content, answer and answer_end
+  const Message* message = nullptr;  // the message of content, answer and answer_end
 };
 
 // Returns the pieces of a conversation in order, including the default system message. They refer
@@ -25,7 +25,7 @@ std::vector<ChatPiece> pieces_of(const ChatTemplate& chat_template,
 
 struct EncodedConversation {
   std::vector<std::int32_t> tokens{};
-  std::vector<bool> learned{};  // of each token: it is a target
+  std::vector<bool> learned{};  // per token: it is a target
 };
 
 // Encodes conversations by a template. The name of a special token is that token in the template,
@@ -55,7 +55,7 @@ class ChatEncoder final {
   ChatTemplate template_;
   NameFinder special_{};
   std::int32_t end_of_answer_ = -1;
-  bool adds_end_ = false;  // because the template has none
+  bool adds_end_ = false;  // the template has no end token of its own
 };
 
 }  // namespace tapestry

@@ -42,10 +42,10 @@ struct TemplatePart {
 };
 
 [[noreturn]] void refuse_template(const std::string& fact) {
-  throw InputError(fmt::format(
-      "a chat template: {}; expected \"chatml\", \"llama3\", or a text with {{role}} and "
-      "{{content}}, or with {{user}} and {{assistant}}",
-      fact));
+  throw InputError(
+      fmt::format("chat template: {}; expected \"chatml\", \"llama3\", or a text with {{role}} and "
+                  "{{content}}, or with {{user}} and {{assistant}}",
+                  fact));
 }
 
 std::vector<TemplatePart> parts_of(std::string_view text) {
@@ -129,9 +129,9 @@ ChatTemplate read_chat_template(const std::string& text) {
   const bool of_two = uses(parts, "user") + uses(parts, "assistant") + uses(parts, "system") > 0;
   if (!of_one && !of_two)
     refuse_template(fmt::format("\"{}\" has no fields", printable(text.substr(0, 40))));
-  if (of_one && of_two) refuse_template("it has fields of one message and of an exchange");
+  if (of_one && of_two) refuse_template("it mixes the fields of a message and of an exchange");
   if (of_one && (uses(parts, "content") != 1 || uses(parts, "role") == 0))
-    refuse_template("it must have {content} once, and {role}");
+    refuse_template("it needs {role}, and {content} exactly once");
   ChatTemplate made = of_one ? of_messages(parts) : of_exchanges(parts);
   made.name = text;
   made.begins_as_texts = true;
@@ -188,7 +188,7 @@ ChatTemplate chat_template_from_json(std::string_view json, const std::string& p
     return made;
   } catch (const Json::exception&) {
     throw InputError(
-        fmt::format("{}: its chat template is damaged; take another checkpoint", place));
+        fmt::format("{}: the chat template is damaged; use another checkpoint", place));
   }
 }
 

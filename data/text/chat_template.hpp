@@ -20,8 +20,8 @@ struct ChatTurn {
 struct ChatTemplate {
   std::string name{};               // "chatml", "llama3", or the text that it was read from
   std::string start{};              // precedes all messages
-  std::array<ChatTurn, 3> turns{};  // by Speaker
-  std::string default_system{};     // of conversations without a system message; empty: none
+  std::array<ChatTurn, 3> turns{};  // indexed by Speaker
+  std::string default_system{};     // system message of conversations without one; empty: none
   bool trims = false;               // white space around contents is removed
   bool is_exchange = false;         // messages of the user and answers alternate
   bool takes_system = true;         // system messages are allowed

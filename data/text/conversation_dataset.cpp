@@ -53,11 +53,12 @@ EncodedConversations encode_conversations(const ConversationList& list, const Ch
 ConversationDataset::ConversationDataset(std::vector<EncodedConversation> conversations,
                                          const ConversationOptions& options)
     : conversations_(std::move(conversations)), packing_(options.packing) {
-  require(!conversations_.empty(), "ConversationDataset: no conversations");
+  require(!conversations_.empty(), "ConversationDataset: no conversations; expected at least one");
   for (std::int64_t i = 0; i < this->conversations(); ++i)
     require(length(i) >= 1 && length(i) <= options.context &&
                 conversations_[i].learned.size() == conversations_[i].tokens.size(),
-            "ConversationDataset: a conversation of {} tokens, {} flags, and a context of {}",
+            "ConversationDataset: a conversation of {} tokens with {} flags and a context of {}; "
+            "expected one flag per token, and a context of at least 1",
             conversations_[i].tokens.size(), conversations_[i].learned.size(), options.context);
   if (packing_)
     pack(options.context);
@@ -96,8 +97,8 @@ Batch ConversationDataset::batch(std::span<const std::int64_t> examples) const {
   const std::int64_t B = std::ssize(examples);
   std::int64_t T = 0;
   for (const std::int64_t example : examples) {
-    require(example >= 0 && example < size(), "ConversationDataset: example {} of {}", example,
-            size());
+    require(example >= 0 && example < size(), "ConversationDataset: example {}; expected 0 to {}",
+            example, size() - 1);
     T = std::max(T, length(rows_[example]));
   }
   Batch batch{.inputs = Array::full({B, T}, 0, DType::int32),

@@ -92,7 +92,7 @@ class ConversationReader {
     expect(given.is_object(), "{}: found {}; expected an object", where, brief(given));
     for (const char* call : {"tool_calls", "tool_call_id", "function_call"})
       expect(!given.contains(call) || given[call].is_null() || given[call].empty(),
-             "{}.{}: calls of tools are not supported; leave such conversations out", where, call);
+             "{}.{}: tool calls are not supported; remove such conversations", where, call);
     const Json role = given.value("role", Json());
     std::optional<Speaker> speaker;
     for (const Speaker each : {Speaker::system, Speaker::user, Speaker::assistant})

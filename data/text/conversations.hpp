@@ -13,13 +13,13 @@ const char* to_string(Speaker speaker);
 struct Message {
   Speaker speaker;
   std::string content{};               // UTF-8
-  bool is_learned = false;             // of the assistant: its tokens are targets
-  std::vector<std::int32_t> tokens{};  // of the content, if they are known already
+  bool is_learned = false;             // a message of the assistant whose tokens are targets
+  std::vector<std::int32_t> tokens{};  // tokens of the content, if they are known already
 };
 
 struct Conversation {
   std::vector<Message> messages{};  // at least one
-  std::int64_t line = 0;            // of the file
+  std::int64_t line = 0;            // line of the file
 };
 
 struct ConversationList {

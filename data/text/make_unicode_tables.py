@@ -40,7 +40,7 @@ def characters():
 
 
 def runs(values):
-    """[first, last, value] of neighbouring code points with the same value."""
+    """[first, last, value] of neighboring code points with the same value."""
     found = []
     for code, value in sorted(values.items()):
         if found and found[-1][1] == code - 1 and found[-1][2] == value:

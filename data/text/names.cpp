@@ -79,11 +79,12 @@ NameSplits split_names(const NameList& list, const CharVocabulary& vocabulary,
 }
 
 NameDataset::NameDataset(std::vector<Word> words) : words_(std::move(words)) {
-  require(!words_.empty(), "NameDataset: no words");
+  require(!words_.empty(), "NameDataset: no words; expected at least one");
 }
 
 const NameDataset::Word& NameDataset::word(std::int64_t example) const {
-  require(example >= 0 && example < size(), "NameDataset: example {} of {}", example, size());
+  require(example >= 0 && example < size(), "NameDataset: example {}; expected 0 to {}", example,
+          size() - 1);
   return words_[example];
 }
 

@@ -57,8 +57,8 @@ std::string stem_for(const std::string& folder, const std::vector<std::string>& 
       "and the split",
       folder, files.split, language, files.split, language, list_briefly(names));
   expect_option(stems.size() == 1, "split",
-                "{}: expected one file {}*.{}, found several: {}; give more of the split's name",
-                folder, files.split, language, list_briefly({stems.begin(), stems.end()}));
+                "{}: expected one file {}*.{}, found several: {}; give a longer split name", folder,
+                files.split, language, list_briefly({stems.begin(), stems.end()}));
   return *stems.begin();
 }
 
@@ -84,12 +84,11 @@ ParallelText load_parallel_text(const std::string& source_path, const std::strin
                     .sources = read_sentences(source_path, target_path),
                     .targets = read_sentences(target_path, source_path)};
   const std::size_t sources = text.sources.size(), targets = text.targets.size();
-  expect_input(
-      sources == targets,
-      "{}: line {}: has no translation: {} has {} lines, {} has {}; give files whose lines "
-      "translate each other",
-      sources > targets ? source_path : target_path, std::min(sources, targets) + 1, source_path,
-      sources, target_path, targets);
+  expect_input(sources == targets,
+               "{}: line {} has no translation: {} has {} lines, {} has {}; expected files of "
+               "equally many lines",
+               sources > targets ? source_path : target_path, std::min(sources, targets) + 1,
+               source_path, sources, target_path, targets);
   return text;
 }
 
@@ -115,7 +114,7 @@ Batch padded_batch(std::int64_t B, const LongestPair& longest) {
 }
 
 Batch pair_batch(std::span<const TokenPair> pairs) {
-  require(!pairs.empty(), "pair_batch: no pairs");
+  require(!pairs.empty(), "pair_batch: no pairs; expected at least one");
   LongestPair longest;
   for (const TokenPair& pair : pairs) longest.include(pair);
   Batch batch = padded_batch(std::ssize(pairs), longest);
@@ -126,7 +125,7 @@ Batch pair_batch(std::span<const TokenPair> pairs) {
   auto source = read.tokens.mutable_values<std::int32_t>().begin();
   auto padding = read.padding.mutable_values<std::int32_t>().begin();
   for (const TokenPair& pair : pairs) {
-    require(!pair.source.empty(), "pair_batch: an empty source");
+    require(!pair.source.empty(), "pair_batch: the source of a pair is empty");
     std::ranges::copy(pair.source, source);
     std::fill_n(padding, pair.source.size(), 0);
     *input = bos_token;
@@ -144,8 +143,8 @@ Batch pair_batch(std::span<const TokenPair> pairs) {
 
 PairDataset::PairDataset(std::vector<TokenPair> pairs, const PairOptions& options)
     : pairs_(std::move(pairs)), overlong_(options.overlong) {
-  require(!pairs_.empty(), "PairDataset: no pairs");
-  require(options.context >= 2, "PairDataset: a context of {}", options.context);
+  require(!pairs_.empty(), "PairDataset: no pairs; expected at least one");
+  require(options.context >= 2, "PairDataset: context = {}; expected at least 2", options.context);
   for (std::size_t i = 0; i < pairs_.size(); ++i) {
     require(!pairs_[i].source.empty(), "PairDataset: the source of pair {} is empty", i);
     const auto place = [&](const std::string& path) {
@@ -160,8 +159,8 @@ bool PairDataset::fit(std::vector<std::int32_t>& tokens, std::int64_t limit,
                       const std::string& place) {
   if (length_of(tokens) <= limit) return false;
   expect_option(overlong_ == Overlong::cut, "context",
-                "{}: the sentence has {} tokens, expected at most {}; shorten it, or let long "
-                "sentences be cut",
+                "{}: the sentence has {} tokens, expected at most {}; shorten it, or allow long "
+                "sentences to be cut",
                 place, tokens.size(), limit);
   tokens.resize(limit);
   ++num_cut_;
@@ -179,7 +178,8 @@ Batch PairDataset::batch(std::span<const std::int64_t> examples) const {
   LongestPair longest;
   std::vector<TokenPair> chosen;
   for (const std::int64_t example : examples) {
-    require(example >= 0 && example < size(), "PairDataset: example {} of {}", example, size());
+    require(example >= 0 && example < size(), "PairDataset: example {}; expected 0 to {}", example,
+            size() - 1);
     if (is_dry_run())
       longest.include(pairs_[example]);
     else

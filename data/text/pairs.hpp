@@ -33,7 +33,7 @@ struct ParallelFiles {
 
 // Describes the files that load_parallel_text reads.
 inline constexpr const char* parallel_files =
-    "a folder with a file of sentences a split and language";
+    "a folder with one file of sentences per split and language";
 
 // Reads two texts in the format of their path. In a folder these are the two files named
 // <split>.<language>, or the only ones named <split>*.<language>, such as test_2016_flickr.de,
@@ -74,7 +74,7 @@ enum class Overlong {
 struct PairOptions {
   std::int64_t context = 256;  // the most tokens of a source, and of a target with eos_token
   Overlong overlong = Overlong::refuse;
-  std::string source_path = {};  // for messages, in which pair i is line i + 1
+  std::string source_path = {};  // path for messages; pair i is line i + 1
   std::string target_path = {};
 };
 

@@ -30,7 +30,7 @@ class Scanner final {
   };
   struct Run {
     std::size_t end = 0, last = 0;  // `last`: where its last character starts
-    std::size_t after_newline = 0;  // where its last \r or \n ends; 0: none
+    std::size_t after_newline = 0;  // end of its last \r or \n; 0: none
   };
 
   Character at(std::size_t offset) {

@@ -27,8 +27,8 @@ std::string_view regex_of(PiecePattern pattern);
 
 // The steps that prepare a text for byte-pair encoding, in this order.
 struct PieceOptions {
-  bool compose = false;     // by composed(), see data/text/unicode.hpp
-  bool lower_case = false;  // by lower_case()
+  bool compose = false;     // apply composed() of data/text/unicode.hpp
+  bool lower_case = false;  // apply lower_case()
   PiecePattern pattern = PiecePattern::gpt2;
 };
 

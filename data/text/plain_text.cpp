@@ -36,19 +36,20 @@ std::vector<std::string> matches_of(const std::string& pattern) {
   std::vector<std::string> files(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   std::erase_if(files, is_folder);
   std::ranges::sort(files);
-  expect_input(!files.empty(), "{}: no file has such a name; check the path", pattern);
+  expect_input(!files.empty(), "{}: no file matches; check the pattern", pattern);
   return files;
 }
 
 std::string only_text_file(const std::string& path) {
   const std::vector<std::string> texts = is_folder(path) ? texts_in(path) : std::vector{path};
-  expect_input(texts.size() == 1, "{}: expected one .txt file, found {}: {}; give the path of one",
-               path, texts.size(), list_briefly(texts));
+  expect_input(texts.size() == 1,
+               "{}: expected one .txt file, found {}: {}; give the path of one of them", path,
+               texts.size(), list_briefly(texts));
   return texts.front();
 }
 
 void expect_text(bool found, const std::string& path) {
-  expect_input(found, "{}: byte 0: the file is empty; give a text to learn from", path);
+  expect_input(found, "{}: byte 0: the file is empty; expected a text", path);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ void check_length(const TextRange& range) {
   const bool overlapping = range.windows == Windows::overlapping;
   const std::int64_t needed = overlapping ? range.context + 1 : 2;
   expect_option(range.end - range.begin >= needed, overlapping ? "context" : "end",
-                "{}: the {} split has {} tokens, at least {} are needed with a context of {}",
+                "{}: the {} split has {} tokens; expected at least {} with a context of {}",
                 range.path, range.split, range.end - range.begin, needed, range.context);
 }
 
@@ -31,14 +31,14 @@ CharVocabulary::CharVocabulary(std::vector<std::string> symbols) : symbols_(std:
                  "vocabulary: symbol {} is not one UTF-8 character; the list is damaged", i);
     if (point.value >= tokens_.size()) tokens_.resize(point.value + 1, -1);
     expect_input(tokens_[point.value] < 0,
-                 "vocabulary: symbol {} repeats symbol {}; the list is damaged", i,
+                 "vocabulary: symbols {} and {} are the same; the list is damaged", i,
                  tokens_[point.value]);
     tokens_[point.value] = static_cast<std::int32_t>(i);
   }
 }
 
 CharVocabulary CharVocabulary::of_text(std::string_view text) {
-  std::vector<std::string_view> seen;  // by code point
+  std::vector<std::string_view> seen;  // indexed by code point
   for (std::size_t offset = 0; offset < text.size();) {
     const CodePoint point = code_point_at(text, offset);
     require(point.bytes > 0, "CharVocabulary::of_text: byte {} is not UTF-8", offset);
@@ -68,7 +68,7 @@ std::vector<std::int32_t> CharVocabulary::encode(std::string_view text) const {
 
 void CharVocabulary::throw_unknown(std::string_view text, std::size_t offset) const {
   const CodePoint point = code_point_at(text, offset);
-  expect_input(point.bytes > 0, "text: byte {}: not UTF-8; write it as UTF-8", offset);
+  expect_input(point.bytes > 0, "text: byte {}: not UTF-8; convert the text to UTF-8", offset);
   std::string known;
   for (const std::string& symbol : symbols_) known += printable(symbol);
   if (symbols_.size() > 100) known = "characters of the text that the model was trained on";
@@ -81,7 +81,8 @@ void CharVocabulary::throw_unknown(std::string_view text, std::size_t offset) co
 std::string CharVocabulary::decode(std::span<const std::int32_t> tokens) const {
   std::string text;
   for (const std::int32_t token : tokens) {
-    require(token >= 0 && token < size(), "CharVocabulary::decode: token {} of {}", token, size());
+    require(token >= 0 && token < size(), "CharVocabulary::decode: token {}; expected 0 to {}",
+            token, size() - 1);
     text += symbols_[token];
   }
   return text;
@@ -174,8 +175,9 @@ TextDataset::TextDataset(std::shared_ptr<const TokenStream> tokens, TextRange ra
     : tokens_(std::move(tokens)), range_(std::move(range)) {
   const std::int64_t total = tokens_->size();
   require(0 <= range_.begin && range_.begin <= range_.end && range_.end <= total,
-          "TextDataset: tokens [{}, {}) of {}", range_.begin, range_.end, total);
-  require(range_.context >= 1, "TextDataset: a context of {}", range_.context);
+          "TextDataset: tokens [{}, {}); expected a range within 0 to {}", range_.begin, range_.end,
+          total);
+  require(range_.context >= 1, "TextDataset: context = {}; expected at least 1", range_.context);
   check_length(range_);
 }
 
@@ -190,7 +192,8 @@ Batch TextDataset::batch(std::span<const std::int64_t> examples) const {
   const std::int64_t stride = range_.windows == Windows::overlapping ? 1 : T;
   return next_token_batch({std::ssize(examples), T}, [&](std::int64_t b) {
     const std::int64_t example = examples[b];
-    require(example >= 0 && example < size(), "TextDataset: example {} of {}", example, size());
+    require(example >= 0 && example < size(), "TextDataset: example {}; expected 0 to {}", example,
+            size() - 1);
     const std::int64_t start = range_.begin + example * stride;
     std::vector<std::int32_t> tokens(std::min(T + 1, range_.end - start));
     tokens_->read(start, tokens);

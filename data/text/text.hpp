@@ -37,7 +37,7 @@ class CharVocabulary final : public Tokenizer {
   [[noreturn]] void throw_unknown(std::string_view text, std::size_t offset) const;
 
   std::vector<std::string> symbols_;
-  std::vector<std::int32_t> tokens_;  // by code point, up to the highest; -1: not a symbol
+  std::vector<std::int32_t> tokens_;  // indexed by code point, up to the highest; -1: not a symbol
 };
 
 // Returns Hugging Face's tokenizer.json of a vocabulary of characters, with which `tokenizers`
@@ -51,12 +51,13 @@ std::optional<CharVocabulary> vocabulary_of_characters(std::string_view json,
                                                        const std::string& path);
 
 struct Text {
-  std::string path;     // of the file
+  std::string path;     // path of the file
   std::string content;  // UTF-8, not empty
 };
 
 // Describes the files that load_text and text_files read.
-inline constexpr const char* plain_text_files = "a UTF-8 text file, a folder or pattern of them";
+inline constexpr const char* plain_text_files =
+    "a UTF-8 text file, or a folder or pattern of such files";
 
 // Reads a text in the format of its path: a file of plain text, which may be gzip, or the only
 // *.txt file of a folder. Throws InputError for none or several *.txt files, and for a file that is
@@ -93,7 +94,7 @@ struct TextRange {
   std::int64_t end = 0;
   std::int64_t context = 64;  // T
   Windows windows = Windows::overlapping;
-  std::string path = {};   // for messages
+  std::string path = {};   // path for messages
   std::string split = {};  // "train" or "validation", for messages
 };
 

@@ -41,9 +41,11 @@ TextEncoder::TextEncoder(const BytePairTokenizer& tokenizer, TextEncoderOptions 
     : tokenizer_(tokenizer), options_(std::move(options)), take_(std::move(take)) {
   if (options_.documents == Documents::lines) options_.separator = std::string(1, '\n');
   require((options_.documents == Documents::whole) == options_.separator.empty(),
-          "TextEncoder: documents {} and a separator of {} bytes",
+          "TextEncoder: documents {} with a separator of {} bytes; expected a separator only for "
+          "separated documents",
           static_cast<int>(options_.documents), options_.separator.size());
-  require(options_.part_bytes >= 8, "TextEncoder: parts of {} bytes", options_.part_bytes);
+  require(options_.part_bytes >= 8, "TextEncoder: part size {}; expected at least 1",
+          options_.part_bytes);
 }
 
 void TextEncoder::add(std::string_view part) {

@@ -28,7 +28,7 @@ enum class Documents {
 struct TextEncoderOptions {
   Documents documents = Documents::whole;
   std::optional<std::int32_t> end_of_text{};  // added after each document
-  std::string separator = {};                 // for Documents::separated
+  std::string separator = {};                 // used by Documents::separated
   std::size_t part_bytes = std::size_t{1} << 18;
 };
 

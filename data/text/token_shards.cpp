@@ -18,7 +18,7 @@ namespace tapestry {
 namespace {
 
 namespace fs = std::filesystem;
-static_assert(std::endian::native == std::endian::little, "shards are written as numbers lie");
+static_assert(std::endian::native == std::endian::little, "shards are little-endian");
 
 constexpr std::string_view magic = "\x89tokens\n";
 constexpr std::uint32_t version = 1;
@@ -61,16 +61,15 @@ std::string written(const ShardHeader& header) {
 }
 
 ShardHeader parsed(std::string_view bytes, const std::string& path) {
-  expect_input(bytes.starts_with(magic), "{}: byte 0: not a shard of tokens; make the shards again",
-               path);
+  expect_input(bytes.starts_with(magic),
+               "{}: byte 0: not a shard of tokens; create the shards again", path);
   const auto found = number_at<std::uint32_t>(bytes, 8);
   expect_input(found == version,
-               "{}: byte 8: a shard of version {}, expected {}; make the shards again", path, found,
-               version);
+               "{}: byte 8: a shard of version {}, expected {}; create the shards again", path,
+               found, version);
   expect_input(number_at<std::uint64_t>(bytes, checksum_place) ==
                    checksum_of(bytes.substr(0, checksum_place)),
-               "{}: bytes 0 to 127: the header is not what was written; make the shards again",
-               path);
+               "{}: bytes 0 to 127: the header is damaged; create the shards again", path);
   const ShardHeader header{.width = number_at<std::uint32_t>(bytes, 12),
                            .index = number_at<std::uint32_t>(bytes, 16),
                            .is_last = number_at<std::uint32_t>(bytes, 20) != 0,
@@ -81,12 +80,12 @@ ShardHeader parsed(std::string_view bytes, const std::string& path) {
                                       .documents = number_at<std::uint64_t>(bytes, 56)},
                            .checksum = number_at<std::uint64_t>(bytes, 64)};
   expect_input(header.width == 2 || header.width == 4,
-               "{}: byte 12: tokens of {} bytes, expected 2 or 4; make the shards again", path,
+               "{}: byte 12: tokens of {} bytes, expected 2 or 4; create the shards again", path,
                header.width);
   const std::uint64_t most =
       header.width == 2 ? narrow_vocabulary : std::numeric_limits<std::int32_t>::max();
   expect_input(header.vocabulary >= 1 && header.vocabulary <= most,
-               "{}: byte 24: a vocabulary of {}, expected 1 to {}; make the shards again", path,
+               "{}: byte 24: a vocabulary of {}, expected 1 to {}; create the shards again", path,
                header.vocabulary, most);
   return header;
 }
@@ -116,7 +115,7 @@ class ShardFile final {
       if (got < 0 && errno == EINTR) continue;
       expect_input(got >= 0, "{}: byte {}: cannot be read: {}; check the disk", path_, offset,
                    std::strerror(errno));
-      expect_input(got > 0, "{}: byte {}: the file ends too early; copy or make the shards again",
+      expect_input(got > 0, "{}: byte {}: the file ends too early; copy or create the shards again",
                    path_, offset);
       offset += got;
       into = into.subspan(got);
@@ -132,7 +131,7 @@ void expect_size(const ShardFile& file, const ShardHeader& header, const std::st
   const std::uint64_t size = file.size(), body = size - ShardHeader::size;
   expect_input(
       body % header.width == 0 && body / header.width == header.counts.tokens,
-      "{}: {} bytes, expected {} tokens of {} behind the header; copy or make the shards again",
+      "{}: {} bytes, expected {} tokens of {} behind the header; copy or create the shards again",
       path, size, header.counts.tokens, header.width);
 }
 
@@ -148,8 +147,7 @@ void expect_content(const ShardFile& file, const ShardHeader& header, const std:
     sum.add(std::as_bytes(std::span(piece)));
   }
   expect_input(sum.value() == header.checksum,
-               "{}: its tokens are not those that were written; copy or make the shards again",
-               path);
+               "{}: the tokens are damaged; copy or create the shards again", path);
 }
 
 template <class Number>
@@ -188,7 +186,7 @@ void ShardMaker::add(std::span<const std::int32_t> tokens) {
 }
 
 void ShardMaker::finish() {
-  expect_input(header_.counts.tokens > 0, "the texts hold no documents; give others");
+  expect_input(header_.counts.tokens > 0, "the texts contain no documents; give other texts");
   header_.is_last = true;
   give_shard();
 }
@@ -208,10 +206,10 @@ TokenShards::TokenShards(const std::string& folder) : folder_(folder) {
   tokenizer_ = checksum_of(json_);
   for (const std::string& name : file_names(folder))
     if (name.ends_with(ending)) open((fs::path(folder) / name).string());
-  expect_input(!shards_.empty(), "{}: has no shards of tokens; make them again", folder);
+  expect_input(!shards_.empty(), "{}: has no shards of tokens; create them again", folder);
   expect_input(shards_.back().header.is_last,
-               "{}: {} is missing, and what may follow it; copy or make the shards again", folder,
-               name_of_shard(shards_.back().header.index + 1));
+               "{}: {} is missing, and possibly later shards; copy or create the shards again",
+               folder, name_of_shard(shards_.back().header.index + 1));
 }
 
 void TokenShards::open(const std::string& path) {
@@ -222,7 +220,7 @@ void TokenShards::open(const std::string& path) {
   shard.begin = size();
   const ShardFile file(shard.path);
   expect_input(file.size() >= ShardHeader::size,
-               "{}: {} bytes, expected a header of {}; copy or make the shards again", path,
+               "{}: {} bytes, expected a header of {}; copy or create the shards again", path,
                file.size(), ShardHeader::size);
   file.read(0, shard.bytes);
   shard.header = parsed({shard.bytes.data(), shard.bytes.size()}, path);
@@ -240,16 +238,17 @@ void TokenShards::expect_belongs(const Shard& shard) const {
                "the shards again",
                shard.path, header.index, name_of_shard(expected));
   expect_input(index == 0 || !shards_[index - 1].header.is_last,
-               "{}: follows {}, which was the last; keep one folder for each set of shards",
+               "{}: follows {}, which is the last shard; use one folder for each set of shards",
                shard.path, shards_[index > 0 ? index - 1 : 0].path);
-  expect_input(header.tokenizer == tokenizer_,
-               "{}: made by another tokenizer than the {} in its folder; make the shards again",
-               shard.path, tokenizer_name);
+  expect_input(
+      header.tokenizer == tokenizer_,
+      "{}: created by another tokenizer than the {} in its folder; create the shards again",
+      shard.path, tokenizer_name);
   expect_input(header.vocabulary == shards_.front().header.vocabulary &&
                    header.width == shards_.front().header.width,
-               "{}: a vocabulary of {}, {} has {}; make the shards again", shard.path,
+               "{}: a vocabulary of {}, {} has {}; create the shards again", shard.path,
                header.vocabulary, shards_.front().path, shards_.front().header.vocabulary);
-  expect_input(header.counts.tokens > 0, "{}: has no tokens; make the shards again", shard.path);
+  expect_input(header.counts.tokens > 0, "{}: has no tokens; create the shards again", shard.path);
 }
 
 const TokenShards::Shard& TokenShards::shard_of(std::int64_t token) const {
@@ -275,8 +274,8 @@ void TokenShards::read(const Shard& shard, std::int64_t begin, std::span<std::in
   const ShardFile file(shard.path);
   std::array<char, ShardHeader::size> bytes{};
   file.read(0, bytes);
-  expect_input(bytes == shard.bytes, "{}: has changed since it was opened; start again",
-               shard.path);
+  expect_input(bytes == shard.bytes,
+               "{}: the file has changed since it was opened; run the command again", shard.path);
   std::call_once(shard.verified, [&] { expect_content(file, shard.header, shard.path); });
   if (shard.header.width == 2)
     read_tokens<std::uint16_t>(file, begin, into);
@@ -286,7 +285,7 @@ void TokenShards::read(const Shard& shard, std::int64_t begin, std::span<std::in
   const auto wrong =
       std::ranges::find_if(into, [&](std::int32_t token) { return token < 0 || token >= most; });
   expect_input(wrong == into.end(),
-               "{}: token {} is {}, expected less than {}; make the shards again", shard.path,
+               "{}: token {} is {}, expected less than {}; create the shards again", shard.path,
                begin + (wrong - into.begin()), wrong == into.end() ? 0 : *wrong, most);
 }
 
@@ -316,7 +315,7 @@ bool holds_shards(const std::string& folder) {
     if (name.ends_with(".txt")) text = name;
   }
   expect_input(shard.empty() || text.empty(),
-               "{}: holds shards of tokens and texts: {}, {}; give them folders of their own",
+               "{}: contains shards of tokens and texts: {}, {}; use a separate folder for each",
                folder, shard, text);
   return !shard.empty();
 }

@@ -65,7 +65,7 @@ class ShardMaker final {
   void add(std::span<const std::int32_t> tokens);
   void finish();  // passes on the last shard; throws InputError if no token was added
 
-  const TokenCounts& counts() const { return counts_; }  // of all shards
+  const TokenCounts& counts() const { return counts_; }  // sums over all shards
   std::int64_t shards() const { return header_.index; }
   std::uint32_t width() const { return header_.width; }
 
@@ -74,8 +74,8 @@ class ShardMaker final {
 
   ShardOptions options_;
   Take take_;
-  std::vector<std::uint32_t> bytes_of_;  // of each token
-  ShardHeader header_;                   // of the current shard
+  std::vector<std::uint32_t> bytes_of_;  // number of bytes of each token
+  ShardHeader header_;                   // header of the current shard
   std::string body_;
   TokenCounts counts_;
 };
@@ -113,7 +113,7 @@ class TokenShards final : public TokenStream {
  private:
   struct Shard {
     std::string path;
-    std::array<char, ShardHeader::size> bytes{};  // of the header
+    std::array<char, ShardHeader::size> bytes{};  // bytes of the header
     ShardHeader header{};
     std::int64_t begin = 0;  // index of its first token in the stream
     mutable std::once_flag verified{};

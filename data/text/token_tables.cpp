@@ -15,7 +15,7 @@ std::uint64_t NameFinder::edge(Node node, char byte) {
 }
 
 void NameFinder::add(std::string_view name, std::int32_t token) {
-  require(!name.empty(), "NameFinder: an empty name");
+  require(!name.empty(), "NameFinder: empty name; expected at least one byte");
   begins_[index(name.front())] = true;
   Node node = 0;
   for (const char byte : name) {

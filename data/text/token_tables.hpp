@@ -15,7 +15,8 @@ namespace tapestry {
 // Finds the names of tokens in a text: the one that begins first, of several the longest.
 class NameFinder final {
  public:
-  void add(std::string_view name, std::int32_t token);  // not empty; replaces a known name's token
+  void add(std::string_view name,
+           std::int32_t token);  // `name` is not empty; a known name gets the new token
 
   struct Match {
     std::size_t begin, end;
@@ -27,13 +28,13 @@ class NameFinder final {
   bool joins(char left, char right) const;
 
  private:
-  using Node = std::uint32_t;  // of a trie: a prefix of names; 0: the empty one
+  using Node = std::uint32_t;  // a node of a trie, which is a prefix of names; 0: the empty prefix
   static std::uint64_t edge(Node node, char byte);
 
-  std::unordered_map<std::uint64_t, Node> next_{};          // by node and byte
-  std::vector<std::int32_t> tokens_{-1};                    // by node; -1: not a whole name
-  std::array<bool, 256> begins_{};                          // by byte
-  std::vector<bool> joins_ = std::vector<bool>(256 * 256);  // by both bytes
+  std::unordered_map<std::uint64_t, Node> next_{};          // keyed by node and byte
+  std::vector<std::int32_t> tokens_{-1};                    // indexed by node; -1: not a whole name
+  std::array<bool, 256> begins_{};                          // indexed by byte
+  std::vector<bool> joins_ = std::vector<bool>(256 * 256);  // indexed by both bytes
 };
 
 // The results of merging pairs of tokens. Encoding searches it for each pair of neighbors, so it is
@@ -65,7 +66,7 @@ class MergeTable final {
   }
 
  private:
-  static constexpr std::uint64_t none = ~std::uint64_t{0};  // of no two tokens
+  static constexpr std::uint64_t none = ~std::uint64_t{0};  // the key of no pair
   struct Slot {
     std::uint64_t key = none;
     Step step{};

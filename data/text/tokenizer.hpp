@@ -39,7 +39,7 @@ class Tokenizer {
 inline constexpr std::int32_t pad_token = 0;      // pads a row to the longest of its batch
 inline constexpr std::int32_t bos_token = 1;      // precedes a target
 inline constexpr std::int32_t eos_token = 2;      // ends a target
-inline constexpr std::int32_t unknown_token = 3;  // for a symbol that the vocabulary lacks
+inline constexpr std::int32_t unknown_token = 3;  // token of a symbol that is not in the vocabulary
 
 inline constexpr std::array<std::string_view, 4> special_tokens = {"<pad>", "<bos>", "<eos>",
                                                                    "<unk>"};

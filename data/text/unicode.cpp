@@ -112,7 +112,7 @@ struct Tables {
     char32_t first, second;  // second 0: the first alone
   };
   std::unordered_map<char32_t, Parts> parts{};
-  std::unordered_map<std::uint64_t, char32_t> wholes{};  // by both parts
+  std::unordered_map<std::uint64_t, char32_t> wholes{};  // keyed by both parts
   std::unordered_set<char32_t> seconds{};  // characters that compose with one before them
   Tables() {
     for (const auto& [second, pairs] : unicode::compositions) {
@@ -211,7 +211,8 @@ CodePoint checked_at(std::string_view text, std::size_t offset) {
 std::string composed(std::string_view text) {
   std::string result;
   result.reserve(text.size());
-  std::vector<char32_t> parts, segment;  // of one character; since the last one that begins()
+  std::vector<char32_t> parts,
+      segment;  // parts of one character; characters since the last one that begins()
   const auto finish = [&] {
     if (segment.size() > 1) {
       put_in_order(segment);

@@ -47,11 +47,10 @@ void WordCounts::count(std::string_view piece) {
   auto known = counts_.find(piece);
   if (known == counts_.end()) {
     bytes_ += std::ssize(piece);
-    expect_input(
-        bytes_ <= limit_,
-        "the texts have more than {} bytes of distinct words, the most that byte pairs can "
-        "be learned from; give a part of them",
-        limit_);
+    expect_input(bytes_ <= limit_,
+                 "the texts have more than {} bytes of distinct words, the limit of byte-pair "
+                 "training; give fewer texts",
+                 limit_);
     known = counts_.emplace(piece, 0).first;
   }
   ++known->second;

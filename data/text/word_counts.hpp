@@ -28,8 +28,8 @@ class WordCounts final {
   void end_text();
 
   using Counts = std::unordered_map<std::string, std::int64_t, TextHash, std::equal_to<>>;
-  const Counts& counts() const { return counts_; }  // for the texts that have ended
-  std::int64_t bytes() const { return bytes_; }     // of all distinct pieces
+  const Counts& counts() const { return counts_; }  // counts of the texts that have ended
+  std::int64_t bytes() const { return bytes_; }     // number of bytes of all distinct pieces
 
  private:
   void count_pieces(bool at_end);

@@ -121,12 +121,13 @@ DateDataset::DateDataset(const DateOptions& options)
     : options_(options),
       characters_(CharVocabulary::of_text(
           " ',-./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")) {
-  expect_option(options_.examples >= 1, "examples", "{} examples, expected at least 1",
+  expect_option(options_.examples >= 1, "examples", "{} examples; expected at least 1",
                 options_.examples);
 }
 
 DateDataset::Example DateDataset::draw(std::int64_t example) const {
-  require(example >= 0 && example < size(), "DateDataset: example {} of {}", example, size());
+  require(example >= 0 && example < size(), "DateDataset: example {}; expected 0 to {}", example,
+          size() - 1);
   Random random(options_.seed, Stream::data, static_cast<std::uint64_t>(example));
   const Date date = draw_day(random, options_.split);
   return {.source = draw_text(random, date), .target = iso_date(date)};

@@ -27,7 +27,7 @@ RecallOptions checked(const RecallOptions& options) {
   expect_range("values", options.values, 2, 100);
   expect_range("distractors", options.distractors, 2, 1000);
   expect_range("pairs", options.pairs, 1, std::min({options.length, options.keys, options.values}));
-  expect_option(options.examples >= 1, "examples", "{} examples, expected at least 1",
+  expect_option(options.examples >= 1, "examples", "{} examples; expected at least 1",
                 options.examples);
   return options;
 }
@@ -75,7 +75,8 @@ Recall::Symbols Recall::draw(Random& random) const {
 
 // Draws until the sequence belongs to this split.
 Recall::Symbols Recall::symbols(std::int64_t example) const {
-  require(example >= 0 && example < size(), "Recall: example {} of {}", example, size());
+  require(example >= 0 && example < size(), "Recall: example {}; expected 0 to {}", example,
+          size() - 1);
   Random random(options_.seed, Stream::data, static_cast<std::uint64_t>(example));
   Symbols symbols = draw(random);
   while ((split_of(symbols) == Split::validation) != options_.is_validation) symbols = draw(random);
@@ -108,7 +109,7 @@ std::int64_t Recall::find_answer(std::span<const std::int32_t> symbols) const {
 
 std::int64_t Recall::answer_position(std::span<const std::int32_t> symbols) const {
   const std::int64_t position = find_answer(symbols);
-  require(position >= 0, "Recall: nothing answers '{}'", text(symbols));
+  require(position >= 0, "Recall: no item answers the question '{}'", text(symbols));
   return position;
 }
 

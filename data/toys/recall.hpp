@@ -43,8 +43,9 @@ class Recall final : public Dataset {
   std::int64_t answer_position(std::span<const std::int32_t> symbols) const;  // in [0, T)
   std::int64_t answer(std::span<const std::int32_t> symbols) const;           // in [0, values)
 
-  std::vector<std::string> words(std::span<const std::int32_t> symbols) const;  // one per item
-  std::string text(std::span<const std::int32_t> symbols) const;                // ". c7 . a12 a?"
+  std::vector<std::string> words(
+      std::span<const std::int32_t> symbols) const;               // returns one word per item
+  std::string text(std::span<const std::int32_t> symbols) const;  // ". c7 . a12 a?"
   // Returns the symbols of such a text, of any length. Throws InputError if it has no question, or
   // no answer to it.
   Symbols encode(std::string_view text) const;

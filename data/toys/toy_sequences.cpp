@@ -21,18 +21,17 @@ ToyOptions checked(ToyOptions options) {
   if (addition) options.alphabet = 10;
   const std::int64_t most = std::ssize(all_symbols);
   expect_option(options.length >= 1 && options.length <= max_length, "length",
-                "a length of {}, expected 1 to {}", options.length, max_length);
+                "length {}; expected 1 to {}", options.length, max_length);
   expect_option(options.alphabet >= 2 && options.alphabet <= most, "alphabet",
-                "an alphabet of {}, expected 2 to {} symbols", options.alphabet, most);
-  expect_option(options.examples >= 1, "examples", "{} examples, expected at least 1",
+                "alphabet {}; expected 2 to {} symbols", options.alphabet, most);
+  expect_option(options.examples >= 1, "examples", "{} examples; expected at least 1",
                 options.examples);
   const double inputs = std::pow(static_cast<double>(options.alphabet),
                                  static_cast<double>(options.length * (addition ? 2 : 1)));
-  expect_option(
-      inputs >= least_inputs, "length",
-      "there are only {} inputs of length {} and {} symbols, expected at least {} so that "
-      "some are left for validation",
-      inputs, options.length, options.alphabet, least_inputs);
+  expect_option(inputs >= least_inputs, "length",
+                "only {} different inputs of length {} and {} symbols exist; expected at least {}, "
+                "so that some are left for validation",
+                inputs, options.length, options.alphabet, least_inputs);
   return options;
 }
 
@@ -76,7 +75,8 @@ std::int64_t ToySequences::answer_length() const {
 
 // Draws until the input belongs to this split.
 ToySequences::Tokens ToySequences::draw(std::int64_t example) const {
-  require(example >= 0 && example < size(), "ToySequences: example {} of {}", example, size());
+  require(example >= 0 && example < size(), "ToySequences: example {}; expected 0 to {}", example,
+          size() - 1);
   Random random(options_.seed, Stream::data, static_cast<std::uint64_t>(example));
   Tokens symbols(drawn_symbols());
   do {

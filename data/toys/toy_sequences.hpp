@@ -48,7 +48,7 @@ class ToySequences final : public Dataset {
   using Tokens = std::vector<std::int32_t>;
   std::int64_t drawn_symbols() const;
   Tokens draw(std::int64_t example) const;        // the input's symbols, without '+' and '>'
-  Tokens prompt_of(const Tokens& symbols) const;  // with them
+  Tokens prompt_of(const Tokens& symbols) const;  // includes '+' and '>'
   Tokens answer_to(const Tokens& symbols) const;
 
   ToyOptions options_;

@@ -16,10 +16,10 @@ double embedding_deviation(const TransformerBlockOptions& block) {
 }
 
 std::optional<Embedding> make_target_embedding(const EncoderDecoderOptions& options, Random& init) {
-  require(
-      !options.shared_embeddings || options.source_vocabulary == options.target_vocabulary,
-      "encoder-decoder: shared embeddings with vocabularies of {} and {} tokens; expected one size",
-      options.source_vocabulary, options.target_vocabulary);
+  require(!options.shared_embeddings || options.source_vocabulary == options.target_vocabulary,
+          "encoder-decoder: shared embeddings with vocabularies of {} and {} tokens; expected "
+          "equal sizes",
+          options.source_vocabulary, options.target_vocabulary);
   if (options.shared_embeddings) return std::nullopt;
   return Embedding(options.target_vocabulary, options.block.width, init,
                    embedding_deviation(options.block));

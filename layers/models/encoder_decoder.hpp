@@ -10,8 +10,9 @@ struct EncoderDecoderOptions {
   std::int64_t source_context = 64, target_context = 64;  // number of learned positions
   std::int64_t encoder_layers = 3, decoder_layers = 3;
   TransformerBlockOptions block{.attention = {.positions = Positions::sinusoidal}};
-  bool shared_embeddings = false;  // one table for both languages, with one vocabulary
-  bool tied_embeddings = true;     // the head uses the target's embedding
+  bool shared_embeddings =
+      false;  // use one embedding table for both languages, which share a vocabulary
+  bool tied_embeddings = true;  // the head uses the target's embedding
 };
 
 // An encoder-decoder transformer (Vaswani et al. 2017, arXiv 1706.03762, figure 1), which computes
@@ -25,7 +26,7 @@ class EncoderDecoder final : public Module {
   Dropout dropout;
   Encoder encoder;
   std::vector<TransformerBlock> decoder;
-  std::optional<Norm> encoder_norm, decoder_norm;  // with pre-norm
+  std::optional<Norm> encoder_norm, decoder_norm;  // only with pre-norm
   std::optional<Linear> head;                      // without tied embeddings
 
   EncoderDecoder(const EncoderDecoderOptions& wanted, Random& init);

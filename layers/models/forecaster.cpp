@@ -35,7 +35,7 @@ struct Level {
 };
 
 Level level_of(const Tensor& windows, WindowNorm norm) {
-  constexpr double epsilon = 1e-5;  // for constant series
+  constexpr double epsilon = 1e-5;  // avoids a division by 0 for constant series
   const std::int64_t T = windows.dim(1);
   switch (norm) {
     case WindowNorm::instance: {

@@ -6,8 +6,9 @@ namespace tapestry {
 
 // How a window of a series is normalized, (x - offset) / scale; the forecast is transformed back.
 enum class WindowNorm {
-  instance,  // by its mean and standard deviation (Kim et al. 2022, RevIN, without affine map)
-  last,      // by its last value as offset (Zeng et al. 2022, arXiv 2205.13504, NLinear)
+  instance,  // subtract the mean, divide by the standard deviation (Kim et al. 2022, RevIN, without
+             // affine map)
+  last,      // subtract the last value (Zeng et al. 2022, arXiv 2205.13504, NLinear)
 };
 
 struct ForecasterOptions {

@@ -12,8 +12,8 @@ struct GraphNetworkOptions {
   std::int64_t inputs = 0, classes = 0;
   std::int64_t layers = 2, width = 16;
   GraphLayerKind layer = GraphLayerKind::convolution;
-  Normalization normalization = Normalization::symmetric;  // of convolutions
-  std::int64_t heads = 1;                                  // of attention; divides the width
+  Normalization normalization = Normalization::symmetric;  // used by convolutions
+  std::int64_t heads = 1;                                  // attention heads; must divide the width
   Activation activation = Activation::relu;
   double dropout = 0;
   std::optional<Pooling> pooling{};  // none: classifies nodes instead of graphs
@@ -27,7 +27,7 @@ class GraphNetwork final : public Module {
   std::vector<std::unique_ptr<GraphLayer>> layers;
   Dropout dropout;
   std::optional<Pooling> pooling;
-  std::optional<Linear> head;  // with pooling
+  std::optional<Linear> head;  // only with pooling
 
   GraphNetwork(const GraphNetworkOptions& options, Random& init);
 

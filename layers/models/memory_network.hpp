@@ -11,8 +11,8 @@
 #include "layers/multi_head_attention.hpp"
 
 // A summary of a sequence x_1 … x_n at its last element. The eight subclasses lead from a sum to
-// multi-head attention, each with one idea more, and have equal output widths for comparison. θ are
-// linear maps, and x̄ is x with a 1 appended, so θᵀx̄ has a bias.
+// multi-head attention, each with one idea more, and have equal output widths for comparison. W are
+// weight matrices and b biases.
 namespace tapestry {
 
 class Memory : public Module {
@@ -28,7 +28,7 @@ class Memory : public Module {
   virtual Tensor recall(const Tensor& x) const = 0;
 };
 
-// Σ θᵀx̄_i: all elements have the same weight.
+// Σ (W x_i + b): all elements have the same weight.
 class CompositeSum final : public Memory {
  public:
   Linear value;
@@ -40,7 +40,7 @@ class CompositeSum final : public Memory {
   Tensor recall(const Tensor& x) const override;
 };
 
-// Σ γ^(n-i) θᵀx_i with 0 < γ < 1: weights decay with age. A learned γ has a value for each column.
+// Σ γ^(n-i) W x_i with 0 < γ < 1: weights decay with age. A learned γ has a value for each column.
 class ExponentialForgetting final : public Memory {
  public:
   Linear value;
@@ -58,8 +58,8 @@ class ExponentialForgetting final : public Memory {
   Tensor recall(const Tensor& x) const override;
 };
 
-// h_n = tanh(θᵀx̄_n + W h_(n-1)): a recurrent network. W starts as γ I, so that it begins as
-// exponential forgetting with a tanh (after Le et al. 2015, arXiv 1504.00941, where γ = 1).
+// h_n = tanh(W_x x_n + W_h h_(n-1) + b): a recurrent network. W_h starts as γ I, so that it begins
+// as exponential forgetting with a tanh (after Le et al. 2015, arXiv 1504.00941, where γ = 1).
 class RecurrentMemory final : public Memory {
  public:
   Recurrent network;
@@ -71,8 +71,8 @@ class RecurrentMemory final : public Memory {
   Tensor recall(const Tensor& x) const override;
 };
 
-// h_n = σ(θ_λᵀx̄_n) ⊙ h_(n-1) + θ_xᵀx̄_n: each element decides how much is forgotten (the forget gate
-// of Gers et al. 2000, "Learning to Forget"). All gates start at γ.
+// h_n = σ(W_g x_n + b_g) ⊙ h_(n-1) + W x_n + b: each element decides how much is forgotten (the
+// forget gate of Gers et al. 2000, "Learning to Forget"). All gates start at γ.
 class ForgettingGate final : public Memory {
  public:
   Linear gate, value;
@@ -84,7 +84,7 @@ class ForgettingGate final : public Memory {
   Tensor recall(const Tensor& x) const override;
 };
 
-// Σ w_i θᵀx_i, where subclasses compute the weights w from the scores of the elements.
+// Σ a_i W x_i, where subclasses compute the weights a from the scores of the elements.
 class WeightedSum : public Memory {
  public:
   Linear score, value;
@@ -102,7 +102,7 @@ class WeightedSum : public Memory {
   Tensor recall(const Tensor& x) const override;
 };
 
-// w_i = σ(θ_λᵀx̄_i): each element decides its own weight.
+// a_i = σ(w·x_i + b): each element decides its own weight.
 class SigmoidAttention final : public WeightedSum {
  public:
   SigmoidAttention(std::int64_t width, Random& init) : WeightedSum(width, true, init) {}
@@ -111,7 +111,7 @@ class SigmoidAttention final : public WeightedSum {
   Tensor normalize(const Tensor& scores) const override { return sigmoid(scores); }
 };
 
-// w = softmax(q x) with one learned query q: the weights sum to 1 (Yang et al. 2016, "Hierarchical
+// a = softmax(q·x) with one learned query q: the weights sum to 1 (Yang et al. 2016, "Hierarchical
 // Attention Networks", eq. 6).
 class SoftmaxAttention final : public WeightedSum {
  public:
@@ -134,7 +134,7 @@ class QueryKeyMemory final : public Memory {
   Tensor recall(const Tensor& x) const override;
 };
 
-// The same with several heads (ibid., §3.2.2).
+// Query-key attention with several heads (ibid., §3.2.2).
 class MultiHeadMemory final : public Memory {
  public:
   CrossAttention attention;
@@ -163,8 +163,8 @@ enum class MemoryKind {
 struct MemoryOptions {
   MemoryKind kind = MemoryKind::query_key;
   std::int64_t width = 32;
-  std::int64_t heads = 4;                  // of multi-head; divides the width
-  ExponentialForgetting::Options decay{};  // of forgetting
+  std::int64_t heads = 4;                  // heads of multi-head memory; must divide the width
+  ExponentialForgetting::Options decay{};  // options of the forgetting memory
 };
 
 std::unique_ptr<Memory> make_memory(const MemoryOptions& options, Random& init);
@@ -185,7 +185,7 @@ class MemoryNetwork final : public Module {
 
   MemoryNetwork(const MemoryNetworkOptions& options, Random& init);
   Tensor forward(const Array& symbols) const;
-  Array weights(const Array& symbols) const;  // of the memory
+  Array weights(const Array& symbols) const;  // returns the weights of the memory
   void fields(FieldVisitor& visit) override;
 
  private:

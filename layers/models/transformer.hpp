@@ -24,7 +24,7 @@ class Transformer final : public Module {
   PositionalEncoding position_embedding;
   Dropout dropout;
   std::vector<TransformerBlock> blocks;
-  std::optional<Norm> final_norm;  // with pre-norm
+  std::optional<Norm> final_norm;  // only with pre-norm
   std::optional<Linear> head;      // without tied embeddings
 
   Transformer(const TransformerOptions& wanted, Random& init);

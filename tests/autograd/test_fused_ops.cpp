@@ -27,10 +27,10 @@ Tensor join_heads(const Tensor& x) {
 }
 
 Tensor composed_layer_norm(In x) {
-  const Tensor centred = x[0] - mean(x[0], {-1}, Keep::yes);
+  const Tensor centered = x[0] - mean(x[0], {-1}, Keep::yes);
   const Tensor epsilon = Array::full({}, 1e-5, x[0].dtype());
-  const Tensor deviation = sqrt(mean(centred * centred, {-1}, Keep::yes) + epsilon);
-  return centred / deviation * x[1] + x[2];
+  const Tensor deviation = sqrt(mean(centered * centered, {-1}, Keep::yes) + epsilon);
+  return centered / deviation * x[1] + x[2];
 }
 
 Tensor composed_rms_norm(In x) {

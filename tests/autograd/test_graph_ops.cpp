@@ -19,10 +19,10 @@ TEST_CASE("Adjacency: edges by where they lead and by where they come from, each
   CHECK(graph.edges() == 5);
   CHECK(graph.list() == Edges{{1, 0}, {0, 1}, {2, 1}, {0, 2}, {3, 3}});
   CHECK(ints_of(graph.incoming().offsets) == Ints{0, 1, 3, 4, 5});
-  CHECK(ints_of(graph.incoming().neighbours) == Ints{1, 0, 2, 0, 3});
+  CHECK(ints_of(graph.incoming().neighbors) == Ints{1, 0, 2, 0, 3});
   CHECK(ints_of(graph.incoming().edges) == Ints{0, 1, 2, 3, 4});
   CHECK(ints_of(graph.outgoing().offsets) == Ints{0, 2, 3, 4, 5});
-  CHECK(ints_of(graph.outgoing().neighbours) == Ints{1, 2, 0, 1, 3});
+  CHECK(ints_of(graph.outgoing().neighbors) == Ints{1, 2, 0, 1, 3});
   CHECK(ints_of(graph.outgoing().edges) == Ints{1, 3, 0, 2, 4});
   CHECK(Adjacency::undirected(3, {{0, 1}, {1, 0}, {2, 2}}).list() == Edges{{1, 0}, {0, 1}, {2, 2}});
   CHECK(Adjacency::join({graph, Adjacency(), Adjacency(2, {{0, 1}})}).list() ==

@@ -16,7 +16,7 @@ TEST_SUITE_BEGIN("kernels");
 
 struct Elementary {
   std::string name;
-  std::function<Array(const Array&)> vectorised;
+  std::function<Array(const Array&)> vectorized;
   long double (*exact)(long double);
   double low, high;  // of float64; clipped for float32
   double ulps32, ulps64;
@@ -44,7 +44,7 @@ double worst_ulps(const Elementary& f, double low, double high) {
     for (const T small : {tiny, -tiny})
       if (small >= low && small <= high) x.push_back(small);
   }
-  const Array y = f.vectorised(Array::of(x, {std::ssize(x)}));
+  const Array y = f.vectorized(Array::of(x, {std::ssize(x)}));
   double worst = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     const long double exact = f.exact(x[i]);
@@ -74,7 +74,7 @@ TEST_CASE("kernels: fma rounds once, where the processor has it") {
 }
 #endif
 
-TEST_CASE("kernels: vectorised functions are within a few units in the last place of std::") {
+TEST_CASE("kernels: vectorized functions are within a few units in the last place of std::") {
   const std::vector<Elementary> rows = {
       {"exp", each([](auto x) { return exp(x); }), std::exp, -87, 88, 2, 2},
       {"log", each([](auto x) { return log(x); }), std::log, 1e-30, 1e6, 2, 2},
@@ -93,7 +93,7 @@ TEST_CASE("kernels: vectorised functions are within a few units in the last plac
 }
 
 TEST_CASE(
-    "kernels: vectorised sines and cosines of large angles are right to the last places of 1") {
+    "kernels: vectorized sines and cosines of large angles are right to the last places of 1") {
   std::vector<float> angles;
   for (double x = 1; x < 1e6; x *= 1.001) angles.insert(angles.end(), {float(x), -float(x)});
   for (const DType dtype : {f32, f64}) {
@@ -107,7 +107,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("kernels: vectorised functions of special values") {
+TEST_CASE("kernels: vectorized functions of special values") {
   const double nan = std::nan("");
   struct Special {
     std::string name;

@@ -350,7 +350,7 @@ TEST_CASE("matmul: with one thread, no engine starts others") {
 TEST_CASE("matmul: bfloat16 operands are those of float32 rounded to even") {
   const auto rounded = [](float x) { return std::bit_cast<float>(round_to_bfloat16(x)); };
   CHECK(rounded(1.0f) == 1.0f);
-  CHECK(rounded(1.0f + 0x1p-8f) == 1.0f);            // a tie goes to the even neighbour
+  CHECK(rounded(1.0f + 0x1p-8f) == 1.0f);            // a tie goes to the even neighbor
   CHECK(rounded(1.0f + 0x3p-8f) == 1.0f + 0x4p-8f);  // this one's is above
   CHECK(rounded(1.0f + 0x1.1p-8f) == 1.0f + 0x2p-8f);
   CHECK(rounded(-3.14159265f) == -3.140625f);

@@ -153,7 +153,7 @@ Array words(std::int64_t N, std::int64_t F, std::int64_t count, Random& random) 
 // Training steps of Kipf & Welling's network: dropout of all that it reads, 140 nodes to learn
 // from.
 StepSpeed graph_step() {
-  constexpr std::int64_t N = 2708, F = 1433, classes = 7, labelled = 140;
+  constexpr std::int64_t N = 2708, F = 1433, classes = 7, labeled = 140;
   Random init(1, Stream::init), data(1, Stream::data);
   GraphNetwork model({.inputs = F, .classes = classes, .dropout = 0.5}, init);
   const std::vector<Parameter*> parameters = model.parameters();
@@ -163,7 +163,7 @@ StepSpeed graph_step() {
   const Adjacency graph = citations(N, 5278, data);
   const SparseMatrix features = sparse_matrix(words(N, F, 49'216, data));
   Array targets = Array::full({N}, ignored_target, DType::int32);
-  for (std::int64_t i = 0; i < labelled; ++i)
+  for (std::int64_t i = 0; i < labeled; ++i)
     targets.mutable_values<std::int32_t>()[i] = static_cast<std::int32_t>(i % classes);
   StepSpeed result = measure_steps([&] {
     Random noise(1, Stream::dropout);

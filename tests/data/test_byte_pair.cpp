@@ -118,7 +118,7 @@ TEST_CASE("BytePairTokenizer: learns the most frequent pairs, ties by their toke
                                             " newest", "dest"});
 }
 
-TEST_CASE("BytePairTokenizer: what a merge does to its own neighbours is counted right") {
+TEST_CASE("BytePairTokenizer: what a merge does to its own neighbors is counted right") {
   const std::vector<std::string> texts = {"aaaa aaaaa aaa", "abababab ababab"};
   const auto tokenizer = BytePairTokenizer::train(texts, {.vocabulary = 300, .least_count = 1});
   for (const std::string& text : texts) CHECK(tokenizer.decode(tokenizer.encode(text)) == text);
@@ -285,7 +285,7 @@ TEST_CASE("BytePairTokenizer: a tokenizer.json that is not ours to read names th
              {"normalizer", "null, NFC or Lowercase", "NFKC"});
   CHECK(with("normalizer\": null", "normalizer\": {\"type\": \"Lowercase\"}").empty());
   check_says(with("\"ByteLevel\"", "\"Whitespace\""),
-             {"pre_tokenizer.type", "ByteLevel", "GPT-2, SmolLM2, Llama 3 or Qwen2"});
+             {"pre_tokenizer.type", "ByteLevel", "GPT-2, SmolLM2, Llama 3 and Qwen2"});
   check_says(with("prefix_space\": false", "prefix_space\": 1"),
              {"pre_tokenizer.add_prefix_space", "false"});
   check_says(with("use_regex\": true", "use_regex\": false"), {"pre_tokenizer.use_regex", "true"});
@@ -303,13 +303,15 @@ TEST_CASE("BytePairTokenizer: a tokenizer.json that is not ours to read names th
   check_says(with("\"id\": 2", "\"id\": 301"), {"added_tokens[2].id", "model.vocab, 2", "301"});
   check_says(with("\"id\": 2", "\"id\": 2.5"), {"added_tokens[2].id", "2.5"});
   check_says(with("\"<bos>\": 1", "\"<bos>\": 5"), {"added_tokens[1].id", "5"});
-  check_says(with("\"<eos>\": 2", "\"<odd>\": 2"), {"added_tokens[2].id", "300, the next", "2"});
+  check_says(with("\"<eos>\": 2", "\"<odd>\": 2"),
+             {"added_tokens[2].id", "300, the number after", "2"});
   check_says(with("\"vocab\": {", "\"vocab\": 3, \"old\": {"), {"model.vocab", "object"});
-  check_says(with("\"a\": 68", "\"a\": 69"), {"model.vocab[\"b\"]", "of its own", "69"});
+  check_says(with("\"a\": 68", "\"a\": 69"),
+             {"model.vocab[\"b\"]", "that no other token has", "69"});
   check_says(with("\"a\": 68", "\"a\": -1"), {"model.vocab[\"a\"]", "0 to 299", "-1"});
   check_says(with("\"a\": 68", "\"a\": \"68\""), {"model.vocab[\"a\"]", "\"68\""});
-  check_says(with("\"a\": 68", "\"a b\": 68"), {"model.vocab[\"a b\"]", "stand for bytes"});
-  check_says(with("\"a\": 68", "\"qqq\": 68"), {"model.merges[", "make another"});
+  check_says(with("\"a\": 68", "\"a b\": 68"), {"model.vocab[\"a b\"]", "encode bytes"});
+  check_says(with("\"a\": 68", "\"qqq\": 68"), {"model.merges[", "whose concatenation is a token"});
   check_says(with("\"a\": 68", "\"\": 68"), {"model.vocab[\"\"]", "empty"});
   check_says(with("\"merges\"", "\"merged\""), {"model.merges", "list"});
   check_says(with("\"merges\": [", "\"merges\": [\"a\","),

@@ -10,7 +10,7 @@
 #include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
 
-// How byte pairs are learnt from large texts and long words.
+// How byte pairs are learned from large texts and long words.
 namespace tapestry {
 namespace {
 
@@ -37,7 +37,7 @@ Tokens merged(const Tokens& tokens, const Pair& pair, std::int32_t result) {
   return kept;
 }
 
-BytePairModel learnt_slowly(const std::string& text, std::int64_t vocabulary) {
+BytePairModel learned_slowly(const std::string& text, std::int64_t vocabulary) {
   const BytePairTokenizer bytes = BytePairTokenizer::train({});
   BytePairModel model = bytes.model();
   std::vector<Tokens> words;
@@ -72,18 +72,18 @@ TEST_CASE("BytePairTokenizer: the merges are those that counting anew each time 
       }
       CAPTURE(text);
       for (const std::int64_t vocabulary : {270, 400}) {
-        const BytePairModel wanted = learnt_slowly(text, vocabulary);
-        const auto learnt =
+        const BytePairModel wanted = learned_slowly(text, vocabulary);
+        const auto learned =
             BytePairTokenizer::train(std::span(&text, 1), {.vocabulary = vocabulary});
-        CHECK(learnt.model().tokens == wanted.tokens);
-        CHECK(learnt.model().merges == wanted.merges);
+        CHECK(learned.model().tokens == wanted.tokens);
+        CHECK(learned.model().merges == wanted.merges);
       }
     }
 }
 
 // --- size ---
 
-TEST_CASE("bug: a text without spaces is learnt from, and encoded, in time linear in its length") {
+TEST_CASE("bug: a text without spaces is learned from, and encoded, in time linear in its length") {
   Random random(2, Stream::data);
   const std::string text = drawn(400'000, "abcdefghijklmnopqrstuvwxyz", random);
   const std::clock_t begin = std::clock();  // of the processor, however busy the machine is

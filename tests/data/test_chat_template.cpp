@@ -91,13 +91,13 @@ TEST_CASE("chat templates: texts of one message, and of an exchange") {
   CHECK(written(kept, talk) == written(alpaca, talk));
   CHECK(to_json(kept) == to_json(alpaca));
   CHECK(said([] { chat_template_from_json("{}", "x.safetensors"); }) ==
-        "x.safetensors: its chat template is damaged; take another checkpoint");
+        "x.safetensors: the chat template is damaged; use another checkpoint");
 }
 
 TEST_CASE("chat templates: one that does not parse is refused in a line") {
   const auto refused = [](const std::string& text) {
     const std::string message = said([&] { read_chat_template(text); });
-    const std::string begin = "a chat template: ",
+    const std::string begin = "chat template: ",
                       end =
                           "; expected \"chatml\", \"llama3\", or a text with {role} and "
                           "{content}, or with {user} and {assistant}";
@@ -110,9 +110,9 @@ TEST_CASE("chat templates: one that does not parse is refused in a line") {
   CHECK(refused("{user} {answer}") == "unknown field {answer}");
   CHECK(refused("{user} {assistant") == "byte 7: a single '{'; write the character twice");
   CHECK(refused("} {user}") == "byte 0: a single '}'; write the character twice");
-  CHECK(refused("{user}{content}") == "it has fields of one message and of an exchange");
-  CHECK(refused("{content}") == "it must have {content} once, and {role}");
-  CHECK(refused("{role}{content}{content}") == "it must have {content} once, and {role}");
+  CHECK(refused("{user}{content}") == "it mixes the fields of a message and of an exchange");
+  CHECK(refused("{content}") == "it needs {role}, and {content} exactly once");
+  CHECK(refused("{role}{content}{content}") == "it needs {role}, and {content} exactly once");
   for (const char* text : {"{user}", "{assistant}{user}", "{user}{assistant}{user}",
                            "{user}{system}{assistant}", "{system}{system}{user}{assistant}"})
     CHECK(refused(text) ==
@@ -242,8 +242,8 @@ TEST_CASE("ChatEncoder: what does not suit the tokenizer or the template is refu
         "the tokenizer has no special token <|im_start|>, which the chat template writes");
   const ChatTemplate exchange = read_chat_template("Q: {user}\nA: {assistant}\n");
   CHECK(said([&] { ChatEncoder(tokenizer, exchange, std::nullopt); }) ==
-        "no token ends an answer: the chat template writes none after it, and the tokenizer has no "
-        "end-of-text token");
+        "no token ends an answer: neither the chat template nor the tokenizer has an end-of-text "
+        "token");
   const ChatEncoder encoder(tokenizer, exchange, 0);
   CHECK(said([&] { encoder.encode(talk); }) ==
         "the chat template has no {system} for a system message");

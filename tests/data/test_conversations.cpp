@@ -95,8 +95,8 @@ TEST_CASE("load_conversations: what is wrong is said in a line that names the fi
         R"(line 1: messages[0].content: found [{"type":"text"}]; expected a text)");
   CHECK(
       said(R"({"messages": [{"role": "assistant", "content": "", "tool_calls": [{"id": 1}]}]})") ==
-      "line 1: messages[0].tool_calls: calls of tools are not supported; leave such "
-      "conversations out");
+      "line 1: messages[0].tool_calls: tool calls are not supported; remove such "
+      "conversations");
   CHECK(
       said(
           R"({"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]})") ==

@@ -116,7 +116,7 @@ TEST_CASE("CharVocabulary: names what it does not know") {
   check_says(message_of([&] { vocabulary.encode("a\xFF"); }), {"byte 1", "UTF-8"});
   check_says(message_of([] { CharVocabulary({"a", "bc"}); }), {"symbol 1"});
   check_says(message_of([] { CharVocabulary({"a", ""}); }), {"symbol 1"});
-  check_says(message_of([] { CharVocabulary({"a", "b", "a"}); }), {"symbol 2", "symbol 0"});
+  check_says(message_of([] { CharVocabulary({"a", "b", "a"}); }), {"symbols 2 and 0"});
 }
 
 TEST_CASE("load_text: a file, or a folder with one .txt file") {
@@ -155,7 +155,7 @@ TEST_CASE("text_files: a file, all texts of a folder, and what matches a pattern
   CHECK(is_pattern(folder.path("*.txt")));
   CHECK(!is_pattern(odd));
   check_says(message_of([&] { text_files(folder.path("*.text")); }),
-             {folder.path("*.text") + ": no file has such a name"});
+             {folder.path("*.text") + ": no file matches"});
 }
 
 TEST_CASE("cut_texts: at a byte of them all, between characters") {
@@ -225,9 +225,9 @@ TEST_CASE("TextDataset: a split that is too short says what it has and what it n
   CHECK(make(9, Windows::overlapping, "train").empty());
   CHECK(make(2, Windows::consecutive, "validation").empty());
   check_says(make(8, Windows::overlapping, "train"),
-             {"book.txt", "train split has 8", "9 are needed", "a context of 8"});
+             {"book.txt", "train split has 8", "expected at least 9", "a context of 8"});
   check_says(make(1, Windows::consecutive, "validation"),
-             {"book.txt", "validation split has 1", "at least 2 are needed"});
+             {"book.txt", "validation split has 1", "expected at least 2"});
 }
 
 // --- toy sequences ---
@@ -313,11 +313,11 @@ TEST_CASE("ToySequences: training and held-back inputs are disjoint, in every sm
 
 TEST_CASE("ToySequences: options out of range name their key") {
   const auto make = [](ToyOptions options) { return message_of([&] { ToySequences{options}; }); };
-  check_says(make({.length = 0}), {"a length of 0", "1 to 512"});
-  check_says(make({.length = 513}), {"a length of 513"});
-  check_says(make({.alphabet = 1}), {"an alphabet of 1", "2 to 36"});
-  check_says(make({.alphabet = 37}), {"an alphabet of 37"});
-  check_says(make({.examples = 0}), {"0 examples, expected at least 1"});
+  check_says(make({.length = 0}), {"length 0", "1 to 512"});
+  check_says(make({.length = 513}), {"length 513"});
+  check_says(make({.alphabet = 1}), {"alphabet 1", "2 to 36"});
+  check_says(make({.alphabet = 37}), {"alphabet 37"});
+  check_says(make({.examples = 0}), {"0 examples; expected at least 1"});
   CHECK(make({.task = ToyTask::addition, .length = 1}).empty());
 }
 
@@ -369,7 +369,7 @@ TEST_CASE("IDX: the wrong kind of file") {
   check_says(images_error(idx_labels(3)),
              {"photos", "byte 0", "0x00000803", "0x00000801 (IDX labels)"});
   check_says(labels_error(idx_images(1, 2, 2)), {"answers", "byte 0", "0x00000803 (IDX images)"});
-  check_says(images_error("<html>403</html>"), {"byte 0", "not such an IDX file"});
+  check_says(images_error("<html>403</html>"), {"byte 0", "not an IDX file"});
   check_says(images_error(""), {"photos", "byte 0", "ends"});
   check_says(labels_error("\0\0"), {"answers", "ends"});
 }
@@ -560,7 +560,7 @@ TEST_CASE(
     CHECK(all == images.labels());
   }
   check_says(message_of([&] { split_validation(images, 1); }),
-             {"50 of 50 images are for validation"});
+             {"50 of 50 images are used for validation"});
 }
 
 // --- sampler ---

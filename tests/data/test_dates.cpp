@@ -163,7 +163,7 @@ TEST_CASE("DateDataset: what it cannot read") {
   const DateDataset dataset({});
   CHECK(dataset.decode(dataset.encode("Tue 3 Mar '98")) == "Tue 3 Mar '98");
   check_says(message_of([&] { dataset.encode("3 März 1998"); }), {"byte 3", "U+00E4"});
-  check_says(message_of([] { DateDataset({.examples = 0}); }), {"0 examples, expected at least 1"});
+  check_says(message_of([] { DateDataset({.examples = 0}); }), {"0 examples; expected at least 1"});
 }
 
 TEST_SUITE_END();

@@ -38,11 +38,11 @@ TEST_CASE("karate: 34 members, 78 pairs, and the two clubs they joined") {
   CHECK(club.training == std::vector<std::int64_t>{0, 33});
   CHECK(club.validation.size() == 32);
   CHECK(club.names[33] == "34");
-  check_says(message_of([] { karate_club({}); }), {"0 of 34 members are labelled"});
+  check_says(message_of([] { karate_club({}); }), {"0 of 34 members are labeled"});
   check_says(message_of([] {
                karate_club({1, 2});
              }),
-             {"2 of 34 members are labelled", "either side"});
+             {"2 of 34 members are labeled", "either side"});
   check_says(message_of([] { karate_club({35}); }), {"member 35", "1 to 34"});
 
   const NodeDataset data(std::make_shared<const NodeGraph>(club), club.training);
@@ -112,21 +112,21 @@ TEST_CASE("drawn graphs: an example depends on the seed and its index alone") {
   CHECK(batch.inputs.shape() == Shape{batch.part<GraphPart>().adjacency.nodes(), 1});
 }
 
-// The colours of the nodes after three rounds of refinement: the same for isomorphic graphs.
+// The colors of the nodes after three rounds of refinement: the same for isomorphic graphs.
 std::multiset<std::size_t> fingerprint(const Adjacency& graph) {
   static std::map<std::vector<std::size_t>, std::size_t> numbers;  // of all that was met
-  std::vector<std::size_t> colours(graph.nodes());
+  std::vector<std::size_t> colors(graph.nodes());
   for (int round = 0; round < 3; ++round) {
-    std::vector<std::vector<std::size_t>> seen(colours.size());
-    for (const auto& [from, to] : graph.list()) seen[to].push_back(colours[from]);
+    std::vector<std::vector<std::size_t>> seen(colors.size());
+    for (const auto& [from, to] : graph.list()) seen[to].push_back(colors[from]);
     for (std::size_t v = 0; v < seen.size(); ++v) {
       std::ranges::sort(seen[v]);
-      seen[v].push_back(colours[v]);
+      seen[v].push_back(colors[v]);
     }
     for (std::size_t v = 0; v < seen.size(); ++v)
-      colours[v] = numbers.emplace(seen[v], numbers.size() + 1).first->second;
+      colors[v] = numbers.emplace(seen[v], numbers.size() + 1).first->second;
   }
-  return {colours.begin(), colours.end()};
+  return {colors.begin(), colors.end()};
 }
 
 TEST_CASE("drawn graphs: none of the held-back ones is isomorphic to one of the others") {
@@ -206,12 +206,13 @@ TEST_CASE("citations: what is wrong, in which file and line, and why") {
   };
   const std::string good = content;
   CHECK(load(good, cites).empty());
-  check_says(load(good, "p1 p3\np9 p1\n"),
-             {"small.cites: line 2", "node p9, which is not among the 8 of", "small.content"});
+  check_says(
+      load(good, "p1 p3\np9 p1\n"),
+      {"small.cites: line 2", "node p9, which is not among the 8 nodes of", "small.content"});
   check_says(load(good, "p1 p3 p4\n"), {"small.cites: line 1: 3 words", "two nodes"});
   check_says(load(good, "p1\n"), {"line 1: 1 words"});
   check_says(load(good + "p9\t1\t0\t2\n", cites),
-             {"small.content: line 10: no class behind its 3 features; its last word is '2'"});
+             {"small.content: line 10: no class after the 3 features; its last word is '2'"});
   check_says(load(good + "p9\t1\t0\tart\n", cites),
              {"small.content: line 10: 2 features, expected 3 as in line 1"});
   check_says(load(good + "p9\t1\t0\t0\t0\tart\n", cites), {"line 10: 4 features, expected 3"});

@@ -125,7 +125,8 @@ TEST_CASE("names: a model of them writes names, a line each, and forgets one bef
   }
   const Finished longer = run({"train", "names", "data.path=names.txt", "model.context=4"});
   CHECK(longer.status == 2);
-  check_says(longer.err, {"model.context = 4", "a name of 4 characters: expected at least 5"});
+  check_says(longer.err,
+             {"model.context = 4", "a name of 4 characters; expected a context of at least 5"});
   const Finished missing = run({"train", "names"});
   CHECK(missing.status == 2);
   check_says(missing.err, {"there is no text", "karpathy/makemore"});

@@ -144,7 +144,7 @@ TEST_CASE("recall: options out of range name their key") {
   check_says(says({.keys = 27}), {"keys = 27"});
   check_says(says({.values = 101}), {"values = 101: expected 2 to 100"});
   check_says(says({.distractors = 1}), {"distractors = 1"});
-  check_says(says({.examples = 0}), {"0 examples, expected at least 1"});
+  check_says(says({.examples = 0}), {"0 examples; expected at least 1"});
   CHECK(says({}).empty());
 }
 
@@ -189,7 +189,7 @@ TEST_CASE("recall: attention that asks remembers all, a sum little, and fading t
   check_says(read_bytes(picture), {"memory, head 0", "c?", "a0"});
   const Finished nothing_to_draw = draw("memory-sum");
   CHECK(nothing_to_draw.status == 2);
-  check_says(nothing_to_draw.err, {"this run's memory has no attention to draw"});
+  check_says(nothing_to_draw.err, {"this run's memory has no attention"});
   const Finished wrong = sample("memory-sum", {"--prompt", "b2 z?"});
   CHECK(wrong.status == 2);
   check_says(wrong.err, {"prompt 'b2 z?'"});

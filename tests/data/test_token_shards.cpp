@@ -188,7 +188,7 @@ TEST_CASE("shards: what is missing, cut, damaged or of another kind is named") {
   check_says(remove("shard-00002.tokens"),
              {"shard-00003.tokens: shard 3, where shard-00002.tokens"});
   check_says(remove("shard-00004.tokens"),
-             {": shard-00004.tokens is missing, and what may follow"});
+             {": shard-00004.tokens is missing, and possibly later shards"});
   check_says(resize("shard-00001.tokens", 0),
              {"shard-00001.tokens: 0 bytes, expected a header of"});
   check_says(resize("shard-00001.tokens", 127), {"127 bytes, expected a header of 128"});
@@ -198,18 +198,18 @@ TEST_CASE("shards: what is missing, cut, damaged or of another kind is named") {
   check_says(damage(0), {"shard-00001.tokens: byte 0: not a shard of tokens"});
   check_says(damage(8), {"shard-00001.tokens: byte 8: a shard of version 2, expected 1"});
   for (const std::size_t at : {12, 16, 20, 24, 32, 40, 48, 56, 64, 72, 119, 120})
-    check_says(damage(at), {"shard-00001.tokens: bytes 0 to 127: the header is not what was writ"});
+    check_says(damage(at), {"shard-00001.tokens: bytes 0 to 127: the header is damaged"});
   for (const std::size_t at : {128, 141})
-    check_says(damage(at), {"shard-00001.tokens: its tokens are not those that were written"});
+    check_says(damage(at), {"shard-00001.tokens: the tokens are damaged"});
   check_says(
       says([](const TemporaryFolder& folder) { folder.write("tokenizer.json", "{}"); }),
-      {"shard-00000.tokens: made by another tokenizer than the tokenizer.json in its folder"});
+      {"shard-00000.tokens: created by another tokenizer than the tokenizer.json in its folder"});
   check_says(says([](const TemporaryFolder& folder) {
                const TemporaryFolder more;
                write_numbers(more, numbers(50), 100);
                fs::copy(more.path("shard-00005.tokens"), folder.path("shard-00005.tokens"));
              }),
-             {"shard-00005.tokens: follows ", "shard-00004.tokens, which was the last"});
+             {"shard-00005.tokens: follows ", "shard-00004.tokens, which is the last"});
   check_says(says([](const TemporaryFolder& folder) {
                const TemporaryFolder more;
                write_numbers(more, numbers(30), 101);
@@ -233,7 +233,8 @@ TEST_CASE("shards: a file that is cut, replaced or removed while it is read is n
   check_says(message_of([&] { read(shards, 8, 3); }),
              {path + ": byte 130: the file ends too early"});
   write_numbers(folder, numbers(60), 99);
-  check_says(message_of([&] { read(shards, 8, 3); }), {path + ": has changed since it was opened"});
+  check_says(message_of([&] { read(shards, 8, 3); }),
+             {path + ": the file has changed since it was opened"});
   fs::remove(path);
   check_says(message_of([&] { read(shards, 8, 3); }), {path + ": cannot be opened: No such file"});
 }
@@ -246,7 +247,7 @@ TEST_CASE("shards: a folder of texts and shards is refused") {
   CHECK(holds_shards(folder.path()));
   folder.write("story.txt", story());
   check_says(message_of([&] { holds_shards(folder.path()); }),
-             {"holds shards of tokens and texts: ", ".tokens, story.txt"});
+             {"contains shards of tokens and texts: ", ".tokens, story.txt"});
 }
 
 TEST_SUITE_END();

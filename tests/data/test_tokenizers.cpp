@@ -239,7 +239,7 @@ TEST_CASE("tokenizers: another kind is named, with what there is") {
     json[Json::json_pointer(pointer)] = value;
     const std::string says =
         message_of([&] { BytePairTokenizer::from_json(json.dump(), "some/tokenizer.json"); });
-    check_says(says, {"some/tokenizer.json: ", "GPT-2, SmolLM2, Llama 3 or Qwen2"});
+    check_says(says, {"some/tokenizer.json: ", "GPT-2, SmolLM2, Llama 3 and Qwen2"});
     return says;
   };
   const std::string split = "/pre_tokenizer/pretokenizers/0";

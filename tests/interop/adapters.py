@@ -20,7 +20,7 @@ TRAINED = {
     "gpt2": [["query", "value"], ["query_key_value", "output", "expand", "contract"]],
     "llama": [["query", "value"], ["query", "key", "value", "output", "gate", "up", "contract"],
               ["query_key_value", "expand"]],
-    "llama, neighbours": [["query", "key"], ["query_key_value"]],
+    "llama, neighbors": [["query", "key"], ["query_key_value"]],
     "qwen2": [["query", "key", "value"]],
     "qwen3": [["key", "gate"]],
 }

@@ -141,15 +141,15 @@ def compared(place, name, count):
         made = json.loads(line)
         expected = theirs.apply_chat_template(messages, tokenize=True, return_dict=False)
         differ += made["tokens"] != list(expected)
-        learnt = theirs.decode([made["tokens"][i] for i in made["learnt"]])
+        learned = theirs.decode([made["tokens"][i] for i in made["learnt"]])
         end = "<|eot_id|>" if name == "Llama 3" else "<|im_end|>"
         answers = [m["content"] for m in messages if m["role"] == "assistant"]
         wanted = "".join((a.strip() if name == "Llama 3" else a) + end for a in answers)
         if pieces == "qwen2":  # whose tokenizer composes characters
             wanted = unicodedata.normalize("NFC", wanted)
-        unlearnt += learnt != wanted
+        unlearnt += learned != wanted
     yield Row(f"{name}: tokens of conversations", count, differ)
-    yield Row(f"{name}: what of them is learnt", count, unlearnt)
+    yield Row(f"{name}: what of them is learned", count, unlearnt)
 
 
 def run(place):

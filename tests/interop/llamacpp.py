@@ -177,8 +177,8 @@ class Files(Interop):
             for dtype, path in files.items():
                 apart = difference(ours, LlamaCpp(path, 96).logits(given))
                 gelu = ", gelu" if dtype == "float32" and "gpt2" in name else ""
-                # Neighbours come in as halves, whose products are summed in another order.
-                changed = LOGITS[dtype] if dtype != "float32" or "neighbours" in name else 0
+                # Neighbors come in as halves, whose products are summed in another order.
+                changed = LOGITS[dtype] if dtype != "float32" or "neighbors" in name else 0
                 yield Row(f"{name}, trained, {dtype}: logits", given.size,
                           given.size * (apart > LOGITS[dtype + gelu]),
                           f"by {apart:.1e}, {path.stat().st_size:,} bytes")

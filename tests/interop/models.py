@@ -31,7 +31,7 @@ CONFIGS = {
     "llama": ["model.norm_kind=rms", "model.gated=true", "model.activation=silu",
               "model.positions=rotary", "model.rotary_pairs=halves", "model.bias=false",
               "model.key_value_heads=2", "model.feed_forward=192"],
-    "llama, neighbours": ["model.norm_kind=rms", "model.gated=true", "model.activation=silu",
+    "llama, neighbors": ["model.norm_kind=rms", "model.gated=true", "model.activation=silu",
                           "model.positions=rotary", "model.bias=false",
                           "model.tied_embeddings=false", "model.feed_forward=192"],
     "qwen2": ["model.norm_kind=rms", "model.gated=true", "model.activation=silu",
@@ -126,7 +126,7 @@ class Interop:
         self.run("train", config, "--out", run, "--quiet", *sets)
 
     def trained(self):
-        """Models that learnt a little: the same greedy tokens, and the same loss."""
+        """Models that learned a little: the same greedy tokens, and the same loss."""
         for number, (name, keys) in enumerate(CONFIGS.items()):
             run, out = self.work / f"trained-{number}", self.work / f"trained-out-{number}"
             self.train(run, name, keys)

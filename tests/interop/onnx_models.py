@@ -27,7 +27,7 @@ RUNS = {  # a name: a config, or the task of one, and what is set
                                                             "model.activation=relu", "model.tied_embeddings=false"]),
     "llama, 4 heads of 2": ("language-model", [*TEXT, *LLAMA, "model.key_value_heads=2", "model.rotary_pairs=halves",
                                                "model.feed_forward=192"]),
-    "llama 3's positions, neighbours": ("language-model", [*TEXT, *LLAMA, "model.rotary_scaling=llama3",
+    "llama 3's positions, neighbors": ("language-model", [*TEXT, *LLAMA, "model.rotary_scaling=llama3",
                                                            "model.rotary_original_context=32",
                                                            "model.tied_embeddings=false"]),
     "qwen 3": ("language-model", [*TEXT, *LLAMA, "model.query_key_norm=true", "model.head_width=26",

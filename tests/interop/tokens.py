@@ -239,17 +239,17 @@ def run(place):
     global UNICODE
     UNICODE = place.debian("unicode-data") / "usr/share/unicode"
     less = 100 if place.quick else 1
-    learnt = debian_texts(place)
+    learned = debian_texts(place)
     folder = place.work / "tokenizers"
     folder.mkdir(exist_ok=True)
     for kind, size in SIZES.items():
         path = folder / f"{kind}.json"
-        theirs = trained(kind, learnt, path)
+        theirs = trained(kind, learned, path)
         name = f"{kind}, {theirs.get_vocab_size():,} tokens"
         texts = [text for _, text in texts_of(place)]
         parts = list(parts_of(texts))[::less]
         note = (f"{sum(map(len, texts)) / 1e6 / less:.0f} million characters; the dictionary at "
-                f"{speed(place, path, learnt[1]):.0f} MB/s, with loading and writing")
+                f"{speed(place, path, learned[1]):.0f} MB/s, with loading and writing")
         yield Row(f"{name}: {len(texts)} files in parts", len(parts),
                   compare(place, theirs, path, parts, 16), note)
         lines = [line for text in texts for line in text.splitlines(True)][::10 * less]
@@ -263,14 +263,14 @@ def run(place):
         yield Row(f"{name}: random tokens decoded", count,
                   compare_decoding(place, theirs, path, count))
         own = folder / f"own-{kind}.json"
-        place.tapestry("tokenizer", "train", learnt[0], "--vocabulary", 4000, "--pieces", kind,
+        place.tapestry("tokenizer", "train", learned[0], "--vocabulary", 4000, "--pieces", kind,
                        "--special", "<|endoftext|>", "--out", own)
-        lines = learnt[0].read_text().splitlines(True)[::less]
+        lines = learned[0].read_text().splitlines(True)[::less]
         yield Row(f"{kind}, trained by tapestry: lines", len(lines),
                   compare(place, Tokenizer.from_file(str(own)), own, lines))
     compared, differ = compare_normalization(place, folder / "own-qwen2.json")
     yield Row("normalization form C: NormalizationTest.txt of Unicode 15.0", compared, differ)
     lower = folder / "own-lower-case.json"
-    place.tapestry("tokenizer", "train", learnt[0], "--vocabulary", 300, "--lower-case", "--out",
+    place.tapestry("tokenizer", "train", learned[0], "--vocabulary", 300, "--lower-case", "--out",
                    lower)
     yield Row("lower case: each character of Unicode 15.0", *compare_lower_case(place, lower))

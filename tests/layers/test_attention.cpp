@@ -60,7 +60,7 @@ std::vector<LayerRow> attention_layers() {
                               .positions = Positions::rotary,
                               .rotary = {.pairs = RotaryPairs::halves, .base = 50}}),
                masked({.causal = true}), {x}),
-      make_row("SelfAttention: heads wider than the width, normalised",
+      make_row("SelfAttention: heads wider than the width, normalized",
                SelfAttention(6, r,
                              {.heads = 2,
                               .key_value_heads = 1,

@@ -118,7 +118,8 @@ TEST_CASE("generate: an empty prompt among several is refused, and none give non
   const Transformer model(tiny, r);
   CHECK(generate(model, std::vector<Request>{}, {}).empty());
   CHECK_THROWS_WITH_AS(generate(model, {{{1}, 1, init()}, {{}, 1, init()}}, {}),
-                       "generate: an empty prompt", std::invalid_argument);
+                       "generate: a prompt is empty; expected at least one token",
+                       std::invalid_argument);
 }
 
 TEST_SUITE_END();

@@ -68,7 +68,7 @@ TEST_CASE("layers: cached logits are the uncached ones for every shape of heads"
   const Array tokens = random_tokens({3, 8}, 11);
   for (const std::int64_t shared : {1, 2, 4})
     for (const std::int64_t head_width : {0, 6})
-      for (const RotaryPairs pairs : {RotaryPairs::neighbours, RotaryPairs::halves})
+      for (const RotaryPairs pairs : {RotaryPairs::neighbors, RotaryPairs::halves})
         for (const std::int64_t window : {0, 3})
           for (const DType dtype : {f32, f64}) {
             Random r = init();
@@ -336,7 +336,8 @@ TEST_CASE("generate: reads on as if it read the whole text again") {
   CHECK(generate(transformer, prompt, 15, greedy, chance) == continued(transformer, prompt, 15));
   CHECK(generate(recurrent, prompt, 40, greedy, chance) == continued(recurrent, prompt, 40));
   CHECK(generate(recurrent, prompt, 0, greedy, chance).empty());
-  CHECK_THROWS_WITH_AS(generate(recurrent, {}, 1, greedy, chance), "generate: an empty prompt",
+  CHECK_THROWS_WITH_AS(generate(recurrent, {}, 1, greedy, chance),
+                       "generate: a prompt is empty; expected at least one token",
                        std::invalid_argument);
 }
 

@@ -12,7 +12,7 @@
 #include "tests/support/arrays.hpp"
 #include "tests/support/golden.hpp"
 
-// Modules and optimisers against PyTorch's numbers. Single ops are in test_ops.cpp.
+// Modules and optimizers against PyTorch's numbers. Single ops are in test_ops.cpp.
 namespace tapestry {
 namespace {
 
@@ -203,7 +203,7 @@ TEST_CASE("golden: a VAE's posterior, losses and gradients are PyTorch's") {
   }
 }
 
-TEST_CASE("golden: ten steps of every optimiser are PyTorch's") {
+TEST_CASE("golden: ten steps of every optimizer are PyTorch's") {
   for (const DType dtype : {f32, f64})
     for (const std::string name : {"adamw", "adam", "sgd"}) {
       INFO(std::string(to_string(dtype)));

@@ -316,11 +316,11 @@ TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
        [&] { CrossAttention(4, 3, r, {.heads = 3}); }},
       {"multi-head attention: 0 heads do not divide width 4",
        [&] { SelfAttention(4, r, {.heads = 0}); }},
-      {"multi-head attention: 3 heads of keys and values do not divide 4 heads",
+      {"multi-head attention: 3 key-value heads do not divide 4 heads",
        [&] { SelfAttention(4, r, {.heads = 4, .key_value_heads = 3}); }},
-      {"multi-head attention: head width 5; rotary positions need an even one",
+      {"multi-head attention: head width 5; expected an even width for rotary positions",
        [&] { SelfAttention(6, r, {.heads = 2, .head_width = 5, .positions = Positions::rotary}); }},
-      {"multi-head attention: 1 heads of keys and values for 2 heads",
+      {"multi-head attention: 1 key-value heads for 2 heads; random features need equally many",
        [&] { SelfAttention(4, r, {.heads = 2, .key_value_heads = 1, .random_features = gated}); }},
       {"multi-head attention: cross-attention does not support key_value_heads",
        [&] { CrossAttention(4, 3, r, {.heads = 2, .key_value_heads = 1}); }},
@@ -328,7 +328,7 @@ TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
        [&] {
          Norm(4, {.kind = NormKind::rms}).forward(Array::zeros({2, 8}));
        }},
-      {"multi-head attention: head width 3; rotary positions need an even one",
+      {"multi-head attention: head width 3; expected an even width for rotary positions",
        [&] { SelfAttention(6, r, {.heads = 2, .positions = Positions::rotary}); }},
       {"multi-head attention: cross-attention does not support the gate",
        [&] { CrossAttention(4, 3, r, {.heads = 2, .random_features = gated}); }},
@@ -338,9 +338,9 @@ TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
        [&] {
          SelfAttention(4, r, {.heads = 2, .window = 2, .random_features = gated}).forward(x);
        }},
-      {"multi-head attention: the cache has keys and values; expected sums",
+      {"multi-head attention: the cache contains keys and values; expected sums",
        [&] { by_features.forward(x, *keys, {.causal = true}); }},
-      {"multi-head attention: the cache has sums; expected keys and values",
+      {"multi-head attention: the cache contains sums; expected keys and values",
        [&] { self.forward(x, *sums, {.causal = true}); }},
       {"linear_attention: a gate needs causal attention", [&] { by_features.forward(x); }},
       {"linear: x (1, 5, 3) with weight (12, 4)", [&] { self.forward(source); }},

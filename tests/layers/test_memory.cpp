@@ -34,7 +34,7 @@ std::vector<LayerRow> memory_layers() {
       make_row("Recurrent: a step after others", Recurrent(6, 5, r), parts, {x, state}),
       make_row("CompositeSum", CompositeSum(6, r), forward, {x}),
       make_row("ExponentialForgetting", ExponentialForgetting(6, r, {}), forward, {x}),
-      make_row("ExponentialForgetting: learnt",
+      make_row("ExponentialForgetting: learned",
                ExponentialForgetting(6, r, {.gamma = 0.7, .learn = true}), forward, {x}),
       make_row("RecurrentMemory", RecurrentMemory(6, r), forward, {x}),
       make_row("ForgettingGate", ForgettingGate(6, r), forward, {x}),

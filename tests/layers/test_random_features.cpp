@@ -184,8 +184,10 @@ TEST_CASE("layers: attention by random features has no weights to record") {
   Random r = init();
   const SelfAttention layer(4, r, {.heads = 2, .random_features = RandomFeaturesOptions{}});
   const AttentionRecorder recorder;
-  CHECK_THROWS_WITH_AS(layer.forward(Tensor(Array::zeros({1, 2, 4}))),
-                       doctest::Contains("computes no attention weights"), InputError);
+  CHECK_THROWS_WITH_AS(
+      layer.forward(Tensor(Array::zeros({1, 2, 4}))),
+      doctest::Contains("multi-head attention: random features compute no attention weights"),
+      InputError);
 }
 
 TEST_CASE("layers: padding never leaks through random features") {

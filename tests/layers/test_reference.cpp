@@ -132,7 +132,7 @@ std::vector<LayerReference> layer_references() {
                       root = 1 / xt::sqrt(column_sum(a));
          return std::pair(
              layer.forward(graph, nodes),
-             Values(root * product(a, root * linear_of(values_of(nodes), layer.neighbours)) +
+             Values(root * product(a, root * linear_of(values_of(nodes), layer.neighbors)) +
                     values_of(layer.bias.value())));
        }},
       {"GraphConvolution",
@@ -142,7 +142,7 @@ std::vector<LayerReference> layer_references() {
          const Adjacency graph = random_graph(5, 9, 1);
          const Array nodes = normal({5, 4});
          const Values y =
-             product(values_of(dense(graph, 1, 0)), linear_of(values_of(nodes), layer.neighbours)) +
+             product(values_of(dense(graph, 1, 0)), linear_of(values_of(nodes), layer.neighbors)) +
              linear_of(values_of(nodes), *layer.own) + values_of(layer.bias.value());
          return std::pair(layer.forward(graph, nodes), Values(xt::maximum(y, 0.0)));
        }},
@@ -156,7 +156,7 @@ std::vector<LayerReference> layer_references() {
          return std::pair(
              layer.forward(graph, nodes),
              Values(product(a / xt::maximum(column_sum(a), 1.0),
-                            linear_of(values_of(nodes), layer.neighbours)) +
+                            linear_of(values_of(nodes), layer.neighbors)) +
                     linear_of(values_of(nodes), *layer.own) + values_of(layer.bias.value())));
        }},
       {"GraphAttention",

@@ -7,7 +7,7 @@
 #include "train/config/keys.hpp"
 #include "train/trainer/trainer.hpp"
 
-// All that adding an optimiser takes: it stands in this file alone, with settings of its own.
+// All that adding an optimizer takes: it stands in this file alone, with settings of its own.
 namespace tapestry {
 namespace {
 

@@ -186,7 +186,7 @@ TEST_CASE("clip: a float32 norm is summed in float64") {
   CHECK(result.norm == doctest::Approx(5e30).epsilon(1e-6));
 }
 
-TEST_CASE("clip: every optimiser applies the factor as if the gradients were scaled") {
+TEST_CASE("clip: every optimizer applies the factor as if the gradients were scaled") {
   for (const auto& [name, type] : optimizer_registry())
     for (const DType dtype : {f32, f64}) {
       CAPTURE(name);
@@ -206,7 +206,7 @@ TEST_CASE("clip: every optimiser applies the factor as if the gradients were sca
     }
 }
 
-// --- optimisers ---
+// --- optimizers ---
 
 TEST_CASE("optimizer: names of the registry are those of the classes") {
   CHECK(dynamic_cast<Adam*>(optimizer_registry().at("adam").make({}, {}).get()));
@@ -400,10 +400,10 @@ TEST_CASE("optimizer: every registered one minimises a quadratic") {
       CAPTURE(name);
       Parameters p;
       const Parameter& theta = p.add(normal({6}, 1, dtype));
-      const Tensor centre = normal({6}, 2, dtype), a = row({0.5, 0.8, 1, 1.2, 1.6, 2}).to(dtype);
+      const Tensor center = normal({6}, 2, dtype), a = row({0.5, 0.8, 1, 1.2, 1.6, 2}).to(dtype);
       const auto optimizer = type.make(p.pointers, {{"momentum", 0.8}});
       const Schedule schedule{.decay = Decay::linear, .peak = 0.1, .steps = 200};
-      const auto loss = [&] { return 0.5 * sum(a * squared_error(theta, centre)); };
+      const auto loss = [&] { return 0.5 * sum(a * squared_error(theta, center)); };
       const double before = loss().item();
       for (std::int64_t step = 0; step < schedule.steps; ++step) {
         Tape tape;
@@ -415,7 +415,7 @@ TEST_CASE("optimizer: every registered one minimises a quadratic") {
     }
 }
 
-TEST_CASE("threads: every registered optimiser has the same bits on 1, 2, 3 and 8 threads") {
+TEST_CASE("threads: every registered optimizer has the same bits on 1, 2, 3 and 8 threads") {
   const int before = num_threads();
   for (const auto& [name, type] : optimizer_registry())
     for (const DType dtype : {f32, f64}) {

@@ -333,7 +333,7 @@ OnnxTensor convolved(const Inputs& in, const OnnxNode& node, bool transposed) {
   return with_bias(y, in[2]);
 }
 
-OnnxTensor normalised(const Inputs& in, double epsilon) {
+OnnxTensor normalized(const Inputs& in, double epsilon) {
   const OnnxTensor unit = lines(in[0], -1, [=](std::vector<double>& line) {
     const double mean = average(line);
     double variance = 0;
@@ -415,7 +415,7 @@ OnnxTensor compute(const OnnxNode& node, const Inputs& in) {
     for (double x = in[0].values[0]; x < in[1].values[0]; x += in[2].values[0]) values.push_back(x);
     return {.shape = {std::ssize(values)}, .values = values};
   }
-  if (op == "LayerNormalization") return normalised(in, node.attributes.at("epsilon").number);
+  if (op == "LayerNormalization") return normalized(in, node.attributes.at("epsilon").number);
   if (op == "RNN") return rnn(in);
   if (op == "Conv") return convolved(in, node, false);
   require(op == "ConvTranspose", "an operator {}", op);

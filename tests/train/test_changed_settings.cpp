@@ -105,7 +105,7 @@ TEST_CASE("sessions: what earlier sessions had that did not record it is told as
   fixture.folder.write("run/sessions.jsonl", lines);
   const Finished said = tapestry_run({"verify", fixture.folder.path("run"), "--all"});
   CHECK(said.status == 1);
-  check_says(said.out, {"it was trained in 2 sessions with different --set"});
+  check_says(said.out, {"it was trained in 2 sessions with different settings"});
   check_says(page_of(fixture, "run"), {"which an earlier version did not record"});
 }
 

@@ -37,7 +37,7 @@ checkpoint_every = 5
 log_every = 3
 )";
 
-// Each word many times: what is held back has been learnt too.
+// Each word many times: what is held back has been learned too.
 std::string words() {
   std::string lines;
   for (int i = 0; i < 15; ++i)
@@ -131,7 +131,7 @@ TEST_CASE("chat: a full context forgets the oldest exchange, and says so") {
   check_says(finished.err, {"tapestry: the context is full: the oldest exchange is forgotten\n"});
   const Finished too_long = fixture.chat("run", "1\n" + std::string(200, 'z') + "\n", greedy);
   CHECK(too_long.status == 2);
-  check_says(too_long.err, {"the standard input: line 2: the message has ",
+  check_says(too_long.err, {"standard input: line 2: the message has ",
                             " tokens with its chat template; expected at most 96"});
   const Finished endless = fixture.chat("run", "1\n", {"--temperature", "100", "--seed", "3"});
   CHECK(endless.status == 0);
@@ -193,21 +193,21 @@ TEST_CASE("chat: what cannot be trained on is refused in a line, and leaves noth
              {"data.template", "the tokenizer has no chat template; set it to \"chatml\""});
   check_says(fixture.refused({"data.template={user"}), {"data.template", "a single '{'"});
   check_says(fixture.refused({"data.tokenizer="}),
-             {"data.tokenizer", "set it to \"train\", or to a tokenizer.json"});
+             {"data.tokenizer", "set the key to \"train\", or to a tokenizer.json"});
   check_says(fixture.refused({"model.attention=random-features"}),
-             {"data.packing", "random features do not keep conversations in a row apart"});
+             {"data.packing", "random features cannot separate the conversations of a row"});
   check_says(fixture.refused({"model.kind=recurrent"}),
-             {"data.packing", "a recurrent network does not keep conversations"});
+             {"data.packing", "a recurrent network cannot separate the conversations"});
   check_says(fixture.refused({"model.context=4"}),
              {"model.context", "no conversation of the training split has an answer within"});
   check_says(fixture.refused({"data.path=" + fixture.folder.path("none.jsonl")}), {"none.jsonl"});
   fixture.folder.write("talks.jsonl", "{\"prompt\": \"a\", \"completion\": \"b\"}\n");
-  check_says(fixture.refused({}), {"data.path", "holds one conversation; expected at least 2"});
+  check_says(fixture.refused({}), {"data.path", "contains one conversation; expected at least 2"});
   fixture.folder.write("talks.jsonl", words() + "{\"text\": 1}\n");
   check_says(fixture.refused({}), {"talks.jsonl: line 61: found the fields \"text\""});
 }
 
-TEST_CASE("tokenizer encode: conversations, and which of their tokens are learnt") {
+TEST_CASE("tokenizer encode: conversations, and which of their tokens are learned") {
   const ChatFixture fixture;
   const std::string folder = fixture.folder.path();
   const std::vector<std::string> texts = {words()};
@@ -225,22 +225,24 @@ TEST_CASE("tokenizer encode: conversations, and which of their tokens are learnt
   CHECK(finished.err == "");
   const Json made = Json::parse(finished.out);
   const std::vector<std::int32_t> tokens = made["tokens"];
-  std::vector<std::int32_t> learnt;
-  for (const std::size_t place : made["learnt"]) learnt.push_back(tokens.at(place));
+  std::vector<std::int32_t> learned;
+  for (const std::size_t place : made["learnt"]) learned.push_back(tokens.at(place));
   CHECK(tokenizer.decode(tokens) == "user\n1\nassistant\none\n");
-  CHECK(tokenizer.decode(learnt) == "one");
-  CHECK(learnt.back() == 2);
+  CHECK(tokenizer.decode(learned) == "one");
+  CHECK(learned.back() == 2);
   // The same by the template that lies beside the tokenizer.
   const std::string jinja =
       R"({% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + )"
       R"(message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{{ '<|im_start|>assistant\n' }})";
-  check_says(encode({"--conversations"}).err, {"no chat template lies beside it"});
+  check_says(encode({"--conversations"}).err, {"the folder has no chat template"});
   fixture.folder.write("tokenizer_config.json", Json{{"chat_template", jinja}}.dump());
   CHECK(encode({"--conversations"}).out == finished.out);
   fixture.folder.write("chat_template.jinja", "[INST]{{ messages }}");
   check_says(encode({"--conversations"}).err, {"it is neither ChatML's nor Llama 3's"});
-  check_says(encode({"--conversations", "--json"}).err, {"--conversations goes without --json"});
-  check_says(encode({"--chat-template", "chatml"}).err, {"--chat-template is of --conversations"});
+  check_says(encode({"--conversations", "--json"}).err,
+             {"--conversations: cannot be combined with --json"});
+  check_says(encode({"--chat-template", "chatml"}).err,
+             {"--chat-template: requires --conversations"});
   fixture.folder.write("one.jsonl", "{}\n");
   check_says(encode(by_chatml).err, {"one.jsonl: line 1: found the fields none"});
 }
@@ -352,9 +354,9 @@ TEST_CASE("chat: what cannot be talked with is refused in a line") {
   check_says(fixture.chat("text", "1\n").err,
              {"this run's model has no chat template; give --template"});
   check_says(fixture.chat("text", "1\n", {"--template", "chatml"}).err,
-             {"this run's model reads characters, which have no chat template"});
+             {"this run's model is character-level, which has no chat template"});
   fixture.must_train("talk", "run", {"train.steps=1"});
-  check_says(fixture.chat("run", "\xff\n").err, {"the standard input: line 1: ", "UTF-8"});
+  check_says(fixture.chat("run", "\xff\n").err, {"standard input: line 1: ", "UTF-8"});
   check_says(fixture.chat("run", "1\n", {"--template", "llama3"}).err,
              {"the tokenizer has no special token <|begin_of_text|>"});
   check_says(

@@ -71,10 +71,10 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
   };
   const Row rows[] = {
       {{},
-       {"which command?",
+       {"COMMAND is required",
         "attention, bench, chat, compare, config, doctor, eval, export, gradcheck, import, latent, "
         "list, manual, plan, replay, report, sample, tokenizer, tokens, train, verify"}},
-      {{""}, {"which command?"}},
+      {{""}, {"COMMAND is required"}},
       {{"trian"}, {"no command trian", "did you mean train?"}},
       {{"smaple", "run"}, {"did you mean sample?"}},
       {{"--versoin"}, {"--versoin", "did you mean --version?"}},
@@ -119,10 +119,10 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
       {{"eval", "none"}, {"none: no such run"}},
       {{"eval", "empty"}, {"empty: not a run", "checkpoint.safetensors"}},
       {{"eval", "notes.txt"}, {"notes.txt: byte 0: "}},
-      {{"eval", "damaged"}, {"damaged/checkpoint.safetensors: ", "cut short"}},
-      {{"sample", "damaged"}, {"damaged/checkpoint.safetensors: ", "cut short"}},
-      {{"train", "text.toml", "--out", "damaged", "--resume"}, {"cut short"}},
-      {{"eval", "run", "model.width=8"}, {"best.safetensors: tensor ", "the config asks for"}},
+      {{"eval", "damaged"}, {"damaged/checkpoint.safetensors: ", "truncated"}},
+      {{"sample", "damaged"}, {"damaged/checkpoint.safetensors: ", "truncated"}},
+      {{"train", "text.toml", "--out", "damaged", "--resume"}, {"truncated"}},
+      {{"eval", "run", "model.width=8"}, {"best.safetensors: tensor ", "the config expects"}},
       {{"eval", "run", "train.eval_batch_size=0"}, {"train.eval_batch_size = 0"}},
       {{"sample", "run", "--prompt", "été"}, {"'é' (U+00E9)", "not in the vocabulary"}},
       {{"sample", "run", "--prompt", "\xff"}, {"not UTF-8"}},
@@ -135,12 +135,12 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
       {{"attention", "run", "--prompt", "wall", "--layer", "3"},
        {"--layer 3", "blocks.0.attention"}},
       {{"attention", "run", "--prompt", "wall", "--head", "1"}, {"--head 1", "heads 0 to 0"}},
-      {{"tokenizer"}, {"which command?", "train"}},
+      {{"tokenizer"}, {"COMMAND is required", "train"}},
       {{"tokenizer", "train"}, {"FILE is required"}},
       {{"tokenizer", "train", "none.txt"}, {"none.txt", "No such file"}},
       {{"tokenizer", "train", "latin.txt"}, {"latin.txt", "byte 3", "UTF-8"}},
       {{"tokenizer", "train", "story.txt", "--vocabulary", "10"}, {"--vocabulary"}},
-      {{"train", "multi30k", "--out", "new"}, {"nothing to translate", "train.de", "Multi30k"}},
+      {{"train", "multi30k", "--out", "new"}, {"no sentence pairs", "train.de", "Multi30k"}},
       {{"train", "multi30k", "--out", "new", "data.path=uneven"},
        {"train.de: line 2", "no translation"}},
       {{"train", "multi30k", "--out", "new", "data.path=gap"}, {"train.en: line 1", "empty line"}},
@@ -149,7 +149,7 @@ TEST_CASE("command line: what is wrong is one line on stderr, and the exit statu
        {"train.fr", "train.de, train.en"}},
       {{"compare"}, {"RUN is required"}},
       {{"compare", "run", "none"}, {"none: no such run"}},
-      {{"compare", "empty"}, {"empty: not a run: it holds no metrics.jsonl"}},
+      {{"compare", "empty"}, {"empty: not a run, because it has no metrics.jsonl"}},
       {{"compare", "unfinished"}, {"unfinished: has not been evaluated yet"}},
       {{"compare", "scratched"}, {"scratched/metrics.jsonl:2: not a line of metrics"}},
       {{"compare", "timeless"}, {"timeless/metrics.jsonl:1: not a line", "elapsed_s"}},
@@ -388,7 +388,7 @@ TEST_CASE("list: every shipped config, what it teaches, and what is expected of 
     const Config config = parse_config(text, name, {});
     const std::string teaches = text.substr(2, text.find('\n') - 2);
     CHECK(teaches.size() > 30);
-    CHECK(is_preset(config) == teaches.ends_with(": to build on."));
+    CHECK(is_preset(config) == teaches.ends_with(", as a base for own configs."));
     check_says(listed, {name + " ", teaches, config[key::expected_metric]});
   }
 }
@@ -453,7 +453,7 @@ TEST_CASE(
       with_sets({"gradcheck", "addition", "model.layers=1", "model.activation=relu"});
   const Finished finished = tapestry_run(command);
   CHECK(finished.status == 0);
-  CHECK(finished.out.find("held: elements of relu or max") != std::string::npos);
+  CHECK(finished.out.find("held: number of elements of relu or max") != std::string::npos);
   CHECK(finished.out.find("every gradient is right") != std::string::npos);
 }
 
@@ -479,7 +479,7 @@ TEST_CASE("command line: bench measures the steps of configs" *
   const Finished shown =
       fixture.run({"bench", "text.toml", "train.batch_size=2", "--threads", "1"});
   REQUIRE(shown.status == 0);
-  check_says(shown.out, {"1 thread", "text.toml", " ms (", " tokens/s", " GFLOP/s, ", " MB"});
+  check_says(shown.out, {"1 thread", "text.toml", " ms/step (", " tokens/s", " GFLOP/s, ", " MB"});
   CHECK(!std::filesystem::exists(fixture.folder.path("runs")));  // nothing is kept
 }
 

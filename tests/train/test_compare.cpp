@@ -83,12 +83,12 @@ TEST_CASE("compare: groups of seeds, by pairs, and what differs in their configs
 
   const Finished text = club.run({"compare", "slow", "fast"});
   CHECK(text.status == 0);
-  check_says(text.out,
-             {"fast/seed-3 ", "95 % of the mean", "difference from slow:\n", "  paired  ",
-              "differs: lower, which is better\n", "what differs in their configs:\n",
-              "optim.learning_rate  0.01  0.03\n", "each of 2 intervals is for one comparison"});
+  check_says(text.out, {"fast/seed-3 ", "95 % CI of the mean", "difference from slow:\n",
+                        "  paired  ", "significantly lower (better)\n", "settings that differ:\n",
+                        "optim.learning_rate  0.01  0.03\n",
+                        "2 intervals without a correction for multiple comparisons"});
   const Finished alone = club.run({"compare", "slow", "fast", "--groups"});
-  CHECK(alone.out.starts_with("figure "));
+  CHECK(alone.out.starts_with("metric "));
   CHECK(alone.out.find("seed-") == std::string::npos);
   CHECK(text.out.ends_with("\n" + alone.out));
 }
@@ -156,13 +156,13 @@ TEST_CASE("compare: runs named one by one are a group where their seeds alone di
   CHECK(losses(groups[2])[0] == losses(groups[0])[0]);
 
   const Finished text = club.run({"compare", "a", "b", "c"});
-  check_says(text.out,
-             {"a: 2 runs that differ in their seed alone: a, b\n", "seeds unknown (n = 2 and 1)\n",
-              "train with --seeds 3 or more\n", "model.width  ", "  5\n"});
+  check_says(text.out, {"a: 2 runs that differ only in their seed: a, b\n",
+                        "needs several seeds (n = 2 and 1)\n", "train with --seeds 3 or more\n",
+                        "model.width  ", "  5\n"});
   const Finished single = club.run({"compare", "a", "c"});
-  check_says(single.out, {"a single run differ is unknown: train with --seeds 3 or more\n"});
+  check_says(single.out, {"the spread between seeds: train with --seeds 3 or more\n"});
   CHECK(single.out.find("95 %") == std::string::npos);  // no interval of one
-  check_says(club.run({"compare", "a", "again"}).out, {"what differs in their configs: nothing\n"});
+  check_says(club.run({"compare", "a", "again"}).out, {"settings that differ: none\n"});
 }
 
 TEST_CASE("compare: groups of other seeds, or other data, are compared by Welch's test") {
@@ -216,7 +216,7 @@ TEST_CASE("compare: figures without a spread, out of range, or of some runs alon
   };
   CHECK(outcome("same") == Judged::same);
   CHECK(outcome("steady") == Judged::no_spread);
-  CHECK(outcome("huge") == Judged::cannot_be_told_apart);
+  CHECK(outcome("huge") == Judged::no_significant_difference);
   CHECK(outcome("noisy") == Judged::same);
   CHECK(outcome("loss") == Judged::not_in_all);  // one came to no number
   CHECK(!difference_of(groups[0], groups[1], "own"));
@@ -226,7 +226,7 @@ TEST_CASE("compare: figures without a spread, out of range, or of some runs alon
   const Finished text = club.run({"compare", "a", "b"});
   CHECK(text.status == 0);
   check_says(text.out, {"  x_signature", "  13a", "not in all of the runs (n = 2 and 3)\n",
-                        "no spread to judge by (n = 3 and 3)\n", "the same (n = 3 and 3)\n"});
+                        "the seeds have no spread (n = 3 and 3)\n", "the same (n = 3 and 3)\n"});
   const Finished json = club.run({"compare", "a", "b", "--groups", "--json"});
   for (const std::string& line : lines_of(json.out)) CHECK(!Json::parse(line).is_null());
 }
@@ -274,7 +274,7 @@ TEST_CASE("compare: folders of seeds that are no group, or not yet, say so") {
   club.folder.write("a/seed-2/metrics.jsonl", R"({"step":1,"split":"train","elapsed_s":1})"
                                               "\n");
   check_says(club.run({"compare", "a"}).out,
-             {"a/seed-2: left out, because it has not been evaluated yet\n"});
+             {"a/seed-2: left out, because it has no evaluation yet\n"});
   CHECK(club.groups({"a"})[0].seeds() == std::vector<std::int64_t>{1, 3});
 
   const auto message = [&](const Folders& names) {
@@ -349,9 +349,9 @@ TEST_CASE("bug: compare: of the loss alone it was said which way is better") {
                     fmt::format(R"("loss":{0},"accuracy":{0},"attended":{0})",
                                 seed * 0.1 + moved * (1 + 0.01 * seed * seed)));
   const std::vector<std::string> lines = lines_of(club.run({"compare", "a", "b"}).out);
-  for (const auto& [figure, outcome] :
-       {std::pair{"loss", "higher, which is worse"},
-        std::pair{"accuracy", "higher, which is better"}, std::pair{"attended", "differs: higher"}})
+  for (const auto& [figure, outcome] : {std::pair{"loss", "significantly higher (worse)"},
+                                        std::pair{"accuracy", "significantly higher (better)"},
+                                        std::pair{"attended", "significantly higher"}})
     CHECK_MESSAGE(std::ranges::any_of(lines,
                                       [&](const std::string& line) {
                                         return line.starts_with(std::string(figure) + " ") &&

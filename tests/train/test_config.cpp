@@ -246,7 +246,7 @@ TEST_CASE("config: the task comes first") {
     std::vector<std::string> overrides, parts;
   };
   const Row rows[] = {
-      {"", {}, {"file.toml: no task; the first line of a config is task = \""}},
+      {"", {}, {"file.toml: has no task; add task = \""}},
       {"task = \"vea\"", {}, {"file.toml", "\"vea\"", "language-model", "did you mean \"vae\"?"}},
       {"task = \"vae\"", {"task=toy-sequences"}, {"toy-sequences", "mean \"toy-sequence\"?"}},
       {"[task", {}, {"file.toml:1:"}},
@@ -284,7 +284,7 @@ TEST_CASE("config: every key of every task has a help text and a default it acce
   }
 }
 
-TEST_CASE("config: optim.name knows every registered optimiser and no other") {
+TEST_CASE("config: optim.name knows every registered optimizer and no other") {
   const std::vector<KeyInfo> keys = key::with_common_keys({});
   const auto chosen = std::ranges::find(keys, key::optimizer.name, &KeyInfo::name);
   REQUIRE(chosen != keys.end());
@@ -386,7 +386,7 @@ TEST_CASE("base: what is wrong with one is said in one line, with its place") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path("folder.toml"));
   folder.write("good.toml", a_task);
-  folder.write("misspelt.toml", a_task + "[model]\nlayrs = 2\n");
+  folder.write("misspelled.toml", a_task + "[model]\nlayrs = 2\n");
   folder.write("wrong.toml", "expected.value = \"x\"\n" + a_task);
   folder.write("no_task.toml", "task = \"srot\"\n");
   folder.write("broken.toml", "task = \n");
@@ -419,8 +419,8 @@ TEST_CASE("base: what is wrong with one is said in one line, with its place") {
       {"\"own.toml\"", {"own.toml:2:1: base = \"own.toml\"", "circle", "own.toml -> "}},
       {"\"one.toml\"", {"two.toml:2:1: base = \"./one.toml\"", "circle", "one.toml -> "}},
       {"\"linked.toml\"", {"linked.toml:1:1: base = \"again.toml\"", "circle"}},
-      {"\"deep0.toml\"", {"deep15.toml:1:1:", "more than 16 bases"}},
-      {"\"misspelt.toml\"", {"misspelt.toml:3:1: unknown key model.layrs", "model.layers?"}},
+      {"\"deep0.toml\"", {"deep15.toml:1:1:", "more than 16 nested bases"}},
+      {"\"misspelled.toml\"", {"misspelled.toml:3:1: unknown key model.layrs", "model.layers?"}},
       {"\"wrong.toml\"", {"wrong.toml:1:10: expected.value = \"x\": expected a number"}},
       {"\"no_task.toml\"", {"no_task.toml:1:1: task = \"srot\": expected one of"}},
       {"\"broken.toml\"", {"broken.toml:1:"}},
@@ -491,7 +491,7 @@ TEST_CASE("config: values that only fit together with others") {
        {"model.gate = true: is not used with model.attention = \"softmax\""}},
       {"translation",
        {"model.attention=random-features", "model.gate=true"},
-       {"model.gate = true: an encoder and cross-attention have no gate"}},
+       {"model.gate = true: is not supported by an encoder or cross-attention"}},
       {"toy-sequence", {"data.kind=addition", "data.length=600"}, {"data.length", "512"}},
       {"language-model", {}, {"default: data.path = \"\"", "--set data.path=FILE"}},
       {"language-model", {"data.path=" + folder.path("none")}, {"none", "no such file"}},

@@ -392,17 +392,17 @@ TEST_CASE("doctor: each planted fault is found by its check, and by none before 
       {"classes", "out of range", "labels", "target 3 occurs 1 times"},
       {"classes", "one class", "labels", "all training examples have the label 1"},
       {"classes", "sorted", "labels", "have labels that no training example has"},
-      {"tokens", "new tokens", "labels", "100 % of the validation split's tokens"},
+      {"tokens", "new tokens", "labels", "100 % of the tokens of the validation split"},
       {"tokens", "out of range", "labels", "the model knows 0 to 41"},
       {"classes", "shuffled", "targets", "do not depend on their inputs"},
-      {"tokens", "own place", "targets", "100.0 % the token at their own place"},
+      {"tokens", "own place", "targets", "100.0 % the token at their own position"},
       {"tokens", "other order", "targets", "the next token of the inputs"},
       {"tokens", "other rows", "targets", "those of example 0 belong to example 1"},
       {"tokens", "some other rows", "targets", "the next token of the inputs"},
       {"classes", "leak", "first loss", "far below the entropy"},
-      {"classes", "count", "first loss", "the loss reported"},
-      {"classes", "gradient", "gradient", "the last array that is wrong is out.bias"},
-      {"classes", "batch", "neighbours", "first in mean in model"},
+      {"classes", "count", "first loss", "the reported loss is"},
+      {"classes", "gradient", "gradient", "the last wrong parameter is out.bias"},
+      {"classes", "batch", "neighbors", "first in mean in model"},
       {"tokens", "sees next", "future", "first in concat in model"},
       {"classes", "dead", "layers", "100 % of the units of relu in model"},
       {"classes", "exploding", "layers", "times its weights"},
@@ -459,7 +459,7 @@ TEST_CASE("doctor: dependence of what a graph's first messages read, and its cla
   CHECK(dependence(similarities(reads), similarities(says), 0).deviations() > 20);
   Random(1, Stream::data).shuffle(says);
   CHECK(std::abs(dependence(similarities(reads), similarities(says), 0).deviations()) < 4);
-  // A path 0-1-2, whose middle is asked for: what it has, and what its neighbours have.
+  // A path 0-1-2, whose middle is asked for: what it has, and what its neighbors have.
   const Batch middle{.inputs = Array::of<float>({1, 0, 0, 0, 2, 0, 0, 3, 4}, {3, 3}),
                      .targets = Array::of<std::int32_t>({-1, 5, -1}, {3}),
                      .count = 1};

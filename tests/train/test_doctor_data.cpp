@@ -81,7 +81,7 @@ TEST_CASE("bug: doctor: targets that only the order of tokens tells were taken f
   const Finished found = examine_data({"memory-query-key", "--set", "data.pairs=16"});
   INFO(found.out);
   CHECK(found.status == 0);
-  check_says(found.out, {"warn  targets", "only counts of tokens were compared"});
+  check_says(found.out, {"warn  targets", "only token counts were compared"});
 }
 
 TEST_CASE("doctor: dependence of a class that no number tells alone, and of a target by places") {
@@ -179,7 +179,7 @@ TEST_CASE("doctor: tokens that training lacks, of fewer than a tenth, only warn"
        "data.path=" + folder.write("text.txt", some_text(9000) + "Z" + some_text(100))});
   INFO(found.out);
   CHECK(found.status == 0);
-  check_says(found.out, {"warn  labels", "are never seen in training (above 10 % a fault)"});
+  check_says(found.out, {"warn  labels", "do not occur in training (more than 10 % is a fault)"});
 }
 
 // Examples so large that each third one is read.

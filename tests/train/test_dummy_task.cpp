@@ -182,7 +182,7 @@ TEST_CASE("dummy task: one file with a TaskSpec is known to every command") {
   CHECK(nlohmann::json::parse(must_run({"eval", first, "--json"}))["hit_rate"] > 0.9);
   CHECK(lines_of(must_run({"sample", first, "--points", "5"})).size() == 5);
   check_says(must_run({"sample", first}), {") is in\n"});
-  check_says(must_run({"verify", first}), {"the same"});
+  check_says(must_run({"verify", first}), {"bitwise identical"});
   check_says(must_run({"replay", first, "--step", "50"}), {"hit_rate"});
 
   must_run({"report", first});
@@ -190,7 +190,7 @@ TEST_CASE("dummy task: one file with a TaskSpec is known to every command") {
              {"the share of points that are classified correctly; higher is better",
               "The disc along an axis", ") is in", "test of the best"});
   check_says(must_run({"compare", run, wide}),
-             {"hit_rate", "lower, which is worse", "model.hidden"});
+             {"hit_rate", "significantly higher (worse)", "model.hidden"});
 }
 
 TEST_CASE("dummy task: the doctor examines it, and finds what is wrong with it") {
@@ -209,7 +209,7 @@ TEST_CASE("dummy task: early stopping ends its training, and samples are recorde
   const TemporaryFolder folder;
   const std::string config = folder.write("disc.toml", disc_config), run = folder.path("run");
   check_says(must_run({"train", config, "--out", run, "train.early_stopping=2",
-                       "train.least_gain=10", "train.samples=true", "train.eval_every=25"}),
+                       "train.min_delta=10", "train.samples=true", "train.eval_every=25"}),
              {"ends after step 75"});
   check_says(read_bytes(run + "/samples.jsonl"), {") is "});
   must_run({"train", config, "--out", run, "--resume", "--quiet", "train.steps=200",

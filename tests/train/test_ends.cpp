@@ -36,12 +36,12 @@ TEST_CASE("training: it ends where so many evaluations gained nothing") {
 TEST_CASE("training: a gain that is too small is none, though its model is the best") {
   const RunFixture fixture;
   fixture.must_train("toy", "run",
-                     {"train.eval_every=5", "train.early_stopping=3", "train.least_gain=1000"});
+                     {"train.eval_every=5", "train.early_stopping=3", "train.min_delta=1000"});
   CHECK(load_checkpoint(fixture.checkpoint("run")).state.step == 20);
   CHECK(load_checkpoint(fixture.best("run")).state.step > 5);
   check_says(fixture.train("toy", "other", {"train.eval_every=0", "train.early_stopping=1"}).err,
              {"train.early_stopping", "train.eval_every"});
-  check_says(fixture.train("toy", "other", {"train.least_gain=1"}).err, {"train.least_gain"});
+  check_says(fixture.train("toy", "other", {"train.min_delta=1"}).err, {"train.min_delta"});
 }
 
 TEST_CASE("training: when its time is over it stops with a checkpoint, and goes on as if never") {

@@ -152,8 +152,8 @@ TEST_CASE("exchange: what is kept beside the weights goes out as it came in") {
                              after.task->model().parameters()[i]->value()) == 0);
 }
 
-// A model whose neighbouring columns turn together leaves with its rows in another order.
-TEST_CASE("exchange: rotary positions of neighbours leave as those of halves") {
+// A model whose neighboring columns turn together leaves with its rows in another order.
+TEST_CASE("exchange: rotary positions of neighbors leave as those of halves") {
   const TemporaryFolder folder;
   folder.write("story.txt", story());
   folder.write("text.toml", "task = \"language-model\"\n");
@@ -271,7 +271,7 @@ TEST_CASE("bug: names for a model of byte pairs ended in std::bad_cast") {
        "--from", run, "--out", folder.path("no"), "--set",
        "data.path=" + folder.write("names.txt", names)});
   CHECK(trained.status == 2);
-  check_says(trained.err, {"data.kind = \"names\"", "names need characters"});
+  check_says(trained.err, {"data.kind = \"names\"", "names need a character-level model"});
 }
 
 TEST_CASE("exchange: a model of characters goes out, and comes in again") {

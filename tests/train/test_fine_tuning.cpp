@@ -143,7 +143,7 @@ TEST_CASE("fine-tuning: every task whose model has blocks can have adapters") {
   const Finished vae = fixture.train(
       "vae", "refused", {"--from", fixture.folder.path("pictures"), "model.lora.rank=2"});
   CHECK(vae.status == 2);
-  check_says(vae.err, {"model.lora.rank = 2", "no transformer blocks"});
+  check_says(vae.err, {"model.lora.rank = 2", "a model with transformer blocks"});
 }
 
 TEST_CASE("fine-tuning: keys that fit nothing are refused in one line") {
@@ -169,14 +169,14 @@ TEST_CASE("fine-tuning: keys that fit nothing are refused in one line") {
              {"unknown target gate", "expand"});
   check_says(refusal("model.lora.targets=[]", {"model.lora.rank=1"}), {"expected one of"});
   check_says(refusal("model.lora.targets=[\"key\", \"query_key_value\"]", {"model.lora.rank=1"}),
-             {"key is a part of query_key_value"});
+             {"key is contained in query_key_value"});
   check_says(refusal("model.lora.rank=33"),
              {"expected at most 32, the number of rows and columns of"});
   const Finished without_base = fixture.train("text", "refused", {"model.lora.rank=2"});
   check_says(without_base.err, {"model.lora.rank = 2", "--from RUN"});
   check_says(refusal("model.lora.alpha=3"), {"model.lora.alpha", "model.lora.rank"});
 
-  // Adapters go on at the scale that they were learnt with.
+  // Adapters go on at the scale that they were learned with.
   fixture.must_train("text", "scaled", from(fixture, {"model.lora.rank=2", "train.steps=2"}));
   const Finished scaled = fixture.train(
       "text", "refused", {"--from", fixture.folder.path("scaled"), "model.lora.alpha=64"});
@@ -335,7 +335,7 @@ TEST_CASE("bug: export wrote where a run's files are, and over links that lead n
     const Finished into_run = tapestry_run(
         {"export", base, "--format", format, "--out", fixture.folder.path("base/samples.jsonl")});
     CHECK(into_run.status == 2);
-    check_says(into_run.err, {"a run has a file of this name"});
+    check_says(into_run.err, {"the name of a file of runs"});
     const Finished nowhere = tapestry_run(
         {"export", base, "--format", format, "--out", fixture.folder.path("no/folder")});
     CHECK(nowhere.status == 2);
@@ -345,7 +345,7 @@ TEST_CASE("bug: export wrote where a run's files are, and over links that lead n
 
 TEST_CASE("bug: an imported file's name led out of runs/") {
   for (const std::string name : {"..", ".", ".hidden", "a/b", "two\nlines"})
-    CHECK(message_of([&] { Run::default_folder(name, false); }).find("--out names any folder") !=
+    CHECK(message_of([&] { Run::default_folder(name, false); }).find("folder with --out") !=
           std::string::npos);
 }
 
@@ -398,7 +398,7 @@ TEST_CASE("fine-tuning: wrong adapters are refused by file, field or tensor") {
   check_says(of_tensors([](Safetensors& file) { file.tensors.pop_back(); }), {"is missing"});
   check_says(of_tensors([](Safetensors& file) { file.tensors.front().first = "other"; }),
              {"unexpected tensor other", "the model that it was trained for"});
-  check_says(of_tensors([](Safetensors& file) { file.tensors.clear(); }), {"holds no tensors"});
+  check_says(of_tensors([](Safetensors& file) { file.tensors.clear(); }), {"contains no tensors"});
   check_says(of_tensors([](Safetensors& file) {
                Array first = file.tensors.front().second;
                first.mutable_values<float>()[0] = std::numeric_limits<float>::quiet_NaN();
@@ -420,7 +420,7 @@ TEST_CASE("fine-tuning: wrong adapters are refused by file, field or tensor") {
   check_says(nowhere.err, {"holds no adapter_config.json and adapter_model.safetensors"});
   const Finished no_base = tapestry_run({"import", adapter.path()});
   CHECK(no_base.status == 2);
-  check_says(no_base.err, {"holds an adapter; --base RUN"});
+  check_says(no_base.err, {"contains an adapter; add --base RUN"});
 }
 
 TEST_SUITE_END();

@@ -86,7 +86,7 @@ TEST_CASE("forecast: sample writes history, truth and forecast as CSV, PNG and S
        {"train.steps = 5", "has done 6"}},
       {{"sample", "run", "--prompt", "2031"}, {"--prompt 2031", "2020-02-29 14:00:00"}},
       {{"sample", "run", "--prompt", "2020-02-28"}, {"--prompt 2020-02-28"}},
-      {{"train", "etth1", "--out", "new"}, {"nothing to forecast", "ETTh1.csv"}},
+      {{"train", "etth1", "--out", "new"}, {"no time series", "ETTh1.csv"}},
       {{"train", "waves", "--out", "new", "data.path=station.csv"}, {"data.path", "synthetic"}},
       {{"train", "graphs", "--out", "new", "data.path=station.csv"}, {"data.path", "synthetic"}},
       {{"train", "sort", "--out", "new", "data.path=station.csv"}, {"data.path", "synthetic"}},
@@ -99,7 +99,8 @@ TEST_CASE("forecast: sample writes history, truth and forecast as CSV, PNG and S
        {"waves: no window of", "validation split", "280 to 320"}},
       {{"train", "waves", "--out", "new", "data.validation_fraction=0.3"},
        {"a test split is left"}},
-      {{"train", "waves", "--out", "new", "model.patch=15"}, {"model.context = 96; 95 does"}},
+      {{"train", "waves", "--out", "new", "model.patch=15"},
+       {"model.context = 96; a context of 95 fits"}},
   };
   for (const auto& [words, parts] : wrong) {
     const Finished finished = station.run(words);
@@ -117,12 +118,12 @@ TEST_CASE("forecast: a run whose file goes wrong is not touched") {
   const Finished resumed = station.run({"train", "run/config.toml", "--out", "run", "--resume",
                                         "train.steps=9", "optim.decay_steps=9"});
   CHECK(resumed.status == 2);
-  check_says(resumed.err, {"station.csv: line 102: column load: \"oops\" is not a number"});
+  check_says(resumed.err, {"station.csv: line 102: column load: \"oops\" is not a float32 number"});
   CHECK(read_bytes(station.folder.path("run/checkpoint.safetensors")) == before);
 }
 
 TEST_CASE(
-    "forecast: a trained model scales series as those it learnt from, whatever file is read") {
+    "forecast: a trained model scales series as those it learned from, whatever file is read") {
   const Station station;
   const auto forecast = [&](const std::string& file) {
     const Finished finished = station.run({"sample", "run", "--out", "shown", "data.path=" + file});
@@ -146,7 +147,7 @@ TEST_CASE(
   station.folder.write("three.csv", "date,a,b,c\n2020-01-01,1,2,3\n2020-01-02,1,2,3\n");
   const Finished three = station.run({"sample", "run", "data.path=three.csv"});
   CHECK(three.status == 2);
-  check_says(three.err, {"three.csv: 3 series; this model was trained on 2"});
+  check_says(three.err, {"three.csv: 3 series, but this model was trained on 2"});
 }
 
 TEST_CASE("bug: permuted columns were given to a trained forecaster, each with another's scale") {
@@ -170,11 +171,11 @@ TEST_CASE("bug: permuted columns were given to a trained forecaster, each with a
                                               "--resume", "train.steps=9", "optim.decay_steps=9"}})
     for (const auto& [file, said] :
          {std::pair{"swapped.csv",
-                    "swapped.csv: series 1 is oil; this model was trained on load "
-                    "there; put the columns in its order: load, oil"},
+                    "swapped.csv: series 1 is oil, but this model was trained on load; arrange the "
+                    "columns in this order: load, oil"},
           std::pair{"renamed.csv",
-                    "renamed.csv: series 2 is gas; this model was trained on oil "
-                    "there; give the series that it was trained on: load, oil"}}) {
+                    "renamed.csv: series 2 is gas, but this model was trained on oil; give the "
+                    "series that it was trained on: load, oil"}}) {
       std::vector<std::string> words = command;
       words.push_back(std::string("data.path=") + file);
       const Finished finished = station.run(words);

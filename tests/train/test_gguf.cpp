@@ -395,7 +395,7 @@ TEST_CASE("gguf: wrong words of export are refused in one line") {
        "--dtype: q8_0: expected one of float32, bfloat16 with --format huggingface");
   says({run, "--format", "ggml", "--out", out},
        "--format: ggml: expected one of huggingface, peft, gguf, onnx, safetensors");
-  says({run, "--format", "gguf"}, "--out: name the file to write");
+  says({run, "--format", "gguf"}, "--out is required: the file to write");
   says({run, "--format", "gguf", "--out", folder.write("there", "text")},
        folder.path("there") + ": already exists; give the name of a new file");
   const std::string graph = folder.path("graph");
@@ -534,9 +534,9 @@ TEST_CASE("gguf: wrong tokens of byte pairs are refused by field") {
        ": tokenizer.ggml.tokens: expected different tokens, found "
        "[\"a\",\"b\",\"a\",\"<end>\"]");
   says(made().set("tokenizer.ggml.merges", std::vector<std::string>{"b a"}),
-       " (tokens as a tokenizer.json): model.merges[0]: expected two tokens that are in "
-       "model.vocab and make another, found \"b a\"; give a tokenizer.json of byte-level BPE as "
-       "GPT-2, SmolLM2, Llama 3 or Qwen2 have it");
+       " (tokens as a tokenizer.json): model.merges[0]: expected two tokens of model.vocab "
+       "whose concatenation is a token, found \"b a\"; give a tokenizer.json of byte-level BPE, "
+       "like those of GPT-2, SmolLM2, Llama 3 and Qwen2");
   says(made().set("tokenizer.ggml.merges", true),
        ": tokenizer.ggml.merges: expected a list, found true");
 

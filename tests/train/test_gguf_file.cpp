@@ -197,21 +197,18 @@ TEST_CASE("gguf: damaged heads are refused by byte, field or tensor") {
   const auto says = [](const GgufBytes& file, const std::string& message) {
     CHECK(gguf_message(file.bytes) == "m.gguf: " + message);
   };
-  says({}, "byte 0: \"GGUF\" is missing: the file is cut short");
+  says({}, "byte 0: \"GGUF\" is missing: the file is truncated");
   says({.bytes = "{\"a\": 1}"}, "byte 0: does not begin with \"GGUF\": not a GGUF file");
   says(GgufBytes{.bytes = "GGUF"}.u32(1),
        "byte 4: version 1, expected 2 or 3, little-endian; convert the model again");
   says(GgufBytes{.bytes = "GGUF"}.u32(0x03000000).u64(0).u64(0),
        "byte 4: version 50331648, expected 2 or 3, little-endian; convert the model again");
   says(GgufBytes{}.head(~0ull, 0),
-       "byte 24: tensors: 18446744073709551615, but only 0 bytes are left: the file is cut "
-       "short");
+       "byte 24: tensors: 18446744073709551615, but only 0 bytes are left: the file is truncated");
   says(GgufBytes{}.head(0, 1ull << 60),
-       "byte 24: fields: 1152921504606846976, but only 0 bytes are left: the file is cut "
-       "short");
+       "byte 24: fields: 1152921504606846976, but only 0 bytes are left: the file is truncated");
   says(GgufBytes{}.head(0, 1).u64(1ull << 40).u64(0),
-       "byte 32: a field's name: 1099511627776, but only 8 bytes are left: the file is cut "
-       "short");
+       "byte 32: a field's name: 1099511627776, but only 8 bytes are left: the file is truncated");
   says(GgufBytes{}.head(0, 1).text("").u32(4).u32(1), "byte 24: a field has no name");
   says(GgufBytes{}.head(0, 1).text("\xff").u32(4).u32(1), "byte 24: a field's name is not UTF-8");
   says(GgufBytes{}.head(0, 2).text("a").u32(4).u32(1).text("a").u32(4).u32(1),
@@ -220,7 +217,7 @@ TEST_CASE("gguf: damaged heads are refused by byte, field or tensor") {
   says(GgufBytes{}.head(0, 1).text("a").u32(9).u32(9).u64(1),
        "byte 37: a: expected a list of numbers, strings or booleans, found a list of lists");
   says(GgufBytes{}.head(0, 1).text("a").u32(9).u32(12).u64(1ull << 61).u64(0),
-       "byte 49: a: 2305843009213693952, but only 8 bytes are left: the file is cut short");
+       "byte 49: a: 2305843009213693952, but only 8 bytes are left: the file is truncated");
   says(GgufBytes{}.head(0, 1).text("a").u32(7).u32(2), "byte 37: a: 2, expected 0 or 1");
   says(GgufBytes{}.head(0, 1).text("a").u32(6).add(std::numeric_limits<float>::infinity()),
        "byte 37: a: not a finite number");
@@ -256,9 +253,9 @@ TEST_CASE("gguf: damaged places of tensors are refused by name") {
   says(one_tensor({4}, 0, 32),
        "byte 24: tensor x: its numbers begin at byte 32, expected 0, where the tensor before it "
        "ends");
-  says(one_tensor({1000}), "byte 24: tensor x is larger than the file: the file is cut short");
+  says(one_tensor({1000}), "byte 24: tensor x is larger than the file: the file is truncated");
   says(one_tensor({4}).aligned().u32(1),
-       "68 bytes, but its tensors end at byte 80: the file is cut short");
+       "68 bytes, but its tensors end at byte 80: the file is truncated");
   says(one_tensor({4}).aligned().u64(1).u64(2).aligned().u32(1),
        "100 bytes, expected its tensors' 96");
   says(GgufBytes{}

@@ -143,7 +143,7 @@ TEST_CASE("graph task: the variants run") {
   const CitationFixture fixture;
   const std::vector<std::string> rows[] = {
       {"karate", "model.layer=attention", "model.heads=4"},
-      {"karate", "model.normalization=mean", "model.dropout=0.5", "data.labelled=[1, 2, 33, 34]"},
+      {"karate", "model.normalization=mean", "model.dropout=0.5", "data.labeled=[1, 2, 33, 34]"},
       {"karate", "model.normalization=sum", "model.layers=1", "model.l2=1e-3"},
       {"graphs", "model.pooling=mean", "model.normalization=symmetric"},
       {"graphs", "model.pooling=max", "model.layer=attention", "model.heads=8"}};
@@ -243,7 +243,7 @@ TEST_CASE("seeds: each trains into its own run, and mean and deviation are those
   CHECK(!std::filesystem::exists(fixture.folder.path("club/seed-2")));
   const Finished single = fixture.run({"train", "karate", "--seeds", "3", "--out", "alone"});
   CHECK(single.status == 2);
-  check_says(single.err, {"alone: holds a run of one seed"});
+  check_says(single.err, {"alone: already contains a run of one seed"});
   const Finished last =
       fixture.run({"train", "karate", "--seeds", "3", "--out", "last", "seed=9223372036854775807"});
   CHECK(last.status == 2);

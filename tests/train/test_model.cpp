@@ -286,7 +286,7 @@ TEST_CASE("model: four threads at once get the bits that each gets alone") {
   CHECK(alone[0].texts != alone[1].texts);
 }
 
-TEST_CASE("model: to load it takes the memory of its parameters, without the optimiser's" *
+TEST_CASE("model: to load it takes the memory of its parameters, without the optimizer's" *
           not_sanitized("memory is not recycled there")) {
   const RunFixture fixture;
   fixture.must_train("text", "run", {"model.width=128", "train.steps=2"});
@@ -310,7 +310,7 @@ TEST_CASE("model: what cannot be is refused by name") {
              {"its task is toy-sequence; expected forecast,", "vae"});
   const std::string cut =
       fixture.folder.write("cut.safetensors", read_bytes(fixture.best("words")).substr(0, 20000));
-  check_says(message_of([&] { Model model(cut); }), {"the file is cut short"});
+  check_says(message_of([&] { Model model(cut); }), {"the file is truncated"});
   Safetensors file = read_safetensors(fixture.best("words"));
   file.tensors.front().second = file.tensors.front().second.clone();
   file.tensors.front().second.mutable_values<float>()[0] += 1;

@@ -77,7 +77,7 @@ int process_of(int rank, const std::string& run) {
 
 TEST_SUITE_BEGIN("mpi");
 
-TEST_CASE("mpi: the same bits on 1 to 4 ranks, with the optimiser's state whole or in shares" *
+TEST_CASE("mpi: the same bits on 1 to 4 ranks, with the optimizer's state whole or in shares" *
           not_sanitized("it takes minutes; the next one is run")) {
   const RunFixture fixture;
   fixture.folder.write("dates.toml", "base = \"dates\"\n");
@@ -251,7 +251,7 @@ TEST_CASE("mpi: one rank is killed: all end, which one is said, and the run goes
   CHECK(victim > 0);
   CHECK(finished.status != 0);
   // Another one whose processor is busy elsewhere may be named as well: "ranks 1, 2".
-  check_says(said(finished), {"no answer from rank", " 2, waited for with ", "step ",
+  check_says(said(finished), {"rank", " 2 did not answer while this rank waited for ", "step ",
                               "what was saved before stays in"});
   check_says(finished.err, {"process rank 2 ", "signal 9"});
   for (int rank = 0; rank < 3; ++rank) CHECK(process_of(rank, run) == 0);
@@ -349,7 +349,7 @@ TEST_CASE("mpi: a loss that is not finite ends all ranks, and is reported once")
   CHECK(finished.status == 1);
   CHECK(lines_of(said(finished)).size() == 1);
   check_says(said(finished), {"step ", "the loss is", "the output of ", " is not finite: ",
-                              " of 2 has the training examples ", "has no checkpoint yet"});
+                              " of 2: training examples ", "has no checkpoint yet"});
 }
 
 TEST_CASE("mpi: bad steps are left out alike on any number of ranks, which one rank verifies") {
@@ -368,8 +368,8 @@ TEST_CASE("mpi: bad steps are left out alike on any number of ranks, which one r
     check_same_checkpoint(fixture.checkpoint("one"), fixture.checkpoint(run));
     const Finished verified = tapestry_run({"verify", fixture.folder.path(run), "--all"});
     CHECK(verified.status == 0);
-    check_says(verified.out, {"the same bits: steps 1 to 80 of 80", fmt::format("{} ranks", ranks),
-                              "computed by ", "1 rank\n"});
+    check_says(verified.out, {"bitwise identical: steps 1 to 80 of 80",
+                              fmt::format("{} ranks", ranks), "computed by: ", "1 rank\n"});
   }
 }
 

@@ -379,9 +379,10 @@ TEST_CASE("onnx: a task that has no such form yet is refused") {
 
 TEST_CASE("onnx: a model beyond the format's 2 GiB is refused") {
   onnx::expect_fits("decoder", onnx::most_bytes);
-  CHECK(message_of([&] { onnx::expect_fits("decoder", onnx::most_bytes + 1); }) ==
-        "--format onnx: the model decoder takes 2.00 GiB; a file of ONNX holds less than 2; "
-        "--format safetensors takes the weights out of any model");
+  CHECK(
+      message_of([&] { onnx::expect_fits("decoder", onnx::most_bytes + 1); }) ==
+      "--format onnx: the model decoder has 2.00 GiB; expected less than 2 GiB, the limit of ONNX "
+      "files; --format safetensors has no limit");
 }
 
 // With TAPESTRY_RUN, TAPESTRY_INPUTS (a safetensors file of inputs by name, tokens and masks as

@@ -1,6 +1,9 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <iterator>
+#include <set>
+#include <sstream>
 
 #include "tests/support/run_fixture.hpp"
 
@@ -84,8 +87,135 @@ TEST_CASE("bug: a picture was written in formats that --out did not name, over o
   CHECK(desk.run({"latent", "vae", "--out", "codes.csv"}).out == "codes.csv\n");
   CHECK(desk.run({"attention", "run", "--out", "map.svg"}).out == "map.svg\n");
   CHECK(!fs::exists(desk.folder.path("map.png")));
-  check_says(desk.run({"attention", "run", "--out", "map.csv"}).err,
-             {"--out map.csv: no .csv can be drawn; end the name in .png or .svg, or in nothing"});
+  check_says(
+      desk.run({"attention", "run", "--out", "map.csv"}).err,
+      {"--out map.csv: .csv is not a supported format; expected a name that ends in .png or .svg"});
+}
+
+// --- the fields of JSON ---
+
+// Adds the paths of all fields: "gates[].verdict". The names of modules, metrics and keys are "*".
+void add_fields(const Json& value, const std::string& path, std::set<std::string>& fields) {
+  if (value.is_object()) {
+    const bool by_name = path == "modules" || path == "figures" || path == "settings";
+    for (const auto& [name, member] : value.items())
+      add_fields(member, path.empty() ? name : path + "." + (by_name ? "*" : name), fields);
+  } else if (value.is_array()) {
+    for (const Json& element : value) add_fields(element, path + "[]", fields);
+    if (value.empty()) fields.insert(path + "[]");
+  } else {
+    fields.insert(path);
+  }
+}
+
+std::set<std::string> fields_of(const std::string& lines) {
+  std::set<std::string> fields;
+  for (const std::string& line : lines_of(lines)) add_fields(Json::parse(line), "", fields);
+  return fields;
+}
+
+std::set<std::string> words_of(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+TEST_CASE("json: every --json and every file of lines has these fields, which scripts read") {
+  const OutputDesk desk;
+  desk.must_train(
+      "toy", "run",
+      {"train.steps=4", "train.eval_every=2", "train.log_every=1", "optim.schedule=constant"});
+  desk.must_train("toy", "run",
+                  {"train.steps=6", "train.eval_every=2", "train.log_every=1",
+                   "optim.schedule=constant", "--resume"});
+  REQUIRE(
+      desk.run({"train", "karate", "--seeds", "2", "--quiet", "--out", "seeds", "train.steps=4"})
+          .status == 0);
+  REQUIRE(desk.run({"train", "karate", "--seeds", "2", "--quiet", "--out", "other", "train.steps=4",
+                    "optim.learning_rate=0.5"})
+              .status == 0);
+  REQUIRE(desk.run({"tokenizer", "train", "story.txt", "--vocabulary", "280", "--out", "t.json"})
+              .status == 0);
+  desk.folder.write("talk.jsonl", R"({"prompt": "a", "completion": "b"})"
+                                  "\n");
+  const std::string session =
+      "version engines processor threads ranks from_step changed[].key changed[].before "
+      "changed[].after";
+  const auto session_at = [&](const std::string& path) {
+    std::string fields;
+    for (const std::string& field : words_of(session))
+      if (path != "computed_by." || !field.starts_with("changed")) fields += path + field + " ";
+    return fields;
+  };
+  const auto range_at = [](const std::string& path) {
+    std::string fields;
+    for (const char* field : {"min", "max", "mean_magnitude", "nan", "infinite"})
+      fields += path + field + " ";
+    return fields;
+  };
+  const std::string evaluation = "step split loss exact_match elapsed_s parameters_xxh3";
+  struct Output {
+    std::vector<std::string> words;
+    std::string fields;
+  };
+  const std::vector<Output> all = {
+      {{"list", "--json"},
+       "name task description expected expected.metric expected.value expected.data "
+       "expected.source"},
+      {{"config", "toy.toml", "--json"},
+       "keys[].key keys[].value keys[].value[] keys[].origin keys[].unused keys[].type "
+       "keys[].default keys[].default[] keys[].minimum keys[].maximum keys[].choices[] "
+       "keys[].help keys[].aliases[]"},
+      {{"eval", "run", "--json"}, evaluation},
+      {{"compare", "run", "run/../run/", "--json"}, "run parameters " + evaluation},
+      {{"compare", "seeds", "other", "--groups", "--json"},
+       "group runs[] seeds[] steps[] left_out[] figures.*.n figures.*.mean figures.*.deviation "
+       "figures.*.low figures.*.high figures.*.degrees comparison with figures.*.difference "
+       "figures.*.verdict figures.*.test settings.*[]"},
+      {{"verify", "run", "--all", "--json"},
+       "run same from first_step last_step recorded_steps last_same training_lines evaluations "
+       "tests checksums tensors differs_at differences[] tensors_that_differ[] other_makers[] "
+       "not_compared[] " +
+           session_at("recorded_by[].") + session_at("computed_by.")},
+      {{"replay", "run", "--step", "2", "--json"},
+       "run step from from_step loss grad_norm lr fault examples[].index "
+       "examples[].inputs examples[].text ops[].module ops[].op ops[].calls "
+       "parameters[].parameter " +
+           range_at("ops[].outputs.") + range_at("ops[].gradients.") +
+           range_at("parameters[].values.") + range_at("parameters[].gradients.")},
+      {{"doctor", "karate", "--json", "--skip", "learning rate"},
+       "passed examined_with skipped[] gates[].gate gates[].verdict gates[].seconds gates[].said"},
+      {{"plan", "toy.toml", "--seconds", "1", "--json"},
+       "parameters trained modules.* ranks bytes.weights bytes.gradients bytes.optimizer "
+       "bytes.average bytes.activations bytes.step bytes.evaluation bytes.tensors "
+       "bytes.measured_tensors bytes.process bytes.machine bytes.checkpoint bytes.disk fits "
+       "flops_a_step steps seconds.begin seconds.first_step seconds.step seconds.evaluation "
+       "seconds.test seconds.checkpoint seconds.in_all"},
+      {{"bench", "toy.toml", "--json"},
+       "name threads step_s fastest_s slowest_s examples_per_s gflops peak_gflops "
+       "peak_before_gflops peak_after_gflops best_product_gflops share_of_peak peak_bytes "
+       "first_step_s"},
+      {{"gradcheck", "toy.toml", "--json"},
+       "passed parameters[].parameter parameters[].error parameters[].held parameters[].passed"},
+      {{"tokenizer", "encode", "talk.jsonl", "--tokenizer", "t.json", "--conversations",
+        "--chat-template", "{role}: {content}"},
+       "tokens[] learnt[]"}};
+  const auto check = [](const std::string& what, const std::string& lines,
+                        const std::string& fields) {
+    CAPTURE(what);
+    const std::set<std::string> found = fields_of(lines), expected = words_of(fields);
+    for (const std::string& field : found) CHECK_MESSAGE(expected.contains(field), "new: ", field);
+    for (const std::string& field : expected) CHECK_MESSAGE(found.contains(field), "lost: ", field);
+  };
+  for (const auto& [words, fields] : all) {
+    const Finished finished = desk.run(words);
+    CHECK_MESSAGE(finished.status == 0, finished.err);
+    check(words.front(), finished.out, fields);
+  }
+  check("metrics.jsonl", read_bytes(desk.folder.path("run/metrics.jsonl")),
+        evaluation + " grad_norm lr examples_per_s");
+  check("checksums.jsonl", read_bytes(desk.folder.path("run/checksums.jsonl")), "step tensor xxh3");
+  check("sessions.jsonl", read_bytes(desk.folder.path("run/sessions.jsonl")),
+        session + " began command[] data examples tensor_bytes ended how step");
 }
 
 TEST_SUITE_END();

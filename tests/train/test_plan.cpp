@@ -121,7 +121,7 @@ TEST_CASE("bug: plan: --from of another model's weights was planned, and is refu
       tapestry_run({"plan", fixture.folder.path("toy.toml"), "--from", fixture.folder.path("run"),
                     "--seconds", "0", "--set", "model.width=32"});
   CHECK(finished.status == 2);
-  check_says(finished.err, {"is float32 (", "the config asks for"});
+  check_says(finished.err, {"is float32 (", "the config expects"});
 }
 
 TEST_CASE("plan: a model of terabytes is planned, and one of no machine is wrong in one line") {
@@ -149,7 +149,7 @@ std::vector<Shape> shapes_of(const Batch& batch) {
   if (const auto* part = batch.find<GraphPart>()) {
     for (const SparseRows* rows : {&part->adjacency.incoming(), &part->adjacency.outgoing()})
       shapes.insert(shapes.end(),
-                    {rows->offsets.shape(), rows->neighbours.shape(), rows->edges.shape()});
+                    {rows->offsets.shape(), rows->neighbors.shape(), rows->edges.shape()});
     shapes.push_back(part->first_nodes.shape());
   }
   return shapes;
@@ -232,7 +232,7 @@ TEST_CASE("bug: plan: a config whose text was missing was not planned") {
   const Finished said = tapestry_run({"plan", "shakespeare-char"});
   CHECK(said.status == 0);
   CHECK(lines_of(said.out).front() ==
-        "data.path: names no text; assumed a text of 1000000 characters, 65 of them different");
+        "data.path: is not set; assumed a text of 1000000 characters, 65 of them different");
   check_says(said.out, {"not measured: the text is missing"});
   CHECK(fixture.train("text", "run", {missing}).status == 2);
 }
@@ -243,7 +243,7 @@ TEST_CASE("plan: the pace is measured, by steps that leave nothing behind") {
       tapestry_run({"plan", fixture.folder.path("toy.toml"), "--seconds", "1"},
                    {.folder = fixture.folder.path()});
   CHECK(finished.status == 0);
-  check_says(finished.out, {"weights", "a step", "an evaluation", "total", "40 steps", "disk"});
+  check_says(finished.out, {"weights", "step ", "evaluation ", "total", "40 steps", "disk"});
   for (const auto& entry : std::filesystem::directory_iterator(fixture.folder.path()))
     CHECK_FALSE(entry.is_directory());
 }

@@ -202,17 +202,19 @@ TEST_CASE("ranks: what a sum of gradients is not made for is refused") {
   Regression task;
   Ranks ranks;
   CHECK_THROWS_WITH_AS(GradientSum(ranks, task.parameters, {.micro_batches = 0}),
-                       "GradientSum: 0 parts of a step for 1 ranks", std::invalid_argument);
+                       "GradientSum: 0 micro-batches for 1 ranks; expected at least one per rank",
+                       std::invalid_argument);
   GradientSum sum(ranks, task.parameters, {.micro_batches = 2});
   const auto add = [&] {
     Tape tape;
     sum.add(tape, task.loss(0, 6), 1);
   };
   add();
-  CHECK_THROWS_WITH_AS(sum.finish(), "GradientSum: 1 of the 2 parts of this rank",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      sum.finish(), "GradientSum: 1 of the 2 micro-batches of this rank were added; expected all",
+      std::invalid_argument);
   add();
-  CHECK_THROWS_WITH_AS(add(), "GradientSum: more than the 2 parts of this rank",
+  CHECK_THROWS_WITH_AS(add(), "GradientSum: this rank has only 2 micro-batches",
                        std::invalid_argument);
   sum.finish();
 }
@@ -233,7 +235,7 @@ TEST_CASE(
   CHECK(gradients.find(never) == nullptr);
 }
 
-TEST_CASE("optim: shares of an optimiser move and keep what one that has all does") {
+TEST_CASE("optim: shares of an optimizer move and keep what one that has all does") {
   Regression whole_task, shared_task;
   AdamW whole(whole_task.parameters, {.weight_decay = 0.1});
   std::vector<ArrayPart> low, high;

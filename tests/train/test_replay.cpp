@@ -75,8 +75,8 @@ TEST_CASE("replay: a run that failed shows where, from the checkpoint before") {
        "train.checkpoint_every=1", "train.eval_every=0", "optim.momentum=1", "train.steps=100000"});
   REQUIRE(failed.status == 1);
   CHECK(lines_of(failed.err).size() == 1);
-  check_says(failed.err, {"the loss is ", "the output of ", " in blocks.0.", " is not finite: ",
-                          "; from ", "the step has the training examples ", "stays in "});
+  check_says(failed.err, {"the loss is ", "the output of ", " in blocks.0.",
+                          " is not finite: ", "; from ", "training examples ", "stays in "});
   const int step = step_of_error(failed.err);
   REQUIRE(step > 1);
   const Json replay = replayed(fixture, "run", step);
@@ -111,7 +111,7 @@ TEST_CASE("bug: replay: showed steps that a run that failed never came to, and N
       tapestry_run({"replay", fixture.folder.path("run"), "--step", std::to_string(last + 1)});
   CHECK(after.status == 2);
   check_says(after.err, {fmt::format("--step {}: ", last + 1),
-                         fmt::format("failed in step {}, its last", last)});
+                         fmt::format("failed in step {0}; expected a step up to {0}", last)});
 }
 
 TEST_CASE("replay: what cannot be looked at is refused in one line") {
@@ -124,10 +124,10 @@ TEST_CASE("replay: what cannot be looked at is refused in one line") {
     CHECK(lines_of(finished.err).size() == 1);
     return finished.err;
   };
-  check_says(refused({}), {"--step: missing"});
+  check_says(refused({}), {"--step is required"});
   check_says(refused({"--step", "0"}), {"--step"});
-  check_says(refused({"--step", "6"}), {"--step 6: ", " has the steps 1 to 5"});
-  check_says(refused({"--step", "2", "model.width=8"}), {"a different config: model.width"});
+  check_says(refused({"--step", "6"}), {"--step 6: expected 1 to 5, the steps of "});
+  check_says(refused({"--step", "2", "model.width=8"}), {"different settings: model.width"});
 }
 
 TEST_CASE("bug: replay: tokens were shown as numbers alone, and a sum beside a mean unnamed") {
@@ -139,7 +139,7 @@ TEST_CASE("bug: replay: tokens were shown as numbers alone, and a sum beside a m
   const std::string read = replayed(fixture, "text", 1)["examples"][0]["text"];
   CHECK(story(20).find(read) != std::string::npos);
   const Finished said = tapestry_run({"replay", fixture.folder.path("toy"), "--step", "1"});
-  check_says(said.out, {"  \"" + question + "\"\n", "its sum over the step's targets"});
+  check_says(said.out, {"  \"" + question + "\"\n", "the sum of the loss over the targets"});
 }
 
 TEST_SUITE_END();

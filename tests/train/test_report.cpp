@@ -64,7 +64,7 @@ TEST_CASE("report: float16, rounded to the nearest and to even") {
   CHECK((float16_bits(NAN) & 0x7FFF) > 0x7C00);
 }
 
-TEST_CASE("report: a layout puts neighbours near one another, and is the same each time") {
+TEST_CASE("report: a layout puts neighbors near one another, and is the same each time") {
   std::vector<Edge> edges;  // two rings of twelve
   for (std::int32_t i = 0; i < 12; ++i)
     for (const std::int32_t first : {0, 12}) edges.push_back({first + i, first + (i + 1) % 12});

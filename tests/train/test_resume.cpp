@@ -101,7 +101,7 @@ TEST_CASE("bug: a run's folder was looked at before it was locked") {
     const RunLock other(Run(run), RunLock::Folder::find);
     for (const auto& more : std::vector<std::vector<std::string>>{
              {}, {"--resume"}, {"--seeds", "2"}, {"--seeds", "2", "--resume"}})
-      check_says(train(more), {"run: another process trains into this folder"});
+      check_says(train(more), {"run: another process is training into this folder"});
   }
   check_says(train({}), {"holds a run"});
 }
@@ -186,7 +186,7 @@ TEST_CASE("bug: a step that was changed in a checkpoint was gone on from") {
     file.metadata.at("step") = "5";
     write_safetensors(path, file);
   }
-  check_says(refusal(fixture, "toy", "run"), {"best.safetensors: its metadata are damaged"});
+  check_says(refusal(fixture, "toy", "run"), {"best.safetensors: the metadata are damaged"});
 }
 
 TEST_CASE("bug: a model above 64 MiB was taken for another than its checkpoint's") {
@@ -245,7 +245,7 @@ TEST_CASE("bug: --resume trained anew where there was nothing to go on with") {
   fixture.folder.write("letters/one.txt", "dear");
   check_says(refusal(fixture, "toy", "letters"), {"letters: not a run", "config.toml"});
   check_says(refusal(fixture, "toy", "letters", {"--seeds", "2"}),
-             {"letters: not a run: it holds no seed-1"});
+             {"letters: not a run, because it has no seed-1"});
 }
 
 TEST_CASE("bug: other train.steps on --resume let the learning rate jump") {
@@ -278,7 +278,7 @@ TEST_CASE("bug: --resume in a warm-up was refused for a learning rate that stays
   check_same_checkpoint(fixture.checkpoint("whole"), fixture.checkpoint("run"));
 
   // Beyond it: rates that differ are shown with the digits in which they do.
-  const std::vector<std::string> brief = {"train.early_stopping=1", "train.least_gain=1e9"};
+  const std::vector<std::string> brief = {"train.early_stopping=1", "train.min_delta=1e9"};
   fixture.must_train("toy", "near", {"train.steps=2000", brief[0], brief[1]});
   const std::string said =
       refusal(fixture, "toy", "near", {"train.steps=2001", brief[0], brief[1]});
@@ -320,7 +320,7 @@ TEST_CASE("bug: a small checkpoint of a large config filled the memory") {
   reset_peak_memory();
   const std::int64_t before = memory_use().peak_bytes_in_use;
   check_says(message_of([&] { load_trained(path, {}, false); }),
-             {"bomb.safetensors: holds 0 bytes of parameters", "another model wrote this file"});
+             {"bomb.safetensors: contains 0 bytes of parameters", "the file is of another model"});
   CHECK(memory_use().peak_bytes_in_use - before < 100 << 20);
   CHECK(tapestry_run({"eval", path}).status == 2);
 }

@@ -73,7 +73,8 @@ TEST_CASE("bug: a training whose folder was removed wrote over the run that took
     fixture.must_train("text", "run", other);
     second = files_in(run);
   });
-  CHECK(message == run + ": the training ends; last checkpoint: none: the folder was removed");
+  CHECK(message ==
+        run + ": the training ends, because the folder was removed; there is no checkpoint");
   CHECK(files_in(run) == second);
   check_same_run(fixture, "run", "whole");
 }
@@ -209,9 +210,9 @@ TEST_CASE("bug: --resume refused the folder of the run that it was to resume") {
     CHECK(lines_of(refused.err).size() == 1);
     check_says(refused.err, parts);
   };
-  check_refused({}, {"run: is a run's folder", "add --resume", "run/config.toml"});
+  check_refused({}, {"run: is the folder of a run", "add --resume", "run/config.toml"});
   check_refused({"--resume", "--out", "other"},
-                {"--out other: is another folder than run", "leave --out out"});
+                {"--out other: differs from run", "leave out --out"});
   CHECK(!fs::exists(fixture.folder.path("other")));
   check_refused({"--resume", "model.width=8"}, {"model.width (16, now 8)"});
   CHECK(train({"--resume", "--out", "./run/"}).status == 0);
@@ -224,7 +225,7 @@ TEST_CASE("bug: --resume refused the folder of the run that it was to resume") {
   fixture.must_train("toy", "seeds", {"--seeds", "2", "train.steps=3"});
   const Finished seeds = tapestry_run({"train", fixture.folder.path("seeds"), "--resume"});
   CHECK(seeds.status == 2);
-  check_says(seeds.err, {"holds runs of several seeds; give the config that they began with"});
+  check_says(seeds.err, {"contains runs of several seeds; give their config"});
 }
 
 TEST_SUITE_END();

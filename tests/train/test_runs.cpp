@@ -105,7 +105,8 @@ TEST_CASE("eval: prints what the run's evaluation said, with its task's own figu
     }
     CHECK(fixture.eval(config, {"train.eval_batch_size=3"})["loss"].get<double>() ==
           doctest::Approx(loss));
-    check_says(tapestry_run({"eval", fixture.folder.path(config)}).out, {"step 40: loss "});
+    check_says(tapestry_run({"eval", fixture.folder.path(config)}).out,
+               {"step 40  validation: loss "});
   }
 }
 
@@ -190,7 +191,7 @@ TEST_CASE("bug: two processes could train into one folder") {
   const RunLock lock(Run(fixture.folder.path("run")), RunLock::Folder::find);
   const Finished second = fixture.train("toy", "run");
   CHECK(second.status == 2);
-  check_says(second.err, {"another process trains into this folder"});
+  check_says(second.err, {"another process is training into this folder"});
 }
 
 TEST_CASE("bug: a model smaller than its checkpoint was evaluated with the tensors that fitted") {
@@ -240,10 +241,10 @@ TEST_CASE("bug: a best model that was copied from another run was taken for the 
                     recorded = fixture.last_validation("run")["parameters_xxh3"];
   for (const std::string& given : {run, fixture.best("run")})
     check_all_refuse(given, {"run/best.safetensors: parameters_xxh3 of step 40 is " + found,
-                             "metrics.jsonl recorded " + recorded, "put back the run's own"});
+                             "metrics.jsonl recorded " + recorded, "restore the original"});
   put(fixture.best("longer"), fixture.best("run"));
   REQUIRE(load_checkpoint_metadata(fixture.best("run")).state.step == 35);
-  check_all_refuse(run, {"is of step 35, and metrics.jsonl has no evaluation of it"});
+  check_all_refuse(run, {"is of step 35, of which metrics.jsonl has no evaluation"});
   fs::remove(fixture.best("run"));
   put(fixture.checkpoint("other"), fixture.checkpoint("run"));
   check_all_refuse(run, {"run/checkpoint.safetensors: parameters_xxh3 of step 40 is"});
@@ -270,7 +271,7 @@ TEST_CASE("runs: all commands say the same of a path that is no run") {
   for (const std::vector<std::string>& words : commands)
     for (const auto& [path, says] :
          {std::pair{"none", "none: no such run; check the name, or train"},
-          std::pair{"empty", "empty: not a run: it holds no "}}) {
+          std::pair{"empty", "empty: not a run, because it has no "}}) {
       CAPTURE(words.front());
       std::vector<std::string> all = words;
       all.push_back(fixture.folder.path(path));

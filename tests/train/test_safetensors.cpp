@@ -138,7 +138,7 @@ TEST_CASE("safetensors: a file cut short is refused at every length") {
     check_says(read_error(folder.write("cut", whole.substr(0, length))),
                {folder.path("cut") + ": "});
   }
-  check_says(read_error(folder.write("cut", whole.substr(0, whole.size() - 1))), {"cut short"});
+  check_says(read_error(folder.write("cut", whole.substr(0, whole.size() - 1))), {"truncated"});
   check_says(read_error(folder.write("long", whole + "x")), {"long", "bytes of data"});
 }
 
@@ -185,7 +185,7 @@ TEST_CASE("safetensors: headers that lie are told so") {
       {"{", 0, {"header at byte 8"}},
       {"[]", 0, {"expected a JSON object"}},
       {"null", 0, {"expected a JSON object"}},
-      {"{}", 4, {"4 bytes of data, the header speaks of 0"}},
+      {"{}", 4, {"4 bytes of data, but the header states 0"}},
       {"{\"x\": 1}", 0, {"tensor x"}},
       {"{\"x\": {}}", 0, {"tensor x", "dtype"}},
       {R"({"x": {"dtype": "F32", "data_offsets": [0, 4]}})", 4, {"tensor x", "shape"}},
@@ -209,16 +209,16 @@ TEST_CASE("safetensors: headers that lie are told so") {
       {tensor("[true]", "[0, 4]"), 4, {"tensor x", "shape"}},
       {tensor("[-1]", "[0, 4]"), 4, {"tensor x", "shape"}},
       {tensor("[1, 1, 1, 1, 1, 1, 1]", "[0, 4]"), 4, {"tensor x", "shape"}},
-      {tensor("[" + million + "]", "[0, 4000000000000]"), 4, {"header speaks of 4000000000000"}},
+      {tensor("[" + million + "]", "[0, 4000000000000]"), 4, {"header states 4000000000000"}},
       {tensor("[" + million + ", " + million + "]", "[0, 4]"), 4, {"tensor x", "large"}},
       {tensor("[4294967296, 4294967296, 1]", "[0, 0]"), 0, {"tensor x", "large"}},
       {tensor("[18446744073709551615]", "[0, 4]"), 4, {"tensor x", "shape"}},
       {tensor("[99999999999999999999]", "[0, 4]"), 4, {"tensor x", "shape"}},
       {tensor("[1]", "[18446744073709551612, 0]"), 4, {"tensor x"}},
       {tensor("[1]", "[18446744073709551608, 18446744073709551612]"), 4, {"tensor x", "a hole"}},
-      {tensor("[9]", deep), 4, {"lists within lists"}},
-      {tensor(deep, "[0, 4]"), 4, {"lists within lists"}},
-      {tensor("[99999999999999, " + deep + "]", "[0, 4]"), 4, {"lists within lists"}},
+      {tensor("[9]", deep), 4, {"nested lists"}},
+      {tensor(deep, "[0, 4]"), 4, {"nested lists"}},
+      {tensor("[99999999999999, " + deep + "]", "[0, 4]"), 4, {"nested lists"}},
       {tensor("[1]", "[4, 8]"), 8, {"tensor x starts at data byte 4, expected 0 (a hole)"}},
       {"{\"x\": " + half + "[0, 8]}, \"y\": " + half + "[4, 12]}}", 12, {"y", "tensors overlap"}},
       {"{\"x\": " + half + "[0, 8]}, \"y\": " + half + "[0, 8]}}", 8, {"y", "tensors overlap"}},
@@ -332,7 +332,7 @@ TEST_CASE("bug: a file that could not be renamed was left as .tmp") {
 
 // --- checkpoints ---
 
-TEST_CASE("checkpoint: a round trip keeps parameters, optimiser, state, config and memory") {
+TEST_CASE("checkpoint: a round trip keeps parameters, optimizer, state, config and memory") {
   const TemporaryFolder folder;
   const Config config = tiny_language_model(folder);
   const auto task = make_task({config});
@@ -399,11 +399,11 @@ TEST_CASE("checkpoint: what does not fit is named") {
   const Row rows[] = {
       {[](auto& file) { file.tensors.erase(file.tensors.begin()); }, {first, "is missing"}},
       {[](auto& file) { file.tensors.front().second = Array::zeros({5}); },
-       {first, "float32 (5,)", "config asks for float32"}},
+       {first, "float32 (5,)", "config expects float32"}},
       {[](auto& file) {
          file.tensors.front().second = file.tensors.front().second.to(DType::float64);
        },
-       {first, "float64", "config asks for float32"}},
+       {first, "float64", "config expects float32"}},
       {[](auto& file) { file.metadata.clear(); }, {"not a checkpoint", "\"format\""}},
       {without("config"), {"not a checkpoint", "\"config\""}},
       {without("step"), {"not a checkpoint", "\"step\""}},
@@ -418,10 +418,10 @@ TEST_CASE("checkpoint: what does not fit is named") {
       {metadata("position", "-1"), {"position"}},
       {metadata("best_loss", "low"), {"best_loss"}},
       {metadata("config", "task = "), {"(its config):1:"}},
-      {metadata("config", "task = \"language-model\"\nmodel.width = 8"), {first, "asks for"}},
+      {metadata("config", "task = \"language-model\"\nmodel.width = 8"), {first, "expects"}},
       {metadata("task.vocabulary", "[1]"), {"damaged"}},
       {metadata("task.vocabulary", "[\"a\""), {"damaged"}},
-      {metadata("task.vocabulary", "[\"a\"]"), {first, "asks for"}},
+      {metadata("task.vocabulary", "[\"a\"]"), {first, "expects"}},
   };
   std::filesystem::remove(run.best());
   for (const Row& row : rows) {
@@ -460,7 +460,7 @@ TEST_CASE("checkpoint: what a task has kept and is missing is named") {
   }
 }
 
-TEST_CASE("checkpoint: the optimiser's tensors are checked as well") {
+TEST_CASE("checkpoint: the optimizer's tensors are checked as well") {
   const TemporaryFolder folder;
   const Run run(folder.path("run"));
   const Config config = tiny_language_model(folder);

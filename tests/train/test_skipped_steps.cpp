@@ -162,9 +162,9 @@ TEST_CASE("bad steps: one more than allowed ends the run, and names the data tha
     }
     check_says(message, {"step ", "the loss is ",
                          "the data are not finite: training example 17; the output of ",
-                         " is not finite: ", "micro-batch ", " of 7 has the training examples 17;",
+                         " is not finite: ", "micro-batch ", " of 7: training examples 17;",
                          " has no checkpoint yet"});
-    CHECK((message.find("one step more than train.max_bad_steps = 1") != std::string::npos) ==
+    CHECK((message.find("after train.max_bad_steps = 1 skipped steps") != std::string::npos) ==
           (most == "1"));
     CHECK(lines_of(message).size() == 1);
   }
@@ -231,8 +231,8 @@ TEST_CASE("explanation: where every op is finite, the largest gradients are name
   task.model().parameters();
   Ranks alone;
   const std::string text = explain_step(parts, alone);
-  check_says(text, {"every op of each micro-batch is finite", "2e+38 of slope",
-                    "the step has the training examples "});
+  check_says(text,
+             {"every op of each micro-batch is finite", "2e+38 of slope", "training examples "});
   task.slope.slope.value().mutable_values<float>()[0] = NAN;
   check_says(explain_step(parts, alone), {"parameter slope is not finite"});
 }
@@ -255,8 +255,7 @@ TEST_CASE("training: a learning rate beyond all bounds explains itself, also in 
       failed("left-out", {"train.steps=100", "train.max_bad_steps=2", "train.eval_every=0"});
   check_says(left_out.out, {"skipped: the loss is ", "(skipped step 1 of at most 2)",
                             "(skipped step 2 of at most 2)"});
-  check_says(left_out.err,
-             {"one step more than train.max_bad_steps = 2 to skip: ", "the output of "});
+  check_says(left_out.err, {"after train.max_bad_steps = 2 skipped steps: ", "the output of "});
 }
 
 TEST_CASE("bad steps: a checkpoint whose count or norms cannot be is refused") {

@@ -149,14 +149,15 @@ TEST_CASE("smoke: every shipped config trains, evaluates, saves, resumes, sample
     CHECK(parse_config(read_bytes(folder.path("run/config.toml")), "config", {})[key::name] ==
           name);
 
-    check_says(run({"verify", "run", "--from", "checkpoint"}, {}), {"the same bits: step 5 of 5"});
+    check_says(run({"verify", "run", "--from", "checkpoint"}, {}),
+               {"bitwise identical: step 5 of 5"});
     check_says(run({"replay", "run", "--step", "2"}, {}), {": step 2, trained again from step 0"});
 
     run({"report", "run"}, {});
     const std::string page = read_bytes(folder.path("run/report.html"));
     CHECK_MESSAGE(page.size() < 5'000'000, page.size());
     CHECK(page.find("data-show=\"curves\"") != std::string::npos);
-    CHECK(page.find("data-of=\"data-2\"") != std::string::npos);  // something that it learnt
+    CHECK(page.find("data-of=\"data-2\"") != std::string::npos);  // something that it learned
 
     if (task == "vae") {
       run({"sample", "run", "--count", "6", "--out", "six.png"}, {});

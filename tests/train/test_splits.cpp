@@ -88,7 +88,7 @@ void check_is_tested(const Place& place, Words train, const Words& keys) {
   train.push_back("--resume");
   for (const int attempt : {1, 2}) {
     CAPTURE(attempt);
-    check_says(said, {"  test of the best: loss ", "  test_loss "});
+    check_says(said, {"  test (best model): loss ", "  test_loss "});
     const std::vector<Json> tests = place.metrics("run", "test");
     REQUIRE(tests.size() == 1);
     const Json compared = Json::parse(place.run({"compare", "run", "--json"}).out);
@@ -139,7 +139,7 @@ const char* const german = "Der Mann im roten Hemd geht heute mit seinem Hund di
 const char* const english =
     "The Man in a red shirt is walking down the busy street with his little brown dog today\n";
 
-// A model that has learnt the beginning of one sentence by heart, which is all it was shown.
+// A model that has learned the beginning of one sentence by heart, which is all it was shown.
 struct Parrot : Place {
   explicit Parrot(const Words& more = {}) {
     for (const std::string split : {"train", "val", "test"}) {
@@ -160,7 +160,7 @@ TEST_CASE("bug: BLEU and exact match were of references cut to the context") {
   const Parrot parrot;
   for (const Words& split : {Words{}, Words{"--test"}}) {
     const Json measured = Json::parse(parrot.run({"eval", "run", "--json"}, split).out);
-    CHECK(measured["perplexity"].get<double>() < 1.5);  // it has learnt what it was shown
+    CHECK(measured["perplexity"].get<double>() < 1.5);  // it has learned what it was shown
     CHECK(measured["exact_match"] == 0);
     CHECK(measured["bleu"].get<double>() < 5);
     CHECK(measured["cut_sources"] == 2);

@@ -91,7 +91,7 @@ TEST_CASE("tokenizer: what is refused") {
        {"story.txt: line 1", "JSON string"}},
       {{"encode", "story.txt", "--tokenizer", "none.json"}, {"none.json"}},
       {{"encode", "story.txt", "--tokenizer", golden_tokenizer("characters")},
-       {"characters.json: model.type", "WordLevel", "GPT-2, SmolLM2, Llama 3 or Qwen2"}},
+       {"characters.json: model.type", "WordLevel", "GPT-2, SmolLM2, Llama 3 and Qwen2"}},
       {{"encode", "story.txt", "--tokenizer", path, "--out", "run/config.toml"}, {"of a run"}},
       {{"decode", "tokens.jsonl", "--tokenizer", path}, {"tokens.jsonl: line 2", "0 to 330"}},
       {{"decode", "story.txt", "--tokenizer", path}, {"story.txt: line 1", "JSON list"}},

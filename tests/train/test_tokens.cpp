@@ -97,7 +97,7 @@ TEST_CASE("tokens: shards of files, folders and patterns; the documents' ends ar
           read_bytes(folder.path("tokenizer.json")));
   }
   check_says(desk.run({"tokens", "shards-0", "shards-1", "--verify"}).out,
-             {"shards-0: ", "shards-1: ", "in 2 documents, 1 shards, as they were written"});
+             {"shards-0: ", "shards-1: ", "in 2 documents, 1 shards, not damaged"});
   desk.tokens({"books/one.txt", "--documents", "lines", "--out", "lines"});
   CHECK(TokenShards(folder.path("lines")).counts().documents == 60);
   folder.write("stories", "one<|endoftext|>two<|endoftext|>\n<eos>three");
@@ -124,11 +124,11 @@ TEST_CASE("tokens: what cannot be done is said in one line, and nothing is left"
   };
   const Row rows[] = {
       {{"none.txt", "--out", "new"}, {"none.txt: cannot be opened: No such file"}},
-      {{"none*", "--out", "new"}, {"none*: no file has such a name"}},
+      {{"none*", "--out", "new"}, {"none*: no file matches"}},
       {{"full", "--out", "new"}, {"full: expected .txt files, found mine"}},
       {{"story.txt", "latin.txt", "--out", "new"}, {"latin.txt: byte 1", "0xe9 is not UTF-8"}},
       {{"story.txt", "empty.txt", "--out", "new"}, {"empty.txt: byte 0: the file is empty"}},
-      {{"blank.txt", "--documents", "lines", "--out", "new"}, {"the texts hold no documents"}},
+      {{"blank.txt", "--documents", "lines", "--out", "new"}, {"the texts contain no documents"}},
       {{"story.txt", "--out", "full"}, {"full: already exists; give the name of a new folder"}},
       {{"story.txt", "--out", "full/"}, {"full: already exists; give the name of a new folder"}},
       {{"story.txt", "--out", "story.txt"}, {"story.txt: already exists"}},
@@ -192,7 +192,7 @@ TEST_CASE("tokens: a training over shards reads, resumes and is measured as over
   CHECK(written.out.starts_with("green"));
 }
 
-TEST_CASE("tokens: a tokenizer is trained on the text that is learnt from alone") {
+TEST_CASE("tokens: a tokenizer is trained on the text that is learned from alone") {
   const TextDesk desk;
   const TemporaryFolder& folder = desk.fixture.folder;
   const std::string text = story(60), zebras = "zebra zebra zebra zebra zebra zebra zebra zebra ";
@@ -278,13 +278,15 @@ TEST_CASE("tokens: data and tokenizers that do not belong together are refused")
     std::vector<std::string> words, parts;
   };
   const Row rows[] = {
-      {{"train", "text.toml", "data.path=books/*.text"}, {"books/*.text: no file has such a name"}},
+      {{"train", "text.toml", "data.path=books/*.text"}, {"books/*.text: no file matches"}},
       {{"train", "text.toml", "data.path=none"}, {"none", "no such file or folder; name a UTF-8"}},
-      {{"train", "text.toml", "data.path=mixed"}, {"mixed: holds shards of tokens and texts"}},
+      {{"train", "text.toml", "data.path=mixed"}, {"mixed: contains shards of tokens and texts"}},
       {{"train", "text.toml", "data.path=shards", "data.tokenizer=other.json"},
-       {"data.tokenizer = \"other.json\": ", "holds shards of another tokenizer; leave it out"}},
+       {"data.tokenizer = \"other.json\": ",
+        "contains shards of another tokenizer; leave out this key"}},
       {{"train", "text.toml", "data.path=shards", "data.tokenizer=train"},
-       {"data.tokenizer = \"train\": ", "holds shards, which have a tokenizer; leave it out"}},
+       {"data.tokenizer = \"train\": ",
+        "contains shards, which have a tokenizer; leave out this key"}},
       {{"train", "text.toml", "data.path=story.txt", "data.tokenizer=none.json"},
        {"none.json: cannot be opened"}},
       {{"train", "text.toml", "data.path=story.txt", "data.tokenizer=tokenizer.json",
@@ -293,9 +295,9 @@ TEST_CASE("tokens: data and tokenizers that do not belong together are refused")
       {{"train", "text.toml", "data.path=shards", "data.vocabulary=400"},
        {"data.vocabulary = 400: is not used with data.tokenizer = \"\""}},
       {{"eval", "run", "data.path=others"},
-       {"data.path = ", "shards of another tokenizer than the"}},
+       {"data.path = ", "shards have another tokenizer than the"}},
       {{"eval", "characters", "data.path=shards"},
-       {"shards of another tokenizer than the model's"}},
+       {"shards have another tokenizer than the model"}},
       {{"train", "text.toml", "data.path=more", "train.steps=9", "--out", "run", "--resume"},
        {"give the original data"}},
   };
@@ -313,7 +315,7 @@ TEST_CASE("tokens: data and tokenizers that do not belong together are refused")
   folder.write("shards/shard-00000.tokens", bytes);
   const Finished damaged = desk.train("damaged", "shards");
   CHECK(damaged.status == 2);
-  check_says(damaged.err, {"shard-00000.tokens: its tokens are not those that were written"});
+  check_says(damaged.err, {"shard-00000.tokens: the tokens are damaged"});
   CHECK(!fs::exists(folder.path("damaged")));
 }
 

@@ -289,7 +289,7 @@ TEST_CASE("training: a loss that is not finite ends the run, and what was saved 
                        "optim.clip_norm=0", "train.eval_every=0"});
     CHECK(finished.status == 1);
     CHECK(lines_of(finished.err).size() == 1);
-    check_says(finished.err, {"tapestry: step ", " is not finite: ", "has the training examples ",
+    check_says(finished.err, {"tapestry: step ", " is not finite: ", "training examples ",
                               "stays in " + fixture.folder.path(config)});
     CHECK(load_checkpoint(fixture.checkpoint(config)).state.step > 0);
   }
@@ -314,9 +314,9 @@ TEST_CASE("training: check_finite names the step, the op and its module") {
                      "train.check_finite=true", "train.steps=1000000", "optim.momentum=1"});
   CHECK(finished.status == 1);
   CHECK(lines_of(finished.err).size() == 1);
-  check_says(finished.err, {"tapestry: step ", ": the output of ", " in blocks.0.attention",
-                            " is not finite: ", "; the step has the training examples ",
-                            fixture.folder.path("run")});
+  check_says(finished.err,
+             {"tapestry: step ", ": the output of ", " in blocks.0.attention",
+              " is not finite: ", "; training examples ", fixture.folder.path("run")});
 }
 
 TEST_CASE("training: the KL term's weight rises in warm-up, for which no reported loss waits") {
@@ -363,7 +363,7 @@ TEST_CASE("training: a reconstruction's weight is of means, and m/n of them is t
   }
 }
 
-TEST_CASE("training: what is learnt is learnt") {
+TEST_CASE("training: what is learned is learned") {
   const RunFixture fixture;
   fixture.must_train(
       "toy", "run",

@@ -132,7 +132,7 @@ TEST_CASE("idle keys: one at its default, or set before the choice, does not cou
   check_says(message_of([&] { load_config(wrong, {}); }), {"wrong.toml:2:7: optim.beta2 = 0.95: "});
 }
 
-TEST_CASE("idle keys: every shipped config takes another optimiser, and says what it drops") {
+TEST_CASE("idle keys: every shipped config takes another optimizer, and says what it drops") {
   for (const auto& [name, text] : shipped_configs()) {
     CAPTURE(name);
     for (const char* optimizer : {"adam", "adamw", "sgd"}) {

@@ -104,9 +104,10 @@ TEST_CASE("verify: whole trainings of each task have the same bits again, and no
   }
   const Finished said = tapestry_run({"verify", fixture.folder.path("toy")});
   CHECK(said.status == 0);
-  check_says(said.out, {"the same bits: steps 1 to 10 of 40, from the start: 4 of them recorded",
-                        "3 lines of training", "1 evaluation (1 with", "recorded by tapestry ",
-                        "computed by tapestry "});
+  check_says(said.out,
+             {"bitwise identical: steps 1 to 10 of 40, trained again from the start (4 recorded)",
+              "3 training lines", "1 evaluation with the checksum", "recorded by:  tapestry ",
+              "computed by:  tapestry "});
 }
 
 TEST_CASE("verify: from the best and the last checkpoint, for so many steps or none") {
@@ -162,7 +163,7 @@ TEST_CASE("verify: in parts, with averages, with early stopping, and beginning w
   }
   fs::rename(base, fixture.folder.path("moved"));
   check_says(refused_verify(fixture, "run-6"),
-             {"it began with the weights of ", "--set train.from="});
+             {"started from the weights of ", "--set train.from="});
   must_verify(fixture, "run-6", {"train.from=" + fixture.folder.path("moved")});
 }
 
@@ -192,7 +193,7 @@ TEST_CASE("verify: a figure or a checksum that was changed is named with its ste
   auto [result, status] = verified(fixture, "run", {"--all"});
   CHECK(status == 1);
   CHECK(result["differs_at"] == 6);
-  check_says(result["differences"].dump(), {"loss ", " was recorded, ", " is computed"});
+  check_says(result["differences"].dump(), {"loss: recorded ", ", computed "});
   CHECK(result["last_same"] == 3);
   check_says(result["not_compared"].dump(), {"after step 6, which differs: 15"});
   CHECK(result["tensors_that_differ"].empty());
@@ -204,11 +205,11 @@ TEST_CASE("verify: a figure or a checksum that was changed is named with its ste
   std::tie(result, status) = verified(fixture, "run", {"--all"});
   CHECK(status == 1);
   CHECK(result["differs_at"] == 20);
-  check_says(result["differences"].dump(), {"parameters_xxh3 0123456789abcdef was recorded"});
+  check_says(result["differences"].dump(), {"parameters_xxh3: recorded 0123456789abcdef"});
   const Finished said = tapestry_run({"verify", fixture.folder.path("run"), "--steps", "20"});
   CHECK(said.status == 1);
-  check_says(said.out, {"step 20 differs, first seen there from the start on; the recorded step "
-                        "before it, 18, is the same: parameters_xxh3 "});
+  check_says(said.out, {"step 20 differs, trained again from the start; the recorded step 18 is "
+                        "identical: parameters_xxh3: "});
   must_verify(fixture, "run", {"--steps", "19"});
 }
 
@@ -320,13 +321,13 @@ TEST_CASE("verify: what lets other bits be expected is said of a run that has th
   const auto says = [&] { return tapestry_run({"verify", fixture.folder.path("run")}); };
   const Finished same = says();
   CHECK(same.status == 0);
-  check_says(same.out, {"recorded by tapestry ", ", an abacus, "});
-  CHECK(same.out.find("to be expected") == std::string::npos);
+  check_says(same.out, {"recorded by:  tapestry ", ", an abacus, "});
+  CHECK(same.out.find("likely cause") == std::string::npos);
   change_metrics(fixture, "run", [](Json& line) { line["loss"] = 1.5; });
   const Finished other = says();
   CHECK(other.status == 1);
-  check_says(other.out, {"step 3 differs", "loss 1.5 was recorded, ",
-                         "other bits are to be expected: it was computed by an abacus, "});
+  check_says(other.out, {"step 3 differs", "loss: recorded 1.5, ",
+                         "likely cause: it was computed by an abacus, "});
 }
 
 TEST_CASE("verify: an evaluation without a checksum is damaged; sessions may be missing") {
@@ -337,7 +338,7 @@ TEST_CASE("verify: an evaluation without a checksum is damaged; sessions may be 
   CHECK(must_verify(fixture, "run")["recorded_by"].empty());
   change_metrics(fixture, "run", [](Json& line) { line.erase("parameters_xxh3"); });
   check_says(refused_verify(fixture, "run"),
-             {"metrics.jsonl:4: an evaluation without parameters_xxh3: the record is damaged"});
+             {"metrics.jsonl:4: the evaluation has no parameters_xxh3: the record is damaged"});
 }
 
 TEST_CASE("bug: verify: lines that are damaged or out of order end the comparison") {
@@ -354,16 +355,16 @@ TEST_CASE("bug: verify: lines that are damaged or out of order end the compariso
   const auto line = [](const std::string& step, const std::string& split) {
     return fmt::format(R"({{"step":{},"split":"{}","elapsed_s":1}})", step, split);
   };
-  refused_with(0, line("999", "train"), "step 999, expected 1 to 40");
-  refused_with(2, line("3", "train"), "step 3, expected 6 to 40");
-  refused_with(1, line("0", "val"), "step 0, expected 3 to 40");
-  refused_with(0, line("18446744073709551615", "val"), "step -1, expected 0 to 40");
+  refused_with(0, line("999", "train"), "step 999; expected 1 to 40");
+  refused_with(2, line("3", "train"), "step 3; expected 6 to 40");
+  refused_with(1, line("0", "val"), "step 0; expected 3 to 40");
+  refused_with(0, line("18446744073709551615", "val"), "step -1; expected 0 to 40");
   refused_with(
       17, "damaged",
       "not a line of metrics: expected an object of at most 16384 bytes with step, split and "
       "elapsed_s");
   refused_with(1, line("4", R"(tr\nforged: the same bits)"),
-               R"(split "tr\x0aforged: the same bits", expected train, val or test)");
+               R"(split "tr\x0aforged: the same bits"; expected train, val or test)");
 }
 
 TEST_CASE("bug: verify: a figure that a line lacks differs, one that it has alone is named") {
@@ -372,7 +373,7 @@ TEST_CASE("bug: verify: a figure that a line lacks differs, one that it has alon
   const std::string good = read_bytes(fixture.folder.path("run/metrics.jsonl"));
   change_metrics(fixture, "run", [](Json& line) { line["other\nfigure"] = 1; });
   check_says(must_verify(fixture, "run")["not_compared"].dump(),
-             {R"(figures that are not computed: other\\x0afigure)"});
+             {R"(metrics that are not computed: other\\x0afigure)"});
   for (const std::string figure : {"loss", "grad_norm"}) {
     fixture.folder.write("run/metrics.jsonl", good);
     change_metrics(fixture, "run", [&](Json& line) { line.erase(figure); });
@@ -380,7 +381,7 @@ TEST_CASE("bug: verify: a figure that a line lacks differs, one that it has alon
     CHECK(status == 1);
     CHECK(result["differs_at"] == 3);
     CHECK(result["last_same"].is_null());
-    check_says(result["differences"].dump(), {figure + " nothing was recorded, "});
+    check_says(result["differences"].dump(), {figure + ": recorded nothing, "});
   }
 }
 
@@ -395,7 +396,8 @@ TEST_CASE("bug: verify: texts of a run's files stay on their line, and are not s
   change_metrics(fixture, "run", [](Json& line) { line["loss"] = "1\nforged: the same bits"; });
   const Finished said = tapestry_run({"verify", fixture.folder.path("run")});
   CHECK(said.status == 1);
-  check_says(said.out, {R"(loss 1\x0aforged)", R"(an abacus\x0aforged: the same bits\x1b[2Jxx)"});
+  check_says(said.out,
+             {R"(loss: recorded 1\x0aforged)", R"(an abacus\x0aforged: the same bits\x1b[2Jxx)"});
   for (const std::string& line : lines_of(said.out)) {
     CHECK_FALSE(line.starts_with("forged"));
     CHECK(line.size() < 1000);
@@ -447,7 +449,7 @@ TEST_CASE("bug: verify: what a checkpoint has beside the training's tensors is c
   for (const auto& [name, value] : states)
     check_says(verified_with([&](Safetensors& file) { file.metadata[name] = value; })["differences"]
                    .dump(),
-               {name + " of ", " was recorded, "});
+               {name + " of ", ": recorded "});
   write_safetensors(path, good);
   must_verify(fixture, "run", {"--all"});
 }
@@ -496,7 +498,7 @@ TEST_CASE("verify: what cannot be compared is refused in one line") {
              {"--from middle: does not exist; expected start, best, checkpoint, or "});
   check_says(refused_verify(fixture, "run", {"--all", "--steps", "3"}), {"--all, --steps"});
   check_says(refused_verify(fixture, "run", {"optim.learning_rate=0.5"}),
-             {"a different config: optim.learning_rate (0.001, now 0.5)"});
+             {"different settings: optim.learning_rate (0.001, now 0.5)"});
   check_says(refused_verify(fixture, "run", {"--steps", "2"}),
              {"nothing was recorded of the 2 steps after step 0", "give more --steps"});
   std::string other = story(20);
@@ -512,7 +514,7 @@ TEST_CASE("verify: what cannot be compared is refused in one line") {
   check_says(refused_verify(fixture, "run", {"--from", "best"}),
              {"best.safetensors: does not exist"});
   fs::create_directory(fixture.folder.path("empty"));
-  check_says(refused_verify(fixture, "empty"), {"empty: not a run: it holds no config.toml"});
+  check_says(refused_verify(fixture, "empty"), {"empty: not a run, because it has no config.toml"});
 }
 
 TEST_SUITE_END();

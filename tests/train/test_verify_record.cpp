@@ -20,7 +20,7 @@ TEST_CASE("bug: verify: what is missing, damaged or changed was called other bit
                     config = read_bytes(run + "/config.toml");
   fs::remove(metrics);
   check_says(must_verify(fixture, "run")["not_compared"].dump(),
-             {"metrics.jsonl has none of these"});
+             {"metrics.jsonl has no line of these"});
   fs::create_symlink("nowhere", metrics);
   check_says(refused_verify(fixture, "run"), {"metrics.jsonl: cannot be opened: No such file"});
   fs::remove(metrics);
@@ -40,11 +40,11 @@ TEST_CASE("bug: verify: what is missing, damaged or changed was called other bit
   damaged[damaged.size() - 100] ^= 1;
   fixture.folder.write("run/best.safetensors", damaged);
   check_says(refused_verify(fixture, "run", {"--all"}),
-             {"best.safetensors: tensor ", " is damaged: its bytes are not those"});
+             {"best.safetensors: tensor ", " is damaged: its checksum differs"});
   damaged = best;
   damaged[20] = '\x01';
   fixture.folder.write("run/best.safetensors", damaged);
-  check_says(refused_verify(fixture, "run"), {"best.safetensors: header at byte 8: it is damaged"});
+  check_says(refused_verify(fixture, "run"), {"best.safetensors: header at byte 8: not JSON"});
   fixture.folder.write("run/best.safetensors", best);
 
   std::string changed = config;
@@ -82,7 +82,7 @@ TEST_CASE("bug: verify: a test's figures were passed over") {
   });
   const auto [verdict, status] = verified(fixture, "run", {"--all"});
   CHECK(status == 1);
-  check_says(verdict["differences"].dump(), {"the test's loss 1.5 was recorded, "});
+  check_says(verdict["differences"].dump(), {"test loss: recorded 1.5, "});
 }
 
 TEST_CASE("bug: verify: a checksum of a tensor that was changed, or stands twice, passed") {
@@ -109,11 +109,11 @@ TEST_CASE("bug: verify: a checksum of a tensor that was changed, or stands twice
   other.insert(other.begin() + 3, lines[3]);
   write(other);
   check_says(refused_verify(fixture, "run", {"--all"}),
-             {"checksums.jsonl:5: its step has this tensor already: the record is damaged"});
+             {"checksums.jsonl:5: the tensor occurs twice in this step: the record is damaged"});
   other[3] = "damaged";
   write(other);
   check_says(refused_verify(fixture, "run", {"--all"}),
-             {"checksums.jsonl:4: it is not a tensor's checksum"});
+             {"checksums.jsonl:4: not the checksum of a tensor"});
   lines.erase(lines.begin() + 3);
   write(lines);
   CHECK(verified(fixture, "run", {"--all"}).second == 1);
@@ -137,7 +137,7 @@ TEST_CASE("bug: verify: a line of metrics, or a key of one, that stands there tw
   std::string key = good;
   key.replace(key.find("\"loss\""), 6, "\"loss\":9,\"loss\"");
   fixture.folder.write("run/metrics.jsonl", key);
-  check_says(refused_verify(fixture, "run"), {"metrics.jsonl:1: a key stands in it twice"});
+  check_says(refused_verify(fixture, "run"), {"metrics.jsonl:1: a key occurs twice"});
 }
 
 TEST_CASE("bug: verify: advised --all where it was given, and took any number of steps") {
@@ -148,7 +148,7 @@ TEST_CASE("bug: verify: advised --all where it was given, and took any number of
   });
   const auto [verdict, status] = verified(fixture, "run", {"--all"});
   CHECK(status == 1);
-  check_says(verdict["not_compared"].dump(), {"the test: step 6, before it, differs"});
+  check_says(verdict["not_compared"].dump(), {"test metrics: step 6, before the test, differs"});
   CHECK(verdict["not_compared"].dump().find("--all") == std::string::npos);
   for (const std::string steps : {"99999999999999999999", "9223372036854775808", "-1"})
     check_says(refused_verify(fixture, "run", {"--steps", steps}), {"--steps", steps, "range"});

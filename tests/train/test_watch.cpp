@@ -68,7 +68,7 @@ TEST_CASE("watch: a run that is done, one that goes on meanwhile, and none") {
   const Finished done = tapestry_run({"watch", folder.path("run")});
   CHECK(done.status == 0);
   check_says(done.out,
-             {"step 10/40  validation: loss", "step 40/40  test of the best: loss", "examples/s"});
+             {"step 10/40  validation: loss", "step 40/40  test (best model): loss", "examples/s"});
 
   const std::string lines = read_bytes(folder.path("run/metrics.jsonl"));
   std::filesystem::create_directory(folder.path("grows"));
@@ -90,7 +90,7 @@ TEST_CASE("watch: a run that is done, one that goes on meanwhile, and none") {
   const Finished grown = tapestry_run({"watch", folder.path("grows")});
   trains.join();
   CHECK(grown.status == 0);
-  check_says(grown.out, {"step 40/40  test of the best: loss"});
+  check_says(grown.out, {"step 40/40  test (best model): loss"});
 
   fixture.must_train("toy", "short",
                      {"optim.learning_rate=0", "train.log_every=50", "train.early_stopping=1"});
@@ -107,7 +107,7 @@ TEST_CASE("watch: a run that is done, one that goes on meanwhile, and none") {
   });
   const Finished late = tapestry_run({"watch", folder.path("grows")});
   begins.join();
-  check_says(late.out, {"step 40/40  test of the best: loss"});
+  check_says(late.out, {"step 40/40  test (best model): loss"});
 
   const Finished none = tapestry_run({"watch", folder.path("none")});
   CHECK(none.status == 2);
@@ -135,7 +135,7 @@ TEST_CASE("bug: watch: a run that had ended was said to have time left") {
   for (const auto& [end, said, status] :
        {Row{ended("stopped"), "run: stopped at step 20 of 40\n", 130},
         Row{ended("failed: no"), "run: failed: no at step 20 of 40\n", 1},
-        Row{"", "run: ended at step 20 of 40 without a word: it was killed", 1},
+        Row{"", "run: ended at step 20 of 40 without a record of its end: it was killed", 1},
         Row{ended("done"), "run: finished, 20 steps\n", 0}}) {
     fixture.folder.write("run/sessions.jsonl", begun + end);
     for (const std::vector<std::string>& more :

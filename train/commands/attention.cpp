@@ -39,12 +39,12 @@ class ShowAttention final : public Command {
     arguments.run(run_);
     declare_options(arguments, &TaskSpec::attention, typed_);
     arguments.option("--layer", layer_,
-                     "the layer to draw: 1, or decoder.1.cross_attention; default: all");
-    arguments.option("--head", head_, "the head to draw; default: all", {.low = 0, .high = 1024});
+                     "layer to draw, such as 1 or decoder.1.cross_attention (default: all)");
+    arguments.option("--head", head_, "head to draw (default: all)", {.low = 0, .high = 1024});
     arguments.overrides(overrides_);
     arguments.option(
         "--out", out_,
-        "the .png or .svg to write, or NAME without ending for both; default: RUN/attention");
+        "file to write: NAME.png, NAME.svg, or NAME for both (default: RUN/attention)");
   }
 
   int run() override {
@@ -57,8 +57,8 @@ class ShowAttention final : public Command {
         figure.rows.push_back(row_of(attention));
         if (!attention.image.empty()) figure.darkest_label = "each map's largest";
       }
-    expect_input(!figure.rows.empty(), "--layer {}: expected a layer's number or one of {}", layer_,
-                 fmt::join(all | std::views::transform(&AttentionMap::path), ", "));
+    expect_input(!figure.rows.empty(), "--layer {}: expected the number of a layer, or one of {}",
+                 layer_, fmt::join(all | std::views::transform(&AttentionMap::path), ", "));
     write_figure(out_.empty() ? in_run(run_, "attention") : out_, figure);
     return 0;
   }
@@ -79,7 +79,7 @@ class ShowAttention final : public Command {
   }
 
   std::string run_, layer_, out_;
-  std::int64_t head_ = -1;  // all
+  std::int64_t head_ = -1;  // -1: all heads
   TypedOptions typed_;
   std::vector<std::string> overrides_;
 };

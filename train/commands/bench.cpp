@@ -102,7 +102,7 @@ class Bench final : public Command {
     std::vector<std::string> shipped;
     for (const auto& [known, text] : shipped_configs()) shipped.push_back(known);
     std::error_code unseen;
-    expect_input(std::filesystem::exists(name, unseen) || shipped_configs().contains(name),
+    expect_input(std::filesystem::exists(name, unseen) || is_shipped(name),
                  "{}: no such file and no shipped config of that name{}; workloads {}", name,
                  did_you_mean(name, shipped), developers_program);
   }

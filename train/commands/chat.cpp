@@ -43,7 +43,8 @@ class MessageReader {
   std::optional<std::string> next() {
     constexpr std::size_t most_bytes = std::size_t{1} << 24;
     while (!at_end_ && waiting_.find('\n') == std::string::npos) {
-      expect_input(waiting_.size() <= most_bytes, "the standard input: a line of over {} bytes",
+      expect_input(waiting_.size() <= most_bytes,
+                   "standard input: a line has more than {} bytes; give shorter messages",
                    most_bytes);
       read_more();
       if (chat_interrupted) return std::nullopt;
@@ -56,7 +57,7 @@ class MessageReader {
     ++number_;
     return line;
   }
-  std::int64_t number() const { return number_; }  // of the last line
+  std::int64_t number() const { return number_; }  // number of the last line
 
  private:
   void read_more() {
@@ -88,7 +89,7 @@ class ChatWithModel final : public Command {
     const ChatSession chat = spec_of(trained.config).chat.show(*trained.task, typed_);
     end_chat_at_signals();
     const bool asks = isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
-    if (asks) say("a message a line; Ctrl-D ends\n");
+    if (asks) say("Type one message per line; Ctrl-D ends.\n");
     MessageReader messages;
     while (const std::optional<std::string> message = next(messages, asks)) {
       if (trimmed(*message).empty()) continue;
@@ -122,7 +123,7 @@ class ChatWithModel final : public Command {
                           std::int64_t line) try {
     answer(chat, message);
   } catch (const InputError& error) {
-    throw InputError(fmt::format("the standard input: line {}: {}", line, error.what()));
+    throw InputError(fmt::format("standard input: line {}: {}", line, error.what()));
   }
 
   static void answer(const ChatSession& chat, const std::string& message) {
@@ -132,7 +133,7 @@ class ChatWithModel final : public Command {
     });
     say("\n");
     if (answer.forgotten > 0)
-      complain(fmt::format("the context is full: the oldest {} forgotten",
+      complain(fmt::format("the context is full: the oldest {} removed",
                            answer.forgotten == 1
                                ? "exchange is"
                                : fmt::format("{} exchanges are", answer.forgotten)));

@@ -57,7 +57,7 @@ class Arguments {
 
 // Exit statuses; 0 means done.
 inline constexpr int failed_status = 1, wrong_input_status = 2;
-inline constexpr int interrupted_status = 130;  // by a signal, with a checkpoint written
+inline constexpr int interrupted_status = 130;  // stopped by a signal, with a checkpoint written
 
 // A command of the program. Its source file registers it.
 class Command {

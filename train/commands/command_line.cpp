@@ -15,8 +15,8 @@
 namespace tapestry {
 namespace {
 
-// Of several processes that were launched together, the first speaks for all; the others wait until
-// it has, for the launcher ends them all with the first that fails.
+// Prints an error. Of several processes that were launched together, only the first prints; the
+// others wait for it, because the launcher ends all processes when one fails.
 int failed(std::string_view message, int status) {
   if (launched_rank() == 0)
     complain(message);
@@ -28,7 +28,8 @@ int failed(std::string_view message, int status) {
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // so that a write beyond the limit on files says so
+  std::signal(SIGXFSZ,
+              SIG_IGN);  // a write beyond the limit on file sizes is an error, not a signal
   if (launched_rank() > 0) keep_silent();
   try {
     const CommandLine typed = parse_command_line(argc, argv);
@@ -42,7 +43,7 @@ int run_command_line(int argc, char** argv) {
   } catch (const OutOfMemory& error) {
     return failed(error.what(), failed_status);
   } catch (const std::bad_alloc&) {
-    return failed("out of memory; give less data at a time, or a smaller model", failed_status);
+    return failed("out of memory; use fewer data at a time, or a smaller model", failed_status);
   } catch (const std::system_error& error) {
     const bool lacks_thread = error.code() == std::errc::resource_unavailable_try_again;
     return failed(lacks_thread ? "no thread can be started; raise the limits of memory and of "

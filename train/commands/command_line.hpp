@@ -11,15 +11,15 @@
 namespace tapestry {
 int run_command_line(int argc, char** argv);
 
-// What a command line asks for: a command with its arguments, or a text to print, which is its help
-// or the version. Throws InputError.
+// A parsed command line: a command with its arguments, or a text to print (help or the version).
+// Throws InputError.
 struct CommandLine {
   std::unique_ptr<Command> command{};
   std::string text{};
 };
 CommandLine parse_command_line(int argc, char** argv);
 
-// What a command declares, for the manual page.
+// An option or argument of a command, for the manual page.
 struct OptionDescription {
   std::string name{}, help{};  // "--threads"; of a positional one "RUN"
   bool positional = false, required = false, repeated = false;
@@ -31,5 +31,5 @@ struct CommandDescription {
 CommandDescription describe_command(const std::string& name);
 }  // namespace tapestry
 
-// The same, by the name that train/main.cpp looks for in the library that it loads.
+// Runs a command line. train/main.cpp looks up this name in the library that it loads.
 extern "C" int tapestry_main(int argc, char** argv);

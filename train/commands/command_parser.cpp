@@ -109,7 +109,7 @@ void Arguments::threads(std::int64_t& value) {
 
 namespace {
 
-// What the one command of a group does, or the second words of several.
+// Returns the help of a group: that of its only command, or the names of its commands.
 std::string group_help(const std::string& group) {
   std::vector<std::string> words, helps;
   for (const auto& [name, type] : command_registry()) {
@@ -176,7 +176,7 @@ std::string advice(const CLI::App& app, const std::vector<std::string>& extras) 
   return fmt::format("unexpected {}{}", extras.front(), did_you_mean(extras.front(), names));
 }
 
-// CLI11 would take a misspelt command for a missing one. `words` are what was typed behind `app`,
+// CLI11 would take a misspelled command for a missing one. `words` are what was typed behind `app`,
 // the program or a group of commands, of which `group` is the name and a space.
 void expect_command(const CLI::App& app, std::span<char*> words, const std::string& group = "") {
   const std::vector<const CLI::App*> known = app.get_subcommands({});
@@ -184,7 +184,7 @@ void expect_command(const CLI::App& app, std::span<char*> words, const std::stri
   std::vector<std::string> names;
   for (const CLI::App* command : known) names.push_back(group + command->get_name());
   const std::string first = words.empty() ? "" : words.front();
-  expect_input(!first.empty(), "which command? one of {}", fmt::join(names, ", "));
+  expect_input(!first.empty(), "COMMAND is required; expected one of {}", fmt::join(names, ", "));
   if (first.starts_with('-')) {
     expect_input(app.get_option_no_throw(first) != nullptr, "no option {}{}", first,
                  did_you_mean(first, {"--help", "--version"}));

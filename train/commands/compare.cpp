@@ -15,8 +15,8 @@ namespace {
 using Json = JsonValue;
 using Row = std::vector<std::string>;
 
-// Columns as wide as their widest cell; the first `texts` of them to the left, and, where `remarks`
-// says so, the last.
+// The alignment of columns: the first `texts` ones are aligned left, with `remarks` also the last
+// one, and all others right.
 struct TableStyle {
   std::size_t texts = 1;
   bool remarks = false;
@@ -40,7 +40,7 @@ void print_table(const std::vector<Row>& rows, const TableStyle& style = {}) {
 
 // --- runs ---
 
-// Figures, and how some of them were computed: "bleu_signature".
+// Returns the metrics, and how some of them were computed: "bleu_signature".
 Row columns_of(const std::vector<RunGroup>& groups) {
   std::vector<std::string> columns = measured_figures(groups);
   std::set<std::string> names(columns.begin() + 1, columns.end());
@@ -77,7 +77,7 @@ void print_runs(const std::vector<RunGroup>& groups) {
 
 // --- groups ---
 
-// So many that two digits of the spread are shown, and no more than that means anything.
+// Returns the number of decimals that shows two significant digits of the spread.
 int decimals_of(double spread) {
   if (!(spread > 0 && std::isfinite(spread))) return 4;
   return static_cast<int>(std::clamp(1 - std::floor(std::log10(spread)), 0.0, 12.0));
@@ -93,10 +93,10 @@ void print_notes(const std::vector<RunGroup>& groups) {
     std::string names;
     for (const ComparedRun& run : group.runs) names += (names.empty() ? "" : ", ") + run.folder;
     if (!group.is_folder && group.runs.size() > 1)
-      say("{}: {} runs that differ in their seed alone: {}\n", printable(group.name),
+      say("{}: {} runs that differ only in their seed: {}\n", printable(group.name),
           group.runs.size(), printable(names));
     for (const std::string& seed : group.left_out)
-      say("{}: left out, because it has not been evaluated yet\n", printable(seed));
+      say("{}: left out, because it has no evaluation yet\n", printable(seed));
     const auto step = [](const ComparedRun& run) { return run.evaluation["step"]; };
     if (std::ranges::adjacent_find(group.runs, std::not_equal_to(), step) != group.runs.end())
       say("{}: its runs were evaluated after different numbers of steps\n", printable(group.name));
@@ -114,7 +114,7 @@ Row estimate_row(const RunGroup& group, const std::vector<double>& values) {
 }
 
 void print_estimates(const std::vector<RunGroup>& groups) {
-  std::vector<Row> rows = {{"figure", "group", "n", "mean", "deviation", "95 % of the mean"}};
+  std::vector<Row> rows = {{"metric", "group", "n", "mean", "std", "95 % CI of the mean"}};
   for (const std::string& figure : measured_figures(groups))
     for (const RunGroup& group : groups) {
       const std::vector<double> values = group.values(figure);
@@ -128,7 +128,7 @@ void print_estimates(const std::vector<RunGroup>& groups) {
 
 // --- differences ---
 
-std::string verdict_text(const FigureDifference& difference, const std::string& numbers,
+std::string outcome_text(const FigureDifference& difference, const std::string& numbers,
                          MetricInfo::Better better) {
   const std::string name = outcome_name(difference.outcome);
   if (!difference.reason.empty()) return fmt::format("{}: {}", name, printable(difference.reason));
@@ -138,13 +138,13 @@ std::string verdict_text(const FigureDifference& difference, const std::string& 
   const bool is_better =
       better == (is_lower ? MetricInfo::Better::lower : MetricInfo::Better::higher);
   const char* worth = better == MetricInfo::Better::neither ? ""
-                      : is_better                           ? ", which is better"
-                                                            : ", which is worse";
-  return fmt::format("{}: {}{}", name, is_lower ? "lower" : "higher", worth);
+                      : is_better                           ? " (better)"
+                                                            : " (worse)";
+  return fmt::format("significantly {}{}", is_lower ? "lower" : "higher", worth);
 }
 
 constexpr const char* single_run_advice =
-    "how far the seeds of a single run differ is unknown: train with --seeds 3 or more";
+    "a single run does not show the spread between seeds: train with --seeds 3 or more";
 
 Row difference_row(const RunGroup& first, const RunGroup& other, const std::string& figure) {
   const std::optional<FigureDifference> difference = difference_of(first, other, figure);
@@ -158,7 +158,7 @@ Row difference_row(const RunGroup& first, const RunGroup& other, const std::stri
       difference->reason.empty() ? fmt::format("{:+.{}f}", difference->value, decimals) : "-",
       "-",
       "-",
-      verdict_text(*difference, numbers, metric_info(first.runs.front().task, figure).better)};
+      outcome_text(*difference, numbers, metric_info(first.runs.front().task, figure).better)};
   if (difference->margin) {
     row[3] = interval_text({.value = difference->value, .margin = *difference->margin}, decimals);
     row[4] = difference->is_paired ? "paired" : "Welch";
@@ -167,7 +167,7 @@ Row difference_row(const RunGroup& first, const RunGroup& other, const std::stri
 }
 
 void print_differences(const std::vector<RunGroup>& groups) {
-  std::vector<Row> rows = {{"figure", "group", "difference", "95 % of it", "test", "verdict"}};
+  std::vector<Row> rows = {{"metric", "group", "difference", "95 % CI", "t-test", "outcome"}};
   std::int64_t intervals = 0;
   const bool has_single =
       std::ranges::any_of(groups, [](const RunGroup& group) { return group.runs.size() == 1; });
@@ -181,17 +181,17 @@ void print_differences(const std::vector<RunGroup>& groups) {
   say("\ndifference from {}:\n", printable(groups.front().name));
   print_table(rows, {.texts = 2, .remarks = true});
   if (intervals > 1)
-    say("each of {} intervals is for one comparison: 1 in 20 says differs where nothing does\n",
+    say("{} intervals without a correction for multiple comparisons: 1 in 20 excludes 0 by "
+        "chance\n",
         intervals);
   if (has_single) say("{}\n", single_run_advice);
 }
 
-// Of single runs, which have no table of differences: the figures that stand side by side and say
-// nothing about each other, by the reason.
+// Prints which metrics of single runs, which have no table of differences, are not comparable.
 void print_not_comparable(const std::vector<RunGroup>& groups) {
   const RunGroup& first = groups.front();
   for (auto other = groups.begin() + 1; other != groups.end(); ++other) {
-    std::map<std::string, std::string> figures;  // by the reason
+    std::map<std::string, std::string> figures;  // metrics by reason
     for (const std::string& figure : measured_figures(groups))
       if (!first.values(figure).empty() && !other->values(figure).empty())
         if (const std::string reason = why_not_comparable(first, *other, figure); !reason.empty())
@@ -202,7 +202,7 @@ void print_not_comparable(const std::vector<RunGroup>& groups) {
   }
 }
 
-// A value of a config, cut where it is long.
+// Returns a value of a config, shortened to 40 characters.
 std::string cell_of(const std::string& value) {
   constexpr std::size_t most = 40;
   const std::string shown = printable(value.substr(0, 4 * most));
@@ -213,17 +213,17 @@ std::string cell_of(const std::string& value) {
   return shown.substr(0, end) + "...";
 }
 
-std::vector<Row> turned(const std::vector<Row>& rows) {
+std::vector<Row> transposed(const std::vector<Row>& rows) {
   std::vector<Row> columns(rows.front().size());
   for (const Row& row : rows)
     for (std::size_t i = 0; i < row.size(); ++i) columns[i].push_back(row[i]);
   return columns;
 }
 
-// A row a key, a column a group; of many groups the other way round, where that is narrower.
+// Prints one row per key and one column per group, or the transposed table of many groups.
 void print_settings(const std::vector<RunGroup>& groups) {
   const std::vector<SettingDifference> differences = settings_that_differ(groups);
-  say("\nwhat differs in their configs:{}\n", differences.empty() ? " nothing" : "");
+  say("\nsettings that differ:{}\n", differences.empty() ? " none" : "");
   if (differences.empty()) return;
   std::vector<Row> rows = {{""}};
   for (const RunGroup& group : groups) rows.front().push_back(printable(group.name));
@@ -231,15 +231,15 @@ void print_settings(const std::vector<RunGroup>& groups) {
     rows.push_back({difference.name});
     for (const std::string& value : difference.values) rows.back().push_back(cell_of(value));
   }
-  if (groups.size() > std::max<std::size_t>(3, differences.size())) rows = turned(rows);
+  if (groups.size() > std::max<std::size_t>(3, differences.size())) rows = transposed(rows);
   print_table(rows, {.texts = rows.front().size()});
 }
 
 class Compare final : public Command {
  public:
   void declare(Arguments& arguments) override {
-    arguments.places("RUN", runs_, "folders of runs, or of the seeds of one");
-    arguments.flag("--groups", groups_alone_, "print only groups of seeds, not the single runs");
+    arguments.places("RUN", runs_, "folders of runs, or of runs with several seeds");
+    arguments.flag("--groups", groups_alone_, "print only the groups of runs, not the single runs");
     arguments.flag(
         "--json", json_,
         "print one JSON object per run; with --groups, one per group and per comparison");
@@ -277,7 +277,7 @@ class Compare final : public Command {
 
 const RegisterCommand<Compare> compare_command("compare",
                                                "compare the metrics of runs, and test whether they "
-                                               "differ by more than the spread between seeds");
+                                               "differ significantly");
 
 }  // namespace
 }  // namespace tapestry

@@ -11,6 +11,21 @@ void add_interval(const Confidence& confidence, Json& to) {
   to["degrees"] = confidence.degrees;
 }
 
+// Returns the value of "verdict", which scripts read and which therefore never changes.
+const char* verdict_of(FigureDifference::Outcome outcome) {
+  using enum FigureDifference::Outcome;
+  switch (outcome) {
+    case no_significant_difference:
+      return "cannot be told apart";
+    case no_spread:
+      return "no spread to judge by";
+    case one_run:
+      return "seeds unknown";
+    default:
+      return outcome_name(outcome);
+  }
+}
+
 Json json_of(const Estimate& estimate) {
   Json object{{"n", estimate.n}, {"mean", estimate.mean}};
   if (estimate.n > 1) object["deviation"] = estimate.deviation;
@@ -19,9 +34,9 @@ Json json_of(const Estimate& estimate) {
 }
 
 Json json_of(const FigureDifference& difference) {
-  if (!difference.reason.empty())
-    return {{"verdict", outcome_name(difference.outcome)}, {"reason", difference.reason}};
-  Json object{{"difference", difference.value}, {"verdict", outcome_name(difference.outcome)}};
+  const char* verdict = verdict_of(difference.outcome);
+  if (!difference.reason.empty()) return {{"verdict", verdict}, {"reason", difference.reason}};
+  Json object{{"difference", difference.value}, {"verdict", verdict}};
   if (!difference.margin) return object;
   object["test"] = difference.is_paired ? "paired" : "Welch";
   add_interval({difference.value, *difference.margin, difference.degrees}, object);

@@ -5,7 +5,7 @@
 #include "data/json.hpp"
 #include "train/tools/report/comparison.hpp"
 
-// What `compare --json` prints, an object a line.
+// The output of `compare --json`, one object per line.
 namespace tapestry {
 
 // {"run": …, "parameters": …} and the run's last evaluation.

@@ -10,16 +10,19 @@ class ShowConfig final : public Command {
   void declare(Arguments& arguments) override {
     arguments.config(config_);
     arguments.overrides(overrides_);
+    arguments.flag("--json", json_, "print one JSON object with the type and range of every key");
   }
 
   int run() override {
-    say("{}", load_config(config_, overrides_).explain());
+    const Config config = load_config(config_, overrides_);
+    say("{}", json_ ? config.json() + "\n" : config.explain());
     return 0;
   }
 
  private:
   std::string config_;
   std::vector<std::string> overrides_;
+  bool json_ = false;
 };
 
 const RegisterCommand<ShowConfig> config_command(

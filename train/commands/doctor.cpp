@@ -29,20 +29,25 @@ struct Examined {
   };
   Word word() const {
     if (result.fault) return {"FAIL", "fault"};
-    if (result.skipped) return {"-", "skipped"};
+    if (result.skipped) return {"skip", "skipped"};
     if (!result.warnings.empty()) return {"warn", "warning"};
     return {"ok", "ok"};
   }
 };
 
+// Prints a line that continues a check.
+void print_detail(const std::string& name, const std::string& text) {
+  say("      {:<16}         {}\n", name, text);
+}
+
 void print(const Examined& examined) {
   const CheckResult& result = examined.result;
-  say("{:<5} {:<16} {}  {:.1f} s\n", examined.word().shown, examined.check.name,
-      result.fault ? result.fault->found : result.said, examined.seconds);
-  for (const std::string& warning : result.warnings) say("      {:<16} {}\n", "", warning);
+  say("{:<5} {:<16} {:>5.1f} s  {}\n", examined.word().shown, examined.check.name, examined.seconds,
+      result.fault ? result.fault->found : result.said);
+  for (const std::string& warning : result.warnings) print_detail("", warning);
   if (result.fault) {
-    say("      {:<16} {}\n", "likely cause", result.fault->cause);
-    say("      {:<16} {}\n", "what to do", result.fault->advice);
+    print_detail("likely cause", result.fault->cause);
+    print_detail("what to do", result.fault->advice);
   }
   std::fflush(stdout);  // the next check may take a minute
 }
@@ -65,14 +70,18 @@ class Doctor final : public Command {
  public:
   void declare(Arguments& arguments) override {
     given_.declare(arguments);
-    arguments.option("--out", out_, "folder for the figure of the learning rates (default: none)");
+    arguments.option("--out", out_,
+                     "folder for a figure of the loss by learning rate (default: none)");
     arguments.option("--skip", skipped_, "CHECK",
                      fmt::format("skip a check: one of {}", fmt::join(check_names(), ", ")));
     arguments.flag("--json", json_, "print one JSON object");
   }
 
   int run() override try {
-    for (const std::string& name : skipped_) expect_check(name);
+    for (std::string& name : skipped_) {
+      expect_check(name);
+      name = current_name(name);
+    }
     const ConfigWith config_with = [this](const std::vector<std::string>& changes) {
       return given_.read(changes);
     };
@@ -99,6 +108,11 @@ class Doctor final : public Command {
     return *std::ranges::find(doctor_checks(), name, &DoctorCheck::name);
   }
 
+  // Returns the name of a check that an earlier version spelled differently.
+  static std::string current_name(const std::string& name) {
+    return name == "neighbours" ? "neighbors" : name;
+  }
+
   static std::vector<std::string> check_names() {
     std::vector<std::string> names;
     for (const DoctorCheck& check : doctor_checks()) names.push_back(check.name);
@@ -107,7 +121,7 @@ class Doctor final : public Command {
 
   static void expect_check(const std::string& name) {
     const std::vector<std::string> known = check_names();
-    expect_input(std::ranges::count(known, name) > 0,
+    expect_input(std::ranges::count(known, current_name(name)) > 0,
                  "--skip {}: no such check{}; expected one of {}", name,
                  did_you_mean(name, known, "\""), fmt::join(known, ", "));
   }
@@ -115,7 +129,8 @@ class Doctor final : public Command {
   // Throws InputError if the folder cannot be written to, before the checks take minutes.
   static void expect_folder(const std::string& path) try {
     make_folder(path);
-    expect_input(::access(path.c_str(), W_OK) == 0, "--out {}: cannot be written to", path);
+    expect_input(::access(path.c_str(), W_OK) == 0,
+                 "--out {}: the folder is not writable; give another one", path);
   } catch (const FileError& error) {
     throw InputError(fmt::format("--out {}", error.what()));
   }
@@ -127,7 +142,7 @@ class Doctor final : public Command {
   // Runs the checks up to the first fault.
   void run_checks(TrainingUnderTest& under_test) {
     if (!json_ && !under_test.remark().empty())
-      say("steps are slow on this machine: examined with {}\n", under_test.remark());
+      say("steps are slow on this machine: the checks use {}\n", under_test.remark());
     for (const DoctorCheck& check : doctor_checks()) {
       if (is_skipped(check.name)) continue;
       const double start_s = now_s();
@@ -157,7 +172,7 @@ class Doctor final : public Command {
     for (const Format format : formats_of(figure)) {
       const std::string path = fmt::format("{}/{}{}", out_, name, ending_of(format));
       write_bytes(path, render(figure, format));
-      if (!json_) say("      {:<16} {}\n", "figure", printable(path));
+      if (!json_) print_detail("figure", printable(path));
     }
   }
 

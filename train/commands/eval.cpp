@@ -29,9 +29,9 @@ class Eval final : public Command {
     use_machine_as(trained.config);
     const double start_s = now_s();
     const Dataset* test = test_ ? trained.task->test_data() : nullptr;
-    expect_input(test || !test_,
-                 "--test: this task has no test split; leave out --test to evaluate on the "
-                 "validation split");
+    expect_input(
+        test || !test_,
+        "--test: this task has no test split; without --test the validation split is evaluated");
     const Dataset& data = test ? *test : trained.task->validation_data();
     const Metrics metrics = evaluate(*trained.task, data, trained.config);
     Ranks alone;
@@ -48,7 +48,7 @@ class Eval final : public Command {
                                              checksums_of(tensors_of(trained.task->model(), {}))}}}
                       .json());
     else
-      say("step {}{}: {}\n", trained.state.step, test ? ", test" : "",
+      say("step {}  {}: {}\n", trained.state.step, test ? "test" : "validation",
           show(metrics, trained.task->signatures()));
     return 0;
   }

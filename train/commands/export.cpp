@@ -50,8 +50,8 @@ void write_weights(const TrainedModel& trained, const std::string& out, const st
 }
 
 struct ExportFormat {
-  std::string name, place;          // what --out names
-  std::vector<std::string> dtypes;  // of the weights
+  std::string name, place;          // name of the format, and what --out names
+  std::vector<std::string> dtypes;  // number formats of the weights
   bool keeps_adapters;              // apart from the weights
   void (*write)(const TrainedModel& trained, const std::string& out, const std::string& dtype);
 };
@@ -70,25 +70,24 @@ class Export final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.run(run_);
-    arguments.option(
-        "--format", format_,
-        "huggingface (default), a folder; gguf, a file for llama.cpp; onnx, a file, or a "
-        "folder if the model has two parts; peft, a folder of only the adapters; or "
-        "safetensors, a file of only the weights");
+    arguments.option("--format", format_,
+                     "format: huggingface (default; a folder), gguf (a file for llama.cpp), onnx "
+                     "(a file, or a folder for an encoder-decoder), peft (a folder with only the "
+                     "adapters) or safetensors (a file with only the weights)");
     arguments.option(
         "--dtype", dtype_,
         "number format of the weights: float32 (default) or bfloat16; with gguf float32, "
         "float16 or q8_0; with onnx float32");
     arguments.adapter(adapter_);
-    arguments.flag("--merge", merges_, "add the adapters to the weights first");
-    arguments.option("--out", out_, "the folder or file to write");
+    arguments.flag("--merge", merges_, "add the adapters to the weights before the export");
+    arguments.option("--out", out_, "folder or file to write");
   }
 
   int run() override {
     const ExportFormat& format = chosen();
     TrainedModel trained = load_trained_with(adapter_, run_, {}, false);
     Module& model = trained.task->model();
-    expect_input(has_adapters(model) || !merges_, "--merge: {} has no adapters; leave it out",
+    expect_input(has_adapters(model) || !merges_, "--merge: {} has no adapters; leave out --merge",
                  printable(run_));
     if (merges_) {
       merge_adapters(model);
@@ -114,12 +113,12 @@ class Export final : public Command {
                  "--dtype: {}: expected one of {} with --format {}", printable(dtype_),
                  fmt::join(format->dtypes, ", "), format->name);
     expect_input(!merges_ || !format->keeps_adapters,
-                 "--merge: --format {} writes only adapters; leave out one of the two",
+                 "--merge: cannot be combined with --format {}, which writes only adapters",
                  format->name);
-    expect_input(!out_.empty(), "--out: name the {} to write", format->place);
+    expect_input(!out_.empty(), "--out is required: the {} to write", format->place);
     for (const std::filesystem::path file : Run("").files())
       expect_input(std::filesystem::path(out_).filename() != file.filename(),
-                   "--out {}: a run has a file of this name; give another one", printable(out_));
+                   "--out {}: is the name of a file of runs; give another name", printable(out_));
     return *format;
   }
 

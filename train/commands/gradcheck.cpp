@@ -38,8 +38,7 @@ void print_lines(const std::vector<GradcheckResult>& results, bool passed) {
         result.held > 0 ? fmt::format(", {} held", result.held) : "");
   }
   if (any_held)
-    say("held: elements of relu or max that a step would move across their kink; they stayed on "
-        "their side\n");
+    say("held: number of elements of relu or max that were held on their side of the kink\n");
   say("{} parameter arrays: {}\n", results.size(),
       passed ? "every gradient is right" : "some gradients are wrong");
 }

@@ -19,11 +19,11 @@ class Import final : public Command {
   void declare(Arguments& arguments) override {
     arguments.place(
         "MODEL", model_,
-        "a folder of config.json, model.safetensors and tokenizer.json, or a GGUF file");
+        "a folder with config.json, model.safetensors and tokenizer.json, or a GGUF file");
     arguments.option("--base", base_,
-                     "the run that the adapter is for, if MODEL is an adapter that peft saved");
+                     "run with the base model, if MODEL is an adapter in peft format");
     arguments.overrides(overrides_);
-    arguments.option("--out", out_, "the folder of the new run; default: runs/<name>");
+    arguments.option("--out", out_, "folder of the new run (default: runs/<name>)");
   }
 
   int run() override {
@@ -62,7 +62,7 @@ class Import final : public Command {
 };
 
 const RegisterCommand<Import> import_command(
-    "import", "make a run from a model of Hugging Face's transformers or llama.cpp");
+    "import", "create a run from a model of Hugging Face's transformers or llama.cpp");
 
 }  // namespace
 }  // namespace tapestry

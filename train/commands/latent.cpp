@@ -13,8 +13,9 @@ class ShowLatent final : public Command {
   void declare(Arguments& arguments) override {
     arguments.run(run_);
     arguments.overrides(overrides_);
-    arguments.option("--out", out_,
-                     "a .csv, .png or .svg, or NAME of all three; by default RUN/latent");
+    arguments.option(
+        "--out", out_,
+        "file to write: NAME.csv, NAME.png, NAME.svg, or NAME for all three (default: RUN/latent)");
   }
 
   int run() override {

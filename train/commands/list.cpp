@@ -1,3 +1,4 @@
+#include "data/json.hpp"
 #include "train/commands/command.hpp"
 #include "train/config/config_document.hpp"
 #include "train/config/keys.hpp"
@@ -7,25 +8,51 @@
 namespace tapestry {
 namespace {
 
+void print(const std::string& name, std::size_t width, const std::string& description,
+           const Config& config) {
+  say("{:<{}}  {}\n", name, width, description);
+  const std::string& data = config[key::expected_data];
+  if (!config[key::expected_metric].empty())
+    say("{:<{}}  expected: {} {} ({}{}{})\n", "", width, config[key::expected_metric],
+        config[key::expected_value], data, data.empty() ? "" : ": ", config[key::expected_source]);
+}
+
+JsonValue json_of(const std::string& name, const std::string& description, const Config& config) {
+  JsonValue json{{"name", name},
+                 {"task", config[key::task]},
+                 {"description", description},
+                 {"expected", JsonValue()}};
+  if (!config[key::expected_metric].empty())
+    json["expected"] = {{"metric", config[key::expected_metric]},
+                        {"value", config[key::expected_value]},
+                        {"data", config[key::expected_data]},
+                        {"source", config[key::expected_source]}};
+  return json;
+}
+
 class List final : public Command {
  public:
-  void declare(Arguments&) override {}
+  void declare(Arguments& arguments) override {
+    arguments.flag("--json", json_, "print one JSON object per config");
+  }
 
   int run() override {
     std::size_t width = 0;
     for (const auto& [name, text] : shipped_configs()) width = std::max(width, name.size());
     for (const auto& [name, text] : shipped_configs()) {
       const Config config = parse_config(text, name, {});
-      const std::string first = text.substr(0, text.find('\n'));
-      say("{:<{}}  {}\n", name, width, first.substr(first.find_first_not_of("# ")));
-      const std::string& metric = config[key::expected_metric];
-      if (metric.empty()) continue;
-      const std::string& data = config[key::expected_data];
-      say("{:<{}}  {} {} ({}{}{})\n", "", width, metric, config[key::expected_value], data,
-          data.empty() ? "" : ": ", config[key::expected_source]);
+      const std::size_t begin = text.find_first_not_of("# ");
+      const std::string description = text.substr(begin, text.find('\n') - begin);
+      if (json_)
+        say("{}\n", json_of(name, description, config).dump());
+      else
+        print(name, width, description, config);
     }
     return 0;
   }
+
+ private:
+  bool json_ = false;
 };
 
 const RegisterCommand<List> list_command("list",

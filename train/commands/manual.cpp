@@ -76,7 +76,8 @@ tapestry sample runs/notes --prompt "The " --tokens 500 --temperature 0.8
 .fi
 )";
 
-// As roff takes it: a hyphen that is typed, and no line that begins with a control character.
+// Returns the text escaped for roff: hyphens as typed, and no line that begins with a control
+// character.
 std::string escaped(const std::string& text) {
   std::string safe;
   for (const char c : text) safe += c == '-' ? "\\-" : c == '\\' ? "\\e" : std::string(1, c);

@@ -34,8 +34,9 @@ void expect_ending(const std::string& out, const std::vector<std::string>& endin
   const std::string ending = fs::path(out).extension().string();
   expect_input(ending.size() < 2 || !std::isalpha(static_cast<unsigned char>(ending[1])) ||
                    std::ranges::count(endings, ending) > 0,
-               "--out {}: no {} can be drawn; end the name in {}, or in nothing", out, ending,
-               fmt::join(endings, " or "));
+               "--out {}: {} is not a supported format; expected a name that ends in {}, or "
+               "without an ending",
+               out, ending, fmt::join(endings, " or "));
 }
 
 // The files that `out` names, all of them drawn before the first is written.
@@ -95,7 +96,8 @@ void expect_text_file(const std::string& out) {
   const std::string ending = fs::path(out).extension().string();
   for (const char* of_pictures : {".png", ".svg", ".pdf", ".jpg", ".jpeg", ".gif"})
     expect_input(ending != of_pictures,
-                 "--out {}: the samples of this run are text, not a picture; end the name in .txt",
+                 "--out {}: the samples of this run are text, not a picture; expected a name that "
+                 "ends in .txt",
                  out);
 }
 

@@ -18,16 +18,16 @@ void write_bytes(const std::string& path, const std::string& bytes);
 // Pictures are PNG alone: `out` itself.
 void write_figure(const std::string& out, const Figure& figure);
 
-// The same with .csv as a third ending.
+// Writes a figure and also its values, as .csv.
 void write_table_and_figure(const std::string& out, const std::string& csv, const Figure& figure);
 
 // InputError where --out is named as a picture, but what it is to hold is a text.
 void expect_text_file(const std::string& out);
 
-// Where what a command shows goes that no --out names: into the run's folder; of a checkpoint,
-// here.
+// Returns the default path of an output: in the run's folder, or in the current folder for a
+// checkpoint.
 std::string in_run(const std::string& run, const std::string& name);
-// The same of a figure, whose files end in what it can be drawn as.
+// Returns the default path of a figure, without the endings of its files.
 std::string in_run(const std::string& run, const std::string& name, const Figure& figure);
 
 // Shows a text as it comes. A carriage return waits for what follows: they may end a line.

@@ -53,7 +53,7 @@ void print_json(const std::string& run, const Replay& replay) {
   say("{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-// "-1.234e+00  2.345e+00  3.456e-01", and what is not finite.
+// Returns "min max mean", and the numbers of values that are NaN or infinite.
 std::string columns_of(const ValueRange& range) {
   if (range.count() == 0) return fmt::format("{:>32}", "-");
   std::string text = fmt::format("{:>10} {:>10} {:>10}", "-", "-", "-");
@@ -76,7 +76,8 @@ void print_head(const std::string& name, std::size_t width, const std::string& l
 }
 
 void print_ops(const std::vector<ReplayedOp>& ops) {
-  say("\nthe loss's ops give its sum over the step's targets; the loss above is their mean\n");
+  say("\nThe ops below compute the sum of the loss over the targets; the loss above is the "
+      "mean.\n");
   std::vector<std::string> names;
   std::size_t width = 0;
   for (const ReplayedOp& op : ops) {
@@ -84,7 +85,7 @@ void print_ops(const std::vector<ReplayedOp>& ops) {
                                 op.calls == 1 ? "" : fmt::format(" ×{}", op.calls)));
     width = std::max(width, names.back().size());
   }
-  print_head("outputs, as they were computed", width, "min");
+  print_head("outputs in the order of computation", width, "min");
   for (std::size_t i = 0; i < ops.size(); ++i)
     print_row(names[i], width, ops[i].outputs, ops[i].gradients);
 }
@@ -93,7 +94,7 @@ void print_parameters(const std::vector<ReplayedParameter>& parameters) {
   std::size_t width = 0;
   for (const ReplayedParameter& parameter : parameters)
     width = std::max(width, parameter.name.size());
-  print_head("parameters, before the step", width, "min");
+  print_head("parameters before the update", width, "min");
   for (const ReplayedParameter& parameter : parameters)
     print_row(parameter.name, width, parameter.values, parameter.gradients);
 }
@@ -112,7 +113,7 @@ void print(const std::string& run, const Replay& replay) {
     else
       say("{:>8}: {}{}\n", example.index, example.shown,
           example.text.empty() ? "" : fmt::format("  {:?}", example.text));
-  if (!others.empty()) say("     and: {}\n", fmt::join(others, " "));
+  if (!others.empty()) say("    more: {}\n", fmt::join(others, " "));
   print_ops(replay.ops);
   print_parameters(replay.parameters);
 }
@@ -121,14 +122,14 @@ class ReplayStep final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.place("RUN", run_, "a run's folder");
-    arguments.option("--step", step_, "the step to look at, from 1 on", {.low = 1});
+    arguments.option("--step", step_, "number of the step to print, from 1", {.low = 1});
     arguments.overrides(overrides_);
     arguments.threads(threads_);
     arguments.flag("--json", json_, "print one JSON object");
   }
 
   int run() override {
-    expect_input(step_ > 0, "--step: missing; give a step from 1 on");
+    expect_input(step_ > 0, "--step is required; expected the number of a step, from 1");
     if (threads_ > 0) overrides_.push_back(fmt::format("{}={}", key::threads.name, threads_));
     const Replay replayed = replay(Run(run_), step_, overrides_);
     if (json_)
@@ -146,7 +147,8 @@ class ReplayStep final : public Command {
 };
 
 const RegisterCommand<ReplayStep> replay_command(
-    "replay", "train up to a step of a run again, and look into it");
+    "replay",
+    "train a run again up to a step, and print the step's examples, outputs and gradients");
 
 }  // namespace
 }  // namespace tapestry

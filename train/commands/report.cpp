@@ -10,8 +10,9 @@ namespace {
 class Report final : public Command {
  public:
   void declare(Arguments& arguments) override {
-    arguments.places("RUN", runs_, "folders of runs, or of the seeds of one");
-    arguments.option("--out", out_, "the page; by default RUN/report.html of the first");
+    arguments.places("RUN", runs_, "folders of runs, or of runs with several seeds");
+    arguments.option("--out", out_,
+                     "page to write (default: report.html in the folder of the first run)");
   }
 
   int run() override {

@@ -18,8 +18,7 @@ class ShowSamples final : public Command {
     arguments.overrides(overrides_);
     arguments.option(
         "--out", out_,
-        "the file to write: a text; for a figure a .png, .svg or .csv, or NAME without "
-        "ending for all of them");
+        "file to write: a text, or for a figure NAME.png, NAME.svg, NAME.csv, or NAME for all");
   }
 
   int run() override {

@@ -15,7 +15,7 @@ class DecodeTokens final : public Command {
     arguments.place("FILE", file_, "a file with a JSON list of tokens per line, plain or gzip");
     arguments.option("--tokenizer", tokenizer_, "a tokenizer.json of byte-level BPE");
     arguments.flag("--json", json_, "write each text as a JSON string");
-    arguments.option("--out", out_, "the file to write; default: standard output");
+    arguments.option("--out", out_, "file to write (default: standard output)");
   }
 
   int run() override {

@@ -15,7 +15,7 @@ namespace tapestry {
 namespace {
 
 // Returns the places of the tokens that are trained on.
-std::vector<std::size_t> learnt_places(const EncodedConversation& conversation) {
+std::vector<std::size_t> learned_places(const EncodedConversation& conversation) {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < conversation.learned.size(); ++i)
     if (conversation.learned[i]) places.push_back(i);
@@ -25,18 +25,19 @@ std::vector<std::size_t> learnt_places(const EncodedConversation& conversation) 
 class EncodeText final : public Command {
  public:
   void declare(Arguments& arguments) override {
-    arguments.place("FILE", file_, "a file with a text per line, plain or gzip");
+    arguments.place("FILE", file_, "a file with one text per line, plain or gzip");
     arguments.option("--tokenizer", tokenizer_, "a tokenizer.json of byte-level BPE");
     arguments.flag("--json", json_, "each line of FILE is a JSON string");
     arguments.flag("--added", options_.added_tokens, "find special tokens by their names");
     arguments.flag("--template", options_.with_template,
                    "add the tokenizer's first and last tokens");
     arguments.flag("--conversations", conversations_,
-                   "FILE has conversations as JSONL; write the tokens of each, and the "
-                   "places of tokens that are trained on");
-    arguments.option("--chat-template", chat_template_,
-                     "chatml, llama3 or a text; default: the template beside the tokenizer");
-    arguments.option("--out", out_, "the file to write; default: standard output");
+                   "FILE has conversations as JSONL; write the tokens of each, and the positions "
+                   "of the tokens that are training targets");
+    arguments.option(
+        "--chat-template", chat_template_,
+        "chat template: chatml, llama3 or a text (default: the one in the tokenizer's folder)");
+    arguments.option("--out", out_, "file to write (default: standard output)");
   }
 
   int run() override {
@@ -44,7 +45,7 @@ class EncodeText final : public Command {
     expect_not_an_input(out_, {file_, tokenizer_});
     const BytePairTokenizer tokenizer = BytePairTokenizer::load(tokenizer_);
     if (conversations_) return encode_all_conversations(tokenizer);
-    expect_input(chat_template_.empty(), "--chat-template is of --conversations");
+    expect_input(chat_template_.empty(), "--chat-template: requires --conversations");
     write_each_line(file_, out_, [&](std::string_view line, int number) {
       const std::string text = json_ ? string_of(line, number) : std::string(line);
       return fmt::format("[{}]", fmt::join(tokenizer.encode(text, options_), ","));
@@ -55,7 +56,7 @@ class EncodeText final : public Command {
  private:
   int encode_all_conversations(const BytePairTokenizer& tokenizer) const {
     expect_input(!json_ && !options_.added_tokens && !options_.with_template,
-                 "--conversations goes without --json, --added and --template");
+                 "--conversations: cannot be combined with --json, --added and --template");
     const ChatEncoder encoder(tokenizer, template_of_conversations(), end_of_text_of(tokenizer));
     std::string lines;
     const ConversationList list = load_conversations(file_);
@@ -63,7 +64,7 @@ class EncodeText final : public Command {
         const EncodedConversation encoded = encoder.encode(conversation.messages);
         lines +=
             fmt::format("{{\"tokens\":[{}],\"learnt\":[{}]}}\n", fmt::join(encoded.tokens, ","),
-                        fmt::join(learnt_places(encoded), ","));
+                        fmt::join(learned_places(encoded), ","));
       } catch (const InputError& error) {
         throw InputError(fmt::format("{}: line {}: {}", file_, conversation.line, error.what()));
       }
@@ -77,7 +78,7 @@ class EncodeText final : public Command {
   ChatTemplate template_of_conversations() const {
     if (!chat_template_.empty()) return read_chat_template(chat_template_);
     const std::optional<ChatTemplate> own = chat_template_beside(tokenizer_);
-    expect_input(own.has_value(), "{}: no chat template lies beside it; give --chat-template",
+    expect_input(own.has_value(), "{}: the folder has no chat template; give --chat-template",
                  tokenizer_);
     return *own;
   }

@@ -36,8 +36,8 @@ class TrainTokenizer final : public Command {
     arguments.option("--pieces", pieces_,
                      "pre-tokenization: the pieces of gpt2, smollm2, llama3 or qwen2");
     arguments.option("--special", special_, "NAME",
-                     "a special token; default: <pad>, <bos>, <eos> and <unk>, for translation");
-    arguments.option("--out", out_, "the file to write");
+                     "special token (default: <pad>, <bos>, <eos> and <unk>, for translation)");
+    arguments.option("--out", out_, "file to write");
   }
 
   int run() override {

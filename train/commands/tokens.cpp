@@ -34,14 +34,13 @@ class MakeTokens final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.places("FILE", files_, "texts, plain or gzip; folders of *.txt; patterns of names");
-    arguments.option("--tokenizer", tokenizer_, "the tokenizer.json that encodes the texts");
-    arguments.option("--out", out_, "the new folder with the shards");
-    arguments.option(
-        "--documents", documents_,
-        "what a document is: whole (files), lines (that are not empty) or separator (the text "
-        "between names of the end-of-text token)");
+    arguments.option("--tokenizer", tokenizer_, "tokenizer.json that encodes the texts");
+    arguments.option("--out", out_, "folder to create for the shards");
+    arguments.option("--documents", documents_,
+                     "documents: whole (files), lines (that are not empty) or separator (texts "
+                     "between names of the end-of-text token)");
     arguments.option("--end-of-text", end_of_text_,
-                     "the token that ends a document; default: the tokenizer's usual one");
+                     "token that ends a document (default: the tokenizer's end-of-text token)");
     arguments.flag("--verify", verify_, "compare folders of shards with their checksums");
     arguments.threads(threads_);
   }
@@ -49,10 +48,10 @@ class MakeTokens final : public Command {
   int run() override {
     if (threads_ > 0) set_num_threads(static_cast<int>(threads_));
     if (verify_) return verify();
-    expect_input(!tokenizer_.empty(),
-                 "--tokenizer is required: a tokenizer.json, such as `tapestry "
-                 "tokenizer train` makes");
-    expect_input(!out_.empty(), "--out is required: the folder to make");
+    expect_input(
+        !tokenizer_.empty(),
+        "--tokenizer is required: a tokenizer.json; `tapestry tokenizer train` creates one");
+    expect_input(!out_.empty(), "--out is required: the folder to create");
     make();
     return 0;
   }
@@ -62,8 +61,7 @@ class MakeTokens final : public Command {
     for (const std::string& folder : files_) {
       const TokenShards shards(folder);
       shards.verify();
-      say("{}: {}, as they were written\n", printable(folder),
-          described(shards.counts(), shards.shards()));
+      say("{}: {}, not damaged\n", printable(folder), described(shards.counts(), shards.shards()));
     }
     return 0;
   }
@@ -81,7 +79,7 @@ class MakeTokens final : public Command {
       throw InputError(fmt::format("--end-of-text {}: {}", end_of_text_, error.what()));
     }
     expect_input(found.has_value(),
-                 "{}: no end-of-text token is among its added tokens; name one with --end-of-text",
+                 "{}: the added tokens contain no end-of-text token; give one with --end-of-text",
                  tokenizer_);
     return *found;
   }

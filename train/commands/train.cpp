@@ -32,7 +32,7 @@ void compare_with_expected(const Config& config, const ConfigSettings& written,
   if (metric.empty()) return;
   const auto reached = metrics.find(metric);
   if (reached == metrics.end())
-    say("expected.metric = \"{}\": the evaluation has no metric of that name\n", metric);
+    say("expected.metric = \"{}\": the evaluation has no such metric\n", metric);
   else if (const std::string why = why_not_expected(config.settings(), written); !why.empty())
     say("{}: {:.4f} reached; not compared with expected.value: {}\n", metric, reached->second,
         printable(why));
@@ -56,8 +56,8 @@ std::vector<SeedRun> seed_runs(const Run& runs, const Config& config,
   config.expect(first <= std::numeric_limits<std::int64_t>::max() - seeds, key::seed,
                 "must be at most {} with --seeds {}",
                 std::numeric_limits<std::int64_t>::max() - seeds, seeds);
-  expect_input(!fs::exists(runs.metrics()), "{}: holds a run of one seed; give another --out",
-               runs.folder());
+  expect_input(!fs::exists(runs.metrics()),
+               "{}: already contains a run of one seed; give another --out", runs.folder());
   std::vector<SeedRun> all;
   for (std::int64_t seed = first; seed < first + seeds; ++seed) {
     SeedRun one{Run(fmt::format("{}/seed-{}", runs.folder(), seed)), config, options};
@@ -100,20 +100,18 @@ class Train final : public Command {
   // Takes a run's folder that --resume is to continue for its config and --out.
   void resume_folder() {
     std::error_code unseen;
-    if (shipped_configs().contains(given_.config) || !fs::is_directory(given_.config, unseen))
-      return;
+    if (is_shipped(given_.config) || !fs::is_directory(given_.config, unseen)) return;
     const Run run(different_folders({given_.config}).front());
+    expect_input(seed_folders(run.folder()).empty(),
+                 "{}: contains runs of several seeds; give their config, and --out {}",
+                 run.folder(), shell_word(run.folder()));
+    if (!fs::exists(run.config(), unseen)) return;  // the folder is not a run
     expect_input(
-        seed_folders(run.folder()).empty(),
-        "{}: holds runs of several seeds; give the config that they began with, and --out {}",
-        run.folder(), shell_word(run.folder()));
-    if (!fs::exists(run.config(), unseen)) return;  // not a run
-    expect_input(options_.resume,
-                 "{}: is a run's folder: add --resume to resume this run, or give {} to begin a "
-                 "new one",
-                 run.folder(), run.config());
+        options_.resume,
+        "{}: is the folder of a run; add --resume to resume it, or give {} to start a new run",
+        run.folder(), run.config());
     expect_input(out_.empty() || fs::equivalent(out_, run.folder(), unseen),
-                 "--out {}: is another folder than {}, the run to resume; leave --out out", out_,
+                 "--out {}: differs from {}, the run to resume; leave out --out", out_,
                  run.folder());
     given_.config = run.config();
     out_ = run.folder();
@@ -158,7 +156,7 @@ class Train final : public Command {
   std::string folder(const Config& config, Ranks& ranks) const {
     if (!out_.empty()) return out_;
     std::string found;
-    ranks.agree("looking for the run", [&] {
+    ranks.agree("choosing the run folder", [&] {
       if (ranks.rank() == 0) found = Run::default_folder(config[key::name], options_.resume);
     });
     return ranks.gather(found, "the run's folder").front();
@@ -208,7 +206,7 @@ class Train final : public Command {
     ranks.agree("opening the runs", [&] { seeds = seed_runs(runs, config, options_, seeds_); });
     std::vector<Metrics> reached;
     for (const SeedRun& one : seeds) {
-      ranks.agree("looking for the runs", [&] {
+      ranks.agree("checking the run folders", [&] {
         if (lock) lock->expect_in_place();
       });
       const std::int64_t seed = one.config[key::seed];

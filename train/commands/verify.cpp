@@ -15,19 +15,20 @@ namespace {
 
 using Json = JsonValue;
 
-constexpr std::size_t most_named = 8;  // of tensors that differ, in a line
+constexpr std::size_t most_named = 8;  // tensors that differ, in one line
 
 std::string counted(std::int64_t count, const std::string& one) {
   return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
 }
 
+// Returns what computed a session: version, instruction level, processor, threads and ranks.
 std::string maker(const Session& session) {
   return fmt::format("tapestry {}, {}, {}, {}, {}", printable_beginning(session.version),
                      printable_beginning(session.backends), printable_beginning(session.processor),
                      counted(session.threads, "thread"), counted(session.ranks, "rank"));
 }
 
-// What a resumed session had otherwise than the one before it.
+// Returns the settings that a resumed session changed, or "".
 std::string changed_at(const Session& session) {
   if (!session.changed || session.changed->empty()) return "";
   return fmt::format(", from step {} on with {}", session.from_step,
@@ -44,11 +45,10 @@ std::string names_of(const std::vector<std::string>& names) {
 }
 
 std::string compared(const VerifyResult& result) {
-  std::string text = fmt::format("{}, {}", counted(result.training_lines, "line") + " of training",
+  std::string text = fmt::format("{}, {}", counted(result.training_lines, "training line"),
                                  counted(result.evaluations, "evaluation"));
-  if (result.evaluations > 0)
-    text += fmt::format(" ({} with the checksum of all parameters)", result.evaluations);
-  if (result.tests > 0) text += ", the test";
+  if (result.evaluations > 0) text += " with the checksum of all parameters";
+  if (result.tests > 0) text += ", the test metrics";
   if (!result.checkpoints.empty())
     text += fmt::format(", {} of {}", counted(result.tensors, "tensor"),
                         printable(fmt::format("{}", fmt::join(result.checkpoints, " and "))));
@@ -56,33 +56,32 @@ std::string compared(const VerifyResult& result) {
 }
 
 std::string last_same(const VerifyResult& result) {
-  if (result.last_same < 0) return "none before it was recorded";
-  return fmt::format("the recorded step before it, {}, is the same", result.last_same);
+  if (result.last_same < 0) return "no earlier step was recorded";
+  return fmt::format("the recorded step {} is identical", result.last_same);
 }
 
 void print(const std::string& run, const VerifyResult& result) {
   if (result.is_same() && result.last_step < result.first_step)
-    say("{}: the same bits: step {} of {}, as {} has it\n", run, result.last_step,
+    say("{}: bitwise identical: step {} of {}, evaluated from {}\n", run, result.last_step,
         result.steps_of_run, printable(result.from));
   else if (result.is_same())
-    say("{}: the same bits: steps {} to {} of {}, from {}: {} of them recorded\n", run,
+    say("{}: bitwise identical: steps {} to {} of {}, trained again from {} ({} recorded)\n", run,
         result.first_step, result.last_step, result.steps_of_run, printable(result.from),
         result.recorded_steps);
   else
-    say("{}: step {} differs, first seen there from {} on; {}: {}\n", run, result.differs_at,
+    say("{}: step {} differs, trained again from {}; {}: {}\n", run, result.differs_at,
         printable(result.from), last_same(result),
         printable(fmt::format("{}", fmt::join(result.differences, "; "))));
   for (const DifferingTensors& differing : result.tensors_that_differ)
-    say("  of the {} tensors of {} (step {}) differ {}: {}\n", differing.all,
-        printable(differing.path), differing.step, differing.names.size(),
-        names_of(differing.names));
+    say("  different:    {} of {} tensors of {} (step {}): {}\n", differing.names.size(),
+        differing.all, printable(differing.path), differing.step, names_of(differing.names));
   for (const std::string& reason : result.other_makers)
-    if (!result.is_same()) say("  other bits are to be expected: {}\n", reason);
-  say("  compared: {}\n", compared(result));
+    if (!result.is_same()) say("  likely cause: {}\n", reason);
+  say("  compared:     {}\n", compared(result));
   for (const std::string& what : result.not_compared) say("  not compared: {}\n", printable(what));
   for (const Session& session : result.recorded_by)
-    say("  recorded by {}{}\n", maker(session), changed_at(session));
-  say("  computed by {}\n", maker(result.computed_by));
+    say("  recorded by:  {}{}\n", maker(session), changed_at(session));
+  say("  computed by:  {}\n", maker(result.computed_by));
 }
 
 Json to_json(const Session& session) {
@@ -123,7 +122,7 @@ void print_json(const std::string& run, const VerifyResult& result) {
   say("{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-// A line that is written over, on a terminal alone.
+// Shows the current step on one line of a terminal; prints nothing elsewhere.
 class StepsShown {
  public:
   ~StepsShown() { clear(); }
@@ -151,9 +150,9 @@ class Verify final : public Command {
     arguments.place("RUN", run_, "a run's folder");
     arguments.option(
         "--from", options_.from,
-        "where to begin: start, best, checkpoint, or the path of a copy of one (default: start)");
+        "where to begin: start, best, checkpoint, or the path of a checkpoint (default: start)");
     arguments.option("--steps", options_.steps,
-                     "number of steps to compare; default: up to the first recorded evaluation",
+                     "number of steps to compare (default: up to the first recorded evaluation)",
                      {.low = 0});
     arguments.flag("--all", options_.all,
                    "compare everything recorded, including the test metrics");
@@ -186,7 +185,7 @@ class Verify final : public Command {
 };
 
 const RegisterCommand<Verify> verify_command(
-    "verify", "train steps of a run again, and compare them bit for bit");
+    "verify", "train steps of a run again and compare them bit for bit");
 
 }  // namespace
 }  // namespace tapestry

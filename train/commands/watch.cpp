@@ -34,7 +34,7 @@ class Watch final : public Command {
       std::error_code missing;
       const auto size = std::filesystem::file_size(run.metrics(), missing);
       if (reader_->end() == 0 || (!missing && static_cast<std::int64_t>(size) < reader_->end()))
-        begin(run);  // it is new, or was resumed, and what came later was cut
+        begin(run);  // the run is new, or was resumed and lost its later lines
       else
         look(run);
       progress_->expect_more(true);
@@ -99,9 +99,10 @@ class Watch final : public Command {
   std::optional<Progress> progress_;
 };
 
-const RegisterCommand<Watch> watch_command("watch",
-                                           "follow a training of another process; exit status: 0 "
-                                           "finished, 1 failed or killed, 130 stopped");
+const RegisterCommand<Watch> watch_command(
+    "watch",
+    "show the progress of a training of another process; exit status: 0 finished, 1 failed or "
+    "killed, 130 stopped");
 
 }  // namespace
 }  // namespace tapestry

@@ -8,15 +8,27 @@
 #include <ranges>
 #include <utility>
 
+#include "data/json.hpp"
 #include "data/text/printable.hpp"
 
 namespace tapestry {
 namespace {
 
 const char* type_name(const Value& value) {
-  constexpr const char* names[] = {"true or false", "an integer",         "a number",
-                                   "a string",      "a list of integers", "a list of strings"};
+  constexpr const char* names[] = {"boolean", "integer",          "number",
+                                   "string",  "list of integers", "list of strings"};
   return names[value.index()];
+}
+
+JsonValue json_of(const Value& value) {
+  return std::visit([](const auto& one) { return JsonValue(one); }, value);
+}
+
+// Returns a bound of the key's numbers; null if there is none.
+JsonValue json_of_bound(const KeyInfo& key, double bound) {
+  if (std::isinf(bound)) return {};
+  return std::holds_alternative<double>(key.fallback) ? JsonValue(bound)
+                                                      : JsonValue(static_cast<std::int64_t>(bound));
 }
 
 std::string describe_range(const Limits& limits, bool integer) {
@@ -29,13 +41,15 @@ std::string describe_range(const Limits& limits, bool integer) {
   return fmt::format("between {} and {}", show(limits.low), show(limits.high));
 }
 
-// Returns what a value that is not of the key's type should have been.
+// Returns what a value of another type is told: "an integer of 64 bits".
 std::string expected_type(const KeyInfo& key, const TomlSetting& given) {
   const auto* text = given.value ? std::get_if<std::string>(&*given.value) : nullptr;
   const bool is_long =
       text && text->size() > 18 && text->find_first_not_of("+-0123456789") == text->npos;
   const bool is_integer = std::holds_alternative<std::int64_t>(key.fallback);
-  return std::string(type_name(key.fallback)) + (is_integer && is_long ? " of 64 bits" : "");
+  if (std::holds_alternative<bool>(key.fallback)) return "true or false";
+  return fmt::format("{} {}{}", is_integer ? "an" : "a", type_name(key.fallback),
+                     is_integer && is_long ? " of 64 bits" : "");
 }
 
 // Returns whether a config inherits the key from its base: not its name and published result.
@@ -107,7 +121,7 @@ std::size_t edits_between(const std::string& a, const std::string& b) {
 }  // namespace
 
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
-  constexpr std::size_t longest = 100;  // of what is compared letter by letter
+  constexpr std::size_t longest = 100;  // longer words are not compared
   if (word.empty() || word.size() > longest) return "";
   std::string best;
   std::size_t fewest = std::numeric_limits<std::size_t>::max();
@@ -153,8 +167,15 @@ Config::Config(const std::vector<ConfigDocument>& documents,
   }
   names.emplace_back(base_key);
 
+  // Returns the name of a key that earlier versions named differently.
+  const auto current_name = [&](const std::string& name) {
+    const auto renamed = std::ranges::find_if(keys_, [&](const KeyInfo& key) {
+      return std::ranges::count(key.limits.old_names, name) > 0;
+    });
+    return renamed == keys_.end() ? name : renamed->name;
+  };
   const auto checked = [&](const TomlSetting& given) -> Entry {
-    const auto found = entries_.find(given.name);
+    const auto found = entries_.find(current_name(given.name));
     if (found == entries_.end()) {
       const std::string same = same_key_elsewhere(keys_, given.name);
       throw InputError(fmt::format("{}: unknown key {}{}", given.origin, printable(given.name),
@@ -162,9 +183,12 @@ Config::Config(const std::vector<ConfigDocument>& documents,
                                                 : fmt::format("; did you mean {}?", same)));
     }
     const KeyInfo& key = found->second.key;
-    const std::optional<Value> value = given.as_type_of(key.fallback);
+    std::optional<Value> value = given.as_type_of(key.fallback);
     expect_input(value.has_value(), "{}: {} = {}: expected {}", given.origin, given.name,
                  given.shown(), expected_type(key, given));
+    if (const auto* text = std::get_if<std::string>(&*value))
+      if (const auto old = key.limits.old_choices.find(*text); old != key.limits.old_choices.end())
+        value = old->second;
     const std::string wrong = range_error(key, *value);
     expect_input(wrong.empty(), "{}: {} = {}: {}", given.origin, given.name, to_toml(*value),
                  wrong);
@@ -178,13 +202,17 @@ Config::Config(const std::vector<ConfigDocument>& documents,
       if (given.name == base_key) continue;
       Entry entry = checked(given);
       entry.layer = layer;
-      if (&document == &documents.front() || is_inherited(given.name)) entries_[given.name] = entry;
+      Entry& known = entries_.at(entry.key.name);
+      expect_input(known.layer < layer, "{}: {}: is another name of {}, which is set as well",
+                   given.origin, given.name, entry.key.name);
+      if (&document == &documents.front() || is_inherited(given.name)) known = entry;
     }
   }
   ++layer;
   for (const std::string& override_text : overrides) {
-    const std::string name = override_text.substr(0, override_text.find('='));
-    expect_input(name != base_key, "--set {}: a base can only stand in a file", override_text);
+    const std::string name = current_name(override_text.substr(0, override_text.find('=')));
+    expect_input(name != base_key, "--set {}: base can be set only in a config file",
+                 override_text);
     const auto known = entries_.find(name);
     const bool is_string =
         known != entries_.end() && std::holds_alternative<std::string>(known->second.key.fallback);
@@ -292,6 +320,27 @@ std::string Config::explain() const {
   });
 }
 
+std::string Config::json() const {
+  JsonValue keys = JsonValue::array();
+  for (const KeyInfo& key : keys_) {
+    const Entry& found = entries_.at(key.name);
+    std::vector<std::string> aliases = key.limits.old_names;
+    aliases.insert(aliases.end(), key.limits.also_called.begin(), key.limits.also_called.end());
+    keys.push_back({{"key", key.name},
+                    {"value", json_of(found.value)},
+                    {"origin", found.origin},
+                    {"unused", found.unused},
+                    {"type", type_name(key.fallback)},
+                    {"default", json_of(key.fallback)},
+                    {"minimum", json_of_bound(key, key.limits.low)},
+                    {"maximum", json_of_bound(key, key.limits.high)},
+                    {"choices", key.limits.choices},
+                    {"help", key.help},
+                    {"aliases", aliases}});
+  }
+  return JsonValue{{"keys", keys}}.dump();
+}
+
 std::map<std::string, std::string> Config::settings() const {
   std::map<std::string, std::string> settings;
   for (const auto& [name, found] : entries_)
@@ -322,7 +371,8 @@ std::vector<std::string> Config::differences(const Config& resumed) const {
     const auto other = resumed.entries_.find(key.name);
     if (may_change_on_resume(key) || other == resumed.entries_.end()) continue;
     const Entry& now = other->second;
-    // If the key is unused, the key that makes it unused is named instead, unless that may differ.
+    // If the key is unused, the key that makes it unused is named instead, unless that one may
+    // change.
     const bool counts = (mine.unused.empty() && now.unused.empty()) ||
                         std::ranges::all_of(key.limits.used_if, [&](const Condition& condition) {
                           return may_change_on_resume(entry(condition.key).key);

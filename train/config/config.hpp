@@ -26,12 +26,15 @@ struct Condition {
 struct Limits {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
-  std::vector<std::string> choices{};      // of a string, or of the strings in a list; empty: any
+  std::vector<std::string>
+      choices{};  // choices of a string, or of the strings in a list; empty: any
   bool may_change_on_resume = false;       // may differ when a run is resumed
   bool does_not_affect_result = false;     // may differ as well; the trained model is the same
-  bool repeated = false;                   // of an option: it may be given several times
+  bool repeated = false;                   // an option that may be given several times
   std::vector<Condition> used_if{};        // if one does not hold, the key must not be set
   std::vector<std::string> also_called{};  // in other libraries; a message suggests the key for it
+  std::vector<std::string> old_names{};    // accepted names of the key in earlier versions
+  std::map<std::string, std::string> old_choices{};  // current choices by their earlier names
 };
 
 // The declaration of a config key: parsing, validation, --set, resolved configs and the
@@ -55,7 +58,8 @@ struct Key : KeyInfo {
   Condition is_not(T value) const { return {name, {Value(std::move(value))}, true}; }
 };
 
-// A key whose values have names: a config holds the name and returns the value.
+// A key whose values have names: a config holds the name and returns the value. The first name of a
+// value is listed; others are accepted, because earlier versions wrote them.
 template <class Enum>
 struct Choice : KeyInfo {
   std::vector<std::pair<std::string, Enum>> values;
@@ -65,8 +69,12 @@ struct Choice : KeyInfo {
       : KeyInfo{std::move(key), {}, std::move(text), {.used_if = std::move(used_if)}},
         values(std::move(named)) {
     for (const auto& [choice, value] : values) {
-      limits.choices.push_back(choice);
-      if (value == otherwise) fallback = choice;
+      const std::string& current = name_of(value);
+      if (choice != current)
+        limits.old_choices[choice] = current;
+      else
+        limits.choices.push_back(choice);
+      if (value == otherwise) fallback = current;
     }
     require(std::holds_alternative<std::string>(fallback), "key {}: its default has no name", name);
   }
@@ -138,6 +146,9 @@ class Config {
   std::string toml_with_origins() const;
   // Returns all keys, with origins, help and unused keys as comments.
   std::string explain() const;
+  // Returns {"keys": […]} with an object for each key: its value, origin, type, range, choices and
+  // help.
+  std::string json() const;
   // Returns the values of all keys that are used, as TOML by name.
   std::map<std::string, std::string> settings() const;
   // Returns those that affect the result of a training.

@@ -20,6 +20,12 @@ bool is_file(const std::string& path) {
   return fs::is_regular_file(path, ignored);
 }
 
+// Finds a shipped config by its name, or by the name that it had in earlier versions.
+auto find_shipped(const std::string& name) {
+  return shipped_configs().find(name == "memory-forgetting-learnt" ? "memory-forgetting-learned"
+                                                                   : name);
+}
+
 std::vector<std::string> shipped_names() {
   std::vector<std::string> names;
   for (const auto& [name, text] : shipped_configs()) names.push_back(name);
@@ -46,14 +52,14 @@ ConfigDocument read_base(const TomlSetting& base, const ConfigDocument& from) {
   const auto* name = base.value ? std::get_if<std::string>(&*base.value) : nullptr;
   expect_input(name != nullptr, "{}: base = {}: expected a string", base.origin, base.shown());
   expect_input(!name->empty(), "{}: base = \"\": expected a shipped config's name{}", base.origin,
-               from.is_file ? ", or a path beside this file" : "");
+               from.is_file ? ", or a path relative to this file" : "");
   const fs::path folder = fs::path(from.source).parent_path();
   const bool is_printable = std::ranges::none_of(*name, [](unsigned char c) { return c < ' '; });
   const std::string path = (folder / *name).lexically_normal().string();
   if (from.is_file && is_printable && is_file(path))
     return {path, read_file(path, max_config_bytes), true};
-  const auto shipped = shipped_configs().find(*name);
-  if (shipped != shipped_configs().end()) return {*name, shipped->second};
+  const auto shipped = find_shipped(*name);
+  if (shipped != shipped_configs().end()) return {shipped->first, shipped->second};
   throw InputError(
       fmt::format("{}: base = {}: no {}shipped config of that name{}", base.origin, base.shown(),
                   from.is_file ? "such file and no " : "",
@@ -62,10 +68,12 @@ ConfigDocument read_base(const TomlSetting& base, const ConfigDocument& from) {
 
 }  // namespace
 
+bool is_shipped(const std::string& name) { return find_shipped(name) != shipped_configs().end(); }
+
 ConfigDocument read_config(const std::string& path_or_name) {
   if (is_file(path_or_name)) return {path_or_name, read_file(path_or_name, max_config_bytes), true};
-  const auto shipped = shipped_configs().find(path_or_name);
-  if (shipped != shipped_configs().end()) return {path_or_name, shipped->second};
+  const auto shipped = find_shipped(path_or_name);
+  if (shipped != shipped_configs().end()) return {shipped->first, shipped->second};
   std::error_code ignored;
   expect_input(!fs::exists(path_or_name, ignored),
                "{}: is a folder, a pipe or a device; give a TOML file, or a shipped config's name",
@@ -79,7 +87,7 @@ ConfigDocument read_config(const std::string& path_or_name) {
 std::vector<ConfigDocument> with_bases(ConfigDocument document) {
   std::vector<ConfigDocument> documents{std::move(document)};
   while (const TomlSetting* base = documents.back().find(base_key)) {
-    expect_input(std::ssize(documents) <= most_bases, "{}: base = {}: more than {} bases in a row",
+    expect_input(std::ssize(documents) <= most_bases, "{}: base = {}: more than {} nested bases",
                  base->origin, base->shown(), most_bases);
     ConfigDocument next = read_base(*base, documents.back());
     const auto met = std::ranges::find_if(

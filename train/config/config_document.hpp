@@ -10,7 +10,7 @@
 // Configs as they are written: TOML texts, and the configs that they are based on.
 namespace tapestry {
 
-// What a key can hold.
+// The value of a key.
 using Value = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
                            std::vector<std::string>>;
 
@@ -22,7 +22,7 @@ struct TomlSetting {
   std::string name;              // dotted: "model.layers"
   std::string origin;            // "source:line:column", or "--set"
   std::optional<Value> value{};  // none: of a type that no key has
-  std::string other_type{};      // then what messages show: a date, say
+  std::string other_type{};      // text for messages if there is no value, such as a date
 
   // Returns the value for messages, on one line; a list as "[…]".
   std::string shown() const;
@@ -52,6 +52,9 @@ inline constexpr const char* base_key = "base";
 
 // Returns the configs in train/configs/, which are built into the binary, as TOML by name.
 const std::map<std::string, std::string>& shipped_configs();
+
+// Returns whether a shipped config has this name, now or in an earlier version.
+bool is_shipped(const std::string& name);
 
 // Reads CONFIG of the command line: a file, or else a shipped config. Throws InputError, which
 // names the nearest one, if there is neither.

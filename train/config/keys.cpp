@@ -59,7 +59,7 @@ std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys) {
   append(optimizer_keys());
   keys.push_back(clip_norm);
   append({from, trainable, steps, batch_size, micro_batches, shard_optimizer, eval_every,
-          eval_batch_size, checkpoint_every, log_every, average_decay, early_stopping, least_gain,
+          eval_batch_size, checkpoint_every, log_every, average_decay, early_stopping, min_delta,
           time_limit, tensorboard, samples, threads, precision, check_finite});
   append({max_bad_steps, bad_step_factor});
   append_section("train.");

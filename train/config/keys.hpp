@@ -20,11 +20,12 @@ inline const Key<std::int64_t> seed{"seed", 1, "seed of all random numbers", {.l
 inline const Key<std::string> data_path{
     "data.path", "", "file or folder with the data", {.may_change_on_resume = true}};
 
-// For tasks that need a file.
-inline const Key<std::string> data_source{"data.source",
-                                          "",
-                                          "where to get the data; shown if the data is missing",
-                                          {.does_not_affect_result = true}};
+// The source of the data, for tasks that need a file.
+inline const Key<std::string> data_source{
+    "data.source",
+    "",
+    "where to get the data; shown in the message for missing data",
+    {.does_not_affect_result = true}};
 
 // A registered optimizer.
 inline const Key<std::string> optimizer{"optim.name", "adamw", "optimizer"};
@@ -134,7 +135,7 @@ inline const Key<bool> samples{"train.samples",
                                {.does_not_affect_result = true}};
 inline const Key<std::int64_t> threads{"train.threads",
                                        0,
-                                       "threads; 0: one per physical core",
+                                       "number of threads; 0: one per physical core",
                                        {.low = 0, .high = 1024, .does_not_affect_result = true}};
 inline const Choice<MatmulPrecision> precision{
     "train.precision",
@@ -151,18 +152,18 @@ inline const Key<std::int64_t> early_stopping{
     0,
     "evaluations without improvement after which the training stops; 0: never",
     {.low = 0, .may_change_on_resume = true, .also_called = {"patience"}}};
-inline const Key<double> least_gain{
-    "train.least_gain",
+inline const Key<double> min_delta{
+    "train.min_delta",
     0,
     "smallest decrease of the validation loss that counts as an improvement",
     {.low = 0,
      .may_change_on_resume = true,
      .used_if = {early_stopping.is_not(0)},
-     .also_called = {"min_delta"}}};
+     .old_names = {"train.least_gain"}}};
 inline const Key<double> time_limit{
     "train.time_limit",
     0,
-    "minutes after which the process stops with a checkpoint for --resume; 0: none",
+    "minutes after which the process stops with a checkpoint for --resume; 0: no limit",
     {.low = 0, .high = 1e6, .does_not_affect_result = true}};
 inline const Key<bool> check_finite{
     "train.check_finite",

@@ -8,7 +8,7 @@ namespace tapestry {
 // after two dashes.
 class Options {
  public:
-  explicit Options(const std::vector<KeyInfo>& known);  // all at their defaults
+  explicit Options(const std::vector<KeyInfo>& known);  // starts with the default values
 
   // Sets an option to a text of the command line; the last one holds. Throws InputError, which
   // names the option, if it is unknown, or if the value is of another type or out of range.
@@ -34,7 +34,7 @@ class Options {
   struct Entry {
     KeyInfo key;
     Value value;
-    std::vector<std::string> texts{};  // as given
+    std::vector<std::string> texts{};  // texts as given
   };
   std::map<std::string, Entry> entries_;
 };

@@ -29,7 +29,7 @@ std::string position(const std::string& source, const toml::source_region& regio
 void require_few_dots(std::string_view text, const std::string& source) {
   constexpr std::ptrdiff_t most = 1000;
   expect_input(std::ranges::count(text, '.') <= most,
-               "{}: over {} dots, expected fewer: keys may be nested too deep", source, most);
+               "{}: a key has more than {} dots; expected fewer", source, most);
 }
 
 // Returns the list if all of its items are a T.
@@ -81,7 +81,8 @@ void add_settings(const toml::table& table, const std::string& prefix, const std
 bool is_whole(const toml::table& table, std::string_view text) {
   toml::source_position end{1, 1};
   for (const char c : text.substr(0, text.find_last_not_of(" \t") + 1)) {
-    const bool goes_on = (c & 0xC0) == 0x80;  // of a character in UTF-8: columns count characters
+    const bool goes_on =
+        (c & 0xC0) == 0x80;  // a continuation byte of UTF-8: columns count characters
     end = c == '\n' ? toml::source_position{end.line + 1, 1}
                     : toml::source_position{end.line, end.column + !goes_on};
   }
@@ -131,7 +132,7 @@ TomlSetting parse_override(const std::string& text, bool is_string) {
     const toml::node* node = table.get("value");
     if (is_whole(table, written) && (!is_string || node->is_string()))
       return setting_of(name, "--set", *node);
-  } catch (const toml::parse_error&) {  // it is bare text
+  } catch (const toml::parse_error&) {  // not TOML: bare text
   }
   return {.name = name, .origin = "--set", .value = Value(value)};
 }

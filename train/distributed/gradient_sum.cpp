@@ -30,9 +30,9 @@ struct GradientSum::Slice {
   // One a sum of all ranks, in the order of the parts; only the owner's.
   struct Term {
     int rank = 0;
-    std::size_t sum = 0;  // of that rank's
+    std::size_t sum = 0;  // index of that rank's sum
     int merges_after = 0;
-    Array array{};  // where it arrives; of this rank's own sums, they themselves
+    Array array{};  // receives the sum; for sums of this rank, the sum itself
     bool is_there = false;
   };
   std::vector<Term> terms{};
@@ -42,7 +42,8 @@ struct GradientSum::Slice {
 GradientSum::GradientSum(Ranks& ranks, const std::vector<Parameter*>& parameters,
                          const GradientSumOptions& options)
     : ranks_(ranks), kept_(options.kept), plans_(ranks.size()), plan_(plans_[ranks.rank()]) {
-  require(options.micro_batches >= ranks.size(), "GradientSum: {} parts of a step for {} ranks",
+  require(options.micro_batches >= ranks.size(),
+          "GradientSum: {} micro-batches for {} ranks; expected at least one per rank",
           options.micro_batches, ranks.size());
   for (int rank = 0; rank < ranks.size(); ++rank)
     plans_[rank] = plan_micro_batches(options.micro_batches, rank, ranks.size());
@@ -120,7 +121,7 @@ void GradientSum::begin() {
 }
 
 void GradientSum::add(Tape& tape, const Tensor& loss, double seed) {
-  require(micro_batch_ < plan_.steps.size(), "GradientSum: more than the {} parts of this rank",
+  require(micro_batch_ < plan_.steps.size(), "GradientSum: this rank has only {} micro-batches",
           plan_.steps.size());
   if (micro_batch_ == 0) begin();
   std::vector<bool> met(parameters_.size(), false);
@@ -231,7 +232,7 @@ void GradientSum::send_sum(std::size_t sum, Slice& slice) {
               });
 }
 
-// As soon as all terms are there.
+// Adds the terms of a slice as soon as all have arrived.
 void GradientSum::add_up(Slice& slice) {
   for (const Slice::Term& term : slice.terms)
     if (!term.is_there) return;
@@ -261,7 +262,7 @@ void GradientSum::add_up(Slice& slice) {
       });
 }
 
-// Those whose terms are not there; if they all are, those who have not passed a sum on.
+// Returns the ranks whose terms are missing; if there are none, those that did not forward a sum.
 std::vector<int> GradientSum::missing() const {
   std::vector<int> ranks;
   const auto add = [&](int rank) {
@@ -280,7 +281,8 @@ std::vector<int> GradientSum::missing() const {
 // --- on the caller's thread ---
 
 Gradients GradientSum::finish() {
-  require(micro_batch_ == plan_.steps.size(), "GradientSum: {} of the {} parts of this rank",
+  require(micro_batch_ == plan_.steps.size(),
+          "GradientSum: {} of the {} micro-batches of this rank were added; expected all",
           micro_batch_, plan_.steps.size());
   micro_batch_ = 0;
   Gradients gradients;

@@ -16,12 +16,13 @@
 
 namespace tapestry {
 
-// What a rank keeps of the sum: all of it, or its own shard only, for an optimizer that updates no
-// more than that (ZeRO, Rajbhandari et al. 2019, arXiv 1910.02054, stage 1).
+// The part of the sum that a rank keeps: all of it, or only its own shard, for an optimizer that
+// updates only that shard (ZeRO stage 1, Rajbhandari et al. 2019, arXiv 1910.02054).
 enum class Kept { all, own_shard };
 
 struct GradientSumOptions {
-  std::int64_t micro_batches = 1;  // of a step: of all ranks together, at least one each
+  std::int64_t micro_batches =
+      1;  // micro-batches per step on all ranks together, at least one per rank
   Kept kept = Kept::all;
 };
 
@@ -93,23 +94,23 @@ class GradientSum final {
   Ranks& ranks_;
   std::vector<Parameter*> parameters_;  // without the fixed ones
   Kept kept_;
-  std::vector<MicroBatchPlan> plans_;  // of all ranks
-  const MicroBatchPlan& plan_;         // of this one
+  std::vector<MicroBatchPlan> plans_;  // plans of all ranks
+  const MicroBatchPlan& plan_;         // plan of this rank
   std::vector<Fragment> fragments_;
   std::vector<Slice> slices_;             // in the order of the parameters
-  std::vector<std::size_t> first_slice_;  // of each parameter, and the end
+  std::vector<std::size_t> first_slice_;  // first slice of each parameter, and the end
   std::vector<ArrayPart> own_;
 
-  // Of the step under way. Arrays stand by parameters.
+  // The state of the current step. Arrays are indexed by parameter.
   std::unordered_map<std::uint64_t, std::size_t> parameter_of_;  // a variable
-  std::size_t micro_batch_ = 0;                                  // of plan_.steps, the next one
-  std::vector<std::vector<Array>> stack_;                        // sums to which more is added here
-  std::vector<std::vector<Array>> sums_;  // to which nothing is; the first becomes the whole sum
-  std::size_t sum_ = 0;                   // of sums_, the next one
-  std::vector<bool> given_;               // whether a micro-batch gave the parameter a gradient
-  std::vector<double> squares_;           // of each fragment that this rank has the sum of
-  std::atomic<std::int64_t> left_ = 0;    // slices that are not there yet
-  double first_left_s_ = 0;               // when the step's first gradient was given away
+  std::size_t micro_batch_ = 0;            // index of the next one in plan_.steps
+  std::vector<std::vector<Array>> stack_;  // sums to which more is added here
+  std::vector<std::vector<Array>> sums_;   // sums of this rank; the first becomes the whole sum
+  std::size_t sum_ = 0;                    // index of the next one in sums_
+  std::vector<bool> given_;                // per parameter: a micro-batch had a gradient of it
+  std::vector<double> squares_;         // sum of squares of each fragment whose sum this rank has
+  std::atomic<std::int64_t> left_ = 0;  // slices that are not there yet
+  double first_left_s_ = 0;             // when the step's first gradient was given away
   double seconds_under_way_ = 0, seconds_waited_ = 0;
 };
 

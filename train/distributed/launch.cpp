@@ -24,8 +24,8 @@ std::optional<int> number(const char* variable) {
   return error == std::errc() && rest == end && value >= 0 ? std::optional(value) : std::nullopt;
 }
 
-// Where the variables of one launcher stand. srun gives no variable for the number of processes but
-// its own.
+// The environment variables of one launcher. srun has no other variable for the number of
+// processes.
 struct Variables {
   const char *rank, *size, *mpi;
 };
@@ -53,9 +53,10 @@ OpenTransport* load_transport(const Launch& launch) {
   // Its MPI loads plug-ins of its own, which look for its names.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   const char* failure = library ? nullptr : dlerror();
-  expect_input(library != nullptr, "{}: cannot be loaded: {}", path, failure ? failure : "");
+  expect_input(library != nullptr, "{}: cannot be loaded: {}; install Tapestry again", path,
+               failure ? failure : "");
   auto* open = reinterpret_cast<OpenTransport*>(dlsym(library, open_transport_name));
-  expect_input(open != nullptr, "{}: not a plug-in of Tapestry", path);
+  expect_input(open != nullptr, "{}: not a plug-in of Tapestry; install Tapestry again", path);
   return open;
 }
 

@@ -4,10 +4,10 @@
 
 namespace tapestry {
 
-// What a launcher's variables say of this process.
+// This process according to its launcher's environment variables.
 struct Launch {
   int rank = 0, size = 1;
-  const char* mpi = "";  // whose it is: "openmpi" or "mpich"
+  const char* mpi = "";  // MPI implementation: "openmpi" or "mpich"
 };
 Launch read_launch();
 

@@ -110,7 +110,7 @@ void Messenger::exchange_messages() {
   while (!is_finished()) {
     const bool worked = do_posted(), heard = take_done();
     if (worked || heard) {
-      const std::lock_guard lock(mutex_);  // or one could miss it that begins to wait
+      const std::lock_guard lock(mutex_);  // otherwise a thread that starts to wait could miss it
       changed_.notify_all();
       quiet_since_ = Clock::now();
     } else {
@@ -180,7 +180,7 @@ void Messenger::look_for_the_dead() {
     if (!waiting_ || !missing_) return stopped_since_.reset();
     if (!stopped_since_) stopped_since_ = Clock::now();
     if (Clock::now() - *stopped_since_ < 300ms) return;
-    line = fmt::format("{}: no answer from rank{} {}, waited for with {}", place_,
+    line = fmt::format("{}: rank{} {} did not answer while this rank waited for {}", place_,
                        missing_().size() == 1 ? "" : "s", fmt::join(missing_(), ", "), waits_for_);
   }
   report_(line);

@@ -31,7 +31,7 @@ class Messenger final {
   int size() const { return transport_->size(); }
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 
-  // As those of Ranks.
+  // Each function does what that of Ranks does.
   void post(std::function<void()> work);
   void wait(const std::function<bool()>& ready, const std::string& what,
             std::function<std::vector<int>()> missing);
@@ -58,9 +58,9 @@ class Messenger final {
   bool nothing_under_way() const { return free_numbers_.size() == under_way_.size(); }
   bool is_finished();
 
-  // Of the thread alone.
-  std::vector<Done> under_way_;    // of messages, by their numbers
-  std::vector<int> free_numbers_;  // of those that are done
+  // Used only by the thread.
+  std::vector<Done> under_way_;    // messages in flight, indexed by number
+  std::vector<int> free_numbers_;  // numbers of completed messages
   bool waited_ = false;
   Clock::time_point quiet_since_ = Clock::now();
   std::optional<Clock::time_point> stopped_since_;
@@ -68,7 +68,7 @@ class Messenger final {
   std::function<void(const std::string&)> report_;
 
   std::atomic<std::uint64_t> bytes_sent_ = 0;
-  std::mutex mutex_;  // of what stands below
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_, posted_something_;
   std::deque<std::function<void()>> posted_;
   Transport* transport_ = nullptr;  // set once, before the constructor returns

@@ -17,7 +17,7 @@ class MpiTransport final : public Transport {
   MpiTransport() {
     int provided = 0;
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
-    // What others in this process may send by MPI is none of ours.
+    // Other code of this process may use MPI, so messages have a communicator of their own.
     MPI_Comm_dup(MPI_COMM_WORLD, &ours_);
     MPI_Comm_rank(ours_, &rank_);
     MPI_Comm_size(ours_, &size_);
@@ -83,10 +83,10 @@ class MpiTransport final : public Transport {
 
   MPI_Comm ours_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
-  std::vector<MPI_Request> requests_;  // of what is not done
+  std::vector<MPI_Request> requests_;  // requests in flight
   std::vector<int> numbers_;           // theirs
   std::vector<int> places_;
-  std::vector<int> done_;  // that nobody took yet, from next_done_ on
+  std::vector<int> done_;  // completed requests; those from next_done_ on have not been returned
   std::size_t next_done_ = 0;
 };
 

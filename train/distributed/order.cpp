@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::int64_t most_groups = 8;
 
-// Of the groups [begin, end), the g-th of which begins with part parts * g / groups.
+// Adds the merges of the groups [begin, end); group g begins with micro-batch parts * g / groups.
 void add_merges(std::vector<int>& merges, std::int64_t groups, std::int64_t begin,
                 std::int64_t end) {
   const std::int64_t micro_batches = std::ssize(merges);
@@ -48,7 +48,7 @@ MicroBatchPlan plan_micro_batches(std::int64_t micro_batches, int rank, int rank
   MicroBatchPlan plan{
       .range = micro_batches_of_rank(micro_batches, rank, ranks), .steps = {}, .merges_after = {}};
   std::vector<Sum> sums;
-  std::size_t closed = 0;  // of the sums, that nothing here can be added to
+  std::size_t closed = 0;  // sums that nothing on this rank can be added to
   for (std::int64_t part = plan.range.first; part < plan.range.last; ++part) {
     MicroBatchStep& step = plan.steps.emplace_back();
     sums.push_back({part});

@@ -21,15 +21,15 @@ MicroBatchRange micro_batches_of_rank(std::int64_t micro_batches, int rank, int 
 
 // The work of a rank after one of its own micro-batches.
 struct MicroBatchStep {
-  int merges = 0;      // of its own sums
+  int merges = 0;      // merges of the rank's own sums
   bool sends = false;  // the sum on top has nothing more to be added here: it goes to the others
 };
 
 // The micro-batches of a rank, and the sums that it cannot complete alone.
 struct MicroBatchPlan {
   MicroBatchRange range;
-  std::vector<MicroBatchStep> steps;  // one per micro-batch
-  std::vector<int> merges_after;      // of each sum that it sends, in their order: how many
+  std::vector<MicroBatchStep> steps;  // one step per micro-batch
+  std::vector<int> merges_after;      // for each sum that it sends, in order: the number of merges
                                       // merges follow it when the sums of all ranks are added up
 };
 MicroBatchPlan plan_micro_batches(std::int64_t micro_batches, int rank, int ranks);

@@ -11,7 +11,7 @@
 namespace tapestry {
 namespace {
 
-// What a rank tells the others of where it runs.
+// The host and cores of a rank, which it sends to the others.
 struct Seat {
   std::string cores;  // the processors that it is bound to, as one text
   int usable = 1;     // cores among them, or what its control group grants
@@ -29,7 +29,7 @@ bool share(const std::string& one, const std::string& other) {
 
 Placement place_threads(Ranks& ranks) {
   const std::vector<Seat> seats = ranks.gather(
-      Seat{allowed_processors(), usable_cores(), machine_cores()}, "the places of the ranks");
+      Seat{allowed_processors(), usable_cores(), machine_cores()}, "the hosts of the ranks");
   const int R = ranks.size();
   std::vector<int> threads(R, 0);
   std::map<std::string, int> idle;  // cores of each host that no rank's threads have
@@ -51,8 +51,7 @@ Placement place_threads(Ranks& ranks) {
   for (const auto& [host, cores] : idle) unused += std::max(0, cores);
   if (unused >= R)
     placement.summary += fmt::format(
-        "; {} cores idle: mpirun bound the ranks to fewer, and --bind-to none shares them all",
-        unused);
+        "; {} cores are idle, because mpirun binds the ranks to fewer; add --bind-to none", unused);
   return placement;
 }
 

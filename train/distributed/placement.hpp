@@ -6,13 +6,13 @@
 
 namespace tapestry {
 
-// Where the ranks run, and how many threads each has.
+// The hosts of the ranks, and the number of threads of each.
 struct Placement {
-  int threads = 1;        // of this rank: its cores, divided among the ranks that share them
-  std::string summary{};  // one line for people, with what of mpirun would give more
+  int threads = 1;  // threads of this rank: its cores, divided among the ranks that share them
+  std::string summary{};  // one line to print, with options of mpirun that use more cores
 };
 
-// By all.
+// Returns the placement of this rank. Collective.
 Placement place_threads(Ranks& ranks);
 
 }  // namespace tapestry

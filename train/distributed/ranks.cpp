@@ -31,7 +31,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-// What a rank's part of a common work came to.
+// The result of a rank's part of common work.
 struct Outcome {
   enum Kind : char { done, wrong_input, failed };
   Kind kind = done;
@@ -194,7 +194,7 @@ class Ranks::Messages final {
   std::string packed_;
   int left_ = 0;
   std::atomic<bool> done_ = false;
-  std::shared_ptr<Messages> self_;  // until it is done
+  std::shared_ptr<Messages> self_;  // set while the gather is in flight
 };
 
 std::shared_ptr<Ranks::Messages> Ranks::begin_messages(std::string own, std::string_view what) {

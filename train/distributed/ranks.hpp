@@ -25,10 +25,10 @@ int launched_rank();
 // nothing but to return: no byte is packed, and nothing is copied.
 class Ranks final {
  public:
-  Ranks();  // this process alone
+  Ranks();  // constructs the ranks of a single process
 
-  // Those that were launched together, this process alone where none were. Once in a process.
-  // InputError where the plug-in for their MPI is missing.
+  // Returns the ranks that were launched together, or this process alone. May be called once per
+  // process. Throws InputError if the plug-in for their MPI is missing.
   static Ranks launched();
 
   // Those that a transport connects, which the messages' thread opens.
@@ -39,7 +39,7 @@ class Ranks final {
   static Ranks imagined(int rank, int size);
 
   Ranks(Ranks&&) noexcept;
-  ~Ranks();  // by all: waits for them
+  ~Ranks();  // collective: waits for the other ranks
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -48,16 +48,16 @@ class Ranks final {
   std::string name(int rank) const;  // "rank 2 (host)"
   std::string host(int rank) const { return hosts_[rank]; }
 
-  // By all: returns what each rank gave, by rank: values that can be packed (packed.hpp). `what`
-  // names it for whoever looks on. Ranks whose work differs in length are `fine` when they come
-  // late; else, once the training was told to stop, who does not answer is taken for dead.
+  // Returns the values of all ranks, by rank. Collective; the values can be packed (packed.hpp).
+  // `what` names them in messages. `fine`: ranks may be late, because their work differs in length;
+  // otherwise a rank that does not answer after the training was told to stop is regarded as dead.
   enum class Late { missing, fine };
   template <class T>
   std::vector<T> gather(T own, std::string_view what, Late late = Late::missing) {
     return end_gather(begin_gather(std::move(own), what), late);
   }
 
-  // The same in two steps, the first of which does not wait.
+  // Gathers in two steps, the first of which does not wait.
   template <class T>
   class Gathering;
   template <class T>
@@ -65,13 +65,14 @@ class Ranks final {
   template <class T>
   std::vector<T> end_gather(Gathering<T> gathering, Late late = Late::missing);
 
-  // By all: from rank 0, in place.
+  // Replaces the bytes by those of rank 0. Collective.
   void broadcast(std::span<std::byte> bytes, std::string_view what) {
     if (!alone()) broadcast_to_all(bytes, what);
   }
 
-  // By all: does the work. Where it throws on some rank, the exception of the first of these is
-  // thrown on all: an InputError, or a std::runtime_error; it names the rank if that is not 0.
+  // Calls `work` on all ranks. If it throws on some ranks, the exception of the first of them is
+  // thrown on all: an InputError or a std::runtime_error, which names the rank unless it is 0.
+  // Collective.
   template <class Work>
   void agree(std::string_view what, Work&& work) {
     if (alone())
@@ -80,15 +81,15 @@ class Ranks final {
       agree_with_all(what, work);
   }
 
-  // Whether the exception that is under way is known to all ranks: agree() threw it, or all found
-  // the same, and said so by found_by_all().
+  // Returns whether all ranks know the current exception: agree() threw it, or all ranks found it
+  // and called found_by_all().
   bool is_agreed() const { return agreed_; }
   void found_by_all() { agreed_ = true; }
 
   // Ends all processes at once, for what happened to this one.
   [[noreturn]] void abort(int status);
 
-  // Where this rank is, for such a line.
+  // Sets the step that such a line shows.
   void at_step(std::int64_t step) {
     if (messenger_) tell_step(step);
   }
@@ -100,7 +101,7 @@ class Ranks final {
   // --- for those who exchange more than this: send and receive on the messages' thread alone ---
 
   using Done = std::function<void()>;
-  void post(std::function<void()> work);  // to the messages' thread
+  void post(std::function<void()> work);  // passes work to the messages' thread
   void send(int to, int tag, std::span<const std::byte> bytes, Done done);
   void receive(int from, int tag, std::span<std::byte> bytes, Done done);
 
@@ -111,10 +112,10 @@ class Ranks final {
 
   static constexpr int first_free_tag = 4096;
 
-  double bytes_sent() const;  // by this rank so far
+  double bytes_sent() const;  // bytes that this rank has sent so far
 
  private:
-  class Messages;  // of one gather
+  class Messages;  // the messages of one gather
   std::shared_ptr<Messages> begin_messages(std::string own, std::string_view what);
   std::vector<std::string> end_messages(const std::shared_ptr<Messages>& messages, Late late);
   void broadcast_to_all(std::span<std::byte> bytes, std::string_view what);
@@ -128,11 +129,11 @@ class Ranks final {
   std::unique_ptr<Messenger> messenger_;  // null: alone
 };
 
-// What ranks gather, on its way.
+// A gather in flight.
 template <class T>
 class Ranks::Gathering final {
   friend class Ranks;
-  T own_{};  // of one process
+  T own_{};  // the value of a single process
   std::shared_ptr<Messages> messages_{};
 };
 

@@ -28,7 +28,8 @@ void pass_parameters_on(GradientSum& sum, const std::vector<Parameter*>& paramet
 OptimizerState gather_state(GradientSum& sum, const Optimizer& optimizer, const Ranks& ranks) {
   const std::vector<Optimizer::Slot> slots = optimizer.state();
   const bool is_first = ranks.rank() == 0;
-  std::vector<std::map<std::string, Array>> whole(optimizer.parameters().size());  // by kinds
+  std::vector<std::map<std::string, Array>> whole(
+      optimizer.parameters().size());  // tensors by their kind
   for (const std::string& kind : optimizer.slot_kinds()) {
     if (is_first)
       for (std::size_t i = 0; i < whole.size(); ++i) {
@@ -52,7 +53,7 @@ OptimizerState gather_state(GradientSum& sum, const Optimizer& optimizer, const 
           const Optimizer::Slot& slot = own(part);
           return bytes_of(slot.values, part.begin - slot.part.begin, part.end - slot.part.begin);
         },
-        GradientSum::To::first, "the optimiser's state");
+        GradientSum::To::first, "the optimizer's state");
   }
   OptimizerState state;
   for (std::size_t i = 0; is_first && i < whole.size(); ++i)

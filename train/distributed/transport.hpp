@@ -27,7 +27,7 @@ class Transport {
   [[noreturn]] virtual void leave(int status) = 0;  // ends this process alone, at once
 };
 
-// What a plug-in offers under the name that open_transport_name says. Null: it cannot.
+// The function that a plug-in exports as open_transport_name. Returns null if it cannot work.
 using OpenTransport = Transport*();
 inline constexpr const char* open_transport_name = "tapestry_open_transport";
 

@@ -17,7 +17,7 @@ using Tokens = std::vector<std::int32_t>;
 struct Hypothesis {
   Tokens tokens{};
   double score = 0;      // log P
-  std::int64_t row = 0;  // of the batch in which it is computed
+  std::int64_t row = 0;  // row of the batch in which it is computed
 };
 
 // The hypotheses of one sentence.

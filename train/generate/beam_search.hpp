@@ -6,7 +6,7 @@ namespace tapestry {
 
 struct TranslateOptions {
   std::int64_t beams = 1;       // hypotheses per sentence; 1: greedy decoding
-  std::int64_t max_tokens = 0;  // of a target, without its end; 0: the model's context
+  std::int64_t max_tokens = 0;  // tokens of a target, without its end; 0: the model's context
   // α of the score log P / ((5 + length) / 6)^α by which finished hypotheses are compared (Wu et
   // al. 2016, arXiv 1609.08144, eq. 14).
   double length_penalty = 0.6;

@@ -160,7 +160,8 @@ Array DecodingState::begin(const Tokens& prompt) {
 
 std::vector<Array> DecodingState::read(const Array& tokens) {
   const std::int64_t B = std::ssize(texts_), T = tokens.dim(1);
-  require(tokens.dim(0) == B, "decoding: tokens {} for {} texts", to_string(tokens.shape()), B);
+  require(tokens.dim(0) == B, "decoding: tokens {} for {} texts; expected (B, T), one row per text",
+          to_string(tokens.shape()), B);
   const auto values = tokens.values<std::int32_t>();
   bool have_room = true;
   for (std::int64_t b = 0; b < B; ++b) {
@@ -184,7 +185,7 @@ std::vector<Array> DecodingState::read_past_context(const Array& tokens) {
     logits.push_back(read_end(b, (transformer_->options.context + 1) / 2));
     order.push_back(b);
   }
-  if (full.size() == order.size()) return logits;  // they are in order
+  if (full.size() == order.size()) return logits;  // the rows are in order already
   Rows places(order.size());
   std::vector<Array> ordered(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -207,7 +208,7 @@ void DecodingState::keep(const Rows& rows) {
 std::vector<Tokens> generate(DecodingState state, std::vector<Request> requests,
                              const SamplingOptions& options, const KeepsGoing& continues) {
   for (const Request& request : requests)
-    require(!request.prompt.empty(), "generate: an empty prompt");
+    require(!request.prompt.empty(), "generate: a prompt is empty; expected at least one token");
   std::vector<Tokens> texts(requests.size());
   std::vector<TokenChooser> choosers(requests.size(), TokenChooser(options));
   std::vector<std::size_t> active;  // the request of each row

@@ -67,13 +67,14 @@ class DecodingState final {
   void keep(const std::vector<std::int64_t>& rows);
 
  private:
-  // Of each layer: the caches of a transformer, or the states (B, C) of a recurrent network.
+  // The memory of each layer: the caches of a transformer, or the states (B, C) of a recurrent
+  // network.
   struct Memory {
     AttentionCaches caches{};
     std::vector<Tensor> states{};
 
     std::int64_t rows() const;
-    void append(const Memory& other);  // whose rows follow the own ones
+    void append(const Memory& other);  // appends the rows of `other`
     void select(const std::vector<std::int64_t>& rows);
   };
 
@@ -83,7 +84,7 @@ class DecodingState final {
   Array read_end(std::int64_t row, std::int64_t tokens);
   std::vector<Array> read_past_context(const Array& tokens);
 
-  const Transformer* transformer_ = nullptr;  // one of both is null
+  const Transformer* transformer_ = nullptr;  // one of the two is null
   const RecurrentNetwork* recurrent_ = nullptr;
   Memory memory_;
   std::vector<std::vector<std::int32_t>> texts_{};
@@ -93,7 +94,7 @@ class DecodingState final {
 struct Request {
   std::vector<std::int32_t> prompt;
   std::int64_t tokens = 0;  // generated after the prompt, at most
-  Random random;            // of this text alone: it does not depend on the other requests
+  Random random;            // random numbers of this text, independent of other requests
 };
 
 // Takes each generated token of each request, and returns whether that text continues after it.

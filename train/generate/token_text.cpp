@@ -30,7 +30,8 @@ std::size_t begun_bytes(std::string_view text, std::string_view stop) {
 
 TokenText::TokenText(const Tokenizer& tokenizer, std::vector<std::string> stops, Take take)
     : tokenizer_(tokenizer), stops_(std::move(stops)), take_(std::move(take)) {
-  for (const std::string& stop : stops_) require(!stop.empty(), "TokenText: an empty stop");
+  for (const std::string& stop : stops_)
+    require(!stop.empty(), "TokenText: a stop text is empty; expected at least one byte");
 }
 
 bool TokenText::add(std::int32_t token) {

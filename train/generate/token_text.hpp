@@ -29,8 +29,8 @@ class TokenText final {
   const Tokenizer& tokenizer_;
   std::vector<std::string> stops_;
   Take take_;
-  std::vector<std::int32_t> tokens_;  // whose last character is incomplete
-  std::string bytes_;                 // of these tokens
+  std::vector<std::int32_t> tokens_;  // tokens with an incomplete last character
+  std::string bytes_;                 // bytes of these tokens
   std::string waiting_;               // may begin a stop text
 };
 

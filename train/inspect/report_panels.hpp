@@ -8,13 +8,13 @@
 #include "autograd/adjacency.hpp"
 #include "autograd/array.hpp"
 
-// What a report shows of a trained model: values, whatever page they are shown on.
+// The contents of a report about a trained model, as values independent of the page.
 namespace tapestry {
 
-// What one attention of a model looked at: weights (H, T, S), and the tokens of its queries and
-// keys. Of an image, weights (H, rows, columns) as its patches lie, without labels.
+// The weights (H, T, S) of one attention layer, and the tokens of its queries and keys. For an
+// image, weights (H, rows, columns) in the order of its patches, without labels.
 struct AttentionMap {
-  std::string path{};  // of the layer
+  std::string path{};  // name of the layer
   Array weights{};
   std::vector<std::string> queries{}, keys{};
   Array image{};  // (height, width), 0 white and 1 black, or empty
@@ -31,13 +31,13 @@ struct ReadExample {
     std::vector<Prediction> predictions{};  // the likeliest first
   };
   std::vector<Expectation> expectations{};
-  // Of an image: weights (H, T, T) of `extra_tokens` and then the patches, row by row.
+  // For an image: weights (H, T, T) of `extra_tokens`, then of the patches, row by row.
   Array image{};  // (height, width) float32, 0 black and 1 white
   std::int64_t patch_rows = 0, patch_columns = 0, extra_tokens = 0;
 };
 struct ReadExamples {
   std::string
-      caption{};  // what the labels are; empty: tokens or patches that it was not trained on
+      caption{};  // meaning of the labels; empty: tokens or patches that it was not trained on
   std::vector<ReadExample> examples{};
 };
 
@@ -45,8 +45,8 @@ struct ReadExamples {
 struct DecoderLayer {
   std::string kind{};                     // "linear" or "transposed_convolution"
   Array weight{}, bias{};                 // (out, in) or (in, out, K, K); (out)
-  std::int64_t stride = 0, padding = 0;   // of a transposed convolution,
-  std::vector<std::int64_t> in{}, out{};  // its channels, height and width
+  std::int64_t stride = 0, padding = 0;   // stride and padding of a transposed convolution,
+  std::vector<std::int64_t> in{}, out{};  // and its channels, height and width
   std::string activation{};               // after it, by the name that a config gives it
 };
 struct Decoder {
@@ -54,9 +54,9 @@ struct Decoder {
   bool sigmoid = false;  // at the end
 };
 
-// Where an autoencoder puts images, what it makes of them, and its decoder.
+// The codes of an autoencoder's images, their reconstructions, and its decoder.
 struct LatentSpace {
-  std::string split{};  // whose images they are
+  std::string split{};  // split of the images
   std::vector<std::string> class_names{};
   std::vector<std::int32_t> classes{};  // N
   Array codes{};                        // (N, Z) float32
@@ -70,22 +70,23 @@ struct TranslatedPair {
   double score = 0;    // in [0, 1]
   Array alignments{};  // (L, T, S): of each layer of the decoder, the mean of its heads
 };
-// Those that came out best and worst, each group from the best on.
+// The best and the worst translations, each group sorted from the best.
 struct Translations {
   std::string split{}, score_name{};
-  std::int64_t of = 0;  // so many that were translated
+  std::int64_t of = 0;  // number of sentences that were translated
   std::vector<TranslatedPair> best{}, worst{};
 };
 
-// What a forecaster said at K rows of a split.
+// The forecasts of K rows of a split.
 struct ForecastWindows {
-  std::vector<std::string> names{};      // M
-  std::int64_t start_s = 0, step_s = 0;  // of row 0, since 1970-01-01, and between two rows
-  std::int64_t context = 0;              // rows that it saw before each
-  std::int64_t of_series = 0;            // that there are: the first M are shown
-  Array values{};                        // (rows, M) float32
-  std::vector<std::int32_t> origins{};   // K: first rows of forecasts, ascending
-  Array forecasts{};                     // (K, horizon, M) float32
+  std::vector<std::string> names{};  // M
+  std::int64_t start_s = 0,
+               step_s = 0;              // time of row 0 since 1970-01-01, and time between two rows
+  std::int64_t context = 0;             // rows that it saw before each
+  std::int64_t of_series = 0;           // total number of series; the first M are shown
+  Array values{};                       // (rows, M) float32
+  std::vector<std::int32_t> origins{};  // K: first rows of forecasts, ascending
+  Array forecasts{};                    // (K, horizon, M) float32
 };
 
 // A graph in the plane: of nodes that are classified, with their classes, or one that is
@@ -95,10 +96,10 @@ struct PlacedGraph {
   std::vector<std::string> names{};                // N, or none
   std::vector<std::int32_t> truth{}, predicted{};  // N each, or none
   std::vector<std::string> split{};                // N: "train", "val", "test" or "", or none
-  std::vector<Edge> edges{};                       // each once
-  std::vector<float> weights{};                    // of the edges, in [0, 1], or none
+  std::vector<Edge> edges{};                       // each edge once
+  std::vector<float> weights{};                    // weights of the edges in [0, 1], or empty
   Array places{};                                  // (N, 2) float32 in [0, 1]
-  std::string truth_class{}, predicted_class{};    // of the graph
+  std::string truth_class{}, predicted_class{};    // classes of the graph
 };
 struct PlacedGraphs {
   std::vector<std::string> class_names{};
@@ -108,7 +109,7 @@ struct PlacedGraphs {
 // How well something is remembered, by how many items passed since: shares after 0, 1, …
 struct RecallByAge {
   std::vector<double> shares{};
-  std::vector<std::int64_t> asked{};  // of each age, how often
+  std::vector<std::int64_t> asked{};  // number of questions by age
   double chance = 0;
 };
 

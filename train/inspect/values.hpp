@@ -25,13 +25,13 @@ struct Sample {
   // Instead of `text`: writes it while the model generates it. The task outlives it.
   std::function<void(const TextSink& write)> stream{};
   std::optional<Figure> figure{};
-  std::string name = "samples";  // of the file, if no other name is given
+  std::string name = "samples";  // default name of the file
 };
 
 // Returns the text of token ids, of which there may be any number. The task outlives it.
 using TokenDecoder = std::function<std::string(std::span<const std::int32_t> tokens)>;
 
-// What happened while a message was answered.
+// Facts about the answer to a message.
 struct Answer {
   std::int64_t forgotten = 0;  // number of oldest exchanges that no longer fit the context
   bool is_cut = false;         // the answer ends because the context is full
@@ -65,7 +65,7 @@ Scatter latent_scatter(const LatentCodes& latent, std::int64_t most = 5000);
 inline void expect_finite(const Array& outputs) {
   expect_input(
       std::ranges::all_of(outputs.values<float>(), [](float x) { return std::isfinite(x); }),
-      "what the model computes is not finite: nothing of it is shown");
+      "the outputs of the model are not finite, so that they cannot be shown");
 }
 
 }  // namespace tapestry

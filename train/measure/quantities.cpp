@@ -19,13 +19,20 @@ std::string duration_text(double seconds) {
                          : fmt::format("{:.3g} us", seconds * 1e6);
 }
 
-std::string bytes_text(std::int64_t bytes) {
-  constexpr const char* units[] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
-  auto value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  while (value >= 999.5 && unit + 1 < std::size(units)) value /= 1000, ++unit;
-  return fmt::format("{:.3g} {}", value, units[unit]);
+namespace {
+
+std::string with_prefix(double value, const char* unit) {
+  constexpr const char* prefixes[] = {"", "k", "M", "G", "T", "P", "E"};
+  std::size_t i = 0;
+  while (value >= 999.5 && i + 1 < std::size(prefixes)) value /= 1000, ++i;
+  return fmt::format("{:.3g} {}{}", value, prefixes[i], unit);
 }
+
+}  // namespace
+
+std::string bytes_text(std::int64_t bytes) { return with_prefix(static_cast<double>(bytes), "B"); }
+
+std::string flops_text(double flops) { return with_prefix(flops, "FLOP"); }
 
 std::string count_text(std::int64_t numbers) {
   const auto value = static_cast<double>(numbers);

@@ -33,16 +33,16 @@ double incomplete_beta(double x, double a, double b) {
 }  // namespace
 
 double median_of(std::vector<double> values) {
-  require(!values.empty(), "median_of: no values");
+  require(!values.empty(), "median_of: no values; expected at least one");
   const auto middle = values.begin() + std::ssize(values) / 2;
   std::ranges::nth_element(values, middle);
   return *middle;
 }
 
 Estimate estimate_of(std::span<const double> values) {
-  require(!values.empty(), "estimate_of: no values");
+  require(!values.empty(), "estimate_of: no values; expected at least one");
   const auto n = static_cast<double>(values.size());
-  // By the differences from the first value: equal values have a deviation of exactly 0.
+  // Computes with the differences from the first value: equal values have a deviation of exactly 0.
   double sum = 0, squares = 0;
   for (const double value : values) sum += value - values.front();
   const double mean = values.front() + sum / n;
@@ -52,7 +52,7 @@ Estimate estimate_of(std::span<const double> values) {
 }
 
 Confidence confidence_of(const Estimate& estimate) {
-  require(estimate.n > 1, "confidence_of: {} values, expected 2 or more", estimate.n);
+  require(estimate.n > 1, "confidence_of: {} values; expected 2 or more", estimate.n);
   const auto n = static_cast<double>(estimate.n);
   return {.value = estimate.mean,
           .margin = student_t(confidence, n - 1) * estimate.deviation / std::sqrt(n),
@@ -60,10 +60,10 @@ Confidence confidence_of(const Estimate& estimate) {
 }
 
 Confidence welch_difference(const Estimate& first, const Estimate& other) {
-  require(first.n > 1 && other.n > 1, "welch_difference: {} and {} values, expected 2 or more",
+  require(first.n > 1 && other.n > 1, "welch_difference: {} and {} values; expected 2 or more",
           first.n, other.n);
   const auto n = static_cast<double>(first.n), m = static_cast<double>(other.n);
-  const double error = first.deviation / std::sqrt(n);  // of a mean
+  const double error = first.deviation / std::sqrt(n);  // standard error of a mean
   const double both = std::hypot(error, other.deviation / std::sqrt(m));
   const double share = both > 0 ? (error / both) * (error / both) : 0.5;
   const double degrees = 1 / (share * share / (n - 1) + (1 - share) * (1 - share) / (m - 1));
@@ -73,8 +73,8 @@ Confidence welch_difference(const Estimate& first, const Estimate& other) {
 }
 
 Confidence paired_difference(std::span<const double> first, std::span<const double> other) {
-  require(first.size() == other.size(), "paired_difference: {} and {} values", first.size(),
-          other.size());
+  require(first.size() == other.size(),
+          "paired_difference: {} and {} values; expected equally many", first.size(), other.size());
   std::vector<double> differences;
   for (std::size_t i = 0; i < first.size(); ++i) differences.push_back(other[i] - first[i]);
   return confidence_of(estimate_of(differences));

@@ -22,7 +22,7 @@ Estimate estimate_of(std::span<const double> values);
 // The 95 % confidence interval value ± margin of a mean. It assumes a normal distribution.
 struct Confidence {
   double value = 0, margin = 0;
-  double degrees = 0;  // of freedom of Student's t
+  double degrees = 0;  // degrees of freedom of Student's t
 };
 
 // Returns the interval of a mean of n >= 2 values (Student 1908). Throws std::invalid_argument for

@@ -23,13 +23,14 @@ double peak_resident_bytes() {
 
 void reset_peak_resident() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
-// Returns "57 % of 290 (best product 217)", with both peaks if they differ by more than a tenth.
+// Returns "57 % of peak 290 (best product 217)", with both peaks if they differ by more than a
+// tenth.
 std::string fraction_of_peak(const StepSpeed& speed) {
   const auto [low, high] = std::minmax(speed.peak_before, speed.peak_after);
   const std::string drift = low > 0.9 * high ? ""
                                              : fmt::format("{:.0f} before, {:.0f} after, ",
                                                            speed.peak_before, speed.peak_after);
-  return fmt::format("{:>3.0f} % of {:.0f} ({}best product {:.0f})",
+  return fmt::format("{:>3.0f} % of peak {:.0f} ({}best product {:.0f})",
                      100 * speed.gflops() / speed.peak(), speed.peak(), drift, speed.best_product);
 }
 
@@ -72,17 +73,17 @@ StepSpeed step_speed(const std::function<void()>& step, const TimingOptions& opt
 
 std::string show(const std::string& name, const StepSpeed& speed) {
   std::string text =
-      fmt::format("{:<16} {:>9.2f} ms ({:.2f} to {:.2f})  {:>8.0f} {}/s  ", name,
+      fmt::format("{:<16} {:>9.2f} ms/step ({:>6.2f} to {:>7.2f})  {:>8.0f} {}/s  ", name,
                   speed.times.median_s * 1e3, speed.times.fastest_s * 1e3,
                   speed.times.slowest_s * 1e3, speed.units / speed.times.median_s, speed.unit);
   if (speed.flops > 0)
     text += fmt::format("{:>6.1f} GFLOP/s, {}  ", speed.gflops(), fraction_of_peak(speed));
-  text += fmt::format("{:>5.0f} MB", speed.peak_bytes / 1e6);
+  text += fmt::format("{:>5.0f} MB memory", speed.peak_bytes / 1e6);
   if (speed.first_step_s > 0)
     text += fmt::format("  first step after {:.2f} s", speed.first_step_s);
   if (speed.gflops() > speed.peak())
     text += fmt::format(
-        "\n{:<16} above 100 %: bfloat16 has a higher peak, or the clock frequency rose", "");
+        "\n{:<16} more than 100 %: bfloat16 has a higher peak, or the clock frequency rose", "");
   return text + "\n";
 }
 

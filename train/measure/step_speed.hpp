@@ -18,8 +18,8 @@ struct TimingOptions {
 
 // Seconds of a repeated step. If it was done once, all are those of the first step.
 struct StepTimes {
-  double first_s = 0;  // of the first step, which creates buffers
-  double median_s = 0, mean_s = 0, fastest_s = 0, slowest_s = 0;  // of the timed steps
+  double first_s = 0;  // time of the first step, which creates buffers
+  double median_s = 0, mean_s = 0, fastest_s = 0, slowest_s = 0;  // times of the timed steps
   std::int64_t steps = 0;                                         // timed
 };
 StepTimes time_steps(const std::function<void()>& step, const TimingOptions& options = {});
@@ -27,11 +27,12 @@ StepTimes time_steps(const std::function<void()>& step, const TimingOptions& opt
 // The speed of a step, and what the machine reached around it.
 struct StepSpeed {
   StepTimes times{};
-  double units = 0;         // tokens, images and so on, per step
-  std::string unit{};       // "tokens"
-  double flops = 0;         // of matrix products and attention, per step; 0: not known
-  double peak_bytes = 0;    // maximum resident memory: exact for the first step of a process
-  double first_step_s = 0;  // from the start of the process to the end of its first step; else 0
+  double units = 0;       // tokens, images and so on, per step
+  std::string unit{};     // "tokens"
+  double flops = 0;       // FLOP of matrix products and attention per step; 0: unknown
+  double peak_bytes = 0;  // maximum resident memory: exact for the first step of a process
+  double first_step_s =
+      0;  // time from the start of the process to the end of its first step; otherwise 0
   // float32 GFLOP/s: the peak before and after the steps, and the best matrix product.
   double peak_before = 0, peak_after = 0, best_product = 0;
 

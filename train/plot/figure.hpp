@@ -19,7 +19,7 @@ struct HeatMap {
   std::vector<std::string> row_labels{}, column_labels{};
 };
 struct HeatMaps {
-  std::vector<std::vector<HeatMap>> rows{};  // from the top
+  std::vector<std::vector<HeatMap>> rows{};  // rows from the top
   // The label of the scale's dark end if each map has a darkest value of its own, which its title
   // tells; empty: 1, of all maps.
   std::string darkest_label{};
@@ -30,7 +30,7 @@ struct Line {
   std::string name{};
   double first = 0;  // the position of the first value
   std::vector<double> values{};
-  double spacing = 1;  // from one value to the next; 0: a vertical line
+  double spacing = 1;  // distance between values; 0: a vertical line
 };
 struct LineChart {
   std::string title{};

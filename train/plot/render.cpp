@@ -123,11 +123,11 @@ struct Drawing {
 };
 
 constexpr std::int64_t cell = 18;  // pixels of an entry
-constexpr std::int64_t label = 9;  // of a character beside it, at most
+constexpr std::int64_t label = 9;  // largest size of a character of a label
 constexpr std::int64_t gap = 40;   // above a map, for its title
 constexpr std::int64_t head = 50;  // above all maps, for the scale
-constexpr std::int64_t smallest = 8 * cell, largest = 50 * cell;  // of a map
-constexpr std::int64_t unlabeled = 14 * cell;                     // of a map without labels
+constexpr std::int64_t smallest = 8 * cell, largest = 50 * cell;  // sizes of a map
+constexpr std::int64_t unlabeled = 14 * cell;                     // size of a map without labels
 
 // Returns the extent of a map's cells along an axis.
 std::int64_t extent_along(const HeatMap& map, int axis) {

@@ -26,7 +26,8 @@ SystemCalls* chosen_calls = nullptr;
 
 // Returns a name beside `path` that no file has: ".NAME.PROCESS-NUMBER.tmp".
 std::string new_temporary(const std::string& path) {
-  constexpr std::size_t most_bytes = 200;  // of NAME, so that the whole fits into a file name
+  constexpr std::size_t most_bytes =
+      200;  // largest size of NAME, for which the whole fits into a file name
   const std::string shown = file_name_of(path).substr(0, most_bytes);
   for (int number = 1;; ++number) {
     const fs::path name = fmt::format(".{}.{}-{}{}", shown, ::getpid(), number, unfinished_ending);
@@ -140,7 +141,7 @@ void write_file_atomically(const std::string& path, const std::vector<std::strin
 
 void write_file_atomically(const FilePlace& place, const std::vector<std::string_view>& parts) {
   const std::string temporary = temporary_of(place.name);
-  // What has this name is removed first: a link, a pipe, or the file of a killed process.
+  // A file of this name is removed first: a link, a pipe, or the file of a killed process.
   system_calls().unlinkat(place.folder, temporary.c_str());
   replace(place, temporary, writing(parts));
   sync_folder_of(place);

@@ -47,9 +47,9 @@ class FileError final : public std::runtime_error {
 
 // A name in an open folder. It stays in this folder if the folder is moved.
 struct FilePlace {
-  int folder;  // its descriptor
+  int folder;  // descriptor of the folder
   std::string name;
-  std::string path;  // by which errors name the file
+  std::string path;  // path of the file in messages
 };
 
 // A file that is open for writing.

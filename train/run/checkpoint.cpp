@@ -21,14 +21,14 @@ namespace {
 
 constexpr const char* format = "tapestry 1";
 constexpr const char* optimizer_prefix = "optimizer.";
-constexpr const char* checksum_prefix = "xxh3.";  // of a tensor
-constexpr const char* checksum_name = "xxh3";     // of all metadata but itself
-constexpr std::size_t most_norms = 1000;          // that a checkpoint may hold
+constexpr const char* checksum_prefix = "xxh3.";  // prefix of a tensor's checksum
+constexpr const char* checksum_name = "xxh3";     // checksum of all other metadata
+constexpr std::size_t most_norms = 1000;          // largest number of norms in a checkpoint
 
 const std::string& metadata(const Checkpoint& checkpoint, const std::string& name) {
   const auto found = checkpoint.file.metadata.find(name);
   expect_input(found != checkpoint.file.metadata.end(),
-               "{}: not a checkpoint of tapestry: its metadata lacks \"{}\"", checkpoint.path,
+               "{}: not a checkpoint of tapestry: the metadata has no \"{}\"", checkpoint.path,
                name);
   return found->second;
 }
@@ -72,8 +72,8 @@ std::vector<double> numbers(const Checkpoint& checkpoint, const std::string& nam
 void expect_written(const Checkpoint& checkpoint, const std::string& name,
                     const std::string& checksum) {
   expect_input(metadata(checkpoint, checksum_prefix + name) == checksum,
-               "{}: tensor {} is damaged: its bytes are not those that were written",
-               checkpoint.path, name);
+               "{}: tensor {} is damaged: its checksum differs; use another copy", checkpoint.path,
+               name);
 }
 
 // Returns the tensor's entry. Throws InputError if it has another shape or dtype than the array.
@@ -81,11 +81,11 @@ const SafetensorsEntry& entry_of(const Checkpoint& checkpoint, const std::string
                                  const Array& into) {
   const auto& entries = checkpoint.reader->entries();
   const auto entry = std::ranges::find(entries, name, &SafetensorsEntry::name);
-  expect_input(entry != entries.end(), "{}: tensor {} {} is missing: another model wrote this file",
+  expect_input(entry != entries.end(), "{}: tensor {} {} is missing: the file is of another model",
                checkpoint.path, name, to_string(into.shape()));
   const DType dtype = checkpoint.reader->dtype_of(*entry);
   expect_input(entry->shape == into.shape() && dtype == into.dtype(),
-               "{}: tensor {} is {} {}, the config asks for {} {}", checkpoint.path, name,
+               "{}: tensor {} is {} {}; the config expects {} {}", checkpoint.path, name,
                to_string(dtype), to_string(entry->shape), to_string(into.dtype()),
                to_string(into.shape()));
   return *entry;
@@ -198,7 +198,7 @@ Checkpoint described(Checkpoint checkpoint) {
   expect_input(written == format, "{}: format \"{}\", expected \"{}\"", checkpoint.path, written,
                format);
   expect_input(metadata(checkpoint, checksum_name) == metadata_checksum(checkpoint.file.metadata),
-               "{}: its metadata are damaged: they are not those that were written",
+               "{}: the metadata are damaged: their checksum differs; use another copy",
                checkpoint.path);
   checkpoint.config = metadata(checkpoint, "config");
   checkpoint.state = {.step = number<std::int64_t>(checkpoint, "step"),
@@ -280,8 +280,8 @@ std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& conf
     return make_task({config, checkpoint.metadata, needs_data});
   } catch (const InitialValuesTooLarge&) {
     throw InputError(
-        fmt::format("{}: holds {} bytes of parameters, and the config asks for over {}: another "
-                    "model wrote this file",
+        fmt::format("{}: contains {} bytes of parameters, but the config expects more than {}: the "
+                    "file is of another model",
                     checkpoint.path, bytes, bytes + slack));
   } catch (const InputError&) {
     throw;
@@ -335,7 +335,7 @@ void restore_parameters(const Checkpoint& checkpoint, Module& model, Adapters ad
   for (const Parameter* parameter : saved_parameters(checkpoint, model, adapters)) {
     restore(checkpoint, parameter->name, parameter->value());
     expect_input(std::isfinite(sum_of_squares(parameter->value())),
-                 "{}: tensor {} holds numbers that are not finite: this model cannot be used",
+                 "{}: tensor {} contains values that are not finite; use another checkpoint",
                  checkpoint.path, parameter->name);
   }
 }

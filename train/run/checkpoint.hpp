@@ -32,7 +32,7 @@ struct TrainingState {
   double best_loss = std::numeric_limits<double>::infinity();
   bool evaluation_due = false;  // a signal interrupted the evaluation of this step
   double elapsed_s = 0;
-  std::int64_t examples = 0;  // of the training data, which a resumed run must find again
+  std::int64_t examples = 0;  // number of training examples; a resumed run must find the same
   std::string data{};         // their checksum; empty if they are synthetic
 
   // Sections of callbacks (trainer/callbacks/).
@@ -41,7 +41,7 @@ struct TrainingState {
     std::int64_t patience_counter = 0;                               // evaluations since then
   } early_stopping{};
   struct SkippedSteps {
-    std::int64_t count = 0;       // of the steps done
+    std::int64_t count = 0;       // number of skipped steps
     std::vector<double> norms{};  // gradient norms of the latest other steps
   } skipped{};
 };
@@ -54,11 +54,11 @@ struct TrainingState {
 struct Checkpoint {
   std::string path{};
   std::shared_ptr<SafetensorsReader> reader{};
-  Safetensors file{};  // its metadata, and the tensors that load_checkpoint read
+  Safetensors file{};  // metadata, and the tensors that load_checkpoint read
   std::string config{};
   TrainingState state{};
   std::map<std::string, std::string> metadata{};
-  std::string backends{};  // that computed it
+  std::string backends{};  // backends that computed it
 };
 
 // Returns the tensors of a checkpoint by their names: parameters and the optimizer's arrays.

@@ -141,7 +141,7 @@ void EventFile::add_text(std::int64_t step, const std::string& tag, const std::s
       tensor.add_enum(tensor::dtype, tensor::string_type);
       {
         Message shape(tensor, tensor::shape);
-        Message(shape, 2).add_int64(1, 1);  // one dimension, of one
+        Message(shape, 2).add_int64(1, 1);  // one dimension of size one
       }
       tensor.add_bytes(tensor::strings, quoted);
     }

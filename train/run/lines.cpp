@@ -88,7 +88,7 @@ LineReader::LineReader(const std::string& path) : path_(path) {
 
 bool LineReader::next() {
   text_.clear();
-  if (!file_.good()) {  // it was read to its end, and may have grown
+  if (!file_.good()) {  // at the end of the file, which may have grown
     file_.clear();
     file_.seekg(end_);
   }
@@ -107,10 +107,10 @@ bool LineReader::next() {
 }
 
 void LineReader::expect(bool holds, std::string_view what) const {
-  expect_input(holds,
-               "{}:{}: {}: the record is damaged; restore the file, or take the line out of a copy "
-               "of the run",
-               printable(path_), number_, what);
+  expect_input(
+      holds,
+      "{}:{}: {}: the record is damaged; restore the file, or remove the line in a copy of the run",
+      printable(path_), number_, what);
 }
 
 Json LineReader::metrics() const {
@@ -159,24 +159,23 @@ std::vector<Json> RecordedMetrics::of(std::int64_t step) {
 
 Json RecordedMetrics::checked_line() {
   Json line = reader_.metrics();
-  reader_.expect(!has_duplicate_keys(reader_.text()), "a key stands in it twice");
+  reader_.expect(!has_duplicate_keys(reader_.text()), "a key occurs twice");
   if (is_split(line, "test")) {
-    reader_.expect(test_ != line, "it stands there twice");
+    reader_.expect(test_ != line, "it occurs twice");
     return line;
   }
   const bool trained = is_split(line, "train");
   reader_.expect(trained || is_split(line, "val"),
-                 fmt::format("split \"{}\", expected train, val or test",
+                 fmt::format("split \"{}\"; expected train, val or test",
                              printable_beginning(line["split"].get<std::string>())));
   const std::int64_t step = step_of(line), least = std::max<std::int64_t>(trained, last_step_);
   reader_.expect(step >= least && step <= steps_of_run_,
-                 fmt::format("step {}, expected {} to {}", step, least, steps_of_run_));
+                 fmt::format("step {}; expected {} to {}", step, least, steps_of_run_));
   const bool is_first = step > last_step_;
-  reader_.expect(
-      is_first || (!trained && !is_evaluated_),
-      fmt::format("step {} has a line of this split already, or one that comes after it", step));
+  reader_.expect(is_first || (!trained && !is_evaluated_),
+                 fmt::format("step {} already has a line of this split, or of a later one", step));
   reader_.expect(trained || line.contains("parameters_xxh3"),
-                 "an evaluation without parameters_xxh3");
+                 "the evaluation has no parameters_xxh3");
   is_evaluated_ = !trained;
   last_step_ = step;
   return line;
@@ -185,11 +184,11 @@ Json RecordedMetrics::checked_line() {
 const RecordedChecksum* RecordedChecksums::front() {
   if (front_ || !reader_.next()) return front_ ? &*front_ : nullptr;
   front_ = parse_checksum_line(reader_.text());
-  reader_.expect(front_ && !has_duplicate_keys(reader_.text()), "it is not a tensor's checksum");
-  reader_.expect(front_->step >= step_, "its step is before that of the line before it");
+  reader_.expect(front_ && !has_duplicate_keys(reader_.text()), "not the checksum of a tensor");
+  reader_.expect(front_->step >= step_, "the step is lower than that of the line before");
   if (front_->step > step_) of_step_.clear();
   step_ = front_->step;
-  reader_.expect(of_step_.insert(front_->tensor).second, "its step has this tensor already");
+  reader_.expect(of_step_.insert(front_->tensor).second, "the tensor occurs twice in this step");
   return &*front_;
 }
 

@@ -24,7 +24,7 @@ struct MetricsLine {
   Metrics values;
   double elapsed_s = 0;
   Signatures signatures{};
-  std::map<std::string, Checksums> checksums{};  // of what was evaluated, by what it is
+  std::map<std::string, Checksums> checksums{};  // checksums of the evaluated tensors, by kind
 
   // Returns step, split, loss, elapsed_s, then the rest by name; a signature as "bleu_signature",
   // checksums together as "parameters_xxh3".
@@ -51,14 +51,14 @@ struct KeptSample {
 // line without its end is still being written, and is not returned.
 class LineReader {
  public:
-  static constexpr std::int64_t max_bytes = 1 << 14;  // of a line
+  static constexpr std::int64_t max_bytes = 1 << 14;  // largest size of a line
 
   // A missing file has no lines. Throws InputError if the path is not a file, such as a pipe.
   explicit LineReader(const std::string& path);
 
   bool next();  // returns false if there is no further line yet
   const std::string& text() const { return text_; }  // empty if it is longer than max_bytes
-  std::int64_t number() const { return number_; }    // from 1
+  std::int64_t number() const { return number_; }    // number of the line, from 1
   std::int64_t end() const { return end_; }          // bytes of the file up to the end of this line
 
   // Throws InputError, which names the line, says what is wrong, and that the record is damaged.
@@ -139,11 +139,11 @@ class RecordedMetrics {
 
   LineReader reader_;
   std::int64_t steps_of_run_, last_step_ = 0;
-  bool is_evaluated_ = false;  // there was a line of the last step's evaluation
+  bool is_evaluated_ = false;  // the last step has an evaluation
   std::optional<JsonValue> front_, test_;
 };
 
-// The same of checksums.jsonl: steps never fall, and each has a tensor once.
+// Checks the order of checksums.jsonl: steps never decrease, and each has a tensor once.
 class RecordedChecksums {
  public:
   explicit RecordedChecksums(const Run& run) : reader_(run.checksums()) {}
@@ -154,8 +154,8 @@ class RecordedChecksums {
  private:
   LineReader reader_;
   std::optional<RecordedChecksum> front_;
-  std::int64_t step_ = 0;            // of the line before,
-  std::set<std::string> of_step_{};  // and the tensors that it has
+  std::int64_t step_ = 0;            // step of the previous line,
+  std::set<std::string> of_step_{};  // and its tensors
 };
 
 // Returns the latest 200 samples of a run. Damaged lines are left out.

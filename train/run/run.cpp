@@ -19,11 +19,11 @@ namespace fs = std::filesystem;
 
 std::string Run::default_folder(const std::string& name, bool resume) {
   expect_input(!name.starts_with(".") && name.find('/') == name.npos && printable(name) == name,
-               "{}: cannot be the name of a folder in runs/; --out names any folder",
+               "{}: cannot be the name of a folder in runs/; give a folder with --out",
                printable(name));
-  constexpr std::size_t most_bytes = 200;  // of a folder's name, with a number after it
+  constexpr std::size_t most_bytes = 200;  // largest size of a folder's name that a number follows
   expect_input(name.size() <= most_bytes,
-               "{}: too long for a folder's name; --out names any folder",
+               "{}: too long for the name of a folder; give a folder with --out",
                printable_beginning(name));
   const std::string base = "runs/" + name;
   std::string last = base, next = base;
@@ -43,7 +43,7 @@ std::vector<std::string> seed_folders(const std::string& folder) {
     const std::string number = name.starts_with("seed-") ? name.substr(5) : "";
     const bool is_number = !number.empty() && number.size() < 19 &&
                            number.find_first_not_of("0123456789") == std::string::npos &&
-                           (number[0] != '0' || number == "0");  // as it is written by --seeds
+                           (number[0] != '0' || number == "0");  // the number as --seeds writes it
     if (is_number && fs::exists(Run(path).metrics(), unseen)) seeds[std::stoll(number)] = path;
   }
   std::vector<std::string> paths;
@@ -76,10 +76,10 @@ namespace {
 
 using Json = JsonValue;
 
-// What metrics.jsonl records of the parameters that were evaluated at a step.
+// The record of an evaluation's parameters in metrics.jsonl.
 struct EvaluationRecord {
-  std::string checksum{};        // its parameters_xxh3; empty: there is no evaluation of the step
-  bool has_other_steps = false;  // there are evaluations of others
+  std::string checksum{};        // parameters_xxh3; empty: the step has no evaluation
+  bool has_other_steps = false;  // other steps have evaluations
   bool is_damaged = false;       // lines cannot be read: the step's may be among them
 };
 
@@ -111,10 +111,10 @@ void expect_recorded(const Checkpoint& checkpoint) {
   const std::int64_t step = checkpoint.state.step;
   const EvaluationRecord record = evaluation_record(run, step);
   constexpr const char* advice =
-      "the file is of another run: put back the run's own, or move it out";
+      "the file belongs to another run; restore the original, or remove the file";
   if (is_best && record.checksum.empty() && record.has_other_steps && !record.is_damaged)
     throw ForeignModel(
-        fmt::format("{}: is of step {}, and metrics.jsonl has no evaluation of it; {}",
+        fmt::format("{}: is of step {}, of which metrics.jsonl has no evaluation; {}",
                     printable(checkpoint.path), step, advice));
   if (record.checksum.empty()) return;
   if (const std::string own = combined(parameter_checksums(checkpoint)); own != record.checksum)
@@ -154,10 +154,9 @@ void expect_run(const Run& run, const std::vector<std::string>& files) {
   const std::string inner = fs::is_directory(folder, unseen) ? run_within(folder) : "";
   std::vector<std::string> names;
   for (const std::string& file : files) names.push_back(file_name_of(file));
-  throw InputError(
-      fmt::format("{}: not a run: it holds no {}; give the folder of a run that has written it{}",
-                  printable(folder), fmt::join(names, " or "),
-                  inner.empty() ? "" : ", such as " + printable(inner)));
+  throw InputError(fmt::format("{}: not a run, because it has no {}; give the folder of a run{}",
+                               printable(folder), fmt::join(names, " or "),
+                               inner.empty() ? "" : ", such as " + printable(inner)));
 }
 
 std::string config_text(const Run& run) { return read_file(run.config(), std::int64_t{1} << 20); }

@@ -29,7 +29,7 @@ class Run {
   std::string checksums() const { return folder_ + "/checksums.jsonl"; }
   std::string samples() const { return folder_ + "/samples.jsonl"; }
 
-  std::vector<std::string> files() const {  // all of the above
+  std::vector<std::string> files() const {  // returns all of the above
     return {config(), metrics(), checksums(), checkpoint(), best(),
             trace(),  profile(), sessions(),  samples()};
   }
@@ -60,7 +60,7 @@ void expect_run(const Run& run, const std::vector<std::string>& files);
 // was written. Throw InputError for a file or an override that is no such config.
 Config config_of(const Run& run, const std::vector<std::string>& overrides = {});
 Config config_of(const Checkpoint& checkpoint, const std::vector<std::string>& overrides = {});
-std::string config_text(const Run& run);  // of config.toml, at most 1 MiB
+std::string config_text(const Run& run);  // returns config.toml, at most 1 MiB
 
 // A checkpoint in a run's folder is not one that the run recorded.
 class ForeignModel final : public InputError {

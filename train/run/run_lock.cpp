@@ -47,15 +47,17 @@ RunLock::RunLock(const Run& run, Folder folder) : RunLock(run) {
     if (folder == Folder::make) make();
     open();
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
-      made_.clear();  // they are the other's now
-      throw InputError(fmt::format("{}: another process trains into this folder", run_.folder()));
+      made_.clear();  // they belong to the other process now
+      throw InputError(fmt::format(
+          "{}: another process is training into this folder; give another --out, or wait",
+          run_.folder()));
     }
   } while (!is_at(descriptor_, run_.folder()));  // the other took away what it had made
   // Also for an existing folder: the process that made it may have been killed before syncing.
   sync_folder(folder_of(run_.folder()), run_.folder());
 }
 
-// If the path leads to another folder, that one was not made here.
+// Removes only folders that it made itself: the path may lead to another folder now.
 RunLock::~RunLock() {
   if (descriptor_ >= 0 && is_lost()) made_.clear();
   while (!made_.empty()) {
@@ -104,8 +106,9 @@ std::string RunLock::where() const {
 void RunLock::expect_in_place() const {
   const std::string at = where();
   if (at.empty())
-    throw FolderLost(fmt::format(
-        "{}: the training ends; last checkpoint: none: the folder was removed", run_.folder()));
+    throw FolderLost(
+        fmt::format("{}: the training ends, because the folder was removed; there is no checkpoint",
+                    run_.folder()));
   const bool is_moved = at != run_.folder();
   if (!is_moved && !was_emptied()) return;
   const std::string last = last_written(Run(at));

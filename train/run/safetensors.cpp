@@ -96,10 +96,10 @@ Entry parse_entry(const std::string& path, const std::string& name, const Json& 
     };
     std::uint64_t elements = 1;
     for (const std::uint64_t length : natural_numbers("shape")) {
-      expect_input(entry.shape.rank() < Shape::max_rank, "{}: tensor {}: a shape of over {} axes",
-                   path, name, Shape::max_rank);
+      expect_input(entry.shape.rank() < Shape::max_rank,
+                   "{}: tensor {}: a shape of more than {} axes", path, name, Shape::max_rank);
       expect_input(length <= max_elements && (length == 0 || elements <= max_elements / length),
-                   "{}: tensor {}: too large a shape", path, name);
+                   "{}: tensor {}: the shape is too large", path, name);
       entry.shape.push_back(static_cast<std::int64_t>(length));
       elements *= length;
     }
@@ -109,7 +109,7 @@ Entry parse_entry(const std::string& path, const std::string& name, const Json& 
     entry.begin = offsets[0];
     entry.end = offsets[1];
     expect_input(entry.begin <= entry.end && entry.end - entry.begin == elements * type->bytes,
-                 "{}: tensor {}: bytes {} to {} for {} of shape {}", path, name, entry.begin,
+                 "{}: tensor {}: bytes {} to {} do not fit {} of shape {}", path, name, entry.begin,
                  entry.end, dtype, to_string(entry.shape));
     return entry;
   } catch (const Json::exception& error) {
@@ -147,12 +147,11 @@ Header parse_header(const std::string& path, const std::string& text) {
       take(path, name, value, header);
     });
   } catch (const Json::too_deep&) {
-    throw InputError(fmt::format("{}: header at byte 8: lists within lists", path));
+    throw InputError(fmt::format("{}: header at byte 8: nested lists", path));
   } catch (const Json::parse_error& error) {
-    throw InputError(
-        fmt::format("{}: header at byte 8: it is damaged: no JSON from its byte {} on; take "
-                    "another copy of the file",
-                    path, error.byte));
+    throw InputError(fmt::format(
+        "{}: header at byte 8: not JSON from its byte {} on; use another copy of the file", path,
+        error.byte));
   } catch (const Json::exception& error) {
     throw InputError(fmt::format("{}: header at byte 8: {}", path,
                                  std::string_view(error.what()).substr(0, max_reason)));
@@ -176,8 +175,8 @@ void check_offsets(const std::string& path, std::vector<Entry> entries, std::uin
                  entry.begin < expected ? "tensors overlap" : "a hole");
     expected = entry.end;
   }
-  expect_input(expected == data_bytes, "{}: {} bytes of data, the header speaks of {}{}", path,
-               data_bytes, expected, data_bytes < expected ? ": the file is cut short" : "");
+  expect_input(expected == data_bytes, "{}: {} bytes of data, but the header states {}{}", path,
+               data_bytes, expected, data_bytes < expected ? ": the file is truncated" : "");
 }
 
 std::vector<BFloat16> to_bfloat16(const Array& array) {
@@ -218,7 +217,7 @@ void write_safetensors(const WriteParts& write, const Safetensors& file, StoredF
   const std::uint64_t length = header.size();
   std::vector<std::string_view> parts{{reinterpret_cast<const char*>(&length), sizeof(length)},
                                       header};
-  std::deque<std::vector<BFloat16>> rounded;  // what the parts of these tensors point to
+  std::deque<std::vector<BFloat16>> rounded;  // the rounded tensors that the parts point to
   for (const auto& [name, array] : file.tensors)
     if (type_of(array, stored).bytes == size_of(array.dtype()))
       parts.emplace_back(reinterpret_cast<const char*>(array.raw()), array.bytes());
@@ -240,9 +239,10 @@ SafetensorsReader::SafetensorsReader(const std::string& path) try : path_(path) 
   stream_.seekg(0);
   std::uint64_t header_bytes = 0;
   stream_.read(reinterpret_cast<char*>(&header_bytes), sizeof(header_bytes));
-  expect_input(file_bytes >= 8 && header_bytes <= file_bytes - 8,
-               "{}: byte 0: a header of {} bytes in a file of {}: cut short, or not safetensors",
-               path, header_bytes, file_bytes);
+  expect_input(
+      file_bytes >= 8 && header_bytes <= file_bytes - 8,
+      "{}: byte 0: a header of {} bytes in a file of {} bytes: truncated, or not safetensors", path,
+      header_bytes, file_bytes);
   expect_input(header_bytes <= max_header, "{}: byte 0: a header of {} bytes, expected at most {}",
                path, header_bytes, max_header);
   std::string text(header_bytes, '\0');

@@ -30,7 +30,7 @@ using WriteParts = std::function<void(const std::vector<std::string_view>& parts
 void write_safetensors(const WriteParts& write, const Safetensors& file,
                        StoredFloats stored = StoredFloats::as_they_are);
 
-// As write_file_atomically writes.
+// Writes a file as write_file_atomically does.
 void write_safetensors(const std::string& path, const Safetensors& file,
                        StoredFloats stored = StoredFloats::as_they_are);
 
@@ -56,7 +56,7 @@ class SafetensorsReader final {
   // One tensor: F32, F64 and I32 as they are, F16 and BF16 as float32, which holds them exactly.
   // InputError for any other dtype.
   Array read(const SafetensorsEntry& entry);
-  // The same into an array of its shape and of the dtype that it is read as.
+  // Reads into an array of the tensor's shape, and of the dtype that it is read as.
   void read(const SafetensorsEntry& entry, Array& into);
   DType dtype_of(const SafetensorsEntry& entry) const;
 
@@ -68,6 +68,6 @@ class SafetensorsReader final {
   std::map<std::string, std::string> metadata_{};
 };
 
-Safetensors read_safetensors(const std::string& path);  // all of its tensors
+Safetensors read_safetensors(const std::string& path);  // reads all tensors
 
 }  // namespace tapestry

@@ -179,7 +179,7 @@ std::string outcome(const std::vector<Session>& sessions, const Reached& reached
   if (reached.is_tested || (reached.steps > 0 && step >= reached.steps))
     return fmt::format("finished, {} steps", step);
   if (sessions.empty()) return "ended at " + where;
-  return "ended at " + where + " without a word: it was killed, or its machine failed";
+  return "ended at " + where + " without a record of its end: it was killed, or the machine failed";
 }
 
 std::vector<Session> read_sessions(const Run& run) {

@@ -37,8 +37,8 @@ struct Session {
   std::int64_t from_step = 0;
   std::string version{}, backends{}, processor{};
   std::int64_t threads = 1, ranks = 1;
-  std::vector<std::string> command{};  // what was typed
-  std::int64_t examples = 0;           // of its training data
+  std::vector<std::string> command{};  // command line as typed
+  std::int64_t examples = 0;           // number of training examples
   std::string data{};                  // their checksum; empty if they are synthetic
   // Since the session that it resumed. None if it began the run, or was recorded by commit 1259dc1,
   // which recorded no changes.
@@ -51,7 +51,7 @@ struct Session {
   std::optional<End> end{};  // none if it was killed, or still trains
 };
 
-std::string processor();  // of this machine: "AMD EPYC 7B13"
+std::string processor();  // returns this machine's processor: "AMD EPYC 7B13"
 
 // Record the beginning and the end of this process. Throw std::runtime_error if that fails.
 void record_begin(RunLock& lock, const TrainingState& from, std::int64_t ranks,

@@ -30,7 +30,7 @@ void print_lines(std::string_view text) {
 
 void complain(std::string_view message) {
   const std::string line = fmt::format("tapestry: {}\n", printable(message));
-  std::fputs(line.c_str(), stderr);  // which may be closed: the exit status says it still
+  std::fputs(line.c_str(), stderr);  // standard error may be closed; the exit status remains
 }
 
 bool is_reader_gone() {

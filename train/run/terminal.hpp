@@ -26,14 +26,13 @@ void say(fmt::format_string<Args...> message, Args&&... args) {
 // "tapestry: …" to the standard error, one line whatever the message holds.
 void complain(std::string_view message);
 
-void erase_line();  // of a terminal, where text without an end of line was printed
+void erase_line();  // erases the current line of a terminal
 
-// Whether the standard output is a pipe whose reader has closed it, as `head` does when it has
-// enough: who asked for no more misses nothing.
+// Returns whether the standard output is a pipe whose reader has closed it, as `head` does.
 bool is_reader_gone();
 
 // The columns of the terminal that the standard output is; 0 where it is none, or cannot erase.
 std::int64_t live_columns();
-bool shows_blocks();  // whether the locale's characters are UTF-8, by its variables
+bool shows_blocks();  // returns whether the locale's environment variables select UTF-8
 
 }  // namespace tapestry

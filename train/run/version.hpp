@@ -12,7 +12,8 @@ std::string version();  // "0.1.0 (commit 4e34a53)", of the commit it was built 
 // "engines".
 std::string backends();
 
-std::string library_checksum();  // of the library's file: another build has another
+std::string
+library_checksum();  // returns the checksum of the library's file, which differs between builds
 
 std::string machine();  // backends() and the number of threads
 

@@ -4,7 +4,7 @@
 #include "train/config/options.hpp"
 #include "train/inspect/report_panels.hpp"
 
-// What the inspectors of several tasks share: options, outcomes and attention maps.
+// Shared by the inspectors of several tasks: options, outcomes and attention maps.
 namespace tapestry {
 
 inline Key<std::string> prompt_option(const std::string& help) { return {"prompt", "", help}; }

@@ -160,7 +160,7 @@ TransformerOptions transformer_options(const Config& config, std::int64_t vocabu
 EncoderDecoderOptions encoder_decoder_options(const Config& config, std::int64_t vocabulary,
                                               std::int64_t context) {
   const std::int64_t own = config[decoder_layers];
-  config.expect(!config[gate], gate, "an encoder and cross-attention have no gate");
+  config.expect(!config[gate], gate, "is not supported by an encoder or cross-attention");
   return {.source_vocabulary = vocabulary,
           .target_vocabulary = vocabulary,
           .source_context = context,

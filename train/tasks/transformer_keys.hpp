@@ -67,10 +67,12 @@ inline const Choice<Positions> positions{"model.positions",
 inline const Condition turned = positions.is(Positions::rotary);
 inline const Choice<RotaryPairs> rotary_pairs{
     "model.rotary_pairs",
-    RotaryPairs::neighbours,
-    "dimensions of a head that rotate together: 2k and 2k + 1 (neighbours), or k and k + D/2 as in "
+    RotaryPairs::neighbors,
+    "dimensions of a head that rotate together: 2k and 2k + 1 (neighbors), or k and k + D/2 as in "
     "Llama (halves)",
-    {{"neighbours", RotaryPairs::neighbours}, {"halves", RotaryPairs::halves}},
+    {{"neighbors", RotaryPairs::neighbors},
+     {"halves", RotaryPairs::halves},
+     {"neighbours", RotaryPairs::neighbors}},
     {turned}};
 inline const Key<double> rotary_base{"model.rotary_base",
                                      10000,

@@ -16,7 +16,8 @@
 namespace tapestry {
 namespace {
 
-constexpr std::size_t most_named = 16;  // examples of a step, in an error of one line
+constexpr std::size_t most_faulty = 8;    // examples with wrong data that a message names
+constexpr std::size_t most_examples = 2;  // shown examples of a micro-batch; `replay` shows all
 constexpr std::size_t most_largest = 3;
 
 // Checks the output of every op while it lives.
@@ -30,18 +31,18 @@ bool is_finite(const Array& array) {
   return array.empty() || array.dtype() == DType::int32 || std::isfinite(sum_of_squares(array));
 }
 
-std::string list_of(std::span<const std::int64_t> examples) {
-  const std::size_t shown = std::min(examples.size(), most_named);
-  return fmt::format(
-      "{}{}", fmt::join(examples.first(shown), ", "),
-      shown < examples.size() ? fmt::format(" and {} more", examples.size() - shown) : "");
+std::string list_of(std::span<const std::int64_t> examples, std::size_t most = most_examples) {
+  const std::size_t shown = std::min(examples.size(), most);
+  return fmt::format("{}{}", fmt::join(examples.first(shown), ", "),
+                     shown < examples.size() ? ", …" : "");
 }
 
 std::string parameter_fault(Task& task) {
   for (const Parameter* parameter : task.model().parameters())
     if (!is_finite(parameter->value()))
-      return fmt::format("parameter {} is not finite: an earlier step moved it too far",
-                         parameter->name);
+      return fmt::format(
+          "parameter {} is not finite after an earlier step; lower the learning rate",
+          parameter->name);
   return "";
 }
 
@@ -54,10 +55,13 @@ std::string input_fault(const Batch& batch, std::span<const std::int64_t> exampl
   for (std::int64_t row = 0; row < rows && rows == std::ssize(examples); ++row)
     if (!is_finite(batch.inputs.part(row * width, (row + 1) * width)))
       faulty.push_back(examples[row]);
-  return faulty.empty() ? "the batch's inputs are not finite"
-                        : "the data are not finite: training example " + list_of(faulty);
+  return faulty.empty()
+             ? "the batch's inputs are not finite"
+             : "the data are not finite: training example " + list_of(faulty, most_faulty);
 }
 
+// Returns the first op whose output or gradient is not finite, with the range of its first input;
+// "" if there is none.
 std::string op_fault(const StepInputs& inputs, std::size_t i) try {
   const CheckedOps checked(inputs.config);
   Tape tape;
@@ -65,7 +69,9 @@ std::string op_fault(const StepInputs& inputs, std::size_t i) try {
   tape.backward(loss.objective, 1 / inputs.count);
   return "";
 } catch (const NonFiniteError& error) {
-  return error.what();
+  const std::string all = error.what(), from = "; from ";
+  const std::size_t first = all.find(from);
+  return all.substr(0, first == all.npos ? first : all.find(from, first + from.size()));
 }
 
 // Returns the fault of the first micro-batch of this rank that has one, or "".
@@ -127,21 +133,21 @@ std::string name_largest(const StepInputs& inputs, Ranks& ranks) {
 std::string examples_of_micro_batch(const StepInputs& inputs, std::size_t i) {
   const std::int64_t all = inputs.config[key::micro_batches],
                      number = inputs.first_micro_batch + static_cast<std::int64_t>(i) + 1;
-  return fmt::format("{} has the training examples {}",
-                     all == 1 ? "the step" : fmt::format("micro-batch {} of {}", number, all),
+  return fmt::format("{}training examples {}",
+                     all == 1 ? "" : fmt::format("micro-batch {} of {}: ", number, all),
                      list_of(inputs.examples(i)));
 }
 
 std::string explain_step(const StepInputs& inputs, Ranks& ranks) {
   const std::string moved = parameter_fault(inputs.task);
-  if (!moved.empty()) return moved;  // all ranks have the same
+  if (!moved.empty()) return moved;  // all ranks have the same parameters
   const std::vector<std::string> found =
       ranks.gather(micro_batch_fault(inputs), "the explanation", Ranks::Late::fine);
   for (int rank = 0; rank < ranks.size(); ++rank)
     if (!found[rank].empty()) return (rank == 0 ? "" : ranks.name(rank) + ": ") + found[rank];
   return fmt::format(
-      "computed again, every op of each micro-batch is finite; the largest gradients of a "
-      "micro-batch are {}; the step has the training examples {}",
+      "every op of each micro-batch is finite; the largest gradients of a micro-batch are {}; "
+      "training examples {}",
       name_largest(inputs, ranks), list_of(inputs.examples()));
 }
 

@@ -8,7 +8,8 @@
 
 namespace tapestry {
 
-Sampler make_sampler(Task& task, const Config& config);  // of the training examples
+Sampler make_sampler(Task& task,
+                     const Config& config);  // returns the sampler of the training examples
 
 // The inputs of a step: this rank's micro-batches. The step can be computed from them again, to the
 // same bits, as long as no parameter has moved.
@@ -17,11 +18,12 @@ struct StepInputs {
   const Config& config;
   std::int64_t step = 0;               // steps done before it
   std::int64_t position = 0;           // training examples read before it
-  std::int64_t first_micro_batch = 0;  // of this rank's
-  std::vector<Batch> batches = {};     // one per micro-batch
+  std::int64_t first_micro_batch = 0;  // first micro-batch of this rank
+  std::vector<Batch> batches = {};     // one batch per micro-batch
   double count = 0;                    // loss terms of the whole step
 
-  Loss loss(std::size_t i) const;  // of batches[i], with the noise of its micro-batch
+  Loss loss(
+      std::size_t i) const;  // returns the loss of batches[i], with the noise of its micro-batch
 
   // Return the numbers of the training examples in batches[i], and in the whole step.
   std::vector<std::int64_t> examples(std::size_t i) const;
@@ -31,10 +33,10 @@ struct StepInputs {
 // The result of a step before it moves parameters.
 struct ComputedStep {
   StepInputs inputs;
-  MetricSums averages;  // of all ranks
+  MetricSums averages;  // averages over all ranks
   double units = 0;     // tokens or examples of all ranks, of which the throughput is counted
-  bool is_told_to_stop = false;   // one of the ranks, by a signal or the time limit
-  Gradients gradients;            // of all micro-batches, not clipped
+  bool is_told_to_stop = false;   // a signal or the time limit told a rank to stop
+  Gradients gradients;            // gradients of all micro-batches, not clipped
   bool has_all_gradients = true;  // false: of this rank's shard only
   Clip clip;
 };
@@ -56,7 +58,9 @@ class StepSums final {
 
   const GradientSum& gradients() const { return gradients_; }
   GradientSum& gradients() { return gradients_; }
-  bool keeps_own_shard() const { return keeps_own_shard_; }  // of gradients and optimizer state
+  bool keeps_own_shard() const {
+    return keeps_own_shard_;
+  }  // whether this rank keeps only its shard of gradients and optimizer state
 
  private:
   // The measurements of one micro-batch.
@@ -75,7 +79,7 @@ class StepSums final {
   GradientSum gradients_;
   Ranks::Gathering<std::vector<double>> counts_;
   std::vector<Measured> measured_;
-  std::optional<double> count_;  // of the step; none: not computed yet
+  std::optional<double> count_;  // number of the step's targets; none: not computed yet
 };
 
 // Returns whether the validation split is evaluated after this step: every train.eval_every steps

@@ -156,7 +156,7 @@ ComputedStep Trainer::compute() {
       Loss loss = inputs.loss(i);
       inputs.count = sums_.count();
       sums_.add(tape, std::move(loss), task_.units(inputs.batches[i]), stop_);
-    } catch (const NonFiniteError& error) {  // of train.check_finite
+    } catch (const NonFiniteError& error) {  // thrown because of train.check_finite
       throw NonFiniteError(fmt::format("{}; {}", error.what(), examples_of_micro_batch(inputs, i)));
     }
   return sums_.finish(std::move(inputs));

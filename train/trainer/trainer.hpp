@@ -42,13 +42,15 @@ class Trainer {
   MetricSums step();       // returns the sums of the metrics; throws as train() does
   MetricSums take_step();  // the same; NonFiniteError, OutOfMemory and others pass as they are
   ComputedStep compute();  // returns the next step's loss and gradients, and moves nothing
-  void follow(const Schedule& schedule) { schedule_ = schedule; }  // from the next step on
-  MetricsLine training_line(const MetricSums& averages) const;     // of the last step
-  MetricsLine evaluation_line();     // of the validation split now; without values if stopped
+  void follow(const Schedule& schedule) { schedule_ = schedule; }  // used from the next step on
+  MetricsLine training_line(const MetricSums& averages) const;  // returns the line of the last step
+  MetricsLine evaluation_line();     // evaluates the validation split; without values if stopped
   OptimizerState optimizer_state();  // arrays of a checkpoint without parameters; by all, at rank 0
-  Checksums checksums();             // of the tensors that a checkpoint would have now
-  double learning_rate() const { return schedule_.at(state_.step); }  // of the next step
-  std::int64_t optimizer_bytes() const;  // of the state that this rank keeps
+  Checksums checksums();  // returns the checksums of the tensors that a checkpoint would have now
+  double learning_rate() const {
+    return schedule_.at(state_.step);
+  }                                      // learning rate of the next step
+  std::int64_t optimizer_bytes() const;  // size of the optimizer state that this rank keeps
   const TrainingState& state() const { return state_; }
   const GradientSum& gradients() const { return sums_.gradients(); }
 
@@ -77,8 +79,8 @@ class Trainer {
   Loader loader_;
   TrainingState state_;
   std::vector<std::shared_ptr<Callback>> callbacks_;
-  bool is_told_to_stop_ = false;  // one of the ranks
-  std::int64_t saved_step_ = -1;  // of checkpoint.safetensors
+  bool is_told_to_stop_ = false;  // a rank was told to stop
+  std::int64_t saved_step_ = -1;  // step of checkpoint.safetensors
   double started_s_ = 0;          // now_s() at the beginning, later by the pauses between sessions
   double units_ = 0, units_from_s_ = 0;  // since the last line of training; evaluations excluded
 };

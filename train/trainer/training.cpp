@@ -138,7 +138,7 @@ std::int64_t share_best(const RunLock* lock, Task& task, Ranks& ranks) {
     if (!lock) return;
     lock->expect_in_place();
     const Checkpoint checkpoint = load_trained_metadata(lock->run().folder());
-    lock->expect_in_place();  // so that the file that was opened is the run's own
+    lock->expect_in_place();  // the file that was opened is the run's own
     restore_parameters(checkpoint, task.model());
     step = checkpoint.state.step;
   });
@@ -247,7 +247,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   if (checkpoint) backends_before = checkpoint->backends;
   std::optional<std::vector<ChangedSetting>> changed;  // none of a run that begins here
   if (checkpoint) changed = changes(config_of(*checkpoint), config);
-  checkpoint.reset();  // its tensors are restored
+  checkpoint.reset();  // its tensors have been restored
 
   // Nothing is refused from here on, and nothing was written before.
   ranks.agree("beginning the run", [&] {

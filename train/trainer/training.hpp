@@ -17,7 +17,7 @@ struct TrainingOptions {
 
 // The result of a training.
 struct Training {
-  Metrics metrics;  // of the last evaluation and of the best model's test; empty if stopped
+  Metrics metrics;  // metrics of the last evaluation and of the best model's test; empty if stopped
   Signatures signatures;
   TrainingState state;
 };

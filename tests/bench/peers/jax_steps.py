@@ -6,7 +6,7 @@
 Measured is what torch_steps.py measures; its docstring says what. There is no gcn-cora.
 
 Where there is a choice it is JAX's fastest: the whole step is one jitted function, to which the
-parameters and the optimiser's state are donated; the layers are unrolled, not scanned; all 256
+parameters and the optimizer's state are donated; the layers are unrolled, not scanned; all 256
 tokens of generation are one jitted scan. Attention is a plain masked softmax: in place of it
 jax.nn.dot_product_attention took 284 ms for attention-1024, where it takes 243, and 82 ms for
 gpt-nano, where it takes 73 (JAX 0.10.2, 2 cores of Zen 3).
@@ -100,9 +100,9 @@ def linear(layer, x):
 
 
 def norm(layer, x):
-    centred = x - x.mean(-1, keepdims=True)
-    variance = jnp.square(centred).mean(-1, keepdims=True)
-    return centred * jax.lax.rsqrt(variance + 1e-5) * layer["scale"] + layer["shift"]
+    centered = x - x.mean(-1, keepdims=True)
+    variance = jnp.square(centered).mean(-1, keepdims=True)
+    return centered * jax.lax.rsqrt(variance + 1e-5) * layer["scale"] + layer["shift"]
 
 
 def split(layer, x, heads):

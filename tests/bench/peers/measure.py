@@ -49,7 +49,7 @@ class Graph:
     words: int  # features that are not zero, of all nodes
     hidden: int
     classes: int
-    labelled: int
+    labeled: int
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ WORKLOADS = {
     "gpt2-124m-t1024": Transformer(50257, context=1024, layers=12, heads=12, width=768, batch=1),
     "vae": Vae(inputs=784, hidden=400, latent=20, batch=128),
     "conv-vae": Vae(784, 400, latent=3, batch=100, channels=(32, 64), activation="gelu"),
-    "gcn-cora": Graph(2708, 5278, 1433, words=49216, hidden=16, classes=7, labelled=140),
+    "gcn-cora": Graph(2708, 5278, 1433, words=49216, hidden=16, classes=7, labeled=140),
     "attention-256": Attention(width=512, heads=8, length=256),
     "attention-1024": Attention(width=512, heads=8, length=1024),
     "attention-4096": Attention(width=512, heads=8, length=4096),

@@ -9,7 +9,7 @@ no GPU; that of --index-url https://download.pytorch.org/whl/cpu does not.)
 Modes: eager; compile (torch.compile, which needs a C++ compiler and Python's headers); bf16 and
 bf16-compile, the same two under autocast to bfloat16, of the transformers' training steps only.
 
-Measured are whole steps on fixed random data (loss, gradients, clipping, optimiser), one attention
+Measured are whole steps on fixed random data (loss, gradients, clipping, optimizer), one attention
 layer forward and backward, or 256 tokens of generation: the median, fastest and slowest of at
 least 10 (3 of generation) in at least 1 s; the peak of resident memory in the steps, what the
 process holds once torch is imported included (library_bytes); and the time from the start of the
@@ -174,7 +174,7 @@ def coordinates(rows, columns, values, shape):
     return torch.sparse_coo_tensor(torch.stack([rows, columns]), values, shape).coalesce()
 
 
-def normalised(pairs, nodes):
+def normalized(pairs, nodes):
     """The edges both ways and from each node to itself, by the roots of both ends' degrees."""
     itself = torch.arange(nodes)
     rows, columns = (torch.cat([pairs[i], pairs[1 - i], itself]) for i in (0, 1))
@@ -212,7 +212,7 @@ class GraphNetwork(nn.Module):
 def compiled(function, mode):
     """As the mode has it. The model is compiled, forward and with it backward, and the rest of
     the step is not: compiling all of it measured the same within the noise, and compiling the
-    optimiser's foreach form fails on a CPU (PyTorch 2.15)."""
+    optimizer's foreach form fails on a CPU (PyTorch 2.15)."""
     return torch.compile(function) if mode.endswith("compile") else function
 
 
@@ -222,7 +222,7 @@ def autocast(mode):
     return contextlib.nullcontext()
 
 
-# The optimisers are fused: 0.6 ms a step of gpt-nano where foreach takes 2.5, 7 ms of gpt-char
+# The optimizers are fused: 0.6 ms a step of gpt-nano where foreach takes 2.5, 7 ms of gpt-char
 # where it takes 40 (PyTorch 2.15, 2 cores of Zen 3).
 
 
@@ -285,18 +285,18 @@ def graph_step(shape, mode):
         return random.randrange(shape.nodes), random.randrange(shape.features)
 
     edges = different_pairs(shape.edges, lambda: draw_edge(shape.nodes))
-    graph = normalised(edges, shape.nodes)
+    graph = normalized(edges, shape.nodes)
     words = different_pairs(shape.words, draw_word)
     values = torch.full((shape.words,), shape.nodes / shape.words)
     features = coordinates(*words, values, (shape.nodes, shape.features))
-    targets = torch.arange(shape.labelled) % shape.classes
+    targets = torch.arange(shape.labeled) % shape.classes
     model = GraphNetwork(shape)
     optimizer = model.optimizer()
     forward = compiled(model, mode)
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        F.cross_entropy(forward(graph, features)[: shape.labelled], targets).backward()
+        F.cross_entropy(forward(graph, features)[: shape.labeled], targets).backward()
         optimizer.step()
 
     return step

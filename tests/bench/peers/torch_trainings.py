@@ -29,7 +29,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from measure import WORKLOADS, Graph, Vae, one_cpu_per_core, positive, process_age_s
-from torch_steps import Autoencoder, Gpt, GraphNetwork, compiled, coordinates, normalised
+from torch_steps import Autoencoder, Gpt, GraphNetwork, compiled, coordinates, normalized
 from torch_vit import split
 
 
@@ -126,7 +126,7 @@ class Clothes:
 
 
 class Cora:
-    """cora: one batch, the 140 labelled papers of the whole graph."""
+    """cora: one batch, the 140 labeled papers of the whole graph."""
 
     goal, steps, every = 0.82, 200, 50
     training, validation = slice(0, 140), slice(140, 640)
@@ -146,9 +146,9 @@ class Cora:
         cited = [line.split() for line in self.read(folder / "cora", "cites")]
         ends = [sorted(place[name] for name in both) for both in cited]
         pairs = {(first, last) for first, last in ends if first != last}
-        self.graph = normalised(torch.tensor(sorted(pairs)).t(), len(lines))
+        self.graph = normalized(torch.tensor(sorted(pairs)).t(), len(lines))
         self.model = GraphNetwork(
-            Graph(len(lines), len(pairs), features, len(rows), 16, len(names), labelled=140)
+            Graph(len(lines), len(pairs), features, len(rows), 16, len(names), labeled=140)
         )
         self.optimizer = self.model.optimizer()
 

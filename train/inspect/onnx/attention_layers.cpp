@@ -77,7 +77,7 @@ Value shared_by(const Value& x, const MultiHeadOptions& options) {
 
 // --- random features ---
 
-constexpr double least = std::numeric_limits<float>::min();  // to divide by in place of 0
+constexpr double least = std::numeric_limits<float>::min();  // smallest divisor, instead of 0
 
 struct FeatureValues {
   Value values;                       // (B, H, T, F)

@@ -50,7 +50,7 @@ Value forward(const PatchEncoder& layer, const Value& x);
 // The keys that are masked: bool, broadcasts to (B, H, T, S).
 struct Hidden {
   Value keys;
-  bool all_of_some;  // all keys of a query may be masked: its output is then 0
+  bool all_of_some;  // if all keys of a query may be masked, its output is 0
 };
 
 // softmax(q kᵀ / √D) v: q (B, H, T, D), k and v (B, H, S, D) -> (B, H, T, D).

@@ -131,7 +131,7 @@ namespace {
 Value predict(const Forecaster& model, const Value& windows) {
   if (!model.patches) return forward(model.head, windows);
   const std::int64_t N = model.patches->tokens(), P = model.options.patch;
-  std::vector<std::int64_t> steps;  // of each patch
+  std::vector<std::int64_t> steps;  // steps of each patch
   for (std::int64_t n = 0; n < N; ++n)
     for (std::int64_t p = 0; p < P; ++p) steps.push_back(n * model.options.stride + p);
   const Value cut = gather(windows, windows.graph->integers(steps), 1);
@@ -174,8 +174,8 @@ namespace {
 Value column(const Value& x) { return unsqueeze(x, {2}); }
 
 Value gathered(const GraphConvolution& layer, const DenseGraphs& graphs) {
-  const Value z = forward(layer.neighbours, graphs.features);  // (B, N, C)
-  const Value degrees = sum(graphs.adjacency, 2, Keep::yes);   // (B, N, 1)
+  const Value z = forward(layer.neighbors, graphs.features);  // (B, N, C)
+  const Value degrees = sum(graphs.adjacency, 2, Keep::yes);  // (B, N, 1)
   switch (layer.normalization) {
     case Normalization::sum:
       return matmul(graphs.adjacency, z);
@@ -267,7 +267,7 @@ Value recall(const ForgettingGate& memory, const Value& x) {
   return forgotten(log_gates, forward(memory.value, x));
 }
 
-// By one weight an element: SigmoidAttention and SoftmaxAttention.
+// Returns the sum with one weight per element, for SigmoidAttention and SoftmaxAttention.
 Value weighted_sum(const auto& memory, const Value& x, Value (*weigh)(const Value&)) {
   const Value weights = weigh(transpose(forward(memory.score, x), {0, 2, 1}));  // (B, 1, T)
   return squeeze(matmul(weights, forward(memory.value, x)), 1);

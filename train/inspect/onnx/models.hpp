@@ -39,7 +39,7 @@ Value forward(const Forecaster& model, const Value& x);              // (B, T, M
 // classes).
 struct DenseGraphs {
   Value features, adjacency;
-  std::optional<Value> node_mask{};  // with pooling
+  std::optional<Value> node_mask{};  // only with pooling
 };
 Value forward(const GraphNetwork& model, const DenseGraphs& graphs);
 

@@ -128,14 +128,14 @@ std::string head_of_model(const Graph& graph, const std::string& version, std::s
 
 void expect_fits(const std::string& model, std::int64_t bytes) {
   expect_input(bytes <= most_bytes,
-               "--format onnx: the model {} takes {:.2f} GiB; a file of ONNX holds less than 2; "
-               "--format safetensors takes the weights out of any model",
+               "--format onnx: the model {} has {:.2f} GiB; expected less than 2 GiB, the limit of "
+               "ONNX files; --format safetensors has no limit",
                model, static_cast<double>(bytes) / (1 << 30));
 }
 
 void write_graph(const std::function<void(const std::vector<std::string_view>& parts)>& write_parts,
                  const Graph& graph, const std::string& version) {
-  std::deque<std::string> heads;  // which parts look at
+  std::deque<std::string> heads;  // headers that parts point to
   std::vector<std::string_view> parts;
   std::size_t bytes = 0;
   const auto add = [&](std::string_view part) {

@@ -17,7 +17,7 @@ std::string bytes_of(const Number* numbers, std::size_t count) {
 }  // namespace
 
 Value Graph::input(const Described& described) {
-  require(names_.insert(described.name).second, "onnx: two inputs {}", described.name);
+  require(names_.insert(described.name).second, "onnx: two inputs are named {}", described.name);
   inputs_.push_back(described);
   return {this, described.name};
 }
@@ -37,7 +37,7 @@ Value Graph::parameter(const Parameter& parameter) {
   const std::string& name = parameter.name;
   require(parameter.value().dtype() == DType::float32, "onnx: {} is not float32", name);
   if (std::ranges::find(initializers_, name, &Initializer::first) == initializers_.end()) {
-    require(names_.insert(name).second, "onnx: something else is named {}", name);
+    require(names_.insert(name).second, "onnx: the name {} is used twice", name);
     initializers_.emplace_back(name, parameter.value());
   }
   return {this, name};

@@ -54,7 +54,7 @@ struct Value {
 };
 
 struct Node {
-  std::string op{}, name{};  // its output has the same name, except outputs of the graph
+  std::string op{}, name{};  // name: also that of its output, except for outputs of the graph
   std::vector<std::string> inputs{};
   std::string output{};
   std::vector<Attribute> attributes{};

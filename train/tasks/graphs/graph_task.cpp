@@ -38,11 +38,13 @@ const Key<std::int64_t> most_nodes{"data.most_nodes",
                                    24,
                                    "largest number of nodes of a synthetic graph",
                                    {.low = 12, .high = 1000, .used_if = {of_drawn}}};
-const Key<std::vector<std::int64_t>> labelled{
-    "data.labelled",
-    {1, 34},
-    "members of the karate club whose class is known",
-    {.low = 1, .high = 34, .used_if = {graph_kind.is(GraphKind::karate)}}};
+const Key<std::vector<std::int64_t>> labeled{"data.labeled",
+                                             {1, 34},
+                                             "members of the karate club whose class is known",
+                                             {.low = 1,
+                                              .high = 34,
+                                              .used_if = {graph_kind.is(GraphKind::karate)},
+                                              .old_names = {"data.labelled"}}};
 const Key<std::int64_t> training_nodes{"data.training_nodes",
                                        140,
                                        "training nodes: the first lines of the content file",
@@ -83,7 +85,7 @@ NodeGraph citations(const Config& config) {
 
 GraphData of_graphs(const Config& config) {
   config.expect(config[least_nodes] <= config[most_nodes], most_nodes,
-                "is below data.least_nodes = {}", config[least_nodes]);
+                "must be at least data.least_nodes = {}", config[least_nodes]);
   const auto part = [&](Split split) {
     return std::make_unique<SyntheticGraphs>(SyntheticGraphOptions{
         .least_nodes = config[least_nodes],
@@ -107,8 +109,8 @@ GraphData load_graphs(const Config& config) {
       return of_graphs(config);
     case GraphKind::karate:
       key::expect_no_path(config);
-      return of_nodes(with_keys(config, {{"labelled", labelled}},
-                                [&] { return karate_club(config[labelled]); }));
+      return of_nodes(
+          with_keys(config, {{"labeled", labeled}}, [&] { return karate_club(config[labeled]); }));
     case GraphKind::citations:
       return of_nodes(citations(config));
   }
@@ -155,7 +157,7 @@ std::vector<KeyInfo> keys() {
           synthetic_validation,
           least_nodes,
           most_nodes,
-          labelled,
+          labeled,
           training_nodes,
           validation_nodes,
           test_nodes,

@@ -14,8 +14,8 @@ struct GraphData {
   std::int64_t inputs = 0;
   std::vector<std::string> classes{};
   std::unique_ptr<Dataset> training{}, validation{}, test{};
-  std::shared_ptr<const NodeGraph> whole{};  // of nodes, else null
-  const SyntheticGraphs* drawn = nullptr;    // of graphs: the validation data
+  std::shared_ptr<const NodeGraph> whole{};  // the graph, if nodes are classified; otherwise null
+  const SyntheticGraphs* drawn = nullptr;    // the validation data, if graphs are classified
 };
 
 // The task `graph`: classifies the nodes of a graph, or whole graphs.
@@ -41,7 +41,7 @@ class GraphTask final : public Task {
   double l2_;  // λ
   GraphData data_;
   GraphNetwork model_;
-  std::vector<const Parameter*> first_weights_;  // of the first layer
+  std::vector<const Parameter*> first_weights_;  // weights of the first layer
 };
 
 Inspector<Sample> graph_samples();

@@ -31,8 +31,8 @@ ImageTaskSplits read(const Config& config, const ImageOptions& options) {
   return with_keys(
       config,
       {{"height", key::data_path, "give images of the size this model was trained on"},
-       {"classes", key::class_names, "or name all of the file's classes here"},
-       {"share", key::image_validation_fraction, "lower it, or give more images"}},
+       {"classes", key::class_names, "or list all classes of the file here"},
+       {"share", key::image_validation_fraction, "lower the value, or give more images"}},
       [&]() -> ImageTaskSplits {
         ImageSplits published = load_images(config[key::data_path], options);
         TrainAndValidation parts =
@@ -52,8 +52,8 @@ ImageTaskSplits draw(const Config& config, const ImageOptions& options) {
                         part(key::test_images, SyntheticSplit::test)};
   const std::int64_t height = drawn.train.height(), width = drawn.train.width();
   expect_input(options.height == 0 || (height == options.height && width == options.width),
-               "the built-in clothes have {} x {} pixels; this model was trained on {} x {}; give "
-               "its images with --set data.path=FOLDER",
+               "the synthetic clothes have {} x {} pixels, but this model was trained on {} x {}; "
+               "give its images with --set data.path=FOLDER",
                height, width, options.height, options.width);
   return drawn;
 }

@@ -28,12 +28,12 @@ const Key<std::int64_t> latent{
 const Choice<Sigma> sigma{
     "model.sigma",
     Sigma::per_dimension,
-    "log σ: predicted per dimension, one learned number, or none (a plain autoencoder)",
+    "log σ of the code: predicted per dimension, one learned number, or none (a plain autoencoder)",
     {{"per-dimension", Sigma::per_dimension}, {"shared", Sigma::shared}, {"none", Sigma::none}}};
 const Choice<Likelihood> likelihood{
     "model.likelihood",
     Likelihood::bernoulli,
-    "likelihood of a pixel: bernoulli, or gaussian of variance 1 (half the squared error)",
+    "likelihood of a pixel: bernoulli, or gaussian with variance 1 (half the squared error)",
     {{"bernoulli", Likelihood::bernoulli}, {"gaussian", Likelihood::gaussian}}};
 const Key<double> reconstruction_weight{
     "model.reconstruction_weight",
@@ -90,7 +90,8 @@ TaskSpec vae_spec() {
                    .settings = {likelihood.name}},
                   {.name = "kl",
                    .unit = "nats",
-                   .meaning = "what the code of an image says; near 0 it says nothing"},
+                   .meaning = "the KL divergence from the prior: the information in the code; near "
+                              "0 the code is not used"},
                   {.name = "elbo",
                    .unit = "nats",
                    .better = higher,

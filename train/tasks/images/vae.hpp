@@ -22,8 +22,9 @@ class VaeTask final : public Task {
   bool variational() const { return model_.options.sigma != Sigma::none; }
 
  private:
-  // With w the config's weight, m pixels and n dimensions, training minimizes n times
-  // w · (the mean error over m) + β · (the mean KL over n): of the sums, w n/m · recon + β · kl.
+  // Returns the weight of the reconstruction. With w the config's weight, m pixels and n
+  // dimensions, training minimizes n times w · (mean error over m) + β · (mean KL over n); as sums,
+  // w n/m · recon + β · kl.
   double weight_of_reconstruction() const;
   // Returns β, which rises during its warm-up in training. An evaluation, by which the best model
   // is chosen, uses all of it at any step.

@@ -17,7 +17,9 @@ namespace {
 
 const BytePairTokenizer& byte_pairs_of(const LanguageModel& task) {
   const auto* tokenizer = task.tokenizer().byte_pairs();
-  expect_input(tokenizer, "this run's model reads characters, which have no chat template");
+  expect_input(
+      tokenizer,
+      "this run's model is character-level, which has no chat template; chat needs byte pairs");
   return *tokenizer;
 }
 
@@ -47,7 +49,7 @@ ChatTemplate template_of(const LanguageModel& task, const Options& options) {
 struct ChatOptions {
   SamplingOptions sampling{};
   std::string system{};     // system message; empty: the default of the template
-  std::int64_t tokens = 0;  // of an answer, at most; 0: as many as fit the context
+  std::int64_t tokens = 0;  // largest number of tokens of an answer; 0: as many as fit the context
   std::uint64_t seed = 1;
 };
 
@@ -69,7 +71,8 @@ class Chat final {
     std::vector<std::int32_t> answer{};
   };
 
-  std::vector<std::int32_t> tokens() const;  // of all messages and the answer so far
+  std::vector<std::int32_t> tokens()
+      const;  // returns the tokens of all messages and of the answer so far
   std::vector<std::int32_t> make_room(Answer& answer);
   void ask(const std::string& message, Answer& answer);
   Array read(const std::vector<std::int32_t>& tokens);
@@ -78,7 +81,7 @@ class Chat final {
   const LanguageModel& task_;
   ChatOptions options_;
   ChatEncoder encoder_;
-  std::vector<Exchange> exchanges_{};  // not forgotten
+  std::vector<Exchange> exchanges_{};  // messages that still fit the context
   std::uint64_t said_ = 0;
   std::optional<DecodingState> state_{};  // null before the first answer
   std::vector<std::int32_t> read_{};      // the tokens that it has read

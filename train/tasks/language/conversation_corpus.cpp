@@ -22,7 +22,7 @@ std::vector<ConversationList> load_lists(const Config& config) {
       is_pattern(config[key::data_path])
           ? config[key::data_path]
           : key::required_path(config, "no file of conversations",
-                               "one, as JSONL, or several by a pattern, with --set data.path=FILE");
+                               "a JSONL file, or a pattern of several, with --set data.path=FILE");
   std::vector<ConversationList> lists;
   for (const std::string& file : is_pattern(path) ? text_files(path) : std::vector{path})
     lists.push_back(load_conversations(file));
@@ -34,8 +34,9 @@ ConversationSplits split_conversations(const Config& config) {
   std::vector<ConversationList> lists = load_lists(config);
   std::int64_t count = 0;
   for (const ConversationList& list : lists) count += std::ssize(list.conversations);
-  config.expect(count >= 2, key::data_path,
-                "holds one conversation; expected at least 2, for one is to validate on");
+  config.expect(
+      count >= 2, key::data_path,
+      "contains one conversation; expected at least 2, because one is used for validation");
   const std::int64_t wanted = count - training_share(config, count);
   const std::vector<std::int64_t> chosen =
       validation_examples(count, std::clamp<std::int64_t>(wanted, 1, count - 1));
@@ -77,9 +78,9 @@ ChatTemplate chosen_template(const TaskSetup& setup) {
 Corpus with_tokenizer(const Config& config, Corpus corpus, const ChatTemplate& chat_template,
                       const std::vector<ConversationList>& lists) {
   config.expect(!corpus.has_characters, key::corpus_kind,
-                "the model reads characters; conversations need byte pairs");
+                "the model is character-level; conversations need byte pairs");
   config.expect(corpus.tokenizer || !config[key::tokenizer].empty(), key::tokenizer,
-                "conversations are of byte pairs: set it to \"train\", or to a tokenizer.json");
+                "conversations need byte pairs; set the key to \"train\", or to a tokenizer.json");
   if (corpus.tokenizer) return corpus;
   std::vector<std::string> texts;
   if (config[key::tokenizer] == train_tokenizer)
@@ -110,9 +111,9 @@ std::unique_ptr<ConversationDataset> make_conversations(const Config& config,
     counts.dropped += encoded.dropped;
     std::ranges::move(encoded.all, std::back_inserter(all));
   }
-  config.expect(!all.empty(), key::context,
-                "no conversation of the {} split has an answer within so many tokens; raise it",
-                split);
+  config.expect(
+      !all.empty(), key::context,
+      "no conversation of the {} split has an answer within this context; raise the value", split);
   return std::make_unique<ConversationDataset>(
       std::move(all), ConversationOptions{.context = context, .packing = config[key::packing]});
 }
@@ -120,8 +121,8 @@ std::unique_ptr<ConversationDataset> make_conversations(const Config& config,
 std::string remark_on(const ConversationCounts& counts, std::int64_t context) {
   if (counts.cut + counts.dropped == 0) return "";
   return fmt::format(
-      "of {} conversations {} are longer than model.context = {} and are cut there, and {} have "
-      "nothing left to learn and are left out",
+      "of {} conversations, {} are longer than model.context = {} and are truncated; {} without a "
+      "remaining answer are left out",
       counts.read, counts.cut, context, counts.dropped);
 }
 

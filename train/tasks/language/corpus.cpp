@@ -36,11 +36,11 @@ Corpus remembered(const TaskSetup& setup) {
 Corpus read_names(const Config& config, Corpus corpus) {
   const NameList list = load_names(text_path(config));
   config.expect(list.longest < config[key::context], key::context,
-                "{} has a name of {} characters: expected at least {}", list.path, list.longest,
-                list.longest + 1);
+                "{} has a name of {} characters; expected a context of at least {}", list.path,
+                list.longest, list.longest + 1);
   if (!corpus.tokenizer) corpus = by_characters(name_vocabulary(list));
   config.expect(corpus.has_characters, key::corpus_kind,
-                "the model reads byte pairs; names need characters");
+                "the model reads byte pairs; names need a character-level model");
   NameSplits splits = split_names(list, *corpus.tokenizer->characters(),
                                   {.held_back = config[names_held_back], .seed = seed_of(config)});
   corpus.training = std::make_unique<NameDataset>(std::move(splits.train));
@@ -91,7 +91,7 @@ BytePairTokenizer chosen_tokenizer(const Config& config, std::span<const std::st
 const std::string& text_path(const Config& config) {
   if (is_pattern(config[key::data_path])) return config[key::data_path];
   return key::required_path(
-      config, "no text to learn from",
+      config, "no text",
       std::string(plain_text_files) + ", or a folder of shards with --set data.path=FILE");
 }
 

@@ -12,7 +12,7 @@
 #include "data/text/text.hpp"
 #include "train/task.hpp"
 
-// What a language model reads, by data.kind: texts or shards of tokens, a file of names, or files
+// The data of a language model, by data.kind: texts or shards of tokens, a file of names, or files
 // of conversations.
 namespace tapestry {
 
@@ -23,7 +23,10 @@ inline constexpr const char* train_tokenizer =
 
 namespace key {
 inline const Key<std::int64_t> context{
-    "model.context", 64, "tokens that the model reads at once", {.low = 1, .high = 1048576}};
+    "model.context",
+    64,
+    "context length: largest number of tokens that the model reads",
+    {.low = 1, .high = 1048576}};
 inline const Choice<CorpusKind> corpus_kind{
     "data.kind",
     CorpusKind::text,
@@ -40,7 +43,7 @@ inline const Key<std::string> tokenizer{"data.tokenizer",
 inline const Key<std::string> end_of_text{
     "data.end_of_text",
     "",
-    "token that ends a document; empty: the tokenizer's usual one",
+    "token that ends a document; empty: the tokenizer's end-of-text token",
     {.used_if = {of_tokens}}};
 inline const Key<bool> packing{
     "data.packing",
@@ -50,12 +53,12 @@ inline const Key<bool> packing{
 inline const Key<double> text_validation_fraction{
     "data.validation_fraction",
     0.1,
-    "fraction that is used for validation: the end of a text, or conversations",
+    "fraction of the data for validation: the end of a text, or conversations",
     {.low = 0, .high = 0.9, .used_if = {key::of_tokens}}};
 inline const Key<std::int64_t> trained_vocabulary{
     "data.vocabulary",
     1024,
-    "tokens of a tokenizer that is trained",
+    "vocabulary size of a tokenizer that is trained",
     {.low = 257, .high = 1e6, .used_if = {key::of_tokens, key::tokenizer.is(train_tokenizer)}}};
 inline const Key<std::string> chat_template{
     "data.template",
@@ -68,12 +71,13 @@ inline const Key<std::string> chat_template{
 // A tokenizer and data sets of tokens.
 struct Corpus {
   std::shared_ptr<const Tokenizer> tokenizer{};
-  bool has_characters = false;                        // each token is a character
-  std::optional<std::int32_t> end_of_text{};          // the token that ends a document
-  std::optional<std::int32_t> end_of_answer{};        // the token that ends the assistant's turn
-  std::map<std::string, std::string> metadata{};      // that a checkpoint keeps of the tokenizer
+  bool has_characters = false;                  // each token is one character
+  std::optional<std::int32_t> end_of_text{};    // the token that ends a document
+  std::optional<std::int32_t> end_of_answer{};  // the token that ends the assistant's turn
+  std::map<std::string, std::string>
+      metadata{};  // metadata of the tokenizer that a checkpoint stores
   std::unique_ptr<Dataset> training{}, validation{};  // null if no data was needed
-  std::string remark{};                               // which of the data are not trained on
+  std::string remark{};  // the part of the data that is not used for training
 };
 
 std::vector<KeyInfo> corpus_keys();  // including key::context
@@ -114,7 +118,8 @@ std::int64_t training_share(const Config& config, std::int64_t n);
 
 // Return the corpus with data. `known` has the tokenizer of a trained model, or none.
 Corpus read_text_corpus(const Config& config, Corpus known);
-Corpus assume_text(const Config& config, Corpus known);  // of the size that assumed_text names
+Corpus assume_text(const Config& config,
+                   Corpus known);  // assumes a text of the size that assumed_text names
 Corpus read_conversations(const TaskSetup& setup, Corpus known);
 
 }  // namespace tapestry

@@ -8,7 +8,7 @@
 #include "train/inspect/onnx/models.hpp"
 #include "train/inspect/report_panels.hpp"
 
-// What the inspectors of decoder-only models share: of language models and toy sequences.
+// Shared by the inspectors of decoder-only models: language models and toy sequences.
 namespace tapestry {
 
 // Returns what the model attends to when it reads the tokens, whose labels are given.

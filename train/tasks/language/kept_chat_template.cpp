@@ -73,7 +73,7 @@ TokenizerFiles carried_files(const std::map<std::string, std::string>& metadata)
 bool carries(const std::map<std::string, std::string>& metadata, const std::string& own) try {
   const std::optional<ChatTemplate> carried = published_template(carried_files(metadata));
   return carried && to_json(*carried) == own;
-} catch (const InputError&) {  // it is not recognized
+} catch (const InputError&) {  // the template is not recognized
   return false;
 }
 

@@ -86,12 +86,13 @@ std::set<std::int32_t> ends_of_text(const Corpus& corpus,
 CorpusKind checked_kind(const Config& config) {
   const CorpusKind kind = config[key::corpus_kind];
   const bool packs = kind == CorpusKind::conversations && config[key::packing];
-  config.expect(!packs || config[model_kind] == Network::transformer, key::packing,
-                "a recurrent network does not keep conversations in a row apart; set it to false");
+  config.expect(
+      !packs || config[model_kind] == Network::transformer, key::packing,
+      "a recurrent network cannot separate the conversations of a row; set the key to false");
   config.expect(!packs || config[model_kind] != Network::transformer ||
                     config[key::attention] == AttentionKind::softmax,
                 key::packing,
-                "random features do not keep conversations in a row apart; set it to false");
+                "random features cannot separate the conversations of a row; set the key to false");
   return kind;
 }
 
@@ -99,7 +100,7 @@ CorpusKind checked_kind(const Config& config) {
 Tensor logits_of(const LanguageModel::Network& network, const Batch& batch, Random* noise) {
   const auto* documents = batch.find<DocumentStarts>();
   if (const auto* recurrent = std::get_if<RecurrentNetwork>(&network)) {
-    require(!documents, "a recurrent network: several documents in a row");
+    require(!documents, "a recurrent network cannot separate several documents in a row");
     return recurrent->forward(batch.inputs, noise);
   }
   return std::get<Transformer>(network).forward(batch.inputs, noise,

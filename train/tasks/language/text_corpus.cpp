@@ -17,8 +17,9 @@ void set_splits(Corpus& corpus, const Config& config, std::shared_ptr<const Toke
   const auto part = [&](std::int64_t begin, std::int64_t end, Windows windows, const char* name) {
     return with_keys(
         config,
-        {{"context", key::context, "lower it or data.validation_fraction, or give a longer text"},
-         {"end", key::text_validation_fraction, "raise it, or give a longer text"}},
+        {{"context", key::context,
+          "lower this value or data.validation_fraction, or give a longer text"},
+         {"end", key::text_validation_fraction, "raise this value, or give a longer text"}},
         [&] {
           return std::make_unique<TextDataset>(tokens, TextRange{.begin = begin,
                                                                  .end = end,
@@ -39,10 +40,9 @@ std::vector<Text> load_texts(const Config& config) {
   for (const std::string& file : text_files(text_path(config))) {
     texts.push_back(load_text(file));
     bytes += std::ssize(texts.back().content);
-    config.expect(
-        bytes <= most_bytes, key::data_path,
-        "more than 1 GiB of text; make shards of it with `tapestry tokens`, which are read "
-        "as they lie on the disk");
+    config.expect(bytes <= most_bytes, key::data_path,
+                  "more than 1 GiB of text; convert it to token shards with `tapestry tokens`, "
+                  "which need no memory");
   }
   return texts;
 }
@@ -106,19 +106,21 @@ Corpus read_shards(const Config& config, const Corpus& known) {
   const std::string own = tokenizer.to_json();
   Corpus corpus = by_byte_pairs(config, std::move(tokenizer), shards->tokenizer_json());
   expect_input(corpus.tokenizer->size() == shards->vocabulary(),
-               "{}: {} tokens, the shards beside it are of {}; make them again", path,
+               "{}: {} tokens, but the shards in its folder have {}; create them again", path,
                corpus.tokenizer->size(), shards->vocabulary());
   if (known.tokenizer) {
     const BytePairTokenizer* models = known.tokenizer->byte_pairs();
-    config.expect(models && models->to_json() == own, key::data_path,
-                  "shards of another tokenizer than the model's; make them with the model's own");
+    config.expect(
+        models && models->to_json() == own, key::data_path,
+        "the shards have another tokenizer than the model; create them with the model's tokenizer");
   } else if (const std::string& wanted = config[key::tokenizer]; !wanted.empty()) {
     config.expect(wanted != train_tokenizer, key::tokenizer,
-                  "{} holds shards, which have a tokenizer; leave it out", shards->folder());
-    config.expect(BytePairTokenizer::load(wanted).to_json() == own, key::tokenizer,
-                  "{} holds shards of another tokenizer; leave it out, or make them "
-                  "again",
+                  "{} contains shards, which have a tokenizer; leave out this key",
                   shards->folder());
+    config.expect(
+        BytePairTokenizer::load(wanted).to_json() == own, key::tokenizer,
+        "{} contains shards of another tokenizer; leave out this key, or create them again",
+        shards->folder());
   }
   constexpr std::int64_t soon_compared = std::int64_t{1}
                                          << 30;  // larger shards: when they are read
@@ -127,7 +129,7 @@ Corpus read_shards(const Config& config, const Corpus& known) {
   return corpus;
 }
 
-// As long as tiny Shakespeare, with as many different characters.
+// The size of tiny Shakespeare, and its number of different characters.
 constexpr std::int64_t assumed_characters = 1000000, assumed_symbols = 65;
 
 // Returns a vocabulary of so many arbitrary characters, for a tokenizer of which only the size is
@@ -167,7 +169,7 @@ std::optional<std::string> assumed_text(const Config& config) {
   std::error_code unknown;
   if (!path.empty() && (is_pattern(path) || std::filesystem::exists(path, unknown))) return {};
   const std::string missing =
-      path.empty() ? "names no text" : fmt::format("{} is missing", printable_beginning(path));
+      path.empty() ? "is not set" : fmt::format("{} is missing", printable_beginning(path));
   const std::string& tokenizer = config[key::tokenizer];
   return fmt::format(
       "{}: {}; assumed a text of {} {}", key::data_path.name, missing, assumed_characters,

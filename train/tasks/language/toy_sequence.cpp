@@ -158,7 +158,7 @@ TaskSpec toy_sequence_spec() {
   using enum MetricInfo::Better;
   return {
       .name = "toy-sequence",
-      .help = "a decoder-only transformer on built-in sequences",
+      .help = "a decoder-only transformer on synthetic sequences",
       .keys = toy_sequence_keys(),
       .make = make_task_of<ToySequence>,
       .metrics = {{.name = "loss",

@@ -59,7 +59,7 @@ const Key<std::string> tokenizer_path{
 const Key<std::int64_t> vocabulary{
     "data.vocabulary",
     8000,
-    "tokens of a tokenizer that is trained",
+    "vocabulary size of a tokenizer that is trained",
     {.low = 300, .high = 1e6, .used_if = {of_text, tokenizer_path.is("")}}};
 const Key<bool> lower_cased{"data.lower_case",
                             false,
@@ -70,13 +70,14 @@ const Key<std::int64_t> context{
     64,
     "largest number of tokens of a source or target; longer ones are cut",
     {.low = 2, .high = 4096, .used_if = {of_text}}};
-const Key<double> label_smoothing{"model.label_smoothing",
-                                  0,
-                                  "share of the target probability that is spread over all tokens",
-                                  {.low = 0, .high = 0.9}};
+const Key<double> label_smoothing{
+    "model.label_smoothing",
+    0,
+    "label smoothing: share of the target probability that is spread over all tokens",
+    {.low = 0, .high = 0.9}};
 const Key<std::int64_t> beams{"model.beams",
                               1,
-                              "beams in decoding; 1: greedy decoding",
+                              "number of beams in decoding; 1: greedy decoding",
                               {.low = 1, .high = 64, .may_change_on_resume = true}};
 
 std::vector<KeyInfo> translation_keys() {
@@ -107,7 +108,7 @@ ParallelCorpus dates(const Config& config) {
 ParallelText load(const Config& config, const Key<std::string>& split,
                   const std::string& advice = "") {
   const std::string path = key::required_path(
-      config, "nothing to translate",
+      config, "no sentence pairs",
       fmt::format("{2}, here train.{0}, train.{1}, val.{0}, val.{1} and their like, with --set "
                   "data.path=FOLDER",
                   config[source_language], config[target_language], parallel_files));
@@ -122,12 +123,11 @@ ParallelText load(const Config& config, const Key<std::string>& split,
 BytePairTokenizer load_tokenizer(const std::string& path) {
   BytePairTokenizer tokenizer = BytePairTokenizer::load(path);
   for (std::size_t token = 0; token < special_tokens.size(); ++token)
-    expect_input(
-        tokenizer.find(special_tokens[token]) == static_cast<std::int32_t>(token) &&
-            tokenizer.model().special[token],
-        "data.tokenizer = \"{}\": a translation needs the special tokens {} as tokens 0 to "
-        "3; make one by tapestry tokenizer train, or leave data.tokenizer out",
-        path, fmt::join(special_tokens, ", "));
+    expect_input(tokenizer.find(special_tokens[token]) == static_cast<std::int32_t>(token) &&
+                     tokenizer.model().special[token],
+                 "data.tokenizer = \"{}\": a translation needs the special tokens {} as tokens 0 "
+                 "to 3; create one with `tapestry tokenizer train`, or leave out data.tokenizer",
+                 path, fmt::join(special_tokens, ", "));
   return tokenizer;
 }
 
@@ -183,7 +183,7 @@ ParallelCorpus sentences(const TaskSetup& setup) {
   corpus.validation = evaluation_split(config, validation_split, *tokenizer);
   if (!config[test_split].empty())
     corpus.test = evaluation_split(config, test_split, *tokenizer,
-                                   "leave it empty where there is nothing to test on");
+                                   "leave it empty if there is no test split");
   return corpus;
 }
 
@@ -209,31 +209,33 @@ TokenDecoder translation_decoder(Translation& task) {
 
 TaskSpec translation_spec() {
   using enum MetricInfo::Better;
-  return {.name = "translation",
-          .help = "an encoder-decoder transformer",
-          .keys = translation_keys(),
-          .make = make_task_of<Translation>,
-          .metrics = {{.name = "loss",
-                       .unit = "nats per token",
-                       .better = lower,
-                       .meaning = "the negative log likelihood of the target's tokens",
-                       .is_per_token = true},
-                      {.name = "perplexity",
-                       .unit = "tokens",
-                       .better = lower,
-                       .meaning = "e to the loss: between so many tokens the model is undecided",
-                       .is_per_token = true},
-                      {"exact_match", "", higher, "the share of answers that are entirely correct"},
-                      {"bleu", "from 0 to 100", higher,
-                       "how much of the reference translations' wording comes back"},
-                      {"cut_sources", "sentences", neither,
-                       "the number that were too long to be read"}},
-          .samples = translation_samples(),
-          .token_decoder = translation_decoder,
-          .attention = translation_attention(),
-          .panels = translation_panels,
-          .onnx = translation_graphs,
-          .is_usable_in_programs = true};
+  return {
+      .name = "translation",
+      .help = "an encoder-decoder transformer",
+      .keys = translation_keys(),
+      .make = make_task_of<Translation>,
+      .metrics = {{.name = "loss",
+                   .unit = "nats per token",
+                   .better = lower,
+                   .meaning = "the negative log likelihood of the target's tokens",
+                   .is_per_token = true},
+                  {.name = "perplexity",
+                   .unit = "tokens",
+                   .better = lower,
+                   .meaning = "the exponential of the loss: the effective number of tokens between "
+                              "which the model chooses",
+                   .is_per_token = true},
+                  {"exact_match", "", higher, "the share of answers that are entirely correct"},
+                  {"bleu", "from 0 to 100", higher,
+                   "the BLEU score: the agreement of n-grams with the reference translations, from "
+                   "0 to 100"},
+                  {"cut_sources", "sentences", neither, "the number of pairs that were truncated"}},
+      .samples = translation_samples(),
+      .token_decoder = translation_decoder,
+      .attention = translation_attention(),
+      .panels = translation_panels,
+      .onnx = translation_graphs,
+      .is_usable_in_programs = true};
 }
 
 const RegisterTask registered_translation(translation_spec);

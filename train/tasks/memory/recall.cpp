@@ -166,7 +166,7 @@ AttentionMaps attention(RecallTask& task, const Options& options) {
       options[prompt].empty() ? data.symbols(0) : data.encode(options[prompt]);
   const std::vector<std::string> words = data.words(symbols);
   const Array weights = task.model().weights(one_example(symbols));  // (1, H, T)
-  expect_input(!weights.empty(), "this run's memory has no attention to draw");
+  expect_input(!weights.empty(), "this run's memory has no attention");
   return {{.path = "memory",
            .weights = weights.reshaped({weights.dim(1), 1, weights.dim(2)}),
            .queries = {words.back()},
@@ -219,23 +219,23 @@ onnx::Models graphs(RecallTask& task) {
 
 TaskSpec spec() {
   using enum MetricInfo::Better;
-  return {
-      .name = "recall",
-      .help = "a memory that is asked for one of the items that passed",
-      .keys = keys(),
-      .make = make_task_of<RecallTask>,
-      .metrics = {{"loss", "nats", lower, "the negative log likelihood of the answer"},
-                  {"accuracy", "", higher, "the share of correct answers"},
-                  {"accuracy_early", "", higher,
-                   "the share of correct answers among those in the first quarter of the items"},
-                  {"accuracy_late", "", higher,
-                   "the share of correct answers among those in the last quarter of the items"},
-                  {"attended", "items", neither,
-                   "over how many items the attention spreads; 1: it attends to one"}},
-      .samples = {{prompt, count}, &sample},
-      .attention = {{prompt}, &attention},
-      .panels = panels,
-      .onnx = graphs};
+  return {.name = "recall",
+          .help = "a model with a memory that answers a question about one of the items before it",
+          .keys = keys(),
+          .make = make_task_of<RecallTask>,
+          .metrics =
+              {{"loss", "nats", lower, "the negative log likelihood of the answer"},
+               {"accuracy", "", higher, "the share of correct answers"},
+               {"accuracy_early", "", higher,
+                "the share of correct answers among those in the first quarter of the items"},
+               {"accuracy_late", "", higher,
+                "the share of correct answers among those in the last quarter of the items"},
+               {"attended", "items", neither,
+                "the effective number of items that the attention spreads over; 1: a single item"}},
+          .samples = {{prompt, count}, &sample},
+          .attention = {{prompt}, &attention},
+          .panels = panels,
+          .onnx = graphs};
 }
 
 const RegisterTask registered(spec);

@@ -18,8 +18,8 @@ SeriesTable load(const Config& config) {
   switch (config[key::series_kind]) {
     case key::SeriesKind::csv: {
       const std::string& path = key::required_path(
-          config, "nothing to forecast", std::string(series_files) + " with --set data.path=FILE");
-      return with_keys(config, {{"gaps", key::gaps, "or set it to true, to allow gaps"}},
+          config, "no time series", std::string(series_files) + " with --set data.path=FILE");
+      return with_keys(config, {{"gaps", key::gaps, "or set it to true to allow gaps"}},
                        [&] { return load_series(path, {.gaps = config[key::gaps]}); });
     }
     case key::SeriesKind::waves:
@@ -37,7 +37,7 @@ std::vector<double> numbers(const std::string& text) {
   std::vector<double> values;
   for (const std::string_view part : split(text, ',')) {
     const std::optional<double> value = parse_number<double>(part);
-    require(value.has_value(), "series: '{}' is no number", part);
+    require(value.has_value(), "series: '{}' is not a number", part);
     values.push_back(*value);
   }
   return values;
@@ -72,8 +72,8 @@ SeriesScale SeriesData::scale_from(const Metadata& trained) const {
   if (trained.empty()) return SeriesScale::of(*table_, ranges().train);
   const SeriesScale scale = kept_scale(trained);
   expect_input(scale.means.size() == table_->names.size(),
-               "{}: {} series; this model was trained on {}", table_->path, table_->names.size(),
-               scale.means.size());
+               "{}: {} series, but this model was trained on {}", table_->path,
+               table_->names.size(), scale.means.size());
   expect_columns(trained);
   return scale;
 }
@@ -87,9 +87,9 @@ void SeriesData::expect_columns(const Metadata& trained) const {
   if (wanted == names.end()) return;
   const bool only_moved = std::ranges::is_permutation(names, table_->names);
   throw InputError(fmt::format(
-      "{}: series {} is {}; this model was trained on {} there; {}: {}", table_->path,
+      "{}: series {} is {}, but this model was trained on {}; {}: {}", table_->path,
       given - table_->names.begin() + 1, printable(*given), printable(*wanted),
-      only_moved ? "put the columns in its order" : "give the series that it was trained on",
+      only_moved ? "arrange the columns in this order" : "give the series that it was trained on",
       printable(fmt::format("{}", fmt::join(names, ", ")))));
 }
 
@@ -104,7 +104,7 @@ SeriesRanges SeriesData::ranges() const {
   const double train = config_[key::train_fraction], validation = config_[key::validation_fraction];
   config_.expect(
       by_months || train + validation < 1, key::validation_fraction,
-      "expected a sum with data.train_fraction = {} below 1, so that a test split is left", train);
+      "the sum with data.train_fraction = {} must be below 1, so that a test split is left", train);
   const auto by_month = [&] {
     return split_by_months(*table_, {.train = config_[key::train_months],
                                      .validation = config_[key::validation_months],
@@ -113,7 +113,7 @@ SeriesRanges SeriesData::ranges() const {
   const SeriesRanges ranges =
       by_months ? with_keys(config_,
                             {{"months", key::train_months,
-                              "make the months fewer, or set data.split = \"fractions\""}},
+                              "lower the numbers of months, or set data.split = \"fractions\""}},
                             by_month)
                 : split_by_fractions(*table_, train, validation);
   const auto [T, H] = window_;

@@ -153,7 +153,8 @@ std::vector<std::string> targets_in(const PublishedWeights& weights, Module& mod
                "{}: unexpected tensor {}: no map of this model that can be adapted; use the "
                "adapter with the model that it was trained for",
                weights.path, names.empty() ? "" : printable(*names.begin()));
-  expect_input(!targets.empty(), "{}: holds no tensors; give a folder as peft saves an adapter",
+  expect_input(!targets.empty(),
+               "{}: contains no tensors; give a folder of an adapter that peft saved",
                weights.path);
   return {targets.begin(), targets.end()};
 }

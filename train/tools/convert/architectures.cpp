@@ -25,7 +25,7 @@ AttentionBias attention_bias_of(const Config& config) {
   return config[key::bias] ? AttentionBias::all : AttentionBias::none;
 }
 
-// What a key has to hold in one of the architectures.
+// The value that a key must have in one of the architectures.
 struct Expected {
   bool holds;
   const KeyInfo& key;

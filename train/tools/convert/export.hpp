@@ -27,7 +27,7 @@ void export_weights(const TrainedModel& trained, const std::string& path, Stored
 // llama.cpp computes differently.
 struct GgufExport {
   std::string architecture;          // "LlamaForCausalLM"
-  std::vector<std::string> notes{};  // what differs from the model, to be printed
+  std::vector<std::string> notes{};  // differences from the model, to be printed
 };
 GgufExport export_gguf(const TrainedModel& trained, const std::string& path, GgufType stored);
 

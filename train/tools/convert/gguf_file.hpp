@@ -65,7 +65,7 @@ enum class GgufFieldType : std::uint32_t {
 };
 
 inline constexpr std::uint32_t gguf_version = 3;
-inline constexpr std::uint64_t gguf_alignment = 32;  // of the tensors' numbers, without a field
+inline constexpr std::uint64_t gguf_alignment = 32;  // default alignment of the tensors' data
 
 // Returns the offset rounded up to a multiple of the alignment.
 inline std::uint64_t gguf_aligned(std::uint64_t offset, std::uint64_t alignment = gguf_alignment) {
@@ -101,7 +101,7 @@ class GgufReader final {
   std::ifstream stream_;
   JsonValue fields_ = JsonValue::object();
   std::vector<GgufTensor> tensors_{};
-  std::vector<std::uint64_t> begins_{};  // of the tensors, in the file
+  std::vector<std::uint64_t> begins_{};  // offsets of the tensors in the file
 };
 
 }  // namespace tapestry

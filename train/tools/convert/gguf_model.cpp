@@ -18,7 +18,7 @@ namespace {
 
 // --- Llama 3's scaling of rotary positions: a tensor of the factors that it results in ---
 
-// What the factors are computed from. llama.cpp does not read these fields.
+// The parameters of the rotary factors. llama.cpp does not read these fields.
 constexpr const char *low_field = "tapestry.rotary_low_frequency",
                      *high_field = "tapestry.rotary_high_frequency",
                      *context_field = "tapestry.rotary_original_context";

@@ -23,7 +23,7 @@ namespace {
 using Json = JsonValue;
 using FieldType = GgufFieldType;
 
-constexpr std::uint32_t oldest_version = 2;  // it differs in big-endian files
+constexpr std::uint32_t oldest_version = 2;  // version 1 has other sizes
 constexpr const char* alignment_field = "general.alignment";
 constexpr std::uint64_t most_alignment = 1 << 16, max_header = 32 << 20;
 constexpr std::size_t max_tensor_name = 63, max_axes = 4;  // llama.cpp has no more
@@ -48,7 +48,7 @@ class HeaderReader final {
  public:
   HeaderReader(std::ifstream& stream, const std::string& path, std::uint64_t file_bytes)
       : stream_(stream), path_(path), end_(std::min(file_bytes, max_header)) {
-    cut_short_ = file_bytes <= max_header ? "the file is cut short"
+    cut_short_ = file_bytes <= max_header ? "the file is truncated"
                                           : "expected fields and tensors of at most 32 MiB";
   }
 
@@ -240,7 +240,7 @@ GgufTensor read_description(HeaderReader& header, std::uint64_t expected_offset)
                      gguf_block));
   const auto offset = header.number<std::uint64_t>("a tensor's offset");
   if (offset != expected_offset)
-    fail(fmt::format("its numbers begin at byte {}, expected {}, where the tensor before it ends",
+    fail(fmt::format("its data begin at byte {}; expected {}, where the tensor before it ends",
                      offset, expected_offset));
   return tensor;
 }
@@ -288,7 +288,8 @@ GgufReader::GgufReader(const std::string& path) try : path_(path) {
   expect_input(version >= oldest_version && version <= gguf_version,
                "{}: byte 4: version {}, expected {} or {}, little-endian; convert the model again",
                path, version, oldest_version, gguf_version);
-  constexpr std::uint64_t least_field = 13, least_tensor = 32;  // with names of no and one axis
+  constexpr std::uint64_t least_field = 13,
+                          least_tensor = 32;  // sizes with empty names, and with one axis
   const auto tensors = header.number<std::uint64_t>("the number of tensors");
   const auto fields = header.number<std::uint64_t>("the number of fields");
   header.expect_room(tensors, least_tensor, "tensors");
@@ -309,16 +310,17 @@ GgufReader::GgufReader(const std::string& path) try : path_(path) {
     data_bytes = offset + gguf_bytes(tensor.type, tensor.shape.elements());
     offset = gguf_aligned(data_bytes, alignment);
     expect_input(data_bytes <= file_bytes,
-                 "{}: byte {}: tensor {} is larger than the file: the file is cut short", path, at,
+                 "{}: byte {}: tensor {} is larger than the file: the file is truncated", path, at,
                  tensor.name);
   }
   const std::uint64_t data_begin = gguf_aligned(header.at(), alignment);
   for (std::uint64_t& begin : begins_) begin += data_begin;
   expect_input(tensors_.empty() || data_begin + data_bytes <= file_bytes,
-               "{}: {} bytes, but its tensors end at byte {}: the file is cut short", path,
+               "{}: {} bytes, but its tensors end at byte {}: the file is truncated", path,
                file_bytes, data_begin + data_bytes);
-  expect_input(file_bytes <= data_begin + offset, "{}: {} bytes, expected its tensors' {}", path,
-               file_bytes, data_begin + offset);
+  expect_input(file_bytes <= data_begin + offset,
+               "{}: {} bytes; expected {}, the end of its tensors", path, file_bytes,
+               data_begin + offset);
 } catch (const InputError& error) {
   throw InputError(printable(error.what()));  // a name may hold anything
 }

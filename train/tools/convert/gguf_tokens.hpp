@@ -14,7 +14,7 @@ namespace tapestry {
 
 struct GgufTokens {
   std::vector<GgufField> fields{};
-  std::vector<std::string> notes{};  // what llama.cpp does differently, to be printed
+  std::vector<std::string> notes{};  // differences from llama.cpp, to be printed
 };
 
 // Returns the fields of a model's tokenizer. Byte pairs and the characters of names become

@@ -77,7 +77,7 @@ class TokenReader final {
                     "tokenizer.ggml.fim_pad_token_id", "tokenizer.ggml.fim_rep_token_id",
                     "tokenizer.ggml.fim_sep_token_id", "tokenizer.ggml.add_space_prefix",
                     "tokenizer.huggingface.json", "tokenizer.chat_templates"});
-    // Those of byte pairs are read by read_byte_pairs only.
+    // Only read_byte_pairs reads the fields of byte pairs.
     fields_.ignore({names_field, pattern_field, merges_field, bos_field, eos_field, eot_field,
                     pad_field, add_bos_field, add_eos_field, template_field, composes_field});
     fields_.expect("tokenizer.ggml.add_sep_token", {false});

@@ -27,7 +27,7 @@ const char* activation_name(Activation activation) {
       ->first;
 }
 
-// What every config.json may hold that does not change what its model computes.
+// Skips fields of any config.json that do not change what its model computes.
 void ignore_common(Fields& fields) {
   // How the model is stored and used.
   fields.ignore({"architectures", "transformers_version", "torch_dtype", "dtype", "use_cache",

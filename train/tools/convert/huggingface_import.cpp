@@ -29,7 +29,8 @@ std::string read_required(const std::string& folder, const std::string& name,
       "{}: no such folder; name one with config.json, model.safetensors and tokenizer.json",
       printable(folder));
   expect_input(!fs::exists(in(folder, "adapter_config.json")),
-               "{}: holds an adapter; --base RUN names the run that it is for", printable(folder));
+               "{}: contains an adapter; add --base RUN, the run with its base model",
+               printable(folder));
   expect_input(fs::exists(in(folder, name)),
                "{}: holds no {}; give a folder as save_pretrained of transformers writes it",
                printable(folder), name);

@@ -32,7 +32,7 @@ ImportedModel import_gguf(const std::string& path, const std::vector<std::string
 // --- what both hand to import_model ---
 
 struct PublishedTensor {
-  std::string path;  // of its file
+  std::string path;  // path of the file
   std::string name;  // in that file
   Shape shape;
   std::function<Array()> read;  // returns float32; InputError if it holds integers
@@ -40,7 +40,7 @@ struct PublishedTensor {
 
 // The tensors of another program's model by name.
 struct PublishedWeights {
-  std::string path;     // of the file, or of the index of several files
+  std::string path;     // path of the file, or of the index of several files
   std::string request;  // says in messages what describes the tensors: "config.json asks for"
   std::map<std::string, PublishedTensor> tensors{};
 
@@ -90,8 +90,8 @@ struct ImportedTokens {
 };
 
 struct PublishedModel {
-  std::string name;         // of the run
-  std::string config_path;  // of the file that describes the model
+  std::string name;         // name of the run
+  std::string config_path;  // path of the file that describes the model
   PublishedConfig config{};
   ImportedTokens tokens{};
   TensorFormat format{};

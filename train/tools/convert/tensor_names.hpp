@@ -19,15 +19,15 @@ struct TensorNames {
 // A tensor of another program, and the rows of a parameter of ours that it holds.
 struct TensorPlace {
   std::string theirs{};        // "model.layers.0.self_attn.q_proj.weight"
-  std::int64_t first_row = 0;  // of ours
-  std::int64_t rows = 0;       // of ours
+  std::int64_t first_row = 0;  // first row in our tensor
+  std::int64_t rows = 0;       // number of rows in our tensor
   bool transposed = false;     // theirs is (in, out)
-  // So many heads' rows are in another order, because rotary positions turn columns 2k and 2k + 1
-  // of a head together in one program, and k and k + D/2 in the other; 0: in the same order.
+  // The number of heads whose rows are in another order, because one program rotates the columns 2k
+  // and 2k + 1 of a head together, and the other k and k + D/2. 0: the same order.
   std::int64_t reordered_heads = 0;
-  bool halves_here = false;  // which of the programs has halves
+  bool halves_here = false;  // this program has the halves
 
-  Shape shape(const Shape& ours) const;  // of theirs
+  Shape shape(const Shape& ours) const;  // returns the shape in the other program
 };
 
 // Returns the tensors that hold a parameter of that shape: its queries, keys and values, for
@@ -41,7 +41,7 @@ std::string tensor_name(const TensorNames& names, const std::string& parameter);
 // The factors of Llama 3's scaling of rotary positions in GGUF files.
 inline constexpr const char* rotary_factors_name = "rope_freqs.weight";
 
-// Whether the tensor holds constants that follow from the config.
+// Returns whether the tensor holds constants that follow from the config.
 bool is_constant(const TensorNames& names, const Config& config, const std::string& tensor);
 
 Array to_published(const TensorPlace& place, const Array& ours);  // float32

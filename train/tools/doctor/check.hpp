@@ -18,7 +18,7 @@ struct Fault {
 
 // The outcome of one check.
 struct CheckResult {
-  std::string said{};                   // what was examined and found, in a few words
+  std::string said{};                   // result in a few words
   std::vector<std::string> warnings{};  // findings that do not stop the doctor
   std::optional<Fault> fault{};         // stops it
   std::optional<Figure> figure{};       // shows the finding
@@ -57,7 +57,7 @@ CheckResult check_labels(TrainingUnderTest& under_test);
 CheckResult check_targets(TrainingUnderTest& under_test);
 CheckResult check_first_loss(TrainingUnderTest& under_test);
 CheckResult check_gradient(TrainingUnderTest& under_test);
-CheckResult check_neighbours(TrainingUnderTest& under_test);
+CheckResult check_neighbors(TrainingUnderTest& under_test);
 CheckResult check_future(TrainingUnderTest& under_test);
 CheckResult check_layers(TrainingUnderTest& under_test);
 CheckResult check_one_batch(TrainingUnderTest& under_test);

@@ -20,7 +20,7 @@ const std::vector<DoctorCheck>& doctor_checks() {
       {"targets", check_targets},
       {"first loss", check_first_loss},
       {"gradient", check_gradient},
-      {"neighbours", check_neighbours},
+      {"neighbors", check_neighbors},
       {"future", check_future},
       {"layers", check_layers},
       {"one batch", check_one_batch},
@@ -42,12 +42,14 @@ Fault out_of_memory(const std::bad_alloc& error) {
 // Returns whether memory and disk suffice.
 CheckResult compare_with_machine(const TrainingPlan& plan) {
   CheckResult result{
-      .said = fmt::format("{} of {}, {} of disk, for {} steps; `tapestry plan` measures their time",
-                          bytes_text(plan.needs()), bytes_text(plan.machine), bytes_text(plan.disk),
-                          plan.run_length.steps)};
+      .said = fmt::format(
+          "{} of {} of memory and {} of disk for {} steps; `tapestry plan` measures the "
+          "time",
+          bytes_text(plan.needs()), bytes_text(plan.machine), bytes_text(plan.disk),
+          plan.run_length.steps)};
   if (!plan.fits())
     result.fault = Fault{
-        fmt::format("the training needs {} of memory, and may have {}", bytes_text(plan.needs()),
+        fmt::format("the training needs {} of memory; {} are available", bytes_text(plan.needs()),
                     bytes_text(plan.machine)),
         "the model, its batch or its context is too large for this machine",
         plan.smallest ? fmt::format("--set {}: {}", fmt::join(plan.smallest->overrides, " --set "),
@@ -56,7 +58,7 @@ CheckResult compare_with_machine(const TrainingPlan& plan) {
                         "batch"};
   else if (plan.disk > plan.disk_free)
     result.fault =
-        Fault{fmt::format("the run's folder takes {}, and {} are free", bytes_text(plan.disk),
+        Fault{fmt::format("the run's folder needs {} of disk; {} are free", bytes_text(plan.disk),
                           bytes_text(plan.disk_free)),
               "the disk is too small, or full", "free space, or choose another disk: --out DIR"};
   return result;

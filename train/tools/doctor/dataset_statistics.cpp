@@ -15,7 +15,7 @@ namespace tapestry {
 namespace {
 
 constexpr std::int64_t most_examples = 100'000;
-constexpr std::int64_t most_numbers = 10'000'000;  // to be read
+constexpr std::int64_t most_numbers = 10'000'000;  // largest number of values to read
 
 void count(const Array& tokens, Counts& into) {
   for (const std::int32_t token : tokens.values<std::int32_t>())
@@ -42,10 +42,10 @@ std::optional<std::string> non_finite(std::span<const float> values, const char*
   return fmt::format("{} {} of example {} is {}", what, found - values.begin(), example, *found);
 }
 
-constexpr std::int64_t least_different = 16;  // or it is a column of classes or of small counts
+constexpr std::int64_t least_different = 16;  // fewer: a column of classes or of small counts
 constexpr std::int64_t repeated = 3;
 constexpr double far_repeated = 5, far_once = 1000;  // times the range of the other values
-constexpr double huge = 1e15;                        // its square soon overflows
+constexpr double huge = 1e15;                        // the square of such a value overflows soon
 
 bool has_few_different(std::span<const float> sorted) {
   std::int64_t different = 1;
@@ -82,7 +82,7 @@ std::uint64_t fingerprint(const Batch& batch) {
   if (const auto* source = batch.find<SourceTokens>()) sum.add(source->tokens);
   if (const auto* graph = batch.find<GraphPart>()) {
     sum.add(graph->adjacency.incoming().offsets);
-    sum.add(graph->adjacency.incoming().neighbours);
+    sum.add(graph->adjacency.incoming().neighbors);
   }
   return sum.value();
 }

@@ -18,10 +18,10 @@ using Counts = std::unordered_map<std::int32_t, std::int64_t>;
 struct DatasetStatistics {
   std::int64_t size = 0;  // examples of the split
   std::vector<std::uint64_t>
-      fingerprints{};                // of the examples read: all, or some at even distances
-  bool labels = false;               // an example has one target, an integer
-  Counts inputs{}, targets{};        // of integers, without ignored targets
-  std::vector<float> low{}, high{};  // of each input of a floating example
+      fingerprints{};          // hashes of the examples that were read: all, or evenly spaced ones
+  bool labels = false;         // an example has one target, an integer
+  Counts inputs{}, targets{};  // counts of integers, without ignored targets
+  std::vector<float> low{}, high{};  // range of each input of a floating example
   std::vector<float> low_target{}, high_target{};
   std::optional<std::string> not_finite{};  // the first number that is not: "input 3 of example 7"
 
@@ -55,7 +55,7 @@ double log_chance(double k, double n, double p);
 struct Outlier {
   float value = 0;
   std::int64_t count = 0;   // how often it occurs
-  float low = 0, high = 0;  // of the other values
+  float low = 0, high = 0;  // range of the other values
 };
 
 // Returns the value of a column that is so far from all others that it stands for something else:

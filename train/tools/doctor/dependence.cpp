@@ -19,7 +19,7 @@ using Tokens = std::vector<std::int32_t>;
 
 std::span<const std::int32_t> row(const SparseRows& rows, std::int64_t v) {
   const auto offsets = rows.offsets.values<std::int32_t>();
-  return rows.neighbours.values<std::int32_t>().subspan(offsets[v], offsets[v + 1] - offsets[v]);
+  return rows.neighbors.values<std::int32_t>().subspan(offsets[v], offsets[v + 1] - offsets[v]);
 }
 
 // Adds the columns of a node's features that are not zero.
@@ -122,7 +122,7 @@ Array rows_of(const std::vector<Array>& examples) {
 }
 
 void standardize(Array& rows) {
-  constexpr double most = 5;  // so that no rare value decides
+  constexpr double most = 5;  // limits the effect of rare values
   auto values = xtensor_view<float, 2>(rows);
   const xt::xtensor<double, 1> means = xt::mean<double>(values, {0});
   const xt::xtensor<double, 2> centered = values - means;

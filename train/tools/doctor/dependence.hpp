@@ -36,7 +36,7 @@ struct Dependence {
   std::vector<double> random = std::vector<double>(pairings);
   double variety = 0;  // how much the targets differ from each other
 
-  Dependence& operator+=(const Dependence& other);  // of other examples
+  Dependence& operator+=(const Dependence& other);  // adds the dependence of other examples
   double deviations() const;  // how far `given` is above random pairs, in their deviations
 };
 

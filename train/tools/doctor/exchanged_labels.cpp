@@ -15,7 +15,7 @@
 namespace tapestry {
 namespace {
 
-// What was read of all splits, with one label for each example.
+// The examples of all splits that were read, each with its label.
 struct Labeled {
   std::vector<Array> examples{};
   std::vector<std::int32_t> labels{};
@@ -62,7 +62,7 @@ ClassMeans class_means(const Array& rows, std::span<const std::int32_t> labels,
 // Part of a split's class that looks like another class of the training data.
 struct MovedClass {
   std::int32_t like = 0;
-  double share = 0;  // of its examples
+  double share = 0;  // fraction of the label's examples
 };
 
 // Examples of another class move the mean of a class toward that class, by their share of the

@@ -27,7 +27,7 @@ std::string first_op_text(const std::optional<std::string>& where) {
   return where ? ", first in " + *where : "";
 }
 
-// Replaces the inputs after place `last` by other tokens of the range that the batch has.
+// Replaces the inputs after position `last` by other tokens of the range that the batch has.
 Batch with_other_future(Batch batch, std::int64_t last) {
   const std::int64_t T = batch.inputs.dim(1);
   batch.inputs = batch.inputs.clone();
@@ -39,7 +39,7 @@ Batch with_other_future(Batch batch, std::int64_t last) {
   return batch;
 }
 
-// Keeps the targets at the places 0 to `last` alone.
+// Keeps only the targets at positions 0 to `last`.
 Batch with_targets_until(Batch batch, std::int64_t last) {
   const std::int64_t T = batch.targets.dim(1);
   batch.targets = batch.targets.clone();
@@ -49,7 +49,7 @@ Batch with_targets_until(Batch batch, std::int64_t last) {
   return batch;
 }
 
-// Returns the first place with a target, the middle one, and the last one that inputs follow.
+// Returns the first position with a target, the middle one, and the last one that has later inputs.
 std::vector<std::int64_t> places_to_check(const Batch& batch) {
   const std::int64_t T = batch.targets.dim(1);
   const auto targets = batch.targets.values<std::int32_t>();
@@ -62,7 +62,7 @@ std::vector<std::int64_t> places_to_check(const Batch& batch) {
   return {places.begin(), places.end()};
 }
 
-// A place whose loss changes with later inputs, and the first op that does.
+// A position whose loss depends on later inputs, and the first op whose output does.
 struct FutureDependence {
   std::int64_t place;
   double before, after;
@@ -93,11 +93,11 @@ std::optional<FutureDependence> future_dependence(TrainingUnderTest& under_test,
 }  // namespace
 
 // The objective is a sum over examples: that of a batch must be the sum of each example by itself.
-CheckResult check_neighbours(TrainingUnderTest& under_test) {
+CheckResult check_neighbors(TrainingUnderTest& under_test) {
   const Dataset& data = under_test.task().training_data();
   const Examples together = under_test.training_examples(4);
   const auto count = std::ssize(together.numbers);
-  if (count < 2) return {.said = "there is a single example", .skipped = true};
+  if (count < 2) return {.said = "the data set has only one example", .skipped = true};
   under_test.reset_in_float64();
   ObservedLoss batch;
   observe(under_test, together, batch);
@@ -112,12 +112,12 @@ CheckResult check_neighbours(TrainingUnderTest& under_test) {
   }
   const double difference = relative_difference(alone, batch.objective);
   if (difference <= rounding_in_float64)
-    return {.said = fmt::format("{} examples have the same loss together and alone, to {:.0e}",
+    return {.said = fmt::format("{} examples have the same loss in one batch and alone (relative "
+                                "difference {:.0e})",
                                 count, difference)};
   return {.fault = Fault{
-              fmt::format("{} examples have the loss {:.6g} in one batch, and {:.6g} each by "
-                          "itself{}",
-                          count, batch.objective, alone, first_op_text(where)),
+              fmt::format("{} examples have the loss {:.6g} in one batch and {:.6g} alone{}", count,
+                          batch.objective, alone, first_op_text(where)),
               "an output depends on other examples of its batch: a norm over the batch, or a wrong "
               "axis",
               "compute each example by itself; sum over examples only in the loss"}};
@@ -131,16 +131,14 @@ CheckResult check_future(TrainingUnderTest& under_test) {
   const std::vector<std::int64_t> places = places_to_check(examples.batch);
   const auto found = future_dependence(under_test, examples, places);
   if (!found)
-    return {.said =
-                fmt::format("the losses of the places 0 to {} do not change with the inputs after "
-                            "them",
-                            fmt::join(places, ", 0 to "))};
+    return {.said = fmt::format("the losses at positions 0 to {} do not depend on later inputs",
+                                fmt::join(places, ", 0 to "))};
   return {.fault = Fault{
-              fmt::format("the loss of the places 0 to {} changes from {:.8g} to {:.8g} with the "
-                          "inputs after them{}",
+              fmt::format("the loss at positions 0 to {} changes from {:.8g} to {:.8g} with later "
+                          "inputs{}",
                           found->place, found->before, found->after, first_op_text(found->where)),
-              "an output reads inputs that come after it: a mask is off by one, or missing",
-              "place t may attend to the places 0 to t only"}};
+              "an output depends on later inputs: the causal mask is missing or off by one",
+              "position t may attend only to positions 0 to t"}};
 }
 
 }  // namespace tapestry

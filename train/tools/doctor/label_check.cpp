@@ -51,7 +51,7 @@ Unseen unseen_of(TrainingUnderTest& under_test, const DatasetStatistics& split,
   return {all_of(missing), complete};
 }
 
-// Whether all training examples that can be read in seconds have this label.
+// Returns whether all training examples that can be read in seconds have this label.
 bool is_only_label(TrainingUnderTest& under_test, std::int32_t label) {
   bool only = true;
   read_through(under_test.task().training_data(), [&](const Batch& one) {
@@ -74,17 +74,18 @@ void compare_labels(const EvaluationSplit& split, TrainingUnderTest& under_test,
   const std::string found = fmt::format("{} {} examples have labels that no training example has",
                                         unseen.count, split.name);
   if (unseen.complete)
-    result.fault = Fault{found, "the splits were cut by label, as in a sorted file",
-                         "shuffle the examples before they are split"};
+    result.fault =
+        Fault{found, "the examples were split without shuffling, as in a file sorted by label",
+              "shuffle the examples before they are split"};
   else
-    result.warnings.push_back(found + ", of those that can be read in seconds");
+    result.warnings.push_back(found + ", among those that were sampled");
 }
 
 void examine_labels(TrainingUnderTest& under_test, CheckResult& result) {
   const DatasetStatistics& training = under_test.training_statistics();
   const auto by_count = [](const auto& a, const auto& b) { return a.second < b.second; };
   const auto [rarest, commonest] = std::ranges::minmax_element(training.targets, by_count);
-  result.said = fmt::format("{} labels, {} to {} examples each", training.targets.size(),
+  result.said = fmt::format("{} classes with {} to {} examples each", training.targets.size(),
                             rarest->second, commonest->second);
   if (training.targets.size() == 1 && is_only_label(under_test, rarest->first))
     result.fault = Fault{fmt::format("all training examples have the label {}", rarest->first),
@@ -94,11 +95,12 @@ void examine_labels(TrainingUnderTest& under_test, CheckResult& result) {
     if (!result.fault) compare_labels(split, under_test, result);
   if (result.fault) return;
   if (double(commonest->second) >= balanced * double(rarest->second))
-    result.warnings.push_back(fmt::format(
-        "label {} is {:.0f} times as frequent as label {} (a warning from {:.0f} times on): to "
-        "predict it always is right in {:.0f} %",
-        commonest->first, ratio(commonest->second, rarest->second), rarest->first, balanced,
-        100 * ratio(commonest->second, all_of(training.targets))));
+    result.warnings.push_back(
+        fmt::format("label {} is {:.0f} times as frequent as label {} (expected less than {:.0f} "
+                    "times): always "
+                    "predicting it is right for {:.0f} % of the examples",
+                    commonest->first, ratio(commonest->second, rarest->second), rarest->first,
+                    balanced, 100 * ratio(commonest->second, all_of(training.targets))));
 }
 
 void compare_tokens(const EvaluationSplit& split, TrainingUnderTest& under_test,
@@ -106,13 +108,14 @@ void compare_tokens(const EvaluationSplit& split, TrainingUnderTest& under_test,
   const Unseen unseen = unseen_of(under_test, split.statistics, known);
   const double part = ratio(unseen.count, all_of(split.statistics.targets));
   const std::string found =
-      fmt::format("{:.3g} % of the {} split's tokens are never seen in training{}", 100 * part,
-                  split.name, unseen.complete ? "" : ", of which a part was read");
+      fmt::format("{:.3g} % of the tokens of the {} split do not occur in training{}", 100 * part,
+                  split.name, unseen.complete ? "" : ", which was sampled");
   if (part > most_unseen && unseen.complete)
     result.fault = Fault{found, "the splits are of different kinds of text",
                          "shuffle the data before they are split, or train on more"};
   else if (unseen.count > 0)
-    result.warnings.push_back(fmt::format("{} (above {:.0f} % a fault)", found, 100 * most_unseen));
+    result.warnings.push_back(
+        fmt::format("{} (more than {:.0f} % is a fault)", found, 100 * most_unseen));
 }
 
 void examine_tokens(TrainingUnderTest& under_test, CheckResult& result) {

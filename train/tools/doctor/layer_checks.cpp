@@ -15,11 +15,11 @@ namespace tapestry {
 namespace {
 
 constexpr std::int64_t most_examples_of_layers = 32;
-constexpr double saturated = 0.99;      // of tanh and sigmoid, from either end
+constexpr double saturated = 0.99;      // distance of tanh and sigmoid from the middle
 constexpr float tiny = 1e-6F;           // output of a closed gate
 constexpr double largest_output = 1e4;  // root mean square
-constexpr double largest_ratio = 1e6;   // of the relative gradients of two layers
-constexpr double most_dead = 0.9;       // of the units of a layer
+constexpr double largest_ratio = 1e6;   // ratio of the relative gradients of two layers
+constexpr double most_dead = 0.9;       // fraction of the units of a layer
 
 double root_mean_square(const Array& array) {
   return std::sqrt(sum_of_squares(array) /
@@ -88,8 +88,8 @@ std::optional<Fault> forward_fault(const Flow& flow) {
   if (flow.dead && *flow.dead > most_dead)
     return Fault{fmt::format("{:.0f} % of the units of {} have the same output for every example",
                              100 * *flow.dead, flow.dead_where),
-                 "weights or biases before it drive it into its flat part, where the gradient is 0",
-                 "scale down the initial weights before it, and initialize biases with 0"};
+                 "weights or biases before it saturate the activation, where its gradient is 0",
+                 "make the initial weights before it smaller, and initialize biases with 0"};
   return std::nullopt;
 }
 
@@ -119,9 +119,9 @@ std::optional<Fault> gradient_fault(const Layer& layer) {
                  "--set train.check_finite=true names the op"};
   if (layer.gradient == 0)
     return Fault{
-        fmt::format("all of the gradient of {} is 0", layer.name),
-        "its output does not reach the loss: the flat part of an activation, or a factor of 0",
-        "look at the initial weights and biases of the layer that reads it"};
+        fmt::format("the gradient of {} is 0 everywhere", layer.name),
+        "its output does not affect the loss: an activation is saturated, or a factor is 0",
+        "check the initial weights and biases of the next layer"};
   return std::nullopt;
 }
 
@@ -189,8 +189,9 @@ CheckResult check_layers(TrainingUnderTest& under_test) {
   const auto [least, most] = std::ranges::minmax_element(layers, {}, &Layer::relative);
   result.fault = balance_fault(*least, *most);
   result.said = fmt::format(
-      "outputs up to {:.2g}, {}, gradients {:.0e} to {:.0e} of {} arrays of weights", flow.largest,
-      flow.dead ? fmt::format("at most {:.0f} % dead units", 100 * *flow.dead)
+      "largest output (RMS) {:.2g}; {}; gradient / weight (RMS) {:.0e} to {:.0e} in {} layers",
+      flow.largest,
+      flow.dead ? fmt::format("at most {:.0f} % dead units per layer", 100 * *flow.dead)
                 : "no known activation",
       least->relative(), most->relative(), layers.size());
   return result;

@@ -15,18 +15,18 @@ constexpr double lowest_rate = 1e-6, highest_rate = 10, lowest_advised = 1e-5;
 constexpr double most_steps_swept = 105, fewest_steps_swept = 56, longest_sweep_s = 30;
 constexpr std::int64_t slope_steps = 6;
 constexpr std::int64_t steps_at_one_rate = 24, steps_averaged = 6, steps_of_warm_up = 8;
-constexpr double memory = 0.8;           // of the smoothed loss
-constexpr double much_lower = 1000;      // than the rate at which the loss falls fastest
-constexpr double far_lower = 100;        // than the rate at which one batch was overfitted
-constexpr double far_larger = 100;       // weights than before the first step
-constexpr double least_change = 1e-5;    // of the loss
-constexpr double lost = 0.25;            // of the fall: the loss rises again
+constexpr double memory = 0.8;         // decay of the smoothed loss
+constexpr double much_lower = 1000;    // factor below the rate at which the loss falls fastest
+constexpr double far_lower = 100;      // factor below the rate at which one batch was overfitted
+constexpr double far_larger = 100;     // weights than before the first step
+constexpr double least_change = 1e-5;  // relative change of the loss
+constexpr double lost = 0.25;  // fraction of the decrease after which the loss counts as rising
 constexpr double above_first = 1.1;      // times the highest of the first losses: the end
 constexpr std::int64_t quiet_steps = 8;  // at first, with very low rates
 
 struct Sweep {
   std::vector<double> rates{}, losses{}, smoothed{};
-  double spacing = 0;       // of the rates, as powers of ten
+  double spacing = 0;       // distance between rates, in powers of ten
   double rises = HUGE_VAL;  // the rate from which on the smoothed loss rises
   double fastest = 0;       // the rate of its steepest fall; 0: it fell by noise only
   double first() const { return smoothed[quiet_steps - 1]; }
@@ -93,7 +93,7 @@ Sweep sweep(TrainingUnderTest& under_test) {
 // the last steps, and the largest distance from it.
 struct Outcome {
   double loss = 0, noise = 0;
-  TrainingUnderTest::Growth growth{};  // of weights
+  TrainingUnderTest::Growth growth{};  // growth of the weights
 };
 Outcome outcome_of(TrainingUnderTest& under_test, double rate,
                    std::int64_t warm_up = steps_of_warm_up) {
@@ -116,7 +116,8 @@ Outcome outcome_of(TrainingUnderTest& under_test, double rate,
   return outcome;
 }
 
-// Whether the loss after steps at a rate is above that at a hundredth of it, by more than noise.
+// Returns whether the loss after steps at a rate is above that at a hundredth of it, by more than
+// noise.
 bool is_worse(const Outcome& at_rate, const Outcome& below) {
   return !(at_rate.loss <= below.loss + std::max(at_rate.noise, below.noise));
 }
@@ -166,8 +167,8 @@ struct WrongRate {
 };
 Fault fault_of(double rate, const WrongRate& wrong) {
   return {fmt::format("{} = {:.1e}: {}", key::learning_rate.name, rate, wrong.found),
-          wrong.too_high ? "the steps are so large that they destroy the initial weights"
-                         : "the steps are so small that nothing is learned",
+          wrong.too_high ? "the steps are too large, so that training diverges"
+                         : "the steps are too small to change the weights",
           fmt::format("--set {}={:.0e}", key::learning_rate.name, wrong.better)};
 }
 
@@ -184,7 +185,7 @@ CheckResult check_learning_rate(TrainingUnderTest& under_test) {
     return {.fault = Fault{"the loss is not finite, or diverges, at the lowest learning rates",
                            "the model is numerically unstable",
                            "--set train.check_finite=true names the op"}};
-  CheckResult result{.said = fmt::format("{}; configured {:.1e}", range_of(found), peak),
+  CheckResult result{.said = fmt::format("{}; learning rate {:.1e}", range_of(found), peak),
                      .figure = figure_of(found, peak)};
   const auto stop = [&](const WrongRate& wrong) {
     result.fault = fault_of(peak, wrong);
@@ -198,7 +199,7 @@ CheckResult check_learning_rate(TrainingUnderTest& under_test) {
   const Outcome at_peak = outcome_of(under_test, peak), below = outcome_of(under_test, peak / 100);
   under_test.reset();
   const std::string outcomes =
-      fmt::format("{} steps at this rate reach {:.4g}, at a hundredth of it {:.4g}",
+      fmt::format("{} steps reach a loss of {:.4g} at this rate and {:.4g} at a hundredth of it",
                   steps_at_one_rate, at_peak.loss, below.loss);
   result.said += "; " + outcomes;
   if (std::abs(at_peak.loss - below.loss) <= least_change * std::abs(below.loss))

@@ -18,7 +18,7 @@ const char* unit_of(const Comparison& seen) {
   return seen.kind == Comparison::Kind::squared_error ? "" : " nats";
 }
 
-constexpr std::int64_t least_steps = 40, most_steps = 640, first_steps = 10;  // of one batch
+constexpr std::int64_t least_steps = 40, most_steps = 640, first_steps = 10;  // steps on one batch
 constexpr std::int64_t warmup_of_batch = 10;
 constexpr double longest_s = 60, least_range = 0.02;
 
@@ -77,7 +77,7 @@ Overfitting overfit(TrainingUnderTest& under_test, const Examples& examples,
   return found;
 }
 
-// What the model makes of one example: hashes of all that it reads, and of its targets.
+// Hashes of an example's inputs and targets, and the model's outputs.
 struct ExampleReading {
   std::uint64_t inputs, targets;
   Array outputs;
@@ -98,7 +98,8 @@ bool are_close(const Array& one, const Array& other) {
   if (one.empty() || one.shape() != other.shape()) return false;
   const auto a = one.values<float>(), b = other.values<float>();
   for (std::size_t i = 0; i < a.size(); ++i)
-    if (!(relative_difference(a[i], b[i]) <= rounding)) return false;  // nor if one is not finite
+    if (!(relative_difference(a[i], b[i]) <= rounding))
+      return false;  // also if a value is not finite
   return true;
 }
 
@@ -125,11 +126,11 @@ std::string limited_by(const Config& config) {
 Fault not_overfitted(const std::string& found, const std::string& alike) {
   if (alike.empty())
     return {found, "the outputs do not depend on the inputs, or the model is too small",
-            "find where the inputs are lost; Adam and other learning rates do not help"};
+            "find the layer that ignores its inputs; Adam and other learning rates do not help"};
   return {
-      fmt::format("{}; {} differ in inputs and targets, and have the same outputs", found, alike),
-      "the model does not see what tells these examples apart",
-      "give it inputs that differ, or layers that keep their difference: no mean of constants"};
+      fmt::format("{}; {} differ in inputs and targets, but have the same outputs", found, alike),
+      "the model ignores what distinguishes these examples",
+      "use inputs or layers that keep the difference; avoid a mean over constants"};
 }
 
 }  // namespace
@@ -145,10 +146,11 @@ CheckResult check_first_loss(TrainingUnderTest& under_test) {
       quiet_loss(under_test.task(), under_test.config(), examples).averages.at("loss");
   if (!std::isfinite(loss.value()))
     return {.fault = Fault{fmt::format("the initial loss is {}", loss.value()),
-                           "it divides by 0, or takes the logarithm of 0",
+                           "a division by 0, or the logarithm of 0",
                            "--set train.check_finite=true names the op"}};
   if (seen.kind == Comparison::Kind::unknown)
-    return {.said = fmt::format("{:.4g}, by an op that this check does not know", loss.value()),
+    return {.said = fmt::format("{:.4g}; this check does not know the last op of the loss",
+                                loss.value()),
             .skipped = true};
   const double error = seen.error(), uniform = seen.uniform(), constant = seen.constant();
   const bool of_classes = seen.kind == Comparison::Kind::cross_entropy;
@@ -159,20 +161,22 @@ CheckResult check_first_loss(TrainingUnderTest& under_test) {
           fmt::format("initial loss {:.4g}{} (uniform prediction: {:.4g}; {}: {:.4g})", error, unit,
                       uniform, of_classes ? "unigram entropy" : "best constant", constant)};
   if (is_untrained && error > high * uniform)
-    result.warnings.push_back(fmt::format(
-        "{:.0f} times that of a uniform prediction (a warning from {:.0f} times on): the initial "
-        "weights are large",
-        error / uniform, high));
+    result.warnings.push_back(
+        fmt::format("{:.0f} times the loss of a uniform prediction (expected less than {:.0f} "
+                    "times): the initial "
+                    "weights are large",
+                    error / uniform, high));
   if (is_untrained && of_classes && error < far_below * constant)
     result.fault = Fault{
         fmt::format("the initial loss is {:.4g}{}, far below the entropy of the targets, {:.4g}",
                     error, unit, constant),
-        "the model reads its targets", "look for the targets among the inputs"};
+        "the model has access to the targets", "check whether the inputs contain the targets"};
   else if (of_classes && std::abs(loss.value() - error) > 0.1 * error)
     result.fault =
-        Fault{fmt::format("the loss reported is {:.4g}, that of the outputs {:.4g}{} per target",
-                          loss.value(), error, unit),
-              "the average is not divided by the number of targets",
+        Fault{fmt::format(
+                  "the reported loss is {:.4g}, but the outputs have a loss of {:.4g}{} per target",
+                  loss.value(), error, unit),
+              "the reported mean is not divided by the number of targets",
               "Batch::count must be the number of targets that are not ignored"};
   return result;
 }
@@ -201,7 +205,7 @@ CheckResult check_one_batch(TrainingUnderTest& under_test) {
   const Attempt& used = attempts[tried - 1];
   under_test.reset();
   const auto text = [&](const Overfitting& of) {
-    return fmt::format("repeated on {} examples, the loss goes from {:.4g} to {:.4g} in {} steps",
+    return fmt::format("the loss of one batch of {} falls from {:.4g} to {:.4g} in {} steps",
                        examples.numbers.size(), of.first, of.last, of.steps);
   };
   CheckResult result{
@@ -219,8 +223,9 @@ CheckResult check_one_batch(TrainingUnderTest& under_test) {
     else
       result.fault = not_overfitted(found, alike);
   } else if (tried > 1) {
-    result.warnings.push_back(fmt::format("by {} at a rate of {:.0e}; not by {} at {:.1e}",
-                                          used.optimizer, used.rate, optimizer, configured));
+    result.warnings.push_back(
+        fmt::format("with {} at learning rate {:.0e}, but not with {} at {:.1e}", used.optimizer,
+                    used.rate, optimizer, configured));
   }
   return result;
 }

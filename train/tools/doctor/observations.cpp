@@ -113,7 +113,8 @@ double left_over(const Comparison& seen, std::size_t places) {
   return left_by_constants(seen.kind, seen.targets.values<float>(), places);
 }
 
-// With places to compare, an array without an axis of so many places does not differ.
+// Returns whether two arrays differ. If positions are compared, an array without an axis of that
+// size does not differ.
 bool differ(const Array& one, const Array& other, const ComparedPart& part) {
   if (one.dtype() != DType::float64 || other.dtype() != DType::float64) return false;
   if (one.rank() == 0 || other.size() % one.size() != 0) return false;

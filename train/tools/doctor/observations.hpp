@@ -7,7 +7,7 @@
 #include "autograd/tape.hpp"
 #include "train/tools/doctor/training_under_test.hpp"
 
-// What observers of a forward pass see, so that no check knows a task.
+// Observers of a forward pass, with which checks need not know the task.
 namespace tapestry {
 
 // The outputs of a model and their targets, as the op of its loss compares them.
@@ -19,12 +19,13 @@ struct Comparison {
   std::int64_t embedded = 0;  // rows of the first embedding: the tokens that the model knows
 
   // Mean losses per target, in nats or in squares of the targets' unit:
-  double error() const;              // of the outputs
-  double uniform() const;            // of a uniform prediction: log V, log 2; or of outputs of 0
-  double floor() const;              // of the best outputs possible
-  double constant() const;           // of the best outputs that do not depend on the inputs (for
-                                     // classes the unigram entropy),
-  double constant_by_place() const;  // and of such that may depend on the place in an example
+  double error() const;     // loss of the outputs
+  double uniform() const;   // loss of a uniform prediction: log V, log 2; or of outputs of 0
+  double floor() const;     // loss of the best possible outputs
+  double constant() const;  // of the best outputs that do not depend on the inputs (for
+                            // classes the unigram entropy),
+  double constant_by_place()
+      const;  // the same for outputs that depend only on the position in an example
 };
 
 // Returns the comparison of the first op of a loss in a pass over the examples.

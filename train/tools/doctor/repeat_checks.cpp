@@ -11,7 +11,7 @@
 #include "train/trainer/trainer.hpp"
 #include "train/trainer/training.hpp"
 
-// Whether the same steps lead to the same bits: on other numbers of threads, and when resumed.
+// Checks that steps are bitwise reproducible on other numbers of threads and when resumed.
 namespace tapestry {
 namespace {
 
@@ -83,27 +83,29 @@ CheckResult check_threads(TrainingUnderTest& under_test) {
   const Checksums one = steps_on(1);
   const std::string found = difference(one, steps_on(many));
   if (found.empty())
-    return {.said = fmt::format("{} steps on 1 and on {} threads: the same bits in {} tensors",
-                                steps, many, one.size() - 1)};
+    return {.said =
+                fmt::format("{} steps on 1 and on {} threads are bitwise identical ({} tensors)",
+                            steps, many, one.size() - 1)};
   return {.fault = Fault{
-              fmt::format("after {} steps on 1 and on {} threads, {} differs", steps, many, found),
+              fmt::format("{} differs after {} steps on 1 and on {} threads", found, steps, many),
               "a sum is divided by the number of threads, or threads share what one of them writes",
               "divide sums into pieces that do not depend on the threads: use parallel_for"}};
 }
 
 CheckResult check_resume(TrainingUnderTest& under_test) {
   const std::int64_t steps = is_slow(under_test) ? 6 : 20, half = steps / 2;
-  stop_at_signals();  // so that the folder is removed
+  stop_at_signals();  // the folder is removed also after a signal
   const ScratchFolder folder("doctor");
   const Checksums whole = take_steps(under_test, steps);
   const Checkpoint checkpoint = checkpoint_after(under_test, Run(folder.path()), half);
   const std::string found = difference(whole, take_steps(under_test, half, &checkpoint));
   if (found.empty())
-    return {.said = fmt::format("{} steps are {} and {} resumed: the same bits in {} tensors",
-                                steps, half, half, whole.size() - 1)};
+    return {.said =
+                fmt::format("{} steps and {} + {} resumed steps are bitwise identical ({} tensors)",
+                            steps, half, half, whole.size() - 1)};
   return {.fault = Fault{
-              fmt::format("{} steps at once, and {} with {} more by a resumed run: {} differs",
-                          steps, half, half, found),
+              fmt::format("{} differs between {} steps and {} + {} resumed steps", found, steps,
+                          half, half),
               "a step depends on something that is in no checkpoint: a counter, a random number, a "
               "running mean",
               "derive it from the seed and the step, which a checkpoint holds"}};

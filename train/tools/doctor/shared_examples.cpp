@@ -15,10 +15,10 @@ namespace {
 
 using Hashes = std::vector<std::uint64_t>;
 
-// What a split has in common with the training data.
+// The examples that a split shares with the training data.
 struct Shared {
   std::int64_t read = 0, found = 0;  // examples of the split; those that training has as well
-  bool complete = true;              // all training examples were compared
+  bool complete = true;              // whether all training examples were compared
   // Different examples that occur more than once, those of them that occur in both splits, and the
   // number of these that a random cut would leave.
   std::int64_t repeated = 0, parted = 0;
@@ -63,7 +63,7 @@ Array tokens_of(const Dataset& data, std::int64_t example) {
   return data.batch(std::vector{example}).inputs;
 }
 
-// Whether example i + 1 begins one token after example i.
+// Returns whether example i + 1 begins one token after example i.
 bool are_windows(const Dataset& data) {
   constexpr std::int64_t compared = 16, shortest = 4;
   const Batch first = data.batch(std::vector<std::int64_t>{0});
@@ -184,8 +184,10 @@ CheckResult check_shared_examples(TrainingUnderTest& under_test) {
     const Shared shared = of_windows ? shared_windows(training, *split.data)
                                      : shared_examples(training, under_test.training_statistics(),
                                                        split.statistics.fingerprints);
-    result.said += fmt::format("; of {} {} examples, {} read, {} are among them",
-                               split.data->size(), split.name, shared.read, shared.found);
+    result.said += fmt::format("; {} of {} {} examples are training examples as well", shared.found,
+                               shared.read, split.name);
+    if (shared.read < split.data->size())
+      result.said += fmt::format(" (sampled from {})", split.data->size());
     report(shared, split.name, result);
     if (result.fault) break;
   }

@@ -12,7 +12,7 @@
 #include "train/tools/doctor/dependence.hpp"
 #include "train/tools/doctor/observations.hpp"
 
-// Whether targets belong to the inputs that they are paired with.
+// Checks whether targets belong to the inputs that they are paired with.
 namespace tapestry {
 namespace {
 
@@ -56,10 +56,10 @@ std::optional<Fault> misplaced(const Batch& batch, double next) {
   const TokenPlaces found = places_of_targets(batch);
   const std::string shares = fmt::format(
       "{:.1f} % of the targets are the next token of the inputs, {:.1f} % the token at their own "
-      "place, {:.1f} % the next but one",
+      "position, {:.1f} % the next but one",
       100 * next, 100 * found.same, 100 * found.second_next);
   const char* advice = "target t of a row must be its input t + 1";
-  if (next > 0.5) return Fault{shares, "some targets are of another row or place", advice};
+  if (next > 0.5) return Fault{shares, "some targets are of another row or position", advice};
   if (std::max(found.same, found.second_next) > 0.9)
     return Fault{shares, "the targets are off by one", advice};
   if (found.own_row > 0.8 && found.other_row < found.own_row / 2)
@@ -174,8 +174,8 @@ std::optional<Fault> independent_part(const Groups& groups, const std::vector<De
     if (part.deviations() >= 2 || part.variety < all.variety / static_cast<double>(2 * parts))
       continue;
     return Fault{
-        fmt::format("from example {} to {}, the targets do not depend on their inputs ({:.1f} "
-                    "deviations), all together they do ({:.0f})",
+        fmt::format("from example {} to {}, the targets do not depend on their inputs "
+                    "(z-score {:.1f}); all together do (z-score {:.0f})",
                     groups[begin].front(), groups[end - 1].back(), part.deviations(),
                     all.deviations()),
         "inputs and targets are read from two lists, one of which lacks a row or has one too many",
@@ -188,26 +188,27 @@ std::optional<Fault> independent_part(const Groups& groups, const std::vector<De
 // common, such as the order of a file, says nothing of the pairing.
 std::optional<Fault> unrelated(const Dependence& near, const Dependence& far, std::size_t count,
                                bool of_series) {
-  const char* advice = "look at some examples; if only a finer check can tell: --skip targets";
+  const char* advice = "inspect some examples; if the data are correct: --skip targets";
   if (far.deviations() < least_deviations && of_series)
-    return Fault{fmt::format("the targets of {} windows do not depend on their inputs: {:.1f} "
-                             "deviations above random pairs, expected {:.0f}",
-                             count, far.deviations(), least_deviations),
-                 "the series are noise, or the rows of the file are in random order",
-                 "plot the series; sort the rows by time; if only a finer check can tell: --skip "
-                 "targets"};
+    return Fault{
+        fmt::format("the targets of {} windows do not depend on their inputs: "
+                    "z-score {:.1f}, expected at least {:.0f}",
+                    count, far.deviations(), least_deviations),
+        "the series are noise, or the rows of the file are in random order",
+        "plot the series, and sort the rows by time; if the data are correct: --skip targets"};
   if (far.deviations() < least_deviations)
-    return Fault{fmt::format("the targets of {} examples do not depend on their inputs: {:.1f} "
-                             "deviations above random pairs, expected {:.0f}",
+    return Fault{fmt::format("the targets of {} examples do not depend on their inputs: "
+                             "z-score {:.1f}, expected at least {:.0f}",
                              count, far.deviations(), least_deviations),
                  "the targets were shuffled, or are paired with the wrong inputs", advice};
   const bool varies_nearby = near.variety > far.variety / 2;
   if (near.deviations() < std::min(least_deviations, far.deviations() / 2) && varies_nearby)
-    return Fault{fmt::format("the inputs of {} examples fit the targets of their neighbors as well "
-                             "as their own ({:.1f} deviations, expected {:.0f}): they share only "
-                             "the order of the file",
-                             count, near.deviations(), least_deviations),
-                 "the targets are paired with inputs some rows away", advice};
+    return Fault{
+        fmt::format("the inputs of {} examples fit the targets of their neighbors as well "
+                    "as their own (z-score {:.1f}, expected at least {:.0f}): they share only "
+                    "the order of the file",
+                    count, near.deviations(), least_deviations),
+        "the targets are paired with inputs some rows away", advice};
   return std::nullopt;
 }
 
@@ -232,14 +233,13 @@ void check_dependence(TrainingUnderTest& under_test, CheckResult& result) {
   if (fault && is_seen_by_counts(data.batch(std::vector<std::int64_t>{0}))) {
     result.fault = fault;
   } else if (fault) {
-    result.said += "no dependence on counts of tokens";
+    result.said += "the targets do not depend on token counts";
     result.warnings.push_back(fault->found +
-                              "; only counts of tokens were compared, so targets that follow from "
-                              "their order are not recognized");
+                              "; only token counts were compared, so targets that depend on the "
+                              "order of tokens are not recognized");
   } else {
-    result.said +=
-        fmt::format("targets of {} examples depend on their inputs, by {:.0f} deviations", count,
-                    far.deviations());
+    result.said += fmt::format("the targets of {} examples depend on their inputs (z-score {:.0f})",
+                               count, far.deviations());
     if (!of_series) result.fault = independent_part(groups, found);
   }
 }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double longest_example_s = 0.25;  // forward and backward
 constexpr double longest_step_s = 0.4;
-constexpr std::int64_t shortest_training = 100;  // or it ends before a check has seen it
+constexpr std::int64_t shortest_training = 100;  // a shorter schedule would end during a check
 constexpr std::int64_t shortest_context = 64;
 constexpr std::int64_t smallest_batch = 2;
 

@@ -36,7 +36,7 @@ class TrainingUnderTest {
                              std::optional<TrainingPlan> plan = std::nullopt);
 
   const ConfigWith& config_with() const { return config_with_; }  // the config as given,
-  const Config& config() const { return config_; }                // and as examined
+  const Config& config() const { return config_; }                // the config as examined
   const std::string& remark() const { return remark_; }  // the keys that differ; may be empty
   double step_s() const { return step_s_; }              // estimated, of a step as examined
   const std::optional<TrainingPlan>& plan() const { return plan_; }
@@ -88,7 +88,8 @@ class TrainingUnderTest {
 // noise of its own: its loss is the same in every batch.
 Loss quiet_loss(Task& task, const Config& config, const Examples& examples);
 
-inline constexpr double usual_rate = 1e-3;  // for checks that do not ask about the configured rate
+inline constexpr double usual_rate =
+    1e-3;  // used by checks that do not depend on the configured rate
 
 // Steps of the product's trainer on the training under test, from the present weights on, with a
 // new optimizer. Nothing is recorded.

@@ -13,7 +13,8 @@
 namespace tapestry {
 namespace {
 
-constexpr std::int64_t most_column_numbers = 2'000'000;  // to read of a split
+constexpr std::int64_t most_column_numbers =
+    2'000'000;  // largest number of values to read of a split
 
 struct Column {
   std::string name{};  // "column 3 of 7 of the inputs"
@@ -57,7 +58,7 @@ Fault sentinel_fault(const Outlier& outlier, const std::string& where) {
                       "{:.6g} and {:.6g}",
                       outlier.value, outlier.count, outlier.count == 1 ? "" : "s", where,
                       outlier.low, outlier.high),
-          "it stands for a missing value, or is an error of measurement",
+          "it marks a missing value, or is a measurement error",
           "replace it or leave out those rows; if it is correct: --skip values"};
 }
 
@@ -96,21 +97,21 @@ std::optional<Fault> not_finite(const std::string& split, const DatasetStatistic
                "replace it or leave out that example: its loss is not finite"};
 }
 
-// Of the first examples, one that differs when it is read again.
+// Returns the fault of one of the first examples, if it differs when it is read again.
 std::optional<Fault> changing_example(const Dataset& data) {
   constexpr std::int64_t most_read_twice = 16;
   for (std::int64_t i = 0; i < std::min(most_read_twice, data.size()); ++i)
     if (fingerprint(data.batch(std::vector{i})) != fingerprint(data.batch(std::vector{i})))
       return Fault{fmt::format("training example {} differs when it is read again", i),
-                   "it is drawn or changed as it is read, so no training can be resumed",
-                   "draw it by a seed and the example's number"};
+                   "it is random or modified when it is read, so training is not reproducible",
+                   "derive its randomness from the seed and the example's index"};
   return std::nullopt;
 }
 
 // The places of an example that have the same value in all examples.
 struct Constants {
   std::int64_t count = 0, first = 0;
-  float value = 0;  // of the first
+  float value = 0;  // value of the first
 };
 Constants constants_of(const std::vector<float>& low, const std::vector<float>& high) {
   Constants found;
@@ -123,12 +124,12 @@ Constants constants_of(const std::vector<float>& low, const std::vector<float>& 
 // `one`: of an example; its last axis has the columns of a table.
 Fault constant_fault(const char* what, const Constants& constants, const Array& one) {
   const std::int64_t columns = one.dim(-1);
-  return {fmt::format("{} of the {} {} of an example are the same in all examples read, first "
+  return {fmt::format("{} of the {} {} of an example are constant over all examples, first "
                       "column {} of {}: {:.4g}",
                       constants.count, one.size(), what, constants.first % columns + 1, columns,
                       constants.value),
           "they were read from the wrong place, or scaled to 0",
-          "print an example's numbers, and correct the code that reads them"};
+          "print the values of an example, and correct the code that reads them"};
 }
 
 }  // namespace
@@ -143,9 +144,9 @@ CheckResult check_values(TrainingUnderTest& under_test) {
   if (const auto fault = changing_example(under_test.task().training_data()))
     return {.fault = fault};
   const std::int64_t numbers = std::ssize(training.low), targets = std::ssize(training.low_target);
-  if (numbers + targets == 0) return {.said = training.coverage() + ", all tokens"};
+  if (numbers + targets == 0) return {.said = training.coverage() + " of tokens"};
   CheckResult result{
-      .said = fmt::format("{} of {} numbers, all finite", training.coverage(), numbers + targets)};
+      .said = fmt::format("{} of {} values, all finite", training.coverage(), numbers + targets)};
   const Batch one = under_test.training_examples(1).batch;
   if (one.has_auxiliary() || training.fingerprints.size() < 2) return result;
   const Constants inputs = constants_of(training.low, training.high),

@@ -113,7 +113,7 @@ class DryTraining {
     });
   }
 
-  // Of the first part of a step.
+  // Returns the bytes of the activations of the first micro-batch.
   std::int64_t activations() {
     const Dataset& data = task_->training_data();
     const std::int64_t count = config_[key::batch_size] / config_[key::micro_batches];

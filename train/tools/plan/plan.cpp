@@ -38,18 +38,18 @@ std::string show_parameters(const MemoryPlan& memory) {
 std::string show_memory(const TrainingPlan& plan) {
   const MemoryPlan& memory = plan.memory;
   std::string text =
-      plan.ranks == 1 ? "memory\n" : fmt::format("memory of each of {} ranks\n", plan.ranks);
+      plan.ranks == 1 ? "memory\n" : fmt::format("memory per rank ({} ranks)\n", plan.ranks);
   text += line("weights", bytes_text(memory.weights));
   text += line("gradients", bytes_text(memory.gradients));
   text += line("optimizer state", bytes_text(memory.optimizer));
   if (memory.average > 0) text += line("averaged weights", bytes_text(memory.average));
-  text += line("activations", bytes_text(memory.activations), "of one micro-batch");
-  text += line("peak in a step", bytes_text(memory.step_peak));
-  text += line("peak in an evaluation", bytes_text(memory.evaluation_peak));
+  text += line("activations", bytes_text(memory.activations), "per micro-batch");
+  text += line("peak of a step", bytes_text(memory.step_peak));
+  text += line("peak of an evaluation", bytes_text(memory.evaluation_peak));
   if (memory.checkpoint_peak > memory.step_peak)
-    text += line("peak in a checkpoint", bytes_text(memory.checkpoint_peak));
-  text += line("the process", bytes_text(plan.needs()),
-               fmt::format("with data and buffers kept for reuse, of {} here: {}",
+    text += line("peak of a checkpoint", bytes_text(memory.checkpoint_peak));
+  text += line("total", bytes_text(plan.needs()),
+               fmt::format("with data and buffers kept for reuse; this machine has {}: {}",
                            bytes_text(plan.machine), plan.fits() ? "fits" : "DOES NOT FIT"));
   return text;
 }
@@ -58,46 +58,46 @@ std::string show_change(const TrainingPlan& plan) {
   if (plan.fits()) return "";
   if (!plan.smallest)
     return fmt::format(
-        "  no change that keeps model and data makes it fit, with up to 128 micro-batches: "
-        "weights, "
-        "gradients and optimizer state take {}, the program with its data {}\n",
+        "  no setting makes it fit without another model or other data, even 128 micro-batches: "
+        "weights, gradients and optimizer state need {}, program and data {}\n",
         bytes_text(plan.memory.weights + plan.memory.gradients + plan.memory.optimizer),
         bytes_text(plan.overhead));
-  return fmt::format("  --set {} makes it {}: {}\n", fmt::join(plan.smallest->overrides, " --set "),
+  return fmt::format("  it fits with --set {}, which needs {}: {}\n",
+                     fmt::join(plan.smallest->overrides, " --set "),
                      bytes_text(plan.smallest->memory.held + plan.overhead), plan.smallest->cost);
 }
 
 std::string show_time(const TrainingPlan& plan) {
   std::string text = "time\n";
-  text += line("arithmetic of a step", fmt::format("{:.3g} GFLOP", plan.memory.flops / 1e9));
+  text += line("operations per step", flops_text(plan.memory.flops));
   if (!plan.throughput)
-    return text + fmt::format("  not measured{}\n", plan.ranks > 1 ? ": only of one process"
+    return text + fmt::format("  not measured{}\n", plan.ranks > 1 ? ": only one process is timed"
                                                     : plan.unmeasured.empty()
                                                         ? ""
                                                         : ": " + plan.unmeasured);
   const Throughput& throughput = *plan.throughput;
   const RunLength& run_length = plan.run_length;
   text += line("start", duration_text(throughput.begin_s));
-  text += line("a step", duration_text(throughput.step_s),
-               fmt::format("{} to {} of {} measured; {:.3g} GFLOP/s",
+  text += line("step", duration_text(throughput.step_s),
+               fmt::format("{} to {} in {} measured steps; {:.3g} GFLOP/s",
                            duration_text(throughput.fastest_step_s),
                            duration_text(throughput.slowest_step_s), throughput.steps,
                            plan.memory.flops / 1e9 / throughput.step_s));
-  text += line("an evaluation", duration_text(throughput.evaluation_s));
-  if (throughput.test_s > 0) text += line("the test split", duration_text(throughput.test_s));
-  text += line("a checkpoint", throughput.checkpoint_s > 0
-                                   ? duration_text(throughput.checkpoint_s)
-                                   : "not measured: nothing can be written here");
+  text += line("evaluation", duration_text(throughput.evaluation_s));
+  if (throughput.test_s > 0) text += line("test split", duration_text(throughput.test_s));
+  text +=
+      line("checkpoint", throughput.checkpoint_s > 0 ? duration_text(throughput.checkpoint_s)
+                                                     : "not measured: nothing can be written here");
   text += line("total", duration_text(seconds_of(run_length, throughput)),
-               fmt::format("{} steps, {} evaluations, {} checkpoints at most", run_length.steps,
+               fmt::format("{} steps, {} evaluations, at most {} checkpoints", run_length.steps,
                            run_length.evaluations, run_length.checkpoints));
   return text;
 }
 
 std::string show_disk(const TrainingPlan& plan) {
-  return "disk\n" + line("a checkpoint", bytes_text(plan.memory.checkpoint)) +
-         line("the run at most", bytes_text(plan.disk),
-              fmt::format("the last, the best, and one being written; {} are free here",
+  return "disk\n" + line("checkpoint", bytes_text(plan.memory.checkpoint)) +
+         line("run folder, at most", bytes_text(plan.disk),
+              fmt::format("last, best, and one being written; {} are free",
                           bytes_text(plan.disk_free)));
 }
 
@@ -136,18 +136,19 @@ std::vector<Candidate> more_micro_batches(const Config& config) {
        count <= std::min(config[key::batch_size], most); ++count)
     if (config[key::batch_size] % count == 0)
       all.push_back({{fmt::format("{}={}", key::micro_batches.name, count)},
-                     "a step takes a little longer; the last digits of its sums differ, and the "
-                     "random numbers of dropout and samples"});
+                     "steps are slightly slower; rounding, and the random numbers of dropout and "
+                     "sampling, differ"});
   return all;
 }
 
 // Returns changes of a step that need less and less memory, from the one that costs least.
 std::vector<Candidate> lighter_steps(const Config& config, int ranks) {
-  const Candidate recomputed{{"train.checkpoint_activations=true"},
-                             "blocks are computed twice, a third more arithmetic; the same bits"};
+  const Candidate recomputed{
+      {"train.checkpoint_activations=true"},
+      "a third more arithmetic, because blocks are computed twice; bitwise identical"};
   Candidate sharded;
   if (ranks > 1 && !config[key::shard_optimizer])
-    sharded = {{key::shard_optimizer.name + "=true"}, "more messages; the same bits"};
+    sharded = {{key::shard_optimizer.name + "=true"}, "more communication; bitwise identical"};
   std::vector<Candidate> all = {sharded};
   for (const Candidate& first : {sharded, joined(sharded, recomputed)}) {
     all.push_back(first);
@@ -178,7 +179,7 @@ std::optional<Change> smallest_change(const ConfigWith& config_with, const Memor
   for (std::int64_t size = config[key::eval_batch_size] / 2; evaluation_peak > bytes; size /= 2) {
     if (size < 1) return std::nullopt;
     evaluation = {{fmt::format("{}={}", key::eval_batch_size.name, size)},
-                  "evaluations take a little longer; the same results"};
+                  "evaluations are slightly slower; the results are the same"};
     const std::optional<Change> tried = planned(evaluation);
     if (!tried) return std::nullopt;
     evaluation_peak = tried->memory.evaluation_peak;

@@ -26,22 +26,23 @@ struct MemoryPlan {
   std::vector<ModuleSize> modules{};         // in the order of the model
   std::int64_t data = 0;                     // arrays of examples
   std::int64_t weights = 0;
-  std::int64_t gradients = 0;    // of the trained parameters
-  std::int64_t optimizer = 0;    // its state: the shard of this rank, if it is sharded
-  std::int64_t average = 0;      // of the weights
-  std::int64_t activations = 0;  // that the forward pass of a micro-batch keeps for the backward
+  std::int64_t gradients = 0;  // gradients of the trained parameters
+  std::int64_t optimizer = 0;  // optimizer state: the shard of this rank, if it is sharded
+  std::int64_t average = 0;    // averaged weights
+  std::int64_t activations =
+      0;  // activations that the forward pass of a micro-batch keeps for the backward pass
   // The most that all arrays hold together: in a step, in an evaluation, in a checkpoint.
   std::int64_t step_peak = 0, evaluation_peak = 0, checkpoint_peak = 0;
   std::int64_t held = 0;        // requested from the system, for those arrays and buffers
   std::int64_t checkpoint = 0;  // bytes of a checkpoint's tensors
-  double flops = 0;             // of a step's matrix products and attention, by this rank
+  double flops = 0;             // FLOP of a step's matrix products and attention on this rank
 
-  std::int64_t peak() const;  // of the three
+  std::int64_t peak() const;  // returns the largest of the three peaks
 };
 
 struct MemoryPlanOptions {
   int rank = 0, ranks = 1;
-  double seconds = 2;  // to search for larger batches, in each split
+  double seconds = 2;  // time to search each split for larger batches
 };
 
 // Runs steps, evaluations and a checkpoint of a training as a dry run (autograd/dry_run.hpp), with
@@ -57,25 +58,26 @@ MemoryPlan plan_fullest(const Config& config, const MemoryPlanOptions& options);
 struct Change {
   std::vector<std::string> overrides;  // "train.micro_batches=4"
   std::string cost;                    // in words
-  MemoryPlan memory;                   // with the change
+  MemoryPlan memory;                   // the plan with the change
 };
 
 // Measured seconds of the parts of a training on this machine, by one process.
 struct Throughput {
-  double begin_s = 0;       // until the first step: reading data, initializing weights
+  double begin_s = 0;       // time until the first step: reading data, initializing weights
   double first_step_s = 0;  // creates buffers and the optimizer's state
-  double step_s = 0;        // of later steps: the median, or the mean if lengths differ
+  double step_s = 0;        // time of later steps: the median, or the mean if lengths differ
   double fastest_step_s = 0, slowest_step_s = 0;
   std::int64_t steps = 0;         // measured
-  double evaluation_s = 0;        // of the whole validation split
-  double test_s = 0;              // of the whole test split, if there is one
+  double evaluation_s = 0;        // time of the whole validation split
+  double test_s = 0;              // time of the whole test split, if there is one
   double checkpoint_s = 0;        // written into the current folder and synced; 0: not possible
   std::int64_t tensor_bytes = 0;  // the most that arrays held meanwhile
 };
 
 struct ThroughputOptions {
-  double seconds = 5;                 // for steps, and as many again for evaluations
-  std::int64_t checkpoint_bytes = 0;  // of which a part is written and removed
+  double seconds = 5;  // time for steps, and the same again for evaluations
+  std::int64_t checkpoint_bytes =
+      0;  // size of a checkpoint, a part of which is written and removed
 };
 
 // Trains a few steps, evaluates a few batches, and keeps nothing. A step that takes longer than the
@@ -89,7 +91,7 @@ struct RunLength {
 RunLength run_length_of(const Config& config);
 double seconds_of(const RunLength& run_length, const Throughput& throughput);
 
-// What a training needs, estimated before its first step.
+// The estimated resources of a training.
 struct TrainingPlan {
   MemoryPlan memory{};
   std::int64_t overhead = 0;  // bytes of the process beside its arrays: program and data
@@ -99,7 +101,7 @@ struct TrainingPlan {
   std::string unmeasured{};                // the failure of a step that was to be measured
   std::int64_t disk = 0;             // bytes of its folder, at most, while a checkpoint is written
   std::int64_t disk_free = 0;        // bytes
-  std::optional<Change> smallest{};  // with which it fits, if it does not
+  std::optional<Change> smallest{};  // the smallest change that makes it fit, if it does not
   int ranks = 1;
   std::string assumed{};  // about a text that is missing, in one line
 
@@ -109,7 +111,7 @@ struct TrainingPlan {
 
 struct PlanOptions {
   int ranks = 1;
-  double seconds = 5;        // to measure the throughput; 0: not measured
+  double seconds = 5;        // time to measure the throughput; 0: not measured
   std::int64_t machine = 0;  // bytes of memory; 0: those of this machine
 };
 

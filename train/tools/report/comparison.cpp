@@ -128,7 +128,7 @@ std::vector<double> values_by_seed(RunGroup group, const std::string& figure) {
 FigureDifference::Outcome outcome_of_difference(const Confidence& difference) {
   using enum FigureDifference::Outcome;
   if (difference.margin == 0) return difference.value == 0 ? same : no_spread;
-  return std::abs(difference.value) > difference.margin ? differs : cannot_be_told_apart;
+  return std::abs(difference.value) > difference.margin ? differs : no_significant_difference;
 }
 
 // --- settings ---
@@ -205,14 +205,14 @@ const char* outcome_name(FigureDifference::Outcome outcome) {
   switch (outcome) {
     case differs:
       return "differs";
-    case cannot_be_told_apart:
-      return "cannot be told apart";
+    case no_significant_difference:
+      return "no significant difference";
     case same:
       return "the same";
     case no_spread:
-      return "no spread to judge by";
+      return "no test: the seeds have no spread";
     case one_run:
-      return "seeds unknown";
+      return "no test: needs several seeds";
     case not_in_all:
       return "not in all of the runs";
     case not_comparable:
@@ -241,7 +241,7 @@ std::optional<FigureDifference> difference_of(const RunGroup& first, const RunGr
   }
   if (a.n < 2 || b.n < 2) return difference;
   if (!std::isfinite(a.deviation) || !std::isfinite(b.deviation)) {  // numbers up to 1e308
-    difference.outcome = FigureDifference::Outcome::cannot_be_told_apart;
+    difference.outcome = FigureDifference::Outcome::no_significant_difference;
     return difference;
   }
   difference.is_paired = are_pairs(first, other);

@@ -62,7 +62,7 @@ std::string why_not_expected(const ConfigSettings& settings, const ConfigSetting
 struct FigureDifference {
   enum class Outcome {
     differs,
-    cannot_be_told_apart,
+    no_significant_difference,
     same,
     no_spread,
     one_run,
@@ -76,7 +76,7 @@ struct FigureDifference {
   Outcome outcome = Outcome::one_run;
   std::string reason{};  // why it is not comparable: then `value` has no meaning
 };
-const char* outcome_name(FigureDifference::Outcome outcome);  // "cannot be told apart"
+const char* outcome_name(FigureDifference::Outcome outcome);  // "no significant difference"
 
 // Returns nothing if one of them does not have the metric, or their tasks differ.
 std::optional<FigureDifference> difference_of(const RunGroup& first, const RunGroup& other,

@@ -37,18 +37,18 @@ std::vector<std::string> other_makers(const std::vector<Session>& sessions,
                       own.processor));
   }
   if (!knows_settings(sessions))
-    add(
-        fmt::format("it was trained in {} sessions with different --set, and config.toml has the "
-                    "last one's settings: an earlier version did not record the others'",
-                    sessions.size()));
+    add(fmt::format(
+        "it was trained in {} sessions with different settings, of which an earlier version "
+        "recorded only the last",
+        sessions.size()));
   for (const Session& session : result.recorded_by)
     for (const ChangedSetting& one : session.changed.value_or(std::vector<ChangedSetting>{}))
       if (one.key != key::steps.name && one.key != key::decay_steps.name)
-        add(fmt::format("up to step {} {} was {}, here it is as config.toml has it",
+        add(fmt::format("{1} was {2} up to step {0}, but has the value of config.toml here",
                         session.from_step, printable_beginning(one.key),
                         printable_beginning(one.before)));
   if (!config[key::from].empty() && result.first_step == 1)
-    add(fmt::format("it began with the weights of {}, which may have been trained on since",
+    add(fmt::format("it started from the weights of {}, which may have been trained further since",
                     printable_beginning(config[key::from])));
   return reasons;
 }

@@ -103,8 +103,8 @@ void expect_reached(const Retraining& again, std::int64_t step) {
   if (sessions.empty() || !sessions.back().end) return;
   const Session::End& end = *sessions.back().end;
   expect_input(!end.how.starts_with("failed") || step <= end.step + 1,
-               "--step {}: {} failed in step {}, its last", step, again.run().folder(),
-               end.step + 1);
+               "--step {0}: {1} failed in step {2}; expected a step up to {2}", step,
+               again.run().folder(), end.step + 1);
 }
 
 }  // namespace
@@ -132,8 +132,9 @@ void ValueRange::add(const Array& array) {
 Replay replay(const Run& run, std::int64_t step, const std::vector<std::string>& overrides) {
   Retraining again(run, overrides);
   const Config& config = again.config();
-  expect_input(step >= 1 && step <= config[key::steps], "--step {}: {} has the steps 1 to {}", step,
-               run.folder(), config[key::steps]);
+  expect_input(step >= 1 && step <= config[key::steps],
+               "--step {0}: expected 1 to {2}, the steps of {1}", step, run.folder(),
+               config[key::steps]);
   expect_reached(again, step);
   const Checkpoint* from = beginning_before(again, step);
   Trainer& trainer = again.begin(from);

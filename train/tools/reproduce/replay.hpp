@@ -36,9 +36,9 @@ struct ReplayedParameter {
 };
 
 struct ReplayedExample {
-  std::int64_t index = 0;  // of the training data
+  std::int64_t index = 0;  // index in the training data
   std::string shown{};     // "(1, 8) 3 1 2 0 …"; the first ones only
-  std::string text{};      // that these numbers stand for, where they are tokens
+  std::string text{};      // the tokens as text, if the inputs are tokens
 };
 
 // A step that was trained up to and computed under observation, without moving the parameters.
@@ -47,7 +47,7 @@ struct Replay {
   std::int64_t from_step = 0, step = 0;
   Metrics values{};  // loss and the task's metrics
   double gradient_norm = 0, learning_rate = 0;
-  std::string fault{};  // with its cause; empty if the step is finite
+  std::string fault{};  // NaN or infinity with its cause; empty if the step is finite
   std::vector<ReplayedExample> examples{};
   std::vector<ReplayedOp> ops{};  // in the order of their first calls
   std::vector<ReplayedParameter> parameters{};

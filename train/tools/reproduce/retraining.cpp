@@ -27,7 +27,8 @@ Config same_config(const Run& run, const std::vector<std::string>& overrides) {
   const ConfigDocument document(run.config(), config_text(run));
   Config config = resolved_config(document, overrides);
   const std::vector<std::string> differences = resolved_config(document, {}).differences(config);
-  expect_input(differences.empty(), "{}: cannot be trained again with a different config: {}",
+  expect_input(differences.empty(),
+               "{}: cannot be trained again with different settings: {}; leave out the --set",
                run.folder(), fmt::join(differences, ", "));
   return config;
 }
@@ -77,8 +78,8 @@ Trainer& Retraining::begin(const Checkpoint* from) {
   std::error_code unseen;
   expect_input(
       from || weights.empty() || fs::exists(weights, unseen),
-      "{}: it began with the weights of {}, which does not exist; --set {}=RUN says where it "
-      "is now",
+      "{}: started from the weights of {}, which does not exist; give its present path with "
+      "--set {}=RUN",
       run_.folder(), printable_beginning(weights), key::from.name);
   use_machine_as(config_);
   task_ = from ? make_task(*from, config_) : begin_task(config_);

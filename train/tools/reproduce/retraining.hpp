@@ -20,8 +20,10 @@ class Retraining {
 
   const Run& run() const { return run_; }
   const Config& config() const { return config_; }
-  const std::vector<Session>& sessions() const { return sessions_; }  // as they were at first
-  Task& task() { return *task_; }                                     // of what was begun
+  const std::vector<Session>& sessions() const {
+    return sessions_;
+  }                                // sessions recorded when it was opened
+  Task& task() { return *task_; }  // valid after begin()
 
   // Return best.safetensors and checkpoint.safetensors as they were at first, or null.
   const Checkpoint* best() const { return best_ ? &*best_ : nullptr; }
@@ -47,7 +49,7 @@ class Retraining {
   std::optional<Checkpoint> best_, last_;
   std::vector<Session> sessions_;
   Config config_;
-  // By the step from which a session trained; empty if their settings are unknown.
+  // Schedules by the step from which a session trained; empty if their settings are unknown.
   std::vector<std::pair<std::int64_t, Schedule>> schedules_;
   std::unique_ptr<Task> task_;
   std::atomic<bool> never_ = false;

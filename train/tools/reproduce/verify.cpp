@@ -149,7 +149,7 @@ class Comparison {
  private:
   void compare(const Json& recorded, const MetricsLine& computed) {
     std::set<std::string> names = {"step", "split"};
-    const std::string of = is_split(recorded, "test") ? "the test's " : "";
+    const std::string of = is_split(recorded, "test") ? "test " : "";
     if (step_of(recorded) != computed.step) differs(of + "step", recorded["step"], computed.step);
     for (const auto& [name, value] : computed.values) {
       names.insert(name);
@@ -240,7 +240,7 @@ class Comparison {
   }
 
   void differs(const std::string& name, const Json& recorded, const Json& computed) {
-    differs(fmt::format("{} {} was recorded, {} is computed", name, with_digits(recorded),
+    differs(fmt::format("{}: recorded {}, computed {}", name, with_digits(recorded),
                         with_digits(computed)));
   }
   void differs(std::string what) {
@@ -252,14 +252,14 @@ class Comparison {
   Trainer& trainer_;
   const Checkpoint* from_;
   VerifyResult& verdict_;
-  double best_loss_ = std::numeric_limits<double>::infinity();  // of the evaluations so far,
+  double best_loss_ = std::numeric_limits<double>::infinity();  // lowest validation loss so far,
   double best_loss_before_ = best_loss_;                        // without this step's own
   std::int64_t compared_at_ = -1;                               // the latest step that was
   std::set<std::int64_t> evaluated_steps_;
   std::set<std::string> not_computed_;
   RecordedChecksums evaluated_;
-  Checksums checksums_;             // that it has
-  std::int64_t checksums_of_ = -1;  // of this step
+  Checksums checksums_;             // recorded checksums
+  std::int64_t checksums_of_ = -1;  // of this step; -1: none yet
   std::int64_t without_tensors_ = 0;
   bool is_looked_into_ = false;  // the tensors were compared after a difference
 };
@@ -305,7 +305,7 @@ std::vector<std::string> not_compared(RecordedMetrics& recorded, const Compariso
                                       const VerifyResult& result, std::int64_t last, bool is_all) {
   std::vector<std::string> all;
   if (result.training_lines + result.evaluations == 0)
-    all.push_back("figures: metrics.jsonl has none of these steps");
+    all.push_back("metrics: metrics.jsonl has no line of these steps");
   if (comparison.without_tensors() > 0)
     all.push_back(fmt::format("tensors of {} of {} evaluations: checksums.jsonl has none of them",
                               comparison.without_tensors(), result.evaluations));
@@ -313,17 +313,18 @@ std::vector<std::string> not_compared(RecordedMetrics& recorded, const Compariso
   for (const std::string& name : comparison.not_computed())
     names.push_back(names.size() < most_not_computed ? printable_beginning(name) : "and more");
   if (!names.empty())
-    all.push_back(fmt::format("figures that are not computed: {}", fmt::join(names, ", ")));
+    all.push_back(fmt::format("metrics that are not computed: {}", fmt::join(names, ", ")));
   std::int64_t after = 0;
   for (; recorded.front() && step_of(*recorded.front()) <= last; ++after) recorded.take();
   if (after > 0)
     all.push_back(fmt::format("lines of metrics.jsonl after step {}, which differs: {}",
                               result.differs_at, after));
   if (recorded.test() && result.tests == 0)
-    all.push_back(!is_all ? "the test: --all compares it"
-                  : result.is_same()
-                      ? "the test: the model that was tested is not there"
-                      : fmt::format("the test: step {}, before it, differs", result.differs_at));
+    all.push_back(
+        !is_all ? "test metrics: add --all to compare them"
+        : result.is_same()
+            ? "test metrics: the checkpoint of the tested model does not exist"
+            : fmt::format("test metrics: step {}, before the test, differs", result.differs_at));
   return all;
 }
 
@@ -364,7 +365,7 @@ VerifyResult verify(const Run& run, const VerifyOptions& options) {
                "{}: nothing was recorded {} step {} to compare with; {}", run.folder(),
                steps == 0 ? "after" : fmt::format("of the {} steps after", steps), before,
                steps > 0 || options.steps == 0 ? "give more --steps"
-               : from                          ? "--from start begins with the first"
+               : from                          ? "--from start begins with the first step"
                       : "the run has not yet written a line of metrics.jsonl");
   for (std::string& what : not_compared(recorded, comparison, result, last, options.all))
     result.not_compared.push_back(std::move(what));

@@ -12,7 +12,7 @@ namespace tapestry {
 struct VerifyOptions {
   std::string from = "start";  // "start", "best", "checkpoint", or the path of a checkpoint
   std::int64_t steps = -1;     // -1: up to the first recorded evaluation
-  bool all = false;            // all lines of metrics, and a checkpoint after the last
+  bool all = false;            // compare all lines of metrics, and a checkpoint after the last
   std::vector<std::string> overrides{};
   std::function<void(std::int64_t step, std::int64_t last)> watch{};  // called after each step
 };
@@ -33,7 +33,7 @@ struct VerifyResult {
   std::int64_t training_lines = 0, evaluations = 0, tests = 0, tensors = 0;
   std::int64_t recorded_steps = 0;         // steps of which lines or tensors were compared
   std::int64_t last_same = -1;             // the last of these without a difference; -1: none
-  std::vector<std::string> checkpoints{};  // whose tensors were compared
+  std::vector<std::string> checkpoints{};  // checkpoints whose tensors were compared
 
   std::int64_t differs_at = -1;            // the first step that differs; -1: none
   std::vector<std::string> differences{};  // at it: "loss 2.5 was recorded, 2.25 is computed"

@@ -39,7 +39,7 @@ std::string fault_of_step(double loss, double norm, const Config& config,
 void remember_norm(double norm, const Config& config, TrainingState::SkippedSteps& state);
 
 // Returns the callback that ends a training whose validation loss no longer improves
-// (train.early_stopping, train.least_gain). State: TrainingState::early_stopping.
+// (train.early_stopping, train.min_delta). State: TrainingState::early_stopping.
 std::unique_ptr<Callback> stop_early(const Config& config, TrainingState& state, Log log);
 
 // Returns the callback that sets `stop` when the process has run for `minutes` (train.time_limit;

@@ -66,7 +66,7 @@ std::string profile_table(const std::vector<Event>& events, std::int64_t steps) 
                     profile::to_string(row.phase), row.calls / count, row.seconds / count * 1e3,
                     100 * row.seconds / total, rate(row.flops, row.seconds, arithmetic_peak),
                     rate(row.bytes, row.seconds, memory_peak));
-  return table + "Above 100 %: products of bfloat16, or bytes that stayed in the caches.\n";
+  return table + "More than 100 %: products in bfloat16, or operands in the caches.\n";
 }
 
 // Returns the Trace Event Format, which chrome://tracing and Perfetto open.
@@ -127,7 +127,7 @@ class Profile final : public Callback {
   const Ranks& ranks_;
   const GradientSum& sum_;
   Log log_;
-  std::int64_t steps_ = 0;  // of this process
+  std::int64_t steps_ = 0;  // number of steps of this process
   bool is_reported_ = false;
   std::vector<Event> events_;
 };

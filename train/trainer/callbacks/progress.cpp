@@ -27,7 +27,7 @@ std::string as_time(double left) {
              : fmt::format("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
 }
 
-constexpr std::int64_t plain_columns = 200;  // of a line that is not on a terminal
+constexpr std::int64_t plain_columns = 200;  // width of a line that is not on a terminal
 constexpr std::size_t most_losses = 1024;    // in a curve, which is drawn ten times a second
 
 // Returns {"tokens", 21355.2} from "tokens_per_s".
@@ -156,7 +156,8 @@ void Progress::draw() {
 void Progress::evaluation(const MetricsLine& line) {
   clear_line();
   say("step {}/{}  {}: {}\n", line.step, options_.steps,
-      line.split == "test" ? "test of the best" : "validation", show(line.values, line.signatures));
+      line.split == "test" ? "test (best model)" : "validation",
+      show(line.values, line.signatures));
   std::fflush(stdout);
 }
 

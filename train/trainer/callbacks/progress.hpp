@@ -28,9 +28,9 @@ std::string status_line(const Status& status, std::int64_t columns);
 std::string sparkline(std::span<const double> values, std::int64_t columns);
 
 struct ProgressOptions {
-  std::int64_t steps = 0;  // of the whole training
+  std::int64_t steps = 0;  // steps of the whole training
   bool quiet = false;      // shows messages only
-  bool own_memory = true;  // this process trains: its memory is shown
+  bool own_memory = true;  // whether to show the memory of this process, which trains
 };
 
 // Shows a training on the terminal: one line that is overwritten or, if the output is not a
@@ -59,8 +59,9 @@ class Progress final : public Callback {
 
   ProgressOptions options_;
   bool line_shown_ = false, is_drawn_ = false, more_ = true;
-  std::optional<MetricsLine> first_, last_;  // of training, of this process or since the begin
-  std::vector<double> losses_;               // the latest
+  std::optional<MetricsLine> first_,
+      last_;                    // first and last training lines of this process or since on_begin()
+  std::vector<double> losses_;  // the latest
   double last_shown_s_ = 0;
 };
 

@@ -30,7 +30,7 @@ template <class Show>
 void if_possible(const Show& show) {
   try {
     show();
-  } catch (const FileError&) {  // of the disk, not of the model
+  } catch (const FileError&) {  // an error of the disk, not of the model
     throw;
   } catch (const std::exception&) {
     return;
@@ -102,7 +102,7 @@ class TensorBoard final : public Callback {
   Task& task_;
   const Config& config_;
   std::optional<EventFile> file_;
-  std::optional<Gradients> gradients_;  // of the step that is evaluated next
+  std::optional<Gradients> gradients_;  // gradients of the step that is evaluated next
   InspectionBudget budget_;
 };
 

@@ -45,7 +45,7 @@ class SamplesFile final : public Callback {
       if (!sample.text.empty() && !sample.figure)
         file_.write(KeptSample{step, sample.name, sample.text}.json() + "\n");
     });
-  } catch (const FileError&) {  // of the disk, not of the model
+  } catch (const FileError&) {  // an error of the disk, not of the model
     throw;
   } catch (const std::exception&) {
     return;

@@ -19,9 +19,9 @@ bool compares_norms(const Config& config) {
 
 std::string fault_of_step(double loss, double norm, const Config& config,
                           const TrainingState::SkippedSteps& state) {
-  if (!std::isfinite(loss) || !std::isfinite(norm))
-    return fmt::format("the loss is {} and the gradient norm {}", without_sign_of_nan(loss),
-                       without_sign_of_nan(norm));
+  if (!std::isfinite(loss)) return fmt::format("the loss is {}", without_sign_of_nan(loss));
+  if (!std::isfinite(norm))
+    return fmt::format("the gradient norm is {}", without_sign_of_nan(norm));
   if (!compares_norms(config) || state.norms.size() < norms_compared) return "";
   const double usual = median_of(state.norms), factor = config[key::bad_step_factor];
   if (norm <= factor * usual) return "";
@@ -71,9 +71,8 @@ class SkippedSteps final : public Callback {
       return log_(fmt::format("step {}: skipped: {} (skipped step {} of at most {})\n",
                               computed.inputs.step + 1, fault, state_.count, most));
     const std::string explanation = explain_step(computed.inputs, ranks_);
-    const std::string excess = most == 0 ? ""
-                                         : fmt::format("; one step more than {} = {} to skip",
-                                                       key::max_bad_steps.name, most);
+    const std::string excess =
+        most == 0 ? "" : fmt::format(" after {} = {} skipped steps", key::max_bad_steps.name, most);
     ranks_.found_by_all();
     throw NonFiniteError(fmt::format("{}{}: {}", fault, excess, explanation));
   }

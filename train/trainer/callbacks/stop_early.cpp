@@ -8,7 +8,7 @@ class EarlyStopping final : public Callback {
  public:
   EarlyStopping(const Config& config, TrainingState& state, Log log)
       : patience_(config[key::early_stopping]),
-        least_gain_(config[key::least_gain]),
+        min_delta_(config[key::min_delta]),
         training_(state),
         state_(state.early_stopping),
         log_(std::move(log)) {}
@@ -16,7 +16,7 @@ class EarlyStopping final : public Callback {
   void on_metrics(const MetricsLine& line) override {
     if (line.split != "val") return;
     const double loss = line.values.at("loss");
-    const bool improved = loss < state_.improved_loss - least_gain_;
+    const bool improved = loss < state_.improved_loss - min_delta_;
     state_.patience_counter = improved ? 0 : state_.patience_counter + 1;
     if (improved) state_.improved_loss = loss;
     ended_here_ = ends_training();
@@ -32,11 +32,11 @@ class EarlyStopping final : public Callback {
 
  private:
   std::int64_t patience_;
-  double least_gain_;
+  double min_delta_;
   const TrainingState& training_;
   TrainingState::EarlyStopping& state_;
   Log log_;
-  bool ended_here_ = false;  // by an evaluation of this process
+  bool ended_here_ = false;  // an evaluation of this process ended the training
 };
 
 }  // namespace
