@@ -277,28 +277,38 @@ void AttentionCache::select(const std::vector<std::int64_t>& indices) {
   lengths_ = std::move(selected);
 }
 
-void AttentionCache::append(const AttentionCache& other) {
-  require(kept_.index() == other.kept_.index(),
-          "multi-head attention: a cache of keys and values and a cache of sums cannot be joined");
+void AttentionCache::append(const std::vector<const AttentionCache*>& others) {
+  for (const AttentionCache* other : others)
+    require(kept_.index() == other->kept_.index(),
+            "multi-head attention: a cache of keys and values and a cache of sums cannot be "
+            "joined");
   if (auto* sums = std::get_if<LinearAttentionState>(&kept_)) {
     const NoTape no_tape;
-    const auto& more = std::get<LinearAttentionState>(other.kept_);
     for (Array LinearAttentionState::*part :
          {&LinearAttentionState::sums, &LinearAttentionState::log_units,
-          &LinearAttentionState::weights})
-      sums->*part = concat({sums->*part, more.*part}, 0).value();
+          &LinearAttentionState::weights}) {
+      std::vector<Tensor> all = {sums->*part};
+      for (const AttentionCache* other : others)
+        all.emplace_back(std::get<LinearAttentionState>(other->kept_).*part);
+      sums->*part = concat(all, 0).value();
+    }
   } else {
-    const KeysAndValues &own = keys_and_values(), &more = other.keys_and_values();
-    require(own.extent[1] == more.extent[1] && own.extent[2] == more.extent[2] &&
-                own.dtype == more.dtype,
-            "multi-head attention: caches of {} {} and {} {} cannot be joined", own.dtype,
-            own.extent, more.dtype, more.extent);
+    const KeysAndValues& own = keys_and_values();
     std::vector<Row> rows = own_rows();
-    const std::vector<Row> others = other.own_rows();
-    rows.insert(rows.end(), others.begin(), others.end());
-    take(rows, std::max(length(), other.length()));
+    std::int64_t tokens = length();
+    for (const AttentionCache* other : others) {
+      const KeysAndValues& more = other->keys_and_values();
+      require(own.extent[1] == more.extent[1] && own.extent[2] == more.extent[2] &&
+                  own.dtype == more.dtype,
+              "multi-head attention: caches of {} {} and {} {} cannot be joined", own.dtype,
+              own.extent, more.dtype, more.extent);
+      std::ranges::copy(other->own_rows(), std::back_inserter(rows));
+      tokens = std::max(tokens, other->length());
+    }
+    take(rows, tokens);
   }
-  lengths_.insert(lengths_.end(), other.lengths_.begin(), other.lengths_.end());
+  for (const AttentionCache* other : others)
+    lengths_.insert(lengths_.end(), other->lengths_.begin(), other->lengths_.end());
 }
 
 Tensor QueryKeyValue::query() const { return part_of(packed, 0, query_columns); }

@@ -71,9 +71,9 @@ class AttentionCache final {
   // std::invalid_argument for a row that does not exist.
   void select(const std::vector<std::int64_t>& rows);
 
-  // Appends the rows of another cache. Throws std::invalid_argument unless it has the same kind,
-  // capacity, width and dtype.
-  void append(const AttentionCache& other);
+  // Appends the rows of other caches, and copies each row once. Throws std::invalid_argument unless
+  // they have the same kind, capacity, width and dtype.
+  void append(const std::vector<const AttentionCache*>& others);
 
   // Keys and values (B, space, G · D), of which lengths() are used in each row.
   struct KeysAndValues {

@@ -84,8 +84,11 @@ TEST_CASE("generate: rows of one length or of their own have the bits that they 
   for (const std::int64_t length : lengths) {
     alone.push_back(model.make_caches(1));
     model.forward(random_tokens({1, length}, 53, static_cast<std::uint64_t>(length)), alone.back());
-    for (std::size_t layer = 0; layer < together.size(); ++layer)
-      together[layer]->append(*alone.back()[layer]);
+  }
+  for (std::size_t layer = 0; layer < together.size(); ++layer) {
+    std::vector<const AttentionCache*> caches;
+    for (const AttentionCaches& one : alone) caches.push_back(one[layer].get());
+    together[layer]->append(caches);
   }
   CHECK(together.front()->lengths() == lengths);
   for (const std::int64_t T : {1, 2}) {
@@ -107,8 +110,9 @@ TEST_CASE("layers: caches of two kinds or sizes are not joined") {
   const auto keys = by_keys.make_cache(1, 4), sums = by_sums.make_cache(1, 4),
              others = wider.make_cache(1, 4), longer = by_keys.make_cache(1, 5);
   for (const AttentionCache* other : {sums.get(), others.get(), longer.get()})
-    CHECK_THROWS_AS(keys->append(*other), std::invalid_argument);
-  CHECK_THROWS_WITH_AS(sums->append(*keys), doctest::Contains("a cache of sums cannot be joined"),
+    CHECK_THROWS_AS(keys->append({other}), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(sums->append({keys.get()}),
+                       doctest::Contains("a cache of sums cannot be joined"),
                        std::invalid_argument);
   CHECK(keys->lengths() == std::vector<std::int64_t>{0});
 }

@@ -188,8 +188,8 @@ TEST_CASE("layers: caches take the memory of the text, whatever the context, and
     AttentionCaches longer = model.make_caches(1);
     model.forward(random_tokens({1, 200}, 31), longer);
     AttentionCaches beside = model.make_caches(0);
-    beside.front()->append(*alone.front());
-    beside.front()->append(*longer.front());
+    beside.front()->append({alone.front().get()});
+    beside.front()->append({longer.front().get()});
     CHECK(bytes() < bytes_of_tokens(2000));
     for (std::int64_t t = 3; t < 300; ++t) {
       const Array tokens = random_tokens({2, 1}, 31, static_cast<std::uint64_t>(t));

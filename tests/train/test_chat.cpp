@@ -168,6 +168,21 @@ TEST_CASE("chat: kinds of models, rows and templates") {
   }
 }
 
+TEST_CASE("bug: chat: a recurrent network without --tokens may answer without an end") {
+  const ChatFixture fixture;
+  fixture.must_train("talk", "run",
+                     {"data.packing=false", "model.kind=recurrent", "model.width=16",
+                      "train.steps=1", "train.eval_every=1"});
+  const auto answer = [&](const std::vector<std::string>& more) {
+    return fixture.chat("run", "1\n", more);
+  };
+  const Finished by_default = answer({"--temperature", "0"});
+  CHECK(by_default.status == 0);
+  CHECK(by_default.out == answer({"--temperature", "0", "--tokens", "1000"}).out);
+  CHECK(by_default.out != answer({"--temperature", "0", "--tokens", "999"}).out);
+  check_says(tapestry_run({"chat", "--help"}).out, {"1000 with a recurrent network"});
+}
+
 TEST_CASE("chat: what is longer than the context is cut or left out, and said once") {
   const ChatFixture fixture;
   std::string much;  // of letters that no tokenizer makes short

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -105,11 +107,17 @@ std::int64_t DecodingState::Memory::rows() const {
   return caches.empty() ? states.front().dim(0) : std::ssize(caches.front()->lengths());
 }
 
-void DecodingState::Memory::append(const Memory& other) {
-  for (std::size_t layer = 0; layer < caches.size(); ++layer)
-    caches[layer]->append(*other.caches[layer]);
-  for (std::size_t layer = 0; layer < states.size(); ++layer)
-    states[layer] = concat({states[layer], other.states[layer]}, 0);
+void DecodingState::Memory::append(std::span<const Memory> others) {
+  for (std::size_t layer = 0; layer < caches.size(); ++layer) {
+    std::vector<const AttentionCache*> more;
+    for (const Memory& other : others) more.push_back(other.caches[layer].get());
+    caches[layer]->append(more);
+  }
+  for (std::size_t layer = 0; layer < states.size(); ++layer) {
+    std::vector<Tensor> all = {states[layer]};
+    for (const Memory& other : others) all.push_back(other.states[layer]);
+    states[layer] = concat(all, 0);
+  }
 }
 
 void DecodingState::Memory::select(const Rows& rows) {
@@ -139,23 +147,35 @@ bool DecodingState::has_room(std::int64_t row, std::int64_t tokens) const {
   return memory_.caches.front()->lengths()[row] + tokens <= transformer_->options.context;
 }
 
-// Reads the last tokens of a text as a new last row.
-Array DecodingState::read_end(std::int64_t row, std::int64_t tokens) {
-  const Tokens& text = texts_[row];
-  Memory own = make_memory(1);
-  const Tensor logits = forward(one_row({text.end() - tokens, text.end()}), own);
-  if (memory_.rows() == 0)
-    memory_ = std::move(own);  // without a copy
-  else
-    memory_.append(own);
-  return last_of_each(logits).front();
+// Reads the last tokens of these texts, each alone, as new last rows.
+std::vector<Array> DecodingState::read_ends(std::span<const std::int64_t> rows,
+                                            std::int64_t most_tokens) {
+  std::vector<Memory> read;
+  std::vector<Array> logits;
+  for (const std::int64_t row : rows) {
+    const Tokens& text = texts_[row];
+    const std::int64_t tokens = std::min(std::ssize(text), most_tokens);
+    read.push_back(make_memory(1));
+    const Tensor own = forward(one_row({text.end() - tokens, text.end()}), read.back());
+    logits.push_back(last_of_each(own).front());
+  }
+  std::span<const Memory> rest = read;
+  if (memory_.rows() == 0 && !read.empty()) {
+    memory_ = std::move(read.front());  // without a copy
+    rest = rest.subspan(1);
+  }
+  if (!rest.empty()) memory_.append(rest);
+  return logits;
 }
 
-Array DecodingState::begin(const Tokens& prompt) {
-  texts_.push_back(prompt);
-  const std::int64_t tokens = std::ssize(prompt);
-  const std::int64_t context = transformer_ ? transformer_->options.context : tokens;
-  return read_end(std::ssize(texts_) - 1, std::min(tokens, context));
+std::vector<Array> DecodingState::begin(const std::vector<Tokens>& prompts) {
+  Rows rows;
+  for (const Tokens& prompt : prompts) {
+    rows.push_back(std::ssize(texts_));
+    texts_.push_back(prompt);
+  }
+  return read_ends(rows, transformer_ ? transformer_->options.context
+                                      : std::numeric_limits<std::int64_t>::max());
 }
 
 std::vector<Array> DecodingState::read(const Array& tokens) {
@@ -181,11 +201,10 @@ std::vector<Array> DecodingState::read_past_context(const Array& tokens) {
   memory_.select(order);
   std::vector<Array> logits;
   if (!order.empty()) logits = last_of_each(forward(tokens.select(order), memory_));
-  for (const std::int64_t b : full) {
-    logits.push_back(read_end(b, (transformer_->options.context + 1) / 2));
-    order.push_back(b);
-  }
-  if (full.size() == order.size()) return logits;  // the rows are in order already
+  std::ranges::move(read_ends(full, (transformer_->options.context + 1) / 2),
+                    std::back_inserter(logits));
+  order.insert(order.end(), full.begin(), full.end());
+  if (full.size() == order.size()) return logits;  // they are in order
   Rows places(order.size());
   std::vector<Array> ordered(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -214,12 +233,14 @@ std::vector<Tokens> generate(DecodingState state, std::vector<Request> requests,
   std::vector<std::size_t> active;  // the request of each row
   std::vector<Array> logits;
   for (std::size_t next = 0; next < requests.size() || !active.empty();) {
+    std::vector<Tokens> prompts;
     for (; active.size() < most_together && next < requests.size(); ++next) {
       if (requests[next].tokens <= 0) continue;
       choosers[next].read(requests[next].prompt);
-      logits.push_back(state.begin(requests[next].prompt));
+      prompts.push_back(requests[next].prompt);
       active.push_back(next);
     }
+    std::ranges::move(state.begin(prompts), std::back_inserter(logits));
     Rows rows;
     Tokens chosen;
     std::vector<std::size_t> kept;

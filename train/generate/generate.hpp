@@ -58,8 +58,8 @@ class DecodingState final {
   DecodingState(const Transformer& model);
   DecodingState(const RecurrentNetwork& model);
 
-  // Adds a text as the last row. Returns the logits (V), float32, of the token after the prompt.
-  Array begin(const std::vector<std::int32_t>& prompt);
+  // Adds texts as the last rows. Returns the logits (V), float32, of the token after each prompt.
+  std::vector<Array> begin(const std::vector<std::vector<std::int32_t>>& prompts);
   // Appends tokens (B, T) int32 to the texts. Returns the logits (V), float32, of the token that
   // follows in each row. Up to 16 rows have the bits that each has alone.
   std::vector<Array> read(const Array& tokens);
@@ -74,14 +74,14 @@ class DecodingState final {
     std::vector<Tensor> states{};
 
     std::int64_t rows() const;
-    void append(const Memory& other);  // appends the rows of `other`
+    void append(std::span<const Memory> others);  // whose rows follow the own ones
     void select(const std::vector<std::int64_t>& rows);
   };
 
   Memory make_memory(std::int64_t rows) const;
   Tensor forward(const Array& tokens, Memory& memory) const;
   bool has_room(std::int64_t row, std::int64_t tokens) const;
-  Array read_end(std::int64_t row, std::int64_t tokens);
+  std::vector<Array> read_ends(std::span<const std::int64_t> rows, std::int64_t most_tokens);
   std::vector<Array> read_past_context(const Array& tokens);
 
   const Transformer* transformer_ = nullptr;  // one of the two is null

@@ -23,8 +23,12 @@ const BytePairTokenizer& byte_pairs_of(const LanguageModel& task) {
   return *tokenizer;
 }
 
-const Key<std::int64_t> answer_tokens{
-    "tokens", 0, "largest number of tokens of an answer", {.low = 1, .high = 10000000}};
+constexpr std::int64_t tokens_without_context = 1000;
+const Key<std::int64_t> answer_tokens{"tokens",
+                                      0,
+                                      "largest number of tokens of an answer; default: as many as "
+                                      "fit the context, or 1000 with a recurrent network",
+                                      {.low = 1, .high = 10000000}};
 const Key<std::string> system_message{"system", "", "system message"};
 const Key<std::string> typed_template{
     "template", "",
@@ -49,7 +53,7 @@ ChatTemplate template_of(const LanguageModel& task, const Options& options) {
 struct ChatOptions {
   SamplingOptions sampling{};
   std::string system{};     // system message; empty: the default of the template
-  std::int64_t tokens = 0;  // largest number of tokens of an answer; 0: as many as fit the context
+  std::int64_t tokens = 0;  // of an answer, at most; 0: the default
   std::uint64_t seed = 1;
 };
 
@@ -76,12 +80,12 @@ class Chat final {
   std::vector<std::int32_t> make_room(Answer& answer);
   void ask(const std::string& message, Answer& answer);
   Array read(const std::vector<std::int32_t>& tokens);
-  std::int64_t context() const;
 
   const LanguageModel& task_;
   ChatOptions options_;
   ChatEncoder encoder_;
-  std::vector<Exchange> exchanges_{};  // messages that still fit the context
+  std::int64_t context_;               // in tokens; that of a recurrent network is unlimited
+  std::vector<Exchange> exchanges_{};  // not forgotten
   std::uint64_t said_ = 0;
   std::optional<DecodingState> state_{};  // null before the first answer
   std::vector<std::int32_t> read_{};      // the tokens that it has read
@@ -91,15 +95,11 @@ Chat::Chat(const LanguageModel& task, const ChatTemplate& chat_template, ChatOpt
     : task_(task),
       options_(std::move(options)),
       encoder_(byte_pairs_of(task), chat_template, task.end_of_text()) {
+  const bool has_context = std::holds_alternative<Transformer>(task.network());
+  context_ = has_context ? task.context() : std::numeric_limits<std::int64_t>::max();
+  if (options_.tokens == 0) options_.tokens = has_context ? context_ : tokens_without_context;
   expect_input(options_.system.empty() || chat_template.takes_system,
                "the chat template has no {{system}} for a system message");
-}
-
-// Returns the context in tokens; that of a recurrent network is unlimited.
-std::int64_t Chat::context() const {
-  return std::holds_alternative<Transformer>(task_.network())
-             ? task_.context()
-             : std::numeric_limits<std::int64_t>::max();
 }
 
 std::vector<std::int32_t> Chat::tokens() const {
@@ -119,7 +119,7 @@ std::vector<std::int32_t> Chat::tokens() const {
 // Forgets the oldest exchanges until the tokens fit the context. Returns the tokens.
 std::vector<std::int32_t> Chat::make_room(Answer& answer) {
   std::vector<std::int32_t> all = tokens();
-  while (std::ssize(all) > context() && exchanges_.size() > 1) {
+  while (std::ssize(all) > context_ && exchanges_.size() > 1) {
     exchanges_.erase(exchanges_.begin());
     ++answer.forgotten;
     all = tokens();
@@ -133,10 +133,10 @@ void Chat::ask(const std::string& message, Answer& answer) {
   exchanges_.push_back({message});
   try {
     const std::int64_t count = std::ssize(make_room(answer));
-    expect_input(count <= context(),
+    expect_input(count <= context_,
                  "the message has {} tokens with its chat template; expected at most {}, the "
                  "context of the model",
-                 count, context());
+                 count, context_);
   } catch (...) {
     exchanges_ = before;
     throw;
@@ -151,7 +151,7 @@ Array Chat::read(const std::vector<std::int32_t>& all) {
   if (continues)
     return state_->read(one_row({all.begin() + std::ssize(before), all.end()})).front();
   state_.emplace(begin_decoding(task_));
-  return state_->begin(all);
+  return state_->begin({all}).front();
 }
 
 Answer Chat::answer(const std::string& message, const TextSink& sink,
@@ -164,7 +164,7 @@ Answer Chat::answer(const std::string& message, const TextSink& sink,
   TokenChooser chooser(options_.sampling);
   chooser.read(all);
   const auto is_wanted = [&](std::int64_t written) {
-    return continues() && (options_.tokens == 0 || written < options_.tokens);
+    return continues() && written < options_.tokens;
   };
   for (std::int64_t written = 0; is_wanted(written); ++written) {
     const std::int32_t token = chooser.choose(read(all), random);
@@ -172,9 +172,9 @@ Answer Chat::answer(const std::string& message, const TextSink& sink,
     exchanges_.back().answer.push_back(token);
     text.add(token);
     all.push_back(token);
-    if (std::ssize(all) <= context()) continue;
+    if (std::ssize(all) <= context_) continue;
     all = make_room(answer);
-    answer.is_cut = std::ssize(all) > context();
+    answer.is_cut = std::ssize(all) > context_;
     if (answer.is_cut) break;
   }
   text.finish();
