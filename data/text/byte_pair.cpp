@@ -158,7 +158,9 @@ void BytePairTokenizer::index_merges() {
   for (const auto& [bytes, token] : texts_) {
     scratch.tokens.clear();
     encode_bytes(bytes, scratch);
-    whole_[token] = model_.whole_first || scratch.tokens == std::vector{token};
+    const bool is_merged = scratch.tokens == std::vector{token};
+    whole_[token] = model_.whole_first || is_merged;
+    merges_suffice_ &= is_merged;
   }
 }
 

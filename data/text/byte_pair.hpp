@@ -81,7 +81,9 @@ class BytePairTokenizer final : public Tokenizer {
 
   std::int64_t size() const override { return std::ssize(model_.tokens); }
   const BytePairModel& model() const { return model_; }
-  std::int32_t find(std::string_view token) const;  // finds a token by name or by bytes; -1: none
+  std::int32_t find(std::string_view token) const;  // by name or by bytes; -1: none
+  // Returns whether merges alone make each piece that is a token this token.
+  bool merges_suffice() const { return merges_suffice_; }
 
   // Encode as Hugging Face's `tokenizers` does with encode_special_tokens set: the name of a
   // special token in the text is text, so that a text cannot insert <eos>. Throw InputError if the
@@ -118,7 +120,8 @@ class BytePairTokenizer final : public Tokenizer {
   NameFinder found_raw_{}, found_prepared_{};
   std::array<std::int32_t, 256> byte_tokens_{};
   MergeTable merges_{};
-  std::vector<bool> whole_{};  // per token: a piece of its bytes is encoded as this token
+  std::vector<bool> whole_{};  // of each token: a piece of its bytes is encoded as this token
+  bool merges_suffice_ = true;
 };
 
 // Return the character and the text that represent bytes in tokenizer.json, as in GPT-2's: the same

@@ -252,6 +252,24 @@ TEST_CASE("gguf: of several chat templates the default one goes out") {
   CHECK(GgufReader(file).fields()["tokenizer.chat_template"] == "{{ all }}");
 }
 
+TEST_CASE("bug: gguf: chat templates without a default one were left out in silence") {
+  const TemporaryFolder folder;
+  fs::copy(published_golden("llama3"), folder.path("hf"));
+  nlohmann::json settings =
+      nlohmann::json::parse(read_bytes(folder.path("hf/tokenizer_config.json")));
+  settings["chat_template"] = {{{"name", "tool"}, {"template", "{{ tools }}"}}};
+  folder.write("hf/tokenizer_config.json", settings.dump());
+  const std::string run = folder.path("run"), file = folder.path("m.gguf");
+  REQUIRE(tapestry_run({"import", folder.path("hf"), "--out", run}).err == "");
+  const std::string says = "chat_template: expected a template named \"default\" in the list";
+  check_says(tapestry_run({"export", run, "--format", "gguf", "--out", file}).out,
+             {"the file has no chat template", says});
+  CHECK(!GgufReader(file).fields().contains("tokenizer.chat_template"));
+  const Finished chat = tapestry_run({"chat", run});
+  CHECK(chat.status == 2);
+  check_says(chat.err, {says, "give --template chatml"});
+}
+
 TEST_CASE("gguf: what float16 and q8_0 keep of the logits") {
   const TemporaryFolder folder;
   const std::string run =
@@ -430,6 +448,8 @@ TEST_CASE("gguf: tokenizers that do what llama.cpp does not are refused by name"
   CHECK(refusal([](nlohmann::json& json) { json["pre_tokenizer"]["add_prefix_space"] = true; }) ==
         "the tokenizer adds a space before texts: llama.cpp does not; --format huggingface keeps "
         "it");
+  // bug: it was refused also where merges alone make each token.
+  CHECK(refusal([](nlohmann::json& json) { json["model"]["ignore_merges"] = true; }).empty());
   // Without the merge a piece "at" is that token only where tokens are looked for first.
   CHECK(refusal([](nlohmann::json& json) {
           json["model"]["ignore_merges"] = true;

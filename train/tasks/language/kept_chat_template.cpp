@@ -29,14 +29,15 @@ std::string text_of(const Json& settings, const char* name) {
 }
 
 // Returns the template in tokenizer_config.json: a text, or the one of a list that is named
-// "default".
+// "default"; empty if there is none. Throws InputError for a list without it.
 std::string template_in(const Json& settings) {
   const Json given = settings.value("chat_template", Json());
   if (given.is_string()) return given.get<std::string>();
   if (!given.is_array()) return "";
   for (const Json& each : given)
     if (each.is_object() && text_of(each, "name") == "default") return text_of(each, "template");
-  return "";
+  throw InputError(fmt::format(
+      "{}: chat_template: expected a template named \"default\" in the list", settings_file));
 }
 
 Json settings_in(const TokenizerFiles& files) {

@@ -20,7 +20,7 @@ std::optional<ChatTemplate> kept_chat_template(const std::map<std::string, std::
 
 // Returns the text in Jinja of the chat template of the published tokenizer whose files the model
 // preserves: chat_template.jinja, or the default one in tokenizer_config.json. Empty if it has
-// none.
+// none. Throws InputError for several templates of which none is the default one.
 std::string carried_jinja(const std::map<std::string, std::string>& metadata);
 
 // Returns the template that the model was trained with, in Jinja; nothing if it was not trained on

@@ -18,9 +18,12 @@ namespace {
 using namespace gguf;
 using Json = JsonValue;
 
-const char* pattern_name(const BytePairModel& model) {
+const char* pattern_name(const BytePairTokenizer& tokenizer) {
+  const BytePairModel& model = tokenizer.model();
   const auto found = std::ranges::find_if(pattern_names, [&](const PatternName& name) {
-    return name.pattern == model.pieces.pattern && name.whole_first == model.whole_first;
+    return name.pattern == model.pieces.pattern &&
+           (name.whole_first == model.whole_first ||
+            (model.whole_first && tokenizer.merges_suffice()));
   });
   expect_input(
       found != std::end(pattern_names),
@@ -104,6 +107,16 @@ void add_list(GgufTokens& tokens, const char* model, const char* pattern, TokenL
   tokens.fields.push_back({kinds_field, std::move(list.kinds)});
 }
 
+void add_template(GgufTokens& tokens, const LanguageModel& task) {
+  std::optional<std::string> jinja = trained_jinja(task);
+  try {
+    if (!jinja) jinja = carried_jinja(task.metadata());
+    if (!jinja->empty()) tokens.fields.push_back({template_field, *jinja});
+  } catch (const InputError& error) {
+    tokens.notes.push_back(fmt::format("the file has no chat template: {}", error.what()));
+  }
+}
+
 GgufTokens of_byte_pairs(const LanguageModel& task, const BytePairTokenizer& tokenizer) {
   expect_supported(tokenizer);
   const BytePairModel& model = tokenizer.model();
@@ -116,7 +129,7 @@ GgufTokens of_byte_pairs(const LanguageModel& task, const BytePairTokenizer& tok
   const std::int32_t end = ends.empty() ? harmless_end(list) : ends.front();
   expect_supported(model.after.empty() || model.after.front() == end,
                    "adds a token after texts that does not end them");
-  add_list(tokens, byte_pairs, pattern_name(model), std::move(list));
+  add_list(tokens, byte_pairs, pattern_name(tokenizer), std::move(list));
   tokens.fields.push_back({merges_field, std::move(merges)});
   const std::int64_t begin = kept_number(task, "bos_token_id").value_or(end);
   add_number(tokens, bos_field, model.before.empty() ? begin : model.before.front());
@@ -132,8 +145,7 @@ GgufTokens of_byte_pairs(const LanguageModel& task, const BytePairTokenizer& tok
   if (ends.size() > 2)
     tokens.notes.push_back(fmt::format("texts end at the tokens {}: the file names the first two",
                                        fmt::join(ends, ", ")));
-  const std::string jinja = trained_jinja(task).value_or(carried_jinja(task.metadata()));
-  if (!jinja.empty()) tokens.fields.push_back({template_field, jinja});
+  add_template(tokens, task);
   return tokens;
 }
 

@@ -42,22 +42,25 @@ std::unique_ptr<Task> build_task(const PublishedModel& published, const Config& 
 }
 
 // Throws InputError for a tensor that no parameter takes, unless it changes nothing: constants, and
-// the head if it equals the table of embeddings that the config ties it to.
+// the head if it equals the table of embeddings that the config ties it to. The config of a GGUF
+// file says so only if they are equal.
 void check_unused(const PublishedTensor& tensor, const std::string& name,
-                  const PublishedWeights& weights, const TensorNames& names, const Config& config) {
+                  const PublishedModel& published, const Config& config) {
+  const TensorNames names = {published.format, published.config.architecture};
   if (is_constant(names, config, name)) return;
   const bool is_tied = config[key::tied_embeddings] && name == tensor_name(names, "head.weight");
   expect_input(is_tied, "{}: unexpected tensor {} {}: {} no such tensor", tensor.path,
-               printable(tensor.name), to_string(tensor.shape), weights.request);
+               printable(tensor.name), to_string(tensor.shape), published.weights.request);
+  if (published.format == TensorFormat::gguf && published.config.tied_embeddings) return;
   const std::string table = tensor_name(names, "token_embedding.weight");
-  expect_input(are_equal(tensor, weights.tensors.at(table)),
+  expect_input(are_equal(tensor, published.weights.tensors.at(table)),
                "{}: tensor {} differs from {}; expected the same numbers, because the model ties "
                "them",
                tensor.path, tensor.name, table);
 }
 
 // Copies each tensor to its places in the model. All names and shapes are checked first.
-void fill(const PublishedWeights& weights, const TensorNames& names, const ImportedModel& model) {
+void fill(const PublishedModel& published, const ImportedModel& model) {
   struct Copy {
     Parameter* parameter;
     TensorPlace place;
@@ -68,13 +71,15 @@ void fill(const PublishedWeights& weights, const TensorNames& names, const Impor
   for (Parameter* parameter : model.task->model().parameters()) {
     const Shape shape = parameter->value().shape();
     if (parameter->name.find(".lora.") != std::string::npos) continue;  // added by --set
-    for (const TensorPlace& place : places_of(names, model.config, parameter->name, shape)) {
-      copies.push_back({parameter, place, &weights.find(place.theirs, place.shape(shape))});
+    for (const TensorPlace& place : places_of({published.format, published.config.architecture},
+                                              model.config, parameter->name, shape)) {
+      copies.push_back(
+          {parameter, place, &published.weights.find(place.theirs, place.shape(shape))});
       taken.insert(place.theirs);
     }
   }
-  for (const auto& [name, tensor] : weights.tensors)
-    if (!taken.contains(name)) check_unused(tensor, name, weights, names, model.config);
+  for (const auto& [name, tensor] : published.weights.tensors)
+    if (!taken.contains(name)) check_unused(tensor, name, published, model.config);
   for (const auto& [parameter, place, tensor] : copies)
     from_published(place, read_finite(*tensor), parameter->value());
 }
@@ -155,7 +160,7 @@ ImportedModel import_model(const PublishedModel& published,
   std::unique_ptr<Task> task = build_task(published, config);
   ImportedModel model{names_of(published.config.architecture).class_name, std::move(config),
                       std::move(task)};
-  fill(published.weights, {published.format, published.config.architecture}, model);
+  fill(published, model);
   return model;
 }
 
