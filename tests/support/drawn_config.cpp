@@ -205,7 +205,9 @@ std::vector<SoundConfig> sound_configs(const TemporaryFolder& folder) {
       {"dates", {}, {}, {"model.gate"}},  // which an encoder does not have
       {"copy",
        {"--from=" + folder.path("copy"), "data.length=5", "model.layers=1", "model.width=16"},
-       {{"model.lora.rank", {1, 4, true}}}},
+       {{"model.lora.rank", {1, 4, true}}},
+       {},
+       {1e-3, 1e-2}},  // adapters are multiplied by alpha / rank
       {"multi30k",
        {"data.path=" + folder.path(), "data.test=", "model.layers=1", "model.width=32",
         "model.heads=4", "model.feed_forward=64", "data.vocabulary=300", "train.batch_size=16"},
@@ -222,7 +224,7 @@ std::vector<SoundConfig> sound_configs(const TemporaryFolder& folder) {
        {path("talks.jsonl", some_conversations(600)), "data.kind=conversations",
         "data.template=chatml", "data.vocabulary=330", "model.width=32", "model.feed_forward=64"},
        {{"model.context", {96, 96}}},
-       {"model.kind"}},
+       {"model.kind", "model.attention"}},  // random features go without data.packing
       {"graphs"},
       {"karate", {"train.batch_size=2", "train.micro_batches=1"}},
       {"cora",
@@ -388,9 +390,11 @@ bool DrawnConfig::is_used(const KeyInfo& key) const {
 
 Value DrawnConfig::draw(const KeyInfo& key, Random& random) const {
   if (key.name == key::optimizer.name) return optimizers[random.below(std::ssize(optimizers))];
-  if (is_needed(key))
-    return drawn_number(
-        value(key::clip_norm.name) == Value(0.0) ? sound_.rates_of_sgd : clipped_by_sgd, random);
+  if (is_needed(key)) {
+    const bool is_clipped = value(key::clip_norm.name) != Value(0.0);
+    const double rate = drawn_number(is_clipped ? clipped_by_sgd : sound_.rates_of_sgd, random);
+    return rate * (1 - std::get<double>(value("optim.momentum")));  // as large as its steps are
+  }
   if (key.name == key::adapter_targets.name) return drawn_targets(random);
   const auto own = sound_.bounds.find(key.name), usual = usual_bounds.find(key.name);
   Bounds bounds = own != sound_.bounds.end()    ? own->second

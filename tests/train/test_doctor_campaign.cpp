@@ -46,9 +46,11 @@ TEST_CASE("campaign: the doctor finds no fault in sound configs drawn at random"
     std::vector<std::string> command = {"doctor", drawn.name(), "--json", "--skip", "plan"};
     for (const std::string& word : drawn.words()) command.push_back(word);
     const Finished said = tapestry_run(with_sets(command));
-    CAPTURE(i);
-    REQUIRE_MESSAGE(said.status < 2, fmt::format("{}", fmt::join(command, " ")), "\n",
-                    said.err);  // no values exclude each other
+    if (said.status == 2) {
+      FAIL_CHECK(i << ": refused: " << fmt::format("{}", fmt::join(command, " ")) << "\n"
+                   << said.err);
+      continue;
+    }
     const auto report = nlohmann::json::parse(said.out);
     const auto& last = report["gates"].back();
     if (drawn.is_blind() && said.status == 1) {
