@@ -94,7 +94,7 @@ Batch next_token_batch(const Shape& shape, Row row, std::int64_t first_target = 
   auto input = batch.inputs.mutable_values<std::int32_t>().begin();
   auto target = batch.targets.mutable_values<std::int32_t>().begin();
   for (std::int64_t b = 0; b < shape[0]; ++b) {
-    const std::vector<std::int32_t> tokens = row(b);
+    const std::vector<std::int32_t>& tokens = row(b);
     std::copy(tokens.begin(), tokens.end() - 1, input);
     std::copy(tokens.begin() + 1 + first_target, tokens.end(), target + first_target);
     batch.count += static_cast<double>(std::ssize(tokens) - 1 - first_target);

@@ -190,15 +190,17 @@ std::int64_t TextDataset::size() const {
 Batch TextDataset::batch(std::span<const std::int64_t> examples) const {
   const std::int64_t T = range_.context;
   const std::int64_t stride = range_.windows == Windows::overlapping ? 1 : T;
-  return next_token_batch({std::ssize(examples), T}, [&](std::int64_t b) {
+  std::vector<std::int32_t> tokens;
+  const auto row = [&](std::int64_t b) -> const std::vector<std::int32_t>& {
     const std::int64_t example = examples[b];
     require(example >= 0 && example < size(), "TextDataset: example {}; expected 0 to {}", example,
             size() - 1);
     const std::int64_t start = range_.begin + example * stride;
-    std::vector<std::int32_t> tokens(std::min(T + 1, range_.end - start));
+    tokens.resize(std::min(T + 1, range_.end - start));
     tokens_->read(start, tokens);
     return tokens;
-  });
+  };
+  return next_token_batch({std::ssize(examples), T}, row);
 }
 
 void TextDataset::add_to(Checksum& sum) const { tokens_->add_to(sum, range_.begin, range_.end); }

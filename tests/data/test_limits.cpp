@@ -16,6 +16,7 @@
 #include "tests/support/labels.hpp"
 #include "tests/support/peak_memory.hpp"
 #include "tests/support/process.hpp"
+#include "tests/support/tensor_files.hpp"
 #include "train/run/lines.hpp"
 #include "train/run/safetensors.hpp"
 #include "train/task.hpp"

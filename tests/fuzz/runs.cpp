@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/fuzz/target.hpp"
+#include "tests/support/tensor_files.hpp"
 #include "train/run/checkpoint.hpp"
 #include "train/run/lines.hpp"
 #include "train/run/safetensors.hpp"

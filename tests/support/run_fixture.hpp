@@ -5,7 +5,7 @@
 #include "tests/support/arrays.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/small.hpp"
-#include "train/run/checkpoint.hpp"
+#include "tests/support/tensor_files.hpp"
 
 // Whole trainings of tiny models by the command line.
 namespace tapestry {
@@ -144,7 +144,7 @@ inline std::vector<std::string> untimed(const std::vector<Json>& lines) {
 
 // How two checkpoints differ, in state, metadata or the bits of a tensor; "" if they are the same.
 inline std::string checkpoint_difference(const std::string& path, const std::string& other_path) {
-  const Checkpoint a = load_checkpoint(path), b = load_checkpoint(other_path);
+  const auto a = load_checkpoint(path), b = load_checkpoint(other_path);
   if (a.state.step != b.state.step || a.state.position != b.state.position ||
       a.state.best_loss != b.state.best_loss || a.metadata != b.metadata)
     return path + ": other state or metadata";

@@ -10,6 +10,7 @@
 #include "tests/support/process.hpp"
 #include "tests/support/small.hpp"
 #include "tests/support/small_data.hpp"
+#include "tests/support/tensor_files.hpp"
 #include "train/config/config_document.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/checkpoint.hpp"
@@ -426,7 +427,7 @@ TEST_CASE("compare: the last evaluations of runs, side by side") {
         Json::parse(
             lines_of(read_bytes(fixture.folder.path("recall/metrics.jsonl"))).back())["loss"]);
   std::int64_t parameters = 0;
-  const Checkpoint checkpoint =
+  const LoadedCheckpoint checkpoint =
       load_checkpoint(fixture.folder.path("recall/checkpoint.safetensors"));
   for (const auto& [name, array] : checkpoint.file.tensors)
     if (!name.starts_with("optimizer.")) parameters += array.size();

@@ -36,7 +36,7 @@ class Club {
   }
   // Puts such an evaluation in the place of what was measured.
   void measured(const std::string& run, const std::string& figures) const {
-    const Checkpoint best = load_checkpoint_metadata(folder.path(run + "/best.safetensors"));
+    const auto best = load_checkpoint_metadata(folder.path(run + "/best.safetensors"));
     folder.write(
         run + "/metrics.jsonl",
         fmt::format(R"({{"step":{},"split":"val","elapsed_s":1,"parameters_xxh3":"{}",{}}})",

@@ -60,12 +60,12 @@ TEST_CASE("training: averaged weights are evaluated and kept; the weights themse
   const RunFixture fixture;
   fixture.must_train("toy", "plain", {"optim.schedule=constant"});
   fixture.must_train("toy", "whole", {"optim.schedule=constant", averaged[0]});
-  const Checkpoint plain = load_checkpoint(fixture.checkpoint("plain")),
-                   whole = load_checkpoint(fixture.checkpoint("whole"));
+  const auto plain = load_checkpoint(fixture.checkpoint("plain")),
+             whole = load_checkpoint(fixture.checkpoint("whole"));
   CHECK(plain.file.tensors.size() < whole.file.tensors.size());
   for (const auto& [name, array] : plain.file.tensors) {
     if (name.starts_with("optimizer.")) continue;
-    const Array* weights = whole.file.find("optimizer.weights." + name);
+    const Array* weights = find_tensor(whole.file, "optimizer.weights." + name);
     REQUIRE_MESSAGE(weights != nullptr, name);
     CHECK_MESSAGE(same_bits(*weights, array), name);
   }

@@ -8,6 +8,7 @@
 #include "data/input_file.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/small.hpp"
+#include "tests/support/tensor_files.hpp"
 #include "train/generate/generate.hpp"
 #include "train/run/run.hpp"
 #include "train/tasks/language/language_model.hpp"
@@ -85,12 +86,12 @@ TEST_CASE("exchange: imported models compute the logits of Hugging Face's librar
     CAPTURE(name);
     const ImportedModel model = import_published(golden(name), {});
     const Safetensors expected = read_safetensors(golden(name) + "/expected.safetensors");
-    const Array tokens = *expected.find("tokens");
+    const Array tokens = *find_tensor(expected, "tokens");
     const Array logits = logits_of(*model.task, tokens);
-    CHECK(largest_difference(last_positions(logits, 3), *expected.find("logits")) < 1e-5);
+    CHECK(largest_difference(last_positions(logits, 3), *find_tensor(expected, "logits")) < 1e-5);
 
     const auto first = tokens.values<std::int32_t>().first(tokens.dim(1));
-    const auto greedy = expected.find("greedy")->values<std::int32_t>();
+    const auto greedy = find_tensor(expected, "greedy")->values<std::int32_t>();
     Random unused(1, Stream::sample, 0);
     const std::vector<std::int32_t> written = std::visit(
         [&](const auto& network) {
@@ -347,11 +348,11 @@ TEST_CASE("exchange: export writes the weights of any model, and nothing over so
                                     "--quiet", "--set",  "train.steps=2"};
   REQUIRE(tapestry_run(words).err == "");
   REQUIRE(tapestry_run({"export", run, "--format", "safetensors", "--out", weights}).err == "");
-  const Checkpoint checkpoint = load_checkpoint(Run(run).best());
+  const auto checkpoint = load_checkpoint(Run(run).best());
   const Safetensors written = read_safetensors(weights);
   CHECK(!written.tensors.empty());
   for (const auto& [name, array] : written.tensors)
-    CHECK(largest_difference(array, *checkpoint.file.find(name)) == 0);
+    CHECK(largest_difference(array, *find_tensor(checkpoint.file, name)) == 0);
 
   const Finished wrong = tapestry_run({"export", run, "--out", folder.path("hf")});
   CHECK(wrong.status == 2);
@@ -413,9 +414,9 @@ TEST_CASE("interop: writes a run's logits" *
   REQUIRE((run && given && out));
   const TrainedModel trained = load_trained(run, {}, false);
   const Safetensors tokens = read_safetensors(given);
-  const Array logits = logits_of(*trained.task, *tokens.find("tokens"));
+  const Array logits = logits_of(*trained.task, *find_tensor(tokens, "tokens"));
   write_safetensors(out, {.tensors = {{"logits", logits}}, .metadata = {}});
-  CHECK(read_safetensors(out).find("logits")->shape() == logits.shape());
+  CHECK(find_tensor(read_safetensors(out), "logits")->shape() == logits.shape());
 }
 
 TEST_SUITE_END();

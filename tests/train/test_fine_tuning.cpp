@@ -81,8 +81,8 @@ TEST_CASE("fine-tuning: chosen parameters are trained, and the others keep their
   fixture.must_train(
       "text", "tuned",
       from(fixture, {"train.trainable=[\"blocks.*.attention\", \"final_norm.weight\"]"}));
-  const Checkpoint before = load_checkpoint(fixture.best("base")),
-                   after = load_checkpoint(fixture.checkpoint("tuned"));
+  const auto before = load_checkpoint(fixture.best("base")),
+             after = load_checkpoint(fixture.checkpoint("tuned"));
   for (const auto& [name, array] : after.file.tensors) {
     CAPTURE(name);
     const bool trained = name.starts_with("blocks.0.attention.") || name == "final_norm.weight";
@@ -90,7 +90,7 @@ TEST_CASE("fine-tuning: chosen parameters are trained, and the others keep their
       CHECK((name.find("blocks.0.attention.") != name.npos ||
              name.find("final_norm.weight") != name.npos));
     else
-      CHECK(same_bits(array, *before.file.find(name)) != trained);
+      CHECK(same_bits(array, *find_tensor(before.file, name)) != trained);
   }
 }
 
@@ -98,8 +98,8 @@ TEST_CASE("fine-tuning: adapters alone are trained, have moments, and are resume
   const RunFixture fixture;
   fixture.must_train("text", "base");
   fixture.must_train("text", "tuned", from(fixture, adapting));
-  const Checkpoint before = load_checkpoint(fixture.best("base")),
-                   after = load_checkpoint(fixture.checkpoint("tuned"));
+  const auto before = load_checkpoint(fixture.best("base")),
+             after = load_checkpoint(fixture.checkpoint("tuned"));
   std::size_t adapters = 0, moments = 0;
   for (const auto& [name, array] : after.file.tensors) {
     CAPTURE(name);
@@ -108,7 +108,7 @@ TEST_CASE("fine-tuning: adapters alone are trained, have moments, and are resume
     else if (is_of_adapter(name))
       ++adapters;
     else
-      CHECK(same_bits(array, *before.file.find(name)));
+      CHECK(same_bits(array, *find_tensor(before.file, name)));
   }
   CHECK(adapters == 4);
   CHECK(moments == 8);
@@ -196,11 +196,10 @@ TEST_CASE("fine-tuning: adapters of peft give imported models the logits that it
     CAPTURE(name);
     const CopiedAdapter adapter(name);
     const TrainedModel both = load_trained_with(adapter.path(), adapter.run(), {}, false);
-    const Array tokens =
-        *read_safetensors(golden_path("published/" + name) + "/expected.safetensors")
-             .find("tokens");
-    const Array wanted =
-        *read_safetensors(golden_path("adapters/" + name) + "/expected.safetensors").find("logits");
+    const Array tokens = *find_tensor(
+        read_safetensors(golden_path("published/" + name) + "/expected.safetensors"), "tokens");
+    const Array wanted = *find_tensor(
+        read_safetensors(golden_path("adapters/" + name) + "/expected.safetensors"), "logits");
     const Array logits = logits_with(*both.task, tokens);
     const std::int64_t B = logits.dim(0), T = logits.dim(1), V = logits.dim(2);
     for (std::int64_t b = 0; b < B; ++b)
@@ -222,8 +221,8 @@ TEST_CASE("fine-tuning: an adapter that comes in goes out, in as many ranks as i
                       after = read_safetensors(out + "/adapter_model.safetensors");
     REQUIRE(before.tensors.size() == after.tensors.size());
     for (const auto& [tensor, array] : before.tensors) {
-      REQUIRE_MESSAGE(after.find(tensor) != nullptr, tensor);
-      CHECK(same_bits(*after.find(tensor), array));
+      REQUIRE_MESSAGE(find_tensor(after, tensor) != nullptr, tensor);
+      CHECK(same_bits(*find_tensor(after, tensor), array));
     }
 
     const TrainedModel wanted = load_trained(both, {}, false);

@@ -6,6 +6,7 @@
 #include "tests/support/arrays.hpp"
 #include "tests/support/papers.hpp"
 #include "tests/support/process.hpp"
+#include "tests/support/tensor_files.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/checkpoint.hpp"
 #include "train/task.hpp"
@@ -121,7 +122,7 @@ TEST_CASE("graph task: the same bits on 1, 2 and 3 threads, and after being resu
     if (layer == "attention") own.push_back("model.heads=2");
     const auto tensors = [&](const std::string& run) {
       std::map<std::string, std::vector<double>> values;
-      const Checkpoint saved =
+      const LoadedCheckpoint saved =
           load_checkpoint(fixture.folder.path(run + "/checkpoint.safetensors"));
       for (const auto& [name, array] : saved.file.tensors) values[name] = doubles(array);
       return values;

@@ -11,6 +11,7 @@
 #include "tests/support/process.hpp"
 #include "tests/support/small.hpp"
 #include "tests/support/small_data.hpp"
+#include "tests/support/tensor_files.hpp"
 #include "train/config/config_document.hpp"
 #include "train/config/keys.hpp"
 #include "train/inspect/onnx/onnx_file.hpp"

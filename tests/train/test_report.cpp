@@ -5,6 +5,7 @@
 #include <regex>
 
 #include "autograd/float16.hpp"
+#include "tests/support/tensor_files.hpp"
 #include "tests/support/verified.hpp"
 #include "train/plot/figure.hpp"
 #include "train/run/lines.hpp"
@@ -162,7 +163,7 @@ TEST_CASE("bug: report: numbers that explode in one model refused the page of al
   fixture.must_train("vae", "vae", {"train.steps=2"});
   fixture.must_train("toy", "toy", {"train.steps=2"});
   for (const std::string& path : {fixture.best("vae"), fixture.checkpoint("vae")}) {
-    const Checkpoint checkpoint = load_checkpoint(path);
+    const auto checkpoint = load_checkpoint(path);
     const Config config = resolved_config(checkpoint.config, path, {});
     const std::unique_ptr<Task> task = make_task(checkpoint, config, false);
     for (Parameter* parameter : task->model().parameters()) {

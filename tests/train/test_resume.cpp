@@ -245,7 +245,7 @@ TEST_CASE("bug: --resume trained anew where there was nothing to go on with") {
   fixture.folder.write("letters/one.txt", "dear");
   check_says(refusal(fixture, "toy", "letters"), {"letters: not a run", "config.toml"});
   check_says(refusal(fixture, "toy", "letters", {"--seeds", "2"}),
-             {"letters: not a run, because it has no seed-1"});
+             {"letters: holds no run with a seed from 1 to 2; give the --out"});
 }
 
 TEST_CASE("bug: other train.steps on --resume let the learning rate jump") {

@@ -141,8 +141,7 @@ TEST_CASE("bad steps: a run that goes on after some of them ends in the same bit
       more.push_back(fmt::format("train.steps={}", until));
       CHECK(train_poisoned(images_config(more), parted).step == until);
     }
-    const Checkpoint a = load_checkpoint(whole.checkpoint()),
-                     b = load_checkpoint(parted.checkpoint());
+    const auto a = load_checkpoint(whole.checkpoint()), b = load_checkpoint(parted.checkpoint());
     CHECK(a.state.skipped.count == b.state.skipped.count);
     CHECK(a.state.skipped.norms == b.state.skipped.norms);
     CHECK(a.state.skipped.norms.size() == (kind.size() == 1 ? 0 : norms_compared));

@@ -144,8 +144,8 @@ TEST_CASE("training: evaluating, logging or saving more often changes nothing") 
     fixture.must_train(config, config, {"train.eval_every=0"});
     fixture.must_train(config, config + "-often",
                        {"train.eval_every=1", "train.log_every=1", "train.checkpoint_every=1"});
-    const Checkpoint a = load_checkpoint(fixture.checkpoint(config));
-    const Checkpoint b = load_checkpoint(fixture.checkpoint(config + "-often"));
+    const auto a = load_checkpoint(fixture.checkpoint(config));
+    const auto b = load_checkpoint(fixture.checkpoint(config + "-often"));
     for (std::size_t i = 0; i < a.file.tensors.size(); ++i)
       CHECK(same_bits(a.file.tensors[i].second, b.file.tensors[i].second));
     CHECK(fixture.metrics(config + "-often").size() == (config == "vae" ? 81 : 80));  // and a test

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "autograd/checksum.hpp"
+#include "tests/support/tensor_files.hpp"
 #include "tests/support/verified.hpp"
 #include "train/run/checkpoint.hpp"
 #include "train/run/run_lock.hpp"

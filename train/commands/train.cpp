@@ -69,8 +69,10 @@ std::vector<SeedRun> seed_runs(const Run& runs, const Config& config,
   }
   const bool begun =
       std::ranges::any_of(all, [](const SeedRun& one) { return one.options.resume; });
-  if (options.resume && !begun && !fs::is_empty(runs.folder()))
-    expect_run(runs, {all.front().run.folder()});
+  expect_input(!options.resume || begun || fs::is_empty(runs.folder()),
+               "{}: holds no run with a seed from {} to {}; give the --out that they were trained "
+               "into, or leave out --resume",
+               runs.folder(), first, first + seeds - 1);
   return all;
 }
 

@@ -61,9 +61,14 @@ StepSpeed step_speed(const std::function<void()>& step, const TimingOptions& opt
   StepSpeed speed;
   reset_peak_resident();
   const double age_s = process_age_s();
+  const double first_s = time_once(step);
+  for (int i = 1; i < options.warm_up; ++i) step();
   speed.peak_before = measure_arithmetic_peak();
-  speed.times = time_steps(step, options);
-  if (is_first) speed.first_step_s = age_s + speed.times.first_s;
+  TimingOptions warm = options;
+  warm.warm_up = 1;
+  speed.times = time_steps(step, warm);
+  speed.times.first_s = first_s;
+  if (is_first) speed.first_step_s = age_s + first_s;
   is_first = false;
   speed.peak_bytes = peak_resident_bytes();
   speed.peak_after = measure_arithmetic_peak();

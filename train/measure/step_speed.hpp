@@ -27,13 +27,12 @@ StepTimes time_steps(const std::function<void()>& step, const TimingOptions& opt
 // The speed of a step, and what the machine reached around it.
 struct StepSpeed {
   StepTimes times{};
-  double units = 0;       // tokens, images and so on, per step
-  std::string unit{};     // "tokens"
-  double flops = 0;       // FLOP of matrix products and attention per step; 0: unknown
-  double peak_bytes = 0;  // maximum resident memory: exact for the first step of a process
-  double first_step_s =
-      0;  // time from the start of the process to the end of its first step; otherwise 0
-  // float32 GFLOP/s: the peak before and after the steps, and the best matrix product.
+  double units = 0;         // tokens, images and so on, per step
+  std::string unit{};       // "tokens"
+  double flops = 0;         // of matrix products and attention, per step; 0: not known
+  double peak_bytes = 0;    // maximum resident memory: exact for the first step of a process
+  double first_step_s = 0;  // from the start of the process to the end of its first step; else 0
+  // float32 GFLOP/s: the peak before and after the timed steps, and the best matrix product.
   double peak_before = 0, peak_after = 0, best_product = 0;
 
   double gflops() const { return flops / times.median_s / 1e9; }

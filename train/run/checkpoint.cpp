@@ -26,24 +26,24 @@ constexpr const char* checksum_name = "xxh3";     // checksum of all other metad
 constexpr std::size_t most_norms = 1000;          // largest number of norms in a checkpoint
 
 const std::string& metadata(const Checkpoint& checkpoint, const std::string& name) {
-  const auto found = checkpoint.file.metadata.find(name);
-  expect_input(found != checkpoint.file.metadata.end(),
-               "{}: not a checkpoint of tapestry: the metadata has no \"{}\"", checkpoint.path,
+  const auto found = checkpoint.reader->metadata().find(name);
+  expect_input(found != checkpoint.reader->metadata().end(),
+               "{}: not a checkpoint of tapestry: its metadata lacks \"{}\"", checkpoint.path,
                name);
   return found->second;
 }
 
 // Returns metadata that not every checkpoint has; empty if it is missing.
 std::string metadata_or_none(const Checkpoint& checkpoint, const std::string& name) {
-  const auto found = checkpoint.file.metadata.find(name);
-  return found == checkpoint.file.metadata.end() ? "" : found->second;
+  const auto found = checkpoint.reader->metadata().find(name);
+  return found == checkpoint.reader->metadata().end() ? "" : found->second;
 }
 
 // Returns a number; `missing` if the checkpoint does not have it and need not.
 template <class Number>
 Number number(const Checkpoint& checkpoint, const std::string& name,
               std::optional<Number> missing = std::nullopt) {
-  if (missing && !checkpoint.file.metadata.contains(name)) return *missing;
+  if (missing && !checkpoint.reader->metadata().contains(name)) return *missing;
   const std::string& text = metadata(checkpoint, name);
   Number value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -190,16 +190,14 @@ void save_weights(const WriteParts& write, Task& task, const Config& config) {
   save(write, task, {}, config, {});
 }
 
-namespace {
-
-// Returns the checkpoint with the values of its metadata.
-Checkpoint described(Checkpoint checkpoint) {
+Checkpoint load_checkpoint_metadata(const std::string& path) {
+  Checkpoint checkpoint{.path = path, .reader = std::make_shared<SafetensorsReader>(path)};
   const std::string written = metadata(checkpoint, "format");
   expect_input(written == format, "{}: format \"{}\", expected \"{}\"", checkpoint.path, written,
                format);
-  expect_input(metadata(checkpoint, checksum_name) == metadata_checksum(checkpoint.file.metadata),
-               "{}: the metadata are damaged: their checksum differs; use another copy",
-               checkpoint.path);
+  expect_input(
+      metadata(checkpoint, checksum_name) == metadata_checksum(checkpoint.reader->metadata()),
+      "{}: its metadata are damaged: they are not those that were written", checkpoint.path);
   checkpoint.config = metadata(checkpoint, "config");
   checkpoint.state = {.step = number<std::int64_t>(checkpoint, "step"),
                       .position = number<std::int64_t>(checkpoint, "position"),
@@ -219,27 +217,10 @@ Checkpoint described(Checkpoint checkpoint) {
   expect_input(checkpoint.state.skipped.count <= checkpoint.state.step,
                "{}: metadata bad_steps = {}: expected at most {}, the step of the checkpoint",
                checkpoint.path, checkpoint.state.skipped.count, checkpoint.state.step);
-  for (const auto& [name, value] : checkpoint.file.metadata)
+  for (const auto& [name, value] : checkpoint.reader->metadata())
     if (name.starts_with("task.")) checkpoint.metadata[name.substr(5)] = value;
   checkpoint.backends = metadata(checkpoint, "engines");
   return checkpoint;
-}
-
-}  // namespace
-
-Checkpoint load_checkpoint(const std::string& path) {
-  Checkpoint checkpoint = load_checkpoint_metadata(path);
-  for (const SafetensorsEntry& entry : checkpoint.reader->entries())
-    checkpoint.file.tensors.emplace_back(entry.name, checkpoint.reader->read(entry));
-  return checkpoint;
-}
-
-Checkpoint load_checkpoint_metadata(const std::string& path) {
-  auto reader = std::make_shared<SafetensorsReader>(path);
-  auto metadata = reader->metadata();
-  return described({.path = path,
-                    .reader = std::move(reader),
-                    .file = {.tensors = {}, .metadata = std::move(metadata)}});
 }
 
 std::string checksum_of(const Checkpoint& checkpoint, const SafetensorsEntry& entry) {

@@ -54,7 +54,6 @@ struct TrainingState {
 struct Checkpoint {
   std::string path{};
   std::shared_ptr<SafetensorsReader> reader{};
-  Safetensors file{};  // metadata, and the tensors that load_checkpoint read
   std::string config{};
   TrainingState state{};
   std::map<std::string, std::string> metadata{};
@@ -70,9 +69,8 @@ void save_checkpoint(const WriteParts& write, Task& task, const OptimizerState& 
 // Saves a model that was not trained here, without optimizer arrays and at step 0.
 void save_weights(const WriteParts& write, Task& task, const Config& config);
 
-// Return a checkpoint with its tensors, or without them: these are read when they are restored.
-// Throw InputError, which names the file, if it is damaged or not a checkpoint.
-Checkpoint load_checkpoint(const std::string& path);
+// Returns a checkpoint without its tensors, which are read when they are restored. Throws
+// InputError, which names the file, if it is damaged or not a checkpoint.
 Checkpoint load_checkpoint_metadata(const std::string& path);
 
 // Returns the checksum of all metadata but "xxh3", which is this checksum.

@@ -58,7 +58,6 @@ class LineReader {
 
   bool next();  // returns false if there is no further line yet
   const std::string& text() const { return text_; }  // empty if it is longer than max_bytes
-  std::int64_t number() const { return number_; }    // number of the line, from 1
   std::int64_t end() const { return end_; }          // bytes of the file up to the end of this line
 
   // Throws InputError, which names the line, says what is wrong, and that the record is damaged.

@@ -146,8 +146,8 @@ void RunLock::replace(const std::string& path, const std::vector<std::string_vie
 }
 
 void RunLock::remove_unfinished() {
-  for (const std::string& path : {run_.config(), run_.checkpoint(), run_.best(), run_.trace(),
-                                  run_.profile(), run_.samples()})
+  for (const std::string& path :
+       {run_.config(), run_.checkpoint(), run_.best(), run_.trace(), run_.profile()})
     tapestry::remove_unfinished(FilePlace{descriptor_, file_name_of(path), path});
 }
 

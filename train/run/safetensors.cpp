@@ -207,11 +207,6 @@ void widen(const char* stored, Array& array, float (*value_of)(std::uint16_t)) {
 
 }  // namespace
 
-const Array* Safetensors::find(const std::string& name) const {
-  const auto entry = std::ranges::find(tensors, name, &std::pair<std::string, Array>::first);
-  return entry == tensors.end() ? nullptr : &entry->second;
-}
-
 void write_safetensors(const WriteParts& write, const Safetensors& file, StoredFloats stored) {
   const std::string header = make_header(file, stored);
   const std::uint64_t length = header.size();
@@ -286,14 +281,6 @@ void SafetensorsReader::read(const Entry& entry, Array& array) try {
   widen(stored, array, type.name == std::string_view("F16") ? float_of_float16 : float_of_bfloat16);
 } catch (const InputError& error) {
   throw InputError(printable(error.what()));
-}
-
-Safetensors read_safetensors(const std::string& path) {
-  SafetensorsReader reader(path);
-  Safetensors file{.tensors = {}, .metadata = reader.metadata()};
-  for (const Entry& entry : reader.entries())
-    file.tensors.emplace_back(entry.name, reader.read(entry));
-  return file;
 }
 
 }  // namespace tapestry

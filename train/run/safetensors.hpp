@@ -18,8 +18,6 @@ namespace tapestry {
 struct Safetensors {
   std::vector<std::pair<std::string, Array>> tensors;  // F32, F64 or I32
   std::map<std::string, std::string> metadata;
-
-  const Array* find(const std::string& name) const;  // null if there is none
 };
 
 enum class StoredFloats { as_they_are, bfloat16 };  // bfloat16: rounded to the nearest
@@ -67,7 +65,5 @@ class SafetensorsReader final {
   std::vector<SafetensorsEntry> entries_{};
   std::map<std::string, std::string> metadata_{};
 };
-
-Safetensors read_safetensors(const std::string& path);  // reads all tensors
 
 }  // namespace tapestry
