@@ -144,6 +144,31 @@ TEST_CASE(
   CHECK_MESSAGE(!result.fault, found_in(result));
 }
 
+TEST_CASE("bug: doctor: a rate whose first steps gain nothing was called one that destroys") {
+  const CheckResult result = outcome_of(
+      check_learning_rate, shipped("reverse", {"data.alphabet=20",
+                                               "data.length=4",
+                                               "model.activation=silu",
+                                               "model.bias=false",
+                                               "model.attention_bias=same",
+                                               "model.dropout=0.28927491669641153",
+                                               "model.feed_forward=64",
+                                               "model.heads=1",
+                                               "model.layers=4",
+                                               "model.norm_kind=rms",
+                                               "model.tied_embeddings=false",
+                                               "model.window=4",
+                                               "optim.beta2=0.9926143201305133",
+                                               "optim.clip_norm=1.1932521741695636",
+                                               "optim.learning_rate=0.0034294244691893605",
+                                               "optim.warmup_steps=0",
+                                               "seed=32",
+                                               "train.batch_size=4",
+                                               "train.average_decay=0.9277301090418414",
+                                               "train.max_bad_steps=0"}));
+  CHECK_MESSAGE(!result.fault, found_in(result));
+}
+
 TEST_CASE("bug: doctor: adapters of rank 1, which cannot memorize a batch, were a fault") {
   const TemporaryFolder folder;
   const std::string run = folder.path("run");

@@ -15,13 +15,13 @@ constexpr double lowest_rate = 1e-6, highest_rate = 10, lowest_advised = 1e-5;
 constexpr double most_steps_swept = 105, fewest_steps_swept = 56, longest_sweep_s = 30;
 constexpr std::int64_t slope_steps = 6;
 constexpr std::int64_t steps_at_one_rate = 24, steps_averaged = 6, steps_of_warm_up = 8;
-constexpr double memory = 0.8;         // decay of the smoothed loss
-constexpr double much_lower = 1000;    // factor below the rate at which the loss falls fastest
-constexpr double far_lower = 100;      // factor below the rate at which one batch was overfitted
-constexpr double far_larger = 100;     // weights than before the first step
-constexpr double least_change = 1e-5;  // relative change of the loss
-constexpr double lost = 0.25;  // fraction of the decrease after which the loss counts as rising
-constexpr double above_first = 1.1;      // times the highest of the first losses: the end
+constexpr double memory = 0.8;           // of the smoothed loss
+constexpr double much_lower = 1000;      // than the rate at which the loss falls fastest
+constexpr double far_lower = 100;        // than the rate at which one batch was overfitted
+constexpr double far_larger = 100;       // weights than before the first step
+constexpr double least_change = 1e-5;    // of the loss
+constexpr double lost = 0.25;            // of the fall: the loss rises again
+constexpr double above_first = 1.1;      // times the first loss: the weights became worse
 constexpr std::int64_t quiet_steps = 8;  // at first, with very low rates
 
 struct Sweep {
@@ -116,10 +116,11 @@ Outcome outcome_of(TrainingUnderTest& under_test, double rate,
   return outcome;
 }
 
-// Returns whether the loss after steps at a rate is above that at a hundredth of it, by more than
-// noise.
+// Whether the loss after steps at a rate is above that at a hundredth of it, by more than noise and
+// by so much that the weights are worse than initial ones.
 bool is_worse(const Outcome& at_rate, const Outcome& below) {
-  return !(at_rate.loss <= below.loss + std::max(at_rate.noise, below.noise));
+  const double least = (above_first - 1) * std::abs(below.loss);
+  return !(at_rate.loss <= below.loss + std::max({at_rate.noise, below.noise, least}));
 }
 
 // A fastest fall at very low rates comes from the batches, not from the rate.
