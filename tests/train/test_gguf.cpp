@@ -238,36 +238,28 @@ TEST_CASE("gguf: a run comes of a file, is exported again, and keeps its chat te
   CHECK(sampled(again) == sampled(run));
 }
 
-TEST_CASE("gguf: of several chat templates the default one goes out") {
-  const TemporaryFolder folder;
-  fs::copy(published_golden("llama3"), folder.path("hf"));
-  nlohmann::json settings =
-      nlohmann::json::parse(read_bytes(folder.path("hf/tokenizer_config.json")));
-  settings["chat_template"] = nlohmann::json::parse(
-      R"([{"name": "tool", "template": "{{ tools }}"}, {"name": "default", "template": "{{ all }}"}])");
-  folder.write("hf/tokenizer_config.json", settings.dump());
-  const std::string run = folder.path("run"), file = folder.path("m.gguf");
-  REQUIRE(tapestry_run({"import", folder.path("hf"), "--out", run}).err == "");
-  REQUIRE(tapestry_run({"export", run, "--format", "gguf", "--out", file}).err == "");
-  CHECK(GgufReader(file).fields()["tokenizer.chat_template"] == "{{ all }}");
-}
-
 TEST_CASE("bug: gguf: chat templates without a default one were left out in silence") {
-  const TemporaryFolder folder;
-  fs::copy(published_golden("llama3"), folder.path("hf"));
-  nlohmann::json settings =
-      nlohmann::json::parse(read_bytes(folder.path("hf/tokenizer_config.json")));
-  settings["chat_template"] = {{{"name", "tool"}, {"template", "{{ tools }}"}}};
-  folder.write("hf/tokenizer_config.json", settings.dump());
-  const std::string run = folder.path("run"), file = folder.path("m.gguf");
-  REQUIRE(tapestry_run({"import", folder.path("hf"), "--out", run}).err == "");
   const std::string says = "chat_template: expected a template named \"default\" in the list";
-  check_says(tapestry_run({"export", run, "--format", "gguf", "--out", file}).out,
-             {"the file has no chat template", says});
-  CHECK(!GgufReader(file).fields().contains("tokenizer.chat_template"));
-  const Finished chat = tapestry_run({"chat", run});
-  CHECK(chat.status == 2);
-  check_says(chat.err, {says, "give --template chatml"});
+  for (const char* name : {"default", "search"}) {
+    const TemporaryFolder folder;
+    fs::copy(published_golden("llama3"), folder.path("hf"));
+    auto settings = nlohmann::json::parse(read_bytes(folder.path("hf/tokenizer_config.json")));
+    settings["chat_template"] = {{{"name", "tool"}, {"template", "{{ tools }}"}},
+                                 {{"name", name}, {"template", "{{ all }}"}}};
+    folder.write("hf/tokenizer_config.json", settings.dump());
+    const std::string run = folder.path("run"), file = folder.path("m.gguf");
+    REQUIRE(tapestry_run({"import", folder.path("hf"), "--out", run}).err == "");
+    const Finished out = tapestry_run({"export", run, "--format", "gguf", "--out", file});
+    REQUIRE(out.err == "");
+    const JsonValue fields = GgufReader(file).fields();
+    if (name == std::string("default")) {
+      CHECK(fields["tokenizer.chat_template"] == "{{ all }}");
+      continue;
+    }
+    check_says(out.out, {"the file has no chat template", says});
+    CHECK(!fields.contains("tokenizer.chat_template"));
+    check_says(tapestry_run({"chat", run}).err, {says, "give --template chatml"});
+  }
 }
 
 TEST_CASE("gguf: what float16 and q8_0 keep of the logits") {
