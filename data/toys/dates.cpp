@@ -63,7 +63,7 @@ constexpr const char* formats[] = {
     "{day} {d} {mon} {yy}",
     "{dd}/{mm}/{yy}",
 };
-constexpr auto num_formats = static_cast<std::int64_t>(std::size(formats));
+static_assert(std::ssize(formats) == num_date_formats);
 
 const char* suffix_of(unsigned day) {
   if (day / 10 == 1) return "th";
@@ -110,7 +110,7 @@ sys_days draw_day(Random& random, Split split) {
 // Returns the date in a random format, a quarter each in upper case and in lower case.
 std::string draw_text(Random& random, const Date& date) {
   std::string text;
-  while (text.empty()) text = write(date, formats[random.below(num_formats)]);
+  while (text.empty()) text = write_date(date, random.below(num_date_formats));
   const std::int64_t letters = random.below(4);
   return letters == 0 ? upper(text) : letters == 1 ? lower(text) : text;
 }
@@ -168,14 +168,8 @@ Batch DateDataset::batch(std::span<const std::int64_t> examples) const {
                       : pair_batch(pairs);
 }
 
-std::vector<std::string> ways_to_write(const Date& date) {
-  std::vector<std::string> ways;
-  for (const char* format : formats) {
-    const std::string text = write(date, format);
-    if (text.empty()) continue;
-    ways.insert(ways.end(), {text, upper(text), lower(text)});
-  }
-  return ways;
+std::string write_date(const Date& date, std::int64_t format) {
+  return write(date, formats[format]);
 }
 
 std::string iso_date(const Date& date) { return write(date, "{y}-{mm}-{dd}"); }

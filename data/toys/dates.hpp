@@ -55,8 +55,9 @@ class DateDataset final : public Dataset {
 
 using Date = std::chrono::year_month_day;
 
-// Returns the date in every format, each as it is, in upper case and in lower case.
-std::vector<std::string> ways_to_write(const Date& date);
+// Returns the date in one of the formats; empty if its year has no two digits, and the format has.
+inline constexpr std::int64_t num_date_formats = 24;
+std::string write_date(const Date& date, std::int64_t format);
 
 // Returns the date as in "1998-03-03".
 std::string iso_date(const Date& date);

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <cctype>
 #include <numeric>
 #include <set>
 #include <unordered_map>
@@ -12,6 +13,20 @@ namespace {
 
 using namespace std::chrono_literals;
 using Tokens = std::vector<std::int32_t>;
+
+// Returns the date in every format, each as it is, in upper case and in lower case.
+std::vector<std::string> ways_to_write(const Date& date) {
+  std::vector<std::string> ways;
+  for (std::int64_t format = 0; format < num_date_formats; ++format) {
+    const std::string text = write_date(date, format);
+    if (text.empty()) continue;
+    std::string upper = text, lower = text;
+    for (char& letter : upper) letter = static_cast<char>(std::toupper(letter));
+    for (char& letter : lower) letter = static_cast<char>(std::tolower(letter));
+    ways.insert(ways.end(), {text, upper, lower});
+  }
+  return ways;
+}
 
 TEST_SUITE_BEGIN("dates");
 

@@ -2,7 +2,6 @@
 #include "tests/fuzz/target.hpp"
 #include "train/run/atomic_file.hpp"
 #include "train/run/checkpoint.hpp"
-#include "train/tools/convert/adapter.hpp"
 #include "train/tools/convert/architectures.hpp"
 #include "train/tools/convert/import.hpp"
 

@@ -6,7 +6,6 @@
 #include "tests/support/run_fixture.hpp"
 #include "train/run/run.hpp"
 #include "train/tasks/language/language_model.hpp"
-#include "train/tools/convert/adapter.hpp"
 #include "train/tools/convert/import.hpp"
 
 // Trainings that begin with a model and change a part of it: chosen parameters, or adapters, which

@@ -150,10 +150,10 @@ TEST_CASE("event file: histograms of nothing, of one number, of some that are no
   RunLock lock(Run(folder.path()), RunLock::Folder::find);
   EventFile file(lock, 1);
   const double infinity = std::numeric_limits<double>::infinity();
-  file.add_histogram(1, "none", std::span<const double>());
-  file.add_histogram(1, "one", std::span<const double>(std::vector<double>{3}));
+  file.add_histogram(1, "none", Array({0}, DType::float64));
+  file.add_histogram(1, "one", Array::full({1}, 3, DType::float64));
   const std::vector<double> some = {1, infinity, 2, std::nan("")};
-  file.add_histogram(1, "some", std::span<const double>(some));
+  file.add_histogram(1, "some", Array::of(some, {4}));
   CHECK(events_of(file.path()).size() == 4);
   const EventFile other(lock, 1);  // in the same second
   CHECK(other.path() != file.path());

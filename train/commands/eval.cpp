@@ -4,7 +4,7 @@
 #include "train/config/keys.hpp"
 #include "train/measure/machine.hpp"
 #include "train/run/terminal.hpp"
-#include "train/tools/convert/adapter.hpp"
+#include "train/tools/convert/import.hpp"
 #include "train/trainer/evaluation.hpp"
 #include "train/trainer/explanation.hpp"
 #include "train/trainer/trainer.hpp"

@@ -10,7 +10,7 @@
 #include "train/commands/command.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/terminal.hpp"
-#include "train/tools/convert/adapter.hpp"
+#include "train/tools/convert/import.hpp"
 
 namespace tapestry {
 namespace {

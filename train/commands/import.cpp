@@ -7,7 +7,6 @@
 #include "train/config/keys.hpp"
 #include "train/run/run_lock.hpp"
 #include "train/run/terminal.hpp"
-#include "train/tools/convert/adapter.hpp"
 #include "train/tools/convert/architectures.hpp"
 #include "train/trainer/open_run.hpp"
 

@@ -3,7 +3,7 @@
 #include "train/commands/output.hpp"
 #include "train/measure/machine.hpp"
 #include "train/run/terminal.hpp"
-#include "train/tools/convert/adapter.hpp"
+#include "train/tools/convert/import.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace tapestry {

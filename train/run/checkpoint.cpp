@@ -149,12 +149,10 @@ OptimizerState tensors_of(Module& model, const OptimizerState& optimizer) {
   return tensors;
 }
 
-namespace {
-
-void save(const WriteParts& write, Task& task, const OptimizerState& slots, const Config& config,
-          const TrainingState& state) {
+void save_checkpoint(const WriteParts& write, Task& task, const OptimizerState& optimizer,
+                     const Config& config, const TrainingState& state) {
   Safetensors file;
-  file.tensors = tensors_of(task.model(), slots);
+  file.tensors = tensors_of(task.model(), optimizer);
   file.metadata = {{"format", format},
                    {"config", config.toml()},
                    {"step", std::to_string(state.step)},
@@ -179,15 +177,8 @@ void save(const WriteParts& write, Task& task, const OptimizerState& slots, cons
   write_safetensors(write, file);
 }
 
-}  // namespace
-
-void save_checkpoint(const WriteParts& write, Task& task, const OptimizerState& optimizer,
-                     const Config& config, const TrainingState& state) {
-  save(write, task, optimizer, config, state);
-}
-
 void save_weights(const WriteParts& write, Task& task, const Config& config) {
-  save(write, task, {}, config, {});
+  save_checkpoint(write, task, {}, config, {});
 }
 
 Checkpoint load_checkpoint_metadata(const std::string& path) {
@@ -279,16 +270,14 @@ bool is_of_adapter(const std::string& parameter) {
   return parameter.find(std::string(".") + adapter_name + ".") != parameter.npos;
 }
 
-bool has_adapters(const Checkpoint& checkpoint) {
-  return std::ranges::any_of(checkpoint.reader->entries(), [](const SafetensorsEntry& entry) {
-    return !entry.name.starts_with(optimizer_prefix) && is_of_adapter(entry.name);
-  });
-}
-
 // Returns the parameters that a checkpoint must have.
 std::vector<const Parameter*> saved_parameters(const Checkpoint& checkpoint, Module& model,
                                                Adapters adapters) {
-  const bool begins_adapters = adapters == Adapters::new_or_saved && !has_adapters(checkpoint);
+  const bool begins_adapters =
+      adapters == Adapters::new_or_saved &&
+      std::ranges::none_of(checkpoint.reader->entries(), [](const SafetensorsEntry& entry) {
+        return !entry.name.starts_with(optimizer_prefix) && is_of_adapter(entry.name);
+      });
   std::vector<const Parameter*> saved;
   for (const Parameter* parameter : model.parameters())
     if (!begins_adapters || !is_of_adapter(parameter->name)) saved.push_back(parameter);

@@ -101,6 +101,43 @@ std::uint32_t number_of_png(const std::string& png, std::size_t place) {
   return number;
 }
 
+template <class T>
+std::string histogram_record(std::int64_t step, const std::string& tag,
+                             std::span<const T> numbers) {
+  constexpr int most = 48;  // buckets, between the least number and the largest
+  double low = std::numeric_limits<double>::infinity(), high = -low, sum = 0, squares = 0;
+  for (const double number : numbers) {
+    if (!std::isfinite(number)) continue;
+    low = std::min(low, number);
+    high = std::max(high, number);
+    sum += number;
+    squares += number * number;
+  }
+  if (!(low <= high)) return "";
+  const double width = (high - low) / most;
+  std::vector<double> counts(width > 0 ? most : 1), limits;
+  double count = 0;
+  for (const double number : numbers) {
+    if (!std::isfinite(number)) continue;
+    const auto bucket = width > 0 ? static_cast<std::size_t>((number - low) / width) : 0;
+    ++counts[std::min(bucket, counts.size() - 1)];
+    ++count;
+  }
+  for (std::size_t i = 0; i + 1 < counts.size(); ++i)
+    limits.push_back(low + width * static_cast<double>(i + 1));
+  limits.push_back(high);
+  return value_record(step, tag, [&](Message& value) {
+    Message message(value, value::histogram);
+    message.add_double(histogram::min, low);
+    message.add_double(histogram::max, high);
+    message.add_double(histogram::count, count);
+    message.add_double(histogram::sum, sum);
+    message.add_double(histogram::sum_squares, squares);
+    message.add_packed_double(histogram::limits, limits.begin(), limits.end());
+    message.add_packed_double(histogram::counts, counts.begin(), counts.end());
+  });
+}
+
 }  // namespace
 
 std::string tf_record(const std::string& bytes) {
@@ -160,43 +197,10 @@ void EventFile::add_png(std::int64_t step, const std::string& tag, const std::st
   }));
 }
 
-template <class T>
-void EventFile::add_histogram(std::int64_t step, const std::string& tag,
-                              std::span<const T> numbers) {
-  constexpr int most = 48;  // buckets, between the least number and the largest
-  double low = std::numeric_limits<double>::infinity(), high = -low, sum = 0, squares = 0;
-  for (const double number : numbers) {
-    if (!std::isfinite(number)) continue;
-    low = std::min(low, number);
-    high = std::max(high, number);
-    sum += number;
-    squares += number * number;
-  }
-  if (!(low <= high)) return;
-  const double width = (high - low) / most;
-  std::vector<double> counts(width > 0 ? most : 1), limits;
-  double count = 0;
-  for (const double number : numbers) {
-    if (!std::isfinite(number)) continue;
-    const auto bucket = width > 0 ? static_cast<std::size_t>((number - low) / width) : 0;
-    ++counts[std::min(bucket, counts.size() - 1)];
-    ++count;
-  }
-  for (std::size_t i = 0; i + 1 < counts.size(); ++i)
-    limits.push_back(low + width * static_cast<double>(i + 1));
-  limits.push_back(high);
-  file_->write(value_record(step, tag, [&](Message& value) {
-    Message message(value, value::histogram);
-    message.add_double(histogram::min, low);
-    message.add_double(histogram::max, high);
-    message.add_double(histogram::count, count);
-    message.add_double(histogram::sum, sum);
-    message.add_double(histogram::sum_squares, squares);
-    message.add_packed_double(histogram::limits, limits.begin(), limits.end());
-    message.add_packed_double(histogram::counts, counts.begin(), counts.end());
-  }));
+void EventFile::add_histogram(std::int64_t step, const std::string& tag, const Array& numbers) {
+  dispatch(numbers.dtype(), [&]<class T>() {
+    file_->write(histogram_record(step, tag, std::span(numbers.values<T>())));
+  });
 }
-template void EventFile::add_histogram(std::int64_t, const std::string&, std::span<const float>);
-template void EventFile::add_histogram(std::int64_t, const std::string&, std::span<const double>);
 
 }  // namespace tapestry

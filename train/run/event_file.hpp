@@ -1,9 +1,9 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <string>
 
+#include "autograd/array.hpp"
 #include "train/run/run_lock.hpp"
 
 namespace tapestry {
@@ -21,9 +21,8 @@ class EventFile {
   void add_text(std::int64_t step, const std::string& tag,
                 const std::string& text);  // writes the text unchanged
   void add_png(std::int64_t step, const std::string& tag, const std::string& png);
-  // Writes a histogram of the finite numbers; writes nothing if there are none.
-  template <class T>
-  void add_histogram(std::int64_t step, const std::string& tag, std::span<const T> numbers);
+  // Of the finite ones among these numbers; nothing where there are none.
+  void add_histogram(std::int64_t step, const std::string& tag, const Array& numbers);
 
   void sync() { file_->sync(); }
   const std::string& path() const { return path_; }

@@ -16,8 +16,6 @@ using Json = JsonValue;
 
 }  // namespace
 
-std::int64_t integer_in(const Json& line, const char* name) { return line.at(name).integer(); }
-
 std::string MetricsLine::json() const {
   Json object{{"step", step}, {"split", split}};
   if (const auto loss = values.find("loss"); loss != values.end()) object["loss"] = loss->second;
@@ -39,7 +37,7 @@ std::string KeptSample::json() const {
 
 std::optional<Json> parse_metrics_line(std::string_view line) {
   return parse_line(line, [](Json read) {
-    integer_in(read, "step");
+    read.at("step").integer();
     read.at("split").get<std::string>();
     read.at("elapsed_s").get<double>();
     return read;
@@ -48,7 +46,7 @@ std::optional<Json> parse_metrics_line(std::string_view line) {
 
 std::optional<RecordedChecksum> parse_checksum_line(std::string_view line) {
   return parse_line(line, [](const Json& read) {
-    return RecordedChecksum{.step = integer_in(read, "step"),
+    return RecordedChecksum{.step = read.at("step").integer(),
                             .tensor = read.at("tensor").get<std::string>(),
                             .checksum = read.at("xxh3").get<std::string>()};
   });
@@ -56,7 +54,7 @@ std::optional<RecordedChecksum> parse_checksum_line(std::string_view line) {
 
 std::optional<KeptSample> parse_sample_line(std::string_view line) {
   return parse_line(line, [](const Json& read) {
-    return KeptSample{.step = integer_in(read, "step"),
+    return KeptSample{.step = read.at("step").integer(),
                       .name = read.at("name").get<std::string>(),
                       .text = read.at("text").get<std::string>()};
   });

@@ -85,7 +85,6 @@ auto parse_line(std::string_view line, const Read& read)
     return std::nullopt;
   }
 }
-std::int64_t integer_in(const JsonValue& line, const char* name);  // get() would convert 1.5
 
 // Do the same for the lines of these files. One of metrics has step, split and elapsed_s.
 std::optional<JsonValue> parse_metrics_line(std::string_view line);

@@ -87,14 +87,14 @@ std::vector<std::string> typed_settings(const Session& session) {
 
 Session begun(const Json& line) {
   return {.began = line.at("began").get<std::string>(),
-          .from_step = integer_in(line, "from_step"),
+          .from_step = line.at("from_step").integer(),
           .version = line.at("version").get<std::string>(),
           .backends = line.at("engines").get<std::string>(),
           .processor = line.at("processor").get<std::string>(),
-          .threads = integer_in(line, "threads"),
-          .ranks = integer_in(line, "ranks"),
+          .threads = line.at("threads").integer(),
+          .ranks = line.at("ranks").integer(),
           .command = line.at("command").get<std::vector<std::string>>(),
-          .examples = integer_in(line, "examples"),
+          .examples = line.at("examples").integer(),
           .data = line.at("data").get<std::string>(),
           .changed = changed_of(line)};
 }
@@ -102,8 +102,8 @@ Session begun(const Json& line) {
 Session::End ended(const Json& line) {
   return {.at = line.at("ended").get<std::string>(),
           .how = line.at("how").get<std::string>(),
-          .step = integer_in(line, "step"),
-          .tensor_bytes = integer_in(line, "tensor_bytes")};
+          .step = line.at("step").integer(),
+          .tensor_bytes = line.at("tensor_bytes").integer()};
 }
 
 }  // namespace

@@ -1,5 +1,3 @@
-#include "train/tools/convert/adapter.hpp"
-
 #include <fmt/ranges.h>
 
 #include <algorithm>

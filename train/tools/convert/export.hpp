@@ -18,6 +18,13 @@ namespace tapestry {
 std::string export_published(const TrainedModel& trained, const std::string& folder,
                              StoredFloats stored);
 
+// Writes the adapters (LoRA) of a run into a new folder, as the library peft saves them
+// (adapter_config.json, adapter_model.safetensors), as a whole or not at all. If peft has one map
+// for several of ours, such as GPT-2's c_attn, their adapters become one, whose rank is the sum.
+// Throws InputError if the run has no adapters, trained other parameters as well, or has no
+// published architecture.
+void export_adapter(const TrainedModel& trained, const std::string& folder, StoredFloats stored);
+
 // Writes only the weights of any model, by our names, into a new file.
 void export_weights(const TrainedModel& trained, const std::string& path, StoredFloats stored);
 

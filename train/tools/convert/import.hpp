@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "train/task.hpp"
+#include "train/run/run.hpp"
 #include "train/tools/convert/tensor_names.hpp"
 
 namespace tapestry {
@@ -29,7 +29,20 @@ ImportedModel import_published(const std::string& folder,
 // or Q8_0, with its tokens. `overrides` and errors are those of import_published.
 ImportedModel import_gguf(const std::string& path, const std::vector<std::string>& overrides);
 
-// --- what both hand to import_model ---
+// Returns the model of a run with the adapter of a folder of peft added, or without one if the name
+// of the folder is empty: load_trained(). Throws InputError, which names the field or tensor, if
+// the adapter is of another kind or of another model.
+TrainedModel load_trained_with(const std::string& adapter, const std::string& run,
+                               const std::vector<std::string>& overrides, bool needs_data);
+
+// Reads an adapter_config.json. Throws InputError for a field that is missing, wrong or unknown.
+struct PublishedAdapter {
+  std::int64_t rank = 0;
+  double alpha = 0, dropout = 0;  // the changes are multiplied by alpha / rank
+};
+PublishedAdapter read_adapter_config(const JsonValue& json, const std::string& path);
+
+// --- what imports hand to import_model ---
 
 struct PublishedTensor {
   std::string path;  // path of the file

@@ -4,12 +4,13 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "autograd/gradcheck.hpp"
 #include "train/measure/machine.hpp"
 #include "train/measure/quantities.hpp"
 #include "train/run/atomic_file.hpp"
 #include "train/tools/doctor/check.hpp"
 
-// The list of checks, how they are run, and the check of memory and disk.
+// The list of checks, how they are run, and the checks of gradients and of memory and disk.
 namespace tapestry {
 
 const std::vector<DoctorCheck>& doctor_checks() {
@@ -91,6 +92,25 @@ CheckResult examine(const DoctorCheck& check, TrainingUnderTest& under_test) try
 } catch (const std::exception& error) {
   return {.fault = Fault{error.what(), "the model and its data do not fit together",
                          "compare the shapes that the named op takes with those it was given"}};
+}
+
+CheckResult check_gradient(TrainingUnderTest& under_test) {
+  under_test.reset_in_float64();
+  const auto objective = objective_in_float64(under_test.task(), under_test.config());
+  const std::vector<Parameter*> parameters = under_test.parameters();
+  const GradcheckResult result = gradcheck_together(objective, parameters);
+  if (result.passed)
+    return {.said = fmt::format("{} arrays compared with differences in float64 along one "
+                                "direction: error {:.0e}",
+                                parameters.size(), result.error)};
+  return {.fault = Fault{
+              fmt::format("the gradient differs from differences in float64 by {:.0e} of its "
+                          "norm; the last array that is wrong is {}",
+                          result.error, result.name),
+              "the pullback of an op is wrong: one that reads that array, or an op after it and "
+              "before the next array",
+              "`tapestry gradcheck CONFIG` checks each array; compare the ops there with their "
+              "formulas"}};
 }
 
 // Plans the config as given, at its full size.

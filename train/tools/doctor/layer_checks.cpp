@@ -134,11 +134,6 @@ std::optional<Fault> balance_fault(const Layer& least, const Layer& most) {
                "scale the initial weights; use residual connections, norms, or other activations"};
 }
 
-Fault no_gradient(const std::string& name) {
-  return {fmt::format("no gradient reaches {}", name), "the loss does not depend on it",
-          "use its output, or remove it from the model"};
-}
-
 std::set<std::string> arrays_of_zeros(const std::vector<Parameter*>& parameters) {
   std::set<std::string> names;
   for (const Parameter* parameter : parameters)
@@ -151,7 +146,8 @@ std::optional<Fault> unused_parameter(const std::vector<Parameter*>& parameters,
                                       const Gradients& gradients) {
   for (const Parameter* parameter : parameters)
     if (parameter->role != Role::fixed && !gradients.find(*parameter))
-      return no_gradient(parameter->name);
+      return Fault{fmt::format("no gradient reaches {}", parameter->name),
+                   "the loss does not depend on it", "use its output, or remove it from the model"};
   return std::nullopt;
 }
 

@@ -14,11 +14,7 @@ namespace {
 constexpr double high = 2;         // times the loss of a uniform prediction
 constexpr double far_below = 0.5;  // times the unigram entropy
 
-const char* unit_of(const Comparison& seen) {
-  return seen.kind == Comparison::Kind::squared_error ? "" : " nats";
-}
-
-constexpr std::int64_t least_steps = 40, most_steps = 640, first_steps = 10;  // steps on one batch
+constexpr std::int64_t least_steps = 40, most_steps = 640, first_steps = 10;  // of one batch
 constexpr std::int64_t warmup_of_batch = 10;
 constexpr double longest_s = 60, least_range = 0.02;
 
@@ -155,7 +151,7 @@ CheckResult check_first_loss(TrainingUnderTest& under_test) {
   const double error = seen.error(), uniform = seen.uniform(), constant = seen.constant();
   const bool of_classes = seen.kind == Comparison::Kind::cross_entropy;
   const bool is_untrained = under_test.config()[key::from].empty();
-  const char* unit = unit_of(seen);
+  const char* unit = seen.kind == Comparison::Kind::squared_error ? "" : " nats";
   CheckResult result{
       .said =
           fmt::format("initial loss {:.4g}{} (uniform prediction: {:.4g}; {}: {:.4g})", error, unit,

@@ -58,26 +58,20 @@ double mean_loss(const Comparison& seen, const Array& outputs) {
   throw_unhandled("kind of loss");
 }
 
-// Returns the entropy of counts in nats, times their sum.
-double entropy_times_count(const std::map<std::int32_t, double>& counts) {
-  double total = 0, sum = 0;
-  for (const auto& [thing, count] : counts) total += count;
-  for (const auto& [thing, count] : counts) sum += count * std::log(total / count);
-  return sum;
-}
-
-// Returns the mean entropy of classes, of each of so many places of an example by itself.
+// Returns the mean entropy of classes in nats, of each of so many places of an example by itself.
 double entropy(std::span<const std::int32_t> classes, std::size_t places) {
   std::vector<std::map<std::int32_t, double>> counts(places);
-  double count = 0;
+  std::vector<double> counted(places);
   for (std::size_t i = 0; i < classes.size(); ++i) {
     if (classes[i] == ignored_target) continue;
     ++counts[i % places][classes[i]];
-    ++count;
+    ++counted[i % places];
   }
-  double sum = 0;
-  for (const auto& place : counts) sum += entropy_times_count(place);
-  return sum / std::max(1.0, count);
+  double sum = 0, all = 0;
+  for (std::size_t place = 0; place < places; all += counted[place++])
+    for (const auto& [label, count] : counts[place])
+      sum += count * std::log(counted[place] / count);
+  return sum / std::max(1.0, all);
 }
 
 double binary_entropy(double p) {
@@ -100,11 +94,6 @@ double left_by_constants(Kind kind, std::span<const float> numbers, std::size_t 
         kind == Kind::squared_error ? squares[place] / count - mean * mean : binary_entropy(mean);
   }
   return left / static_cast<double>(places);
-}
-
-// The numbers of an example; the first axis is that of the examples.
-std::size_t places_of(const Array& targets) {
-  return std::max<std::int64_t>(1, targets.size() / std::max<std::int64_t>(1, targets.dim(0)));
 }
 
 double left_over(const Comparison& seen, std::size_t places) {
@@ -150,7 +139,10 @@ double Comparison::floor() const {
 }
 
 double Comparison::constant() const { return left_over(*this, 1); }
-double Comparison::constant_by_place() const { return left_over(*this, places_of(targets)); }
+double Comparison::constant_by_place() const {
+  const std::int64_t examples = std::max<std::int64_t>(1, targets.dim(0));
+  return left_over(*this, std::max<std::int64_t>(1, targets.size() / examples));
+}
 
 Comparison compare_outputs(Task& task, const Config& config, const Examples& examples) {
   LossWatcher watcher(examples.batch);

@@ -4,10 +4,10 @@
 #include <bit>
 #include <cmath>
 
-#include "autograd/clock.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/tape.hpp"
 #include "train/config/keys.hpp"
+#include "train/measure/machine.hpp"
 #include "train/trainer/begin_task.hpp"
 
 namespace tapestry {
@@ -20,17 +20,6 @@ constexpr std::int64_t shortest_context = 64;
 constexpr std::int64_t smallest_batch = 2;
 
 const Key<std::int64_t> context_key{"model.context", 0, "tokens the model sees"};
-
-// Returns 0 if the task has none.
-std::int64_t context_of(const Config& config) {
-  return config.has(context_key.name) ? config[context_key] : 0;
-}
-
-double time_of(const std::function<void()>& run) {
-  const double start = now_s();
-  run();
-  return now_s() - start;
-}
 
 }  // namespace
 
@@ -53,8 +42,8 @@ void TrainingUnderTest::measure_step() {
     tape.backward(quiet_loss(*task_, config_, one).objective);
   };
   try {
-    const double first = time_of(pass);
-    step_s_ = first > longest_example_s ? first : std::min(first, time_of(pass));
+    const double first = time_once(pass);
+    step_s_ = first > longest_example_s ? first : std::min(first, time_once(pass));
   } catch (const std::invalid_argument&) {
     step_s_ = 0;  // a check will report how the data do not fit
   }
@@ -62,7 +51,7 @@ void TrainingUnderTest::measure_step() {
 
 // Shortens the context as far as the task allows.
 void TrainingUnderTest::shorten_context() {
-  const std::int64_t context = context_of(config_);
+  const std::int64_t context = config_.has(context_key.name) ? config_[context_key] : 0;
   if (context <= shortest_context || step_s_ <= longest_example_s) return;
   const double wanted = static_cast<double>(context) * longest_example_s / step_s_;
   const auto power = std::bit_floor(static_cast<std::uint64_t>(std::max(1.0, wanted)));

@@ -117,21 +117,16 @@ std::int64_t free_bytes_here() {
 
 // --- the smallest change with which a training fits ---
 
-struct Candidate {
-  std::vector<std::string> overrides{};
-  std::string cost{};
-};
-
-Candidate joined(Candidate first, const Candidate& second) {
+Change joined(Change first, const Change& second) {
   first.overrides.insert(first.overrides.end(), second.overrides.begin(), second.overrides.end());
   first.cost += (first.cost.empty() || second.cost.empty() ? "" : "; ") + second.cost;
   return first;
 }
 
 // Returns the numbers of micro-batches above the configured one that divide the batch, up to 128.
-std::vector<Candidate> more_micro_batches(const Config& config) {
+std::vector<Change> more_micro_batches(const Config& config) {
   constexpr std::int64_t most = 128;
-  std::vector<Candidate> all;
+  std::vector<Change> all;
   for (std::int64_t count = config[key::micro_batches] + 1;
        count <= std::min(config[key::batch_size], most); ++count)
     if (config[key::batch_size] % count == 0)
@@ -142,17 +137,16 @@ std::vector<Candidate> more_micro_batches(const Config& config) {
 }
 
 // Returns changes of a step that need less and less memory, from the one that costs least.
-std::vector<Candidate> lighter_steps(const Config& config, int ranks) {
-  const Candidate recomputed{
-      {"train.checkpoint_activations=true"},
-      "a third more arithmetic, because blocks are computed twice; bitwise identical"};
-  Candidate sharded;
+std::vector<Change> lighter_steps(const Config& config, int ranks) {
+  const Change recomputed{{"train.checkpoint_activations=true"},
+                          "blocks are computed twice, a third more arithmetic; the same bits"};
+  Change sharded;
   if (ranks > 1 && !config[key::shard_optimizer])
-    sharded = {{key::shard_optimizer.name + "=true"}, "more communication; bitwise identical"};
-  std::vector<Candidate> all = {sharded};
-  for (const Candidate& first : {sharded, joined(sharded, recomputed)}) {
+    sharded = {{key::shard_optimizer.name + "=true"}, "more messages; the same bits"};
+  std::vector<Change> all = {sharded};
+  for (const Change& first : {sharded, joined(sharded, recomputed)}) {
     all.push_back(first);
-    for (const Candidate& micro_batches : more_micro_batches(config))
+    for (const Change& micro_batches : more_micro_batches(config))
       all.push_back(joined(first, micro_batches));
   }
   return all;
@@ -164,17 +158,17 @@ std::optional<Change> smallest_change(const ConfigWith& config_with, const Memor
                                       int ranks, std::int64_t bytes) {
   if (now.weights + now.gradients + (ranks == 1 ? now.optimizer : 0) > bytes) return std::nullopt;
   const Config config = config_with({});
-  const auto planned = [&](const Candidate& candidate) -> std::optional<Change> {
+  const auto planned = [&](Change change) -> std::optional<Change> {
     try {
-      const Config changed = config_with(candidate.overrides);
+      const Config changed = config_with(change.overrides);
       check_training_keys(changed, ranks);
-      return Change{candidate.overrides, candidate.cost,
-                    plan_fullest(changed, {.ranks = ranks, .seconds = 0.5})};
+      change.memory = plan_fullest(changed, {.ranks = ranks, .seconds = 0.5});
+      return change;
     } catch (const InputError&) {  // the task has no such key
       return std::nullopt;
     }
   };
-  Candidate evaluation;
+  Change evaluation;
   std::int64_t evaluation_peak = now.evaluation_peak;
   for (std::int64_t size = config[key::eval_batch_size] / 2; evaluation_peak > bytes; size /= 2) {
     if (size < 1) return std::nullopt;
@@ -184,7 +178,7 @@ std::optional<Change> smallest_change(const ConfigWith& config_with, const Memor
     if (!tried) return std::nullopt;
     evaluation_peak = tried->memory.evaluation_peak;
   }
-  for (const Candidate& step : lighter_steps(config, ranks))
+  for (const Change& step : lighter_steps(config, ranks))
     if (const std::optional<Change> tried = planned(joined(evaluation, step));
         tried && tried->memory.held <= bytes)
       return tried;

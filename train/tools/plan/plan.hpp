@@ -56,9 +56,9 @@ MemoryPlan plan_fullest(const Config& config, const MemoryPlanOptions& options);
 
 // A change of a config with which its training needs less memory.
 struct Change {
-  std::vector<std::string> overrides;  // "train.micro_batches=4"
-  std::string cost;                    // in words
-  MemoryPlan memory;                   // the plan with the change
+  std::vector<std::string> overrides{};  // "train.micro_batches=4"
+  std::string cost{};                    // in words
+  MemoryPlan memory{};                   // with the change
 };
 
 // Measured seconds of the parts of a training on this machine, by one process.

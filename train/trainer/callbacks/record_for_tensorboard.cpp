@@ -71,15 +71,10 @@ class TensorBoard final : public Callback {
 
  private:
   void show_weights(std::int64_t step) {
-    const auto show = [&](const std::string& tag, const Array& array) {
-      dispatch(array.dtype(), [&]<class T>() {
-        file_->add_histogram(step, tag, std::span<const T>(array.values<T>()));
-      });
-    };
     for (const Parameter* parameter : task_.model().parameters()) {
-      show("weights/" + parameter->name, parameter->value());
+      file_->add_histogram(step, "weights/" + parameter->name, parameter->value());
       const Array* gradient = gradients_ ? gradients_->find(*parameter) : nullptr;
-      if (gradient) show("gradients/" + parameter->name, *gradient);
+      if (gradient) file_->add_histogram(step, "gradients/" + parameter->name, *gradient);
     }
   }
   void show_samples(std::int64_t step) {
