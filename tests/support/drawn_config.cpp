@@ -230,8 +230,10 @@ std::vector<SoundConfig> sound_configs(const TemporaryFolder& folder) {
       {"cora",
        {"data.path=" + folder.path(), "data.training_nodes=100", "data.validation_nodes=100",
         "data.test_nodes=100", "train.batch_size=100", "train.micro_batches=1"}},
-      {"waves"},
-      {"etth1", {path("hours.csv", some_hours(1500)), "data.split=fractions"}},
+      {"waves", {}, {{"model.patch", {8, 16}}}},  // patches end with the context
+      {"etth1",
+       {path("hours.csv", some_hours(1500)), "data.split=fractions"},
+       {{"model.patch", {8, 16}}}},
       {"clothes-vae", {}, {}, {}, {1e-4, 5e-4}},  // whose loss is a sum over pixels
       {"clothes-autoencoder", {}, {}, {}, {1e-4, 5e-4}},
       {"clothes-vit", {}, {{"model.patch", {7, 14}}}},

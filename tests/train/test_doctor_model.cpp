@@ -169,6 +169,18 @@ TEST_CASE("bug: doctor: a rate whose first steps gain nothing was called one tha
   CHECK_MESSAGE(!result.fault, found_in(result));
 }
 
+TEST_CASE("bug: doctor: a rate was too low where a noisy loss falls fastest at a far higher one") {
+  const CheckResult result = outcome_of(
+      check_learning_rate,
+      shipped("graphs",
+              {"data.examples=800", "data.held_back=200", "model.l2=0.00041263949161193613",
+               "model.width=32", "optim.beta1=0.8507576327742797", "optim.beta2=0.9906773033926934",
+               "optim.clip_norm=0", "seed=2048", "optim.learning_rate=0.0002557779891472714",
+               "train.batch_size=8", "optim.weight_decay=0.01823009271212912",
+               "train.max_bad_steps=2"}));
+  CHECK_MESSAGE(!result.fault, found_in(result));
+}
+
 TEST_CASE("bug: doctor: adapters of rank 1, which cannot memorize a batch, were a fault") {
   const TemporaryFolder folder;
   const std::string run = folder.path("run");

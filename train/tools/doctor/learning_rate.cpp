@@ -16,7 +16,6 @@ constexpr double most_steps_swept = 105, fewest_steps_swept = 56, longest_sweep_
 constexpr std::int64_t slope_steps = 6;
 constexpr std::int64_t steps_at_one_rate = 24, steps_averaged = 6, steps_of_warm_up = 8;
 constexpr double memory = 0.8;           // of the smoothed loss
-constexpr double much_lower = 1000;      // than the rate at which the loss falls fastest
 constexpr double far_lower = 100;        // than the rate at which one batch was overfitted
 constexpr double far_larger = 100;       // weights than before the first step
 constexpr double least_change = 1e-5;    // of the loss
@@ -195,8 +194,7 @@ CheckResult check_learning_rate(TrainingUnderTest& under_test) {
   if (const double rate = under_test.overfitting_rate(); rate >= far_lower * peak && rate > 0)
     return stop(
         {fmt::format("one batch was overfitted at {:.0e}, not at this rate", rate), false, rate});
-  if (peak >= found.rises || peak * much_lower < found.fastest)
-    return stop({range_of(found), peak >= found.rises, advised_rate(found)});
+  if (peak >= found.rises) return stop({range_of(found), true, advised_rate(found)});
   const Outcome at_peak = outcome_of(under_test, peak), below = outcome_of(under_test, peak / 100);
   under_test.reset();
   const std::string outcomes =
