@@ -138,11 +138,12 @@ std::vector<Change> more_micro_batches(const Config& config) {
 
 // Returns changes of a step that need less and less memory, from the one that costs least.
 std::vector<Change> lighter_steps(const Config& config, int ranks) {
-  const Change recomputed{{"train.checkpoint_activations=true"},
-                          "blocks are computed twice, a third more arithmetic; the same bits"};
+  const Change recomputed{
+      {"train.checkpoint_activations=true"},
+      "a third more arithmetic, because blocks are computed twice; bitwise identical"};
   Change sharded;
   if (ranks > 1 && !config[key::shard_optimizer])
-    sharded = {{key::shard_optimizer.name + "=true"}, "more messages; the same bits"};
+    sharded = {{key::shard_optimizer.name + "=true"}, "more communication; bitwise identical"};
   std::vector<Change> all = {sharded};
   for (const Change& first : {sharded, joined(sharded, recomputed)}) {
     all.push_back(first);
