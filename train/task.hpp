@@ -167,6 +167,10 @@ class Inspector {
 // All that the program knows of a task. Each task registers one, and no tool has another list.
 struct TaskSpec {
   std::string name{}, help{};
+  // Returns what the model of a config and a checkpoint's metadata is: "a character-level
+  // transformer language model". Null: `help` says it.
+  std::string (*describe)(const Config& config,
+                          const std::map<std::string, std::string>& metadata) = nullptr;
   std::vector<KeyInfo> keys{};  // keys of this task, in addition to those that every task has
   std::function<std::unique_ptr<Task>(const TaskSetup&)> make{};
   std::vector<MetricInfo>

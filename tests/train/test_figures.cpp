@@ -17,9 +17,12 @@ TEST_CASE("figures: heat maps as SVG and PNG, with their labels") {
   const HeatMap map{.title = "it's a map",
                     .values = Array::of(std::vector<float>{0, 0.5f, 1, 0.25f, 0, 1}, {2, 3}),
                     .row_labels = {"first", "\n"},
-                    .column_labels = {"a", "'", " "}};
+                    .column_labels = {"a", "'", " "},
+                    .row_axis = "Query",
+                    .column_axis = "Key"};
   const Figure figure = HeatMaps{{{map, map}, {map}}};
-  check_says(render(figure, Format::svg), {"<svg", "</svg>", "it's a map", "first", "↵", "␣"});
+  check_says(render(figure, Format::svg),
+             {"<svg", "</svg>", "it's a map", "first", "↵", "␣", "Query", "Key"});
   CHECK(render(figure, Format::png).starts_with(png_begin));
 }
 

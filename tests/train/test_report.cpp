@@ -7,9 +7,12 @@
 #include "autograd/float16.hpp"
 #include "tests/support/tensor_files.hpp"
 #include "tests/support/verified.hpp"
+#include "train/measure/quantities.hpp"
 #include "train/plot/figure.hpp"
 #include "train/run/lines.hpp"
 #include "train/run/session.hpp"
+#include "train/tasks/classification.hpp"
+#include "train/tools/report/comparison.hpp"
 #include "train/tools/report/html.hpp"
 #include "train/tools/report/page.hpp"
 #include "train/trainer/evaluation.hpp"
@@ -175,6 +178,124 @@ TEST_CASE("bug: report: numbers that explode in one model refused the page of al
   std::filesystem::remove(fixture.folder.path("vae/metrics.jsonl"));  // of the weights before
   check_says(report_of({fixture.folder.path("vae"), fixture.folder.path("toy")}),
              {"What could not be shown", "data-show=\"attention\""});
+}
+
+TEST_CASE("report: the first sentence is made for the run") {
+  const RunFixture fixture;
+  const std::vector<std::pair<std::string, std::string>> rows = {
+      {"text", "A character-level transformer language model: 1 layers × 16, "},
+      {"toy", "A character-level transformer trained on the toy task sort: 1 layers × 16, "},
+      {"vae", "A variational autoencoder of images with 2 latent dimensions, "}};
+  for (const auto& [config, sentence] : rows) {
+    fixture.must_train(config, config, {"train.steps=1"});
+    const TrainedModel trained = load_trained(fixture.folder.path(config), {}, false);
+    std::int64_t parameters = 0;
+    for (const Parameter* parameter : trained.task->model().parameters())
+      parameters += parameter->value().size();
+    check_says(report_of({fixture.folder.path(config)}),
+               {fmt::format("<p>{}{} parameters.</p>", sentence, count_text(parameters))});
+  }
+}
+
+TEST_CASE("report: several runs have the outcomes of compare") {
+  const RunFixture fixture;
+  for (const char* steps : {"10", "40"})
+    fixture.must_train("toy", steps, {"--seeds", "3", std::string("train.steps=") + steps});
+  const std::vector<std::string> folders = {fixture.folder.path("10"), fixture.folder.path("40")};
+  const std::vector<RunGroup> groups = read_groups(folders);
+  const auto loss = difference_of(groups[0], groups[1], "loss");
+  REQUIRE(loss);
+  REQUIRE(loss->outcome == FigureDifference::Outcome::differs);
+  check_says(report_of(folders), {"Comparison of the last evaluations",
+                                  fmt::format("{:.3g} to {:.3g}", loss->value - *loss->margin,
+                                              loss->value + *loss->margin),
+                                  "differs (better)"});
+  fixture.must_train("toy", "alone", {"train.steps=10"});
+  check_says(report_of({folders[0], fixture.folder.path("alone")}),
+             {outcome_name(FigureDifference::Outcome::one_run)});
+}
+
+TEST_CASE("report: a confusion matrix counts targets in rows, with the accuracy of each") {
+  const float logits[] = {2, 0, 0, 0, 1, 0, 3, 0, 0, 0, 0, 1, 0, 5, 0};
+  const ClassPredictions all =
+      class_predictions(Array::of(std::vector<float>(std::begin(logits), std::end(logits)), {5, 3}),
+                        Array::of(std::vector<std::int32_t>{0, 0, 1, ignored_target, 1}, {5}));
+  REQUIRE(all.size() == 4);
+  CHECK(all[2].example == 2);
+  CHECK(all[2].probability == doctest::Approx(std::exp(3) / (std::exp(3) + 2)));
+  const TablePanel panel = confusion_matrix(all, {"a", "b", "c"});
+  CHECK(panel.rows ==
+        std::vector<std::vector<std::string>>{{"Target ↓ Prediction →", "a", "b", "c", "accuracy"},
+                                              {"a", "1", "1", "0", "0.500"},
+                                              {"b", "1", "1", "0", "0.500"},
+                                              {"c", "0", "0", "0", ""}});
+  check_says(section_of(panel).fallback, {"<td class=\"number\" style=\"--share: 0.500\">1</td>"});
+  ClassPredictions sorted = all;
+  sort_errors_first(sorted);
+  std::vector<std::int64_t> order;
+  for (const ClassPrediction& one : sorted) order.push_back(one.example);
+  CHECK(order == std::vector<std::int64_t>{2, 1, 0, 4});  // of 0.91 and 0.58, then the right ones
+}
+
+// The accuracy of the matrix is that of the run's own evaluation.
+TEST_CASE("report: classifiers have the confusion matrix of their evaluation") {
+  const TemporaryFolder folder;
+  const std::vector<std::vector<std::string>> configs = {
+      {"clothes-vit", "data.training_images=100", "data.test_images=300", "model.layers=1",
+       "model.heads=2", "model.width=16", "model.patch=7", "train.steps=20"},
+      {"karate", "train.steps=2"},
+      {"graphs", "data.held_back=60", "train.steps=3", "train.batch_size=8"}};
+  for (const std::vector<std::string>& config : configs) {
+    CAPTURE(config.front());
+    const std::string run = folder.path(config.front());
+    std::vector<std::string> words = {"train", "--quiet", "--out", run};
+    words.insert(words.end(), config.begin(), config.end());
+    REQUIRE(tapestry_run(with_sets(words)).status == 0);
+    std::vector<std::string> eval = {"eval", run, "--json"};
+    if (config.front() == "clothes-vit") eval.emplace_back("--test");
+    const Json evaluated = Json::parse(tapestry_run(eval).out);
+    TrainedModel trained = load_trained(run, {}, true);
+    const ReportPanels panels = spec_of(trained.config).panels.show(*trained.task);
+    const auto& matrix = std::get<TablePanel>(panels.at(1));
+    double right = 0, all = 0;
+    for (std::size_t row = 1; row < matrix.rows.size(); ++row)
+      for (std::size_t column = 1; column < matrix.rows.size(); ++column) {
+        const double count = std::stod(matrix.rows[row][column]);
+        all += count;
+        right += row == column ? count : 0;
+      }
+    CHECK(right / all == doctest::Approx(evaluated["accuracy"].get<double>()));
+  }
+}
+
+TEST_CASE("report: forecasts have the errors of the last value and of the last season") {
+  const ForecastWindows windows{.names = {"a"},
+                                .step_s = 43'200,  // two steps a day
+                                .context = 2,
+                                .of_series = 1,
+                                .values = Array::of(std::vector<float>{1, 2, 3, 4, 5}, {5, 1}),
+                                .origins = {2},
+                                .forecasts = Array::of(std::vector<float>{3, 4, 6}, {1, 3, 1})};
+  // Targets 3, 4, 5; the last value is 2, the last season 1, 2.
+  check_says(section_of(windows).fallback,
+             {"of the last 2 steps (seasonal naive)",
+              "<td>a</td><td class=\"number\">0.3333</td><td class=\"number\">2</td>"
+              "<td class=\"number\">2.667</td>"});
+  const auto season = [&](std::int64_t step_s, std::int64_t context) {
+    ForecastWindows other = windows;
+    other.step_s = step_s;
+    other.context = context;
+    other.values = Array::zeros({400, 1});
+    other.origins = {366};
+    return section_of(other).data["season"].get<int>();
+  };
+  CHECK(season(3600, 24) == 24);
+  CHECK(season(3600, 23) == 0);
+  CHECK(season(900, 96) == 96);
+  CHECK(season(86'400, 30) == 7);
+  CHECK(season(30 * 86'400, 30) == 12);
+  CHECK(season(7 * 86'400, 100) == 0);
+  CHECK(season(0, 100) == 0);
 }
 
 TEST_CASE("bug: report: a single pair that came out wrong was called right") {

@@ -206,6 +206,7 @@ TEST_CASE("page: patches of an image, pairs of a translation, windows of a forec
                       {"data.training_images=100", "data.test_images=20", "model.layers=2",
                        "model.heads=2", "model.width=16", "model.patch=7", "train.steps=10"});
     CHECK(report.kept("attention", "query") == "0");  // the class token
+    check_says(report.browser.text("body"), {"Confusion matrix", "most confident errors"});
     report.browser.run("document.querySelector('[data-show=attention] select').focus()");
     report.check_fits();
   }
@@ -217,12 +218,73 @@ TEST_CASE("page: patches of an image, pairs of a translation, windows of a forec
     CHECK(report.kept("translation", "pair") == "2");
     report.check_fits();
   }
-  OpenReport report("waves", small_and("forecast", {"train.steps=20", "data.rows=400"}));
+  OpenReport report("waves",
+                    {"model.layers=1", "model.width=8", "model.context=28", "model.horizon=3",
+                     "model.patch=4", "train.steps=20", "train.batch_size=4", "data.rows=400"});
   const std::string origin = report.kept("forecast", "origin");
   report.browser.run(
       "[...document.querySelectorAll('[data-show=forecast] button')].find(b => b.textContent === "
       "'Next').click()");
   CHECK(std::stoi(report.kept("forecast", "origin")) > std::stoi(origin));
+  // The table of the script has the errors that the table without scripts has.
+  const Json errors = report.browser.run(
+      "return ['.fallback tr:nth-child(2) td', '.forecast-errors tbody td:nth-child(4)'].map("
+      "cells => [...document.querySelectorAll('[data-show=forecast] ' + cells)].map("
+      "cell => Number(cell.textContent)).slice(-3))");
+  REQUIRE(errors[0].size() == 3);
+  for (int i = 0; i < 3; ++i)
+    CHECK(errors[0][i].get<double>() == doctest::Approx(errors[1][i].get<double>()).epsilon(1e-3));
+  check_says(report.browser.text(".forecast-errors"), {"Last 24 steps (seasonal naive)"});
+  report.check_fits();
+}
+
+TEST_CASE("page: the color of an attention weight is the root of its share of the largest") {
+  if (!can_look()) return;
+  OpenReport report("sort", small_and("toy-sequence", {"train.steps=10", "model.heads=2"}));
+  const Json heads = report.browser.run(R"(
+    const host = document.querySelector('[data-show=attention]');
+    const {maps} = JSON.parse(document.getElementById(host.dataset.of).textContent).examples[0];
+    const {shape: [, rows, columns], values} = arrayOf(maps.at(-1).weights);
+    const first = [...values.slice(0, rows * columns)];
+    const canvas = host.querySelector('.heads button:nth-child(2) canvas');
+    const {data} = canvas.getContext('2d').getImageData(0, 0, columns, rows);
+    return first.map((weight, i) => [weight, data[4 * i + 3]]);)");
+  double most = 0, farthest = 0;
+  for (const Json& cell : heads) most = std::max(most, cell[0].get<double>());
+  for (const Json& cell : heads)
+    farthest = std::max(
+        farthest, std::abs(255 * std::sqrt(cell[0].get<double>() / most) - cell[1].get<double>()));
+  CHECK(heads.size() >= 16);
+  CHECK(farthest <= 1);
+  check_says(report.browser.text("[data-show=attention]"),
+             {"Query, Key", "Attention weights", "Next-token probabilities", "Target (✓)"});
+}
+
+TEST_CASE("page: several runs stand side by side on a wide screen, and are stacked on a phone") {
+  if (!can_look()) return;
+  OpenReport report("sort", small_and("toy-sequence", {"train.steps=10"}));
+  const std::string other = report.folder().path("other");
+  REQUIRE(tapestry_run({"train", report.run() + "/config.toml", "--quiet", "--out", other, "--set",
+                        "train.steps=20"})
+              .status == 0);
+  REQUIRE(tapestry_run({"report", report.run(), other, "--out", report.page()}).status == 0);
+  Browser& browser = report.browser;
+  const auto lefts_and_columns = [&](int width, bool phone) {
+    browser.resize(width, 900, phone);
+    browser.open(report.page());
+    browser.wait_for("document.documentElement.classList.contains('shown')");
+    return browser.run(
+        "return [[...document.querySelectorAll('[data-show=attention]')].map(shown => "
+        "shown.getBoundingClientRect().left), [...document.querySelectorAll("
+        "'.stacked tr:nth-child(2) td')].slice(1, 3).map(cell => "
+        "cell.getBoundingClientRect().left)]");
+  };
+  const Json wide = lefts_and_columns(1920, false), narrow = lefts_and_columns(375, true);
+  CHECK(wide[0][1].get<double>() > 900);
+  CHECK(wide[1][1].get<double>() > wide[1][0].get<double>());
+  CHECK(narrow[0][1] == narrow[0][0]);
+  CHECK(narrow[1][1] == narrow[1][0]);
+  check_says(browser.text(".stacked"), {"finished, 10 steps", "finished, 20 steps"});
   report.check_fits();
 }
 

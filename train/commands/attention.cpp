@@ -1,6 +1,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <ranges>
 
 #include "train/commands/command.hpp"
@@ -19,17 +20,19 @@ std::string number_of(const std::string& path) {
   return path.substr(begin, path.find_first_not_of("0123456789", begin) - begin);
 }
 
-// Returns the map of a head. For an image, whose weights are small, the largest one is darkest.
+// Returns the map of a head: a row for each query, a column for each key, or the patches of an
+// image. A weight w has the color √(w / max), so that small weights are seen beside large ones.
 HeatMap map_of(const AttentionMap& attention, std::int64_t head) {
-  const Array weights = attention.weights.select({head}).reshaped(
-      {attention.weights.dim(1), attention.weights.dim(2)});
-  HeatMap map{.title = fmt::format("{}, head {}", attention.path, head),
-              .values = weights,
+  const Array weights = attention.weights.select({head});
+  const float most = std::ranges::max(weights.values<float>());
+  Array colors({attention.weights.dim(1), attention.weights.dim(2)});
+  std::ranges::transform(weights.values<float>(), colors.mutable_values<float>().begin(),
+                         [&](float weight) { return weight > 0 ? std::sqrt(weight / most) : 0; });
+  HeatMap map{.title = fmt::format("{}, head {}, max {:.2g}", attention.path, head, most),
+              .values = colors,
               .row_labels = attention.queries,
               .column_labels = attention.keys};
-  if (attention.image.empty()) return map;
-  map.darkest = std::ranges::max(weights.values<float>());
-  map.title += fmt::format(", max {:.2g}", map.darkest);
+  if (attention.image.empty()) map.row_axis = "Query", map.column_axis = "Key";
   return map;
 }
 
@@ -51,12 +54,9 @@ class ShowAttention final : public Command {
     const TrainedModel trained = load_trained(run_, overrides_, false);
     use_machine_as(trained.config);
     const AttentionMaps all = spec_of(trained.config).attention.show(*trained.task, typed_);
-    HeatMaps figure;
+    HeatMaps figure{.scale = {"0", "¼", "each map's max"}};
     for (const AttentionMap& attention : all)
-      if (is_wanted(attention)) {
-        figure.rows.push_back(row_of(attention));
-        if (!attention.image.empty()) figure.darkest_label = "each map's largest";
-      }
+      if (is_wanted(attention)) figure.rows.push_back(row_of(attention));
     expect_input(!figure.rows.empty(), "--layer {}: expected the number of a layer, or one of {}",
                  layer_, fmt::join(all | std::views::transform(&AttentionMap::path), ", "));
     write_figure(out_.empty() ? in_run(run_, "attention") : out_, figure);

@@ -11,8 +11,9 @@
 // The contents of a report about a trained model, as values independent of the page.
 namespace tapestry {
 
-// The weights (H, T, S) of one attention layer, and the tokens of its queries and keys. For an
-// image, weights (H, rows, columns) in the order of its patches, without labels.
+// The attention of one layer to an example: weights (H, T, S), a row for each query and a column
+// for each key, and the tokens that are read there. Of an image, weights (H, rows, columns) as its
+// patches lie, without labels.
 struct AttentionMap {
   std::string path{};  // name of the layer
   Array weights{};
@@ -117,6 +118,8 @@ struct RecallByAge {
 struct TablePanel {
   std::string title{}, caption{};
   std::vector<std::vector<std::string>> rows{};
+  // Of the first cells of each row, for their color: from 0 to 1; or none.
+  std::vector<std::vector<double>> shares{};
 };
 
 using ReportPanel = std::variant<ReadExamples, LatentSpace, Translations, ForecastWindows,

@@ -11,18 +11,16 @@
 // Figures as values; render.hpp draws them.
 namespace tapestry {
 
-// A matrix as colors, 0 white and `darkest` dark, with all labels or none.
+// A matrix as colors, with all labels or none.
 struct HeatMap {
   std::string title{};
-  Array values{};  // (rows, columns) float32
-  double darkest = 1;
+  Array values{};  // (rows, columns) float32, from 0 (white) to 1 (dark)
   std::vector<std::string> row_labels{}, column_labels{};
+  std::string row_axis{}, column_axis{};  // the axes' titles
 };
 struct HeatMaps {
-  std::vector<std::vector<HeatMap>> rows{};  // rows from the top
-  // The label of the scale's dark end if each map has a darkest value of its own, which its title
-  // tells; empty: 1, of all maps.
-  std::string darkest_label{};
+  std::vector<std::vector<HeatMap>> rows{};            // from the top
+  std::vector<std::string> scale = {"0", "0.5", "1"};  // labels of the colors, evenly spaced
 };
 
 // A line over an axis with even spacing, such as steps.

@@ -41,12 +41,12 @@ std::string tics(const char* axis, const std::vector<std::string>& labels) {
   return fmt::format("set {} ({})", axis, fmt::join(places, ", "));
 }
 
-std::string rows_of(const Array& values, double unit = 1) {
+std::string rows_of(const Array& values) {
   const auto x = values.values<float>();
   const auto columns = values.dim(1);
   std::string text;
   for (std::size_t i = 0; i < x.size(); ++i)
-    text += fmt::format("{:.4g}{}", x[i] / unit, (i + 1) % columns ? ' ' : '\n');
+    text += fmt::format("{:.4g}{}", x[i], (i + 1) % columns ? ' ' : '\n');
   return text;
 }
 
@@ -125,6 +125,7 @@ struct Drawing {
 constexpr std::int64_t cell = 18;  // pixels of an entry
 constexpr std::int64_t label = 9;  // largest size of a character of a label
 constexpr std::int64_t gap = 40;   // above a map, for its title
+constexpr std::int64_t axis = 22;  // beside the labels, for the title of an axis
 constexpr std::int64_t head = 50;  // above all maps, for the scale
 constexpr std::int64_t smallest = 8 * cell, largest = 50 * cell;  // sizes of a map
 constexpr std::int64_t unlabeled = 14 * cell;                     // size of a map without labels
@@ -148,15 +149,17 @@ std::int64_t overhang_of(const HeatMap& map) {
   return std::max<std::int64_t>(0, (label * std::ssize(map.title) - extent_along(map, 1)) / 2);
 }
 
-// Returns the margin left of a map: of its labels, or of its title.
+// Returns the margin left of a map: of its labels and the axis' title, or of the map's title.
 std::int64_t left_of(const HeatMap& map) {
-  return std::max(extent_of_labels(map.row_labels), overhang_of(map));
+  const std::int64_t titled = map.row_axis.empty() ? 0 : axis;
+  return std::max(titled + extent_of_labels(map.row_labels), overhang_of(map));
 }
 
 // Returns the extent of a map with its labels and title.
 Extent extent_of(const HeatMap& map) {
   return {left_of(map) + extent_along(map, 1) + overhang_of(map),
-          extent_of_labels(map.column_labels) + extent_along(map, 0) + gap};
+          extent_of_labels(map.column_labels) + (map.column_axis.empty() ? 0 : axis) +
+              extent_along(map, 0) + gap};
 }
 
 // Returns the margins of a map whose labels and title begin at (left, top), as shares of the
@@ -207,32 +210,37 @@ Drawing drawing_of(const HeatMaps& maps) {
   for (const auto& row : rows) {
     std::int64_t left = 0, height = 0;
     for (const HeatMap& map : row) {
-      data += fmt::format("$map{} << END\n{}END\n", number, rows_of(map.values, map.darkest));
+      data += fmt::format("$map{} << END\n{}END\n", number, rows_of(map.values));
       plots += margins(map, left, top, whole);
       plots += fmt::format(
-          "set title {}\nset xrange [-0.5:{}.5]\nset yrange [{}.5:-0.5]\n"
+          "set title {}\nset xlabel {}\nset ylabel {}\n"
+          "set xrange [-0.5:{}.5]\nset yrange [{}.5:-0.5]\n"
           "{}\n{}\nplot $map{} matrix with image pixels\nunset colorbox\n",
-          quoted(map.title), map.values.dim(1) - 1, map.values.dim(0) - 1,
-          tics("xtics", map.column_labels), tics("ytics", map.row_labels), number);
+          quoted(map.title), quoted(map.column_axis), quoted(map.row_axis), map.values.dim(1) - 1,
+          map.values.dim(0) - 1, tics("xtics", map.column_labels), tics("ytics", map.row_labels),
+          number);
       left += extent_of(map).width;
       height = std::max(height, extent_of(map).height);
       ++number;
     }
     top += height + cell;
   }
-  const std::string scale = maps.darkest_label.empty()
-                                ? "0,0.5,1"
-                                : fmt::format("('0' 0, {} 1)", quoted(maps.darkest_label));
+  std::vector<std::string> scale;
+  for (std::size_t i = 0; i < maps.scale.size(); ++i)
+    scale.push_back(
+        fmt::format("{} {}", quoted(maps.scale[i]),
+                    static_cast<double>(i) / static_cast<double>(maps.scale.size() - 1)));
   const double scale_top = 1 - 16 / static_cast<double>(whole.height);
-  return {whole, data +
-                     fmt::format("set multiplot\nset palette defined (0 'white', 0.5 '#4a90c8', 1 "
-                                 "'#0b2545')\nset cbrange [0:1]\nset cbtics {}\n"
-                                 "set colorbox horizontal user origin graph 0, screen {:.5f} size "
-                                 "screen {:.5f}, screen {:.5f}\n",
-                                 scale, scale_top, 120 / static_cast<double>(whole.width),
-                                 10 / static_cast<double>(whole.height)) +
-                     "unset key\nset xtics rotate by 90 right\nset tics scale 0\n" + plots +
-                     "unset multiplot\n"};
+  return {whole,
+          data +
+              fmt::format("set multiplot\nset palette defined (0 'white', 0.5 '#4a90c8', 1 "
+                          "'#0b2545')\nset cbrange [0:1]\nset cbtics ({})\n"
+                          "set colorbox horizontal user origin graph 0, screen {:.5f} size "
+                          "screen {:.5f}, screen {:.5f}\n",
+                          fmt::join(scale, ", "), scale_top, 200 / static_cast<double>(whole.width),
+                          10 / static_cast<double>(whole.height)) +
+              "unset key\nset xtics rotate by 90 right\nset tics scale 0\n" + plots +
+              "unset multiplot\n"};
 }
 
 Drawing drawing_of(const LineCharts& figure) {

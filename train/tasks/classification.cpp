@@ -1,5 +1,9 @@
 #include "train/tasks/classification.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
 #include "autograd/array.hpp"
 #include "autograd/dry_run.hpp"
 
@@ -22,6 +26,79 @@ MetricSum accuracy(const Array& logits, const Array& targets) {
   for (std::size_t i = 0; i < said.size(); ++i)
     if (wanted[i] != ignored_target) right += {static_cast<double>(said[i] == wanted[i]), 1};
   return right;
+}
+
+ClassPredictions class_predictions(const Array& logits, const Array& targets) {
+  const std::vector<std::int32_t> predicted = likeliest(logits);
+  const auto wanted = targets.values<std::int32_t>();
+  const Array scores_of_all = logits.to(DType::float32);
+  const std::int64_t V = logits.dim(1);
+  ClassPredictions all;
+  for (std::size_t i = 0; i < predicted.size(); ++i) {
+    if (wanted[i] == ignored_target) continue;
+    const auto scores = scores_of_all.values<float>().subspan(i * V, V);
+    const double highest = scores[predicted[i]];
+    double total = 0;
+    for (const float score : scores) total += std::exp(score - highest);
+    all.push_back({.example = static_cast<std::int64_t>(i),
+                   .predicted = predicted[i],
+                   .target = wanted[i],
+                   .probability = 1 / total});
+  }
+  return all;
+}
+
+ClassPredictions class_predictions(const Dataset& split, std::int64_t at_once,
+                                   const std::function<Array(const Batch& batch)>& logits_of) {
+  constexpr std::int64_t most = 10'000;
+  const std::int64_t count = std::min(split.size(), most);
+  ClassPredictions all;
+  for (std::int64_t first = 0; first < count; first += at_once) {
+    std::vector<std::int64_t> examples(std::min(at_once, count - first));
+    std::iota(examples.begin(), examples.end(), first);
+    const Batch batch = split.batch(examples);
+    const Array logits = logits_of(batch);
+    expect_finite(logits);
+    for (ClassPrediction prediction : class_predictions(logits, batch.targets)) {
+      prediction.example += first;
+      all.push_back(prediction);
+    }
+  }
+  return all;
+}
+
+void sort_errors_first(ClassPredictions& predictions) {
+  std::ranges::stable_sort(predictions, {}, [](const ClassPrediction& one) {
+    return one.is_right() ? 1.0 : -one.probability;
+  });
+}
+
+TablePanel confusion_matrix(const ClassPredictions& predictions,
+                            const std::vector<std::string>& class_names) {
+  const std::size_t V = class_names.size();
+  std::vector<std::vector<double>> counts(V, std::vector<double>(V));
+  for (const ClassPrediction& one : predictions) ++counts[one.target][one.predicted];
+  TablePanel panel{.title = "Confusion matrix",
+                   .caption = fmt::format("Targets and predictions of {} examples that the model "
+                                          "was not trained on. The color shows the share of a row.",
+                                          predictions.size()),
+                   .rows = {{"Target ↓ Prediction →"}},
+                   .shares = {{}}};
+  panel.rows[0].insert(panel.rows[0].end(), class_names.begin(), class_names.end());
+  panel.rows[0].emplace_back("accuracy");
+  for (std::size_t target = 0; target < V; ++target) {
+    const double total = std::accumulate(counts[target].begin(), counts[target].end(), 0.0);
+    std::vector<std::string> row = {class_names[target]};
+    std::vector<double> shares = {0};
+    for (const double count : counts[target]) {
+      row.push_back(fmt::format("{}", count));
+      shares.push_back(total > 0 ? count / total : 0);
+    }
+    row.push_back(total > 0 ? fmt::format("{:.3f}", counts[target][target] / total) : "");
+    panel.rows.push_back(std::move(row));
+    panel.shares.push_back(std::move(shares));
+  }
+  return panel;
 }
 
 std::vector<MetricInfo> classification_metrics() {

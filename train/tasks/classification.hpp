@@ -12,6 +12,31 @@ std::vector<std::int32_t> likeliest(const Array& logits);
 // ignored_target.
 MetricSum accuracy(const Array& logits, const Array& targets);
 
+// The prediction of a classifier for one example of a split.
+struct ClassPrediction {
+  std::int64_t example = 0;
+  std::int32_t predicted = 0, target = 0;
+  double probability = 0;  // of the predicted class
+  bool is_right() const { return predicted == target; }
+};
+using ClassPredictions = std::vector<ClassPrediction>;
+
+// Returns a prediction for each of the targets (N) int32 that is not ignored_target.
+ClassPredictions class_predictions(const Array& logits, const Array& targets);
+
+// Returns the predictions for the first 10,000 examples of a split, which `logits_of` computes for
+// batches of `at_once`. Throws InputError if a logit is not finite.
+ClassPredictions class_predictions(const Dataset& split, std::int64_t at_once,
+                                   const std::function<Array(const Batch& batch)>& logits_of);
+
+// Moves wrong predictions to the front, the most probable first; the others keep their order.
+void sort_errors_first(ClassPredictions& predictions);
+
+// Returns a table with a row for each target class and a column for each predicted class, and the
+// accuracy for each target class.
+TablePanel confusion_matrix(const ClassPredictions& predictions,
+                            const std::vector<std::string>& class_names);
+
 // Returns the metrics of a classifier: loss and accuracy.
 std::vector<MetricInfo> classification_metrics();
 

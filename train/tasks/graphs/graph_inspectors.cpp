@@ -72,7 +72,8 @@ Sample sample(GraphTask& task, const Options& options) {
   return {.text = task.data().whole ? sample_nodes(task, options) : sample_graphs(task, options)};
 }
 
-constexpr std::int64_t most_shown_nodes = 3000, most_graphs = 12, most_edges = 50'000;
+constexpr std::int64_t most_shown_nodes = 3000, most_edges = 50'000;
+constexpr std::size_t most_graphs = 12;
 
 // Adds the first edges between chosen nodes, each once, by the numbers of these nodes; and, if
 // there are weights (E) of the graph's edges, the larger weight of both directions.
@@ -172,19 +173,46 @@ PlacedGraph placed_graph(GraphTask& task, std::int64_t index) {
   return placed;
 }
 
+// Returns the first of the predictions, which begin with the most confident errors.
+TablePanel confident_errors(const ClassPredictions& errors_first, const NodeGraph& whole) {
+  constexpr std::size_t most = 10;
+  TablePanel panel{.title = "Most confident errors",
+                   .caption =
+                       "Nodes that the model was not trained on, by the probability of the "
+                       "wrong prediction.",
+                   .rows = {{"node", "Prediction", "probability", "Target"}}};
+  for (const auto& [node, predicted, target, probability] : errors_first)
+    if (predicted != target && panel.rows.size() <= most)
+      panel.rows.push_back({whole.names[node], whole.classes[predicted],
+                            fmt::format("{:.2f}", probability), whole.classes[target]});
+  return panel;
+}
+
 }  // namespace
 
 Inspector<Sample> graph_samples() { return {{prompt, count}, &sample}; }
 
+// Shows nodes, or graphs with the most confident errors first, and the confusion matrix of the test
+// split, or of the validation split if there is none.
 ReportPanels graph_panels(GraphTask& task) {
-  PlacedGraphs shown{.class_names = task.data().classes};
-  if (task.data().whole) {
+  const GraphData& data = task.data();
+  ClassPredictions all =
+      class_predictions(data.test ? *data.test : *data.validation, data.whole ? 10'000 : 256,
+                        [&](const Batch& batch) {
+                          const auto& [graph, first_nodes, features] = batch.part<GraphPart>();
+                          const NodeFeatures x(batch.inputs, features);
+                          return task.model().forward(graph, x, first_nodes).value();
+                        });
+  const TablePanel matrix = confusion_matrix(all, data.classes);
+  sort_errors_first(all);
+  PlacedGraphs shown{.class_names = data.classes};
+  if (data.whole) {
     shown.graphs.push_back(placed_nodes(task));
-    return {shown};
+    return {shown, matrix, confident_errors(all, *data.whole)};
   }
-  for (std::int64_t i = 0; i < std::min(most_graphs, task.data().drawn->size()); ++i)
-    shown.graphs.push_back(placed_graph(task, i));
-  return {shown};
+  all.resize(std::min(most_graphs, all.size()));
+  for (const ClassPrediction& one : all) shown.graphs.push_back(placed_graph(task, one.example));
+  return {shown, matrix};
 }
 
 onnx::Models graph_network_graphs(GraphTask& task) {

@@ -186,9 +186,16 @@ GraphNetwork network(const Config& config, const GraphData& data) {
   return initialized(config, [&](Random& init) { return GraphNetwork(options, init); });
 }
 
+std::string description(const Config& config, const std::map<std::string, std::string>&) {
+  return fmt::format("a graph {} network that classifies {}",
+                     config[layer] == GraphLayerKind::attention ? "attention" : "convolutional",
+                     config[graph_kind] == GraphKind::drawn ? "whole graphs" : "nodes");
+}
+
 TaskSpec spec() {
   return {.name = "graph",
           .help = "a graph network that classifies nodes or whole graphs",
+          .describe = description,
           .keys = keys(),
           .make = make_task_of<GraphTask>,
           .metrics = classification_metrics(),

@@ -1,12 +1,9 @@
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <numeric>
 
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "autograd/ops/shaping.hpp"
-#include "autograd/ops/softmax.hpp"
 #include "data/json.hpp"
 #include "train/inspect/onnx/models.hpp"
 #include "train/tasks/classification.hpp"
@@ -19,28 +16,16 @@ namespace {
 const Key<std::int64_t> index_of_first = index_option("the validation image to look at");
 const Key<std::int64_t> count = count_option(10);
 
-// Returns softmax(logits)[chosen].
-double probability(std::span<const float> logits, std::int32_t chosen) {
-  const double chosen_logit = logits[chosen];
-  double total = 0;
-  for (const float logit : logits) total += std::exp(static_cast<double>(logit) - chosen_logit);
-  return 1 / total;
-}
-
 // Returns "image 3: trousers 0.98  right" for each image from --index on.
 Sample sample(ImageClassification& task, const Options& options) {
   const std::int64_t first = options[index_of_first];
   const Batch batch = task.data().validation(first, options[count]);
-  const Array logits = task.model().forward(batch.inputs).value();
-  const std::vector<std::int32_t> given = likeliest(logits);
-  const auto right = batch.targets.values<std::int32_t>();
   const std::vector<std::string>& names = task.data().class_names();
-  const std::int64_t V = logits.dim(1);
   std::string text;
-  for (std::int64_t i = 0; i < std::ssize(given); ++i)
-    text += fmt::format("image {}: {} {:.2f}  {}\n", first + i, names[given[i]],
-                        probability(logits.values<float>().subspan(i * V, V), given[i]),
-                        outcome(names[given[i]], names[right[i]]));
+  for (const ClassPrediction& one :
+       class_predictions(task.model().forward(batch.inputs).value(), batch.targets))
+    text += fmt::format("image {}: {} {:.2f}  {}\n", first + one.example, names[one.predicted],
+                        one.probability, outcome(names[one.predicted], names[one.target]));
   return {.text = text};
 }
 
@@ -70,20 +55,19 @@ AttentionMaps attention(ImageClassification& task, const Options& options) {
 }
 
 // Returns the attention between all tokens of one image.
-ReadExample read(ImageClassification& task, const ImageDataset& images, std::int64_t index) {
+ReadExample read(ImageClassification& task, const ImageDataset& images,
+                 const ClassPrediction& prediction) {
   const VisionTransformer& model = task.model();
-  const Batch batch = images.batch(std::array{index});
   AttentionRecorder recorder;
-  const Array shares = softmax(model.forward(batch.inputs)).value();
-  expect_finite(shares);
-  const std::int32_t given = likeliest(shares).front();
-  const std::int32_t right = batch.targets.values<std::int32_t>()[0];
+  const Batch batch = images.batch(std::array{prediction.example});
+  model.forward(batch.inputs);
   const std::vector<std::string>& names = task.data().class_names();
   const std::int64_t side = model.options.patch;
   ReadExample example{
-      .title =
-          fmt::format("image {}: {} {:.2f}, {}", index, names[given], shares.values<float>()[given],
-                      given == right ? "right" : "wrong: it is " + names[right]),
+      .title = fmt::format(
+          "image {}: prediction {} {:.2f}, {}", prediction.example, names[prediction.predicted],
+          prediction.probability,
+          prediction.is_right() ? "right" : "wrong: target " + names[prediction.target]),
       .image = batch.inputs.reshaped({model.options.height, model.options.width}),
       .patch_rows = model.options.height / side,
       .patch_columns = model.options.width / side,
@@ -97,34 +81,31 @@ ReadExample read(ImageClassification& task, const ImageDataset& images, std::int
   return example;
 }
 
-// Returns up to three of the first misclassified images, and others.
-std::vector<std::int64_t> telling(ImageClassification& task, const ImageDataset& images) {
-  constexpr std::int64_t most_read = 256, most_wrong = 3, most_shown = 6;
-  std::vector<std::int64_t> first(std::min(images.size(), most_read)), wrong, right;
-  std::iota(first.begin(), first.end(), 0);
-  const Batch batch = images.batch(first);
-  const std::vector<std::int32_t> given = likeliest(task.model().forward(batch.inputs).value());
-  for (const std::int64_t i : first)
-    (given[i] == batch.targets.values<std::int32_t>()[i] ? right : wrong).push_back(i);
-  wrong.resize(std::min<std::int64_t>(std::ssize(wrong), most_wrong));
-  right.resize(std::min<std::int64_t>(std::ssize(right), most_shown - std::ssize(wrong)));
-  wrong.insert(wrong.end(), right.begin(), right.end());
-  return wrong;
-}
-
 }  // namespace
 
 Inspector<Sample> image_classification_samples() { return {{index_of_first, count}, &sample}; }
 
 Inspector<AttentionMaps> image_classification_attention() { return {{index_of_first}, &attention}; }
 
+// Shows the confusion matrix of the test split, or of the validation split if there is none, and
+// the attention to the most confident errors and to some other images.
 ReportPanels image_classification_panels(ImageClassification& task) {
+  constexpr std::ptrdiff_t most_wrong = 4, most_shown = 6;
   const ImageDataset* test = task.data().test();
   const ImageDataset& images = test ? *test : task.data().splits().validation;
-  ReadExamples read_images;
-  for (const std::int64_t index : telling(task, images))
-    read_images.examples.push_back(read(task, images, index));
-  return {read_images};
+  ClassPredictions all = class_predictions(
+      images, 256, [&](const Batch& batch) { return task.model().forward(batch.inputs).value(); });
+  const TablePanel matrix = confusion_matrix(all, task.data().class_names());
+  sort_errors_first(all);
+  const auto right = std::ranges::find_if(all, &ClassPrediction::is_right);
+  all.erase(all.begin() + std::min(most_wrong, right - all.begin()), right);
+  all.resize(std::min(most_shown, std::ssize(all)));
+  ReadExamples read_images{.caption =
+                               "The most confident errors, and other images that the model "
+                               "was not trained on. Point at a patch to see its attention "
+                               "in each layer and head."};
+  for (const ClassPrediction& one : all) read_images.examples.push_back(read(task, images, one));
+  return {read_images, matrix};
 }
 
 onnx::Models image_classification_graphs(ImageClassification& task) {

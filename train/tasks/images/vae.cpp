@@ -71,11 +71,18 @@ Vae make_vae(const Config& config, const ImageData& images) {
   return initialized(config, [&](Random& init) { return Vae(options, init); });
 }
 
+std::string description(const Config& config, const std::map<std::string, std::string>&) {
+  return fmt::format("a {}{} autoencoder of images with {} latent dimensions",
+                     config[channels].empty() ? "" : "convolutional ",
+                     config[sigma] == Sigma::none ? "plain" : "variational", config[latent]);
+}
+
 TaskSpec vae_spec() {
   using enum MetricInfo::Better;
   return {
       .name = "vae",
       .help = "an autoencoder of images, variational or plain",
+      .describe = description,
       .keys = vae_keys(),
       .make = make_task_of<VaeTask>,
       .metrics = {{.name = "loss",

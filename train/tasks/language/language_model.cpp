@@ -111,10 +111,19 @@ TokenDecoder language_model_decoder(LanguageModel& task) {
   return [&task](std::span<const std::int32_t> tokens) { return task.tokenizer().decode(tokens); };
 }
 
+std::string description(const Config& config, const std::map<std::string, std::string>& metadata) {
+  return fmt::format("a {}{} language model",
+                     metadata.contains("vocabulary")  ? "character-level "
+                     : metadata.contains("tokenizer") ? "byte-pair "
+                                                      : "",
+                     model_kind.name_of(config[model_kind]));
+}
+
 TaskSpec language_model_spec() {
   using enum MetricInfo::Better;
   return {.name = "language-model",
           .help = "a transformer or recurrent network that predicts the next token",
+          .describe = description,
           .keys = language_model_keys(),
           .make = make_task_of<LanguageModel>,
           .metrics = {{.name = "loss",

@@ -154,11 +154,17 @@ onnx::Models toy_sequence_graphs(ToySequence& task) {
   return models;
 }
 
+std::string toy_description(const Config& config, const std::map<std::string, std::string>&) {
+  return "a character-level transformer trained on the toy task " +
+         toy_task.name_of(config[toy_task]);
+}
+
 TaskSpec toy_sequence_spec() {
   using enum MetricInfo::Better;
   return {
       .name = "toy-sequence",
       .help = "a decoder-only transformer on synthetic sequences",
+      .describe = toy_description,
       .keys = toy_sequence_keys(),
       .make = make_task_of<ToySequence>,
       .metrics = {{.name = "loss",

@@ -63,14 +63,13 @@ Sample sample_translations(Translation& task, const Options& options) {
   return {.text = text};
 }
 
-// Returns the attention while the model reads the prompt and generates its translation.
+// Returns the attention while the model reads the prompt and its own translation. As in every task,
+// a query is a token that is read.
 AttentionMaps attention_of_translation(Translation& task, const Options& options) {
   const ParallelCorpus& corpus = task.corpus();
   const Tokens source = source_tokens(corpus, options);
   Tokens target = translated(task, source);
   const std::vector<std::string> columns = corpus.decode_each(source);
-  std::vector<std::string> rows = corpus.decode_each(target);
-  rows.push_back("end");  // row i attends in order to write token i
   target.insert(target.begin(), bos_token);
   std::vector<std::string> seen = corpus.decode_each(target);
   seen.front() = "begin";
@@ -79,7 +78,7 @@ AttentionMaps attention_of_translation(Translation& task, const Options& options
   AttentionMaps maps = attention_maps(recorder, columns);
   for (AttentionMap& map : maps) {
     if (!map.path.starts_with("decoder")) continue;
-    map.queries = rows;
+    map.queries = seen;
     if (!map.path.ends_with("cross_attention")) map.keys = seen;
   }
   return maps;

@@ -217,10 +217,16 @@ onnx::Models graphs(RecallTask& task) {
   return {graph};
 }
 
+std::string description(const Config& config, const std::map<std::string, std::string>&) {
+  return fmt::format("a {} memory of width {} that is asked for one of the items that passed",
+                     kind.name_of(config[kind]), config[width]);
+}
+
 TaskSpec spec() {
   using enum MetricInfo::Better;
   return {.name = "recall",
           .help = "a model with a memory that answers a question about one of the items before it",
+          .describe = description,
           .keys = keys(),
           .make = make_task_of<RecallTask>,
           .metrics =

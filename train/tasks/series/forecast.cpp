@@ -62,11 +62,18 @@ double sum_of_distances(const Array& a, const Array& b) {
   return xt::sum(xt::abs(xtensor_view<double>(x) - xtensor_view<double>(y)))();
 }
 
+std::string description(const Config& config, const std::map<std::string, std::string>&) {
+  return fmt::format("a {} that forecasts {} time steps from {}",
+                     config[kind] == Kind::linear ? "linear model" : "patch transformer",
+                     config[horizon], config[context]);
+}
+
 TaskSpec spec() {
   using enum MetricInfo::Better;
   const std::vector<std::string> horizon_key = {horizon.name};
   return {.name = "forecast",
           .help = "forecasts of several time series",
+          .describe = description,
           .keys = keys(),
           .make = make_task_of<Forecast>,
           .metrics = {{.name = "loss",

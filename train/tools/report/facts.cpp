@@ -13,27 +13,6 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-std::string table_of(const RecordedRun& recorded) {
-  std::vector<std::pair<std::string, std::string>> facts;
-  if (recorded.state) {
-    facts.emplace_back("model shown", fmt::format("that of step {}", recorded.state->step));
-    facts.emplace_back("training examples", fmt::format("{}", recorded.state->examples));
-  }
-  if (const std::string path = value_in(recorded.settings, key::data_path.name); !path.empty())
-    facts.emplace_back("data", path == "\"\"" ? "built in" : path);
-  if (recorded.state)
-    facts.emplace_back("checksum of the data", recorded.state->data.empty() ? "none: it is built in"
-                                                                            : recorded.state->data);
-  if (!recorded.backends.empty()) facts.emplace_back("computed by", recorded.backends);
-  if (!recorded.sessions.empty()) {
-    const Session& last = recorded.sessions.back();
-    facts.emplace_back("version", last.version);
-    facts.emplace_back("processor", last.processor);
-    facts.emplace_back("threads and processes", fmt::format("{}, {}", last.threads, last.ranks));
-  }
-  return html_facts(facts);
-}
-
 std::string sessions_of(const RecordedRun& recorded) {
   Rows rows = {
       {"began (UTC)", "from step", "ended", "at step", "how", "threads", "processes", "changed"}};
@@ -162,8 +141,29 @@ std::string commands_of(const RecordedRun& recorded) {
 
 }  // namespace
 
+std::string origin_of(const RecordedRun& recorded) {
+  std::vector<std::pair<std::string, std::string>> facts;
+  if (recorded.state) {
+    facts.emplace_back("model shown", fmt::format("that of step {}", recorded.state->step));
+    facts.emplace_back("training examples", fmt::format("{}", recorded.state->examples));
+  }
+  if (const std::string path = value_in(recorded.settings, key::data_path.name); !path.empty())
+    facts.emplace_back("data", path == "\"\"" ? "built in" : path);
+  if (recorded.state)
+    facts.emplace_back("checksum of the data", recorded.state->data.empty() ? "none: it is built in"
+                                                                            : recorded.state->data);
+  if (!recorded.backends.empty()) facts.emplace_back("computed by", recorded.backends);
+  if (!recorded.sessions.empty()) {
+    const Session& last = recorded.sessions.back();
+    facts.emplace_back("version", last.version);
+    facts.emplace_back("processor", last.processor);
+    facts.emplace_back("threads and processes", fmt::format("{}, {}", last.threads, last.ranks));
+  }
+  return html_facts(facts);
+}
+
 std::string facts_of(const RecordedRun& recorded) {
-  std::string html = table_of(recorded);
+  std::string html;
   if (recorded.settings.contains(key::task.name)) html += commands_of(recorded);
   if (!recorded.parameters.empty()) html += parameters_of(recorded);
   if (!recorded.config_text.empty())

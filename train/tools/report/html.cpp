@@ -78,13 +78,20 @@ std::string html_pictures(const PictureGrid& grid, std::string_view shows) {
                      html_text(shows), base64(to_png(grid)));
 }
 
-std::string html_table(const Rows& rows) {
-  std::string html = "<div class=\"wide\"><table>\n";
+std::string html_table(const Rows& rows, const TableStyle& style) {
+  const auto& [shares, stacks] = style;
+  const auto attributes = [&](std::size_t r, std::size_t c) {
+    const double share = r < shares.size() && c < shares[r].size() ? shares[r][c] : 0;
+    return (holds_numbers(rows, c) ? " class=\"number\"" : "") +
+           (share > 0 ? fmt::format(" style=\"--share: {:.3f}\"", share) : "") +
+           (stacks ? fmt::format(" data-column=\"{}\"", html_text(rows[0][c])) : "");
+  };
+  std::string html = fmt::format("<div class=\"wide{}\"><table>\n", stacks ? " stacked" : "");
   for (std::size_t r = 0; r < rows.size(); ++r) {
     html += "<tr>";
     for (std::size_t c = 0; c < rows[r].size(); ++c)
-      html += fmt::format("<{0}{1}>{2}</{0}>", r == 0 ? "th" : "td",
-                          holds_numbers(rows, c) ? " class=\"number\"" : "", html_text(rows[r][c]));
+      html += fmt::format("<{0}{1}>{2}</{0}>", r == 0 ? "th" : "td", attributes(r, c),
+                          html_text(rows[r][c]));
     html += "</tr>\n";
   }
   return html + "</table></div>\n";

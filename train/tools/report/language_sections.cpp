@@ -41,7 +41,7 @@ Json data_of(const ReadExample& example) {
 }
 
 std::string table_of(const std::vector<ReadExample::Expectation>& expectations) {
-  std::vector<std::vector<std::string>> rows = {{"after", "predicted", "actual"}};
+  std::vector<std::vector<std::string>> rows = {{"Token", "Next-token probabilities", "Target"}};
   for (const auto& [after, actual, predictions] : expectations) {
     std::string expected;
     for (const auto& [token, probability] : predictions)
@@ -133,7 +133,7 @@ ReportSection section_of(const Translations& pairs) {
     section.caption += " All of them are right.";
   section.data = {{"score_name", pairs.score_name}, {"pairs", Json::array()}};
   std::vector<std::vector<std::string>> rows = {
-      {"", "source", "prediction", "reference", pairs.score_name}};
+      {"", "Source", "Prediction", "Reference", pairs.score_name}};
   for (const auto& [group, some] :
        {std::pair{"best", &pairs.best}, std::pair{"worst", &pairs.worst}})
     for (const TranslatedPair& pair : *some) {

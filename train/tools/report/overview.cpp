@@ -111,13 +111,14 @@ std::string figures_table(const RecordedRun& recorded) {
 
 // Returns a table with a row for each metric and a column for each run.
 std::string comparison_table(const std::vector<RecordedRun>& runs) {
-  Rows rows = {{""}, {"state"}, {"parameters"}, {"time of training"}};
+  Rows rows = {{""}, {"model"}, {"state"}, {"parameters"}, {"training time"}};
   for (const RecordedRun& recorded : runs) {
     rows[0].push_back(recorded.name);
-    rows[1].push_back(status_of(recorded));
-    rows[2].push_back(recorded.parameters.empty() ? "–"
+    rows[1].push_back(recorded.model.empty() ? "–" : recorded.model);
+    rows[2].push_back(status_of(recorded));
+    rows[3].push_back(recorded.parameters.empty() ? "–"
                                                   : fmt::format("{}", recorded.parameter_count));
-    rows[3].push_back(duration_text(recorded.elapsed_s));
+    rows[4].push_back(duration_text(recorded.elapsed_s));
   }
   for (const std::string& name : figures_of(runs))
     for (const auto& [split, line] : {std::pair{"best validation", &RecordedRun::best_validation},
@@ -127,7 +128,7 @@ std::string comparison_table(const std::vector<RecordedRun>& runs) {
       if (std::any_of(row.begin() + 1, row.end(), [](auto& cell) { return !cell.empty(); }))
         rows.push_back(row);
     }
-  return html_table(rows);
+  return html_table(rows, {.stacks = true});
 }
 
 }  // namespace
@@ -140,14 +141,9 @@ std::string status_of(const RecordedRun& recorded) {
 }
 
 std::string lead_of(const RecordedRun& recorded) {
-  std::string html;
-  const auto spec = task_registry().find(setting(recorded, key::task.name));
-  if (spec != task_registry().end())
-    html = fmt::format("<p>This is {}: {}, {} of training{}.</p>\n", html_text(spec->second.help),
-                       html_text(status_of(recorded)), duration_text(recorded.elapsed_s),
-                       recorded.parameters.empty()
-                           ? ""
-                           : fmt::format(", {} parameters", recorded.parameter_count));
+  std::string html = recorded.model.empty() ? "" : "<p>" + html_text(recorded.model) + ".</p>\n";
+  html += fmt::format("<p>Training: {}, {}.</p>\n", html_text(status_of(recorded)),
+                      duration_text(recorded.elapsed_s));
   const std::string expected = setting(recorded, key::expected_metric.name);
   const bool tested = expected.starts_with("test_");
   const std::string reached =
@@ -172,6 +168,29 @@ std::string overview_of(const std::vector<RecordedRun>& runs) {
          meanings_of(runs);
 }
 
+std::string outcomes_of(const std::vector<std::string>& folders) {
+  const std::vector<RunGroup> groups = read_groups(folders);
+  Rows rows = {{"metric", "group", "difference", "95 % interval", "outcome"}};
+  for (const std::string& figure : measured_figures(groups))
+    for (std::size_t i = 1; i < groups.size(); ++i) {
+      const auto difference = difference_of(groups.front(), groups[i], figure);
+      if (!difference) continue;
+      const auto& [value, margin, degrees, is_paired, outcome, reason] = *difference;
+      const auto better = metric_info(groups.front().runs.front().task, figure).better;
+      std::string text = outcome_name(outcome);
+      if (outcome == FigureDifference::Outcome::differs && better != MetricInfo::Better::neither)
+        text += (value < 0) == (better == MetricInfo::Better::lower) ? " (better)" : " (worse)";
+      rows.push_back(
+          {figure, groups[i].name, reason.empty() ? fmt::format("{:+.3g}", value) : "–",
+           margin ? fmt::format("{:.3g} to {:.3g}", value - *margin, value + *margin) : "–",
+           text + (reason.empty() ? "" : ": " + reason)});
+    }
+  if (rows.size() == 1) return "";
+  return fmt::format("<h3>Comparison of the last evaluations with {}</h3>\n",
+                     html_text(groups.front().name)) +
+         html_table(rows, {.stacks = true});
+}
+
 std::string differences_of(const std::vector<RecordedRun>& runs) {
   Rows rows = {{"setting"}};
   std::vector<const ConfigSettings*> all;
@@ -186,7 +205,7 @@ std::string differences_of(const std::vector<RecordedRun>& runs) {
       rows.back().push_back(settings->contains(name) ? settings->at(name) : "–");
   }
   if (rows.size() == 1) return "<p>Their configs do not differ.</p>\n";
-  return html_table(rows);
+  return html_table(rows, {.stacks = true});
 }
 
 }  // namespace tapestry

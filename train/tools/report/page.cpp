@@ -40,11 +40,12 @@ std::string style_name(const std::string& script) {
 }  // namespace
 
 void Page::add(const ReportSection& section) {
+  body_ += "<section>\n";
   if (!section.title.empty()) body_ += fmt::format("<h3>{}</h3>\n", html_text(section.title));
   if (!section.caption.empty())
     body_ += fmt::format("<p class=\"faint\">{}</p>\n", html_text(section.caption));
   if (section.script.empty()) {
-    body_ += section.fallback;
+    body_ += section.fallback + "</section>\n";
     return;
   }
   const std::string id = fmt::format("data-{}", ++parts_);
@@ -52,7 +53,7 @@ void Page::add(const ReportSection& section) {
     if (!std::ranges::count(scripts_, file)) scripts_.push_back(file);
   body_ += fmt::format(
       "<div class=\"exhibit\" data-show=\"{}\" data-of=\"{}\"><div class=\"fallback\">{}</div>"
-      "</div>\n{}",
+      "</div>\n{}</section>\n",
       section.script, id, section.fallback, html_data(id, section.data));
 }
 
@@ -87,7 +88,7 @@ std::string Page::html() const {
 </html>
 )html",
       hashes, html_text(title_), styles, elements, body_, html_text(version()),
-      html_details("Its curves are drawn by dygraphs, whose licence this is",
+      html_details("Its curves are drawn by dygraphs, whose license this is",
                    fmt::format("<pre>{}</pre>\n", html_text(assets.at("copyright").text))));
 }
 

@@ -43,17 +43,25 @@ ReportSection section_of(const std::vector<std::pair<std::string, RecallByAge>>&
 // Returns "finished, 3000 steps", "is being trained, step 120 of 400".
 std::string status_of(const RecordedRun& recorded);
 
-// Returns what the task is, and the metric that was reached beside the one that the config expects.
+// Returns what the model is, the state of its training, and the metric that was reached beside the
+// one that the config expects.
 std::string lead_of(const RecordedRun& recorded);
 
 // Returns the metrics of runs with their meanings; of several seeds the mean ± standard deviation.
 std::string overview_of(const std::vector<RecordedRun>& runs);
 
+// Returns how the metrics of groups of runs differ from those of the first group, with the outcomes
+// of `tapestry compare`; empty if all runs are one group. Throws InputError as read_groups does.
+std::string outcomes_of(const std::vector<std::string>& folders);
+
 // Returns the settings in which runs differ, without their names.
 std::string differences_of(const std::vector<RecordedRun>& runs);
 
-// Returns data, version, processor, the commands that began a run and make it again, its parameters
-// by layer, config, sessions and profile.
+// Returns a table of the data, version, processor and threads.
+std::string origin_of(const RecordedRun& recorded);
+
+// Returns the commands that began a run and make it again, its parameters by layer, config,
+// sessions and profile.
 std::string facts_of(const RecordedRun& recorded);
 
 // --- the page ---

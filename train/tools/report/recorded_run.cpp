@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <limits>
 
 #include "data/input_file.hpp"
 #include "train/config/keys.hpp"
 #include "train/measure/machine.hpp"
+#include "train/measure/quantities.hpp"
 #include "train/task.hpp"
 #include "train/trainer/callbacks/callbacks.hpp"
 
@@ -57,12 +59,25 @@ void read_config(const Run& run, RecordedRun& recorded) {
   recorded.settings = resolved_config(text, run.config(), {}).settings();
 }
 
+// Returns a sentence on the model without its period.
+std::string description_of(const Checkpoint& head) {
+  const Config config = config_of(head);
+  const TaskSpec& spec = spec_of(config);
+  std::string text = spec.describe ? spec.describe(config, head.metadata) : spec.help;
+  text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
+  const ConfigSettings used = config.settings();
+  const std::string layers = value_in(used, "model.layers"), width = value_in(used, "model.width");
+  if (!layers.empty() && !width.empty()) text += fmt::format(": {} layers × {}", layers, width);
+  return fmt::format("{}, {} parameters", text, count_text(count_parameters(head)));
+}
+
 void read_model(const Run& run, RecordedRun& recorded) {
   if (!has_file(run.best()) && !has_file(run.checkpoint())) return;
   const Checkpoint head = load_trained_metadata(run.folder());
   recorded.state = head.state;
   recorded.backends = head.backends;
   recorded.parameter_count = count_parameters(head);
+  recorded.model = description_of(head);
   if (recorded.settings.empty()) recorded.settings = config_of(head).settings();
   if (recorded.config_text.empty()) recorded.config_text = as_shown(head.config);
   for (const SafetensorsEntry& entry : head.reader->entries())

@@ -15,6 +15,7 @@ namespace tapestry {
 // What a run's folder records, as far as it can be read. The notes say what cannot.
 struct RecordedRun {
   std::string name{};    // on the page
+  std::string model{};   // "A transformer language model: 4 layers × 128, 201.8 k parameters"
   std::string folder{};  // as it was given; that of the first seed if there are several
   std::vector<std::string> notes{};
   std::string config_text{};  // config.toml

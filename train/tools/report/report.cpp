@@ -102,13 +102,17 @@ void add_models(Page& page, std::vector<RecordedRun>& runs, std::size_t room) {
   if (bytes == 0 && series.empty())
     page.add("<p>There is nothing to show yet, or it could not be shown.</p>\n");
   if (!series.empty()) page.add(section_of(series));
+  page.add("<div class=\"sections\">\n");
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (runs.size() > 1 && !sections[i].empty())
-      page.add(fmt::format("<h3 class=\"run\">{}</h3>\n", html_text(runs[i].name)));
-    if (!sections[i].empty() && !runs[i].seeds.empty())
+    if (sections[i].empty()) continue;
+    if (runs.size() > 1)
+      page.add(fmt::format("<div><h3 class=\"run\">{}</h3>\n", html_text(runs[i].name)));
+    if (!runs[i].seeds.empty())
       page.add(fmt::format("<p>This is the model of {}.</p>\n", html_text(runs[i].folder)));
     for (const ReportSection& section : sections[i]) page.add(section);
+    if (runs.size() > 1) page.add("</div>\n");
   }
+  page.add("</div>\n");
   if (!left_out.empty())
     page.add(fmt::format("<p>Left out, to keep this page below 5 MB: {}.</p>\n",
                          html_text(fmt::format("{}", fmt::join(left_out, ", ")))));
@@ -147,7 +151,9 @@ std::string notes_of(const std::vector<RecordedRun>& runs) {
 }  // namespace
 
 ReportSection section_of(const TablePanel& table) {
-  return {.title = table.title, .caption = table.caption, .fallback = html_table(table.rows)};
+  return {.title = table.title,
+          .caption = table.caption,
+          .fallback = html_table(table.rows, {.shares = table.shares})};
 }
 
 std::string report_of(const std::vector<std::string>& paths) {
@@ -166,8 +172,9 @@ std::string report_of(const std::vector<std::string>& paths) {
                                              : fmt::format("{}", fmt::join(names, ", "));
   std::string facts;
   for (const RecordedRun& recorded : runs)
-    facts +=
-        runs.size() == 1 ? facts_of(recorded) : html_details(recorded.name, facts_of(recorded));
+    facts += runs.size() == 1
+                 ? facts_of(recorded)
+                 : html_details(recorded.name, origin_of(recorded) + facts_of(recorded));
   const std::string drawn = curves.empty() ? "<p>Nothing was measured yet.</p>\n" : "";
 
   Page page(title + " · Tapestry");
@@ -176,8 +183,12 @@ std::string report_of(const std::vector<std::string>& paths) {
   page.add(
       "<nav><a href=\"#learned\">What it learned</a> <a href=\"#curves\">Curves</a> "
       "<a href=\"#was\">How it was made</a></nav></header>\n<main>\n");
-  page.add(overview_of(runs));
-  if (runs.size() > 1) page.add("<h3>Where their configs differ</h3>\n" + differences_of(runs));
+  std::string outcomes;
+  if (runs.size() > 1) if_possible(runs.front(), [&] { outcomes = outcomes_of(folders); });
+  page.add("<div class=\"columns\"><div>\n" + overview_of(runs) + outcomes + "</div>\n<div>\n");
+  page.add(runs.size() > 1 ? "<h3>Where their configs differ</h3>\n" + differences_of(runs)
+                           : origin_of(runs.front()));
+  page.add("</div></div>\n");
   const ReportSection curve_part = curves_of(std::move(curves));
   const std::size_t others = page.body().size() + facts.size() + html_of(curve_part).size();
   add_models(page, runs, most_bytes - std::min(most_bytes, others));

@@ -10,11 +10,24 @@
 namespace tapestry {
 namespace {
 
-// The mean |forecast - truth| of a series over all windows, and that of repeating its last value.
+// Returns the steps of a season: a day of steps that are shorter, a week of days, or a year of
+// months; 0 if it is unknown or longer than the context.
+std::int64_t season_of(const ForecastWindows& windows) {
+  constexpr std::int64_t day = 86'400;
+  const std::int64_t step = windows.step_s;
+  const std::int64_t season = step > 0 && step < day && day % step == 0 ? day / step
+                              : step == day                             ? 7
+                              : step >= 28 * day && step <= 31 * day    ? 12
+                                                                        : 0;
+  return season <= windows.context ? season : 0;
+}
+
+// The mean |forecast - target| of a series over all windows, and that of two baselines: repeating
+// the last value, and repeating the last season.
 struct Errors {
-  double forecast = 0, last_value = 0;
+  double forecast = 0, last_value = 0, seasonal = 0;
 };
-Errors mean_errors(const ForecastWindows& windows, std::int64_t series) {
+Errors mean_errors(const ForecastWindows& windows, std::int64_t series, std::int64_t season) {
   const std::int64_t M = windows.values.dim(1), H = windows.forecasts.dim(1);
   const auto values = windows.values.values<float>(), said = windows.forecasts.values<float>();
   Errors errors;
@@ -24,16 +37,18 @@ Errors mean_errors(const ForecastWindows& windows, std::int64_t series) {
       const double truth = values[(origin + h) * M + series];
       errors.forecast += std::abs(said[(k * H + h) * M + series] - truth);
       errors.last_value += std::abs(values[(origin - 1) * M + series] - truth);
+      if (season > 0)
+        errors.seasonal += std::abs(values[(origin - season + h % season) * M + series] - truth);
     }
   const auto count = static_cast<double>(windows.origins.size() * H);
-  return {errors.forecast / count, errors.last_value / count};
+  return {errors.forecast / count, errors.last_value / count, errors.seasonal / count};
 }
 
 // Returns a plot of the last window of a series: its context, the truth and the forecast.
 std::string plot_of(const ForecastWindows& windows, std::int64_t series) {
   const std::int64_t M = windows.values.dim(1), H = windows.forecasts.dim(1);
   const std::int64_t origin = windows.origins.back(), last = std::ssize(windows.origins) - 1;
-  PlotLine truth{.name = "measured"}, forecast{.name = "forecast"};
+  PlotLine truth{.name = "target"}, forecast{.name = "forecast"};
   const auto add = [](PlotLine& line, std::int64_t step, float value) {
     line.points.push_back({static_cast<double>(step), value, value, value});
   };
@@ -50,6 +65,7 @@ std::string plot_of(const ForecastWindows& windows, std::int64_t series) {
 
 ReportSection section_of(const ForecastWindows& windows) {
   const std::int64_t K = std::ssize(windows.origins), M = windows.values.dim(1);
+  const std::int64_t season = season_of(windows);
   ReportSection section{
       .script = "forecast",
       .title = "Forecasts",
@@ -61,16 +77,19 @@ ReportSection section_of(const ForecastWindows& windows) {
                   {"start_s", windows.start_s},
                   {"step_s", windows.step_s},
                   {"context", windows.context},
+                  {"season", season},
                   {"horizon", windows.forecasts.dim(1)},
                   {"values", as_floats(windows.values)},
                   {"origins", as_integers(windows.origins, {K})},
                   {"forecasts", as_floats(windows.forecasts)}};
   std::vector<std::vector<std::string>> rows = {
-      {"series", "mean absolute error", "of repeating the last value"}};
+      {"series", "mean absolute error", "of the last value (naive)"}};
+  if (season > 0) rows[0].push_back(fmt::format("of the last {} steps (seasonal naive)", season));
   for (std::int64_t series = 0; series < M; ++series) {
-    const Errors errors = mean_errors(windows, series);
+    const Errors errors = mean_errors(windows, series, season);
     rows.push_back({windows.names[series], fmt::format("{:.4g}", errors.forecast),
                     fmt::format("{:.4g}", errors.last_value)});
+    if (season > 0) rows.back().push_back(fmt::format("{:.4g}", errors.seasonal));
   }
   section.fallback = html_table(rows) + plot_of(windows, 0);
   return section;

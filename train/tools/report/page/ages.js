@@ -3,11 +3,11 @@
 // How well a memory answers about what it saw a while ago, beside guessing.
 parts.ages = (host, {title, x, y, chances, lines}) => {
   const xs = lines.flatMap(({points}) => points.map(([age]) => age));
-  const shown = lines.map(({run, points}, i) => ({name: run, colour: i, points}));
+  const shown = lines.map(({run, points}, i) => ({name: run, color: i, points}));
   if (xs.length > 0) {
     const ends = [xs.reduce((a, b) => Math.min(a, b)), xs.reduce((a, b) => Math.max(a, b))];
     for (const chance of chances) {
-      shown.push({name: 'chance', detail: ' (guessing)', colour: null, dashed: true,
+      shown.push({name: 'chance', detail: ' (guessing)', color: null, dashed: true,
                   points: ends.map((age) => [age, chance])});
     }
   }

@@ -1,5 +1,5 @@
-// Where a model's attention looks, over real examples: a token or an image's patch is pointed at,
-// and what it looks at takes colour. Also the whole map, its heads, and the predictions.
+// The attention of a model to examples: a token or an image's patch is pointed at, and the keys that
+// it attends to take color. Also the weights of each head, and the predictions.
 {
   const {visible, quoted, percent, token, tokenRow, roving, largest, weigh} = tokens;
 
@@ -19,17 +19,23 @@
 
   const rowOf = ({columns, values}, row) => values.subarray(row * columns, (row + 1) * columns);
 
-  // A pixel for each weight, in one colour: the greatest is opaque, nothing is transparent.
-  function paintWeights(canvas, {rows, columns, values, greatest}, tint) {
+  // A pixel for each weight w, of opacity (w / greatest) ** power. The root shows small weights
+  // beside large ones; scaleOf() is its scale.
+  function paintWeights(canvas, {rows, columns, values, greatest}, tint, power = 0.5) {
     canvas.width = columns;
     canvas.height = rows;
     const image = new ImageData(columns, rows), context = canvas.getContext('2d');
-    values.forEach((weight, i) => { image.data[4 * i + 3] = 255 * weight / (greatest || 1); });
+    values.forEach((weight, i) => {
+      image.data[4 * i + 3] = 255 * (weight / (greatest || 1)) ** power;
+    });
     context.putImageData(image, 0, 0);
     context.globalCompositeOperation = 'source-in';
     context.fillStyle = tint;
     context.fillRect(0, 0, columns, rows);
   }
+
+  const scaleOf = (greatest) => element('div', {class: 'scale'},
+    ...[0, 0.25, 0.5, 0.75, 1].map((color) => element('span', {}, percent(color ** 2 * greatest))));
 
   // "The query “cat” attends most to “sat” (41 %), “on” (20 %) and “the” (9 %)."
   function summary({queries, keys}, query, weights) {
@@ -47,7 +53,8 @@
     const alone = same(map.queries, map.keys);
     const seen = alone ? asks : tokenRow('keys', map.keys, 'list');
     const named = (name, row) => element('div', {class: 'named'}, element('b', {}, name), row);
-    const rows = alone ? [asks.row] : [named('query', asks.row), named('keys', seen.row)];
+    const rows = alone ? [named('Query, Key', asks.row)]
+                       : [named('Query', asks.row), named('Key', seen.row)];
     const hint = 'Point at a token, or move along the tokens with the arrow keys: it is the '
                + 'query. The stronger the color of a key, the more the query attends to it; the '
                + 'largest weight has the full color.';
@@ -104,7 +111,7 @@
     const outline = (context, patch, cell) => {
       const box = [(patch % columns) * cell.width, Math.floor(patch / columns) * cell.height];
       for (const [tint, line] of [['--panel', 5], ['--accent', 3]]) {
-        context.strokeStyle = colour(tint);
+        context.strokeStyle = color(tint);
         context.lineWidth = line;
         context.strokeRect(box[0] + 1.5, box[1] + 1.5, cell.width - 3, cell.height - 3);
       }
@@ -114,7 +121,7 @@
       const values = shown.weights.subarray(extra), greatest = Math.max(...values);
       context.imageSmoothingEnabled = false;
       context.drawImage(image, 0, 0, wide, high);
-      paintWeights(overlay, {rows, columns, values, greatest}, colour('--series-1'));
+      paintWeights(overlay, {rows, columns, values, greatest}, color('--series-1'), 1);
       context.globalAlpha = 0.75;
       context.drawImage(overlay, 0, 0, wide, high);
       context.globalAlpha = 1;
@@ -138,15 +145,20 @@
             show, draw};
   }
 
-  const LARGEST_CELL = 22, LEAST_LABELLED = 11, MAP_HEIGHT = 440, MARGIN = 70;
+  const LARGEST_CELL = 34, LEAST_LABELED = 11, MAP_HEIGHT = 440, MARGIN = 70, TITLE = 20;
 
-  // The places of a map's cells in a canvas of a width; an axis has labels where they fit.
-  function cellsOf({rows, columns}, wide) {
+  // Pixels for the labels of an axis.
+  const marginOf = (texts) =>
+    Math.min(MARGIN, 12 + 7 * texts.reduce((most, text) => Math.max(most, visible(text).length), 0));
+
+  // The places of a map's cells in a canvas of a width; an axis has labels where they fit, and
+  // always a title.
+  function cellsOf({queries, keys}, {rows, columns}, wide) {
     const whole = (size) => size < 3 ? size : Math.floor(size);
     const high = whole(Math.min(LARGEST_CELL, MAP_HEIGHT / rows));
-    const left = high >= LEAST_LABELLED ? MARGIN : 0;
+    const left = TITLE + (high >= LEAST_LABELED ? marginOf(queries) : 0);
     const cell = {width: whole(Math.min(LARGEST_CELL, (wide - left) / columns)), height: high};
-    const top = cell.width >= LEAST_LABELLED ? MARGIN : 0;
+    const top = TITLE + (cell.width >= LEAST_LABELED ? marginOf(keys) : 0);
     return {left, top, cell};
   }
 
@@ -159,24 +171,34 @@
   }
 
   function drawLabels(context, {queries, keys}, {left, top, cell}) {
-    context.fillStyle = colour('--faint');
+    context.fillStyle = color('--faint');
     context.font = '11px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace';
     context.textBaseline = 'middle';
-    if (left) {
+    if (left > TITLE) {
       context.textAlign = 'right';
-      queries.forEach((text, i) => context.fillText(shortened(context, text, left - 6), left - 5,
-                                                    top + (i + 0.5) * cell.height));
+      queries.forEach((text, i) => context.fillText(
+        shortened(context, text, left - TITLE - 6), left - 5, top + (i + 0.5) * cell.height));
     }
-    if (top) {
+    if (top > TITLE) {
       context.textAlign = 'left';
       keys.forEach((text, i) => {
         context.save();
         context.translate(left + (i + 0.5) * cell.width, top - 5);
         context.rotate(-Math.PI / 2);
-        context.fillText(shortened(context, text, top - 6), 0, 0);
+        context.fillText(shortened(context, text, top - TITLE - 6), 0, 0);
         context.restore();
       });
     }
+    context.fillStyle = color('--ink');
+    context.font = '600 13px system-ui, "Segoe UI", "DejaVu Sans", sans-serif';
+    context.textAlign = 'left';
+    context.fillText('Key', left, TITLE / 2);
+    context.textAlign = 'right';
+    context.save();
+    context.translate(TITLE / 2, top);
+    context.rotate(-Math.PI / 2);
+    context.fillText('Query', 0, 0);
+    context.restore();
   }
 
   // The whole map of a head: a row for each query, a column for each key.
@@ -185,7 +207,7 @@
       class: 'map', tabindex: 0, role: 'application',
       'aria-label': 'map of the weights: rows are queries, columns are keys; arrow keys move in it'});
     const readout = element('p', {class: 'readout', role: 'status'});
-    const scale = element('p', {class: 'faint'});
+    const scale = element('div', {class: 'faint'});
     const buffer = element('canvas');
     let map, matrix, cells, query = 0, key = 0;
 
@@ -210,29 +232,29 @@
     });
 
     const draw = () => {
-      cells = cellsOf(matrix, canvas.clientWidth);
+      cells = cellsOf(map, matrix, canvas.clientWidth);
       const {left, top, cell} = cells, down = top + query * cell.height;
       const wide = matrix.columns * cell.width, high = matrix.rows * cell.height;
       canvas.style.height = `${Math.ceil(top + high + 1)}px`;
       const {context} = contextOf(canvas);
       context.imageSmoothingEnabled = cell.width < 1 || cell.height < 1;
       context.drawImage(buffer, left, top, wide, high);
-      context.strokeStyle = colour('--line');
+      context.strokeStyle = color('--line');
       context.strokeRect(left + 0.5, top + 0.5, wide, high);
-      drawLabels(context, map, cells);
-      context.strokeStyle = colour('--faint');
+      context.strokeStyle = color('--faint');
       context.strokeRect(left + 0.5, down + 0.5, wide, cell.height);
       context.lineWidth = 2;
-      context.strokeStyle = colour('--ink');
+      context.strokeStyle = color('--ink');
       context.strokeRect(left + key * cell.width, down, cell.width, cell.height);
+      drawLabels(context, map, cells);
     };
     const tell = () => {
       const weight = matrix.values[query * matrix.columns + key];
       readout.textContent = `${quoted(map.queries[query])} attends to ${quoted(map.keys[key])}: `
                           + percent(weight);
     };
-    const recolour = () => {
-      paintWeights(buffer, matrix, colour('--accent'));
+    const recolor = () => {
+      paintWeights(buffer, matrix, color('--accent'));
       draw();
     };
     const show = (newQuery) => {
@@ -243,14 +265,14 @@
     };
     const take = (newMap, newMatrix) => {
       [map, matrix, query] = [newMap, newMatrix, clamp(query, newMatrix.rows)];
-      scale.textContent = 'A row for each query, a column for each key. '
-                        + `Full color: ${percent(matrix.greatest)}; uniform attention: `
-                        + `${percent(1 / matrix.columns)}.`;
-      recolour();
+      scale.replaceChildren(scaleOf(matrix.greatest),
+                            'A row for each query, a column for each key. Uniform attention: '
+                            + `${percent(1 / matrix.columns)}.`);
+      recolor();
     };
-    const root = element('figure', {class: 'whole'}, element('b', {}, 'The whole map'), canvas,
+    const root = element('figure', {class: 'whole'}, element('b', {}, 'Attention weights'), canvas,
                          readout, scale);
-    return {root, show, take, draw: recolour};
+    return {root, show, take, draw: recolor};
   }
 
   const nameOf = (head) => head === 'mean' ? 'mean of all heads' : `head ${head}`;
@@ -269,7 +291,7 @@
       for (const {head, button} of made) button.setAttribute('aria-pressed', head === chosen);
     };
     const draw = () => {
-      const tint = colour('--accent');
+      const tint = color('--accent');
       for (const {head, canvas} of made) paintWeights(canvas, headOf(weights, head), tint);
     };
     const root = element('div', {class: 'heads', role: 'group', 'aria-label': 'heads'},
@@ -291,7 +313,7 @@
   // Next-token probabilities after a token. They follow the query where these are the same tokens,
   // else they have a row of their own.
   function expectations({predictions, predicted_after: after, actual, image}) {
-    const heading = element('b'), list = element('ol'), truth = element('p', {class: 'faint'});
+    const heading = element('b'), list = element('ol'), target = element('p', {class: 'faint'});
     const ofImage = image && after.length === 1;
     const own = tokenRow('tokens to predict after', after, 'listbox');
     const show = (position) => {
@@ -301,12 +323,11 @@
       heading.textContent = ofImage ? 'Class probabilities'
         : `Next-token probabilities after ${quoted(after[position])}`;
       list.replaceChildren(...expected.map((one) => predictionLine(one, next)));
-      truth.textContent = next === undefined ? ''
-        : `✓ marks the ${ofImage ? 'true class' : 'token that came next'}: ${quoted(next)}`
+      target.textContent = next === undefined ? '' : `Target (✓): ${quoted(next)}`
         + (expected.some(([text]) => text === next) ? '.' : ', which is not among these.');
     };
     const move = roving(own.spans, show);
-    const root = element('div', {class: 'expected'}, heading, own.row, list, truth);
+    const root = element('div', {class: 'expected'}, heading, own.row, list, target);
     show(after.length - 1);
     return {root, follow(map, query) {
       const together = same(map.queries, after);

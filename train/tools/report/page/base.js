@@ -44,10 +44,10 @@ function figure(value) {
                                                   : String(Number(value.toPrecision(4)));
 }
 
-// Of the page's theme, as CSS has it now: colour('--ink').
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-// The i-th of the colours that tell things apart; there are ten, then they come again.
-const seriesColour = (i) => colour(`--series-${i % 10}`);
+// Of the page's theme, as CSS has it now: color('--ink').
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+// The i-th of the colors that tell things apart; there are ten, then they come again.
+const seriesColor = (i) => color(`--series-${i % 10}`);
 
 // Calls draw() now, when the page turns light or dark, and when the element's width changes.
 function drawn(host, draw) {
@@ -76,7 +76,7 @@ function contextOf(canvas) {
   return {context, width, height};
 }
 
-// A labelled <select> of texts, hidden where there is no choice; chosen(index) is called when
+// A labeled <select> of texts, hidden where there is no choice; chosen(index) is called when
 // another is taken.
 function chooser(label, texts, chosen, index = 0) {
   const select = element('select', {onchange: () => chosen(select.selectedIndex)},
@@ -85,7 +85,7 @@ function chooser(label, texts, chosen, index = 0) {
   return element('label', {class: 'control', hidden: texts.length < 2}, label, select);
 }
 
-// A labelled slider; moved(value) is called as it moves. Its element has .slider, the input.
+// A labeled slider; moved(value) is called as it moves. Its element has .slider, the input.
 function slider(label, {min, max, step, value}, moved) {
   const input = element('input', {type: 'range', min, max, step, value,
                                   oninput: () => moved(Number(input.value))});
@@ -94,7 +94,7 @@ function slider(label, {min, max, step, value}, moved) {
   return made;
 }
 
-// Grey pixels (0 black, 255 white) of a height and width as an ImageData's canvas, a pixel each.
+// Gray pixels (0 black, 255 white) of a height and width as an ImageData's canvas, a pixel each.
 function picture(pixels, height, width) {
   const canvas = element('canvas', {class: 'pixels', width, height});
   paint(canvas, pixels, height, width);

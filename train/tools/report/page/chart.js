@@ -15,10 +15,10 @@ function toggleButton(text, toggled, on = false) {
 
 // lineChart(host, {title, xLabel, yLabel, lines, height, logX, logY, smoothing, dateWindow, yRange,
 //                  verticals, windowChanged}) appends a chart to the host.
-// lines: [{name, detail, colour, points, dashed, marks, thin, smooth}, …] where
+// lines: [{name, detail, color, points, dashed, marks, thin, smooth}, …] where
 //   points   [[x, y], …] or, to draw a band, [[x, low, middle, high], …]; a y may be null or NaN
 //   detail   follows the name in the legend and is never shortened
-//   colour   an index as of seriesColour(), or null for a faint line
+//   color   an index as of seriesColor(), or null for a faint line
 //   smooth   whether the smoothing is for this line
 // yRange: [low, high], otherwise that of what is shown; verticals: x of dashed vertical lines;
 // windowChanged([low, high] or null for the whole): called when a person zooms or pans.
@@ -139,8 +139,8 @@ const lineChart = (() => {
     return `rgba(${red},${green},${blue},${opacity})`;
   }
 
-  const colourOf = ({colour: index}) => index === null ? colour('--faint') : seriesColour(index);
-  const cssColourOf = ({colour: index}) =>
+  const colorOf = ({color: index}) => index === null ? color('--faint') : seriesColor(index);
+  const cssColorOf = ({color: index}) =>
     index === null ? 'var(--faint)' : `var(--series-${index % 10})`;
 
   class LineChart {
@@ -244,7 +244,7 @@ const lineChart = (() => {
     legendEntry(line, i) {
       const kind = line.marks ? 'marks' : line.dashed ? 'dashed' : line.thin ? 'thin' : 'solid';
       const swatch = element('span', {class: `chart-swatch ${kind}`,
-                                      style: `color: ${cssColourOf(line)}`});
+                                      style: `color: ${cssColorOf(line)}`});
       const key = line.name + line.detail;
       const entry = toggleButton('', (on) => {
         if (on) this.hidden.delete(key);
@@ -359,7 +359,7 @@ const lineChart = (() => {
 
     appearance(shown) {
       const {x, y} = this.scales;
-      const line = colour('--line');
+      const line = color('--line');
       // No more than 16 labels, and none that touch.
       const digits = Math.max(4, ...this.window.map((end) => tickText(Math.round(end)).length));
       const series = {};
@@ -376,7 +376,7 @@ const lineChart = (() => {
     }
 
     strokeOf({line, raw}) {
-      const ink = colourOf(line);
+      const ink = colorOf(line);
       const light = raw ? 0.3 : line.thin && !this.options.smoothing ? 0.7 : 1;
       return {
         color: faded(ink, light),
@@ -410,7 +410,7 @@ const lineChart = (() => {
     drawVerticals({dygraph: graph, drawingContext: context}) {
       const area = graph.getArea();
       context.save();
-      context.strokeStyle = colour('--ink');
+      context.strokeStyle = color('--ink');
       context.lineWidth = 1.5;
       context.setLineDash([5, 4]);
       for (const x of this.options.verticals) {
@@ -460,9 +460,9 @@ const lineChart = (() => {
       if (!this.graph) return;
       const {x} = this.scales;
       const [low, high] = this.window.map(x.to);
-      const centre = (low + high) / 2, half = (high - low) / 2 * factor;
+      const center = (low + high) / 2, half = (high - low) / 2 * factor;
       if (factor > 1) this.view.y = null;
-      this.place(centre - half, centre + half);
+      this.place(center - half, center + half);
     }
 
     pan(share) {

@@ -2,32 +2,32 @@
 
 // The curves of the runs' metrics: a chart for each, which zoom and pan together along the steps.
 {
-  const splitColour = new Map([['val', 0], ['train', 1], ['test', 2]]);
+  const splitColor = new Map([['val', 0], ['train', 1], ['test', 2]]);
 
   const unique = (texts) => [...new Set(texts)];
   const linesOf = (charts) => charts.flatMap((chart) => chart.lines);
 
-  // Colours tell runs apart, or the splits where there is one run.
+  // Colors tell runs apart, or the splits where there is one run.
   function lineOf(runs, splits, {run, split, band, seeds, points}) {
     const several = runs.length > 1;
     const seedsText = band ? `, mean of ${seeds} seeds, band from lowest to highest` : '';
     return {
       name: several ? run : split,
       detail: (several ? ` · ${split}` : '') + seedsText,
-      colour: several ? runs.indexOf(run) : splitColour.get(split) ?? 3 + splits.indexOf(split),
+      color: several ? runs.indexOf(run) : splitColor.get(split) ?? 3 + splits.indexOf(split),
       points, thin: split === 'train', smooth: split === 'train', marks: split === 'test',
     };
   }
 
   function caption(runs) {
     const what = runs.length > 1
-      ? 'Each colour is a run: a thick line is its validation, a thin one its training, a dot ' +
+      ? 'Each color is a run: a thick line is its validation, a thin one its training, a dot ' +
         'its test.'
       : 'A thin line is training, a thick one validation, a dot the test.';
     return element('p', {class: 'faint'},
       `${what} Drag over a chart (or pinch it) to zoom, double-click to see the whole again; all ` +
       'charts follow. Smoothing draws the training curves as a running mean of what came before, with ' +
-      'the figures faintly behind (but not where there are several seeds), and leaves validation ' +
+      'the values faintly behind (but not where there are several seeds), and leaves validation ' +
       'and test as they are.');
   }
 

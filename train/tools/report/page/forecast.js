@@ -1,6 +1,6 @@
 'use strict';
 
-// Forecasts over the test split: a slider moves the window in which one is compared with the truth.
+// Forecasts over the test split: a slider moves the window in which one is compared with the target.
 {
   function timeText(seconds, stepSeconds) {
     const date = new Date(seconds * 1000);
@@ -10,7 +10,7 @@
 
   // What the page knows of one series: its values, and its forecasts by window and step.
   class Series {
-    constructor({values, origins, forecasts, horizon}, index) {
+    constructor({values, origins, forecasts, horizon, season}, index) {
       const [rows, count] = values.shape;
       this.rows = rows;
       this.horizon = horizon;
@@ -19,6 +19,8 @@
       this.forecast = (window, step) =>
         forecasts.values[(window * horizon + step) * count + index];
       this.repeated = (window) => this.value(this.origins[window] - 1);
+      this.seasonal = season > 0
+        && ((window, step) => this.value(this.origins[window] - season + step % season));
     }
 
     // The least and most of all that could be shown, so that no window changes the axis.
@@ -53,15 +55,16 @@
       return [absolute / count, squared / count];
     }
 
-    // The errors of the model and of repeating the last value.
-    bothErrors(first, last) {
-      return [this.errors(this.forecast, first, last), this.errors(this.repeated, first, last)];
+    // The errors of the model and of the baselines.
+    allErrors(first, last) {
+      return [this.forecast, this.repeated, this.seasonal].filter(Boolean)
+        .map((guess) => this.errors(guess, first, last));
     }
   }
 
   const errorText = (value) => Number.isFinite(value) ? figure(value) : '–';
 
-  function errorTable(windows, here, overall) {
+  function errorTable({length: windows}, season, here, overall) {
     const number = (value) => element('td', {class: 'number'}, errorText(value));
     const row = (name, i) => element('tr', {}, element('th', {scope: 'row'}, name),
                                      ...here[i].map(number), ...overall[i].map(number));
@@ -73,7 +76,8 @@
                 element('th', {colspan: 2, class: 'number'}, `all ${windows} windows`)),
         element('tr', {}, element('td'),
                 ...heads.map((head) => element('th', {class: 'number'}, head)))),
-      element('tbody', {}, row('Forecast', 0), row('Repeating the last value', 1)));
+      element('tbody', {}, row('Forecast', 0), row('Last value (naive)', 1),
+              ...(season ? [row(`Last ${season} steps (seasonal naive)`, 2)] : [])));
   }
 
   class Forecasts {
@@ -109,14 +113,13 @@
       const panel = element('div', {class: 'panel'});
       this.host.append(
         element('p', {class: 'faint'},
-          'The dashed line is where the model must speak: it has seen only what is left of it, ' +
-          `the ${context} steps before, and forecasts the next ${horizon}. Move the window to ` +
-          'see other times of the test split.'),
+          `The forecast begins at the dashed line: the model reads the ${context} steps before it ` +
+          `and forecasts the next ${horizon}. Move the window to see other times of the test split.`),
         element('div', {class: 'controls'}, ...(names.length > 1 ? [series] : []), this.mover,
                 this.previous, this.next, wholeContext),
         this.when, panel, this.errors);
       this.open(0);
-      this.chart = lineChart(panel, {title: 'Forecast and truth', height: 320, verticals: [0],
+      this.chart = lineChart(panel, {title: 'Forecast and target', height: 320, verticals: [0],
                                      xLabel: 'steps from the first one forecast', yLabel: 'value',
                                      lines: this.lines(), yRange: this.range});
       this.describe();
@@ -125,7 +128,7 @@
     open(index) {
       this.series = new Series(this.data, index);
       this.range = this.series.range();
-      this.overall = this.series.bothErrors(0, this.windows);
+      this.overall = this.series.allErrors(0, this.windows);
     }
 
     take(index) {
@@ -153,9 +156,9 @@
       const history = Math.min(this.history, this.data.context, origin);
       const future = Math.min(series.horizon, series.rows - origin);
       return [
-        {name: 'before', colour: 7, points: points(-history, 0, value)},
-        {name: 'truth', colour: 0, points: points(0, future, value)},
-        {name: 'forecast', colour: 1,
+        {name: 'context', color: 7, points: points(-history, 0, value)},
+        {name: 'target', color: 0, points: points(0, future, value)},
+        {name: 'forecast', color: 1,
          points: points(0, series.horizon, (step) => series.forecast(window, step))},
       ];
     }
@@ -173,7 +176,8 @@
       this.next.disabled = window === this.windows - 1;
       this.host.dataset.origin = origin;
       this.errors.replaceChildren(
-        errorTable(this.windows, series.bothErrors(window, window + 1), this.overall));
+        errorTable(series.origins, this.data.season, series.allErrors(window, window + 1),
+                   this.overall));
     }
   }
 

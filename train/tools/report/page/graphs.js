@@ -32,23 +32,23 @@
   const isKnown = ({truth, predicted}, i) => truth?.[i] >= 0 && predicted?.[i] >= 0;
   const isWrong = (graph, i) => isKnown(graph, i) && graph.truth[i] !== graph.predicted[i];
 
-  // What nodes can be coloured by: for each way the groups, and the group of each node (-1: none).
-  function coloursOf(graph) {
+  // What nodes can be colored by: for each way the groups, and the group of each node (-1: none).
+  function colorsOf(graph) {
     const {class_names: names, truth, predicted, count} = graph;
     const classes = (of) => {
       const length = of.reduce((most, c) => Math.max(most, c + 1), names.length);
       return {of, groups: Array.from({length}, (_, c) => ({name: named(names, c),
-                                                           tint: () => seriesColour(c)}))};
+                                                           tint: () => seriesColor(c)}))};
     };
     const ways = {};
     if (predicted) ways.prediction = classes(predicted);
-    if (truth) ways.truth = classes(truth);
+    if (truth) ways.target = classes(truth);
     if (predicted && truth) {
       ways['right or wrong'] = {
         of: Int32Array.from({length: count},
                             (_, i) => isKnown(graph, i) ? Number(isWrong(graph, i)) : -1),
-        groups: [{name: 'right', tint: () => colour('--good')},
-                 {name: 'wrong', tint: () => colour('--bad')}]};
+        groups: [{name: 'right', tint: () => color('--good')},
+                 {name: 'wrong', tint: () => color('--bad')}]};
     }
     if (!predicted && !truth) {
       ways.nothing = {of: new Int32Array(count).fill(-1), groups: []};
@@ -179,7 +179,7 @@
     context.textBaseline = 'middle';
     context.lineJoin = 'round';
     context.lineWidth = 3;
-    context.strokeStyle = colour('--panel');
+    context.strokeStyle = color('--panel');
     for (const i of nodes) {
       const text = shortened(graph.names[i]), {width} = context.measureText(text);
       const right = places.x[i] + away;
@@ -187,9 +187,9 @@
       const box = {x, y: places.y[i], width};
       if (taken.some((other) => meet(box, other))) continue;
       taken.push(box);
-      context.fillStyle = colour('--panel');
+      context.fillStyle = color('--panel');
       if (ground) context.fillRect(x - 2, box.y - 8, width + 4, 16);
-      context.fillStyle = colour('--ink');
+      context.fillStyle = color('--ink');
       context.strokeText(text, x, box.y);
       context.fillText(text, x, box.y);
     }
@@ -223,7 +223,7 @@
             || Math.max(y[from], y[to]) < 0 || Math.min(y[from], y[to]) > view.height);
     };
     const drawEdges = (context) => {
-      context.strokeStyle = colour('--faint');
+      context.strokeStyle = color('--faint');
       for (const {chosen, alpha, width} of levels) {
         const bothOrNot = gathered(chosen.filter(mayBeSeen), (e) =>
           faded(graph.edges[2 * e]) || faded(graph.edges[2 * e + 1]));
@@ -235,16 +235,16 @@
       }
       context.globalAlpha = 1;
     };
-    // A ring of the true class's colour around what is wrong.
+    // A ring of the true class's color around what is wrong.
     const drawRings = (context, nodes, radius) => {
       const wrong = nodes.filter((i) => isWrong(graph, i));
       for (const [truth, some] of gathered(wrong, (i) => graph.truth[i])) {
         traceNodes(context, graph, some, places, radius + 2.5);
         context.lineWidth = 5;
-        context.strokeStyle = colour('--panel');
+        context.strokeStyle = color('--panel');
         context.stroke();
         context.lineWidth = 2.5;
-        context.strokeStyle = seriesColour(truth);
+        context.strokeStyle = seriesColor(truth);
         context.stroke();
       }
     };
@@ -253,8 +253,8 @@
       for (const [group, some] of gathered(nodes, (i) => way.of[i])) {
         traceNodes(context, graph, some, places, radius);
         context.lineWidth = 1.5;
-        context.strokeStyle = colour('--panel');
-        context.fillStyle = way.groups[group] ? way.groups[group].tint() : colour('--faint');
+        context.strokeStyle = color('--panel');
+        context.fillStyle = way.groups[group] ? way.groups[group].tint() : color('--faint');
         context.stroke();
         context.fill();
       }
@@ -265,14 +265,14 @@
       const edges = graph.touching[node];
       const near = [...new Set(edges.flatMap((e) => [...graph.edges.subarray(2 * e, 2 * e + 2)]))];
       const others = near.filter((i) => i !== node);
-      context.strokeStyle = colour('--ink');
+      context.strokeStyle = color('--ink');
       context.lineWidth = 1.6;
       context.globalAlpha = 0.8;
       strokeEdges(context, graph.edges, edges, places);
       context.globalAlpha = 1;
       drawNodes(context, [...others, node], radius);
       traceNodes(context, graph, [node], places, radius + 5);
-      context.strokeStyle = colour('--ink');
+      context.strokeStyle = color('--ink');
       context.lineWidth = 2;
       context.stroke();
       const named = [node, ...(others.length <= MOST_NEAR ? others : [])];
@@ -322,13 +322,13 @@
       }
       return nearest;
     };
-    const ways = coloursOf(graph);
+    const ways = colorsOf(graph);
     [way] = Object.values(ways);
     return {
       canvas, view, ways, draw, drawSoon, nodeAt,
       root: element('div', {class: 'canvases'}, below, canvas),
       point(i) { node = i; drawOver(); },
-      colourBy(name) { way = ways[name]; solo = -1; draw(); },
+      colorBy(name) { way = ways[name]; solo = -1; draw(); },
       only(group) { solo = group; draw(); },
       isSeen,
     };
@@ -411,7 +411,7 @@
     const {class_names: names, truth, predicted, split, touching} = graph;
     const facts = [];
     if (predicted) facts.push(['prediction', named(names, predicted[i])]);
-    if (truth) facts.push(['truth', named(names, truth[i])]);
+    if (truth) facts.push(['target', named(names, truth[i])]);
     if (split?.[i]) facts.push(['used for', SPLITS[split[i]] ?? split[i]]);
     facts.push(['edges', String(touching[i].length)]);
     return facts;
@@ -494,7 +494,7 @@
     const told = [];
     if (graph.split?.includes('train')) told.push('■ was trained on, ● was not');
     if (way === 'prediction' && graph.truth) {
-      told.push('a ring around a node: the prediction is wrong, its colour is the truth');
+      told.push('a ring around a node: the prediction is wrong, its color is the target');
     }
     if (graph.weights) told.push('a stronger edge has more weight');
     return told.length ? `${told.join('; ')}.` : '';
@@ -504,7 +504,7 @@
     if (predicted === undefined) return '';
     const told = element('p', {class: 'verdict'}, 'Predicted: ', element('b', {}, predicted));
     if (truth !== undefined) {
-      told.append(', truth: ', element('b', {}, truth), verdictOf(truth !== predicted));
+      told.append(', target: ', element('b', {}, truth), verdictOf(truth !== predicted));
     }
     return told;
   }
@@ -534,8 +534,8 @@
       }
       tell();
     };
-    const colourBy = (name) => {
-      drawing.colourBy(name);
+    const colorBy = (name) => {
+      drawing.colorBy(name);
       shownLegend = legend(drawing.ways[name], drawing.only);
       groups.replaceChildren(shownLegend.root);
       key.textContent = keyOf(graph, name);
@@ -544,7 +544,7 @@
     const button = (text, label, act) => element('button', {
       type: 'button', 'aria-label': label, onclick: () => { act(); drawing.draw(); }}, text);
     const controls = element('div', {class: 'controls'},
-      ...(names.length > 1 ? [chooser('Colour by', names, (i) => colourBy(names[i]))] : []),
+      ...(names.length > 1 ? [chooser('Color by', names, (i) => colorBy(names[i]))] : []),
       element('span', {class: 'zoom'}, button('+', 'enlarge', keys['+']),
               button('−', 'make smaller', keys['-']),
               button('Whole', 'show the whole graph', keys['0'])),
@@ -554,7 +554,7 @@
     place.replaceChildren(wholeVerdict(graph), controls,
                           element('div', {class: 'stage'}, drawing.root, side), key,
                           element('p', {class: 'faint'}, DRAGGING));
-    colourBy(names[0]);
+    colorBy(names[0]);
     tell();
     return () => {
       shownLegend.draw();

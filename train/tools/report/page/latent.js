@@ -62,23 +62,23 @@
 
   // ---- Where a code stands on the screen.
 
-  // The codes as points (N, 3) around a centre. One coordinate becomes a strip, where each class
+  // The codes as points (N, 3) around a center. One coordinate becomes a strip, where each class
   // has a lane of its own, so that points do not cover one another.
   function cloudOf(system, {latent, classes, classCount, codes}) {
     const dimensions = system.own ? latent : 2, N = classes.length;
-    const centre = [0, 1, 2].map((k) => (k < dimensions
+    const center = [0, 1, 2].map((k) => (k < dimensions
       ? (system.ranges[k].min + system.ranges[k].max) / 2 : 0));
     const points = new Float32Array(3 * N), golden = 0.618034;
     for (let n = 0; n < N; ++n) {
       for (let k = 0; k < dimensions; ++k)
-        points[3 * n + k] = system.coordinate(codes, k, n * latent) - centre[k];
+        points[3 * n + k] = system.coordinate(codes, k, n * latent) - center[k];
       if (dimensions === 1)
         points[3 * n + 1] = 1 - 2 * (classes[n] + 0.1 + 0.8 * ((n * golden) % 1)) / classCount;
     }
     const half = (k) => (system.ranges[k].max - system.ranges[k].min) / 2;
-    if (dimensions === 1) return {dimensions, centre, points, extent: [half(0), 1]};
-    if (dimensions === 2) return {dimensions, centre, points, extent: [half(0), half(1)]};
-    return {dimensions, centre, points, extent: Array(2).fill(radiusOf(points))};
+    if (dimensions === 1) return {dimensions, center, points, extent: [half(0), 1]};
+    if (dimensions === 2) return {dimensions, center, points, extent: [half(0), half(1)]};
+    return {dimensions, center, points, extent: Array(2).fill(radiusOf(points))};
   }
 
   // Of a sphere around nearly all points, (N, 3): a few far ones may fall off the picture's edge.
@@ -169,12 +169,12 @@
   }
 
   // A nearer point is larger and less faint; in a flat cloud all are alike.
-  function drawPoints(context, view, places, classes, hidden, colours) {
+  function drawPoints(context, view, places, classes, hidden, colors) {
     for (const n of places.order) {
       if (hidden.has(classes[n])) continue;
       const near = view.turns ? places.bin[n] / (bins - 1) : 0.6;
       context.globalAlpha = 0.35 + 0.6 * near;
-      context.fillStyle = colours[classes[n]];
+      context.fillStyle = colors[classes[n]];
       circle(context, places.x[n], places.y[n], 1.7 + 1.7 * near);
       context.fill();
     }
@@ -186,7 +186,7 @@
   // The three axes through the middle of a turned cloud.
   function drawAxes(context, view) {
     const half = 0.9 * view.extent[0];
-    context.strokeStyle = colour('--faint');
+    context.strokeStyle = color('--faint');
     for (const axis of [[half, 0, 0], [0, half, 0], [0, 0, half]]) {
       const [from, to] = [view.project(axis.map((side) => -side)), view.project(axis)];
       context.beginPath();
@@ -197,8 +197,8 @@
   }
 
   function nameAxes(context, view, names) {
-    context.fillStyle = colour('--ink');
-    context.strokeStyle = colour('--panel');
+    context.fillStyle = color('--ink');
+    context.strokeStyle = color('--panel');
     context.lineWidth = 4;
     context.textAlign = 'center';
     context.textBaseline = 'middle';
@@ -219,26 +219,26 @@
   }
 
   // The scales beneath and beside a flat cloud.
-  function drawScales(context, view, system, centre, {width, height}) {
+  function drawScales(context, view, system, center, {width, height}) {
     const {left, right, top, bottom} = view.margin;
     const base = height - bottom;
-    context.strokeStyle = colour('--line');
-    context.fillStyle = colour('--faint');
+    context.strokeStyle = color('--line');
+    context.fillStyle = color('--faint');
     context.strokeRect(left, top, width - left - right, base - top);
     const along = (k, pixels) => {
       const half = pixels / 2 / view.scale[k];
-      return ticksBetween(centre[k] - half, centre[k] + half, pixels / 45);
+      return ticksBetween(center[k] - half, center[k] + half, pixels / 45);
     };
     context.textAlign = 'center';
     context.textBaseline = 'top';
     for (const value of along(0, width - left - right))
-      context.fillText(figure(value), view.project([value - centre[0], 0, 0])[0], base + 5);
+      context.fillText(figure(value), view.project([value - center[0], 0, 0])[0], base + 5);
     context.fillText(system.names[0], (left + width - right) / 2, base + 22);
     if (view.strip) return;
     context.textAlign = 'right';
     context.textBaseline = 'middle';
     for (const value of along(1, base - top))
-      context.fillText(figure(value), left - 6, view.project([0, value - centre[1], 0])[1]);
+      context.fillText(figure(value), left - 6, view.project([0, value - center[1], 0])[1]);
     context.save();
     context.translate(10, (top + base) / 2);
     context.rotate(-Math.PI / 2);
@@ -338,7 +338,7 @@
       if (this.M > 0) host.append(...this.gallery());
       if (this.M > 0 && this.decode) host.append(...this.between());
       this.listen();
-      this.centre();
+      this.center();
       if (this.decode) this.measure();
       if (this.M > 0 && this.decode) this.chooseAtFirst();
       drawn(host, () => this.redraw({points: true, picture: true}));
@@ -358,8 +358,8 @@
         ? ' Drag the ringed marker z, or click a point: the decoder draws what stands there.'
         : ' The ring marks the image you choose.';
       return element('p', {},
-        `The model squeezes every image into a code of ${latent} `
-        + `number${latent === 1 ? '' : 's'}. Here are the codes of ${this.N} images it was not `
+        `The encoder maps each image to a latent code of ${latent} `
+        + `number${latent === 1 ? '' : 's'}. These are the codes of ${this.N} images that it was not `
         + `trained on, colored by class. ${latent > 3 ? plane : where[dimensions]}${move}`);
     }
 
@@ -389,7 +389,7 @@
       cloud.classList.toggle('flat', flat);
       cloud.classList.toggle('strip', this.view.strip);
       const tools = element('div', {class: 'tools'},
-        element('button', {type: 'button', onclick: () => this.centre()}, 'Centre'),
+        element('button', {type: 'button', onclick: () => this.center()}, 'Center'),
         element('button', {type: 'button', onclick: () => this.random()}, 'Random image'));
       if (!this.decode) {
         const why = element('p', {class: 'faint'}, sentence(this.data.why_no_decoder
@@ -443,7 +443,7 @@
         ? 'Choose a pair to move z to its code; the first you choose becomes end A, the second end '
           + 'B of the row of pictures beneath, and so on in turn.'
         : 'Choose a pair to see where its code lies.';
-      const made = [element('h4', {}, 'Images and reconstructions'),
+      const made = [element('h4', {}, 'Reconstruction'),
                     element('p', {class: 'faint'}, told + use), grid];
       if (this.M > pairsAtFirst) made.push(this.moreButton(grid));
       return made;
@@ -477,7 +477,7 @@
                          (t) => this.along(t));
       this.line.classList.add('line');
       this.endsText = element('p', {class: 'faint'});
-      return [element('h4', {}, 'From one image to another'), this.endsText, row, this.line];
+      return [element('h4', {}, 'Interpolation'), this.endsText, row, this.line];
     }
 
     chooseAtFirst() {
@@ -500,7 +500,7 @@
       this.redraw({picture: true});
     }
 
-    centre() { this.moveTo(arrayOf(this.data.basis.mean).values); }
+    center() { this.moveTo(arrayOf(this.data.basis.mean).values); }
 
     // The images in an order that looks random and meets each once, where N allows it.
     random() {
@@ -584,10 +584,10 @@
       view.resize(width, height);
       context.font = fontOf(this.host);
       if (view.turns) drawAxes(context, view);
-      else drawScales(context, view, system, cloud.centre, {width, height});
+      else drawScales(context, view, system, cloud.center, {width, height});
       this.places.update(view, cloud.points);
       drawPoints(context, view, this.places, this.classes, this.hidden,
-                 this.classNames.map((_, c) => seriesColour(c)));
+                 this.classNames.map((_, c) => seriesColor(c)));
       if (view.turns) nameAxes(context, view, system.names);
     }
 
@@ -597,7 +597,7 @@
       context.font = `bold ${fontOf(this.host)}`;
       if (this.decode && this.ends[0] >= 0) this.drawLine(context);
       if (this.hovered >= 0) {
-        context.strokeStyle = colour('--ink');
+        context.strokeStyle = color('--ink');
         context.lineWidth = 2;
         circle(context, this.places.x[this.hovered], this.places.y[this.hovered], 6);
         context.stroke();
@@ -607,7 +607,7 @@
 
     drawLine(context) {
       const [from, to] = this.ends.map((n) => this.placeOf(this.codeOf(n)).slice(0, 2));
-      context.strokeStyle = colour('--ink');
+      context.strokeStyle = color('--ink');
       context.lineWidth = 1.5;
       context.setLineDash([5, 4]);
       context.beginPath();
@@ -618,10 +618,10 @@
       context.textAlign = 'center';
       context.textBaseline = 'middle';
       [['A', from], ['B', to]].forEach(([name, [x, y]]) => {
-        context.fillStyle = colour('--ink');
+        context.fillStyle = color('--ink');
         circle(context, x, y, 8);
         context.fill();
-        context.fillStyle = colour('--paper');
+        context.fillStyle = color('--paper');
         context.fillText(name, x, y + 0.5);
       });
     }
@@ -629,20 +629,20 @@
     drawMarker(context, width, height) {
       const [x, y, depth] = this.markerPlace(), radius = 8 * this.view.near(depth);
       if (this.view.strip) {
-        context.fillStyle = colour('--ink');
+        context.fillStyle = color('--ink');
         context.fillRect(x - 0.5, this.view.margin.top, 1, height - this.view.margin.bottom
                                                            - this.view.margin.top);
       }
       if (this.decode) this.drawFollower(context, x, y, width, height);
       context.lineWidth = 5;
-      context.strokeStyle = colour('--paper');
+      context.strokeStyle = color('--paper');
       circle(context, x, y, radius);
       context.stroke();
       context.lineWidth = 2.5;
-      context.strokeStyle = colour('--ink');
+      context.strokeStyle = color('--ink');
       circle(context, x, y, radius);
       context.stroke();
-      context.fillStyle = colour('--ink');
+      context.fillStyle = color('--ink');
       circle(context, x, y, 2);
       context.fill();
     }
@@ -653,7 +653,7 @@
       const [w, h] = [W * scale, H * scale], gap = this.touched ? 34 : 16;
       const left = x + gap + w + 2 < width ? x + gap : x - gap - w;
       const top = clamp(y - gap - h, 2, height - h - 2);
-      context.fillStyle = colour('--ink');
+      context.fillStyle = color('--ink');
       context.fillRect(left - 1.5, top - 1.5, w + 3, h + 3);
       context.imageSmoothingEnabled = false;
       context.drawImage(this.image, left, top, w, h);
@@ -664,7 +664,7 @@
     // Where a code is marked; a strip marks all in the middle of its lanes.
     placeOf(code) {
       return this.view.project([0, 1, 2].map((k) => (k < this.cloud.dimensions
-        ? this.system.coordinate(code, k) - this.cloud.centre[k] : 0)));
+        ? this.system.coordinate(code, k) - this.cloud.center[k] : 0)));
     }
 
     markerPlace() { return this.placeOf(this.z); }
@@ -674,7 +674,7 @@
       const point = this.view.under(x, y, depth);
       for (let k = 0; k < this.cloud.dimensions; ++k) {
         const {min, max} = this.system.ranges[k];
-        this.system.shift(this.z, k, clamp(point[k] + this.cloud.centre[k], min, max));
+        this.system.shift(this.z, k, clamp(point[k] + this.cloud.center[k], min, max));
       }
       this.moved();
     }

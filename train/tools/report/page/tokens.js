@@ -1,5 +1,5 @@
 // Tokens of a text as a row of boxes, which parts of the page share: reached by one tab stop and
-// the arrow keys, and coloured by weights.
+// the arrow keys, and colored by weights.
 const tokens = (() => {
   const WHITESPACE = {'\n': '↵', '\r': '␍', '\t': '⇥'};
   const TURNING = /[\u202a-\u202e\u2066-\u2069]/g;  // these turn the direction of what follows
@@ -64,7 +64,7 @@ const tokens = (() => {
       .slice(0, count).filter((i) => weights[i] > 0);
   }
 
-  // Colours each span by its weight; the largest have numbers too.
+  // Colors each span by its weight; the largest have numbers too.
   function weigh(spans, texts, weights) {
     const greatest = Math.max(...weights) || 1;
     const numbered = new Set(largest(weights, 8));

@@ -1,5 +1,5 @@
-// Sentences that a model translated, the best and the worst: which words of the source it looked
-// at (cross attention) as it wrote each word.
+// Sentences that a model translated, the best and the worst, and the cross-attention of each
+// predicted token to the source.
 {
   const LEAST_LINE = 0.1;
   const {visible, tokenRow, roving, weigh} = tokens;
@@ -41,7 +41,7 @@
   }
 
   // Both sentences with lines between their tokens; where they do not fit on a line each, the
-  // tokens wrap and their colours alone tell.
+  // tokens wrap and their colors alone tell.
   function alignment(pair) {
     const source = tokenRow('source tokens', pair.source, 'listbox');
     const written = tokenRow('predicted tokens', pair.prediction, 'listbox');
@@ -53,11 +53,11 @@
                          written.row, element('b', {}, 'Predicted tokens'));
     let layer, pointed = -1;
 
-    const centre = (span) => span.offsetLeft + span.offsetWidth / 2;
+    const center = (span) => span.offsetLeft + span.offsetWidth / 2;
     const line = (s, t, weight) => {
       const touched = pointed === s || pointed === layer.sources + t;
       return element('svg:line', {
-        x1: centre(source.spans[s]), y1: 0, x2: centre(written.spans[t]), y2: lines.clientHeight,
+        x1: center(source.spans[s]), y1: 0, x2: center(written.spans[t]), y2: lines.clientHeight,
         class: touched ? 'touched' : '',
         'stroke-opacity': (pointed < 0 || touched ? weight : 0.2 * weight).toFixed(3)});
     };
