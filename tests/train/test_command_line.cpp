@@ -351,7 +351,7 @@ TEST_CASE("attention: a run's maps as PNG and SVG, all of them or those asked fo
   CHECK(read_bytes(fixture.folder.path("toy/attention.png")).starts_with("\x89PNG\r\n\x1a\n"));
   const std::string all = read_bytes(fixture.folder.path("toy/attention.svg"));
   check_says(all, {"blocks.0.attention, head 0", "blocks.1.attention, head 1", "Query", "Key",
-                   ", max 1", "¼", "each map&apos;s max"});
+                   ", max 1", "¼", "each map's max"});
 
   finished = fixture.run({"attention", "toy", "--layer", "1", "--head", "0", "--out", "one"});
   CHECK(finished.out == "one.png\none.svg\n");
