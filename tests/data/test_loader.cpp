@@ -3,15 +3,17 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 
 #include "autograd/parallel.hpp"
 #include "data/graphs/node_graph.hpp"
 #include "data/graphs/synthetic_graphs.hpp"
 #include "data/loader.hpp"
+#include "data/sampler.hpp"
 #include "tests/support/process.hpp"
 
-// Batches made ahead of the steps that read them.
+// Batches made ahead of the steps that read them, and the order of their examples.
 namespace tapestry {
 namespace {
 
@@ -112,6 +114,45 @@ TEST_CASE("Loader: ends at any time, and beside loops on all threads") {
       CHECK(made.part<GraphPart>().adjacency.list() == direct.part<GraphPart>().adjacency.list());
     }
   }
+}
+
+// --- sampler ---
+
+TEST_CASE("Sampler: shuffled reads every example once an epoch, in a new order each time") {
+  Sampler sampler(10, Order::shuffled, 1);
+  std::vector<std::int64_t> first = sampler.next(7), rest = sampler.next(13);
+  first.insert(first.end(), rest.begin(), rest.begin() + 3);
+  std::vector<std::int64_t> second(rest.begin() + 3, rest.end());
+  CHECK(first != second);
+  std::ranges::sort(first);
+  std::ranges::sort(second);
+  const std::vector<std::int64_t> everything{0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  CHECK(first == everything);
+  CHECK(second == everything);
+  CHECK(sampler.position() == 20);
+}
+
+TEST_CASE("Sampler: a resumed sampler reads what an uninterrupted one does") {
+  for (const Order order : {Order::shuffled, Order::with_replacement, Order::sequential}) {
+    Sampler whole(13, order, 5), resumed(13, order, 5);
+    const std::vector<std::int64_t> all = whole.next(100);
+    for (const std::int64_t position : {64, 0, 13, 12, 99}) {
+      resumed.seek(position);
+      CHECK(resumed.position() == position);
+      const std::vector<std::int64_t> tail(all.begin() + position, all.end());
+      CHECK(resumed.next(100 - position) == tail);
+    }
+  }
+}
+
+TEST_CASE("Sampler: orders, seeds and uniformity") {
+  CHECK(Sampler(3, Order::sequential, 0).next(5) == std::vector<std::int64_t>{0, 1, 2, 0, 1});
+  CHECK(Sampler(99, Order::shuffled, 1).next(99) != Sampler(99, Order::shuffled, 2).next(99));
+  std::vector<int> counts(10);
+  for (const std::int64_t example : Sampler(10, Order::with_replacement, 3).next(10'000))
+    ++counts[example];
+  for (const int count : counts) CHECK(std::abs(count - 1000) < 150);  // 5 standard deviations
+  CHECK_THROWS_AS(Sampler(0, Order::shuffled, 0), std::invalid_argument);
 }
 
 TEST_SUITE_END();

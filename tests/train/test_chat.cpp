@@ -128,7 +128,7 @@ TEST_CASE("chat: a full context forgets the oldest exchange, and says so") {
   for (int i = 0; i < 6; ++i) messages += "1 2 3 4 1 2 3\n";
   const Finished finished = fixture.chat("run", messages, greedy);
   CHECK(finished.status == 0);
-  check_says(finished.err, {"tapestry: the context is full: the oldest exchange is forgotten\n"});
+  check_says(finished.err, {"tapestry: the context is full: the oldest exchange is removed\n"});
   const Finished too_long = fixture.chat("run", "1\n" + std::string(200, 'z') + "\n", greedy);
   CHECK(too_long.status == 2);
   check_says(too_long.err, {"standard input: line 2: the message has ",
@@ -197,9 +197,10 @@ TEST_CASE("chat: what is longer than the context is cut or left out, and said on
       tapestry_run(with_sets({"train", fixture.folder.path("talk.toml"), "--out",
                               fixture.folder.path("run"), "train.steps=1"}));
   CHECK(finished.status == 0);
-  check_says(finished.out,
-             {"of 62 conversations 2 are longer than model.context = 96 and are cut there, and 1 "
-              "have nothing left to learn and are left out\n"});
+  check_says(
+      finished.out,
+      {"of 62 conversations, 2 are longer than model.context = 96 and are truncated; 1 without a "
+       "remaining answer are left out\n"});
 }
 
 TEST_CASE("chat: what cannot be trained on is refused in a line, and leaves nothing") {

@@ -251,13 +251,13 @@ TEST_CASE("gguf: damaged places of tensors are refused by name") {
        "of these");
   says(one_tensor({33}, 8), "byte 24: tensor x: Q8_0 with rows of 33, expected whole blocks of 32");
   says(one_tensor({4}, 0, 32),
-       "byte 24: tensor x: its numbers begin at byte 32, expected 0, where the tensor before it "
+       "byte 24: tensor x: its data begin at byte 32; expected 0, where the tensor before it "
        "ends");
   says(one_tensor({1000}), "byte 24: tensor x is larger than the file: the file is truncated");
   says(one_tensor({4}).aligned().u32(1),
        "68 bytes, but its tensors end at byte 80: the file is truncated");
   says(one_tensor({4}).aligned().u64(1).u64(2).aligned().u32(1),
-       "100 bytes, expected its tensors' 96");
+       "100 bytes; expected 96, the end of its tensors");
   says(GgufBytes{}
            .head(2, 0)
            .text("x")

@@ -188,7 +188,7 @@ Checkpoint load_checkpoint_metadata(const std::string& path) {
                format);
   expect_input(
       metadata(checkpoint, checksum_name) == metadata_checksum(checkpoint.reader->metadata()),
-      "{}: its metadata are damaged: they are not those that were written", checkpoint.path);
+      "{}: the metadata are damaged: their checksum differs; use another copy", checkpoint.path);
   checkpoint.config = metadata(checkpoint, "config");
   checkpoint.state = {.step = number<std::int64_t>(checkpoint, "step"),
                       .position = number<std::int64_t>(checkpoint, "position"),

@@ -100,17 +100,17 @@ CheckResult check_gradient(TrainingUnderTest& under_test) {
   const std::vector<Parameter*> parameters = under_test.parameters();
   const GradcheckResult result = gradcheck_together(objective, parameters);
   if (result.passed)
-    return {.said = fmt::format("{} arrays compared with differences in float64 along one "
-                                "direction: error {:.0e}",
+    return {.said = fmt::format("{} parameters agree with finite differences in float64 (relative "
+                                "error {:.0e})",
                                 parameters.size(), result.error)};
   return {.fault = Fault{
-              fmt::format("the gradient differs from differences in float64 by {:.0e} of its "
-                          "norm; the last array that is wrong is {}",
+              fmt::format("the gradient differs from finite differences in float64 by {:.0e} of "
+                          "its norm; the last wrong parameter is {}",
                           result.error, result.name),
-              "the pullback of an op is wrong: one that reads that array, or an op after it and "
-              "before the next array",
-              "`tapestry gradcheck CONFIG` checks each array; compare the ops there with their "
-              "formulas"}};
+              "the backward pass of an op is wrong: one that reads this parameter, or a later op "
+              "before the next parameter",
+              "check each parameter with `tapestry gradcheck CONFIG`, and the ops there against "
+              "their formulas"}};
 }
 
 // Plans the config as given, at its full size.
