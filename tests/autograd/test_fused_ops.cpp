@@ -379,6 +379,16 @@ std::vector<Fused> fused_ops() {
     return e / sum(e, {-1}, Keep::yes);
   };
   std::vector<Fused> rows = {
+      {"linear",
+       [](In x) { return linear(x[0], x[1], x[2]); },
+       [](In x) {
+         return matmul(x[0], permute(x[1], {1, 0})) + x[2];
+       },
+       {normal({7, 33, 20}), normal({35, 20}), normal({35})}},
+      {"linear without bias",
+       [](In x) { return linear(x[0], x[1]); },
+       [](In x) { return matmul(x[0], x[1], {.transpose_b = true}); },
+       {normal({33, 20}), normal({35, 20})}},
       {"layer_norm",
        [](In x) { return layer_norm(x[0], x[1], x[2]); },
        composed_layer_norm,
@@ -409,6 +419,10 @@ std::vector<Fused> fused_ops() {
       {"gaussian_kl",
        [](In x) { return gaussian_kl(x[0], x[1]); },
        [=](In x) { return 0.5 * (x[0] * x[0] + exp(2.0 * x[1]) - one(x)) - x[1]; },
+       {normal({40, 37}), normal({40, 37})}},
+      {"squared_error",
+       [](In x) { return squared_error(x[0], x[1]); },
+       [](In x) { return (x[0] - x[1]) * (x[0] - x[1]); },
        {normal({40, 37}), normal({40, 37})}},
       {"tanh",
        [](In x) { return tanh(x[0]); },

@@ -417,8 +417,8 @@ TEST_CASE("IDX: damaged files are refused or read, and never worse") {
       if (trial % 3 == 0) bytes.resize(random.below(std::ssize(bytes)));
       const std::string path = folder.write("damaged", bytes);
       count(message_of([&] {
-        for (const float pixel : read_idx_images(path).values<float>())
-          CHECK((pixel >= 0 && pixel <= 1));
+        const Array images = read_idx_images(path);
+        for (const float pixel : images.values<float>()) CHECK((pixel >= 0 && pixel <= 1));
       }));
       count(message_of([&] {
         for (const std::int32_t label : read_idx_labels(path, 10))

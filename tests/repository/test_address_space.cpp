@@ -20,8 +20,8 @@ Finished run_within(std::int64_t limit, const TemporaryFolder& folder, const std
 TEST_SUITE_BEGIN("address space");
 
 TEST_CASE("bug: address space: every command waited without end where OpenBLAS found too little" *
-          not_sanitized("the sanitizers reserve more than such a limit leaves") *
-          doctest::skip(*TAPESTRY_EMULATOR != '\0')) {  // which reserves more as well
+          doctest::skip(*TAPESTRY_EMULATOR != '\0') *  // which reserves more as well
+          not_sanitized("the sanitizers reserve more than such a limit leaves")) {
   const TemporaryFolder folder;
   for (const std::int64_t limit : {50'000, 100'000, 150'000, 200'000, 250'000, 300'000, 400'000}) {
     CAPTURE(limit);
@@ -40,8 +40,8 @@ TEST_CASE("bug: address space: every command waited without end where OpenBLAS f
 }
 
 TEST_CASE("address space: what needs OpenBLAS says how much, and draws where there is enough" *
-          not_sanitized("the sanitizers reserve more than such a limit leaves") *
-          doctest::skip(*TAPESTRY_EMULATOR != '\0')) {
+          doctest::skip(*TAPESTRY_EMULATOR != '\0') *
+          not_sanitized("the sanitizers reserve more than such a limit leaves")) {
   const TemporaryFolder folder;
   const Finished trained =
       tapestry_run(with_sets({"train", "clothes-vae", "--out", "vae", "model.latent=5",
