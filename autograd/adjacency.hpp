@@ -46,9 +46,8 @@ class Adjacency {
   std::vector<Edge> list() const;
 
   const SparseRows& incoming() const { return incoming_; }  // rows by target node; sources are N(v)
-  const SparseRows& outgoing() const {
-    return outgoing_;
-  }  // rows by source node, used for gradients
+  // Rows by source node, used for gradients.
+  const SparseRows& outgoing() const { return outgoing_; }
 
  private:
   std::int64_t sources_, nodes_;

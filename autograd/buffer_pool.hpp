@@ -42,8 +42,8 @@ void reset_peak_memory();
 struct MachineMemory {
   std::int64_t memory, swap;
 };
-MachineMemory machine_memory(
-    const std::filesystem::path& root = "/");  // `root`: of the file system
+// Returns the memory of this machine. `root` is the root of the file system.
+MachineMemory machine_memory(const std::filesystem::path& root = "/");
 
 // Returns the address space of dry runs that no array uses to the system.
 void forget_reserved_memory();

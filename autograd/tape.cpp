@@ -1,5 +1,6 @@
 #include "autograd/tape.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -38,6 +39,7 @@ struct EntryRange {
       }
     });
   }
+  double magnitude() const { return low > high ? 0 : std::max(-low, high); }
   bool has_minus_infinity() const { return low == -std::numeric_limits<double>::infinity(); }
   bool has_plus_infinity() const { return high == std::numeric_limits<double>::infinity(); }
 };
@@ -60,7 +62,9 @@ void require_finite(const char* op, const char* what, const std::string* scope, 
     return;
   std::string message = fmt::format("{} of {} in {} is not finite: {}", what, op,
                                     scope ? *scope : "the loss", describe(output));
-  for (const Array* input : inputs) message += "; from " + describe(*input);
+  const auto widest = std::ranges::max_element(
+      inputs, {}, [](const Array* input) { return EntryRange(*input).magnitude(); });
+  if (widest != inputs.end()) message += "; from " + describe(**widest);
   throw NonFiniteError(message);
 }
 

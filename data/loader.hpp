@@ -15,8 +15,8 @@ namespace tapestry {
 struct LoaderOptions {
   std::int64_t batch_size = 1;     // examples per step
   std::int64_t micro_batches = 1;  // batches that a step is divided into; divides batch_size
-  std::int64_t first_micro_batch = 0,
-               end_micro_batch = -1;  // the range that next() returns; -1: up to the last
+  // The range of micro-batches that next() returns; -1: up to the last.
+  std::int64_t first_micro_batch = 0, end_micro_batch = -1;
   // Batches have their shapes only (autograd/dry_run.hpp), and next() waits until those of the next
   // steps are prepared too, as they are while a step is computed.
   bool dry_run = false;

@@ -173,8 +173,8 @@ struct TaskSpec {
                           const std::map<std::string, std::string>& metadata) = nullptr;
   std::vector<KeyInfo> keys{};  // keys of this task, in addition to those that every task has
   std::function<std::unique_ptr<Task>(const TaskSetup&)> make{};
-  std::vector<MetricInfo>
-      metrics{};  // metrics of this task, in addition to those of every training
+  // Metrics of this task, in addition to those of every training.
+  std::vector<MetricInfo> metrics{};
   Inspector<Sample> samples{"this run's model has no samples to show"};
   Inspector<ChatSession> chat{"this run's model generates no text; chat needs a language model"};
   Inspector<TokenDecoder> token_decoder{"this run's inputs are not tokens of a text"};

@@ -141,8 +141,8 @@ inline std::int64_t tasks_a_piece(const AttentionShape& shape, std::int64_t quer
 
 // Returns the operations of one product of the queries with the keys that they see, such as q kᵀ.
 inline double flops_of_product(const AttentionShape& shape) {
-  const std::int64_t examples =
-      shape.document_starts.empty() ? 1 : shape.B;  // examples with different documents
+  // Examples with different documents.
+  const std::int64_t examples = shape.document_starts.empty() ? 1 : shape.B;
   std::int64_t pairs = sees_all(shape) ? shape.T * shape.S : 0;
   for (std::int64_t b = 0; b < examples && !sees_all(shape); ++b)
     for (std::int64_t t = 0; t < shape.T; ++t) {

@@ -28,8 +28,8 @@ void write_empty_sum(const Matmul& matmul, const MatmulOperands& operands) {
   }
 }
 
-constexpr int rows_together =
-    vector_registers == 32 ? 4 : 3;  // number of rows for 4 columns in registers
+// Number of rows for 4 columns in registers.
+constexpr int rows_together = vector_registers == 32 ? 4 : 3;
 
 // Computes the elements of C of all rows and a register of columns: a few columns of B at a time,
 // which stay in the first cache for all rows. Each pass prefetches some of the following columns,

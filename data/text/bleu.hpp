@@ -15,8 +15,8 @@ struct BleuOptions {
 
 struct BleuScore {
   double score = 0;  // 0 to 100
-  std::array<double, 4>
-      precisions{};  // precision of n-grams for n = 1 to 4, in percent; smoothed if zero
+  // Precision of n-grams for n = 1 to 4, in percent; smoothed if zero.
+  std::array<double, 4> precisions{};
   double brevity_penalty = 0;
   std::int64_t hypothesis_tokens = 0;
   std::int64_t reference_tokens = 0;

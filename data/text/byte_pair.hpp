@@ -107,8 +107,8 @@ class BytePairTokenizer final : public Tokenizer {
   struct Scratch;  // memory of merge(), which is reused
   void index_tokens();
   void index_merges();
-  std::int32_t text_token(
-      std::string_view bytes) const;  // finds a token that is not special; -1: none
+  // Finds a token that is not special; -1: none.
+  std::int32_t text_token(std::string_view bytes) const;
   void encode_between(std::string_view text, const EncodeOptions& options, Scratch& scratch) const;
   void encode_pieces(std::string_view text, Scratch& scratch) const;
   void encode_bytes(std::string_view piece, Scratch& scratch) const;

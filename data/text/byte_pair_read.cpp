@@ -352,8 +352,8 @@ class Reader final {
   Json root_;
   std::string path_;
   BytePairModel model_;
-  std::unordered_map<std::string, std::int32_t>
-      ids_;  // keyed by bytes; only tokens that a text can have
+  // Keyed by bytes; only tokens that a text can have.
+  std::unordered_map<std::string, std::int32_t> ids_;
 };
 
 }  // namespace

@@ -140,8 +140,8 @@ class Learner final {
   struct Use {
     std::int64_t count = 0;
     std::int64_t grown_in = -1;  // the merge that it was last found in
-    std::vector<Place>
-        places{};  // positions of the left token: all with the pair, and some that had it
+    // Positions of the left token: all with the pair, and some that had it.
+    std::vector<Place> places{};
   };
   struct Candidate {
     std::int64_t count;

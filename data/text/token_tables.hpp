@@ -15,8 +15,8 @@ namespace tapestry {
 // Finds the names of tokens in a text: the one that begins first, of several the longest.
 class NameFinder final {
  public:
-  void add(std::string_view name,
-           std::int32_t token);  // `name` is not empty; a known name gets the new token
+  // `name` is not empty; a known name gets the new token.
+  void add(std::string_view name, std::int32_t token);
 
   struct Match {
     std::size_t begin, end;

@@ -211,8 +211,8 @@ CodePoint checked_at(std::string_view text, std::size_t offset) {
 std::string composed(std::string_view text) {
   std::string result;
   result.reserve(text.size());
-  std::vector<char32_t> parts,
-      segment;  // parts of one character; characters since the last one that begins()
+  // Parts of one character; characters since the last one that begins().
+  std::vector<char32_t> parts, segment;
   const auto finish = [&] {
     if (segment.size() > 1) {
       put_in_order(segment);

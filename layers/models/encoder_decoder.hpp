@@ -10,8 +10,8 @@ struct EncoderDecoderOptions {
   std::int64_t source_context = 64, target_context = 64;  // number of learned positions
   std::int64_t encoder_layers = 3, decoder_layers = 3;
   TransformerBlockOptions block{.attention = {.positions = Positions::sinusoidal}};
-  bool shared_embeddings =
-      false;  // use one embedding table for both languages, which share a vocabulary
+  // Use one embedding table for both languages, which share a vocabulary.
+  bool shared_embeddings = false;
   bool tied_embeddings = true;  // the head uses the target's embedding
 };
 

@@ -13,8 +13,8 @@ enum class Likelihood { bernoulli, gaussian };
 
 struct VaeOptions {
   std::int64_t height = 28, width = 28;  // size of an image; F = height · width pixels
-  std::vector<std::int64_t>
-      channels{};  // channels of the convolutions before the encoder; empty: none
+  // Channels of the convolutions before the encoder; empty: none.
+  std::vector<std::int64_t> channels{};
   std::vector<std::int64_t> hidden{400};  // widths of the encoder; the decoder mirrors them
   std::int64_t latent = 20;               // Z
   // shared: one learned log σ for all images and dimensions; none: a plain autoencoder, z = μ.

@@ -207,9 +207,9 @@ TEST_CASE("report: several runs have the outcomes of compare") {
   REQUIRE(loss);
   REQUIRE(loss->outcome == FigureDifference::Outcome::differs);
   check_says(report_of(folders), {"Comparison of the last evaluations",
-                                  fmt::format("{:.3g} to {:.3g}", loss->value - *loss->margin,
-                                              loss->value + *loss->margin),
-                                  "differs (better)"});
+                                  interval_text({.value = loss->value, .margin = *loss->margin},
+                                                decimals_of(*loss->margin)),
+                                  "significantly lower (better)"});
   fixture.must_train("toy", "alone", {"train.steps=10"});
   check_says(report_of({folders[0], fixture.folder.path("alone")}),
              {outcome_name(FigureDifference::Outcome::one_run)});
@@ -230,6 +230,8 @@ TEST_CASE("report: a confusion matrix counts targets in rows, with the accuracy 
                                               {"b", "1", "1", "0", "0.500"},
                                               {"c", "0", "0", "0", ""}});
   check_says(section_of(panel).fallback, {"<td class=\"number\" style=\"--share: 0.500\">1</td>"});
+  CHECK(confusion_matrix(all, std::vector<std::string>(41, "many")).rows[1] ==
+        std::vector<std::string>{"many", "0.500"});
   ClassPredictions sorted = all;
   sort_errors_first(sorted);
   std::vector<std::int64_t> order;

@@ -32,8 +32,9 @@ class Arguments {
   void option(const std::string& name, std::string& value, const std::string& help);
   void option(const std::string& name, std::int64_t& value, const std::string& help,
               AllowedRange range);
+  // May be repeated.
   void option(const std::string& name, std::vector<std::string>& values, const std::string& type,
-              const std::string& help);  // may be repeated
+              const std::string& help);
   void flag(const std::string& name, bool& value, const std::string& help);
   // Passes the text of "--name" to `set`, once or, if repeated, each time. The help shows `type`:
   // "INT".

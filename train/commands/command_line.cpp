@@ -28,8 +28,8 @@ int failed(std::string_view message, int status) {
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
-  std::signal(SIGXFSZ,
-              SIG_IGN);  // a write beyond the limit on file sizes is an error, not a signal
+  // A write beyond the limit on file sizes is an error, not a signal.
+  std::signal(SIGXFSZ, SIG_IGN);
   if (launched_rank() > 0) keep_silent();
   try {
     const CommandLine typed = parse_command_line(argc, argv);
@@ -43,7 +43,7 @@ int run_command_line(int argc, char** argv) {
   } catch (const OutOfMemory& error) {
     return failed(error.what(), failed_status);
   } catch (const std::bad_alloc&) {
-    return failed("out of memory; use fewer data at a time, or a smaller model", failed_status);
+    return failed("out of memory; use less data at a time, or a smaller model", failed_status);
   } catch (const std::system_error& error) {
     const bool lacks_thread = error.code() == std::errc::resource_unavailable_try_again;
     return failed(lacks_thread ? "no thread can be started; raise the limits of memory and of "

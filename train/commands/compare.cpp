@@ -77,17 +77,6 @@ void print_runs(const std::vector<RunGroup>& groups) {
 
 // --- groups ---
 
-// Returns the number of decimals that shows two significant digits of the spread.
-int decimals_of(double spread) {
-  if (!(spread > 0 && std::isfinite(spread))) return 4;
-  return static_cast<int>(std::clamp(1 - std::floor(std::log10(spread)), 0.0, 12.0));
-}
-
-std::string interval_text(const Confidence& confidence, int decimals) {
-  return fmt::format("{:.{}f} to {:.{}f}", confidence.value - confidence.margin, decimals,
-                     confidence.value + confidence.margin, decimals);
-}
-
 void print_notes(const std::vector<RunGroup>& groups) {
   for (const RunGroup& group : groups) {
     std::string names;
@@ -128,55 +117,15 @@ void print_estimates(const std::vector<RunGroup>& groups) {
 
 // --- differences ---
 
-std::string outcome_text(const FigureDifference& difference, const std::string& numbers,
-                         MetricInfo::Better better) {
-  const std::string name = outcome_name(difference.outcome);
-  if (!difference.reason.empty()) return fmt::format("{}: {}", name, printable(difference.reason));
-  if (difference.outcome != FigureDifference::Outcome::differs)
-    return fmt::format("{} ({})", name, numbers);
-  const bool is_lower = difference.value < 0;
-  const bool is_better =
-      better == (is_lower ? MetricInfo::Better::lower : MetricInfo::Better::higher);
-  const char* worth = better == MetricInfo::Better::neither ? ""
-                      : is_better                           ? " (better)"
-                                                            : " (worse)";
-  return fmt::format("significantly {}{}", is_lower ? "lower" : "higher", worth);
-}
-
 constexpr const char* single_run_advice =
     "a single run does not show the spread between seeds: train with --seeds 3 or more";
 
-Row difference_row(const RunGroup& first, const RunGroup& other, const std::string& figure) {
-  const std::optional<FigureDifference> difference = difference_of(first, other, figure);
-  if (!difference) return {};
-  const int decimals = decimals_of(difference->margin.value_or(0));
-  const std::string numbers =
-      fmt::format("n = {} and {}", first.values(figure).size(), other.values(figure).size());
-  Row row = {
-      printable(figure),
-      printable(other.name),
-      difference->reason.empty() ? fmt::format("{:+.{}f}", difference->value, decimals) : "-",
-      "-",
-      "-",
-      outcome_text(*difference, numbers, metric_info(first.runs.front().task, figure).better)};
-  if (difference->margin) {
-    row[3] = interval_text({.value = difference->value, .margin = *difference->margin}, decimals);
-    row[4] = difference->is_paired ? "paired" : "Welch";
-  }
-  return row;
-}
-
 void print_differences(const std::vector<RunGroup>& groups) {
-  std::vector<Row> rows = {{"metric", "group", "difference", "95 % CI", "t-test", "outcome"}};
-  std::int64_t intervals = 0;
+  const std::vector<Row> rows = difference_table(groups);
+  const auto intervals = std::ranges::count_if(
+      rows, [](const Row& row) { return row[4] == "paired" || row[4] == "Welch"; });
   const bool has_single =
       std::ranges::any_of(groups, [](const RunGroup& group) { return group.runs.size() == 1; });
-  for (const std::string& figure : measured_figures(groups))
-    for (auto other = groups.begin() + 1; other != groups.end(); ++other)
-      if (Row row = difference_row(groups.front(), *other, figure); !row.empty()) {
-        intervals += row[3] != "-";
-        rows.push_back(std::move(row));
-      }
   if (rows.size() == 1) return;
   say("\ndifference from {}:\n", printable(groups.front().name));
   print_table(rows, {.texts = 2, .remarks = true});

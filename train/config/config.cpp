@@ -41,7 +41,7 @@ std::string describe_range(const Limits& limits, bool integer) {
   return fmt::format("between {} and {}", show(limits.low), show(limits.high));
 }
 
-// Returns what a value of another type is told: "an integer of 64 bits".
+// Returns what is expected in place of a value of another type: "an integer of 64 bits".
 std::string expected_type(const KeyInfo& key, const TomlSetting& given) {
   const auto* text = given.value ? std::get_if<std::string>(&*given.value) : nullptr;
   const bool is_long =

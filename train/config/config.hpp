@@ -26,8 +26,8 @@ struct Condition {
 struct Limits {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
-  std::vector<std::string>
-      choices{};  // choices of a string, or of the strings in a list; empty: any
+  // Choices of a string, or of the strings in a list; empty: any.
+  std::vector<std::string> choices{};
   bool may_change_on_resume = false;       // may differ when a run is resumed
   bool does_not_affect_result = false;     // may differ as well; the trained model is the same
   bool repeated = false;                   // an option that may be given several times

@@ -81,8 +81,8 @@ void add_settings(const toml::table& table, const std::string& prefix, const std
 bool is_whole(const toml::table& table, std::string_view text) {
   toml::source_position end{1, 1};
   for (const char c : text.substr(0, text.find_last_not_of(" \t") + 1)) {
-    const bool goes_on =
-        (c & 0xC0) == 0x80;  // a continuation byte of UTF-8: columns count characters
+    // A continuation byte of UTF-8: columns count characters.
+    const bool goes_on = (c & 0xC0) == 0x80;
     end = c == '\n' ? toml::source_position{end.line + 1, 1}
                     : toml::source_position{end.line, end.column + !goes_on};
   }

@@ -21,8 +21,8 @@ namespace tapestry {
 enum class Kept { all, own_shard };
 
 struct GradientSumOptions {
-  std::int64_t micro_batches =
-      1;  // micro-batches per step on all ranks together, at least one per rank
+  // Micro-batches per step on all ranks together, at least one per rank.
+  std::int64_t micro_batches = 1;
   Kept kept = Kept::all;
 };
 

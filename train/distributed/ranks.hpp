@@ -16,7 +16,7 @@ namespace tapestry {
 class Messenger;
 class Transport;
 
-// The number that mpirun or srun gave this process, as its environment says; 0 where none did.
+// Returns the rank that mpirun or srun gave this process in its environment; 0 if none did.
 int launched_rank();
 
 // The processes that train together: those that mpirun started, or one that is alone. A thread of
@@ -31,11 +31,11 @@ class Ranks final {
   // process. Throws InputError if the plug-in for their MPI is missing.
   static Ranks launched();
 
-  // Those that a transport connects, which the messages' thread opens.
+  // Returns the ranks that a transport connects. `open` is called on the messages' thread.
   static Ranks over(std::function<Transport*()> open);
 
-  // One of so many that are not there, for a Rehearsal: what it sends goes nowhere, what it waits
-  // for is there at once, with no bytes, and in a gather all say what it says.
+  // Returns one rank of several that do not exist, for a dry run: what it sends is lost, what it
+  // waits for arrives at once without bytes, and a gather returns its own value for all ranks.
   static Ranks imagined(int rank, int size);
 
   Ranks(Ranks&&) noexcept;

@@ -37,8 +37,8 @@ struct ReadExample {
   std::int64_t patch_rows = 0, patch_columns = 0, extra_tokens = 0;
 };
 struct ReadExamples {
-  std::string
-      caption{};  // meaning of the labels; empty: tokens or patches that it was not trained on
+  // Meaning of the labels; empty: tokens or patches that it was not trained on.
+  std::string caption{};
   std::vector<ReadExample> examples{};
 };
 
@@ -81,8 +81,8 @@ struct Translations {
 // The forecasts of K rows of a split.
 struct ForecastWindows {
   std::vector<std::string> names{};  // M
-  std::int64_t start_s = 0,
-               step_s = 0;              // time of row 0 since 1970-01-01, and time between two rows
+  // The time of row 0 since 1970-01-01, and the time between two rows.
+  std::int64_t start_s = 0, step_s = 0;
   std::int64_t context = 0;             // rows that it saw before each
   std::int64_t of_series = 0;           // total number of series; the first M are shown
   Array values{};                       // (rows, M) float32

@@ -61,8 +61,8 @@ const LinearAlgebra* load() {
   const std::string path = plugin_path(linear_algebra_plugin);
   std::optional<EnvironmentVariable> core;
   if (const char* name = kernels()) core.emplace("OPENBLAS_CORETYPE", std::string(name).c_str());
-  const EnvironmentVariable one_thread("OMP_NUM_THREADS",
-                                       "1");  // each thread would allocate a buffer
+  // Each thread would allocate a buffer.
+  const EnvironmentVariable one_thread("OMP_NUM_THREADS", "1");
   void* library = dlopen(path.c_str(), RTLD_NOW);
   const void* functions = library ? dlsym(library, linear_algebra_name) : nullptr;
   if (!functions) {

@@ -26,8 +26,8 @@ SystemCalls* chosen_calls = nullptr;
 
 // Returns a name beside `path` that no file has: ".NAME.PROCESS-NUMBER.tmp".
 std::string new_temporary(const std::string& path) {
-  constexpr std::size_t most_bytes =
-      200;  // largest size of NAME, for which the whole fits into a file name
+  // Largest size of NAME, for which the whole fits into a file name.
+  constexpr std::size_t most_bytes = 200;
   const std::string shown = file_name_of(path).substr(0, most_bytes);
   for (int number = 1;; ++number) {
     const fs::path name = fmt::format(".{}.{}-{}{}", shown, ::getpid(), number, unfinished_ending);

@@ -18,10 +18,10 @@ class EventFile {
   EventFile(RunLock& lock, std::int64_t first_step);
 
   void add_scalar(std::int64_t step, const std::string& tag, double value);
-  void add_text(std::int64_t step, const std::string& tag,
-                const std::string& text);  // writes the text unchanged
+  // Writes the text unchanged.
+  void add_text(std::int64_t step, const std::string& tag, const std::string& text);
   void add_png(std::int64_t step, const std::string& tag, const std::string& png);
-  // Of the finite ones among these numbers; nothing where there are none.
+  // Adds a histogram of the finite numbers; none if there are none.
   void add_histogram(std::int64_t step, const std::string& tag, const Array& numbers);
 
   void sync() { file_->sync(); }

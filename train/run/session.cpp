@@ -22,8 +22,8 @@ namespace {
 using Json = JsonValue;
 
 constexpr std::size_t most_sessions = 1000;
-constexpr std::size_t most_words_bytes =
-    4000;  // bytes of a command or a failure, which one line holds
+// Bytes of a command or a failure, which one line holds.
+constexpr std::size_t most_words_bytes = 4000;
 
 std::string now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
 

@@ -75,7 +75,8 @@ void sort_errors_first(ClassPredictions& predictions) {
 
 TablePanel confusion_matrix(const ClassPredictions& predictions,
                             const std::vector<std::string>& class_names) {
-  const std::size_t V = class_names.size();
+  constexpr std::size_t most_columns = 40;  // of more classes the accuracies alone are shown
+  const std::size_t V = class_names.size(), columns = V > most_columns ? 0 : V;
   std::vector<std::vector<double>> counts(V, std::vector<double>(V));
   for (const ClassPrediction& one : predictions) ++counts[one.target][one.predicted];
   TablePanel panel{.title = "Confusion matrix",
@@ -84,15 +85,15 @@ TablePanel confusion_matrix(const ClassPredictions& predictions,
                                           predictions.size()),
                    .rows = {{"Target ↓ Prediction →"}},
                    .shares = {{}}};
-  panel.rows[0].insert(panel.rows[0].end(), class_names.begin(), class_names.end());
+  panel.rows[0].insert(panel.rows[0].end(), class_names.begin(), class_names.begin() + columns);
   panel.rows[0].emplace_back("accuracy");
   for (std::size_t target = 0; target < V; ++target) {
     const double total = std::accumulate(counts[target].begin(), counts[target].end(), 0.0);
     std::vector<std::string> row = {class_names[target]};
     std::vector<double> shares = {0};
-    for (const double count : counts[target]) {
-      row.push_back(fmt::format("{}", count));
-      shares.push_back(total > 0 ? count / total : 0);
+    for (std::size_t predicted = 0; predicted < columns; ++predicted) {
+      row.push_back(fmt::format("{}", counts[target][predicted]));
+      shares.push_back(total > 0 ? counts[target][predicted] / total : 0);
     }
     row.push_back(total > 0 ? fmt::format("{:.3f}", counts[target][target] / total) : "");
     panel.rows.push_back(std::move(row));

@@ -32,8 +32,8 @@ ClassPredictions class_predictions(const Dataset& split, std::int64_t at_once,
 // Moves wrong predictions to the front, the most probable first; the others keep their order.
 void sort_errors_first(ClassPredictions& predictions);
 
-// Returns a table with a row for each target class and a column for each predicted class, and the
-// accuracy for each target class.
+// Returns a table with a row for each target class and a column for each predicted class, if there
+// are up to 40, and the accuracy for each target class.
 TablePanel confusion_matrix(const ClassPredictions& predictions,
                             const std::vector<std::string>& class_names);
 

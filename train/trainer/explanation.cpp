@@ -60,8 +60,7 @@ std::string input_fault(const Batch& batch, std::span<const std::int64_t> exampl
              : "the data are not finite: training example " + list_of(faulty, most_faulty);
 }
 
-// Returns the first op whose output or gradient is not finite, with the range of its first input;
-// "" if there is none.
+// Returns the first op whose output or gradient is not finite; "" if there is none.
 std::string op_fault(const StepInputs& inputs, std::size_t i) try {
   const CheckedOps checked(inputs.config);
   Tape tape;
@@ -69,9 +68,7 @@ std::string op_fault(const StepInputs& inputs, std::size_t i) try {
   tape.backward(loss.objective, 1 / inputs.count);
   return "";
 } catch (const NonFiniteError& error) {
-  const std::string all = error.what(), from = "; from ";
-  const std::size_t first = all.find(from);
-  return all.substr(0, first == all.npos ? first : all.find(from, first + from.size()));
+  return error.what();
 }
 
 // Returns the fault of the first micro-batch of this rank that has one, or "".

@@ -8,8 +8,8 @@
 
 namespace tapestry {
 
-Sampler make_sampler(Task& task,
-                     const Config& config);  // returns the sampler of the training examples
+// Returns the sampler of the training examples.
+Sampler make_sampler(Task& task, const Config& config);
 
 // The inputs of a step: this rank's micro-batches. The step can be computed from them again, to the
 // same bits, as long as no parameter has moved.
@@ -22,8 +22,8 @@ struct StepInputs {
   std::vector<Batch> batches = {};     // one batch per micro-batch
   double count = 0;                    // loss terms of the whole step
 
-  Loss loss(
-      std::size_t i) const;  // returns the loss of batches[i], with the noise of its micro-batch
+  // Returns the loss of batches[i], with the noise of its micro-batch.
+  Loss loss(std::size_t i) const;
 
   // Return the numbers of the training examples in batches[i], and in the whole step.
   std::vector<std::int64_t> examples(std::size_t i) const;

@@ -18,10 +18,11 @@ Value forward(const RecurrentNetwork& model, const Value& tokens);  // (B, T) ->
 
 // The encoder and the decoder of a translation model. The padding of a source is masked.
 Value padding_of(const Value& source, std::int64_t padding_token);  // (B, S) -> (B, S) bool
-Value encode(const EncoderDecoder& model, const Value& source,
-             const Value& padding);  // -> (B, S, C)
+// (B, S) -> (B, S, C)
+Value encode(const EncoderDecoder& model, const Value& source, const Value& padding);
+// (B, T) -> (B, T, V)
 Value decode(const EncoderDecoder& model, const Value& target, const Value& encoded,
-             const Value& padding);  // -> (B, T, V)
+             const Value& padding);
 
 struct Posterior {
   Value mean;                           // (B, Z)

@@ -75,8 +75,8 @@ class Chat final {
     std::vector<std::int32_t> answer{};
   };
 
-  std::vector<std::int32_t> tokens()
-      const;  // returns the tokens of all messages and of the answer so far
+  // Returns the tokens of all messages and of the answer so far.
+  std::vector<std::int32_t> tokens() const;
   std::vector<std::int32_t> make_room(Answer& answer);
   void ask(const std::string& message, Answer& answer);
   Array read(const std::vector<std::int32_t>& tokens);

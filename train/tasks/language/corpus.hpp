@@ -74,8 +74,8 @@ struct Corpus {
   bool has_characters = false;                  // each token is one character
   std::optional<std::int32_t> end_of_text{};    // the token that ends a document
   std::optional<std::int32_t> end_of_answer{};  // the token that ends the assistant's turn
-  std::map<std::string, std::string>
-      metadata{};  // metadata of the tokenizer that a checkpoint stores
+  // Metadata of the tokenizer that a checkpoint stores.
+  std::map<std::string, std::string> metadata{};
   std::unique_ptr<Dataset> training{}, validation{};  // null if no data was needed
   std::string remark{};  // the part of the data that is not used for training
 };
@@ -118,8 +118,8 @@ std::int64_t training_share(const Config& config, std::int64_t n);
 
 // Return the corpus with data. `known` has the tokenizer of a trained model, or none.
 Corpus read_text_corpus(const Config& config, Corpus known);
-Corpus assume_text(const Config& config,
-                   Corpus known);  // assumes a text of the size that assumed_text names
+// Assumes a text of the size that assumed_text names.
+Corpus assume_text(const Config& config, Corpus known);
 Corpus read_conversations(const TaskSetup& setup, Corpus known);
 
 }  // namespace tapestry

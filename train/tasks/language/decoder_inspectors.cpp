@@ -13,8 +13,8 @@ namespace tapestry {
 namespace {
 
 constexpr std::int64_t most_predictions = 5;
-constexpr double most_weights =
-    5e5;  // largest number of weights of all layers, heads and examples of a page
+// Largest number of weights of all layers, heads and examples of a page.
+constexpr double most_weights = 5e5;
 constexpr std::int64_t most_tokens = 64;
 
 // Returns the most probable tokens by their probabilities (V), with labels.

@@ -42,7 +42,7 @@ std::vector<Text> load_texts(const Config& config) {
     bytes += std::ssize(texts.back().content);
     config.expect(bytes <= most_bytes, key::data_path,
                   "more than 1 GiB of text; convert it to token shards with `tapestry tokens`, "
-                  "which need no memory");
+                  "which are read in constant memory");
   }
   return texts;
 }

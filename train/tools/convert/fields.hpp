@@ -35,8 +35,8 @@ class Fields final {
   // Fails if the field exists and has none of these values.
   void expect(const std::string& name, std::initializer_list<JsonValue> allowed);
 
-  void ignore(
-      std::initializer_list<const char*> names);  // skips fields that do not change the model
+  // Skips fields that do not change the model.
+  void ignore(std::initializer_list<const char*> names);
   void expect_all_known() const;
 
   [[noreturn]] void fail(const std::string& name, const std::string& expected) const;

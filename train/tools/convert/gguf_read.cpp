@@ -288,8 +288,8 @@ GgufReader::GgufReader(const std::string& path) try : path_(path) {
   expect_input(version >= oldest_version && version <= gguf_version,
                "{}: byte 4: version {}, expected {} or {}, little-endian; convert the model again",
                path, version, oldest_version, gguf_version);
-  constexpr std::uint64_t least_field = 13,
-                          least_tensor = 32;  // sizes with empty names, and with one axis
+  // Sizes with empty names, and with one axis.
+  constexpr std::uint64_t least_field = 13, least_tensor = 32;
   const auto tensors = header.number<std::uint64_t>("the number of tensors");
   const auto fields = header.number<std::uint64_t>("the number of fields");
   header.expect_room(tensors, least_tensor, "tensors");

@@ -88,8 +88,8 @@ class TrainingUnderTest {
 // noise of its own: its loss is the same in every batch.
 Loss quiet_loss(Task& task, const Config& config, const Examples& examples);
 
-inline constexpr double usual_rate =
-    1e-3;  // used by checks that do not depend on the configured rate
+// Used by checks that do not depend on the configured rate.
+inline constexpr double usual_rate = 1e-3;
 
 // Steps of the product's trainer on the training under test, from the present weights on, with a
 // new optimizer. Nothing is recorded.

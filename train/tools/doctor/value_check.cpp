@@ -13,8 +13,8 @@
 namespace tapestry {
 namespace {
 
-constexpr std::int64_t most_column_numbers =
-    2'000'000;  // largest number of values to read of a split
+// Largest number of values to read of a split.
+constexpr std::int64_t most_column_numbers = 2'000'000;
 
 struct Column {
   std::string name{};  // "column 3 of 7 of the inputs"

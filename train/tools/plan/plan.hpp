@@ -29,8 +29,8 @@ struct MemoryPlan {
   std::int64_t gradients = 0;  // gradients of the trained parameters
   std::int64_t optimizer = 0;  // optimizer state: the shard of this rank, if it is sharded
   std::int64_t average = 0;    // averaged weights
-  std::int64_t activations =
-      0;  // activations that the forward pass of a micro-batch keeps for the backward pass
+  // Activations that the forward pass of a micro-batch keeps for the backward pass.
+  std::int64_t activations = 0;
   // The most that all arrays hold together: in a step, in an evaluation, in a checkpoint.
   std::int64_t step_peak = 0, evaluation_peak = 0, checkpoint_peak = 0;
   std::int64_t held = 0;        // requested from the system, for those arrays and buffers
@@ -76,8 +76,8 @@ struct Throughput {
 
 struct ThroughputOptions {
   double seconds = 5;  // time for steps, and the same again for evaluations
-  std::int64_t checkpoint_bytes =
-      0;  // size of a checkpoint, a part of which is written and removed
+  // Size of a checkpoint, a part of which is written and removed.
+  std::int64_t checkpoint_bytes = 0;
 };
 
 // Trains a few steps, evaluates a few batches, and keeps nothing. A step that takes longer than the

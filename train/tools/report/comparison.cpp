@@ -8,6 +8,7 @@
 #include <set>
 
 #include "data/input_file.hpp"
+#include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/lines.hpp"
 #include "train/run/session.hpp"
@@ -251,6 +252,68 @@ std::optional<FigureDifference> difference_of(const RunGroup& first, const RunGr
   if (found.margin > 0) difference.margin = found.margin;
   difference.outcome = outcome_of_difference(found);
   return difference;
+}
+
+int decimals_of(double spread) {
+  if (!(spread > 0 && std::isfinite(spread))) return 4;
+  return static_cast<int>(std::clamp(1 - std::floor(std::log10(spread)), 0.0, 12.0));
+}
+
+std::string interval_text(const Confidence& confidence, int decimals) {
+  return fmt::format("{:.{}f} to {:.{}f}", confidence.value - confidence.margin, decimals,
+                     confidence.value + confidence.margin, decimals);
+}
+
+namespace {
+
+// Returns the outcome in words, with `numbers` of runs if nothing was found.
+std::string outcome_text(const FigureDifference& difference, const std::string& numbers,
+                         MetricInfo::Better better) {
+  const std::string name = outcome_name(difference.outcome);
+  if (!difference.reason.empty()) return fmt::format("{}: {}", name, printable(difference.reason));
+  if (difference.outcome != FigureDifference::Outcome::differs)
+    return fmt::format("{} ({})", name, numbers);
+  const bool is_lower = difference.value < 0;
+  const bool is_better =
+      better == (is_lower ? MetricInfo::Better::lower : MetricInfo::Better::higher);
+  const char* worth = better == MetricInfo::Better::neither ? ""
+                      : is_better                           ? " (better)"
+                                                            : " (worse)";
+  return fmt::format("significantly {}{}", is_lower ? "lower" : "higher", worth);
+}
+
+// Returns a row of difference_table; empty if there is no difference.
+std::vector<std::string> difference_row(const RunGroup& first, const RunGroup& other,
+                                        const std::string& figure) {
+  const std::optional<FigureDifference> difference = difference_of(first, other, figure);
+  if (!difference) return {};
+  const int decimals = decimals_of(difference->margin.value_or(0));
+  const std::string numbers =
+      fmt::format("n = {} and {}", first.values(figure).size(), other.values(figure).size());
+  std::vector<std::string> row = {
+      printable(figure),
+      printable(other.name),
+      difference->reason.empty() ? fmt::format("{:+.{}f}", difference->value, decimals) : "-",
+      "-",
+      "-",
+      outcome_text(*difference, numbers, metric_info(first.runs.front().task, figure).better)};
+  if (difference->margin) {
+    row[3] = interval_text({.value = difference->value, .margin = *difference->margin}, decimals);
+    row[4] = difference->is_paired ? "paired" : "Welch";
+  }
+  return row;
+}
+
+}  // namespace
+
+std::vector<std::vector<std::string>> difference_table(const std::vector<RunGroup>& groups) {
+  std::vector<std::vector<std::string>> rows = {
+      {"metric", "group", "difference", "95 % CI", "t-test", "outcome"}};
+  for (const std::string& figure : measured_figures(groups))
+    for (auto other = groups.begin() + 1; other != groups.end(); ++other)
+      if (auto row = difference_row(groups.front(), *other, figure); !row.empty())
+        rows.push_back(std::move(row));
+  return rows;
 }
 
 std::vector<SettingDifference> settings_that_differ(const std::vector<RunGroup>& groups) {

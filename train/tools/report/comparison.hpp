@@ -82,6 +82,14 @@ const char* outcome_name(FigureDifference::Outcome outcome);  // "no significant
 std::optional<FigureDifference> difference_of(const RunGroup& first, const RunGroup& other,
                                               const std::string& figure);
 
+// Returns the number of decimals that shows two significant digits of a spread.
+int decimals_of(double spread);
+std::string interval_text(const Confidence& confidence, int decimals);  // "0.12 to 0.34"
+
+// Returns a table whose first row is its head: how each metric of the groups differs from that of
+// the first group. Names are printable.
+std::vector<std::vector<std::string>> difference_table(const std::vector<RunGroup>& groups);
+
 // A key of the config, or steps, data, version or engines, with its value by group, empty if it is
 // unused. Keys that not all tasks have are left out.
 struct SettingDifference {

@@ -78,7 +78,7 @@ std::string html_pictures(const PictureGrid& grid, std::string_view shows) {
                      html_text(shows), base64(to_png(grid)));
 }
 
-std::string html_table(const Rows& rows, const TableStyle& style) {
+std::string html_table(const Rows& rows, const HtmlTableStyle& style) {
   const auto& [shares, stacks] = style;
   const auto attributes = [&](std::size_t r, std::size_t c) {
     const double share = r < shares.size() && c < shares[r].size() ? shares[r][c] : 0;

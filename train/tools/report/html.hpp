@@ -21,13 +21,14 @@ std::string base64(std::string_view bytes);  // RFC 4648, section 4
 // Returns an <img> of a grid with the alternative text `shows`.
 std::string html_pictures(const PictureGrid& grid, std::string_view shows);
 
-// Returns a table. The first row is its head; columns of numbers are aligned right.
-struct TableStyle {
+struct HtmlTableStyle {
   std::vector<std::vector<double>> shares{};  // color the first cells of each row (TablePanel)
   bool stacks = false;  // on a phone, the cells of a row stand below each other
 };
+
+// Returns a table. The first row is its head; columns of numbers are aligned right.
 std::string html_table(const std::vector<std::vector<std::string>>& rows,
-                       const TableStyle& style = {});
+                       const HtmlTableStyle& style = {});
 
 // Returns a table with a row for each name and value.
 std::string html_facts(const std::vector<std::pair<std::string, std::string>>& facts);

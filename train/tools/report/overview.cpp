@@ -170,21 +170,7 @@ std::string overview_of(const std::vector<RecordedRun>& runs) {
 
 std::string outcomes_of(const std::vector<std::string>& folders) {
   const std::vector<RunGroup> groups = read_groups(folders);
-  Rows rows = {{"metric", "group", "difference", "95 % interval", "outcome"}};
-  for (const std::string& figure : measured_figures(groups))
-    for (std::size_t i = 1; i < groups.size(); ++i) {
-      const auto difference = difference_of(groups.front(), groups[i], figure);
-      if (!difference) continue;
-      const auto& [value, margin, degrees, is_paired, outcome, reason] = *difference;
-      const auto better = metric_info(groups.front().runs.front().task, figure).better;
-      std::string text = outcome_name(outcome);
-      if (outcome == FigureDifference::Outcome::differs && better != MetricInfo::Better::neither)
-        text += (value < 0) == (better == MetricInfo::Better::lower) ? " (better)" : " (worse)";
-      rows.push_back(
-          {figure, groups[i].name, reason.empty() ? fmt::format("{:+.3g}", value) : "–",
-           margin ? fmt::format("{:.3g} to {:.3g}", value - *margin, value + *margin) : "–",
-           text + (reason.empty() ? "" : ": " + reason)});
-    }
+  const Rows rows = difference_table(groups);
   if (rows.size() == 1) return "";
   return fmt::format("<h3>Comparison of the last evaluations with {}</h3>\n",
                      html_text(groups.front().name)) +

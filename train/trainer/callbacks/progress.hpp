@@ -59,8 +59,8 @@ class Progress final : public Callback {
 
   ProgressOptions options_;
   bool line_shown_ = false, is_drawn_ = false, more_ = true;
-  std::optional<MetricsLine> first_,
-      last_;                    // first and last training lines of this process or since on_begin()
+  // The first and last training lines of this process or since on_begin().
+  std::optional<MetricsLine> first_, last_;
   std::vector<double> losses_;  // the latest
   double last_shown_s_ = 0;
 };

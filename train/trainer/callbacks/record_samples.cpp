@@ -23,8 +23,8 @@ Sample sample_now(const Config& config, Task& task, std::size_t most_bytes) {
 
 namespace {
 
-constexpr std::size_t most_kept_text =
-    2000;  // bytes of a sample, escaped at most six times as many
+// Bytes of a sample, escaped at most six times as many.
+constexpr std::size_t most_kept_text = 2000;
 
 class SamplesFile final : public Callback {
  public:
