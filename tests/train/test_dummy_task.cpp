@@ -188,7 +188,7 @@ TEST_CASE("dummy task: one file with a TaskSpec is known to every command") {
   must_run({"report", first});
   check_says(read_bytes(first + "/report.html"),
              {"the share of points that are classified correctly; higher is better",
-              "The disc along an axis", ") is in", "test of the best"});
+              "The disc along an axis", ") is in", "test (best model)"});
   check_says(must_run({"compare", run, wide}),
              {"hit_rate", "significantly higher (worse)", "model.hidden"});
 }

@@ -213,6 +213,10 @@ TEST_CASE("report: several runs have the outcomes of compare") {
   fixture.must_train("toy", "alone", {"train.steps=10"});
   check_says(report_of({folders[0], fixture.folder.path("alone")}),
              {outcome_name(FigureDifference::Outcome::one_run)});
+  fixture.must_train("text", "other",
+                     {"train.steps=10"});  // of single runs there is nothing to say
+  CHECK(report_of({fixture.folder.path("alone"), fixture.folder.path("other")})
+            .find("Comparison of the last evaluations") == std::string::npos);
 }
 
 TEST_CASE("report: a confusion matrix counts targets in rows, with the accuracy of each") {

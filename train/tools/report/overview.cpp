@@ -96,7 +96,7 @@ std::string figures_table(const RecordedRun& recorded) {
       {"best validation", &RecordedRun::best_validation}};
   if (!same || !recorded.seeds.empty())
     columns.emplace_back("last validation", &RecordedRun::validation);
-  if (recorded.test) columns.emplace_back("test of the best", &RecordedRun::test);
+  if (recorded.test) columns.emplace_back("test (best model)", &RecordedRun::test);
   Rows rows = {{""}};
   for (const auto& [name, line] : columns)
     rows[0].push_back(recorded.seeds.empty() ? fmt::format("{}, step {}", name, step_of(line))
@@ -122,7 +122,7 @@ std::string comparison_table(const std::vector<RecordedRun>& runs) {
   }
   for (const std::string& name : figures_of(runs))
     for (const auto& [split, line] : {std::pair{"best validation", &RecordedRun::best_validation},
-                                      std::pair{"test of the best", &RecordedRun::test}}) {
+                                      std::pair{"test (best model)", &RecordedRun::test}}) {
       std::vector<std::string> row = {fmt::format("{}, {}", name, split)};
       for (const RecordedRun& recorded : runs) row.push_back(figure_text(recorded, line, name));
       if (std::any_of(row.begin() + 1, row.end(), [](auto& cell) { return !cell.empty(); }))
@@ -170,6 +170,8 @@ std::string overview_of(const std::vector<RecordedRun>& runs) {
 
 std::string outcomes_of(const std::vector<std::string>& folders) {
   const std::vector<RunGroup> groups = read_groups(folders);
+  if (std::ranges::all_of(groups, [](const RunGroup& group) { return group.runs.size() == 1; }))
+    return "";
   const Rows rows = difference_table(groups);
   if (rows.size() == 1) return "";
   return fmt::format("<h3>Comparison of the last evaluations with {}</h3>\n",

@@ -51,7 +51,8 @@ std::string lead_of(const RecordedRun& recorded);
 std::string overview_of(const std::vector<RecordedRun>& runs);
 
 // Returns how the metrics of groups of runs differ from those of the first group, with the outcomes
-// of `tapestry compare`; empty if all runs are one group. Throws InputError as read_groups does.
+// of `tapestry compare`; empty if there is one group, or no group has several seeds. Throws
+// InputError as read_groups does.
 std::string outcomes_of(const std::vector<std::string>& folders);
 
 // Returns the settings in which runs differ, without their names.
