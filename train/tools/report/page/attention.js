@@ -235,7 +235,8 @@
       cells = cellsOf(map, matrix, canvas.clientWidth);
       const {left, top, cell} = cells, down = top + query * cell.height;
       const wide = matrix.columns * cell.width, high = matrix.rows * cell.height;
-      canvas.style.height = `${Math.ceil(top + high + 1)}px`;
+      // At least as high as the title "Query".
+      canvas.style.height = `${Math.ceil(top + Math.max(high, 2 * TITLE) + 1)}px`;
       const {context} = contextOf(canvas);
       context.imageSmoothingEnabled = cell.width < 1 || cell.height < 1;
       context.drawImage(buffer, left, top, wide, high);
