@@ -129,7 +129,7 @@ NodeGraph load_node_graph(const std::string& folder, const NodeSplit& split) {
   const std::int64_t N = std::ssize(papers.names);
   expect_option(
       split.training + split.validation + split.test <= N, "training",
-      "{}: {} nodes, fewer than {} to train on, {} to validate and {} to test on together",
+      "{}: {} nodes; expected at least the sum of {} training, {} validation and {} test nodes",
       papers.path, N, split.training, split.validation, split.test);
   const std::set<std::string> known(papers.classes.begin(),
                                     papers.classes.begin() + split.training);

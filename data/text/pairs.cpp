@@ -85,8 +85,8 @@ ParallelText load_parallel_text(const std::string& source_path, const std::strin
                     .targets = read_sentences(target_path, source_path)};
   const std::size_t sources = text.sources.size(), targets = text.targets.size();
   expect_input(sources == targets,
-               "{}: line {} has no translation: {} has {} lines, {} has {}; expected files of "
-               "equally many lines",
+               "{}: line {} has no translation: {} has {} lines, {} has {}; expected files with "
+               "the same number of lines",
                sources > targets ? source_path : target_path, std::min(sources, targets) + 1,
                source_path, sources, target_path, targets);
   return text;

@@ -223,9 +223,10 @@ TEST_CASE("citations: what is wrong, in which file and line, and why") {
   check_says(load(good + "p3 1 0 0 art\n", cites), {"line 10: node p3 again; line 3 has it"});
   check_says(load(good + "p9 1 0 0 music\n", cites),
              {"small.content: line 10: class 'music' is unknown", "first 2 nodes"});
-  check_says(load(good, cites, {}),
-             {"8 nodes, fewer than 140 to train on, 500 to validate and 1000 to test"});
-  check_says(load("", cites), {"0 nodes, fewer"});
+  check_says(
+      load(good, cites, {}),
+      {"8 nodes; expected at least the sum of 140 training, 500 validation and 1000 test nodes"});
+  check_says(load("", cites), {"0 nodes; expected"});
   check_says(load(good + "p9 1 0 0 th\xE9orie\n", cites),
              {"small.content: byte 125 (line 10)", "UTF-8"});
   check_says(load(good, "\n"), {"small.cites: no edges"});

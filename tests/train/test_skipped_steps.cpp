@@ -192,7 +192,7 @@ TEST_CASE("bad steps: a norm is compared with the median of fifty before it") {
                check_training_keys(
                    images_config({"train.max_bad_steps=3", "train.bad_step_factor=0.5"}), 1);
              }),
-             {"train.bad_step_factor", "usual steps would be skipped"});
+             {"train.bad_step_factor", "would skip normal steps"});
   check_says(message_of([] { images_config({"train.bad_step_factor=2"}); }),
              {"train.bad_step_factor", "is not used with", "train.max_bad_steps"});
 }

@@ -41,16 +41,16 @@ void check_training_keys(const Config& config, int ranks) {
   config.expect(batch % micro_batches == 0, key::micro_batches, "must divide train.batch_size = {}",
                 batch);
   config.expect(config[key::adapter_rank] == 0 || !config[key::from].empty(), key::adapter_rank,
-                "adapters change trained weights; add --from RUN");
+                "adapters need pretrained weights; add --from RUN");
   config.expect(config[key::early_stopping] == 0 || config[key::eval_every] > 0,
                 key::early_stopping, "needs evaluations: set train.eval_every");
   const double factor = config[key::bad_step_factor];
   config.expect(factor == 0 || factor > 1, key::bad_step_factor,
-                "usual steps would be skipped; expected more than 1, or 0 for none");
+                "would skip normal steps; expected more than 1, or 0 to disable the check");
   if (micro_batches >= ranks) return;
   config.expect(batch >= ranks, key::batch_size,
-                "a step of {} examples cannot be divided among {} ranks; start fewer", batch,
-                ranks);
+                "a step of {} examples cannot be divided among {} ranks; start fewer processes",
+                batch, ranks);
   std::int64_t least = ranks;
   while (batch % least != 0) ++least;
   config.fail(

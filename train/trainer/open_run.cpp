@@ -105,7 +105,7 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
   const Config before = config_of(*checkpoint);
   expect_same(before, config, run);
   config.expect(config[key::steps] >= checkpoint->state.step, key::steps,
-                "{} has done {} steps already; expected at least as many", run.folder(),
+                "{} has already completed {} steps; expected at least that number", run.folder(),
                 checkpoint->state.step);
   expect_same_schedule(run, before, config, checkpoint->state.step);
   return checkpoint;
