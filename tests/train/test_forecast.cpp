@@ -83,7 +83,7 @@ TEST_CASE("forecast: sample writes history, truth and forecast as CSV, PNG and S
       {{"attention", "run", "--index", "2"}, {"--index 2: the series are 0 to 1"}},
       {{"sample", "run", "--out", "run/checkpoint.safetensors"}, {"is a file of a run"}},
       {{"train", "run/config.toml", "--out", "run", "--resume", "train.steps=5"},
-       {"train.steps = 5", "has done 6"}},
+       {"train.steps = 5", "has already completed 6"}},
       {{"sample", "run", "--prompt", "2031"}, {"--prompt 2031", "2020-02-29 14:00:00"}},
       {{"sample", "run", "--prompt", "2020-02-28"}, {"--prompt 2020-02-28"}},
       {{"train", "etth1", "--out", "new"}, {"no time series", "ETTh1.csv"}},
