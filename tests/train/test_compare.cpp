@@ -284,7 +284,7 @@ TEST_CASE("compare: folders of seeds that are no group, or not yet, say so") {
   check_says(message({"a"}), {"a/seed-2/metrics.jsonl:1: not a line of metrics"});
   fs::remove_all(club.folder.path("a/seed-2"));
   fs::copy(club.folder.path("a/seed-1"), club.folder.path("a/seed-7"));
-  check_says(message({"a"}), {"a/seed-7: of seed 1, as is ", "a/seed-1; take one of them away"});
+  check_says(message({"a"}), {"a/seed-7: has seed 1, like ", "a/seed-1; move one of them out"});
   fs::remove_all(club.folder.path("a/seed-7"));
   fs::remove_all(club.folder.path("a/seed-3"));
   fs::copy(club.folder.path("other"), club.folder.path("a/seed-3"));

@@ -78,8 +78,9 @@ RunGroup group_of_seeds(const std::string& folder, const std::vector<std::string
     }
     ComparedRun run = compared(seed, evaluation);
     for (const ComparedRun& other : group.runs) {
-      expect_input(other.seed != run.seed, "{}: of seed {}, as is {}; take one of them away", seed,
-                   run.seed, other.folder);
+      expect_input(other.seed != run.seed,
+                   "{}: has seed {}, like {}; move one of them out of the folder", seed, run.seed,
+                   other.folder);
       for (const std::string& name : names_that_differ({&other.settings, &run.settings}))
         throw InputError(
             fmt::format("{}: {} = {}, in {} it is {}: seeds in a folder must differ in their seed "
