@@ -233,17 +233,21 @@ TEST_CASE("mpi: on two hosts, the same bits") {
 
 TEST_CASE("mpi: one rank is killed: all end, which one is said, and the run goes on") {
   const RunFixture fixture;
-  const std::vector<std::string> more = {"train.micro_batches=4", "train.steps=4000",
-                                         "train.checkpoint_every=5"};
+  // Rank 0 writes nothing when rank 2 is killed, some steps after a checkpoint: it would answer
+  // late.
+  const std::vector<std::string> more = {"train.micro_batches=4", "train.steps=40000",
+                                         "train.checkpoint_every=300", "train.eval_every=300"};
   const std::string run = fixture.folder.path("killed");
   int victim = 0;
+  std::uintmax_t bytes = 0;  // of the metrics when the checkpoint was there
   std::chrono::steady_clock::time_point killed;
   const auto kill_one = [&] {
-    if (victim == 0 && fs::exists(run + "/checkpoint.safetensors")) {
-      victim = process_of(2, run);
-      if (victim > 0) kill(victim, SIGKILL);
-      killed = std::chrono::steady_clock::now();
-    }
+    if (victim != 0 || !fs::exists(run + "/checkpoint.safetensors")) return false;
+    if (bytes == 0) bytes = fs::file_size(run + "/metrics.jsonl");
+    if (fs::file_size(run + "/metrics.jsonl") < bytes + 1000) return false;
+    victim = process_of(2, run);
+    if (victim > 0) kill(victim, SIGKILL);
+    killed = std::chrono::steady_clock::now();
     return false;
   };
   const Finished finished = train_together(fixture, {3}, "toy", "killed", more, {.when = kill_one});
@@ -258,7 +262,8 @@ TEST_CASE("mpi: one rank is killed: all end, which one is said, and the run goes
 
   const std::int64_t step = load_checkpoint(run + "/checkpoint.safetensors").state.step;
   std::vector<std::string> rest = {"train.micro_batches=4", fmt::format("train.steps={}", step + 7),
-                                   "optim.decay_steps=4000", "train.checkpoint_every=5"};
+                                   "optim.decay_steps=40000", "train.checkpoint_every=300",
+                                   "train.eval_every=300"};
   fixture.must_train("toy", "whole", rest);
   rest.push_back("--resume");
   must_train_together(fixture, {2}, "toy", "killed", rest);
