@@ -16,35 +16,35 @@
 namespace tapestry {
 
 struct BytePairOptions {
-  std::int64_t vocabulary = 8000;  // the most tokens: special tokens, 256 bytes, and merges
-  std::int64_t least_count = 2;    // a pair that occurs less often is not merged
-  bool lower_case = false;         // convert texts by lower_case(), see data/text/unicode.hpp
-  // The first tokens of the vocabulary: names that cannot be a piece of a text.
+  std::int64_t vocabulary = 8000;  // maximum number of tokens: special tokens, 256 bytes and merges
+  std::int64_t least_count = 2;    // minimum count of a pair to be merged
+  bool lower_case = false;         // convert texts with lower_case() of data/text/unicode.hpp
+  // The first tokens of the vocabulary. No piece of a text may equal one of these names.
   std::vector<std::string> special_tokens = {tapestry::special_tokens.begin(),
                                              tapestry::special_tokens.end()};
-  PiecePattern pattern = PiecePattern::gpt2;  // qwen2 also composes texts
+  PiecePattern pattern = PiecePattern::gpt2;  // how texts are divided; qwen2 also applies NFC
 };
 
-// A token with a name, which is found in a text before the text is divided into pieces.
+// A token that is found in a text by its name before the text is divided into pieces.
 struct AddedToken {
   std::int32_t token = 0;
-  bool normalized = false;  // found in the prepared text, else in the raw text
+  bool normalized = false;  // search the normalized text; else the raw text
 };
 
-// The contents of a tokenizer.
+// The vocabulary and the merges of a tokenizer, and how it divides a text.
 struct BytePairModel {
-  using Pair = std::array<std::int32_t, 2>;  // the left and the right token
-  // The bytes of each token, all different; for added tokens their names.
+  using Pair = std::array<std::int32_t, 2>;  // the left token and the right token
+  // The bytes of each token, all different. For an added token, its name.
   std::vector<std::string> tokens{};
-  std::vector<bool> special{};      // per token: it is an added token without bytes
-  std::vector<Pair> merges{};       // in the order in which they apply; each result is a token
-  std::vector<AddedToken> added{};  // special tokens, and those whose bytes are their names
-  std::int64_t only_added = 0;      // number of the last tokens, which are not in the vocabulary
+  std::vector<bool> special{};      // per token: whether it is an added token without bytes
+  std::vector<Pair> merges{};       // in descending priority; each result is a token
+  std::vector<AddedToken> added{};  // special tokens, and tokens whose bytes are their names
+  std::int64_t only_added = 0;      // number of added tokens after the vocabulary
   PieceOptions pieces{};
-  bool space_before = false;  // add ' ' to a text that does not begin with one
-  bool whole_first = false;   // a piece that is a token is encoded as it, whatever the merges
-  std::int32_t unknown = -1;  // token of a byte that is not a token; -1: omit such a byte
-  std::vector<std::int32_t> before{}, after{};  // the template: added to the tokens of a text
+  bool space_before = false;  // add a space to a text that does not begin with one
+  bool whole_first = false;   // encode a piece that equals a token as this token, without merges
+  std::int32_t unknown = -1;  // token for bytes that are not tokens; -1: omit such bytes
+  std::vector<std::int32_t> before{}, after{};  // template: tokens added to those of a text
 };
 
 struct EncodeOptions {
@@ -53,49 +53,50 @@ struct EncodeOptions {
 };
 
 // Byte-level byte-pair encoding (Sennrich et al. 2016, arXiv 1508.07909; over bytes and within
-// pieces as in GPT-2, Radford et al. 2019): every text has an encoding, and if all bytes are
-// tokens, decode() returns the text. The tokens of a trained tokenizer are the special tokens of
-// its options, then the bytes in GPT-2's order, then one for each merge with a new result.
+// pieces as in GPT-2, Radford et al. 2019). Every text has an encoding, and decode() returns the
+// text if all bytes are tokens. The vocabulary of a trained tokenizer is its special tokens, then
+// the bytes in GPT-2's order, then one token per merge with a new result.
 class BytePairTokenizer final : public Tokenizer {
  public:
   explicit BytePairTokenizer(BytePairModel model);
 
-  // Repeatedly merges the most frequent pair of neighboring tokens; of equally frequent ones that
-  // with the smaller left token, then right token, as Hugging Face's trainer does. Does not merge
-  // across pieces. A short text may not fill the vocabulary. Throws InputError for special tokens
-  // that can be a piece of text and for text that is not UTF-8; OptionError of "vocabulary" if it
-  // is too small.
+  // Merges the most frequent pair of adjacent tokens until the vocabulary is full. Of equally
+  // frequent pairs it merges the one with the smaller left token, then the smaller right token, as
+  // the trainer of Hugging Face's tokenizers does. Does not merge across pieces. The vocabulary of
+  // a short text may stay smaller. Throws InputError for a special token that can be a piece of
+  // text and for text that is not UTF-8, and OptionError of "vocabulary" if it is too small.
   static BytePairTokenizer train(std::span<const std::string> texts,
                                  const BytePairOptions& options = {});
 
-  // Trains on files of plain text, which are read in parts: only their distinct pieces take memory,
-  // at most 256 MiB. A piece longer than 1 MiB counts as several.
+  // Trains on files of plain text. Stores only their distinct pieces, in at most 256 MiB. A piece
+  // of more than 1 MiB counts as several.
   static BytePairTokenizer train_on_files(std::span<const std::string> paths,
                                           const BytePairOptions& options = {});
 
-  // Read Hugging Face's tokenizer.json of byte-level BPE; data/text/README.md lists the supported
-  // fields. Throw InputError with file and field, and above 64 MiB.
+  // Return the tokenizer of a tokenizer.json of Hugging Face with byte-level BPE;
+  // data/text/README.md lists the supported fields. Throw InputError that names file and field, and
+  // for more than 64 MiB.
   static BytePairTokenizer load(const std::string& path);
   static BytePairTokenizer from_json(std::string_view json, const std::string& path);
-  std::string to_json() const;  // tokenizer.json without fields that change no token
+  std::string to_json() const;  // returns tokenizer.json without fields that have no effect
 
   std::int64_t size() const override { return std::ssize(model_.tokens); }
   const BytePairModel& model() const { return model_; }
-  std::int32_t find(std::string_view token) const;  // by name or by bytes; -1: none
-  // Returns whether merges alone make each piece that is a token this token.
+  std::int32_t find(std::string_view token) const;  // token of this name or these bytes; -1: none
+  // Returns whether merges alone encode each piece that equals a token as this token.
   bool merges_suffice() const { return merges_suffice_; }
 
-  // Encode as Hugging Face's `tokenizers` does with encode_special_tokens set: the name of a
-  // special token in the text is text, so that a text cannot insert <eos>. Throw InputError if the
-  // text is not UTF-8.
+  // Return the tokens of a text, as Hugging Face's tokenizers does with encode_special_tokens set:
+  // the name of a special token in the text is encoded as text, so that a text cannot insert <eos>.
+  // Throw InputError if the text is not UTF-8.
   std::vector<std::int32_t> encode(std::string_view text) const override;
   std::vector<std::int32_t> encode(std::string_view text, const EncodeOptions& options) const;
 
-  // Returns the last place where a text can be cut, so that the tokens of both parts are those of
-  // encode(text); 0 if there is none.
+  // Returns the last byte offset at which a text can be divided so that the tokens of both parts
+  // together are encode(text); 0 if there is none.
   std::size_t last_cut(std::string_view text) const;
 
-  // Omits special tokens. Bytes that are not UTF-8 become U+FFFD.
+  // Returns the text of tokens, without special tokens. Bytes that are not UTF-8 become U+FFFD.
   std::string decode(std::span<const std::int32_t> tokens) const override;
   std::span<const std::int32_t> before_text() const override { return model_.before; }
   const BytePairTokenizer* byte_pairs() const override { return this; }
@@ -104,10 +105,10 @@ class BytePairTokenizer final : public Tokenizer {
   }
 
  private:
-  struct Scratch;  // memory of merge(), which is reused
+  struct Scratch;  // buffers of merge(), which are reused
   void index_tokens();
   void index_merges();
-  // Finds a token that is not special; -1: none.
+  // Returns the token of these bytes that is not special; -1 if there is none.
   std::int32_t text_token(std::string_view bytes) const;
   void encode_between(std::string_view text, const EncodeOptions& options, Scratch& scratch) const;
   void encode_pieces(std::string_view text, Scratch& scratch) const;
@@ -116,20 +117,20 @@ class BytePairTokenizer final : public Tokenizer {
 
   BytePairModel model_;
   using Ids = std::unordered_map<std::string, std::int32_t, TextHash, std::equal_to<>>;
-  Ids names_{}, texts_{};  // added tokens by name; the others by bytes
+  Ids names_{}, texts_{};  // added tokens by name; other tokens by bytes
   NameFinder found_raw_{}, found_prepared_{};
   std::array<std::int32_t, 256> byte_tokens_{};
   MergeTable merges_{};
-  std::vector<bool> whole_{};  // of each token: a piece of its bytes is encoded as this token
+  std::vector<bool> whole_{};  // per token: a piece of its bytes is encoded as this token
   bool merges_suffice_ = true;
 };
 
 // Return the character and the text that represent bytes in tokenizer.json, as in GPT-2's: the same
-// character if it is visible, such as "a" and "é", else one from U+0100 on, such as "Ġ" for the
+// character if it is visible, such as "a" and "é", else one from U+0100 on, such as "Ġ" for a
 // space.
 char32_t visible_character(std::uint8_t byte);
 std::string visible_text(std::string_view bytes);
-// Returns the bytes that such a text represents; nothing if it has another character.
+// Returns the bytes that a visible_text() represents; nothing if it has other characters.
 std::optional<std::string> bytes_of_visible(std::string_view text);
 
 }  // namespace tapestry

@@ -20,8 +20,8 @@ namespace {
 
 std::atomic<bool> chat_interrupted = false;
 
-// Lets the first signal end the answer and the chat, also while a line is awaited; a second signal
-// kills the process.
+// Makes the first SIGINT, SIGTERM or SIGHUP end the answer and the chat, also while the program
+// waits for input. A second one ends the process.
 void end_chat_at_signals() {
   struct sigaction action = {};
   action.sa_handler = [](int signal) {
@@ -35,11 +35,11 @@ void end_chat_at_signals() {
   }
 }
 
-// Reads lines of standard input.
+// A reader of messages, one per line of standard input.
 class MessageReader {
  public:
-  // Returns the next line without its end; nothing at the end, or after a signal. Throws InputError
-  // for a line above 16 MiB.
+  // Returns the next line without its end, or nothing at the end of the input or after a signal.
+  // Throws InputError for a line of more than 16 MiB.
   std::optional<std::string> next() {
     constexpr std::size_t most_bytes = std::size_t{1} << 24;
     while (!at_end_ && waiting_.find('\n') == std::string::npos) {
@@ -57,7 +57,7 @@ class MessageReader {
     ++number_;
     return line;
   }
-  std::int64_t number() const { return number_; }  // number of the last line
+  std::int64_t number() const { return number_; }  // number of the last line, from 1
 
  private:
   void read_more() {
@@ -112,7 +112,7 @@ class ChatWithModel final : public Command {
     return messages.next();
   }
 
-  // Shows what is wrong with a message; the chat continues.
+  // Answers a message, or prints what is wrong with it, so that the chat continues.
   static void answer_person(const ChatSession& chat, const std::string& message) try {
     answer(chat, message);
   } catch (const InputError& error) {

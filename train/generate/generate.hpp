@@ -10,38 +10,38 @@
 
 namespace tapestry {
 
-// Returns tokens as a batch of one text (1, T).
+// Returns tokens as a batch (1, T) of one text.
 inline Array one_row(const std::vector<std::int32_t>& tokens) {
   return Array::of(tokens, {1, std::ssize(tokens)});
 }
 
-// Returns the indices of the `count` largest values, the largest first; of equal values, those that
-// come first.
+// Returns the indices of the `count` largest values in descending order of the values. Of equal
+// values, the one with the lower index comes first.
 std::vector<std::int32_t> largest(std::span<const float> values, std::int64_t count);
 
 struct SamplingOptions {
-  double temperature = 1;  // 0: always the most probable token
-  std::int64_t top_k = 0;  // choose among the k most probable tokens; 0: among all
-  double top_p = 1;        // among the fewest tokens whose probabilities sum to p
-  double min_p = 0;        // among those at least p times as probable as the most probable one
-  double repetition_penalty = 1;  // above 1, a token that stands in the text becomes less probable
-  std::int64_t tokens = 0;        // the first so many tokens have a meaning; 0: all
+  double temperature = 1;  // 0: choose the most probable token
+  std::int64_t top_k = 0;  // choose among the k most probable tokens; 0: all
+  double top_p = 1;        // choose among the fewest tokens whose probabilities sum to p; 1: all
+  double min_p = 0;        // choose among tokens at least p times as probable as the best; 0: all
+  double repetition_penalty = 1;  // above 1: tokens that occur in the text become less probable
+  std::int64_t tokens = 0;        // choose only tokens with an index below this; 0: all
 };
 
-// Returns one of V tokens, sampled by its logits (V). For top_p see Holtzman et al. 2019 (arXiv
-// 1904.09751), for min_p Nguyen et al. 2024 (arXiv 2407.01082).
+// Returns the index of a token sampled from its logits (V). For top_p see Holtzman et al. 2019
+// (arXiv 1904.09751), for min_p Nguyen et al. 2024 (arXiv 2407.01082).
 std::int32_t choose_token(const Array& logits, const SamplingOptions& options, Random& random);
 
-// Chooses the tokens of one text. The logits of tokens that stand in it are divided by the
-// repetition penalty if they are positive (Keskar et al. 2019, arXiv 1909.05858), and multiplied by
-// it if they are negative (as the library transformers does).
+// A sampler for the tokens of one text. The logit of a token that occurs in the text is divided by
+// the repetition penalty if it is positive (Keskar et al. 2019, arXiv 1909.05858), and multiplied
+// by it if it is negative (as in Hugging Face's transformers).
 class TokenChooser final {
  public:
   explicit TokenChooser(const SamplingOptions& options) : options_(options) {}
 
-  // Adds tokens that stand in the text.
+  // Records that these tokens occur in the text.
   void read(std::span<const std::int32_t> tokens);
-  // Returns the next token by its logits (V), which it may change.
+  // Returns the next token, sampled from its logits (V).
   std::int32_t choose(Array logits, Random& random);
 
  private:
@@ -49,32 +49,33 @@ class TokenChooser final {
   std::set<std::int32_t> seen_{};
 };
 
-// A model in the middle of B texts, one in each row, and what it keeps of the tokens that it has
-// read. A transformer keeps keys and values; when its context is full, it reads the later half
-// again. A recurrent network keeps its states. The model outlives it.
+// The decoding state of a model for B texts, one per row. A transformer stores the keys and values
+// of the tokens that it has read; when its context is full, it reads the second half again. A
+// recurrent network stores its states. The model must outlive this object.
 class DecodingState final {
  public:
-  // Without a text; implicit, so that a model can be given to generate().
+  // Constructs a state with no rows. Implicit, so that a model can be passed to generate().
   DecodingState(const Transformer& model);
   DecodingState(const RecurrentNetwork& model);
 
-  // Adds texts as the last rows. Returns the logits (V), float32, of the token after each prompt.
+  // Appends a row for each prompt. Returns the logits (V), float32, of the token that follows each.
   std::vector<Array> begin(const std::vector<std::vector<std::int32_t>>& prompts);
-  // Appends tokens (B, T) int32 to the texts. Returns the logits (V), float32, of the token that
-  // follows in each row. Up to 16 rows have the bits that each has alone.
+  // Appends tokens (B, T), int32, to the texts. Returns the logits (V), float32, of the token that
+  // follows in each row. With up to 16 rows, the logits of a row have the same bits as without the
+  // others.
   std::vector<Array> read(const Array& tokens);
-  // Keeps these rows, all different, in this order, and forgets the others.
+  // Keeps only these rows, all different, in this order.
   void keep(const std::vector<std::int64_t>& rows);
 
  private:
-  // The memory of each layer: the caches of a transformer, or the states (B, C) of a recurrent
+  // The caches of each layer of a transformer, or the states (B, C) of each layer of a recurrent
   // network.
   struct Memory {
     AttentionCaches caches{};
     std::vector<Tensor> states{};
 
     std::int64_t rows() const;
-    void append(std::span<const Memory> others);  // whose rows follow the own ones
+    void append(std::span<const Memory> others);  // appends the rows of `others`
     void select(const std::vector<std::int64_t>& rows);
   };
 
@@ -84,30 +85,31 @@ class DecodingState final {
   std::vector<Array> read_ends(std::span<const std::int64_t> rows, std::int64_t most_tokens);
   std::vector<Array> read_past_context(const Array& tokens);
 
-  const Transformer* transformer_ = nullptr;  // one of the two is null
+  const Transformer* transformer_ = nullptr;  // either this or recurrent_ is null
   const RecurrentNetwork* recurrent_ = nullptr;
   Memory memory_;
   std::vector<std::vector<std::int32_t>> texts_{};
 };
 
-// A text to generate.
+// A prompt, and how many tokens to generate after it.
 struct Request {
   std::vector<std::int32_t> prompt;
-  std::int64_t tokens = 0;  // generated after the prompt, at most
-  Random random;            // random numbers of this text, independent of other requests
+  std::int64_t tokens = 0;  // maximum number of generated tokens
+  Random random;            // random numbers of this text, which do not depend on other requests
 };
 
-// Takes each generated token of each request, and returns whether that text continues after it.
+// A function that takes each generated token of each request and returns whether the text
+// continues.
 using KeepsGoing = std::function<bool(std::size_t request, std::int32_t token)>;
 
-// Returns the tokens that follow each prompt. Up to 16 texts are generated together, so that the
-// weights are read once for all of them; each has the tokens that it has alone. A text that ends
-// makes room for the next. Throws std::invalid_argument for an empty prompt.
+// Returns the tokens generated after each prompt. Generates up to 16 texts together, so that the
+// weights are read once for all of them; each text has the same tokens as if generated alone. When
+// a text ends, the next request takes its row. Throws std::invalid_argument for an empty prompt.
 std::vector<std::vector<std::int32_t>> generate(DecodingState state, std::vector<Request> requests,
                                                 const SamplingOptions& options,
                                                 const KeepsGoing& continues = {});
 
-// Returns the `tokens` tokens that follow one prompt.
+// Returns `tokens` tokens generated after one prompt.
 std::vector<std::int32_t> generate(DecodingState state, const std::vector<std::int32_t>& prompt,
                                    std::int64_t tokens, const SamplingOptions& options,
                                    const Random& random);

@@ -6,32 +6,35 @@
 #include <limits>
 #include <string>
 
-// How fast a repeated step is, and which fraction of the machine's peak it reaches.
+// Measures the time of a repeated step, and its FLOP/s relative to the peak of the machine.
 namespace tapestry {
 
 struct TimingOptions {
-  int warm_up = 3;  // steps before the timed ones, the first included
-  std::int64_t least_steps = 10, most_steps = std::numeric_limits<std::int64_t>::max();  // timed
-  double least_s = 1;  // seconds that the timed steps take together, at least
-  double longest_first_s = std::numeric_limits<double>::infinity();  // a longer first step is alone
+  int warm_up = 3;  // untimed steps before the timed ones, including the first step
+  // limits of the number of timed steps
+  std::int64_t least_steps = 10, most_steps = std::numeric_limits<std::int64_t>::max();
+  double least_s = 1;  // minimum total time of the timed steps, in seconds
+  // if the first step takes longer, no other step is run
+  double longest_first_s = std::numeric_limits<double>::infinity();
 };
 
-// Seconds of a repeated step. If it was done once, all are those of the first step.
+// The times of a repeated step, in seconds. If it ran once, all are the time of the first step.
 struct StepTimes {
   double first_s = 0;  // time of the first step, which creates buffers
   double median_s = 0, mean_s = 0, fastest_s = 0, slowest_s = 0;  // times of the timed steps
-  std::int64_t steps = 0;                                         // timed
+  std::int64_t steps = 0;                                         // number of timed steps
 };
 StepTimes time_steps(const std::function<void()>& step, const TimingOptions& options = {});
 
-// The speed of a step, and what the machine reached around it.
+// The throughput of a step, and the peak of the machine measured before and after it.
 struct StepSpeed {
   StepTimes times{};
-  double units = 0;         // tokens, images and so on, per step
-  std::string unit{};       // "tokens"
-  double flops = 0;         // of matrix products and attention, per step; 0: not known
-  double peak_bytes = 0;    // maximum resident memory: exact for the first step of a process
-  double first_step_s = 0;  // from the start of the process to the end of its first step; else 0
+  double units = 0;       // number of tokens, images and so on per step
+  std::string unit{};     // "tokens"
+  double flops = 0;       // FLOP per step of matrix products and attention; 0: unknown
+  double peak_bytes = 0;  // maximum resident memory: exact for the first step of a process
+  // seconds from the start of the process to the end of its first step; 0: not its first
+  double first_step_s = 0;
   // float32 GFLOP/s: the peak before and after the timed steps, and the best matrix product.
   double peak_before = 0, peak_after = 0, best_product = 0;
 
@@ -39,10 +42,10 @@ struct StepSpeed {
   double peak() const { return std::max(peak_before, peak_after); }
 };
 
-// Times a step and measures the peaks. The caller adds units and flops.
+// Times a step and measures the peaks. The caller sets `units`, `unit` and `flops`.
 StepSpeed step_speed(const std::function<void()>& step, const TimingOptions& options = {});
 
-// Return the speed as lines for a terminal, and as one line of JSON, with the end of the line.
+// Return the speed as lines for a terminal, and as one line of JSON with its line end.
 std::string show(const std::string& name, const StepSpeed& speed);
 std::string json(const std::string& name, const StepSpeed& speed);
 

@@ -13,25 +13,26 @@
 #include "train/run/run_lock.hpp"
 #include "train/task.hpp"
 
-// The files of a run that grow line by line, each line a JSON object: metrics.jsonl,
-// checksums.jsonl, samples.jsonl and sessions.jsonl (session.hpp).
+// The files of a run with one JSON object per line: metrics.jsonl, checksums.jsonl, samples.jsonl
+// and sessions.jsonl (session.hpp).
 namespace tapestry {
 
-// A line of metrics.jsonl: what was measured at one step.
+// A line of metrics.jsonl: the metrics of one split at one step.
 struct MetricsLine {
   std::int64_t step = 0;
   std::string split;  // "train", "val" or "test"
   Metrics values;
   double elapsed_s = 0;
   Signatures signatures{};
-  std::map<std::string, Checksums> checksums{};  // checksums of the evaluated tensors, by kind
+  std::map<std::string, Checksums> checksums{};  // of the evaluated tensors, by kind
 
-  // Returns step, split, loss, elapsed_s, then the rest by name; a signature as "bleu_signature",
-  // checksums together as "parameters_xxh3".
+  // Returns the JSON object: step, split, loss and elapsed_s, then the other metrics by name,
+  // signatures as "bleu_signature" and the like, and a combined checksum per kind as
+  // "parameters_xxh3" and the like.
   std::string json() const;
 };
 
-// A line of checksums.jsonl: the checksum of a tensor that was evaluated.
+// A line of checksums.jsonl: the checksum of a tensor at an evaluation.
 struct RecordedChecksum {
   std::int64_t step = 0;
   std::string tensor{}, checksum{};
@@ -39,7 +40,7 @@ struct RecordedChecksum {
   std::string json() const;
 };
 
-// A line of samples.jsonl: what the model wrote at an evaluation.
+// A line of samples.jsonl: text that the model generated at an evaluation.
 struct KeptSample {
   std::int64_t step = 0;
   std::string name{}, text{};
@@ -47,22 +48,22 @@ struct KeptSample {
   std::string json() const;
 };
 
-// Reads the lines of a file one at a time, in bounded memory, also while the file grows. A last
-// line without its end is still being written, and is not returned.
+// A reader of the lines of a file in bounded memory, also while the file grows. A last line without
+// its line end is still being written and is not returned.
 class LineReader {
  public:
-  static constexpr std::int64_t max_bytes = 1 << 14;  // largest size of a line
+  static constexpr std::int64_t max_bytes = 1 << 14;  // maximum size of a line
 
-  // A missing file has no lines. Throws InputError if the path is not a file, such as a pipe.
+  // Opens a file; a missing file has no lines. Throws InputError if the path is not a regular file.
   explicit LineReader(const std::string& path);
 
-  bool next();  // returns false if there is no further line yet
-  const std::string& text() const { return text_; }  // empty if it is longer than max_bytes
-  std::int64_t end() const { return end_; }          // bytes of the file up to the end of this line
+  bool next();  // reads the next line; returns false if there is none yet
+  const std::string& text() const { return text_; }  // empty if the line exceeds max_bytes
+  std::int64_t end() const { return end_; }  // byte offset of the end of this line in the file
 
-  // Throws InputError, which names the line, says what is wrong, and that the record is damaged.
+  // Throws InputError that names the line and the reason `what` unless `holds`.
   void expect(bool holds, std::string_view what) const;
-  // Returns what parse_metrics_line does. Throws the same of a damaged line.
+  // Returns parse_metrics_line() of this line. Throws InputError if the line is damaged.
   JsonValue metrics() const;
 
  private:
@@ -72,8 +73,8 @@ class LineReader {
   std::int64_t number_ = 0, end_ = 0;
 };
 
-// Returns what `read` makes of a line's JSON value; nothing if the line is damaged: it is longer
-// than LineReader::max_bytes, nests too deeply, or `read` misses something in it.
+// Returns `read` of the JSON value of a line. Returns nothing if the line is damaged: it exceeds
+// LineReader::max_bytes, is nested too deeply, or lacks a field that `read` expects.
 template <class Read>
 auto parse_line(std::string_view line, const Read& read)
     -> std::optional<decltype(read(JsonValue()))> {
@@ -86,29 +87,30 @@ auto parse_line(std::string_view line, const Read& read)
   }
 }
 
-// Do the same for the lines of these files. One of metrics has step, split and elapsed_s.
+// Return the parsed line, or nothing if it is damaged. A line of metrics must have step, split and
+// elapsed_s.
 std::optional<JsonValue> parse_metrics_line(std::string_view line);
 std::optional<RecordedChecksum> parse_checksum_line(std::string_view line);
 std::optional<KeptSample> parse_sample_line(std::string_view line);
 
-// Return what parse_metrics_line does, and what of it can be shown.
+// Return parts of what parse_metrics_line() returned.
 std::int64_t step_of(const JsonValue& metrics);
 bool is_split(const JsonValue& metrics, std::string_view split);
 MetricsLine shown_metrics(const JsonValue& metrics);  // without checksums
 
-// A file of a run's folder to which lines are added while the run trains.
+// A file of a run to which lines are appended during the training.
 class LinesFile final {
  public:
-  // `path` is a file of the run that the lock holds; the lock outlives this.
+  // `path` must be a file of the run that the lock holds. The lock must outlive this object.
   LinesFile(RunLock& lock, std::string path) : lock_(lock), path_(std::move(path)) {}
 
-  // Opens the file and cuts off what follows the last line that `is_kept` accepts; everything, if
-  // the run begins (step 0). Damaged lines before that one stay.
+  // Opens the file and truncates it after the last line that `is_kept` accepts, or to no lines if
+  // the run begins (step 0). Does not remove damaged lines before it.
   using IsKept = std::function<bool(const std::string& line)>;
   void open(std::int64_t step, const IsKept& is_kept);
 
   void write(const std::string& lines) { file_->write(lines); }
-  void sync();  // returns when the lines are on the disk
+  void sync();  // returns when the lines are on disk
 
  private:
   RunLock& lock_;
@@ -116,20 +118,21 @@ class LinesFile final {
   std::optional<File> file_;
 };
 
-// The lines of metrics.jsonl as evidence: in the order in which a training writes them, each once.
-// Throws InputError for any other line. A test's line, which comes last, is kept apart.
+// The lines of metrics.jsonl in the order in which a training writes them, each once. Throws
+// InputError for a line out of this order. The line of the test split comes last and is stored
+// separately.
 class RecordedMetrics {
  public:
   RecordedMetrics(const Run& run, std::int64_t steps_of_run)
       : reader_(run.metrics()), steps_of_run_(steps_of_run) {}
 
-  // Returns the first line that was not taken, or null if there is none.
+  // Returns the next line, or null if there is none.
   const JsonValue* front();
   JsonValue take();
   // Returns the lines of `step`. Steps must be requested in ascending order.
   std::vector<JsonValue> of(std::int64_t step);
 
-  // Returns the last test that was read so far.
+  // Returns the last line of the test split read so far.
   const std::optional<JsonValue>& test() const { return test_; }
 
  private:
@@ -141,7 +144,7 @@ class RecordedMetrics {
   std::optional<JsonValue> front_, test_;
 };
 
-// Checks the order of checksums.jsonl: steps never decrease, and each has a tensor once.
+// The lines of checksums.jsonl. Throws InputError if steps decrease or a step has a tensor twice.
 class RecordedChecksums {
  public:
   explicit RecordedChecksums(const Run& run) : reader_(run.checksums()) {}
@@ -152,11 +155,11 @@ class RecordedChecksums {
  private:
   LineReader reader_;
   std::optional<RecordedChecksum> front_;
-  std::int64_t step_ = 0;            // step of the previous line,
-  std::set<std::string> of_step_{};  // and its tensors
+  std::int64_t step_ = 0;            // step of the previous line
+  std::set<std::string> of_step_{};  // tensors of this step
 };
 
-// Returns the latest 200 samples of a run. Damaged lines are left out.
+// Returns the last 200 samples of a run, without damaged lines.
 std::vector<KeptSample> read_samples(const Run& run);
 
 }  // namespace tapestry

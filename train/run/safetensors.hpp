@@ -13,36 +13,37 @@
 
 namespace tapestry {
 
-// The safetensors format (huggingface.co/docs/safetensors): eight bytes of header length, a JSON
-// header of names, dtypes, shapes and offsets, then the numbers, little-endian.
+// The contents of a file in the safetensors format (huggingface.co/docs/safetensors): eight bytes
+// of header length, a JSON header of names, dtypes, shapes and offsets, then the elements,
+// little-endian.
 struct Safetensors {
   std::vector<std::pair<std::string, Array>> tensors;  // F32, F64 or I32
   std::map<std::string, std::string> metadata;
 };
 
-enum class StoredFloats { as_they_are, bfloat16 };  // bfloat16: rounded to the nearest
+enum class StoredFloats { as_they_are, bfloat16 };  // bfloat16: round floats to nearest
 
-// Writes a file of which the parts stand one after the other.
+// A function that writes a file that consists of the given parts in order.
 using WriteParts = std::function<void(const std::vector<std::string_view>& parts)>;
 
 void write_safetensors(const WriteParts& write, const Safetensors& file,
                        StoredFloats stored = StoredFloats::as_they_are);
 
-// Writes a file as write_file_atomically does.
+// Writes a file with write_file_atomically().
 void write_safetensors(const std::string& path, const Safetensors& file,
                        StoredFloats stored = StoredFloats::as_they_are);
 
-// A tensor as the header of a file describes it.
+// The header entry of a tensor.
 struct SafetensorsEntry {
   std::string name;
   const char* dtype;  // "F32", "BF16", …
   Shape shape;
-  std::uint64_t begin, end;  // bytes of the data
+  std::uint64_t begin, end;  // byte range in the data after the header
 };
 
-// A file whose header was read and checked: InputError names the file and what is wrong with it:
-// lengths, overlaps, holes, dtypes, shapes, names given twice, a header above 32 MiB. Beside what
-// it reads it takes at most 40 bytes a byte of header.
+// A reader of a file. The constructor reads and checks the header, and throws InputError that names
+// the file and the fault: lengths, overlaps, gaps, dtypes, shapes, repeated names, or a header
+// above 32 MiB. In addition to the data it takes at most 40 bytes of memory per byte of the header.
 class SafetensorsReader final {
  public:
   explicit SafetensorsReader(const std::string& path);
@@ -51,10 +52,10 @@ class SafetensorsReader final {
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
-  // One tensor: F32, F64 and I32 as they are, F16 and BF16 as float32, which holds them exactly.
-  // InputError for any other dtype.
+  // Returns a tensor: F32, F64 and I32 unchanged, F16 and BF16 as float32, which is exact. Throws
+  // InputError for other dtypes.
   Array read(const SafetensorsEntry& entry);
-  // Reads into an array of the tensor's shape, and of the dtype that it is read as.
+  // Reads into an array of the tensor's shape and of dtype_of(entry).
   void read(const SafetensorsEntry& entry, Array& into);
   DType dtype_of(const SafetensorsEntry& entry) const;
 

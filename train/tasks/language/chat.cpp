@@ -53,19 +53,20 @@ ChatTemplate template_of(const LanguageModel& task, const Options& options) {
 struct ChatOptions {
   SamplingOptions sampling{};
   std::string system{};     // system message; empty: the default of the template
-  std::int64_t tokens = 0;  // of an answer, at most; 0: the default
+  std::int64_t tokens = 0;  // maximum number of tokens of an answer; 0: the default
   std::uint64_t seed = 1;
 };
 
-// A chat session with a trained model. It keeps the messages and the state of decoding.
+// A chat session with a trained model: its messages and its decoding state.
 class Chat final {
  public:
-  // The task outlives it. Throws InputError if the template does not suit the tokenizer.
+  // Throws InputError if the template does not fit the tokenizer. The task must outlive the
+  // session.
   Chat(const LanguageModel& task, const ChatTemplate& chat_template, ChatOptions options);
 
-  // Passes the model's answer to `sink` while it is generated and `continues` returns true. If the
-  // context is full, the oldest exchange is forgotten. Throws InputError if the message alone is
-  // too long, or not UTF-8; the session is then unchanged.
+  // Generates the answer and passes its text to `sink`, for as long as `continues` returns true. If
+  // the context is full, the oldest exchange is removed. Throws InputError if the message is not
+  // UTF-8 or exceeds the context on its own; the session is then unchanged.
   Answer answer(const std::string& message, const TextSink& sink,
                 const std::function<bool()>& continues);
 
@@ -75,7 +76,7 @@ class Chat final {
     std::vector<std::int32_t> answer{};
   };
 
-  // Returns the tokens of all messages and of the answer so far.
+  // Returns the tokens of all messages and of the current answer.
   std::vector<std::int32_t> tokens() const;
   std::vector<std::int32_t> make_room(Answer& answer);
   void ask(const std::string& message, Answer& answer);
@@ -84,11 +85,11 @@ class Chat final {
   const LanguageModel& task_;
   ChatOptions options_;
   ChatEncoder encoder_;
-  std::int64_t context_;               // in tokens; that of a recurrent network is unlimited
-  std::vector<Exchange> exchanges_{};  // not forgotten
+  std::int64_t context_;  // maximum number of tokens; unlimited for a recurrent network
+  std::vector<Exchange> exchanges_{};  // those that are still in the context
   std::uint64_t said_ = 0;
   std::optional<DecodingState> state_{};  // null before the first answer
-  std::vector<std::int32_t> read_{};      // the tokens that it has read
+  std::vector<std::int32_t> read_{};      // tokens that `state_` has read
 };
 
 Chat::Chat(const LanguageModel& task, const ChatTemplate& chat_template, ChatOptions options)
@@ -116,7 +117,7 @@ std::vector<std::int32_t> Chat::tokens() const {
   return all;
 }
 
-// Forgets the oldest exchanges until the tokens fit the context. Returns the tokens.
+// Removes the oldest exchanges until the tokens fit the context, and returns the tokens.
 std::vector<std::int32_t> Chat::make_room(Answer& answer) {
   std::vector<std::int32_t> all = tokens();
   while (std::ssize(all) > context_ && exchanges_.size() > 1) {
@@ -143,7 +144,7 @@ void Chat::ask(const std::string& message, Answer& answer) {
   }
 }
 
-// Returns the logits of the token that follows. Tokens that were read before are not read again.
+// Returns the logits (V) of the next token. Reads only the tokens after those read before.
 Array Chat::read(const std::vector<std::int32_t>& all) {
   const std::vector<std::int32_t> before = std::exchange(read_, all);
   const bool continues =

@@ -6,8 +6,9 @@
 #include "train/config/keys.hpp"
 #include "train/tools/doctor/check.hpp"
 
-// The learning rate range test: Smith 2015, "Cyclical Learning Rates for Training Neural Networks"
-// (arXiv 1506.01186), section 3.3, with rates that rise by a factor a step, and a smoothed loss.
+// This check is the learning rate range test of Smith 2015, "Cyclical Learning Rates for Training
+// Neural Networks" (arXiv 1506.01186), section 3.3, with a rate that grows by a constant factor per
+// step, and a smoothed loss.
 namespace tapestry {
 namespace {
 
@@ -15,33 +16,34 @@ constexpr double lowest_rate = 1e-6, highest_rate = 10, lowest_advised = 1e-5;
 constexpr double most_steps_swept = 105, fewest_steps_swept = 56, longest_sweep_s = 30;
 constexpr std::int64_t slope_steps = 6;
 constexpr std::int64_t steps_at_one_rate = 24, steps_averaged = 6, steps_of_warm_up = 8;
-constexpr double memory = 0.8;           // of the smoothed loss
-constexpr double far_lower = 100;        // than the rate at which one batch was overfitted
-constexpr double far_larger = 100;       // weights than before the first step
-constexpr double least_change = 1e-5;    // of the loss
-constexpr double lost = 0.25;            // of the fall: the loss rises again
-constexpr double above_first = 1.1;      // times the first loss: the weights became worse
-constexpr std::int64_t quiet_steps = 8;  // at first, with very low rates
+constexpr double memory = 0.8;      // decay of the moving average of the loss
+constexpr double far_lower = 100;   // the rate is this much below the one that overfitted a batch
+constexpr double far_larger = 100;  // the weights grew by this factor since the first step
+constexpr double least_change = 1e-5;  // smallest relative change of the loss that counts
+constexpr double lost = 0.25;          // fraction of the fall by which the loss rises again
+constexpr double above_first = 1.1;    // times the first loss: the weights are worse than initially
+constexpr std::int64_t quiet_steps = 8;  // first steps, whose rates are too low to have an effect
 
 struct Sweep {
   std::vector<double> rates{}, losses{}, smoothed{};
   double spacing = 0;       // distance between rates, in powers of ten
-  double rises = HUGE_VAL;  // the rate from which on the smoothed loss rises
-  double fastest = 0;       // the rate of its steepest fall; 0: it fell by noise only
+  double rises = HUGE_VAL;  // the lowest rate from which the smoothed loss rises
+  double fastest = 0;       // the rate at the steepest fall; 0: the loss fell by noise only
   double first() const { return smoothed[quiet_steps - 1]; }
   double highest_at_first() const {
     return *std::max_element(losses.begin(), losses.begin() + quiet_steps);
   }
 };
 
-// Returns by how many powers of ten the rate grows per step.
+// Returns the power of ten by which the rate grows per step.
 double spacing_of(const TrainingUnderTest& under_test) {
   const double steps = std::clamp(longest_sweep_s / std::max(1e-6, under_test.step_s()),
                                   fewest_steps_swept, most_steps_swept);
   return std::log10(highest_rate / lowest_rate) / std::floor(steps);
 }
 
-// Returns the largest distance of a batch's loss from the smoothed one in the steps before this.
+// Returns the largest distance of a batch's loss from the smoothed loss in the `quiet_steps` steps
+// up to `step`.
 double noise_before(const Sweep& sweep, std::int64_t step) {
   double noise = 0;
   for (std::int64_t i = std::max<std::int64_t>(0, step - quiet_steps); i <= step; ++i)
@@ -49,7 +51,8 @@ double noise_before(const Sweep& sweep, std::int64_t step) {
   return noise;
 }
 
-// A fall after the least loss is not counted: the loss only recovers from too large a step.
+// Sets `fastest` and `rises` of a sweep. Ignores a fall after the minimum, where the loss only
+// recovers from too large a step.
 void read_off(Sweep& sweep) {
   const auto least = std::min_element(sweep.smoothed.begin() + quiet_steps, sweep.smoothed.end()) -
                      sweep.smoothed.begin();
@@ -64,7 +67,8 @@ void read_off(Sweep& sweep) {
     if (sweep.smoothed[i] > low + std::max(lost * gained, 2 * noise)) sweep.rises = sweep.rates[i];
 }
 
-// The smoothed loss is an exponential moving average, corrected for its start.
+// Trains with a rising rate. The smoothed loss is an exponential moving average with bias
+// correction.
 Sweep sweep(TrainingUnderTest& under_test) {
   TrialTraining training(under_test);
   Sweep found{.spacing = spacing_of(under_test)};
@@ -88,11 +92,11 @@ Sweep sweep(TrainingUnderTest& under_test) {
   return found;
 }
 
-// The loss after a few steps with warm-up to one rate, from the initial weights on: the mean over
-// the last steps, and the largest distance from it.
+// The result of a few steps with warm-up to one rate from the initial weights: the mean loss of the
+// last steps, and the largest distance of a loss from this mean.
 struct Outcome {
   double loss = 0, noise = 0;
-  TrainingUnderTest::Growth growth{};  // growth of the weights
+  TrainingUnderTest::Growth growth{};  // the largest growth of a weight
 };
 Outcome outcome_of(TrainingUnderTest& under_test, double rate,
                    std::int64_t warm_up = steps_of_warm_up) {
@@ -115,14 +119,15 @@ Outcome outcome_of(TrainingUnderTest& under_test, double rate,
   return outcome;
 }
 
-// Whether the loss after steps at a rate is above that at a hundredth of it, by more than noise and
-// by so much that the weights are worse than initial ones.
+// Returns whether the loss at a rate exceeds the loss at a hundredth of it by more than the noise
+// and by so much that the weights are worse than the initial ones.
 bool is_worse(const Outcome& at_rate, const Outcome& below) {
   const double least = (above_first - 1) * std::abs(below.loss);
   return !(at_rate.loss <= below.loss + std::max({at_rate.noise, below.noise, least}));
 }
 
-// A fastest fall at very low rates comes from the batches, not from the rate.
+// Returns the rate to suggest. The steepest fall is ignored if it is at a very low rate, because it
+// then comes from the batches and not from the rate.
 double advised_rate(const Sweep& sweep) {
   if (sweep.fastest >= lowest_advised) return std::min(sweep.fastest, sweep.rises / 3);
   return std::isfinite(sweep.rises) ? sweep.rises / 10 : usual_rate;
@@ -159,7 +164,7 @@ std::string range_of(const Sweep& sweep) {
   return fmt::format("the loss {} and {}", falls, rises);
 }
 
-// Why a rate is wrong, and a better one.
+// The reason why a rate is wrong, and a better rate.
 struct WrongRate {
   std::string found;
   bool too_high;
@@ -174,8 +179,8 @@ Fault fault_of(double rate, const WrongRate& wrong) {
 
 }  // namespace
 
-// A hundredth of a good rate learns almost nothing in a few steps; a hundredth of a rate that is
-// far too high learns more than it.
+// Compares a few steps at the configured rate with a few at a hundredth of it, which learn almost
+// nothing if the configured rate is good, and learn more than it if it is far too high.
 CheckResult check_learning_rate(TrainingUnderTest& under_test) {
   under_test.reset();
   const double peak = under_test.config()[key::learning_rate];
